@@ -1,0 +1,28 @@
+/**
+ * Where counters live. One method: add a batch, get the counts.
+ *
+ *     batch   key      hits           after
+ *      slot 0 shop_a_  3       ─►     17
+ *      slot 1 shop_b_  1       ─►     error "ERR increment would overflow"
+ *
+ * memory answers before `add` returns, Redis answers later; callers cannot tell and need not.
+ */
+import type { Batch } from './batch.ts'
+
+export interface CounterStore {
+  /** True when `add` always calls `done` before it returns, so there is nothing to gain from waiting for more hits. */
+  readonly answersAtOnce: boolean
+
+  /**
+   * Adds the hits of every slot. When `done` is called, each slot holds its new count or its own error
+   * (`batch.setAfter`, `batch.setError`). Calls `done` exactly once, never throws, never adds a hit twice:
+   * what may have been counted and was not confirmed becomes an error.
+   */
+  add(batch: Batch, nowSec: number, done: (batch: Batch) => void): void
+
+  /** Resolves when the store can take hits. Rejects only when it never will. */
+  connect(): Promise<void>
+
+  /** Ends connections once running batches are answered. */
+  close(): Promise<void>
+}

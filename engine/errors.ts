@@ -1,0 +1,32 @@
+/**
+ * Errors for the person who reads them at night: what happened, where exactly, how to fix it, a code to search for.
+ * "Over limit" is none of these: it is an answer.
+ */
+
+export interface Complaint {
+  code: string // UPPER_SNAKE, to search for
+  what: string // one sentence
+  where?: string // file:line, variable, address
+  fix?: string // one sentence that tells the reader what to do
+}
+
+/** Something a person has to mend: settings, configuration, a port in use. Prints `where: what fix [code]`. */
+export class OperatorError extends Error {
+  readonly code: string
+
+  constructor({ code, what, where, fix }: Complaint, options?: ErrorOptions) {
+    super([where && `${where}:`, what, fix, `[${code}]`].filter(Boolean).join(' '), options)
+    this.name = 'OperatorError'
+    this.code = code
+  }
+}
+
+/** The caller's request cannot be decided (spec 5.4); counted as `service_error`. The message goes on the wire. */
+export class ServiceError extends Error {
+  override name = 'ServiceError'
+}
+
+/** The counter store did not confirm the hit (spec 5.4); counted as `redis_error`. The message goes on the wire. */
+export class StoreError extends Error {
+  override name = 'StoreError'
+}

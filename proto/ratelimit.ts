@@ -1,0 +1,68 @@
+/**
+ * The shapes of one question and its answer, as the wire names them (spec 5.2). Both sides of the engine use them:
+ * codecs fill a RateLimitRequest from protobuf or JSON, the engine yields a RateLimitResponse, codecs write it.
+ *
+ *     domain "shop"                                          one status per descriptor, same order
+ *       descriptor  user=7  ·  plan=free      ── decide ──►   OK, 5 per minute, 3 remaining, resets in 12 s
+ *       descriptor  path=/                                    OK, no limit
+ *
+ * Gives up: hits above 2^53-1 as exact numbers; codecs turn them into Infinity and the engine refuses them.
+ */
+
+/** RateLimitResponse.Code. Numbers are the protocol's. */
+export const Code = { Unknown: 0, Ok: 1, OverLimit: 2 } as const
+export type Code = (typeof Code)[keyof typeof Code]
+
+/** envoy.type.v3.RateLimitUnit; WEEK was added after YEAR, so the order is not by length. */
+export const Unit = { Unknown: 0, Second: 1, Minute: 2, Hour: 3, Day: 4, Month: 5, Year: 6, Week: 7 } as const
+export type Unit = (typeof Unit)[keyof typeof Unit]
+
+/** Names by protocol number: `UNIT_NAMES[Unit.Week]` is `WEEK`. */
+export const UNIT_NAMES = ['UNKNOWN', 'SECOND', 'MINUTE', 'HOUR', 'DAY', 'MONTH', 'YEAR', 'WEEK'] as const
+
+export interface Entry {
+  key: string
+  value: string
+}
+
+/** A limit sent by the caller; it replaces whatever the rules say (spec 2.2, step 2). */
+export interface LimitOverride {
+  requestsPerUnit: number // 0 to 2^32-1
+  unit: number // any int32: callers may send numbers that are no Unit
+}
+
+export interface Descriptor {
+  entries: Entry[]
+  limit: LimitOverride | null
+  hitsAddend: number | null // null = absent; 0 = only look; Infinity = above 2^53-1
+}
+
+export interface RateLimitRequest {
+  domain: string
+  descriptors: Descriptor[]
+  hitsAddend: number // 0 to 2^32-1; 0 counts as 1
+}
+
+export interface RateLimit {
+  name: string
+  requestsPerUnit: number // 0 to 2^32-1
+  unit: Unit
+}
+
+export interface DescriptorStatus {
+  code: Code
+  currentLimit: RateLimit | null
+  limitRemaining: number // 0 to 2^32-1
+  resetSec: number // 1 to the window's length; 0 = absent, which is so exactly when currentLimit is null
+}
+
+export interface HeaderValue {
+  key: string
+  value: string
+}
+
+export interface RateLimitResponse {
+  overallCode: Code
+  statuses: DescriptorStatus[]
+  responseHeadersToAdd: HeaderValue[]
+}
