@@ -8,16 +8,19 @@ export interface Complaint {
   what: string // one sentence
   where?: string // file:line, variable, address
   fix?: string // one sentence that tells the reader what to do
+  exitCode?: number // of a process that ends because of it; default 1
 }
 
 /** Something a person has to mend: settings, configuration, a port in use. Prints `where: what fix [code]`. */
 export class OperatorError extends Error {
   readonly code: string
+  readonly exitCode: number
 
-  constructor({ code, what, where, fix }: Complaint, options?: ErrorOptions) {
+  constructor({ code, what, where, fix, exitCode = 1 }: Complaint, options?: ErrorOptions) {
     super([where && `${where}:`, what, fix, `[${code}]`].filter(Boolean).join(' '), options)
     this.name = 'OperatorError'
     this.code = code
+    this.exitCode = exitCode
   }
 }
 

@@ -34,7 +34,7 @@ export interface RuleDomain {
   nodes: RuleNode[]
 }
 
-/** The compiled rules, ready to be posted to any thread. Layout: match/compile.ts. */
+/** The compiled rules, ready to be posted to any thread. Layout: match/image.ts. */
 export interface RulesImage {
   memory: SharedArrayBuffer
   rulesCount: number // nodes that carry a limit
@@ -57,6 +57,7 @@ export interface Rule {
 export interface Match {
   rule: Rule | null
   statsKey: string // spec 2.3; equals rule.path unless metric flags say otherwise
-  /** Per entry: the text that stands for its value in the counter key (share_threshold), or '' for the value itself. */
+  /** Per entry: the text that stands for its value in the counter key (share_threshold), or '' for the value itself.
+   * Never made shorter: beyond the entries of this match stand leftovers of earlier ones. */
   sharedValues: string[]
 }

@@ -14,6 +14,12 @@ export interface CounterStore {
   readonly answersAtOnce: boolean
 
   /**
+   * False while the store holds as many batches as it may: keep collecting, and look again after the next `done`, which
+   * is when it turns true. A batch added nevertheless fails. True when hits would fail at once, so callers hear of it.
+   */
+  readonly canAdd: boolean
+
+  /**
    * Adds the hits of every slot. When `done` is called, each slot holds its new count or its own error
    * (`batch.setAfter`, `batch.setError`). Calls `done` exactly once, never throws, never adds a hit twice:
    * what may have been counted and was not confirmed becomes an error.

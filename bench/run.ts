@@ -1,0 +1,28 @@
+/**
+ * Runs benchmarks one after the other, each in a process of its own, so that none profits or suffers from another.
+ *
+ *     npm run bench                     all, small sizes: seconds
+ *     npm run bench -- match --full     those whose name contains `match`, at the size to quote
+ */
+import { spawnSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const HELPERS = ['run.ts', 'size.ts', 'measure.ts']
+
+const folder = fileURLToPath(new URL('.', import.meta.url))
+const flags = process.argv.slice(2).filter((arg) => arg.startsWith('-'))
+const words = process.argv.slice(2).filter((arg) => !arg.startsWith('-'))
+const unknown = flags.find((flag) => flag !== '--full')
+const all = readdirSync(folder).filter((name) => name.endsWith('.ts') && !HELPERS.includes(name))
+const chosen = all.filter((name) => words.length === 0 || words.some((word) => name.includes(word)))
+
+if (unknown !== undefined || chosen.length === 0) {
+  const names = all.map((name) => name.replace('.ts', '')).join(', ')
+  console.error(`usage: npm run bench -- [name ...] [--full]\nnames: ${names}`)
+  process.exit(2)
+}
+for (const name of chosen) {
+  const { status } = spawnSync(process.execPath, [`${folder}${name}`, ...flags], { stdio: 'inherit' })
+  if (status !== 0) process.exit(status ?? 1)
+}

@@ -1,0 +1,36 @@
+/**
+ * Drafts: what a source says, typed but not yet judged. YAML files and xDS both end here, then go one way.
+ *
+ *     YAML bytes ── yaml.ts ── keys.ts ── read.ts ──┐
+ *                                                   ├──► RuleDraft ── validate.ts ──► RuleDomain
+ *     xDS resource ── decoded elsewhere ────────────┘
+ */
+
+/** One file or one xDS resource. */
+export interface RuleDraft {
+  file: string // opens every error text (spec 1.8)
+  domain: string
+  nodes: NodeDraft[]
+}
+
+export interface NodeDraft {
+  line: number // for error texts; 0 when the source has no lines
+  key: string
+  value: string
+  limit: LimitDraft | null
+  nodes: NodeDraft[]
+  isShadow: boolean
+  isQuota: boolean
+  hasDetailedMetric: boolean
+  hasValueToMetric: boolean
+  hasShareThreshold: boolean
+  metadata: Record<string, unknown> | null
+}
+
+export interface LimitDraft {
+  unit: string // as written
+  requestsPerUnit: number // 0 to 2^32-1
+  isUnlimited: boolean
+  name: string
+  replaces: string[] // names, as written
+}

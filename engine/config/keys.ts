@@ -1,0 +1,65 @@
+/**
+ * Only known words may be keys, and only maps may be in lists (spec 1.3), wherever they stand.
+ *
+ *     domain: shop              fine
+ *     descriptors:
+ *       - kee: user             config error, unknown key 'kee'
+ *         unit: 5               fine here and ignored later: a known word at a wrong place is not looked at
+ *         metadata: { a: [1] }  fine: what is under metadata is nobody's business
+ *
+ * The reference reports a random one of several errors; ours is the first in the file.
+ */
+import { isMap, isScalar, isSeq } from 'yaml'
+import { ConfigError } from './error.ts'
+import { kindOf, textOf } from './scalar.ts'
+import type { AnyNode, YamlFile } from './yaml.ts'
+import { printed } from './yaml.ts'
+
+// biome-ignore format: as the specification lists them
+const KNOWN_WORDS = new Set([
+  'domain', 'key', 'value', 'descriptors', 'rate_limit', 'unit', 'requests_per_unit', 'unlimited', 'shadow_mode',
+  'quota_mode', 'name', 'replaces', 'detailed_metric', 'value_to_metric', 'share_threshold', 'metadata',
+])
+
+/** Throws the first error under `node`, which is a map or the empty root. */
+export function checkKeys(file: YamlFile, node: AnyNode): void {
+  const map = file.follow(node)
+  if (!isMap(map)) return
+  for (const pair of file.pairs(map)) {
+    const word = checkKey(file, pair.key)
+    if (word !== 'metadata') checkValue(file, pair.value)
+  }
+}
+
+function checkKey(file: YamlFile, node: AnyNode): string {
+  const key = file.follow(node)
+  const line = file.lineOf(node)
+  if (!isScalar(key)) throw new ConfigError(file.name, 'config error, key is not of type string: <nil>', line)
+  const text = textOf(key)
+  if (KNOWN_WORDS.has(text)) return text
+  const kind = kindOf(key)
+  if (kind !== 'str' && kind !== 'binary') {
+    throw new ConfigError(file.name, `config error, key is not of type string: ${printed(file, key)}`, line)
+  }
+  throw new ConfigError(file.name, `config error, unknown key '${text}'`, line)
+}
+
+function checkValue(file: YamlFile, node: AnyNode): void {
+  const value = file.follow(node)
+  if (isMap(value)) {
+    checkKeys(file, value)
+  } else if (isSeq(value)) {
+    for (const item of value.items as AnyNode[]) {
+      if (!isMap(file.follow(item))) {
+        const text = `config error, yaml file contains list of type other than map: ${printed(file, item)}`
+        throw new ConfigError(file.name, text, file.lineOf(item) || file.lineOf(value))
+      }
+      checkKeys(file, item)
+    }
+  } else if (isScalar(value)) {
+    const kind = kindOf(value)
+    if (kind === 'float' || kind === 'uint') {
+      throw new ConfigError(file.name, 'error checking config', file.lineOf(node))
+    }
+  }
+}

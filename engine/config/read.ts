@@ -1,0 +1,223 @@
+/**
+ * A checked file as a draft: each field typed, or an error that says what cannot become what (spec 1.2, second pass).
+ *
+ *     requests_per_unit: '5'   ──►  line 4: cannot unmarshal !!str `5` into uint32
+ *     value: 0x1F              ──►  '0x1F', the source text
+ *     rate_limit: ~            ──►  as if it were not there
+ *
+ * Known words at a wrong place are skipped; of a key written twice the last counts. All errors of a file are told at once,
+ * as the reference does. The type names in the texts are the reference's.
+ */
+import { isMap, isScalar, isSeq } from 'yaml'
+import type { LimitDraft, NodeDraft, RuleDraft } from './draft.ts'
+import { checkKeys } from './keys.ts'
+import { binaryText, boolOf, floatOf, intOf, kindOf, textOf } from './scalar.ts'
+import type { AnyNode } from './yaml.ts'
+import { YamlFile } from './yaml.ts'
+
+const UINT32_MAX = 2n ** 32n - 1n
+const ERRORS_MAX = 10 // told per file; beyond: dropped, the first ones say enough
+const SHOWN_LENGTH_MAX = 10 // characters of a value in an error text; a longer one is cut to 7 and `...`
+
+/** Both passes over one file (spec 1.2). Throws a ConfigError. */
+export function readDraft(name: string, bytes: Uint8Array): RuleDraft {
+  const file = new YamlFile(name, bytes)
+  return new Reader(file).read()
+}
+
+class Reader {
+  private readonly file: YamlFile
+  private readonly errors: string[] = []
+
+  constructor(file: YamlFile) {
+    this.file = file
+  }
+
+  read(): RuleDraft {
+    const { file } = this
+    const draft: RuleDraft = { file: file.name, domain: '', nodes: [] }
+    if (!this.isMapFor(file.root, 'map[interface {}]interface {}')) {
+      this.throwErrors()
+      return draft // an empty file; that it has no domain is for validate.ts to say
+    }
+    checkKeys(file, file.root)
+    this.eachPair(file.root, 'config.YamlRoot', (word, value) => {
+      if (word === 'domain') draft.domain = this.text(value)
+      else if (word === 'descriptors') draft.nodes = this.nodes(value)
+    })
+    this.throwErrors()
+    return draft
+  }
+
+  private nodes(list: AnyNode): NodeDraft[] {
+    return this.items(list, '[]config.YamlDescriptor').map((item) => this.node(item))
+  }
+
+  private node(item: AnyNode): NodeDraft {
+    const draft: NodeDraft = {
+      line: this.file.lineOf(item),
+      key: '',
+      value: '',
+      limit: null,
+      nodes: [],
+      isShadow: false,
+      isQuota: false,
+      hasDetailedMetric: false,
+      hasValueToMetric: false,
+      hasShareThreshold: false,
+      metadata: null,
+    }
+    this.eachPair(item, 'config.YamlDescriptor', (word, value) => this.nodeField(draft, word, value))
+    return draft
+  }
+
+  private nodeField(draft: NodeDraft, word: string, value: AnyNode): void {
+    // biome-ignore format: one line per field
+    switch (word) {
+      case 'key': draft.key = this.text(value); break
+      case 'value': draft.value = this.text(value); break
+      case 'rate_limit': draft.limit = this.limit(value); break
+      case 'descriptors': draft.nodes = this.nodes(value); break
+      case 'shadow_mode': draft.isShadow = this.flag(value); break
+      case 'quota_mode': draft.isQuota = this.flag(value); break
+      case 'detailed_metric': draft.hasDetailedMetric = this.flag(value); break
+      case 'value_to_metric': draft.hasValueToMetric = this.flag(value); break
+      case 'share_threshold': draft.hasShareThreshold = this.flag(value); break
+      case 'metadata': draft.metadata = this.metadata(value); break
+    }
+  }
+
+  private limit(node: AnyNode): LimitDraft | null {
+    if (!this.isMapFor(node, 'config.YamlRateLimit')) return null
+    const draft: LimitDraft = { unit: '', requestsPerUnit: 0, isUnlimited: false, name: '', replaces: [] }
+    this.eachPair(node, 'config.YamlRateLimit', (word, value) => {
+      // biome-ignore format: one line per field
+      switch (word) {
+        case 'unit': draft.unit = this.text(value); break
+        case 'requests_per_unit': draft.requestsPerUnit = this.uint32(value); break
+        case 'unlimited': draft.isUnlimited = this.flag(value); break
+        case 'name': draft.name = this.text(value); break
+        case 'replaces': draft.replaces = this.replaces(value); break
+      }
+    })
+    return draft
+  }
+
+  private replaces(list: AnyNode): string[] {
+    return this.items(list, '[]config.yamlReplaces').map((item) => {
+      let name = ''
+      this.eachPair(item, 'config.yamlReplaces', (word, value) => {
+        if (word === 'name') name = this.text(value)
+      })
+      return name
+    })
+  }
+
+  private text(node: AnyNode): string {
+    const scalar = this.file.follow(node)
+    if (!isScalar(scalar)) {
+      if (scalar) this.refuse(scalar, 'string')
+      return ''
+    }
+    const kind = kindOf(scalar)
+    if (kind === 'binary') return binaryText(scalar)
+    return kind === 'null' ? '' : textOf(scalar)
+  }
+
+  private flag(node: AnyNode): boolean {
+    const scalar = this.file.follow(node)
+    const kind = isScalar(scalar) ? kindOf(scalar) : null
+    if (kind === 'bool') return boolOf(textOf(scalar as never))
+    if (scalar && kind !== 'null') this.refuse(scalar, 'bool')
+    return false
+  }
+
+  private uint32(node: AnyNode): number {
+    const scalar = this.file.follow(node)
+    const kind = isScalar(scalar) ? kindOf(scalar) : null
+    if (kind === 'int') {
+      const int = intOf(textOf(scalar as never)) ?? -1n
+      if (int >= 0n && int <= UINT32_MAX) return Number(int)
+    }
+    if (scalar && kind !== 'null') this.refuse(scalar, 'uint32')
+    return 0
+  }
+
+  /** Any structure as JSON has it; null when absent or empty (spec 1.4). */
+  private metadata(node: AnyNode): Record<string, unknown> | null {
+    const map = this.file.follow(node)
+    if (!this.isMapFor(node, 'map[string]interface {}') || !isMap(map)) return null
+    const fields = this.file
+      .pairs(map)
+      .map((pair) => [this.text(pair.key), this.anything(pair.value)] as const)
+    // fromEntries makes own properties, also of `__proto__`.
+    return fields.length > 0 ? Object.fromEntries(fields) : null
+  }
+
+  private anything(node: AnyNode): unknown {
+    const found = this.file.follow(node)
+    if (isSeq(found)) return found.items.map((item) => this.anything(item as AnyNode))
+    if (isMap(found)) {
+      const pairs = this.file.pairs(found)
+      return Object.fromEntries(pairs.map((pair) => [this.keyText(pair.key), this.anything(pair.value)]))
+    }
+    if (!isScalar(found)) return null
+    const text = textOf(found)
+    // biome-ignore format: one line is the table
+    switch (kindOf(found)) {
+      case 'null': return null
+      case 'bool': return boolOf(text)
+      case 'int': case 'uint': return Number(intOf(text))
+      case 'float': return floatOf(text)
+      case 'binary': return binaryText(found)
+      case 'str': return text
+    }
+  }
+
+  /** A key inside metadata: its value printed, so `0x1F` is `31` and `yes` is `true` (spec 1.4). */
+  private keyText(node: AnyNode): string {
+    const value = this.anything(node)
+    return value === null ? '<nil>' : String(value)
+  }
+
+  /** True for a map. Null is no map and no error; anything else is an error. */
+  private isMapFor(node: AnyNode, type: string): boolean {
+    const found = this.file.follow(node)
+    if (isMap(found)) return true
+    if (found && !(isScalar(found) && kindOf(found) === 'null')) this.refuse(found, type)
+    return false
+  }
+
+  private items(node: AnyNode, type: string): AnyNode[] {
+    const found = this.file.follow(node)
+    if (isSeq(found)) return found.items as AnyNode[]
+    if (found && !(isScalar(found) && kindOf(found) === 'null')) this.refuse(found, type)
+    return []
+  }
+
+  private eachPair(node: AnyNode, type: string, visit: (word: string, value: AnyNode) => void): void {
+    const map = this.file.follow(node)
+    if (!this.isMapFor(node, type) || !isMap(map)) return
+    for (const pair of this.file.pairs(map)) visit(textOf(this.file.follow(pair.key) as never), pair.value)
+  }
+
+  private refuse(node: AnyNode, type: string): void {
+    if (this.errors.length >= ERRORS_MAX) return
+    const line = this.file.lineOf(node)
+    this.errors.push(`line ${line}: cannot unmarshal ${tagAndText(node)} into ${type}`)
+  }
+
+  private throwErrors(): void {
+    if (this.errors.length === 0) return
+    throw this.file.problem(`unmarshal errors:\n  ${this.errors.join('\n  ')}`, null)
+  }
+}
+
+function tagAndText(node: AnyNode): string {
+  if (isMap(node)) return '!!map'
+  if (!isScalar(node)) return '!!seq'
+  const kind = kindOf(node)
+  const text = textOf(node)
+  const shown = text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX - 3)}...` : text
+  return `!!${kind === 'uint' ? 'int' : kind} \`${shown}\``
+}

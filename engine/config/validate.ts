@@ -1,0 +1,105 @@
+/**
+ * Drafts to rules: the checks of spec 1.4 in its order, and the merging of domains of 1.7.
+ *
+ *     a.yaml  domain shop: user         ┐            domain shop
+ *     b.yaml  domain shop: path, user_* ┼─ merge ─►    user, path, user_*      siblings in the order of the files
+ *     c.yaml  domain mail: to           ┘            domain mail: to
+ *
+ * A parent's checks come before its children's, a file's before the next file's; the first error ends the load.
+ */
+import type { RuleDomain, RuleLimit, RuleNode } from '../rules.ts'
+import { unitOf } from '../window.ts'
+import { DESCRIPTOR_DEPTH_MAX, DESCRIPTORS_MAX } from './bounds.ts'
+import type { LimitDraft, NodeDraft, RuleDraft } from './draft.ts'
+import { ConfigError } from './error.ts'
+
+export interface ValidateOptions {
+  isMerging: boolean // MERGE_DOMAIN_CONFIG: several files may feed one domain
+}
+
+/** Throws a ConfigError. `drafts` in load order; nothing of them is kept, except metadata. */
+export function validate(drafts: readonly RuleDraft[], { isMerging }: ValidateOptions): RuleDomain[] {
+  const domains = new Map<string, { domain: RuleDomain; composites: Set<string> }>()
+  const count = { descriptors: 0 }
+  for (const draft of drafts) {
+    if (draft.domain === '') throw new ConfigError(draft.file, 'config file cannot have empty domain')
+    let loaded = domains.get(draft.domain)
+    if (loaded && !isMerging) {
+      throw new ConfigError(draft.file, `duplicate domain '${draft.domain}' in config file`)
+    }
+    if (!loaded) {
+      loaded = { domain: { name: draft.domain, nodes: [] }, composites: new Set() }
+      domains.set(draft.domain, loaded)
+    }
+    const level = { file: draft.file, path: draft.domain, depth: 1, composites: loaded.composites, count }
+    for (const node of draft.nodes) loaded.domain.nodes.push(ruleNode(node, level))
+  }
+  return [...domains.values()].map(({ domain }) => domain)
+}
+
+interface Level {
+  file: string
+  path: string // of the parent
+  depth: number
+  composites: Set<string> // of the siblings so far
+  count: { descriptors: number }
+}
+
+function ruleNode(draft: NodeDraft, level: Level): RuleNode {
+  const fail = (text: string) => {
+    throw new ConfigError(level.file, text, draft.line)
+  }
+  if (draft.key === '') fail('descriptor has empty key')
+  const composite = draft.value === '' ? draft.key : `${draft.key}_${draft.value}`
+  const path = `${level.path}.${composite}`
+  if (level.composites.has(composite)) fail(`duplicate descriptor composite key '${path}'`)
+  level.composites.add(composite)
+  if (++level.count.descriptors > DESCRIPTORS_MAX) fail(`more than ${DESCRIPTORS_MAX} descriptors`)
+  if (level.depth > DESCRIPTOR_DEPTH_MAX)
+    fail(`descriptors are nested more than ${DESCRIPTOR_DEPTH_MAX} deep`)
+  const limit = draft.limit && ruleLimit(draft.limit, fail)
+  if (draft.hasShareThreshold && !composite.includes('*')) {
+    fail(
+      `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`,
+    )
+  }
+  const problem = structProblem(draft.metadata)
+  if (problem) fail(`error parsing metadata: ${problem}`)
+  const below = { ...level, path, depth: level.depth + 1, composites: new Set<string>() }
+  return {
+    key: draft.key,
+    value: draft.value,
+    limit,
+    children: draft.nodes.map((child) => ruleNode(child, below)),
+    isShadow: draft.isShadow,
+    isQuota: draft.isQuota,
+    hasDetailedMetric: draft.hasDetailedMetric,
+    hasValueToMetric: draft.hasValueToMetric,
+    hasShareThreshold: draft.hasShareThreshold,
+    metadata: draft.metadata,
+  }
+}
+
+function ruleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {
+  const unit = unitOf(draft.unit)
+  if (draft.isUnlimited && unit) fail('should not specify rate limit unit when unlimited')
+  if (!draft.isUnlimited && !unit) fail(`invalid rate limit unit '${draft.unit}'`)
+  for (const name of draft.replaces) {
+    if (name === '') fail('should not have an empty replaces entry')
+    if (name === draft.name) fail('replaces should not contain name of same descriptor')
+  }
+  const { name, requestsPerUnit, isUnlimited, replaces } = draft
+  return { name, requestsPerUnit, unit, isUnlimited, replaces }
+}
+
+/** Why metadata cannot be a protobuf Struct, or ''. Non-finite numbers: the image keeps metadata as JSON. */
+function structProblem(value: unknown): string {
+  if (typeof value === 'string') return value.isWellFormed() ? '' : 'invalid UTF-8 in string'
+  if (typeof value === 'number') return Number.isFinite(value) ? '' : `number ${value} is not finite`
+  if (value === null || typeof value !== 'object') return ''
+  for (const [key, item] of Object.entries(value)) {
+    const problem = structProblem(key) || structProblem(item)
+    if (problem) return problem
+  }
+  return ''
+}

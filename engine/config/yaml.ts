@@ -1,0 +1,232 @@
+/**
+ * One YAML file as a graph that may be walked without surprises: parsed, aliases resolved, size and depth known.
+ *
+ *     bytes ── UTF-8, no control characters ──► text ── first document only ──► nodes
+ *                                                                                 │ survey, once, in document order
+ *          unknown anchor, anchor inside itself, list as a key, too many nodes ◄──┘
+ *
+ * Every scalar stays text here (the parser's failsafe schema): the parser types by YAML 1.1, the reference by rules of its
+ * own, which are in scalar.ts. After the survey no walk over the file can fail or grow beyond bounds.
+ * Gives up: the parser needs 85 bytes of heap per byte of text and 0.5 s per MB; so it runs in a job, never when serving.
+ */
+import type { Alias, Node, Pair, Scalar, YAMLMap } from 'yaml'
+import { Composer, isAlias, isMap, isScalar, isSeq, LineCounter, Parser } from 'yaml'
+import { EXPANDED_NODES_MAX, FILE_BYTES_MAX, NODE_DEPTH_MAX } from './bounds.ts'
+import { ConfigError } from './error.ts'
+import { kindOf, tagProblem, textOf } from './scalar.ts'
+
+export type AnyNode = Node | null | undefined
+
+/** Everything but tab, line ends, printable characters and what lies beyond ASCII's and Latin-1's control blocks. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
+const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]/
+
+const TOO_DEEP = `exceeded max depth of ${NODE_DEPTH_MAX}`
+
+interface Anchor {
+  node: Node
+  isOpen: boolean // while its own content is surveyed
+  nodesCount: number
+  height: number
+}
+
+export class YamlFile {
+  readonly name: string
+  readonly root: AnyNode = null
+  private readonly lines = new LineCounter()
+  private readonly targets = new Map<Alias, Node>()
+  private readonly anchors = new Map<string, Anchor>()
+  private readonly text: string
+  private nodesCount = 0 // surveyed so far, aliases written out
+
+  /** Throws a ConfigError `<name>: error loading config file: yaml: …`. */
+  constructor(name: string, bytes: Uint8Array) {
+    this.name = name
+    this.text = this.decode(bytes)
+    this.root = this.compose(this.text)
+    this.survey(this.root, 0)
+  }
+
+  /** The node an alias stands for, any other node itself. */
+  follow(node: AnyNode): AnyNode {
+    return isAlias(node) ? this.targets.get(node) : node
+  }
+
+  /** The pairs of a map with merge keys (`<<`) written out, in the order in which later ones win. */
+  pairs(map: YAMLMap): Pair<AnyNode, AnyNode>[] {
+    const items = map.items as Pair<AnyNode, AnyNode>[]
+    if (!items.some(isMerge)) return items
+    return items.flatMap((pair) => {
+      if (!isMerge(pair)) return [pair]
+      return this.mergedMaps(pair.value).flatMap((merged) => this.pairs(merged))
+    })
+  }
+
+  /** 1 for the first line; 0 when there is no place to tell. */
+  lineOf(node: AnyNode): number {
+    const range = node?.range
+    return range ? this.lines.linePos(range[0]).line : 0
+  }
+
+  /** A parse error (spec 1.2). */
+  problem(text: string, node: AnyNode): ConfigError {
+    const line = this.lineOf(node)
+    return new ConfigError(
+      this.name,
+      `error loading config file: yaml: ${line > 0 ? `line ${line}: ` : ''}${text}`,
+    )
+  }
+
+  private decode(bytes: Uint8Array): string {
+    if (bytes.length > FILE_BYTES_MAX) {
+      throw this.problem(`file has ${bytes.length} bytes, at most ${FILE_BYTES_MAX} are read`, null)
+    }
+    const isLittle = bytes[0] === 0xff && bytes[1] === 0xfe
+    const isBig = bytes[0] === 0xfe && bytes[1] === 0xff
+    let text: string
+    try {
+      // The decoder drops a byte order mark at the start.
+      text = new TextDecoder(isLittle ? 'utf-16le' : isBig ? 'utf-16be' : 'utf-8', { fatal: true }).decode(
+        bytes,
+      )
+    } catch {
+      throw this.problem('invalid leading UTF-8 octet', null)
+    }
+    if (CONTROL.test(text)) throw this.problem('control characters are not allowed', null)
+    return text
+  }
+
+  /** The first document; what follows it is not even parsed. */
+  private compose(text: string): AnyNode {
+    const composer = new Composer({
+      version: '1.1',
+      schema: 'failsafe',
+      merge: false,
+      resolveKnownTags: false,
+      uniqueKeys: false,
+      prettyErrors: false,
+      lineCounter: this.lines,
+    })
+    const tokens = new Parser(this.lines.addNewLine).parse(text)
+    const document = composer.compose(tokens, true, text.length).next().value
+    const error = document?.errors[0]
+    if (error) {
+      const { line } = this.lines.linePos(error.pos[0])
+      // The parser recurses, catches its own stack overflow and passes the words of V8 on.
+      const isTooDeep = error.message.includes('call stack')
+      throw this.problem(isTooDeep ? TOO_DEEP : `line ${line}: ${error.message}`, null)
+    }
+    return document?.contents as AnyNode
+  }
+
+  /** Looks at every node once, resolves aliases and adds up what they would be written out. Returns the height. */
+  private survey(node: AnyNode, depth: number): number {
+    this.nodesCount++
+    this.checkBounds(depth, node)
+    if (isAlias(node)) return this.resolve(node, depth)
+    if (!node) return 1
+    const name = (node as { anchor?: string }).anchor
+    const anchor = { node, isOpen: true, nodesCount: -this.nodesCount + 1, height: 0 }
+    if (name) this.anchors.set(name, anchor)
+    anchor.height = 1 + this.surveyInside(node, depth + 1)
+    anchor.nodesCount += this.nodesCount
+    anchor.isOpen = false
+    return anchor.height
+  }
+
+  private surveyInside(node: Node, depth: number): number {
+    let height = 0
+    if (isSeq(node)) {
+      for (const item of node.items) height = Math.max(height, this.survey(item as AnyNode, depth))
+    } else if (isMap(node)) {
+      for (const pair of node.items as Pair<AnyNode, AnyNode>[]) {
+        height = Math.max(height, this.survey(pair.key, depth), this.survey(pair.value, depth))
+        const key = this.follow(pair.key)
+        if (isMap(key) || isSeq(key)) throw this.problem(`invalid map key: ${printed(this, key)}`, null)
+        if (isMerge(pair)) this.mergedMaps(pair.value)
+      }
+    } else if (isScalar(node)) {
+      const problem = node.tag ? tagProblem(node) : ''
+      if (problem) throw this.problem(problem, null)
+      if (node.range?.[1] === this.text.length && isOpenQuote(this.text, node)) {
+        throw this.problem('found unexpected end of stream', node)
+      }
+    }
+    return height
+  }
+
+  private resolve(alias: Alias, depth: number): number {
+    const anchor = this.anchors.get(alias.source)
+    if (!anchor) throw this.problem(`unknown anchor '${alias.source}' referenced`, null)
+    if (anchor.isOpen) throw this.problem(`anchor '${alias.source}' value contains itself`, null)
+    this.targets.set(alias, anchor.node)
+    this.nodesCount += anchor.nodesCount
+    this.checkBounds(depth + anchor.height, alias)
+    return anchor.height
+  }
+
+  private checkBounds(depth: number, node: AnyNode): void {
+    if (depth > NODE_DEPTH_MAX) throw this.problem(TOO_DEEP, node)
+    if (this.nodesCount > EXPANDED_NODES_MAX) {
+      throw this.problem(
+        `document contains excessive aliasing: written out it has more than ${EXPANDED_NODES_MAX} nodes`,
+        node,
+      )
+    }
+  }
+
+  /** The maps that a merge key brings in; of a list the last comes first, because the first must win. */
+  private mergedMaps(value: AnyNode): YAMLMap[] {
+    const source = this.follow(value)
+    const list = isSeq(source) ? source.items.map((item) => this.follow(item as AnyNode)).reverse() : [source]
+    return list.map((map) => {
+      if (!isMap(map)) throw this.problem('map merge requires map or sequence of maps as the value', value)
+      return map
+    })
+  }
+}
+
+/** Whether the quote at the end of the file belongs to the text, which then never ends: the parser lets that pass. */
+function isOpenQuote(text: string, { type, range }: Scalar): boolean {
+  const start = range![0] + 1
+  if (type === 'QUOTE_SINGLE') return countBefore(text, text.length, start, "'") % 2 === 0 // two are one, escaped
+  return type === 'QUOTE_DOUBLE' && countBefore(text, text.length - 1, start, '\\') % 2 === 1
+}
+
+/** How many of one character stand right before `end`. */
+function countBefore(text: string, end: number, start: number, character: string): number {
+  let at = end
+  while (at > start && text[at - 1] === character) at--
+  return end - at
+}
+
+function isMerge(pair: Pair<AnyNode, AnyNode>): boolean {
+  const key = pair.key
+  return isScalar(key) && key.type === 'PLAIN' && !key.tag && key.value === '<<'
+}
+
+const PRINTED_LENGTH_MAX = 80 // characters of a value inside an error text
+
+/** A node for an error text, in the reference's manner (`map[k:v]`, `[a b]`, `<nil>`), cut where it gets long. */
+export function printed(file: YamlFile, node: AnyNode): string {
+  const text = printedWhole(file, node, PRINTED_LENGTH_MAX)
+  return text.length > PRINTED_LENGTH_MAX ? `${text.slice(0, PRINTED_LENGTH_MAX)}…` : text
+}
+
+function printedWhole(file: YamlFile, node: AnyNode, lengthLeft: number): string {
+  const found = file.follow(node)
+  if (lengthLeft <= 0) return ''
+  if (isScalar(found)) return kindOf(found) === 'null' ? '<nil>' : textOf(found)
+  if (!isMap(found) && !isSeq(found)) return '<nil>'
+  let text = ''
+  for (const item of found.items as (Pair<AnyNode, AnyNode> | AnyNode)[]) {
+    if (text.length > lengthLeft) break
+    const left = lengthLeft - text.length
+    const next =
+      item && 'key' in item
+        ? `${printedWhole(file, item.key as AnyNode, left)}:${printedWhole(file, item.value as AnyNode, left)}`
+        : printedWhole(file, item as AnyNode, left)
+    text += text ? ` ${next}` : next
+  }
+  return isMap(found) ? `map[${text}]` : `[${text}]`
+}

@@ -1,0 +1,116 @@
+/**
+ * Where a single Redis is, and as whom we log in (spec 9.1, 9.2).
+ *
+ *     socket type   REDIS_URL                                  REDIS_AUTH
+ *     unix          /var/run/redis.sock                        pass          password alone
+ *     tcp           host:6379  ·  [::1]:6379                   user:pass     cut at the first colon
+ *     any           redis://[user:pass@]host[:6379][/db][?username=&password=&db=]
+ *
+ * REDIS_AUTH wins over what the URL carries. Logs and errors show the URL masked.
+ */
+import { OperatorError } from '../errors.ts'
+
+export interface RedisAddress {
+  path: string // of a unix socket; '' = host and port
+  host: string
+  port: number
+  family: 0 | 4 | 6 // 0 = either
+  username: string // '' = none
+  password: string // '' = no login
+  db: number
+  masked: string // REDIS_URL without its secrets
+}
+
+export interface RedisAddressText {
+  url: string
+  socketType: string // tcp, tcp4, tcp6 or unix
+  auth: string
+}
+
+const PORT_DEFAULT = 6379
+const PORT_MAX = 65_535
+
+export function parseRedisAddress({ url, socketType, auth }: RedisAddressText): RedisAddress {
+  const address: RedisAddress = {
+    path: '',
+    host: '',
+    port: PORT_DEFAULT,
+    family: socketType === 'tcp4' ? 4 : socketType === 'tcp6' ? 6 : 0,
+    username: '',
+    password: '',
+    db: 0,
+    masked: maskRedisUrl(url),
+  }
+  if (url === '') throw wrong(address, 'it is empty.')
+  if (url.includes('://')) readUrl(url, address)
+  else if (socketType === 'unix') address.path = url
+  else if (/^tcp[46]?$/.test(socketType)) readHostPort(url, address)
+  else {
+    const fix = 'Write tcp or unix.'
+    throw new OperatorError({
+      code: 'REDIS_SOCKET_TYPE_UNKNOWN',
+      where: 'REDIS_SOCKET_TYPE',
+      what: `"${socketType}" is no kind of socket.`,
+      fix,
+    })
+  }
+  if (auth !== '') {
+    const colon = auth.indexOf(':')
+    address.username = colon < 0 ? '' : auth.slice(0, colon)
+    address.password = auth.slice(colon + 1)
+  }
+  return address
+}
+
+/** `redis://user:secret@host:6379` as `redis://*****@host:6379`, in each part between commas. */
+export function maskRedisUrl(urls: string): string {
+  return urls
+    .split(',')
+    .map((url) => url.replace(/^(rediss?:\/\/).*@/s, '$1*****@').replace(/([?&]password=)[^&]*/g, '$1*****'))
+    .join(',')
+}
+
+function readHostPort(text: string, address: RedisAddress): void {
+  const parts = /^(?:\[([^\]]+)\]|([^:[\]]*)):(\d+)$/.exec(text)
+  const port = Number(parts?.[3] ?? 0)
+  if (parts === null || port < 1 || port > PORT_MAX) throw wrong(address, 'it is not host:port.')
+  address.host = parts[1] ?? (parts[2] || 'localhost')
+  address.port = port
+}
+
+function readUrl(text: string, address: RedisAddress): void {
+  if (text.startsWith('rediss://')) {
+    throw new OperatorError({
+      code: 'REDIS_URL_SCHEME',
+      where: `REDIS_URL "${address.masked}"`,
+      what: 'rediss:// is not supported.',
+      fix: 'Write redis:// and set REDIS_TLS=true.',
+    })
+  }
+  const url = URL.parse(text)
+  if (url === null || url.protocol !== 'redis:' || url.hostname === '')
+    throw wrong(address, 'it is not a redis:// URL.')
+  address.host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  if (url.port !== '') address.port = Number(url.port)
+  try {
+    address.username = decodeURIComponent(url.username) || (url.searchParams.get('username') ?? '')
+    address.password = decodeURIComponent(url.password) || (url.searchParams.get('password') ?? '')
+  } catch (cause) {
+    throw wrong(address, 'its user or password has a % that encodes nothing.', { cause })
+  }
+  const db = url.searchParams.get('db') || url.pathname.slice(1) || '0'
+  if (!/^\d{1,9}$/.test(db)) throw wrong(address, `"${db}" is not a database number.`)
+  address.db = Number(db)
+}
+
+function wrong(address: RedisAddress, what: string, options?: ErrorOptions): OperatorError {
+  return new OperatorError(
+    {
+      code: 'REDIS_URL_INVALID',
+      where: `REDIS_URL "${address.masked}"`,
+      what,
+      fix: 'Write host:port, redis://user:password@host:port/db, or a path with REDIS_SOCKET_TYPE=unix.',
+    },
+    options,
+  )
+}

@@ -1,0 +1,21 @@
+/**
+ * What a transport and the engine know of each other, and nothing more.
+ *
+ *     transport ── decide(request, caller) ──► engine
+ *     transport ◄── caller.answer(response) ── engine     or caller.fail(error)
+ */
+import type { RateLimitRequest, RateLimitResponse } from '../proto/ratelimit.ts'
+
+/**
+ * Who waits for one decision. Exactly one of the two is called, once; it may be before `decide` has returned.
+ */
+export interface Caller {
+  answer(response: RateLimitResponse): void
+  /** The message goes on the wire (spec 5.4), so it says nothing that a caller must not read. */
+  fail(error: Error): void
+}
+
+/** Decides requests. A caller that has gone away is answered all the same; its transport drops the answer. */
+export interface Decider {
+  decide(request: RateLimitRequest, caller: Caller): void
+}

@@ -1,0 +1,43 @@
+/**
+ * A trie as an indented tree, for tests and for eyes.
+ *
+ *     shop
+ *       user                  5/MINUTE
+ *       user_admin            unlimited
+ *       path_/api/*           20/SECOND shadow share_threshold
+ *         method              3/HOUR "writes" replaces "reads"
+ */
+import { UNIT_NAMES } from '../../proto/ratelimit.ts'
+import type { Rule } from '../rules.ts'
+import { HAS_DETAILED_METRIC, HAS_SHARE_THRESHOLD, HAS_VALUE_TO_METRIC } from './image.ts'
+import type { Trie } from './trie.ts'
+
+const COLUMN = 24 // where limits start, longer texts push them
+
+export function draw(trie: Trie): string {
+  const lines: string[] = []
+  for (let node = 1; node < trie.nodesCount; node++) {
+    const text = '  '.repeat(trie.depthOf(node)) + trie.textOf(node)
+    const notes = notesOf(trie.ruleOf(node), trie.flagsOf(node))
+    lines.push(notes ? `${text.padEnd(COLUMN - 1)} ${notes}` : text)
+  }
+  return lines.join('\n')
+}
+
+function notesOf(rule: Rule | null, flags: number): string {
+  const notes: string[] = []
+  if (rule) {
+    const { name, requestsPerUnit, unit } = rule.limit
+    notes.push(rule.isUnlimited ? 'unlimited' : `${requestsPerUnit}/${UNIT_NAMES[unit]}`)
+    if (name) notes.push(JSON.stringify(name))
+    if (rule.isShadow) notes.push('shadow')
+    if (rule.isQuota) notes.push('quota')
+    if (rule.replaces.length > 0)
+      notes.push(`replaces ${rule.replaces.map((n) => JSON.stringify(n)).join(' ')}`)
+    if (rule.metadata) notes.push(`metadata ${JSON.stringify(rule.metadata)}`)
+  }
+  if (flags & HAS_SHARE_THRESHOLD) notes.push('share_threshold')
+  if (flags & HAS_VALUE_TO_METRIC) notes.push('value_to_metric')
+  if (flags & HAS_DETAILED_METRIC) notes.push('detailed_metric')
+  return notes.join(' ')
+}

@@ -1,0 +1,44 @@
+/**
+ * What main and its workers say to each other, over one MessagePort per worker.
+ *
+ *     main                              worker
+ *       ServeTask ───────────────────►    connects its store, listens
+ *            ◄──────────────── ready      on every address it was given
+ *       rules, health ───────────────►
+ *       stats ───────────────────────►    answers within one turn of its event loop
+ *            ◄──────────────── stats      also sent unasked, once, when the thread ends
+ *            ◄─────────── redis, log
+ *       drain ───────────────────────►    stops listening, finishes, closes; then its task resolves
+ *
+ * No message is ever sent per request.
+ */
+import type { MessagePort } from 'node:worker_threads'
+import type { RulesImage } from './rules.ts'
+import type { Settings } from './settings/parse.ts'
+import type { Deltas } from './stats/stats.ts'
+
+/** The argument of a worker's one long task. Everything in it can be cloned or is shared memory. */
+export interface ServeTask {
+  index: number // 0 to WORKERS-1; a replacement keeps the number of the worker it follows
+  settings: Settings // ports are resolved: never 0
+  port: MessagePort
+  memoryTable: SharedArrayBuffer | null // the counters, with BACKEND_TYPE=memory
+  rules: RulesImage | null
+  isHealthy: boolean
+}
+
+export type ToWorker =
+  | { kind: 'rules'; rules: RulesImage }
+  | { kind: 'health'; isHealthy: boolean }
+  | { kind: 'stats' }
+  | { kind: 'drain'; timeoutMs: number }
+  | { kind: 'crash' } // under NODE_ENV=test only: throws, so that tests see a worker die
+
+export type FromWorker =
+  | { kind: 'ready' }
+  | { kind: 'stats'; deltas: Deltas }
+  | { kind: 'redis'; isConnected: boolean }
+  | { kind: 'log'; level: LogLevel; message: string }
+
+export type LogLevel = 'error' | 'warning' | 'info' | 'debug'
+export type Log = (level: LogLevel, message: string) => void

@@ -1,0 +1,159 @@
+/**
+ * Keeps the rules current: loads them from the configured directory at start and after each change (spec 8.4, 8.5).
+ *
+ *     directory changes ──► wait until quiet ──► job: read, parse, validate, compile ──► onRules(image)
+ *                                                     └── anything wrong ──► log, count, keep what is in force
+ *
+ * Runs in main, which never parses: the work is a task of the job pool, whose thread ends when idle and gives its
+ * memory back. One load runs at a time; changes during a load cause exactly one more.
+ */
+import { existsSync, type FSWatcher, watch } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { Piscina } from 'piscina'
+import type { LoadResult, RuleSource } from './config/load.ts'
+import { OperatorError } from './errors.ts'
+import type { Log } from './messages.ts'
+import type { RulesImage } from './rules.ts'
+import type { Settings } from './settings/parse.ts'
+import { sourceUrl } from './source-url.ts'
+import type { Totals } from './stats/totals.ts'
+
+const QUIET_MS = 100 // editors and deployments write several files; we read once they are done
+const MISSING_RETRY_MS = 5_000 // how often a directory that went away is looked for
+const JOB_IDLE_MS = 5_000 // then the job thread ends
+
+export interface RulesSourceOptions {
+  settings: Settings
+  totals: Totals
+  log: Log
+  onRules: (rules: RulesImage) => void
+}
+
+export class RulesSource {
+  private readonly options: RulesSourceOptions
+  private readonly jobs = new Piscina({
+    filename: sourceUrl('./config/load-job.ts', import.meta.url).href,
+    minThreads: 0,
+    maxThreads: 1,
+    atomics: 'disabled',
+    idleTimeout: JOB_IDLE_MS,
+  })
+  private watchers: FSWatcher[] = []
+  private timer: NodeJS.Timeout | null = null
+  private loading: Promise<void> | null = null
+  private isStale = false
+
+  constructor(options: RulesSourceOptions) {
+    this.options = options
+  }
+
+  /** Watches, then loads. Resolves after the first load, good or bad; rejects when there is nothing to watch. */
+  async start(): Promise<void> {
+    this.watch()
+    await this.reload()
+  }
+
+  async close(): Promise<void> {
+    for (const watcher of this.watchers) watcher.close()
+    if (this.timer) clearTimeout(this.timer)
+    await this.jobs.destroy()
+  }
+
+  private watch(): void {
+    const { settings, log } = this.options
+    for (const watcher of this.watchers) watcher.close()
+    this.watchers = []
+    const root = settings.RUNTIME_ROOT
+    const subtree = join(root, settings.RUNTIME_SUBDIRECTORY)
+    const rules = join(subtree, settings.RUNTIME_APPDIRECTORY)
+    const watched = settings.RUNTIME_WATCH_ROOT ? dirname(root) : rules
+    if (!existsSync(watched)) {
+      const variable = settings.RUNTIME_WATCH_ROOT ? 'RUNTIME_ROOT' : 'RUNTIME_ROOT, RUNTIME_APPDIRECTORY'
+      const what = `unable to watch file (${watched}): no such directory.`
+      throw new OperatorError({
+        code: 'RULES_DIRECTORY_MISSING',
+        where: variable,
+        what,
+        fix: FIX,
+        exitCode: 2,
+      })
+    }
+    const onError = (error: Error) => log('warning', `cannot watch the rules any more: ${error.message}`)
+    const add = (path: string, recursive: boolean, isOurs: (name: string | null) => boolean) => {
+      const watcher = watch(path, { recursive, persistent: false }, (_event, name) => {
+        if (isOurs(name)) this.reloadSoon()
+      })
+      this.watchers.push(watcher.on('error', onError))
+    }
+    if (settings.RUNTIME_WATCH_ROOT) add(watched, false, (name) => name === basename(root))
+    if (existsSync(rules)) add(rules, true, () => true)
+  }
+
+  private reloadSoon(): void {
+    if (this.timer) clearTimeout(this.timer)
+    this.timer = setTimeout(() => {
+      this.timer = null
+      this.rewatch()
+      void this.reload()
+    }, QUIET_MS)
+  }
+
+  /** A swapped symbolic link has left the old watch on the old tree. A missing directory may come back. */
+  private rewatch(): void {
+    try {
+      this.watch()
+    } catch (error) {
+      this.options.log('warning', error instanceof Error ? error.message : String(error))
+      setTimeout(() => this.reloadSoon(), MISSING_RETRY_MS).unref()
+    }
+  }
+
+  private async reload(): Promise<void> {
+    this.isStale = true
+    if (this.loading) return this.loading
+    this.loading = this.loadUntilCurrent()
+    await this.loading
+    this.loading = null
+  }
+
+  private async loadUntilCurrent(): Promise<void> {
+    while (this.isStale) {
+      this.isStale = false
+      try {
+        await this.loadOnce()
+      } catch (error) {
+        this.fail(error instanceof Error ? error.message : String(error))
+      }
+    }
+  }
+
+  private async loadOnce(): Promise<void> {
+    const { settings, totals, log, onRules } = this.options
+    const source: RuleSource = {
+      from: 'tree',
+      tree: {
+        root: settings.RUNTIME_ROOT,
+        subdirectory: settings.RUNTIME_SUBDIRECTORY,
+        appDirectory: settings.RUNTIME_APPDIRECTORY,
+        isRootWatched: settings.RUNTIME_WATCH_ROOT,
+        isDotIgnored: settings.RUNTIME_IGNOREDOTFILES,
+      },
+      isMerging: settings.MERGE_DOMAIN_CONFIG,
+    }
+    const result: LoadResult = await this.jobs.run(source)
+    totals.add('runtime.load_attempts', 1)
+    totals.add('runtime.load_failures', result.failuresCount)
+    for (const warning of result.warnings) log('warning', warning)
+    if (!result.ok) return this.fail(result.error)
+    totals.add('ratelimit.service.config_load_success', 1)
+    onRules(result.image)
+    log('info', 'Successfully loaded new configuration')
+  }
+
+  private fail(message: string): void {
+    this.options.totals.add('ratelimit.service.config_load_error', 1)
+    this.options.log('error', `Error loading new configuration: ${message}`)
+  }
+}
+
+const FIX = 'Create it, or point RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY at your rules.'

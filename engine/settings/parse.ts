@@ -1,0 +1,152 @@
+/**
+ * Environment in, settings out.
+ *
+ *     { GRPC_PORT: '9090', KVSTORE_URL: 'redis:6379', REDIS_ULR: '…' }
+ *        │
+ *        ├─► settings   every variable, typed: GRPC_PORT 9090, REDIS_URL 'redis:6379', BACKEND_TYPE 'redis'
+ *        ├─► warnings   'REDIS_ULR is not a setting; did you mean REDIS_URL?'
+ *        └─► given      GRPC_PORT, REDIS_URL
+ *
+ * All mistakes are reported at once, so that a start fails once and not once per mistake. The price of
+ * strictness: a value that the reference would have taken and never used stops the start too.
+ */
+import { OperatorError } from '../errors.ts'
+import { families, type Row, rows, type SettingName, type Settings } from './table.ts'
+import { nearest } from './typos.ts'
+
+export type { Settings } from './table.ts'
+
+type Environment = Record<string, string | undefined>
+
+export interface ParsedSettings {
+  settings: Settings
+  warnings: string[]
+  given: ReadonlySet<SettingName> // real names of all that is set, by either name, to whatever value
+}
+
+/** Throws OperatorError with a line for every variable that is wrong. */
+export function parseSettings(env: Environment): ParsedSettings {
+  const values: Record<string, unknown> = {}
+  const given = new Map<SettingName, string>()
+  const warnings: string[] = []
+  const mistakes: string[] = []
+  for (const row of rows) {
+    const variable = pick(env, row, warnings)
+    if (variable === undefined) {
+      values[row.name] = row.kind.parse(row.default)
+      continue
+    }
+    given.set(row.name, variable.text)
+    const { value, mistake } = read(row, variable)
+    values[row.name] = value
+    if (mistake) mistakes.push(mistake)
+    else if (row.state !== 'built' && asksForSomething(row, value)) {
+      if (row.state === 'refuse') mistakes.push(refusal(variable.name))
+      else warnings.push(`${variable.name} has no effect yet in this version.`)
+    }
+  }
+  if (mistakes.length > 0) {
+    throw new OperatorError({ code: 'SETTING_INVALID', what: mistakes.join('\n'), exitCode: 2 })
+  }
+  warnings.push(...strangers(env))
+  return {
+    settings: Object.freeze(conclude(values as Settings, given)),
+    warnings,
+    given: new Set(given.keys()),
+  }
+}
+
+interface Variable {
+  name: string // as the operator wrote it
+  text: string
+}
+
+/** What the environment says about a setting. The real name wins over the older one. */
+function pick(env: Environment, row: Row, warnings: string[]): Variable | undefined {
+  const text = env[row.name]
+  const olderText = row.older === null ? undefined : env[row.older]
+  if (text === undefined) return olderText === undefined ? undefined : { name: row.older!, text: olderText }
+  if (olderText !== undefined && olderText !== text) {
+    warnings.push(`${row.older} is ignored, because ${row.name} is set too.`)
+  }
+  return { name: row.name, text }
+}
+
+/** The value, or the sentence that says what is wrong with it. */
+function read(row: Row, { name, text }: Variable): { value?: unknown; mistake?: string } {
+  if (text === '' && !row.kind.hasEmpty) return { value: row.kind.parse(row.default) }
+  let value: unknown
+  try {
+    value = row.kind.parse(text)
+  } catch (error) {
+    const why = isSecret(name) ? row.kind.allowed : (error as Error).message
+    return { mistake: `${name}=${quoted(name, text)} is not allowed: ${why}.${kubernetesHint(name, text)}` }
+  }
+  if (!row.laterValues.includes(value as string)) return { value }
+  return { mistake: `${name}=${quoted(name, text)} is not there yet in this version; choose another value.` }
+}
+
+/** Passwords are not echoed. The additional headers are those that authenticate us to a management server. */
+function isSecret(name: string): boolean {
+  return /(_AUTH|TOKEN|_HEADERS)$/.test(name)
+}
+
+const QUOTED_LENGTH_MAX = 100 // of a value in a message; a whole certificate pasted by mistake is of no help
+
+function quoted(name: string, text: string): string {
+  if (isSecret(name)) return '(hidden)'
+  return JSON.stringify(text.length > QUOTED_LENGTH_MAX ? `${text.slice(0, QUOTED_LENGTH_MAX)}…` : text)
+}
+
+/** A Service named grpc, debug, statsd or monitor has Kubernetes write its address into ours. */
+function kubernetesHint(name: string, text: string): string {
+  if (!name.endsWith('_PORT') || !/^(tcp|udp):\/\//.test(text)) return ''
+  return ' Kubernetes wrote it, for a Service of that name: set enableServiceLinks: false, or the variable.'
+}
+
+/** Whether a setting that is not there yet would change anything. What is switched off is off already. */
+function asksForSomething(row: Row, value: unknown): boolean {
+  if (row.kind.name === 'bool') return value === true
+  return JSON.stringify(value) !== JSON.stringify(row.kind.parse(row.default))
+}
+
+function refusal(name: string): string {
+  return `${name} is set, but this version cannot do that yet, and to start without it is not safe. Unset it.`
+}
+
+/** Warnings about variables that no row knows: of a family that is not there yet, and likely typos. */
+function strangers(env: Environment): string[] {
+  const known = new Set(rows.flatMap(({ name, older }) => (older === null ? [name] : [name, older])))
+  const warnings: string[] = []
+  for (const name of Object.keys(env)) {
+    if (env[name] === undefined || known.has(name)) continue
+    const family = families.find(({ matches }) => matches.test(name))
+    if (family) {
+      if (family.state === 'later') warnings.push(`${name} has no effect yet in this version.`)
+      continue
+    }
+    const meant = nearest(name, known)
+    if (meant) warnings.push(`${name} is not a setting; did you mean ${meant}?`)
+  }
+  return warnings
+}
+
+/** The defaults that depend on what else is given. */
+function conclude(values: Settings, given: ReadonlyMap<SettingName, string>): Settings {
+  const namesStore = [...given.keys()].some((name) =>
+    /^(BACKEND_TYPE|REDIS_URL|REDIS_TYPE|MEMCACHE_.+)$/.test(name),
+  )
+  const { REDIS_URL, REDIS_PERSECOND_URL } = values
+  return {
+    ...values,
+    ...(!namesStore && { BACKEND_TYPE: 'memory' }),
+    ...(isAddress(REDIS_URL) && !given.get('REDIS_SOCKET_TYPE') && { REDIS_SOCKET_TYPE: 'tcp' }),
+    ...(isAddress(REDIS_PERSECOND_URL) &&
+      !given.get('REDIS_PERSECOND_SOCKET_TYPE') && { REDIS_PERSECOND_SOCKET_TYPE: 'tcp' }),
+  }
+}
+
+/** host:port or redis://, which cannot be the path of a socket. */
+function isAddress(url: string): boolean {
+  return /^rediss?:\/\//.test(url) || (!url.includes('/') && /:[0-9]+$/.test(url))
+}

@@ -1,0 +1,318 @@
+/**
+ * Every environment variable, one row each: those of the reference (spec 10) and our own.
+ *
+ *      kind  state  name         default  help
+ *     [port, built, 'GRPC_PORT', '8081',  'gRPC: decisions and health'],
+ *
+ * This is the only place that knows a setting: its type in `Settings`, the parser, the checks at the start,
+ * `--help` and the table in the README all follow. A default is written as an operator would write it.
+ * State: what happens when this version meets the variable.
+ *     built   it does what the help says
+ *     later   not there yet: set to something else than its default it is a warning, and has no effect
+ *     refuse  not there yet, and to go on without it would weaken security or send data elsewhere: no start
+ */
+import type { Kind } from './values.ts'
+import {
+  bool,
+  duration,
+  float,
+  int,
+  intOrCores,
+  list,
+  map,
+  oneOf,
+  oneOfAnyCase,
+  oneOfOrLast,
+  path,
+  string,
+} from './values.ts'
+
+export type State = 'built' | 'later' | 'refuse'
+const built = 'built'
+const later = 'later'
+const refuse = 'refuse'
+
+const MIB = 2 ** 20
+const TIB = 2 ** 40
+
+const port = int(0, 65_535)
+const natural = int(0, 2 ** 31 - 1)
+const count = int(0, 65_535)
+const workers = intOrCores(1, 256)
+const bodyBytes = int(1, 256 * MIB) // a body becomes one string, and V8's end at 512 MiB
+const cacheBytes = int(0, TIB)
+const memoryBytes = int(MIB, TIB)
+const ratio = float(0, 1)
+const factor = float(0)
+const rate = float() // below 0 is never, above 1 always
+const span = duration()
+const wait = duration(1) // 0 would mean no time at all
+const level = oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace')
+const format = oneOfOrLast('json', 'text')
+const frontend = oneOf('grpc-js', 'http2')
+const source = oneOf('FILE', 'GRPC_XDS_SOTW')
+const backend = oneOf('redis', 'memory', 'memcache')
+const socketType = oneOf('tcp', 'tcp4', 'tcp6', 'unix') // Go's names of networks
+const redisType = oneOfAnyCase('single', 'sentinel', 'cluster')
+const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
+const otlp = oneOf('http', 'grpc')
+
+type Cells = readonly [kind: Kind<unknown>, state: State, name: string, preset: string, help: string]
+
+// biome-ignore format: the columns are the table
+const table = {
+  Ports: [
+    [string,      built,  'HOST', '0.0.0.0', 'address of the HTTP port'],
+    [port,        built,  'PORT', '8080', 'HTTP: /json and /healthcheck'],
+    [string,      built,  'GRPC_HOST', '0.0.0.0', 'address of the gRPC port'],
+    [port,        built,  'GRPC_PORT', '8081', 'gRPC: decisions and health'],
+    [string,      refuse, 'GRPC_UDS', '', 'a unix socket in place of GRPC_HOST and GRPC_PORT'],
+    [frontend,    built,  'GRPC_FRONTEND', 'grpc-js', 'the server behind the gRPC port'],
+    [span,        built,  'GRPC_MAX_CONNECTION_AGE', '24h', 'older connections are asked to end; 0 = none'],
+    [span,        built,  'GRPC_MAX_CONNECTION_AGE_GRACE', '1h', 'and cut when calls still run after it'],
+    [bodyBytes,   built,  'HTTP_BODY_MAX_BYTES', '4194304', 'a longer request body is refused (4 MiB)'],
+    [string,      built,  'DEBUG_HOST', '0.0.0.0', 'address of the debug port'],
+    [port,        built,  'DEBUG_PORT', '6070', 'for operators: profiles, /rlconfig, /stats'],
+    [string,      refuse, 'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
+  ],
+  'TLS on the gRPC port': [
+    [bool,        refuse, 'GRPC_SERVER_USE_TLS',    'false', 'take TLS connections only'],
+    [path,        later,  'GRPC_SERVER_TLS_CERT',   '', 'certificate chain, PEM, in the folder of the key'],
+    [path,        later,  'GRPC_SERVER_TLS_KEY',    '', 'its key, PEM'],
+    [path,        refuse, 'GRPC_CLIENT_TLS_CACERT', '', 'callers must show a certificate signed by this CA'],
+    [string,      refuse, 'GRPC_CLIENT_TLS_SAN',    '', 'and it must hold this DNS name'],
+  ],
+  Process: [
+    [workers,     built,  'WORKERS',       'cores', 'threads that answer requests'],
+    [span,        built,  'DRAIN_DELAY',   '0',     'at SIGTERM: time from unhealthy to closed ports'],
+    [span,        built,  'DRAIN_TIMEOUT', '30s',   'then the longest wait for requests in flight'],
+    [level,       built,  'LOG_LEVEL',     'WARN',  'this and everything worse is logged'],
+    [format,      built,  'LOG_FORMAT',    'text',  'how a line of it looks'],
+  ],
+  'Where the rules come from': [
+    [source,      built,  'CONFIG_TYPE', 'FILE', 'files, or a management server'],
+    [path,        built,  'RUNTIME_ROOT', '/srv/runtime_data/current', 'folder of the rules'],
+    [string,      built,  'RUNTIME_SUBDIRECTORY', '', 'folder below RUNTIME_ROOT'],
+    [string,      built,  'RUNTIME_APPDIRECTORY', 'config', 'folder below that one; its files are rules'],
+    [bool,        built,  'RUNTIME_IGNOREDOTFILES', 'false', 'skip dot files (Kubernetes: true)'],
+    [bool,        built,  'RUNTIME_WATCH_ROOT', 'true', 'reload when the link RUNTIME_ROOT moves'],
+    [bool,        built,  'MERGE_DOMAIN_CONFIG', 'false', 'several files may feed one domain'],
+    [bool,        built,  'FORCE_START_WITHOUT_INITIAL_CONFIG', 'false', 'open ports without rules'],
+    [bool,        built,  'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED', 'false', 'needs a domain to be healthy'],
+  ],
+  'Rules from a management server (xDS)': [
+    [string,      later,  'CONFIG_GRPC_XDS_SERVER_URL', 'localhost:18000', 'host:port of the server'],
+    [span,        later,  'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL', '3s', 'no effect'],
+    [bool,        later,  'CONFIG_GRPC_XDS_SERVER_USE_TLS', 'false', 'TLS to the server'],
+    [path,        later,  'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', '', "its CA, beside the system's"],
+    [string,      later,  'CONFIG_GRPC_XDS_SERVER_TLS_SAN', '', 'the name its certificate must hold'],
+    [path,        later,  'CONFIG_GRPC_XDS_CLIENT_TLS_CERT', '', 'our certificate'],
+    [path,        later,  'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', '', 'its key'],
+    [map,         later,  'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS', '', 'on every call: k:v,k2:v2'],
+    [string,      later,  'CONFIG_GRPC_XDS_NODE_ID', 'default', 'the node we say we are'],
+    [string,      later,  'CONFIG_GRPC_XDS_NODE_METADATA', '', 'its metadata: k=v,k2=v2'],
+    [span,        later,  'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL', '10s', 'first wait before connecting anew'],
+    [span,        later,  'XDS_CLIENT_BACKOFF_MAX_INTERVAL', '60s', 'longest wait'],
+    [factor,      later,  'XDS_CLIENT_BACKOFF_RANDOM_FACTOR', '0.5', 'growth of the wait'],
+    [bool,        later,  'XDS_CLIENT_BACKOFF_JITTER', 'true', 'spread the waits at random'],
+    [natural,     later,  'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES', '0', 'longest message taken; 0 = 4 MiB'],
+  ],
+  Decisions: [
+    [bool,        built,  'SHADOW_MODE', 'false', 'decide and count, refuse nothing'],
+    [bool,        built,  'QUOTA_MODE', 'false', 'every rule is a quota rule'],
+    [ratio,       built,  'NEAR_LIMIT_RATIO', '0.8', 'above this share of a limit, hits are near it'],
+    [bool,        built,  'LIMIT_RESPONSE_HEADERS_ENABLED', 'false', 'answer with the headers below'],
+    [string,      built,  'LIMIT_LIMIT_HEADER', 'RateLimit-Limit', 'the limit'],
+    [string,      built,  'LIMIT_REMAINING_HEADER', 'RateLimit-Remaining', 'what is left of it'],
+    [string,      built,  'LIMIT_RESET_HEADER', 'RateLimit-Reset', 'seconds until its window ends'],
+    [bool,        later,  'RESPONSE_DYNAMIC_METADATA', 'false', "answer with rules' metadata"],
+  ],
+  Counters: [
+    [backend,     built,  'BACKEND_TYPE', 'redis', 'where they live; memory when no store is set'],
+    [memoryBytes, built,  'MEMORY_STORE_BYTES', '67108864', 'size of the memory store (64 MiB)'],
+    [string,      built,  'CACHE_KEY_PREFIX', '', 'opens every counter key'],
+    [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'expiries are spread so wide'],
+    [cacheBytes,  later,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'remember over-limit keys; 0 = off'],
+    [bool,        later,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'a refusal adds no hits'],
+  ],
+  Redis: [
+    [string,      built,  'REDIS_URL', '/var/run/nutcracker/ratelimit.sock', 'host:port, socket or redis://'],
+    [socketType,  built,  'REDIS_SOCKET_TYPE', 'unix', 'tcp when REDIS_URL is host:port'],
+    [redisType,   built,  'REDIS_TYPE', 'SINGLE', 'one server, or how many stand together'],
+    [string,      built,  'REDIS_AUTH', '', 'password, or user:password'],
+    [string,      later,  'REDIS_SENTINEL_AUTH', '', 'the same for the sentinels'],
+    [span,        built,  'REDIS_TIMEOUT', '10s', 'longest wait for a connection'],
+    [wait,        built,  'REDIS_OPERATION_TIMEOUT', '1s', 'longest trip before an error'],
+    [span,        built,  'REDIS_STARTUP_INITIAL_INTERVAL', '1s', 'at the start: first wait before a retry'],
+    [span,        built,  'REDIS_STARTUP_MAX_INTERVAL', '30s', 'longest wait'],
+    [span,        built,  'REDIS_STARTUP_MAX_ELAPSED_TIME', '0', 'give up after it; 0 = never'],
+    [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'unhealthy while all are lost'],
+    [count,       later,  'REDIS_POOL_SIZE', '10', 'connections per node'],
+    [onEmpty,     later,  'REDIS_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', 'too many commands in flight'],
+    [span,        later,  'REDIS_POOL_ON_EMPTY_WAIT_DURATION', '1s', 'wait of ERROR before it fails'],
+    [span,        later,  'REDIS_PIPELINE_WINDOW', '0', 'cluster: gather commands so long'],
+    [count,       later,  'REDIS_PIPELINE_LIMIT', '0', 'no effect'],
+    [count,       later,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'writes at a time; 0 = pool size'],
+    [bool,        refuse, 'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
+    [path,        later,  'REDIS_TLS_CACERT', '', "its CA, beside the system's"],
+    [path,        later,  'REDIS_TLS_CLIENT_CERT', '', 'our certificate'],
+    [path,        later,  'REDIS_TLS_CLIENT_KEY', '', 'its key'],
+    [bool,        later,  'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
+  ],
+  'A second Redis for limits per second': [
+    [bool,        refuse, 'REDIS_PERSECOND', 'false', 'use it; the others as above'],
+    [string,      later,  'REDIS_PERSECOND_URL', '/var/run/nutcracker/ratelimitpersecond.sock', ''],
+    [socketType,  later,  'REDIS_PERSECOND_SOCKET_TYPE', 'unix', ''],
+    [redisType,   later,  'REDIS_PERSECOND_TYPE', 'SINGLE', ''],
+    [string,      later,  'REDIS_PERSECOND_AUTH', '', ''],
+    [string,      later,  'REDIS_PERSECOND_SENTINEL_AUTH', '', ''],
+    [span,        later,  'REDIS_PERSECOND_TIMEOUT', '10s', ''],
+    [wait,        later,  'REDIS_PERSECOND_OPERATION_TIMEOUT', '1s', ''],
+    [count,       later,  'REDIS_PERSECOND_POOL_SIZE', '10', ''],
+    [onEmpty,     later,  'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', ''],
+    [span,        later,  'REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION', '1s', ''],
+    [span,        later,  'REDIS_PERSECOND_PIPELINE_WINDOW', '0', ''],
+    [count,       later,  'REDIS_PERSECOND_PIPELINE_LIMIT', '0', ''],
+    [count,       later,  'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM', '1', ''],
+    [bool,        later,  'REDIS_PERSECOND_TLS', 'false', 'with the files of REDIS_TLS'],
+  ],
+  memcached: [
+    [list,        later,  'MEMCACHE_HOST_PORT', '', 'host:port or socket path of every node'],
+    [string,      later,  'MEMCACHE_SRV', '', 'or the DNS record that names them'],
+    [span,        later,  'MEMCACHE_SRV_REFRESH', '0', 'how often it is read again; 0 = never'],
+    [count,       later,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'idle connections kept per node'],
+    [bool,        later,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'an error counts as 0 hits'],
+    [bool,        later,  'MEMCACHE_TLS', 'false', 'TLS to the nodes'],
+    [path,        later,  'MEMCACHE_TLS_CACERT', '', "their CA, beside the system's"],
+    [path,        later,  'MEMCACHE_TLS_CLIENT_CERT', '', 'our certificate'],
+    [path,        later,  'MEMCACHE_TLS_CLIENT_KEY', '', 'its key'],
+    [bool,        later,  'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
+  ],
+  Statistics: [
+    [bool,        later,  'DISABLE_STATS', 'false', 'send none'],
+    [bool,        later,  'USE_STATSD', 'true', 'send them to statsd'],
+    [bool,        later,  'USE_DOG_STATSD', 'false', 'send them to DogStatsD'],
+    [bool,        later,  'USE_PROMETHEUS', 'false', 'let Prometheus fetch them'],
+    [map,         later,  'EXTRA_TAGS', '', 'tags of every one: k:v,k2:v2'],
+    [wait,        later,  'STATS_FLUSH_INTERVAL', '10s', 'how often they are sent'],
+    [string,      later,  'STATSD_HOST', 'localhost', 'host of statsd or DogStatsD'],
+    [port,        later,  'STATSD_PORT', '8125', 'its port'],
+    [string,      later,  'STATSD_PROTOCOL', 'tcp', 'tcp or udp; DogStatsD is always udp'],
+    [list,        later,  'USE_DOG_STATSD_MOGRIFIERS', '', 'names of DogStatsD rewriters, in order'],
+    [string,      later,  'PROMETHEUS_ADDR', ':9090', 'host:port that Prometheus asks'],
+    [string,      later,  'PROMETHEUS_PATH', '/metrics', 'and the path'],
+    [path,        later,  'PROMETHEUS_MAPPER_YAML', '', 'how names become labels; empty = built in'],
+    [bool,        later,  'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS', 'false', 'not in seconds'],
+  ],
+  Tracing: [
+    [bool,        later,  'TRACING_ENABLED',             'false', 'send traces by OTLP; OTEL_* say where to'],
+    [otlp,        later,  'TRACING_EXPORTER_PROTOCOL',   'http', 'how'],
+    [rate,        later,  'TRACING_SAMPLING_RATE',       '1', 'share of the traces that is sent'],
+    [string,      later,  'TRACING_SERVICE_NAME',        'RateLimit', 'service.name'],
+    [string,      later,  'TRACING_SERVICE_NAMESPACE',   '', 'service.namespace'],
+    [string,      later,  'TRACING_SERVICE_INSTANCE_ID', '', 'service.instance.id; empty = a random UUID'],
+  ],
+  Monitor: [
+    [bool,        later,  'MONITOR_ENABLED', 'false', 'the public monitor of relay sites'],
+    [string,      later,  'MONITOR_ADDR',    '0.0.0.0:8090', 'where it listens'],
+  ],
+} as const satisfies Record<string, readonly Cells[]>
+
+/** Names of an older document, accepted as well, where no prefix below tells them; null = it had none. */
+const OLDER_NAMES: Partial<Record<SettingName, string | null>> = {
+  LOCAL_CACHE_SIZE_IN_BYTES: 'LocalCacheSizeInBytes',
+  USE_STATSD: 'USE_PUSH_STATS',
+  USE_DOG_STATSD: 'USE_TAGGED_STATS',
+  USE_DOG_STATSD_MOGRIFIERS: 'TAGGED_STATS_MOGRIFIERS',
+  USE_PROMETHEUS: 'USE_PULLMETRICS',
+  REDIS_OPERATION_TIMEOUT: null,
+  REDIS_PERSECOND_OPERATION_TIMEOUT: null,
+  REDIS_STARTUP_INITIAL_INTERVAL: null,
+  REDIS_STARTUP_MAX_INTERVAL: null,
+  REDIS_STARTUP_MAX_ELAPSED_TIME: null,
+  MEMCACHE_ERRORS_AS_ZERO: null,
+}
+const OLDER_PREFIXES = [
+  ['REDIS_', 'KVSTORE_'],
+  ['MEMCACHE_', 'MEMSTORE_'],
+  ['PROMETHEUS_', 'PULLMETRICS_'],
+] as const
+
+/** Values of built settings that are not there yet. Each is refused: another value would count elsewhere. */
+const LATER_VALUES: Partial<Record<SettingName, readonly string[]>> = {
+  GRPC_FRONTEND: ['http2'],
+  CONFIG_TYPE: ['GRPC_XDS_SOTW'],
+  BACKEND_TYPE: ['memcache'],
+  REDIS_TYPE: ['sentinel', 'cluster'],
+}
+
+/** Families of variables with a name in the middle (spec 7.5). They are no part of `Settings`. */
+export const families: readonly Family[] = [
+  family('PATTERN', 'string', 'regular expression: which statistics it rewrites'),
+  family('NAME', 'string', 'their new name; $1 is the first group of the pattern'),
+  family('TAGS', 'map', 'tags they get: k:v,k2:v2'),
+]
+
+export interface Family {
+  readonly name: string
+  readonly older: string
+  readonly group: string
+  readonly kindName: string
+  readonly state: State
+  readonly help: string
+  readonly matches: RegExp
+}
+
+function family(suffix: string, kindName: string, help: string): Family {
+  return {
+    name: `DOG_STATSD_MOGRIFIER_<NAME>_${suffix}`,
+    older: `TAGGED_STATS_MOGRIFIER_<NAME>_${suffix}`,
+    group: 'Statistics',
+    kindName,
+    state: later,
+    help,
+    matches: new RegExp(`^(DOG_STATSD|TAGGED_STATS)_MOGRIFIER_.+_${suffix}$`),
+  }
+}
+
+type AnyCells = (typeof table)[keyof typeof table][number]
+type ValueOf<C> = C extends readonly [Kind<infer T>, ...unknown[]] ? T : never
+
+export type SettingName = AnyCells[2]
+
+/** What every variable says. Durations are milliseconds. Frozen, and safe to post to a worker. */
+export type Settings = { readonly [C in AnyCells as C[2]]: ValueOf<C> }
+
+/** One variable, as the parser and the help see it. */
+export interface Row {
+  readonly name: SettingName
+  readonly older: string | null // null = has only one name
+  readonly group: string
+  readonly kind: Kind<unknown>
+  readonly state: State
+  readonly default: string
+  readonly help: string
+  readonly laterValues: readonly string[]
+}
+
+const groups: [string, readonly (Cells & { 2: SettingName })[]][] = Object.entries(table)
+
+export const rows: readonly Row[] = groups.flatMap(([group, cells]) =>
+  cells.map(([kind, state, name, preset, help]) => ({
+    name,
+    older: olderName(name),
+    group,
+    kind,
+    state,
+    default: preset,
+    help,
+    laterValues: LATER_VALUES[name] ?? [],
+  })),
+)
+
+function olderName(name: SettingName): string | null {
+  const exception = OLDER_NAMES[name]
+  if (exception !== undefined) return exception
+  const prefix = OLDER_PREFIXES.find(([real]) => name.startsWith(real))
+  return prefix ? prefix[1] + name.slice(prefix[0].length) : null
+}

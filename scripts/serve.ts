@@ -1,0 +1,101 @@
+/**
+ * `sluice serve`: runs the service until a signal ends it.
+ *
+ *     SIGTERM, SIGINT, SIGHUP ──► health fails, running requests finish, exit 0        (spec 8.3)
+ *     a signal while starting ──► exit 2 while waiting for Redis, else 0
+ */
+import { setMaxListeners } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { OperatorError } from '../engine/errors.ts'
+import { settingsHelp } from '../engine/settings/help.ts'
+import { parseSettings, type Settings } from '../engine/settings/parse.ts'
+import { rootUrl } from '../engine/source-url.ts'
+import { Service } from '../transports/service.ts'
+import { createLog } from './log.ts'
+
+const USAGE = `usage: sluice serve [--example]
+
+Answers envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settings are environment variables.
+
+  --example   serve the rules of examples/config and print two commands to try; the environment still wins
+  --help      this text and the table of settings
+`
+
+export async function serve(args: string[]): Promise<number> {
+  if (args.some((arg) => /^--?h(elp)?$/.test(arg))) {
+    process.stdout.write(`${USAGE}\n${settingsHelp(process.stdout.columns)}\n`)
+    return 0
+  }
+  const unknown = args.find((arg) => arg !== '--example')
+  if (unknown !== undefined) {
+    process.stderr.write(`sluice serve: unknown argument "${unknown}"\n\n${USAGE}`)
+    return 2
+  }
+  const isExample = args.length > 0
+  const env = isExample ? { ...exampleEnv(process.env), ...process.env } : process.env
+  const { settings, warnings } = parseSettings(env)
+  const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
+  for (const warning of warnings) log('warning', warning)
+
+  const ending = new AbortController()
+  setMaxListeners(0, ending.signal)
+  let exitCode = 0
+  const service = new Service(settings, log, () => {
+    exitCode = 1
+    ending.abort()
+  })
+  const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(name, () => {
+      if (ending.signal.aborted) return log('info', `Received signal ${name} again, still shutting down`)
+      log('info', `Received signal ${name}, initiating shutdown`)
+      ending.abort()
+    })
+  }
+  obeyTests(service)
+  try {
+    const ports = await service.start(ending.signal)
+    if (isExample && ports) process.stdout.write(whatToTry(settings, ports))
+    await ended
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error
+    log('error', error.message)
+    exitCode = error.exitCode
+  }
+  await service.stop()
+  process.channel?.unref()
+  return exitCode
+}
+
+/** Under NODE_ENV=test the parent process may crash a worker, to see it replaced. */
+function obeyTests(service: Service): void {
+  if (process.env.NODE_ENV !== 'test' || !process.send) return
+  process.on('message', (message: { crashWorker: number }) => service.crashWorker(message.crashWorker))
+}
+
+/** The example's settings; its rules only where the environment names none. */
+function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
+  const env: Record<string, string> = { USE_STATSD: 'false' }
+  if (Object.keys(given).some((name) => name.startsWith('RUNTIME_'))) return env
+  const rules = {
+    RUNTIME_ROOT: fileURLToPath(rootUrl('examples/')),
+    RUNTIME_APPDIRECTORY: 'config',
+    RUNTIME_WATCH_ROOT: 'false',
+  }
+  return { ...env, ...rules }
+}
+
+function whatToTry({ HOST, GRPC_HOST }: Settings, ports: { http: number; grpc: number }): string {
+  const host = (bound: string) => (bound === '0.0.0.0' || bound === '::' ? 'localhost' : bound)
+  const body = '{"domain":"example","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}'
+  return `
+Sluice is running with its embedded store. Try it: five times per minute is allowed.
+
+  curl -i -d '${body}' http://${host(HOST)}:${ports.http}/json
+
+  node scripts/sluice.mjs client -dial_string ${host(GRPC_HOST)}:${ports.grpc} -domain example -descriptors user=alice
+
+Both count on the same counter. The rules are in examples/config; change them and they are read again.
+Ctrl-C stops it.
+`
+}

@@ -1,0 +1,43 @@
+/**
+ * The command line: `sluice <command>`. Each command is a module loaded only when asked for.
+ */
+import { OperatorError } from '../engine/errors.ts'
+
+const USAGE = `Sluice: a rate limit decision service for Envoy and other gRPC proxies.
+
+usage: sluice <command> [flags]
+
+  serve          run the service; settings come from the environment (sluice serve --help lists them)
+  client         ask a running service one question
+  check-config   check rule files without running anything
+
+sluice <command> --help tells more.
+`
+
+const COMMANDS: Record<string, () => Promise<(args: string[]) => Promise<number>>> = {
+  serve: async () => (await import('./serve.ts')).serve,
+  client: async () => (await import('./client.ts')).client,
+  'check-config': async () => (await import('./check-config.ts')).checkConfig,
+}
+
+/** Runs one command and returns the exit code. */
+async function main([name = '', ...args]: string[]): Promise<number> {
+  if (['', 'help', '-h', '--help', '-help'].includes(name)) {
+    process.stdout.write(USAGE)
+    return name === '' ? 2 : 0
+  }
+  const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (!load) {
+    process.stderr.write(`sluice: there is no command "${name}".\n\n${USAGE}`)
+    return 2
+  }
+  try {
+    return await (await load())(args)
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error // a bug: the stack trace is the report
+    process.stderr.write(`sluice: ${error.message}\n`)
+    return error.exitCode
+  }
+}
+
+process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,198 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { Piscina } from 'piscina'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { RuleTree } from '../../../engine/config/files.ts'
+import { readRuleFiles } from '../../../engine/config/files.ts'
+import type { LoadResult } from '../../../engine/config/load.ts'
+import { loadRules } from '../../../engine/config/load.ts'
+import { Trie } from '../../../engine/match/trie.ts'
+
+let root = ''
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'sluice-rules-'))
+})
+afterEach(() => rmSync(root, { recursive: true }))
+
+function put(path: string, text = `domain: ${path}`): void {
+  mkdirSync(dirname(join(root, path)), { recursive: true })
+  writeFileSync(join(root, path), text)
+}
+
+function tree(given: Partial<RuleTree> = {}): RuleTree {
+  return {
+    root,
+    subdirectory: 'sub',
+    appDirectory: 'config',
+    isDotIgnored: false,
+    isRootWatched: true,
+    ...given,
+  }
+}
+
+function namesIn(given: Partial<RuleTree> = {}): string[] {
+  return readRuleFiles(tree(given)).files.map(({ name }) => name)
+}
+
+describe('8.4 which files', () => {
+  test('watch root on: keys below the subdirectory that open with the app directory', () => {
+    for (const path of ['config/b.yaml', 'config/a/c.yaml', 'config.x', 'configs/no.yaml', 'other/no.yaml']) {
+      put(`sub/${path}`)
+    }
+    expect(namesIn()).toEqual(['config.a.c.yaml', 'config.b.yaml', 'config.x'])
+  })
+  test('an app directory with a dot may be two directories', () => {
+    put('sub/a/b/x.yaml')
+    expect(namesIn({ appDirectory: 'a.b' })).toEqual(['a.b.x.yaml'])
+  })
+  test('watch root off: everything in the app directory', () => {
+    put('sub/config/b.yaml')
+    put('sub/config/a/c.yaml')
+    put('sub/other/no.yaml')
+    expect(namesIn({ isRootWatched: false })).toEqual(['a.c.yaml', 'b.yaml'])
+  })
+  test('an empty subdirectory is the root (Q10)', () => {
+    put('config/a.yaml')
+    expect(namesIn({ subdirectory: '' })).toEqual(['config.a.yaml'])
+    expect(namesIn({ subdirectory: '', isRootWatched: false })).toEqual(['a.yaml'])
+  })
+  test('sorted by name', () => {
+    for (const name of ['b', 'a.b', 'B', 'a/a']) put(`sub/config/x${name}`)
+    expect(namesIn()).toEqual(['config.xB', 'config.xa.a', 'config.xa.b', 'config.xb'])
+  })
+  test('dot files', () => {
+    for (const path of ['.a.yaml', '.d/b.yaml', 'c.yaml']) put(`sub/config/${path}`)
+    expect(namesIn()).toEqual(['config..a.yaml', 'config..d.b.yaml', 'config.c.yaml'])
+    expect(namesIn({ isDotIgnored: true })).toEqual(['config.c.yaml'])
+  })
+  test('a config map of Kubernetes: files link to ..data, which links to a directory', () => {
+    put('config/..2026_01/a.yaml')
+    symlinkSync('..2026_01', join(root, 'config/..data'))
+    symlinkSync('..data/a.yaml', join(root, 'config/a.yaml'))
+    const given = { subdirectory: '', isRootWatched: false, isDotIgnored: true }
+    expect(readRuleFiles(tree(given))).toMatchObject({ files: [{ name: 'a.yaml' }], warnings: [] })
+  })
+  test('a root that is a link is followed, a linked directory below it is not', () => {
+    put('v1/config/a.yaml')
+    symlinkSync('v1', join(root, 'current'))
+    symlinkSync('.', join(root, 'v1/config/loop'))
+    const read = readRuleFiles(tree({ root: join(root, 'current'), subdirectory: '' }))
+    expect(read.files.map(({ name }) => name)).toEqual(['config.a.yaml'])
+    const path = join(root, 'current/config/loop')
+    expect(read).toMatchObject({
+      failuresCount: 1,
+      warnings: [`runtime: error reading ${path}: is a directory`],
+    })
+  })
+  test('a link to nothing is a warning', () => {
+    put('sub/config/a.yaml')
+    symlinkSync('gone', join(root, 'sub/config/b.yaml'))
+    const read = readRuleFiles(tree())
+    expect(read.files).toHaveLength(1)
+    expect(read.failuresCount).toBe(1)
+    expect(read.warnings[0]).toContain(`runtime: error reading ${join(root, 'sub/config/b.yaml')}: ENOENT`)
+  })
+  test('a missing tree is zero files and a warning that names it', () => {
+    const read = readRuleFiles(tree())
+    expect(read.files).toEqual([])
+    expect(read.warnings[0]).toContain(`runtime: error reading ${join(root, 'sub')}: ENOENT`)
+  })
+  test('no root, or no app directory when that is what is watched', () => {
+    for (const given of [{ root: '' }, { appDirectory: '', isRootWatched: false }]) {
+      expect(readRuleFiles(tree(given)).warnings).toEqual(['no runtime configuration. using nil loader.'])
+    }
+  })
+  test('a file that is too big: an error as rules, a warning as anything else', () => {
+    put('sub/config/core')
+    truncateSync(join(root, 'sub/config/core'), 17_000_000)
+    expect(readRuleFiles(tree()).warnings[0]).toContain(
+      'core: file has 17000000 bytes, at most 16777216 are read',
+    )
+    put('sub/config/a.yaml')
+    truncateSync(join(root, 'sub/config/a.yaml'), 17_000_000)
+    expect(() => readRuleFiles(tree())).toThrow(
+      'config.a.yaml: error loading config file: file has 17000000 bytes',
+    )
+  })
+})
+
+function load(given: Partial<RuleTree> = {}, isMerging = false): Promise<LoadResult> {
+  return loadRules({ from: 'tree', tree: tree(given), isMerging })
+}
+
+describe('1.2, 1.5 a load', () => {
+  const DAY = 'rate_limit: {unit: day, requests_per_unit: 3}'
+
+  test('yields an image of all files', async () => {
+    put('sub/config/a.yaml', `domain: a\ndescriptors: [{key: x, ${DAY}}]`)
+    put('sub/config/b.yml', `domain: b\ndescriptors: [{key: y, value: z*, ${DAY}}]`)
+    const result = await load()
+    expect(result).toMatchObject({ ok: true, filesCount: 2, warnings: [], failuresCount: 0 })
+    if (!result.ok) return
+    expect(result.image).toMatchObject({ rulesCount: 2, domainsCount: 2 })
+    expect(String(new Trie(result.image)).replaceAll(/ +3/g, ' 3')).toBe('a\n  x 3/DAY\nb\n  y_z* 3/DAY')
+  })
+  test('of zero files is a success without domains', async () => {
+    expect(await load()).toMatchObject({ ok: true, filesCount: 0, image: { rulesCount: 0, domainsCount: 0 } })
+  })
+  test('syntax errors of all files come before errors of meaning', async () => {
+    put('sub/config/a.yaml', 'descriptors: []')
+    put('sub/config/b.yaml', 'kee: x')
+    put('sub/config/c.yaml', 'domain: [')
+    const error = "config.b.yaml: config error, unknown key 'kee' (line 1)"
+    expect(await load()).toEqual({ ok: false, error, warnings: [], failuresCount: 0 })
+  })
+  test('what is not named .yaml and does not parse is skipped with a warning (Q7)', async () => {
+    put('sub/config/README.md', 'Our *rules*: [\n')
+    put('sub/config/.gitkeep', '')
+    put('sub/config/rules', 'domain: d')
+    const result = await load()
+    expect(result).toMatchObject({ ok: true, filesCount: 1, image: { domainsCount: 1 } })
+    expect(result.warnings[0]).toBe(
+      'skipped a file that is not named .yaml or .yml: config..gitkeep: holds no rules',
+    )
+    expect(result.warnings[1]).toContain('.yml: config.README.md: error loading config file: yaml: line ')
+  })
+  test('what is not named .yaml, parses and means nothing is an error', async () => {
+    put('sub/config/rules', 'descriptors: [{key: a}]')
+    expect(await load()).toMatchObject({
+      ok: false,
+      error: 'config.rules: config file cannot have empty domain',
+    })
+  })
+  test('drafts of xDS go the same way, without lines', async () => {
+    const drafts = [{ file: 'resource', domain: '', nodes: [] }]
+    const result = await loadRules({ from: 'drafts', drafts, isMerging: false })
+    expect(result).toMatchObject({ ok: false, error: 'resource: config file cannot have empty domain' })
+  })
+  test('in a job, the image is shared memory', async () => {
+    put('sub/config/a.yaml', `domain: a\ndescriptors: [{key: x, ${DAY}}]`)
+    const filename = new URL('../../../engine/config/load-job.ts', import.meta.url).href
+    const pool = new Piscina({ filename, maxThreads: 1 })
+    const result: LoadResult = await pool.run({ from: 'tree', tree: tree(), isMerging: false })
+    await pool.close()
+    expect(result).toMatchObject({ ok: true, filesCount: 1 })
+    if (!result.ok) return
+    expect(result.image.memory).toBeInstanceOf(SharedArrayBuffer)
+    expect(String(new Trie(result.image))).toContain('3/DAY')
+  })
+})
+
+test('the examples load, with the rules their readers are promised', async () => {
+  const examples = join(import.meta.dirname, '../../../examples')
+  const result = await load({ root: examples, subdirectory: '' })
+  if (!result.ok) throw new Error(result.error)
+  expect(`\n${new Trie(result.image)}\n`).toBe(`
+envoy
+  generic_key_slow      3/MINUTE
+  remote_address        100/SECOND
+example
+  user                  5/MINUTE
+  user_admin            unlimited
+  plan_free
+    path                10/HOUR
+  path_/images/*        20/SECOND
+  search                100/DAY shadow
+`)
+})

@@ -1,0 +1,217 @@
+/**
+ * What only Redis has: expiry, keys of other kinds, and a network. Each hit is counted at most once, whatever breaks.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { RedisStore } from '../../../engine/counters/redis.ts'
+import type { LogLevel } from '../../../engine/messages.ts'
+import { freePort } from '../../helpers/ports.ts'
+import { type RedisServer, startRedis } from '../../helpers/redis.ts'
+import { startTcpProxy, type TcpProxy } from '../../helpers/tcp-proxy.ts'
+import { addAll, EXPIRY_SEC, type Hits, redisOptionsOf } from './adding.ts'
+
+const NOW_SEC = 1_790_000_000
+const TIMEOUT_MS = 100
+
+let redis: RedisServer
+let proxy: TcpProxy
+let store: RedisStore
+let log: string[]
+let states: boolean[]
+
+beforeAll(async () => {
+  redis = await startRedis()
+})
+afterAll(() => redis.stop())
+
+beforeEach(async () => {
+  await redis.run('FLUSHALL')
+  await redis.run('SCRIPT', 'FLUSH')
+  proxy = await startTcpProxy(redis.port)
+  log = []
+  states = []
+  store = storeOf(`127.0.0.1:${proxy.port}`)
+  await store.connect()
+})
+afterEach(async () => {
+  await store.close()
+  await proxy.stop()
+})
+
+function storeOf(url: string, options = {}): RedisStore {
+  return new RedisStore(redisOptionsOf(url, { operationTimeoutMs: TIMEOUT_MS, ...options }), {
+    log: (level: LogLevel, message: string) => log.push(`${level} ${message}`),
+    onConnected: (isConnected) => states.push(isConnected),
+  })
+}
+
+const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC)
+const connected = () =>
+  vi.waitFor(() => expect(store.isConnected).toBe(true), { timeout: 5_000, interval: 5 })
+
+test('the expiry comes with the first hit and is not renewed', async () => {
+  await add(['a', 1])
+  expect(await redis.contents()).toEqual({ a: { value: '1', ttlSec: EXPIRY_SEC } })
+  await redis.run('EXPIRE', 'a', 50)
+  await add(['a', 1], ['a', 0])
+  expect(await redis.contents()).toEqual({ a: { value: '2', ttlSec: 50 } })
+})
+
+test('a look with 0 hits makes the counter with its expiry; the next look does not renew it, the first hit does', async () => {
+  await add(['a', 0])
+  expect(await redis.contents()).toEqual({ a: { value: '0', ttlSec: EXPIRY_SEC } })
+  await redis.run('EXPIRE', 'a', 50)
+  await add(['a', 0])
+  expect(await redis.contents()).toEqual({ a: { value: '0', ttlSec: 50 } })
+  await add(['a', 3])
+  expect(await redis.contents()).toEqual({ a: { value: '3', ttlSec: EXPIRY_SEC } })
+})
+
+test('keys arrive as they are, byte by byte', async () => {
+  const keys = ['shop_user_schön_1200', 'prefix:d_k_🦀_0', 'a b\r\nc"\u0000', 'ÿ', '漢字']
+  await add(...keys.map((key): Hits => [key, 1]))
+  for (const key of keys) expect(await redis.run('GET', Buffer.from(key, 'utf8'))).toBe('1')
+  expect(await redis.run('DBSIZE')).toBe(keys.length)
+})
+
+test('a key that cannot be added fails only its own members', async () => {
+  await redis.run('RPUSH', 'list', 'x')
+  await redis.run('SET', 'text', 'x')
+  await redis.run('SET', 'full', '9223372036854775800')
+  await redis.run('SET', 'debt', '-10')
+  const where = `redis 127.0.0.1:${proxy.port}: counter`
+  expect(
+    await add(['a', 1], ['list', 1], ['text', 1], ['full', 100], ['debt', 1], ['a', 1], ['b', 2]),
+  ).toEqual([
+    1,
+    expect.stringMatching(`${where} "list": WRONGTYPE`),
+    `${where} "text": ERR value is not an integer or out of range`,
+    `${where} "full": ERR increment or decrement would overflow`,
+    `${where} "debt": its count is negative: -9`,
+    2,
+    2,
+  ])
+  expect(await redis.run('GET', 'full')).toBe('9223372036854775800')
+})
+
+test('a counter beyond 2^53 reads as full and keeps its value', async () => {
+  await redis.run('SET', 'a', '9007199254740993')
+  expect(await add(['a', 2])).toEqual([Number.MAX_SAFE_INTEGER])
+  expect(await redis.run('GET', 'a')).toBe('9007199254740995')
+})
+
+test('flushed scripts are loaded again, and the hits count once', async () => {
+  await redis.run('SCRIPT', 'FLUSH')
+  expect(await Promise.all([add(['a', 1]), add(['a', 1])])).toEqual([[1], [2]])
+  expect(await redis.run('GET', 'a')).toBe('2')
+})
+
+test('a reply lost on the way is an error, counts once, and is never sent again', async () => {
+  await add(['a', 1])
+  proxy.loseNextReply()
+  const lost = `redis 127.0.0.1:${proxy.port}: connection lost (closed by the other side); the hits may have been counted`
+  expect(await add(['a', 1], ['b', 1])).toEqual([lost, lost])
+  await connected()
+  expect(await redis.contents()).toMatchObject({ a: { value: '2' }, b: { value: '1' } })
+  expect(await add(['a', 1])).toEqual([3])
+})
+
+test('all batches in flight fail with the connection, each counted once', async () => {
+  await add(['a', 1])
+  proxy.loseNextReply()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => add(['a', 1])))
+  expect(answers.flat().every((answer) => typeof answer === 'string')).toBe(true)
+  await connected()
+  expect(await add(['a', 0])).toEqual([21])
+})
+
+test('no reply in time is an error; until the late one has come nothing more is sent', async () => {
+  proxy.stall()
+  const where = `redis 127.0.0.1:${proxy.port}:`
+  const [first, second] = await Promise.all([add(['a', 1]), add(['a', 10], ['b', 1])])
+  const late = `${where} no reply within 100ms; the hits may have been counted`
+  expect([...first, ...second]).toEqual([late, late, late])
+  expect(await add(['a', 100])).toEqual([`${where} no reply to earlier hits for 100ms`])
+  expect(store.canAdd).toBe(true) // it fails at once, so callers need not wait
+  proxy.resume()
+  await vi.waitFor(async () => expect(await add(['c', 1])).toEqual([expect.any(Number)]))
+  expect(await add(['a', 1000], ['b', 1])).toEqual([1011, 2]) // late replies were nobody else's
+  expect(proxy.connectionsCount).toBe(1)
+})
+
+test('a connection that stays silent is given up for a new one', async () => {
+  proxy.stall()
+  await add(['a', 1])
+  await vi.waitFor(() => expect(states).toEqual([true, false]), { timeout: 2_000, interval: 5 })
+  proxy.resume()
+  await connected()
+  expect(await add(['a', 1])).toEqual([2])
+  expect(log).toEqual([
+    `info Redis at 127.0.0.1:${proxy.port} is connected`,
+    `warning Redis at 127.0.0.1:${proxy.port} is not connected any more: no reply for 400ms; reconnecting`,
+    expect.stringMatching(/^warning Redis at \S+ is connected again, after \S+m?s$/),
+  ])
+})
+
+test('batches in flight are bounded, and a done makes room', async () => {
+  proxy.stall()
+  const answers: Promise<(number | string)[]>[] = []
+  while (store.canAdd) answers.push(add(['a', 1]))
+  expect(answers).toHaveLength(64)
+  expect(await add(['a', 1])).toEqual([`redis 127.0.0.1:${proxy.port}: too many batches in flight`])
+  proxy.resume()
+  await answers[0]
+  expect(store.canAdd).toBe(true)
+  expect((await Promise.all(answers)).flat()).toEqual(Array.from({ length: 64 }, (_, i) => i + 1))
+})
+
+test('without Redis hits fail at once; it is found again by itself, and told once', async () => {
+  await proxy.refuse()
+  await vi.waitFor(() => expect(states).toEqual([true, false]))
+  expect(await add(['a', 1])).toEqual([
+    expect.stringMatching(`redis 127.0.0.1:${proxy.port}: no connection \\(`),
+  ])
+  await new Promise((resolve) => setTimeout(resolve, 300)) // some attempts fail meanwhile
+  await proxy.accept()
+  await connected()
+  expect(await add(['a', 1])).toEqual([1])
+  expect(states).toEqual([true, false, true])
+  expect(log).toHaveLength(3)
+})
+
+test('a Redis that restarts is used again', async () => {
+  let server = await startRedis()
+  const own = storeOf(server.address)
+  await own.connect()
+  expect(await addAll(own, [['a', 1]], NOW_SEC)).toEqual([1])
+  await server.stop()
+  await vi.waitFor(() => expect(own.isConnected).toBe(false))
+  server = await startRedis({ port: server.port })
+  await vi.waitFor(() => expect(own.isConnected).toBe(true), { timeout: 5_000 })
+  expect(await addAll(own, [['a', 1]], NOW_SEC)).toEqual([1])
+  await own.close()
+  await server.stop()
+})
+
+test('a replica is left for a new connection, without counting twice', async () => {
+  await redis.run('REPLICAOF', '127.0.0.1', await freePort())
+  expect(await add(['a', 1])).toEqual([expect.stringContaining('READONLY')])
+  expect(store.isConnected).toBe(false)
+  await redis.run('REPLICAOF', 'NO', 'ONE')
+  await vi.waitFor(async () => expect(await add(['a', 1])).toEqual([1]), { timeout: 5_000 })
+})
+
+test('a thread that was busy does not take its Redis for late', async () => {
+  const direct = storeOf(redis.address)
+  await direct.connect()
+  const answer = addAll(direct, [['a', 1]], NOW_SEC)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1.5 * TIMEOUT_MS)
+  expect(await answer).toEqual([1])
+  await direct.close()
+})
+
+test('close answers what is in flight first, then refuses', async () => {
+  const answer = add(['a', 1])
+  await store.close()
+  expect(await answer).toEqual([1])
+  expect(await add(['a', 1])).toEqual([`redis 127.0.0.1:${proxy.port}: closing`])
+})

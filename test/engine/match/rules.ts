@@ -1,0 +1,34 @@
+/**
+ * Rules written short, for tests: `limited({ key: 'user', value: '7' })` is 1 per second for user_7.
+ */
+import type { RuleDomain, RuleLimit, RuleNode } from '../../../engine/rules.ts'
+import { Unit } from '../../../proto/ratelimit.ts'
+
+export function ruleLimit(given: Partial<RuleLimit> = {}): RuleLimit {
+  return { name: '', requestsPerUnit: 1, unit: Unit.Second, isUnlimited: false, replaces: [], ...given }
+}
+
+/** A node without limit, unless one is given. */
+export function ruleNode(given: Partial<RuleNode> & { key: string }): RuleNode {
+  return {
+    value: '',
+    limit: null,
+    children: [],
+    isShadow: false,
+    isQuota: false,
+    hasDetailedMetric: false,
+    hasValueToMetric: false,
+    hasShareThreshold: false,
+    metadata: null,
+    ...given,
+  }
+}
+
+/** A node that limits. */
+export function limited(given: Partial<RuleNode> & { key: string }): RuleNode {
+  return ruleNode({ limit: ruleLimit(), ...given })
+}
+
+export function ruleDomain(name: string, ...nodes: RuleNode[]): RuleDomain {
+  return { name, nodes }
+}

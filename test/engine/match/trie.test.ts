@@ -1,0 +1,302 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { compile } from '../../../engine/match/compile.ts'
+import { Trie } from '../../../engine/match/trie.ts'
+import type { Match, RuleDomain, RuleNode } from '../../../engine/rules.ts'
+import type { Entry } from '../../../proto/ratelimit.ts'
+import { Unit } from '../../../proto/ratelimit.ts'
+import { size } from '../../helpers/size.ts'
+import { compositeOf, naiveMatch } from './naive.ts'
+import { limited, ruleDomain, ruleLimit, ruleNode } from './rules.ts'
+
+/** `a=1 b=2` as entries; `a=` has an empty value. */
+function entriesOf(text: string): Entry[] {
+  return text.split(' ').map((pair) => {
+    const at = pair.indexOf('=')
+    return { key: pair.slice(0, at), value: pair.slice(at + 1) }
+  })
+}
+
+function lookUp(trie: Trie, domain: string, entries: Entry[]) {
+  const out: Match = { rule: null, statsKey: '', sharedValues: ['left', 'over'] }
+  if (!trie.match(trie.domain(domain), entries, out)) {
+    expect(out.rule).toBeNull()
+    return null
+  }
+  const { rule, statsKey, sharedValues } = out
+  return { path: rule!.path, statsKey, sharedValues: sharedValues.slice(0, entries.length) }
+}
+
+function trieOf(...nodes: RuleNode[]): Trie {
+  return new Trie(compile([ruleDomain('d', ...nodes)]))
+}
+
+describe('A.2 depth', () => {
+  const trie = trieOf(limited({ key: 'deep', children: [limited({ key: 'in' })] }))
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    ['deep=1',           'd.deep'],
+    ['deep=1 in=2',      'd.deep.in'],
+    ['deep=1 x=2',       null],
+    ['deep=1 in=2 z=3',  null],
+    ['in=2',             null],
+  ] as const
+  for (const [entries, path] of cases) {
+    test(`${entries} -> ${path}`, () => {
+      expect(lookUp(trie, 'd', entriesOf(entries))?.path ?? null).toBe(path)
+    })
+  }
+})
+
+describe('A.1 precedence: exact, then wildcards in load order, then default', () => {
+  const trie = trieOf(
+    limited({ key: 'k' }),
+    limited({ key: 'k', value: 'foo' }),
+    limited({ key: 'k', value: 'f*' }),
+    limited({ key: 'k', value: 'fo*' }),
+  )
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    ['foo', 'd.k_foo'],
+    ['fox', 'd.k_f*'],
+    ['fo*', 'd.k_fo*'], // the pattern's own text is an exact match
+    ['bar', 'd.k'],
+    ['',    'd.k'],
+    ['Foo', 'd.k'],
+  ] as const
+  for (const [value, path] of cases) {
+    test(`k=${value} -> ${path}`, () => {
+      expect(lookUp(trie, 'd', [{ key: 'k', value }])?.path).toBe(path)
+    })
+  }
+})
+
+describe('2.2 consequences', () => {
+  test('no entries, no limit', () => expect(lookUp(trieOf(limited({ key: 'a' })), 'd', [])).toBeNull())
+
+  test('an unknown domain has node -1 and no limit; names are case-sensitive', () => {
+    const trie = trieOf(limited({ key: 'a' }))
+    expect(trie.domain('D')).toBe(-1)
+    expect(trie.domain('')).toBe(-1)
+    expect(trie.domain('d_a')).toBe(-1)
+    expect(lookUp(trie, 'D', entriesOf('a=1'))).toBeNull()
+    expect(trie.domain('d')).toBeGreaterThan(0)
+  })
+
+  test('no step back: the exact node without that child hides the default node with it', () => {
+    const below = () => [limited({ key: 'b' })]
+    const trie = trieOf(
+      ruleNode({ key: 'a', value: '1', children: [limited({ key: 'c' })] }),
+      ruleNode({ key: 'a', children: below() }),
+    )
+    expect(lookUp(trie, 'd', entriesOf('a=1 b=2'))).toBeNull()
+    expect(lookUp(trie, 'd', entriesOf('a=2 b=2'))?.path).toBe('d.a.b')
+  })
+
+  test('an exact node without limit shields its value from the default limit', () => {
+    const trie = trieOf(limited({ key: 'a' }), ruleNode({ key: 'a', value: '1' }))
+    expect(lookUp(trie, 'd', entriesOf('a=1'))).toBeNull()
+    expect(lookUp(trie, 'd', entriesOf('a=2'))?.path).toBe('d.a')
+  })
+
+  test('composite texts are ambiguous, and so are we', () => {
+    const trie = trieOf(limited({ key: 'a', value: 'b_c' }), limited({ key: 'x', value: 'y' }))
+    expect(lookUp(trie, 'd', entriesOf('a=b_c'))?.path).toBe('d.a_b_c')
+    expect(lookUp(trie, 'd', entriesOf('a_b=c'))?.path).toBe('d.a_b_c')
+    expect(lookUp(trie, 'd', entriesOf('x_y=anything'))?.path).toBe('d.x_y') // by the default look-up
+  })
+
+  test('value "*" takes the empty value too and wins over the node without value', () => {
+    const trie = trieOf(limited({ key: 'a' }), limited({ key: 'a', value: '*' }))
+    expect(lookUp(trie, 'd', entriesOf('a='))?.path).toBe('d.a_*')
+  })
+
+  test('a star in the key takes other keys (Q19)', () => {
+    const trie = trieOf(limited({ key: 'path*' }))
+    expect(lookUp(trie, 'd', entriesOf('path=x'))?.path).toBe('d.path*')
+    expect(lookUp(trie, 'd', entriesOf('pathology=x'))).toEqual({
+      path: 'd.path*',
+      statsKey: 'd.pathology_path*',
+      sharedValues: [''],
+    })
+  })
+
+  test('texts beyond ASCII and longer than the kept buffer', () => {
+    const long = 'é😀€'.repeat(20_000)
+    const trie = trieOf(limited({ key: 'ключ', value: '😀' }), limited({ key: 'k', value: 'é*€' }))
+    expect(lookUp(trie, 'd', entriesOf('ключ=😀'))?.path).toBe('d.ключ_😀')
+    expect(lookUp(trie, 'd', entriesOf(`k=${long}`))?.path).toBe('d.k_é*€')
+    expect(lookUp(trie, 'd', entriesOf(`k=${long}x`))).toBeNull()
+  })
+
+  test('half a surrogate pair is U+FFFD, in rules and in requests', () => {
+    const trie = trieOf(limited({ key: 'k', value: '\ud800' }))
+    expect(lookUp(trie, 'd', [{ key: 'k', value: '\udc00' }])?.path).toBe('d.k_\ufffd')
+    expect(lookUp(trie, 'd', [{ key: 'k', value: '\ufffd' }])?.path).toBe('d.k_\ufffd')
+  })
+})
+
+describe('2.3 stats keys', () => {
+  const v2m = { hasValueToMetric: true }
+  const share = { hasShareThreshold: true }
+  const detailed = { hasDetailedMetric: true }
+  // biome-ignore format: the columns are the specification
+  const cases: [string, RuleNode, string, string, string[]][] = [
+    ['wildcard', limited({ key: 'wild', value: 'foo*' }), 'wild=foo1', 'd.wild_foo*', ['']],
+    ['wildcard, value_to_metric', limited({ key: 'wild', value: 'foo*', ...v2m }), 'wild=foo1', 'd.wild_foo1', ['']],
+    ['share beats value_to_metric',
+      limited({ key: 'wild', value: 'foo*', ...v2m, ...share }), 'wild=foo1', 'd.wild_foo*', ['foo*']],
+    ['share above a default node',
+      ruleNode({ key: 'route', value: 'api/*', ...v2m, ...share, children: [limited({ key: 'method' })] }),
+      'route=api/v1 method=GET', 'd.route_api/*.method', ['api/*', '']],
+    ['share above a detailed node',
+      ruleNode({ key: 'service', value: 'svc/*', ...share, children: [limited({ key: 'endpoint', ...detailed })] }),
+      'service=svc/a endpoint=get', 'd.service_svc/*.endpoint_get', ['svc/*', '']],
+    ['two shares',
+      ruleNode({ key: 'path', value: 'path/*', ...share, children: [
+        ruleNode({ key: 'file', value: 'file/*', ...share, children: [limited({ key: 'type' })] }),
+      ] }),
+      'path=path/1 file=file/2 type=x', 'd.path_path/*.file_file/*.type', ['path/*', 'file/*', '']],
+    ['value_to_metric on two of three levels',
+      ruleNode({ key: 'route', ...v2m, children: [
+        ruleNode({ key: 'http_method', ...v2m, children: [limited({ key: 'subject_id' })] }),
+      ] }),
+      'route=api http_method=GET subject_id=123', 'd.route_api.http_method_GET.subject_id', ['', '', '']],
+    ['detailed', limited({ key: 'key7', ...detailed }), 'key7=foo', 'd.key7_foo', ['']],
+    ['detailed, empty value keeps the underscore', limited({ key: 'k', ...detailed }), 'k=', 'd.k_', ['']],
+    ['detailed below a share, empty value loses it',
+      ruleNode({ key: 's', value: 'x*', ...share, children: [limited({ key: 'k', ...detailed })] }),
+      's=xy k=', 'd.s_x*.k', ['x*', '']],
+    ['exact with an empty value', limited({ key: 'k_' }), 'k=', 'd.k', ['']],
+    ['value_to_metric without a value', limited({ key: 'k', ...v2m }), 'k=', 'd.k', ['']],
+  ]
+  for (const [name, node, entries, statsKey, sharedValues] of cases) {
+    test(`${name}: ${statsKey}`, () => {
+      const found = lookUp(trieOf(node), 'd', entriesOf(entries))
+      expect(found).toMatchObject({ statsKey, sharedValues })
+    })
+  }
+
+  test('metadata stays whatever the stats key is (Q8)', () => {
+    const metadata = { a: { b: [1, 'x', null, true] } }
+    const out: Match = { rule: null, statsKey: '', sharedValues: [] }
+    const trie = trieOf(limited({ key: 'k', metadata, ...detailed }))
+    trie.match(trie.domain('d'), entriesOf('k=1'), out)
+    expect(out.rule?.metadata).toEqual(metadata)
+  })
+})
+
+test('all of a rule survives the image; rule objects are made once', () => {
+  const limit = ruleLimit({
+    name: 'n',
+    requestsPerUnit: 4_294_967_295,
+    unit: Unit.Week,
+    replaces: ['a', 'b c'],
+  })
+  const trie = trieOf(limited({ key: 'k', limit, isShadow: true, isQuota: true }))
+  const [rule] = trie.rules()
+  expect(rule).toEqual({
+    id: 0,
+    path: 'd.k',
+    limit: { name: 'n', requestsPerUnit: 4_294_967_295, unit: Unit.Week },
+    isUnlimited: false,
+    isShadow: true,
+    isQuota: true,
+    replaces: ['a', 'b c'],
+    metadata: null,
+  })
+  expect(trie.rule(0)).toBe(rule)
+})
+
+test('a domain without descriptors is known and limits nothing', () => {
+  const image = compile([ruleDomain('empty')])
+  expect(image).toMatchObject({ rulesCount: 0, domainsCount: 1 })
+  const trie = new Trie(image)
+  expect(trie.domain('empty')).toBeGreaterThan(0)
+  expect(lookUp(trie, 'empty', entriesOf('a=1'))).toBeNull()
+  expect([...new Trie(compile([])).rules()]).toEqual([])
+})
+
+test('memory that is no image is refused', () => {
+  const image = { memory: new SharedArrayBuffer(64), rulesCount: 0, domainsCount: 0 }
+  expect(() => new Trie(image)).toThrow('no rules image')
+})
+
+test('a trie draws itself', () => {
+  const trie = new Trie(
+    compile([
+      ruleDomain(
+        'shop',
+        limited({ key: 'user', isShadow: true }),
+        limited({ key: 'user', value: 'admin', limit: ruleLimit({ isUnlimited: true }) }),
+        ruleNode({
+          key: 'path',
+          value: '/api/*',
+          hasShareThreshold: true,
+          children: [limited({ key: 'method', limit: ruleLimit({ name: 'writes', replaces: ['reads'] }) })],
+        }),
+      ),
+      ruleDomain('mail', limited({ key: 'to', isQuota: true, hasDetailedMetric: true, metadata: { a: 1 } })),
+    ]),
+  )
+  expect(`\n${trie}\n`).toBe(`
+shop
+  user                  1/SECOND shadow
+  user_admin            unlimited
+  path_/api/*           share_threshold
+    method              1/SECOND "writes" replaces "reads"
+mail
+  to                    1/SECOND quota metadata {"a":1} detailed_metric
+`)
+})
+
+test('property, section 2: the trie agrees with the words of the specification', () => {
+  const text = fc.string({
+    unit: fc.constantFrom('a', 'a', 'b', '_', '*', 'é', '😀', '\ud800', '.'),
+    maxLength: 4,
+  })
+  const leaf = fc.record({
+    key: fc.oneof(
+      fc.constantFrom('a', 'b', 'a_b', 'a*'),
+      text.filter((key) => key !== ''),
+    ),
+    value: fc.oneof(fc.constantFrom('', 'b', 'b_a', '*', 'a*b', 'b*'), text),
+    limit: fc.option(fc.constant(ruleLimit()), { freq: 4 }),
+    isShadow: fc.boolean(),
+    hasDetailedMetric: fc.boolean(),
+    hasValueToMetric: fc.boolean(),
+    hasShareThreshold: fc.boolean(),
+  })
+  const nodes = (depth: number): fc.Arbitrary<RuleNode[]> =>
+    fc.uniqueArray(
+      fc.tuple(leaf, depth > 0 ? nodes(depth - 1) : fc.constant<RuleNode[]>([])).map(([given, children]) => {
+        const hasShareThreshold = given.hasShareThreshold && compositeOf(given).includes('*')
+        return ruleNode({ ...given, hasShareThreshold, children })
+      }),
+      // the trie compares bytes, where half a pair is U+FFFD
+      { maxLength: depth === 2 ? 8 : 4, selector: (node) => compositeOf(node).toWellFormed() },
+    )
+  const entry = fc.record({
+    key: fc.oneof(fc.constantFrom('a', 'b', 'a_b', 'ab'), text),
+    value: fc.oneof(fc.constantFrom('', 'b', 'a', 'b_a', 'ab', 'bab'), text),
+  })
+  const entries = fc.array(entry, { minLength: 1, maxLength: 4 })
+  fc.assert(
+    fc.property(nodes(2), fc.array(entries, { minLength: 1, maxLength: 8 }), (top, requests) => {
+      const domains: RuleDomain[] = [ruleDomain('d', ...top), ruleDomain('d.a', limited({ key: 'a' }))]
+      const trie = new Trie(compile(domains))
+      for (const domain of ['d', 'd.a', 'x']) {
+        for (const request of requests) {
+          const expected = naiveMatch(domains.map(wellFormed), domain, wellFormed(request))
+          expect(wellFormed(lookUp(trie, domain, request))).toEqual(expected)
+        }
+      }
+    }),
+    { numRuns: size({ small: 500, full: 30_000 }) },
+  )
+})
+
+/** The same with each half of a surrogate pair as U+FFFD, in every string. */
+function wellFormed<T>(value: T): T {
+  return JSON.parse(JSON.stringify(value).replaceAll(/\\ud[89ab][0-9a-f]{2}/g, '\ufffd'))
+}

@@ -1,0 +1,298 @@
+import { availableParallelism } from 'node:os'
+import { describe, expect, test } from 'vitest'
+import { OperatorError } from '../../../engine/errors.ts'
+import { parseSettings } from '../../../engine/settings/parse.ts'
+import { rows } from '../../../engine/settings/table.ts'
+
+type Environment = Record<string, string | undefined>
+
+/** The complaint about an environment that must not start. */
+function complaint(env: Environment): string {
+  try {
+    parseSettings(env)
+  } catch (error) {
+    expect(error).toBeInstanceOf(OperatorError)
+    expect((error as OperatorError).exitCode).toBe(2) // as the reference
+    return (error as Error).message
+  }
+  throw new Error(`${JSON.stringify(env)} was accepted`)
+}
+
+describe('an empty environment', () => {
+  const { settings, warnings, given } = parseSettings({})
+
+  test('holds the default of every row, with its type', () => {
+    expect(Object.keys(settings)).toEqual(rows.map(({ name }) => name))
+    expect(settings.GRPC_PORT satisfies number).toBe(8081)
+    expect(settings.GRPC_MAX_CONNECTION_AGE satisfies number).toBe(86_400_000)
+    expect(settings.USE_STATSD satisfies boolean).toBe(true)
+    expect(settings.EXTRA_TAGS satisfies Readonly<Record<string, string>>).toEqual({})
+    expect(settings.MEMCACHE_HOST_PORT satisfies readonly string[]).toEqual([])
+    expect(settings.REDIS_TYPE satisfies 'single' | 'sentinel' | 'cluster').toBe('single')
+    expect(settings.LOG_LEVEL).toBe('warn')
+    expect(settings.WORKERS).toBe(Math.min(availableParallelism(), 256))
+  })
+
+  test('counts in memory', () => expect(settings.BACKEND_TYPE).toBe('memory'))
+
+  test('warns of nothing and gives nothing', () => {
+    expect(warnings).toEqual([])
+    expect([...given]).toEqual([])
+  })
+})
+
+test('settings are frozen and can be posted to a worker', () => {
+  const { settings } = parseSettings({ EXTRA_TAGS: 'a:1', MEMCACHE_HOST_PORT: 'a:1,b:2' })
+  expect(structuredClone(settings)).toEqual(settings)
+  expect(Object.isFrozen(settings)).toBe(true)
+  expect(Object.isFrozen(settings.EXTRA_TAGS)).toBe(true)
+  expect(Object.isFrozen(settings.MEMCACHE_HOST_PORT)).toBe(true)
+})
+
+describe('empty text', () => {
+  test('is the default, or the empty value of kinds that have one', () => {
+    const { settings, warnings } = parseSettings(Object.fromEntries(rows.map(({ name }) => [name, ''])))
+    const { settings: defaults } = parseSettings({})
+    for (const { name, kind } of rows) {
+      if (name === 'BACKEND_TYPE') continue // below
+      if (kind.hasEmpty)
+        expect(Object.values([settings[name]].flat())).toEqual(kind.name === 'list' ? [] : [kind.parse('')])
+      else expect(settings[name]).toEqual(defaults[name])
+    }
+    expect(settings.HOST).toBe('')
+    expect(settings.BACKEND_TYPE).toBe('redis') // set, and empty is redis in the reference
+    expect(warnings.every((warning) => warning.endsWith('has no effect yet in this version.'))).toBe(true)
+  })
+
+  test('an undefined variable is not set', () => {
+    const { settings, given } = parseSettings({ HOST: undefined, KVSTORE_URL: undefined })
+    expect(settings.HOST).toBe('0.0.0.0')
+    expect(given.size).toBe(0)
+  })
+})
+
+describe('a bad value', () => {
+  const span = 'a duration such as 10s, 1h30m or 150us'
+  const items = 'invalid map item: "b"; items key:value separated by commas, one colon in each'
+  const levels = 'one of panic, fatal, error, warn, warning, info, debug, trace, in any case'
+
+  // biome-ignore format: the columns are the specification
+  const bad = [
+    ['GRPC_PORT',               '80801', 'an integer from 0 to 65535'],
+    ['WORKERS',                 '0',     'an integer from 1 to 256, or cores'],
+    ['MEMORY_STORE_BYTES',      '1000',  'an integer from 1048576 to 1099511627776'],
+    ['NEAR_LIMIT_RATIO',        '80%',   'a number from 0 to 1'],
+    ['SHADOW_MODE',             'yes',   'true or false (also 1 t T TRUE True 0 f F FALSE False)'],
+    ['DRAIN_TIMEOUT',           '30',    span],
+    ['REDIS_OPERATION_TIMEOUT', '0',     `${span}, at least 1ms`],
+    ['EXTRA_TAGS',              'a:1,b', items],
+    ['CONFIG_TYPE',             'file',  'one of FILE, GRPC_XDS_SOTW'],
+    ['BACKEND_TYPE',            'Redis', 'one of redis, memory, memcache'],
+    ['LOG_LEVEL',               'loud',  levels],
+    ['KVSTORE_TYPE',            'x',     'one of single, sentinel, cluster, in any case'],
+  ] as const
+  for (const [name, text, allowed] of bad) {
+    test(`${name}=${text} says what is allowed`, () => {
+      const sentence = `${name}="${text}" is not allowed: ${allowed}.`
+      expect(complaint({ [name]: text })).toBe(`${sentence} [SETTING_INVALID]`)
+    })
+  }
+
+  test.each([
+    { REDIS_TYPE: 'Cluster' },
+    { REDIS_TYPE: 'sentinel' },
+    { CONFIG_TYPE: 'GRPC_XDS_SOTW' },
+    { BACKEND_TYPE: 'memcache' },
+    { GRPC_FRONTEND: 'http2' },
+  ])('may be a good one that is not there yet: %j', (env) => {
+    const [name, text] = Object.entries(env)[0]
+    const sentence = `${name}="${text}" is not there yet in this version; choose another value.`
+    expect(complaint(env)).toBe(`${sentence} [SETTING_INVALID]`)
+  })
+
+  test('is reported together with all others, a line each', () => {
+    expect(complaint({ PORT: 'x', GRPC_PORT: 'y', DRAIN_DELAY: 'z', HOST: 'fine' }).split('\n')).toEqual([
+      'PORT="x" is not allowed: an integer from 0 to 65535.',
+      'GRPC_PORT="y" is not allowed: an integer from 0 to 65535.',
+      'DRAIN_DELAY="z" is not allowed: a duration such as 10s, 1h30m or 150us. [SETTING_INVALID]',
+    ])
+  })
+
+  test('cannot break a line or fill the screen', () => {
+    expect(complaint({ PORT: 'a\nb' })).toContain('PORT="a\\nb" is not')
+    expect(complaint({ PORT: 'x'.repeat(10_000) }).length).toBeLessThan(300)
+  })
+
+  test('is not echoed when it is a secret', () => {
+    const text = complaint({ CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'authorization:Bearer:hunter2' })
+    expect(text).toContain(
+      'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS=(hidden) is not allowed: items key:value',
+    )
+    expect(text).not.toContain('hunter2')
+    expect(complaint({ DEBUG_TOKEN: 'hunter2', PORT: 'x', REDIS_AUTH: 'hunter2' })).not.toContain('hunter2')
+  })
+
+  test('that Kubernetes wrote says so', () => {
+    expect(complaint({ GRPC_PORT: 'tcp://10.0.0.7:8081' })).toContain(
+      'Kubernetes wrote it, for a Service of that name',
+    )
+  })
+})
+
+test('every row that has a syntax refuses a text of nonsense', () => {
+  for (const { name, kind } of rows) {
+    const isForgiving =
+      ['string', 'path', 'list'].includes(kind.name) || kind.allowed.includes('any other text')
+    if (!isForgiving) expect(complaint({ [name]: '?' })).toContain(`${name}=`)
+  }
+})
+
+describe('names', () => {
+  test('the older name of every setting is accepted', () => {
+    for (const { name, older, kind, default: preset, state } of rows) {
+      if (older === null || state === 'refuse') continue
+      const { given, settings } = parseSettings({ [older]: preset })
+      expect([...given]).toEqual([name])
+      if (name !== 'REDIS_SOCKET_TYPE') expect(settings[name]).toEqual(kind.parse(preset))
+    }
+    expect(parseSettings({ KVSTORE_URL: 'redis:6379' }).settings.REDIS_URL).toBe('redis:6379')
+    expect(parseSettings({ LocalCacheSizeInBytes: '7' }).settings.LOCAL_CACHE_SIZE_IN_BYTES).toBe(7)
+  })
+
+  test('the real name wins over the older one, also when it is empty', () => {
+    const { settings, warnings } = parseSettings({ REDIS_URL: 'real:1', KVSTORE_URL: 'older:1' })
+    expect(settings.REDIS_URL).toBe('real:1')
+    expect(warnings).toEqual(['KVSTORE_URL is ignored, because REDIS_URL is set too.'])
+    expect(parseSettings({ REDIS_AUTH: '', KVSTORE_AUTH: 'x' }).settings.REDIS_AUTH).toBe('')
+    expect(parseSettings({ REDIS_TIMEOUT: '', KVSTORE_TIMEOUT: 'nonsense' }).settings.REDIS_TIMEOUT).toBe(
+      10_000,
+    )
+  })
+
+  test('the same value under both names is no reason to speak', () => {
+    expect(parseSettings({ REDIS_URL: 'a:1', KVSTORE_URL: 'a:1' }).warnings).toEqual([])
+  })
+
+  test('a typo gets a warning', () => {
+    expect(parseSettings({ REDIS_ULR: 'a:1' }).warnings).toEqual([
+      'REDIS_ULR is not a setting; did you mean REDIS_URL?',
+    ])
+  })
+
+  test('mogrifier variables are known', () => {
+    const env = { DOG_STATSD_MOGRIFIER_FOO_PATTERN: 'x', TAGGED_STATS_MOGRIFIER_BAR_TAGS: 'a:b' }
+    expect(parseSettings(env).warnings).toEqual([
+      'DOG_STATSD_MOGRIFIER_FOO_PATTERN has no effect yet in this version.',
+      'TAGGED_STATS_MOGRIFIER_BAR_TAGS has no effect yet in this version.',
+    ])
+  })
+
+  test('a Kubernetes environment raises no alarm', () => {
+    const services = [
+      'KUBERNETES',
+      'REDIS',
+      'REDIS_PERSECOND_MASTER',
+      'MEMCACHED',
+      'RATELIMIT',
+      'PROMETHEUS',
+      'ENVOY',
+    ]
+    const env = Object.fromEntries(
+      services.flatMap(kubernetesNames).map((name) => [name, 'tcp://10.0.0.7:6379']),
+    )
+    const shell = {
+      HOME: '/',
+      HOSTNAME: 'sluice-5d',
+      PATH: '/bin',
+      POD_IP: '10.0.0.1',
+      NODE_ENV: 'production',
+    }
+    expect(parseSettings({ ...env, ...shell }).warnings).toEqual([])
+  })
+})
+
+/** What Kubernetes injects for a Service of one port. */
+function kubernetesNames(service: string): string[] {
+  const port = `${service}_PORT`
+  const each = ['', '_PROTO', '_PORT', '_ADDR'].map((suffix) => `${port}_6379_TCP${suffix}`)
+  return [`${service}_SERVICE_HOST`, `${service}_SERVICE_PORT`, `${service}_SERVICE_PORT_HTTP`, port, ...each]
+}
+
+describe('what is not there yet', () => {
+  test('is a warning when it asks for something', () => {
+    expect(parseSettings({ LOCAL_CACHE_SIZE_IN_BYTES: '1000', TRACING_ENABLED: 'true' }).warnings).toEqual([
+      'LOCAL_CACHE_SIZE_IN_BYTES has no effect yet in this version.',
+      'TRACING_ENABLED has no effect yet in this version.',
+    ])
+  })
+
+  test('is silent at its default, and when it is switched off', () => {
+    const env = { LOCAL_CACHE_SIZE_IN_BYTES: '0', USE_STATSD: 'false', STATS_FLUSH_INTERVAL: '10000ms' }
+    expect(parseSettings(env).warnings).toEqual([])
+  })
+
+  test.each([
+    { GRPC_SERVER_USE_TLS: 'true' },
+    { GRPC_CLIENT_TLS_CACERT: '/ca.pem' },
+    { GRPC_CLIENT_TLS_SAN: 'proxy' },
+    { GRPC_UDS: '/run/rls.sock' },
+    { DEBUG_TOKEN: 'x' },
+    { REDIS_TLS: 'true' },
+    { KVSTORE_PERSECOND: 'true' },
+  ])('stops the start where going on would not be safe: %j', (env) => {
+    expect(complaint(env)).toBe(
+      `${Object.keys(env)[0]} is set, but this version cannot do that yet, ` +
+        'and to start without it is not safe. Unset it. [SETTING_INVALID]',
+    )
+  })
+
+  test('does not stop the start when it is switched off', () => {
+    expect(parseSettings({ GRPC_SERVER_USE_TLS: 'false', REDIS_TLS: '0', GRPC_UDS: '' }).warnings).toEqual([])
+  })
+})
+
+describe('defaults that depend on the rest', () => {
+  // biome-ignore format: the columns are the specification
+  const backends: [Environment, string][] = [
+    [{},                                               'memory'],
+    [{ REDIS_AUTH: 'x', REDIS_SOCKET_TYPE: 'tcp' },    'memory'],
+    [{ MEMCACHED_PORT: 'tcp://10.0.0.7:11211' },       'memory'], // Kubernetes, no setting
+    [{ BACKEND_TYPE: '' },                             'redis'],
+    [{ BACKEND_TYPE: 'redis' },                        'redis'],
+    [{ REDIS_URL: 'redis:6379' },                      'redis'],
+    [{ KVSTORE_URL: 'redis:6379' },                    'redis'],
+    [{ REDIS_TYPE: 'single' },                         'redis'],
+    [{ MEMCACHE_HOST_PORT: 'a:11211' },                'redis'], // as the reference
+    [{ MEMSTORE_SRV: '_a._tcp.b' },                    'redis'],
+    [{ BACKEND_TYPE: 'memory', REDIS_URL: 'a:1' },     'memory'],
+  ]
+  for (const [env, backend] of backends) {
+    test(`${JSON.stringify(env)} counts in ${backend}`, () => {
+      expect(parseSettings(env).settings.BACKEND_TYPE).toBe(backend)
+    })
+  }
+
+  // biome-ignore format: the columns are the specification
+  const sockets: [Environment, string][] = [
+    [{},                                                     'unix'],
+    [{ REDIS_URL: 'redis:6379' },                            'tcp'],
+    [{ REDIS_URL: '[::1]:6379' },                            'tcp'],
+    [{ REDIS_URL: 'redis://user:pass@host:6379/2' },         'tcp'],
+    [{ REDIS_URL: 'master,a:26379,b:26379' },                'tcp'],
+    [{ REDIS_URL: '/run/redis:6379' },                       'unix'],
+    [{ REDIS_URL: 'redis.sock' },                            'unix'],
+    [{ REDIS_URL: 'redis:6379', REDIS_SOCKET_TYPE: '' },     'tcp'],
+    [{ REDIS_URL: 'redis:6379', REDIS_SOCKET_TYPE: 'unix' }, 'unix'],
+    [{ REDIS_URL: '/run/x', KVSTORE_SOCKET_TYPE: 'tcp' },    'tcp'],
+  ]
+  for (const [env, type] of sockets) {
+    test(`${JSON.stringify(env)} is a ${type} socket`, () => {
+      expect(parseSettings(env).settings.REDIS_SOCKET_TYPE).toBe(type)
+    })
+  }
+
+  test('the per-second instance has its own', () => {
+    const { settings } = parseSettings({ REDIS_PERSECOND_URL: 'redis:6379' })
+    expect([settings.REDIS_SOCKET_TYPE, settings.REDIS_PERSECOND_SOCKET_TYPE]).toEqual(['unix', 'tcp'])
+  })
+})

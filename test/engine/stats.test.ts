@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest'
+import { OVER_LIMIT, Stats, TOTAL_HITS } from '../../engine/stats/stats.ts'
+import { Totals } from '../../engine/stats/totals.ts'
+
+test('deltas are handed over once, and zeros not at all', () => {
+  const stats = new Stats()
+  const base = stats.rule('shop.user')
+  stats.add(base + TOTAL_HITS, 3)
+  stats.add(stats.counter('plain'), 1)
+  expect(stats.takeDeltas()).toEqual({
+    names: ['ratelimit.service.rate_limit.shop.user.total_hits', 'plain'],
+    values: [3, 1],
+  })
+  stats.add(base + OVER_LIMIT, 2)
+  expect(stats.takeDeltas().values).toEqual([2])
+  expect(stats.takeDeltas().values).toEqual([])
+})
+
+test('a name made twice is one counter, however many there are', () => {
+  const stats = new Stats()
+  const bases = Array.from({ length: 1000 }, (_, i) => stats.rule(`shop.rule${i}`))
+  expect(Array.from({ length: 1000 }, (_, i) => stats.rule(`shop.rule${i}`))).toEqual(bases)
+  for (const base of bases) stats.add(base + TOTAL_HITS, 1)
+  expect(stats.takeDeltas().values).toEqual(bases.map(() => 1))
+})
+
+// biome-ignore format: the columns are the specification
+const names = [
+  ['remote_address_50.0.0.5', 'remote_address_50_0_0_5'],
+  ['a:b|c',                   'a_b_c'],
+  ['path_/v1.2/x y',          'path_/v1.2/x y'],
+  ['v_1.2.3.4.5',             'v_1_2_3_4.5'],
+] as const
+
+for (const [written, counted] of names) {
+  test(`7.1: "${written}" is counted as "${counted}"`, () => {
+    const stats = new Stats()
+    stats.add(stats.rule(`shop.${written}`) + TOTAL_HITS, 1)
+    stats.add(stats.domainNotFound(written), 1)
+    expect(stats.takeDeltas().names).toEqual([
+      `ratelimit.service.rate_limit.shop.${counted}.total_hits`,
+      `ratelimit.service.rate_limit.${counted}.domain_not_found`,
+    ])
+  })
+}
+
+test('Q25: names made of caller text end; the rest counts under `other`', () => {
+  const stats = new Stats()
+  for (let i = 0; i < 200_000; i++) {
+    stats.rule(`shop.user_${i}`)
+    stats.domainNotFound(`domain${i}`)
+  }
+  for (const late of ['late1', 'late2']) {
+    stats.add(stats.rule(`shop.${late}`) + TOTAL_HITS, 1)
+    stats.add(stats.domainNotFound(late), 1)
+  }
+  const { names, values } = stats.takeDeltas()
+  expect(names).toEqual([
+    'ratelimit.service.rate_limit.other.total_hits',
+    'ratelimit.service.rate_limit.other.domain_not_found',
+  ])
+  expect(values).toEqual([2, 2])
+})
+
+test('totals add what workers hand over and come sorted', () => {
+  const totals = new Totals()
+  totals.merge({ names: ['b', 'a'], values: [1, 2] })
+  totals.merge({ names: ['b'], values: [4] })
+  totals.add('c', 1)
+  expect(totals.sorted()).toEqual([
+    ['a', 2],
+    ['b', 5],
+    ['c', 1],
+  ])
+})

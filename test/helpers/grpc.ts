@@ -1,0 +1,39 @@
+/**
+ * A gRPC client on a connection of its own, speaking our codec over @grpc/grpc-js.
+ */
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js'
+import { decodeResponse, encodeRequest } from '../../proto/codec.ts'
+import type { Entry, RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
+
+export class GrpcClient {
+  private readonly client: Client
+
+  constructor(address: string) {
+    // without an own pool the library would put all clients of one address on one connection, and so on one worker
+    this.client = new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 })
+  }
+
+  /** Rejects with grpc-js's ServiceError (`code`, `details`). */
+  ask(request: RateLimitRequest): Promise<RateLimitResponse> {
+    return new Promise((resolve, reject) => {
+      const done = (error: ServiceError | null, response?: RateLimitResponse) =>
+        error ? reject(error) : resolve(response!)
+      this.client.makeUnaryRequest(SHOULD_RATE_LIMIT, toBuffer, decodeResponse, request, done)
+    })
+  }
+
+  close(): void {
+    this.client.close()
+  }
+}
+
+/** A request of one descriptor: `question('shop', { user: 'alice' })`. */
+export function question(domain: string, entries: Record<string, string>, hitsAddend = 0): RateLimitRequest {
+  const list: Entry[] = Object.entries(entries).map(([key, value]) => ({ key, value }))
+  return { domain, descriptors: [{ entries: list, limit: null, hitsAddend: null }], hitsAddend }
+}
+
+function toBuffer(request: RateLimitRequest): Buffer {
+  return Buffer.from(encodeRequest(request))
+}

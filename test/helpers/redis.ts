@@ -1,0 +1,90 @@
+/**
+ * A real Redis of its own on a private port of 127.0.0.1: nothing on disk, gone with the test.
+ *
+ *     test process ──stdin──► sh ──► redis-server          stdin ends, however the test process dies: redis is killed
+ *
+ *     const redis = await startRedis()
+ *     await redis.run('GET', key)
+ *     await redis.stop()
+ */
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { freePort } from './ports.ts'
+
+export interface RedisServer {
+  port: number
+  address: string // 127.0.0.1:port
+  path: string // of its unix socket
+  client: Redis
+  run(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>
+  /** Everything in it: counters with their time to live, -1 = for ever. */
+  contents(): Promise<Record<string, { value: string; ttlSec: number }>>
+  /** May be called again. */
+  stop(): Promise<void>
+}
+
+/** `port`: where an earlier one was, to play a restart. `args`: more of redis-server's, e.g. `['--requirepass', 'x']`. */
+export interface RedisServerOptions {
+  port?: number
+  args?: string[]
+  password?: string
+}
+
+const START_MS_MAX = 10_000
+
+// The second line waits for the end of stdin beside the server; the third ends when the server does.
+const script = `exec 3<&0; redis-server "$@" </dev/null & server=$!
+(read -r _ <&3; kill -9 "$server") 2>/dev/null & watch=$!
+wait "$server"; kill "$watch" 2>/dev/null`
+
+export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const port = options.port ?? (await freePort())
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-redis-'))
+  const path = join(folder, 'redis.sock')
+  const server = spawn(
+    'sh',
+    // biome-ignore format: pairs of name and value
+    ['-c', script, 'sh', '--port', String(port), '--bind', '127.0.0.1', '--unixsocket', path,
+      '--save', '', '--appendonly', 'no', '--dir', folder, '--daemonize', 'no', ...(options.args ?? [])],
+    { stdio: 'pipe' },
+  )
+  let output = ''
+  for (const stream of [server.stdout, server.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      if (output.length < 10_000) output += text
+    })
+  }
+  const exited = new Promise<void>((resolve) => server.once('exit', () => resolve()))
+
+  const client = new Redis({ port, host: '127.0.0.1', password: options.password, retryStrategy: () => 20 })
+  client.on('error', () => {}) // until it listens
+  const isUp = await Promise.race([
+    client.ping().then(() => true),
+    exited.then(() => false),
+    new Promise<boolean>((resolve) => setTimeout(resolve, START_MS_MAX, false).unref()),
+  ])
+  const stop = async () => {
+    client.disconnect()
+    server.stdin.end()
+    await exited
+    await rm(folder, { recursive: true, force: true })
+  }
+  if (!isUp) {
+    await stop()
+    throw new Error(`redis-server did not start on port ${port}:\n${output}`)
+  }
+  const run = (command: string, ...args: (string | number | Buffer)[]) => client.call(command, ...args)
+  return { port, address: `127.0.0.1:${port}`, path, client, run, contents: () => contentsOf(client), stop }
+}
+
+async function contentsOf(client: Redis): Promise<Record<string, { value: string; ttlSec: number }>> {
+  const contents: Record<string, { value: string; ttlSec: number }> = {}
+  for (const key of (await client.keys('*')).sort()) {
+    const [value, ttlSec] = await Promise.all([client.get(key), client.ttl(key)])
+    contents[key] = { value: value ?? '', ttlSec }
+  }
+  return contents
+}

@@ -1,0 +1,86 @@
+/**
+ * A TCP proxy that breaks as networks do.
+ *
+ *     client ──requests──► proxy ──► server          requests always go through, at once
+ *            ◄──replies───   │
+ *                            stall()          replies wait here until resume()
+ *                            loseNextReply()  the next reply is thrown away and its connection cut: the server has done
+ *                                             what it was asked, the client will never know
+ *                            cut()            ends all connections
+ *                            refuse()         ends all connections and accepts none until accept()
+ */
+import { connect, createServer, type Socket } from 'node:net'
+import { freePort } from './ports.ts'
+
+export interface TcpProxy {
+  port: number
+  connectionsCount: number // ever accepted
+  stall(): void
+  resume(): void
+  loseNextReply(): void
+  cut(): void
+  refuse(): Promise<void>
+  accept(): Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
+  const port = await freePort()
+  const pairs = new Map<Socket, Socket>() // client to server
+  let isStalled = false
+  let losesNext = false
+
+  const listener = createServer((client) => {
+    proxy.connectionsCount++
+    const server = connect(serverPort, '127.0.0.1')
+    pairs.set(client, server)
+    const end = () => {
+      pairs.delete(client)
+      client.destroy()
+      server.destroy()
+    }
+    for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end)
+    client.on('data', (bytes) => server.write(bytes))
+    server.on('data', (bytes) => {
+      if (losesNext) {
+        losesNext = false
+        end()
+      } else {
+        client.write(bytes)
+      }
+    })
+    if (isStalled) server.pause()
+  })
+
+  const proxy: TcpProxy = {
+    port,
+    connectionsCount: 0,
+    stall() {
+      isStalled = true
+      for (const server of pairs.values()) server.pause()
+    },
+    resume() {
+      isStalled = false
+      for (const server of pairs.values()) server.resume()
+    },
+    loseNextReply() {
+      losesNext = true
+    },
+    cut() {
+      for (const client of pairs.keys()) client.destroy()
+    },
+    refuse() {
+      proxy.cut()
+      return new Promise((resolve) => listener.close(() => resolve()))
+    },
+    accept() {
+      return new Promise((resolve) => listener.listen(port, '127.0.0.1', () => resolve()))
+    },
+    async stop() {
+      if (listener.listening) await proxy.refuse()
+      else proxy.cut()
+    },
+  }
+  await proxy.accept()
+  return proxy
+}

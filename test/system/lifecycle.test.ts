@@ -1,0 +1,229 @@
+import { once } from 'node:events'
+import { rmSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { GrpcClient, question } from '../helpers/grpc.ts'
+import { startRedis } from '../helpers/redis.ts'
+import { postJson, type RunningService, spawnService, startService } from '../helpers/service.ts'
+import { startTcpProxy } from '../helpers/tcp-proxy.ts'
+
+const RULES = `
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: 1000000 }
+`
+const USER = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
+
+test('a worker that throws is replaced, the others keep answering, and its statistics are kept', async () => {
+  const service = await startService({ rules: { 'shop.yaml': RULES }, env: { WORKERS: '2' } })
+  let asked = 0
+  const ask = async () => {
+    const response = await postJson(service, USER)
+    asked++
+    return response.status
+  }
+  for (let i = 0; i < 20; i++) expect(await ask()).toBe(200)
+  service.child.send({ crashWorker: 0 })
+  await service.logged('worker 0 ended: Error: told to crash')
+  // connections of the dead worker break and fetch opens new ones; no new connection may fail
+  await settled(service)
+  for (let i = 0; i < 40; i++) expect(await ask()).toBe(200)
+  const stats = await service.stats()
+  expect(stats['ratelimit.service.rate_limit.shop.user.within_limit']).toBe(asked)
+  service.child.send({ crashWorker: 1 })
+  await service.logged('worker 1 ended: Error: told to crash')
+  await settled(service)
+  expect(await ask()).toBe(200)
+  expect((await service.stop()).code).toBe(0)
+})
+
+test('a worker that keeps throwing ends the process with exit code 1', async () => {
+  const service = await startService({ rules: { 'shop.yaml': RULES } })
+  for (let crash = 1; crash <= 6; crash++) {
+    service.child.send({ crashWorker: 0 })
+    await loggedTimes(service, 'worker 0 ended', crash)
+    if (crash < 6) await settled(service)
+  }
+  const { code, log } = await service.exited
+  expect(log).toContain('not starting it again')
+  expect(code).toBe(1)
+})
+
+test('8.3: SIGTERM answers running requests, fails health first, then exits 0', async () => {
+  const redis = await startRedis()
+  const proxy = await startTcpProxy(redis.port)
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: { REDIS_URL: `127.0.0.1:${proxy.port}`, DRAIN_DELAY: '300ms' },
+  })
+  const client = new GrpcClient(service.address('gRPC'))
+  await client.ask(question('shop', { user: 'warm' }))
+  proxy.stall()
+  const running = [client.ask(question('shop', { user: 'alice' })), postJson(service, USER)]
+  await sleep(50) // both wait for Redis now
+  service.child.kill('SIGTERM')
+  await sleep(100)
+  expect((await fetch(`${service.http}/healthcheck`)).status).toBe(500) // unhealthy, and still listening
+  await sleep(300) // drain has begun
+  for (const port of ['HTTP', 'gRPC']) expect(await isRefused(service.address(port))).toBe(true)
+  proxy.resume()
+  const [overGrpc, overJson] = await Promise.all(running)
+  expect(overGrpc).toMatchObject({ overallCode: 1 })
+  expect(overJson).toMatchObject({ status: 200 })
+  const { code, signal } = await service.stop()
+  expect({ code, signal }).toEqual({ code: 0, signal: null })
+  client.close()
+  await proxy.stop()
+  await redis.stop()
+})
+
+for (const signal of ['SIGINT', 'SIGHUP'] as const) {
+  test(`8.3: ${signal} ends an idle service with exit code 0`, async () => {
+    const service = await startService({ rules: { 'shop.yaml': RULES } })
+    expect((await service.stop(signal)).code).toBe(0)
+  })
+}
+
+for (const variable of ['PORT', 'GRPC_PORT']) {
+  test(`8.1: a ${variable} in use ends the start with one clear line and exit code 1`, async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const { port } = other.address() as { port: number }
+    const service = spawnService({ rules: { 'shop.yaml': RULES }, env: { [variable]: String(port) } })
+    const { code, log } = await service.exited
+    other.close()
+    expect(code).toBe(1)
+    expect(log.trimEnd().split('\n')).toHaveLength(1)
+    expect(log).toContain(`${variable}=${port}: 127.0.0.1:${port} is already in use.`)
+    expect(log).toContain('[PORT_IN_USE]')
+  })
+}
+
+test('6.5: a debug port in use is logged and the service goes on', async () => {
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const { port } = other.address() as { port: number }
+  const service = await startService({ rules: { 'shop.yaml': RULES }, env: { DEBUG_PORT: String(port) } })
+  other.close()
+  expect(service.log).toContain('Failed to open debug HTTP listener:')
+  expect((await postJson(service, USER)).status).toBe(200)
+})
+
+test('8.4: a missing directory of rules ends the start with one clear line and exit code 2', async () => {
+  const { code, log } = await spawnService({}).exited
+  expect(code).toBe(2)
+  expect(log.trimEnd().split('\n')).toHaveLength(1)
+  expect(log).toMatch(/unable to watch file \(.*config\): no such directory\..*RUNTIME_ROOT/)
+})
+
+test('8.4: a missing tree below a watched root is zero files: the service runs, every domain is unknown', async () => {
+  const service = await startService({ env: { RUNTIME_WATCH_ROOT: 'true', RUNTIME_APPDIRECTORY: 'nowhere' } })
+  expect(JSON.parse((await postJson(service, USER)).text)).toEqual({
+    overallCode: 'OK',
+    statuses: [{ code: 'OK' }],
+  })
+})
+
+test('Q2: a broken file at start is one clear line; calls fail until it is mended, then they pass', async () => {
+  const service = await startService({
+    rules: { 'shop.yaml': 'domain: shop\ndescriptors:\n  - kee: user\n' },
+  })
+  const line = service.log.split('\n').filter((each) => each.includes('level=error'))
+  expect(line).toHaveLength(1)
+  expect(line[0]).toContain("Error loading new configuration: shop.yaml: config error, unknown key 'kee'")
+  const client = new GrpcClient(service.address('gRPC'))
+  const refused = expect.objectContaining({ code: 2, details: 'no rate limit configuration loaded' })
+  await expect(client.ask(question('shop', { user: 'a' }))).rejects.toEqual(refused)
+  writeFileSync(join(service.rulesDirectory, 'shop.yaml'), RULES)
+  await eventually(async () => (await postJson(service, USER)).status === 200)
+  expect((await client.ask(question('shop', { user: 'a' }))).overallCode).toBe(1)
+  client.close()
+})
+
+test('8.5: changed rules are used without a restart; a broken change leaves those in force', async () => {
+  const service = await startService({ rules: { 'shop.yaml': RULES } })
+  const file = join(service.rulesDirectory, 'shop.yaml')
+  const config = async () => (await fetch(`${service.debug}/rlconfig`)).text()
+  expect(await config()).toBe(
+    'shop.user: unit=YEAR requests_per_unit=1000000, shadow_mode: false, quota_mode: false\n',
+  )
+  writeFileSync(file, RULES.replace('1000000', '0'))
+  await eventually(async () => (await postJson(service, USER)).status === 429)
+  writeFileSync(file, 'domain: [')
+  await service.logged('Error loading new configuration: shop.yaml: error loading config file:')
+  expect((await postJson(service, USER)).status).toBe(429)
+  rmSync(file)
+  await eventually(async () => (await config()) === '')
+  const stats = await service.stats()
+  expect(stats['ratelimit.service.config_load_error']).toBe(1)
+  expect(stats['ratelimit.service.config_load_success']).toBeGreaterThanOrEqual(3)
+})
+
+test('8.2: with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED health waits for a domain', async () => {
+  const service = await startService({
+    rules: { 'shop.yaml': 'domain: [' },
+    env: { HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: 'true' },
+  })
+  const health = async () => (await fetch(`${service.http}/healthcheck`)).status
+  expect(await health()).toBe(500)
+  writeFileSync(join(service.rulesDirectory, 'shop.yaml'), RULES)
+  await eventually(async () => (await health()) === 200)
+})
+
+test('8.2: with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION health follows the connections', async () => {
+  const redis = await startRedis()
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: { REDIS_URL: `127.0.0.1:${redis.port}`, REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true', WORKERS: '2' },
+  })
+  const health = async () => (await fetch(`${service.http}/healthcheck`)).status
+  expect(await health()).toBe(200)
+  await redis.stop()
+  await eventually(async () => (await health()) === 500)
+  const again = await startRedis({ port: redis.port })
+  await eventually(async () => (await health()) === 200)
+  await service.stop()
+  await again.stop()
+})
+
+test('10: a bad setting ends the start with variable, value and what is allowed', async () => {
+  const { code, log } = await spawnService({ rules: {}, env: { GRPC_PORT: '80801' } }).exited
+  expect(code).toBe(2)
+  expect(log).toContain('GRPC_PORT="80801"')
+  expect(log).toContain('0 to 65535')
+})
+
+/** Whether nobody listens there. A new connection, since those there are may go on. */
+async function isRefused(address: string): Promise<boolean> {
+  const [host, port] = address.split(':')
+  const socket = connect(Number(port), host)
+  try {
+    await once(socket, 'connect')
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ECONNREFUSED'
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Both workers listen again, after a crash: as many `Listening` as asked cannot be seen, so ask until it holds. */
+async function settled(service: RunningService): Promise<void> {
+  await eventually(async () => (await fetch(`${service.http}/healthcheck`)).status === 200)
+}
+
+async function loggedTimes(service: RunningService, text: string, times: number): Promise<void> {
+  await eventually(async () => service.log.split(text).length - 1 >= times)
+}
+
+/** Polls until true; a rejection counts as false. Fails after 10 s. */
+async function eventually(check: () => Promise<boolean>): Promise<void> {
+  const until = Date.now() + 10_000
+  while (!(await check().catch(() => false))) {
+    if (Date.now() > until) throw new Error('it did not come true within 10 s')
+    await sleep(20)
+  }
+}

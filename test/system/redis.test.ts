@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { GrpcClient, question } from '../helpers/grpc.ts'
+import { type RedisServer, startRedis } from '../helpers/redis.ts'
+import { postJson, spawnService, startService } from '../helpers/service.ts'
+import { startTcpProxy } from '../helpers/tcp-proxy.ts'
+
+const RULES = `
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: 3 }
+  - key: path
+    value: "/api/*"
+    share_threshold: true
+    descriptors:
+      - key: method
+        rate_limit: { unit: month, requests_per_unit: 9 }
+`
+const USER = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
+
+let redis: RedisServer
+beforeEach(async () => {
+  redis = await startRedis()
+})
+afterEach(() => redis.stop())
+
+function address(): string {
+  return `127.0.0.1:${redis.port}`
+}
+
+/** Every key with its value and time to live. */
+async function contents(): Promise<Record<string, { value: string; ttlSec: number }>> {
+  const found: Record<string, { value: string; ttlSec: number }> = {}
+  for (const key of (await redis.run('KEYS', '*')) as string[]) {
+    found[key] = { value: String(await redis.run('GET', key)), ttlSec: Number(await redis.run('TTL', key)) }
+  }
+  return found
+}
+
+function windowStart(lengthSec: number): number {
+  return Math.floor(Date.now() / 1000 / lengthSec) * lengthSec
+}
+
+test('two processes share counters through Redis', async () => {
+  const options = { rules: { 'shop.yaml': RULES }, env: { REDIS_URL: address() } }
+  const [one, two] = await Promise.all([startService(options), startService(options)])
+  const statuses: number[] = []
+  for (const service of [one, two, one, two]) statuses.push((await postJson(service, USER)).status)
+  expect(statuses).toEqual([200, 200, 200, 429])
+})
+
+test('3.1: keys in Redis read exactly as the reference writes them', async () => {
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: { REDIS_URL: address(), CACHE_KEY_PREFIX: 'prefix:', EXPIRATION_JITTER_MAX_SECONDS: '0' },
+  })
+  await postJson(service, USER)
+  await postJson(service, { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: '' }] }] })
+  const client = new GrpcClient(service.address('gRPC'))
+  await client.ask(question('shop', { path: '/api/v1', method: 'GET' }, 4))
+  client.close()
+  const YEAR = 31_536_000
+  const MONTH = 2_592_000
+  expect(await contents()).toEqual({
+    [`prefix:shop_user_alice_${windowStart(YEAR)}`]: { value: '1', ttlSec: YEAR },
+    [`prefix:shop_user__${windowStart(YEAR)}`]: { value: '1', ttlSec: YEAR },
+    [`prefix:shop_path_/api/*_method_GET_${windowStart(MONTH)}`]: { value: '4', ttlSec: MONTH },
+  })
+})
+
+test('a reply lost on the way is an error and counts once', async () => {
+  const proxy = await startTcpProxy(redis.port)
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: { REDIS_URL: `127.0.0.1:${proxy.port}` },
+  })
+  proxy.loseNextReply()
+  expect(await postJson(service, USER)).toEqual({ status: 400, text: 'Bad Request\n' })
+  await service.logged('is connected again')
+  const key = `shop_user_alice_${windowStart(31_536_000)}`
+  expect((await contents())[key].value).toBe('1')
+  expect((await service.stats())['ratelimit.service.call.should_rate_limit.redis_error']).toBe(1)
+  expect((await postJson(service, USER)).status).toBe(200)
+  await proxy.stop()
+})
+
+test('a key that cannot be added fails only its own request', async () => {
+  const service = await startService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: address() } })
+  await redis.run('RPUSH', `shop_user_bob_${windowStart(31_536_000)}`, 'not a number')
+  const client = new GrpcClient(service.address('gRPC'))
+  const [bob, alice] = await Promise.allSettled([
+    client.ask(question('shop', { user: 'bob' })),
+    client.ask(question('shop', { user: 'alice' })), // same turn, same batch
+  ])
+  client.close()
+  expect(bob).toMatchObject({
+    status: 'rejected',
+    reason: { code: 2, details: expect.stringContaining('WRONGTYPE') },
+  })
+  expect(alice).toMatchObject({ status: 'fulfilled', value: { statuses: [{ limitRemaining: 2 }] } })
+})
+
+test('9.5: Redis down at start: one line per try, no port, and the service starts once it is there', async () => {
+  const port = redis.port
+  await redis.stop()
+  const service = spawnService({
+    rules: { 'shop.yaml': RULES },
+    env: { REDIS_URL: `127.0.0.1:${port}`, REDIS_STARTUP_INITIAL_INTERVAL: '100ms' },
+  })
+  try {
+    await service.logged(`Retrying Redis connection to 127.0.0.1:${port} in 100ms`)
+    expect(service.log).not.toContain('Listening')
+    redis = await startRedis({ port })
+    await service.logged("Listening for HTTP on '")
+    expect((await postJson(service, USER)).status).toBe(200)
+  } finally {
+    await service.stop()
+  }
+})
+
+test('9.5: Redis down for REDIS_STARTUP_MAX_ELAPSED_TIME ends the start with exit code 2', async () => {
+  await redis.stop()
+  const service = spawnService({
+    rules: { 'shop.yaml': RULES },
+    env: {
+      REDIS_URL: address(),
+      REDIS_STARTUP_INITIAL_INTERVAL: '50ms',
+      REDIS_STARTUP_MAX_ELAPSED_TIME: '200ms',
+    },
+  })
+  const { code, log } = await service.exited
+  expect(code).toBe(2)
+  expect(log).toContain(`timed out waiting for Redis connection to ${address()} after `)
+})
+
+test('8.3: SIGTERM while waiting for Redis ends the process', async () => {
+  await redis.stop()
+  const service = spawnService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: address() } })
+  await service.logged('Retrying Redis connection')
+  const { code, log } = await service.stop()
+  expect(log).toContain('context cancelled while waiting for Redis connection')
+  expect(code).toBe(2)
+})

@@ -1,0 +1,53 @@
+/**
+ * A Decider whose behaviour the request's domain chooses, so that transports are tested without an engine.
+ *
+ *     answer  OK at once          over   OVER_LIMIT at once      fail   the error `no rules today`
+ *     wait    when the test says  throw  a defect                twice  answers, then answers again and fails
+ */
+import type { Caller, Decider } from '../../engine/decider.ts'
+import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+
+export const OK: RateLimitResponse = {
+  overallCode: 1,
+  statuses: [
+    {
+      code: 1,
+      currentLimit: { name: '', requestsPerUnit: 5, unit: 2 },
+      limitRemaining: 4,
+      resetSec: 37,
+    },
+  ],
+  responseHeadersToAdd: [],
+}
+export const OVER: RateLimitResponse = { ...OK, overallCode: 2 }
+
+export class FakeDecider implements Decider {
+  readonly requests: RateLimitRequest[] = []
+  readonly waiting: Caller[] = []
+  private onWaiting: (() => void) | null = null
+
+  decide(request: RateLimitRequest, caller: Caller): void {
+    this.requests.push(request)
+    if (request.domain === 'fail') caller.fail(new Error('no rules today'))
+    else if (request.domain === 'fail oddly') caller.fail(new Error('50 % \ud800 é\n'))
+    else if (request.domain === 'throw') throw new Error('a defect')
+    else if (request.domain === 'wait') {
+      this.waiting.push(caller)
+      this.onWaiting?.()
+    } else caller.answer(request.domain === 'over' ? OVER : OK)
+    if (request.domain === 'twice') {
+      caller.answer(OVER)
+      caller.fail(new Error('never seen'))
+    }
+  }
+
+  /** Resolves once `count` callers wait. */
+  async untilWaiting(count: number): Promise<void> {
+    while (this.waiting.length < count) await new Promise<void>((resolve) => (this.onWaiting = resolve))
+  }
+
+  /** Answers all who wait. */
+  release(): void {
+    for (const caller of this.waiting.splice(0)) caller.answer(OK)
+  }
+}

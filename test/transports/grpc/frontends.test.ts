@@ -1,0 +1,362 @@
+/**
+ * What every gRPC frontend does for real clients on real sockets: one suite over all of them, so they stay
+ * equal.
+ */
+import { once } from 'node:events'
+import * as http2 from 'node:http2'
+import { connect, type Socket } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { decodeResponse, encodeRequest } from '../../../proto/codec.ts'
+import type { RateLimitRequest, RateLimitResponse } from '../../../proto/ratelimit.ts'
+import {
+  type GrpcFrontend,
+  type GrpcFrontendOptions,
+  STREAMS_MAX,
+} from '../../../transports/grpc/frontend.ts'
+import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
+import { type Listener, listen } from '../../../transports/grpc/listener.ts'
+import { SHOULD_RATE_LIMIT, unaryMethods } from '../../../transports/grpc/services.ts'
+import { FakeDecider, OK, OVER } from '../fake-decider.ts'
+
+const FRONTENDS: Record<string, (options: GrpcFrontendOptions) => GrpcFrontend> = {
+  'grpc-js': grpcJsFrontend,
+}
+const HOST = '127.0.0.1'
+const question = (domain: string): RateLimitRequest => ({
+  domain,
+  descriptors: [{ entries: [{ key: 'user', value: '7' }], limit: null, hitsAddend: null }],
+  hitsAddend: 1,
+})
+
+for (const [name, make] of Object.entries(FRONTENDS)) {
+  describe(name, () => {
+    let decider: FakeDecider
+    let frontend: GrpcFrontend
+    let listener: Listener
+    let client: Client
+    let calls: string[]
+    let logged: string[]
+
+    const start = async (options: Partial<GrpcFrontendOptions> = {}) => {
+      frontend = make({
+        methods: unaryMethods(decider, (level, message) => logged.push(`${level} ${message}`)),
+        onCall: (method) => calls.push(method),
+        ...options,
+      })
+      listener = await listen({ host: HOST, port: 0, onSocket: (socket) => frontend.accept(socket) })
+      client = new Client(`${HOST}:${listener.port}`, credentials.createInsecure(), {
+        'grpc.max_send_message_length': -1,
+        'grpc.enable_retries': 0,
+      })
+    }
+    const call = (bytes: Uint8Array, options: { path?: string; deadline?: number } = {}) => {
+      const same = (data: Buffer) => data
+      const { path = SHOULD_RATE_LIMIT, deadline } = options
+      let cancel = () => {}
+      const answered = new Promise<RateLimitResponse>((resolve, reject) => {
+        const ongoing = client.makeUnaryRequest(
+          path,
+          same,
+          same,
+          Buffer.from(bytes),
+          new Metadata(),
+          { deadline },
+          (error, response) => (error ? reject(error) : resolve(decodeResponse(response!))),
+        )
+        cancel = () => ongoing.cancel()
+      })
+      return Object.assign(answered, { cancel: () => cancel() })
+    }
+    const ask = (domain: string, options = {}) => call(encodeRequest(question(domain)), options)
+    const refusal = async (answered: Promise<unknown>) => {
+      const error = (await answered.then(
+        () => expect.fail('was answered'),
+        (error) => error,
+      )) as ServiceError
+      return [error.code, error.details]
+    }
+
+    beforeEach(() => {
+      decider = new FakeDecider()
+      calls = []
+      logged = []
+    })
+    afterEach(() => {
+      client.close()
+      listener.stop()
+      frontend.close()
+    })
+
+    describe('calls', () => {
+      beforeEach(() => start())
+
+      test('an answer', async () => {
+        expect(await ask('answer')).toEqual(OK)
+        expect(await ask('over')).toEqual(OVER) // over limit is an answer, not a status
+        expect(decider.requests).toEqual([question('answer'), question('over')])
+        expect(calls).toEqual(['ShouldRateLimit', 'ShouldRateLimit'])
+      })
+
+      test('5.4: an error is UNKNOWN with its message', async () => {
+        expect(await refusal(ask('fail'))).toEqual([status.UNKNOWN, 'no rules today'])
+      })
+
+      test('a message that no header can carry arrives all the same', async () => {
+        expect(await refusal(ask('fail oddly'))).toEqual([status.UNKNOWN, '50 % \ufffd é\n'])
+      })
+
+      test('a decision that throws fails its own call only, and is logged', async () => {
+        expect(await refusal(ask('throw'))).toEqual([status.UNKNOWN, 'internal error'])
+        expect(logged[0]).toMatch(/^error a decision threw: Error: a defect\n +at /)
+        expect(await ask('answer')).toEqual(OK)
+      })
+
+      test('of two answers the first one stands', async () => {
+        expect(await ask('twice')).toEqual(OK)
+      })
+
+      test('many at once, answered in another order', async () => {
+        const answers = Array.from({ length: 50 }, () => ask('wait'))
+        await decider.untilWaiting(50)
+        decider.waiting.reverse()
+        decider.release()
+        for (const answer of await Promise.all(answers)) expect(answer).toEqual(OK)
+      })
+
+      test('bytes that are no request: INTERNAL', async () => {
+        const [code, message] = await refusal(call(Uint8Array.of(0x0a, 0x05, 0x64)))
+        expect(code).toBe(status.INTERNAL)
+        expect(message).toMatch(/^the request is not a valid RateLimitRequest: index out of range/)
+        expect(decider.requests).toEqual([])
+      })
+
+      test('5.1: an unknown method: UNIMPLEMENTED, and not counted as a call', async () => {
+        for (const path of ['/envoy.service.ratelimit.v3.RateLimitService/Nope', '/x/ShouldRateLimit']) {
+          const [code] = await refusal(ask('answer', { path }))
+          expect(code).toBe(status.UNIMPLEMENTED)
+        }
+        expect(calls).toEqual([])
+      })
+
+      test('5.1: 4 MiB pass, one byte more does not', async () => {
+        const sized = (bytes: number) => {
+          const frame = encodeRequest({ ...question(''), descriptors: [] }).length
+          const overhead = frame + 1 + 4 // the domain's tag, and its length in four bytes
+          return encodeRequest({ ...question('d'.repeat(bytes - overhead)), descriptors: [] })
+        }
+        const largest = sized(4 * 1024 * 1024)
+        expect(largest.length).toBe(4 * 1024 * 1024)
+        expect(await call(largest)).toEqual(OK)
+        const [code] = await refusal(call(sized(4 * 1024 * 1024 + 1)))
+        expect(code).toBe(status.RESOURCE_EXHAUSTED)
+        expect(await ask('answer')).toEqual(OK)
+      })
+
+      test('a caller that cancels harms nobody, nor does the answer that comes too late', async () => {
+        const cancelled = ask('wait')
+        await decider.untilWaiting(1)
+        cancelled.cancel()
+        expect((await refusal(cancelled))[0]).toBe(status.CANCELLED)
+        expect(await ask('answer')).toEqual(OK) // a round trip, so the server has seen the cancel
+        decider.release()
+        expect(await ask('answer')).toEqual(OK)
+      })
+
+      test('a deadline passes: DEADLINE_EXCEEDED, and the late error is dropped', async () => {
+        const late = ask('wait', { deadline: Date.now() + 100 })
+        await decider.untilWaiting(1)
+        expect((await refusal(late))[0]).toBe(status.DEADLINE_EXCEEDED)
+        expect(await ask('answer')).toEqual(OK)
+        decider.waiting[0].fail(new Error('too late'))
+        expect(await ask('answer')).toEqual(OK)
+      })
+
+      test('a connection that breaks in the middle of a call harms nobody', async () => {
+        const session = http2.connect(`http://${HOST}:${listener.port}`)
+        session.on('error', () => {})
+        rawRequest(session, frame(encodeRequest(question('wait')))).on('error', () => {})
+        await decider.untilWaiting(1)
+        session.destroy()
+        await once(session, 'close')
+        decider.release()
+        expect(await ask('answer')).toEqual(OK)
+      })
+
+      test('bytes that are no HTTP/2 close that connection and no other', async () => {
+        const socket = connect(listener.port, HOST)
+        socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+        socket.on('error', () => {})
+        socket.resume()
+        await once(socket, 'close')
+        expect(await ask('answer')).toEqual(OK)
+      })
+    })
+
+    describe('on the wire', () => {
+      let session: http2.ClientHttp2Session
+      beforeEach(async () => {
+        await start()
+        session = http2.connect(`http://${HOST}:${listener.port}`)
+        await once(session, 'remoteSettings')
+      })
+      afterEach(() => session.destroy())
+
+      test('one frame in, one frame out, status in the trailers', async () => {
+        const { headers, trailers, body } = await exchange(session, frame(encodeRequest(question('answer'))))
+        expect(headers[':status']).toBe(200)
+        expect(headers['content-type']).toMatch(/^application\/grpc/)
+        expect(body[0]).toBe(0) // not compressed
+        expect(body.readUInt32BE(1)).toBe(body.length - 5)
+        expect(decodeResponse(body.subarray(5))).toEqual(OK)
+        expect(trailers['grpc-status']).toBe('0')
+      })
+
+      test('an error comes as headers only, its message percent-encoded', async () => {
+        const { headers, body } = await exchange(session, frame(encodeRequest(question('fail oddly'))))
+        expect(headers['grpc-status']).toBe('2')
+        expect(headers['grpc-message']).toBe('50%20%25%20%EF%BF%BD%20%C3%A9%0A')
+        expect(body.length).toBe(0)
+      })
+
+      test('5.1: a gzip request is read', async () => {
+        const packed = frame(gzipSync(encodeRequest(question('over'))), 1)
+        const { body } = await exchange(session, packed, { 'grpc-encoding': 'gzip' })
+        expect(decodeResponse(body.subarray(5))).toEqual(OVER)
+      })
+
+      test('gzip that unfolds to more than 4 MiB: RESOURCE_EXHAUSTED', async () => {
+        const packed = frame(gzipSync(Buffer.alloc(5 * 1024 * 1024)), 1)
+        const { headers } = await exchange(session, packed, { 'grpc-encoding': 'gzip' })
+        expect(headers['grpc-status']).toBe('8')
+      })
+
+      test('no message, or two of them, are refused', async () => {
+        for (const bytes of [
+          Buffer.alloc(0),
+          Buffer.concat([frame(new Uint8Array()), frame(new Uint8Array())]),
+        ]) {
+          const { headers } = await exchange(session, bytes)
+          expect(['12', '13']).toContain(headers['grpc-status']) // libraries differ in the code
+        }
+      })
+
+      test('a path of odd bytes is an unknown method', async () => {
+        const { headers } = await exchange(session, frame(new Uint8Array()), { ':path': '/é%00/\u00ff' })
+        expect(headers['grpc-status']).toBe('12')
+      })
+
+      test('calls at once on a connection are bounded', () => {
+        expect(session.remoteSettings.maxConcurrentStreams).toBe(STREAMS_MAX)
+      })
+    })
+
+    describe('drain', () => {
+      test('running calls end, callers are told to go, then it is done', async () => {
+        await start()
+        const session = http2.connect(`http://${HOST}:${listener.port}`)
+        const answered = exchange(session, frame(encodeRequest(question('wait'))))
+        await decider.untilWaiting(1)
+        const goaway = once(session, 'goaway')
+        const drained = frontend.drain(10_000)
+        expect((await goaway)[0]).toBe(http2.constants.NGHTTP2_NO_ERROR)
+        decider.release()
+        expect(decodeResponse((await answered).body.subarray(5))).toEqual(OK)
+        await drained
+      })
+
+      test('idle connections are closed, and new ones are not served', async () => {
+        await start()
+        const session = http2.connect(`http://${HOST}:${listener.port}`)
+        await once(session, 'connect')
+        await exchange(session, frame(encodeRequest(question('answer'))))
+        const closed = once(session, 'close')
+        await frontend.drain(10_000)
+        await closed
+        const late = connect(listener.port, HOST)
+        late.on('error', () => {})
+        await once(late, 'close')
+      })
+
+      test('a caller that never ends is cut at the timeout', async () => {
+        await start()
+        const cut = refusal(ask('wait'))
+        await decider.untilWaiting(1)
+        await frontend.drain(50)
+        expect((await cut)[0]).toBe(status.UNAVAILABLE)
+        decider.release()
+      })
+
+      test('a connection that has said nothing yet does not hold it up', async () => {
+        await start()
+        const accepted = new Promise<Socket>((resolve) => {
+          const { accept } = frontend
+          frontend.accept = (socket) => {
+            accept(socket)
+            resolve(socket)
+          }
+        })
+        const silent = connect(listener.port, HOST)
+        silent.on('error', () => {})
+        silent.resume()
+        const closed = once(silent, 'close')
+        await accepted
+        await frontend.drain(200)
+        await closed
+      })
+    })
+
+    test('5.6: an old connection is told to go, and its calls end', async () => {
+      await start({ connectionAgeMs: 100, connectionAgeGraceMs: 10_000 })
+      const session = http2.connect(`http://${HOST}:${listener.port}`)
+      const answered = exchange(session, frame(encodeRequest(question('wait'))))
+      await once(session, 'goaway')
+      decider.release()
+      expect(decodeResponse((await answered).body.subarray(5))).toEqual(OK)
+      await once(session, 'close')
+    })
+
+    test('5.6: what still runs after the grace is cut', async () => {
+      await start({ connectionAgeMs: 50, connectionAgeGraceMs: 50 })
+      const cut = refusal(ask('wait'))
+      expect((await cut)[0]).toBe(status.UNAVAILABLE)
+    })
+  })
+}
+
+/** One gRPC message: not compressed or compressed, its length, its bytes. */
+function frame(message: Uint8Array, compressed = 0): Buffer {
+  const head = Buffer.alloc(5)
+  head.writeUInt8(compressed, 0)
+  head.writeUInt32BE(message.length, 1)
+  return Buffer.concat([head, message])
+}
+
+function rawRequest(
+  session: http2.ClientHttp2Session,
+  body: Buffer,
+  headers: Record<string, string> = {},
+): http2.ClientHttp2Stream {
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': SHOULD_RATE_LIMIT,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+    ...headers,
+  })
+  stream.end(body)
+  return stream
+}
+
+async function exchange(session: http2.ClientHttp2Session, body: Buffer, extra?: Record<string, string>) {
+  const stream = rawRequest(session, body, extra)
+  let headers: http2.IncomingHttpHeaders = {}
+  let trailers: http2.IncomingHttpHeaders = {}
+  const chunks: Buffer[] = []
+  stream.on('response', (received) => (headers = received))
+  stream.on('trailers', (received) => (trailers = received))
+  stream.on('data', (chunk) => chunks.push(chunk))
+  await once(stream, 'close')
+  return { headers, trailers, body: Buffer.concat(chunks) }
+}

@@ -1,0 +1,86 @@
+/**
+ * A process as the tests need it: two worker threads that serve gRPC and HTTP on the same two ports, nothing
+ * else. Driven over IPC: `crash` ends one worker with an uncaught error, `drain` lets both finish. Never
+ * calls process.exit: that the process ends by itself after a drain is what is tested.
+ */
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { isMainThread, parentPort, threadId, Worker, workerData } from 'node:worker_threads'
+import type { Decider } from '../../../engine/decider.ts'
+import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
+import { listen } from '../../../transports/grpc/listener.ts'
+import { unaryMethods } from '../../../transports/grpc/services.ts'
+import { HttpServer } from '../../../transports/http/server.ts'
+
+const HOST = '127.0.0.1'
+
+interface Ports {
+  grpc: number
+  http: number
+}
+
+/**
+ * Answers with the name of its thread; asked for `slow`, it takes a moment, so that a drain finds it in
+ * flight.
+ */
+const decider: Decider = {
+  decide({ domain }, caller) {
+    const answer = () =>
+      caller.answer({
+        overallCode: 1,
+        statuses: [],
+        responseHeadersToAdd: [{ key: 'thread', value: String(threadId) }],
+      })
+    if (domain === 'slow') setTimeout(answer, 500)
+    else answer()
+  },
+}
+
+async function serve(ports: Ports): Promise<void> {
+  const log = () => {}
+  const frontend = grpcJsFrontend({ methods: unaryMethods(decider, log) })
+  const listener = await listen({
+    host: HOST,
+    port: ports.grpc,
+    onSocket: (socket) => frontend.accept(socket),
+  })
+  const options = { bodyBytesMax: 1_000, decider, isHealthy: () => true, log }
+  const http = new HttpServer({ host: HOST, port: ports.http, ...options })
+  parentPort!.on('message', async (message) => {
+    if (message === 'crash') throw new Error('crashed on demand')
+    listener.stop()
+    await Promise.all([frontend.drain(10_000), http.drain(10_000)])
+    parentPort!.close()
+  })
+  parentPort!.postMessage('listening')
+}
+
+/** Resolves once the worker listens. */
+function startWorker(ports: Ports): Promise<Worker> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: ports })
+  worker.on('error', (error) => process.send!({ crashed: error.message }))
+  return new Promise((resolve) => worker.once('message', () => resolve(worker)))
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, HOST)
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+if (isMainThread) {
+  const ports = { grpc: await freePort(), http: await freePort() }
+  const first = await startWorker(ports)
+  const second = await startWorker(ports)
+  process.on('message', (message) => {
+    if (message === 'crash') first.postMessage('crash')
+    else {
+      process.disconnect()
+      for (const worker of [first, second]) worker.postMessage('drain')
+    }
+  })
+  process.send!({ ports })
+} else await serve(workerData as Ports)

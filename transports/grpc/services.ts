@@ -1,0 +1,64 @@
+/**
+ * What the gRPC port serves, whichever frontend speaks (spec 5.1).
+ *
+ *     bytes ── decode ──► Decider ──► answer: bytes, status OK
+ *       │                    └──────► error: UNKNOWN with its message (spec 5.4)
+ *       └ not a RateLimitRequest: INTERNAL, as gRPC libraries say it
+ */
+import type { Caller, Decider } from '../../engine/decider.ts'
+import type { Log } from '../../engine/messages.ts'
+import { decodeRequest, encodeResponse } from '../../proto/codec.ts'
+import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+import type { UnaryCall, UnaryMethod } from './frontend.ts'
+import { Status } from './status.ts'
+
+export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
+
+/**
+ * The unary methods of the gRPC port. A Decider that throws has a defect: that call fails, the rest go on.
+ */
+export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
+  return [
+    {
+      path: SHOULD_RATE_LIMIT,
+      handle(bytes, call) {
+        let request: RateLimitRequest
+        try {
+          request = decodeRequest(bytes)
+        } catch (error) {
+          const why = error instanceof Error ? error.message : String(error)
+          call.refuse(Status.Internal, `the request is not a valid RateLimitRequest: ${why}`)
+          return
+        }
+        const caller = new DecisionCaller(call)
+        try {
+          decider.decide(request, caller)
+        } catch (error) {
+          log('error', `a decision threw: ${error instanceof Error ? error.stack : error}`)
+          caller.fail(new Error('internal error'))
+        }
+      },
+    },
+  ]
+}
+
+class DecisionCaller implements Caller {
+  private readonly call: UnaryCall
+  private isDone = false // only a defect calls twice; the first word stands
+
+  constructor(call: UnaryCall) {
+    this.call = call
+  }
+
+  answer(response: RateLimitResponse): void {
+    if (this.isDone) return
+    this.isDone = true
+    if (!this.call.isCancelled) this.call.reply(encodeResponse(response))
+  }
+
+  fail(error: Error): void {
+    if (this.isDone) return
+    this.isDone = true
+    this.call.refuse(Status.Unknown, error.message)
+  }
+}

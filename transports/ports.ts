@@ -1,0 +1,53 @@
+/**
+ * Claims ports before workers share them.
+ *
+ * Workers listen with SO_REUSEPORT, and a port opened that way can be shared silently with a stranger who does the same.
+ * So main binds each port exclusively first, learns the number (also for port 0), closes, and only then starts workers.
+ * Gives up: the moment between closing and listening, in which somebody else could come.
+ */
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import { OperatorError } from '../engine/errors.ts'
+
+export interface Address {
+  variable: string // the setting that holds the port, for error texts
+  host: string
+  port: number // 0 = any free one
+}
+
+/** The port number of each address, in order. Rejects with OperatorError when one cannot be had. */
+export async function claimPorts(addresses: Address[]): Promise<number[]> {
+  const servers: Server[] = []
+  try {
+    for (const address of addresses) servers.push(await bind(address)) // all held at once: two may be equal
+    return servers.map((server) => (server.address() as AddressInfo).port)
+  } finally {
+    await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))))
+  }
+}
+
+async function bind({ variable, host, port }: Address): Promise<Server> {
+  const server = createServer().listen({ host, port, exclusive: true })
+  try {
+    await once(server, 'listening')
+    return server
+  } catch (cause) {
+    throw portError({ variable, host, port }, cause as NodeJS.ErrnoException)
+  }
+}
+
+function portError({ variable, host, port }: Address, cause: NodeJS.ErrnoException): OperatorError {
+  const where = `${variable}=${port}`
+  if (cause.code === 'EADDRINUSE') {
+    const fix = `Stop the other process, or choose another port with ${variable}.`
+    return new OperatorError(
+      { code: 'PORT_IN_USE', where, what: `${host}:${port} is already in use.`, fix },
+      { cause },
+    )
+  }
+  const what = `cannot listen on ${host}:${port}: ${cause.message}.`
+  return new OperatorError(
+    { code: 'LISTEN_FAILED', where, what, fix: 'Check the host and the port.' },
+    { cause },
+  )
+}

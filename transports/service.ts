@@ -1,0 +1,157 @@
+/**
+ * The main thread: settings, rules, health, totals. It never sees a request and never parses rules.
+ *
+ *     start   rules loaded ┐
+ *             Redis there  ┴─► ports claimed ─► workers listen ─► debug port
+ *     stop    health first ─► DRAIN_DELAY ─► workers finish and close ─► debug port ─► rules
+ *
+ * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createMemoryTable } from '../engine/counters/memory-layout.ts'
+import { Health } from '../engine/health.ts'
+import type { FromWorker, Log } from '../engine/messages.ts'
+import { ServePool } from '../engine/pool.ts'
+import type { RulesImage } from '../engine/rules.ts'
+import { RulesSource } from '../engine/rules-source.ts'
+import type { Settings } from '../engine/settings/parse.ts'
+import { sourceUrl } from '../engine/source-url.ts'
+import { Totals } from '../engine/stats/totals.ts'
+import { DebugServer } from './debug/server.ts'
+import { claimPorts } from './ports.ts'
+
+export class Service {
+  private readonly settings: Settings
+  private readonly log: Log
+  private readonly totals = new Totals()
+  private readonly health: Health
+  private readonly source: RulesSource
+  private readonly disconnected = new Set<number>() // workers without a live connection to Redis
+  private readonly onFatal: (error: Error) => void
+  private pool: ServePool | null = null
+  private debug: DebugServer | null = null
+  private rules: RulesImage | null = null
+
+  /** `onFatal` is called when workers cannot be kept running; the owner should then `stop` and exit with 1. */
+  constructor(settings: Settings, log: Log, onFatal: (error: Error) => void) {
+    this.settings = settings
+    this.log = log
+    this.onFatal = onFatal
+    this.health = new Health(
+      {
+        sigterm: true,
+        ...(settings.BACKEND_TYPE === 'redis' && { redis: false }),
+        ...(settings.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED && { config: false }),
+      },
+      (isHealthy) => this.pool?.update({ isHealthy }),
+    )
+    this.source = new RulesSource({
+      settings,
+      totals: this.totals,
+      log,
+      onRules: (rules) => this.install(rules),
+    })
+  }
+
+  /**
+   * Resolves with the ports when all listen, or with null when `signal` ended the start.
+   * Rejects with OperatorError; `stop` must be called then, too.
+   */
+  async start(signal: AbortSignal): Promise<{ http: number; grpc: number } | null> {
+    const { settings, log } = this
+    const firstLoad = this.source.start()
+    firstLoad.catch(() => {}) // awaited below, unless Redis fails first
+    if (settings.BACKEND_TYPE === 'redis') await this.waitForRedis(signal)
+    if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await firstLoad
+    if (signal.aborted) return null
+    const [httpPort, grpcPort] = await claimPorts([
+      { variable: 'PORT', host: settings.HOST, port: settings.PORT },
+      { variable: 'GRPC_PORT', host: settings.GRPC_HOST, port: settings.GRPC_PORT },
+    ])
+    const options = {
+      settings: { ...settings, PORT: httpPort, GRPC_PORT: grpcPort },
+      memoryTable: settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null,
+      rules: this.rules,
+      isHealthy: this.health.isHealthy,
+    }
+    this.pool = new ServePool(sourceUrl('./worker.ts', import.meta.url), settings.WORKERS, options, {
+      message: (index, message) => this.receive(index, message),
+      died: (index, error, willRestart) => this.workerDied(index, error, willRestart),
+    })
+    await this.pool.start()
+    this.openDebugPort()
+    log('warning', `Listening for gRPC on '${settings.GRPC_HOST}:${grpcPort}'`)
+    log('warning', `Listening for HTTP on '${settings.HOST}:${httpPort}'`)
+    if (this.rules === null)
+      log('warning', 'no rules are in force: every call fails until a configuration loads')
+    return { http: httpPort, grpc: grpcPort }
+  }
+
+  /** Health first, then everything else in order; always resolves. */
+  async stop(): Promise<void> {
+    const { settings } = this
+    this.health.set('sigterm', false)
+    await sleep(this.pool ? settings.DRAIN_DELAY : 0)
+    await this.pool?.drain(settings.DRAIN_TIMEOUT)
+    this.debug?.close()
+    await this.source.close()
+  }
+
+  /** For tests of worker replacement; workers obey only under NODE_ENV=test. */
+  crashWorker(index: number): void {
+    this.pool?.send(index, { kind: 'crash' })
+  }
+
+  private async waitForRedis(signal: AbortSignal): Promise<void> {
+    const { RedisStore, redisOptions } = await import('../engine/counters/redis.ts')
+    const store = new RedisStore(redisOptions(this.settings), { log: this.log, signal })
+    await store.connect()
+    await store.close()
+    this.health.set('redis', true)
+  }
+
+  private install(rules: RulesImage): void {
+    this.rules = rules
+    this.health.set('config', rules.domainsCount > 0)
+    this.pool?.update({ rules })
+  }
+
+  private receive(index: number, message: FromWorker): void {
+    if (message.kind === 'stats') this.totals.merge(message.deltas)
+    else if (message.kind === 'log') this.log(message.level, message.message)
+    else if (message.kind === 'redis') this.setConnected(index, message.isConnected)
+  }
+
+  /** Spec 8.2: after the start, lost connections change health only where the operator asked for it. */
+  private setConnected(index: number, isConnected: boolean): void {
+    if (isConnected) this.disconnected.delete(index)
+    else this.disconnected.add(index)
+    if (!this.settings.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION) return
+    this.health.set('redis', this.disconnected.size === 0)
+  }
+
+  private workerDied(index: number, error: Error, willRestart: boolean): void {
+    this.setConnected(index, true) // it counts again when its replacement says so
+    const next = willRestart ? 'starting another' : 'not starting it again'
+    this.log('error', `worker ${index} ended: ${error.stack ?? error.message}; ${next}`)
+    if (!willRestart) this.onFatal(error)
+  }
+
+  private openDebugPort(): void {
+    const { DEBUG_HOST: host, DEBUG_PORT: port } = this.settings
+    try {
+      this.debug = new DebugServer({
+        host,
+        port,
+        rules: () => this.rules,
+        stats: async () => {
+          await this.pool?.collectStats()
+          return this.totals.sorted()
+        },
+      })
+      this.log('warning', `Listening for debug on '${host}:${this.debug.port}'`)
+    } catch (error) {
+      this.log('error', `Failed to open debug HTTP listener: '${(error as Error).message}'`)
+    }
+  }
+}
