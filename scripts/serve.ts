@@ -40,9 +40,14 @@ export async function serve(args: string[]): Promise<number> {
   const ending = new AbortController()
   setMaxListeners(0, ending.signal)
   let exitCode = 0
-  const service = new Service(settings, log, () => {
+  const fail = () => {
     exitCode = 1
     ending.abort()
+  }
+  const service = new Service(settings, log, fail)
+  process.on('uncaughtException', (error) => {
+    log('error', `a defect, please report it: ${error.stack}`) // ended in order: threads must close their ports
+    fail()
   })
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
@@ -61,16 +66,18 @@ export async function serve(args: string[]): Promise<number> {
     if (!(error instanceof OperatorError)) throw error
     log('error', error.message)
     exitCode = error.exitCode
+  } finally {
+    await service.stop()
   }
-  await service.stop()
   process.channel?.unref()
   return exitCode
 }
 
-/** Under NODE_ENV=test the parent process may crash a worker, to see it replaced. */
+/** Under NODE_ENV=test the parent process may crash a worker, to see it replaced; and we end when it does. */
 function obeyTests(service: Service): void {
   if (process.env.NODE_ENV !== 'test' || !process.send) return
   process.on('message', (message: { crashWorker: number }) => service.crashWorker(message.crashWorker))
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 }
 
 /** The example's settings; its rules only where the environment names none. */

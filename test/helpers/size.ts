@@ -1,16 +1,16 @@
 /**
- * How much a test or benchmark does: enough to notice rot every time, more when asked.
+ * How much a test does, and from which random numbers.
  *
- *     npm test                      small
- *     SLUICE_SIZE=full npm test     full
+ *     npm test                      small sizes, always the same seed: red means that something changed
+ *     npm run soak                  full sizes, a new seed each time, printed
+ *     SLUICE_SEED=17 npm run soak   that seed again
  */
-export const isFull = process.env.SLUICE_SIZE === 'full'
+export { seeded, size } from '../../bench/size.ts'
 
-export function size<T>({ small, full }: { small: T; full: T }): T {
-  return isFull ? full : small
-}
+const FIXED_SEED = 20_261_120
 
-/** A seed of one's own choice (SLUICE_SEED, to repeat a failure) or a new one; tests print it when they fail. */
+/** The seed of this run. */
 export function seed(): number {
-  return Number(process.env.SLUICE_SEED || Math.floor(Math.random() * 2 ** 31))
+  if (process.env.SLUICE_SEED) return Number(process.env.SLUICE_SEED)
+  return process.env.SLUICE_SIZE === 'full' ? Math.floor(Math.random() * 2 ** 31) : FIXED_SEED
 }

@@ -7,10 +7,10 @@
  */
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
-import { seeded } from '../../../bench/size.ts'
+
 import { createMemoryTable, MemoryStore } from '../../../engine/counters/memory.ts'
 import { BUCKET_WORDS, HEADER_WORDS } from '../../../engine/counters/memory-layout.ts'
-import { seed, size } from '../../helpers/size.ts'
+import { seed, seeded, size } from '../../helpers/size.ts'
 import type { CountingPlan } from './counting-thread.ts'
 
 const WINDOW_SEC = 10 // between windows; each lasts 1 s, so the grace is over when the next begins
