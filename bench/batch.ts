@@ -51,9 +51,9 @@ for (const turn of [1, 8, 32, 256]) {
 /** Adds, answers as a store would, reads every member. */
 function fill(batch: Batch, from: number, to: number): number {
   const end = Math.min(to, hitsCount)
-  for (let i = from; i < end; i++) batch.add(keys[order[i]], 1, NOW_SEC + 60, 100)
-  for (let slot = 0; slot < batch.slotsCount; slot++) batch.setAfter(slot, batch.hits[slot])
+  for (let i = from; i < end; i++) batch.add(keys[order[i]], 1, 9, NOW_SEC + 60, 100, false)
+  for (let slot = 0; slot < batch.slotsCount; slot++) batch.setBefore(slot, batch.hits[slot])
   let sum = 0
-  for (let member = 0; member < batch.membersCount; member++) sum += batch.afterOf(member)
+  for (let member = 0; member < batch.membersCount; member++) sum += batch.beforeOf(member)
   return sum
 }

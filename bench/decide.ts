@@ -43,6 +43,9 @@ const engine = new Engine({
   jitterMaxSec: 300,
   isShadow: false,
   isQuota: false,
+  isStopping: false,
+  hasMetadata: false,
+  localCache: null,
   headerNames: null,
 })
 engine.setRules(compile([{ name: 'shop', nodes: [node('user'), node('path')] }]))

@@ -33,7 +33,7 @@ for (const slots of [1, 8, 32, 256]) {
     await row(kind, slots, async (turn) => {
       batch.clear()
       for (let i = 0; i < slots; i++) {
-        batch.add(kind === 'new' ? `new_${slots}_${turn}_${i}` : `known_${i}`, 1, NOW_SEC + 60, 100)
+        batch.add(kind === 'new' ? `new_${slots}_${turn}_${i}` : `known_${i}`, 1, 9, NOW_SEC + 60, 100, false)
       }
       await new Promise((resolve) => store.add(batch, NOW_SEC, resolve))
       if (batch.errorOf(0)) throw batch.errorOf(0)

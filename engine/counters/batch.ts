@@ -6,8 +6,11 @@
  *       1      b      2       1       0            equal keys share a slot and are added once,
  *       2      a      3       0       1            then split back in arrival order
  *
- * Slot 0 adds 4 to `a`. Answer 14 means 10 were there: member 0 sees 11 after its hit, member 2 sees 14.
- * So each caller gets the before and after it would have got alone.
+ * Slot 0 adds 4 to `a`. The store says that 10 were there before: member 0 comes at 10, member 2 at 11.
+ * So each caller gets the count it would have got alone.
+ *
+ * A stopping batch (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, spec 4.2) merges nothing: the store walks its requests in
+ * order, and where one of a request's counters would pass its limit, only such counters get their hits.
  *
  * A batch is used again after `clear`: its columns keep their memory, some 2 MB at most, so a turn of the loop allocates
  * no arrays (bench/batch.ts: 67 ns per hit against 148 with one hit a turn, 75 against 95 with 32).
@@ -23,61 +26,117 @@ export const BATCH_MEMBERS_MAX = 65_536
 
 /**
  * Hits in one slot at most, unless one member alone brings more. Beyond, the key gets a further slot, which the store
- * adds after the first. A store's counts end at 2^53-1, and what is split back from such an end is too low by up to the
- * slot's hits: with 2^32 at most it is still above every limit, which ends at 2^32-1.
+ * adds after the first; so sums stay exact numbers, however big the hits.
  */
 const SLOT_HITS_MAX = 2 ** 32
 
 export class Batch {
+  readonly isStopping: boolean
   slotsCount = 0
   membersCount = 0
 
-  /** Per slot. `hits` is the sum over its members, 0 to 2^53-1. */
+  /** Per slot. `hits` is the sum over its members; above 2^53-1 it is rounded and `hitsText` has the exact number. */
   readonly keys: string[] = []
   readonly hits: number[] = []
+  readonly limits: number[] = [] // of its first member; a stopping store needs it
+  readonly isPerSecond: boolean[] = [] // belongs to the store for limits per second, where there is one (spec 3.2)
   readonly windowEndSec: number[] = [] // epoch second; the count means nothing from then on
   readonly expirySec: number[] = [] // how long the store keeps it, from now: window length plus jitter
-  private readonly after: number[] = []
+  private readonly before: number[] = []
   private readonly errors: (Error | null)[] = []
 
   /** Per member. */
   private readonly slotOf: number[] = []
-  private readonly hitsUpTo: number[] = [] // in its slot, this member included
+  private readonly hitsBefore: number[] = [] // in its slot, of the members before it
+
+  /** Per request: the member after its last one; in a stopping batch that is the slot after its last one, too. */
+  readonly requestEnds: number[] = []
 
   private readonly slotByKey = new Map<string, number>() // the last slot of each key
+  private readonly bigHits = new Map<number, bigint>() // exact hits above 2^53-1, by slot
+
+  constructor(isStopping = false) {
+    this.isStopping = isStopping
+  }
 
   /** Whether `count` more members might not fit. */
   isFullFor(count: number): boolean {
     return this.slotsCount + count > BATCH_SLOTS_MAX || this.membersCount + count > BATCH_MEMBERS_MAX
   }
 
-  /** Adds one member and returns its number. `hits`, 0 to 2^53-1; 0 only looks, but still makes the counter. */
-  add(key: string, hits: number, windowEndSec: number, expirySec: number): number {
-    let slot = this.slotByKey.get(key)
-    if (slot === undefined || this.hits[slot] + hits > SLOT_HITS_MAX) {
-      slot = this.addSlot(key, windowEndSec, expirySec)
+  /**
+   * Adds one member and returns its number. `hits` is a number from 0 to 2^53-1 or a bigint from there to 2^63-1;
+   * 0 only looks, but still makes the counter. `expirySec` counts from now.
+   */
+  add(
+    key: string,
+    hits: number | bigint,
+    limit: number,
+    windowEndSec: number,
+    expirySec: number,
+    isPerSecond: boolean,
+  ): number {
+    const count = Number(hits)
+    let slot = this.isStopping ? undefined : this.slotByKey.get(key)
+    if (
+      slot === undefined ||
+      this.hits[slot] + count > SLOT_HITS_MAX ||
+      this.isPerSecond[slot] !== isPerSecond
+    ) {
+      slot = this.addSlot(key, limit, windowEndSec, expirySec)
+      this.isPerSecond[slot] = isPerSecond
+      if (typeof hits === 'bigint') this.bigHits.set(slot, hits)
     } else {
       // limits of different units share a key when their windows start together (spec Q20); the longer one must last
       if (this.windowEndSec[slot] < windowEndSec) this.windowEndSec[slot] = windowEndSec
       if (this.expirySec[slot] < expirySec) this.expirySec[slot] = expirySec
     }
-    this.hits[slot] += hits
     const member = this.membersCount++
     this.slotOf[member] = slot
-    this.hitsUpTo[member] = this.hits[slot]
+    this.hitsBefore[member] = this.hits[slot]
+    this.hits[slot] += count
     return member
   }
 
-  private addSlot(key: string, windowEndSec: number, expirySec: number): number {
+  /** All members of one request have been added. */
+  endRequest(): void {
+    this.requestEnds.push(this.membersCount)
+  }
+
+  /**
+   * For stores that read first and add later (memcached, spec 4.3): members of one request come at the same count,
+   * however often it names a key. Requests still come one after the other. Once, before the batch is answered.
+   */
+  countRequestsAtOnce(): void {
+    const firstOf = new Int32Array(this.slotsCount).fill(-1) // in each slot, the first member of the request at hand
+    let start = 0
+    for (const end of this.requestEnds) {
+      for (let member = start; member < end; member++) {
+        const slot = this.slotOf[member]
+        if (firstOf[slot] < start) firstOf[slot] = member
+        else this.hitsBefore[member] = this.hitsBefore[firstOf[slot]]
+      }
+      start = end
+    }
+  }
+
+  private addSlot(key: string, limit: number, windowEndSec: number, expirySec: number): number {
     const slot = this.slotsCount++
-    this.slotByKey.set(key, slot)
+    if (!this.isStopping) this.slotByKey.set(key, slot)
     this.keys[slot] = key
     this.hits[slot] = 0
+    this.limits[slot] = limit
     this.windowEndSec[slot] = windowEndSec
     this.expirySec[slot] = expirySec
-    this.after[slot] = 0
+    this.before[slot] = 0
     this.errors[slot] = null
     return slot
+  }
+
+  /** The slot's hits in decimal, exact up to 2^63-1. */
+  hitsText(slot: number): string {
+    const big = this.bigHits.size > 0 ? this.bigHits.get(slot) : undefined
+    return String(big ?? this.hits[slot])
   }
 
   /** Makes it an empty batch. Only after `done`, and once every member has been read. */
@@ -85,11 +144,16 @@ export class Batch {
     this.slotsCount = 0
     this.membersCount = 0
     this.slotByKey.clear()
+    this.bigHits.clear()
+    this.requestEnds.length = 0
   }
 
-  /** For stores: the slot's count after all of its hits, 0 to 2^53-1. */
-  setAfter(slot: number, count: number): void {
-    this.after[slot] = count
+  /**
+   * For stores: the count without the slot's hits, 0 to 2^53-1 (beyond: 2^53-1). A stopping store that left the hits out
+   * says count - hits, which may be negative.
+   */
+  setBefore(slot: number, count: number): void {
+    this.before[slot] = count
   }
 
   /** For stores: the slot was not counted, or nobody knows. */
@@ -102,10 +166,9 @@ export class Batch {
     this.errors.fill(error, 0, this.slotsCount)
   }
 
-  /** The count right after this member's hits, as if it had come alone. */
-  afterOf(member: number): number {
-    const slot = this.slotOf[member]
-    return this.after[slot] - this.hits[slot] + this.hitsUpTo[member]
+  /** The count right before this member's hits, as if it had come alone. */
+  beforeOf(member: number): number {
+    return this.before[this.slotOf[member]] + this.hitsBefore[member]
   }
 
   errorOf(member: number): Error | null {

@@ -55,3 +55,8 @@ export function createMemoryTable(bytes: number): SharedArrayBuffer {
 export function bucketsCountOf(table: SharedArrayBuffer): number {
   return (table.byteLength - HEADER_BYTES) / BUCKET_BYTES
 }
+
+/** Counters dropped although their window still ran, by all threads since the table was made; wraps at 2^32. */
+export function evictionsOf(table: SharedArrayBuffer): number {
+  return Atomics.load(new Int32Array(table), LIVE_EVICTIONS) >>> 0
+}

@@ -17,7 +17,7 @@
  * stands still for 2 s between two machine instructions, or a clock that jumps ahead, can leave one addition in the
  * slot's next counter: too many there by that, never too few.
  *
- * Gives up: when all slots of a bucket are live the counter that ends first is dropped (`evictions()`) and its hits are
+ * Gives up: when all slots of a bucket are live the counter that ends first is dropped (`evictionsOf`) and its hits are
  * forgotten; an add in flight to it may land in its successor. Memory stays what it was, and no caller ever fails.
  * Counts end at 2^53-1, which stands for "over any limit".
  */
@@ -75,17 +75,41 @@ export class MemoryStore implements CounterStore {
 
   async close(): Promise<void> {}
 
-  /** Counters dropped although their window still ran, by all threads since the table was made; wraps at 2^32. */
-  evictions(): number {
-    return Atomics.load(this.words, LIVE_EVICTIONS) >>> 0
-  }
-
   add(batch: Batch, nowSec: number, done: (batch: Batch) => void): void {
-    const slotsCount = batch.slotsCount
-    for (let slot = 0; slot < slotsCount; slot++) {
-      batch.setAfter(slot, this.addOne(batch.keys[slot], batch.hits[slot], batch.windowEndSec[slot], nowSec))
+    if (batch.isStopping) {
+      this.addRequests(batch, nowSec)
+    } else {
+      for (let slot = 0; slot < batch.slotsCount; slot++) this.addSlot(batch, slot, nowSec)
     }
     done(batch)
+  }
+
+  private addSlot(batch: Batch, slot: number, nowSec: number): void {
+    const hits = batch.hits[slot]
+    const after = this.addOne(batch.keys[slot], hits, batch.windowEndSec[slot], nowSec)
+    batch.setBefore(slot, Math.max(0, after - hits)) // below 0 only where the count has met its end
+  }
+
+  /** Spec 4.2: where a counter of a request would pass its limit, only such counters get their hits. */
+  private addRequests(batch: Batch, nowSec: number): void {
+    const { keys, hits, limits, windowEndSec, requestEnds } = batch
+    let first = 0
+    for (const end of requestEnds) {
+      const counts: number[] = []
+      let isStopped = false
+      for (let slot = first; slot < end; slot++) {
+        const count = this.addOne(keys[slot], 0, windowEndSec[slot], nowSec)
+        counts.push(count)
+        if (count + hits[slot] > limits[slot]) isStopped = true
+      }
+      for (let slot = first; slot < end; slot++) {
+        const isLeftOut = isStopped && counts[slot - first] + hits[slot] <= limits[slot]
+        if (isLeftOut)
+          batch.setBefore(slot, this.addOne(keys[slot], 0, windowEndSec[slot], nowSec) - hits[slot])
+        else this.addSlot(batch, slot, nowSec)
+      }
+      first = end
+    }
   }
 
   // hot: nothing is allocated below

@@ -1,10 +1,12 @@
 /**
- * Where a single Redis is, and as whom we log in (spec 9.1, 9.2).
+ * Where Redis is, and as whom we log in (spec 9.1, 9.2).
  *
- *     socket type   REDIS_URL                                  REDIS_AUTH
- *     unix          /var/run/redis.sock                        pass          password alone
- *     tcp           host:6379  ·  [::1]:6379                   user:pass     cut at the first colon
- *     any           redis://[user:pass@]host[:6379][/db][?username=&password=&db=]
+ *     type       socket type   REDIS_URL                                  REDIS_AUTH
+ *     single     unix          /var/run/redis.sock                        pass          password alone
+ *                tcp           host:6379  ·  [::1]:6379                   user:pass     cut at the first colon
+ *                any           redis://[user:pass@]host[:6379][/db][?username=&password=&db=]
+ *     sentinel   always tcp    master,host:26379,host:26379               for the master alone; REDIS_SENTINEL_AUTH
+ *     cluster    always tcp    host:6379,host:6379                        for every node
  *
  * REDIS_AUTH wins over what the URL carries. Logs and errors show the URL masked.
  */
@@ -25,12 +27,13 @@ export interface RedisAddressText {
   url: string
   socketType: string // tcp, tcp4, tcp6 or unix
   auth: string
+  variable?: string // whose value `url` is, for people
 }
 
 const PORT_DEFAULT = 6379
 const PORT_MAX = 65_535
 
-export function parseRedisAddress({ url, socketType, auth }: RedisAddressText): RedisAddress {
+export function parseRedisAddress({ url, socketType, auth, variable }: RedisAddressText): RedisAddress {
   const address: RedisAddress = {
     path: '',
     host: '',
@@ -41,10 +44,11 @@ export function parseRedisAddress({ url, socketType, auth }: RedisAddressText): 
     db: 0,
     masked: maskRedisUrl(url),
   }
-  if (url === '') throw wrong(address, 'it is empty.')
-  if (url.includes('://')) readUrl(url, address)
+  const where = `${variable ?? 'REDIS_URL'} "${address.masked}"`
+  if (url === '') throw wrong(where, 'it is empty.')
+  if (url.includes('://')) readUrl(url, address, where)
   else if (socketType === 'unix') address.path = url
-  else if (/^tcp[46]?$/.test(socketType)) readHostPort(url, address)
+  else if (/^tcp[46]?$/.test(socketType)) readHostPort(url, address, where)
   else {
     const fix = 'Write tcp or unix.'
     throw new OperatorError({
@@ -62,6 +66,29 @@ export function parseRedisAddress({ url, socketType, auth }: RedisAddressText): 
   return address
 }
 
+/** `<master>,<sentinel>[,…]`. `auth` is REDIS_SENTINEL_AUTH; nothing is trimmed. */
+export function parseSentinels(url: string, auth: string, variable?: string) {
+  const [master, ...sentinels] = url.split(',')
+  if (sentinels.length === 0) {
+    const what =
+      'Expected master name and a list of urls for the sentinels, in the format: ' +
+      '<redis master name>,<sentinel1>,...,<sentineln>'
+    const where = `${variable ?? 'REDIS_URL'} "${maskRedisUrl(url)}"`
+    throw new OperatorError({ code: 'REDIS_URL_INVALID', where, what, exitCode: 2 })
+  }
+  const addressOf = (part: string) => parseRedisAddress({ url: part, socketType: 'tcp', auth, variable })
+  return { master, sentinels: sentinels.map(addressOf) }
+}
+
+/** `host:port[,…]`: nodes that know the others. All log in as the first one says. */
+export function parseClusterSeeds(url: string, auth: string, variable?: string): RedisAddress[] {
+  const seeds = url
+    .split(',')
+    .map((part) => parseRedisAddress({ url: part, socketType: 'tcp', auth, variable }))
+  const { username, password } = seeds[0]
+  return seeds.map((seed) => ({ ...seed, username, password, db: 0 }))
+}
+
 /** `redis://user:secret@host:6379` as `redis://*****@host:6379`, in each part between commas. */
 export function maskRedisUrl(urls: string): string {
   return urls
@@ -70,44 +97,44 @@ export function maskRedisUrl(urls: string): string {
     .join(',')
 }
 
-function readHostPort(text: string, address: RedisAddress): void {
+function readHostPort(text: string, address: RedisAddress, where: string): void {
   const parts = /^(?:\[([^\]]+)\]|([^:[\]]*)):(\d+)$/.exec(text)
   const port = Number(parts?.[3] ?? 0)
-  if (parts === null || port < 1 || port > PORT_MAX) throw wrong(address, 'it is not host:port.')
+  if (parts === null || port < 1 || port > PORT_MAX) throw wrong(where, 'it is not host:port.')
   address.host = parts[1] ?? (parts[2] || 'localhost')
   address.port = port
 }
 
-function readUrl(text: string, address: RedisAddress): void {
+function readUrl(text: string, address: RedisAddress, where: string): void {
   if (text.startsWith('rediss://')) {
     throw new OperatorError({
       code: 'REDIS_URL_SCHEME',
-      where: `REDIS_URL "${address.masked}"`,
+      where,
       what: 'rediss:// is not supported.',
       fix: 'Write redis:// and set REDIS_TLS=true.',
     })
   }
   const url = URL.parse(text)
   if (url === null || url.protocol !== 'redis:' || url.hostname === '')
-    throw wrong(address, 'it is not a redis:// URL.')
+    throw wrong(where, 'it is not a redis:// URL.')
   address.host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   if (url.port !== '') address.port = Number(url.port)
   try {
     address.username = decodeURIComponent(url.username) || (url.searchParams.get('username') ?? '')
     address.password = decodeURIComponent(url.password) || (url.searchParams.get('password') ?? '')
   } catch (cause) {
-    throw wrong(address, 'its user or password has a % that encodes nothing.', { cause })
+    throw wrong(where, 'its user or password has a % that encodes nothing.', { cause })
   }
   const db = url.searchParams.get('db') || url.pathname.slice(1) || '0'
-  if (!/^\d{1,9}$/.test(db)) throw wrong(address, `"${db}" is not a database number.`)
+  if (!/^\d{1,9}$/.test(db)) throw wrong(where, `"${db}" is not a database number.`)
   address.db = Number(db)
 }
 
-function wrong(address: RedisAddress, what: string, options?: ErrorOptions): OperatorError {
+function wrong(where: string, what: string, options?: ErrorOptions): OperatorError {
   return new OperatorError(
     {
       code: 'REDIS_URL_INVALID',
-      where: `REDIS_URL "${address.masked}"`,
+      where,
       what,
       fix: 'Write host:port, redis://user:password@host:port/db, or a path with REDIS_SOCKET_TYPE=unix.',
     },

@@ -1,8 +1,8 @@
 /**
  * Where counters live. One method: add a batch, get the counts.
  *
- *     batch   key      hits           after
- *      slot 0 shop_a_  3       ─►     17
+ *     batch   key      hits           before
+ *      slot 0 shop_a_  3       ─►     14
  *      slot 1 shop_b_  1       ─►     error "ERR increment would overflow"
  *
  * memory answers before `add` returns, Redis answers later; callers cannot tell and need not.
@@ -20,8 +20,8 @@ export interface CounterStore {
   readonly canAdd: boolean
 
   /**
-   * Adds the hits of every slot. When `done` is called, each slot holds its new count or its own error
-   * (`batch.setAfter`, `batch.setError`). Calls `done` exactly once, never throws, never adds a hit twice:
+   * Adds the hits of every slot. When `done` is called, each slot holds its count before the hits or
+   * its own error (`batch.setBefore`, `batch.setError`). Calls `done` exactly once, never throws, never adds a hit twice:
    * what may have been counted and was not confirmed becomes an error.
    */
   add(batch: Batch, nowSec: number, done: (batch: Batch) => void): void

@@ -13,6 +13,7 @@
  */
 import type { Kind } from './values.ts'
 import {
+  BadValue,
   bool,
   duration,
   float,
@@ -41,7 +42,7 @@ const count = int(0, 65_535)
 const workers = intOrCores(1, 256)
 const bodyBytes = int(1, 256 * MIB) // a body becomes one string, and V8's end at 512 MiB
 const cacheBytes = int(0, TIB)
-const memoryBytes = int(MIB, TIB)
+const memoryBytes = int(MIB, 2048 * MIB) // what one table can have
 const ratio = float(0, 1)
 const factor = float(0)
 const rate = float() // below 0 is never, above 1 always
@@ -53,7 +54,12 @@ const frontend = oneOf('grpc-js', 'http2')
 const source = oneOf('FILE', 'GRPC_XDS_SOTW')
 const backend = oneOf('redis', 'memory', 'memcache')
 const socketType = oneOf('tcp', 'tcp4', 'tcp6', 'unix') // Go's names of networks
-const redisType = oneOfAnyCase('single', 'sentinel', 'cluster')
+const redisType = complaining(oneOfAnyCase('single', 'sentinel', 'cluster'), (text, allowed) => {
+  return `Unrecognized redis type ${text}; it is ${allowed}`
+})
+const parallelism = complaining(count, (text, allowed) => {
+  return text.startsWith('-') ? 'redis cluster pipeline parallelism must be >= 0' : allowed
+})
 const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
 const otlp = oneOf('http', 'grpc')
 
@@ -66,13 +72,13 @@ const table = {
     [port,        built,  'PORT', '8080', 'HTTP: /json and /healthcheck'],
     [string,      built,  'GRPC_HOST', '0.0.0.0', 'address of the gRPC port'],
     [port,        built,  'GRPC_PORT', '8081', 'gRPC: decisions and health'],
-    [string,      refuse, 'GRPC_UDS', '', 'a unix socket in place of GRPC_HOST and GRPC_PORT'],
+    [string,      built,  'GRPC_UDS', '', 'unix socket instead of host and port; one worker has it'],
     [frontend,    built,  'GRPC_FRONTEND', 'grpc-js', 'the server behind the gRPC port'],
     [span,        built,  'GRPC_MAX_CONNECTION_AGE', '24h', 'older connections are asked to end; 0 = none'],
     [span,        built,  'GRPC_MAX_CONNECTION_AGE_GRACE', '1h', 'and cut when calls still run after it'],
     [bodyBytes,   built,  'HTTP_BODY_MAX_BYTES', '4194304', 'a longer request body is refused (4 MiB)'],
     [string,      built,  'DEBUG_HOST', '0.0.0.0', 'address of the debug port'],
-    [port,        built,  'DEBUG_PORT', '6070', 'for operators: profiles, /rlconfig, /stats'],
+    [port,        built,  'DEBUG_PORT', '6070', 'for operators: /rlconfig, /stats'],
     [string,      refuse, 'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
   ],
   'TLS on the gRPC port': [
@@ -125,68 +131,68 @@ const table = {
     [string,      built,  'LIMIT_LIMIT_HEADER', 'RateLimit-Limit', 'the limit'],
     [string,      built,  'LIMIT_REMAINING_HEADER', 'RateLimit-Remaining', 'what is left of it'],
     [string,      built,  'LIMIT_RESET_HEADER', 'RateLimit-Reset', 'seconds until its window ends'],
-    [bool,        later,  'RESPONSE_DYNAMIC_METADATA', 'false', "answer with rules' metadata"],
+    [bool,        built,  'RESPONSE_DYNAMIC_METADATA', 'false', "answer with rules' metadata"],
   ],
   Counters: [
     [backend,     built,  'BACKEND_TYPE', 'redis', 'where they live; memory when no store is set'],
     [memoryBytes, built,  'MEMORY_STORE_BYTES', '67108864', 'size of the memory store (64 MiB)'],
     [string,      built,  'CACHE_KEY_PREFIX', '', 'opens every counter key'],
     [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'expiries are spread so wide'],
-    [cacheBytes,  later,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'remember over-limit keys; 0 = off'],
-    [bool,        later,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'a refusal adds no hits'],
+    [cacheBytes,  built,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'remember over-limit keys; 0 = off'],
+    [bool,        built,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'where one limit is over, others get no hits'],
   ],
   Redis: [
-    [string,      built,  'REDIS_URL', '/var/run/nutcracker/ratelimit.sock', 'host:port, socket or redis://'],
+    [string,      built,  'REDIS_URL', '/var/run/nutcracker/ratelimit.sock', 'host:port, socket, redis://, or a list'],
     [socketType,  built,  'REDIS_SOCKET_TYPE', 'unix', 'tcp when REDIS_URL is host:port'],
-    [redisType,   built,  'REDIS_TYPE', 'SINGLE', 'one server, or how many stand together'],
-    [string,      built,  'REDIS_AUTH', '', 'password, or user:password'],
-    [string,      later,  'REDIS_SENTINEL_AUTH', '', 'the same for the sentinels'],
+    [redisType,   built,  'REDIS_TYPE', 'SINGLE', 'sentinel: master,host:port,…; cluster: host:port,…'],
+    [string,      built,  'REDIS_AUTH', '', 'password, or user:password; wins over redis://'],
+    [string,      built,  'REDIS_SENTINEL_AUTH', '', 'the same for the sentinels'],
     [span,        built,  'REDIS_TIMEOUT', '10s', 'longest wait for a connection'],
-    [wait,        built,  'REDIS_OPERATION_TIMEOUT', '1s', 'longest trip before an error'],
+    [wait,        built,  'REDIS_OPERATION_TIMEOUT', '1s', 'longest trip before an error, also of hits that wait their turn'],
     [span,        built,  'REDIS_STARTUP_INITIAL_INTERVAL', '1s', 'at the start: first wait before a retry'],
     [span,        built,  'REDIS_STARTUP_MAX_INTERVAL', '30s', 'longest wait'],
     [span,        built,  'REDIS_STARTUP_MAX_ELAPSED_TIME', '0', 'give up after it; 0 = never'],
-    [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'unhealthy while all are lost'],
-    [count,       later,  'REDIS_POOL_SIZE', '10', 'connections per node'],
-    [onEmpty,     later,  'REDIS_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', 'too many commands in flight'],
-    [span,        later,  'REDIS_POOL_ON_EMPTY_WAIT_DURATION', '1s', 'wait of ERROR before it fails'],
-    [span,        later,  'REDIS_PIPELINE_WINDOW', '0', 'cluster: gather commands so long'],
-    [count,       later,  'REDIS_PIPELINE_LIMIT', '0', 'no effect'],
-    [count,       later,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'writes at a time; 0 = pool size'],
-    [bool,        refuse, 'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
-    [path,        later,  'REDIS_TLS_CACERT', '', "its CA, beside the system's"],
-    [path,        later,  'REDIS_TLS_CLIENT_CERT', '', 'our certificate'],
-    [path,        later,  'REDIS_TLS_CLIENT_KEY', '', 'its key'],
-    [bool,        later,  'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
+    [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'unhealthy while one is missing'],
+    [count,       built,  'REDIS_POOL_SIZE', '10', 'no effect: each worker shares one connection per node'],
+    [onEmpty,     built,  'REDIS_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', '64 batches in flight: hits wait (ERROR: less)'],
+    [span,        built,  'REDIS_POOL_ON_EMPTY_WAIT_DURATION', '1s', 'longest such wait with ERROR'],
+    [span,        built,  'REDIS_PIPELINE_WINDOW', '0', 'no effect: one turn of the event loop is one batch'],
+    [count,       built,  'REDIS_PIPELINE_LIMIT', '0', 'no effect'],
+    [parallelism, built,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes at once'],
+    [bool,        built,  'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
+    [path,        built,  'REDIS_TLS_CACERT', '', "its CA, beside the system's"],
+    [path,        built,  'REDIS_TLS_CLIENT_CERT', '', 'our certificate, if its key is given too'],
+    [path,        built,  'REDIS_TLS_CLIENT_KEY', '', 'its key'],
+    [bool,        built,  'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
   ],
   'A second Redis for limits per second': [
-    [bool,        refuse, 'REDIS_PERSECOND', 'false', 'use it; the others as above'],
-    [string,      later,  'REDIS_PERSECOND_URL', '/var/run/nutcracker/ratelimitpersecond.sock', ''],
-    [socketType,  later,  'REDIS_PERSECOND_SOCKET_TYPE', 'unix', ''],
-    [redisType,   later,  'REDIS_PERSECOND_TYPE', 'SINGLE', ''],
-    [string,      later,  'REDIS_PERSECOND_AUTH', '', ''],
-    [string,      later,  'REDIS_PERSECOND_SENTINEL_AUTH', '', ''],
-    [span,        later,  'REDIS_PERSECOND_TIMEOUT', '10s', ''],
-    [wait,        later,  'REDIS_PERSECOND_OPERATION_TIMEOUT', '1s', ''],
-    [count,       later,  'REDIS_PERSECOND_POOL_SIZE', '10', ''],
-    [onEmpty,     later,  'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', ''],
-    [span,        later,  'REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION', '1s', ''],
-    [span,        later,  'REDIS_PERSECOND_PIPELINE_WINDOW', '0', ''],
-    [count,       later,  'REDIS_PERSECOND_PIPELINE_LIMIT', '0', ''],
-    [count,       later,  'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM', '1', ''],
-    [bool,        later,  'REDIS_PERSECOND_TLS', 'false', 'with the files of REDIS_TLS'],
+    [bool,        built,  'REDIS_PERSECOND', 'false', 'use it; the others as above'],
+    [string,      built,  'REDIS_PERSECOND_URL', '/var/run/nutcracker/ratelimitpersecond.sock', ''],
+    [socketType,  built,  'REDIS_PERSECOND_SOCKET_TYPE', 'unix', ''],
+    [redisType,   built,  'REDIS_PERSECOND_TYPE', 'SINGLE', ''],
+    [string,      built,  'REDIS_PERSECOND_AUTH', '', ''],
+    [string,      built,  'REDIS_PERSECOND_SENTINEL_AUTH', '', ''],
+    [span,        built,  'REDIS_PERSECOND_TIMEOUT', '10s', ''],
+    [wait,        built,  'REDIS_PERSECOND_OPERATION_TIMEOUT', '1s', ''],
+    [count,       built,  'REDIS_PERSECOND_POOL_SIZE', '10', ''],
+    [onEmpty,     built,  'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', ''],
+    [span,        built,  'REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION', '1s', ''],
+    [span,        built,  'REDIS_PERSECOND_PIPELINE_WINDOW', '0', ''],
+    [count,       built,  'REDIS_PERSECOND_PIPELINE_LIMIT', '0', ''],
+    [parallelism, built,  'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM', '1', ''],
+    [bool,        built,  'REDIS_PERSECOND_TLS', 'false', 'with the files of REDIS_TLS'],
   ],
   memcached: [
-    [list,        later,  'MEMCACHE_HOST_PORT', '', 'host:port or socket path of every node'],
-    [string,      later,  'MEMCACHE_SRV', '', 'or the DNS record that names them'],
-    [span,        later,  'MEMCACHE_SRV_REFRESH', '0', 'how often it is read again; 0 = never'],
-    [count,       later,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'idle connections kept per node'],
-    [bool,        later,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'an error counts as 0 hits'],
-    [bool,        later,  'MEMCACHE_TLS', 'false', 'TLS to the nodes'],
-    [path,        later,  'MEMCACHE_TLS_CACERT', '', "their CA, beside the system's"],
-    [path,        later,  'MEMCACHE_TLS_CLIENT_CERT', '', 'our certificate'],
-    [path,        later,  'MEMCACHE_TLS_CLIENT_KEY', '', 'its key'],
-    [bool,        later,  'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
+    [list,        built,  'MEMCACHE_HOST_PORT', '', 'host:port or socket path of every node'],
+    [string,      built,  'MEMCACHE_SRV', '', 'or the DNS record that names them'],
+    [span,        built,  'MEMCACHE_SRV_REFRESH', '0', 'how often it is read again; 0 = never'],
+    [count,       built,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'no effect: each worker has one connection per node'],
+    [bool,        built,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'where reading fails, the count is 0: no error'],
+    [bool,        built,  'MEMCACHE_TLS', 'false', 'TLS to the nodes'],
+    [path,        built,  'MEMCACHE_TLS_CACERT', '', "their CA, beside the system's"],
+    [path,        built,  'MEMCACHE_TLS_CLIENT_CERT', '', 'our certificate'],
+    [path,        built,  'MEMCACHE_TLS_CLIENT_KEY', '', 'its key'],
+    [bool,        built,  'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
   ],
   Statistics: [
     [bool,        later,  'DISABLE_STATS', 'false', 'send none'],
@@ -238,12 +244,24 @@ const OLDER_PREFIXES = [
   ['PROMETHEUS_', 'PULLMETRICS_'],
 ] as const
 
+/** The same kind with another sentence for a text that is not allowed: the one that operators of the reference know. */
+function complaining<T>(kind: Kind<T>, sentence: (text: string, allowed: string) => string): Kind<T> {
+  return {
+    ...kind,
+    parse(text) {
+      try {
+        return kind.parse(text)
+      } catch (cause) {
+        throw new BadValue(sentence(text, kind.allowed), { cause })
+      }
+    },
+  }
+}
+
 /** Values of built settings that are not there yet. Each is refused: another value would count elsewhere. */
 const LATER_VALUES: Partial<Record<SettingName, readonly string[]>> = {
   GRPC_FRONTEND: ['http2'],
   CONFIG_TYPE: ['GRPC_XDS_SOTW'],
-  BACKEND_TYPE: ['memcache'],
-  REDIS_TYPE: ['sentinel', 'cluster'],
 }
 
 /** Families of variables with a name in the middle (spec 7.5). They are no part of `Settings`. */

@@ -8,10 +8,11 @@
  *     await redis.stop()
  */
 import { spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import type { Certificates } from './certificates.ts'
 import { freePort } from './ports.ts'
 
 export interface RedisServer {
@@ -31,6 +32,8 @@ export interface RedisServerOptions {
   port?: number
   args?: string[]
   password?: string
+  tls?: Certificates // the port speaks TLS, and wants no certificate of its clients unless `args` say so
+  sentinel?: string // it is a sentinel, with this configuration
 }
 
 const START_MS_MAX = 10_000
@@ -44,13 +47,20 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const port = options.port ?? (await freePort())
   const folder = await mkdtemp(join(tmpdir(), 'sluice-redis-'))
   const path = join(folder, 'redis.sock')
-  const server = spawn(
-    'sh',
-    // biome-ignore format: pairs of name and value
-    ['-c', script, 'sh', '--port', String(port), '--bind', '127.0.0.1', '--unixsocket', path,
-      '--save', '', '--appendonly', 'no', '--dir', folder, '--daemonize', 'no', ...(options.args ?? [])],
-    { stdio: 'pipe' },
-  )
+  const { tls, sentinel } = options
+  // biome-ignore format: pairs of name and value
+  const ports = tls
+    ? ['--port', '0', '--tls-port', String(port), '--tls-replication', 'yes', '--tls-auth-clients', 'no',
+       '--tls-ca-cert-file', tls.ca, '--tls-cert-file', tls.cert, '--tls-key-file', tls.key]
+    : ['--port', String(port)]
+  // biome-ignore format: pairs of name and value
+  const args = ['--bind', '127.0.0.1', '--unixsocket', path, '--dir', folder, '--daemonize', 'no',
+    ...(sentinel === undefined ? ['--save', '', '--appendonly', 'no'] : []), ...ports, ...(options.args ?? [])]
+  if (sentinel !== undefined) {
+    await writeFile(join(folder, 'sentinel.conf'), sentinel) // it writes there what it learns
+    args.unshift(join(folder, 'sentinel.conf'), '--sentinel')
+  }
+  const server = spawn('sh', ['-c', script, 'sh', ...args], { stdio: 'pipe' })
   let output = ''
   for (const stream of [server.stdout, server.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
@@ -59,7 +69,23 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   }
   const exited = new Promise<void>((resolve) => server.once('exit', () => resolve()))
 
-  const client = new Redis({ port, host: '127.0.0.1', password: options.password, retryStrategy: () => 20 })
+  const client = new Redis({
+    port,
+    host: '127.0.0.1',
+    password: options.password,
+    protocol: 2,
+    enableReadyCheck: false,
+    retryStrategy: () => 20,
+    maxRetriesPerRequest: null,
+    ...(tls && {
+      tls: {
+        ca: await readFile(tls.ca),
+        cert: await readFile(tls.cert),
+        key: await readFile(tls.key),
+        checkServerIdentity: () => undefined,
+      },
+    }),
+  })
   client.on('error', () => {}) // until it listens
   const isUp = await Promise.race([
     client.ping().then(() => true),

@@ -6,17 +6,54 @@ import type { CounterStore } from '../../../engine/counters/store.ts'
 export const WINDOW_SEC = 60
 export const EXPIRY_SEC = 100
 
-export type Hits = [key: string, hits: number]
+export type Hits = [key: string, hits: number | bigint]
 
-/** Adds one batch; resolves with each member's count after, or its error's text. */
-export function addAll(store: CounterStore, hits: Hits[], nowSec: number): Promise<(number | string)[]> {
+/** Adds one batch; resolves with each member's count after (2^53-1 stands for more), or its error's text. */
+export async function addAll(
+  store: CounterStore,
+  hits: Hits[],
+  nowSec: number,
+  isPerSecond: (key: string) => boolean = () => false,
+): Promise<(number | string)[]> {
   const batch = new Batch()
-  for (const [key, count] of hits) batch.add(key, count, nowSec + WINDOW_SEC, EXPIRY_SEC)
+  for (const [key, count] of hits) {
+    batch.add(key, count, 0, nowSec + WINDOW_SEC, EXPIRY_SEC, isPerSecond(key))
+  }
+  const befores = await answersOf(store, batch, nowSec)
+  return befores.map((before, member) =>
+    typeof before === 'string' ? before : Math.min(before + Number(hits[member][1]), Number.MAX_SAFE_INTEGER),
+  )
+}
+
+/** Each member's count before its hits, or its error's text. */
+export function answersOf(store: CounterStore, batch: Batch, nowSec: number): Promise<(number | string)[]> {
   return new Promise((resolve) => {
     store.add(batch, nowSec, () => {
-      resolve(hits.map((_, member) => batch.errorOf(member)?.message ?? batch.afterOf(member)))
+      const members = Array.from({ length: batch.membersCount }, (_, member) => member)
+      resolve(members.map((member) => batch.errorOf(member)?.message ?? batch.beforeOf(member)))
     })
   })
+}
+
+/** A request of a stopping batch: its counters with hits and limit. */
+export type Wanted = [key: string, hits: number, limit: number][]
+
+/** Adds requests in one stopping batch (spec 4.2); resolves with each counter's count before, per request. */
+export async function addStopping(
+  store: CounterStore,
+  requests: readonly Wanted[],
+  nowSec: number,
+  isPerSecond: (key: string) => boolean = () => false,
+): Promise<(number | string)[][]> {
+  const batch = new Batch(true)
+  for (const request of requests) {
+    for (const [key, hits, limit] of request) {
+      batch.add(key, hits, limit, nowSec + WINDOW_SEC, EXPIRY_SEC, isPerSecond(key))
+    }
+    batch.endRequest()
+  }
+  const befores = await answersOf(store, batch, nowSec)
+  return requests.map((request) => befores.splice(0, request.length))
 }
 
 export function redisOptionsOf(url: string, options: Partial<RedisOptions> = {}): RedisOptions {

@@ -7,9 +7,12 @@
  */
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
-
-import { createMemoryTable, MemoryStore } from '../../../engine/counters/memory.ts'
-import { BUCKET_WORDS, HEADER_WORDS } from '../../../engine/counters/memory-layout.ts'
+import {
+  BUCKET_WORDS,
+  createMemoryTable,
+  evictionsOf,
+  HEADER_WORDS,
+} from '../../../engine/counters/memory-layout.ts'
 import { seed, seeded, size } from '../../helpers/size.ts'
 import type { CountingPlan } from './counting-thread.ts'
 
@@ -48,7 +51,7 @@ for (const [what, shape] of shapes) {
   test(`${what} (seed ${from})`, async () => {
     const { plans, table } = plan(shape, from)
     const answers = await Promise.all(plans.map(run))
-    expect(new MemoryStore(table).evictions()).toBe(0)
+    expect(evictionsOf(table)).toBe(0)
     for (let window = 0; window < shape.windowsCount; window++) {
       const byKey = new Map<number, { hits: number; after: number }[]>()
       plans.forEach(({ windows }, thread) => {
@@ -71,7 +74,7 @@ test('a table far too small forgets, says so, and never hangs or fails', async (
   const shape = { threadsCount: 3, bucketsCount: 1, keysCount: 40, windowsCount: 5, addsCount, hits: () => 1 }
   const { plans, table } = plan(shape, seed())
   const answers = await Promise.all(plans.map(run))
-  expect(new MemoryStore(table).evictions()).toBeGreaterThan(addsCount)
+  expect(evictionsOf(table)).toBeGreaterThan(addsCount)
   for (const after of answers.flatMap((windows) => windows.map((counts) => Array.from(counts)))) {
     expect(Math.min(...after.slice(0, 1_000))).toBe(1)
     expect(Math.max(...after.slice(0, 1_000))).toBeLessThan(3 * addsCount)

@@ -1,6 +1,11 @@
 /** REDIS_URL, REDIS_SOCKET_TYPE and REDIS_AUTH (spec 9.1, 9.2), and what logs show of them (9.5). */
 import { expect, test } from 'vitest'
-import { maskRedisUrl, parseRedisAddress } from '../../../engine/counters/redis-address.ts'
+import {
+  maskRedisUrl,
+  parseClusterSeeds,
+  parseRedisAddress,
+  parseSentinels,
+} from '../../../engine/counters/redis-address.ts'
 
 // biome-ignore format: the columns are the specification
 const good = [
@@ -70,3 +75,43 @@ const masks = [
 
 for (const [url, masked] of masks)
   test(`${url} is shown as ${masked}`, () => expect(maskRedisUrl(url)).toBe(masked))
+
+test('9.1: sentinels: the name of the master, then where they are; nothing is trimmed', () => {
+  const { master, sentinels } = parseSentinels('my master,a:26379,redis://bob:p%3Aw@b:1,[::1]:2', 'ann:x:y')
+  expect(master).toBe('my master')
+  expect(sentinels.map(({ host, port, username, password }) => [host, port, username, password])).toEqual([
+    ['a', 26_379, 'ann', 'x:y'],
+    ['b', 1, 'ann', 'x:y'],
+    ['::1', 2, 'ann', 'x:y'],
+  ])
+  expect(parseSentinels('m,redis://bob:pw@b:1', '').sentinels[0]).toMatchObject({
+    username: 'bob',
+    password: 'pw',
+  })
+})
+
+test('9.1: a cluster: any of its nodes; all log in as the first one says', () => {
+  const seeds = parseClusterSeeds('redis://bob:pw@a:1/3,b:2', '')
+  expect(seeds.map(({ host, port, username, password, db }) => [host, port, username, password, db])).toEqual(
+    [
+      ['a', 1, 'bob', 'pw', 0],
+      ['b', 2, 'bob', 'pw', 0],
+    ],
+  )
+  expect(parseClusterSeeds('a:1,b:2', ':pw').map(({ password }) => password)).toEqual(['pw', 'pw'])
+})
+
+const FORMAT =
+  'Expected master name and a list of urls for the sentinels, in the format: <redis master name>,<sentinel1>,...,<sentineln>'
+
+// biome-ignore format: the columns are the specification
+const badLists = [
+  [() => parseSentinels('mymaster', ''),               `REDIS_URL "mymaster": ${FORMAT} [REDIS_URL_INVALID]`],
+  [() => parseSentinels('', '', 'REDIS_PERSECOND_URL'), `REDIS_PERSECOND_URL "": ${FORMAT} [REDIS_URL_INVALID]`],
+  [() => parseSentinels('m,', ''),                     'REDIS_URL "": it is empty.'],
+  [() => parseClusterSeeds('a:1,b', ''),               'REDIS_URL "b": it is not host:port.'],
+] as const
+
+for (const [parse, message] of badLists) {
+  test(`9.1: ${message}`, () => expect(parse).toThrow(message))
+}

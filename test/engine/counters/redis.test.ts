@@ -86,7 +86,7 @@ test('a key that cannot be added fails only its own members', async () => {
     expect.stringMatching(`${where} "list": WRONGTYPE`),
     `${where} "text": ERR value is not an integer or out of range`,
     `${where} "full": ERR increment or decrement would overflow`,
-    `${where} "debt": its count is negative: -9`,
+    `${where} "debt": its count is negative: -10`,
     2,
     2,
   ])
@@ -156,13 +156,35 @@ test('batches in flight are bounded, and a done makes room', async () => {
   proxy.stall()
   const answers: Promise<(number | string)[]>[] = []
   while (store.canAdd) answers.push(add(['a', 1]))
-  expect(answers).toHaveLength(64)
+  expect(answers).toHaveLength(65) // the last one waits here for its turn
   expect(await add(['a', 1])).toEqual([`redis 127.0.0.1:${proxy.port}: too many batches in flight`])
   proxy.resume()
   await answers[0]
   expect(store.canAdd).toBe(true)
-  expect((await Promise.all(answers)).flat()).toEqual(Array.from({ length: 64 }, (_, i) => i + 1))
+  expect((await Promise.all(answers)).flat()).toEqual(Array.from({ length: 65 }, (_, i) => i + 1))
 })
+
+// biome-ignore format: the columns are the specification
+const waits = [
+  // REDIS_POOL_ON_EMPTY_WAIT_DURATION -> what a batch beyond the bound hears while Redis is silent
+  [20,     /: 64 batches in flight for 20ms$/],
+  [60_000, /: (64 batches in flight|no reply to earlier hits) for 100ms$/], // the operation timeout ends it first
+] as const
+
+for (const [emptyWaitMs, error] of waits) {
+  test(`9.3: a batch beyond the bound waits at most ${emptyWaitMs} ms for its turn, and is not counted then`, async () => {
+    const own = storeOf(`127.0.0.1:${proxy.port}`, { emptyWaitMs })
+    await own.connect()
+    proxy.stall()
+    const answers: Promise<(number | string)[]>[] = []
+    while (own.canAdd) answers.push(addAll(own, [['a', 1]], NOW_SEC))
+    expect(await answers[64]).toEqual([expect.stringMatching(error)])
+    proxy.resume()
+    await Promise.all(answers)
+    await own.close()
+    expect(await redis.run('GET', 'a')).toBe('64')
+  })
+}
 
 test('without Redis hits fail at once; it is found again by itself, and told once', async () => {
   await proxy.refuse()

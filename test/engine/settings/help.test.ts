@@ -85,9 +85,9 @@ describe('help for the terminal', () => {
   })
 
   test('marks what is not there yet', () => {
-    expect(settingsHelp()).toContain('  REDIS_TLS=false  (not yet)\n')
+    expect(settingsHelp()).toContain('  MONITOR_ENABLED=false  (not yet)\n')
     expect(settingsHelp()).toContain('  GRPC_PORT=8081\n      int; gRPC: decisions and health\n')
-    expect(settingsHelp(200)).toContain('not yet: sentinel, cluster')
+    expect(settingsHelp(200)).toContain('not yet: GRPC_XDS_SOTW')
   })
 
   test.each([60, 80, 100])('fits into %i columns', (columns) => {

@@ -1,0 +1,43 @@
+/**
+ * The local cache: counters known to be over their limit, so that hot offenders cost no trip (spec 4.5).
+ *
+ *     shop_user_mallory_1790000000_ ──► 17      over for every limit up to 16; a raised limit of 20 asks the store again
+ *
+ * A key holds its window's start, so an entry of a past window is never asked for again and falls out as the least
+ * recently used. Gives up: hits refused from here are not counted in the store.
+ */
+import { LRUCache } from 'lru-cache'
+
+/** What an entry weighs beside its key: list and map cells and the number (measured with heap snapshots, rounded up). */
+const ENTRY_BYTES = 120
+
+/** As the reference: smaller caches are raised to this, larger keys than these shares are not kept. */
+const CACHE_BYTES_MIN = 512 * 1024
+const KEY_BYTES_MAX = 65_535
+const KEY_SHARE_MAX = 1 / 1024
+
+export class OverLimitCache {
+  private readonly counts: LRUCache<string, number>
+  private readonly keyBytesMax: number
+  private readonly onTooLarge: (key: string) => void
+
+  /** `bytes` is this thread's share. `onTooLarge` is told of keys that cannot be kept. */
+  constructor(bytes: number, onTooLarge: (key: string) => void) {
+    const maxSize = Math.max(bytes, CACHE_BYTES_MIN)
+    this.counts = new LRUCache({ maxSize, sizeCalculation: (_count, key) => key.length + ENTRY_BYTES })
+    this.keyBytesMax = Math.min(KEY_BYTES_MAX, maxSize * KEY_SHARE_MAX - ENTRY_BYTES)
+    this.onTooLarge = onTooLarge
+  }
+
+  /** Whether the counter is known to be above `limit`. */
+  isOver(key: string, limit: number): boolean {
+    const count = this.counts.get(key)
+    return count !== undefined && count > limit
+  }
+
+  /** Remembers a count above its limit. */
+  add(key: string, count: number): void {
+    if (key.length > this.keyBytesMax) this.onTooLarge(key)
+    else this.counts.set(key, count)
+  }
+}

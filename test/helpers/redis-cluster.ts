@@ -1,0 +1,158 @@
+/**
+ * A Redis Cluster of three masters on private ports, each with a third of the hash slots.
+ *
+ *     const cluster = await startCluster()
+ *     cluster.url                        127.0.0.1:1,127.0.0.1:2,127.0.0.1:3
+ *     await cluster.move(slot, node)     with its keys, while it is in use
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Certificates } from './certificates.ts'
+import { freePort } from './ports.ts'
+import { type RedisServer, startRedis } from './redis.ts'
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts'
+
+export interface Cluster {
+  url: string
+  nodes: RedisServer[]
+  proxies: TcpProxy[] // of the nodes, if asked for
+  ownerOf(slot: number): Promise<RedisServer>
+  /** Begins to move a hash slot: from now on its keys are on one node or the other. */
+  beginMove(slot: number, to: RedisServer): Promise<void>
+  /** Moves keys of a slot that is being moved; all of them, unless a count is given. */
+  moveKeys(slot: number, to: RedisServer, count?: number): Promise<void>
+  endMove(slot: number, to: RedisServer): Promise<void>
+  /** The three above. */
+  move(slot: number, to: RedisServer): Promise<void>
+  contents(): Promise<Record<string, { value: string; ttlSec: number }>>
+  run(command: string, ...args: (string | number)[]): Promise<unknown[]> // on every node
+  stop(): Promise<void>
+}
+
+const HASH_SLOTS = 16_384
+const NODES = 3
+const WAIT_MS_MAX = 20_000
+const MIGRATE_MS_MAX = 5_000
+const KEYS_AT_ONCE = 10
+
+export interface ClusterOptions {
+  args?: string[] // more of redis-server's
+  password?: string
+  tls?: Certificates
+  isProxied?: boolean // each node is known by the port of a proxy that can break
+}
+
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  const { password } = options
+  const started = await Promise.all(Array.from({ length: NODES }, () => startNode(options)))
+  const nodes = started.map(({ node }) => node)
+  const proxies = started.flatMap(({ proxy }) => (proxy ? [proxy] : []))
+  const ids = await Promise.all(nodes.map(async (node) => String(await node.run('CLUSTER', 'MYID'))))
+  await Promise.all(
+    nodes.map(async (node, i) => {
+      const [first, next] = [i, i + 1].map((n) => Math.floor((n * HASH_SLOTS) / NODES))
+      await node.run('CLUSTER', 'SET-CONFIG-EPOCH', i + 1) // else they may quarrel for a while
+      await node.run('CLUSTER', 'ADDSLOTSRANGE', first, next - 1)
+    }),
+  )
+  for (const node of nodes.slice(1))
+    await nodes[0].run('CLUSTER', 'MEET', '127.0.0.1', node.port, await busPort(node))
+  await Promise.all(nodes.map(isReady))
+
+  const ownerOf = async (slot: number) => {
+    const ranges = (await nodes[0].run('CLUSTER', 'SLOTS')) as [number, number, [string, number, string]][]
+    const range = ranges.find(([first, last]) => first <= slot && slot <= last)!
+    return nodes[ids.indexOf(range[2][2])]
+  }
+  const idOf = (node: RedisServer) => ids[nodes.indexOf(node)]
+  const cluster: Cluster = {
+    url: (proxies.length > 0 ? proxies : nodes).map(({ port }) => `127.0.0.1:${port}`).join(','),
+    nodes,
+    proxies,
+    ownerOf,
+    async beginMove(slot, to) {
+      const from = await ownerOf(slot)
+      await to.run('CLUSTER', 'SETSLOT', slot, 'IMPORTING', idOf(from))
+      await from.run('CLUSTER', 'SETSLOT', slot, 'MIGRATING', idOf(to))
+    },
+    async moveKeys(slot, to, count = Number.POSITIVE_INFINITY) {
+      const from = await ownerOf(slot)
+      const secret = password === undefined ? [] : ['AUTH', password]
+      for (let left = count; left > 0; ) {
+        const some = Math.min(KEYS_AT_ONCE, left)
+        const keys = (await from.run('CLUSTER', 'GETKEYSINSLOT', slot, some)) as string[]
+        if (keys.length === 0) break
+        await from.run('MIGRATE', '127.0.0.1', to.port, '', 0, MIGRATE_MS_MAX, ...secret, 'KEYS', ...keys)
+        left -= keys.length
+      }
+    },
+    async endMove(slot, to) {
+      const others = nodes.filter((node) => node !== to)
+      for (const node of [to, ...others]) await node.run('CLUSTER', 'SETSLOT', slot, 'NODE', idOf(to))
+      await agree(nodes) // a slot that moves on before all have heard may end up with nobody (tried)
+    },
+    async move(slot, to) {
+      if ((await ownerOf(slot)) === to) return
+      await cluster.beginMove(slot, to)
+      await cluster.moveKeys(slot, to)
+      await cluster.endMove(slot, to)
+    },
+    async contents() {
+      return Object.assign({}, ...(await Promise.all(nodes.map((node) => node.contents()))))
+    },
+    run: (command, ...more) => Promise.all(nodes.map((node) => node.run(command, ...more))),
+    async stop() {
+      await Promise.all([...proxies, ...nodes].map((one) => one.stop()))
+    },
+  }
+  return cluster
+}
+
+async function startNode({ args = [], password, tls, isProxied }: ClusterOptions) {
+  const [port, busPort] = [await freePort(), await freePort()]
+  const proxy = isProxied ? await startTcpProxy(port) : null
+  // biome-ignore format: pairs of name and value
+  const own = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--cluster-node-timeout', '2000',
+    ...(proxy ? ['--cluster-announce-port', String(proxy.port), '--cluster-announce-bus-port', String(busPort)] : []),
+    ...(tls ? ['--tls-cluster', 'yes'] : [])]
+  return { node: await startRedis({ port, password, tls, args: [...own, ...args] }), proxy }
+}
+
+/** Waits until every node knows the same epoch of each. */
+async function agree(nodes: RedisServer[]): Promise<void> {
+  const endMs = Date.now() + WAIT_MS_MAX
+  for (;;) {
+    const views = await Promise.all(nodes.map(epochsSeenBy))
+    if (new Set(views).size === 1) return
+    if (Date.now() > endMs) throw new Error(`the nodes do not agree:\n${views.join('\n')}`)
+    await sleep(2)
+  }
+}
+
+async function epochsSeenBy(node: RedisServer): Promise<string> {
+  const lines = String(await node.run('CLUSTER', 'NODES'))
+    .trim()
+    .split('\n')
+  return lines
+    .map((line) => line.split(' '))
+    .map(
+      ([id, , , , , , epoch, , ...slots]) =>
+        `${id} ${epoch} ${slots.filter((range) => !range.startsWith('['))}`,
+    )
+    .sort()
+    .join('; ')
+}
+
+async function busPort(node: RedisServer): Promise<number> {
+  const [, port] = (await node.run('CONFIG', 'GET', 'cluster-port')) as string[]
+  return Number(port)
+}
+
+async function isReady(node: RedisServer): Promise<void> {
+  const endMs = Date.now() + WAIT_MS_MAX
+  for (;;) {
+    const info = String(await node.run('CLUSTER', 'INFO'))
+    if (info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${NODES}`)) return
+    if (Date.now() > endMs) throw new Error(`the cluster did not come up:\n${info}`)
+    await sleep(20)
+  }
+}

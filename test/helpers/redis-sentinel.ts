@@ -1,0 +1,106 @@
+/**
+ * A master with replicas, and three sentinels that watch it, on private ports. A dead master is replaced after some 2 s.
+ *
+ *     const set = await startSentinel()
+ *     set.url                     mymaster,127.0.0.1:1,127.0.0.1:2,127.0.0.1:3
+ *     await set.master().stop()   and soon `set.master()` is another one
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Certificates } from './certificates.ts'
+import { type RedisServer, type RedisServerOptions, startRedis } from './redis.ts'
+
+export interface SentinelSet {
+  url: string
+  servers: RedisServer[] // the first one began as the master
+  sentinels: RedisServer[]
+  /** What the sentinels say now. */
+  master(): Promise<RedisServer>
+  /** Resolves when two of them name another master than this one. */
+  switchedFrom(old: RedisServer): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface SentinelOptions {
+  replicas?: number
+  password?: string // of the servers
+  sentinelPassword?: string
+  tls?: Certificates
+}
+
+const SENTINELS = 3
+const QUORUM = 2
+const WAIT_MS_MAX = 20_000
+
+export async function startSentinel(options: SentinelOptions = {}): Promise<SentinelSet> {
+  const { replicas = 1, password, sentinelPassword, tls } = options
+  const secret = password ? ['--requirepass', password, '--masterauth', password] : []
+  const start = (more: string[]) =>
+    startRedis({ password, tls, args: ['--repl-diskless-sync-delay', '0', ...secret, ...more] })
+  const master = await start([])
+  const followers = Array.from({ length: replicas }, () =>
+    start(['--replicaof', '127.0.0.1', `${master.port}`]),
+  )
+  const servers = [master, ...(await Promise.all(followers))]
+  const sentinel = {
+    tls,
+    password: sentinelPassword,
+    sentinel: sentinelConfiguration(master.port, options),
+    args: sentinelPassword ? ['--requirepass', sentinelPassword] : [],
+  } satisfies RedisServerOptions
+  const sentinels = await Promise.all(Array.from({ length: SENTINELS }, () => startRedis(sentinel)))
+  const set: SentinelSet = {
+    url: ['mymaster', ...sentinels.map(({ address }) => address)].join(','),
+    servers,
+    sentinels,
+    async master() {
+      const port = await masterPort(sentinels[0])
+      return servers.find((server) => server.port === port)!
+    },
+    switchedFrom: (old) =>
+      until(async () => {
+        const ports = await Promise.all(sentinels.map(masterPort))
+        return ports.filter((port) => port !== old.port).length >= QUORUM
+      }),
+    async stop() {
+      await Promise.all([...sentinels, ...servers].map((server) => server.stop()))
+    },
+  }
+  await until(() => knowAll(sentinels, replicas))
+  return set
+}
+
+function sentinelConfiguration(port: number, { password, sentinelPassword, tls }: SentinelOptions): string {
+  const lines = [
+    `sentinel monitor mymaster 127.0.0.1 ${port} ${QUORUM}`,
+    'sentinel down-after-milliseconds mymaster 500',
+    'sentinel failover-timeout mymaster 5000',
+    password && `sentinel auth-pass mymaster ${password}`,
+    sentinelPassword && `sentinel sentinel-pass ${sentinelPassword}`,
+    tls && 'tls-replication yes',
+  ]
+  return `${lines.filter(Boolean).join('\n')}\n`
+}
+
+async function masterPort(sentinel: RedisServer): Promise<number> {
+  const address = (await sentinel.run('SENTINEL', 'get-master-addr-by-name', 'mymaster')) as string[]
+  return Number(address[1])
+}
+
+/** Whether each sentinel knows the replicas and the other sentinels: before, no fail-over can succeed. */
+async function knowAll(sentinels: RedisServer[], replicas: number): Promise<boolean> {
+  for (const sentinel of sentinels) {
+    const fields = (await sentinel.run('SENTINEL', 'master', 'mymaster')) as string[]
+    const field = (name: string) => fields[fields.indexOf(name) + 1]
+    if (Number(field('num-slaves')) !== replicas) return false
+    if (Number(field('num-other-sentinels')) !== SENTINELS - 1) return false
+  }
+  return true
+}
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  const endMs = Date.now() + WAIT_MS_MAX
+  while (!(await isSo())) {
+    if (Date.now() > endMs) throw new Error('the sentinels did not get there in time')
+    await sleep(20)
+  }
+}
