@@ -9,25 +9,34 @@
  * One Engine per worker thread; one batch per turn, so an idle service adds no delay and a busy one amortises by itself.
  * A store that answers at once is asked at once. Nothing here knows a socket or reads a clock by itself.
  */
-import type {
-  Descriptor,
-  DescriptorStatus,
-  HeaderValue,
-  RateLimitRequest,
-  RateLimitResponse,
+import {
+  Code,
+  type Descriptor,
+  type DescriptorStatus,
+  type RateLimitRequest,
+  type Unit,
 } from '../proto/ratelimit.ts'
-import { Code, type Unit } from '../proto/ratelimit.ts'
+import { dynamicMetadata, type HeaderNames, responseHeaders } from './answer.ts'
 import { BATCH_SLOTS_MAX, Batch } from './counters/batch.ts'
+import type { OverLimitCache } from './counters/over-limit-cache.ts'
 import type { CounterStore } from './counters/store.ts'
 import type { Caller, Decider } from './decider.ts'
 import { ServiceError, StoreError } from './errors.ts'
 import { Trie } from './match/trie.ts'
 import type { Match, Rule, RulesImage } from './rules.ts'
-import { NEAR_LIMIT, OVER_LIMIT, SHADOW_MODE, type Stats, TOTAL_HITS, WITHIN_LIMIT } from './stats/stats.ts'
-import { resetSec, unitSec, windowStartSec } from './window.ts'
+import { type Stats, TOTAL_HITS } from './stats/stats.ts'
+import { localVerdict, nearLimit, verdict } from './verdict.ts'
+import { unitSec, windowStartSec } from './window.ts'
 
-/** What an unlimited rule answers as remaining; also where the search for the smallest remaining starts. */
+/** What an unlimited rule answers as remaining. */
 const REMAINING_MAX = 4_294_967_295
+
+const HITS_MAX = 2n ** 63n - 1n // what Redis counts to; beyond, any caller could refund itself (Q42)
+
+/** In `Pending.members`, for descriptors that are not in the batch. */
+const NOT_COUNTED = -1
+const OVER_LOCALLY = -2
+const TO_COUNT = -3 // until it is
 
 export interface EngineOptions {
   store: CounterStore
@@ -40,7 +49,10 @@ export interface EngineOptions {
   jitterMaxSec: number // EXPIRATION_JITTER_MAX_SECONDS; 0 = none
   isShadow: boolean // SHADOW_MODE
   isQuota: boolean // QUOTA_MODE
-  headerNames: { limit: string; remaining: string; reset: string } | null // null = no headers
+  isStopping: boolean // STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT
+  hasMetadata: boolean // RESPONSE_DYNAMIC_METADATA
+  headerNames: HeaderNames | null // null = no headers
+  localCache: OverLimitCache | null // null = none
 }
 
 /** A request on its way. Columns per descriptor, in request order. */
@@ -48,10 +60,11 @@ interface Pending {
   request: RateLimitRequest
   caller: Caller
   rules: (Rule | null)[] // null = no limit applies
-  keys: string[] // counter keys, '' where nothing is counted
-  hits: number[]
+  keys: string[] // counter keys, '' where nothing is counted; without the window until `count`
+  hits: (number | bigint)[]
   statsBases: number[] // first of the rule's six counters; -1 where nothing is counted
-  members: number[] // places in the batch; -1 where nothing is counted
+  members: number[] // places in the batch, NOT_COUNTED or OVER_LOCALLY
+  isOnlyLooking: boolean // stopping, and a counter is over locally: the others get no hits (spec 4.2)
 }
 
 export class Engine implements Decider {
@@ -64,7 +77,7 @@ export class Engine implements Decider {
   private readonly storeErrors: number
   private readonly shadowed: number
   private trie: Trie | null = null
-  private batch = new Batch()
+  private batch: Batch
   private spare: Batch | null = null // one that came back, cleared
   private waiting: Pending[] = []
   private isFlushScheduled = false
@@ -73,6 +86,7 @@ export class Engine implements Decider {
     this.options = options
     this.store = options.store
     this.stats = options.stats
+    this.batch = new Batch(options.isStopping)
     this.decisions = this.stats.counter(options.decisionsStat)
     this.serviceErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.service_error')
     this.storeErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
@@ -86,7 +100,7 @@ export class Engine implements Decider {
 
   decide(request: RateLimitRequest, caller: Caller): void {
     this.stats.add(this.decisions, 1)
-    const pending = this.match(request, caller)
+    const pending = this.plan(request, caller)
     if (pending instanceof ServiceError) {
       this.stats.add(this.serviceErrors, 1)
       caller.fail(pending)
@@ -96,7 +110,7 @@ export class Engine implements Decider {
   }
 
   /** Finds the rule of every descriptor (spec 2.1), or what is wrong with the request. */
-  private match(request: RateLimitRequest, caller: Caller): Pending | ServiceError {
+  private plan(request: RateLimitRequest, caller: Caller): Pending | ServiceError {
     if (request.domain === '') return new ServiceError('rate limit domain must not be empty')
     if (request.descriptors.length === 0) {
       return new ServiceError('rate limit descriptor list must not be empty')
@@ -105,13 +119,22 @@ export class Engine implements Decider {
       return new ServiceError(`a request must not have more than ${BATCH_SLOTS_MAX} descriptors`)
     }
     if (this.trie === null) return new ServiceError('no rate limit configuration loaded')
-    const pending: Pending = { request, caller, rules: [], keys: [], hits: [], statsBases: [], members: [] }
+    const pending: Pending = {
+      request,
+      caller,
+      rules: [],
+      keys: [],
+      hits: [],
+      statsBases: [],
+      members: [],
+      isOnlyLooking: false,
+    }
     const domain = this.trie.domain(request.domain)
     let replaced: string[] | null = null
     for (const descriptor of request.descriptors) {
       const hits = descriptor.hitsAddend ?? (request.hitsAddend || 1)
-      if (hits === Number.POSITIVE_INFINITY) {
-        return new ServiceError(`hits_addend must not be above ${Number.MAX_SAFE_INTEGER}`)
+      if (typeof hits === 'bigint' && hits > HITS_MAX) {
+        return new ServiceError(`hits_addend must not be above ${HITS_MAX}`)
       }
       if (domain >= 0 && descriptor.limit !== null && unitSec(descriptor.limit.unit) === 0) {
         return new ServiceError(`rate limit override has an unknown unit: ${descriptor.limit.unit}`)
@@ -121,13 +144,14 @@ export class Engine implements Decider {
       pending.hits.push(hits)
       if (rule !== null && rule.replaces.length > 0) replaced = [...(replaced ?? []), ...rule.replaces]
       const isCounted = rule !== null && !rule.isUnlimited
-      pending.keys.push(isCounted ? this.keyOf(request.domain, descriptor) : '')
+      pending.keys.push(isCounted ? this.keyOf(request.domain, descriptor, this.found.sharedValues) : '')
       pending.statsBases.push(isCounted ? this.stats.rule(this.found.statsKey) : -1)
     }
     if (replaced !== null) drop(pending, replaced)
     return pending
   }
 
+  /** The rule for one descriptor, or null; how it is counted is in `found` until the next call. */
   private ruleOf(trie: Trie, domain: number, domainName: string, descriptor: Descriptor): Rule | null {
     if (domain < 0) {
       this.stats.add(this.stats.domainNotFound(domainName), 1)
@@ -154,46 +178,73 @@ export class Engine implements Decider {
     }
   }
 
-  /** The counter's key without the window (spec 3.1), for the descriptor matched last. */
-  private keyOf(domain: string, { entries }: Descriptor): string {
+  /** The counter's key without the window (spec 3.1). */
+  private keyOf(domain: string, { entries }: Descriptor, sharedValues: readonly string[]): string {
     let key = `${this.options.keyPrefix}${domain}_`
     for (let i = 0; i < entries.length; i++) {
-      key += `${entries[i].key}_${this.found.sharedValues[i] || entries[i].value}_`
+      key += `${entries[i].key}_${sharedValues[i] || entries[i].value}_`
     }
     return key
   }
 
   /** Puts the request's hits into the open batch; without any, answers now. */
   private count(pending: Pending): void {
-    const { nowSec, random, jitterMaxSec } = this.options
-    if (this.batch.isFullFor(pending.rules.length)) this.flush()
-    if (this.batch.isFullFor(pending.rules.length)) {
+    const now = this.options.nowSec()
+    const tripsCount = this.addWindows(pending, now)
+    if (tripsCount === 0) {
+      this.answer(pending, this.batch, now)
+      return
+    }
+    if (this.batch.isFullFor(tripsCount)) this.flush()
+    if (this.batch.isFullFor(tripsCount)) {
       this.failFromStore(pending.caller, new StoreError('too many hits wait for the counter store'))
       return
     }
-    const now = nowSec()
-    let isCounted = false
+    this.addToBatch(pending, now)
+    if (this.store.answersAtOnce) this.flush()
+    else this.flushSoon()
+  }
+
+  private addToBatch(pending: Pending, now: number): void {
+    const { random, jitterMaxSec } = this.options
+    for (let i = 0; i < pending.rules.length; i++) {
+      const rule = pending.rules[i]
+      if (rule === null || pending.members[i] !== TO_COUNT) continue
+      const lengthSec = unitSec(rule.limit.unit)
+      pending.members[i] = this.batch.add(
+        pending.keys[i],
+        pending.isOnlyLooking ? 0 : pending.hits[i],
+        rule.limit.requestsPerUnit,
+        windowStartSec(now, lengthSec) + lengthSec,
+        lengthSec + Math.floor(random() * jitterMaxSec), // jitterMaxSec 0: none
+        lengthSec === 1,
+      )
+    }
+    this.batch.endRequest()
+    this.waiting.push(pending)
+  }
+
+  /**
+   * Completes the keys, and returns how many need a trip to the store. The others have no rule, are unlimited, or are
+   * over by the local cache.
+   */
+  private addWindows(pending: Pending, now: number): number {
+    const { localCache, isStopping } = this.options
+    let tripsCount = 0
     for (let i = 0; i < pending.rules.length; i++) {
       const rule = pending.rules[i]
       if (rule === null || rule.isUnlimited) {
-        pending.members.push(-1)
+        pending.members.push(NOT_COUNTED)
         continue
       }
-      isCounted = true
-      this.stats.add(pending.statsBases[i] + TOTAL_HITS, pending.hits[i])
-      const lengthSec = unitSec(rule.limit.unit)
-      const startSec = windowStartSec(now, lengthSec)
-      const jitterSec = Math.floor(random() * jitterMaxSec) // 0 with jitterMaxSec 0
-      const key = pending.keys[i] + startSec
-      pending.members.push(this.batch.add(key, pending.hits[i], startSec + lengthSec, lengthSec + jitterSec))
+      this.stats.add(pending.statsBases[i] + TOTAL_HITS, Number(pending.hits[i]))
+      pending.keys[i] += windowStartSec(now, unitSec(rule.limit.unit))
+      const isOver = localCache?.isOver(pending.keys[i], rule.limit.requestsPerUnit) === true
+      if (isOver && isStopping) pending.isOnlyLooking = true
+      pending.members.push(isOver ? OVER_LOCALLY : TO_COUNT)
+      if (!isOver) tripsCount++
     }
-    if (!isCounted) {
-      this.answer(pending, this.batch, now)
-    } else {
-      this.waiting.push(pending)
-      if (this.store.answersAtOnce) this.flush()
-      else this.flushSoon()
-    }
+    return tripsCount
   }
 
   private flushSoon(): void {
@@ -209,7 +260,7 @@ export class Engine implements Decider {
   private flush(): void {
     const { batch, waiting } = this
     if (waiting.length === 0 || !this.store.canAdd) return
-    this.batch = this.spare ?? new Batch()
+    this.batch = this.spare ?? new Batch(this.options.isStopping)
     this.spare = null
     this.waiting = []
     this.store.add(batch, this.options.nowSec(), () => {
@@ -228,102 +279,53 @@ export class Engine implements Decider {
       this.failFromStore(pending.caller, error)
       return
     }
+    const { request, rules } = pending
+    const { isShadow, hasMetadata, headerNames } = this.options
     const statuses: DescriptorStatus[] = []
+    const isQuota: boolean[] = []
     let rateFailed = 0
     let quotaFailed = 0
     let quotaTotal = 0
-    for (let i = 0; i < pending.rules.length; i++) {
-      const rule = pending.rules[i]
-      if (rule?.isUnlimited) {
-        statuses.push({ code: Code.Ok, currentLimit: null, limitRemaining: REMAINING_MAX, resetSec: 0 })
-        continue
-      }
-      const isQuota = this.options.isQuota || rule?.isQuota === true
-      if (isQuota) quotaTotal++
-      if (rule === null) {
-        statuses.push({ code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 })
-        continue
-      }
-      const status = this.verdict(
-        rule,
-        pending.hits[i],
-        batch.afterOf(pending.members[i]),
-        pending.statsBases[i],
-        nowSec,
-      )
+    for (let i = 0; i < rules.length; i++) {
+      const rule = rules[i]
+      const status = this.status(pending, i, batch, nowSec)
+      const countsAsQuota = !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
       statuses.push(status)
-      if (status.code === Code.OverLimit) isQuota ? quotaFailed++ : rateFailed++
+      isQuota.push(countsAsQuota)
+      if (countsAsQuota) quotaTotal++
+      if (status.code === Code.OverLimit) countsAsQuota ? quotaFailed++ : rateFailed++
     }
     const isOver = rateFailed > 0 || (quotaTotal > 0 && quotaFailed === quotaTotal)
-    pending.caller.answer(this.response(pending, statuses, isOver))
+    if (isOver && isShadow) this.stats.add(this.shadowed, 1)
+    pending.caller.answer({
+      overallCode: isOver && !isShadow ? Code.OverLimit : Code.Ok,
+      statuses,
+      responseHeadersToAdd: headerNames === null ? [] : responseHeaders(statuses, isQuota, headerNames),
+      dynamicMetadata: hasMetadata ? dynamicMetadata(request, rules, statuses) : null,
+    })
   }
 
-  /** Spec 4.4: code, remaining and statistics of one counter, given its count after our hits. */
-  private verdict(
-    rule: Rule,
-    hits: number,
-    after: number,
-    statsBase: number,
-    nowSec: number,
-  ): DescriptorStatus {
-    const { stats } = this
-    const limit = rule.limit.requestsPerUnit
-    const before = after - hits
-    // 32-bit floats, as the service we replace computes it: visible for large limits and some ratios
-    const near = Math.floor(Math.fround(Math.fround(limit) * Math.fround(this.options.nearLimitRatio)))
-    const reset = resetSec(nowSec, unitSec(rule.limit.unit))
-    if (after <= limit) {
-      if (after > near) stats.add(statsBase + NEAR_LIMIT, before >= near ? hits : after - near)
-      stats.add(statsBase + WITHIN_LIMIT, hits)
-      return { code: Code.Ok, currentLimit: rule.limit, limitRemaining: limit - after, resetSec: reset }
+  private status(pending: Pending, i: number, batch: Batch, nowSec: number): DescriptorStatus {
+    const rule = pending.rules[i]
+    if (rule === null) return { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
+    if (rule.isUnlimited) {
+      return { code: Code.Ok, currentLimit: null, limitRemaining: REMAINING_MAX, resetSec: 0 }
     }
-    const over = before >= limit ? hits : after - limit
-    stats.add(statsBase + OVER_LIMIT, over)
-    if (before < limit) stats.add(statsBase + NEAR_LIMIT, limit - Math.max(near, before))
-    if (rule.isShadow) stats.add(statsBase + SHADOW_MODE, over)
-    const code = rule.isShadow ? Code.Ok : Code.OverLimit
-    return { code, currentLimit: rule.limit, limitRemaining: 0, resetSec: reset }
+    const hits = Number(pending.hits[i])
+    const statsBase = pending.statsBases[i]
+    if (pending.members[i] === OVER_LOCALLY) return localVerdict(rule, hits, this.stats, statsBase, nowSec)
+    const counted = batch.beforeOf(pending.members[i])
+    const before = pending.isOnlyLooking ? counted - hits : counted
+    const after = pending.isOnlyLooking ? counted : counted + hits // not before + hits: big hits round
+    const limit = rule.limit.requestsPerUnit
+    const near = nearLimit(limit, this.options.nearLimitRatio)
+    if (after > limit) this.options.localCache?.add(pending.keys[i], after)
+    return verdict(rule, before, after, hits, near, this.stats, statsBase, nowSec)
   }
 
   private failFromStore(caller: Caller, error: Error): void {
     this.stats.add(this.storeErrors, 1)
     caller.fail(error)
-  }
-
-  private response(pending: Pending, statuses: DescriptorStatus[], isOver: boolean): RateLimitResponse {
-    const { headerNames, isShadow } = this.options
-    const headers = headerNames === null ? [] : this.headers(pending, statuses, headerNames)
-    if (isOver && isShadow) this.stats.add(this.shadowed, 1)
-    const overallCode = isOver && !isShadow ? Code.OverLimit : Code.Ok
-    return { overallCode, statuses, responseHeadersToAdd: headers }
-  }
-
-  /** Spec 4.8: the headers tell of the descriptor with the smallest remaining; the last that is over wins. */
-  private headers(
-    { rules }: Pending,
-    statuses: DescriptorStatus[],
-    names: { limit: string; remaining: string; reset: string },
-  ): HeaderValue[] {
-    let selected: DescriptorStatus | null = null
-    let smallest = REMAINING_MAX
-    for (let i = 0; i < statuses.length; i++) {
-      const status = statuses[i]
-      if (status.currentLimit === null) continue
-      const isQuota = this.options.isQuota || rules[i]?.isQuota === true
-      if (status.code === Code.OverLimit && !isQuota) {
-        selected = status
-        smallest = 0
-      } else if (status.limitRemaining < smallest) {
-        selected = status
-        smallest = status.limitRemaining
-      }
-    }
-    if (selected === null) return []
-    return [
-      { key: names.limit, value: String(selected.currentLimit!.requestsPerUnit) },
-      { key: names.remaining, value: String(selected.limitRemaining) },
-      { key: names.reset, value: String(selected.resetSec) },
-    ]
   }
 }
 

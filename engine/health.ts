@@ -1,7 +1,8 @@
 /**
  * Health: one state for the whole process, made of named components; healthy means all are (spec 8.2).
  *
- *     redis    true while every worker has a live connection to every instance it needs
+ *     redis    only with a Redis store: false until it has answered; then true, or with
+ *              REDIS_HEALTH_CHECK_ACTIVE_CONNECTION while every worker has a live connection to all it needs
  *     config   only with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: true when a domain is loaded
  *     sigterm  true until the process is told to stop, then false for ever
  *

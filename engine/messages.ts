@@ -8,6 +8,7 @@
  *       stats ───────────────────────►    answers within one turn of its event loop
  *            ◄──────────────── stats      also sent unasked, once, when the thread ends
  *            ◄─────────── redis, log
+ *       ending ──────────────────────►    asks clients to go
  *       drain ───────────────────────►    stops listening, finishes, closes; then its task resolves
  *
  * No message is ever sent per request.
@@ -31,6 +32,7 @@ export type ToWorker =
   | { kind: 'rules'; rules: RulesImage }
   | { kind: 'health'; isHealthy: boolean }
   | { kind: 'stats' }
+  | { kind: 'ending' } // ports stay open for DRAIN_DELAY, but clients are asked to go
   | { kind: 'drain'; timeoutMs: number }
   | { kind: 'crash' } // under NODE_ENV=test only: throws, so that tests see a worker die
 

@@ -73,11 +73,19 @@ export class ServePool {
     this.slots[index]?.port.postMessage(message)
   }
 
-  /** Asks every worker for its statistics; resolves when all that answer in time have (through `hooks.message`). */
-  async collectStats(): Promise<void> {
-    const answers = this.slots.filter((slot) => slot.isReady).map((slot) => statsAnswer(slot.port))
+  /**
+   * Asks every worker for its statistics, which come through `hooks.message`. Resolves with how many did not answer in
+   * time.
+   */
+  async collectStats(): Promise<number> {
+    const answers = this.slots.filter((slot) => slot.isReady).map((slot) => hasAnswered(slot.port))
     this.broadcast({ kind: 'stats' })
-    await Promise.all(answers)
+    return (await Promise.all(answers)).filter((answered) => !answered).length
+  }
+
+  /** Tells every worker that `drain` is to come. */
+  announceEnd(): void {
+    this.broadcast({ kind: 'ending' })
   }
 
   /** Tells every worker to finish; resolves when all have ended. */
@@ -126,13 +134,16 @@ export class ServePool {
   }
 }
 
-async function statsAnswer(port: MessagePort): Promise<void> {
+async function hasAnswered(port: MessagePort): Promise<boolean> {
   const signal = AbortSignal.timeout(STATS_WAIT_MS)
   try {
     let message: FromWorker
     do [message] = await once(port, 'message', { signal })
     while (message.kind !== 'stats')
-  } catch {} // too late: the deltas stay in the worker and come with the next round
+    return true
+  } catch {
+    return false // the deltas stay in the worker and come with the next round
+  }
 }
 
 export function isOutOfMemory(error: Error): boolean {

@@ -7,7 +7,7 @@
  * The image is flat typed memory that all threads read, so handing over 100,000 rules moves one pointer.
  * Rule objects are made from it on first use and kept, so a hit allocates nothing.
  */
-import type { RateLimit } from '../proto/ratelimit.ts'
+import type { JsonObject, RateLimit } from '../proto/ratelimit.ts'
 
 /** One node of a validated configuration: `key`, or `key` and `value`, with an optional limit and children. */
 export interface RuleNode {
@@ -20,7 +20,7 @@ export interface RuleNode {
   hasDetailedMetric: boolean
   hasValueToMetric: boolean
   hasShareThreshold: boolean
-  metadata: Record<string, unknown> | null
+  metadata: JsonObject | null
 }
 
 export interface RuleLimit extends RateLimit {
@@ -50,7 +50,7 @@ export interface Rule {
   readonly isShadow: boolean
   readonly isQuota: boolean
   readonly replaces: readonly string[]
-  readonly metadata: Record<string, unknown> | null
+  readonly metadata: JsonObject | null
 }
 
 /** Where a match puts its findings. Owned by the caller and reused, so matching allocates nothing on a miss. */

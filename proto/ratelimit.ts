@@ -5,8 +5,6 @@
  *     domain "shop"                                          one status per descriptor, same order
  *       descriptor  user=7  ·  plan=free      ── decide ──►   OK, 5 per minute, 3 remaining, resets in 12 s
  *       descriptor  path=/                                    OK, no limit
- *
- * Gives up: hits above 2^53-1 as exact numbers; codecs turn them into Infinity and the engine refuses them.
  */
 
 /** RateLimitResponse.Code. Numbers are the protocol's. */
@@ -34,7 +32,7 @@ export interface LimitOverride {
 export interface Descriptor {
   entries: Entry[]
   limit: LimitOverride | null
-  hitsAddend: number | null // null = absent; 0 = only look; Infinity = above 2^53-1
+  hitsAddend: number | bigint | null // null = absent; 0 = only look; a bigint only above 2^53-1, up to 2^64-1
 }
 
 export interface RateLimitRequest {
@@ -65,4 +63,11 @@ export interface RateLimitResponse {
   overallCode: Code
   statuses: DescriptorStatus[]
   responseHeadersToAdd: HeaderValue[]
+  dynamicMetadata: JsonObject | null // google.protobuf.Struct; null = absent
+}
+
+/** What a google.protobuf.Struct can hold. */
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject
+export interface JsonObject {
+  [key: string]: JsonValue
 }

@@ -1,12 +1,14 @@
 /**
  * Statistics of one thread: numbers in a column, names beside it.
  *
- *     index   name                                                   value   handed over
- *       0     ratelimit.service.call.should_rate_limit.redis_error      2         2
- *       1     ratelimit.service.rate_limit.shop.user.total_hits        17        12      takeDeltas() yields 5
+ *     key of a rule or a plain name      first    values         handed over
+ *     shop.user   (six counters)           0      17 0 3 0 17 0  12 0 3 0 12 0     takeDeltas() yields 5 and 5
+ *     …call.should_rate_limit.redis_error  6      2              2
  *
  * Counting is one addition by index. Main asks for the differences and keeps the totals, so a scrape and a flush never
- * take from each other. Names that come from callers are bounded: beyond the bound all share one `other` rule.
+ * take from each other. Full names are only written out for what has grown.
+ * Keys come from callers, too (overrides, unknown domains, metric flags), so they are bounded in number, in length and
+ * in sum; beyond, all share one `other`.
  */
 
 /** The six counters of a rule in their order (spec 7.1); `rule()` returns the index of the first. */
@@ -21,12 +23,14 @@ export const RULE_STATS = [
 export const TOTAL_HITS = 0
 export const OVER_LIMIT = 1
 export const NEAR_LIMIT = 2
+export const OVER_LIMIT_WITH_LOCAL_CACHE = 3
 export const WITHIN_LIMIT = 4
 export const SHADOW_MODE = 5
 
-/** Distinct stats keys of rules and domains in one thread; beyond, new ones count under `other`. About 100 bytes
- * each. 100,000 configured rules with all counters in use stay below it. */
+/** Keys of rules and domains in one thread, enough for 100,000 rules that are all in use, and as many others. */
 const KEYS_MAX = 200_000
+const KEY_CHARS_MAX = 1_024 // of one; a longer one counts under `other` from its first hit
+const KEYS_CHARS_MAX = 20_000_000 // of all
 const OTHER = 'other'
 
 /** What grew since the last hand-over: `names[i]` by `values[i]`. */
@@ -36,33 +40,27 @@ export interface Deltas {
 }
 
 export class Stats {
-  private readonly names: string[] = []
+  private readonly firstOfRule = new Map<string, number>() // by stats key
+  private readonly firstOfDomain = new Map<string, number>() // domain_not_found
+  private readonly firstOfName = new Map<string, number>()
+  private count = 0
+  private keysChars = 0
   private values = new Float64Array(256)
   private handedOver = new Float64Array(256)
-  private readonly baseByRule = new Map<string, number>()
-  private readonly indexByName = new Map<string, number>()
 
-  /** Index of a counter with this full name, made on first use. */
+  /** Index of a counter with this full name, made on first use. Only for names of our own. */
   counter(name: string): number {
-    let index = this.indexByName.get(name)
-    if (index === undefined) {
-      index = this.grow([name])
-      this.indexByName.set(name, index)
-    }
-    return index
+    return this.firstOfName.get(name) ?? this.grow(this.firstOfName, name, 1)
   }
 
   /** Index of the first of a rule's six counters. `statsKey` is spec 2.3's, it starts with the domain. */
   rule(statsKey: string): number {
-    const base = this.baseByRule.get(statsKey)
-    return base ?? this.makeRule(statsKey)
+    return this.firstOfRule.get(statsKey) ?? this.admit(this.firstOfRule, statsKey, RULE_STATS.length)
   }
 
-  /** Index of a domain's `domain_not_found` counter. The domain is caller text. */
+  /** Index of a domain's `domain_not_found` counter. */
   domainNotFound(domain: string): number {
-    const isNew = !this.indexByName.has(domainNotFoundName(domain))
-    const isBeyond = isNew && this.indexByName.size >= KEYS_MAX
-    return this.counter(domainNotFoundName(isBeyond ? OTHER : domain))
+    return this.firstOfDomain.get(domain) ?? this.admit(this.firstOfDomain, domain, 1)
   }
 
   add(index: number, amount: number): void {
@@ -71,36 +69,56 @@ export class Stats {
 
   takeDeltas(): Deltas {
     const deltas: Deltas = { names: [], values: [] }
-    for (let i = 0; i < this.names.length; i++) {
-      if (this.values[i] === this.handedOver[i]) continue
-      deltas.names.push(this.names[i])
-      deltas.values.push(this.values[i] - this.handedOver[i])
-      this.handedOver[i] = this.values[i]
+    for (const [key, first] of this.firstOfRule) this.takeRule(key, first, deltas)
+    for (const [domain, index] of this.firstOfDomain) {
+      if (this.hasGrown(index)) this.take(`${ruleName(domain)}.domain_not_found`, index, deltas)
     }
+    for (const [name, index] of this.firstOfName) if (this.hasGrown(index)) this.take(name, index, deltas)
     return deltas
   }
 
-  private makeRule(statsKey: string): number {
-    if (this.baseByRule.size >= KEYS_MAX && statsKey !== OTHER) return this.rule(OTHER)
-    const prefix = `ratelimit.service.rate_limit.${sanitize(statsKey)}.`
-    const base = this.grow(RULE_STATS.map((stat) => prefix + stat))
-    this.baseByRule.set(statsKey, base)
-    return base
+  private takeRule(key: string, first: number, deltas: Deltas): void {
+    let name = ''
+    for (let i = 0; i < RULE_STATS.length; i++) {
+      if (!this.hasGrown(first + i)) continue
+      name ||= ruleName(key)
+      this.take(`${name}.${RULE_STATS[i]}`, first + i, deltas)
+    }
   }
 
-  private grow(names: string[]): number {
-    const base = this.names.length
-    this.names.push(...names)
-    if (this.names.length > this.values.length) {
+  private hasGrown(index: number): boolean {
+    return this.values[index] !== this.handedOver[index]
+  }
+
+  private take(name: string, index: number, deltas: Deltas): void {
+    deltas.names.push(name)
+    deltas.values.push(this.values[index] - this.handedOver[index])
+    this.handedOver[index] = this.values[index]
+  }
+
+  private admit(keys: Map<string, number>, key: string, width: number): number {
+    const isBeyond = keys.size >= KEYS_MAX || this.keysChars + key.length > KEYS_CHARS_MAX
+    if (key.length <= KEY_CHARS_MAX && !isBeyond) {
+      this.keysChars += key.length
+      return this.grow(keys, key, width)
+    }
+    return keys.get(OTHER) ?? this.grow(keys, OTHER, width)
+  }
+
+  private grow(keys: Map<string, number>, key: string, width: number): number {
+    const first = this.count
+    keys.set(key, first)
+    this.count += width
+    if (this.count > this.values.length) {
       this.values = doubled(this.values)
       this.handedOver = doubled(this.handedOver)
     }
-    return base
+    return first
   }
 }
 
-function domainNotFoundName(domain: string): string {
-  return `ratelimit.service.rate_limit.${sanitize(domain)}.domain_not_found`
+function ruleName(key: string): string {
+  return `ratelimit.service.rate_limit.${sanitize(key)}`
 }
 
 /** Spec 7.1: `:` and `|` would break statsd lines, dots inside IPv4 addresses would make path components. */

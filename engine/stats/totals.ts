@@ -10,6 +10,11 @@ export class Totals {
     this.values.set(name, (this.values.get(name) ?? 0) + amount)
   }
 
+  /** For what is a state and not a count. */
+  set(name: string, value: number): void {
+    this.values.set(name, value)
+  }
+
   merge({ names, values }: Deltas): void {
     for (let i = 0; i < names.length; i++) this.add(names[i], values[i])
   }

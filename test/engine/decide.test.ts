@@ -1,21 +1,6 @@
 import { expect, test } from 'vitest'
-import { MemoryStore } from '../../engine/counters/memory.ts'
-import { createMemoryTable } from '../../engine/counters/memory-layout.ts'
-import { Engine, type EngineOptions } from '../../engine/decide.ts'
-import { compile } from '../../engine/match/compile.ts'
-import type { RuleLimit, RuleNode } from '../../engine/rules.ts'
-import { Stats } from '../../engine/stats/stats.ts'
-import {
-  Code,
-  type Descriptor,
-  type Entry,
-  type RateLimitRequest,
-  type RateLimitResponse,
-  Unit,
-} from '../../proto/ratelimit.ts'
-
-const DECISIONS = 'decisions'
-const NOON = 1_763_640_000 // divisible by 60 and 3,600: a fresh window of both
+import { Code, type RateLimitRequest, Unit } from '../../proto/ratelimit.ts'
+import { descriptor, engine, hitsOf, override, rule } from './harness.ts'
 
 // biome-ignore format: the columns are the specification
 const verdicts = [
@@ -30,8 +15,8 @@ const verdicts = [
   [  12, 5, Code.OverLimit, 0, 0, 5, 0],
 ] as const
 
-for (const [before, hits, code, remaining, near, over, within] of verdicts) {
-  test(`4.4: ${hits} hits on ${before} of 10`, () => {
+for (const [i, [before, hits, code, remaining, near, over, within]] of verdicts.entries()) {
+  test(`4.4#${i + 1}: ${hits} hits on ${before} of 10`, () => {
     const { ask, statsOf } = engine([rule('a', { requestsPerUnit: 10 })])
     ask({ a: '1' }, { hits: before || 1 })
     const earlier = statsOf('a')
@@ -62,7 +47,7 @@ test('A.3: two equal descriptors in one request are counted one after the other'
   expect(overallCode).toBe(Code.OverLimit)
 })
 
-test('A.3: shadow mode answers OK and counts what it would have refused', () => {
+test('A.3, 5.3#5: shadow mode answers OK and counts what it would have refused', () => {
   const { ask, statsOf } = engine(
     [{ ...rule('a', { requestsPerUnit: 0, unit: Unit.Hour }), isShadow: true }],
     {
@@ -91,8 +76,8 @@ const quota = [
   [['rate over',  'unlimited'           ], true,  Code.OverLimit],
 ] as const
 
-for (const [kinds, isQuota, overall] of quota) {
-  test(`A.4: ${kinds.join(', ')}${isQuota ? ', global quota mode' : ''}`, () => {
+for (const [i, [kinds, isQuota, overall]] of quota.entries()) {
+  test(`A.4#${i + 1}${isQuota && kinds[1] === 'none' ? ' 12#28' : ''}: ${kinds.join(', ')}${isQuota ? ', global quota mode' : ''}`, () => {
     const nodes = kinds.flatMap((kind, i) => {
       const limit = { requestsPerUnit: kind.endsWith('over') ? 0 : 9, isUnlimited: kind === 'unlimited' }
       return kind === 'none' ? [] : [{ ...rule(`k${i}`, limit), isQuota: kind.startsWith('quota') }]
@@ -102,10 +87,10 @@ for (const [kinds, isQuota, overall] of quota) {
   })
 }
 
-test('4.7: an unlimited rule answers OK with the largest remaining and counts nothing', () => {
+test('5.3#2 12#45: an unlimited rule answers OK with the largest remaining and counts nothing', () => {
   const { ask, stats } = engine([rule('a', { isUnlimited: true, unit: Unit.Unknown })])
   const status = { code: Code.Ok, currentLimit: null, limitRemaining: 4294967295, resetSec: 0 }
-  expect(ask({ a: '1' })).toEqual({ overallCode: Code.Ok, statuses: [status], responseHeadersToAdd: [] })
+  expect(ask({ a: '1' })).toMatchObject({ overallCode: Code.Ok, statuses: [status] })
   expect(stats()).toEqual({})
 })
 
@@ -116,13 +101,31 @@ test('4.7: global shadow mode answers OK overall, counts it, and leaves the stat
   expect(stats()).toMatchObject({ 'ratelimit.service.global_shadow_mode': 1 })
 })
 
-test('2.6: a matched rule drops the rules it replaces, whatever their order', () => {
+test('2.6, 5.3#1: a matched rule drops the rules it replaces, whatever their order', () => {
   const nodes = [rule('a', { name: 'loose', requestsPerUnit: 0 }), rule('b', { replaces: ['loose'] })]
   const { ask, statsOf } = engine(nodes)
   const { overallCode, statuses } = ask([{ a: '1' }, { b: '1' }])
   expect(overallCode).toBe(Code.Ok)
   expect(statuses[0]).toEqual({ code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 })
   expect(statsOf('a').total_hits).toBeUndefined()
+  expect(ask({ a: '1' }).overallCode).toBe(Code.OverLimit)
+})
+
+test('5.3#3 5.3#4 5.3#6: within, over, and over with quota mode are told in full', () => {
+  const quota = { ...rule('q', { requestsPerUnit: 0, name: 'most' }), isQuota: true }
+  const { ask } = engine([rule('a', { requestsPerUnit: 2 }), quota])
+  const limit = { name: '', requestsPerUnit: 2, unit: Unit.Minute }
+  const within = { code: Code.Ok, currentLimit: limit, limitRemaining: 1, resetSec: 60 }
+  const over = { code: Code.OverLimit, currentLimit: limit, limitRemaining: 0, resetSec: 60 }
+  expect(ask({ a: '1' }).statuses).toEqual([within])
+  ask({ a: '1' })
+  expect(ask({ a: '1' }).statuses).toEqual([over])
+  const quotaLimit = { name: 'most', requestsPerUnit: 0, unit: Unit.Minute }
+  expect(ask({ q: '1' }).statuses).toEqual([{ ...over, currentLimit: quotaLimit }])
+})
+
+test('12#29: with the global quota mode a request whose descriptors are all over is still over', () => {
+  const { ask } = engine([rule('a', { requestsPerUnit: 0 })], { isQuota: true })
   expect(ask({ a: '1' }).overallCode).toBe(Code.OverLimit)
 })
 
@@ -134,14 +137,14 @@ test('2.2: an override beats the rules, with its own window and counters', () =>
   expect(statsOf('a_1')).toMatchObject({ total_hits: 2, over_limit: 1 })
 })
 
-test('2.2: an unknown domain is OK and counted once per descriptor', () => {
+test('2.2, 5.3#1: an unknown domain is OK and counted once per descriptor', () => {
   const { askRaw, stats } = engine([])
   const descriptors = [descriptor({ a: '1' }), descriptor({ b: '1' })]
   expect(askRaw({ domain: 'who', descriptors, hitsAddend: 0 })).toMatchObject({ overallCode: Code.Ok })
   expect(stats()).toEqual({ 'ratelimit.service.rate_limit.who.domain_not_found': 2 })
 })
 
-test('4.8: headers tell of the smallest remaining; the last rate limit that is over wins', () => {
+test('4.8#1-3: headers tell of the smallest remaining; the last rate limit that is over wins', () => {
   const headerNames = { limit: 'RateLimit-Limit', remaining: 'RateLimit-Remaining', reset: 'RateLimit-Reset' }
   const nodes = [
     rule('a', { requestsPerUnit: 9 }),
@@ -160,16 +163,16 @@ test('4.8: headers tell of the smallest remaining; the last rate limit that is o
 
 // biome-ignore format: the columns are the specification
 const refused = [
-  ['an empty domain',          { domain: '' },                              'rate limit domain must not be empty'],
-  ['no descriptors',           { descriptors: [] },                         'rate limit descriptor list must not be empty'],
-  ['an override without unit', { descriptors: [override(0)] },              'rate limit override has an unknown unit: 0'],
-  ['an override of unit 99',   { descriptors: [override(99)] },             'rate limit override has an unknown unit: 99'],
-  ['hits above 2^53-1',        { descriptors: [hitsOf(Number.POSITIVE_INFINITY)] }, 'hits_addend must not be above 9007199254740991'],
-  ['4,097 descriptors',        { descriptors: Array.from({ length: 4097 }, () => hitsOf(1)) }, 'a request must not have more than 4096 descriptors'],
+  ['5.4#1', 'an empty domain',          { domain: '' },                              'rate limit domain must not be empty'],
+  ['5.4#2', 'no descriptors',           { descriptors: [] },                         'rate limit descriptor list must not be empty'],
+  ['5.4#5 12#1', 'an override without unit', { descriptors: [override(0)] },              'rate limit override has an unknown unit: 0'],
+  ['5.4#5', 'an override of unit 99',   { descriptors: [override(99)] },             'rate limit override has an unknown unit: 99'],
+  ['12#42', 'hits above 2^63-1',        { descriptors: [hitsOf(2n ** 63n)] },        'hits_addend must not be above 9223372036854775807'],
+  ['5.4', '4,097 descriptors',        { descriptors: Array.from({ length: 4097 }, () => hitsOf(1)) }, 'a request must not have more than 4096 descriptors'],
 ] as const
 
-for (const [what, change, message] of refused) {
-  test(`5.4: ${what} is a service error and counted`, () => {
+for (const [row, what, change, message] of refused) {
+  test(`${row}: ${what} is a service error and counted`, () => {
     const { askRaw, stats } = engine([rule('a', {})])
     const request = { domain: 'd', descriptors: [descriptor({ a: '1' })], hitsAddend: 0, ...change }
     expect(() => askRaw(request as RateLimitRequest)).toThrow(message)
@@ -177,105 +180,8 @@ for (const [what, change, message] of refused) {
   })
 }
 
-test('5.4: before the first configuration every call is a service error', () => {
+test('5.4#3: before the first configuration every call is a service error', () => {
   const { askRaw } = engine(null)
   const request = { domain: 'd', descriptors: [descriptor({ a: '1' })], hitsAddend: 0 }
   expect(() => askRaw(request)).toThrow('no rate limit configuration loaded')
 })
-
-interface Ask {
-  hits?: number
-  descriptorHits?: number
-  override?: { requestsPerUnit: number; unit: number }
-}
-
-function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions> = {}) {
-  const collected = new Stats()
-  const engine = new Engine({
-    store: new MemoryStore(createMemoryTable(1 << 20)),
-    stats: collected,
-    decisionsStat: DECISIONS,
-    nowSec: () => NOON,
-    random: () => 0,
-    nearLimitRatio: 0.8,
-    keyPrefix: '',
-    jitterMaxSec: 0,
-    isShadow: false,
-    isQuota: false,
-    headerNames: null,
-    ...options,
-  })
-  if (nodes) engine.setRules(compile([{ name: 'd', nodes }]))
-  const askRaw = (request: RateLimitRequest): RateLimitResponse => {
-    let answered: RateLimitResponse | Error = new Error('the memory store did not answer at once')
-    engine.decide(request, {
-      answer(response) {
-        answered = response
-      },
-      fail(error) {
-        answered = error
-      },
-    })
-    if (answered instanceof Error) throw answered
-    return answered
-  }
-  const totals: Record<string, number> = {}
-  const stats = () => {
-    const { names, values } = collected.takeDeltas()
-    names.forEach((name, i) => {
-      if (name !== DECISIONS) totals[name] = (totals[name] ?? 0) + values[i]
-    })
-    return totals
-  }
-  return {
-    askRaw,
-    stats,
-    ask(
-      entries: Record<string, string> | Record<string, string>[],
-      { hits = 0, descriptorHits, override }: Ask = {},
-    ) {
-      const descriptors = [entries].flat().map((each) => {
-        return { ...descriptor(each), hitsAddend: descriptorHits ?? null, limit: override ?? null }
-      })
-      return askRaw({ domain: 'd', descriptors, hitsAddend: hits })
-    },
-    /** The six counters of rule `d.<path>`, by short name; those never hit are 0 or absent. */
-    statsOf(path: string): Record<string, number> {
-      const prefix = `ratelimit.service.rate_limit.d.${path}.`
-      const found = Object.entries(stats()).filter(([name]) => name.startsWith(prefix))
-      const zeros = { near_limit: 0, over_limit: 0, within_limit: 0 }
-      return {
-        ...(found.length > 0 && zeros),
-        ...Object.fromEntries(found.map(([n, v]) => [n.slice(prefix.length), v])),
-      }
-    },
-  }
-}
-
-function rule(key: string, limit: Partial<RuleLimit>): RuleNode {
-  return {
-    key,
-    value: '',
-    limit: { name: '', requestsPerUnit: 5, unit: Unit.Minute, isUnlimited: false, replaces: [], ...limit },
-    children: [],
-    isShadow: false,
-    isQuota: false,
-    hasDetailedMetric: false,
-    hasValueToMetric: false,
-    hasShareThreshold: false,
-    metadata: null,
-  }
-}
-
-function descriptor(entries: Record<string, string>): Descriptor {
-  const list: Entry[] = Object.entries(entries).map(([key, value]) => ({ key, value }))
-  return { entries: list, limit: null, hitsAddend: null }
-}
-
-function override(unit: number): Descriptor {
-  return { ...descriptor({ a: '1' }), limit: { requestsPerUnit: 1, unit } }
-}
-
-function hitsOf(hitsAddend: number): Descriptor {
-  return { ...descriptor({ a: '1' }), hitsAddend }
-}

@@ -44,11 +44,11 @@ for (const [written, counted] of names) {
   })
 }
 
-test('Q25: names made of caller text end; the rest counts under `other`', () => {
+test('12#25: names made of caller text end by number; the rest counts under `other`', () => {
   const stats = new Stats()
   for (let i = 0; i < 200_000; i++) {
-    stats.rule(`shop.user_${i}`)
-    stats.domainNotFound(`domain${i}`)
+    stats.rule(`s.user_${i}`)
+    stats.domainNotFound(`d${i}`)
   }
   for (const late of ['late1', 'late2']) {
     stats.add(stats.rule(`shop.${late}`) + TOTAL_HITS, 1)
@@ -60,6 +60,20 @@ test('Q25: names made of caller text end; the rest counts under `other`', () => 
     'ratelimit.service.rate_limit.other.domain_not_found',
   ])
   expect(values).toEqual([2, 2])
+})
+
+test('12#25: a long name counts under `other`, and so does every new one once all are long together', () => {
+  const stats = new Stats()
+  const nameOf = (key: string) => {
+    stats.add(stats.rule(key), 1)
+    return stats.takeDeltas().names[0]
+  }
+  expect(nameOf('x'.repeat(1024))).toContain('xxx')
+  expect(nameOf('x'.repeat(1025))).toBe('ratelimit.service.rate_limit.other.total_hits')
+  const keys = Array.from({ length: 30_000 }, (_, i) => `${i}_`.padEnd(1000, 'x')) // 30 MB
+  for (const key of keys) stats.rule(key)
+  expect(nameOf('late'.padEnd(1000, 'x'))).toBe('ratelimit.service.rate_limit.other.total_hits')
+  expect(nameOf(keys[0])).toContain('0_xxx')
 })
 
 test('totals add what workers hand over and come sorted', () => {

@@ -1,0 +1,119 @@
+/** A whole engine on a memory store of its own, at noon, for tests of decisions. */
+import { MemoryStore } from '../../engine/counters/memory.ts'
+import { createMemoryTable } from '../../engine/counters/memory-layout.ts'
+import { Engine, type EngineOptions } from '../../engine/decide.ts'
+import { compile } from '../../engine/match/compile.ts'
+import type { RuleLimit, RuleNode } from '../../engine/rules.ts'
+import { Stats } from '../../engine/stats/stats.ts'
+import {
+  type Descriptor,
+  type Entry,
+  type RateLimitRequest,
+  type RateLimitResponse,
+  Unit,
+} from '../../proto/ratelimit.ts'
+
+const DECISIONS = 'decisions'
+export const NOON = 1_763_640_000 // divisible by 60 and 3,600: a fresh window of both
+
+interface Ask {
+  hits?: number
+  descriptorHits?: number
+  override?: { requestsPerUnit: number; unit: number }
+}
+
+export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions> = {}) {
+  const collected = new Stats()
+  const store = new MemoryStore(createMemoryTable(1 << 20))
+  const engine = new Engine({
+    store,
+    stats: collected,
+    decisionsStat: DECISIONS,
+    nowSec: () => NOON,
+    random: () => 0,
+    nearLimitRatio: 0.8,
+    keyPrefix: '',
+    jitterMaxSec: 0,
+    isShadow: false,
+    isQuota: false,
+    isStopping: false,
+    hasMetadata: false,
+    localCache: null,
+    headerNames: null,
+    ...options,
+  })
+  if (nodes) engine.setRules(compile([{ name: 'd', nodes }]))
+  const askRaw = (request: RateLimitRequest): RateLimitResponse => {
+    let answered: RateLimitResponse | Error = new Error('the memory store did not answer at once')
+    engine.decide(request, {
+      answer(response) {
+        answered = response
+      },
+      fail(error) {
+        answered = error
+      },
+    })
+    if (answered instanceof Error) throw answered
+    return answered
+  }
+  const totals: Record<string, number> = {}
+  const stats = () => {
+    const { names, values } = collected.takeDeltas()
+    names.forEach((name, i) => {
+      if (name !== DECISIONS) totals[name] = (totals[name] ?? 0) + values[i]
+    })
+    return totals
+  }
+  return {
+    askRaw,
+    stats,
+    store,
+    ask(
+      entries: Record<string, string> | Record<string, string>[],
+      { hits = 0, descriptorHits, override }: Ask = {},
+    ) {
+      const descriptors = [entries].flat().map((each) => {
+        return { ...descriptor(each), hitsAddend: descriptorHits ?? null, limit: override ?? null }
+      })
+      return askRaw({ domain: 'd', descriptors, hitsAddend: hits })
+    },
+    /** The six counters of rule `d.<path>`, by short name; those never hit are 0 or absent. */
+    statsOf(path: string): Record<string, number> {
+      const prefix = `ratelimit.service.rate_limit.d.${path}.`
+      const found = Object.entries(stats()).filter(([name]) => name.startsWith(prefix))
+      const zeros = { near_limit: 0, over_limit: 0, within_limit: 0 }
+      return {
+        ...(found.length > 0 && zeros),
+        ...Object.fromEntries(found.map(([n, v]) => [n.slice(prefix.length), v])),
+      }
+    },
+  }
+}
+
+export function rule(key: string, limit: Partial<RuleLimit>): RuleNode {
+  return {
+    key,
+    value: '',
+    limit: { name: '', requestsPerUnit: 5, unit: Unit.Minute, isUnlimited: false, replaces: [], ...limit },
+    children: [],
+    isShadow: false,
+    isQuota: false,
+    hasDetailedMetric: false,
+    hasValueToMetric: false,
+    hasShareThreshold: false,
+    metadata: null,
+  }
+}
+
+export function descriptor(entries: Record<string, string>): Descriptor {
+  const list: Entry[] = Object.entries(entries).map(([key, value]) => ({ key, value }))
+  return { entries: list, limit: null, hitsAddend: null }
+}
+
+export function override(unit: number): Descriptor {
+  return { ...descriptor({ a: '1' }), limit: { requestsPerUnit: 1, unit } }
+}
+
+export function hitsOf(hitsAddend: number | bigint): Descriptor {
+  return { ...descriptor({ a: '1' }), hitsAddend }
+}
