@@ -5,25 +5,31 @@
  *     checking rate limit configs...
  *     loading config directory: rules
  *     opening config file: rules/shop.yaml
- *     error loading rate limit configs: rules/shop.yaml: duplicate descriptor composite key 'shop.user' (line 7)
+ *     warning: rules/shop.yaml: line 9: 'shop.user' can never match: 'user_*' takes all others first   (stderr)
+ *     all rate limit configs ok
  *
- * As the reference, it looks at each entry of a directory and does not go down into others. Exit codes: 0 all is well,
- * 1 something is wrong with the files, 2 something is wrong with the command.
+ * As the reference, it looks at each entry of a directory, does not go down into others, and parses the settings of the
+ * environment too. Warnings are ours, so they stay off standard output, which says what the reference says.
+ * Exit codes: 0 all is well, 1 something is wrong with the files, 2 something is wrong with the command.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RuleFile } from '../engine/config/files.ts'
-import { loadRules } from '../engine/config/load.ts'
+import { type LoadResult, loadRules } from '../engine/config/load.ts'
+import { OperatorError } from '../engine/errors.ts'
+import { parseSettings } from '../engine/settings/parse.ts'
 
-const USAGE = `Usage: sluice check-config [-config_dir <directory>] [-merge_domain_configs] [<file or directory> ...]
+const USAGE = `Usage: sluice check-config [-config_dir <directory>] [-merge_domain_configs] [-strict] [<file or directory> ...]
 
   -config_dir <directory>    check every file in this directory
   -merge_domain_configs      several files may feed one domain, as with MERGE_DOMAIN_CONFIG=true
+  -strict                    a warning ends with exit code 1 as well
 `
 
 interface Options {
   paths: string[]
   isMerging: boolean
+  isStrict: boolean
   isHelp: boolean
 }
 
@@ -33,7 +39,11 @@ interface Output {
 }
 
 /** Runs the command, returns its exit code. */
-export async function checkConfig(args: string[], output: Output = console_): Promise<number> {
+export async function checkConfig(
+  args: string[],
+  output: Output = console_,
+  env: Record<string, string | undefined> = process.env,
+): Promise<number> {
   let options: Options
   try {
     options = parse(args)
@@ -41,7 +51,6 @@ export async function checkConfig(args: string[], output: Output = console_): Pr
       output.out(USAGE)
       return 0
     }
-    if (options.paths.length === 0) throw new UsageError('no file or directory to check')
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     output.err(`${error.message}\n${USAGE}`)
@@ -50,10 +59,30 @@ export async function checkConfig(args: string[], output: Output = console_): Pr
   output.out('checking rate limit configs...')
   const files = readAll(options.paths, output)
   if (!files) return 1
-  const result = await loadRules({ from: 'files', files, isMerging: options.isMerging })
-  for (const warning of result.warnings) output.err(`warning: ${warning}`)
-  output.out(result.ok ? 'all rate limit configs ok' : `error loading rate limit configs: ${result.error}`)
-  return result.ok ? 0 : 1
+  const result = await loadRules({ from: 'files', files, isMerging: options.isMerging, isRemarking: true })
+  const warnings = [...result.warnings, ...result.remarks]
+  for (const warning of warnings) output.err(`warning: ${warning}`)
+  const problem = problemOf(result, env)
+  if (problem) output.out(`error loading rate limit configs: ${problem}`)
+  else if (options.isStrict && warnings.length > 0)
+    output.out(`${warnings.length} warnings, and -strict is set`)
+  else {
+    output.out('all rate limit configs ok')
+    return 0
+  }
+  return 1
+}
+
+/** What would keep the service from running with these rules in this environment, or ''. */
+function problemOf(result: LoadResult, env: Record<string, string | undefined>): string {
+  if (!result.ok) return result.error
+  try {
+    parseSettings(env)
+    return ''
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error
+    return error.message
+  }
 }
 
 const console_: Output = {
@@ -65,7 +94,7 @@ class UsageError extends Error {}
 
 /** Flags with one dash or two, values behind `=` or in the next argument, as the reference's flag library has it. */
 function parse(args: string[]): Options {
-  const options: Options = { paths: [], isMerging: false, isHelp: false }
+  const options: Options = { paths: [], isMerging: false, isStrict: false, isHelp: false }
   for (let i = 0; i < args.length; i++) {
     const flag = /^--?([a-z_]+)(?:=(.*))?$/s.exec(args[i])
     if (!flag) {
@@ -78,17 +107,19 @@ function parse(args: string[]): Options {
       const directory = value ?? args[++i]
       if (directory === undefined) throw new UsageError('flag needs an argument: -config_dir')
       options.paths.push(directory)
-    } else if (name === 'merge_domain_configs') options.isMerging = isTrue(value ?? 'true')
+    } else if (name === 'merge_domain_configs') options.isMerging = isTrue(name, value ?? 'true')
+    else if (name === 'strict') options.isStrict = isTrue(name, value ?? 'true')
     else if (name === 'help' || name === 'h') options.isHelp = true
     else throw new UsageError(`unknown flag: -${name}`)
   }
+  if (options.paths.length === 0) options.paths.push('') // the reference's default, which cannot be opened
   return options
 }
 
-function isTrue(value: string): boolean {
+function isTrue(name: string, value: string): boolean {
   if (['1', 't', 'T', 'true', 'True', 'TRUE'].includes(value)) return true
   if (['0', 'f', 'F', 'false', 'False', 'FALSE'].includes(value)) return false
-  throw new UsageError(`invalid boolean value "${value}" for -merge_domain_configs`)
+  throw new UsageError(`invalid boolean value "${value}" for -${name}`)
 }
 
 /** The files of all paths, or null after a complaint. */
@@ -113,13 +144,15 @@ function readAll(paths: string[], output: Output): RuleFile[] | null {
 /** A file is itself; a directory is what stands in it, by name. */
 function list(path: string, output: Output): string[] | null {
   try {
-    if (!statSync(path).isDirectory()) return [path]
+    const isFile = path !== '' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === false
+    if (isFile) return [path]
     output.out(`loading config directory: ${path}`)
     return readdirSync(path)
       .sort()
       .map((name) => join(path, name))
   } catch (error) {
-    output.out(`error opening directory ${path}: ${messageOf(error)}`)
+    output.out(`error opening directory ${path}: ${path === '' ? 'none was given' : messageOf(error)}`)
+    if (path === '') output.err(USAGE)
     return null
   }
 }

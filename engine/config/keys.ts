@@ -25,10 +25,18 @@ const KNOWN_WORDS = new Set([
 export function checkKeys(file: YamlFile, node: AnyNode): void {
   const map = file.follow(node)
   if (!isMap(map)) return
-  for (const pair of file.pairs(map)) {
+  const pairs = file.pairs(map)
+  const last = new Map<string, AnyNode>() // of a word written twice only the last value is looked at
+  for (const pair of pairs) last.set(wordOf(file, pair.key), pair.value)
+  for (const pair of pairs) {
     const word = checkKey(file, pair.key)
-    if (word !== 'metadata') checkValue(file, pair.value)
+    if (word !== 'metadata' && last.get(word) === pair.value) checkValue(file, pair.value)
   }
+}
+
+function wordOf(file: YamlFile, node: AnyNode): string {
+  const key = file.follow(node)
+  return isScalar(key) ? textOf(key) : ''
 }
 
 function checkKey(file: YamlFile, node: AnyNode): string {

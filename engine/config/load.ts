@@ -8,11 +8,13 @@
  * load: the caller gets an image of everything or none at all.
  */
 import { compile } from '../match/compile.ts'
-import type { RulesImage } from '../rules.ts'
+import type { RuleNode, RulesImage } from '../rules.ts'
 import type { RuleDraft } from './draft.ts'
 import { ConfigError } from './error.ts'
 import type { FilesRead, RuleFile, RuleTree } from './files.ts'
 import { isRuleName, readRuleFiles } from './files.ts'
+import { Remarks } from './remarks.ts'
+import type { Place } from './validate.ts'
 import { validate } from './validate.ts'
 
 const SKIPPED = 'skipped a file that is not named .yaml or .yml'
@@ -22,11 +24,15 @@ export type RuleSource = (
   | { from: 'tree'; tree: RuleTree }
   | { from: 'files'; files: RuleFile[] } // in load order
   | { from: 'drafts'; drafts: RuleDraft[] } // xDS resources in the order of the response
-) & { isMerging: boolean } // MERGE_DOMAIN_CONFIG
+) & {
+  isMerging: boolean // MERGE_DOMAIN_CONFIG
+  isRemarking?: boolean // check-config: also tell what loads and still cannot be meant
+}
 
 export interface LoadNotes {
   warnings: string[]
   failuresCount: number // files and directories that could not be read: `runtime.load_failures`
+  remarks: string[] // `<file>: line <n>: <text>`; of an unfinished load those made so far
 }
 
 /** Plain data, so it can be posted; the image's memory is shared and not copied. */
@@ -35,18 +41,24 @@ export type LoadResult = LoadNotes &
 
 /** Loads all rules of a source. A mistake in them is an answer (`ok: false`), not a rejection. */
 export async function loadRules(source: RuleSource): Promise<LoadResult> {
-  const notes: LoadNotes = { warnings: [], failuresCount: 0 }
+  const notes: LoadNotes = { warnings: [], failuresCount: 0, remarks: [] }
+  const remarks = source.isRemarking ? new Remarks() : null
   try {
-    const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(filesOf(source, notes), notes)
-    const image = compile(validate(drafts, { isMerging: source.isMerging }))
-    return { ...notes, ok: true, image, filesCount: drafts.length }
+    const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, remarks)
+    const places = remarks ? new Map<RuleNode, Place>() : undefined
+    const domains = validate(drafts, { isMerging: source.isMerging, places })
+    const image = compile(domains)
+    if (remarks && places) (await import('./lint.ts')).lint(domains, places, remarks)
+    return { ...notes, remarks: remarks?.texts() ?? [], ok: true, image, filesCount: drafts.length }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    return { ...notes, ok: false, error: error.message }
+    return { ...notes, remarks: remarks?.texts() ?? [], ok: false, error: error.message }
   }
 }
 
-function filesOf(source: RuleSource & { from: 'tree' | 'files' }, notes: LoadNotes): RuleFile[] {
+type FileSource = RuleSource & { from: 'tree' | 'files' }
+
+function filesOf(source: FileSource, notes: LoadNotes): RuleFile[] {
   if (source.from === 'files') return source.files
   const read: FilesRead = readRuleFiles(source.tree)
   notes.warnings.push(...read.warnings)
@@ -54,13 +66,19 @@ function filesOf(source: RuleSource & { from: 'tree' | 'files' }, notes: LoadNot
   return read.files
 }
 
-async function readDrafts(files: readonly RuleFile[], notes: LoadNotes): Promise<RuleDraft[]> {
+async function readDrafts(
+  source: FileSource,
+  notes: LoadNotes,
+  remarks: Remarks | null,
+): Promise<RuleDraft[]> {
+  const files = filesOf(source, notes)
   if (files.length === 0) return []
   const { readDraft } = await import('./read.ts') // brings the YAML parser along: 30 ms that xDS need not pay
   const drafts: RuleDraft[] = []
   for (const { name, bytes } of files) {
+    remarks?.open(name)
     try {
-      const draft = readDraft(name, bytes)
+      const draft = readDraft(name, bytes, remarks)
       const isEmpty = draft.domain === '' && draft.nodes.length === 0 // .gitkeep, notes behind `#`
       if (!isEmpty || isRuleName(name)) drafts.push(draft)
       else notes.warnings.push(`${SKIPPED}: ${name}: holds no rules`)

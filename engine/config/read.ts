@@ -5,12 +5,14 @@
  *     value: 0x1F              ──►  '0x1F', the source text
  *     rate_limit: ~            ──►  as if it were not there
  *
- * Known words at a wrong place are skipped; of a key written twice the last counts. All errors of a file are told at once,
- * as the reference does. The type names in the texts are the reference's.
+ * Known words at a wrong place are skipped, with a remark. Of a key written twice the last counts, except that maps are
+ * read one over the other: `rate_limit: {unit: day}` and then `rate_limit: {requests_per_unit: 5}` is 5 a day, also where a
+ * merge key brought the first. All errors of a file are told at once. Type names in the texts are the reference's.
  */
-import { isMap, isScalar, isSeq } from 'yaml'
+import { isAlias, isMap, isScalar, isSeq } from 'yaml'
 import type { LimitDraft, NodeDraft, RuleDraft } from './draft.ts'
 import { checkKeys } from './keys.ts'
+import type { Remarks } from './remarks.ts'
 import { binaryText, boolOf, floatOf, intOf, kindOf, textOf } from './scalar.ts'
 import type { AnyNode } from './yaml.ts'
 import { YamlFile } from './yaml.ts'
@@ -19,18 +21,32 @@ const UINT32_MAX = 2n ** 32n - 1n
 const ERRORS_MAX = 10 // told per file; beyond: dropped, the first ones say enough
 const SHOWN_LENGTH_MAX = 10 // characters of a value in an error text; a longer one is cut to 7 and `...`
 
+/** Where a known word means something, for those who wrote it elsewhere. */
+const HOMES: Record<string, string> = {
+  domain: 'the top of the file',
+  descriptors: 'the top of the file or a descriptor',
+  unit: 'rate_limit',
+  requests_per_unit: 'rate_limit',
+  unlimited: 'rate_limit',
+  replaces: 'rate_limit',
+  name: 'rate_limit, or an entry of its replaces',
+}
+
 /** Both passes over one file (spec 1.2). Throws a ConfigError. */
-export function readDraft(name: string, bytes: Uint8Array): RuleDraft {
+export function readDraft(name: string, bytes: Uint8Array, remarks: Remarks | null = null): RuleDraft {
   const file = new YamlFile(name, bytes)
-  return new Reader(file).read()
+  return new Reader(file, remarks).read()
 }
 
 class Reader {
   private readonly file: YamlFile
+  private readonly remarks: Remarks | null
   private readonly errors: string[] = []
+  private readonly withRequests = new Set<LimitDraft>() // limits that say how many requests
 
-  constructor(file: YamlFile) {
+  constructor(file: YamlFile, remarks: Remarks | null) {
     this.file = file
+    this.remarks = remarks
   }
 
   read(): RuleDraft {
@@ -41,9 +57,10 @@ class Reader {
       return draft // an empty file; that it has no domain is for validate.ts to say
     }
     checkKeys(file, file.root)
-    this.eachPair(file.root, 'config.YamlRoot', (word, value) => {
+    this.eachPair(file.root, 'config.YamlRoot', (word, value, key) => {
       if (word === 'domain') draft.domain = this.text(value)
       else if (word === 'descriptors') draft.nodes = this.nodes(value)
+      else this.misplaced(word, value, key)
     })
     this.throwErrors()
     return draft
@@ -67,47 +84,64 @@ class Reader {
       hasShareThreshold: false,
       metadata: null,
     }
-    this.eachPair(item, 'config.YamlDescriptor', (word, value) => this.nodeField(draft, word, value))
+    this.eachPair(item, 'config.YamlDescriptor', (word, value, key) => {
+      this.nodeField(draft, word, value, key)
+    })
+    const { limit } = draft
+    if (limit && !limit.isUnlimited && !this.withRequests.has(limit)) {
+      this.remark(item, 'requests_per_unit is missing, which means 0: every request is over the limit')
+    }
     return draft
   }
 
-  private nodeField(draft: NodeDraft, word: string, value: AnyNode): void {
+  private nodeField(draft: NodeDraft, word: string, value: AnyNode, key: AnyNode): void {
     // biome-ignore format: one line per field
     switch (word) {
       case 'key': draft.key = this.text(value); break
       case 'value': draft.value = this.text(value); break
-      case 'rate_limit': draft.limit = this.limit(value); break
+      case 'rate_limit': draft.limit = this.limit(value, draft.limit); break
       case 'descriptors': draft.nodes = this.nodes(value); break
       case 'shadow_mode': draft.isShadow = this.flag(value); break
       case 'quota_mode': draft.isQuota = this.flag(value); break
       case 'detailed_metric': draft.hasDetailedMetric = this.flag(value); break
       case 'value_to_metric': draft.hasValueToMetric = this.flag(value); break
       case 'share_threshold': draft.hasShareThreshold = this.flag(value); break
-      case 'metadata': draft.metadata = this.metadata(value); break
+      case 'metadata': draft.metadata = this.metadata(value, draft.metadata); break
+      default: this.misplaced(word, value, key)
     }
   }
 
-  private limit(node: AnyNode): LimitDraft | null {
+  private limit(node: AnyNode, before: LimitDraft | null): LimitDraft | null {
     if (!this.isMapFor(node, 'config.YamlRateLimit')) return null
-    const draft: LimitDraft = { unit: '', requestsPerUnit: 0, isUnlimited: false, name: '', replaces: [] }
-    this.eachPair(node, 'config.YamlRateLimit', (word, value) => {
+    const none: LimitDraft = { unit: '', requestsPerUnit: 0, isUnlimited: false, name: '', replaces: [] }
+    const draft = before ?? none
+    this.eachPair(node, 'config.YamlRateLimit', (word, value, key) => {
       // biome-ignore format: one line per field
       switch (word) {
         case 'unit': draft.unit = this.text(value); break
-        case 'requests_per_unit': draft.requestsPerUnit = this.uint32(value); break
+        case 'requests_per_unit': this.requests(draft, value); break
         case 'unlimited': draft.isUnlimited = this.flag(value); break
         case 'name': draft.name = this.text(value); break
         case 'replaces': draft.replaces = this.replaces(value); break
+        default: this.misplaced(word, value, key)
       }
     })
     return draft
   }
 
+  private requests(draft: LimitDraft, value: AnyNode): void {
+    const scalar = this.file.follow(value)
+    draft.requestsPerUnit = this.uint32(value)
+    if (isScalar(scalar) && kindOf(scalar) !== 'null') this.withRequests.add(draft)
+    else this.withRequests.delete(draft)
+  }
+
   private replaces(list: AnyNode): string[] {
     return this.items(list, '[]config.yamlReplaces').map((item) => {
       let name = ''
-      this.eachPair(item, 'config.yamlReplaces', (word, value) => {
+      this.eachPair(item, 'config.yamlReplaces', (word, value, key) => {
         if (word === 'name') name = this.text(value)
+        else this.misplaced(word, value, key)
       })
       return name
     })
@@ -144,14 +178,15 @@ class Reader {
   }
 
   /** Any structure as JSON has it; null when absent or empty (spec 1.4). */
-  private metadata(node: AnyNode): Record<string, unknown> | null {
+  private metadata(node: AnyNode, before: Record<string, unknown> | null): Record<string, unknown> | null {
     const map = this.file.follow(node)
     if (!this.isMapFor(node, 'map[string]interface {}') || !isMap(map)) return null
     const fields = this.file
       .pairs(map)
       .map((pair) => [this.text(pair.key), this.anything(pair.value)] as const)
     // fromEntries makes own properties, also of `__proto__`.
-    return fields.length > 0 ? Object.fromEntries(fields) : null
+    const all = [...Object.entries(before ?? {}), ...fields]
+    return all.length > 0 ? Object.fromEntries(all) : null
   }
 
   private anything(node: AnyNode): unknown {
@@ -195,10 +230,29 @@ class Reader {
     return []
   }
 
-  private eachPair(node: AnyNode, type: string, visit: (word: string, value: AnyNode) => void): void {
+  private eachPair(
+    node: AnyNode,
+    type: string,
+    visit: (word: string, value: AnyNode, key: AnyNode) => void,
+  ): void {
     const map = this.file.follow(node)
     if (!this.isMapFor(node, type) || !isMap(map)) return
-    for (const pair of this.file.pairs(map)) visit(textOf(this.file.follow(pair.key) as never), pair.value)
+    for (const pair of this.file.pairs(map)) {
+      visit(textOf(this.file.follow(pair.key) as never), pair.value, pair.key)
+    }
+  }
+
+  /** A known word that means nothing where it stands (spec 1.3). Where an anchor is kept, that is its meaning. */
+  private misplaced(word: string, value: AnyNode, key: AnyNode): void {
+    if (this.remarks === null || hasAnchor(value)) return
+    this.remark(
+      key,
+      `${word} means nothing here and is ignored; its place is ${HOMES[word] ?? 'a descriptor'}`,
+    )
+  }
+
+  private remark(node: AnyNode, text: string): void {
+    this.remarks?.add({ file: this.file.name, line: this.file.lineOf(node) }, text)
   }
 
   private refuse(node: AnyNode, type: string): void {
@@ -211,6 +265,15 @@ class Reader {
     if (this.errors.length === 0) return
     throw this.file.problem(`unmarshal errors:\n  ${this.errors.join('\n  ')}`, null)
   }
+}
+
+/** Whether an anchor stands in what is written here; aliases are not followed. */
+function hasAnchor(node: AnyNode): boolean {
+  if (!node || isAlias(node)) return false
+  if ('anchor' in node && node.anchor) return true
+  if (isSeq(node)) return node.items.some((item) => hasAnchor(item as AnyNode))
+  if (!isMap(node)) return false
+  return node.items.some((pair) => hasAnchor(pair.key as AnyNode) || hasAnchor(pair.value as AnyNode))
 }
 
 function tagAndText(node: AnyNode): string {

@@ -8,6 +8,7 @@
  * So nothing is turned into a value here before somebody asks for it.
  */
 import type { Scalar } from 'yaml'
+import { textOfBytes } from '../match/utf8.ts'
 
 export type Kind = 'null' | 'bool' | 'int' | 'uint' | 'float' | 'str' | 'binary'
 
@@ -105,9 +106,9 @@ export function boolOf(text: string): boolean {
   return TRUES.has(text)
 }
 
-/** The text of a `!!binary` scalar: its bytes as UTF-8. Bytes that are none cannot arrive in a request either. */
+/** The text of a `!!binary` scalar: its bytes as UTF-8. What is none is kept, and equal to nothing a request can say. */
 export function binaryText(node: Scalar): string {
-  return Buffer.from(textOf(node), 'base64').toString('utf8')
+  return textOfBytes(Buffer.from(textOf(node), 'base64'))
 }
 
 function isBase64(text: string): boolean {

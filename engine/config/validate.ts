@@ -7,6 +7,7 @@
  *
  * A parent's checks come before its children's, a file's before the next file's; the first error ends the load.
  */
+import type { JsonObject } from '../../proto/ratelimit.ts'
 import type { RuleDomain, RuleLimit, RuleNode } from '../rules.ts'
 import { unitOf } from '../window.ts'
 import { DESCRIPTOR_DEPTH_MAX, DESCRIPTORS_MAX } from './bounds.ts'
@@ -15,10 +16,17 @@ import { ConfigError } from './error.ts'
 
 export interface ValidateOptions {
   isMerging: boolean // MERGE_DOMAIN_CONFIG: several files may feed one domain
+  places?: Map<RuleNode, Place> // filled when given
+}
+
+/** Where a node is written. */
+export interface Place {
+  file: string
+  line: number // 0 when the source has no lines
 }
 
 /** Throws a ConfigError. `drafts` in load order; nothing of them is kept, except metadata. */
-export function validate(drafts: readonly RuleDraft[], { isMerging }: ValidateOptions): RuleDomain[] {
+export function validate(drafts: readonly RuleDraft[], { isMerging, places }: ValidateOptions): RuleDomain[] {
   const domains = new Map<string, { domain: RuleDomain; composites: Set<string> }>()
   const count = { descriptors: 0 }
   for (const draft of drafts) {
@@ -31,7 +39,14 @@ export function validate(drafts: readonly RuleDraft[], { isMerging }: ValidateOp
       loaded = { domain: { name: draft.domain, nodes: [] }, composites: new Set() }
       domains.set(draft.domain, loaded)
     }
-    const level = { file: draft.file, path: draft.domain, depth: 1, composites: loaded.composites, count }
+    const level = {
+      file: draft.file,
+      path: draft.domain,
+      depth: 1,
+      composites: loaded.composites,
+      count,
+      places,
+    }
     for (const node of draft.nodes) loaded.domain.nodes.push(ruleNode(node, level))
   }
   return [...domains.values()].map(({ domain }) => domain)
@@ -43,6 +58,7 @@ interface Level {
   depth: number
   composites: Set<string> // of the siblings so far
   count: { descriptors: number }
+  places: Map<RuleNode, Place> | undefined
 }
 
 function ruleNode(draft: NodeDraft, level: Level): RuleNode {
@@ -66,7 +82,7 @@ function ruleNode(draft: NodeDraft, level: Level): RuleNode {
   const problem = structProblem(draft.metadata)
   if (problem) fail(`error parsing metadata: ${problem}`)
   const below = { ...level, path, depth: level.depth + 1, composites: new Set<string>() }
-  return {
+  const node: RuleNode = {
     key: draft.key,
     value: draft.value,
     limit,
@@ -76,8 +92,10 @@ function ruleNode(draft: NodeDraft, level: Level): RuleNode {
     hasDetailedMetric: draft.hasDetailedMetric,
     hasValueToMetric: draft.hasValueToMetric,
     hasShareThreshold: draft.hasShareThreshold,
-    metadata: draft.metadata,
+    metadata: draft.metadata as JsonObject | null, // `structProblem` has looked at it
   }
+  level.places?.set(node, { file: level.file, line: draft.line })
+  return node
 }
 
 function ruleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {

@@ -21,6 +21,9 @@ export type AnyNode = Node | null | undefined
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
 const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]/
 
+const SURROGATE = /[\ud800-\udfff]/
+const ESCAPED_SURROGATE = /(?<!\\)(?:\\\\)*\\(?:u|U0000)[dD][89a-fA-F]/
+
 const TOO_DEEP = `exceeded max depth of ${NODE_DEPTH_MAX}`
 
 interface Anchor {
@@ -146,7 +149,7 @@ export class YamlFile {
         if (isMerge(pair)) this.mergedMaps(pair.value)
       }
     } else if (isScalar(node)) {
-      const problem = node.tag ? tagProblem(node) : ''
+      const problem = (node.tag && tagProblem(node)) || escapeProblem(this.text, node)
       if (problem) throw this.problem(problem, null)
       if (node.range?.[1] === this.text.length && isOpenQuote(this.text, node)) {
         throw this.problem('found unexpected end of stream', node)
@@ -191,6 +194,13 @@ function isOpenQuote(text: string, { type, range }: Scalar): boolean {
   const start = range![0] + 1
   if (type === 'QUOTE_SINGLE') return countBefore(text, text.length, start, "'") % 2 === 0 // two are one, escaped
   return type === 'QUOTE_DOUBLE' && countBefore(text, text.length - 1, start, '\\') % 2 === 1
+}
+
+/** Escapes may not name half a surrogate pair, not even two that make a whole one: the reference's parser refuses them. */
+function escapeProblem(text: string, { type, range, value }: Scalar): string {
+  if (type !== 'QUOTE_DOUBLE' || typeof value !== 'string' || !SURROGATE.test(value)) return ''
+  const isEscaped = ESCAPED_SURROGATE.test(text.slice(range![0], range![1]))
+  return isEscaped ? 'found invalid Unicode character escape code' : ''
 }
 
 /** How many of one character stand right before `end`. */

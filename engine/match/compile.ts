@@ -8,6 +8,7 @@
  */
 import type { RuleDomain, RuleNode, RulesImage } from '../rules.ts'
 import * as I from './image.ts'
+import { bytesOfText, sizeOfText } from './utf8.ts'
 
 interface Row {
   parent: number
@@ -66,7 +67,7 @@ class Pool {
   add(text: string): void {
     if (this.starts.has(text)) return
     this.starts.set(text, this.size)
-    this.size += Buffer.byteLength(text)
+    this.size += sizeOfText(text)
   }
 }
 
@@ -117,7 +118,10 @@ class Writer {
   }
 
   write(domainsCount: number): RulesImage {
-    for (const [text, start] of this.pool.starts) this.bytes.write(text, start)
+    for (const [text, start] of this.pool.starts) {
+      if (text.isWellFormed()) this.bytes.write(text, start)
+      else this.bytes.set(bytesOfText(text), start)
+    }
     for (let id = 0; id < this.rows.length; id++) this.writeNode(id, this.rows[id])
     return { memory: this.memory, rulesCount: this.rulesCount, domainsCount }
   }
@@ -159,7 +163,7 @@ class Writer {
       const { text } = rows[id]
       ints[at + I.WILD_NODE] = id
       this.writeText(at + I.WILD_START, text)
-      ints[at + I.WILD_PREFIX] = Buffer.byteLength(text.slice(0, text.indexOf('*')))
+      ints[at + I.WILD_PREFIX] = sizeOfText(text.slice(0, text.indexOf('*')))
     }
   }
 
@@ -184,6 +188,6 @@ class Writer {
   /** Start and size of a text of the pool. */
   private writeText(at: number, text: string): void {
     this.ints[at] = this.pool.starts.get(text)!
-    this.ints[at + 1] = Buffer.byteLength(text)
+    this.ints[at + 1] = sizeOfText(text)
   }
 }

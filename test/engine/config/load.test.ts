@@ -52,7 +52,7 @@ describe('8.4 which files', () => {
     put('sub/other/no.yaml')
     expect(namesIn({ isRootWatched: false })).toEqual(['a.c.yaml', 'b.yaml'])
   })
-  test('an empty subdirectory is the root (Q10)', () => {
+  test('12#10: an empty subdirectory is the root', () => {
     put('config/a.yaml')
     expect(namesIn({ subdirectory: '' })).toEqual(['config.a.yaml'])
     expect(namesIn({ subdirectory: '', isRootWatched: false })).toEqual(['a.yaml'])
@@ -141,9 +141,9 @@ describe('1.2, 1.5 a load', () => {
     put('sub/config/b.yaml', 'kee: x')
     put('sub/config/c.yaml', 'domain: [')
     const error = "config.b.yaml: config error, unknown key 'kee' (line 1)"
-    expect(await load()).toEqual({ ok: false, error, warnings: [], failuresCount: 0 })
+    expect(await load()).toEqual({ ok: false, error, warnings: [], failuresCount: 0, remarks: [] })
   })
-  test('what is not named .yaml and does not parse is skipped with a warning (Q7)', async () => {
+  test('12#7: what is not named .yaml and does not parse is skipped with a warning', async () => {
     put('sub/config/README.md', 'Our *rules*: [\n')
     put('sub/config/.gitkeep', '')
     put('sub/config/rules', 'domain: d')
@@ -153,6 +153,17 @@ describe('1.2, 1.5 a load', () => {
       'skipped a file that is not named .yaml or .yml: config..gitkeep: holds no rules',
     )
     expect(result.warnings[1]).toContain('.yml: config.README.md: error loading config file: yaml: line ')
+  })
+  test('12#27: merged domains, duplicates and wildcards follow the names of the files', async () => {
+    put('sub/config/b.yaml', `domain: d\ndescriptors: [{key: k, value: ab*, ${DAY}}]`)
+    put('sub/config/c.yaml', `domain: d\ndescriptors: [{key: k, value: abc*, ${DAY}}, {key: k, value: ab*}]`)
+    put('sub/config/a.yaml', `domain: d\ndescriptors: [{key: k, value: a*, ${DAY}}]`)
+    const error = "config.c.yaml: duplicate descriptor composite key 'd.k_ab*' (line 2)"
+    expect(await load({}, true)).toMatchObject({ ok: false, error })
+    put('sub/config/c.yaml', `domain: d\ndescriptors: [{key: k, value: abc*, ${DAY}}]`)
+    const result = await load({}, true)
+    if (!result.ok) throw new Error(result.error)
+    expect(String(new Trie(result.image)).match(/k_\w+/g)).toEqual(['k_a', 'k_ab', 'k_abc'])
   })
   test('what is not named .yaml, parses and means nothing is an error', async () => {
     put('sub/config/rules', 'descriptors: [{key: a}]')

@@ -137,14 +137,6 @@ describe('1.3 yes and no', () => {
 })
 
 describe('1.3 keys', () => {
-  for (const key of ['1', '0.25', 'true', 'y', 'yes', 'no', 'on', 'off']) {
-    test(`${key}: is not text`, () => {
-      expect(errorOf(`${key}: x`)).toBe(`f.yaml: config error, key is not of type string: ${key} (line 1)`)
-    })
-  }
-  test('null is not text', () => {
-    expect(errorOf('~: x')).toBe('f.yaml: config error, key is not of type string: <nil> (line 1)')
-  })
   test('an unknown word', () => {
     expect(nodeError('kee: x')).toBe("f.yaml: config error, unknown key 'kee' (line 4)")
     expect(errorOf('Domain: x')).toBe("f.yaml: config error, unknown key 'Domain' (line 1)")
@@ -154,21 +146,31 @@ describe('1.3 keys', () => {
     expect(nodeOf('unit: day', 'requests_per_unit: x')).toMatchObject({ key: 'k', limit: null })
     expect(nodeError('unit: 1.5')).toBe('f.yaml: error checking config (line 4)')
   })
-  test('of a key written twice the last counts', () => expect(nodeOf('value: a', 'value: b').value).toBe('b'))
+  test('of a key written twice the last counts, and is the only one looked at', () => {
+    expect(nodeOf('value: a', 'value: b').value).toBe('b')
+    expect(nodeOf('value: 1.5', 'value: b').value).toBe('b')
+    expect(nodeError('value: b', 'value: 1.5')).toBe('f.yaml: error checking config (line 5)')
+    expect(nodeOf('descriptors: [{key: a}]', 'descriptors: [{key: b}]').nodes).toMatchObject([{ key: 'b' }])
+    expect(nodeError('kee: 1', 'kee: 1')).toBe("f.yaml: config error, unknown key 'kee' (line 4)")
+  })
+  test('of a limit written twice the fields of the last come over those of the first', () => {
+    const limit = nodeOf(
+      'rate_limit: {unit: day, name: a}',
+      'rate_limit: {requests_per_unit: 5, name: b}',
+    ).limit
+    expect(limit).toMatchObject({ unit: 'day', requestsPerUnit: 5, name: 'b' })
+    expect(nodeOf('rate_limit: {unit: day}', 'rate_limit: ~').limit).toBeNull()
+    const merged = nodeOf(
+      'rate_limit: {unit: day, replaces: [{name: a}, {name: b}]}',
+      'rate_limit: {replaces: [{name: c}]}',
+    )
+    expect(merged.limit?.replaces).toEqual(['c'])
+  })
+  test('metadata written twice: the keys of both, a key of both as the last has it', () => {
+    const { metadata } = nodeOf('metadata: {a: {x: 1}, b: 2}', 'metadata: {a: {z: 1}}')
+    expect(metadata).toEqual({ a: { z: 1 }, b: 2 })
+  })
   test('a list as a key', () => expect(errorOf('? [a]\n: b')).toBe(`${PARSE}invalid map key: [a]`))
-})
-
-describe('1.3 lists', () => {
-  const LIST = 'f.yaml: config error, yaml file contains list of type other than map: '
-  // biome-ignore format: the columns are the specification
-  const cases = [
-    ['domain: [a]',                         `${LIST}a (line 1)`],
-    ['descriptors: [null]',                 `${LIST}<nil> (line 1)`],
-    ['descriptors:\n  - ',                  `${LIST}<nil> (line 2)`],
-    ['descriptors: [[a, b]]',               `${LIST}[a b] (line 1)`],
-    ['descriptors: [{replaces: [x]}]',      `${LIST}x (line 1)`],
-  ] as const
-  for (const [yaml, text] of cases) test(JSON.stringify(yaml), () => expect(errorOf(yaml)).toBe(text))
 })
 
 describe('1.3 kinds that do not fit', () => {
@@ -244,6 +246,24 @@ test('1.3 quotes that do end at the end of the file', () => {
   expect(read("domain: ''").domain).toBe('')
 })
 
+describe('1.3 bytes and escapes', () => {
+  test('bytes that are no UTF-8 are kept apart from each other and from all text', () => {
+    const bytesOf = (base64: string) => nodeOf(`value: !!binary ${base64}`).value
+    expect(bytesOf('YWL/')).toBe('ab\udcff') // 61 62 ff
+    expect(bytesOf('/v/DqWHi')).toBe('\udcfe\udcff\u00e9a\udce2') // fe ff, c3 a9, 61, the first third of a letter
+    expect(bytesOf('8J+YgA==')).toBe('😀')
+    expect(bytesOf('7aCA')).toBe('\udced\udca0\udc80') // half a surrogate pair in UTF-8 is no UTF-8
+  })
+  for (const escaped of ['"\\ud800"', '"\\ud83d\\ude00"', '"a\\\\\\uDfffb"', '"\\U0000d800"']) {
+    test(`${escaped}: halves of surrogate pairs cannot be written`, () => {
+      expect(nodeError(`value: ${escaped}`)).toBe(`${PARSE}found invalid Unicode character escape code`)
+    })
+  }
+  test('other escapes, and letters that are pairs in our strings', () => {
+    expect(nodeOf('value: "\\U0001F600 😀 \\\\ud800 \\u00e9"').value).toBe('😀 😀 \\ud800 é')
+  })
+})
+
 describe('1.3 anchors, aliases, merge keys', () => {
   test('a limit shared by two nodes', () => {
     const { nodes } = read(
@@ -254,6 +274,12 @@ describe('1.3 anchors, aliases, merge keys', () => {
   test('a merge key; what is written later wins', () => {
     const { nodes } = read('descriptors: [&a {key: a, value: x, shadow_mode: true}, {<<: *a, value: y}]')
     expect(nodes[1]).toMatchObject({ key: 'a', value: 'y', isShadow: true })
+  })
+  test('a limit beside a merge key comes over the merged one, and stays out of it', () => {
+    const base = '&a {key: a, rate_limit: {unit: day, requests_per_unit: 3}}'
+    const { nodes } = read(`descriptors: [${base}, {<<: *a, key: b, rate_limit: {requests_per_unit: 7}}]`)
+    expect(nodes[1].limit).toMatchObject({ unit: 'day', requestsPerUnit: 7 })
+    expect(nodes[0].limit).toMatchObject({ unit: 'day', requestsPerUnit: 3 })
   })
   test('of several merged maps the first wins', () => {
     const { nodes } = read('descriptors: [&a {key: a}, &b {key: b, value: v}, {<<: [*a, *b]}]')

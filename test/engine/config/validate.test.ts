@@ -27,31 +27,58 @@ const DAY = 'rate_limit: {unit: day}'
 describe('1.4 error texts', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
-    ['', 'config file cannot have empty domain'],
-    ['descriptors: []', 'config file cannot have empty domain'],
-    [nodes('value: x'), 'descriptor has empty key (line 3)'],
-    [nodes('key: a', 'key: a'), "duplicate descriptor composite key 'd.a' (line 4)"],
-    [nodes('key: a_b', '{key: a, value: b}'), "duplicate descriptor composite key 'd.a_b' (line 4)"],
-    [nodes('{key: a, value: b, descriptors: [{key: c}, {key: c}]}'),
+    ['1.4', '', 'config file cannot have empty domain'],
+    ['1.4', 'descriptors: []', 'config file cannot have empty domain'],
+    ['1.4#1', nodes('value: x'), 'descriptor has empty key (line 3)'],
+    ['1.4#3', nodes('key: a', 'key: a'), "duplicate descriptor composite key 'd.a' (line 4)"],
+    ['1.4#2 1.4#3', nodes('key: a_b', '{key: a, value: b}'), "duplicate descriptor composite key 'd.a_b' (line 4)"],
+    ['1.4#3', nodes('{key: a, value: b, descriptors: [{key: c}, {key: c}]}'),
       "duplicate descriptor composite key 'd.a_b.c' (line 3)"],
-    [nodes('{key: a, rate_limit: {unlimited: true, unit: Day}}'),
+    ['1.4#4', nodes('{key: a, rate_limit: {unlimited: true, unit: Day}}'),
       'should not specify rate limit unit when unlimited (line 3)'],
-    [nodes('{key: a, rate_limit: {}}'), "invalid rate limit unit '' (line 3)"],
-    [nodes('{key: a, rate_limit: {unit: Unknown}}'), "invalid rate limit unit 'Unknown' (line 3)"],
-    [nodes('{key: a, rate_limit: {unit: days}}'), "invalid rate limit unit 'days' (line 3)"],
-    [nodes('{key: a, rate_limit: {unit: day, replaces: [{name: x}, {}]}}'),
+    ['1.4#5', nodes('{key: a, rate_limit: {}}'), "invalid rate limit unit '' (line 3)"],
+    ['1.4#5', nodes('{key: a, rate_limit: {unit: Unknown}}'), "invalid rate limit unit 'Unknown' (line 3)"],
+    ['1.4#5', nodes('{key: a, rate_limit: {unit: days}}'), "invalid rate limit unit 'days' (line 3)"],
+    ['1.4#6', nodes('{key: a, rate_limit: {unit: day, replaces: [{name: x}, {}]}}'),
       'should not have an empty replaces entry (line 3)'],
-    [nodes('{key: a, rate_limit: {unit: day, name: x, replaces: [{name: x}]}}'),
+    ['1.4#7', nodes('{key: a, rate_limit: {unit: day, name: x, replaces: [{name: x}]}}'),
       'replaces should not contain name of same descriptor (line 3)'],
-    [nodes('{key: a, value: b, share_threshold: true}'),
+    ['1.4#8', nodes('{key: a, value: b, share_threshold: true}'),
       "share_threshold can only be used with wildcard values (containing '*'), but found key 'a_b' (line 3)"],
-    [nodes('{key: a, metadata: {x: .inf}}'), 'error parsing metadata: number Infinity is not finite (line 3)'],
-    [nodes('{key: a, metadata: {x: ["\\ud800"]}}'), 'error parsing metadata: invalid UTF-8 in string (line 3)'],
+    ['1.4', nodes('{key: a, metadata: {x: .inf}}'),
+      'error parsing metadata: number Infinity is not finite (line 3)'],
+    ['1.4#9', nodes('{key: a, metadata: {x: [!!binary /w==]}}'),
+      'error parsing metadata: invalid UTF-8 in string (line 3)'],
+    ['1.4#10', nodes('{key: a, descriptors: [{key: b, descriptors: [{value: c}]}]}'),
+      'descriptor has empty key (line 3)'],
   ] as const
-  for (const [yaml, text] of cases) test(text, () => expect(errorOf([yaml])).toBe(`0.yaml: ${text}`))
+  for (const [id, yaml, text] of cases) {
+    test(`${id}: ${text}`, () => expect(errorOf([yaml])).toBe(`0.yaml: ${text}`))
+  }
 })
 
 describe('1.4 order', () => {
+  test('of one node: key, duplicate, unit, replaces, share_threshold, metadata, children', () => {
+    const wrong = [
+      ['key: ""', 'key: a', 'empty key'],
+      ['value: ""', 'value: ""', 'duplicate'],
+      [
+        'rate_limit: {unit: no, replaces: [{}]}',
+        'rate_limit: {unit: day, replaces: [{}]}',
+        'invalid rate limit unit',
+      ],
+      ['name: x', 'rate_limit: {replaces: []}', 'empty replaces'],
+      ['share_threshold: true', 'share_threshold: false', 'share_threshold'],
+      ['metadata: {x: .inf}', 'metadata: {x: 1}', 'metadata'],
+      ['descriptors: [{value: x}]', 'descriptors: []', 'empty key'],
+    ]
+    for (let mended = 0; mended < wrong.length; mended++) {
+      const fields = wrong.map(([bad, good], i) => (i < mended ? good : bad)).join(', ')
+      const isAlone = mended > 1 // then the duplicate is gone
+      const text = errorOf([nodes(...(isAlone ? [] : ['key: a']), `{${fields}}`)])
+      expect(text).toContain(wrong[mended][2])
+    }
+  })
   test("the duplicate comes before the limit's errors", () => {
     expect(errorOf([nodes('key: a', '{key: a, rate_limit: {}}')])).toContain('duplicate descriptor')
   })
@@ -78,6 +105,8 @@ test('1.4 what is accepted', () => {
       '{key: a, rate_limit: {unlimited: true, unit: foo, requests_per_unit: 4}}',
       '{key: b, rate_limit: {unit: WeEk, replaces: [{name: nobody}]}}',
       '{key: c, shadow_mode: true}',
+      '{key: d, rate_limit: {unit: day, name: same}}',
+      '{key: e, rate_limit: {unit: day, name: same}}',
     ),
   ])
   expect(`\n${new Trie(compile(domains))}\n`).toBe(`
@@ -85,6 +114,8 @@ d
   a                     unlimited
   b                     0/WEEK replaces "nobody"
   c
+  d                     0/DAY "same"
+  e                     0/DAY "same"
 `)
 })
 

@@ -35,14 +35,14 @@ describe('A.2 depth', () => {
   const trie = trieOf(limited({ key: 'deep', children: [limited({ key: 'in' })] }))
   // biome-ignore format: the columns are the specification
   const cases = [
-    ['deep=1',           'd.deep'],
-    ['deep=1 in=2',      'd.deep.in'],
-    ['deep=1 x=2',       null],
-    ['deep=1 in=2 z=3',  null],
-    ['in=2',             null],
+    ['A.2#1 12#44', 'deep=1',           'd.deep'],
+    ['A.2#2 12#44', 'deep=1 in=2',      'd.deep.in'],
+    ['A.2#3 12#44', 'deep=1 x=2',       null],
+    ['A.2#4',       'deep=1 in=2 z=3',  null],
+    ['A.2#5',       'in=2',             null],
   ] as const
-  for (const [entries, path] of cases) {
-    test(`${entries} -> ${path}`, () => {
+  for (const [id, entries, path] of cases) {
+    test(`${id}: ${entries} -> ${path}`, () => {
       expect(lookUp(trie, 'd', entriesOf(entries))?.path ?? null).toBe(path)
     })
   }
@@ -111,7 +111,7 @@ describe('2.2 consequences', () => {
     expect(lookUp(trie, 'd', entriesOf('a='))?.path).toBe('d.a_*')
   })
 
-  test('a star in the key takes other keys (Q19)', () => {
+  test('12#19: a star in the key takes other keys', () => {
     const trie = trieOf(limited({ key: 'path*' }))
     expect(lookUp(trie, 'd', entriesOf('path=x'))?.path).toBe('d.path*')
     expect(lookUp(trie, 'd', entriesOf('pathology=x'))).toEqual({
@@ -129,6 +129,13 @@ describe('2.2 consequences', () => {
     expect(lookUp(trie, 'd', entriesOf(`k=${long}x`))).toBeNull()
   })
 
+  test('a byte that is no UTF-8 stays that byte, which no request holds', () => {
+    const trie = trieOf(limited({ key: 'k', value: '\udcff' }), limited({ key: 'k', value: 'a\udcfe*' }))
+    for (const value of ['\udcff', '\ufffd', 'a\ufffdb', 'a\udcfe']) {
+      expect(lookUp(trie, 'd', [{ key: 'k', value }])).toBeNull()
+    }
+  })
+
   test('half a surrogate pair is U+FFFD, in rules and in requests', () => {
     const trie = trieOf(limited({ key: 'k', value: '\ud800' }))
     expect(lookUp(trie, 'd', [{ key: 'k', value: '\udc00' }])?.path).toBe('d.k_\ufffd')
@@ -142,27 +149,35 @@ describe('2.3 stats keys', () => {
   const detailed = { hasDetailedMetric: true }
   // biome-ignore format: the columns are the specification
   const cases: [string, RuleNode, string, string, string[]][] = [
-    ['wildcard', limited({ key: 'wild', value: 'foo*' }), 'wild=foo1', 'd.wild_foo*', ['']],
-    ['wildcard, value_to_metric', limited({ key: 'wild', value: 'foo*', ...v2m }), 'wild=foo1', 'd.wild_foo1', ['']],
-    ['share beats value_to_metric',
+    ['2.3#4: exact, below a level that shows its value',
+      ruleNode({ key: 'a', ...v2m, children: [limited({ key: 'b', value: 'x' })] }),
+      'a=1 b=x', 'd.a_1.b_x', ['', '']],
+    ['2.3#5: default with value_to_metric', limited({ key: 'k', ...v2m }), 'k=1', 'd.k_1', ['']],
+    ['2.3#6: default without', limited({ key: 'k' }), 'k=1', 'd.k', ['']],
+    ['2.3#3: wildcard without, below a level that shows its value',
+      ruleNode({ key: 'a', ...v2m, children: [limited({ key: 'b', value: 'x*' })] }),
+      'a=1 b=xy', 'd.a_1.b_x*', ['', '']],
+    ['2.3#3 2.3#7: wildcard', limited({ key: 'wild', value: 'foo*' }), 'wild=foo1', 'd.wild_foo*', ['']],
+    ['2.3#2 2.3#8: wildcard, value_to_metric', limited({ key: 'wild', value: 'foo*', ...v2m }), 'wild=foo1', 'd.wild_foo1', ['']],
+    ['2.3#1 2.3#9: share beats value_to_metric',
       limited({ key: 'wild', value: 'foo*', ...v2m, ...share }), 'wild=foo1', 'd.wild_foo*', ['foo*']],
-    ['share above a default node',
+    ['2.3#10 12#33: share above a default node',
       ruleNode({ key: 'route', value: 'api/*', ...v2m, ...share, children: [limited({ key: 'method' })] }),
       'route=api/v1 method=GET', 'd.route_api/*.method', ['api/*', '']],
-    ['share above a detailed node',
+    ['2.3#11: share above a detailed node',
       ruleNode({ key: 'service', value: 'svc/*', ...share, children: [limited({ key: 'endpoint', ...detailed })] }),
       'service=svc/a endpoint=get', 'd.service_svc/*.endpoint_get', ['svc/*', '']],
-    ['two shares',
+    ['2.3#12: two shares',
       ruleNode({ key: 'path', value: 'path/*', ...share, children: [
         ruleNode({ key: 'file', value: 'file/*', ...share, children: [limited({ key: 'type' })] }),
       ] }),
       'path=path/1 file=file/2 type=x', 'd.path_path/*.file_file/*.type', ['path/*', 'file/*', '']],
-    ['value_to_metric on two of three levels',
+    ['2.3#13: value_to_metric on two of three levels',
       ruleNode({ key: 'route', ...v2m, children: [
         ruleNode({ key: 'http_method', ...v2m, children: [limited({ key: 'subject_id' })] }),
       ] }),
       'route=api http_method=GET subject_id=123', 'd.route_api.http_method_GET.subject_id', ['', '', '']],
-    ['detailed', limited({ key: 'key7', ...detailed }), 'key7=foo', 'd.key7_foo', ['']],
+    ['2.3#14: detailed', limited({ key: 'key7', ...detailed }), 'key7=foo', 'd.key7_foo', ['']],
     ['detailed, empty value keeps the underscore', limited({ key: 'k', ...detailed }), 'k=', 'd.k_', ['']],
     ['detailed below a share, empty value loses it',
       ruleNode({ key: 's', value: 'x*', ...share, children: [limited({ key: 'k', ...detailed })] }),
@@ -177,13 +192,15 @@ describe('2.3 stats keys', () => {
     })
   }
 
-  test('metadata stays whatever the stats key is (Q8)', () => {
-    const metadata = { a: { b: [1, 'x', null, true] } }
-    const out: Match = { rule: null, statsKey: '', sharedValues: [] }
-    const trie = trieOf(limited({ key: 'k', metadata, ...detailed }))
-    trie.match(trie.domain('d'), entriesOf('k=1'), out)
-    expect(out.rule?.metadata).toEqual(metadata)
-  })
+  for (const [flag, given] of Object.entries({ detailed_metric: detailed, value_to_metric: v2m })) {
+    test(`12#8: metadata stays with ${flag}`, () => {
+      const metadata = { a: { b: [1, 'x', null, true] } }
+      const out: Match = { rule: null, statsKey: '', sharedValues: [] }
+      const trie = trieOf(limited({ key: 'k', metadata, ...given }))
+      trie.match(trie.domain('d'), entriesOf('k=1'), out)
+      expect(out).toMatchObject({ statsKey: 'd.k_1', rule: { metadata } })
+    })
+  }
 })
 
 test('all of a rule survives the image; rule objects are made once', () => {

@@ -1,0 +1,186 @@
+/**
+ * Rules that count under one key although they are two (spec 3.1, Q20): keys are texts joined by `_`, unescaped.
+ *
+ *     domain shop   a: b_c_d                 the entry  a=b_c_d        counts under  shop_a_b_c_d_<window start>
+ *                   a > c                    entries    a=b · c=d      count under   shop_a_b_c_d_<window start>
+ *     domain shop_a   b: c_d                 the entry  b=c_d          counts under  shop_a_b_c_d_<window start>
+ *
+ * A rule whose entries are all written out (values without a star, or shared patterns) has one key, and that text is read
+ * back: which other rules does a request reach whose key text is the same? All ways of splitting are tried, one look-up
+ * per level as a request would make it, so a rule named here does share, with the entries named.
+ * Not told: rules that meet only when both leave a value open (`user` = `id_5` and `user_id` = `5`). The values decide,
+ * and nearly every nested file has such pairs. Nor shared patterns with a star in the key, whose texts begin with any key.
+ */
+import { UNIT_NAMES, type Unit } from '../../proto/ratelimit.ts'
+import { bytesOfText } from '../match/utf8.ts'
+import type { RuleDomain, RuleNode } from '../rules.ts'
+import { unitSec } from '../window.ts'
+import { compositeOf, fits, type Pattern, patternsOf } from './patterns.ts'
+
+/** Two rules with one key. `rule` has no other key; `other` has it when asked with `entries`. */
+export interface Shared {
+  rule: RuleNode
+  path: string
+  other: RuleNode
+  otherPath: string
+  entries: { key: string; value: string }[]
+  when: string // 'always', or in which windows
+}
+
+/** `steps.left` counts down per look-up and comparison; at 0 the rest is not looked at. */
+export function sharedCounters(domains: readonly RuleDomain[], steps: { left: number }): Shared[] {
+  const found: Shared[] = []
+  const readers = new Readers(domains, steps)
+  const walk = (siblings: readonly RuleNode[], text: string, path: string) => {
+    for (const node of siblings) {
+      if (steps.left <= 0) return
+      if (!isWrittenOut(node)) continue
+      const composite = compositeOf(node)
+      const nodeText = `${text}${composite}_`
+      const nodePath = `${path}.${composite}`
+      if (isCounted(node)) found.push(...readers.of(node, nodePath, nodeText))
+      walk(node.children, nodeText, nodePath)
+    }
+  }
+  for (const { name, nodes } of domains) walk(nodes, `${name}_`, name)
+  return withoutMirrored(found)
+}
+
+/** Whether all requests that meet a node as it is meant put the same text into the key. */
+function isWrittenOut({ key, value, hasShareThreshold }: RuleNode): boolean {
+  if (value === '' || key.includes('*')) return false
+  return hasShareThreshold || !value.includes('*')
+}
+
+function isCounted({ limit }: RuleNode): boolean {
+  return limit !== null && !limit.isUnlimited
+}
+
+/** Two rules written out name each other: the first one to do so is told. */
+function withoutMirrored(found: readonly Shared[]): Shared[] {
+  const told = new Map<RuleNode, Set<RuleNode>>()
+  return found.filter(({ rule, other }) => {
+    if (told.get(other)?.has(rule)) return false
+    told.set(rule, (told.get(rule) ?? new Set()).add(other))
+    return true
+  })
+}
+
+interface Level {
+  byText: Map<string, RuleNode>
+  patterns: Pattern[]
+  readFrom: Set<number> // places in the text at hand that were read from this level
+}
+
+interface Found {
+  node: RuleNode
+  key: string
+  value: string
+}
+
+/** Reads key texts back: who else counts under them? */
+class Readers {
+  private readonly domains: Map<string, RuleDomain>
+  private readonly steps: { left: number }
+  private readonly levels = new Map<readonly RuleNode[], Level>()
+  private touched: Level[] = []
+  private rule: RuleNode | null = null // the one whose text is at hand
+  private path = ''
+  private text = ''
+  private found: Shared[] = []
+
+  constructor(domains: readonly RuleDomain[], steps: { left: number }) {
+    this.domains = new Map(domains.map((domain) => [domain.name, domain]))
+    this.steps = steps
+  }
+
+  of(rule: RuleNode, path: string, text: string): Shared[] {
+    this.rule = rule
+    this.path = path
+    this.text = text
+    this.found = []
+    for (const level of this.touched) level.readFrom.clear()
+    this.touched = []
+    for (let at = text.indexOf('_'); at >= 0; at = text.indexOf('_', at + 1)) {
+      const domain = this.domains.get(text.slice(0, at))
+      if (domain) this.read(domain.nodes, at + 1, domain.name, [])
+    }
+    return this.found
+  }
+
+  /** Takes one entry after the other off the text from `from` on, in every way. */
+  private read(siblings: readonly RuleNode[], from: number, path: string, entries: Shared['entries']): void {
+    const { text, steps } = this
+    const level = this.level(siblings)
+    if (level.readFrom.has(from)) return
+    level.readFrom.add(from)
+    this.touched.push(level)
+    let end = text.indexOf('_', text.indexOf('_', from) + 1) // an entry holds an underscore and is followed by one
+    for (; end > 0 && steps.left > 0; end = text.indexOf('_', end + 1)) {
+      for (const { node, key, value } of this.lookUp(level, text.slice(from, end))) {
+        const nodePath = `${path}.${compositeOf(node)}`
+        const nodeEntries = [...entries, { key, value }]
+        if (end < text.length - 1) this.read(node.children, end + 1, nodePath, nodeEntries)
+        else if (node !== this.rule && isCounted(node)) this.tell(node, nodePath, nodeEntries)
+      }
+    }
+  }
+
+  /** All nodes that requests with this text find, and how the text is split for that (spec 2.2). */
+  private lookUp({ byText, patterns }: Level, text: string): Found[] {
+    const { steps } = this
+    steps.left--
+    const exact = byText.get(text)
+    if (exact) return [split(exact, text)]
+    const bytes = patterns.length > 0 ? bytesOfText(text) : null
+    for (const pattern of patterns) {
+      steps.left--
+      if (!fits(pattern, bytes!)) continue
+      const { node, composite } = pattern
+      if (!node.hasShareThreshold) return [split(node, text)]
+      // A shared pattern stands for its values in the key, so another text is read. Except that nothing is left of it
+      // where the caller's key spells all of it; then the value stands for itself (spec 2.3).
+      const isSpelled = composite.endsWith('_') && text.startsWith(composite)
+      return isSpelled ? [{ node, key: composite.slice(0, -1), value: text.slice(composite.length) }] : []
+    }
+    const found: Found[] = []
+    for (let at = text.indexOf('_'); at >= 0; at = text.indexOf('_', at + 1)) {
+      steps.left--
+      const key = text.slice(0, at)
+      const node = byText.get(key)
+      if (node) found.push({ node, key, value: text.slice(at + 1) })
+    }
+    return found
+  }
+
+  private tell(other: RuleNode, otherPath: string, entries: Shared['entries']): void {
+    const rule = this.rule!
+    if (this.found.some((shared) => shared.other === other)) return
+    const when = whenWindowsMeet(rule.limit!.unit, other.limit!.unit)
+    this.found.push({ rule, path: this.path, other, otherPath, entries, when })
+  }
+
+  private level(siblings: readonly RuleNode[]): Level {
+    const known = this.levels.get(siblings)
+    if (known) return known
+    const byText = new Map(siblings.map((node) => [compositeOf(node), node]))
+    const level = { byText, patterns: patternsOf(siblings), readFrom: new Set<number>() }
+    this.levels.set(siblings, level)
+    return level
+  }
+}
+
+/** A text as key and value: as the node has it where that is possible. */
+function split(node: RuleNode, text: string): Found {
+  const at = text.startsWith(`${node.key}_`) ? node.key.length : text.indexOf('_')
+  return { node, key: text.slice(0, at), value: text.slice(at + 1) }
+}
+
+/** When two windows begin at the same second; the rest of the key is the same anyway. */
+function whenWindowsMeet(a: Unit, b: Unit): string {
+  const [short, long] = unitSec(a) <= unitSec(b) ? [a, b] : [b, a]
+  const names = [UNIT_NAMES[short].toLowerCase(), UNIT_NAMES[long].toLowerCase()]
+  if (short === long) return 'always'
+  if (unitSec(long) % unitSec(short) === 0) return `in the first ${names[0]} of each ${names[1]}`
+  return `whenever a ${names[0]} and a ${names[1]} begin together`
+}

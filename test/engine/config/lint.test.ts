@@ -1,0 +1,376 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { loadRules } from '../../../engine/config/load.ts'
+import { compositeOf } from '../../../engine/config/patterns.ts'
+import type { Closed } from '../../../engine/config/reach.ts'
+import { closedNodes } from '../../../engine/config/reach.ts'
+import { sharedCounters } from '../../../engine/config/sharing.ts'
+import type { RuleDomain, RuleNode } from '../../../engine/rules.ts'
+import { type Entry, Unit } from '../../../proto/ratelimit.ts'
+import { size } from '../../helpers/size.ts'
+import { fits, naiveMatch } from '../match/naive.ts'
+import { limited, ruleDomain, ruleLimit, ruleNode } from '../match/rules.ts'
+
+const DAY = 'rate_limit: {unit: day, requests_per_unit: 3}'
+
+async function remarks(...files: string[]): Promise<string[]> {
+  const named = files.map((yaml, i) => ({ name: `${i}.yaml`, bytes: Buffer.from(yaml) }))
+  const result = await loadRules({ from: 'files', files: named, isMerging: true, isRemarking: true })
+  if (!result.ok) throw new Error(result.error)
+  return result.remarks
+}
+
+/** Of a domain `d` with one node per line; the first is line 3. */
+function remarksOn(...nodes: string[]): Promise<string[]> {
+  return remarks(`domain: d\ndescriptors:\n${nodes.map((node) => `  - ${node}\n`).join('')}`)
+}
+
+describe('remarks on fields', () => {
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    ['{key: a, unit: day}',         'unit means nothing here and is ignored; its place is rate_limit'],
+    ['{key: a, rate_limit: {unit: day, requests_per_unit: 3, shadow_mode: true}}',
+                                    'shadow_mode means nothing here and is ignored; its place is a descriptor'],
+    ['{key: a, rate_limit: {unit: day, requests_per_unit: 3, replaces: [{name: x, unit: day}]}}',
+                                    'unit means nothing here and is ignored; its place is rate_limit'],
+    ['{key: a, domain: x}',         'domain means nothing here and is ignored; its place is the top of the file'],
+    ['{key: a, rate_limit: {unit: day}}',
+                                    'requests_per_unit is missing, which means 0: every request is over the limit'],
+    ['{key: a, rate_limit: {unit: day, requests_per_unit: }}',
+                                    'requests_per_unit is missing, which means 0: every request is over the limit'],
+  ] as const
+  for (const [node, text] of cases) {
+    test(node, async () => expect(await remarksOn(node)).toContain(`0.yaml: line 3: ${text}`))
+  }
+  test('nothing is said of what is fine', async () => {
+    const fine = [
+      `{key: a, ${DAY}}`,
+      '{key: b, rate_limit: {unlimited: true}}',
+      '{key: c, rate_limit: {unit: day, requests_per_unit: 0}}',
+      '{key: d, metadata: {unit: x, foo: {key: y}}}',
+    ]
+    expect(await remarksOn(...fine)).toEqual([])
+    // A place to keep anchors is a meaning, and what aliases repeat is said once.
+    const limit = 'metadata: {name: &l {unit: day, requests_per_unit: 1}}'
+    const kept = `domain: d\nkey: &k {unit: day}\n${limit}\ndescriptors: [{key: a, rate_limit: *l}]`
+    expect(await remarks(kept)).toEqual([])
+    expect(
+      await remarks(
+        'domain: d\ndescriptors: [{key: x, descriptors: [&a {key: a, unit: day}, {<<: *a, key: b}]}]',
+      ),
+    ).toEqual(['0.yaml: line 2: unit means nothing here and is ignored; its place is rate_limit'])
+  })
+})
+
+describe('2.6 replaces', () => {
+  const rule = (key: string, more: string) =>
+    `{key: ${key}, rate_limit: {unit: day, requests_per_unit: 1, ${more}}}`
+  test('a name that no rule of the domain has', async () => {
+    const nodes = [rule('a', 'name: x, replaces: [{name: y}, {name: z}]'), rule('b', 'name: y')]
+    expect(await remarksOn(...nodes)).toEqual([
+      "0.yaml: line 3: replaces 'z', but no rule of domain 'd' has that name",
+    ])
+  })
+  test('a rule of another domain is another rule, a rule of another file is not', async () => {
+    const a = `domain: d\ndescriptors:\n  - ${rule('a', 'name: x, replaces: [{name: y}]')}`
+    const b = `descriptors:\n  - ${rule('b', 'name: y')}`
+    expect(await remarks(a, `domain: d\n${b}`)).toEqual([])
+    expect(await remarks(a, `domain: e\n${b}`)).toHaveLength(1)
+  })
+  test('an unlimited rule is never replaced', async () => {
+    const nodes = [rule('a', 'replaces: [{name: y}]'), '{key: b, rate_limit: {unlimited: true, name: y}}']
+    expect(await remarksOn(...nodes)).toEqual([
+      "0.yaml: line 3: replaces 'y', but only unlimited rules have that name, and those are never replaced",
+    ])
+  })
+})
+
+describe('2.2 rules that nothing meets', () => {
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    [['{key: k}', '{key: k, value: "*"}'],
+      "line 3: 'd.k' can never match: 'k_*' takes all others first"],
+    [['{key: "path*"}', '{key: path}'],
+      "line 4: 'd.path' can never match: 'path*' takes all others first"],
+    [['{key: "pa*"}', '{key: "path*"}'],
+      "line 4: 'd.path*' can never match: 'pa*' takes all others first"],
+    [['{key: k, value: f*}', '{key: k, value: fo*}'],
+      "line 4: 'd.k_fo*' matches nothing but a request whose key and value together read 'k_fo*': 'k_f*' takes all others first"],
+    [['{key: user_id}', '{key: user_id, value: "*"}'],
+      "line 3: 'd.user_id' matches nothing but a request whose key and value together read 'user_id': 'user_id_*' takes all others first"],
+    [['{key: x, descriptors: [{key: k, descriptors: [{key: c}]}, {key: k, value: "*"}]}'],
+      "line 3: 'd.x.k' can never match: 'k_*' takes all others first"],
+    [['{key: !!binary /w==}'], "line 3: 'd.\udcff' can never match: it is no UTF-8, and requests are"],
+  ] as const
+  for (const [nodes, text] of cases) {
+    test(text, async () => expect(await remarksOn(...nodes)).toEqual([`0.yaml: ${text}`]))
+  }
+  test('a pattern with several stars is met while one of them can take the underscore', async () => {
+    const nodes = ['{key: "*", value: "*a*"}', '{key: "*a*"}']
+    expect(await remarksOn(...nodes)).toEqual([])
+    expect(await remarksOn(nodes[0], '{key: "*a*", value: "*"}', nodes[1])).toEqual([
+      "0.yaml: line 5: 'd.*a*' can never match: '*a*_*' takes all others first",
+    ])
+  })
+  test('a pattern after a narrower one, beside one, or of another key is met', async () => {
+    const nodes = [
+      '{key: k, value: fo*}',
+      '{key: k, value: f*}',
+      '{key: k, value: "*o"}',
+      '{key: j}',
+      '{key: k}',
+    ]
+    expect(await remarksOn(...nodes)).toEqual([])
+  })
+  test('the examples are free of remarks', async () => {
+    const { readdirSync, readFileSync } = await import('node:fs')
+    const dir = new URL('../../../examples/config/', import.meta.url)
+    const files = readdirSync(dir).map((name) => readFileSync(new URL(name, dir), 'utf8'))
+    expect(await remarks(...files)).toEqual([])
+  })
+})
+
+describe('3.1 rules that share a counter', () => {
+  const units = (a: string, b: string) => [
+    `{key: a, value: b_c_d, rate_limit: {unit: ${a}, requests_per_unit: 1}}`,
+    `{key: a, descriptors: [{key: c, rate_limit: {unit: ${b}, requests_per_unit: 1}}]}`,
+  ]
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    ['day',    'day',   'always'],
+    ['minute', 'hour',  'in the first minute of each hour'],
+    ['hour',   'minute', 'in the first minute of each hour'],
+    ['week',   'month', 'whenever a week and a month begin together'],
+  ] as const
+  for (const [a, b, when] of cases) {
+    test(`a=b_c_d per ${a} and a=b, c=d per ${b}: ${when}`, async () => {
+      expect(await remarksOn(...units(a, b))).toEqual([
+        `0.yaml: line 3: 'd.a_b_c_d' and 'd.a.c' (0.yaml: line 4) asked with a=b, c=d share a counter ${when}`,
+      ])
+    })
+  }
+  test('across domains, told once', async () => {
+    const a = `domain: shop\ndescriptors: [{key: eu_a, value: x, ${DAY}}]`
+    const b = `domain: shop_eu\ndescriptors: [{key: a, value: x, ${DAY}}]`
+    expect(await remarks(a, b)).toEqual([
+      "0.yaml: line 2: 'shop.eu_a_x' and 'shop_eu.a_x' (1.yaml: line 2) asked with a=x share a counter always",
+    ])
+  })
+  test('a shared pattern is a fixed text too', async () => {
+    const shared = `{key: p, value: 'x*', share_threshold: true, ${DAY}}`
+    const nested = `{key: p, descriptors: [{key: q, ${DAY}}]}`
+    expect(await remarksOn(shared.replace('x*', 'x*_q_1'), nested)).toEqual([
+      "0.yaml: line 3: 'd.p_x*_q_1' and 'd.p.q' (0.yaml: line 4) asked with p=x*, q=1 share a counter always",
+    ])
+    expect(await remarksOn(shared, nested)).toEqual([])
+  })
+  test('of two open values only the one that another rule writes out is news', async () => {
+    const nodes = [`{key: user, ${DAY}}`, `{key: user_id, ${DAY}}`, `{key: user, value: admin, ${DAY}}`]
+    expect(await remarksOn(...nodes)).toEqual([])
+  })
+  test('rules that count nothing share nothing', async () => {
+    const unlimited = '{key: a, value: b_c_d, rate_limit: {unlimited: true}}'
+    expect(await remarksOn(unlimited, units('day', 'day')[1])).toEqual([])
+  })
+})
+
+test('more remarks than anybody reads are counted', async () => {
+  const nodes = Array.from({ length: 1_100 }, (_, i) => `{key: k${i}, unit: day}`)
+  const made = await remarksOn(...nodes)
+  expect(made).toHaveLength(1_001)
+  expect(made.at(-1)).toBe('and 100 more of the kind')
+})
+
+test('too many patterns to compare end in a remark, not in a wait', async () => {
+  const nodes = Array.from({ length: 2_500 }, (_, i) => `{key: k, value: 'x*-${i}-'}`)
+  const started = performance.now()
+  expect((await remarksOn(...nodes)).at(-1)).toContain('too many rules to compare each with each')
+  expect(performance.now() - started).toBeLessThan(15_000)
+})
+
+// Trees of texts that meet often.
+const text = fc.string({ unit: fc.constantFrom('a', 'b', '_', '*'), maxLength: 4 })
+const leaf = fc.record({
+  key: fc.oneof(
+    fc.constantFrom('a', 'b', 'a_b', 'a*', '*', '*a*', 'a*b*a'),
+    text.filter((key) => key !== ''),
+  ),
+  value: fc.oneof(fc.constantFrom('', '', 'b', '*', 'a*', 'a*b', '*a*', '*b*a'), text),
+  limit: fc.option(
+    fc.constantFrom(ruleLimit(), ruleLimit({ unit: Unit.Hour }), ruleLimit({ isUnlimited: true })),
+  ),
+  hasShareThreshold: fc.boolean(),
+})
+function nodesOf(depth: number): fc.Arbitrary<RuleNode[]> {
+  const children = depth > 1 ? nodesOf(depth - 1) : fc.constant<RuleNode[]>([])
+  const node = fc.tuple(leaf, children).map(([given, below]) => {
+    const hasShareThreshold = given.hasShareThreshold && compositeOf(ruleNode(given)).includes('*')
+    return ruleNode({ ...given, hasShareThreshold, children: below })
+  })
+  return fc.uniqueArray(node, { maxLength: 5, selector: compositeOf })
+}
+const entry = fc.record({
+  key: fc.oneof(fc.constantFrom('a', 'b', 'a_b', 'a*'), text),
+  value: fc.oneof(fc.constantFrom('', 'a', 'b', 'z', 'ab', '*'), text),
+})
+
+/** The node that an entry meets among siblings, by the words of the specification, and how. */
+function met(siblings: RuleNode[], { key, value }: Entry): { node: RuleNode; how: string } | null {
+  const text = `${key}_${value}`
+  const exact = siblings.find((node) => compositeOf(node) === text)
+  if (exact) return { node: exact, how: 'exact' }
+  const wild = siblings.find((node) => compositeOf(node).includes('*') && fits(compositeOf(node), text))
+  if (wild) return { node: wild, how: 'wild' }
+  const other = siblings.find((node) => compositeOf(node) === key)
+  return other ? { node: other, how: 'default' } : null
+}
+
+test('property, 2.2: a node said to be closed is met in no other way than said, and one not said to be is met', () => {
+  fc.assert(
+    fc.property(nodesOf(1), fc.array(entry, { maxLength: 40 }), (siblings, entries) => {
+      const closed = new Map(closedNodes(siblings, { left: 1_000_000 }).map((found) => [found.node, found]))
+      for (const asked of [...entries, ...siblings.flatMap(witnesses)]) {
+        const found = met(siblings, asked)
+        const said = found && closed.get(found.node)
+        if (said) expect(found.how === 'exact' ? said.isExactOpen : said.isDefaultOpen).toBe(true)
+        if (said && found.how === 'wild') expect.fail(`${JSON.stringify(asked)} meets ${said.composite}`)
+      }
+      for (const node of siblings) {
+        const isMet = witnesses(node).some((asked) => {
+          const found = met(siblings, asked)
+          return found?.node === node && found.how === meantHow(node)
+        })
+        expect(isMet).toBe(!closed.has(node))
+      }
+    }),
+    { numRuns: size({ small: 2_000, full: 500_000 }) },
+  )
+})
+
+function meantHow(node: RuleNode): string {
+  if (compositeOf(node).includes('*')) return 'wild'
+  return node.value === '' ? 'default' : 'exact'
+}
+
+/** Requests that would meet a node, if nothing else did: each star is a letter that stands nowhere else. */
+function witnesses(node: RuleNode): Entry[] {
+  const composite = compositeOf(node)
+  const parts = composite.split('*')
+  const texts = [composite, `${composite}_◊`, parts.join('◊')]
+  for (let i = 1; i < parts.length; i++)
+    texts.push(`${parts.slice(0, i).join('◊')}◊_◊${parts.slice(i).join('◊')}`)
+  return texts.flatMap((text) => {
+    const splits = [...text.matchAll(/_/g)].map(({ index }) => index)
+    return splits.map((at) => ({ key: text.slice(0, at), value: text.slice(at + 1) }))
+  })
+}
+
+test('property, 2.2: without the nodes that can never match, every request finds what it found', () => {
+  fc.assert(
+    fc.property(nodesOf(2), fc.array(fc.array(entry, { minLength: 1, maxLength: 3 })), (nodes, requests) => {
+      const all = [ruleDomain('d', ...nodes)]
+      const left = [ruleDomain('d', ...withoutNever(nodes))]
+      for (const request of requests) {
+        expect(naiveMatch(left, 'd', request)).toEqual(naiveMatch(all, 'd', request))
+      }
+    }),
+    { numRuns: size({ small: 1_000, full: 200_000 }) },
+  )
+})
+
+function withoutNever(siblings: RuleNode[]): RuleNode[] {
+  const isNever = ({ isExactOpen, isDefaultOpen }: Closed) => !isExactOpen && !isDefaultOpen
+  const never = new Set(
+    closedNodes(siblings, { left: 1_000_000 })
+      .filter(isNever)
+      .map(({ node }) => node),
+  )
+  const left = siblings.filter((node) => !never.has(node))
+  return left.map((node) => ({ ...node, children: withoutNever(node.children) }))
+}
+
+/** Text of the counter key without the window, and the rule, of a request. */
+function keyOf(domains: RuleDomain[], domain: string, entries: Entry[]) {
+  const found = naiveMatch(domains, domain, entries)
+  if (!found) return null
+  const texts = entries.map(({ key, value }, i) => `${key}_${found.sharedValues[i] || value}`)
+  const composites = found.path.split('.').slice(1)
+  const isKeyOpen = found.sharedValues.some((shared, i) => shared !== '' && texts[i] !== composites[i])
+  return { text: `${[domain, ...texts].join('_')}_`, path: found.path, isKeyOpen }
+}
+
+test('property, 3.1: rules said to share a counter do, with the entries named; all that do are said', () => {
+  const trees = fc.tuple(nodesOf(2), nodesOf(2))
+  const domains = trees.map(([a, b]) => [ruleDomain('d', ...a), ruleDomain('d_a', ...b)])
+  fc.assert(
+    fc.property(domains, (rules) => {
+      const shared = sharedCounters(rules, { left: 1_000_000 })
+      for (const { path, otherPath, entries } of shared) {
+        const other = keyOf(rules, otherPath.startsWith('d_a.') ? 'd_a' : 'd', entries)
+        expect(other?.path).toBe(otherPath)
+        expect(other?.text).toBe(`${writtenText(path)}_`)
+      }
+      for (const { path, text } of writtenOut(rules)) {
+        for (const { name } of rules) {
+          if (!text.startsWith(`${name}_`)) continue
+          for (const entries of readings(text.slice(name.length + 1))) {
+            const other = keyOf(rules, name, entries)
+            if (!other || other.text !== text || other.isKeyOpen || other.path === path) continue
+            const isSaid = shared.some((said) => {
+              const pair = [said.path, said.otherPath]
+              return pair.includes(path) && pair.includes(other.path)
+            })
+            expect(isSaid || isUnlimited(rules, other.path)).toBe(true)
+          }
+        }
+      }
+    }),
+    { numRuns: size({ small: 1_000, full: 100_000 }) },
+  )
+})
+
+/** All entries whose keys and values, each followed by `_`, read like this. */
+function readings(text: string): Entry[][] {
+  const bars = [...text.matchAll(/_/g)].map(({ index }) => index)
+  return bars.flatMap((end, i) =>
+    bars.slice(0, i).flatMap((at) => {
+      const first = { key: text.slice(0, at), value: text.slice(at + 1, end) }
+      if (end === text.length - 1) return [[first]]
+      return readings(text.slice(end + 1)).map((others) => [first, ...others])
+    }),
+  )
+}
+
+/** A path as key text: levels are joined by `_` there. Domains and values hold no dots here. */
+function writtenText(path: string): string {
+  return path.replaceAll('.', '_')
+}
+
+function writtenOut(domains: RuleDomain[]): { path: string; text: string }[] {
+  const found: { path: string; text: string }[] = []
+  const walk = (nodes: RuleNode[], path: string) => {
+    for (const node of nodes) {
+      if (node.value === '' || node.key.includes('*')) continue
+      if (node.value.includes('*') && !node.hasShareThreshold) continue
+      const below = `${path}.${compositeOf(node)}`
+      if (node.limit && !node.limit.isUnlimited) found.push({ path: below, text: `${writtenText(below)}_` })
+      walk(node.children, below)
+    }
+  }
+  for (const { name, nodes } of domains) walk(nodes, name)
+  return found
+}
+
+function isUnlimited(domains: RuleDomain[], path: string): boolean {
+  const search = (nodes: RuleNode[], above: string): boolean =>
+    nodes.some((node) => {
+      const at = `${above}.${compositeOf(node)}`
+      return (at === path && node.limit?.isUnlimited === true) || search(node.children, at)
+    })
+  return domains.some(({ name, nodes }) => search(nodes, name))
+}
+
+test('3.1: one rule with two texts is one rule', () => {
+  const rules = [ruleDomain('d', limited({ key: 'a', value: 'b' }), limited({ key: 'c' }))]
+  expect(sharedCounters(rules, { left: 1_000 })).toEqual([])
+})

@@ -1,0 +1,122 @@
+/**
+ * A thread that loads damaged rule files, so that whoever started it can end it when one of them never ends.
+ * Posts after each batch how it went, or at once what went wrong.
+ */
+import { parentPort, workerData } from 'node:worker_threads'
+import { seeded } from '../../bench/size.ts'
+import { ConfigError } from '../../engine/config/error.ts'
+import { lint } from '../../engine/config/lint.ts'
+import { compositeOf } from '../../engine/config/patterns.ts'
+import { readDraft } from '../../engine/config/read.ts'
+import { Remarks } from '../../engine/config/remarks.ts'
+import type { Place } from '../../engine/config/validate.ts'
+import { validate } from '../../engine/config/validate.ts'
+import { compile } from '../../engine/match/compile.ts'
+import { Trie } from '../../engine/match/trie.ts'
+import type { Match, RuleDomain, RuleNode } from '../../engine/rules.ts'
+import type { Entry } from '../../proto/ratelimit.ts'
+import { naiveMatch } from '../engine/match/naive.ts'
+import { damagedFile, originals } from './yaml-files.ts'
+
+export interface Asked {
+  seed: number
+  from: number
+  to: number
+}
+
+export interface Told {
+  done: number // files so far
+  accepted: number // of these
+  withRules: number // of these
+  matched: number // requests that found a rule
+  slowestMs: number
+  slowest: number
+  wrong: string // '' or what, and in which file
+}
+
+const BATCH = 100
+const REQUESTS_MAX = 40 // asked of one file
+const FILE = 'f.yaml'
+
+/** Every text a load may end with (spec 1.2 to 1.4, and our bounds), behind `<file>: `. */
+// biome-ignore format: one alternative per text
+const STATED = new RegExp(`^${FILE}: (${[
+  'error loading config file: yaml: ', 'config error, key is not of type string: ', 'config error, unknown key \'',
+  'config error, yaml file contains list of type other than map: ', 'error checking config', 'config file cannot have empty domain',
+  'descriptor has empty key', 'duplicate descriptor composite key \'', 'should not specify rate limit unit when unlimited',
+  'invalid rate limit unit \'', 'should not have an empty replaces entry', 'replaces should not contain name of same descriptor',
+  'share_threshold can only be used with wildcard values', 'error parsing metadata: ', 'more than \\d+ descriptors',
+  'descriptors are nested more than ',
+].join('|')})`)
+
+const { seed, from, to } = workerData as Asked
+const told: Told = { done: 0, accepted: 0, withRules: 0, matched: 0, slowestMs: 0, slowest: 0, wrong: '' }
+const real = originals()
+for (let index = from; index < to && told.wrong === ''; index++) {
+  const bytes = damagedFile(seed, index, real)
+  const started = performance.now()
+  try {
+    const domains = load(bytes)
+    if (domains) ask(domains, seeded(seed + index))
+  } catch (error) {
+    told.wrong = `file ${index} of seed ${seed}: ${error instanceof Error ? error.stack : error}\n${bytes.toString('latin1')}`
+  }
+  const tookMs = performance.now() - started
+  if (tookMs > told.slowestMs) Object.assign(told, { slowestMs: tookMs, slowest: index })
+  told.done++
+  if (told.done % BATCH === 0) parentPort!.postMessage(told)
+}
+parentPort!.postMessage(told)
+
+/** The rules of a file, or null after an error that is stated. */
+function load(bytes: Buffer): RuleDomain[] | null {
+  const remarks = new Remarks()
+  const places = new Map<RuleNode, Place>()
+  try {
+    const domains = validate([readDraft(FILE, bytes, remarks)], { isMerging: false, places })
+    lint(domains, places, remarks)
+    remarks.texts()
+    told.accepted++
+    return domains
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    if (!STATED.test(error.message)) throw new Error(`an error nobody stated: ${error.message}`)
+    return null
+  }
+}
+
+/** Asks for what the rules are written for, and for something beside it: the trie must agree with the specification. */
+function ask(domains: RuleDomain[], random: () => number): void {
+  const image = compile(domains)
+  const trie = new Trie(image)
+  String(trie)
+  if (image.rulesCount > 0) told.withRules++
+  const out: Match = { rule: null, statsKey: '', sharedValues: [] }
+  for (const { name, nodes } of domains) {
+    const isText = name.isWellFormed()
+    for (const entries of requestsFor(nodes, random).slice(0, REQUESTS_MAX)) {
+      const isFound = trie.match(trie.domain(name), entries, out)
+      const expected = isText ? naiveMatch(domains, name, entries) : null
+      const found = isFound ? `${out.rule!.path} as ${out.statsKey}` : 'nothing'
+      const meant = expected ? `${expected.path} as ${expected.statsKey}` : 'nothing'
+      if (found !== meant && entries.every(isWellFormed)) {
+        throw new Error(`${JSON.stringify(entries)} finds ${found}, not ${meant}`)
+      }
+      if (isFound) told.matched++
+    }
+  }
+}
+
+function isWellFormed({ key, value }: Entry): boolean {
+  return key.isWellFormed() && value.isWellFormed()
+}
+
+function requestsFor(siblings: RuleNode[], random: () => number): Entry[][] {
+  return siblings.flatMap((node) => {
+    const text = compositeOf(node).replaceAll('*', () => (random() < 0.5 ? '' : 'x'))
+    const at = node.value === '' || random() < 0.1 ? text.length : node.key.length
+    const entry = { key: text.slice(0, at), value: text.slice(at + 1) }
+    const below = requestsFor(node.children, random).map((entries) => [entry, ...entries])
+    return [[entry], ...below]
+  })
+}

@@ -1,0 +1,47 @@
+/**
+ * Rule files as they come: damaged in every way. A load ends soon, with rules or with an error the specification states;
+ * rules compile, match as the specification says, and can be remarked on. Never a crash, never a wait.
+ */
+import { Worker } from 'node:worker_threads'
+import { expect, test } from 'vitest'
+import { seed, size } from '../helpers/size.ts'
+import type { Asked, Told } from './yaml-run.ts'
+
+const FILES = size({ small: 1_500, full: 100_000 })
+const isFull = size({ small: false, full: true })
+const FILE_MS_MAX = 2_000 // one file of at most 64 KiB, on a machine that is busy
+const SILENCE_MS_MAX = 60_000 // 100 files; after that a file is said to hang
+
+/** Loads the files in a thread of its own, which is ended when it falls silent. */
+function load(asked: Asked): Promise<Told> {
+  const worker = new Worker(new URL('./yaml-run.ts', import.meta.url), { workerData: asked })
+  let last: Told | null = null
+  return new Promise<Told>((resolve, reject) => {
+    const hang = () =>
+      reject(new Error(`silent after file ${asked.from + (last?.done ?? 0)} of seed ${asked.seed}`))
+    let timer = setTimeout(hang, SILENCE_MS_MAX)
+    worker.on('message', (told: Told) => {
+      last = told
+      clearTimeout(timer)
+      timer = setTimeout(hang, SILENCE_MS_MAX)
+    })
+    worker.on('error', reject)
+    worker.on('exit', (code) => {
+      clearTimeout(timer)
+      if (code === 0 && last) resolve(last)
+      else reject(new Error(`the thread ended with code ${code} after ${JSON.stringify(last)}`))
+    })
+  }).finally(() => worker.terminate())
+}
+
+test(`1.2, 1.3, 1.4: ${FILES} damaged rule files end in rules or in a stated error`, async () => {
+  const told = await load({ seed: seed(), from: 0, to: FILES })
+  expect(told.wrong).toBe('')
+  expect(told.done).toBe(FILES)
+  expect(told.slowestMs, `file ${told.slowest} of seed ${seed()}`).toBeLessThan(FILE_MS_MAX)
+  // Damage that leaves nothing standing would test the parser alone.
+  expect(told.accepted).toBeGreaterThan(FILES / 10)
+  expect(told.withRules).toBeGreaterThan(FILES / 20)
+  expect(told.matched).toBeGreaterThan(FILES / 20)
+  if (isFull) console.log(`seed ${seed()}: ${JSON.stringify(told)}`)
+})
