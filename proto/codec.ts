@@ -14,8 +14,10 @@
  *
  * As proto3 asks: unknown fields and known ones of another wire type are skipped, a message field given twice
  * is merged, text that is not UTF-8 is an error, an integer too long for its field keeps its low bits.
+ * Reading a request stops at the bounds of `bounds.ts` with an error.
  */
 import protobuf from 'protobufjs/minimal.js'
+import { DESCRIPTORS_BOUND, DESCRIPTORS_MAX, ENTRIES_BOUND, ENTRIES_MAX } from './bounds.ts'
 import type {
   Code,
   Descriptor,
@@ -28,13 +30,12 @@ import type {
   RateLimitResponse,
   Unit,
 } from './ratelimit.ts'
+import { readStruct, writeStruct } from './struct.ts'
+import { enter, LENGTH, readUint64, skip, VARINT, writeUint64 } from './wire.ts'
 
 type Reader = protobuf.Reader
 type Writer = protobuf.Writer
 
-// A tag is the field's number and wire type in one: number << 3 | type.
-const VARINT = 0
-const LENGTH = 2
 const FIELD_1_VARINT = (1 << 3) | VARINT
 const FIELD_1_LENGTH = (1 << 3) | LENGTH
 const FIELD_2_VARINT = (2 << 3) | VARINT
@@ -42,8 +43,10 @@ const FIELD_2_LENGTH = (2 << 3) | LENGTH
 const FIELD_3_VARINT = (3 << 3) | VARINT
 const FIELD_3_LENGTH = (3 << 3) | LENGTH
 const FIELD_4_LENGTH = (4 << 3) | LENGTH
+const FIELD_6_LENGTH = (6 << 3) | LENGTH
 
-const UINT64_MAX_TEXT = '18446744073709551615'
+/** Entries of the request that is being read. One for all: reading never pauses. */
+let entriesCount = 0
 
 /**
  * Throws on bytes that are no RateLimitRequest; the message says what is wrong, not where the bytes came
@@ -52,11 +55,14 @@ const UINT64_MAX_TEXT = '18446744073709551615'
 export function decodeRequest(bytes: Uint8Array): RateLimitRequest {
   const reader = new protobuf.Reader(bytes) // never BufferReader: one class, so calls stay monomorphic
   const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0 }
+  entriesCount = 0
   while (reader.pos < reader.len) {
     const tag = reader.tag()
     if (tag === FIELD_1_LENGTH) request.domain = reader.stringVerify()
-    else if (tag === FIELD_2_LENGTH) request.descriptors.push(readDescriptor(reader))
-    else if (tag === FIELD_3_VARINT) request.hitsAddend = reader.uint32()
+    else if (tag === FIELD_2_LENGTH) {
+      if (request.descriptors.length === DESCRIPTORS_MAX) throw new RangeError(DESCRIPTORS_BOUND)
+      request.descriptors.push(readDescriptor(reader))
+    } else if (tag === FIELD_3_VARINT) request.hitsAddend = reader.uint32()
     else skip(reader, tag)
   }
   return request
@@ -69,6 +75,8 @@ export function encodeResponse(response: RateLimitResponse): Uint8Array {
   for (const header of response.responseHeadersToAdd) {
     writePair(writer.uint32(FIELD_3_LENGTH).fork(), header).ldelim()
   }
+  const metadata = response.dynamicMetadata
+  if (metadata !== null) writeStruct(writer.uint32(FIELD_6_LENGTH).fork(), metadata).ldelim()
   return writer.finish()
 }
 
@@ -84,13 +92,20 @@ export function encodeRequest(request: RateLimitRequest): Uint8Array {
 
 export function decodeResponse(bytes: Uint8Array): RateLimitResponse {
   const reader = new protobuf.Reader(bytes)
-  const response: RateLimitResponse = { overallCode: 0, statuses: [], responseHeadersToAdd: [] }
+  const response: RateLimitResponse = {
+    overallCode: 0,
+    statuses: [],
+    responseHeadersToAdd: [],
+    dynamicMetadata: null,
+  }
   while (reader.pos < reader.len) {
     const tag = reader.tag()
     if (tag === FIELD_1_VARINT) response.overallCode = reader.int32() as Code
     else if (tag === FIELD_2_LENGTH) response.statuses.push(readStatus(reader))
     else if (tag === FIELD_3_LENGTH) response.responseHeadersToAdd.push(readPair(reader))
-    else skip(reader, tag)
+    else if (tag === FIELD_6_LENGTH) {
+      response.dynamicMetadata = readStruct(reader, response.dynamicMetadata ?? {})
+    } else skip(reader, tag)
   }
   return response
 }
@@ -100,8 +115,10 @@ function readDescriptor(reader: Reader): Descriptor {
   const descriptor: Descriptor = { entries: [], limit: null, hitsAddend: null }
   while (reader.pos < reader.len) {
     const tag = reader.tag()
-    if (tag === FIELD_1_LENGTH) descriptor.entries.push(readPair(reader))
-    else if (tag === FIELD_2_LENGTH) descriptor.limit = readOverride(reader, descriptor.limit)
+    if (tag === FIELD_1_LENGTH) {
+      if (++entriesCount > ENTRIES_MAX) throw new RangeError(ENTRIES_BOUND)
+      descriptor.entries.push(readPair(reader))
+    } else if (tag === FIELD_2_LENGTH) descriptor.limit = readOverride(reader, descriptor.limit)
     else if (tag === FIELD_3_LENGTH) descriptor.hitsAddend = readUInt64Value(reader, descriptor.hitsAddend)
     else skip(reader, tag)
   }
@@ -136,16 +153,13 @@ function readOverride(reader: Reader, earlier: LimitOverride | null): LimitOverr
   return limit
 }
 
-/** Above 2^53-1 a number no longer counts in ones: Infinity, which the engine refuses. */
-function readUInt64Value(reader: Reader, earlier: number | null): number {
+function readUInt64Value(reader: Reader, earlier: number | bigint | null): number | bigint {
   const outerEnd = enter(reader)
   let value = earlier ?? 0
   while (reader.pos < reader.len) {
     const tag = reader.tag()
-    if (tag === FIELD_1_VARINT) {
-      value = toNumber(reader.uint64())
-      if (value > Number.MAX_SAFE_INTEGER) value = Number.POSITIVE_INFINITY
-    } else skip(reader, tag)
+    if (tag === FIELD_1_VARINT) value = readUint64(reader)
+    else skip(reader, tag)
   }
   reader.len = outerEnd
   return value
@@ -186,33 +200,11 @@ function readDurationSec(reader: Reader, earlier: number): number {
   let seconds = earlier
   while (reader.pos < reader.len) {
     const tag = reader.tag()
-    if (tag === FIELD_1_VARINT) seconds = toNumber(reader.int64())
+    if (tag === FIELD_1_VARINT) seconds = Number(BigInt.asIntN(64, BigInt(readUint64(reader))))
     else skip(reader, tag)
   }
   reader.len = outerEnd
   return seconds
-}
-
-/**
- * Steps into a message: until the caller puts the returned end back, nothing can be read beyond the message.
- */
-function enter(reader: Reader): number {
-  const length = reader.size()
-  const outerEnd = reader.len
-  const end = reader.pos + length
-  if (end > outerEnd)
-    throw new RangeError(`a message of ${length} bytes begins ${outerEnd - reader.pos} before the end`)
-  reader.len = end
-  return outerEnd
-}
-
-/** protobufjs yields a Long where that package is installed and a number elsewhere. */
-function toNumber(value: number | object): number {
-  return typeof value === 'number' ? value : (value as { toNumber(): number }).toNumber()
-}
-
-function skip(reader: Reader, tag: number): void {
-  reader.skipType(tag & 7, 0, tag >>> 3)
 }
 
 function writeDescriptor(writer: Writer, descriptor: Descriptor): Writer {
@@ -225,9 +217,8 @@ function writeDescriptor(writer: Writer, descriptor: Descriptor): Writer {
     writer.ldelim()
   }
   if (descriptor.hitsAddend !== null) {
-    const hits = descriptor.hitsAddend
     writer.uint32(FIELD_3_LENGTH).fork()
-    if (hits !== 0) writer.uint32(FIELD_1_VARINT).uint64(Number.isFinite(hits) ? hits : UINT64_MAX_TEXT)
+    if (descriptor.hitsAddend !== 0) writeUint64(writer.uint32(FIELD_1_VARINT), descriptor.hitsAddend)
     writer.ldelim()
   }
   return writer

@@ -5,7 +5,15 @@
  *     overall_code:OK statuses:{code:OK current_limit:{requests_per_unit:5 unit:SECOND} limit_remaining:4
  *     duration_until_reset:{seconds:1}}                                               (one line, one space)
  */
-import { type DescriptorStatus, type RateLimit, type RateLimitResponse, UNIT_NAMES } from './ratelimit.ts'
+import { STRUCT_DEPTH_MAX } from './bounds.ts'
+import {
+  type DescriptorStatus,
+  type JsonObject,
+  type JsonValue,
+  type RateLimit,
+  type RateLimitResponse,
+  UNIT_NAMES,
+} from './ratelimit.ts'
 
 const CODE_NAMES = ['UNKNOWN', 'OK', 'OVER_LIMIT']
 
@@ -16,6 +24,9 @@ export function responseToText(response: RateLimitResponse): string {
   for (const { key, value } of response.responseHeadersToAdd) {
     const pair = [key && `key:${quote(key)}`, value && `value:${quote(value)}`]
     fields.push(`response_headers_to_add:{${pair.filter(Boolean).join(' ')}}`)
+  }
+  if (response.dynamicMetadata !== null) {
+    fields.push(`dynamic_metadata:{${structText(response.dynamicMetadata, 1)}}`)
   }
   return fields.join(' ')
 }
@@ -44,6 +55,28 @@ function limitText(limit: RateLimit): string {
   if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`)
   if (limit.unit !== 0) fields.push(`unit:${nameOf(UNIT_NAMES, limit.unit)}`)
   return fields.join(' ')
+}
+
+/** A map's entries are messages of key and value, sorted by key. Deeper than the bound: NULL_VALUE. */
+function structText(struct: JsonObject, depth: number): string {
+  const field = (key: string) => `fields:{key:${quote(key)} value:{${valueText(struct[key], depth)}}}`
+  return Object.keys(struct).sort().map(field).join(' ')
+}
+
+function valueText(value: JsonValue, depth: number): string {
+  if (typeof value === 'string') return `string_value:${quote(value)}`
+  if (typeof value === 'number') return `number_value:${numberText(value)}`
+  if (typeof value === 'boolean') return `bool_value:${value}`
+  if (value === null || depth >= STRUCT_DEPTH_MAX) return 'null_value:NULL_VALUE'
+  if (!Array.isArray(value)) return `struct_value:{${structText(value, depth + 1)}}`
+  const elements = value.map((element) => `values:{${valueText(element, depth + 1)}}`)
+  return `list_value:{${elements.join(' ')}}`
+}
+
+function numberText(value: number): string {
+  if (Number.isNaN(value)) return 'nan'
+  if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf'
+  return Object.is(value, -0) ? '-0' : String(value)
 }
 
 function nameOf(names: readonly string[], number: number): string {

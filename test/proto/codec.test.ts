@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import protobuf from 'protobufjs'
 import { describe, expect, test } from 'vitest'
 import { decodeRequest, decodeResponse, encodeRequest, encodeResponse } from '../../proto/codec.ts'
-import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+import type { JsonObject, JsonValue, RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
 
 const PROTO = join(import.meta.dirname, '../../proto')
 const root = new protobuf.Root()
@@ -60,6 +60,7 @@ describe('bytes by hand (spec 5.2)', () => {
         { code: 1, currentLimit: null, limitRemaining: 4294967295, resetSec: 0 },
       ],
       responseHeadersToAdd: [{ key: 'k', value: 'v' }],
+      dynamicMetadata: { b: [true, null], a: 1.5 },
     }
     // limit: 6 + 2 + 3 = 11 = 0b; status: 2 + (2 + 11) + (2 + 2) = 19 = 0x13
     expect(hex(encodeResponse(response))).toBe(
@@ -78,6 +79,17 @@ describe('bytes by hand (spec 5.2)', () => {
         '1a06', // response_headers_to_add, field 3, 6 bytes
         '0a016b', // key, field 1: "k"
         '120176', // value, field 2: "v"
+        '3221', // dynamic_metadata, field 6, 2 + 14 + 2 + 15 = 33 bytes
+        '0a0e', // fields, field 1, an entry of 14 bytes
+        '0a0161', // key, field 1: "a"
+        '1209', // value, field 2, 9 bytes
+        '11000000000000f83f', // number_value, field 2, 64 bits, low byte first: 1.5
+        '0a0f', // fields again, 15 bytes
+        '0a0162', // key: "b"
+        '120a', // value, 10 bytes
+        '3208', // list_value, field 6, 8 bytes
+        '0a022001', // values, field 1: bool_value, field 4: true
+        '0a020800', // values: null_value, field 1
       ].join(''),
     )
   })
@@ -95,12 +107,22 @@ describe('hits of 64 bits', () => {
     ['12 04 1a 02 08 00',                                   0], // a zero that was written all the same
     ['12 04 1a 02 08 7f',                                   127],
     ['12 0b 1a 09 08 ff ff ff ff ff ff ff 0f',              Number.MAX_SAFE_INTEGER], // 53 ones: 7 x 7 and 4
-    ['12 0b 1a 09 08 80 80 80 80 80 80 80 10',              Number.POSITIVE_INFINITY], // 2^53: bit 4 of the eighth byte
-    ['12 0d 1a 0b 08 ff ff ff ff ff ff ff ff ff 01',        Number.POSITIVE_INFINITY], // 2^64-1
+    ['12 0b 1a 09 08 80 80 80 80 80 80 80 10',              2n ** 53n], // bit 4 of the eighth byte
+    ['12 0b 1a 09 08 81 80 80 80 80 80 80 10',              2n ** 53n + 1n], // which no double can say
+    ['12 0c 1a 0a 08 ff ff ff ff ff ff ff ff 7f',           2n ** 63n - 1n],
+    ['12 0d 1a 0b 08 ff ff ff ff ff ff ff ff ff 01',        2n ** 64n - 1n],
   ] as const
   for (const [data, hits] of cases) {
-    test(`${data} is ${hits}`, () => expect(decodeRequest(bytes(data)).descriptors[0].hitsAddend).toBe(hits))
+    test(`5.2: ${data} is ${hits}`, () => {
+      const request = decodeRequest(bytes(data))
+      expect(request.descriptors[0].hitsAddend).toBe(hits)
+      if (!/08 00$/.test(data)) expect(hex(encodeRequest(request))).toBe(data.replaceAll(' ', ''))
+    })
   }
+  test('what a tenth byte has above 64 bits is dropped', () =>
+    expect(
+      decodeRequest(bytes('12 0d 1a 0b 08 81 80 80 80 80 80 80 80 80 7e')).descriptors[0].hitsAddend,
+    ).toBe(1))
 })
 
 describe('what proto3 asks of a reader', () => {
@@ -147,6 +169,8 @@ describe('what proto3 asks of a reader', () => {
     ['a varint of eleven bytes',              '18 ff ff ff ff ff ff ff ff ff ff 01'],
     ['text that is not UTF-8',                '0a 01 ff'],
     ['half a surrogate pair as text',         '0a 03 ed a0 80'],
+    ['64-bit hits cut in the middle',         '12 05 1a 03 08 80 80'],
+    ['64-bit hits of eleven bytes',           '12 0f 1a 0d 08 80 80 80 80 80 80 80 80 80 80 01'],
   ] as const
   for (const [name, data] of refused) {
     test(`refused: ${name}`, () => expect(() => decodeRequest(bytes(data))).toThrow())
@@ -157,13 +181,30 @@ const text = fc.string({ unit: 'binary', maxLength: 20 }).filter((value) => valu
 const uint32 = fc.integer({ min: 0, max: 2 ** 32 - 1 })
 const nullable = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: null })
 const pair = fc.record({ key: text, value: text })
+const { struct } = fc.letrec<{ struct: JsonObject; value: JsonValue }>((tie) => ({
+  struct: fc.dictionary(fc.oneof(text, fc.constant('__proto__')), tie('value'), {
+    maxKeys: 4,
+    noNullPrototype: true,
+  }),
+  value: fc.oneof(
+    { maxDepth: 4, depthIdentifier: 'value' },
+    text,
+    fc.double(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(tie('value'), { maxLength: 4, depthIdentifier: 'value' }),
+    tie('struct'),
+  ),
+}))
 const requests: fc.Arbitrary<RateLimitRequest> = fc.record({
   domain: text,
   descriptors: fc.array(
     fc.record({
       entries: fc.array(pair, { maxLength: 5 }),
       limit: nullable(fc.record({ requestsPerUnit: uint32, unit: fc.integer() })),
-      hitsAddend: nullable(fc.oneof(fc.maxSafeNat(), fc.constant(Number.POSITIVE_INFINITY))),
+      hitsAddend: nullable(
+        fc.oneof(fc.maxSafeNat(), fc.bigInt({ min: BigInt(2 ** 53), max: 2n ** 64n - 1n })),
+      ),
     }),
     { maxLength: 5 },
   ),
@@ -183,6 +224,7 @@ const responses: fc.Arbitrary<RateLimitResponse> = fc.record({
     { maxLength: 5 },
   ),
   responseHeadersToAdd: fc.array(pair, { maxLength: 3 }),
+  dynamicMetadata: nullable(struct),
 })
 
 describe('any message', () => {
@@ -219,7 +261,10 @@ describe('any message', () => {
           longs: Number,
           arrays: true,
         })
-        expect(read).toEqual(withoutDefaults(response))
+        const metadata = read.dynamicMetadata
+        expect({ ...read, dynamicMetadata: metadata ? plainStruct(metadata) : null }).toEqual(
+          withoutDefaults(response),
+        )
       }),
     )
   })
@@ -227,10 +272,12 @@ describe('any message', () => {
   test('bytes at random are read or refused, never more', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (data) => {
-        try {
-          decodeRequest(data)
-        } catch (error) {
-          expect(error).toBeInstanceOf(Error)
+        for (const decode of [decodeRequest, decodeResponse]) {
+          try {
+            decode(data)
+          } catch (error) {
+            expect(error).toBeInstanceOf(Error)
+          }
         }
       }),
     )
@@ -250,8 +297,7 @@ function asProtobufjs(request: RateLimitRequest): Record<string, unknown> {
         },
       }),
       ...(hitsAddend !== null && {
-        hitsAddend:
-          hitsAddend === 0 ? {} : { value: hitsAddend > 2 ** 53 ? '18446744073709551615' : hitsAddend },
+        hitsAddend: hitsAddend === 0 ? {} : { value: String(hitsAddend) },
       }),
     })),
     ...(request.hitsAddend !== 0 && { hitsAddend: request.hitsAddend }),
@@ -274,5 +320,28 @@ function withoutDefaults(response: RateLimitResponse): Record<string, unknown> {
       ...(value && { value }),
     })),
     requestHeadersToAdd: [],
+    dynamicMetadata: response.dynamicMetadata,
   }
+}
+
+interface ValueMessage {
+  numberValue?: number
+  stringValue?: string
+  boolValue?: boolean
+  structValue?: StructMessage
+  listValue?: { values: ValueMessage[] }
+}
+interface StructMessage {
+  fields?: Record<string, ValueMessage>
+}
+
+/** What a Struct, as protobufjs' reflection reads it, says. */
+function plainStruct({ fields = {} }: StructMessage): JsonObject {
+  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, plainValue(value)]))
+}
+
+function plainValue(value: ValueMessage): JsonValue {
+  if (value.structValue) return plainStruct(value.structValue)
+  if (value.listValue) return (value.listValue.values ?? []).map(plainValue)
+  return value.numberValue ?? value.stringValue ?? value.boolValue ?? null
 }

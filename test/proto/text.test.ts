@@ -4,7 +4,7 @@ import { quote, responseToText } from '../../proto/text.ts'
 test('11.4: the example of the spec', () => {
   const currentLimit = { name: '', requestsPerUnit: 5, unit: 1 } as const
   const statuses = [{ code: 1, currentLimit, limitRemaining: 4, resetSec: 1 } as const]
-  expect(responseToText({ overallCode: 1, statuses, responseHeadersToAdd: [] })).toBe(
+  expect(responseToText({ overallCode: 1, statuses, responseHeadersToAdd: [], dynamicMetadata: null })).toBe(
     'overall_code:OK statuses:{code:OK current_limit:{requests_per_unit:5 unit:SECOND} ' +
       'limit_remaining:4 duration_until_reset:{seconds:1}}',
   )
@@ -17,9 +17,29 @@ test('names, headers, empty statuses and numbers without a name', () => {
     { code: 0, currentLimit: null, limitRemaining: 0, resetSec: 0 } as const,
   ]
   const responseHeadersToAdd = [{ key: 'RateLimit-Limit', value: '' }]
-  expect(responseToText({ overallCode: 2, statuses, responseHeadersToAdd })).toBe(
+  expect(responseToText({ overallCode: 2, statuses, responseHeadersToAdd, dynamicMetadata: null })).toBe(
     'overall_code:OVER_LIMIT statuses:{code:OVER_LIMIT current_limit:{name:"per \\"user\\"" unit:9}} statuses:{} ' +
       'response_headers_to_add:{key:"RateLimit-Limit"}',
+  )
+})
+
+test('11.4: dynamic metadata, keys sorted', () => {
+  const dynamicMetadata = {
+    hitsAddend: 3,
+    domain: 'shop',
+    empty: {},
+    descriptors: [{ entries: ['user=7', 'plan="x"'] }, null, -0.5, true, 1e21, Number.POSITIVE_INFINITY],
+  }
+  expect(responseToText({ overallCode: 1, statuses: [], responseHeadersToAdd: [], dynamicMetadata })).toBe(
+    'overall_code:OK dynamic_metadata:{' +
+      'fields:{key:"descriptors" value:{list_value:{' +
+      'values:{struct_value:{fields:{key:"entries" value:{list_value:{' +
+      'values:{string_value:"user=7"} values:{string_value:"plan=\\"x\\""}}}}}} ' +
+      'values:{null_value:NULL_VALUE} values:{number_value:-0.5} values:{bool_value:true} ' +
+      'values:{number_value:1e+21} values:{number_value:inf}}}} ' +
+      'fields:{key:"domain" value:{string_value:"shop"}} ' +
+      'fields:{key:"empty" value:{struct_value:{}}} ' +
+      'fields:{key:"hitsAddend" value:{number_value:3}}}',
   )
 })
 

@@ -18,6 +18,7 @@ export const OK: RateLimitResponse = {
     },
   ],
   responseHeadersToAdd: [],
+  dynamicMetadata: null,
 }
 export const OVER: RateLimitResponse = { ...OK, overallCode: 2 }
 

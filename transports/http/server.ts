@@ -6,15 +6,19 @@
  *       │        └───────┴───────┴──────► 400 `Bad Request`, whatever went wrong; the cause is only logged
  *       └ longer than HTTP_BODY_MAX_BYTES: 413
  *
- * All workers listen on the same port. uWebSockets.js speaks HTTP/1.1 only: HTTP/1.0 gets its 505, header
- * blocks above 4 KiB its 431, a request not complete after about 12 seconds is closed.
+ * All workers listen on the same port. uWebSockets.js speaks HTTP/1.1 only and answers what breaks its rules by itself:
+ * HTTP/1.0 and a target that is no path (`*`, `http://…`) with 505, header blocks above 4 KiB with 431, no Host, lengths
+ * and chunks that are none with 400; a request not complete after about 12 seconds is closed. Requests of one connection
+ * may come one behind the other as long as each is decided at once (memory store); one that comes while another still
+ * waits for Redis ends the connection.
  */
 import { posix } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { Caller, Decider } from '../../engine/decider.ts'
 import { OperatorError } from '../../engine/errors.ts'
 import type { Log } from '../../engine/messages.ts'
-import { requestFromJson, responseToJson } from '../../proto/json.ts'
+import { requestFromJson } from '../../proto/json.ts'
+import { responseToJson } from '../../proto/json-response.ts'
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../../proto/ratelimit.ts'
 import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
 import { Body, bodyText } from './body.ts'
@@ -39,10 +43,19 @@ interface Answer {
   mustClose?: boolean
 }
 
+const LINGER_MS = 100 // without a request, before connections that are kept alive are cut
+const LINGER_MS_MAX = 2_000
+
 const TEXT = 'text/plain; charset=utf-8'
 const HEALTHY: Answer = { status: '200 OK', type: TEXT, body: 'OK' }
 const UNHEALTHY: Answer = { status: '500 Internal Server Error', type: '', body: '' }
 const NOT_FOUND: Answer = { status: '404 Not Found', type: TEXT, body: '404 page not found\n', isError: true }
+const UNSPEAKABLE: Answer = {
+  status: '500 Internal Server Error',
+  type: TEXT,
+  body: 'Internal Server Error\n',
+  isError: true,
+}
 const BAD_REQUEST: Answer = { status: '400 Bad Request', type: TEXT, body: 'Bad Request\n', isError: true }
 
 /** Listens at once, or throws an OperatorError. Must be closed or drained before its thread ends. */
@@ -54,7 +67,8 @@ export class HttpServer {
   private readonly isHealthy: () => boolean
   private readonly uwsPort: UwsPort
   private inFlightCount = 0 // bounded by connections: one request each
-  private isDraining = false
+  private requestsCount = 0
+  private isEnding = false // answers say `Connection: close`
   private onIdle: (() => void) | null = null
 
   constructor({ host, port, bodyBytesMax, decider, isHealthy, log }: HttpServerOptions) {
@@ -79,12 +93,17 @@ export class HttpServer {
     return this.uwsPort.port
   }
 
+  /** From now on each answer ends its connection, so that clients have moved before `drain`. */
+  announceEnd(): void {
+    this.isEnding = true
+  }
+
   /**
    * Stops listening, answers what is in flight with `Connection: close`, closes; what runs at `timeoutMs` is
    * cut.
    */
   async drain(timeoutMs: number): Promise<void> {
-    this.isDraining = true
+    this.isEnding = true
     this.uwsPort.stopListening()
     if (this.inFlightCount > 0) {
       await new Promise<void>((resolve) => {
@@ -95,13 +114,24 @@ export class HttpServer {
         }
       })
     }
+    await this.untilQuiet(timeoutMs)
     await nextTurn() // the last answer was given within a callback of the app: that must return before `close`
     this.close()
   }
 
+  /** A connection that is kept alive may just be sending its next request: that one gets its answer, too. */
+  private async untilQuiet(timeoutMs: number): Promise<void> {
+    const untilMs = performance.now() + Math.min(timeoutMs, LINGER_MS_MAX)
+    let seen = -1
+    while (seen !== this.requestsCount && performance.now() < untilMs) {
+      seen = this.requestsCount
+      await sleep(LINGER_MS)
+    }
+  }
+
   /** Cuts everything now. */
   close(): void {
-    this.isDraining = true
+    this.isEnding = true
     this.uwsPort.close()
   }
 
@@ -116,7 +146,7 @@ export class HttpServer {
 
   /** Answers now. HEAD is told how long the body would be, and the library would send the body itself. */
   send(res: HttpResponse, isHead: boolean, { status, type, body, isError, mustClose }: Answer): void {
-    const closes = this.isDraining || mustClose === true // says `Connection: close`, and does
+    const closes = this.isEnding || mustClose === true // says `Connection: close`, and does
     res.cork(() => {
       res.writeStatus(status)
       if (type !== '') res.writeHeader('Content-Type', type)
@@ -131,6 +161,7 @@ export class HttpServer {
   }
 
   private route(res: HttpResponse, req: HttpRequest): void {
+    this.requestsCount++
     const path = req.getUrl()
     const isHead = req.getMethod() === 'head'
     if (path === '/json') JsonCall.start(this, res, isHead, Number(req.getHeader('content-length')))
@@ -144,8 +175,9 @@ export class HttpServer {
 
   private redirect(res: HttpResponse, path: string, query: string | undefined): void {
     res.writeStatus('301 Moved Permanently')
-    res.writeHeader('Location', query ? `${path}?${query}` : path)
-    res.end('', this.isDraining)
+    const location = path.replaceAll('\\', '%5C') // browsers take `/\` for `//`, which is another host
+    res.writeHeader('Location', query ? `${location}?${query}` : location)
+    res.end('', this.isEnding)
   }
 }
 
@@ -174,12 +206,14 @@ class JsonCall implements Caller {
 
   answer(response: RateLimitResponse): void {
     if (!this.finish()) return
-    const status = statusLine(response.overallCode)
-    this.server.send(this.res, this.isHead, {
-      status,
-      type: 'application/json',
-      body: responseToJson(response),
-    })
+    let answer = UNSPEAKABLE
+    try {
+      const body = responseToJson(response)
+      answer = { status: statusLine(response.overallCode), type: 'application/json', body }
+    } catch (error) {
+      this.server.log('error', `a response cannot be written as JSON: ${(error as Error).message}`)
+    }
+    this.server.send(this.res, this.isHead, answer)
   }
 
   fail(error: Error): void {

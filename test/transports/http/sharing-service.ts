@@ -30,6 +30,7 @@ const decider: Decider = {
         overallCode: 1,
         statuses: [],
         responseHeadersToAdd: [{ key: 'thread', value: String(threadId) }],
+        dynamicMetadata: null,
       })
     if (domain === 'slow') setTimeout(answer, 500)
     else answer()

@@ -1,0 +1,79 @@
+/**
+ * The messages of grpc.reflection.v1 and v1alpha as protobuf bytes: both have the same shapes.
+ *
+ *     3a 00               list_services, field 7, empty
+ *     12 02 3a 00         original_request, field 2: the question's own bytes
+ *     32 05 0a 03 0a 01 'S'   list_services_response, field 6: one service "S"
+ */
+import protobuf from 'protobufjs/minimal.js'
+
+/** Questions that are answered, and the field each is sent in. */
+const FIELDS = { fileByFilename: 3, fileContainingSymbol: 4, listServices: 7 } as const
+
+export interface ReflectionRequest {
+  host: string
+  kind: keyof typeof FIELDS | 'other'
+  text: string // the file's or the symbol's name
+}
+
+export type ReflectionAnswer =
+  | { files: readonly Uint8Array[] } // FileDescriptorProto each
+  | { services: readonly string[] }
+  | { code: number; message: string } // a gRPC status: this question failed, the stream goes on
+
+// A tag is the field's number and wire type in one: number << 3 | type.
+const VARINT = 0
+const LENGTH = 2
+const HOST = (1 << 3) | LENGTH
+const QUESTION_FIRST = 3
+const QUESTION_LAST = 7
+const KINDS = new Map(
+  Object.entries(FIELDS).map(([kind, field]) => [(field << 3) | LENGTH, kind as keyof typeof FIELDS]),
+)
+
+/** Throws on bytes that are no ServerReflectionRequest. Of several questions in one message the last one stands. */
+export function decodeReflectionRequest(bytes: Uint8Array): ReflectionRequest {
+  const reader = new protobuf.Reader(bytes)
+  const request: ReflectionRequest = { host: '', kind: 'other', text: '' }
+  while (reader.pos < reader.len) {
+    const tag = reader.tag()
+    const kind = KINDS.get(tag)
+    if (tag === HOST) request.host = reader.stringVerify()
+    else if (kind !== undefined) {
+      request.kind = kind
+      request.text = reader.stringVerify()
+    } else {
+      const field = tag >>> 3
+      if (field >= QUESTION_FIRST && field <= QUESTION_LAST) request.kind = 'other'
+      reader.skipType(tag & 7, 0, field)
+    }
+  }
+  return request
+}
+
+/** A ServerReflectionResponse; `question` is the request as it came. */
+export function encodeReflectionResponse(
+  host: string,
+  question: Uint8Array,
+  answer: ReflectionAnswer,
+): Uint8Array {
+  const writer = protobuf.Writer.create()
+  if (host !== '') writer.uint32((1 << 3) | LENGTH).string(host)
+  writer.uint32((2 << 3) | LENGTH).bytes(question)
+  if ('files' in answer) {
+    writer.uint32((4 << 3) | LENGTH).fork()
+    for (const file of answer.files) writer.uint32((1 << 3) | LENGTH).bytes(file)
+  } else if ('services' in answer) {
+    writer.uint32((6 << 3) | LENGTH).fork()
+    for (const name of answer.services) {
+      writer.uint32((1 << 3) | LENGTH).fork()
+      writer.uint32((1 << 3) | LENGTH).string(name)
+      writer.ldelim()
+    }
+  } else {
+    writer.uint32((7 << 3) | LENGTH).fork()
+    writer.uint32((1 << 3) | VARINT).int32(answer.code)
+    writer.uint32((2 << 3) | LENGTH).string(answer.message)
+  }
+  return writer.ldelim().finish()
+}

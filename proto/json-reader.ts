@@ -1,0 +1,307 @@
+/**
+ * JSON for a reader that knows what must come next: it is asked for a field, an element, a string, a whole number, and
+ * says what is wrong and where when something else stands there.
+ *
+ *     {   "descriptors" :   [   {   "entries" :   [   {   "key" :   "user"   , …
+ *     field(REQUEST, 0) = 1   element(0)        │       field(ENTRY, 0) = 0   │
+ *                                               element(0)        string() = 'user'
+ *
+ * So nothing is skipped: the first unknown field, wrong type or field given twice ends the reading, and nesting is as
+ * deep as its caller asks and no deeper. Works on the text and not on the bytes: making one string of all bytes and
+ * cutting pieces from it takes less than half the time of making a string per piece (bench/wire.ts). Strings it yields may
+ * be such pieces, so who keeps one keeps the whole text.
+ *
+ * One reader is used again for every text, and reading never pauses.
+ */
+import { DECIMAL, wholeNumber } from './whole-number.ts'
+
+/** Names of an object's fields; field i is known by both its spellings. */
+export interface FieldNames {
+  readonly names: readonly string[]
+  readonly originals: readonly string[] // as the .proto file has them
+}
+
+const SHOWN_CHARS_MAX = 40 // of caller text within a message; messages go to the log
+const FAST_DIGITS_MAX = 15 // every number of so many digits is exact as a double
+
+const TAB = 9
+const LINE_FEED = 10
+const RETURN = 13
+const SPACE = 32
+const QUOTE = 34
+const COMMA = 44
+const DOT = 46
+const ZERO = 48
+const COLON = 58
+const OPEN_LIST = 91
+const BACKSLASH = 92
+const CLOSE_LIST = 93
+const SMALL_E = 101
+const SMALL_N = 110
+const OPEN_OBJECT = 123
+const CLOSE_OBJECT = 125
+const LOWER_CASE = 32 // E | LOWER_CASE is e
+const NOTHING = -1 // after the end of the text
+const SURROGATE_MIN = 0xd800
+
+export class JsonReader {
+  private text = ''
+  private pos = 0
+  private valueAt = 0 // where the value begins that is read, or was read last
+  private depth = 0
+  private readonly path: (string | number)[] = [] // of what is read now: the first `depth` of it
+
+  /** Begins a text. */
+  open(text: string): void {
+    this.text = text
+    this.pos = 0
+    this.valueAt = 0
+    this.depth = 0
+  }
+
+  /** Ends it: nothing but white space may follow, and nothing of the text is kept. */
+  close(): void {
+    if (this.next() !== NOTHING) this.syntax('the end of the text')
+    this.text = ''
+  }
+
+  /**
+   * The number of the next field, its value being what comes next; -1 after the last. `seen` has bit i set when field i
+   * was there before, so 0 means that the object begins now.
+   */
+  field(known: FieldNames, seen: number): number {
+    let char = this.next()
+    if (seen === 0) {
+      this.valueAt = this.pos
+      if (char !== OPEN_OBJECT) this.expected('an object')
+      this.depth++
+      this.path[this.depth - 1] = ''
+      this.pos++
+      char = this.next()
+    } else if (char === COMMA) {
+      this.pos++
+      char = this.next()
+      if (char === CLOSE_OBJECT) this.syntax('a field')
+    } else if (char !== CLOSE_OBJECT) this.syntax('"," or "}"')
+    if (char === CLOSE_OBJECT) {
+      this.pos++
+      this.depth--
+      return -1
+    }
+    if (char !== QUOTE) this.syntax('a field')
+    const field = this.name(known)
+    if ((seen & (1 << field)) !== 0) this.givenTwice(known, field)
+    if (this.next() !== COLON) this.syntax('":"')
+    this.pos++
+    return field
+  }
+
+  /** Whether the list has an element number `index`, to be read next. Asked for 0, 1, 2 … until there is none. */
+  element(index: number): boolean {
+    let char = this.next()
+    if (index === 0) {
+      this.valueAt = this.pos
+      if (char !== OPEN_LIST) this.expected('a list')
+      this.depth++
+      this.pos++
+      char = this.next()
+    } else if (char === COMMA) {
+      this.pos++
+      char = NOTHING
+    } else if (char !== CLOSE_LIST) this.syntax('"," or "]"')
+    if (char === CLOSE_LIST) {
+      this.pos++
+      this.depth--
+      return false
+    }
+    this.path[this.depth - 1] = index
+    return true
+  }
+
+  /** Whether null comes next, and then it has been read. */
+  isNull(): boolean {
+    return this.next() === SMALL_N && this.isWord('null')
+  }
+
+  /** null if neither true nor false comes next. */
+  boolean(): boolean | null {
+    this.next()
+    this.valueAt = this.pos
+    if (this.isWord('true')) return true
+    return this.isWord('false') ? false : null
+  }
+
+  /** null if something else than a string comes next. */
+  string(): string | null {
+    const isString = this.next() === QUOTE
+    this.valueAt = this.pos
+    return isString ? this.quoted() : null
+  }
+
+  /**
+   * The exact value of a whole number, or of its text in quotes; a bigint beyond 2^53-1. `1.0` and `1e2` are whole.
+   * null if something else comes next.
+   */
+  wholeNumber(): number | bigint | null {
+    const first = this.next()
+    this.valueAt = this.pos
+    if (first === QUOTE) return wholeNumber(this.quoted())
+    const { text } = this
+    const end = Math.min(text.length, this.pos + FAST_DIGITS_MAX)
+    let at = this.pos
+    let value = 0
+    let char = first
+    for (; at < end; at++) {
+      char = text.charCodeAt(at)
+      if (char < ZERO || char > ZERO + 9) break
+      value = 10 * value + char - ZERO
+    }
+    const isPlain = at < end && at > this.pos && char !== DOT && (char | LOWER_CASE) !== SMALL_E
+    if (isPlain && (first !== ZERO || at === this.pos + 1)) {
+      this.pos = at
+      return value
+    }
+    DECIMAL.lastIndex = this.pos
+    const written = DECIMAL.exec(text)
+    if (written === null) return null
+    this.pos += written[0].length
+    return wholeNumber(written[0])
+  }
+
+  /** The value read last, or that was to be read, is not what it must be. */
+  expected(what: string): never {
+    return this.fail(`expected ${what}, got ${this.shownValue()}`)
+  }
+
+  fail(what: string): never {
+    let where = ''
+    for (let i = 0; i < this.depth; i++) {
+      const step = this.path[i]
+      if (typeof step === 'number') where += `[${step}]`
+      else where += where === '' ? step : step && `.${step}`
+    }
+    this.text = ''
+    throw new Error(where === '' ? what : `${where}: ${what}`)
+  }
+
+  /** Something else stands here than JSON allows. */
+  private syntax(what: string): never {
+    const char = this.text.codePointAt(this.pos)
+    const got = char === undefined ? 'the end of the text' : JSON.stringify(String.fromCodePoint(char))
+    return this.fail(`expected ${what} at character ${this.pos + 1}, got ${got}`)
+  }
+
+  /** The next character that is no white space, where reading stands from now on. */
+  private next(): number {
+    const char = this.text.charCodeAt(this.pos) // NaN after the end
+    return char > SPACE ? char : this.skipSpace()
+  }
+
+  private skipSpace(): number {
+    const { text } = this
+    for (; this.pos < text.length; this.pos++) {
+      const char = text.charCodeAt(this.pos)
+      if (char !== SPACE && char !== LINE_FEED && char !== RETURN && char !== TAB) return char
+    }
+    return NOTHING
+  }
+
+  /** Reads a field's name and yields its number. */
+  private name(known: FieldNames): number {
+    const names = known.names
+    for (let i = 0; i < names.length; i++) {
+      if (this.isQuoted(names[i])) {
+        this.path[this.depth - 1] = names[i]
+        return i
+      }
+    }
+    this.path[this.depth - 1] = ''
+    const name = this.quoted() // another spelling, an escape, or unknown
+    const field = names.indexOf(name) < 0 ? known.originals.indexOf(name) : names.indexOf(name)
+    if (field < 0) this.fail(`unknown field ${shown(name)}`)
+    this.path[this.depth - 1] = name
+    return field
+  }
+
+  private givenTwice({ names, originals }: FieldNames, field: number): never {
+    const [name, original] = [names[field], originals[field]]
+    return this.fail(name === original ? 'given twice' : `given twice (${original} is the same as ${name})`)
+  }
+
+  /** Whether `"name"` stands here; then it has been read. */
+  private isQuoted(name: string): boolean {
+    const { text } = this
+    const start = this.pos + 1
+    if (text.charCodeAt(start + name.length) !== QUOTE) return false
+    for (let i = 0; i < name.length; i++) {
+      if (text.charCodeAt(start + i) !== name.charCodeAt(i)) return false
+    }
+    this.pos = start + name.length + 1
+    return true
+  }
+
+  private isWord(word: string): boolean {
+    const isHere = this.text.startsWith(word, this.pos)
+    if (isHere) this.pos += word.length
+    return isHere
+  }
+
+  /** The string that begins here with its quote. */
+  private quoted(): string {
+    const { text } = this
+    const start = this.pos + 1
+    let at = start
+    for (; at < text.length; at++) {
+      const char = text.charCodeAt(at)
+      if (char === QUOTE) {
+        this.pos = at + 1
+        return text.slice(start, at)
+      }
+      if (char < SPACE || char === BACKSLASH || char >= SURROGATE_MIN) break
+    }
+    return this.oddlyQuoted(at)
+  }
+
+  /** The same for one that is not as simple as most: `firstOdd` is where. */
+  private oddlyQuoted(firstOdd: number): string {
+    const { text } = this
+    const start = this.pos
+    let at = firstOdd
+    for (; ; at++) {
+      const char = at < text.length ? text.charCodeAt(at) : NOTHING
+      if (char === QUOTE) break
+      if (char < SPACE) {
+        this.pos = Math.min(at, text.length)
+        this.syntax('the end of the string')
+      }
+      if (char === BACKSLASH) at++ // whatever is escaped ends no string
+    }
+    this.pos = at + 1
+    let value: string
+    try {
+      value = JSON.parse(text.slice(start, at + 1))
+    } catch {
+      return this.fail(`the string at character ${start + 1} has a \\ that means nothing in JSON`)
+    }
+    return value.isWellFormed() ? value : this.fail('half of a surrogate pair is no text')
+  }
+
+  /** The value at `valueAt` for a message: text and numbers themselves, cut; of lists and objects only the kind. */
+  private shownValue(): string {
+    this.pos = this.valueAt
+    const char = this.next()
+    if (char === NOTHING) return 'the end of the text'
+    if (char === OPEN_LIST) return 'a list'
+    if (char === OPEN_OBJECT) return 'an object'
+    if (char === QUOTE) return shown(this.quoted())
+    const word = /[^\s,:"[\]{}]*/y // also what is no JSON at all
+    word.lastIndex = this.pos
+    const [written] = word.exec(this.text)!
+    if (/^[\w.+-]+$/.test(written) && written.length <= SHOWN_CHARS_MAX) return written
+    return shown(written || this.text[this.pos])
+  }
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text)
+}

@@ -1,0 +1,87 @@
+/**
+ * A response as proto3 JSON (spec 6.4): what `POST /json` answers.
+ *
+ *     {"overallCode":"OK","statuses":[{"code":"OK","limitRemaining":4294967295}]}
+ *
+ * One line without spaces; fields at their default are left out, except in dynamic metadata, where every value stands.
+ */
+import { STRUCT_DEPTH_MAX } from './bounds.ts'
+import {
+  type DescriptorStatus,
+  type HeaderValue,
+  type JsonValue,
+  type RateLimit,
+  type RateLimitResponse,
+  UNIT_NAMES,
+} from './ratelimit.ts'
+
+const CODE_NAMES = ['UNKNOWN', 'OK', 'OVER_LIMIT']
+
+/** Throws when dynamic metadata holds a number that JSON has no text for. */
+export function responseToJson(response: RateLimitResponse): string {
+  const fields: string[] = []
+  if (response.overallCode !== 0) fields.push(`"overallCode":${enumText(CODE_NAMES, response.overallCode)}`)
+  if (response.statuses.length > 0) fields.push(`"statuses":[${response.statuses.map(statusText).join()}]`)
+  if (response.responseHeadersToAdd.length > 0) {
+    fields.push(`"responseHeadersToAdd":[${response.responseHeadersToAdd.map(headerText).join()}]`)
+  }
+  if (response.dynamicMetadata !== null) {
+    fields.push(`"dynamicMetadata":${valueText(response.dynamicMetadata, 0)}`)
+  }
+  return `{${fields.join()}}`
+}
+
+function statusText(status: DescriptorStatus): string {
+  const fields: string[] = []
+  if (status.code !== 0) fields.push(`"code":${enumText(CODE_NAMES, status.code)}`)
+  if (status.currentLimit !== null) fields.push(`"currentLimit":${limitText(status.currentLimit)}`)
+  if (status.limitRemaining !== 0) fields.push(`"limitRemaining":${status.limitRemaining}`)
+  if (status.resetSec !== 0) fields.push(`"durationUntilReset":"${status.resetSec}s"`)
+  return `{${fields.join()}}`
+}
+
+function limitText(limit: RateLimit): string {
+  const fields: string[] = []
+  if (limit.name !== '') fields.push(`"name":${quoted(limit.name)}`)
+  if (limit.requestsPerUnit !== 0) fields.push(`"requestsPerUnit":${limit.requestsPerUnit}`)
+  if (limit.unit !== 0) fields.push(`"unit":${enumText(UNIT_NAMES, limit.unit)}`)
+  return `{${fields.join()}}`
+}
+
+function headerText({ key, value }: HeaderValue): string {
+  const fields: string[] = []
+  if (key !== '') fields.push(`"key":${quoted(key)}`)
+  if (value !== '') fields.push(`"value":${quoted(value)}`)
+  return `{${fields.join()}}`
+}
+
+/** By hand, since JSON.stringify puts keys like `7` first, and writes NaN as null. Deeper than the bound: null. */
+function valueText(value: JsonValue, depth: number): string {
+  if (typeof value === 'string') return quoted(value)
+  if (typeof value === 'number') return numberText(value)
+  if (typeof value === 'boolean') return String(value)
+  if (value === null || depth === STRUCT_DEPTH_MAX) return 'null'
+  if (Array.isArray(value)) return `[${value.map((element) => valueText(element, depth + 1)).join()}]`
+  const fields: string[] = []
+  for (const key of Object.keys(value).sort()) {
+    fields.push(`${quoted(key)}:${valueText(value[key], depth + 1)}`)
+  }
+  return `{${fields.join()}}`
+}
+
+/** The shortest digits that are the same double again: 1, 0.1, 1e+21. */
+function numberText(value: number): string {
+  if (!Number.isFinite(value)) throw new Error(`dynamic metadata holds ${value}, which JSON cannot say`)
+  return Object.is(value, -0) ? '-0' : String(value)
+}
+
+/** Half a surrogate pair, which only a rule file could have brought, is written as U+FFFD. */
+function quoted(text: string): string {
+  return JSON.stringify(text.toWellFormed())
+}
+
+/** Numbers that have no name are written as numbers. */
+function enumText(names: readonly string[], number: number): string {
+  const name = names[number]
+  return name === undefined ? String(number) : `"${name}"`
+}

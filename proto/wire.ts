@@ -1,0 +1,60 @@
+/**
+ * What every protobuf message is made of, beside what protobufjs' reader and writer give: tags, messages inside
+ * messages, integers of 64 bits.
+ *
+ *     12 0c  0a 0a …     tag 12 is field 2, type 2: 12 bytes follow, and nothing of them may be read beyond
+ */
+import type protobuf from 'protobufjs/minimal.js'
+
+type Reader = protobuf.Reader
+type Writer = protobuf.Writer
+
+// A tag is the field's number and wire type in one: number << 3 | type.
+export const VARINT = 0
+export const FIXED64 = 1
+export const LENGTH = 2
+
+const VARINT_BYTES_MAX = 10
+const LOW_BYTES = 7 // of a varint: 49 bits, which with four bits more make an exact number
+const LOW_BITS = 49n
+const HIGH_BITS_MASK = 0x7fff // 64 - 49 = 15 bits; what a tenth byte has above is dropped
+
+/** Steps into a message: until the caller puts the returned end back, nothing can be read beyond the message. */
+export function enter(reader: Reader): number {
+  const length = reader.size()
+  const outerEnd = reader.len
+  const end = reader.pos + length
+  if (end > outerEnd) {
+    throw new RangeError(`a message of ${length} bytes begins ${outerEnd - reader.pos} before the end`)
+  }
+  reader.len = end
+  return outerEnd
+}
+
+export function skip(reader: Reader, tag: number): void {
+  reader.skipType(tag & 7, 0, tag >>> 3)
+}
+
+/** A uint64: a number up to 2^53-1, a bigint above. Without protobufjs' Long, which is a third form of the same. */
+export function readUint64(reader: Reader): number | bigint {
+  let low = 0
+  let high = 0
+  for (let i = 0; i < VARINT_BYTES_MAX; i++) {
+    if (reader.pos >= reader.len) throw new RangeError('an integer is cut in the middle')
+    const byte = reader.buf[reader.pos++]
+    if (i < LOW_BYTES) low += (byte & 127) * 2 ** (7 * i)
+    else high |= (byte & 127) << (7 * (i - LOW_BYTES))
+    if (byte < 128) {
+      high &= HIGH_BITS_MASK
+      return high < 16 ? low + high * 2 ** 49 : (BigInt(high) << LOW_BITS) | BigInt(low)
+    }
+  }
+  throw new RangeError(`an integer is longer than ${VARINT_BYTES_MAX} bytes`)
+}
+
+export function writeUint64(writer: Writer, value: number | bigint): Writer {
+  if (typeof value === 'number') return writer.uint64(value)
+  const low = Number(BigInt.asIntN(32, value))
+  const high = Number(BigInt.asIntN(32, value >> 32n))
+  return writer.uint64({ low, high, unsigned: true } as never) // all that protobufjs reads of a Long
+}

@@ -1,0 +1,53 @@
+/**
+ * The service as both fuzz tests ask it, and how it must be afterwards: alive, its log without a defect, right.
+ */
+import { expect } from 'vitest'
+import { postJson, type RunningService, startService } from '../helpers/service.ts'
+
+export const BODY_BYTES_MAX = 4_096
+
+// years: no window ends while the test runs
+const RULES = `
+domain: fuzz
+descriptors:
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: 100 }
+    metadata: { team: [a, 1, { deep: true }] }
+    descriptors:
+      - key: plan
+        value: "7"
+        rate_limit: { unit: year, requests_per_unit: 1000000, name: paid, replaces: [{ name: free }] }
+  - key: plan
+    rate_limit: { unlimited: true }
+  - key: path
+    shadow_mode: true
+    rate_limit: { unit: year, requests_per_unit: 1, name: free }
+  - key: afterwards
+    rate_limit: { unit: year, requests_per_unit: 2 }
+`
+
+export function startFuzzed(): Promise<RunningService> {
+  return startService({
+    rules: { 'limits.yaml': RULES },
+    env: {
+      WORKERS: '2',
+      HTTP_BODY_MAX_BYTES: String(BODY_BYTES_MAX),
+      RESPONSE_DYNAMIC_METADATA: 'true',
+      LIMIT_RESPONSE_HEADERS_ENABLED: 'true',
+    },
+  })
+}
+
+/** A right request is answered rightly, the log holds nothing but what callers did wrong, and the end is an orderly one. */
+export async function expectUnharmed(service: RunningService): Promise<void> {
+  const question = { domain: 'fuzz', descriptors: [{ entries: [{ key: 'afterwards', value: '' }] }] }
+  const statuses: number[] = []
+  for (let i = 0; i < 4; i++) statuses.push((await postJson(service, question)).status)
+  expect(statuses).toEqual([200, 200, 429, 429])
+  expect((await fetch(`${service.http}/healthcheck`)).status).toBe(200)
+  const { code, log } = await service.stop()
+  expect(code).toBe(0)
+  const odd = log.split('\n').filter((line) => line !== '' && !/ msg="?(error: |Listening for )/.test(line))
+  expect(odd.filter((line) => !/level=(info|debug)/.test(line))).toEqual([])
+  expect(log).not.toMatch(/level=(error|fatal)|threw|defect|ended:/)
+}

@@ -1,0 +1,69 @@
+/**
+ * `POST /json` with bodies that are right, nearly right and nonsense, over pipelined connections, against the whole
+ * service: every answer is one of the stated ones, and the right one of them.
+ */
+import { expect, test } from 'vitest'
+import { requestFromJson } from '../../proto/json.ts'
+import type { RateLimitRequest } from '../../proto/ratelimit.ts'
+import { bodyText } from '../../transports/http/body.ts'
+import { seed, seeded, size } from '../helpers/size.ts'
+import { BODY_BYTES_MAX, expectUnharmed, startFuzzed } from './fuzzed-service.ts'
+import { mutated, randomRequestJson } from './json-bodies.ts'
+import { askPipelined, type Exchange } from './pipelined.ts'
+
+const CONNECTIONS = 8
+const bodies = size({ small: 5_000, full: 1_000_000 })
+
+test(`6.2, 6.3: ${bodies} bodies for /json (seed ${seed()})`, async () => {
+  const service = await startFuzzed()
+  const random = seeded(seed())
+  const counts: Record<number, number> = { 200: 0, 429: 0, 400: 0, 413: 0 }
+  const nextBody = () => randomBody(random)
+  const onExchange = (exchange: Exchange) => {
+    check(exchange)
+    counts[exchange.status]++
+  }
+  const port = Number(service.address('HTTP').split(':')[1])
+  const ask = () => askPipelined(port, bodies / CONNECTIONS, nextBody, onExchange)
+  await Promise.all(Array.from({ length: CONNECTIONS }, ask))
+  expect(Object.values(counts).reduce((sum, count) => sum + count)).toBe(bodies)
+  for (const status of [200, 429, 400, 413])
+    expect([status, counts[status] > bodies / 200]).toEqual([status, true])
+  await expectUnharmed(service)
+})
+
+/** Half of them right, the rest mutated as text; some of all spoiled as bytes, or made too long. */
+function randomBody(random: () => number): Buffer {
+  const whole = randomRequestJson(random)
+  const body = Buffer.from(random() < 0.5 ? whole : mutated(whole, random))
+  const fate = random()
+  if (fate < 0.05 && body.length > 0) body[Math.floor(random() * body.length)] = Math.floor(random() * 256)
+  if (fate > 0.97)
+    return Buffer.concat([body, Buffer.alloc(BODY_BYTES_MAX + 1 - Math.min(body.length, 1_000), 32)])
+  return body
+}
+
+function check({ body, status, answer }: Exchange): void {
+  const problem = problemOf(body, status, answer)
+  if (problem) throw new Error(`${problem}: ${status} ${answer}\nto ${JSON.stringify(body.toString())}`)
+}
+
+/** What is wrong with the answer, or ''. By hand: a million times `expect` takes minutes. */
+function problemOf(body: Buffer, status: number, answer: string): string {
+  if (body.length > BODY_BYTES_MAX) return status === 413 ? '' : 'a body too long'
+  const request = read(body)
+  if (status === 400) return answer === 'Bad Request\n' ? '' : 'the text of a 400'
+  if (request === null) return 'no request'
+  const { overallCode, statuses } = JSON.parse(answer)
+  if (status !== (overallCode === 'OK' ? 200 : 429)) return 'status'
+  return statuses.length === request.descriptors.length ? '' : 'statuses'
+}
+
+/** null = no request. */
+function read(body: Buffer): RateLimitRequest | null {
+  try {
+    return requestFromJson(bodyText(body))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,150 @@
+/** Every path by every method (spec 6.1), with real sockets. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { responseToJson } from '../../../proto/json-response.ts'
+import { HttpServer } from '../../../transports/http/server.ts'
+import { FakeDecider, OK } from '../fake-decider.ts'
+import { answerOf, RawClient } from './raw-client.ts'
+
+const TEXT = 'text/plain; charset=utf-8'
+const JSON_TYPE = 'application/json'
+
+let decider: FakeDecider
+let server: HttpServer
+let client: RawClient
+let isHealthy: boolean
+
+beforeEach(() => {
+  decider = new FakeDecider()
+  isHealthy = true
+  server = new HttpServer({
+    host: '127.0.0.1',
+    port: 0,
+    bodyBytesMax: 1_000,
+    decider,
+    isHealthy: () => isHealthy,
+    log: () => {},
+  })
+  client = new RawClient(server.port)
+})
+afterEach(() => {
+  client.close()
+  server.close()
+})
+
+const question = (domain: string) => JSON.stringify({ domain, descriptors: [{}] })
+const open = () => client.open()
+const send: RawClient['send'] = (...request) => client.send(...request)
+
+describe('6.1: paths and methods', () => {
+  const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'ODD', 'HEAD']
+  // biome-ignore format: the columns are the specification
+  const rows = [
+    // target                  with body  ->  status, type, body, nosniff
+    ['/healthcheck',              false, '200 OK',          TEXT, 'OK',                     undefined],
+    ['/healthcheck?',             false, '200 OK',          TEXT, 'OK',                     undefined],
+    ['/healthcheck?a=/../b//c',   false, '200 OK',          TEXT, 'OK',                     undefined],
+    ['/healthcheck',              true,  '200 OK',          TEXT, 'OK',                     undefined],
+    ['/json',                     true,  '200 OK',          JSON_TYPE, responseToJson(OK),  undefined],
+    ['/json?',                    true,  '200 OK',          JSON_TYPE, responseToJson(OK),  undefined],
+    ['/json?domain=x&/../b//c',   true,  '200 OK',          JSON_TYPE, responseToJson(OK),  undefined],
+    ['/json',                     false, '400 Bad Request', TEXT, 'Bad Request\n',          'nosniff'],
+    ['/json?{}',                  false, '400 Bad Request', TEXT, 'Bad Request\n',          'nosniff'],
+    ['/json/',                    true,  '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/JSON',                     true,  '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/json/x',                   true,  '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/jsonx',                    true,  '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/healthcheck/',             false, '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/HealthCheck',              false, '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/',                         false, '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/?/json',                   false, '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/nope',                     false, '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'],
+    ['/stats',                    false, '404 Not Found',   TEXT, '404 page not found\n',   'nosniff'], // debug port
+  ] as const
+  for (const [target, hasBody, status, type, body, sniff] of rows) {
+    test(`6.1: ${target} ${hasBody ? 'with a body' : 'without a body'} is ${status}, by any method`, async () => {
+      for (const method of METHODS) {
+        const answer = await send(`${method} ${target}`, hasBody ? question('answer') : '')
+        const { headers } = answer
+        expect([method, answer.status, headers['content-type'], headers['x-content-type-options']]).toEqual([
+          method,
+          status,
+          type,
+          sniff,
+        ])
+        expect(headers['content-length']).toBe(String(Buffer.byteLength(body))) // HEAD is told, too
+        expect(answer.body).toBe(method === 'HEAD' ? '' : body)
+      }
+    })
+  }
+
+  test('6.1: HEAD /json over the limit is 429', async () => {
+    expect(await send('HEAD /json', question('over'))).toMatchObject({
+      status: '429 Too Many Requests',
+      body: '',
+    })
+  })
+
+  test('6.1: HEAD keeps the connection', async () => {
+    const socket = open()
+    for (const target of ['/healthcheck', '/nope', '/json', '//json']) {
+      const answered = answerOf(socket, true)
+      socket.write(`HEAD ${target} HTTP/1.1\r\nHost: a\r\n\r\n`)
+      expect((await answered).status).toMatch(/^[234]/)
+    }
+  })
+
+  test('6.1: unhealthy is 500 with nothing in it, by any method', async () => {
+    isHealthy = false
+    for (const method of METHODS) {
+      const { status, headers, body } = await send(`${method} /healthcheck`)
+      expect([status, headers['content-type'], headers['content-length'], body]).toEqual([
+        '500 Internal Server Error',
+        undefined,
+        '0',
+        '',
+      ])
+    }
+  })
+
+  // biome-ignore format: the columns are the specification
+  const redirected = [
+    ['//json',                '/json'],
+    ['/json//',               '/json/'],
+    ['/x/../json',            '/json'],
+    ['/./json/',              '/json/'],
+    ['/json/.',               '/json'],
+    ['/json/..',              '/'],
+    ['/json/../',             '/'],
+    ['/a/./b//c/../d/',       '/a/b/d/'],
+    ['/..',                   '/'],
+    ['/../../healthcheck',    '/healthcheck'],
+    ['///',                   '/'],
+    ['//json?a=b',            '/json?a=b'],
+    ['//json?a=/../b//c',     '/json?a=/../b//c'], // the query is nobody's path
+    ['//example.org/..',      '/'], // never to another host
+    ['//example.org/json',    '/example.org/json'],
+  ] as const
+  for (const [target, location] of redirected) {
+    test(`6.1: ${target} is 301 to ${location}, by any method`, async () => {
+      for (const method of METHODS) {
+        const { status, headers, body } = await send(`${method} ${target}`, method === 'POST' ? '{}' : '')
+        expect([status, headers.location, headers['content-length'], body]).toEqual([
+          '301 Moved Permanently',
+          location,
+          '0',
+          '',
+        ])
+      }
+      expect(decider.requests).toEqual([])
+    })
+  }
+
+  for (const target of ['*', 'json', 'http://a/json']) {
+    test(`6.1: the target ${target} is no path: the library refuses it`, async () => {
+      const socket = open()
+      const answered = answerOf(socket, true)
+      socket.write(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`)
+      expect((await answered).status).toBe('505 HTTP Version Not Supported')
+    })
+  }
+})
