@@ -60,7 +60,7 @@ export async function serve(args: string[]): Promise<number> {
   obeyTests(service)
   try {
     const ports = await service.start(ending.signal)
-    if (isExample && ports) process.stdout.write(whatToTry(settings, ports))
+    if (isExample && ports) process.stdout.write(whatToTry(settings, ports, !namesRules(process.env)))
     await ended
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error
@@ -70,8 +70,12 @@ export async function serve(args: string[]): Promise<number> {
     await service.stop()
   }
   process.channel?.unref()
+  setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only comes when a thread does not let go
   return exitCode
 }
+
+/** From the end of everything to the end of the process, whatever is still open. */
+const EXIT_MS = 5_000
 
 /** Under NODE_ENV=test the parent process may crash a worker, to see it replaced; and we end when it does. */
 function obeyTests(service: Service): void {
@@ -83,7 +87,7 @@ function obeyTests(service: Service): void {
 /** The example's settings; its rules only where the environment names none. */
 function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   const env: Record<string, string> = { USE_STATSD: 'false' }
-  if (Object.keys(given).some((name) => name.startsWith('RUNTIME_'))) return env
+  if (namesRules(given)) return env
   const rules = {
     RUNTIME_ROOT: fileURLToPath(rootUrl('examples/')),
     RUNTIME_APPDIRECTORY: 'config',
@@ -92,15 +96,24 @@ function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   return { ...env, ...rules }
 }
 
-function whatToTry({ HOST, GRPC_HOST }: Settings, ports: { http: number; grpc: number }): string {
+function namesRules(given: NodeJS.ProcessEnv): boolean {
+  return Object.keys(given).some((name) => name.startsWith('RUNTIME_'))
+}
+
+function whatToTry(settings: Settings, ports: { http: number; grpc: number }, isOurRules: boolean): string {
+  const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT } = settings
   const host = (bound: string) => (bound === '0.0.0.0' || bound === '::' ? 'localhost' : bound)
+  const grpc = GRPC_UDS === '' ? `${host(GRPC_HOST)}:${ports.grpc}` : `unix:${GRPC_UDS}`
+  const store = BACKEND_TYPE === 'memory' ? 'its embedded store' : `counters in ${BACKEND_TYPE}`
   const body = '{"domain":"example","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}'
+  if (!isOurRules)
+    return `\nSluice is running with ${store} and the rules below ${RUNTIME_ROOT}. Ctrl-C stops it.\n`
   return `
-Sluice is running with its embedded store. Try it: five times per minute is allowed.
+Sluice is running with ${store}. Try it: five times per minute is allowed.
 
   curl -i -d '${body}' http://${host(HOST)}:${ports.http}/json
 
-  node scripts/sluice.mjs client -dial_string ${host(GRPC_HOST)}:${ports.grpc} -domain example -descriptors user=alice
+  node scripts/sluice.mjs client -dial_string ${grpc} -domain example -descriptors user=alice
 
 Both count on the same counter. The rules are in examples/config; change them and they are read again.
 Ctrl-C stops it.

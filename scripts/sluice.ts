@@ -1,7 +1,9 @@
 /**
  * The command line: `sluice <command>`. Each command is a module loaded only when asked for.
  */
+import { readFileSync } from 'node:fs'
 import { OperatorError } from '../engine/errors.ts'
+import { rootUrl } from '../engine/source-url.ts'
 
 const USAGE = `Sluice: a rate limit decision service for Envoy and other gRPC proxies.
 
@@ -11,7 +13,7 @@ usage: sluice <command> [flags]
   client         ask a running service one question
   check-config   check rule files without running anything
 
-sluice <command> --help tells more.
+sluice <command> --help tells more; sluice --version is the version.
 `
 
 const COMMANDS: Record<string, () => Promise<(args: string[]) => Promise<number>>> = {
@@ -25,6 +27,11 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   if (['', 'help', '-h', '--help', '-help'].includes(name)) {
     process.stdout.write(USAGE)
     return name === '' ? 2 : 0
+  }
+  if (/^--?v(ersion)?$/.test(name)) {
+    const { version } = JSON.parse(readFileSync(rootUrl('package.json'), 'utf8'))
+    process.stdout.write(`${version}\n`)
+    return 0
   }
   const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (!load) {

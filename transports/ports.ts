@@ -8,6 +8,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { OperatorError } from '../engine/errors.ts'
+import { listen } from './grpc/listener.ts'
 
 export interface Address {
   variable: string // the setting that holds the port, for error texts
@@ -24,6 +25,15 @@ export async function claimPorts(addresses: Address[]): Promise<number[]> {
   } finally {
     await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))))
   }
+}
+
+/**
+ * Sees that a unix socket can be made at `path`; rejects with OperatorError when not. Workers could not say why: an
+ * error that ends a thread loses its kind on the way to main.
+ */
+export async function claimSocket(path: string): Promise<void> {
+  const listener = await listen({ path, onSocket: (socket) => socket.destroy() })
+  listener.stop() // removes the file
 }
 
 async function bind({ variable, host, port }: Address): Promise<Server> {

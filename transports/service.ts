@@ -8,7 +8,7 @@
  * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createMemoryTable } from '../engine/counters/memory-layout.ts'
+import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
 import { Health } from '../engine/health.ts'
 import type { FromWorker, Log } from '../engine/messages.ts'
 import { ServePool } from '../engine/pool.ts'
@@ -18,7 +18,9 @@ import type { Settings } from '../engine/settings/parse.ts'
 import { sourceUrl } from '../engine/source-url.ts'
 import { Totals } from '../engine/stats/totals.ts'
 import { DebugServer } from './debug/server.ts'
-import { claimPorts } from './ports.ts'
+import { type Address, claimPorts, claimSocket } from './ports.ts'
+
+const WATCH_MS = 60_000 // how often a memory store that is full says so
 
 export class Service {
   private readonly settings: Settings
@@ -31,6 +33,9 @@ export class Service {
   private pool: ServePool | null = null
   private debug: DebugServer | null = null
   private rules: RulesImage | null = null
+  private memoryTable: SharedArrayBuffer | null = null
+  private toldEvictions = 0
+  private watchTimer: NodeJS.Timeout | undefined
 
   /** `onFatal` is called when workers cannot be kept running; the owner should then `stop` and exit with 1. */
   constructor(settings: Settings, log: Log, onFatal: (error: Error) => void) {
@@ -54,7 +59,7 @@ export class Service {
   }
 
   /**
-   * Resolves with the ports when all listen, or with null when `signal` ended the start.
+   * Resolves with the ports when all listen (gRPC's is 0 on a unix socket), or with null when `signal` ended the start.
    * Rejects with OperatorError; `stop` must be called then, too.
    */
   async start(signal: AbortSignal): Promise<{ http: number; grpc: number } | null> {
@@ -62,15 +67,14 @@ export class Service {
     const firstLoad = this.source.start()
     firstLoad.catch(() => {}) // awaited below, unless Redis fails first
     if (settings.BACKEND_TYPE === 'redis') await this.waitForRedis(signal)
-    if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await firstLoad
+    if (settings.BACKEND_TYPE === 'memcache') await this.checkMemcache()
+    if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await Promise.race([firstLoad, aborted(signal)])
     if (signal.aborted) return null
-    const [httpPort, grpcPort] = await claimPorts([
-      { variable: 'PORT', host: settings.HOST, port: settings.PORT },
-      { variable: 'GRPC_PORT', host: settings.GRPC_HOST, port: settings.GRPC_PORT },
-    ])
+    const [httpPort, grpcPort] = await this.claim()
+    if (settings.BACKEND_TYPE === 'memory') this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES)
     const options = {
       settings: { ...settings, PORT: httpPort, GRPC_PORT: grpcPort },
-      memoryTable: settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null,
+      memoryTable: this.memoryTable,
       rules: this.rules,
       isHealthy: this.health.isHealthy,
     }
@@ -80,7 +84,10 @@ export class Service {
     })
     await this.pool.start()
     this.openDebugPort()
-    log('warning', `Listening for gRPC on '${settings.GRPC_HOST}:${grpcPort}'`)
+    this.watchTimer = setInterval(() => this.tellEvictions(), WATCH_MS).unref()
+    log('warning', `Listening for gRPC on '${settings.GRPC_UDS || `${settings.GRPC_HOST}:${grpcPort}`}'`)
+    if (settings.GRPC_UDS !== '' && settings.WORKERS > 1)
+      log('info', `gRPC is answered by worker 0 alone, since a unix socket cannot be shared; HTTP by all`)
     log('warning', `Listening for HTTP on '${settings.HOST}:${httpPort}'`)
     if (this.rules === null)
       log('warning', 'no rules are in force: every call fails until a configuration loads')
@@ -91,8 +98,10 @@ export class Service {
   async stop(): Promise<void> {
     const { settings } = this
     this.health.set('sigterm', false)
+    this.pool?.announceEnd()
     await sleep(this.pool ? settings.DRAIN_DELAY : 0)
     await this.pool?.drain(settings.DRAIN_TIMEOUT)
+    clearInterval(this.watchTimer)
     this.debug?.close()
     await this.source.close()
   }
@@ -102,12 +111,29 @@ export class Service {
     this.pool?.send(index, { kind: 'crash' })
   }
 
+  /** The ports of HTTP and gRPC; 0 where gRPC has a unix socket. */
+  private async claim(): Promise<number[]> {
+    const { HOST, PORT, GRPC_HOST, GRPC_PORT, GRPC_UDS } = this.settings
+    const http: Address = { variable: 'PORT', host: HOST, port: PORT }
+    if (GRPC_UDS === '')
+      return claimPorts([http, { variable: 'GRPC_PORT', host: GRPC_HOST, port: GRPC_PORT }])
+    await claimSocket(GRPC_UDS)
+    return [...(await claimPorts([http])), 0]
+  }
+
   private async waitForRedis(signal: AbortSignal): Promise<void> {
-    const { RedisStore, redisOptions } = await import('../engine/counters/redis.ts')
+    const { RedisStore, redisOptions, redisWarnings } = await import('../engine/counters/redis.ts')
+    for (const warning of redisWarnings(this.settings)) this.log('warning', warning)
     const store = new RedisStore(redisOptions(this.settings), { log: this.log, signal })
     await store.connect()
     await store.close()
     this.health.set('redis', true)
+  }
+
+  /** Settings and DNS only: the nodes need not be there, so health has no part for them (Q5). */
+  private async checkMemcache(): Promise<void> {
+    const { checkMemcache } = await import('../engine/counters/memcache-options.ts')
+    await checkMemcache(this.settings)
   }
 
   private install(rules: RulesImage): void {
@@ -137,6 +163,24 @@ export class Service {
     if (!willRestart) this.onFatal(error)
   }
 
+  /** Totals over all workers, and what only main sees. */
+  private async stats(): Promise<[name: string, value: number][]> {
+    const silentCount = await this.pool?.collectStats()
+    this.totals.set('sluice.workers.silent', silentCount ?? 0)
+    if (this.memoryTable) this.totals.set('sluice.memory_store.live_evictions', evictionsOf(this.memoryTable))
+    return this.totals.sorted()
+  }
+
+  private tellEvictions(): void {
+    if (!this.memoryTable) return
+    const evictions = evictionsOf(this.memoryTable)
+    const count = evictions - this.toldEvictions
+    if (count === 0) return
+    const what = `the memory store is full: ${count} counters were dropped before their windows ended`
+    this.log('warning', `${what}. Raise MEMORY_STORE_BYTES.`)
+    this.toldEvictions = evictions
+  }
+
   private openDebugPort(): void {
     const { DEBUG_HOST: host, DEBUG_PORT: port } = this.settings
     try {
@@ -144,14 +188,18 @@ export class Service {
         host,
         port,
         rules: () => this.rules,
-        stats: async () => {
-          await this.pool?.collectStats()
-          return this.totals.sorted()
-        },
+        stats: () => this.stats(),
       })
       this.log('warning', `Listening for debug on '${host}:${this.debug.port}'`)
     } catch (error) {
       this.log('error', `Failed to open debug HTTP listener: '${(error as Error).message}'`)
     }
   }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 }

@@ -6,6 +6,7 @@
  *
  * Whatever ends the thread, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
  */
+import { OverLimitCache } from '../engine/counters/over-limit-cache.ts'
 import type { CounterStore } from '../engine/counters/store.ts'
 import { Engine } from '../engine/decide.ts'
 import type { FromWorker, Log, ServeTask, ToWorker } from '../engine/messages.ts'
@@ -13,9 +14,13 @@ import type { Settings } from '../engine/settings/parse.ts'
 import { Stats } from '../engine/stats/stats.ts'
 import type { GrpcFrontend } from './grpc/frontend.ts'
 import { grpcJsFrontend } from './grpc/grpc-js.ts'
-import { type Listener, listen } from './grpc/listener.ts'
-import { unaryMethods } from './grpc/services.ts'
+import { HealthService } from './grpc/health.ts'
+import { canSharePort, type Listener, listen } from './grpc/listener.ts'
+import { services } from './grpc/services.ts'
+import { limitLines } from './http/log-limiter.ts'
 import { HttpServer } from './http/server.ts'
+
+const DROP_LINES_PER_SEC = 1 // of connections that could not be served
 
 /** Piscina's entry: resolves when the worker has drained, rejects when it cannot start. */
 export default async function serve(task: ServeTask): Promise<void> {
@@ -25,18 +30,26 @@ export default async function serve(task: ServeTask): Promise<void> {
   process.on('exit', sayStats) // also when the thread throws: a message posted here still arrives
   const log: Log = (level, message) => say({ kind: 'log', level, message })
 
-  const store = await openStore(task, log, (isConnected) => say({ kind: 'redis', isConnected }))
-  const engine = new Engine({ store, stats, ...engineOptions(task) })
+  const store = await openStore(task, stats, log, (isConnected) => say({ kind: 'redis', isConnected }))
+  const engine = new Engine({ store, stats, ...engineOptions(task, log) })
   if (task.rules) engine.setRules(task.rules)
   const ports = await Ports.open(task, engine, stats, log)
 
   const drained = new Promise<number>((resolve) => {
     task.port.on('message', (message: ToWorker) => {
       if (message.kind === 'rules') engine.setRules(message.rules)
-      else if (message.kind === 'health') ports.isHealthy = message.isHealthy
+      else if (message.kind === 'health') ports.health.isHealthy = message.isHealthy
       else if (message.kind === 'stats') sayStats()
+      else if (message.kind === 'ending') ports.announceEnd()
       else if (message.kind === 'drain') resolve(message.timeoutMs)
       else if (process.env.NODE_ENV === 'test') throw new Error('told to crash')
+    })
+  })
+  // Ports go before the thread does: node:http2 aborts the process when a thread ends while its sockets read.
+  process.once('uncaughtException', (error) => {
+    ports.close()
+    setImmediate(() => {
+      throw error
     })
   })
   say({ kind: 'ready' })
@@ -49,57 +62,95 @@ export default async function serve(task: ServeTask): Promise<void> {
 
 /** The caller-facing ports of this thread. */
 class Ports {
-  isHealthy: boolean
+  readonly health: HealthService
   private readonly frontend: GrpcFrontend
-  private readonly listener: Listener
+  private readonly listener: Listener | null // null = another worker has the socket
   private readonly http: HttpServer
 
-  private constructor(isHealthy: boolean, frontend: GrpcFrontend, listener: Listener, http: HttpServer) {
-    this.isHealthy = isHealthy
+  private constructor(
+    health: HealthService,
+    frontend: GrpcFrontend,
+    listener: Listener | null,
+    http: HttpServer,
+  ) {
+    this.health = health
     this.frontend = frontend
     this.listener = listener
     this.http = http
   }
 
-  static async open(
-    { settings, isHealthy }: ServeTask,
-    decider: Engine,
-    stats: Stats,
-    log: Log,
-  ): Promise<Ports> {
+  static async open(task: ServeTask, decider: Engine, stats: Stats, log: Log): Promise<Ports> {
+    const { settings } = task
+    const health = new HealthService(task.isHealthy)
     const frontend = grpcJsFrontend({
-      methods: unaryMethods(decider, log),
+      ...services(decider, health, log),
       connectionAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
       connectionAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
-      onCall: (method) => stats.add(stats.counter(`ratelimit_server.${method}.total_requests`), 1),
+      onCall: callCounter(stats),
     })
-    const listener = await listen({
-      host: settings.GRPC_HOST,
-      port: settings.GRPC_PORT,
-      onSocket: (socket) => frontend.accept(socket),
-      onDrop: (why) => log('warning', `a gRPC connection was not served: ${why}`),
-    })
+    const listener = await listenForGrpc(task, frontend, log)
     const http = new HttpServer({
       host: settings.HOST,
       port: settings.PORT,
       bodyBytesMax: settings.HTTP_BODY_MAX_BYTES,
       decider,
-      isHealthy: () => ports.isHealthy,
+      isHealthy: () => health.isHealthy,
       log,
     })
-    const ports = new Ports(isHealthy, frontend, listener, http)
-    return ports
+    return new Ports(health, frontend, listener, http)
+  }
+
+  announceEnd(): void {
+    this.http.announceEnd()
   }
 
   async drain(timeoutMs: number): Promise<void> {
-    this.listener.stop()
+    this.listener?.stop()
     await Promise.all([this.frontend.drain(timeoutMs), this.http.drain(timeoutMs)])
   }
+
+  /** Cuts everything now. */
+  close(): void {
+    this.listener?.stop()
+    this.frontend.close()
+    this.http.close()
+  }
+}
+
+/** Counts calls by method; a name is put together once. */
+function callCounter(stats: Stats): (method: string) => void {
+  const indexes = new Map<string, number>()
+  return (method) => {
+    let index = indexes.get(method)
+    if (index === undefined) {
+      index = stats.counter(`ratelimit_server.${method}.total_requests`)
+      indexes.set(method, index)
+    }
+    stats.add(index, 1)
+  }
+}
+
+/** Where an address cannot be shared, worker 0 has it: its replacement after a crash is worker 0 again. */
+async function listenForGrpc(
+  { index, settings: { GRPC_UDS: path, GRPC_HOST: host, GRPC_PORT: port } }: ServeTask,
+  frontend: GrpcFrontend,
+  log: Log,
+): Promise<Listener | null> {
+  if (index !== 0 && (path !== '' || !canSharePort)) return null
+  return listen({
+    ...(path !== '' ? { path } : { host, port }),
+    onSocket: (socket) => frontend.accept(socket),
+    onDrop: limitLines(
+      (why) => log('warning', `a gRPC connection was not served: ${why}`),
+      DROP_LINES_PER_SEC,
+    ),
+  })
 }
 
 /** One kind of store per process, so one shape at every call site. Only its own code is loaded. */
 async function openStore(
   { settings, memoryTable }: ServeTask,
+  stats: Stats,
   log: Log,
   onConnected: (isConnected: boolean) => void,
 ): Promise<CounterStore> {
@@ -107,13 +158,21 @@ async function openStore(
     const { MemoryStore } = await import('../engine/counters/memory.ts')
     return new MemoryStore(memoryTable)
   }
+  if (settings.BACKEND_TYPE === 'memcache') {
+    const { MemcacheStore } = await import('../engine/counters/memcache.ts')
+    const { memcacheOptions } = await import('../engine/counters/memcache-options.ts')
+    const store = new MemcacheStore(memcacheOptions(settings), { log, stats })
+    await store.connect()
+    return store
+  }
   const { RedisStore, redisOptions } = await import('../engine/counters/redis.ts')
   const store = new RedisStore(redisOptions(settings), { log, onConnected })
   await store.connect()
   return store
 }
 
-function engineOptions({ index, settings }: { index: number; settings: Settings }) {
+function engineOptions({ index, settings }: { index: number; settings: Settings }, log: Log) {
+  const cacheBytes = settings.LOCAL_CACHE_SIZE_IN_BYTES / settings.WORKERS // the setting is for the process
   return {
     nowSec: () => Math.floor(Date.now() / 1000),
     random: Math.random,
@@ -123,6 +182,12 @@ function engineOptions({ index, settings }: { index: number; settings: Settings 
     jitterMaxSec: settings.EXPIRATION_JITTER_MAX_SECONDS,
     isShadow: settings.SHADOW_MODE,
     isQuota: settings.QUOTA_MODE,
+    isStopping: settings.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT && settings.BACKEND_TYPE !== 'memcache', // spec 4.3
+    hasMetadata: settings.RESPONSE_DYNAMIC_METADATA,
+    localCache:
+      cacheBytes > 0
+        ? new OverLimitCache(cacheBytes, (key) => log('error', `Failing to set local cache key: ${key}`))
+        : null,
     headerNames: settings.LIMIT_RESPONSE_HEADERS_ENABLED
       ? {
           limit: settings.LIMIT_LIMIT_HEADER,

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
+import { Agent, request } from 'node:http'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -52,7 +53,7 @@ test('a worker that keeps throwing ends the process with exit code 1', async () 
   expect(code).toBe(1)
 })
 
-test('8.3: SIGTERM answers running requests, fails health first, then exits 0', async () => {
+test('8.3, 12#36: SIGTERM answers running requests, fails health first, then exits 0', async () => {
   const redis = await startRedis()
   const proxy = await startTcpProxy(redis.port)
   const service = await startService({
@@ -78,6 +79,28 @@ test('8.3: SIGTERM answers running requests, fails health first, then exits 0', 
   client.close()
   await proxy.stop()
   await redis.stop()
+})
+
+test('8.3: SIGTERM cuts no busy connection that is kept alive', async () => {
+  const service = await startService({ rules: { 'shop.yaml': RULES }, env: { DRAIN_DELAY: '200ms' } })
+  const errors: string[] = []
+  let answered = 0
+  const client = async () => {
+    const own = new Agent({ keepAlive: true, maxSockets: 1 })
+    for (let isOpen = true; isOpen; ) {
+      const outcome = await askOnce(service, own)
+      if (outcome === 200) answered++
+      else if (outcome !== 'not connected') errors.push(String(outcome)) // asked to go, and nobody listens any more
+      isOpen = outcome === 200
+    }
+    own.destroy()
+  }
+  const clients = Array.from({ length: 15 }, client)
+  await sleep(200)
+  expect((await service.stop()).code).toBe(0)
+  await Promise.all(clients)
+  expect(errors).toEqual([])
+  expect(answered).toBeGreaterThan(100)
 })
 
 for (const signal of ['SIGINT', 'SIGHUP'] as const) {
@@ -127,7 +150,7 @@ test('8.4: a missing tree below a watched root is zero files: the service runs, 
   })
 })
 
-test('Q2: a broken file at start is one clear line; calls fail until it is mended, then they pass', async () => {
+test('12#2: a broken file at start is one clear line; calls fail until it is mended, then they pass', async () => {
   const service = await startService({
     rules: { 'shop.yaml': 'domain: shop\ndescriptors:\n  - kee: user\n' },
   })
@@ -195,6 +218,20 @@ test('10: a bad setting ends the start with variable, value and what is allowed'
   expect(log).toContain('GRPC_PORT="80801"')
   expect(log).toContain('0 to 65535')
 })
+
+/** One request over the agent's connection: its status, or its error's code. A new connection may be refused, or reset
+ * while it waits to be accepted: then nothing was asked. */
+function askOnce(service: RunningService, agent: Agent): Promise<number | string> {
+  return new Promise((resolve) => {
+    const outgoing = request(`${service.http}/json`, { method: 'POST', agent }, (response) => {
+      response.resume().on('end', () => resolve(response.statusCode!))
+    })
+    outgoing.on('error', (error: NodeJS.ErrnoException) => {
+      resolve(outgoing.reusedSocket ? (error.code ?? error.message) : 'not connected')
+    })
+    outgoing.end(JSON.stringify(USER))
+  })
+}
 
 /** Whether nobody listens there. A new connection, since those there are may go on. */
 async function isRefused(address: string): Promise<boolean> {

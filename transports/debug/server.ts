@@ -14,6 +14,8 @@ const INDEX = `/rlconfig: print out the currently loaded configuration for debug
 /stats: print out stats
 `
 
+const CHUNK_CHARS = 64 * 1024
+
 export interface DebugOptions {
   host: string
   port: number // 0 = any free one
@@ -50,8 +52,21 @@ async function sendStats(res: HttpResponse, stats: DebugOptions['stats']): Promi
   res.onAborted(() => {
     isGone = true
   })
-  const lines = (await stats()).map(([name, value]) => `${name}: ${value}\n`)
-  if (!isGone) res.cork(() => sendText(res, lines.join('')))
+  const lines = await stats()
+  if (!isGone) res.cork(() => writeLines(res, lines))
+}
+
+/** In chunks: a million names would not fit into one string. */
+function writeLines(res: HttpResponse, lines: [name: string, value: number][]): void {
+  res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
+  let chunk = ''
+  for (const [name, value] of lines) {
+    chunk += `${name}: ${value}\n`
+    if (chunk.length < CHUNK_CHARS) continue
+    res.write(chunk)
+    chunk = ''
+  }
+  res.end(chunk)
 }
 
 function sendText(res: HttpResponse, text: string): void {

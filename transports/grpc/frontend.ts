@@ -5,12 +5,18 @@
  *
  *     listener ── socket ──► frontend ── path, bytes, call ──► services ──► engine
  *                            frontend ◄── reply, refuse ────── services
+ *
+ * Decisions are unary calls: one request, one answer, nothing in between. Streams are the rare kind with a shape of
+ * its own, so that unary calls pay nothing for it; one message and many answers is a stream, too.
  */
 import type { Socket } from 'node:net'
 import type { Status } from './status.ts'
 
 /** Bytes of one request message, as gRPC libraries bound it; beyond: RESOURCE_EXHAUSTED. */
 export const MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+
+/** From connecting to the end of HTTP/2's hello; beyond: the connection is closed, so silent ones fill no listener. */
+export const HANDSHAKE_MS = 10_000
 
 /** Calls at once on one connection; beyond: the caller's own library queues, or opens another connection. */
 export const STREAMS_MAX = 1_000
@@ -20,7 +26,7 @@ export interface GrpcFrontend {
   accept(socket: Socket): void
   /**
    * Tells every caller to go (GOAWAY), lets running calls end, and is done then; what runs at `timeoutMs` is
-   * cut.
+   * cut. Streams would run on for ever, so they end now: what they have sent arrives, then UNAVAILABLE.
    */
   drain(timeoutMs: number): Promise<void>
   /** Cuts everything now. */
@@ -29,9 +35,11 @@ export interface GrpcFrontend {
 
 export interface GrpcFrontendOptions {
   methods: readonly UnaryMethod[]
+  streams?: readonly StreamMethod[]
+  handshakeMs?: number // default HANDSHAKE_MS
   connectionAgeMs?: number // GOAWAY after this, give or take 10 %; 0 or absent = no limit
   connectionAgeGraceMs?: number // from that GOAWAY until what still runs is cut; 0 or absent = no limit
-  /** Told of each call whose method is served, before it is handled: `ShouldRateLimit`. */
+  /** Told of each unary call whose method is served, before it is handled: `ShouldRateLimit`. */
   onCall?: (method: string) => void
 }
 
@@ -54,6 +62,36 @@ export interface UnaryCall {
   reply(response: Uint8Array): void
   refuse(status: Status, message: string): void
 }
+
+export interface StreamMethod {
+  readonly path: string
+  /** A call begins. Must not end it yet: what is returned hears of its messages first. */
+  open(call: StreamCall): StreamHandler
+}
+
+/** What a service does with one stream. None of these may throw. */
+export interface StreamHandler {
+  /** The caller's next message; withheld while the caller is behind with reading. Bytes as in `UnaryMethod`. */
+  message(request: Uint8Array): void
+  /** The caller sends no more, and may still read. */
+  halfClosed(): void
+  /** After a `send` that said false: the caller has caught up. */
+  writable(): void
+  /** The call is over, whoever ended it. Called once, and nothing else after it. */
+  closed(): void
+}
+
+/** One stream as a service sees it. After its end, all of these do nothing. */
+export interface StreamCall {
+  /** Queues a message. False: the caller is behind, so send no more before `writable`. The bytes must not change. */
+  send(response: Uint8Array): boolean
+  /** Status OK, after everything sent. */
+  end(): void
+  refuse(status: Status, message: string): void
+}
+
+/** How a drain ends streams; callers go to another server then. */
+export const DRAIN_MESSAGE = 'the server is shutting down'
 
 /** `/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` is called `ShouldRateLimit`. */
 export function methodName(path: string): string {

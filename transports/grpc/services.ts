@@ -1,5 +1,5 @@
 /**
- * What the gRPC port serves, whichever frontend speaks (spec 5.1).
+ * What the gRPC port serves, whichever frontend speaks (spec 5.1): decisions, health, reflection.
  *
  *     bytes ── decode ──► Decider ──► answer: bytes, status OK
  *       │                    └──────► error: UNKNOWN with its message (spec 5.4)
@@ -9,13 +9,23 @@ import type { Caller, Decider } from '../../engine/decider.ts'
 import type { Log } from '../../engine/messages.ts'
 import { decodeRequest, encodeResponse } from '../../proto/codec.ts'
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
-import type { UnaryCall, UnaryMethod } from './frontend.ts'
+import type { GrpcFrontendOptions, UnaryCall, UnaryMethod } from './frontend.ts'
+import type { HealthService } from './health.ts'
+import { reflectionMethods } from './reflection.ts'
 import { Status } from './status.ts'
 
 export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
+/** Everything the port serves. */
+export function services(decider: Decider, health: HealthService, log: Log) {
+  const methods = [...unaryMethods(decider, log), ...health.methods]
+  const paths = [...methods, ...health.streams].map(({ path }) => path)
+  const streams = [...health.streams, ...reflectionMethods(paths, log)]
+  return { methods, streams } satisfies Partial<GrpcFrontendOptions>
+}
+
 /**
- * The unary methods of the gRPC port. A Decider that throws has a defect: that call fails, the rest go on.
+ * ShouldRateLimit. A Decider that throws has a defect: that call fails, the rest go on.
  */
 export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
   return [

@@ -15,14 +15,11 @@ import {
   type GrpcFrontendOptions,
   STREAMS_MAX,
 } from '../../../transports/grpc/frontend.ts'
-import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
 import { type Listener, listen } from '../../../transports/grpc/listener.ts'
 import { SHOULD_RATE_LIMIT, unaryMethods } from '../../../transports/grpc/services.ts'
 import { FakeDecider, OK, OVER } from '../fake-decider.ts'
+import { FRONTENDS } from './open-port.ts'
 
-const FRONTENDS: Record<string, (options: GrpcFrontendOptions) => GrpcFrontend> = {
-  'grpc-js': grpcJsFrontend,
-}
 const HOST = '127.0.0.1'
 const question = (domain: string): RateLimitRequest => ({
   domain,
@@ -101,6 +98,21 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
 
       test('5.4: an error is UNKNOWN with its message', async () => {
         expect(await refusal(ask('fail'))).toEqual([status.UNKNOWN, 'no rules today'])
+      })
+
+      test('a connection that says nothing is closed, one that has said hello is not', async () => {
+        frontend.close()
+        listener.stop()
+        await start({ handshakeMs: 100 })
+        const silent = connect(listener.port, HOST)
+        const half = connect(listener.port, HOST).on('connect', () => half.write('PRI * HTTP/2.0'))
+        const session = http2.connect(`http://${HOST}:${listener.port}`)
+        const startMs = performance.now()
+        await Promise.all([once(silent.resume(), 'close'), once(half.resume(), 'close')])
+        expect(performance.now() - startMs).toBeGreaterThan(80)
+        await new Promise((resolve) => session.ping(resolve as () => void))
+        expect(session.closed).toBe(false)
+        session.destroy()
       })
 
       test('a message that no header can carry arrives all the same', async () => {

@@ -1,8 +1,12 @@
 import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { expect, test } from 'vitest'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { OperatorError } from '../../../engine/errors.ts'
-import { canSharePort, listen } from '../../../transports/grpc/listener.ts'
+import { canSharePort, listen, PATH_BYTES_MAX } from '../../../transports/grpc/listener.ts'
 
 const HOST = '127.0.0.1'
 
@@ -24,6 +28,74 @@ test('an address that is not of this machine is one clear line', async () => {
   expect(error.message).toMatch(
     /^192\.0\.2\.1:0: cannot listen for gRPC: .*EADDRNOTAVAIL.* \[LISTEN_FAILED\]$/,
   )
+})
+
+describe('5.6: a unix socket', () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-listener-'))
+  })
+  afterEach(() => rmSync(folder, { recursive: true, force: true }))
+  const refusal = (path: string) => listen({ path, onSocket: () => {} }).catch((error) => error)
+
+  test('takes connections, and its file goes when it stops', async () => {
+    const path = join(folder, 'rls.sock')
+    const listener = await listen({ path, onSocket: (socket) => socket.pipe(socket) })
+    expect(listener.port).toBe(0)
+    const socket = connect(path)
+    socket.write('a')
+    expect(String((await once(socket, 'data'))[0])).toBe('a')
+    listener.stop()
+    expect(existsSync(path)).toBe(false)
+    socket.write('b') // who is there stays
+    expect(String((await once(socket, 'data'))[0])).toBe('b')
+    socket.destroy()
+  })
+
+  test('its file is gone when a thread that threw is heard of, so that a successor can listen', async () => {
+    const path = join(folder, 'rls.sock')
+    const thread = new Worker(new URL('./listening-thread.ts', import.meta.url), { workerData: path })
+    await once(thread, 'message')
+    expect(existsSync(path)).toBe(true)
+    const threw = new Promise((resolve) => {
+      thread.once('error', (error) => resolve([String(error), existsSync(path)])) // looked at once, the file goes anyway
+    })
+    thread.postMessage('throw')
+    expect(await threw).toEqual(['Error: told to', false])
+  })
+
+  test('a file that exists is not touched, and stops it with one clear line', async () => {
+    const path = join(folder, 'rls.sock')
+    writeFileSync(path, 'precious')
+    const error = await refusal(path)
+    expect(error).toBeInstanceOf(OperatorError)
+    expect(error.message).toBe(
+      `Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use ${path}. ` +
+        'Nobody answers there: if a killed process left the file behind, remove it, ' +
+        'else set GRPC_UDS to another path. [SOCKET_IN_USE]',
+    )
+    expect(readFileSync(path, 'utf8')).toBe('precious')
+  })
+
+  test('a path that cannot be is one clear line', async () => {
+    const tooLong = join(folder, 'x'.repeat(120))
+    for (const [path, why] of [
+      [tooLong, 'the path is too long'],
+      [join(folder, 'nowhere/rls.sock'), 'listen E'],
+    ]) {
+      const { message } = await refusal(path)
+      expect(message).toContain(`Failed to listen for gRPC on '${path}': ${why}`)
+      expect(message).toMatch(/ Set GRPC_UDS to a path of at most 10\d bytes, .* \[LISTEN_FAILED\]$/)
+    }
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  test('the longest path that can be is listened on, not a part of it', async () => {
+    const path = join(folder, 'x'.repeat(PATH_BYTES_MAX - folder.length - 1))
+    const listener = await listen({ path, onSocket: () => {} })
+    expect(existsSync(path)).toBe(true)
+    listener.stop()
+  })
 })
 
 test.runIf(canSharePort)('two listeners share a port', async () => {

@@ -1,0 +1,201 @@
+/**
+ * Streams of every gRPC frontend, over real sockets: messages both ways, ends of all kinds, a caller that does not read.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { status } from '@grpc/grpc-js'
+import { beforeEach, describe, expect, test } from 'vitest'
+import {
+  DRAIN_MESSAGE,
+  type GrpcFrontendOptions,
+  type StreamCall,
+  type StreamHandler,
+  type StreamMethod,
+} from '../../../transports/grpc/frontend.ts'
+import { Status } from '../../../transports/grpc/status.ts'
+import { FRONTENDS, newClient, openPort, Stream, unary } from './open-port.ts'
+
+const ECHO = '/test.Test/Echo'
+const bytes = (text: string) => new TextEncoder().encode(text)
+
+/** Sends back what it gets; `refuse` and `end` do what they say. Keeps a record of what it hears. */
+class Echo implements StreamMethod {
+  readonly path = ECHO
+  readonly calls: StreamCall[] = []
+  readonly heard: string[] = []
+
+  open(call: StreamCall) {
+    this.calls.push(call)
+    return {
+      message: (request: Uint8Array) => {
+        const text = new TextDecoder().decode(request)
+        this.heard.push(text)
+        if (text === 'refuse') call.refuse(Status.NotFound, '50 % \ud800 é')
+        else if (text === 'end') call.end()
+        else call.send(Uint8Array.from(request)) // a copy: the bytes are the frontend's
+      },
+      halfClosed: () => {
+        this.heard.push('half closed')
+        call.end()
+      },
+      writable: () => this.heard.push('writable'),
+      closed: () => this.heard.push('closed'),
+    }
+  }
+
+  /** Resolves when it has heard `text`. */
+  async hears(text: string): Promise<void> {
+    while (!this.heard.includes(text)) await sleep(2)
+  }
+}
+
+for (const [name, make] of Object.entries(FRONTENDS)) {
+  describe(name, () => {
+    let echo: Echo
+    let called: string[]
+    const start = (options: Partial<GrpcFrontendOptions> = {}) =>
+      openPort(make, {
+        methods: [],
+        streams: [echo],
+        onCall: (method) => called.push(method),
+        ...options,
+      })
+    beforeEach(() => {
+      echo = new Echo()
+      called = []
+    })
+
+    test('messages go both ways, in order, until the caller has no more', async () => {
+      const { client } = await start()
+      const stream = new Stream(client, ECHO).send(bytes('one'))
+      expect(String(await stream.next())).toBe('one')
+      stream.send(bytes('two')).send(bytes('')).end()
+      expect(String(await stream.next())).toBe('two')
+      expect((await stream.next())?.length).toBe(0)
+      expect(await stream.ending()).toEqual([status.OK, 'OK'])
+      expect(echo.heard).toEqual(['one', 'two', '', 'half closed', 'closed'])
+    })
+
+    test('5.5: streams are not told of as calls', async () => {
+      const { client } = await start()
+      await new Stream(client, ECHO).end().ending()
+      expect(called).toEqual([])
+    })
+
+    test('a unary caller of a stream is served as well', async () => {
+      const { client } = await start()
+      expect(String(await unary(client, ECHO, bytes('one')))).toBe('one')
+    })
+
+    test('a service can send unasked, before and after the caller has no more to say', async () => {
+      const open = (call: StreamCall): StreamHandler => {
+        call.send(bytes('first'))
+        return { message() {}, halfClosed: () => call.send(bytes('last')), writable() {}, closed() {} }
+      }
+      const { client } = await start({ streams: [{ path: ECHO, open }] })
+      const stream = new Stream(client, ECHO)
+      expect(String(await stream.next())).toBe('first')
+      stream.end()
+      expect(String(await stream.next())).toBe('last')
+      stream.cancel()
+    })
+
+    test('a service can end it while the caller still talks, and hears no more then', async () => {
+      const { client } = await start()
+      const stream = new Stream(client, ECHO).send(bytes('one')).send(bytes('end')).send(bytes('two'))
+      expect(String(await stream.next())).toBe('one')
+      expect(await stream.ending()).toEqual([status.OK, 'OK'])
+      expect(echo.heard).toEqual(['one', 'end', 'closed'])
+      echo.calls[0].refuse(Status.Internal, 'too late') // none of these does anything
+      echo.calls[0].end()
+      expect(echo.calls[0].send(bytes('too late'))).toBe(true)
+      expect(String(await unary(client, ECHO, bytes('still here')))).toBe('still here')
+    })
+
+    test('a refusal arrives with its message, after what was sent', async () => {
+      const { client } = await start()
+      const stream = new Stream(client, ECHO).send(bytes('one')).send(bytes('refuse'))
+      expect(String(await stream.next())).toBe('one')
+      expect(await stream.ending()).toEqual([status.NOT_FOUND, '50 % \ufffd é'])
+      expect(echo.heard.at(-1)).toBe('closed')
+    })
+
+    test('a caller that cancels is heard of once', async () => {
+      const { client } = await start()
+      const stream = new Stream(client, ECHO).send(bytes('one'))
+      await stream.next()
+      stream.cancel()
+      await echo.hears('closed')
+      echo.calls[0].send(bytes('too late'))
+      expect(String(await unary(client, ECHO, bytes('two')))).toBe('two')
+      const heard = echo.heard.filter((each) => each !== 'half closed') // some tell of the cancel as that, too
+      expect(heard).toEqual(['one', 'closed', 'two', 'closed'])
+    })
+
+    test('a connection that breaks closes its streams and no others', async () => {
+      const { client, address } = await start()
+      const other = newClient(address)
+      const lost = new Stream(other, ECHO).send(bytes('lost'))
+      const kept = new Stream(client, ECHO).send(bytes('kept'))
+      await Promise.all([lost.next(), kept.next()])
+      other.close()
+      lost.cancel()
+      await echo.hears('closed')
+      kept.send(bytes('more'))
+      expect(String(await kept.next())).toBe('more')
+    })
+
+    test('a deadline that passes closes it', async () => {
+      const { client } = await start()
+      const stream = new Stream(client, ECHO, { deadline: Date.now() + 100 }).send(bytes('one'))
+      expect((await stream.ending())[0]).toBe(status.DEADLINE_EXCEEDED)
+      await echo.hears('closed')
+    })
+
+    test('a caller that does not read is not read from either, and loses nothing', async () => {
+      const { client } = await start()
+      const count = 1_000 // of 4 KiB: far more than windows and socket buffers hold
+      const message = Buffer.alloc(4 * 1024)
+      const stream = new Stream(client, ECHO)
+      for (let i = 0; i < count; i++) {
+        message.writeUInt32BE(i)
+        stream.send(message)
+      }
+      stream.end()
+      expect((await stream.next())?.readUInt32BE()).toBe(0) // this library reads everything until it is asked once
+      let before = -1
+      while (before !== echo.heard.length) {
+        before = echo.heard.length
+        await sleep(100)
+      }
+      expect(before).toBeGreaterThan(0)
+      expect(before).toBeLessThan(count / 2)
+      for (let i = 1; i < count; i++) expect((await stream.next())?.readUInt32BE()).toBe(i)
+      expect(await stream.ending()).toEqual([status.OK, 'OK'])
+      expect(echo.heard).toContain('writable')
+    })
+
+    test('Q16: a drain ends streams at once, after what they have sent', async () => {
+      const { client, frontend } = await start()
+      const stream = new Stream(client, ECHO).send(bytes('one'))
+      await echo.hears('one')
+      echo.calls[0].send(bytes('last'))
+      const drained = frontend.drain(10_000)
+      expect(String(await stream.next())).toBe('one')
+      expect(String(await stream.next())).toBe('last')
+      expect(await stream.ending()).toEqual([status.UNAVAILABLE, DRAIN_MESSAGE])
+      await drained
+      expect(echo.heard).toEqual(['one', 'closed'])
+    })
+
+    test('Q16: a stream whose caller does not read does not hold up a drain beyond its bound', async () => {
+      const { client, frontend } = await start()
+      const stream = new Stream(client, ECHO).send(bytes('one'))
+      await stream.next()
+      while (echo.calls[0].send(Buffer.alloc(64 * 1024))) await sleep(0)
+      const startMs = performance.now()
+      await frontend.drain(200)
+      expect(performance.now() - startMs).toBeLessThan(5_000)
+      expect((await stream.ending())[0]).not.toBe(status.OK)
+    })
+  })
+}
