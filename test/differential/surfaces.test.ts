@@ -1,0 +1,64 @@
+/**
+ * What else stands at the two ports: paths and methods of HTTP (spec 6.1), other gRPC methods and bytes (5.1, 5.5).
+ *
+ *     SLUICE_REFERENCE=/path/to/ratelimit npx vitest run test/differential
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
+import { type Answer, Asker } from './ask.ts'
+import { type Pair, startPair } from './pair.ts'
+import { ABSENT, program } from './program.ts'
+
+const JSON_TEXT = '{"domain":"shop","descriptors":[{}]}'
+
+// biome-ignore format: one call per row
+const CALLS = [
+  ['GET', '/healthcheck', ''], ['POST', '/healthcheck', 'x'], ['HEAD', '/healthcheck', ''], ['PUT', '/healthcheck', ''],
+  ['GET', '/healthcheck/', ''], ['GET', '/healthcheck?a=b', ''], ['GET', '/', ''], ['GET', '/nope', ''],
+  ['POST', '/json', JSON_TEXT], ['GET', '/json', JSON_TEXT], ['GET', '/json', ''], ['HEAD', '/json', ''],
+  ['PUT', '/json', JSON_TEXT], ['DELETE', '/json', JSON_TEXT], ['PATCH', '/json', JSON_TEXT], ['OPTIONS', '/json', ''],
+  ['POST', '/json/', JSON_TEXT], ['POST', '/json?a=b', JSON_TEXT], ['POST', '//json', JSON_TEXT],
+  ['GET', '/x/../json', ''], ['GET', '/./json', ''], ['GET', '/json/..', ''], ['POST', '/JSON', JSON_TEXT],
+  ['GET', '/rlconfig', ''], ['GET', '/debug/pprof/', ''],
+] as const
+
+const HEALTH = '/grpc.health.v1.Health/Check'
+
+// biome-ignore format: one call per row
+const METHODS = [
+  ['/envoy.service.ratelimit.v3.RateLimitService/Nope', ''], ['/nope.Nope/Nope', ''], ['/nope', ''],
+  [SHOULD_RATE_LIMIT, ''], [SHOULD_RATE_LIMIT, 'ff'], [SHOULD_RATE_LIMIT, '0a05'], [SHOULD_RATE_LIMIT, '0a02c328'],
+  [SHOULD_RATE_LIMIT, '0a0464656d6f12001801'], [SHOULD_RATE_LIMIT, '7a00'], [SHOULD_RATE_LIMIT, '0a016412027801'],
+  [HEALTH, ''], [HEALTH, '0a09726174656c696d6974'], [HEALTH, '0a046e6f7065'],
+] as const
+
+describe.skipIf(program === '')('beside the reference', () => {
+  let pair: Pair
+  let askers: Asker[]
+  beforeAll(async () => {
+    pair = await startPair(program, {})
+    askers = [new Asker(pair.ours), new Asker(pair.reference)]
+  })
+  afterAll(async () => {
+    for (const asker of askers ?? []) asker.close()
+    await pair?.stop()
+  })
+
+  test.each(CALLS)('6.1: %s %s %s', async (method, path, body) => {
+    const [ours, reference] = await Promise.all(askers.map((asker) => asker.askHttp(method, path, body)))
+    expect(ours).toEqual(reference)
+  })
+
+  test.each(METHODS)('5.1: %s with %s', async (method, hex) => {
+    const bytes = Buffer.from(hex, 'hex')
+    const [ours, reference] = await Promise.all(askers.map((asker) => asker.askGrpc(method, bytes)))
+    expect(withoutDetails(ours)).toEqual(withoutDetails(reference))
+  })
+})
+
+/** The texts of library errors are the library's own; codes are not. */
+function withoutDetails(answer: Answer): Answer {
+  return ['grpc 0', 'grpc 2', 'grpc 5'].includes(answer.status) ? answer : { ...answer, body: '' }
+}
+
+test.skipIf(program !== '')(ABSENT, (context) => context.skip(ABSENT))
