@@ -41,6 +41,12 @@ export const tools = [
     byHand: 'install redis-server 7 (apt-get install redis-server, brew install redis, dnf install redis)',
   },
   {
+    name: 'openssl', // makes the certificates of the TLS tests
+    isThere: () => isOnPath('openssl'),
+    deb: 'openssl',
+    byHand: 'install openssl (apt-get install openssl, brew install openssl, dnf install openssl)',
+  },
+  {
     name: 'memcached',
     isThere: () => isOnPath('memcached'),
     deb: 'memcached',

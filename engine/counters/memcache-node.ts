@@ -14,18 +14,14 @@
  * the start of the next one (tried: a wrong count). memcached 2.2 has no TLS, knows only a hash ring, and starts `ping`.
  * memjs 1.3 speaks only the binary protocol, without TLS. memcache-client 1.0 keeps replies in an object by key.
  */
-import { connect, isIP, type Socket } from 'node:net'
-import { type SecureContext, connect as tlsConnect } from 'node:tls'
+import { connect, type Socket } from 'node:net'
+import { connect as tlsConnect } from 'node:tls'
 import { backoffMs, errorText, goDuration } from './retry.ts'
+import type { TlsTo } from './tls.ts'
 
 /** `line` is the reply's last line, '' with an error. */
 export type OnEnd = (error: Error | null, line: string) => void
 export type OnValue = (key: string, value: string) => void
-
-export interface MemcacheTls {
-  context: SecureContext
-  isNameChecked: boolean
-}
 
 export interface MemcacheAddress {
   text: string // as the operator or the DNS wrote it
@@ -36,7 +32,7 @@ export interface MemcacheAddress {
 
 export interface NodeOptions {
   address: MemcacheAddress
-  tls: MemcacheTls | null
+  tls: TlsTo | null
   timeoutMs: number
   onLost: (reason: string) => void
 }
@@ -108,7 +104,7 @@ export class MemcacheNode {
     const { address, tls } = this.options
     const { path, host, port } = address
     const target = path === '' ? { host, port } : { path }
-    const socket = tls === null ? connect(target) : tlsConnect({ ...target, ...tlsOptions(host, tls) })
+    const socket = tls === null ? connect(target) : tlsConnect({ ...target, ...tls(host) })
     this.socket = socket
     this.openedMs = performance.now()
     socket.setEncoding('latin1').setNoDelay(true).setKeepAlive(true, KEEPALIVE_MS)
@@ -254,14 +250,5 @@ export class MemcacheNode {
     socket?.destroy()
     const error = new Error(reason)
     for (; command !== null; command = command.next) command.onEnd(error, '')
-  }
-}
-
-/** What we dialled is what the node's certificate must hold (spec 9.2). */
-function tlsOptions(host: string, { context, isNameChecked }: MemcacheTls) {
-  return {
-    secureContext: context,
-    ...(isIP(host) === 0 && host !== '' && { servername: host }),
-    ...(!isNameChecked && { checkServerIdentity: () => undefined }),
   }
 }

@@ -18,8 +18,8 @@ import { answerCall, type Call, type RedisInstance } from './redis-instance.ts'
 import { isReply, RedisNode } from './redis-node.ts'
 import type { RedisOptions } from './redis-options.ts'
 import { HASH_SLOTS, hashSlot, readClusterSlots, readRedirect, type SlotRange } from './redis-slots.ts'
-import { redisTls, type TlsTo } from './redis-tls.ts'
 import { errorText } from './retry.ts'
+import { type TlsTo, tlsTo } from './tls.ts'
 
 const REFRESH_MS = 5_000 // as the reference
 const REFRESH_SOON_MS = 100 // after a MOVED, and while a node is missing
@@ -60,7 +60,7 @@ export class RedisCluster implements RedisInstance {
     this.log = log
     this.onChange = onChange
     this.name = maskRedisUrl(options.url)
-    this.tls = options.tls ? redisTls(options.tls) : null
+    this.tls = options.tls ? tlsTo(options.tls) : null
     this.seeds = parseClusterSeeds(options.url, options.auth, options.variable)
   }
 

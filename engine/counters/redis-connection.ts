@@ -11,8 +11,8 @@
  */
 import { Command, Redis } from 'ioredis'
 import type { RedisAddress } from './redis-address.ts'
-import type { TlsTo } from './redis-tls.ts'
 import { backoffMs, errorText } from './retry.ts'
+import type { TlsTo } from './tls.ts'
 
 export type Reply = (error: Error | null | undefined, value?: unknown) => void
 

@@ -10,7 +10,7 @@ import { maskRedisUrl, parseRedisAddress } from './redis-address.ts'
 import { type Command, isReply, RedisNode } from './redis-node.ts'
 import type { RedisOptions } from './redis-options.ts'
 import { Sentinels } from './redis-sentinel.ts'
-import { redisTls } from './redis-tls.ts'
+import { tlsTo } from './tls.ts'
 
 /** Something to be done with counters of one group. */
 export interface Call {
@@ -44,7 +44,7 @@ export class RedisServer implements RedisInstance {
   /** Throws an OperatorError when the options name no Redis. */
   constructor(options: RedisOptions, log: Log, onChange: () => void) {
     const { type, url, auth, sentinelAuth = '', variable, timeoutMs } = options
-    const tls = options.tls ? redisTls(options.tls) : null
+    const tls = options.tls ? tlsTo(options.tls) : null
     this.name = maskRedisUrl(url)
     let locate: () => ReturnType<Sentinels['locate']>
     if (type === 'sentinel') {

@@ -15,8 +15,8 @@ import { StoreError } from '../errors.ts'
 import type { Log } from '../messages.ts'
 import type { RedisAddress } from './redis-address.ts'
 import { RedisConnection, type Reply } from './redis-connection.ts'
-import type { TlsTo } from './redis-tls.ts'
 import { goDuration } from './retry.ts'
+import type { TlsTo } from './tls.ts'
 
 export interface Command {
   name: 'evalsha' | 'mget' | 'cluster'

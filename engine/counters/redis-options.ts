@@ -1,7 +1,7 @@
 /** What the store is told about one Redis, in words that can be posted to a worker; from the settings or from a test. */
 import type { Settings } from '../settings/parse.ts'
-import type { RedisTlsFiles } from './redis-tls.ts'
 import type { Startup } from './retry.ts'
+import type { TlsFiles } from './tls.ts'
 
 const CONNECT_MS_DEFAULT = 10_000 // 0 would be no end in the reference; every wait has one
 const TIMER_MS_MAX = 2 ** 31 - 1 // Node's timers end there
@@ -13,7 +13,7 @@ export interface RedisOptions {
   socketType: string // tcp, tcp4, tcp6 or unix; of a single one
   auth: string // REDIS_AUTH; '' = what the URL says
   sentinelAuth?: string // REDIS_SENTINEL_AUTH
-  tls?: RedisTlsFiles | null // none unless said
+  tls?: TlsFiles | null // none unless said
   timeoutMs: number // for making a connection
   operationTimeoutMs: number // from the moment a batch is given to the store to its reply
   emptyWaitMs?: number // at most so long a batch waits for its turn; operationTimeoutMs unless said
@@ -69,8 +69,9 @@ function optionsOf(settings: Settings, prefix: Prefix): RedisOptions {
 }
 
 /** Both instances share the files (spec 9.2). */
-function tlsFiles(settings: Settings): RedisTlsFiles {
+function tlsFiles(settings: Settings): TlsFiles {
   return {
+    prefix: 'REDIS_TLS',
     caCert: settings.REDIS_TLS_CACERT,
     clientCert: settings.REDIS_TLS_CLIENT_CERT,
     clientKey: settings.REDIS_TLS_CLIENT_KEY,

@@ -11,8 +11,8 @@
  */
 import { Redis } from 'ioredis'
 import { parseRedisAddress, parseSentinels, type RedisAddress } from './redis-address.ts'
-import type { TlsTo } from './redis-tls.ts'
 import { backoffMs, errorText } from './retry.ts'
+import type { TlsTo } from './tls.ts'
 
 export interface SentinelsOptions {
   url: string // REDIS_URL

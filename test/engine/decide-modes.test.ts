@@ -129,6 +129,19 @@ test('12#9: hits left out are near the limit when the count is, as if before had
   expect(statsOf('b').near_limit - earlier.near_limit).toBe(20)
 })
 
+test('12#20: two rules on equal entries share a counter while their windows start together', () => {
+  const minute = { requestsPerUnit: 2, unit: Unit.Minute }
+  const hour = { requestsPerUnit: 2, unit: Unit.Hour }
+  const { ask } = engine([]) // at noon both windows start at noon
+  const remaining = [minute, hour, minute].map(
+    (override) => ask({ a: '1' }, { override }).statuses[0].limitRemaining,
+  )
+  expect(remaining).toEqual([1, 0, 0])
+  expect(
+    ask({ a: '1' }, { override: { requestsPerUnit: 9, unit: Unit.Second } }).statuses[0].limitRemaining,
+  ).toBe(5)
+})
+
 test('2.5: hits from 2^53 to 2^63-1 are counted, and over any limit', () => {
   const { askRaw } = engine([rule('a', { requestsPerUnit: 2 ** 32 - 1 })])
   const ask = (hits: number | bigint) =>

@@ -254,7 +254,7 @@ describe('any message', () => {
     )
   })
 
-  test('response: the .proto files say the same', () => {
+  test('5.2#1-7: response: the .proto files say the same', () => {
     fc.assert(
       fc.property(responses, (response) => {
         const read = ResponseType.toObject(ResponseType.decode(encodeResponse(response)), {

@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { provide } from '../../scripts/test-tools.mjs'
 
 const SCRIPTS = new URL('../../scripts/', import.meta.url)
@@ -224,6 +224,7 @@ describe('test tools', () => {
     program('apt-get', `[ "$1" = update ] && touch "${root}/fresh"; [ -e "${root}/fresh" ]`)
     const path = process.env.PATH
     process.env.PATH = `${root}/bin:${path}`
+    const silent = vi.spyOn(process.stderr, 'write').mockReturnValue(true) // nobody shall think that it installs
     try {
       const isThere = () => existsSync(join(root, 'fresh'))
       await provide(
@@ -234,6 +235,7 @@ describe('test tools', () => {
         true,
       )
     } finally {
+      silent.mockRestore()
       process.env.PATH = path
     }
     const install = 'apt-get install -y --no-install-recommends redis-server memcached'

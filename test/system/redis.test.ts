@@ -68,7 +68,7 @@ test('3.1: keys in Redis read exactly as the reference writes them', async () =>
   })
 })
 
-test('a reply lost on the way is an error and counts once', async () => {
+test('5.4#4 12#24: a reply lost on the way is an error and counts once', async () => {
   const proxy = await startTcpProxy(redis.port)
   const service = await startService({
     rules: { 'shop.yaml': RULES },

@@ -29,7 +29,7 @@ const good = [
 ] as const
 
 for (const [url, socketType, auth, where, username, password, db] of good) {
-  test(`${url} by ${socketType}, auth "${auth}"`, () => {
+  test(`9.1#1: ${url} by ${socketType}, auth "${auth}"`, () => {
     const address = parseRedisAddress({ url, socketType, auth })
     const { path, host, port, family } = address
     expect(path ? `unix ${path}` : `${host} ${port}${family ? ` ${family}` : ''}`).toBe(where)
@@ -76,7 +76,7 @@ const masks = [
 for (const [url, masked] of masks)
   test(`${url} is shown as ${masked}`, () => expect(maskRedisUrl(url)).toBe(masked))
 
-test('9.1: sentinels: the name of the master, then where they are; nothing is trimmed', () => {
+test('9.1#2: sentinels: the name of the master, then where they are; nothing is trimmed', () => {
   const { master, sentinels } = parseSentinels('my master,a:26379,redis://bob:p%3Aw@b:1,[::1]:2', 'ann:x:y')
   expect(master).toBe('my master')
   expect(sentinels.map(({ host, port, username, password }) => [host, port, username, password])).toEqual([

@@ -70,7 +70,7 @@ test('9.4: one batch over all nodes, each key where it belongs, with its expiry'
   expect(Math.min(...ttls)).toBeGreaterThan(EXPIRY_SEC - 3)
 })
 
-test('9.1: the first node that can be reached is enough', async () => {
+test('9.1#3: the first node that can be reached is enough', async () => {
   const [, second] = cluster.url.split(',')
   const late = storeOf(`127.0.0.1:1,${second}`)
   await late.connect()

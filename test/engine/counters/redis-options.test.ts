@@ -50,7 +50,7 @@ test('every setting of an instance reaches it, and the second one has its own', 
     socketType: 'tcp',
     auth: 'auth2',
     sentinelAuth: 'sentinel2',
-    tls: { caCert: 'ca', clientCert: 'cert', clientKey: 'key', skipsHostname: true }, // the files are shared
+    tls: { prefix: 'REDIS_TLS', caCert: 'ca', clientCert: 'cert', clientKey: 'key', skipsHostname: true }, // the files are shared
     timeoutMs: 2_000,
     operationTimeoutMs: 2,
     startup,
@@ -69,7 +69,7 @@ test('3.2: without REDIS_PERSECOND there is one instance', () => {
   expect(optionsOf({ REDIS_PERSECOND_URL: 'host:2' }).perSecond).toBeNull()
 })
 
-test('9.3: settings that mean nothing here are told once, as those of an instance that is used', () => {
+test('12#30 9.3: settings that mean nothing here are told once, as those of an instance that is used', () => {
   expect(warningsOf({ REDIS_POOL_SIZE: '3', REDIS_PIPELINE_WINDOW: '1ms' })).toEqual([])
   expect(warningsOf({ REDIS_POOL_ON_EMPTY_BEHAVIOR: 'Create', REDIS_PERSECOND_PIPELINE_LIMIT: '8' })).toEqual(
     ['REDIS_POOL_ON_EMPTY_BEHAVIOR=CREATE works as WAIT: each worker has one connection per Redis node.'],

@@ -76,7 +76,7 @@ test('8.2: connected means both are; the one for limits per second is connected 
   await vi.waitFor(() => expect(states).toEqual([true, false, true]), { timeout: 5_000 })
 })
 
-test('Q37: an error of one fails only who needs it, and the other stays incremented', async () => {
+test('12#37: an error of one fails only who needs it, and the other stays incremented', async () => {
   await proxies[1].refuse()
   await vi.waitFor(() => expect(store.isConnected).toBe(false))
   const error = expect.stringContaining(`redis 127.0.0.1:${proxies[1].port}: no connection`)
@@ -140,4 +140,14 @@ test('4.2: where one instance cannot be asked, a request adds nothing to the oth
     [0, 0],
   ])
   expect(await values(main)).toEqual({ m: '1', m2: '1' })
+})
+
+test('12#43: closing is done when both are closed, also when one is gone and the other silent', async () => {
+  await proxies[0].stop()
+  proxies[1].stall()
+  await store.close()
+  expect(await add(['m', 1], ['s', 1])).toEqual([
+    expect.stringContaining('closing'),
+    expect.stringContaining('closing'),
+  ])
 })

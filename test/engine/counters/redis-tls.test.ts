@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisOptions, RedisStore } from '../../../engine/counters/redis.ts'
-import { type RedisTlsFiles, redisTls } from '../../../engine/counters/redis-tls.ts'
+import { type TlsFiles, tlsTo } from '../../../engine/counters/tls.ts'
 import { type Certificates, makeCertificates } from '../../helpers/certificates.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
 import { startCluster } from '../../helpers/redis-cluster.ts'
@@ -11,7 +11,13 @@ import { startSentinel } from '../../helpers/redis-sentinel.ts'
 import { addAll, redisOptionsOf } from './adding.ts'
 
 const NOW_SEC = 1_790_000_000
-const NONE: RedisTlsFiles = { caCert: '', clientCert: '', clientKey: '', skipsHostname: false }
+const NONE: TlsFiles = {
+  prefix: 'REDIS_TLS',
+  caCert: '',
+  clientCert: '',
+  clientKey: '',
+  skipsHostname: false,
+}
 
 let named: Certificates // for localhost
 let numbered: Certificates // for 127.0.0.1
@@ -107,5 +113,5 @@ test('8.1: files that cannot be used are named, with their variable', async () =
     [{ ...NONE, clientCert: named.cert, clientKey: '/no/key' },          'REDIS_TLS_CLIENT_KEY: failed to read file: /no/key: ENOENT'],
     [{ ...NONE, clientCert: named.cert, clientKey: numbered.key },       `failed lo load TLS key pair (${named.cert},${numbered.key}): `],
   ] as const
-  for (const [files, message] of cases) expect(() => redisTls(files)).toThrow(message)
+  for (const [files, message] of cases) expect(() => tlsTo(files)).toThrow(message)
 })

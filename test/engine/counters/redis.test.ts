@@ -48,7 +48,7 @@ const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC)
 const connected = () =>
   vi.waitFor(() => expect(store.isConnected).toBe(true), { timeout: 5_000, interval: 5 })
 
-test('the expiry comes with the first hit and is not renewed', async () => {
+test('12#38: the expiry comes with the first hit and is not renewed', async () => {
   await add(['a', 1])
   expect(await redis.contents()).toEqual({ a: { value: '1', ttlSec: EXPIRY_SEC } })
   await redis.run('EXPIRE', 'a', 50)
@@ -124,7 +124,7 @@ test('all batches in flight fail with the connection, each counted once', async 
   expect(await add(['a', 0])).toEqual([21])
 })
 
-test('no reply in time is an error; until the late one has come nothing more is sent', async () => {
+test('12#6: no reply in time is an error; until the late one has come nothing more is sent', async () => {
   proxy.stall()
   const where = `redis 127.0.0.1:${proxy.port}:`
   const [first, second] = await Promise.all([add(['a', 1]), add(['a', 10], ['b', 1])])

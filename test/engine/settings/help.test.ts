@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { settingsHelp, settingsMarkdown } from '../../../engine/settings/help.ts'
 import { families, rows } from '../../../engine/settings/table.ts'
 
@@ -103,9 +103,10 @@ describe('the table in a README', () => {
   const run = (...args: string[]) =>
     spawnSync(process.execPath, [join(ROOT, 'scripts/settings-table.ts'), ...args])
   const fileWith = (text: string) => {
-    const file = join(mkdtempSync(join(tmpdir(), 'settings-')), 'README.md')
-    writeFileSync(file, text)
-    return file
+    const folder = mkdtempSync(join(tmpdir(), 'settings-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    writeFileSync(join(folder, 'README.md'), text)
+    return join(folder, 'README.md')
   }
 
   test('is current', () => {

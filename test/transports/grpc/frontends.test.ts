@@ -89,7 +89,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     describe('calls', () => {
       beforeEach(() => start())
 
-      test('an answer', async () => {
+      test('5.1#1: an answer', async () => {
         expect(await ask('answer')).toEqual(OK)
         expect(await ask('over')).toEqual(OVER) // over limit is an answer, not a status
         expect(decider.requests).toEqual([question('answer'), question('over')])

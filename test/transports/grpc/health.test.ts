@@ -44,7 +44,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     ] as const
 
     for (const [service, healthy, unhealthy] of states) {
-      test(`5.5: Check of '${service}': ${healthy}, unhealthy ${unhealthy}`, async () => {
+      test(`5.5${service === '' ? ' 12#11' : ''}: Check of '${service}': ${healthy}, unhealthy ${unhealthy}`, async () => {
         const { client } = await start()
         const check = async () => state(await unary(client, `${HEALTH}/Check`, about(service)))
         expect(await check()).toBe(healthy)
@@ -63,7 +63,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       }
     })
 
-    test('5.5: List tells of both services', async () => {
+    test('5.1#2 5.5: List tells of both services', async () => {
       const { client } = await start()
       const list = async () => {
         const answer = ListResponse.decode(await unary(client, `${HEALTH}/List`, new Uint8Array()))
@@ -128,7 +128,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect((await unknown.ending())[0]).toBe(status.CANCELLED) // until then it was open
       })
 
-      test('Q16: ends with a drain, after NOT_SERVING', async () => {
+      test('12#16: ends with a drain, after NOT_SERVING', async () => {
         const { client, frontend } = await start()
         const ours = new Stream(client, `${HEALTH}/Watch`).send(about('ratelimit')).end()
         const whole = new Stream(client, `${HEALTH}/Watch`).send(about('')).end()

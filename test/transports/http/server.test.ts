@@ -42,7 +42,7 @@ const question = (domain: string) => JSON.stringify({ domain, descriptors: [{}] 
 const post = (body: string | Buffer) => send('POST /json', body)
 
 describe('6.2: /json', () => {
-  test('6.2: OK is 200 with the response', async () => {
+  test('6.2#5: OK is 200 with the response', async () => {
     const { status, headers, body } = await post(question('answer'))
     expect([status, headers['content-type'], body]).toEqual([
       '200 OK',
@@ -54,7 +54,7 @@ describe('6.2: /json', () => {
     ])
   })
 
-  test('6.2: OVER_LIMIT is 429 with the response', async () => {
+  test('6.2#6: OVER_LIMIT is 429 with the response', async () => {
     const { status, headers, body } = await post(question('over'))
     expect([status, headers['content-type'], body]).toEqual([
       '429 Too Many Requests',
@@ -77,7 +77,7 @@ describe('6.2: /json', () => {
       'warning error: descriptors[4096]: a request must not have more than 4096 descriptors'],
   ] as const
   for (const [name, request, line] of refused) {
-    test(`6.2: ${name}: 400, and the cause in the log only`, async () => {
+    test(`6.2#${name.includes('decision') ? 3 : 2}: ${name}: 400, and the cause in the log only`, async () => {
       const { status, headers, body } = await post(request as string)
       expect([status, body]).toEqual(['400 Bad Request', 'Bad Request\n'])
       expect(headers['content-type']).toBe('text/plain; charset=utf-8')
@@ -92,7 +92,7 @@ describe('6.2: /json', () => {
     expect((await post(question('twice'))).body).toBe(responseToJson(OK))
   })
 
-  test('6.2: an overall code that should not be: 500', async () => {
+  test('6.2#7: an overall code that should not be: 500', async () => {
     const asked = post(question('wait'))
     await decider.untilWaiting(1)
     decider.waiting[0].answer({ ...OK, overallCode: 0, statuses: [] })
@@ -106,7 +106,7 @@ describe('6.2: /json', () => {
     expect((await asked).status).toBe('200 OK')
   })
 
-  test('6.2: an answer that JSON cannot say: 500, and why in the log only', async () => {
+  test('6.2#4: an answer that JSON cannot say: 500, and why in the log only', async () => {
     const asked = post(question('wait'))
     await decider.untilWaiting(1)
     decider.waiting[0].answer({ ...OK, dynamicMetadata: { a: Number.NaN } })
@@ -129,7 +129,7 @@ describe('6.2: /json', () => {
     ['a length beyond all numbers',   'Content-Length: 99999999999999999999\r\n\r\n{}'],
   ] as const
   for (const [name, rest] of unreadable) {
-    test(`6.2: a body that cannot be read, ${name}: 400 from the library, and the connection ends`, async () => {
+    test(`6.2#1: a body that cannot be read, ${name}: 400 from the library, and the connection ends`, async () => {
       const socket = open()
       const closed = once(socket, 'close')
       const answered = answerOf(socket, true)
