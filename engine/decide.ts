@@ -130,7 +130,7 @@ export class Engine implements Decider {
       isOnlyLooking: false,
     }
     const domain = this.trie.domain(request.domain)
-    let replaced: string[] | null = null
+    let replaced: Set<string> | null = null
     for (const descriptor of request.descriptors) {
       const hits = descriptor.hitsAddend ?? (request.hitsAddend || 1)
       if (typeof hits === 'bigint' && hits > HITS_MAX) {
@@ -142,7 +142,10 @@ export class Engine implements Decider {
       const rule = this.ruleOf(this.trie, domain, request.domain, descriptor)
       pending.rules.push(rule)
       pending.hits.push(hits)
-      if (rule !== null && rule.replaces.length > 0) replaced = [...(replaced ?? []), ...rule.replaces]
+      if (rule !== null && rule.replaces.length > 0) {
+        replaced ??= new Set()
+        for (const name of rule.replaces) replaced.add(name)
+      }
       const isCounted = rule !== null && !rule.isUnlimited
       pending.keys.push(isCounted ? this.keyOf(request.domain, descriptor, this.found.sharedValues) : '')
       pending.statsBases.push(isCounted ? this.stats.rule(this.found.statsKey) : -1)
@@ -338,11 +341,11 @@ function firstError({ members }: Pending, batch: Batch): Error | null {
 }
 
 /** Spec 2.6: rules whose name another rule of this request replaces do not count. Unlimited ones stay. */
-function drop(pending: Pending, replaced: string[]): void {
+function drop(pending: Pending, replaced: ReadonlySet<string>): void {
   for (let i = 0; i < pending.rules.length; i++) {
     const rule = pending.rules[i]
     if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
-    if (replaced.includes(rule.limit.name)) pending.rules[i] = null
+    if (replaced.has(rule.limit.name)) pending.rules[i] = null
   }
 }
 

@@ -19,7 +19,7 @@ import { sourceUrl } from './source-url.ts'
 import type { Totals } from './stats/totals.ts'
 
 const QUIET_MS = 100 // editors and deployments write several files; we read once they are done
-const MISSING_RETRY_MS = 5_000 // how often a directory that went away is looked for
+const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for
 const JOB_IDLE_MS = 5_000 // then the job thread ends
 
 export interface RulesSourceOptions {
@@ -42,6 +42,8 @@ export class RulesSource {
   private timer: NodeJS.Timeout | null = null
   private loading: Promise<void> | null = null
   private isStale = false
+  private isThere = false // the directory of rules, when last watched
+  private isClosing = false
 
   constructor(options: RulesSourceOptions) {
     this.options = options
@@ -54,6 +56,7 @@ export class RulesSource {
   }
 
   async close(): Promise<void> {
+    this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
     if (this.timer) clearTimeout(this.timer)
     await this.jobs.destroy()
@@ -64,8 +67,7 @@ export class RulesSource {
     for (const watcher of this.watchers) watcher.close()
     this.watchers = []
     const root = settings.RUNTIME_ROOT
-    const subtree = join(root, settings.RUNTIME_SUBDIRECTORY)
-    const rules = join(subtree, settings.RUNTIME_APPDIRECTORY)
+    const rules = this.directory
     const watched = settings.RUNTIME_WATCH_ROOT ? dirname(root) : rules
     if (!existsSync(watched)) {
       const variable = settings.RUNTIME_WATCH_ROOT ? 'RUNTIME_ROOT' : 'RUNTIME_ROOT, RUNTIME_APPDIRECTORY'
@@ -86,16 +88,36 @@ export class RulesSource {
       this.watchers.push(watcher.on('error', onError))
     }
     if (settings.RUNTIME_WATCH_ROOT) add(watched, false, (name) => name === basename(root))
-    if (existsSync(rules)) add(rules, true, () => true)
+    this.isThere = existsSync(rules)
+    if (this.isThere) add(rules, true, () => true)
+  }
+
+  private get directory(): string {
+    const { RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY } = this.options.settings
+    return join(RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY)
   }
 
   private reloadSoon(): void {
     if (this.timer) clearTimeout(this.timer)
     this.timer = setTimeout(() => {
       this.timer = null
-      this.rewatch()
-      void this.reload()
+      if (this.isThere && !existsSync(this.directory)) {
+        this.waitForReturn()
+      } else {
+        this.rewatch()
+        void this.reload()
+      }
     }, QUIET_MS)
+  }
+
+  /** A directory that is moved away or swapped takes no rule with it. */
+  private waitForReturn(): void {
+    this.options.log('warning', `${this.directory} is gone: its rules stay in force until it is back`)
+    const look = setInterval(() => {
+      if (!this.isClosing && !existsSync(this.directory)) return
+      clearInterval(look)
+      if (!this.isClosing) this.reloadSoon()
+    }, MISSING_RETRY_MS).unref()
   }
 
   /** A swapped symbolic link has left the old watch on the old tree. A missing directory may come back. */
@@ -151,6 +173,7 @@ export class RulesSource {
   }
 
   private fail(message: string): void {
+    if (this.isClosing) return // the job was ended with its thread
     this.options.totals.add('ratelimit.service.config_load_error', 1)
     this.options.log('error', `Error loading new configuration: ${message}`)
   }

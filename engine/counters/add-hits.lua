@@ -11,7 +11,7 @@
 -- adds nothing.
 --
 -- Looking with 0 hits makes a counter too (as the reference does) and finds the same 0 each time, so there TTL says
--- whether the expiry is still missing. All runs in here, so no counter can be left without expiry.
+-- whether the expiry is still missing. All runs in here, so a counter without expiry is an error for its callers.
 -- Lua numbers are doubles, so where hits are big, GET says what was there before: the sum would have lost it. INCRBY
 -- takes hits as the text they came in, so the counter itself is always exact.
 local EXACT = 4503599627370496 -- 2^52: below, sums of two such numbers lose nothing
@@ -30,7 +30,10 @@ local function add(i, text)
   end
   local before = count - hits
   if hits > EXACT then before = tonumber(old or '0') end
-  if before == 0 and (hits > 0 or redis.pcall('TTL', key) == -1) then redis.pcall('EXPIRE', key, ARGV[2 * i]) end
+  if before == 0 and (hits > 0 or redis.pcall('TTL', key) == -1) then
+    local expiry = redis.pcall('EXPIRE', key, ARGV[2 * i])
+    if type(expiry) == 'table' then return expiry.err end -- a user without the right to: nobody shall miss it
+  end
   if before < 0 then return negative(before) end
   return math.min(before, COUNT_MAX)
 end

@@ -92,9 +92,9 @@ export function parseClusterSeeds(url: string, auth: string, variable?: string):
 /** `redis://user:secret@host:6379` as `redis://*****@host:6379`, in each part between commas. */
 export function maskRedisUrl(urls: string): string {
   return urls
-    .split(',')
-    .map((url) => url.replace(/^(rediss?:\/\/).*@/s, '$1*****@').replace(/([?&]password=)[^&]*/g, '$1*****'))
-    .join(',')
+    .replace(/(rediss?:\/\/)(?:(?!,rediss?:\/\/).)*@/gis, '$1*****@') // a password may hold commas
+    .replace(/(^|,)[^,@/]+@/g, '$1*****@') // without a scheme it is no address, but may hold a password
+    .replace(/([?&]password=)[^&,]*/gi, '$1*****')
 }
 
 function readHostPort(text: string, address: RedisAddress, where: string): void {

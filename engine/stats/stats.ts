@@ -27,10 +27,10 @@ export const OVER_LIMIT_WITH_LOCAL_CACHE = 3
 export const WITHIN_LIMIT = 4
 export const SHADOW_MODE = 5
 
-/** Keys of rules and domains in one thread, enough for 100,000 rules that are all in use, and as many others. */
-const KEYS_MAX = 200_000
+/** Keys of rules and domains in one thread, enough for 100,000 rules that are all in use, and some more. */
+const KEYS_MAX = 120_000
 const KEY_CHARS_MAX = 1_024 // of one; a longer one counts under `other` from its first hit
-const KEYS_CHARS_MAX = 20_000_000 // of all
+const KEYS_CHARS_MAX = 6_000_000 // of all
 const OTHER = 'other'
 
 /** What grew since the last hand-over: `names[i]` by `values[i]`. */

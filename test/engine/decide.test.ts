@@ -111,6 +111,15 @@ test('2.6, 5.3#1: a matched rule drops the rules it replaces, whatever their ord
   expect(ask({ a: '1' }).overallCode).toBe(Code.OverLimit)
 })
 
+test('2.6: many replaces over many descriptors cost no more than their sum', () => {
+  const replaces = Array.from({ length: 20 }, (_, i) => `other${i}`)
+  const { askRaw } = engine([rule('a', { replaces, name: 'a' })])
+  const descriptors = Array.from({ length: 4096 }, () => descriptor({ a: '1' }))
+  const startMs = performance.now()
+  askRaw({ domain: 'd', descriptors, hitsAddend: 0 })
+  expect(performance.now() - startMs).toBeLessThan(1_000) // 2 s when each copied what the earlier ones had
+})
+
 test('5.3#3 5.3#4 5.3#6: within, over, and over with quota mode are told in full', () => {
   const quota = { ...rule('q', { requestsPerUnit: 0, name: 'most' }), isQuota: true }
   const { ask } = engine([rule('a', { requestsPerUnit: 2 }), quota])

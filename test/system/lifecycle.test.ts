@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { rmSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
@@ -184,6 +184,19 @@ test('8.5: changed rules are used without a restart; a broken change leaves thos
   expect(stats['ratelimit.service.config_load_error']).toBe(1)
   expect(stats['ratelimit.service.config_load_success']).toBeGreaterThanOrEqual(3)
 })
+
+for (const RUNTIME_WATCH_ROOT of ['true', 'false']) {
+  test(`8.4: a directory that is moved away takes no rule along, watch root ${RUNTIME_WATCH_ROOT}`, async () => {
+    const service = await startService({ rules: { 'shop.yaml': RULES }, env: { RUNTIME_WATCH_ROOT } })
+    const config = async () => (await fetch(`${service.debug}/rlconfig`)).text()
+    renameSync(service.rulesDirectory, `${service.rulesDirectory}2`)
+    await service.logged('is gone: its rules stay in force')
+    expect(await config()).toContain('requests_per_unit=1000000')
+    writeFileSync(join(`${service.rulesDirectory}2`, 'shop.yaml'), RULES.replace('1000000', '77'))
+    renameSync(`${service.rulesDirectory}2`, service.rulesDirectory)
+    await eventually(async () => (await config()).includes('requests_per_unit=77'))
+  })
+}
 
 test('8.2: with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED health waits for a domain', async () => {
   const service = await startService({

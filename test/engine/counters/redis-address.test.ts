@@ -69,6 +69,10 @@ const masks = [
   ['redis://host:6379',                 'redis://host:6379'],
   ['redis://bob:pw@host:6379',          'redis://*****@host:6379'],
   ['redis://bob:p@w@host',              'redis://*****@host'],
+  ['redis://:p,w@host:6379',            'redis://*****@host:6379'], // these three were shown whole
+  ['REDIS://u:pw@host',                 'REDIS://*****@host'],
+  ['u:pw@host:6379',                    '*****@host:6379'],
+  ['redis://host?PASSWORD=pw',          'redis://host?PASSWORD=*****'],
   ['redis://a:b@c,redis://d:e@f,g:1',   'redis://*****@c,redis://*****@f,g:1'],
   ['redis://host?db=1&password=pw&x=1', 'redis://host?db=1&password=*****&x=1'],
 ] as const
