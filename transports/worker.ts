@@ -15,6 +15,7 @@ import { Stats } from '../engine/stats/stats.ts'
 import type { GrpcFrontend } from './grpc/frontend.ts'
 import { grpcJsFrontend } from './grpc/grpc-js.ts'
 import { HealthService } from './grpc/health.ts'
+import { http2Frontend } from './grpc/http2/server.ts'
 import { canSharePort, type Listener, listen } from './grpc/listener.ts'
 import { services } from './grpc/services.ts'
 import { limitLines } from './http/log-limiter.ts'
@@ -82,7 +83,8 @@ class Ports {
   static async open(task: ServeTask, decider: Engine, stats: Stats, log: Log): Promise<Ports> {
     const { settings } = task
     const health = new HealthService(task.isHealthy)
-    const frontend = grpcJsFrontend({
+    const makeFrontend = settings.GRPC_FRONTEND === 'http2' ? http2Frontend : grpcJsFrontend
+    const frontend = makeFrontend({
       ...services(decider, health, log),
       connectionAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
       connectionAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,

@@ -260,7 +260,6 @@ function complaining<T>(kind: Kind<T>, sentence: (text: string, allowed: string)
 
 /** Values of built settings that are not there yet. Each is refused: another value would count elsewhere. */
 const LATER_VALUES: Partial<Record<SettingName, readonly string[]>> = {
-  GRPC_FRONTEND: ['http2'],
   CONFIG_TYPE: ['GRPC_XDS_SOTW'],
 }
 

@@ -13,10 +13,12 @@ import {
 import { onTestFinished } from 'vitest'
 import type { GrpcFrontend, GrpcFrontendOptions } from '../../../transports/grpc/frontend.ts'
 import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
+import { http2Frontend } from '../../../transports/grpc/http2/server.ts'
 import { listen } from '../../../transports/grpc/listener.ts'
 
 export const FRONTENDS: Record<string, (options: GrpcFrontendOptions) => GrpcFrontend> = {
   'grpc-js': grpcJsFrontend,
+  http2: http2Frontend,
 }
 
 const HOST = '127.0.0.1'

@@ -1,0 +1,34 @@
+/** A port of our own frontend over a FakeDecider, for peers that are no clients. Ends with the test. */
+import { onTestFinished } from 'vitest'
+import { encodeRequest } from '../../../../proto/codec.ts'
+import type { StreamMethod } from '../../../../transports/grpc/frontend.ts'
+import { type Http2Options, http2Frontend } from '../../../../transports/grpc/http2/server.ts'
+import { listen } from '../../../../transports/grpc/listener.ts'
+import { unaryMethods } from '../../../../transports/grpc/services.ts'
+import { FakeDecider } from '../../fake-decider.ts'
+import { message } from './raw-peer.ts'
+
+export async function openHttp2(options: Partial<Http2Options> & { streams?: readonly StreamMethod[] } = {}) {
+  const decider = new FakeDecider()
+  const frontend = http2Frontend({ methods: unaryMethods(decider, () => {}), ...options })
+  const { port, stop } = await listen({
+    host: '127.0.0.1',
+    port: 0,
+    onSocket: (socket) => frontend.accept(socket),
+  })
+  onTestFinished(() => {
+    stop()
+    frontend.close()
+  })
+  return { port, frontend, decider }
+}
+
+/** A whole request message, whose domain chooses what the decider does. */
+export const ask = (domain: string) =>
+  message(
+    encodeRequest({
+      domain,
+      descriptors: [{ entries: [{ key: 'user', value: '7' }], limit: null, hitsAddend: null }],
+      hitsAddend: 1,
+    }),
+  )

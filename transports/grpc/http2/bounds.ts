@@ -1,0 +1,103 @@
+/**
+ * What a peer may do, and the attack each bound stops. Two bounds are the frontend's whole: STREAMS_MAX (streams held
+ * open) and HANDSHAKE_MS (silent connections) stand in ../frontend.ts.
+ *
+ *     cheap for the peer                                  beyond the bound
+ *     a few bytes that make us remember much       ──►    that call is refused, or the connection ends
+ *     a few bytes that make us work or answer      ──►    GOAWAY, ENHANCE_YOUR_CALM, and only for that connection
+ *     saying nothing, or not reading               ──►    we stop reading, then the connection ends
+ */
+
+/** One header block, over all its frames. Without: memory filled by CONTINUATION frames (CVE-2024-27983). */
+export const HEADER_BLOCK_BYTES_MAX = 65_536
+/** CONTINUATION frames of one block. Without: work by blocks of many empty frames, which never reach a size. */
+export const CONTINUATIONS_MAX = 16
+/** Headers of one call, unpacked, 32 bytes each on top (RFC 9113, 6.5.2): an HPACK bomb. The call is refused. */
+export const HEADER_LIST_BYTES_MAX = 65_536
+
+/**
+ * Messages not complete yet, and those unpacked. Without: half a message of 4 MiB on each of 1,000 streams. Beyond, the
+ * call that brings more is refused.
+ */
+export const HELD_BYTES_MAX = 16 * 1024 * 1024 // of one connection: four of the largest messages
+export const HELD_BYTES_ALL_MAX = 256 * 1024 * 1024 // of all connections of a thread
+/** gzip messages unpacked at once by a thread; others queue, no more than there are streams. */
+export const INFLATING_MAX = 4
+
+/** Answers that the peer's windows hold back, of one connection: windows of zero. Beyond, the connection ends. */
+export const BLOCKED_BYTES_MAX = 16 * 1024 * 1024
+/** Of a stream, then its service is told to send no more. */
+export const STREAM_QUEUE_BYTES_MAX = 65_536
+/** Written and not taken by the peer's TCP. Beyond, nothing more is read from it until it has read. */
+export const OUTPUT_BYTES_MAX = 1_048_576
+/** Half a frame or header block, or answers of ours that nobody takes, for this long without any progress. */
+export const STALLED_MS = 120_000
+
+/**
+ * A window of bytes: so many at once, and each second so many come back. `RAPID_RESETS` is calls that the peer takes
+ * back within RAPID_MS (CVE-2023-44487); a proxy that gives up after 20 ms while Redis is slow never touches it, and
+ * one whose calls all lay in a buffer while this thread slept has room for two such sleeps.
+ */
+export const RAPID_MS = 10
+export const RAPID_RESETS: Rate = { burst: 2_000, perSec: 1_000 }
+/** Resets that faulty frames make us send (CVE-2025-8671, MadeYouReset). */
+export const FORCED_RESETS: Rate = { burst: 100, perSec: 10 }
+/** SETTINGS frames: each costs us an answer, and a walk over all streams. */
+export const SETTINGS_FRAMES: Rate = { burst: 100, perSec: 1 }
+/** Frames that move nothing: WINDOW_UPDATE, PRIORITY, empty DATA, unknown ones. Each call earns some more. */
+export const IDLE_FRAMES: Rate = { burst: 10_000, perSec: 100 }
+export const IDLE_FRAMES_PER_CALL = 8
+
+/**
+ * Pings, as gRPC counts them (spec 5.6): one is free after each answer of ours; of the others, those that come sooner
+ * than this are strikes. One strike too many ends the connection, and with it a ping flood.
+ */
+export const PING_STRIKES_MAX = 2
+export const PING_GAP_MS = 5 * 60_000 // while calls run
+export const PING_GAP_IDLE_MS = 2 * 60 * 60_000 // while none does
+
+/** gRPC's own signs of life: ping after this silence, and close after this long without an answer. */
+export const PING_IDLE_MS = 2 * 60 * 60_000
+export const PING_TIMEOUT_MS = 20_000
+/** Draining: how long the peer may take to answer the ping between the two GOAWAYs. */
+export const DRAIN_PING_MS = 1_000
+/** After our last word, so that a GOAWAY is not lost to a reset of the connection. */
+export const LINGER_MS = 1_000
+
+/** Streams we ended before the peer did: what it still sends there is no fault. Older ones are forgotten. */
+export const ENDED_STREAMS_MAX = 1_024
+/** Of a status message, escaped: with the rest it must fit into one frame. */
+export const STATUS_MESSAGE_BYTES_MAX = 8_192
+
+export interface Rate {
+  readonly burst: number
+  readonly perSec: number
+}
+
+/** A bucket of tokens, looked after only when it is empty. */
+export class Allowance {
+  private readonly rate: Rate
+  private left: number
+  private filledMs = 0 // 0 = nothing taken yet
+
+  constructor(rate: Rate) {
+    this.rate = rate
+    this.left = rate.burst
+  }
+
+  /** Takes one; false when there is none. */
+  take(nowMs: number): boolean {
+    if (this.filledMs === 0) this.filledMs = nowMs
+    if (this.left < 1) {
+      this.give(((nowMs - this.filledMs) * this.rate.perSec) / 1000)
+      this.filledMs = nowMs
+      if (this.left < 1) return false
+    }
+    this.left--
+    return true
+  }
+
+  give(count: number): void {
+    this.left = Math.min(this.rate.burst, this.left + count)
+  }
+}

@@ -1,0 +1,266 @@
+/**
+ * One HTTP/2 connection: the socket, what its streams share, faults, the end.
+ *
+ *     socket ─► read(chunk) ─► FrameReader ─► Receiver ─► Stream
+ *     socket ◄─ flush() ◄─ Output ◄───────────────┴──────────┘
+ *
+ * Whatever is said while reading leaves in one write at the end of it; what is said later, when that turn's JavaScript
+ * has run. A peer that does not read is not read from.
+ */
+import type { Socket } from 'node:net'
+import { DRAIN_MESSAGE, STREAMS_MAX } from '../frontend.ts'
+import { Status } from '../status.ts'
+import * as bounds from './bounds.ts'
+import { EndedStreams } from './ended-streams.ts'
+import { FrameReader } from './frame-reader.ts'
+import {
+  ConnectionError,
+  ErrorCode,
+  FrameType,
+  fault,
+  Setting,
+  STREAM_ID_MAX,
+  WINDOW_DEFAULT,
+  WINDOW_MAX,
+} from './frames.ts'
+import { Lifetime } from './lifetime.ts'
+import { Output } from './output.ts'
+import { RECEIVE_WINDOW, Receiver } from './receiver.ts'
+import type { Http2Server } from './server.ts'
+import { settingsPayload } from './settings.ts'
+import type { Stream } from './stream.ts'
+
+const SETTINGS = settingsPayload({
+  [Setting.MaxConcurrentStreams]: STREAMS_MAX,
+  [Setting.MaxHeaderListSize]: bounds.HEADER_LIST_BYTES_MAX,
+})
+
+export class Connection {
+  readonly server: Http2Server
+  readonly output: Output
+  readonly waiting = new Set<Stream>() // streams with a window of their own that wait for the connection's
+  nowMs = Date.now() // when something arrived last
+  sendWindow = WINDOW_DEFAULT
+  streamWindow = WINDOW_DEFAULT // of new streams
+  private readonly socket: Socket
+  private readonly receiver: Receiver
+  private readonly reader: FrameReader
+  readonly streams = new Map<number, Stream>()
+  readonly endedStreams = new EndedStreams()
+  readonly lifetime: Lifetime
+  private readonly forcedResets = new bounds.Allowance(bounds.FORCED_RESETS)
+  private heldBytes = 0
+  private blockedBytes = 0
+  private isReading = false
+  private isTouched = false
+  isDraining = false // first GOAWAY
+  isLast = false // last GOAWAY: later streams are not served
+  isEnding = false // nothing is read any more
+
+  constructor(server: Http2Server, socket: Socket) {
+    this.server = server
+    this.socket = socket
+    this.output = new Output(socket)
+    this.lifetime = new Lifetime(this)
+    this.receiver = new Receiver(this)
+    this.reader = new FrameReader(this.receiver)
+    socket.on('data', (chunk: Buffer) => this.read(chunk))
+    socket.on('drain', () => socket.resume())
+    socket.on('error', () => {}) // 'close' follows
+    socket.on('close', () => this.closed())
+    this.output.small(FrameType.Settings, 0, SETTINGS)
+    this.output.number(FrameType.WindowUpdate, 0, RECEIVE_WINDOW - WINDOW_DEFAULT)
+    this.touch()
+  }
+
+  // ---- what arrives
+
+  read(chunk: Buffer): void {
+    if (this.isEnding) return
+    this.nowMs = Date.now()
+    this.isReading = true
+    try {
+      this.reader.read(chunk)
+    } catch (error) {
+      if (!(error instanceof ConnectionError)) throw error
+      this.fail(error)
+    } finally {
+      this.isReading = false
+    }
+    this.flush()
+    if (this.socket.writableLength > bounds.OUTPUT_BYTES_MAX) this.socket.pause() // until 'drain'
+  }
+
+  // ---- for the receiver
+
+  /** The peer has changed the window of all streams. */
+  setStreamWindow(bytes: number): void {
+    const change = bytes - this.streamWindow
+    this.streamWindow = bytes
+    for (const stream of this.streams.values()) {
+      if (!stream.widen(change)) fault(ErrorCode.FlowControlError, 'a window too large')
+    }
+  }
+
+  /** The peer has opened the connection's window. */
+  widen(count: number): void {
+    const wasShut = this.sendWindow <= 0
+    this.sendWindow += count
+    if (this.sendWindow > WINDOW_MAX) fault(ErrorCode.FlowControlError, 'a window too large')
+    if (wasShut) this.pumpWaiting()
+  }
+
+  private pumpWaiting(): void {
+    for (const stream of this.waiting) {
+      if (this.sendWindow <= 0) return
+      this.waiting.delete(stream)
+      stream.pump()
+    }
+  }
+
+  // ---- for streams
+
+  /** A fault of one stream. Who makes us do this too often is at fault as a whole. */
+  reset(id: number, code: ErrorCode): void {
+    this.rst(id, code)
+    this.streams.get(id)?.cancelled()
+    if (!this.forcedResets.take(this.nowMs)) fault(ErrorCode.EnhanceYourCalm, 'too many faulty streams')
+  }
+
+  /** Only says so. What the peer has sent before it hears of it is no fault. */
+  rst(id: number, code: ErrorCode): void {
+    this.output.number(FrameType.RstStream, id, code)
+    this.endedStreams.add(id)
+    this.touch()
+  }
+
+  windowUpdate(id: number, bytes: number): void {
+    this.output.number(FrameType.WindowUpdate, id, bytes)
+    this.touch()
+  }
+
+  /** Counts bytes that are kept for a message; false, and not counted, when they are too many. */
+  hold(bytes: number): boolean {
+    const { server } = this
+    if (this.heldBytes + bytes > bounds.HELD_BYTES_MAX) return false
+    if (server.heldBytes + bytes > bounds.HELD_BYTES_ALL_MAX) return false
+    this.keep(bytes)
+    return true
+  }
+
+  keep(bytes: number): void {
+    this.heldBytes += bytes
+    this.server.heldBytes += bytes
+  }
+
+  release(bytes: number): void {
+    this.keep(-bytes)
+  }
+
+  /** Counts bytes of answers that wait for the peer's windows. */
+  blocked(bytes: number): void {
+    const isTooMuch = bytes > 0 && this.blockedBytes > bounds.BLOCKED_BYTES_MAX
+    this.blockedBytes += bytes
+    if (isTooMuch)
+      setImmediate(() => this.fail(new ConnectionError(ErrorCode.EnhanceYourCalm, 'nobody reads')))
+  }
+
+  forget(stream: Stream): void {
+    this.server.deadlines.remove(stream)
+    this.streams.delete(stream.id)
+    if (this.isLast && this.streams.size === 0) this.end()
+  }
+
+  /** Something was said: it leaves at the end of this turn. */
+  touch(): void {
+    if (this.isReading || this.isTouched) return
+    this.isTouched = true
+    this.server.touch(this)
+  }
+
+  flush(): void {
+    this.isTouched = false
+    this.output.flush()
+  }
+
+  // ---- the end
+
+  /** No new calls any more; `isServer`: the whole server goes, which ends streams too. */
+  drain(isServer = true): void {
+    if (this.lifetime.isBeforeHello) {
+      this.destroy()
+      return
+    }
+    if (!this.isDraining) this.goaway(STREAM_ID_MAX, ErrorCode.NoError, '')
+    this.isDraining = true
+    this.lifetime.drain()
+    if (!isServer) return
+    for (const stream of [...this.streams.values()]) {
+      if (stream.isStream) stream.refuse(Status.Unavailable, DRAIN_MESSAGE)
+    }
+  }
+
+  /** What is open now is the last. */
+  lastGoaway(): void {
+    if (this.isLast || this.isEnding) return
+    this.isLast = true
+    this.goaway(this.receiver.lastId, ErrorCode.NoError, '')
+    if (this.streams.size === 0) this.end()
+  }
+
+  ping(payload: Buffer): void {
+    this.output.small(FrameType.Ping, 0, payload)
+    this.touch()
+  }
+
+  sweep(nowMs: number): void {
+    const { socket } = this
+    this.lifetime.sweep(nowMs, {
+      frames: this.receiver.frames,
+      isWithin: this.reader.isWithin || this.receiver.isWithinBlock || this.isEnding,
+      sent: socket.bytesWritten - socket.writableLength,
+      isFull: this.blockedBytes > 0 || socket.writableLength > 0,
+    })
+  }
+
+  /** Cuts it now. */
+  destroy(): void {
+    this.socket.destroy()
+  }
+
+  private goaway(lastId: number, code: ErrorCode, text: string): void {
+    const payload = Buffer.alloc(8 + text.length)
+    payload.writeUInt32BE(lastId, 0)
+    payload.writeUInt32BE(code, 4)
+    payload.write(text, 8, 'latin1')
+    this.output.small(FrameType.Goaway, 0, payload)
+    this.touch()
+  }
+
+  private fail({ code, message }: ConnectionError): void {
+    if (this.isEnding) return
+    this.goaway(this.receiver.lastId, code, message)
+    this.end()
+    this.cancelAll()
+  }
+
+  /** Says what is to be said, then closes; the peer has a moment to read it. */
+  private end(): void {
+    if (this.isEnding) return
+    this.isEnding = true
+    this.output.flush()
+    this.socket.resume() // what still comes is dropped
+    this.socket.end(() => setTimeout(() => this.destroy(), bounds.LINGER_MS).unref())
+  }
+
+  private closed(): void {
+    this.isEnding = true
+    this.lifetime.close()
+    this.cancelAll()
+    this.server.forget(this)
+  }
+
+  private cancelAll(): void {
+    for (const stream of [...this.streams.values()]) stream.cancelled()
+  }
+}

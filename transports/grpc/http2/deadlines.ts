@@ -1,0 +1,93 @@
+/**
+ * When calls end whether answered or not: a wheel, so that a call costs a few pointers and no timer of its own.
+ *
+ *     slot   0    1    2    3  ...  511     each TICK_MS of time, then round again
+ *            ○    ○    ○    ○        ○
+ *            │         └─ call ─ call       a double list, so leaving is as cheap as joining
+ *            └─ call
+ *
+ * One timer turns it while anyone is in it. A deadline of a later round stays in its slot. It fires up to two ticks late,
+ * never early; a clock that is set forward fires what lies between.
+ */
+const TICK_MS = 10
+const SLOTS = 512 // a power of two; 5 s, longer than nearly every deadline
+
+export class Deadline {
+  deadlineMs = Number.POSITIVE_INFINITY // epoch milliseconds
+  before: Deadline | null = null
+  after: Deadline | null = null
+
+  /** Told once, out of the wheel. */
+  expired(): void {}
+}
+
+export class Deadlines {
+  private readonly slots: Deadline[] = Array.from({ length: SLOTS }, ring)
+  private count = 0
+  private turnedMs = 0
+  private timer: NodeJS.Timeout | null = null
+
+  add(entry: Deadline, nowMs: number): void {
+    const dueMs = Math.max(entry.deadlineMs, nowMs) // a slot behind the hand would wait a whole round
+    const slot = this.slots[Math.ceil(dueMs / TICK_MS) & (SLOTS - 1)]
+    const last = slot.before!
+    entry.before = last
+    entry.after = slot
+    last.after = entry
+    slot.before = entry
+    this.count++
+    if (this.timer === null) this.start(nowMs)
+  }
+
+  /** Does nothing for who is not in it. */
+  remove(entry: Deadline): void {
+    if (entry.after === null) return
+    entry.before!.after = entry.after
+    entry.after.before = entry.before
+    entry.before = null
+    entry.after = null
+    this.count--
+  }
+
+  /** Fires what is due. */
+  turn(nowMs: number): void {
+    const last = Math.floor(nowMs / TICK_MS)
+    const first = Math.max(Math.floor(this.turnedMs / TICK_MS), last - SLOTS + 1)
+    this.turnedMs = nowMs
+    for (let tick = first; tick <= last; tick++) this.fire(this.slots[tick & (SLOTS - 1)], nowMs)
+  }
+
+  close(): void {
+    if (this.timer !== null) clearTimeout(this.timer)
+    this.timer = null
+  }
+
+  private fire(slot: Deadline, nowMs: number): void {
+    let entry = slot.after!
+    while (entry !== slot) {
+      const next = entry.after!
+      if (entry.deadlineMs <= nowMs) {
+        this.remove(entry)
+        entry.expired() // may take others out; then the list is read anew
+        entry = next.after === null ? slot.after! : next
+      } else entry = next
+    }
+  }
+
+  private start(nowMs: number): void {
+    this.turnedMs = nowMs
+    this.timer = setTimeout(() => {
+      this.timer = null
+      const now = Date.now()
+      this.turn(now)
+      if (this.count > 0 && this.timer === null) this.start(now)
+    }, TICK_MS).unref()
+  }
+}
+
+function ring(): Deadline {
+  const slot = new Deadline()
+  slot.before = slot
+  slot.after = slot
+  return slot
+}

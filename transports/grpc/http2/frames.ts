@@ -1,0 +1,73 @@
+/**
+ * The frames of HTTP/2 (RFC 9113, section 4): names, numbers, and the two ways in which things go wrong.
+ *
+ *     byte 0       3      4       5                9
+ *          | length | type | flags | stream id (31) | payload: `length` bytes
+ *
+ * A stream error costs one call, by RST_STREAM. A connection error costs the connection, by GOAWAY; it is thrown, since
+ * nothing after it can be understood.
+ */
+
+/** What every client says first, before its SETTINGS. */
+export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+
+export const FRAME_HEADER_BYTES = 9
+/** Of a payload, both ways: the protocol's default, which every peer takes. We announce no other. */
+export const FRAME_BYTES_MAX = 16_384
+export const WINDOW_MAX = 2 ** 31 - 1
+export const WINDOW_DEFAULT = 65_535
+export const STREAM_ID_MAX = 2 ** 31 - 1
+
+export const FrameType = {
+  Data: 0,
+  Headers: 1,
+  Priority: 2,
+  RstStream: 3,
+  Settings: 4,
+  PushPromise: 5,
+  Ping: 6,
+  Goaway: 7,
+  WindowUpdate: 8,
+  Continuation: 9,
+} as const
+
+export const Flag = { Ack: 1, EndStream: 1, EndHeaders: 4, Padded: 8, Priority: 32 } as const
+
+export const Setting = {
+  HeaderTableSize: 1,
+  EnablePush: 2,
+  MaxConcurrentStreams: 3,
+  InitialWindowSize: 4,
+  MaxFrameSize: 5,
+  MaxHeaderListSize: 6,
+} as const
+
+export const ErrorCode = {
+  NoError: 0,
+  ProtocolError: 1,
+  InternalError: 2,
+  FlowControlError: 3,
+  SettingsTimeout: 4,
+  StreamClosed: 5,
+  FrameSizeError: 6,
+  RefusedStream: 7,
+  Cancel: 8,
+  CompressionError: 9,
+  ConnectError: 10,
+  EnhanceYourCalm: 11,
+} as const
+export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode]
+
+/** Ends a connection. The text goes into the GOAWAY, for whoever reads a trace. */
+export class ConnectionError extends Error {
+  readonly code: ErrorCode
+
+  constructor(code: ErrorCode, text: string) {
+    super(text)
+    this.code = code
+  }
+}
+
+export function fault(code: ErrorCode, text: string): never {
+  throw new ConnectionError(code, text)
+}

@@ -1,0 +1,132 @@
+/**
+ * What the headers of a call say, as far as this server reads them: a few names, the rest passes unseen.
+ *
+ *     :method POST   :path /package.Service/Method   content-type application/grpc   grpc-timeout 20m   grpc-encoding gzip
+ *
+ * Faults of HTTP (RFC 9113, 8.2 and 8.3) make the head malformed: a stream error. What gRPC does not take is
+ * answered, so `judge` is asked after that.
+ */
+import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
+import type { FieldSink } from './hpack.ts'
+import { fixedFields, MALFORMED, UNREAD } from './hpack-table.ts'
+
+const METHOD = 1
+const SCHEME = 2
+const PATH = 3
+const AUTHORITY = 4
+const CONTENT_TYPE = 5
+const TIMEOUT = 6
+const ENCODING = 7
+const TE = 8
+const CONTENT_LENGTH = 9
+
+const KINDS = new Map([
+  [':method', METHOD],
+  [':scheme', SCHEME],
+  [':path', PATH],
+  [':authority', AUTHORITY],
+  ['content-type', CONTENT_TYPE],
+  ['grpc-timeout', TIMEOUT],
+  ['grpc-encoding', ENCODING],
+  ['te', TE],
+  ['content-length', CONTENT_LENGTH],
+  // of one connection, and HTTP/2 has its own ways for these (RFC 9113, 8.2.2)
+  ['connection', MALFORMED],
+  ['proxy-connection', MALFORMED],
+  ['keep-alive', MALFORMED],
+  ['transfer-encoding', MALFORMED],
+  ['upgrade', MALFORMED],
+])
+const BAD_NAME = /[^\x21-\x39\x3b-\x40\x5b-\x7e]/ // upper case, a colon within, anything that is not visible ASCII
+
+/** For the HPACK table: a number per name, judged once. */
+export function kindOf(name: string): number {
+  return KINDS.get(name) ?? (name === '' || BAD_NAME.test(name) ? MALFORMED : UNREAD)
+}
+export const FIXED_FIELDS = fixedFields(kindOf)
+
+// biome-ignore format: milliseconds per unit
+const UNIT_MS: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }
+const TIMEOUT_TEXT = /^(\d{1,8})([HMSmun])$/
+
+/** Immutable once read: one head serves all calls whose header block is the same. */
+export class RequestHead {
+  method = ''
+  path = ''
+  contentType = ''
+  timeoutMs = Number.POSITIVE_INFINITY // NaN = not understood
+  timeoutText = ''
+  encoding = ''
+  contentLength = -1 // none said
+  isMalformed = false
+  isTooLarge = false
+}
+
+/** Fills a head from the fields of one block; trailers have no pseudo headers. */
+export class HeadReader implements FieldSink {
+  head = new RequestHead()
+  private isTrailer = false
+  private bytes = 0
+  private isPastPseudo = false
+  private seen = 0 // a bit per kind of pseudo header
+
+  begin(isTrailer: boolean): void {
+    this.head = new RequestHead()
+    this.isTrailer = isTrailer
+    this.bytes = 0
+    this.isPastPseudo = isTrailer
+    this.seen = 0
+  }
+
+  /** What was read. Nothing may be asked of a head that is malformed or too large. */
+  end(): RequestHead {
+    const { head } = this
+    const all = (1 << METHOD) | (1 << SCHEME) | (1 << PATH)
+    if (!this.isTrailer && ((this.seen & all) !== all || head.path === '')) head.isMalformed = true
+    return head
+  }
+
+  field(kind: number, name: string, value: string, bytes: number): void {
+    this.bytes += bytes
+    if (this.bytes > HEADER_LIST_BYTES_MAX) {
+      this.head.isTooLarge = true
+      return
+    }
+    if (kind === UNREAD) this.isPastPseudo = true
+    else if (kind === MALFORMED) this.head.isMalformed = true
+    else if (kind <= AUTHORITY) this.pseudo(kind, value)
+    else {
+      this.isPastPseudo = true
+      this.plain(kind, name, value)
+    }
+  }
+
+  private pseudo(kind: number, value: string): void {
+    const { head } = this
+    if (this.isPastPseudo || this.seen & (1 << kind)) head.isMalformed = true
+    this.seen |= 1 << kind
+    if (kind === METHOD) head.method = value
+    else if (kind === PATH) head.path = value
+  }
+
+  private plain(kind: number, _name: string, value: string): void {
+    const { head } = this
+    if (kind === CONTENT_TYPE) head.contentType = value
+    else if (kind === ENCODING) head.encoding = value
+    else if (kind === TIMEOUT) {
+      head.timeoutText = value
+      head.timeoutMs = timeoutMs(value)
+    } else if (kind === TE) head.isMalformed ||= value !== 'trailers'
+    else {
+      const length = /^\d{1,15}$/.test(value) ? Number(value) : -1
+      if (length < 0 || (head.contentLength >= 0 && head.contentLength !== length)) head.isMalformed = true
+      head.contentLength = length
+    }
+  }
+}
+
+/** `20m` is 20 milliseconds, `1S` a second. NaN: not of that form. */
+export function timeoutMs(text: string): number {
+  const parts = TIMEOUT_TEXT.exec(text)
+  return parts === null ? Number.NaN : Number(parts[1]) * UNIT_MS[parts[2]]
+}

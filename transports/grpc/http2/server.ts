@@ -1,0 +1,119 @@
+/**
+ * The gRPC frontend of our own (`GRPC_FRONTEND=http2`): HTTP/2 with prior knowledge on sockets it is given, unary calls
+ * first. As little per call as the protocol allows; what a library would do beside it is left out.
+ *
+ *     socket ─► frame-reader ─► connection ─► heads (HPACK, route) ─► stream ─► a service
+ *               cuts frames       │ settings, windows, faults           │
+ *     socket ◄─ output ◄──────────┴─────────────────────────────────────┘
+ *               one write per turn
+ *
+ * Gives up what no gRPC client of ours needs: HTTP/1.1 and its Upgrade, server push, priorities, a table for the
+ * headers we send.
+ */
+import type { Socket } from 'node:net'
+import { type GrpcFrontend, type GrpcFrontendOptions, HANDSHAKE_MS } from '../frontend.ts'
+import { PING_IDLE_MS, PING_TIMEOUT_MS, STALLED_MS } from './bounds.ts'
+import { Connection } from './connection.ts'
+import { Deadlines } from './deadlines.ts'
+import { Inflater } from './inflater.ts'
+import { Routes } from './routes.ts'
+
+const SWEEP_MS = 1_000
+
+/** Times that only tests change. */
+export interface Http2Options extends GrpcFrontendOptions {
+  pingIdleMs?: number
+  pingTimeoutMs?: number
+  stalledMs?: number
+  sweepMs?: number
+}
+
+export function http2Frontend(options: Http2Options): GrpcFrontend {
+  const server = new Http2Server(options)
+  return {
+    accept: (socket) => server.accept(socket),
+    drain: (timeoutMs) => server.drain(timeoutMs),
+    close: () => server.close(),
+  }
+}
+
+/** What the connections of a thread share. */
+export class Http2Server {
+  readonly options: Required<Omit<Http2Options, 'streams' | 'onCall'>>
+  readonly onCall: ((method: string) => void) | undefined
+  readonly routes: Routes
+  readonly deadlines = new Deadlines()
+  readonly inflater = new Inflater()
+  heldBytes = 0 // of messages not complete yet
+  private readonly connections = new Set<Connection>() // the listener bounds how many
+  private touched: Connection[] = []
+  private sweeper: NodeJS.Timeout | null = null
+  private isDraining = false
+  private onEmpty: (() => void) | null = null
+
+  constructor(options: Http2Options) {
+    this.options = {
+      handshakeMs: HANDSHAKE_MS,
+      connectionAgeMs: 0,
+      connectionAgeGraceMs: 0,
+      pingIdleMs: PING_IDLE_MS,
+      pingTimeoutMs: PING_TIMEOUT_MS,
+      stalledMs: STALLED_MS,
+      sweepMs: SWEEP_MS,
+      ...options,
+    }
+    this.onCall = options.onCall
+    this.routes = new Routes(options)
+  }
+
+  accept(socket: Socket): void {
+    if (this.isDraining) {
+      socket.destroy()
+      return
+    }
+    this.connections.add(new Connection(this, socket))
+    this.sweeper ??= setInterval(() => this.sweep(), this.options.sweepMs).unref()
+  }
+
+  async drain(timeoutMs: number): Promise<void> {
+    this.isDraining = true
+    const emptied = new Promise<void>((resolve) => {
+      this.onEmpty = resolve
+    })
+    for (const connection of this.connections) connection.drain()
+    const timer = setTimeout(() => this.close(), timeoutMs)
+    if (this.connections.size > 0) await emptied
+    clearTimeout(timer)
+    this.close()
+  }
+
+  close(): void {
+    this.isDraining = true
+    for (const connection of this.connections) connection.destroy()
+    this.deadlines.close()
+  }
+
+  /** Its output leaves when this turn's JavaScript has run, together with what it still says until then. */
+  touch(connection: Connection): void {
+    if (this.touched.push(connection) === 1) process.nextTick(this.flush)
+  }
+
+  forget(connection: Connection): void {
+    this.connections.delete(connection)
+    if (this.connections.size > 0) return
+    if (this.sweeper !== null) clearInterval(this.sweeper)
+    this.sweeper = null
+    this.onEmpty?.()
+  }
+
+  private readonly flush = () => {
+    const { touched } = this
+    this.touched = []
+    for (const connection of touched) connection.flush()
+  }
+
+  private sweep(): void {
+    const nowMs = Date.now()
+    for (const connection of this.connections) connection.sweep(nowMs)
+  }
+}
