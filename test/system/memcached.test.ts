@@ -197,7 +197,7 @@ const wrongSettings = [
   [{ MEMCACHE_HOST_PORT: 'a:1', MEMCACHE_SRV: '_m._tcp.a' }, 'Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set'],
   [{ MEMCACHE_HOST_PORT: '', MEMCACHE_SRV: 'a:1' },          'Unable to fetch servers from SRV: could not parse a:1 to SRV parts'],
   [{ MEMCACHE_HOST_PORT: 'a' },                              'it is not host:port. Write'],
-  [{ MEMCACHE_TLS: 'true', MEMCACHE_TLS_CACERT: '/none' },   'MEMCACHE_TLS_CACERT: ENOENT'],
+  [{ MEMCACHE_TLS: 'true', MEMCACHE_TLS_CACERT: '/none' },   'MEMCACHE_TLS_CACERT: failed to read file: /none: ENOENT'],
 ] as const
 
 for (const [env, message] of wrongSettings) {
