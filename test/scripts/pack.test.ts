@@ -77,7 +77,7 @@ describe('what is shipped', () => {
     for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'scripts/sluice.mjs', 'dist/scripts/sluice.js', 'dist/engine/window.js']) {
       expect(files).toContain(path)
     }
-    expect(files.filter((path) => /\.ts$|test|bootstrap|(pack|tidy)\.js|\.tgz$/.test(path))).toEqual([])
+    expect(files.filter((path) => /\.ts$|test|bootstrap|\/(pack|tidy)\.js|\.tgz$/.test(path))).toEqual([])
   })
 })
 

@@ -244,6 +244,26 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(headers['grpc-status']).toBe('8')
       })
 
+      // biome-ignore format: the columns are the specification
+      const refused: [string, Record<string, string>, Buffer, Record<string, string>][] = [
+        ['an unknown method', { ':path': '/a.B/C' }, frame(new Uint8Array()),
+          { 'grpc-status': '12', 'grpc-message': 'The server does not implement the method /a.B/C' }],
+        ['a timeout nobody understands', { 'grpc-timeout': 'soon' }, frame(new Uint8Array()),
+          { 'grpc-status': '13', 'grpc-message': 'Invalid grpc-timeout value "soon"' }],
+        ['an encoding nobody knows', { 'grpc-encoding': 'br' }, frame(new Uint8Array(9), 1),
+          { 'grpc-status': '12', 'grpc-message': 'Received message compressed with unsupported encoding "br"' }],
+        ['gzip that is none', { 'grpc-encoding': 'gzip' }, frame(new Uint8Array(9), 1),
+          { 'grpc-status': '13', 'grpc-message': 'Failed to decompress message' }],
+        ['what is not gRPC', { 'content-type': 'application/json' }, Buffer.from('{}'), { ':status': '415' }],
+      ]
+      for (const [what, changed, body, expected] of refused) {
+        test(`5.1: ${what}: ${Object.values(expected).join(' ')}`, async () => {
+          const { headers } = await exchange(session, body, changed)
+          const got = Object.keys(expected).map((key) => [key, decodeURIComponent(String(headers[key]))])
+          expect(Object.fromEntries(got)).toEqual(expected)
+        })
+      }
+
       test('no message, or two of them, are refused', async () => {
         for (const bytes of [
           Buffer.alloc(0),

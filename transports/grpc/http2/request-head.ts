@@ -68,6 +68,8 @@ export class HeadReader implements FieldSink {
   private isTrailer = false
   private bytes = 0
   private isPastPseudo = false
+  private lastTimeout = '' // a caller says the same each time
+  private lastTimeoutMs = Number.NaN
   private seen = 0 // a bit per kind of pseudo header
 
   begin(isTrailer: boolean): void {
@@ -86,7 +88,7 @@ export class HeadReader implements FieldSink {
     return head
   }
 
-  field(kind: number, name: string, value: string, bytes: number): void {
+  field(kind: number, _name: string, value: string, bytes: number): void {
     this.bytes += bytes
     if (this.bytes > HEADER_LIST_BYTES_MAX) {
       this.head.isTooLarge = true
@@ -97,7 +99,7 @@ export class HeadReader implements FieldSink {
     else if (kind <= AUTHORITY) this.pseudo(kind, value)
     else {
       this.isPastPseudo = true
-      this.plain(kind, name, value)
+      this.plain(kind, value)
     }
   }
 
@@ -109,13 +111,17 @@ export class HeadReader implements FieldSink {
     else if (kind === PATH) head.path = value
   }
 
-  private plain(kind: number, _name: string, value: string): void {
+  private plain(kind: number, value: string): void {
     const { head } = this
     if (kind === CONTENT_TYPE) head.contentType = value
     else if (kind === ENCODING) head.encoding = value
     else if (kind === TIMEOUT) {
+      if (value !== this.lastTimeout) {
+        this.lastTimeout = value
+        this.lastTimeoutMs = timeoutMs(value)
+      }
       head.timeoutText = value
-      head.timeoutMs = timeoutMs(value)
+      head.timeoutMs = this.lastTimeoutMs
     } else if (kind === TE) head.isMalformed ||= value !== 'trailers'
     else {
       const length = /^\d{1,15}$/.test(value) ? Number(value) : -1

@@ -57,7 +57,7 @@ export class Routes {
       return refusal(Status.ResourceExhausted, `the headers are longer than ${HEADER_LIST_BYTES_MAX} bytes`)
     }
     if (head.method !== 'POST') return NOT_POST
-    if (!CONTENT_TYPE.test(head.contentType)) {
+    if (head.contentType !== 'application/grpc' && !CONTENT_TYPE.test(head.contentType)) {
       return NOT_GRPC
     }
     const route = this.routes.get(head.path)

@@ -167,6 +167,17 @@ describe('is no fault', () => {
     })
   }
 
+  test('a second message comes in another frame: the call is refused, the service never asked', async () => {
+    const { port, decider } = await openHttp2()
+    const peer = await RawPeer.hello(port)
+    peer.send(open, data(1, ask('answer'), 0))
+    await peer.settle()
+    expect(decider.requests.length).toBe(0)
+    peer.send(data(1, ask('answer')))
+    expect(await peer.outcome(1)).toBe('answer')
+    expect(decider.requests.length).toBe(0)
+  })
+
   test('DATA for a call that was refused meanwhile', async () => {
     const { port } = await openHttp2()
     const peer = await RawPeer.hello(port)
@@ -214,6 +225,19 @@ describe('wherever the network cuts', () => {
     expect(expected.length).toBe(8)
     expect(await answers(Array.from({ length: said.length - 1 }, (_, i) => i + 1))).toEqual(expected)
     for (let cut = 1; cut < said.length; cut++) expect(await answers([cut])).toEqual(expected)
+  })
+
+  test('at any places', async () => {
+    const expected = await answers([])
+    const places = fc.uniqueArray(fc.integer({ min: 1, max: said.length - 1 }), {
+      minLength: 2,
+      maxLength: 20,
+    })
+    await fc.assert(
+      fc.asyncProperty(places, async (cuts) => {
+        expect(await answers(cuts.sort((a, b) => a - b))).toEqual(expected)
+      }),
+    )
   })
 })
 

@@ -14,9 +14,11 @@ import {
   FrameType,
   PREFACE,
 } from '../../../../transports/grpc/http2/frames.ts'
+import { Heads } from '../../../../transports/grpc/http2/heads.ts'
 import { HeaderDecoder } from '../../../../transports/grpc/http2/hpack.ts'
 import { HeaderTable } from '../../../../transports/grpc/http2/hpack-table.ts'
 import { unpackedBytesMax, unpackHuffman } from '../../../../transports/grpc/http2/huffman.ts'
+import { Routes } from '../../../../transports/grpc/http2/routes.ts'
 import { CODES } from './huffman-codes.ts'
 import { field, frame } from './raw-peer.ts'
 
@@ -253,3 +255,19 @@ function huffman(bytes: Uint8Array): Buffer {
   bits = bits.padEnd(Math.ceil(bits.length / 8) * 8, '1')
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((each) => Number.parseInt(each, 2)))
 }
+
+test('a block seen before is only the same while the table is', () => {
+  const heads = new Heads(new Routes({ methods: [] }))
+  const joining = (name: string, value: string) =>
+    Buffer.concat([Buffer.of(0x40), field(name, value).subarray(1)])
+  const read = (block: Buffer) => heads.read(block, 0, block.length).head.path
+  expect(read(Buffer.concat([Buffer.of(0x83, 0x86), joining(':path', '/one')]))).toBe('/one')
+  const again = Buffer.of(0x83, 0x86, 0xbe) // the newest of the table
+  expect([read(again), read(again)]).toEqual(['/one', '/one'])
+  expect(read(Buffer.concat([Buffer.of(0x83, 0x86), joining(':path', '/two')]))).toBe('/two')
+  expect([read(again), read(again)]).toEqual(['/two', '/two'])
+  const literal = (path: string) =>
+    Buffer.concat([Buffer.of(0x83, 0x86, 0x04, path.length), Buffer.from(path)])
+  const paths = ['/a.long.package.Service/MethodA', '/a.long.package.Service/MethodB']
+  expect([...paths, ...paths].map((path) => read(literal(path)))).toEqual([...paths, ...paths])
+})
