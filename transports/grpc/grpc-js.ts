@@ -3,8 +3,8 @@
  * Sockets come from our listener through a connection injector, messages pass as bytes, so the library does
  * HTTP/2 and framing only.
  *
- * It costs 29 µs of CPU per call before anything is decided, which is why an own frontend is to follow; this
- * one then stays as the other implementation that tests compare with.
+ * It costs 29 µs of CPU per call before anything is decided, which is why there is one of our own (http2/); this
+ * one stays as the other implementation that tests compare with.
  *
  * Known of the library: a grpc-timeout of more than 24 days wraps around and fails the call at once.
  */
