@@ -13,7 +13,8 @@ import {
 } from '../proto/ratelimit.ts'
 import type { Rule } from './rules.ts'
 
-const REMAINING_MAX = 4_294_967_295
+/** The largest remaining there is: what an unlimited rule answers. */
+export const REMAINING_MAX = 4_294_967_295
 
 export interface HeaderNames {
   limit: string

@@ -16,7 +16,7 @@ import {
   type RateLimitRequest,
   type Unit,
 } from '../proto/ratelimit.ts'
-import { dynamicMetadata, type HeaderNames, responseHeaders } from './answer.ts'
+import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './answer.ts'
 import { BATCH_SLOTS_MAX, Batch } from './counters/batch.ts'
 import type { OverLimitCache } from './counters/over-limit-cache.ts'
 import type { CounterStore } from './counters/store.ts'
@@ -27,9 +27,6 @@ import type { Match, Rule, RulesImage } from './rules.ts'
 import { type Stats, TOTAL_HITS } from './stats/stats.ts'
 import { localVerdict, nearLimit, verdict } from './verdict.ts'
 import { unitSec, windowStartSec } from './window.ts'
-
-/** What an unlimited rule answers as remaining. */
-const REMAINING_MAX = 4_294_967_295
 
 const HITS_MAX = 2n ** 63n - 1n // what Redis counts to; beyond, any caller could refund itself (Q42)
 

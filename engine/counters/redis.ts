@@ -32,7 +32,6 @@ const TRIPS_MAX = 64
 
 interface Waiting {
   trip: Trip
-  batch: Batch
   timer: NodeJS.Timeout
 }
 
@@ -140,7 +139,7 @@ export class RedisStore implements CounterStore {
     }
     // replies may wait in the socket after a pause of this thread: they are read first
     const timer = setTimeout(() => setImmediate(giveUp), ms)
-    this.waiting = { trip, batch, timer }
+    this.waiting = { trip, timer }
   }
 
   private refuse(batch: Batch, why: string, done: (batch: Batch) => void): void {
