@@ -5,7 +5,7 @@
  *   new    keys whose first hit this is
  * CPU is this thread's, user and system; wall is what a caller waits. Redis' own CPU is not in it.
  */
-import { Batch } from '../engine/counters/batch.ts'
+import { Batch, Counter } from '../engine/counters/batch.ts'
 import { RedisStore } from '../engine/counters/redis.ts'
 import { startRedis } from '../test/helpers/redis.ts'
 import { size } from './size.ts'
@@ -33,7 +33,8 @@ for (const slots of [1, 8, 32, 256]) {
     await row(kind, slots, async (turn) => {
       batch.clear()
       for (let i = 0; i < slots; i++) {
-        batch.add(kind === 'new' ? `new_${slots}_${turn}_${i}` : `known_${i}`, 1, 9, NOW_SEC + 60, 100, false)
+        const key = kind === 'new' ? `new_${slots}_${turn}_${i}` : `known_${i}`
+        batch.add(new Counter(key), 1, 9, NOW_SEC + 60, 100, false)
       }
       await new Promise((resolve) => store.add(batch, NOW_SEC, resolve))
       if (batch.errorOf(0)) throw batch.errorOf(0)

@@ -17,7 +17,7 @@ import {
   type Unit,
 } from '../proto/ratelimit.ts'
 import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './answer.ts'
-import { BATCH_SLOTS_MAX, Batch } from './counters/batch.ts'
+import { BATCH_SLOTS_MAX, Batch, Counter } from './counters/batch.ts'
 import type { OverLimitCache } from './counters/over-limit-cache.ts'
 import type { CounterStore } from './counters/store.ts'
 import type { Caller, Decider } from './decider.ts'
@@ -212,7 +212,7 @@ export class Engine implements Decider {
       if (rule === null || pending.members[i] !== TO_COUNT) continue
       const lengthSec = unitSec(rule.limit.unit)
       pending.members[i] = this.batch.add(
-        pending.keys[i],
+        new Counter(pending.keys[i]),
         pending.isOnlyLooking ? 0 : pending.hits[i],
         rule.limit.requestsPerUnit,
         windowStartSec(now, lengthSec) + lengthSec,

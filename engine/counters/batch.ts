@@ -30,13 +30,29 @@ export const BATCH_MEMBERS_MAX = 65_536
  */
 const SLOT_HITS_MAX = 2 ** 32
 
+/** One counter in one window. Who keeps it spares its batches and its store some work when it is hit again. */
+export class Counter {
+  readonly key: string
+  /** For the store alone, 0 at first. */
+  note = 0
+  /** For batches alone: where it stands in the batch of this number. */
+  batch = 0
+  slot = 0
+
+  constructor(key: string) {
+    this.key = key
+  }
+}
+
+let batchesCount = 0 // each filling of a batch has a number
+
 export class Batch {
   readonly isStopping: boolean
   slotsCount = 0
   membersCount = 0
 
   /** Per slot. `hits` is the sum over its members; above 2^53-1 it is rounded and `hitsText` has the exact number. */
-  readonly keys: string[] = []
+  readonly counters: Counter[] = []
   readonly hits: number[] = []
   readonly limits: number[] = [] // of its first member; a stopping store needs it
   readonly isPerSecond: boolean[] = [] // belongs to the store for limits per second, where there is one (spec 3.2)
@@ -52,6 +68,7 @@ export class Batch {
   /** Per request: the member after its last one; in a stopping batch that is the slot after its last one, too. */
   readonly requestEnds: number[] = []
 
+  private number = ++batchesCount
   private readonly slotByKey = new Map<string, number>() // the last slot of each key
   private readonly bigHits = new Map<number, bigint>() // exact hits above 2^53-1, by slot
 
@@ -69,7 +86,7 @@ export class Batch {
    * 0 only looks, but still makes the counter. `expirySec` counts from now.
    */
   add(
-    key: string,
+    counter: Counter,
     hits: number | bigint,
     limit: number,
     windowEndSec: number,
@@ -77,13 +94,13 @@ export class Batch {
     isPerSecond: boolean,
   ): number {
     const count = Number(hits)
-    let slot = this.isStopping ? undefined : this.slotByKey.get(key)
+    let slot = this.slotOfCounter(counter)
     if (
       slot === undefined ||
       this.hits[slot] + count > SLOT_HITS_MAX ||
       this.isPerSecond[slot] !== isPerSecond
     ) {
-      slot = this.addSlot(key, limit, windowEndSec, expirySec)
+      slot = this.addSlot(counter, limit, windowEndSec, expirySec)
       this.isPerSecond[slot] = isPerSecond
       if (typeof hits === 'bigint') this.bigHits.set(slot, hits)
     } else {
@@ -120,10 +137,18 @@ export class Batch {
     }
   }
 
-  private addSlot(key: string, limit: number, windowEndSec: number, expirySec: number): number {
+  /** The last slot of the counter, or of another one with its key. */
+  private slotOfCounter(counter: Counter): number | undefined {
+    if (this.isStopping) return undefined
+    return counter.batch === this.number ? counter.slot : this.slotByKey.get(counter.key)
+  }
+
+  private addSlot(counter: Counter, limit: number, windowEndSec: number, expirySec: number): number {
     const slot = this.slotsCount++
-    if (!this.isStopping) this.slotByKey.set(key, slot)
-    this.keys[slot] = key
+    if (!this.isStopping) this.slotByKey.set(counter.key, slot)
+    counter.batch = this.number
+    counter.slot = slot
+    this.counters[slot] = counter
     this.hits[slot] = 0
     this.limits[slot] = limit
     this.windowEndSec[slot] = windowEndSec
@@ -141,6 +166,7 @@ export class Batch {
 
   /** Makes it an empty batch. Only after `done`, and once every member has been read. */
   clear(): void {
+    this.number = ++batchesCount
     this.slotsCount = 0
     this.membersCount = 0
     this.slotByKey.clear()

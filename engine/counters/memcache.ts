@@ -124,12 +124,12 @@ export class MemcacheStore implements CounterStore {
     const shares: Share[] = []
     const shareAt: (Share | undefined)[] = []
     for (let slot = 0; slot < batch.slotsCount; slot++) {
-      const key = wireKey(batch.keys[slot])
+      const key = wireKey(batch.counters[slot].key)
       if (key === null) {
         this.refuseKey(batch, slot)
         continue
       }
-      const place = this.nodes.placeOf(batch.keys[slot])
+      const place = this.nodes.placeOf(batch.counters[slot].key)
       let share = shareAt[place]
       if (share === undefined) {
         share = { trip, node: this.nodes.at(place), slots: [], keys: [], values: new Map() }
@@ -143,7 +143,7 @@ export class MemcacheStore implements CounterStore {
   }
 
   private refuseKey(batch: Batch, slot: number): void {
-    const shown = shownBadKey(batch.keys[slot])
+    const shown = shownBadKey(batch.counters[slot].key)
     this.report.count('multiget.__code=error')
     this.report.complain('key', () => `Error multi-getting memcache keys (${shown}): ${MALFORMED.message}`)
     this.fail(batch, slot, MALFORMED)

@@ -86,26 +86,26 @@ export class MemoryStore implements CounterStore {
 
   private addSlot(batch: Batch, slot: number, nowSec: number): void {
     const hits = batch.hits[slot]
-    const after = this.addOne(batch.keys[slot], hits, batch.windowEndSec[slot], nowSec)
+    const after = this.addOne(batch.counters[slot].key, hits, batch.windowEndSec[slot], nowSec)
     batch.setBefore(slot, Math.max(0, after - hits)) // below 0 only where the count has met its end
   }
 
   /** Spec 4.2: where a counter of a request would pass its limit, only such counters get their hits. */
   private addRequests(batch: Batch, nowSec: number): void {
-    const { keys, hits, limits, windowEndSec, requestEnds } = batch
+    const { counters, hits, limits, windowEndSec, requestEnds } = batch
     let first = 0
     for (const end of requestEnds) {
       const counts: number[] = []
       let isStopped = false
       for (let slot = first; slot < end; slot++) {
-        const count = this.addOne(keys[slot], 0, windowEndSec[slot], nowSec)
+        const count = this.addOne(counters[slot].key, 0, windowEndSec[slot], nowSec)
         counts.push(count)
         if (count + hits[slot] > limits[slot]) isStopped = true
       }
       for (let slot = first; slot < end; slot++) {
         const isLeftOut = isStopped && counts[slot - first] + hits[slot] <= limits[slot]
         if (isLeftOut)
-          batch.setBefore(slot, this.addOne(keys[slot], 0, windowEndSec[slot], nowSec) - hits[slot])
+          batch.setBefore(slot, this.addOne(counters[slot].key, 0, windowEndSec[slot], nowSec) - hits[slot])
         else this.addSlot(batch, slot, nowSec)
       }
       first = end

@@ -74,7 +74,7 @@ export class Trip {
     const places = new Map<number, number[]>()
     for (const slot of slots) {
       const second = this.secondOf(slot)
-      const place = 2 * this.instances[second].groupOf(this.batch.keys[slot]) + second
+      const place = 2 * this.instances[second].groupOf(this.batch.counters[slot].key) + second
       const those = places.get(place)
       if (those) those.push(slot)
       else places.set(place, [slot])
@@ -91,7 +91,10 @@ export class Trip {
     const wrong = read(slot, value)
     if (wrong === null) return
     const { name } = this.instances[this.secondOf(slot)]
-    this.batch.setError(slot, new StoreError(`redis ${name}: counter "${this.batch.keys[slot]}": ${wrong}`))
+    this.batch.setError(
+      slot,
+      new StoreError(`redis ${name}: counter "${this.batch.counters[slot].key}": ${wrong}`),
+    )
   }
 
   // a stopping batch in several places: nothing is merged, so each slot has one member of the same number
@@ -154,7 +157,7 @@ export class Trip {
 
   /** Both instances may hold a counter of the same key (spec Q20). */
   private counterOf(slot: number): string {
-    return `${this.secondOf(slot)}${this.batch.keys[slot]}`
+    return `${this.secondOf(slot)}${this.batch.counters[slot].key}`
   }
 }
 
@@ -172,15 +175,15 @@ function firstError(batch: Batch, first: number, end: number): Error | null {
   return null
 }
 
-function mgetCommand({ keys }: Batch): Call['command'] {
-  return (slots) => ({ name: 'mget', args: slots.map((slot) => keys[slot]) })
+function mgetCommand({ counters }: Batch): Call['command'] {
+  return (slots) => ({ name: 'mget', args: slots.map((slot) => counters[slot].key) })
 }
 
 /** add-hits.lua: SHA, number of keys, keys, then hits and expiry of each. */
 function addCommand(batch: Batch, isLeftOut: boolean[]): Call['command'] {
   return (slots) => {
     const args: (string | number)[] = [scriptSha, slots.length]
-    for (const slot of slots) args.push(batch.keys[slot])
+    for (const slot of slots) args.push(batch.counters[slot].key)
     for (const slot of slots) args.push(isLeftOut[slot] ? 0 : batch.hitsText(slot), batch.expirySec[slot])
     return { name: 'evalsha', args }
   }

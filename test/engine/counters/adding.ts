@@ -1,5 +1,5 @@
 /** Short hands for tests of stores: one batch in, each member's count or error out. */
-import { Batch } from '../../../engine/counters/batch.ts'
+import { Batch, Counter } from '../../../engine/counters/batch.ts'
 import type { RedisOptions } from '../../../engine/counters/redis.ts'
 import type { CounterStore } from '../../../engine/counters/store.ts'
 
@@ -17,7 +17,7 @@ export async function addAll(
 ): Promise<(number | string)[]> {
   const batch = new Batch()
   for (const [key, count] of hits) {
-    batch.add(key, count, 0, nowSec + WINDOW_SEC, EXPIRY_SEC, isPerSecond(key))
+    batch.add(new Counter(key), count, 0, nowSec + WINDOW_SEC, EXPIRY_SEC, isPerSecond(key))
   }
   const befores = await answersOf(store, batch, nowSec)
   return befores.map((before, member) =>
@@ -48,7 +48,7 @@ export async function addStopping(
   const batch = new Batch(true)
   for (const request of requests) {
     for (const [key, hits, limit] of request) {
-      batch.add(key, hits, limit, nowSec + WINDOW_SEC, EXPIRY_SEC, isPerSecond(key))
+      batch.add(new Counter(key), hits, limit, nowSec + WINDOW_SEC, EXPIRY_SEC, isPerSecond(key))
     }
     batch.endRequest()
   }

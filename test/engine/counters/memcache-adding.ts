@@ -1,5 +1,5 @@
 /** Short hands for tests of the memcached store: requests in, what each member came at or its error out. */
-import { Batch } from '../../../engine/counters/batch.ts'
+import { Batch, Counter } from '../../../engine/counters/batch.ts'
 import { MemcacheStore } from '../../../engine/counters/memcache.ts'
 import type { MemcacheOptions } from '../../../engine/counters/memcache-options.ts'
 import { Stats } from '../../../engine/stats/stats.ts'
@@ -55,7 +55,7 @@ function addTo(store: MemcacheStore, requests: (readonly Hits[])[], onDone: () =
   const batch = new Batch()
   const members = requests.map((request) => {
     const added = request.map(([key, hits, expirySec = EXPIRY_SEC]) =>
-      batch.add(key, hits, 9, NOW_SEC + 60, expirySec, false),
+      batch.add(new Counter(key), hits, 9, NOW_SEC + 60, expirySec, false),
     )
     batch.endRequest()
     return added

@@ -2,7 +2,7 @@
  * One suite over every store, real Redis included: what callers may rely on whichever they have.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Batch } from '../../../engine/counters/batch.ts'
+import { Batch, Counter } from '../../../engine/counters/batch.ts'
 import { createMemoryTable, MemoryStore } from '../../../engine/counters/memory.ts'
 import { RedisStore } from '../../../engine/counters/redis.ts'
 import type { CounterStore } from '../../../engine/counters/store.ts'
@@ -171,8 +171,8 @@ describe.each<[string, () => CounterStore, () => RedisServer[]]>([
       const key = `big ${what}`
       for (let i = 0; i < hits.length; i++) {
         const batch = new Batch()
-        batch.add(`beside ${what}`, 1, 9, NOW_SEC + 60, 100, false)
-        batch.add(key, hits[i], 9, NOW_SEC + 60, 100, false)
+        batch.add(new Counter(`beside ${what}`), 1, 9, NOW_SEC + 60, 100, false)
+        batch.add(new Counter(key), hits[i], 9, NOW_SEC + 60, 100, false)
         const before = befores[i]
         const expected = typeof before === 'string' ? expect.stringContaining(before) : before
         expect(await answersOf(store(), batch, NOW_SEC)).toEqual([i, expected])
@@ -184,7 +184,7 @@ describe.each<[string, () => CounterStore, () => RedisServer[]]>([
   test('2.5: hits that sum up beyond 2^53 in one batch', async () => {
     const batch = new Batch()
     for (const hits of [1, 2n ** 60n, 1, COUNT_MAX, 2])
-      batch.add('big sum', hits, 9, NOW_SEC + 60, 100, false)
+      batch.add(new Counter('big sum'), hits, 9, NOW_SEC + 60, 100, false)
     expect((await answersOf(store(), batch, NOW_SEC)).slice(0, 2)).toEqual([0, 1])
     expect(await standingAt('big sum')).toBe(String(2n ** 60n + BigInt(COUNT_MAX) + 4n))
   })
@@ -192,8 +192,8 @@ describe.each<[string, () => CounterStore, () => RedisServer[]]>([
   test('4.2: a stopping batch takes them too', async () => {
     const batch = new Batch(true)
     for (const hits of [2, MAX - 2n]) {
-      batch.add('big stop', hits, 9, NOW_SEC + 60, 100, false)
-      batch.add('small stop', 1, 9, NOW_SEC + 60, 100, false)
+      batch.add(new Counter('big stop'), hits, 9, NOW_SEC + 60, 100, false)
+      batch.add(new Counter('small stop'), 1, 9, NOW_SEC + 60, 100, false)
       batch.endRequest()
     }
     expect(await answersOf(store(), batch, NOW_SEC)).toEqual([0, 0, 2, 0])
