@@ -8,10 +8,11 @@
  * that of protobuf above 1.5 times its own.
  */
 import protobuf from 'protobufjs/minimal.js'
-import { decodeRequest, encodeRequest, encodeResponse } from '../proto/codec.ts'
+import { decodeRequest, encodeRequest } from '../proto/codec.ts'
 import { requestFromJson } from '../proto/json.ts'
 import { responseToJson } from '../proto/json-response.ts'
 import type { RateLimitRequest, RateLimitResponse } from '../proto/ratelimit.ts'
+import { encodeResponse } from '../proto/response-bytes.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 

@@ -1,39 +1,35 @@
 /**
  * The one path every request takes: match, counters, status.
  *
- *     decide(request) ── match each descriptor ──► hits join the open batch ─┐
- *     decide(request) ── match each descriptor ──► hits join the open batch ─┤ end of the event loop's turn
- *                                                                            ▼
- *     caller.answer ◄── statuses, statistics ◄── counts of the whole batch ◄── store.add(batch)
+ *     decide(request) ── targets of its descriptors ──► hits join the open wave ─┐
+ *     decide(request) ── targets of its descriptors ──► hits join the open wave ─┤ end of the event loop's turn
+ *                                                                                ▼
+ *     caller.answer ◄── statuses, statistics ◄── counts of the wave's batch ◄── store.add(batch)
  *
  * One Engine per worker thread; one batch per turn, so an idle service adds no delay and a busy one amortises by itself.
  * A store that answers at once is asked at once. Nothing here knows a socket or reads a clock by itself.
  */
-import {
-  Code,
-  type Descriptor,
-  type DescriptorStatus,
-  type RateLimitRequest,
-  type Unit,
-} from '../proto/ratelimit.ts'
+import { decodeRequest } from '../proto/codec.ts'
+import { Code, type DescriptorStatus, type RateLimitRequest } from '../proto/ratelimit.ts'
+import { RequestParts } from '../proto/request-parts.ts'
 import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './answer.ts'
-import { BATCH_SLOTS_MAX, Batch, Counter } from './counters/batch.ts'
+import { BATCH_SLOTS_MAX } from './counters/batch.ts'
 import type { OverLimitCache } from './counters/over-limit-cache.ts'
 import type { CounterStore } from './counters/store.ts'
 import type { Caller, Decider } from './decider.ts'
 import { ServiceError, StoreError } from './errors.ts'
-import { Trie } from './match/trie.ts'
-import type { Match, Rule, RulesImage } from './rules.ts'
+import type { RulesImage } from './rules.ts'
 import { type Stats, TOTAL_HITS } from './stats/stats.ts'
-import { localVerdict, nearLimit, verdict } from './verdict.ts'
-import { unitSec, windowStartSec } from './window.ts'
+import { hitsOf, Target } from './target.ts'
+import { Targets } from './targets.ts'
+import { localVerdict, verdict } from './verdict.ts'
+import { OVER_LOCALLY, TO_COUNT, Wave } from './wave.ts'
 
-const HITS_MAX = 2n ** 63n - 1n // what Redis counts to; beyond, any caller could refund itself (Q42)
+/** In place of a target that another rule of the request replaces. */
+const DROPPED = new Target({ rule: null, near: 0, statsBase: -1, missStat: -1, hits: null, keyBase: '' })
 
-/** In `Pending.members`, for descriptors that are not in the batch. */
-const NOT_COUNTED = -1
-const OVER_LOCALLY = -2
-const TO_COUNT = -3 // until it is
+const NO_LIMIT: DescriptorStatus = { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
+const UNLIMITED: DescriptorStatus = { ...NO_LIMIT, limitRemaining: REMAINING_MAX }
 
 export interface EngineOptions {
   store: CounterStore
@@ -52,38 +48,27 @@ export interface EngineOptions {
   localCache: OverLimitCache | null // null = none
 }
 
-/** A request on its way. Columns per descriptor, in request order. */
-interface Pending {
-  request: RateLimitRequest
-  caller: Caller
-  rules: (Rule | null)[] // null = no limit applies
-  keys: string[] // counter keys, '' where nothing is counted; without the window until `count`
-  hits: (number | bigint)[]
-  statsBases: number[] // first of the rule's six counters; -1 where nothing is counted
-  members: number[] // places in the batch, NOT_COUNTED or OVER_LOCALLY
-  isOnlyLooking: boolean // stopping, and a counter is over locally: the others get no hits (spec 4.2)
-}
-
 export class Engine implements Decider {
   private readonly options: EngineOptions
   private readonly store: CounterStore
   private readonly stats: Stats
-  private readonly found: Match = { rule: null, statsKey: '', sharedValues: [] }
+  private readonly targets: Targets
+  private readonly parts = new RequestParts()
   private readonly decisions: number
   private readonly serviceErrors: number
   private readonly storeErrors: number
   private readonly shadowed: number
-  private trie: Trie | null = null
-  private batch: Batch
-  private spare: Batch | null = null // one that came back, cleared
-  private waiting: Pending[] = []
+  private wave: Wave // takes requests in
+  private spare: Wave | null = null // one that came back, cleared
   private isFlushScheduled = false
+  private hasWaited = false // the store could not take the open wave at the end of a turn
 
   constructor(options: EngineOptions) {
     this.options = options
     this.store = options.store
     this.stats = options.stats
-    this.batch = new Batch(options.isStopping)
+    this.targets = new Targets(options)
+    this.wave = this.newWave()
     this.decisions = this.stats.counter(options.decisionsStat)
     this.serviceErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.service_error')
     this.storeErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
@@ -92,234 +77,290 @@ export class Engine implements Decider {
 
   /** Requests decided from now on use these rules; those on their way keep theirs. */
   setRules(image: RulesImage): void {
-    this.trie = new Trie(image)
+    this.targets.setRules(image)
   }
 
   decide(request: RateLimitRequest, caller: Caller): void {
+    try {
+      this.takeIn(request)
+    } catch (error) {
+      this.refuse(caller, error)
+      return
+    }
+    this.count(caller, request)
+  }
+
+  decideBytes(bytes: Uint8Array, caller: Caller): void {
+    const { parts } = this
+    if (this.options.hasMetadata || !this.targets.hasRules || !parts.find(bytes)) {
+      this.decide(decodeRequest(bytes), caller) // metadata tells the whole request back
+      return
+    }
+    try {
+      this.takeInParts(bytes)
+    } catch {
+      this.wave.reopen()
+      this.decide(decodeRequest(bytes), caller) // says what is wrong, malformed bytes before all else
+      return
+    }
+    this.count(caller, null)
+  }
+
+  /** Puts the descriptors of a request into the open wave. Throws a ServiceError. */
+  private takeIn(request: RateLimitRequest): void {
+    const { descriptors, domain } = request
+    if (domain === '') throw new ServiceError('rate limit domain must not be empty')
+    if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty')
+    if (descriptors.length > BATCH_SLOTS_MAX) {
+      throw new ServiceError(`a request must not have more than ${BATCH_SLOTS_MAX} descriptors`)
+    }
+    this.makeRoom(descriptors.length)
+    const hits = hitsOf(request)
+    for (const descriptor of descriptors) {
+      const target = this.targets.of(domain, descriptor)
+      this.wave.add(target, target.hits ?? hits)
+    }
+  }
+
+  /** The same for a request of which only the bytes are known. Throws when they are wrong in any way. */
+  private takeInParts(bytes: Uint8Array): void {
+    const { parts, targets } = this
+    this.makeRoom(parts.count)
+    const hits = hitsOf(parts)
+    targets.setRequest(bytes, parts)
+    for (let i = 0; i < parts.count; i++) {
+      const target = targets.ofPart(parts, i)
+      this.wave.add(target, target.hits ?? hits)
+    }
+  }
+
+  private refuse(caller: Caller, error: unknown): void {
+    this.countMisses()
+    this.wave.reopen()
+    if (!(error instanceof ServiceError)) throw error
     this.stats.add(this.decisions, 1)
-    const pending = this.plan(request, caller)
-    if (pending instanceof ServiceError) {
-      this.stats.add(this.serviceErrors, 1)
-      caller.fail(pending)
-    } else {
-      this.count(pending)
-    }
+    this.stats.add(this.serviceErrors, 1)
+    caller.fail(error)
   }
 
-  /** Finds the rule of every descriptor (spec 2.1), or what is wrong with the request. */
-  private plan(request: RateLimitRequest, caller: Caller): Pending | ServiceError {
-    if (request.domain === '') return new ServiceError('rate limit domain must not be empty')
-    if (request.descriptors.length === 0) {
-      return new ServiceError('rate limit descriptor list must not be empty')
-    }
-    if (request.descriptors.length > BATCH_SLOTS_MAX) {
-      return new ServiceError(`a request must not have more than ${BATCH_SLOTS_MAX} descriptors`)
-    }
-    if (this.trie === null) return new ServiceError('no rate limit configuration loaded')
-    const pending: Pending = {
-      request,
-      caller,
-      rules: [],
-      keys: [],
-      hits: [],
-      statsBases: [],
-      members: [],
-      isOnlyLooking: false,
-    }
-    const domain = this.trie.domain(request.domain)
-    let replaced: Set<string> | null = null
-    for (const descriptor of request.descriptors) {
-      const hits = descriptor.hitsAddend ?? (request.hitsAddend || 1)
-      if (typeof hits === 'bigint' && hits > HITS_MAX) {
-        return new ServiceError(`hits_addend must not be above ${HITS_MAX}`)
-      }
-      if (domain >= 0 && descriptor.limit !== null && unitSec(descriptor.limit.unit) === 0) {
-        return new ServiceError(`rate limit override has an unknown unit: ${descriptor.limit.unit}`)
-      }
-      const rule = this.ruleOf(this.trie, domain, request.domain, descriptor)
-      pending.rules.push(rule)
-      pending.hits.push(hits)
-      if (rule !== null && rule.replaces.length > 0) {
-        replaced ??= new Set()
-        for (const name of rule.replaces) replaced.add(name)
-      }
-      const isCounted = rule !== null && !rule.isUnlimited
-      pending.keys.push(isCounted ? this.keyOf(request.domain, descriptor, this.found.sharedValues) : '')
-      pending.statsBases.push(isCounted ? this.stats.rule(this.found.statsKey) : -1)
-    }
-    if (replaced !== null) drop(pending, replaced)
-    return pending
+  private makeRoom(count: number): void {
+    if (this.wave.batch.isFullFor(count)) this.flush()
   }
 
-  /** The rule for one descriptor, or null; how it is counted is in `found` until the next call. */
-  private ruleOf(trie: Trie, domain: number, domainName: string, descriptor: Descriptor): Rule | null {
-    if (domain < 0) {
-      this.stats.add(this.stats.domainNotFound(domainName), 1)
-      return null
-    }
-    if (descriptor.limit === null) {
-      return trie.match(domain, descriptor.entries, this.found) ? this.found.rule : null
-    }
-    this.found.sharedValues.length = 0
-    this.found.statsKey = overrideStatsKey(domainName, descriptor)
-    return {
-      id: -1,
-      path: this.found.statsKey,
-      limit: {
-        name: '',
-        requestsPerUnit: descriptor.limit.requestsPerUnit,
-        unit: descriptor.limit.unit as Unit,
-      },
-      isUnlimited: false,
-      isShadow: false,
-      isQuota: false,
-      replaces: [],
-      metadata: null,
-    }
-  }
-
-  /** The counter's key without the window (spec 3.1). */
-  private keyOf(domain: string, { entries }: Descriptor, sharedValues: readonly string[]): string {
-    let key = `${this.options.keyPrefix}${domain}_`
-    for (let i = 0; i < entries.length; i++) {
-      key += `${entries[i].key}_${sharedValues[i] || entries[i].value}_`
-    }
-    return key
-  }
-
-  /** Puts the request's hits into the open batch; without any, answers now. */
-  private count(pending: Pending): void {
+  /** Puts the hits of the request that was taken in into the batch; without any, answers now. */
+  private count(caller: Caller, request: RateLimitRequest | null): void {
+    const { wave, store } = this
     const now = this.options.nowSec()
-    const tripsCount = this.addWindows(pending, now)
+    this.stats.add(this.decisions, 1)
+    this.countMisses()
+    this.dropReplaced()
+    const first = wave.open
+    wave.close(caller, request, false)
+    const tripsCount = this.addWindows(wave, first, now)
     if (tripsCount === 0) {
-      this.answer(pending, this.batch, now)
+      this.answer(wave, wave.requestsCount - 1, now)
+      wave.dropLast()
       return
     }
-    if (this.batch.isFullFor(tripsCount)) this.flush()
-    if (this.batch.isFullFor(tripsCount)) {
-      this.failFromStore(pending.caller, new StoreError('too many hits wait for the counter store'))
+    if (wave.batch.isFullFor(tripsCount)) {
+      wave.dropLast()
+      this.failFromStore(caller, new StoreError('too many hits wait for the counter store'))
       return
     }
-    this.addToBatch(pending, now)
-    if (this.store.answersAtOnce) this.flush()
+    this.addToBatch(wave, wave.requestsCount - 1, now)
+    if (store.answersAtOnce) this.flush()
     else this.flushSoon()
   }
 
-  private addToBatch(pending: Pending, now: number): void {
-    const { random, jitterMaxSec } = this.options
-    for (let i = 0; i < pending.rules.length; i++) {
-      const rule = pending.rules[i]
-      if (rule === null || pending.members[i] !== TO_COUNT) continue
-      const lengthSec = unitSec(rule.limit.unit)
-      pending.members[i] = this.batch.add(
-        new Counter(pending.keys[i]),
-        pending.isOnlyLooking ? 0 : pending.hits[i],
-        rule.limit.requestsPerUnit,
-        windowStartSec(now, lengthSec) + lengthSec,
-        lengthSec + Math.floor(random() * jitterMaxSec), // jitterMaxSec 0: none
-        lengthSec === 1,
-      )
+  /** Descriptors of domains without rules (spec 7.1). */
+  private countMisses(): void {
+    const { targets, open, itemsCount } = this.wave
+    for (let item = open; item < itemsCount; item++) {
+      if (targets[item].missStat >= 0) this.stats.add(targets[item].missStat, 1)
     }
-    this.batch.endRequest()
-    this.waiting.push(pending)
+  }
+
+  /** Spec 2.6: rules whose name another rule of the request replaces do not count. Unlimited ones stay. */
+  private dropReplaced(): void {
+    const { targets, open, itemsCount } = this.wave
+    let replaced: Set<string> | null = null
+    for (let item = open; item < itemsCount; item++) {
+      const { rule } = targets[item]
+      if (rule === null || rule.replaces.length === 0) continue
+      replaced ??= new Set()
+      for (const name of rule.replaces) replaced.add(name)
+    }
+    if (replaced === null) return
+    for (let item = open; item < itemsCount; item++) {
+      const { rule } = targets[item]
+      if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
+      if (replaced.has(rule.limit.name)) targets[item] = DROPPED
+    }
   }
 
   /**
-   * Completes the keys, and returns how many need a trip to the store. The others have no rule, are unlimited, or are
-   * over by the local cache.
+   * Finds the counters of the last request, and returns how many need a trip to the store. The other items have no
+   * rule, are unlimited, or are over by the local cache.
    */
-  private addWindows(pending: Pending, now: number): number {
+  private addWindows(wave: Wave, first: number, now: number): number {
     const { localCache, isStopping } = this.options
     let tripsCount = 0
-    for (let i = 0; i < pending.rules.length; i++) {
-      const rule = pending.rules[i]
-      if (rule === null || rule.isUnlimited) {
-        pending.members.push(NOT_COUNTED)
-        continue
-      }
-      this.stats.add(pending.statsBases[i] + TOTAL_HITS, Number(pending.hits[i]))
-      pending.keys[i] += windowStartSec(now, unitSec(rule.limit.unit))
-      const isOver = localCache?.isOver(pending.keys[i], rule.limit.requestsPerUnit) === true
-      if (isOver && isStopping) pending.isOnlyLooking = true
-      pending.members.push(isOver ? OVER_LOCALLY : TO_COUNT)
+    for (let item = first; item < wave.itemsCount; item++) {
+      const target = wave.targets[item]
+      if (target.lengthSec === 0) continue
+      const counter = target.counterAt(now)
+      wave.counters[item] = counter
+      this.stats.add(target.statsBase + TOTAL_HITS, Number(wave.hits[item]))
+      const isOver = localCache?.isOver(counter.key, target.rule!.limit.requestsPerUnit) === true
+      if (isOver && isStopping) wave.isOnlyLooking[wave.requestsCount - 1] = true
+      wave.members[item] = isOver ? OVER_LOCALLY : TO_COUNT
       if (!isOver) tripsCount++
     }
     return tripsCount
   }
 
+  private addToBatch(wave: Wave, request: number, now: number): void {
+    const { random, jitterMaxSec } = this.options
+    const isOnlyLooking = wave.isOnlyLooking[request]
+    const end = wave.ends[request]
+    for (let item = wave.startOf(request); item < end; item++) {
+      if (wave.members[item] !== TO_COUNT) continue
+      const { lengthSec, rule } = wave.targets[item]
+      wave.members[item] = wave.batch.add(
+        wave.counters[item]!,
+        isOnlyLooking ? 0 : wave.hits[item],
+        rule!.limit.requestsPerUnit,
+        now - (now % lengthSec) + lengthSec,
+        jitterMaxSec === 0 ? lengthSec : lengthSec + Math.floor(random() * jitterMaxSec),
+        lengthSec === 1,
+      )
+    }
+    wave.batch.endRequest()
+  }
+
   private flushSoon(): void {
     if (this.isFlushScheduled) return
     this.isFlushScheduled = true
-    setImmediate(() => {
-      this.isFlushScheduled = false
-      this.flush()
-    })
+    setImmediate(this.flushNow)
   }
 
-  /** Sends the open batch and opens a new one; while the store can take none, hits go on joining this one. */
+  private readonly flushNow = () => {
+    this.isFlushScheduled = false
+    this.flush()
+  }
+
+  /** Sends the open wave and opens a new one; while the store can take none, requests go on joining this one. */
   private flush(): void {
-    const { batch, waiting } = this
-    if (waiting.length === 0 || !this.store.canAdd) return
-    this.batch = this.spare ?? new Batch(this.options.isStopping)
+    const { wave } = this
+    if (wave.requestsCount === 0) return
+    if (!this.store.canAdd) {
+      this.hasWaited = true
+      return
+    }
+    this.wave = this.takeSpare()
+    if (this.hasWaited) {
+      this.hasWaited = false
+      this.sendWithoutGone(wave)
+      return
+    }
+    this.store.add(wave.batch, this.options.nowSec(), wave.done)
+  }
+
+  /** A wave that had to wait: callers that have gone meanwhile take their hits with them. */
+  private sendWithoutGone(waited: Wave): void {
+    const now = this.options.nowSec()
+    let wave = waited
+    if (waited.callers.some((caller, i) => i < waited.requestsCount && caller!.isGone)) {
+      wave = this.newWave()
+      for (let request = 0; request < waited.requestsCount; request++) {
+        if (!waited.callers[request]!.isGone) this.addToBatch(wave, wave.copy(waited, request), now)
+      }
+      waited.clear()
+    }
+    if (wave.requestsCount > 0) this.store.add(wave.batch, now, wave.done)
+  }
+
+  private takeSpare(): Wave {
+    const spare = this.spare ?? this.newWave()
     this.spare = null
-    this.waiting = []
-    this.store.add(batch, this.options.nowSec(), () => {
-      const now = this.options.nowSec()
-      for (let i = 0; i < waiting.length; i++) this.answer(waiting[i], batch, now)
-      batch.clear()
-      this.spare = batch
-      if (this.waiting.length > 0) this.flushSoon() // it may have waited for this one to come back
-    })
+    return spare
+  }
+
+  private newWave(): Wave {
+    return new Wave(this.options.isStopping, (wave) => this.answered(wave))
+  }
+
+  private answered(wave: Wave): void {
+    const now = this.options.nowSec()
+    for (let request = 0; request < wave.requestsCount; request++) this.answer(wave, request, now)
+    wave.clear()
+    this.spare = wave
+    if (this.wave.requestsCount > 0) this.flushSoon() // it may have waited for this one to come back
   }
 
   /** Spec 4.7: a status per descriptor, and the code over all of them. */
-  private answer(pending: Pending, batch: Batch, nowSec: number): void {
-    const error = firstError(pending, batch)
+  private answer(wave: Wave, request: number, nowSec: number): void {
+    const caller = wave.callers[request]!
+    const first = wave.startOf(request)
+    const end = wave.ends[request]
+    const error = firstError(wave, first, end)
     if (error !== null) {
-      this.failFromStore(pending.caller, error)
+      this.failFromStore(caller, error)
       return
     }
-    const { request, rules } = pending
     const { isShadow, hasMetadata, headerNames } = this.options
+    const isOnlyLooking = wave.isOnlyLooking[request]
     const statuses: DescriptorStatus[] = []
-    const isQuota: boolean[] = []
     let rateFailed = 0
     let quotaFailed = 0
     let quotaTotal = 0
-    for (let i = 0; i < rules.length; i++) {
-      const rule = rules[i]
-      const status = this.status(pending, i, batch, nowSec)
-      const countsAsQuota = !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
+    for (let item = first; item < end; item++) {
+      const target = wave.targets[item]
+      const status = this.status(wave, item, isOnlyLooking, nowSec)
+      const isQuota = this.isQuota(target)
       statuses.push(status)
-      isQuota.push(countsAsQuota)
-      if (countsAsQuota) quotaTotal++
-      if (status.code === Code.OverLimit) countsAsQuota ? quotaFailed++ : rateFailed++
+      if (isQuota) quotaTotal++
+      if (status.code === Code.OverLimit) isQuota ? quotaFailed++ : rateFailed++
     }
     const isOver = rateFailed > 0 || (quotaTotal > 0 && quotaFailed === quotaTotal)
     if (isOver && isShadow) this.stats.add(this.shadowed, 1)
-    pending.caller.answer({
+    const targets = headerNames !== null || hasMetadata ? wave.targets.slice(first, end) : []
+    caller.answer({
       overallCode: isOver && !isShadow ? Code.OverLimit : Code.Ok,
       statuses,
-      responseHeadersToAdd: headerNames === null ? [] : responseHeaders(statuses, isQuota, headerNames),
-      dynamicMetadata: hasMetadata ? dynamicMetadata(request, rules, statuses) : null,
+      responseHeadersToAdd:
+        headerNames === null
+          ? []
+          : responseHeaders(
+              statuses,
+              targets.map((target) => this.isQuota(target)),
+              headerNames,
+            ),
+      dynamicMetadata: hasMetadata
+        ? dynamicMetadata(
+            wave.requests[request]!,
+            targets.map(({ rule }) => rule),
+            statuses,
+          )
+        : null,
     })
   }
 
-  private status(pending: Pending, i: number, batch: Batch, nowSec: number): DescriptorStatus {
-    const rule = pending.rules[i]
-    if (rule === null) return { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
-    if (rule.isUnlimited) {
-      return { code: Code.Ok, currentLimit: null, limitRemaining: REMAINING_MAX, resetSec: 0 }
-    }
-    const hits = Number(pending.hits[i])
-    const statsBase = pending.statsBases[i]
-    if (pending.members[i] === OVER_LOCALLY) return localVerdict(rule, hits, this.stats, statsBase, nowSec)
-    const counted = batch.beforeOf(pending.members[i])
-    const before = pending.isOnlyLooking ? counted - hits : counted
-    const after = pending.isOnlyLooking ? counted : counted + hits // not before + hits: big hits round
-    const limit = rule.limit.requestsPerUnit
-    const near = nearLimit(limit, this.options.nearLimitRatio)
-    if (after > limit) this.options.localCache?.add(pending.keys[i], after)
+  private isQuota({ rule }: Target): boolean {
+    return !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
+  }
+
+  private status(wave: Wave, item: number, isOnlyLooking: boolean, nowSec: number): DescriptorStatus {
+    const { rule, lengthSec, near, statsBase } = wave.targets[item]
+    if (rule === null) return NO_LIMIT
+    if (lengthSec === 0) return UNLIMITED
+    const hits = Number(wave.hits[item])
+    const member = wave.members[item]
+    if (member === OVER_LOCALLY) return localVerdict(rule, hits, this.stats, statsBase, nowSec)
+    const counted = wave.batch.beforeOf(member)
+    const before = isOnlyLooking ? counted - hits : counted
+    const after = isOnlyLooking ? counted : counted + hits // not before + hits: big hits round
+    if (after > rule.limit.requestsPerUnit) this.options.localCache?.add(wave.counters[item]!.key, after)
     return verdict(rule, before, after, hits, near, this.stats, statsBase, nowSec)
   }
 
@@ -329,29 +370,10 @@ export class Engine implements Decider {
   }
 }
 
-function firstError({ members }: Pending, batch: Batch): Error | null {
-  for (const member of members) {
-    const error = member < 0 ? null : batch.errorOf(member)
+function firstError({ members, batch }: Wave, first: number, end: number): Error | null {
+  for (let item = first; item < end; item++) {
+    const error = members[item] < 0 ? null : batch.errorOf(members[item])
     if (error !== null) return error
   }
   return null
-}
-
-/** Spec 2.6: rules whose name another rule of this request replaces do not count. Unlimited ones stay. */
-function drop(pending: Pending, replaced: ReadonlySet<string>): void {
-  for (let i = 0; i < pending.rules.length; i++) {
-    const rule = pending.rules[i]
-    if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
-    if (replaced.has(rule.limit.name)) pending.rules[i] = null
-  }
-}
-
-/** Spec 2.2, step 2: a dot before each entry, but not while everything so far is empty. */
-function overrideStatsKey(domain: string, { entries }: Descriptor): string {
-  let path = ''
-  for (const { key, value } of entries) {
-    if (path !== '') path += '.'
-    path += value === '' ? key : `${key}_${value}`
-  }
-  return `${domain}.${path}`
 }

@@ -10,6 +10,8 @@ import type { RateLimitRequest, RateLimitResponse } from '../proto/ratelimit.ts'
  * Who waits for one decision. Exactly one of the two is called, once; it may be before `decide` has returned.
  */
 export interface Caller {
+  /** Nobody waits for the answer any more: the call was cancelled, or is past its deadline. It may stay unanswered. */
+  readonly isGone: boolean
   answer(response: RateLimitResponse): void
   /** The message goes on the wire (spec 5.4), so it says nothing that a caller must not read. */
   fail(error: Error): void
@@ -18,4 +20,9 @@ export interface Caller {
 /** Decides requests. A caller that has gone away is answered all the same; its transport drops the answer. */
 export interface Decider {
   decide(request: RateLimitRequest, caller: Caller): void
+  /**
+   * The same for a request as protobuf bytes, which are read before this returns. Throws MalformedRequest, and calls
+   * nobody, when they are no RateLimitRequest.
+   */
+  decideBytes(bytes: Uint8Array, caller: Caller): void
 }

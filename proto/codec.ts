@@ -1,6 +1,6 @@
 /**
- * The rate limit messages as protobuf bytes (spec 5.2): bytes to RateLimitRequest, RateLimitResponse to
- * bytes, and the two other ways round for clients and tests.
+ * The rate limit messages as protobuf bytes (spec 5.2): bytes to RateLimitRequest, and for clients and tests
+ * the other way round and a response's bytes. How a service writes responses stands in response-bytes.ts.
  *
  *     0a 01 'd'  12 0c  0a 0a  0a 01 'k'  12 05 'value'
  *     domain "d" │      │      key "k"    value "value"
@@ -16,6 +16,7 @@
  * is merged, text that is not UTF-8 is an error, an integer too long for its field keeps its low bits.
  * Reading a request stops at the bounds of `bounds.ts` with an error.
  */
+import { isUtf8 } from 'node:buffer'
 import protobuf from 'protobufjs/minimal.js'
 import { DESCRIPTORS_BOUND, DESCRIPTORS_MAX, ENTRIES_BOUND, ENTRIES_MAX } from './bounds.ts'
 import type {
@@ -30,7 +31,7 @@ import type {
   RateLimitResponse,
   Unit,
 } from './ratelimit.ts'
-import { readStruct, writeStruct } from './struct.ts'
+import { readStruct } from './struct.ts'
 import { enter, LENGTH, readUint64, skip, VARINT, writeUint64 } from './wire.ts'
 
 type Reader = protobuf.Reader
@@ -48,14 +49,42 @@ const FIELD_6_LENGTH = (6 << 3) | LENGTH
 /** Entries of the request that is being read. One for all: reading never pauses. */
 let entriesCount = 0
 
-/**
- * Throws on bytes that are no RateLimitRequest; the message says what is wrong, not where the bytes came
- * from.
- */
+/** Bytes that are no RateLimitRequest. The message says what is wrong, not where the bytes came from. */
+export class MalformedRequest extends Error {
+  override name = 'MalformedRequest'
+}
+
+/** Throws MalformedRequest. */
 export function decodeRequest(bytes: Uint8Array): RateLimitRequest {
+  return read(bytes, 0, bytes.length, readRequest)
+}
+
+/** One descriptor out of a request: the bytes of its message from `start` up to `end`. Throws MalformedRequest. */
+export function decodeDescriptor(bytes: Uint8Array, start: number, end: number): Descriptor {
+  return read(bytes, start, end, readDescriptorFields)
+}
+
+/** One text out of a request, the same way. */
+export function decodeText(bytes: Uint8Array, start: number, end: number): string {
+  const text = bytes.subarray(start, end)
+  if (!isUtf8(text)) throw new MalformedRequest('a text is not UTF-8')
+  return Buffer.from(text.buffer, text.byteOffset, text.length).toString()
+}
+
+function read<T>(bytes: Uint8Array, start: number, end: number, part: (reader: Reader) => T): T {
   const reader = new protobuf.Reader(bytes) // never BufferReader: one class, so calls stay monomorphic
-  const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0 }
+  reader.pos = start
+  reader.len = end
   entriesCount = 0
+  try {
+    return part(reader)
+  } catch (error) {
+    throw new MalformedRequest(error instanceof Error ? error.message : String(error))
+  }
+}
+
+function readRequest(reader: Reader): RateLimitRequest {
+  const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0 }
   while (reader.pos < reader.len) {
     const tag = reader.tag()
     if (tag === FIELD_1_LENGTH) request.domain = reader.stringVerify()
@@ -66,18 +95,6 @@ export function decodeRequest(bytes: Uint8Array): RateLimitRequest {
     else skip(reader, tag)
   }
   return request
-}
-
-export function encodeResponse(response: RateLimitResponse): Uint8Array {
-  const writer = protobuf.Writer.create()
-  if (response.overallCode !== 0) writer.uint32(FIELD_1_VARINT).int32(response.overallCode)
-  for (const status of response.statuses) writeStatus(writer.uint32(FIELD_2_LENGTH).fork(), status).ldelim()
-  for (const header of response.responseHeadersToAdd) {
-    writePair(writer.uint32(FIELD_3_LENGTH).fork(), header).ldelim()
-  }
-  const metadata = response.dynamicMetadata
-  if (metadata !== null) writeStruct(writer.uint32(FIELD_6_LENGTH).fork(), metadata).ldelim()
-  return writer.finish()
 }
 
 export function encodeRequest(request: RateLimitRequest): Uint8Array {
@@ -112,6 +129,12 @@ export function decodeResponse(bytes: Uint8Array): RateLimitResponse {
 
 function readDescriptor(reader: Reader): Descriptor {
   const outerEnd = enter(reader)
+  const descriptor = readDescriptorFields(reader)
+  reader.len = outerEnd
+  return descriptor
+}
+
+function readDescriptorFields(reader: Reader): Descriptor {
   const descriptor: Descriptor = { entries: [], limit: null, hitsAddend: null }
   while (reader.pos < reader.len) {
     const tag = reader.tag()
@@ -122,7 +145,6 @@ function readDescriptor(reader: Reader): Descriptor {
     else if (tag === FIELD_3_LENGTH) descriptor.hitsAddend = readUInt64Value(reader, descriptor.hitsAddend)
     else skip(reader, tag)
   }
-  reader.len = outerEnd
   return descriptor
 }
 
@@ -227,22 +249,5 @@ function writeDescriptor(writer: Writer, descriptor: Descriptor): Writer {
 function writePair(writer: Writer, { key, value }: Entry): Writer {
   if (key !== '') writer.uint32(FIELD_1_LENGTH).string(key)
   if (value !== '') writer.uint32(FIELD_2_LENGTH).string(value)
-  return writer
-}
-
-function writeStatus(writer: Writer, status: DescriptorStatus): Writer {
-  if (status.code !== 0) writer.uint32(FIELD_1_VARINT).int32(status.code)
-  const limit = status.currentLimit
-  if (limit !== null) {
-    writer.uint32(FIELD_2_LENGTH).fork()
-    if (limit.requestsPerUnit !== 0) writer.uint32(FIELD_1_VARINT).uint32(limit.requestsPerUnit)
-    if (limit.unit !== 0) writer.uint32(FIELD_2_VARINT).int32(limit.unit)
-    if (limit.name !== '') writer.uint32(FIELD_3_LENGTH).string(limit.name)
-    writer.ldelim()
-  }
-  if (status.limitRemaining !== 0) writer.uint32(FIELD_3_VARINT).uint32(status.limitRemaining)
-  if (status.resetSec !== 0) {
-    writer.uint32(FIELD_4_LENGTH).fork().uint32(FIELD_1_VARINT).uint32(status.resetSec).ldelim()
-  }
   return writer
 }

@@ -21,6 +21,8 @@
  * about 10 ms of Redis, the longest we let other callers wait for ours. */
 export const BATCH_SLOTS_MAX = 4_096
 
+const FEW_SLOTS = 4
+
 /** Members in one batch at most: bounds memory when everybody asks for the same key. */
 export const BATCH_MEMBERS_MAX = 65_536
 
@@ -140,15 +142,26 @@ export class Batch {
   /** The last slot of the counter, or of another one with its key. */
   private slotOfCounter(counter: Counter): number | undefined {
     if (this.isStopping) return undefined
-    return counter.batch === this.number ? counter.slot : this.slotByKey.get(counter.key)
+    if (counter.batch === this.number) return counter.slot
+    if (this.slotsCount > FEW_SLOTS) return this.slotByKey.get(counter.key)
+    for (let slot = this.slotsCount - 1; slot >= 0; slot--) {
+      if (this.counters[slot].key === counter.key) return slot
+    }
+    return undefined
+  }
+
+  /** In a batch of few slots a Map costs more than it saves, so it is filled when there are more. */
+  private indexSlot(slot: number): void {
+    if (slot < FEW_SLOTS) return
+    for (let i = slot === FEW_SLOTS ? 0 : slot; i <= slot; i++) this.slotByKey.set(this.counters[i].key, i)
   }
 
   private addSlot(counter: Counter, limit: number, windowEndSec: number, expirySec: number): number {
     const slot = this.slotsCount++
-    if (!this.isStopping) this.slotByKey.set(counter.key, slot)
     counter.batch = this.number
     counter.slot = slot
     this.counters[slot] = counter
+    if (!this.isStopping) this.indexSlot(slot)
     this.hits[slot] = 0
     this.limits[slot] = limit
     this.windowEndSec[slot] = windowEndSec
@@ -169,8 +182,8 @@ export class Batch {
     this.number = ++batchesCount
     this.slotsCount = 0
     this.membersCount = 0
-    this.slotByKey.clear()
-    this.bigHits.clear()
+    if (this.slotByKey.size > 0) this.slotByKey.clear()
+    if (this.bigHits.size > 0) this.bigHits.clear()
     this.requestEnds.length = 0
   }
 

@@ -25,7 +25,7 @@ interface Ask {
 export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions> = {}) {
   const collected = new Stats()
   const store = new MemoryStore(createMemoryTable(1 << 20))
-  const engine = new Engine({
+  const one = new Engine({
     store,
     stats: collected,
     decisionsStat: DECISIONS,
@@ -42,10 +42,11 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
     headerNames: null,
     ...options,
   })
-  if (nodes) engine.setRules(compile([{ name: 'd', nodes }]))
+  if (nodes) one.setRules(compile([{ name: 'd', nodes }]))
   const askRaw = (request: RateLimitRequest): RateLimitResponse => {
     let answered: RateLimitResponse | Error = new Error('the memory store did not answer at once')
-    engine.decide(request, {
+    one.decide(request, {
+      isGone: false,
       answer(response) {
         answered = response
       },
@@ -65,6 +66,7 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
     return totals
   }
   return {
+    engine: one,
     askRaw,
     stats,
     store,

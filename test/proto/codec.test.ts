@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import protobuf from 'protobufjs'
 import { describe, expect, test } from 'vitest'
-import { decodeRequest, decodeResponse, encodeRequest, encodeResponse } from '../../proto/codec.ts'
+import { decodeRequest, decodeResponse, encodeRequest } from '../../proto/codec.ts'
 import type { JsonObject, JsonValue, RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+import { encodeResponse } from '../../proto/response-bytes.ts'
 
 const PROTO = join(import.meta.dirname, '../../proto')
 const root = new protobuf.Root()

@@ -2,9 +2,10 @@
 import { expect, test } from 'vitest'
 import { NODE_DEPTH_MAX } from '../../engine/config/bounds.ts'
 import { STRUCT_DEPTH_MAX } from '../../proto/bounds.ts'
-import { decodeResponse, encodeResponse } from '../../proto/codec.ts'
+import { decodeResponse } from '../../proto/codec.ts'
 import { responseToJson } from '../../proto/json-response.ts'
 import type { JsonObject, JsonValue, RateLimitResponse } from '../../proto/ratelimit.ts'
+import { encodeResponse } from '../../proto/response-bytes.ts'
 import { responseToText } from '../../proto/text.ts'
 
 const response = (dynamicMetadata: JsonObject): RateLimitResponse => ({

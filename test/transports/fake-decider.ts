@@ -5,6 +5,7 @@
  *     wait    when the test says  throw  a defect                twice  answers, then answers again and fails
  */
 import type { Caller, Decider } from '../../engine/decider.ts'
+import { decodeRequest } from '../../proto/codec.ts'
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
 
 export const OK: RateLimitResponse = {
@@ -40,6 +41,10 @@ export class FakeDecider implements Decider {
       caller.answer(OVER)
       caller.fail(new Error('never seen'))
     }
+  }
+
+  decideBytes(bytes: Uint8Array, caller: Caller): void {
+    this.decide(decodeRequest(bytes), caller)
   }
 
   /** Resolves once `count` callers wait. */

@@ -1,14 +1,15 @@
 /**
  * What the gRPC port serves, whichever frontend speaks (spec 5.1): decisions, health, reflection.
  *
- *     bytes ── decode ──► Decider ──► answer: bytes, status OK
- *       │                    └──────► error: UNKNOWN with its message (spec 5.4)
+ *     bytes ──► Decider ──► answer: bytes, status OK
+ *       │           └──────► error: UNKNOWN with its message (spec 5.4)
  *       └ not a RateLimitRequest: INTERNAL, as gRPC libraries say it
  */
 import type { Caller, Decider } from '../../engine/decider.ts'
 import type { Log } from '../../engine/messages.ts'
-import { decodeRequest, encodeResponse } from '../../proto/codec.ts'
-import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+import { MalformedRequest } from '../../proto/codec.ts'
+import type { RateLimitResponse } from '../../proto/ratelimit.ts'
+import { encodeResponse } from '../../proto/response-bytes.ts'
 import type { GrpcFrontendOptions, UnaryCall, UnaryMethod } from './frontend.ts'
 import type { HealthService } from './health.ts'
 import { reflectionMethods } from './reflection.ts'
@@ -32,18 +33,14 @@ export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
     {
       path: SHOULD_RATE_LIMIT,
       handle(bytes, call) {
-        let request: RateLimitRequest
-        try {
-          request = decodeRequest(bytes)
-        } catch (error) {
-          const why = error instanceof Error ? error.message : String(error)
-          call.refuse(Status.Internal, `the request is not a valid RateLimitRequest: ${why}`)
-          return
-        }
         const caller = new DecisionCaller(call)
         try {
-          decider.decide(request, caller)
+          decider.decideBytes(bytes, caller)
         } catch (error) {
+          if (error instanceof MalformedRequest) {
+            call.refuse(Status.Internal, `the request is not a valid RateLimitRequest: ${error.message}`)
+            return
+          }
           log('error', `a decision threw: ${error instanceof Error ? error.stack : error}`)
           caller.fail(new Error('internal error'))
         }
@@ -60,10 +57,16 @@ class DecisionCaller implements Caller {
     this.call = call
   }
 
+  get isGone(): boolean {
+    return this.call.isCancelled
+  }
+
   answer(response: RateLimitResponse): void {
     if (this.isDone) return
     this.isDone = true
-    if (!this.call.isCancelled) this.call.reply(encodeResponse(response))
+    if (this.call.isCancelled)
+      this.call.refuse(Status.Cancelled, '') // nobody hears it, but the call is over
+    else this.call.reply(encodeResponse(response))
   }
 
   fail(error: Error): void {

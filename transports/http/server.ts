@@ -204,6 +204,10 @@ class JsonCall implements Caller {
     this.isHead = isHead
   }
 
+  get isGone(): boolean {
+    return this.isDone
+  }
+
   answer(response: RateLimitResponse): void {
     if (!this.finish()) return
     let answer = UNSPEAKABLE

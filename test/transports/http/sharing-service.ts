@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { isMainThread, parentPort, threadId, Worker, workerData } from 'node:worker_threads'
 import type { Decider } from '../../../engine/decider.ts'
+import { decodeRequest } from '../../../proto/codec.ts'
 import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
 import { listen } from '../../../transports/grpc/listener.ts'
 import { unaryMethods } from '../../../transports/grpc/services.ts'
@@ -34,6 +35,9 @@ const decider: Decider = {
       })
     if (domain === 'slow') setTimeout(answer, 500)
     else answer()
+  },
+  decideBytes(bytes, caller) {
+    this.decide(decodeRequest(bytes), caller)
   },
 }
 

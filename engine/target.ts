@@ -1,0 +1,58 @@
+/**
+ * What a descriptor comes to under the rules of the day: everything about it that neither time nor counts change.
+ *
+ *     user=7 · plan=free  ──►  rule 5/min      key  shop_user_7_plan_free_      statistics  17 … 22
+ *                                                 └─ with the window of now: Counter shop_user_7_plan_free_1790000040
+ *
+ * Made once per descriptor and, where it is met often, kept (interned.ts); a hit on one that is kept allocates nothing.
+ */
+import type { RateLimitRequest } from '../proto/ratelimit.ts'
+import { Counter } from './counters/batch.ts'
+import type { Rule } from './rules.ts'
+import { unitSec, windowStartSec } from './window.ts'
+
+export class Target {
+  readonly rule: Rule | null // null = no limit applies
+  readonly lengthSec: number // of the rule's window; 0 = nothing is counted: no rule, or an unlimited one
+  readonly near: number // hits from here on are near the limit
+  readonly statsBase: number // first of the six counters of what is counted; else -1
+  readonly missStat: number // counter of requests for a domain without rules; -1 = the domain has some
+  readonly hits: number | bigint | null // of the descriptor itself; null = as many as its request says
+  private readonly keyBase: string // spec 3.1, without the window
+  private windowStart = -1
+  private counter: Counter | null = null // of that window
+
+  constructor(of: TargetParts) {
+    this.rule = of.rule
+    this.lengthSec = of.rule === null || of.rule.isUnlimited ? 0 : unitSec(of.rule.limit.unit)
+    this.near = of.near
+    this.statsBase = of.statsBase
+    this.missStat = of.missStat
+    this.hits = of.hits
+    this.keyBase = of.keyBase
+  }
+
+  /** Where hits of now are counted. Only where anything is. */
+  counterAt(nowSec: number): Counter {
+    const start = windowStartSec(nowSec, this.lengthSec)
+    if (this.counter === null || start !== this.windowStart) {
+      this.windowStart = start
+      this.counter = new Counter(this.keyBase + start)
+    }
+    return this.counter
+  }
+}
+
+/** How many hits a request brings to a descriptor that does not say: 1 where the request does not say either. */
+export function hitsOf({ hitsAddend }: Pick<RateLimitRequest, 'hitsAddend'>): number {
+  return hitsAddend || 1
+}
+
+export interface TargetParts {
+  rule: Rule | null
+  near: number
+  statsBase: number
+  missStat: number
+  hits: number | bigint | null
+  keyBase: string
+}

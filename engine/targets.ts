@@ -1,0 +1,138 @@
+/**
+ * From descriptors to targets: finds the rule (spec 2.1, 2.2) and puts together what counting needs.
+ *
+ *     JSON    Descriptor ───────────────────────────────► match ──► Target
+ *     gRPC    bytes ──► interned? ─ no ─► Descriptor ───► match ──► Target, kept
+ *                           └ yes ────────────────────────────────► Target
+ */
+import { decodeDescriptor, decodeText } from '../proto/codec.ts'
+import type { Descriptor, Unit } from '../proto/ratelimit.ts'
+import type { RequestParts } from '../proto/request-parts.ts'
+import { ServiceError } from './errors.ts'
+import { Interned } from './interned.ts'
+import { Trie } from './match/trie.ts'
+import type { Match, Rule, RulesImage } from './rules.ts'
+import type { Stats } from './stats/stats.ts'
+import { Target } from './target.ts'
+import { nearLimit } from './verdict.ts'
+import { unitSec } from './window.ts'
+
+const HITS_MAX = 2n ** 63n - 1n // what Redis counts to; beyond, any caller could refund itself (Q42)
+
+export interface TargetOptions {
+  stats: Stats
+  nearLimitRatio: number // 0 to 1, taken as a 32-bit float (spec 4.4)
+  keyPrefix: string // CACHE_KEY_PREFIX
+}
+
+export class Targets {
+  private readonly options: TargetOptions
+  private readonly found: Match = { rule: null, statsKey: '', sharedValues: [] }
+  private readonly interned = new Interned()
+  private trie: Trie | null = null
+  private bytes: Uint8Array = new Uint8Array() // of the request at hand
+  private domain = '' // its domain; '' = not read yet
+
+  constructor(options: TargetOptions) {
+    this.options = options
+  }
+
+  get hasRules(): boolean {
+    return this.trie !== null
+  }
+
+  setRules(image: RulesImage): void {
+    this.trie = new Trie(image)
+    this.interned.clear()
+  }
+
+  /** The request whose descriptors are asked for next. */
+  setRequest(bytes: Uint8Array, parts: RequestParts): void {
+    this.bytes = bytes
+    this.domain = ''
+    this.interned.setDomain(bytes, parts.domainStart, parts.domainEnd)
+  }
+
+  /** The target of one descriptor of that request. Throws a ServiceError, or MalformedRequest. */
+  ofPart(parts: RequestParts, i: number): Target {
+    const { bytes, interned } = this
+    const known = interned.find(bytes, parts.starts[i], parts.ends[i])
+    if (known !== null) return known
+    if (this.domain === '') this.domain = decodeText(bytes, parts.domainStart, parts.domainEnd)
+    const target = this.of(this.domain, decodeDescriptor(bytes, parts.starts[i], parts.ends[i]))
+    interned.keep(target)
+    return target
+  }
+
+  /** The target of a descriptor. Throws a ServiceError. */
+  of(domainName: string, descriptor: Descriptor): Target {
+    const { stats, nearLimitRatio } = this.options
+    const { hitsAddend: hits, limit } = descriptor
+    if (this.trie === null) throw new ServiceError('no rate limit configuration loaded')
+    if (typeof hits === 'bigint' && hits > HITS_MAX) {
+      throw new ServiceError(`hits_addend must not be above ${HITS_MAX}`)
+    }
+    const domain = this.trie.domain(domainName)
+    if (domain < 0) {
+      const missStat = stats.domainNotFound(domainName)
+      return new Target({ rule: null, near: 0, statsBase: -1, missStat, hits, keyBase: '' })
+    }
+    if (limit !== null && unitSec(limit.unit) === 0) {
+      throw new ServiceError(`rate limit override has an unknown unit: ${limit.unit}`)
+    }
+    const rule = this.ruleOf(this.trie, domain, domainName, descriptor)
+    if (rule === null || rule.isUnlimited) {
+      return new Target({ rule, near: 0, statsBase: -1, missStat: -1, hits, keyBase: '' })
+    }
+    return new Target({
+      rule,
+      near: nearLimit(rule.limit.requestsPerUnit, nearLimitRatio),
+      statsBase: stats.rule(this.found.statsKey),
+      missStat: -1,
+      hits,
+      keyBase: this.keyOf(domainName, descriptor, this.found.sharedValues),
+    })
+  }
+
+  /** The rule for one descriptor, or null; how it is counted is in `found` until the next call. */
+  private ruleOf(trie: Trie, domain: number, domainName: string, descriptor: Descriptor): Rule | null {
+    if (descriptor.limit === null) {
+      return trie.match(domain, descriptor.entries, this.found) ? this.found.rule : null
+    }
+    this.found.sharedValues.length = 0
+    this.found.statsKey = overrideStatsKey(domainName, descriptor)
+    return {
+      id: -1,
+      path: this.found.statsKey,
+      limit: {
+        name: '',
+        requestsPerUnit: descriptor.limit.requestsPerUnit,
+        unit: descriptor.limit.unit as Unit,
+      },
+      isUnlimited: false,
+      isShadow: false,
+      isQuota: false,
+      replaces: [],
+      metadata: null,
+    }
+  }
+
+  /** The counter's key without the window (spec 3.1). */
+  private keyOf(domain: string, { entries }: Descriptor, sharedValues: readonly string[]): string {
+    let key = `${this.options.keyPrefix}${domain}_`
+    for (let i = 0; i < entries.length; i++) {
+      key += `${entries[i].key}_${sharedValues[i] || entries[i].value}_`
+    }
+    return key
+  }
+}
+
+/** Spec 2.2, step 2: a dot before each entry, but not while everything so far is empty. */
+function overrideStatsKey(domain: string, { entries }: Descriptor): string {
+  let path = ''
+  for (const { key, value } of entries) {
+    if (path !== '') path += '.'
+    path += value === '' ? key : `${key}_${value}`
+  }
+  return `${domain}.${path}`
+}
