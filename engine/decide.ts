@@ -10,7 +10,13 @@
  * A store that answers at once is asked at once. Nothing here knows a socket or reads a clock by itself.
  */
 import { decodeRequest } from '../proto/codec.ts'
-import { Code, type DescriptorStatus, type RateLimitRequest } from '../proto/ratelimit.ts'
+import {
+  Code,
+  type DescriptorStatus,
+  type HeaderValue,
+  type JsonObject,
+  type RateLimitRequest,
+} from '../proto/ratelimit.ts'
 import { RequestParts } from '../proto/request-parts.ts'
 import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './answer.ts'
 import { BATCH_SLOTS_MAX } from './counters/batch.ts'
@@ -29,6 +35,7 @@ import { OVER_LOCALLY, TO_COUNT, Wave } from './wave.ts'
 const DROPPED = new Target({ rule: null, near: 0, statsBase: -1, missStat: -1, hits: null, keyBase: '' })
 
 const NO_LIMIT: DescriptorStatus = { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
+const NO_HEADERS: HeaderValue[] = []
 const UNLIMITED: DescriptorStatus = { ...NO_LIMIT, limitRemaining: REMAINING_MAX }
 
 export interface EngineOptions {
@@ -310,7 +317,7 @@ export class Engine implements Decider {
     }
     const { isShadow, hasMetadata, headerNames } = this.options
     const isOnlyLooking = wave.isOnlyLooking[request]
-    const statuses: DescriptorStatus[] = []
+    const statuses: DescriptorStatus[] = new Array(end - first)
     let rateFailed = 0
     let quotaFailed = 0
     let quotaTotal = 0
@@ -318,32 +325,32 @@ export class Engine implements Decider {
       const target = wave.targets[item]
       const status = this.status(wave, item, isOnlyLooking, nowSec)
       const isQuota = this.isQuota(target)
-      statuses.push(status)
+      statuses[item - first] = status
       if (isQuota) quotaTotal++
       if (status.code === Code.OverLimit) isQuota ? quotaFailed++ : rateFailed++
     }
     const isOver = rateFailed > 0 || (quotaTotal > 0 && quotaFailed === quotaTotal)
     if (isOver && isShadow) this.stats.add(this.shadowed, 1)
-    const targets = headerNames !== null || hasMetadata ? wave.targets.slice(first, end) : []
     caller.answer({
       overallCode: isOver && !isShadow ? Code.OverLimit : Code.Ok,
       statuses,
-      responseHeadersToAdd:
-        headerNames === null
-          ? []
-          : responseHeaders(
-              statuses,
-              targets.map((target) => this.isQuota(target)),
-              headerNames,
-            ),
-      dynamicMetadata: hasMetadata
-        ? dynamicMetadata(
-            wave.requests[request]!,
-            targets.map(({ rule }) => rule),
-            statuses,
-          )
-        : null,
+      responseHeadersToAdd: headerNames === null ? NO_HEADERS : this.headers(wave, first, end, statuses),
+      dynamicMetadata: hasMetadata ? this.metadata(wave, request, statuses) : null,
     })
+  }
+
+  private headers(wave: Wave, first: number, end: number, statuses: DescriptorStatus[]): HeaderValue[] {
+    const isQuota = wave.targets.slice(first, end).map((target) => this.isQuota(target))
+    return responseHeaders(statuses, isQuota, this.options.headerNames!)
+  }
+
+  private metadata(wave: Wave, request: number, statuses: DescriptorStatus[]): JsonObject {
+    const targets = wave.targets.slice(wave.startOf(request), wave.ends[request])
+    return dynamicMetadata(
+      wave.requests[request]!,
+      targets.map(({ rule }) => rule),
+      statuses,
+    )
   }
 
   private isQuota({ rule }: Target): boolean {
