@@ -5,7 +5,8 @@
  *   clear  one Batch, cleared every turn: what the engine does
  * Worth changing when `clear` is more than 100 ns above `floor`.
  */
-import { Batch, Counter } from '../engine/counters/batch.ts'
+import { Batch } from '../engine/counters/batch.ts'
+import { Counter } from '../engine/counters/counter.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 

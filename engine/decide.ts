@@ -26,13 +26,10 @@ import type { Caller, Decider } from './decider.ts'
 import { ServiceError, StoreError } from './errors.ts'
 import type { RulesImage } from './rules.ts'
 import { type Stats, TOTAL_HITS } from './stats/stats.ts'
-import { hitsOf, Target } from './target.ts'
+import { hitsOf, NO_RULE_TARGET, type Target } from './target.ts'
 import { Targets } from './targets.ts'
 import { localVerdict, verdict } from './verdict.ts'
 import { OVER_LOCALLY, TO_COUNT, Wave } from './wave.ts'
-
-/** In place of a target that another rule of the request replaces. */
-const DROPPED = new Target({ rule: null, near: 0, statsBase: -1, missStat: -1, hits: null, keyBase: '' })
 
 const NO_LIMIT: DescriptorStatus = { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
 const NO_HEADERS: HeaderValue[] = []
@@ -201,7 +198,7 @@ export class Engine implements Decider {
     for (let item = open; item < itemsCount; item++) {
       const { rule } = targets[item]
       if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
-      if (replaced.has(rule.limit.name)) targets[item] = DROPPED
+      if (replaced.has(rule.limit.name)) targets[item] = NO_RULE_TARGET
     }
   }
 

@@ -20,6 +20,7 @@ export class Interned {
   private readonly targets: (Target | null)[] = new Array(SLOTS).fill(null)
   private readonly isWanted = new Uint8Array(SLOTS) // met since the last newcomer
   private readonly asked = new Int32Array(SLOT_WORDS) // what is being looked for, laid out like a slot
+  private readonly domain = new Uint8Array(SLOT_BYTES)
   private domainSize = 0
   private domainEnd = 1 // in words
   private domainHash = 0
@@ -29,13 +30,23 @@ export class Interned {
 
   // hot: nothing is allocated below
 
-  /** The domain of the descriptors that are looked for from now on. */
-  setDomain(bytes: Uint8Array, start: number, end: number): void {
+  /** The domain of the descriptors that are looked for from now on. True: it is the one of before. */
+  setDomain(bytes: Uint8Array, start: number, end: number): boolean {
+    if (this.isDomain(bytes, start, end)) return true
     this.domainSize = end - start
-    if (this.domainSize > SLOT_BYTES) return
+    if (this.domainSize > SLOT_BYTES) return false
+    this.domain.set(bytes.subarray(start, end))
     this.hash = 0
     this.domainEnd = this.gather(bytes, start, end, 1)
     this.domainHash = this.hash
+    return false
+  }
+
+  private isDomain(bytes: Uint8Array, start: number, end: number): boolean {
+    const { domain, domainSize } = this
+    if (end - start !== domainSize || domainSize > SLOT_BYTES) return false
+    for (let i = 0; i < domainSize; i++) if (bytes[start + i] !== domain[i]) return false
+    return true
   }
 
   /** The target of a descriptor, or null. */

@@ -7,7 +7,7 @@
  * Made once per descriptor and, where it is met often, kept (interned.ts); a hit on one that is kept allocates nothing.
  */
 import type { RateLimitRequest } from '../proto/ratelimit.ts'
-import { Counter } from './counters/batch.ts'
+import { Counter } from './counters/counter.ts'
 import type { Rule } from './rules.ts'
 import { unitSec, windowStartSec } from './window.ts'
 
@@ -42,6 +42,16 @@ export class Target {
     return this.counter
   }
 }
+
+/** Of descriptors that no limit applies to. */
+export const NO_RULE_TARGET = new Target({
+  rule: null,
+  near: 0,
+  statsBase: -1,
+  missStat: -1,
+  hits: null,
+  keyBase: '',
+})
 
 /** How many hits a request brings to a descriptor that does not say: 1 where the request does not say either. */
 export function hitsOf({ hitsAddend }: Pick<RateLimitRequest, 'hitsAddend'>): number {

@@ -1,19 +1,21 @@
 /**
  * From descriptors to targets: finds the rule (spec 2.1, 2.2) and puts together what counting needs.
  *
- *     JSON    Descriptor ───────────────────────────────► match ──► Target
- *     gRPC    bytes ──► interned? ─ no ─► Descriptor ───► match ──► Target, kept
- *                           └ yes ────────────────────────────────► Target
+ *     JSON    Descriptor ──────────────────────────────────────────► match ──► Target
+ *     gRPC    bytes ──► interned? ─ no ─► plain? ─ no ──► Descriptor ──► match ──► Target, kept
+ *                           │                 └ yes ──► match on bytes ──────────► Target, kept
+ *                           └ yes ───────────────────────────────────────────────► Target
  */
 import { decodeDescriptor, decodeText } from '../proto/codec.ts'
 import type { Descriptor, Unit } from '../proto/ratelimit.ts'
 import type { RequestParts } from '../proto/request-parts.ts'
 import { ServiceError } from './errors.ts'
 import { Interned } from './interned.ts'
-import { Trie } from './match/trie.ts'
+import { KeyBytes } from './key-bytes.ts'
+import { NO_RULE, NOT_PLAIN, Trie } from './match/trie.ts'
 import type { Match, Rule, RulesImage } from './rules.ts'
 import type { Stats } from './stats/stats.ts'
-import { Target } from './target.ts'
+import { NO_RULE_TARGET, Target } from './target.ts'
 import { nearLimit } from './verdict.ts'
 import { unitSec } from './window.ts'
 
@@ -29,9 +31,11 @@ export class Targets {
   private readonly options: TargetOptions
   private readonly found: Match = { rule: null, statsKey: '', sharedValues: [] }
   private readonly interned = new Interned()
+  private readonly key = new KeyBytes()
   private trie: Trie | null = null
   private bytes: Uint8Array = new Uint8Array() // of the request at hand
   private domain = '' // its domain; '' = not read yet
+  private domainNode = -1
 
   constructor(options: TargetOptions) {
     this.options = options
@@ -44,24 +48,52 @@ export class Targets {
   setRules(image: RulesImage): void {
     this.trie = new Trie(image)
     this.interned.clear()
+    this.domain = ''
   }
 
-  /** The request whose descriptors are asked for next. */
+  /** The request whose descriptors are asked for next. Only while there are rules. */
   setRequest(bytes: Uint8Array, parts: RequestParts): void {
     this.bytes = bytes
-    this.domain = ''
-    this.interned.setDomain(bytes, parts.domainStart, parts.domainEnd)
+    if (!this.interned.setDomain(bytes, parts.domainStart, parts.domainEnd)) this.domain = ''
   }
 
   /** The target of one descriptor of that request. Throws a ServiceError, or MalformedRequest. */
   ofPart(parts: RequestParts, i: number): Target {
     const { bytes, interned } = this
-    const known = interned.find(bytes, parts.starts[i], parts.ends[i])
+    const start = parts.starts[i]
+    const end = parts.ends[i]
+    const known = interned.find(bytes, start, end)
     if (known !== null) return known
-    if (this.domain === '') this.domain = decodeText(bytes, parts.domainStart, parts.domainEnd)
-    const target = this.of(this.domain, decodeDescriptor(bytes, parts.starts[i], parts.ends[i]))
+    if (this.domain === '') this.readDomain(decodeText(bytes, parts.domainStart, parts.domainEnd))
+    const target = this.plainTarget(start, end) ?? this.of(this.domain, decodeDescriptor(bytes, start, end))
     interned.keep(target)
     return target
+  }
+
+  private readDomain(name: string): void {
+    this.domain = name
+    this.domainNode = this.trie!.domain(name)
+    this.key.setDomain(`${this.options.keyPrefix}${name}_`)
+  }
+
+  /** Without reading any text; null where that cannot be done. */
+  private plainTarget(start: number, end: number): Target | null {
+    const { key, trie, domainNode } = this
+    const { stats, nearLimitRatio } = this.options
+    if (domainNode < 0 || !key.read(this.bytes, start, end)) return null
+    const id = trie!.matchPlain(domainNode, key)
+    if (id === NOT_PLAIN) return null
+    if (id === NO_RULE) return NO_RULE_TARGET
+    const rule = trie!.rule(id)
+    if (rule.isUnlimited) return null
+    return new Target({
+      rule,
+      near: nearLimit(rule.limit.requestsPerUnit, nearLimitRatio),
+      statsBase: stats.rule(rule.path),
+      missStat: -1,
+      hits: null,
+      keyBase: key.text(),
+    })
   }
 
   /** The target of a descriptor. Throws a ServiceError. */

@@ -10,7 +10,8 @@
  * A wave is used again after `clear`. Columns may be longer than what they hold; what stands behind it means nothing.
  */
 import type { RateLimitRequest } from '../proto/ratelimit.ts'
-import { Batch, type Counter } from './counters/batch.ts'
+import { Batch } from './counters/batch.ts'
+import type { Counter } from './counters/counter.ts'
 import type { Caller } from './decider.ts'
 import type { Target } from './target.ts'
 

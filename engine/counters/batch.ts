@@ -17,6 +17,9 @@
  * Columns may be longer than `slotsCount`; what stands behind it is of an earlier turn.
  */
 
+import type { Counter } from './counter.ts'
+import { SlotIndex } from './slot-index.ts'
+
 /** Slots in one batch at most; the batch is then full and `add` must not be called. A script of this size takes
  * about 10 ms of Redis, the longest we let other callers wait for ours. */
 export const BATCH_SLOTS_MAX = 4_096
@@ -32,21 +35,7 @@ export const BATCH_MEMBERS_MAX = 65_536
  */
 const SLOT_HITS_MAX = 2 ** 32
 
-/** One counter in one window. Who keeps it spares its batches and its store some work when it is hit again. */
-export class Counter {
-  readonly key: string
-  /** For the store alone, 0 at first. */
-  note = 0
-  /** For batches alone: where it stands in the batch of this number. */
-  batch = 0
-  slot = 0
-
-  constructor(key: string) {
-    this.key = key
-  }
-}
-
-let batchesCount = 0 // each filling of a batch has a number
+let fillingsCount = 0 // of all batches of this thread: each filling has a number
 
 export class Batch {
   readonly isStopping: boolean
@@ -70,8 +59,8 @@ export class Batch {
   /** Per request: the member after its last one; in a stopping batch that is the slot after its last one, too. */
   readonly requestEnds: number[] = []
 
-  private number = ++batchesCount
-  private readonly slotByKey = new Map<string, number>() // the last slot of each key
+  private filling = ++fillingsCount
+  private index: SlotIndex | null = null // the last slot of each key; made when first needed
   private readonly bigHits = new Map<number, bigint>() // exact hits above 2^53-1, by slot
 
   constructor(isStopping = false) {
@@ -97,11 +86,7 @@ export class Batch {
   ): number {
     const count = Number(hits)
     let slot = this.slotOfCounter(counter)
-    if (
-      slot === undefined ||
-      this.hits[slot] + count > SLOT_HITS_MAX ||
-      this.isPerSecond[slot] !== isPerSecond
-    ) {
+    if (slot === -1 || this.hits[slot] + count > SLOT_HITS_MAX || this.isPerSecond[slot] !== isPerSecond) {
       slot = this.addSlot(counter, limit, windowEndSec, expirySec)
       this.isPerSecond[slot] = isPerSecond
       if (typeof hits === 'bigint') this.bigHits.set(slot, hits)
@@ -140,25 +125,27 @@ export class Batch {
   }
 
   /** The last slot of the counter, or of another one with its key. */
-  private slotOfCounter(counter: Counter): number | undefined {
-    if (this.isStopping) return undefined
-    if (counter.batch === this.number) return counter.slot
-    if (this.slotsCount > FEW_SLOTS) return this.slotByKey.get(counter.key)
+  private slotOfCounter(counter: Counter): number {
+    if (this.isStopping) return -1
+    if (counter.filling === this.filling) return counter.slot
+    if (this.slotsCount > FEW_SLOTS) return this.index!.find(counter, this.counters)
     for (let slot = this.slotsCount - 1; slot >= 0; slot--) {
       if (this.counters[slot].key === counter.key) return slot
     }
-    return undefined
+    return -1
   }
 
-  /** In a batch of few slots a Map costs more than it saves, so it is filled when there are more. */
+  /** In a batch of few slots an index costs more than it saves, so it is filled when there are more. */
   private indexSlot(slot: number): void {
     if (slot < FEW_SLOTS) return
-    for (let i = slot === FEW_SLOTS ? 0 : slot; i <= slot; i++) this.slotByKey.set(this.counters[i].key, i)
+    this.index ??= new SlotIndex(BATCH_SLOTS_MAX)
+    const first = slot === FEW_SLOTS ? 0 : slot
+    for (let i = first; i <= slot; i++) this.index.set(this.counters[i], i, this.counters)
   }
 
   private addSlot(counter: Counter, limit: number, windowEndSec: number, expirySec: number): number {
     const slot = this.slotsCount++
-    counter.batch = this.number
+    counter.filling = this.filling
     counter.slot = slot
     this.counters[slot] = counter
     if (!this.isStopping) this.indexSlot(slot)
@@ -179,10 +166,10 @@ export class Batch {
 
   /** Makes it an empty batch. Only after `done`, and once every member has been read. */
   clear(): void {
-    this.number = ++batchesCount
+    if (this.slotsCount > FEW_SLOTS) this.index?.clear()
+    this.filling = ++fillingsCount
     this.slotsCount = 0
     this.membersCount = 0
-    if (this.slotByKey.size > 0) this.slotByKey.clear()
     if (this.bigHits.size > 0) this.bigHits.clear()
     this.requestEnds.length = 0
   }

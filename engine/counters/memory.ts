@@ -22,6 +22,7 @@
  * Counts end at 2^53-1, which stands for "over any limit".
  */
 import type { Batch } from './batch.ts'
+import type { Counter } from './counter.ts'
 import { A, B, BUCKET, fingerprint } from './fingerprint.ts'
 import {
   BIG_HIGH,
@@ -86,7 +87,7 @@ export class MemoryStore implements CounterStore {
 
   private addSlot(batch: Batch, slot: number, nowSec: number): void {
     const hits = batch.hits[slot]
-    const after = this.addOne(batch.counters[slot].key, hits, batch.windowEndSec[slot], nowSec)
+    const after = this.addTo(batch.counters[slot], hits, batch.windowEndSec[slot], nowSec)
     batch.setBefore(slot, Math.max(0, after - hits)) // below 0 only where the count has met its end
   }
 
@@ -98,14 +99,14 @@ export class MemoryStore implements CounterStore {
       const counts: number[] = []
       let isStopped = false
       for (let slot = first; slot < end; slot++) {
-        const count = this.addOne(counters[slot].key, 0, windowEndSec[slot], nowSec)
+        const count = this.addTo(counters[slot], 0, windowEndSec[slot], nowSec)
         counts.push(count)
         if (count + hits[slot] > limits[slot]) isStopped = true
       }
       for (let slot = first; slot < end; slot++) {
         const isLeftOut = isStopped && counts[slot - first] + hits[slot] <= limits[slot]
         if (isLeftOut)
-          batch.setBefore(slot, this.addOne(counters[slot].key, 0, windowEndSec[slot], nowSec) - hits[slot])
+          batch.setBefore(slot, this.addTo(counters[slot], 0, windowEndSec[slot], nowSec) - hits[slot])
         else this.addSlot(batch, slot, nowSec)
       }
       first = end
@@ -116,8 +117,28 @@ export class MemoryStore implements CounterStore {
 
   /** Adds `hits`, 0 to 2^53-1, and returns the count after them, 0 to 2^53-1. */
   addOne(key: string, hits: number, windowEndSec: number, nowSec: number): number {
-    const words = this.words
     fingerprint(key, this.seeds, this.mark)
+    return this.addMarked(hits, windowEndSec, nowSec)
+  }
+
+  private addTo(counter: Counter, hits: number, windowEndSec: number, nowSec: number): number {
+    const { mark } = this
+    if (counter.markB === 0) {
+      fingerprint(counter.key, this.seeds, mark)
+      counter.markA = mark[A]
+      counter.markB = mark[B]
+      counter.markBucket = mark[BUCKET]
+    } else {
+      mark[A] = counter.markA
+      mark[B] = counter.markB
+      mark[BUCKET] = counter.markBucket
+    }
+    return this.addMarked(hits, windowEndSec, nowSec)
+  }
+
+  /** Adds to the counter whose fingerprint is in `mark`. */
+  private addMarked(hits: number, windowEndSec: number, nowSec: number): number {
+    const words = this.words
     const bucket = HEADER_WORDS + this.bucketOf(this.mark[BUCKET]) * BUCKET_WORDS
     const end = windowEndSec - EPOCH_SEC
     if (hits <= HITS_MAX) {

@@ -62,6 +62,16 @@ export class StatsKeys {
     else out.statsKey = this.build(trie, entries, path, isDetailed, isShared, out.sharedValues)
   }
 
+  /** Whether a rule found by the walk is counted under its path, and each value as it was sent. */
+  isPlain(trie: Trie, count: number): boolean {
+    for (let i = 0; i < count; i++) {
+      if (this.how[i] === How.Exact) continue
+      const renames = HAS_SHARE_THRESHOLD | HAS_VALUE_TO_METRIC
+      if (this.how[i] === How.WildKey || (trie.flagsOf(this.node[i]) & renames) !== 0) return false
+    }
+    return (trie.flagsOf(this.node[count - 1]) & HAS_DETAILED_METRIC) === 0
+  }
+
   private build(
     trie: Trie,
     entries: readonly Entry[],

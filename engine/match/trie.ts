@@ -18,8 +18,21 @@ import { How, StatsKeys } from './stats-key.ts'
 import { writeUtf8 } from './utf8.ts'
 import { fitsAfterPrefix } from './wildcard.ts'
 
+/** In place of a rule's id. */
+export const NO_RULE = -1
+export const NOT_PLAIN = -2
+
 const NONE = 0 // the root, which is nobody's child
 const SCRATCH_BYTES = 64 * 1024 // kept. An entry that needs more gets a buffer of its own for one look-up
+
+/** The entries of a descriptor as bytes. */
+export interface Levels {
+  readonly buffer: Uint8Array
+  readonly levelsCount: number
+  readonly starts: Int32Array
+  readonly keyEnds: Int32Array
+  readonly ends: Int32Array
+}
 
 export class Trie {
   readonly rulesCount: number
@@ -85,6 +98,27 @@ export class Trie {
     out.rule = this.rule(rule)
     stats.describe(this, entries, out.rule.path, out)
     return true
+  }
+
+  /**
+   * The same for levels of bytes: level i is `key_value` in `buffer`, as `child` has it. Returns the rule's id, NO_RULE,
+   * or NOT_PLAIN when what is counted has another name or value than what was asked for; then `match` tells more.
+   */
+  matchPlain(domain: number, levels: Levels): number {
+    const { image, stats } = this
+    const { buffer, starts, keyEnds, ends, levelsCount } = levels
+    if (domain < 0 || levelsCount === 0 || levelsCount > this.depthMax) return NO_RULE
+    let node = domain
+    for (let i = 0; i < levelsCount; i++) {
+      node = this.child(node, buffer, starts[i], keyEnds[i], ends[i])
+      if (node === NONE) return NO_RULE
+      if (this.how === How.Exact && ends[i] === keyEnds[i] + 1) return NOT_PLAIN // `key_` is written, `key` is counted
+      stats.node[i] = node
+      stats.how[i] = this.how
+    }
+    const rule = image[this.nodesAt + node * I.NODE + I.NODE_RULE]
+    if (rule < 0) return NO_RULE
+    return stats.isPlain(this, levelsCount) ? rule : NOT_PLAIN
   }
 
   /** One level: the child that an entry leads to, or 0. */

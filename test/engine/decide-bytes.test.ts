@@ -118,6 +118,17 @@ function rules(limit: number): RuleNode[] {
   return [
     rule('user', { requestsPerUnit: limit }),
     { ...rule('path', { requestsPerUnit: limit, unit: 1 }), value: '/a*', hasShareThreshold: true },
+    {
+      ...rule('path', { requestsPerUnit: limit }),
+      children: [{ ...rule('user', {}), value: '7' }, rule('user', {})],
+    },
+    { ...rule('metric', { requestsPerUnit: limit }), value: '/*b', hasValueToMetric: true },
+    {
+      ...rule('detailed', { requestsPerUnit: limit }),
+      hasDetailedMetric: true,
+      children: [rule('user', {})],
+    },
+    { ...rule('us*', { requestsPerUnit: limit }) },
     rule('first', named('one', [])),
     rule('second', named('two', ['one'])),
     rule('free', { isUnlimited: true }),
@@ -136,10 +147,22 @@ function request(user: string): RateLimitRequest {
 
 function randomRequest(random: () => number): RateLimitRequest {
   const pick = <T>(...choices: T[]) => choices[Math.floor(random() * choices.length)]
-  const value = () => pick('', '7', '/ab', 'ü', `${Math.floor(20_000 ** random())}`, 'long '.repeat(40))
+  const value = () => pick('', '7', '7', '/ab', 'ü', `${Math.floor(20_000 ** random())}`, 'long '.repeat(40))
   const descriptors = Array.from({ length: 1 + Math.floor(random() * 3) }, () => ({
-    entries: Array.from({ length: random() < 0.9 ? 1 : Math.floor(random() * 3) }, () => ({
-      key: pick('user', 'path', 'first', 'second', 'free', 'quota', 'shadow', 'unknown'),
+    entries: Array.from({ length: random() < 0.7 ? 1 : Math.floor(random() * 20) ** random() }, () => ({
+      key: pick(
+        'user',
+        'path',
+        'metric',
+        'detailed',
+        'usurper',
+        'first',
+        'second',
+        'free',
+        'quota',
+        'shadow',
+        'unknown',
+      ),
       value: value(),
     })),
     limit: random() < 0.1 ? { requestsPerUnit: pick(0, 3), unit: pick(0, 1, 2, 9) } : null,

@@ -1,5 +1,6 @@
 /** Short hands for tests of stores: one batch in, each member's count or error out. */
-import { Batch, Counter } from '../../../engine/counters/batch.ts'
+import { Batch } from '../../../engine/counters/batch.ts'
+import { Counter } from '../../../engine/counters/counter.ts'
 import type { RedisOptions } from '../../../engine/counters/redis.ts'
 import type { CounterStore } from '../../../engine/counters/store.ts'
 

@@ -1,7 +1,8 @@
 /** Batch: counting together must look like counting alone. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { BATCH_MEMBERS_MAX, BATCH_SLOTS_MAX, Batch, Counter } from '../../../engine/counters/batch.ts'
+import { BATCH_MEMBERS_MAX, BATCH_SLOTS_MAX, Batch } from '../../../engine/counters/batch.ts'
+import { Counter } from '../../../engine/counters/counter.ts'
 import { createMemoryTable, MemoryStore } from '../../../engine/counters/memory.ts'
 import { size } from '../../helpers/size.ts'
 

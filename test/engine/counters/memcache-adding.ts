@@ -1,5 +1,6 @@
 /** Short hands for tests of the memcached store: requests in, what each member came at or its error out. */
-import { Batch, Counter } from '../../../engine/counters/batch.ts'
+import { Batch } from '../../../engine/counters/batch.ts'
+import { Counter } from '../../../engine/counters/counter.ts'
 import { MemcacheStore } from '../../../engine/counters/memcache.ts'
 import type { MemcacheOptions } from '../../../engine/counters/memcache-options.ts'
 import { Stats } from '../../../engine/stats/stats.ts'

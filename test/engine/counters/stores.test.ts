@@ -2,7 +2,8 @@
  * One suite over every store, real Redis included: what callers may rely on whichever they have.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Batch, Counter } from '../../../engine/counters/batch.ts'
+import { Batch } from '../../../engine/counters/batch.ts'
+import { Counter } from '../../../engine/counters/counter.ts'
 import { createMemoryTable, MemoryStore } from '../../../engine/counters/memory.ts'
 import { RedisStore } from '../../../engine/counters/redis.ts'
 import type { CounterStore } from '../../../engine/counters/store.ts'
