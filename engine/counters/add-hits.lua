@@ -1,19 +1,17 @@
--- Adds hits to many counters in one trip. Only a counter's first hit writes the expiry, which halves the work.
+-- Adds the hits of a stopping batch (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT) in one trip, with n keys:
 -- KEYS[i]   counter key               ARGV[2i-1]   hits to add, 0 to 2^63-1, decimal
 -- returns   per key, KEYS order:      ARGV[2i]     expiry in seconds, 1 to 31,536,000 plus jitter
---           the count before the hits (0 to 2^53-1, which stands for more), or the text of this key's own error
+--           the count before, or the  ARGV[2n+i]   limit
+--           text of the key's error   ARGV[3n+r]   last key of request r, counted from 1
 --
--- A stopping batch (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT) has more, with n keys:
---                                     ARGV[2n+i]   limit
---                                     ARGV[3n+r]   last key of request r, counted from 1
--- Its requests are walked in order. Where counters of a request would pass their limits only those get their hits; the
--- others get 0, and "before" is then their count less the hits, maybe below 0. A request with a key that cannot be read
--- adds nothing.
+-- Requests are walked in order. Where counters of a request would pass their limits only those get their hits; the others
+-- get 0, and "before" is then their count less the hits, maybe below 0; otherwise it is 0 to 2^53-1, which stands for more.
+-- A request with a key that cannot be read adds nothing.
 --
--- Looking with 0 hits makes a counter too (as the reference does) and finds the same 0 each time, so there TTL says
--- whether the expiry is still missing. All runs in here, so a counter without expiry is an error for its callers.
--- Lua numbers are doubles, so where hits are big, GET says what was there before: the sum would have lost it. INCRBY
--- takes hits as the text they came in, so the counter itself is always exact.
+-- Only a counter's first hit writes the expiry. Looking with 0 hits makes a counter too (as the reference does) and finds
+-- the same 0 each time, so there TTL says whether the expiry is still missing. All runs in here, so a counter without
+-- expiry is an error for its callers. Lua numbers are doubles, so where hits are big, GET says what was there before: the
+-- sum would have lost it. INCRBY takes hits as the text they came in, so the counter itself is always exact.
 local EXACT = 4503599627370496 -- 2^52: below, sums of two such numbers lose nothing
 local COUNT_MAX = 9007199254740991
 
@@ -39,11 +37,6 @@ local function add(i, text)
 end
 
 local befores, n = {}, #KEYS
-if #ARGV == 2 * n then
-  for i = 1, n do befores[i] = add(i, ARGV[2 * i - 1]) end
-  return befores
-end
-
 local first = 1
 for r = 3 * n + 1, #ARGV do
   local last = tonumber(ARGV[r])

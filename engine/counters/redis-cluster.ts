@@ -1,41 +1,34 @@
 /**
- * A Redis Cluster: every call goes to the node that owns its hash slot (spec 9.4).
+ * A Redis Cluster: every key goes to the node that owns its hash slot (spec 9.4).
  *
- *     batch ──► one call per hash slot ──► node A ┐ all nodes at the same time; what goes to one node in one turn leaves
- *                                     ├──► node B ┤ in one write
- *                                     └──► node C ┘
- *               MOVED, ASK, TRYAGAIN ──► was not run: sent again, alone, REDIRECTS_MAX times and while the caller waits
+ *     batch ──► its keys on node A, in one write ──► A ┐
+ *           ──► its keys on node B               ──► B ┤ all nodes at the same time
+ *           ──► its keys on node C               ──► C ┘
+ *                     MOVED, ASK, TRYAGAIN ──► was not run: that key alone is sent again, REDIRECTS_MAX times and while the
+ *                                              caller waits
  *
- * A script must not span hash slots, even on one node (CROSSSLOT), and what fails in the middle of a multi-key call can be
- * half done; so there is one call per slot, atomic on its own. Who owns what comes from CLUSTER SLOTS: at the start,
- * every REFRESH_MS, and soon after a MOVED or a lost node. Anything that may have run is never sent again.
+ * Commands have one key each, so nothing can span hash slots (CROSSSLOT) or be half done. Who owns what comes from CLUSTER
+ * SLOTS: at the start, every REFRESH_MS, and soon after a MOVED or a lost node. What may have run is never sent again.
  */
 import { StoreError } from '../errors.ts'
 import type { Log } from '../messages.ts'
 import { maskRedisUrl, parseClusterSeeds, type RedisAddress } from './redis-address.ts'
-import { RedisConnection } from './redis-connection.ts'
-import { answerCall, type Call, type RedisInstance } from './redis-instance.ts'
-import { isReply, RedisNode } from './redis-node.ts'
+import { askForSlots } from './redis-discovery.ts'
+import type { Errand, RedisInstance } from './redis-instance.ts'
+import { RedisNode } from './redis-node.ts'
 import type { RedisOptions } from './redis-options.ts'
 import { HASH_SLOTS, hashSlot, readClusterSlots, readRedirect, type SlotRange } from './redis-slots.ts'
+import { ErrorReply } from './resp-reader.ts'
 import { errorText } from './retry.ts'
 import { type TlsTo, tlsTo } from './tls.ts'
 
 const REFRESH_MS = 5_000 // as the reference
 const REFRESH_SOON_MS = 100 // after a MOVED, and while a node is missing
-const REDIRECTS_MAX = 16 // of one call; beyond: error
-const PAUSE_MS = 10 // before a call is sent again when nothing says where to, or the node is only just being connected
+const REDIRECTS_MAX = 16 // of one key's commands; beyond: error
+const PAUSE_MS = 10 // before a key is sent again when nothing says where to, or the node is only just being connected
 const NEW_NODE_MS_MAX = 500 // so long hits wait for a new node to be connected
 const NODES_MAX = 1_000 // beyond: error. Redis' own recommendation for the size of a cluster
 const UNUSED_MS_MAX = 15_000 // nodes that own nothing and were not asked for so long are left
-
-/** A call on its way, or a part of it. */
-interface Errand {
-  call: Call
-  slots: readonly number[]
-  isAsking: boolean
-  redirects: number
-}
 
 export class RedisCluster implements RedisInstance {
   readonly name: string
@@ -48,7 +41,7 @@ export class RedisCluster implements RedisInstance {
   private readonly nodes = new Map<string, RedisNode>() // by host:port
   private owners: (RedisNode | null)[] = new Array(HASH_SLOTS).fill(null) // by hash slot
   private masters = new Set<RedisNode>() // that own any
-  private seedConnection: RedisConnection | null = null
+  private readonly stop = new AbortController() // ends the asking of seeds
   private refreshTimer: NodeJS.Timeout | undefined
   private refreshAtMs = 0
   private isRefreshing = false
@@ -76,8 +69,13 @@ export class RedisCluster implements RedisInstance {
     return 'no connection to any node'
   }
 
-  groupOf(key: string): number {
-    return hashSlot(key)
+  nodeOf(key: string): RedisNode | null {
+    return this.owners[hashSlot(key)]
+  }
+
+  /** A new node of the cluster gets a moment; one that has been lost, or never came, fails its hits at once. */
+  waitsFor(node: RedisNode): boolean {
+    return !node.isConnected && !node.wasConnected && performance.now() - node.createdMs < NEW_NODE_MS_MAX
   }
 
   async open(): Promise<void> {
@@ -94,73 +92,63 @@ export class RedisCluster implements RedisInstance {
   async close(): Promise<void> {
     this.isClosing = true
     clearTimeout(this.refreshTimer)
-    await this.seedConnection?.close()
+    this.stop.abort()
     await this.leaveAll()
   }
 
-  send(call: Call): void {
-    this.deliver({ call, slots: call.slots, isAsking: false, redirects: 0 }, this.owners[call.group])
-  }
-
-  private deliver(errand: Errand, node: RedisNode | null): void {
-    const { call, slots, isAsking } = errand
+  deliver(errand: Errand, node: RedisNode | null): void {
     if (node === null) {
-      this.fail(errand, `no node serves hash slot ${call.group}`)
+      this.fail(errand, `no node serves hash slot ${hashSlot(errand.key)}`)
       return
     }
-    if (isBeingConnected(node) && !this.isLate(call)) {
+    if (this.waitsFor(node) && !this.isLate(errand)) {
       setTimeout(() => this.deliver(errand, node), PAUSE_MS)
       return
     }
-    node.call(call.command(slots), call.sentMs, isAsking, (error, value) => {
-      if (isReply(error) && /^(MOVED|ASK|TRYAGAIN) /.test(error.message)) {
-        this.redirect(errand, node, error.message)
-      } else {
-        if (isReply(error) && error.message.startsWith('CLUSTERDOWN')) this.refreshSoon()
-        answerCall(nameOf(node), call, slots, error, value)
-      }
+    const commands = errand.commands(node)
+    node.cork() // errands come in swarms
+    node.ask(errand.isAsking ? asking(commands) : commands, errand.sentMs, (error, all) => {
+      const replies = errand.isAsking ? all.filter((_, i) => i % 2 === 1) : all
+      const [first] = replies
+      if (first instanceof ErrorReply && this.redirected(errand, node, first.text)) return
+      errand.done(error, replies)
     })
   }
 
+  redirected(errand: Errand, from: RedisNode, text: string): boolean {
+    if (text.startsWith('CLUSTERDOWN')) this.refreshSoon()
+    if (!/^(MOVED|ASK|TRYAGAIN) /.test(text)) return false
+    errand.redirects++
+    if (this.isClosing || errand.redirects > REDIRECTS_MAX || this.isLate(errand)) this.fail(errand, text)
+    else if (text.startsWith('TRYAGAIN')) setTimeout(() => this.deliver(errand, from), PAUSE_MS)
+    else this.follow(errand, from, text)
+    return true
+  }
+
   /** The errand was not run. Sends it where the reply says. */
-  private redirect(errand: Errand, from: RedisNode, message: string): void {
-    const { call, slots } = errand
-    const redirects = errand.redirects + 1
-    if (this.isClosing || redirects > REDIRECTS_MAX || this.isLate(call)) {
-      this.fail(errand, message)
-      return
-    }
-    if (message.startsWith('TRYAGAIN')) {
-      // several keys of a slot that is moving, some here and some there: each alone is in one place
-      for (const part of slots.length > 1 ? alone(slots) : [slots]) {
-        const again = { call, slots: part, isAsking: errand.isAsking, redirects }
-        setTimeout(() => this.deliver(again, from), PAUSE_MS)
-      }
-      return
-    }
-    const { host, port } = readRedirect(message, from.address!.host)
+  private follow(errand: Errand, from: RedisNode, text: string): void {
+    const { redirects } = errand
+    const { host, port } = readRedirect(text, from.address!.host)
     const node = this.nodeAt(host, port)
+    errand.isAsking = text.startsWith('ASK')
     if (node === null) {
-      this.fail(errand, `${message}: more than ${NODES_MAX} nodes`)
-      return
+      this.fail(errand, `${text}: more than ${NODES_MAX} nodes`)
+    } else if (errand.isAsking) {
+      this.deliver(errand, node)
+    } else {
+      this.refreshSoon()
+      this.owners[hashSlot(errand.key)] = node
+      if (redirects <= 2) this.deliver(errand, node)
+      else setTimeout(() => this.deliver(errand, node), PAUSE_MS * redirects) // nodes that do not agree yet
     }
-    if (message.startsWith('ASK')) {
-      for (const part of alone(slots)) this.deliver({ call, slots: part, isAsking: true, redirects }, node)
-      return
-    }
-    this.refreshSoon()
-    this.owners[call.group] = node
-    const again = { call, slots, isAsking: false, redirects }
-    if (redirects <= 2) this.deliver(again, node)
-    else setTimeout(() => this.deliver(again, node), PAUSE_MS * redirects) // nodes that do not agree yet
   }
 
-  private isLate(call: Call): boolean {
-    return performance.now() - call.sentMs >= this.options.operationTimeoutMs
+  private isLate(errand: Errand): boolean {
+    return performance.now() - errand.sentMs >= this.options.operationTimeoutMs
   }
 
-  private fail({ call, slots }: Errand, why: string): void {
-    call.answered(slots, new StoreError(`redis ${this.name}: ${why}; the hits were not counted`), [])
+  private fail(errand: Errand, why: string): void {
+    errand.done(new StoreError(`redis ${this.name}: ${why}; the hits were not counted`), [])
   }
 
   private nodeAt(host: string, port: number): RedisNode | null {
@@ -246,7 +234,7 @@ export class RedisCluster implements RedisInstance {
     if (nodes.length === 0) return this.askSeeds()
     const node = nodes[Math.floor(Math.random() * nodes.length)]
     return new Promise((resolve, reject) => {
-      node.call({ name: 'cluster', args: ['SLOTS'] }, performance.now(), false, (error, reply) => {
+      node.ask([['CLUSTER', 'SLOTS']], performance.now(), (error, [reply]) => {
         if (error) return reject(error)
         try {
           resolve(readClusterSlots(reply, node.address!.host))
@@ -263,33 +251,13 @@ export class RedisCluster implements RedisInstance {
     for (const seed of this.seeds) {
       if (this.isClosing) break
       try {
-        return await this.askSeed(seed)
+        const { timeoutMs } = this.options
+        return readClusterSlots(await askForSlots(seed, this.tls, timeoutMs, this.stop.signal), seed.host)
       } catch (error) {
         why = errorText(error)
       }
     }
     throw new Error(why)
-  }
-
-  /** CLUSTER SLOTS over a connection of its own. */
-  private async askSeed(seed: RedisAddress): Promise<SlotRange[]> {
-    const { timeoutMs } = this.options
-    const connection = new RedisConnection({
-      locate: async () => seed,
-      tls: this.tls,
-      isMasterOnly: false,
-      timeoutMs,
-      script: '',
-      onConnected: () => {},
-      onLost: () => {},
-    })
-    this.seedConnection = connection
-    try {
-      await connection.open()
-      return readClusterSlots(await connection.ask('cluster', ['SLOTS'], timeoutMs), seed.host)
-    } finally {
-      await connection.close()
-    }
   }
 
   private leaveUnused(): void {
@@ -310,15 +278,7 @@ export class RedisCluster implements RedisInstance {
   }
 }
 
-/** A new node of the cluster gets a moment; one that has been lost, or never came, fails its hits at once. */
-function isBeingConnected(node: RedisNode): boolean {
-  return !node.isConnected && !node.wasConnected && performance.now() - node.createdMs < NEW_NODE_MS_MAX
-}
-
-function alone(slots: readonly number[]): number[][] {
-  return slots.map((slot) => [slot])
-}
-
-function nameOf(node: RedisNode): string {
-  return node.address?.masked ?? ''
+/** ASKING holds for one command. */
+function asking(commands: readonly (string | number)[][]): (string | number)[][] {
+  return commands.flatMap((command) => [['ASKING'], command])
 }

@@ -1,34 +1,42 @@
 /**
  * One REDIS_URL: a server, the master that sentinels name, or a cluster (redis-cluster.ts). Who counts does not see which.
  *
- *     groupOf('shop_a_0') ─► 7        keys of one group may travel in one call
- *     send(call) ─► call.answered(slots, error, values)     once for every slot, maybe in several parts
+ *     nodeOf('shop_a_0') ─► node        many keys of one node travel in one write
+ *     node says MOVED    ─► deliver     the key's commands, alone, to where they belong now
  */
-import { StoreError } from '../errors.ts'
+import type { StoreError } from '../errors.ts'
 import type { Log } from '../messages.ts'
 import { maskRedisUrl, parseRedisAddress } from './redis-address.ts'
-import { type Command, isReply, RedisNode } from './redis-node.ts'
+import { RedisNode } from './redis-node.ts'
 import type { RedisOptions } from './redis-options.ts'
 import { Sentinels } from './redis-sentinel.ts'
+import type { Reply } from './resp-reader.ts'
 import { tlsTo } from './tls.ts'
 
-/** Something to be done with counters of one group. */
-export interface Call {
-  group: number
-  slots: readonly number[] // whose counters, in the batch
-  sentMs: number // when the callers began to wait
-  /** What is sent for some of the slots; its reply has one value per slot. */
-  command(slots: readonly number[]): Command
-  answered(slots: readonly number[], error: StoreError | null, values: readonly unknown[]): void
+/** Commands of one key on their own way: what was not run where it was sent first. */
+export interface Errand {
+  readonly key: string
+  readonly sentMs: number // when the callers began to wait
+  isAsking: boolean // the node was named by one that is handing the key over to it
+  redirects: number
+  /** What to send; it may depend on the node. */
+  commands(node: RedisNode): readonly (string | number)[][]
+  /** Exactly once: with one reply per command, or an error. */
+  done(error: StoreError | null, replies: readonly Reply[]): void
 }
 
 export interface RedisInstance {
   readonly name: string // the URL, masked
-  readonly isOnePlace: boolean // there is one group
+  readonly isOnePlace: boolean // there is one node, always
   readonly isConnected: boolean
-  readonly refusal: string | null // why every call would fail at once; or null
-  groupOf(key: string): number
-  send(call: Call): void
+  readonly refusal: string | null // why everything would fail at once; or null
+  /** Who counts the key; null = nobody, for now. */
+  nodeOf(key: string): RedisNode | null
+  /** Whether a redirection was followed: `text`, an error of the node, says the errand was not run there. */
+  redirected(errand: Errand, from: RedisNode, text: string): boolean
+  deliver(errand: Errand, node: RedisNode | null): void
+  /** Whether errands may be delivered to a node that refuses calls: it is only just being connected. */
+  waitsFor(node: RedisNode): boolean
   /** One attempt; after the first success connections come back by themselves. */
   open(): Promise<void>
   close(): Promise<void>
@@ -75,15 +83,20 @@ export class RedisServer implements RedisInstance {
     return this.node.refusal
   }
 
-  groupOf(): number {
-    return 0
+  nodeOf(): RedisNode {
+    return this.node
   }
 
-  send(call: Call): void {
-    const { slots } = call
-    this.node.call(call.command(slots), call.sentMs, false, (error, value) => {
-      answerCall(this.name, call, slots, error, value)
-    })
+  redirected(): boolean {
+    return false
+  }
+
+  deliver(errand: Errand): void {
+    this.node.ask(errand.commands(this.node), errand.sentMs, (error, replies) => errand.done(error, replies))
+  }
+
+  waitsFor(): boolean {
+    return false
   }
 
   async open(): Promise<void> {
@@ -99,19 +112,4 @@ export class RedisServer implements RedisInstance {
     this.sentinels?.close()
     await this.node.close()
   }
-}
-
-/** Hands the reply of one command to the call. `name` is who gave it. */
-export function answerCall(
-  name: string,
-  call: Call,
-  slots: readonly number[],
-  error: Error | null,
-  value: unknown,
-): void {
-  const failed = (why: string) => call.answered(slots, new StoreError(`redis ${name}: ${why}`), [])
-  if (error instanceof StoreError) call.answered(slots, error, [])
-  else if (isReply(error)) failed(error.message)
-  else if (Array.isArray(value) && value.length === slots.length) call.answered(slots, null, value)
-  else failed('the reply is not one count per key')
 }

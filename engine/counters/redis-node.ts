@@ -1,30 +1,60 @@
 /**
  * One Redis server as its callers see it: a call gets one answer within one timeout, whatever the server does.
  *
- *     call ──► EVALSHA ──────────────────► reply ──► answered
- *                │ no reply in time ──► StoreError for the caller; a late reply is thrown away
- *                └ connection lost ───► StoreError; nobody knows whether Redis ran it, so it is not sent again
+ *     send(text, call) ──► one write ──► replies, in order ──► call.integer, call.reply
+ *                            │ not all in time ──► call.fail; late replies are thrown away
+ *                            └ connection lost ──► call.fail; nobody knows what Redis ran, so it is not sent again
  *
- * A call without a reply stays known until the reply or the end of the connection. While one is overdue nothing more is
- * sent: Redis answers in order, so it would be late too. Four timeouts late, the connection is given up.
+ * A call without all its replies stays known until the last one or the end of the connection. While one is overdue nothing
+ * more is sent: Redis answers in order, so it would be late too. Four timeouts late, the connection is given up.
  */
-import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { ReplyError } from 'ioredis'
 import { StoreError } from '../errors.ts'
 import type { Log } from '../messages.ts'
 import type { RedisAddress } from './redis-address.ts'
-import { RedisConnection, type Reply } from './redis-connection.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { ErrorReply, type Reply, type ReplySink } from './resp-reader.ts'
+import { commandText } from './resp-text.ts'
 import { goDuration } from './retry.ts'
 import type { TlsTo } from './tls.ts'
 
-export interface Command {
-  name: 'evalsha' | 'mget' | 'cluster'
-  args: (string | number)[]
+/** Some commands in one write, and who takes their replies. */
+export interface NodeCall {
+  readonly sentMs: number // when the callers began to wait
+  leftCount: number // of replies; the node's to count down
+  isGivenUp: boolean // has failed: the replies that still come are not for it
+  integer(value: number): void
+  reply(value: Reply): void
+  /** Nothing will be told any more. The call need not have been sent. */
+  fail(error: StoreError): void
 }
 
-/** The error is Redis' own (`isReply`), or a StoreError. */
-export type Answer = (error: Error | null, value?: unknown) => void
+/** A call that wants all its replies together. */
+export class ListCall implements NodeCall {
+  readonly sentMs: number
+  leftCount: number
+  isGivenUp = false
+  private readonly replies: Reply[] = []
+  private readonly done: (error: StoreError | null, replies: Reply[]) => void
+
+  constructor(sentMs: number, leftCount: number, done: (error: StoreError | null, replies: Reply[]) => void) {
+    this.sentMs = sentMs
+    this.leftCount = leftCount
+    this.done = done
+  }
+
+  integer(value: number): void {
+    this.reply(value)
+  }
+
+  reply(value: Reply): void {
+    this.replies.push(value)
+    if (this.leftCount === 0) this.done(null, this.replies)
+  }
+
+  fail(error: StoreError): void {
+    this.done(error, [])
+  }
+}
 
 export interface NodeOptions {
   name: string // for people
@@ -40,44 +70,47 @@ export interface NodeOptions {
 /** A connection whose oldest call has waited so many operation timeouts is given up for a new one. */
 const OVERDUE_TIMEOUTS_MAX = 4
 
+/** Reasons told while Redis is away, one line each. Beyond: the log has said enough. */
+const REASONS_MAX = 8
+
 /** Errors that say "not this server, or not yet": trying the same connection again would give the same answer. */
 const WRONG_SERVER = /^-?(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN)\b/
 
-const script = readFileSync(new URL('add-hits.lua', import.meta.url), 'utf8')
-export const scriptSha = createHash('sha1').update(script).digest('hex')
-
-interface Call {
-  command: Command
-  isAsking: boolean
-  sentMs: number
-  answer: Answer | null // null = told that it is overdue
-}
-
-export class RedisNode {
+export class RedisNode implements ReplySink {
+  readonly name: string
   readonly createdMs = performance.now()
   lastUsedMs = this.createdMs
   wasConnected = false
   private readonly options: NodeOptions
   private readonly connection: RedisConnection
-  private readonly calls = new Set<Call>() // oldest first
+  private readonly calls: NodeCall[] = [] // oldest first
   private overdueCount = 0
+  private wrong = '' // why this server is the wrong one; it is left when the call that heard so has all its replies
   private sweepTimer: NodeJS.Timeout | undefined
   private lostMs = 0
   private lostReason = 'not connected yet'
+  private readonly reasons = new Set<string>() // told since the connection was lost
   private isClosing = false
 
   constructor(options: NodeOptions) {
     this.options = options
+    this.name = options.name
     this.connection = new RedisConnection({
       ...options,
-      script,
+      sink: this,
       onConnected: () => this.connected(),
       onLost: (reason) => this.lost(reason),
+      onFailed: (reason) => this.failed(reason),
     })
   }
 
   get isConnected(): boolean {
     return this.connection.isConnected
+  }
+
+  /** Of the connection: a number that no other connection of this thread has, to any server. */
+  get generation(): number {
+    return this.connection.generation
   }
 
   /** Where it is, or was last; null before the first attempt. */
@@ -104,12 +137,12 @@ export class RedisNode {
 
   /** The server is not where it was: leaves it, and connects anew at once. */
   move(reason: string): void {
-    if (this.isConnected) this.connection.drop(reason)
+    this.drop(reason)
     this.connection.hurry()
   }
 
   drop(reason: string): void {
-    this.connection.drop(reason)
+    if (this.isConnected) this.connection.drop(reason)
   }
 
   /** Whoever still waits is answered with an error. */
@@ -120,40 +153,63 @@ export class RedisNode {
     this.failAll('closed')
   }
 
-  /** `answer` is called exactly once. `isAsking` tells a cluster node that another one sent us. */
-  call(command: Command, sentMs: number, isAsking: boolean, answer: Answer): void {
-    const { refusal } = this
-    if (refusal !== null) {
-      answer(this.error(refusal))
-      return
-    }
+  /** Sends commands that have `call.leftCount` replies, only while there is no `refusal`. */
+  send(text: string, encoding: 'latin1' | 'utf8', call: NodeCall): void {
+    const { sentMs } = call
     this.lastUsedMs = sentMs
-    const call: Call = { command, isAsking, sentMs, answer }
-    this.calls.add(call)
+    this.calls.push(call)
     if (this.sweepTimer === undefined)
       this.sweepIn(sentMs + this.options.operationTimeoutMs - performance.now())
-    this.send(call, command.name, command.args)
+    this.connection.write(text, encoding)
   }
 
-  private send(call: Call, name: string, args: (string | number)[]): void {
-    const reply: Reply = (error, value) => this.replied(call, error, value)
-    if (call.isAsking) this.connection.call('asking', [], () => {})
-    this.connection.call(name, args, reply)
+  /** Commands whose replies are wanted together. `done` is called exactly once, maybe at once. */
+  ask(
+    commands: readonly (readonly (string | number)[])[],
+    sentMs: number,
+    done: (error: StoreError | null, replies: Reply[]) => void,
+  ): void {
+    const { refusal } = this
+    if (refusal === null)
+      this.send(commands.map(commandText).join(''), 'utf8', new ListCall(sentMs, commands.length, done))
+    else done(this.error(refusal), [])
   }
 
-  private replied(call: Call, error: Error | null | undefined, value: unknown): void {
-    if (!this.calls.has(call)) return // given up with its connection
-    if (error && !isReply(error)) return // of the client: the connection is going, `lost` follows
-    if (error?.message.startsWith('NOSCRIPT') && call.answer !== null) {
-      // Somebody flushed the scripts, so nothing was run: sending it again counts once. EVAL loads the script as well.
-      this.send(call, 'eval', [script, ...call.command.args.slice(1)])
-      return
+  /** What is sent in this turn leaves in one packet. */
+  cork(): void {
+    this.connection.cork()
+  }
+
+  // hot: a reply of one hit allocates nothing
+
+  integer(value: number): void {
+    const call = this.next()
+    if (call === null) return
+    if (!call.isGivenUp) call.integer(value)
+    if (this.wrong !== '' && call.leftCount === 0) this.drop(this.wrong)
+  }
+
+  reply(value: Reply): void {
+    const call = this.next()
+    if (call === null) return
+    if (value instanceof ErrorReply && this.wrong === '' && isWrongServer(value.text)) this.wrong = value.text
+    if (!call.isGivenUp) call.reply(value)
+    if (this.wrong !== '' && call.leftCount === 0) this.drop(this.wrong)
+  }
+
+  /** Whose reply this one is. */
+  private next(): NodeCall | null {
+    const { calls } = this
+    if (calls.length === 0) {
+      this.drop('a reply to nothing')
+      return null
     }
-    this.calls.delete(call)
-    if (call.answer === null) this.overdueCount--
-    else call.answer(error ?? null, value)
-    const wrong = wrongServer(call, error, value)
-    if (wrong !== null && this.isConnected) this.drop(wrong)
+    const call = calls[0]
+    if (--call.leftCount === 0) {
+      calls.shift()
+      if (call.isGivenUp) this.overdueCount--
+    }
+    return call
   }
 
   /**
@@ -170,9 +226,9 @@ export class RedisNode {
     const nowMs = performance.now()
     let nextMs = Number.POSITIVE_INFINITY
     this.sweepTimer = undefined
-    for (const call of this.calls) {
+    for (const call of [...this.calls]) {
       const waitedMs = nowMs - call.sentMs
-      if (call.answer === null || waitedMs >= operationTimeoutMs) {
+      if (call.isGivenUp || waitedMs >= operationTimeoutMs) {
         this.overdue(call)
         nextMs = Math.min(nextMs, operationTimeoutMs * OVERDUE_TIMEOUTS_MAX - waitedMs)
       } else {
@@ -183,12 +239,11 @@ export class RedisNode {
     else if (nextMs !== Number.POSITIVE_INFINITY && this.sweepTimer === undefined) this.sweepIn(nextMs)
   }
 
-  private overdue(call: Call): void {
-    const { answer } = call
-    if (answer === null) return
+  private overdue(call: NodeCall): void {
+    if (call.isGivenUp) return
     this.overdueCount++
-    call.answer = null
-    answer(this.error(`no reply within ${this.timeout()}; the hits may have been counted`))
+    call.isGivenUp = true
+    call.fail(this.error(`no reply within ${this.timeout()}; the hits may have been counted`))
   }
 
   private connected(): void {
@@ -201,6 +256,7 @@ export class RedisNode {
       )
     }
     this.wasConnected = true
+    this.reasons.clear()
     this.options.onChange()
   }
 
@@ -215,31 +271,36 @@ export class RedisNode {
     this.failAll(`connection lost (${reason})`)
   }
 
+  private failed(reason: string): void {
+    this.lostReason = reason
+    if (this.reasons.has(reason) || this.reasons.size === REASONS_MAX) return
+    this.reasons.add(reason)
+    this.options.log('warning', `Redis at ${this.name} cannot be connected: ${reason}; trying on`)
+  }
+
   private failAll(why: string): void {
-    const given = [...this.calls]
-    this.calls.clear()
+    const given = this.calls.splice(0)
     this.overdueCount = 0
+    this.wrong = ''
     const error = this.error(`${why}; the hits may have been counted`)
-    for (const { answer } of given) answer?.(error)
+    for (const call of given) {
+      if (call.isGivenUp) continue
+      call.isGivenUp = true
+      call.fail(error)
+    }
   }
 
   private timeout(): string {
     return goDuration(this.options.operationTimeoutMs)
   }
 
-  private error(what: string): StoreError {
-    return new StoreError(`redis ${this.options.name}: ${what}`)
+  /** An error of this server. */
+  error(what: string): StoreError {
+    return new StoreError(`redis ${this.name}: ${what}`)
   }
 }
 
-/** Whether Redis itself has said so; then nothing was run. */
-export function isReply(error: Error | null): error is Error {
-  return error instanceof ReplyError
-}
-
-/** The error that says so: of the whole call, or of one key in the script's reply. */
-function wrongServer({ command }: Call, error: Error | null | undefined, value: unknown): string | null {
-  if (error) return WRONG_SERVER.test(error.message) ? error.message : null
-  if (command.name !== 'evalsha' || !Array.isArray(value)) return null
-  return value.find((one) => typeof one === 'string' && WRONG_SERVER.test(one)) ?? null
+/** Whether the server says that it is the wrong one. */
+export function isWrongServer(text: string): boolean {
+  return WRONG_SERVER.test(text)
 }

@@ -9,8 +9,9 @@
  * before each attempt to connect, and again each POLL_MS while connected: an old master that still answers would go on
  * counting for nobody until its sentinels cut us off, some ten seconds after the fail-over.
  */
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { parseRedisAddress, parseSentinels, type RedisAddress } from './redis-address.ts'
+import { discoveryClient } from './redis-discovery.ts'
 import { backoffMs, errorText } from './retry.ts'
 import type { TlsTo } from './tls.ts'
 
@@ -109,45 +110,37 @@ export class Sentinels {
 
 /** A connection to one sentinel, which ioredis keeps up; asking twice does no harm here. */
 class SentinelClient {
-  private readonly redis: Redis
   private readonly name: string
+  private readonly connect: () => Promise<Redis>
+  private redis: Promise<Redis> | null = null // from the first question on
   private failure: Error | null = null
+  private isClosed = false
 
-  constructor(
-    { host, port, family, username, password }: RedisAddress,
-    tls: TlsTo | null,
-    timeoutMs: number,
-  ) {
-    this.name = `${host}:${port}`
-    this.redis = new Redis({
-      host,
-      port,
-      family,
-      username: username === '' ? undefined : username,
-      password: password === '' ? undefined : password,
-      ...(tls !== null && { tls: tls(host) }),
-      protocol: 2,
-      disableClientInfo: true,
-      enableReadyCheck: false,
-      lazyConnect: true,
-      connectTimeout: timeoutMs,
-      commandTimeout: ANSWER_MS_MAX,
-      maxRetriesPerRequest: 0, // what waits for a connection fails with the first attempt
-      retryStrategy: (failures) => backoffMs(failures, RECONNECT, Math.random),
-    })
-    this.redis.on('error', (error: Error) => {
+  constructor(address: RedisAddress, tls: TlsTo | null, timeoutMs: number) {
+    this.name = `${address.host}:${address.port}`
+    const waitMs = (failures: number) => backoffMs(failures, RECONNECT, Math.random)
+    this.connect = () => discoveryClient(address, tls, { timeoutMs, answerMsMax: ANSWER_MS_MAX, waitMs })
+  }
+
+  private async client(): Promise<Redis> {
+    const redis = await this.connect()
+    redis.on('error', (error: Error) => {
       this.failure = error
     })
-    this.redis.on('ready', () => {
+    redis.on('ready', () => {
       this.failure = null
     })
+    return redis
   }
 
   async ask(master: string): Promise<Opinion> {
     try {
+      this.redis ??= this.client()
+      const redis = await this.redis
+      if (this.isClosed) throw new Error('closing')
       const [address, fields] = await Promise.all([
-        this.redis.call('sentinel', 'get-master-addr-by-name', master),
-        this.redis.call('sentinel', 'master', master).catch(() => []),
+        redis.call('sentinel', 'get-master-addr-by-name', master),
+        redis.call('sentinel', 'master', master).catch(() => []),
       ])
       if (!Array.isArray(address)) throw new Error('it does not know it')
       return { host: String(address[0]), port: Number(address[1]), epoch: epochIn(fields) }
@@ -157,7 +150,8 @@ class SentinelClient {
   }
 
   close(): void {
-    this.redis.disconnect()
+    this.isClosed = true
+    void this.redis?.then((redis) => redis.disconnect())
   }
 }
 

@@ -1,30 +1,33 @@
 /**
- * One batch on its way to Redis and back: split into calls that each stay in one place, joined again.
+ * One batch on its way to Redis and back: split over instances and nodes, joined again.
  *
- *     batch           calls                       reply
- *       a   1   ──►   main, group 0:  a c   ──►   before of a, of c ┐
- *       b   1   ──►   per second:     b     ──►   before of b       ┴──► done(batch)
+ *     batch           one write each               replies
+ *       a   1   ──►   main, node 1:   a c    ──►   before of a, of c ┐
+ *       b   1   ──►   per second:     b      ──►   before of b       ┴──► done
  *       c   2
  *
- * All calls leave at once; an error of one is an error of its slots alone. What the others added stays (spec Q37).
- *
- * A stopping batch (spec 4.2) is one call where everything is on one server: the script walks its requests. Elsewhere it
- * takes two trips, as in the reference: MGET of what requests with several counters ask for, the walk here, then the hits
- * that are left. Between the two somebody else may add; then a counter gets hits that it would have been spared.
+ * All leave at once; an error of one is an error of its slots alone. What the others added stays (spec Q37).
+ * A stopping batch goes by redis-stopping.ts first.
  */
 import { StoreError } from '../errors.ts'
-import type { Batch } from './batch.ts'
-import type { Call, RedisInstance } from './redis-instance.ts'
-import { scriptSha } from './redis-node.ts'
+import { BATCH_SLOTS_MAX, type Batch } from './batch.ts'
+import { Adding, ANSWERED, type Answer, ELSEWHERE, REFUSED } from './redis-adding.ts'
+import type { Errand, RedisInstance } from './redis-instance.ts'
+import { isWrongServer, type RedisNode } from './redis-node.ts'
+import { lookAndWalk, walkThere } from './redis-stopping.ts'
+import { ErrorReply, type Reply } from './resp-reader.ts'
 
-/** Takes a slot's value out of a reply; says what is wrong with it, or null. */
-type Read = (slot: number, value: unknown) => string | null
+const EVERY_SLOT = Array.from({ length: BATCH_SLOTS_MAX }, (_, slot) => slot)
+const COUNT_MAX = BigInt(Number.MAX_SAFE_INTEGER)
 
 export class Trip {
   readonly startMs = performance.now()
-  private readonly batch: Batch
+  readonly batch: Batch
+  isLeftOut: readonly boolean[] | null = null // slots that get no hits (spec 4.2); null = none
   private readonly instances: readonly RedisInstance[] // main, and the one for limits per second if there is one
   private readonly done: () => void
+  private leftCount = 0 // slots without an answer
+  private lastError: StoreError | null = null
 
   constructor(batch: Batch, instances: readonly RedisInstance[], done: () => void) {
     this.batch = batch
@@ -33,169 +36,179 @@ export class Trip {
   }
 
   start(): void {
-    const { batch } = this
-    const slots = Array.from({ length: batch.slotsCount }, (_, slot) => slot)
-    const read: Read = (slot, value) => readBefore(batch, slot, value)
-    if (batch.isStopping && !this.isOnePlace) this.look()
-    else this.send(slots, batch.isStopping ? walkCommand(batch) : addCommand(batch, []), read, this.done)
+    const { batch, instances } = this
+    if (!batch.isStopping) this.add(EVERY_SLOT, batch.slotsCount)
+    else if (instances.length === 1 && instances[0].isOnePlace) walkThere(this, instances[0])
+    else lookAndWalk(this)
   }
 
-  private get isOnePlace(): boolean {
-    return this.instances.length === 1 && this.instances[0].isOnePlace
+  /** Adds the hits of the slots, then is done. */
+  add(slots: readonly number[], slotsCount: number): void {
+    const { instances } = this
+    this.leftCount = slotsCount + 1 // 1 for handing them over
+    if (instances.length === 1 && instances[0].isOnePlace)
+      this.send(instances[0], instances[0].nodeOf('')!, slots, slotsCount)
+    else {
+      for (const [node, those] of this.byNode(slots, slotsCount))
+        this.send(this.instanceOf(those[0]), node, those, those.length)
+    }
+    this.finished(1)
   }
 
-  /** Sends the slots to where they belong; `then` is called when each has its answer. */
-  private send(slots: number[], command: Call['command'], read: Read, then: () => void): void {
-    let leftCount = slots.length
-    if (leftCount === 0) {
-      then()
-      return
+  /** Slots of the same node together, in their order. */
+  private byNode(slots: readonly number[], slotsCount: number): Map<RedisNode, number[]> {
+    const byNode = new Map<RedisNode, number[]>()
+    for (let i = 0; i < slotsCount; i++) {
+      const instance = this.instanceOf(slots[i])
+      const node = instance.nodeOf(this.batch.counters[slots[i]].key)
+      const those = node === null ? undefined : byNode.get(node)
+      if (those !== undefined) those.push(slots[i])
+      else if (node !== null) byNode.set(node, [slots[i]])
+      else instance.deliver(this.errandOf(slots[i]), null) // which fails it
     }
-    const answered: Call['answered'] = (some, error, values) => {
-      for (let i = 0; i < some.length; i++) {
-        if (error !== null) this.batch.setError(some[i], error)
-        else this.read(some[i], values[i], read)
-      }
-      leftCount -= some.length
-      if (leftCount === 0) then()
-    }
-    if (this.isOnePlace) {
-      this.instances[0].send({ group: 0, slots, sentMs: this.startMs, command, answered })
-      return
-    }
-    for (const [place, those] of this.places(slots)) {
-      const instance = this.instances[place & 1]
-      instance.send({ group: place >> 1, slots: those, sentMs: this.startMs, command, answered })
-    }
+    return byNode
   }
 
-  /** Slots by group and instance: `2 * group`, and 1 more for the second instance. */
-  private places(slots: number[]): Map<number, number[]> {
-    const places = new Map<number, number[]>()
-    for (const slot of slots) {
-      const second = this.secondOf(slot)
-      const place = 2 * this.instances[second].groupOf(this.batch.counters[slot].key) + second
-      const those = places.get(place)
-      if (those) those.push(slot)
-      else places.set(place, [slot])
-    }
-    return places
+  private send(instance: RedisInstance, node: RedisNode, slots: readonly number[], slotsCount: number): void {
+    if (slotsCount === 0) return
+    const { refusal } = node
+    const adding = new Adding(this, node, slots, slotsCount)
+    if (refusal === null) adding.send()
+    else if (instance.waitsFor(node))
+      for (let i = 0; i < slotsCount; i++) instance.deliver(this.errandOf(slots[i]), node)
+    else adding.fail(node.error(refusal))
   }
 
-  /** 1 for a counter of the instance for limits per second, if there is one; else 0 (spec 3.2). */
-  private secondOf(slot: number): number {
-    return this.instances.length === 2 && this.batch.isPerSecond[slot] ? 1 : 0
+  /** That of limits per second for those, if there is one (spec 3.2). */
+  instanceOf(slot: number): RedisInstance {
+    return this.instances.length === 2 && this.batch.isPerSecond[slot] ? this.instances[1] : this.instances[0]
   }
 
-  private read(slot: number, value: unknown, read: Read): void {
-    const wrong = read(slot, value)
-    if (wrong === null) return
-    const { name } = this.instances[this.secondOf(slot)]
-    this.batch.setError(
-      slot,
-      new StoreError(`redis ${name}: counter "${this.batch.counters[slot].key}": ${wrong}`),
-    )
+  /** What INCRBY carries. */
+  hitsText(slot: number): string {
+    if (this.isLeftOut?.[slot]) return '0'
+    return this.batch.hits[slot] === 1 ? '1' : this.batch.hitsText(slot)
   }
 
-  // a stopping batch in several places: nothing is merged, so each slot has one member of the same number
+  // answers of slots
 
-  private look(): void {
-    const { batch } = this
-    const slots: number[] = []
-    let first = 0
-    for (const end of batch.requestEnds) {
-      if (end - first > 1) for (let slot = first; slot < end; slot++) slots.push(slot)
-      first = end // a request with one counter: whatever it finds, its hits are added
-    }
-    const counts: number[] = new Array(batch.slotsCount).fill(0)
-    const read: Read = (slot, value) => {
-      counts[slot] = Number(value ?? 0)
-      return counts[slot] >= 0 ? null : `its count is not a number from 0: ${String(value)}`
-    }
-    this.send(slots, mgetCommand(batch), read, () => this.walk(counts))
+  /** For who sends the slots by another way than `add`. */
+  expect(slotsCount: number): void {
+    this.leftCount = slotsCount
   }
 
-  private walk(counts: number[]): void {
-    const { batch } = this
-    const added = new Map<string, number>() // by the requests before, in this batch
-    const isLeftOut: boolean[] = [] // the slot gets no hits
-    const slots: number[] = []
-    let first = 0
-    for (const end of batch.requestEnds) {
-      const error = firstError(batch, first, end)
-      if (error === null) this.walkRequest(first, end, counts, added, isLeftOut)
-      for (let slot = first; slot < end; slot++) {
-        if (error === null) slots.push(slot)
-        else batch.setError(slot, error) // a request that cannot be read adds nothing
-      }
-      first = end
-    }
-    const read: Read = (slot, value) =>
-      readBefore(batch, slot, isLeftOut[slot] && typeof value === 'number' ? value - batch.hits[slot] : value)
-    this.send(slots, addCommand(batch, isLeftOut), read, this.done)
+  /** So many slots have their answers. */
+  finished(count: number): void {
+    this.leftCount -= count
+    if (this.leftCount === 0) this.done()
   }
 
-  private walkRequest(
-    first: number,
-    end: number,
-    counts: number[],
-    added: Map<string, number>,
-    isLeftOut: boolean[],
-  ): void {
-    const { hits, limits } = this.batch
-    let isStopped = false
-    for (let slot = first; slot < end; slot++) {
-      counts[slot] += (added.get(this.counterOf(slot)) ?? 0) + hits[slot] // from here on: as they would be after
-      if (counts[slot] > limits[slot]) isStopped = true
-    }
-    for (let slot = first; slot < end; slot++) {
-      const counter = this.counterOf(slot)
-      isLeftOut[slot] = isStopped && counts[slot] <= limits[slot] && end - first > 1
-      if (!isLeftOut[slot]) added.set(counter, (added.get(counter) ?? 0) + hits[slot])
+  /** INCRBY says `count`. A counter that turns out to be new has no expiry, unless EXPIRE came with it. */
+  counted(slot: number, count: number, hasExpiry: boolean): void {
+    const hits = this.batch.hits[slot]
+    const before = count - hits
+    if (before < 0 || hits > Number.MAX_SAFE_INTEGER || this.isLeftOut !== null)
+      this.countedExactly(slot, BigInt(count), hasExpiry)
+    else {
+      this.batch.setBefore(slot, before)
+      if (before === 0 && !hasExpiry) this.expire(slot)
     }
   }
 
-  /** Both instances may hold a counter of the same key (spec Q20). */
-  private counterOf(slot: number): string {
-    return `${this.secondOf(slot)}${this.batch.counters[slot].key}`
+  private countedExactly(slot: number, count: bigint, hasExpiry: boolean): void {
+    const before = count - BigInt(this.hitsText(slot))
+    if (before < 0n) this.wrong(slot, `its count is negative: ${before}`)
+    else {
+      const hits = this.isLeftOut?.[slot] ? this.batch.hits[slot] : 0
+      this.batch.setBefore(slot, Number(before < COUNT_MAX ? before : COUNT_MAX) - hits)
+    }
+    if (before === 0n && !hasExpiry) this.expire(slot)
   }
-}
 
-function readBefore(batch: Batch, slot: number, value: unknown): string | null {
-  if (typeof value !== 'number') return String(value)
-  batch.setBefore(slot, Math.min(value, Number.MAX_SAFE_INTEGER)) // ioredis reads 2^53-1 as 2^53
-  return null
-}
-
-function firstError(batch: Batch, first: number, end: number): Error | null {
-  for (let slot = first; slot < end; slot++) {
-    const error = batch.errorOf(slot)
-    if (error !== null) return error
+  /** INCRBY has a reply that is no small number. */
+  replied(slot: number, value: Reply, node: RedisNode, hasExpiry: boolean): Answer {
+    if (typeof value === 'number') this.counted(slot, value, hasExpiry)
+    else if (typeof value === 'bigint') this.countedExactly(slot, value, hasExpiry)
+    else if (!(value instanceof ErrorReply)) {
+      this.wrong(slot, 'the reply is no count')
+      return REFUSED
+    } else {
+      if (this.instanceOf(slot).redirected(this.errandOf(slot), node, value.text)) return ELSEWHERE
+      this.wrong(slot, value.text)
+      return REFUSED
+    }
+    return ANSWERED
   }
-  return null
-}
 
-function mgetCommand({ counters }: Batch): Call['command'] {
-  return (slots) => ({ name: 'mget', args: slots.map((slot) => counters[slot].key) })
-}
-
-/** add-hits.lua: SHA, number of keys, keys, then hits and expiry of each. */
-function addCommand(batch: Batch, isLeftOut: boolean[]): Call['command'] {
-  return (slots) => {
-    const args: (string | number)[] = [scriptSha, slots.length]
-    for (const slot of slots) args.push(batch.counters[slot].key)
-    for (const slot of slots) args.push(isLeftOut[slot] ? 0 : batch.hitsText(slot), batch.expirySec[slot])
-    return { name: 'evalsha', args }
+  /** EXPIRE of a counter whose hits were added has a reply that is no number. */
+  expired(slot: number, value: Reply): void {
+    const text = value instanceof ErrorReply ? value.text : 'the reply to EXPIRE is no number'
+    if (/^(MOVED|ASK|TRYAGAIN) /.test(text))
+      this.expire(slot) // it has moved just now, with its hits
+    else this.wrong(slot, text)
   }
-}
 
-/** add-hits.lua for a stopping batch as a whole: then each limit, and the last key of each request. */
-function walkCommand(batch: Batch): Call['command'] {
-  const add = addCommand(batch, [])
-  return (slots) => {
-    const { name, args } = add(slots)
-    for (const slot of slots) args.push(batch.limits[slot])
-    args.push(...batch.requestEnds)
-    return { name, args }
+  /** Redis has said what is wrong with the counter, or with itself. */
+  wrong(slot: number, text: string): void {
+    const { name } = this.instanceOf(slot)
+    const { counters } = this.batch
+    const what = isWrongServer(text)
+      ? `redis ${name}: ${text}`
+      : `redis ${name}: counter "${counters[slot].key}": ${text}`
+    if (this.lastError?.message !== what) this.lastError = new StoreError(what)
+    this.failed(slot, this.lastError)
+  }
+
+  failed(slot: number, error: StoreError): void {
+    this.batch.counters[slot].note = 0 // nobody knows whether it has its expiry
+    this.batch.setError(slot, error)
+  }
+
+  /** Sets the expiry of a counter that turned out to have none. Nobody waits for it. */
+  expire(slot: number): void {
+    const { counters, expirySec } = this.batch
+    const counter = counters[slot]
+    const command = ['EXPIRE', counter.key, expirySec[slot]]
+    const instance = this.instanceOf(slot)
+    const errand: Errand = {
+      key: counter.key,
+      sentMs: performance.now(),
+      isAsking: false,
+      redirects: 0,
+      commands: () => [command],
+      done: (error, [reply]) => {
+        if (error !== null || reply instanceof ErrorReply) counter.note = 0 // the next hit tries again
+      },
+    }
+    instance.deliver(errand, instance.nodeOf(counter.key))
+  }
+
+  /** The slot's hits, on their own way. */
+  private errandOf(slot: number): Errand {
+    const { counters, expirySec } = this.batch
+    const counter = counters[slot]
+    let hasExpiry = false
+    return {
+      key: counter.key,
+      sentMs: this.startMs,
+      isAsking: false,
+      redirects: 0,
+      commands: (node) => {
+        const commands: (string | number)[][] = [['INCRBY', counter.key, this.hitsText(slot)]]
+        hasExpiry = counter.note !== node.generation
+        if (hasExpiry) commands.push(['EXPIRE', counter.key, expirySec[slot]])
+        counter.note = node.generation
+        return commands
+      },
+      done: (error, [count, expiry]) => {
+        if (error !== null) this.failed(slot, error)
+        else if (count instanceof ErrorReply) this.wrong(slot, count.text)
+        else if (typeof count === 'number') this.counted(slot, count, hasExpiry)
+        else if (typeof count === 'bigint') this.countedExactly(slot, count, hasExpiry)
+        else this.wrong(slot, 'the reply is no count')
+        if (expiry instanceof ErrorReply && !(count instanceof ErrorReply)) this.expired(slot, expiry)
+        this.finished(1)
+      },
+    }
   }
 }

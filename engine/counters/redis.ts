@@ -1,5 +1,5 @@
 /**
- * The Redis store: a batch becomes few calls (redis-trip.ts) and each hit is counted at most once.
+ * The Redis store: a batch becomes one write per node (redis-trip.ts) and each hit is counted at most once.
  *
  *     add(batch) ──► Trip ──► main instance ────────────► server, master of sentinels, or cluster
  *                        └──► limits per second (maybe) ─► another of these
@@ -13,6 +13,7 @@ import type { Log } from '../messages.ts'
 import type { Batch } from './batch.ts'
 import { maskRedisUrl } from './redis-address.ts'
 import { RedisCluster } from './redis-cluster.ts'
+import { loadClient } from './redis-discovery.ts'
 import { type RedisInstance, RedisServer } from './redis-instance.ts'
 import type { RedisOptions } from './redis-options.ts'
 import { Trip } from './redis-trip.ts'
@@ -73,6 +74,9 @@ export class RedisStore implements CounterStore {
    */
   async connect(): Promise<void> {
     const { log, signal } = this.hooks
+    const needsDiscovery = ({ type = 'single' }: RedisOptions) => type !== 'single'
+    if (needsDiscovery(this.options) || (this.options.perSecond && needsDiscovery(this.options.perSecond)))
+      await loadClient() // not in the time that attempts have
     for (const instance of this.instances.toReversed()) {
       const open = () => instance.open()
       const stop = () => void instance.close() // ends the attempt that is running
@@ -105,7 +109,7 @@ export class RedisStore implements CounterStore {
   }
 
   add(batch: Batch, _nowSec: number, done: (batch: Batch) => void): void {
-    const trip: Trip = new Trip(batch, this.instances, () => this.finished(() => done(batch)))
+    const trip = new Trip(batch, this.instances, () => this.finished(() => done(batch)))
     if (this.isClosing) this.refuse(batch, 'closing', done)
     else if (this.tripsCount < TRIPS_MAX) this.start(trip)
     else if (this.waiting === null) this.wait(trip, batch, done)

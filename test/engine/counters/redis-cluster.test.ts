@@ -1,10 +1,13 @@
 /** A real cluster of three: keys where they belong, and exact counts while slots move, replies get lost and nodes die. */
+import { Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { Batch } from '../../../engine/counters/batch.ts'
+import { Counter } from '../../../engine/counters/counter.ts'
 import { RedisStore } from '../../../engine/counters/redis.ts'
 import { hashSlot } from '../../../engine/counters/redis-slots.ts'
 import { type Cluster, startCluster } from '../../helpers/redis-cluster.ts'
 import { seeded, size } from '../../helpers/size.ts'
-import { addAll, addStopping, EXPIRY_SEC, type Hits, redisOptionsOf } from './adding.ts'
+import { addAll, addStopping, answersOf, EXPIRY_SEC, type Hits, redisOptionsOf } from './adding.ts'
 
 const NOW_SEC = 1_790_000_000
 
@@ -98,9 +101,41 @@ test('a key that cannot be added fails only its own members', async () => {
   ])
 })
 
-test('flushed scripts are loaded again, and the hits count once', async () => {
-  await cluster.run('SCRIPT', 'FLUSH')
-  expect(await Promise.all([add([keyOn(0), 1], [keyOn(1), 1]), add([keyOn(0), 1])])).toEqual([[1, 1], [2]])
+test('4.1: whatever moves, counters keep an expiry, also those that are known', async () => {
+  const key = keyOn(0, 5)
+  const counter = new Counter(key)
+  const addKept = () => {
+    const batch = new Batch()
+    batch.add(counter, 1, 0, NOW_SEC + 60, EXPIRY_SEC, false)
+    return answersOf(store, batch, NOW_SEC)
+  }
+  const ttlSec = EXPIRY_SEC
+  const holds = (value: string) =>
+    vi.waitFor(async () => expect(await cluster.contents()).toEqual({ [key]: { value, ttlSec } }))
+  expect(await addKept()).toEqual([0])
+  await holds('1')
+  await cluster.run('FLUSHALL')
+  expect(await addKept()).toEqual([0])
+  await holds('1')
+  await cluster.nodes[0].run('PERSIST', key)
+  await cluster.move(hashSlot(key), cluster.nodes[1])
+  expect(await addKept()).toEqual([1]) // MOVED: this node has not been told yet
+  await holds('2')
+  await cluster.beginMove(hashSlot(key), cluster.nodes[0])
+  await cluster.run('FLUSHALL')
+  expect(await addKept()).toEqual([0]) // ASK
+  await cluster.moveKeys(hashSlot(key), cluster.nodes[0])
+  await cluster.endMove(hashSlot(key), cluster.nodes[0])
+  await holds('1')
+})
+
+test('one batch is one write per node', async () => {
+  const write = vi.spyOn(Socket.prototype, 'write')
+  const spread = Array.from({ length: 90 }, (_, i): Hits => [keyOn(i % 3, i), 1])
+  await add(...spread)
+  const sent = write.mock.calls.filter(([text]) => typeof text === 'string') // the proxies here write bytes
+  expect(sent).toHaveLength(3)
+  write.mockRestore()
 })
 
 test('a reply lost on the way fails the keys of that node, counts once, and is never sent again', async () => {

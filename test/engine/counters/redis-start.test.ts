@@ -102,6 +102,22 @@ test('logins: REDIS_AUTH wins over the URL; wrong ones are retried like any erro
   }
 })
 
+test('9.2: a password for a Redis that has none is an error, as it is in the reference', async () => {
+  redis = await startRedis()
+  const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 30 }
+  await expect(connectTo(redis.address, { auth: 'secret', startup })).rejects.toThrow(
+    /timed out waiting .* without any password configured/,
+  )
+})
+
+test('a database that does not exist is an error', async () => {
+  redis = await startRedis()
+  const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 30 }
+  await expect(connectTo(`redis://${redis.address}/99`, { startup })).rejects.toThrow(
+    /DB index is out of range/,
+  )
+})
+
 test('a database is selected, a unix socket works', async () => {
   redis = await startRedis()
   await connectTo(`redis://${redis.address}/3`)

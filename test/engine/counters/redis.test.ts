@@ -1,13 +1,14 @@
 /**
- * What only Redis has: expiry, keys of other kinds, and a network. Each hit is counted at most once, whatever breaks.
+ * What only Redis has: keys of other kinds, and a network. Each hit is counted at most once, whatever breaks.
  */
+import { type AddressInfo, createServer, Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { RedisStore } from '../../../engine/counters/redis.ts'
 import type { LogLevel } from '../../../engine/messages.ts'
 import { freePort } from '../../helpers/ports.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../../helpers/tcp-proxy.ts'
-import { addAll, EXPIRY_SEC, type Hits, redisOptionsOf } from './adding.ts'
+import { addAll, addStopping, EXPIRY_SEC, type Hits, redisOptionsOf } from './adding.ts'
 
 const NOW_SEC = 1_790_000_000
 const TIMEOUT_MS = 100
@@ -48,26 +49,26 @@ const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC)
 const connected = () =>
   vi.waitFor(() => expect(store.isConnected).toBe(true), { timeout: 5_000, interval: 5 })
 
-test('12#38: the expiry comes with the first hit and is not renewed', async () => {
-  await add(['a', 1])
-  expect(await redis.contents()).toEqual({ a: { value: '1', ttlSec: EXPIRY_SEC } })
-  await redis.run('EXPIRE', 'a', 50)
-  await add(['a', 1], ['a', 0])
-  expect(await redis.contents()).toEqual({ a: { value: '2', ttlSec: 50 } })
-})
-
-test('a look with 0 hits makes the counter with its expiry; the next look does not renew it, the first hit does', async () => {
-  await add(['a', 0])
-  expect(await redis.contents()).toEqual({ a: { value: '0', ttlSec: EXPIRY_SEC } })
-  await redis.run('EXPIRE', 'a', 50)
-  await add(['a', 0])
-  expect(await redis.contents()).toEqual({ a: { value: '0', ttlSec: 50 } })
-  await add(['a', 3])
-  expect(await redis.contents()).toEqual({ a: { value: '3', ttlSec: EXPIRY_SEC } })
-})
+/** How often anything was written to a socket by this process. */
+async function writesDuring(run: () => Promise<unknown>): Promise<number> {
+  const spy = vi.spyOn(Socket.prototype, 'write')
+  await run()
+  const writes = spy.mock.contexts.filter((socket) => (socket as Socket).remotePort === proxy.port)
+  spy.mockRestore()
+  return writes.length
+}
 
 test('keys arrive as they are, byte by byte', async () => {
-  const keys = ['shop_user_schön_1200', 'prefix:d_k_🦀_0', 'a b\r\nc"\u0000', 'ÿ', '漢字']
+  const keys = [
+    'shop_user_schön_1200',
+    'prefix:d_k_🦀_0',
+    'a b\r\nc"\u0000',
+    'ÿ',
+    '漢字',
+    'half \ud83e',
+    '\udd80',
+    'x'.repeat(600),
+  ]
   await add(...keys.map((key): Hits => [key, 1]))
   for (const key of keys) expect(await redis.run('GET', Buffer.from(key, 'utf8'))).toBe('1')
   expect(await redis.run('DBSIZE')).toBe(keys.length)
@@ -99,10 +100,22 @@ test('a counter beyond 2^53 reads as full and keeps its value', async () => {
   expect(await redis.run('GET', 'a')).toBe('9007199254740995')
 })
 
-test('flushed scripts are loaded again, and the hits count once', async () => {
+test('4.2: the script of a stopping batch is loaded when it is not there, and the hits count once', async () => {
+  const stop = () =>
+    addStopping(
+      store,
+      [
+        [
+          ['a', 1, 9],
+          ['b', 1, 9],
+        ],
+      ],
+      NOW_SEC,
+    )
+  expect(await Promise.all([stop(), stop()])).toEqual([[[0, 0]], [[1, 1]]])
   await redis.run('SCRIPT', 'FLUSH')
-  expect(await Promise.all([add(['a', 1]), add(['a', 1])])).toEqual([[1], [2]])
-  expect(await redis.run('GET', 'a')).toBe('2')
+  expect(await Promise.all([stop(), stop()])).toEqual([[[2, 2]], [[3, 3]]])
+  expect(await redis.contents()).toMatchObject({ a: { value: '4', ttlSec: EXPIRY_SEC }, b: { value: '4' } })
 })
 
 test('a reply lost on the way is an error, counts once, and is never sent again', async () => {
@@ -192,12 +205,15 @@ test('without Redis hits fail at once; it is found again by itself, and told onc
   expect(await add(['a', 1])).toEqual([
     expect.stringMatching(`redis 127.0.0.1:${proxy.port}: no connection \\(`),
   ])
-  await new Promise((resolve) => setTimeout(resolve, 300)) // some attempts fail meanwhile
+  await new Promise((resolve) => setTimeout(resolve, 900)) // at least two attempts fail meanwhile
   await proxy.accept()
   await connected()
   expect(await add(['a', 1])).toEqual([1])
   expect(states).toEqual([true, false, true])
-  expect(log).toHaveLength(3)
+  expect(log.slice(1, -1)).toEqual([
+    expect.stringMatching(/^warning Redis at \S+ is not connected any more: .*; reconnecting$/),
+    `warning Redis at 127.0.0.1:${proxy.port} cannot be connected: connect ECONNREFUSED 127.0.0.1:${proxy.port}; trying on`,
+  ]) // many attempts, one line
 })
 
 test('a Redis that restarts is used again', async () => {
@@ -212,6 +228,58 @@ test('a Redis that restarts is used again', async () => {
   expect(await addAll(own, [['a', 1]], NOW_SEC)).toEqual([1])
   await own.close()
   await server.stop()
+})
+
+test('a server that does not speak as Redis does is left, and what was sent fails', async () => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => {
+      socket.write('+PONG\r\n')
+      socket.once('data', () => socket.write(':1\r\n:1\r\nHTTP/1.1 400 Bad Request\r\n\r\n:7\r\n'))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const own = storeOf(address)
+  await own.connect()
+  const why = 'it does not speak as Redis does: it begins with byte 72'
+  const error = `redis ${address}: connection lost (${why}); the hits may have been counted`
+  expect(
+    await addAll(
+      own,
+      [
+        ['a', 1],
+        ['b', 1],
+        ['c', 1],
+      ],
+      NOW_SEC,
+    ),
+  ).toEqual([1, error, error])
+  expect(log.at(-1)).toBe(`warning Redis at ${address} is not connected any more: ${why}; reconnecting`)
+  await own.close()
+  server.close()
+})
+
+test('a reply to nothing ends the connection: nobody knows whose the next one is', async () => {
+  let says: (text: string) => void = () => {}
+  const server = createServer((socket) => {
+    says = (text) => socket.write(text)
+    socket.on('error', () => {}).once('data', () => socket.write('+PONG\r\n'))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const own = storeOf(`127.0.0.1:${(server.address() as AddressInfo).port}`)
+  await own.connect()
+  says(':1\r\n')
+  await vi.waitFor(() => expect(log.at(-1)).toContain('a reply to nothing'))
+  await own.close()
+  server.close()
+})
+
+test('a batch leaves in one write', async () => {
+  const writes = await writesDuring(async () => {
+    await add(...Array.from({ length: 50 }, (_, i): Hits => [`key_${i}`, i]))
+  })
+  expect(writes).toBe(1)
 })
 
 test('a replica is left for a new connection, without counting twice', async () => {
