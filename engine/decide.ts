@@ -91,7 +91,7 @@ export class Engine implements Decider {
       this.refuse(caller, error)
       return
     }
-    this.count(caller, request)
+    this.count(caller, request, this.options.nowSec())
   }
 
   decideBytes(bytes: Uint8Array, caller: Caller): void {
@@ -100,14 +100,15 @@ export class Engine implements Decider {
       this.decide(decodeRequest(bytes), caller) // metadata tells the whole request back
       return
     }
+    const now = this.options.nowSec()
     try {
-      this.takeInParts(bytes)
+      this.takeInParts(bytes, now)
     } catch {
       this.wave.reopen()
       this.decide(decodeRequest(bytes), caller) // says what is wrong, malformed bytes before all else
       return
     }
-    this.count(caller, null)
+    this.count(caller, null, now)
   }
 
   /** Puts the descriptors of a request into the open wave. Throws a ServiceError. */
@@ -127,11 +128,11 @@ export class Engine implements Decider {
   }
 
   /** The same for a request of which only the bytes are known. Throws when they are wrong in any way. */
-  private takeInParts(bytes: Uint8Array): void {
+  private takeInParts(bytes: Uint8Array, nowSec: number): void {
     const { parts, targets } = this
     this.makeRoom(parts.count)
     const hits = hitsOf(parts)
-    targets.setRequest(bytes, parts)
+    targets.setRequest(bytes, parts, nowSec)
     for (let i = 0; i < parts.count; i++) {
       const target = targets.ofPart(parts, i)
       this.wave.add(target, target.hits ?? hits)
@@ -152,9 +153,8 @@ export class Engine implements Decider {
   }
 
   /** Puts the hits of the request that was taken in into the batch; without any, answers now. */
-  private count(caller: Caller, request: RateLimitRequest | null): void {
+  private count(caller: Caller, request: RateLimitRequest | null, now: number): void {
     const { wave, store } = this
-    const now = this.options.nowSec()
     this.stats.add(this.decisions, 1)
     this.countMisses()
     this.dropReplaced()

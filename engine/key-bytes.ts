@@ -11,6 +11,7 @@ import { UNDERSCORE } from './match/image.ts'
 
 const LEVELS_MAX = 16
 const BYTES_MAX = 1_024 // of domain and entries together
+const WINDOW_BYTES_MAX = 20
 const SHORT_MAX = 0x7f // lengths above take a second byte
 const TAG_ENTRY = (1 << 3) | 2
 const TAG_KEY = TAG_ENTRY
@@ -25,7 +26,8 @@ export class KeyBytes {
   readonly keyEnds = new Int32Array(LEVELS_MAX)
   readonly ends = new Int32Array(LEVELS_MAX)
   private domainEnd = -1 // -1 = too long, or not ASCII
-  private end = 0
+  /** Where the window's start goes. */
+  end = 0
 
   /** What every key of this domain begins with, such as `shop_`. */
   setDomain(text: string): void {
@@ -37,7 +39,7 @@ export class KeyBytes {
 
   /** Reads a descriptor's message, the bytes from `start` up to `end`. False: not of the plain form. */
   read(bytes: Uint8Array, start: number, end: number): boolean {
-    if (this.domainEnd < 0 || end - start > BYTES_MAX - this.domainEnd) return false // a key is shorter than its message
+    if (this.domainEnd < 0 || end - start > BYTES_MAX - WINDOW_BYTES_MAX - this.domainEnd) return false // a key is shorter than its message
     this.levelsCount = 0
     this.end = this.domainEnd
     let at = start
@@ -51,9 +53,10 @@ export class KeyBytes {
     return true
   }
 
-  /** The counter key without its window. */
-  text(): string {
-    return this.buffer.toString('latin1', 0, this.end)
+  /** The counter key, with the start of its window. One flat string: joined ones are dearer each time they are read. */
+  text(windowStart: number): string {
+    const end = this.end + this.buffer.write(String(windowStart), this.end, 'latin1')
+    return this.buffer.toString('latin1', 0, end)
   }
 
   private readEntry(bytes: Uint8Array, start: number, end: number): boolean {

@@ -4,7 +4,7 @@
  *     main                              worker
  *       ServeTask ───────────────────►    connects its store, listens
  *            ◄──────────────── ready      on every address it was given
- *       rules, health ───────────────►
+ *       rules, health, tls ──────────►
  *       stats ───────────────────────►    answers within one turn of its event loop
  *            ◄──────────────── stats      also sent unasked, once, when the thread ends
  *            ◄─────────── redis, log
@@ -26,11 +26,21 @@ export interface ServeTask {
   memoryTable: SharedArrayBuffer | null // the counters, with BACKEND_TYPE=memory
   rules: RulesImage | null
   isHealthy: boolean
+  tls: PortTls | null // null = the gRPC port speaks plain text
+}
+
+/** TLS of the gRPC port: PEM texts that main has read and tried. */
+export interface PortTls {
+  cert: string // the server's chain
+  key: string
+  clientCa: string[] | null // beside the system's roots; null = callers are not asked for a certificate
+  clientSan: string // the name theirs must hold; empty = any
 }
 
 export type ToWorker =
   | { kind: 'rules'; rules: RulesImage }
   | { kind: 'health'; isHealthy: boolean }
+  | { kind: 'tls'; tls: PortTls } // for connections from now on
   | { kind: 'stats' }
   | { kind: 'ending' } // ports stay open for DRAIN_DELAY, but clients are asked to go
   | { kind: 'drain'; timeoutMs: number }

@@ -63,9 +63,10 @@ export class ServePool {
   }
 
   /** For all workers, and for replacements started later. */
-  update(change: Partial<Pick<WorkerOptions, 'rules' | 'isHealthy'>>): void {
+  update(change: Partial<Pick<WorkerOptions, 'rules' | 'isHealthy' | 'tls'>>): void {
     this.options = { ...this.options, ...change }
     if (change.rules) this.broadcast({ kind: 'rules', rules: change.rules })
+    if (change.tls) this.broadcast({ kind: 'tls', tls: change.tls })
     if (change.isHealthy !== undefined) this.broadcast({ kind: 'health', isHealthy: change.isHealthy })
   }
 

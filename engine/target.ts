@@ -19,8 +19,8 @@ export class Target {
   readonly missStat: number // counter of requests for a domain without rules; -1 = the domain has some
   readonly hits: number | bigint | null // of the descriptor itself; null = as many as its request says
   private readonly keyBase: string // spec 3.1, without the window
-  private windowStart = -1
-  private counter: Counter | null = null // of that window
+  private windowStart: number
+  private counter: Counter | null // of that window; null = not met yet
 
   constructor(of: TargetParts) {
     this.rule = of.rule
@@ -30,6 +30,8 @@ export class Target {
     this.missStat = of.missStat
     this.hits = of.hits
     this.keyBase = of.keyBase
+    this.windowStart = of.windowStart ?? -1
+    this.counter = of.counter ?? null
   }
 
   /** Where hits of now are counted. Only where anything is. */
@@ -65,4 +67,6 @@ export interface TargetParts {
   missStat: number
   hits: number | bigint | null
   keyBase: string
+  windowStart?: number // where the counter of now is known
+  counter?: Counter
 }

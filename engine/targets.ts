@@ -9,6 +9,7 @@
 import { decodeDescriptor, decodeText } from '../proto/codec.ts'
 import type { Descriptor, Unit } from '../proto/ratelimit.ts'
 import type { RequestParts } from '../proto/request-parts.ts'
+import { Counter } from './counters/counter.ts'
 import { ServiceError } from './errors.ts'
 import { Interned } from './interned.ts'
 import { KeyBytes } from './key-bytes.ts'
@@ -17,7 +18,7 @@ import type { Match, Rule, RulesImage } from './rules.ts'
 import type { Stats } from './stats/stats.ts'
 import { NO_RULE_TARGET, Target } from './target.ts'
 import { nearLimit } from './verdict.ts'
-import { unitSec } from './window.ts'
+import { unitSec, windowStartSec } from './window.ts'
 
 const HITS_MAX = 2n ** 63n - 1n // what Redis counts to; beyond, any caller could refund itself (Q42)
 
@@ -34,6 +35,7 @@ export class Targets {
   private readonly key = new KeyBytes()
   private trie: Trie | null = null
   private bytes: Uint8Array = new Uint8Array() // of the request at hand
+  private nowSec = 0
   private domain = '' // its domain; '' = not read yet
   private domainNode = -1
 
@@ -52,8 +54,9 @@ export class Targets {
   }
 
   /** The request whose descriptors are asked for next. Only while there are rules. */
-  setRequest(bytes: Uint8Array, parts: RequestParts): void {
+  setRequest(bytes: Uint8Array, parts: RequestParts, nowSec: number): void {
     this.bytes = bytes
+    this.nowSec = nowSec
     if (!this.interned.setDomain(bytes, parts.domainStart, parts.domainEnd)) this.domain = ''
   }
 
@@ -86,13 +89,17 @@ export class Targets {
     if (id === NO_RULE) return NO_RULE_TARGET
     const rule = trie!.rule(id)
     if (rule.isUnlimited) return null
+    const windowStart = windowStartSec(this.nowSec, unitSec(rule.limit.unit))
+    const text = key.text(windowStart)
     return new Target({
       rule,
       near: nearLimit(rule.limit.requestsPerUnit, nearLimitRatio),
       statsBase: stats.rule(rule.path),
       missStat: -1,
       hits: null,
-      keyBase: key.text(),
+      keyBase: text.slice(0, key.end),
+      windowStart,
+      counter: new Counter(text, text.length),
     })
   }
 

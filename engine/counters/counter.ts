@@ -17,9 +17,18 @@ export class Counter {
   filling = 0
   slot = 0
   private hashed = 0 // 0 = not yet
+  private bytes: number // -1 = not yet
 
-  constructor(key: string) {
+  /** Who knows the key's bytes in UTF-8 says how many. */
+  constructor(key: string, bytes = -1) {
     this.key = key
+    this.bytes = bytes
+  }
+
+  /** Bytes of the key in UTF-8. */
+  get size(): number {
+    if (this.bytes === -1) this.bytes = Buffer.byteLength(this.key)
+    return this.bytes
   }
 
   /** Never 0, the same for equal keys, another in each thread. */

@@ -20,13 +20,15 @@ import type { StoreError } from '../errors.ts'
 import type { NodeCall, RedisNode } from './redis-node.ts'
 import type { Trip } from './redis-trip.ts'
 import type { Reply } from './resp-reader.ts'
-import { asciiLength, expireText, incrbyText, isAscii, type LengthOf, utf8Length } from './resp-text.ts'
+import { HitWriter } from './resp-text.ts'
 
 /** What became of a slot's INCRBY. */
 export const ANSWERED = 0
 export const REFUSED = 1
 export const ELSEWHERE = 2 // not run: it has been sent on
 export type Answer = typeof ANSWERED | typeof REFUSED | typeof ELSEWHERE
+
+const writer = new HitWriter() // of this thread
 
 export class Adding implements NodeCall {
   readonly sentMs: number
@@ -64,26 +66,22 @@ export class Adding implements NodeCall {
     }
     if (expiring.length > 0) this.expiringNext = expiring[0]
     this.leftCount = slotsCount + expiring.length
-    const text = this.text(asciiLength)
-    if (isAscii(text)) node.send(text, 'latin1', this)
-    else node.send(this.text(utf8Length), 'utf8', this)
+    this.write()
+    if (!node.send(writer.take(), this)) writer.renew()
   }
 
-  private text(lengthOf: LengthOf): string {
+  private write(): void {
     const { trip, slots, slotsCount, expiring } = this
     const { counters, expirySec } = trip.batch
-    let text = ''
     let next = 0
     for (let place = 0; place < slotsCount; place++) {
       const slot = slots[place]
-      const { key } = counters[slot]
-      text += incrbyText(key, trip.hitsText(slot), lengthOf)
+      writer.incrby(counters[slot], trip.hitsText(slot))
       if (next < expiring.length && expiring[next] === place) {
-        text += expireText(key, expirySec[slot], lengthOf)
+        writer.expire(counters[slot], expirySec[slot])
         next++
       }
     }
-    return text
   }
 
   // hot: a count below 10^15 allocates nothing

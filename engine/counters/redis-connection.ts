@@ -76,9 +76,9 @@ export class RedisConnection {
     this.attempt()
   }
 
-  /** Only while connected. */
-  write(text: string, encoding: 'latin1' | 'utf8'): void {
-    this.socket!.write(text, encoding)
+  /** Only while connected. False: bytes are still needed. */
+  write(commands: string | Buffer): boolean {
+    return this.socket!.write(commands)
   }
 
   cork(): void {

@@ -153,14 +153,14 @@ export class RedisNode implements ReplySink {
     this.failAll('closed')
   }
 
-  /** Sends commands that have `call.leftCount` replies, only while there is no `refusal`. */
-  send(text: string, encoding: 'latin1' | 'utf8', call: NodeCall): void {
+  /** Sends commands that have `call.leftCount` replies, only while there is no `refusal`. False: the bytes are still needed. */
+  send(commands: string | Buffer, call: NodeCall): boolean {
     const { sentMs } = call
     this.lastUsedMs = sentMs
     this.calls.push(call)
     if (this.sweepTimer === undefined)
       this.sweepIn(sentMs + this.options.operationTimeoutMs - performance.now())
-    this.connection.write(text, encoding)
+    return this.connection.write(commands)
   }
 
   /** Commands whose replies are wanted together. `done` is called exactly once, maybe at once. */
@@ -171,7 +171,7 @@ export class RedisNode implements ReplySink {
   ): void {
     const { refusal } = this
     if (refusal === null)
-      this.send(commands.map(commandText).join(''), 'utf8', new ListCall(sentMs, commands.length, done))
+      this.send(commands.map(commandText).join(''), new ListCall(sentMs, commands.length, done))
     else done(this.error(refusal), [])
   }
 

@@ -68,7 +68,7 @@ export class RedisSocket {
       this.socket.once(tls === null ? 'connect' : 'secureConnect', () => {
         this.socket.setNoDelay(true)
         this.socket.setKeepAlive(true, KEEPALIVE_MS)
-        this.write(commands.map(commandText).join(''), 'utf8')
+        this.write(commands.map(commandText).join(''))
       })
       void this.ended.then(resolve)
     })
@@ -83,9 +83,10 @@ export class RedisSocket {
     this.isOpen = true
   }
 
-  /** `latin1` where the text is ASCII: it is the faster one. */
-  write(text: string, encoding: 'latin1' | 'utf8'): void {
-    this.socket.write(text, encoding)
+  /** False: it could not all be handed to the kernel yet, so bytes must stay as they are. */
+  write(commands: string | Buffer): boolean {
+    this.socket.write(commands)
+    return this.socket.writableLength === 0
   }
 
   /** What is written in this turn leaves in one packet. */

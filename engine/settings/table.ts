@@ -50,7 +50,7 @@ const span = duration()
 const wait = duration(1) // 0 would mean no time at all
 const level = oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace')
 const format = oneOfOrLast('json', 'text')
-const frontend = oneOf('grpc-js', 'http2')
+const frontend = oneOf('http2', 'grpc-js')
 const source = oneOf('FILE', 'GRPC_XDS_SOTW')
 const backend = oneOf('redis', 'memory', 'memcache')
 const socketType = oneOf('tcp', 'tcp4', 'tcp6', 'unix') // Go's names of networks
@@ -73,7 +73,7 @@ const table = {
     [string,      built,  'GRPC_HOST', '0.0.0.0', 'address of the gRPC port'],
     [port,        built,  'GRPC_PORT', '8081', 'gRPC: decisions and health'],
     [string,      built,  'GRPC_UDS', '', 'unix socket instead of host and port; one worker has it'],
-    [frontend,    built,  'GRPC_FRONTEND', 'grpc-js', 'the server behind the gRPC port'],
+    [frontend,    built,  'GRPC_FRONTEND', 'http2', 'the server behind the gRPC port: our own, or the library'],
     [span,        built,  'GRPC_MAX_CONNECTION_AGE', '24h', 'older connections are asked to end; 0 = none'],
     [span,        built,  'GRPC_MAX_CONNECTION_AGE_GRACE', '1h', 'and cut when calls still run after it'],
     [bodyBytes,   built,  'HTTP_BODY_MAX_BYTES', '4194304', 'a longer request body is refused (4 MiB)'],
@@ -82,11 +82,11 @@ const table = {
     [string,      refuse, 'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
   ],
   'TLS on the gRPC port': [
-    [bool,        refuse, 'GRPC_SERVER_USE_TLS',    'false', 'take TLS connections only'],
-    [path,        later,  'GRPC_SERVER_TLS_CERT',   '', 'certificate chain, PEM, in the folder of the key'],
-    [path,        later,  'GRPC_SERVER_TLS_KEY',    '', 'its key, PEM'],
-    [path,        refuse, 'GRPC_CLIENT_TLS_CACERT', '', 'callers must show a certificate signed by this CA'],
-    [string,      refuse, 'GRPC_CLIENT_TLS_SAN',    '', 'and it must hold this DNS name'],
+    [bool,        built,  'GRPC_SERVER_USE_TLS',    'false', 'take TLS connections only'],
+    [path,        built,  'GRPC_SERVER_TLS_CERT',   '', 'certificate chain, PEM, in the folder of the key'],
+    [path,        built,  'GRPC_SERVER_TLS_KEY',    '', 'its key, PEM; all three files are read again when they change'],
+    [path,        built,  'GRPC_CLIENT_TLS_CACERT', '', "callers must show a certificate of this CA or the system's"],
+    [string,      built,  'GRPC_CLIENT_TLS_SAN',    '', 'and it must hold this DNS name or IP address'],
   ],
   Process: [
     [workers,     built,  'WORKERS',       'cores', 'threads that answer requests'],

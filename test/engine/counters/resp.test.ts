@@ -1,6 +1,7 @@
 /** Redis' wire: commands out, replies in, whatever way the bytes are cut; checked against a reader that is slow and plain. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { Counter } from '../../../engine/counters/counter.ts'
 import {
   DEPTH_MAX,
   ErrorReply,
@@ -10,14 +11,7 @@ import {
   RespReader,
   STRING_BYTES_MAX,
 } from '../../../engine/counters/resp-reader.ts'
-import {
-  asciiLength,
-  commandText,
-  expireText,
-  incrbyText,
-  isAscii,
-  utf8Length,
-} from '../../../engine/counters/resp-text.ts'
+import { commandText, HitWriter } from '../../../engine/counters/resp-text.ts'
 import { seeded, size } from '../../helpers/size.ts'
 
 /** Reads the chunks through one buffer that is overwritten each time, as sockets do. */
@@ -174,13 +168,15 @@ test('who has heard enough hears no more, of the same chunk either', () => {
 })
 
 test('commands have lengths in bytes, of any text', () => {
+  const writer = new HitWriter()
   const key = fc.string({ unit: 'binary', maxLength: 700 }).map((some) => some.repeat(3))
   fc.assert(
     fc.property(key, fc.bigInt(0n, 2n ** 63n - 1n), fc.nat(), (some, hits, sec) => {
-      const lengthOf = isAscii(some) ? asciiLength : utf8Length
-      const sent = Buffer.from(incrbyText(some, String(hits), lengthOf) + expireText(some, sec, lengthOf))
+      const counter = new Counter(some)
+      writer.incrby(counter, String(hits))
+      writer.expire(counter, sec)
       const arrived = Buffer.from(some).toString() // a lone surrogate has no bytes of its own
-      expect(read([sent]).replies).toEqual([
+      expect(read([writer.take()]).replies).toEqual([
         ['INCRBY', arrived, String(hits)],
         ['EXPIRE', arrived, String(sec)],
       ])
@@ -192,14 +188,18 @@ test('commands have lengths in bytes, of any text', () => {
   )
 })
 
-test('lone surrogates, and none', () => {
-  expect(['a', 'é', '\ud83e', '漢', '\u007f', '\u0080'].map(isAscii)).toEqual([
-    true,
-    false,
-    false,
-    false,
-    true,
-    false,
-  ])
+test('a lone surrogate has the three bytes of U+FFFD', () => {
   expect(commandText(['\ud83e'])).toBe('*1\r\n$3\r\n\ud83e\r\n')
+  expect(new Counter('\ud83e').size).toBe(3)
+})
+
+test('many commands and long keys find room, and what is still being sent is left alone', () => {
+  const writer = new HitWriter()
+  const keys = [...Array.from({ length: 4_096 }, (_, i) => `key ${i}`), 'é'.repeat(3_000_000)]
+  for (const key of keys) writer.incrby(new Counter(key), '1')
+  const bytes = writer.take()
+  writer.renew()
+  writer.incrby(new Counter('next'), '7')
+  expect(read([writer.take()]).replies).toEqual([['INCRBY', 'next', '7']])
+  expect(bytes.toString()).toBe(keys.map((key) => commandText(['INCRBY', key, 1])).join(''))
 })
