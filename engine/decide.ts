@@ -31,6 +31,9 @@ import { Targets } from './targets.ts'
 import { localVerdict, verdict } from './verdict.ts'
 import { OVER_LOCALLY, TO_COUNT, Wave } from './wave.ts'
 
+/** Waves kept for later: as many as are on their way at a time, unless the store is slow. */
+const SPARES_MAX = 8
+
 const NO_LIMIT: DescriptorStatus = { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
 const NO_HEADERS: HeaderValue[] = []
 const UNLIMITED: DescriptorStatus = { ...NO_LIMIT, limitRemaining: REMAINING_MAX }
@@ -63,7 +66,7 @@ export class Engine implements Decider {
   private readonly storeErrors: number
   private readonly shadowed: number
   private wave: Wave // takes requests in
-  private spare: Wave | null = null // one that came back, cleared
+  private readonly spares: Wave[] = [] // that came back, cleared
   private isFlushScheduled = false
   private hasWaited = false // the store could not take the open wave at the end of a turn
 
@@ -285,9 +288,7 @@ export class Engine implements Decider {
   }
 
   private takeSpare(): Wave {
-    const spare = this.spare ?? this.newWave()
-    this.spare = null
-    return spare
+    return this.spares.pop() ?? this.newWave()
   }
 
   private newWave(): Wave {
@@ -298,7 +299,7 @@ export class Engine implements Decider {
     const now = this.options.nowSec()
     for (let request = 0; request < wave.requestsCount; request++) this.answer(wave, request, now)
     wave.clear()
-    this.spare = wave
+    if (this.spares.length < SPARES_MAX) this.spares.push(wave)
     if (this.wave.requestsCount > 0) this.flushSoon() // it may have waited for this one to come back
   }
 

@@ -5,7 +5,8 @@
  *                                                                      └── others: read, match, maybe keep ──┘
  *
  * One table per thread, SLOTS entries and no more: larger ones miss the CPU's caches and cost more than they save. A slot
- * keeps what is asked for: a newcomer gets it only when the one there was not met since the last newcomer.
+ * keeps what is asked for: a newcomer gets it when it comes for the second time in a row and the one there was not met
+ * meanwhile. So those that come once, most of them where keys are many, die young, which costs the collector nothing.
  * The hash only finds the place, so crafted collisions cost their callers the look-up and nobody anything else.
  * Gives up: a descriptor and domain of more than SLOT_BYTES are read each time.
  */
@@ -18,7 +19,8 @@ const SLOT_BYTES = (SLOT_WORDS - 1) * 4 // of domain and descriptor, each rounde
 export class Interned {
   private readonly words = new Int32Array(SLOTS * SLOT_WORDS) // sizes, domain, descriptor
   private readonly targets: (Target | null)[] = new Array(SLOTS).fill(null)
-  private readonly isWanted = new Uint8Array(SLOTS) // met since the last newcomer
+  private readonly isWanted = new Uint8Array(SLOTS) // met since a newcomer came for the second time
+  private readonly newcomers = new Int32Array(SLOTS) // hash of the last one
   private readonly asked = new Int32Array(SLOT_WORDS) // what is being looked for, laid out like a slot
   private readonly domain = new Uint8Array(SLOT_BYTES)
   private domainSize = 0
@@ -70,8 +72,12 @@ export class Interned {
 
   /** Keeps the target of what the last `find` did not find, if its place is to be had. */
   keep(target: Target): void {
-    const { slot, end } = this
+    const { slot, end, hash } = this
     if (end === 0) return
+    if (this.newcomers[slot] !== hash) {
+      this.newcomers[slot] = hash
+      return
+    }
     if (this.isWanted[slot] === 1) {
       this.isWanted[slot] = 0
       return

@@ -56,8 +56,9 @@ export class Batch {
   private readonly slotOf: number[] = []
   private readonly hitsBefore: number[] = [] // in its slot, of the members before it
 
-  /** Per request: the member after its last one; in a stopping batch that is the slot after its last one, too. */
-  readonly requestEnds: number[] = []
+  /** Per request. */
+  private readonly ends: number[] = []
+  private requestsCount = 0
 
   private filling = ++fillingsCount
   private index: SlotIndex | null = null // the last slot of each key; made when first needed
@@ -65,6 +66,11 @@ export class Batch {
 
   constructor(isStopping = false) {
     this.isStopping = isStopping
+  }
+
+  /** Of each request the member after its last one; in a stopping batch that is the slot after its last one, too. */
+  get requestEnds(): readonly number[] {
+    return this.ends.slice(0, this.requestsCount)
   }
 
   /** Whether `count` more members might not fit. */
@@ -104,7 +110,7 @@ export class Batch {
 
   /** All members of one request have been added. */
   endRequest(): void {
-    this.requestEnds.push(this.membersCount)
+    this.ends[this.requestsCount++] = this.membersCount
   }
 
   /**
@@ -171,7 +177,7 @@ export class Batch {
     this.slotsCount = 0
     this.membersCount = 0
     if (this.bigHits.size > 0) this.bigHits.clear()
-    this.requestEnds.length = 0
+    this.requestsCount = 0
   }
 
   /**
