@@ -34,6 +34,8 @@ import { OVER_LOCALLY, TO_COUNT, Wave } from './wave.ts'
 /** Waves kept for later: as many as are on their way at a time, unless the store is slow. */
 const SPARES_MAX = 8
 
+const GONE = new StoreError('the caller has gone') // nobody hears it
+
 const NO_LIMIT: DescriptorStatus = { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
 const NO_HEADERS: HeaderValue[] = []
 const UNLIMITED: DescriptorStatus = { ...NO_LIMIT, limitRemaining: REMAINING_MAX }
@@ -280,7 +282,9 @@ export class Engine implements Decider {
     if (waited.callers.some((caller, i) => i < waited.requestsCount && caller!.isGone)) {
       wave = this.newWave()
       for (let request = 0; request < waited.requestsCount; request++) {
-        if (!waited.callers[request]!.isGone) this.addToBatch(wave, wave.copy(waited, request), now)
+        const caller = waited.callers[request]!
+        if (caller.isGone) caller.fail(GONE)
+        else this.addToBatch(wave, wave.copy(waited, request), now)
       }
       waited.clear()
     }

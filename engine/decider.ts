@@ -10,7 +10,7 @@ import type { RateLimitRequest, RateLimitResponse } from '../proto/ratelimit.ts'
  * Who waits for one decision. Exactly one of the two is called, once; it may be before `decide` has returned.
  */
 export interface Caller {
-  /** Nobody waits for the answer any more: the call was cancelled, or is past its deadline. It may stay unanswered. */
+  /** Nobody waits for the answer any more: the call was cancelled, or is past its deadline. Its end is told nevertheless. */
   readonly isGone: boolean
   answer(response: RateLimitResponse): void
   /** The message goes on the wire (spec 5.4), so it says nothing that a caller must not read. */

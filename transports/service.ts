@@ -18,6 +18,7 @@ import type { Settings } from '../engine/settings/parse.ts'
 import { sourceUrl } from '../engine/source-url.ts'
 import { Totals } from '../engine/stats/totals.ts'
 import { DebugServer } from './debug/server.ts'
+import type { TlsFiles } from './grpc/tls-files.ts'
 import { type Address, claimPorts, claimSocket } from './ports.ts'
 
 const WATCH_MS = 60_000 // how often a memory store that is full says so
@@ -33,6 +34,7 @@ export class Service {
   private pool: ServePool | null = null
   private debug: DebugServer | null = null
   private rules: RulesImage | null = null
+  private tlsFiles: TlsFiles | null = null
   private memoryTable: SharedArrayBuffer | null = null
   private toldEvictions = 0
   private watchTimer: NodeJS.Timeout | undefined
@@ -64,6 +66,7 @@ export class Service {
    */
   async start(signal: AbortSignal): Promise<{ http: number; grpc: number } | null> {
     const { settings, log } = this
+    await this.readTlsFiles()
     const firstLoad = this.source.start()
     firstLoad.catch(() => {}) // awaited below, unless Redis fails first
     if (settings.BACKEND_TYPE === 'redis') await this.waitForRedis(signal)
@@ -77,6 +80,7 @@ export class Service {
       memoryTable: this.memoryTable,
       rules: this.rules,
       isHealthy: this.health.isHealthy,
+      tls: this.tlsFiles?.tls ?? null,
     }
     this.pool = new ServePool(sourceUrl('./worker.ts', import.meta.url), settings.WORKERS, options, {
       message: (index, message) => this.receive(index, message),
@@ -103,6 +107,7 @@ export class Service {
     await this.pool?.drain(settings.DRAIN_TIMEOUT)
     clearInterval(this.watchTimer)
     this.debug?.close()
+    this.tlsFiles?.close()
     await this.source.close()
   }
 
@@ -119,6 +124,17 @@ export class Service {
       return claimPorts([http, { variable: 'GRPC_PORT', host: GRPC_HOST, port: GRPC_PORT }])
     await claimSocket(GRPC_UDS)
     return [...(await claimPorts([http])), 0]
+  }
+
+  /** First of all, since a start that must fail should not wait for Redis (spec 8.1). */
+  private async readTlsFiles(): Promise<void> {
+    const { settings, log, totals } = this
+    const { GRPC_SERVER_USE_TLS: usesTls, GRPC_CLIENT_TLS_CACERT: ca, GRPC_CLIENT_TLS_SAN: san } = settings
+    if (!usesTls && ca === '' && san === '') return
+    const { TlsFiles, tlsWarnings } = await import('./grpc/tls-files.ts')
+    for (const warning of tlsWarnings(settings)) log('warning', warning)
+    if (!usesTls) return
+    this.tlsFiles = new TlsFiles({ settings, log, totals, onChange: (tls) => this.pool?.update({ tls }) })
   }
 
   private async waitForRedis(signal: AbortSignal): Promise<void> {

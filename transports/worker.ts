@@ -6,22 +6,22 @@
  *
  * Whatever ends the thread, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
  */
+import type { Socket } from 'node:net'
 import { OverLimitCache } from '../engine/counters/over-limit-cache.ts'
 import type { CounterStore } from '../engine/counters/store.ts'
 import { Engine } from '../engine/decide.ts'
-import type { FromWorker, Log, ServeTask, ToWorker } from '../engine/messages.ts'
+import type { FromWorker, Log, PortTls, ServeTask, ToWorker } from '../engine/messages.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { Stats } from '../engine/stats/stats.ts'
-import type { GrpcFrontend } from './grpc/frontend.ts'
-import { grpcJsFrontend } from './grpc/grpc-js.ts'
+import type { GrpcFrontend, GrpcFrontendOptions } from './grpc/frontend.ts'
 import { HealthService } from './grpc/health.ts'
-import { http2Frontend } from './grpc/http2/server.ts'
 import { canSharePort, type Listener, listen } from './grpc/listener.ts'
 import { services } from './grpc/services.ts'
+import type { TlsDoor } from './grpc/tls.ts'
 import { limitLines } from './http/log-limiter.ts'
 import { HttpServer } from './http/server.ts'
 
-const DROP_LINES_PER_SEC = 1 // of connections that could not be served
+const DROP_LINES_PER_SEC = 1 // of connections that could not be served; the same of those refused
 
 /** Piscina's entry: resolves when the worker has drained, rejects when it cannot start. */
 export default async function serve(task: ServeTask): Promise<void> {
@@ -40,6 +40,7 @@ export default async function serve(task: ServeTask): Promise<void> {
     task.port.on('message', (message: ToWorker) => {
       if (message.kind === 'rules') engine.setRules(message.rules)
       else if (message.kind === 'health') ports.health.isHealthy = message.isHealthy
+      else if (message.kind === 'tls') ports.renew(message.tls)
       else if (message.kind === 'stats') sayStats()
       else if (message.kind === 'ending') ports.announceEnd()
       else if (message.kind === 'drain') resolve(message.timeoutMs)
@@ -66,31 +67,34 @@ class Ports {
   readonly health: HealthService
   private readonly frontend: GrpcFrontend
   private readonly listener: Listener | null // null = another worker has the socket
+  private readonly door: TlsDoor | null // null = no TLS
   private readonly http: HttpServer
 
   private constructor(
     health: HealthService,
     frontend: GrpcFrontend,
     listener: Listener | null,
+    door: TlsDoor | null,
     http: HttpServer,
   ) {
     this.health = health
     this.frontend = frontend
     this.listener = listener
+    this.door = door
     this.http = http
   }
 
   static async open(task: ServeTask, decider: Engine, stats: Stats, log: Log): Promise<Ports> {
     const { settings } = task
     const health = new HealthService(task.isHealthy)
-    const makeFrontend = settings.GRPC_FRONTEND === 'http2' ? http2Frontend : grpcJsFrontend
-    const frontend = makeFrontend({
+    const frontend = await makeFrontend(settings, {
       ...services(decider, health, log),
       connectionAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
       connectionAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
       onCall: callCounter(stats),
     })
-    const listener = await listenForGrpc(task, frontend, log)
+    const door = await openDoor(task, frontend, log)
+    const listener = await listenForGrpc(task, door ?? frontend, log)
     const http = new HttpServer({
       host: settings.HOST,
       port: settings.PORT,
@@ -99,7 +103,12 @@ class Ports {
       isHealthy: () => health.isHealthy,
       log,
     })
-    return new Ports(health, frontend, listener, http)
+    return new Ports(health, frontend, listener, door, http)
+  }
+
+  /** The gRPC port shows another certificate from now on. */
+  renew(tls: PortTls): void {
+    this.door?.renew(tls)
   }
 
   announceEnd(): void {
@@ -108,15 +117,35 @@ class Ports {
 
   async drain(timeoutMs: number): Promise<void> {
     this.listener?.stop()
+    this.door?.close()
     await Promise.all([this.frontend.drain(timeoutMs), this.http.drain(timeoutMs)])
   }
 
   /** Cuts everything now. */
   close(): void {
     this.listener?.stop()
+    this.door?.close()
     this.frontend.close()
     this.http.close()
   }
+}
+
+/** Only the one in use is loaded. */
+async function makeFrontend(settings: Settings, options: GrpcFrontendOptions): Promise<GrpcFrontend> {
+  if (settings.GRPC_FRONTEND === 'grpc-js') return (await import('./grpc/grpc-js.ts')).grpcJsFrontend(options)
+  return (await import('./grpc/http2/server.ts')).http2Frontend(options)
+}
+
+async function openDoor({ tls }: ServeTask, frontend: GrpcFrontend, log: Log): Promise<TlsDoor | null> {
+  if (tls === null) return null
+  const { TlsDoor } = await import('./grpc/tls.ts')
+  const limited = (level: 'warning' | 'info') =>
+    limitLines((why) => log(level, `a gRPC connection was refused: ${why}`), DROP_LINES_PER_SEC)
+  const lines = { warning: limited('warning'), info: limited('info') }
+  return new TlsDoor(tls, {
+    onSocket: (socket) => frontend.accept(socket),
+    onRefused: (level, why) => lines[level](why),
+  })
 }
 
 /** Counts calls by method; a name is put together once. */
@@ -135,13 +164,13 @@ function callCounter(stats: Stats): (method: string) => void {
 /** Where an address cannot be shared, worker 0 has it: its replacement after a crash is worker 0 again. */
 async function listenForGrpc(
   { index, settings: { GRPC_UDS: path, GRPC_HOST: host, GRPC_PORT: port } }: ServeTask,
-  frontend: GrpcFrontend,
+  next: { accept(socket: Socket): void },
   log: Log,
 ): Promise<Listener | null> {
   if (index !== 0 && (path !== '' || !canSharePort)) return null
   return listen({
     ...(path !== '' ? { path } : { host, port }),
-    onSocket: (socket) => frontend.accept(socket),
+    onSocket: (socket) => next.accept(socket),
     onDrop: limitLines(
       (why) => log('warning', `a gRPC connection was not served: ${why}`),
       DROP_LINES_PER_SEC,

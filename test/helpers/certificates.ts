@@ -3,6 +3,7 @@
  *
  *     const files = await makeCertificates('DNS:localhost')     // what the server's certificate says it is
  *     files.ca, files.cert, files.key                           // paths, PEM
+ *     await files.issue('proxy', { names: 'DNS:proxy.test' })   // another pair of the same authority
  *     await files.remove()
  */
 import { execFile } from 'node:child_process'
@@ -11,53 +12,58 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-export interface Certificates {
+export interface Pair {
+  cert: string
+  key: string
+}
+
+export interface Certificates extends Pair {
+  folder: string
   ca: string // of the authority
   cert: string // of the server, good for clients too
   key: string // of that one
+  issue(name: string, options?: IssueOptions): Promise<Pair>
   remove(): Promise<void>
+}
+
+/** `names` as openssl writes them: `DNS:localhost,IP:127.0.0.1`. */
+export interface IssueOptions {
+  names?: string
+  days?: number // default 2; -1 = expired yesterday
+  usage?: 'serverAuth' | 'clientAuth' // default both
 }
 
 const openssl = promisify(execFile)
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 
-/** `names` as openssl writes them: `DNS:localhost,IP:127.0.0.1`. */
+/** `names` of the server's certificate. */
 export async function makeCertificates(names: string): Promise<Certificates> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-certificates-'))
   const file = (name: string) => join(folder, name)
   const run = (...args: string[]) => openssl('openssl', args)
-  await run(
-    'req',
-    '-x509',
-    ...KEY,
-    '-keyout',
-    file('ca.key'),
-    '-out',
-    file('ca.pem'),
-    '-days',
-    '2',
-    '-subj',
-    '/CN=Test CA',
-  )
-  await run('req', ...KEY, '-keyout', file('key.pem'), '-out', file('request.pem'), '-subj', '/CN=test')
-  await writeFile(file('names'), `subjectAltName=${names}\n`)
-  await run(
-    'x509',
-    '-req',
-    '-in',
-    file('request.pem'),
-    '-CA',
-    file('ca.pem'),
-    '-CAkey',
-    file('ca.key'),
-    '-CAcreateserial',
-    '-days',
-    '2',
-    '-extfile',
-    file('names'),
-    '-out',
-    file('cert.pem'),
-  )
-  const remove = () => rm(folder, { recursive: true, force: true })
-  return { ca: file('ca.pem'), cert: file('cert.pem'), key: file('key.pem'), remove }
+  const ca = { cert: file('ca.pem'), key: file('ca.key') }
+  await run('req', '-x509', ...KEY, '-keyout', ca.key, '-out', ca.cert, '-days', '2', '-subj', '/CN=Test CA')
+
+  const issue = async (name: string, options: IssueOptions = {}): Promise<Pair> => {
+    const pair = { cert: file(`${name}.pem`), key: file(`${name}.key`) }
+    const [request, extensions] = [file(`${name}.request`), file(`${name}.extensions`)]
+    await run('req', ...KEY, '-keyout', pair.key, '-out', request, '-subj', '/CN=localhost')
+    const lines = [
+      ...(options.names ? [`subjectAltName=${options.names}`] : []),
+      ...(options.usage ? [`extendedKeyUsage=${options.usage}`] : []),
+      'basicConstraints=CA:FALSE',
+    ]
+    await writeFile(extensions, lines.join('\n'))
+    const signer = ['-CA', ca.cert, '-CAkey', ca.key, '-CAcreateserial', '-days', String(options.days ?? 2)]
+    await run('x509', '-req', '-in', request, ...signer, '-extfile', extensions, '-out', pair.cert)
+    return pair
+  }
+  const server = await issue('server', { names })
+  return {
+    folder,
+    ca: ca.cert,
+    ...server,
+    issue,
+    remove: () => rm(folder, { recursive: true, force: true }),
+  }
 }

@@ -1,17 +1,23 @@
 /**
  * A gRPC client on a connection of its own, speaking our codec over @grpc/grpc-js.
  */
-import { Client, credentials, type ServiceError } from '@grpc/grpc-js'
+import { readFileSync } from 'node:fs'
+import { type ChannelCredentials, Client, credentials, type ServiceError } from '@grpc/grpc-js'
 import { decodeResponse, encodeRequest } from '../../proto/codec.ts'
 import type { Entry, RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
 import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
+import type { Pair } from './certificates.ts'
 
 export class GrpcClient {
   private readonly client: Client
 
-  constructor(address: string) {
+  /** `tls`: files, PEM; the server is then taken for `localhost`. */
+  constructor(address: string, tls?: { ca: string; pair?: Pair }) {
     // without an own pool the library would put all clients of one address on one connection, and so on one worker
-    this.client = new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 })
+    this.client = new Client(address, tls ? tlsCredentials(tls) : credentials.createInsecure(), {
+      'grpc.use_local_subchannel_pool': 1,
+      ...(tls && { 'grpc.ssl_target_name_override': 'localhost' }),
+    })
   }
 
   /** Rejects with grpc-js's ServiceError (`code`, `details`). */
@@ -32,6 +38,11 @@ export class GrpcClient {
 export function question(domain: string, entries: Record<string, string>, hitsAddend = 0): RateLimitRequest {
   const list: Entry[] = Object.entries(entries).map(([key, value]) => ({ key, value }))
   return { domain, descriptors: [{ entries: list, limit: null, hitsAddend: null }], hitsAddend }
+}
+
+function tlsCredentials({ ca, pair }: { ca: string; pair?: Pair }): ChannelCredentials {
+  if (!pair) return credentials.createSsl(readFileSync(ca))
+  return credentials.createSsl(readFileSync(ca), readFileSync(pair.key), readFileSync(pair.cert))
 }
 
 function toBuffer(request: RateLimitRequest): Buffer {

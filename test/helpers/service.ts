@@ -4,6 +4,9 @@
  *     const service = await startService({ rules: { 'limits.yaml': '…' }, env: { WORKERS: '2' } })
  *     … fetch(`${service.http}/json`) …
  *     await service.stop()                // SIGTERM; yields exit code and everything it logged
+ *
+ * The gRPC port is behind the default frontend, or the one that `frontend` says, or for a whole run
+ *     SLUICE_FRONTEND=grpc-js vitest run test/system
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,6 +25,7 @@ export interface ServiceOptions {
   rules?: Record<string, string> // file name → YAML, put into the rules directory; none = no directory
   env?: Record<string, string>
   args?: string[]
+  frontend?: 'http2' | 'grpc-js'
 }
 
 export interface Exit {
@@ -97,7 +101,8 @@ export class RunningService {
 }
 
 /** Spawns the service without waiting for its ports: for starts that are expected to fail or to wait. */
-export function spawnService({ rules, env = {}, args = ['serve'] }: ServiceOptions): RunningService {
+export function spawnService(options: ServiceOptions): RunningService {
+  const { rules, env = {}, args = ['serve'], frontend = process.env.SLUICE_FRONTEND } = options
   const root = mkdtempSync(join(tmpdir(), 'sluice-test-'))
   for (const [name, text] of Object.entries(rules ?? {})) {
     const path = join(root, 'config', name)
@@ -121,6 +126,7 @@ export function spawnService({ rules, env = {}, args = ['serve'] }: ServiceOptio
       WORKERS: '1',
       RUNTIME_ROOT: root,
       RUNTIME_WATCH_ROOT: 'false',
+      ...(frontend && { GRPC_FRONTEND: frontend }),
       ...env,
     },
   })

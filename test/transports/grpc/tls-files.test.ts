@@ -1,0 +1,268 @@
+/**
+ * The files behind TLS: what stops a start, and what happens when they change while the service runs.
+ */
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { OperatorError } from '../../../engine/errors.ts'
+import type { PortTls } from '../../../engine/messages.ts'
+import { parseSettings } from '../../../engine/settings/parse.ts'
+import { Totals } from '../../../engine/stats/totals.ts'
+import { TlsFiles, tlsWarnings } from '../../../transports/grpc/tls-files.ts'
+import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
+import { eventually, text } from './open-tls-port.ts'
+
+let ours: Certificates
+let renewed: Pair
+beforeAll(async () => {
+  ours = await makeCertificates('DNS:localhost')
+  renewed = await ours.issue('renewed')
+})
+afterAll(() => ours.remove())
+
+/** A folder with tls.crt and tls.key of a pair, as Kubernetes names them. */
+function folderOf(pair: Pair): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-files-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  fill(folder, pair)
+  return folder
+}
+
+function fill(folder: string, pair: Pair): void {
+  cpSync(pair.cert, join(folder, 'tls.crt'))
+  cpSync(pair.key, join(folder, 'tls.key'))
+}
+
+function open(folder: string, more: Record<string, string> = {}, lookMs?: number) {
+  const { settings } = parseSettings({
+    GRPC_SERVER_USE_TLS: 'true',
+    GRPC_SERVER_TLS_CERT: join(folder, 'tls.crt'),
+    GRPC_SERVER_TLS_KEY: join(folder, 'tls.key'),
+    ...more,
+  })
+  const lines: string[] = []
+  const changes: PortTls[] = []
+  const totals = new Totals()
+  const files = new TlsFiles({
+    settings,
+    totals,
+    log: (level, message) => lines.push(`${level} ${message}`),
+    onChange: (tls) => changes.push(tls),
+    ...(lookMs && { lookMs }),
+  })
+  onTestFinished(() => files.close())
+  return { files, lines, changes, totals }
+}
+
+describe('5.7: at the start', () => {
+  test('what is read is what is in the files', () => {
+    const { files, lines } = open(folderOf(ours), {
+      GRPC_CLIENT_TLS_CACERT: ours.ca,
+      GRPC_CLIENT_TLS_SAN: 'proxy',
+    })
+    const clientCa = [text(ours.ca).trimEnd()]
+    expect(files.tls).toEqual({ cert: text(ours.cert), key: text(ours.key), clientCa, clientSan: 'proxy' })
+    expect(lines).toEqual([])
+  })
+
+  // biome-ignore format: the columns are the specification
+  const mistakes: [what: string, env: (folder: string) => Record<string, string>, message: RegExp, exitCode: number][] = [
+    ['no certificate named', () => ({ GRPC_SERVER_TLS_CERT: '' }),
+      /^GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY: GRPC_SERVER_USE_TLS=true needs both\. Set them to two PEM files/, 2],
+    ['two folders', () => ({ GRPC_SERVER_TLS_KEY: ours.key }),
+      /certFile and keyFile must be in the same directory: .*tls\.crt, .*server\.key\. Put them/, 1],
+    ['no such file', (folder) => ({ GRPC_SERVER_TLS_CERT: join(folder, 'nope') }),
+      /^GRPC_SERVER_TLS_CERT: failed to read file: .*nope: ENOENT.* It must be there, and this user must/, 2],
+    ['a folder', (folder) => ({ GRPC_SERVER_TLS_KEY: join(folder, 'folder') }),
+      /^GRPC_SERVER_TLS_KEY: failed to read file: .*folder: it is no file\./, 2],
+    ['a huge file', (folder) => ({ GRPC_SERVER_TLS_KEY: join(folder, 'huge') }),
+      /^GRPC_SERVER_TLS_KEY: failed to read file: .*huge: it is larger than 1048576 bytes\./, 2],
+    ['the key of another', (folder) => ({ GRPC_SERVER_TLS_KEY: join(folder, 'other.key') }),
+      /failed lo load TLS key pair \(.*tls\.crt,.*other\.key\): key values mismatch\. Both are PEM/, 2],
+    ['a key that is none', (folder) => ({ GRPC_SERVER_TLS_KEY: join(folder, 'text') }),
+      /failed lo load TLS key pair \(.*tls\.crt,.*text\): .*(unsupported|no start line)/, 2],
+    ['a certificate that is none', (folder) => ({ GRPC_SERVER_TLS_CERT: join(folder, 'text') }),
+      /failed lo load TLS key pair \(.*text,.*tls\.key\): .*no start line/, 2],
+    ['a CA file without certificate', (folder) => ({ GRPC_CLIENT_TLS_CACERT: join(folder, 'text') }),
+      /^GRPC_CLIENT_TLS_CACERT: failed to load the provided TLS CA certificate: .*text: it holds no certificate\./, 2],
+    ['a broken CA', (folder) => ({ GRPC_CLIENT_TLS_CACERT: join(folder, 'broken') }),
+      /^GRPC_CLIENT_TLS_CACERT: failed to load the provided TLS CA certificate: .*broken: /, 2],
+    ['no CA file', () => ({ GRPC_CLIENT_TLS_CACERT: '/nowhere/ca.pem' }),
+      /^GRPC_CLIENT_TLS_CACERT: failed to read file: \/nowhere\/ca\.pem: ENOENT/, 2],
+  ]
+  for (const [what, env, message, exitCode] of mistakes) {
+    test(`8.1: ${what} is one clear line, exit code ${exitCode}`, () => {
+      const folder = folderOf(ours)
+      mkdirSync(join(folder, 'folder'))
+      cpSync(renewed.key, join(folder, 'other.key'))
+      writeFileSync(join(folder, 'text'), 'hello\n')
+      writeFileSync(join(folder, 'huge'), Buffer.alloc(2 ** 20 + 1))
+      writeFileSync(join(folder, 'broken'), '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n')
+      const error = refusalOf(() => open(folder, env(folder)))
+      expect(error.message).toMatch(message)
+      expect(error.message).toMatch(/^[^\n]+ \[TLS_FILES_UNUSABLE\]$/)
+      expect(error.exitCode).toBe(exitCode)
+    })
+  }
+
+  test('a certificate that has expired warns, and is used', async () => {
+    const expired = await ours.issue('expired', { days: -1 })
+    const { files, lines } = open(folderOf(expired))
+    expect(files.tls.cert).toBe(text(expired.cert))
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /^warning GRPC_SERVER_TLS_CERT: .*tls\.crt expired on .*: callers will refuse it\. Renew it\.$/,
+      ),
+    ])
+  })
+
+  // biome-ignore format: the columns are the specification
+  const idle: [env: Record<string, string>, warning: RegExp | null][] = [
+    [{}, null],
+    [{ GRPC_SERVER_USE_TLS: 'true', GRPC_CLIENT_TLS_CACERT: 'c', GRPC_CLIENT_TLS_SAN: 's' }, null],
+    [{ GRPC_CLIENT_TLS_CACERT: 'c', GRPC_CLIENT_TLS_SAN: 's' }, /^GRPC_CLIENT_TLS_CACERT has no effect without GRPC_SERVER_USE_TLS=true/],
+    [{ GRPC_SERVER_USE_TLS: 'true', GRPC_CLIENT_TLS_SAN: 's' }, /^GRPC_CLIENT_TLS_SAN has no effect without .*GRPC_CLIENT_TLS_CACERT/],
+  ]
+  for (const [env, warning] of idle) {
+    test(`5.7: ${JSON.stringify(env)} ${warning === null ? 'is fine' : 'checks nobody, and warns'}`, () => {
+      const warnings = tlsWarnings(parseSettings(env).settings)
+      expect(warnings).toEqual(warning === null ? [] : [expect.stringMatching(warning)])
+    })
+  }
+})
+
+describe('5.7: while the service runs', () => {
+  test('a new pair is taken once both files are there', async () => {
+    const folder = folderOf(ours)
+    const { changes, lines, totals, files } = open(folder)
+    fill(folder, renewed)
+    await eventually(() => changes.length === 1)
+    expect(changes[0]).toEqual(files.tls)
+    expect(files.tls).toMatchObject({ cert: text(renewed.cert), key: text(renewed.key) })
+    await eventually(() => lines.length === 1)
+    expect(lines[0]).toBe(`info CertProvider reloaded cert from (${folder}/tls.crt, ${folder}/tls.key)`)
+    expect(Object.fromEntries(totals.sorted())).toMatchObject({ 'certs.load_attempts': 1 })
+  })
+
+  test('half of a new pair: one line, the old pair stays; the other half mends it', async () => {
+    const folder = folderOf(ours)
+    const { changes, lines, totals, files } = open(folder, {}, 30)
+    cpSync(renewed.cert, join(folder, 'tls.crt'))
+    await eventually(() => lines.length === 1)
+    await new Promise((resolve) => setTimeout(resolve, 200)) // several looks later
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).toMatch(
+      /^error the certificate in force stays, since the new one cannot be used: .*key values mismatch/,
+    )
+    expect(changes).toEqual([])
+    expect(files.tls.cert).toBe(text(ours.cert))
+    cpSync(renewed.key, join(folder, 'tls.key'))
+    await eventually(() => changes.length === 1)
+    expect(changes[0].key).toBe(text(renewed.key))
+    expect(Object.fromEntries(totals.sorted())).toMatchObject({
+      'certs.load_attempts': 2,
+      'certs.load_failures': 1,
+    })
+  })
+
+  test('half of a file: the old pair stays', async () => {
+    const folder = folderOf(ours)
+    const { changes, lines } = open(folder)
+    writeFileSync(join(folder, 'tls.crt'), text(renewed.cert).slice(0, 300))
+    await eventually(() => lines.length === 1)
+    expect(lines[0]).toContain('the certificate in force stays')
+    fill(folder, renewed)
+    await eventually(() => changes.length === 1)
+  })
+
+  test('links swapped as Kubernetes does are followed, several times', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-files-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const swap = (version: string, pair: Pair) => {
+      mkdirSync(join(folder, version))
+      fill(join(folder, version), pair)
+      symlinkSync(version, join(folder, '..data_tmp'))
+      renameSync(join(folder, '..data_tmp'), join(folder, '..data'))
+    }
+    swap('..1', ours)
+    for (const name of ['tls.crt', 'tls.key']) symlinkSync(join('..data', name), join(folder, name))
+    const { changes } = open(folder)
+    for (const [version, pair] of [
+      ['..2', renewed],
+      ['..3', ours],
+      ['..4', renewed],
+    ] as const) {
+      const before = changes.length
+      swap(version, pair)
+      await eventually(() => changes.length === before + 1)
+      expect(changes.at(-1)!.cert).toBe(text(pair.cert))
+    }
+  })
+
+  test('a folder that is a link, swapped where no watch sees it, is found by looking', async () => {
+    const parent = mkdtempSync(join(tmpdir(), 'sluice-tls-files-'))
+    onTestFinished(() => rmSync(parent, { recursive: true, force: true }))
+    const link = join(parent, 'certs')
+    symlinkSync(folderOf(ours), link)
+    const lookMs = 1_000
+    const { changes } = open(link, {}, lookMs)
+    unlinkSync(link)
+    const next = folderOf(renewed)
+    symlinkSync(next, link)
+    await eventually(() => changes.length === 1)
+    const foundMs = performance.now()
+    fill(next, ours) // now the new folder is watched
+    await eventually(() => changes.length === 2)
+    expect(performance.now() - foundMs).toBeLessThan(lookMs * 0.9)
+  })
+
+  test('files that go away and come back', async () => {
+    const folder = folderOf(ours)
+    const { changes, lines } = open(folder, {}, 50)
+    rmSync(folder, { recursive: true })
+    await eventually(() => lines.length === 1)
+    expect(lines[0]).toContain('failed to read file')
+    mkdirSync(folder)
+    fill(folder, renewed)
+    await eventually(() => changes.length === 1)
+  })
+
+  test('the client CA is read again, too', async () => {
+    const folder = folderOf(ours)
+    const ca = join(folder, 'ca.crt')
+    cpSync(ours.ca, ca)
+    const { changes } = open(folder, { GRPC_CLIENT_TLS_CACERT: ca })
+    writeFileSync(ca, text(ours.ca) + text(ours.ca).replace(/\n/g, '\r\n'))
+    await eventually(() => changes.length === 1)
+    expect(changes[0].clientCa).toHaveLength(2)
+  })
+
+  test('other files in the folder, and the same content written again, are nothing', async () => {
+    const folder = folderOf(ours)
+    const { changes, lines } = open(folder, {}, 30)
+    writeFileSync(join(folder, 'notes'), 'x')
+    fill(folder, ours)
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    expect(changes).toEqual([])
+    expect(lines).toEqual([])
+  })
+})
+
+function refusalOf(start: () => unknown): OperatorError {
+  try {
+    start()
+  } catch (error) {
+    return error as OperatorError
+  }
+  return expect.fail('it started')
+}

@@ -1,0 +1,210 @@
+/**
+ * The files behind TLS on the gRPC port: read and checked at the start, and again when they change (spec 5.7). In main.
+ *
+ *     their folders change, or LOOK_MS passes ──► read ──► the same: nothing
+ *                                                   ├────► good: onChange(tls) ──► every worker
+ *                                                   └────► anything wrong: one line; what is in force stays
+ *
+ * The certificate and its key are taken together, so half of a new pair is never used. The reference reads the client
+ * CA at the start only, and overlooks changes behind symbolic links, as Kubernetes makes them; both are taken here.
+ */
+import { X509Certificate } from 'node:crypto'
+import { type FSWatcher, readFileSync, statSync, watch } from 'node:fs'
+import { dirname, normalize } from 'node:path'
+import { createSecureContext } from 'node:tls'
+import { OperatorError } from '../../engine/errors.ts'
+import type { Log, PortTls } from '../../engine/messages.ts'
+import type { Settings } from '../../engine/settings/parse.ts'
+import type { Totals } from '../../engine/stats/totals.ts'
+import { contextOptions } from './tls.ts'
+
+const QUIET_MS = 100 // both files of a pair are written, then we read
+const QUIET_MS_MAX = 1_000 // however busy the folder is
+const LOOK_MS = 60_000 // for changes that no watch tells: behind links to elsewhere, on network file systems
+const FILE_BYTES_MAX = 2 ** 20 // a chain has some KiB; a store of all public roots has 250
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
+
+type TlsSettings = Pick<
+  Settings,
+  'GRPC_SERVER_TLS_CERT' | 'GRPC_SERVER_TLS_KEY' | 'GRPC_CLIENT_TLS_CACERT' | 'GRPC_CLIENT_TLS_SAN'
+>
+
+export interface TlsFilesOptions {
+  settings: TlsSettings
+  log: Log
+  totals: Totals
+  onChange: (tls: PortTls) => void
+  lookMs?: number // for tests
+}
+
+export class TlsFiles {
+  private readonly options: TlsFilesOptions
+  private readonly folders: ReadonlySet<string>
+  private readonly looker: NodeJS.Timeout
+  private watchers: FSWatcher[] = []
+  private timer: NodeJS.Timeout | null = null
+  private changedMs = 0 // the first change not looked at yet
+  private seen: string // what the files said last, good or bad
+  tls: PortTls // in force
+
+  /** Throws OperatorError when the files cannot be used. */
+  constructor(options: TlsFilesOptions) {
+    this.options = options
+    const { GRPC_SERVER_TLS_CERT, GRPC_CLIENT_TLS_CACERT } = options.settings
+    this.tls = readTls(options.settings)
+    this.seen = JSON.stringify(this.tls)
+    this.warnOfDates()
+    this.folders = new Set([GRPC_SERVER_TLS_CERT, GRPC_CLIENT_TLS_CACERT].filter(Boolean).map(dirname))
+    this.watch()
+    this.looker = setInterval(() => this.look(), options.lookMs ?? LOOK_MS).unref()
+  }
+
+  close(): void {
+    clearInterval(this.looker)
+    if (this.timer) clearTimeout(this.timer)
+    for (const watcher of this.watchers) watcher.close()
+  }
+
+  /** Anew before each look: a folder that was swapped leaves the old watch on the old one. */
+  private watch(): void {
+    for (const watcher of this.watchers) watcher.close()
+    this.watchers = []
+    for (const folder of this.folders) {
+      try {
+        const watcher = watch(folder, { persistent: false }, () => this.lookSoon())
+        this.watchers.push(watcher.on('error', () => {})) // then LOOK_MS tells
+      } catch {} // a folder that is gone: reading says so, and LOOK_MS finds it again
+    }
+  }
+
+  private lookSoon(): void {
+    const nowMs = performance.now()
+    if (this.timer) clearTimeout(this.timer)
+    else this.changedMs = nowMs
+    const waitMs = Math.min(QUIET_MS, this.changedMs + QUIET_MS_MAX - nowMs)
+    this.timer = setTimeout(() => this.look(), Math.max(0, waitMs)).unref()
+  }
+
+  private look(): void {
+    if (this.timer) clearTimeout(this.timer)
+    this.timer = null
+    this.watch()
+    const { settings, totals, log, onChange } = this.options
+    let tls: PortTls
+    try {
+      tls = readTls(settings)
+    } catch (error) {
+      const { message } = error as Error
+      if (message === this.seen) return
+      this.seen = message
+      totals.add('certs.load_attempts', 1)
+      totals.add('certs.load_failures', 1)
+      log('error', `the certificate in force stays, since the new one cannot be used: ${message}`)
+      return
+    }
+    const seen = JSON.stringify(tls)
+    if (seen === this.seen) return
+    this.seen = seen
+    this.tls = tls
+    totals.add('certs.load_attempts', 1)
+    onChange(tls)
+    log(
+      'info',
+      `CertProvider reloaded cert from (${settings.GRPC_SERVER_TLS_CERT}, ${settings.GRPC_SERVER_TLS_KEY})`,
+    )
+    this.warnOfDates()
+  }
+
+  /** A certificate out of its time is used all the same, as callers may not mind; they are who says no. */
+  private warnOfDates(): void {
+    const { validFrom, validTo } = new X509Certificate(this.tls.cert)
+    const file = this.options.settings.GRPC_SERVER_TLS_CERT
+    const warn = (what: string) =>
+      this.options.log('warning', `GRPC_SERVER_TLS_CERT: ${file} ${what}: callers will refuse it. Renew it.`)
+    if (Date.parse(validTo) < Date.now()) warn(`expired on ${validTo}`)
+    else if (Date.parse(validFrom) > Date.now()) warn(`is not valid before ${validFrom}`)
+  }
+}
+
+/** What is set and has no effect, for operators who believe it has. */
+export function tlsWarnings(settings: Settings): string[] {
+  const { GRPC_SERVER_USE_TLS: usesTls, GRPC_CLIENT_TLS_CACERT: ca, GRPC_CLIENT_TLS_SAN: san } = settings
+  if (!usesTls && ca !== '')
+    return ['GRPC_CLIENT_TLS_CACERT has no effect without GRPC_SERVER_USE_TLS=true: no caller is checked.']
+  if (san !== '' && (!usesTls || ca === '')) {
+    const needs = 'GRPC_SERVER_USE_TLS=true and GRPC_CLIENT_TLS_CACERT'
+    return [`GRPC_CLIENT_TLS_SAN has no effect without ${needs}: no caller is checked.`]
+  }
+  return []
+}
+
+/** Reads and tries everything. Throws OperatorError. */
+function readTls(settings: TlsSettings): PortTls {
+  const { GRPC_SERVER_TLS_CERT: certFile, GRPC_SERVER_TLS_KEY: keyFile } = settings
+  const where = 'GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY'
+  if (certFile === '' || keyFile === '')
+    throw unusable(where, 'GRPC_SERVER_USE_TLS=true needs both.', 'Set them to two PEM files of one folder.')
+  if (dirname(normalize(certFile)) !== dirname(normalize(keyFile))) {
+    const what = `certFile and keyFile must be in the same directory: ${certFile}, ${keyFile}.`
+    throw unusable(where, what, 'Put them into one folder, so that both change together.', { exitCode: 1 })
+  }
+  const cert = read('GRPC_SERVER_TLS_CERT', certFile)
+  const key = read('GRPC_SERVER_TLS_KEY', keyFile)
+  const caFile = settings.GRPC_CLIENT_TLS_CACERT
+  const clientCa = caFile === '' ? null : readRoots(caFile)
+  const tls = { cert, key, clientCa, clientSan: settings.GRPC_CLIENT_TLS_SAN }
+  try {
+    new X509Certificate(cert)
+    createSecureContext(contextOptions(tls))
+  } catch (cause) {
+    const what = `failed lo load TLS key pair (${certFile},${keyFile}): ${reasonOf(cause)}.` // sic
+    const fix =
+      "Both are PEM: the chain with the server's own certificate first, and its key without a passphrase."
+    throw unusable(where, what, fix, { cause })
+  }
+  return tls
+}
+
+function readRoots(file: string): string[] {
+  const where = 'GRPC_CLIENT_TLS_CACERT'
+  const found = read(where, file).match(CERTIFICATE) ?? []
+  try {
+    if (found.length === 0) throw new Error('it holds no certificate')
+    for (const each of found) new X509Certificate(each)
+    return found
+  } catch (cause) {
+    const what = `failed to load the provided TLS CA certificate: ${file}: ${reasonOf(cause)}.`
+    throw unusable(where, what, 'It is a PEM file with the certificate of each CA.', { cause })
+  }
+}
+
+function read(variable: string, file: string): string {
+  try {
+    const stat = statSync(file)
+    if (!stat.isFile()) throw new Error('it is no file')
+    if (stat.size > FILE_BYTES_MAX) throw new Error(`it is larger than ${FILE_BYTES_MAX} bytes`)
+    return readFileSync(file, 'utf8')
+  } catch (cause) {
+    const what = `failed to read file: ${file}: ${(cause as Error).message}.`
+    throw unusable(variable, what, 'It must be there, and this user must be able to read it.', { cause })
+  }
+}
+
+interface More {
+  cause?: unknown
+  exitCode?: number
+}
+
+function unusable(
+  where: string,
+  what: string,
+  fix: string,
+  { cause, exitCode = 2 }: More = {},
+): OperatorError {
+  return new OperatorError({ code: 'TLS_FILES_UNUSABLE', where, what, fix, exitCode }, { cause })
+}
+
+/** OpenSSL's errors have it in words. */
+function reasonOf(error: unknown): string {
+  return (error as { reason?: string }).reason ?? (error as Error).message
+}
