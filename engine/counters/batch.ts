@@ -58,7 +58,7 @@ export class Batch {
 
   /** Per request. */
   private readonly ends: number[] = []
-  private requestsCount = 0
+  requestsCount = 0
 
   private filling = ++fillingsCount
   private index: SlotIndex | null = null // the last slot of each key; made when first needed

@@ -18,6 +18,7 @@ export interface RedisOptions {
   operationTimeoutMs: number // from the moment a batch is given to the store to its reply
   emptyWaitMs?: number // at most so long a batch waits for its turn; operationTimeoutMs unless said
   startup: Startup
+  spinMs?: number // so long a reply is looked for before sleeping (redis-spin.ts); 0 unless said
   perSecond?: RedisOptions | null // where limits per second are counted; here unless said
 }
 
@@ -59,6 +60,7 @@ function optionsOf(settings: Settings, prefix: Prefix): RedisOptions {
     tls: settings[`${prefix}_TLS`] ? tlsFiles(settings) : null,
     timeoutMs: Math.min(settings[`${prefix}_TIMEOUT`] || CONNECT_MS_DEFAULT, TIMER_MS_MAX),
     operationTimeoutMs: Math.min(settings[`${prefix}_OPERATION_TIMEOUT`], TIMER_MS_MAX),
+    spinMs: settings.REDIS_REPLY_SPIN,
     ...(isError && { emptyWaitMs: settings[`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`] }),
     startup: {
       initialMs: settings.REDIS_STARTUP_INITIAL_INTERVAL,

@@ -16,6 +16,7 @@ import { RedisCluster } from './redis-cluster.ts'
 import { loadClient } from './redis-discovery.ts'
 import { type RedisInstance, RedisServer } from './redis-instance.ts'
 import type { RedisOptions } from './redis-options.ts'
+import { Spin } from './redis-spin.ts'
 import { Trip } from './redis-trip.ts'
 import { goDuration, openWithRetries } from './retry.ts'
 import type { CounterStore } from './store.ts'
@@ -42,6 +43,7 @@ export class RedisStore implements CounterStore {
   private readonly options: RedisOptions
   private readonly hooks: RedisHooks
   private readonly instances: readonly RedisInstance[] // main, and the one for limits per second if there is one
+  private readonly spin: Spin
   private tripsCount = 0
   private waiting: Waiting | null = null
   private wasConnected = false
@@ -52,6 +54,7 @@ export class RedisStore implements CounterStore {
   constructor(options: RedisOptions, hooks: RedisHooks) {
     this.options = options
     this.hooks = hooks
+    this.spin = new Spin(options.spinMs ?? 0)
     const create = (one: RedisOptions) => {
       const Kind = one.type === 'cluster' ? RedisCluster : RedisServer
       return new Kind(one, hooks.log, () => this.changed())
@@ -119,10 +122,12 @@ export class RedisStore implements CounterStore {
   private start(trip: Trip): void {
     this.tripsCount++
     trip.start()
+    if (this.tripsCount > 0) this.spin.sent(this.tripsCount === 1 && trip.batch.requestsCount === 1)
   }
 
   private finished(done: () => void): void {
     this.tripsCount--
+    if (this.tripsCount === 0) this.spin.answered()
     const { waiting } = this
     if (waiting !== null) {
       this.waiting = null

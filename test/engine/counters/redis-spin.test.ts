@@ -1,0 +1,86 @@
+/** When a reply is looked for, and when not, on a clock of the test's. */
+import { expect, test } from 'vitest'
+import { Spin } from '../../../engine/counters/redis-spin.ts'
+
+const LONGEST_MS = 0.025
+const TURN_MS = 0.001
+
+/** A spin, and how many turns of the event loop it takes until it sleeps. */
+function spinning(longestMs = LONGEST_MS) {
+  let nowMs = 0
+  let next: (() => void) | null = null
+  const spin = new Spin(longestMs, {
+    nowMs: () => nowMs,
+    soon: (turn) => {
+      next = turn
+    },
+  })
+  const turns = (replyAfter = Number.POSITIVE_INFINITY) => {
+    let count = 0
+    for (; next !== null; count++) {
+      const turn = next
+      next = null
+      nowMs += TURN_MS
+      if (count === replyAfter) spin.answered()
+      turn()
+    }
+    spin.answered()
+    return count
+  }
+  /** Calls one at a time. */
+  const alone = (times: number, replyAfter?: number) => {
+    let count = 0
+    for (let i = 0; i < times; i++) {
+      spin.sent(true)
+      count = turns(replyAfter)
+    }
+    return count
+  }
+  const overlapping = (times: number) => {
+    for (let i = 0; i < times; i++) spin.sent(false)
+    return turns()
+  }
+  return {
+    alone,
+    overlapping,
+    sleep: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}
+
+test('nobody looks before calls are known to come one at a time', () => {
+  const { alone } = spinning()
+  expect(alone(1)).toBe(0)
+  expect(alone(300, 10)).toBe(11)
+})
+
+test('a look ends with the reply, or after its time', () => {
+  const { alone } = spinning()
+  alone(300, 5)
+  expect(alone(1, 5)).toBe(6)
+  expect(alone(1, 0)).toBe(1)
+  expect(alone(1)).toBe(LONGEST_MS / TURN_MS)
+})
+
+test('nobody looks while calls overlap, nor soon after', () => {
+  const { alone, overlapping } = spinning()
+  alone(300, 5)
+  expect(overlapping(4)).toBe(0)
+  expect(alone(1, 5)).toBe(0)
+  expect(alone(300, 5)).toBe(6)
+})
+
+test('replies that do not come in time stop the looking for a second, then it is tried again', () => {
+  const { alone, sleep } = spinning()
+  alone(300, 5)
+  expect(alone(100)).toBe(0)
+  expect(alone(1, 5)).toBe(0)
+  sleep(1_000)
+  expect(alone(1, 5)).toBe(6)
+})
+
+test('0 is never', () => {
+  const { alone } = spinning(0)
+  expect(alone(300, 5)).toBe(0)
+})
