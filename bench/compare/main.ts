@@ -1,0 +1,61 @@
+/** `npm run compare`: see README.md, or --help. */
+import { OperatorError } from '../../engine/errors.ts'
+import { type Options, parseOptions, USAGE } from './options.ts'
+import { appendRow } from './rows.ts'
+import { isPinned, startBoth } from './services.ts'
+import { table, tableHead } from './table.ts'
+import { compare, runLoad, SATURATION } from './windows.ts'
+
+const CLOSED = ['4x16', '64x1', '1x1']
+const OPEN = ['open:25%', 'open:50%', 'open:75%']
+
+async function main(args: string[]): Promise<number> {
+  if (args.length === 0 || args.some((arg) => /^--?h(elp)?$/.test(arg))) {
+    process.stdout.write(USAGE)
+    return args.length === 0 ? 2 : 0
+  }
+  const options = parseOptions(args)
+  const started = options.given === null ? await startBoth(options) : null
+  const sides = started ?? options.given!
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      void (started?.stop() ?? Promise.resolve()).then(() => process.exit(130))
+    })
+  }
+  try {
+    process.stdout.write(
+      `A ${sides.a.endpoint} ${sides.a.cpu.join(' ')}\nB ${sides.b.endpoint} ${sides.b.cpu.join(' ')}\n`,
+    )
+    if (!isPinned) process.stdout.write('Not pinned: needs taskset and two cores. Ratios will vary more.\n')
+    process.stdout.write(`\n${tableHead()}`)
+    await compareAll(options, sides)
+    return 0
+  } finally {
+    await started?.stop()
+  }
+}
+
+async function compareAll(options: Options, sides: Parameters<typeof compare>[2]): Promise<void> {
+  const usual = options.given === null ? [...CLOSED, ...OPEN] : CLOSED
+  let saturation = 0 // decisions per second of B
+  for (const name of options.workloads.length > 0 ? options.workloads : usual) {
+    const [, share] = /^open:(\d+)%$/.exec(name) ?? []
+    if (share !== undefined && saturation === 0) {
+      saturation = (await runLoad(options, SATURATION, sides.b)).ratePerSec
+    }
+    const workload = share === undefined ? name : `open:${Math.round((saturation * Number(share)) / 100)}`
+    const comparison = await compare(options, workload, sides)
+    if (workload === SATURATION) saturation = comparison.b.ratePerSec.median
+    if (share !== undefined) comparison.workload = `${name} = ${workload.slice(5)}/s`
+    process.stdout.write(table(comparison))
+    if (options.out !== '') appendRow(options, comparison)
+  }
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof OperatorError)) throw error // a bug: the stack trace is the report
+  process.stderr.write(`compare: ${error.message}\n`)
+  process.exitCode = error.exitCode
+}

@@ -1,0 +1,346 @@
+/**
+ * A gRPC connection of the load generator: HTTP/2 with prior knowledge, as little of it as a caller can do with, so that
+ * a call costs it a fraction of what it costs the server.
+ *
+ *     out   a call is a copy of a template: HEADERS + DATA with END_STREAM; calls of one turn leave in one write
+ *     in    HEADERS (+ CONTINUATION) and DATA of each call, until END_STREAM or RST_STREAM
+ *
+ * A call's slot is the low bits of its stream id; an id whose slot is taken is passed over, which the protocol allows.
+ * Windows: ours are the largest there are, and the connection's is renewed now and then; the server's is kept to.
+ */
+import type { Socket } from 'node:net'
+import { CONTINUATIONS_MAX, HEADER_BLOCK_BYTES_MAX } from '../../transports/grpc/http2/bounds.ts'
+import {
+  ErrorCode,
+  Flag,
+  FRAME_BYTES_MAX,
+  FRAME_HEADER_BYTES,
+  FrameType,
+  PREFACE,
+  Setting,
+  STREAM_ID_MAX,
+  WINDOW_DEFAULT,
+  WINDOW_MAX,
+} from '../../transports/grpc/http2/frames.ts'
+import { settingsPayload } from '../../transports/grpc/http2/settings.ts'
+import { judge, WRONG } from './answers.ts'
+import { Calls } from './calls.ts'
+import type { Connection, Listener } from './connection.ts'
+import { AnswerHeads } from './grpc-answer-head.ts'
+import { type CallOptions, CallWriter, frame, uint32 } from './grpc-call.ts'
+
+const OUT_BYTES = 65_536
+const BODIES_BYTES_MAX = 1_048_576 // answers in parts, all calls of a connection; beyond: the connection ends
+const RENEW_BYTES = 2 ** 29 // consumed bytes after which the connection's window is renewed
+const GRPC_PREFIX_BYTES = 5
+const NO_STATUS = -1
+const ID_MAX = STREAM_ID_MAX - 1_000_000 // so that some may be passed over
+
+export interface GrpcOptions extends CallOptions {
+  streams: number // at most so many calls in flight
+}
+
+export class GrpcConnection implements Connection {
+  private readonly socket: Socket
+  private readonly options: GrpcOptions
+  private readonly listener: Listener
+  private readonly heads = new AnswerHeads()
+
+  private readonly calls: Calls
+  private streamsMax: number // the server's word included
+  private isLeaving = false
+  private windowBytes = WINDOW_DEFAULT // for our DATA
+  private consumedBytes = 0
+  private writer: CallWriter | null = null // once it is open
+  private out = Buffer.allocUnsafeSlow(OUT_BYTES)
+  private outBytes = 0
+  private rest: Buffer | null = null // of a frame that has not come in full
+  private readonly bodies = new Map<number, Buffer>() // answers that came in parts, by stream
+  private bodiesBytes = 0
+  private block: Buffer[] = [] // a header block that goes on in CONTINUATION frames
+  private blockFlags = 0
+  private nowMs = 0
+
+  /** `socket` is connected, and hands its bytes to `read`. */
+  constructor(socket: Socket, options: GrpcOptions, listener: Listener) {
+    this.socket = socket
+    this.options = options
+    this.listener = listener
+    this.streamsMax = options.streams
+    this.calls = new Calls(options.streams)
+    const settings = settingsPayload({ [Setting.EnablePush]: 0, [Setting.InitialWindowSize]: WINDOW_MAX })
+    socket.write(PREFACE)
+    this.control(FrameType.Settings, 0, settings)
+    this.control(FrameType.WindowUpdate, 0, uint32(WINDOW_MAX - WINDOW_DEFAULT))
+    this.flush()
+  }
+
+  /** Its SETTINGS have come. */
+  get isOpen(): boolean {
+    return this.writer !== null
+  }
+
+  get inFlight(): number {
+    return this.calls.count
+  }
+
+  get free(): number {
+    if (this.writer === null || this.isLeaving) return 0
+    return Math.min(this.streamsMax - this.calls.count, Math.floor(this.windowBytes / this.writer.dataBytes))
+  }
+
+  start(intendedMs: number): void {
+    const { writer, calls } = this
+    const id = calls.add(intendedMs)
+    const at = this.room(writer!.bytes)
+    writer!.write(this.out, at, id)
+    this.windowBytes -= writer!.dataBytes
+    if (id > ID_MAX) this.leave('its stream ids are used up')
+  }
+
+  flush(): void {
+    if (this.outBytes === 0 || this.socket.destroyed) return
+    this.socket.write(this.out.subarray(0, this.outBytes))
+    this.outBytes = 0
+    if (this.socket.writableLength > 0) this.out = Buffer.allocUnsafeSlow(OUT_BYTES) // the kernel has not taken it
+  }
+
+  close(): void {
+    this.isLeaving = true
+    this.socket.destroy()
+  }
+
+  /** Bytes from the server; the buffer is the caller's again afterwards. */
+  read(chunk: Buffer): void {
+    this.nowMs = performance.now()
+    const bytes = this.rest === null ? chunk : Buffer.concat([this.rest, chunk])
+    let at = 0
+    try {
+      while (bytes.length - at >= FRAME_HEADER_BYTES) {
+        const length = bytes.readUIntBE(at, 3)
+        if (length > FRAME_BYTES_MAX) throw new Error(`a frame of ${length} bytes`)
+        const from = at + FRAME_HEADER_BYTES
+        if (bytes.length - from < length) break
+        this.frame(
+          bytes[at + 3],
+          bytes[at + 4],
+          bytes.readInt32BE(at + 5) & STREAM_ID_MAX,
+          bytes,
+          from,
+          from + length,
+        )
+        at = from + length
+      }
+    } catch (error) {
+      this.ended(`protocol error: ${(error as Error).message}`)
+      return
+    }
+    this.rest = at === bytes.length ? null : Buffer.from(bytes.subarray(at))
+    if (this.isOpen) this.listener.settled(this, this.nowMs)
+    this.flush()
+    if (this.isLeaving && this.inFlight === 0) this.socket.destroy()
+  }
+
+  /** The socket has closed, or must: what is in flight has failed. */
+  ended(reason: string): void {
+    this.leave(reason)
+    this.socket.destroy()
+    for (const id of this.calls.ids) if (id !== 0) this.fail(id, `connection lost: ${reason}`)
+  }
+
+  private frame(type: number, flags: number, id: number, bytes: Buffer, from: number, to: number): void {
+    if (this.block.length > 0 && type !== FrameType.Continuation) throw new Error('a header block cut short')
+    switch (type) {
+      case FrameType.Data:
+        this.data(flags, id, bytes, from, to)
+        return
+      case FrameType.Headers:
+        this.headers(flags, id, bytes, from, to)
+        return
+      case FrameType.Continuation:
+        this.block.push(Buffer.from(bytes.subarray(from, to)))
+        if (this.block.length > CONTINUATIONS_MAX) throw new Error('a header block without end')
+        if (flags & Flag.EndHeaders) {
+          const whole = Buffer.concat(this.block)
+          this.block = []
+          this.head(this.blockFlags, id, whole, 0, whole.length)
+        }
+        return
+      case FrameType.RstStream: {
+        const code = bytes.readUInt32BE(from)
+        if (code === ErrorCode.RefusedStream) this.refuse(id)
+        else this.fail(id, `RST_STREAM ${code}`)
+        return
+      }
+      case FrameType.Settings:
+        if (!(flags & Flag.Ack)) this.settings(bytes, from, to)
+        return
+      case FrameType.Ping:
+        if (!(flags & Flag.Ack)) this.control(FrameType.Ping, Flag.Ack, bytes.subarray(from, to))
+        return
+      case FrameType.Goaway:
+        this.goaway(bytes.subarray(from, to))
+        return
+      case FrameType.WindowUpdate:
+        if (id === 0) this.windowBytes += bytes.readInt32BE(from) & STREAM_ID_MAX
+        return
+      case FrameType.PushPromise:
+        throw new Error('a pushed answer')
+    }
+  }
+
+  private data(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
+    this.consumedBytes += to - from
+    if (this.consumedBytes >= RENEW_BYTES) {
+      this.control(FrameType.WindowUpdate, 0, uint32(this.consumedBytes))
+      this.consumedBytes = 0
+    }
+    let [start, end] = [from, to]
+    if (flags & Flag.Padded) {
+      end -= bytes[start]
+      start++
+    }
+    const slot = this.calls.slotOf(id)
+    if (slot >= 0) this.message(slot, id, bytes, start, end)
+    if (flags & Flag.EndStream) this.finish(id, NO_STATUS, '')
+  }
+
+  /** One message per call; in one frame unless the server likes it otherwise. */
+  private message(slot: number, id: number, bytes: Buffer, from: number, to: number): void {
+    const part = this.bodies.get(id)
+    if (part === undefined && isWhole(bytes, from, to)) {
+      this.calls.codes[slot] = this.calls.codes[slot] === 0 ? this.judge(bytes, from, to) : WRONG // two messages
+      return
+    }
+    this.bodiesBytes += to - from
+    if (this.bodiesBytes > BODIES_BYTES_MAX) throw new Error('answers that are too large')
+    const whole = Buffer.concat([part ?? Buffer.alloc(0), bytes.subarray(from, to)])
+    this.bodies.set(id, whole)
+    this.calls.codes[slot] = isWhole(whole, 0, whole.length) ? this.judge(whole, 0, whole.length) : 0
+  }
+
+  private judge(bytes: Buffer, from: number, to: number): number {
+    if (bytes[from] !== 0) return WRONG // compressed, which nobody asked for
+    return judge(bytes, from + GRPC_PREFIX_BYTES, to, this.options.shape.descriptors)
+  }
+
+  private headers(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
+    let [start, end] = [from, to]
+    if (flags & Flag.Padded) {
+      end -= bytes[start]
+      start++
+    }
+    if (flags & Flag.Priority) start += 5
+    if (flags & Flag.EndHeaders) {
+      this.head(flags, id, bytes, start, end)
+      return
+    }
+    this.block = [Buffer.from(bytes.subarray(start, end))]
+    this.blockFlags = flags
+  }
+
+  private head(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
+    if (to - from > HEADER_BLOCK_BYTES_MAX) throw new Error('a header block too long')
+    const head = this.heads.read(bytes, from, to)
+    const slot = this.calls.slotOf(id)
+    if (slot >= 0 && head.status >= 200) this.calls.statuses[slot] = head.status
+    if (flags & Flag.EndStream) this.finish(id, head.grpcStatus, head.grpcMessage)
+  }
+
+  private finish(id: number, grpcStatus: number, grpcMessage: string): void {
+    const slot = this.calls.slotOf(id)
+    if (slot < 0) return
+    const [status, code] = [this.calls.statuses[slot], this.calls.codes[slot]]
+    if (status === 200 && grpcStatus === 0 && code > 0) {
+      const intendedMs = this.calls.intendedMs[slot]
+      this.release(id, slot)
+      this.listener.answered(intendedMs, this.nowMs, code)
+    } else if (grpcStatus > 0) this.fail(id, `gRPC status ${grpcStatus} ${grpcMessage}`.trim())
+    else if (status !== 200) this.fail(id, `HTTP status ${status}`)
+    else if (grpcStatus === NO_STATUS) this.fail(id, 'no grpc-status')
+    else
+      this.fail(
+        id,
+        code === 0 ? 'no message' : 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor',
+      )
+  }
+
+  private fail(id: number, reason: string): void {
+    const slot = this.calls.slotOf(id)
+    if (slot < 0) return
+    const intendedMs = this.calls.intendedMs[slot]
+    this.release(id, slot)
+    this.listener.failed(intendedMs, reason)
+  }
+
+  private refuse(id: number): void {
+    const slot = this.calls.slotOf(id)
+    if (slot < 0) return
+    const intendedMs = this.calls.intendedMs[slot]
+    this.release(id, slot)
+    this.listener.refused(intendedMs)
+  }
+
+  private release(id: number, slot: number): void {
+    this.calls.release(slot)
+    if (this.bodies.size > 0) {
+      this.bodiesBytes -= this.bodies.get(id)?.length ?? 0
+      this.bodies.delete(id)
+    }
+  }
+
+  private settings(bytes: Buffer, from: number, to: number): void {
+    let tableBytes = 4_096
+    let streamBytes = WINDOW_DEFAULT
+    for (let at = from; at + 6 <= to; at += 6) {
+      const value = bytes.readUInt32BE(at + 2)
+      switch (bytes.readUInt16BE(at)) {
+        case Setting.HeaderTableSize:
+          tableBytes = value
+          break
+        case Setting.MaxConcurrentStreams:
+          this.streamsMax = Math.min(this.options.streams, value)
+          break
+        case Setting.InitialWindowSize:
+          streamBytes = value
+      }
+    }
+    this.control(FrameType.Settings, Flag.Ack, Buffer.alloc(0))
+    if (this.writer !== null) return
+    this.writer = new CallWriter(this.options, tableBytes)
+    if (this.writer.dataBytes > streamBytes)
+      throw new Error(`its windows of ${streamBytes} bytes hold no request`)
+  }
+
+  private goaway(payload: Buffer): void {
+    const lastId = payload.readInt32BE(0) & STREAM_ID_MAX
+    const code = payload.readUInt32BE(4)
+    const text = payload.toString('latin1', 8)
+    this.leave(code === ErrorCode.NoError ? 'the server said goodbye' : `GOAWAY ${code} ${text}`.trim())
+    for (const id of this.calls.ids) if (id > lastId) this.refuse(id)
+  }
+
+  private leave(reason: string): void {
+    if (this.isLeaving) return
+    this.isLeaving = true
+    this.listener.leaving(this, reason)
+  }
+
+  private control(type: number, flags: number, payload: Buffer): void {
+    const bytes = frame(type, flags, payload)
+    bytes.copy(this.out, this.room(bytes.length))
+  }
+
+  /** Where in `out` so many bytes may be put. */
+  private room(bytes: number): number {
+    if (this.outBytes + bytes > OUT_BYTES) this.flush()
+    const at = this.outBytes
+    this.outBytes += bytes
+    return at
+  }
+}
+
+/** Whether the bytes are a gRPC message with its prefix, no more and no less. */
+function isWhole(bytes: Buffer, from: number, to: number): boolean {
+  return to - from >= GRPC_PREFIX_BYTES && bytes.readUInt32BE(from + 1) === to - from - GRPC_PREFIX_BYTES
+}

@@ -1,0 +1,74 @@
+/**
+ * The header blocks of our calls, as Envoy sends them (RFC 7541): the first call of a connection puts its fields into
+ * the table, each later one only points there. :path is packed and never indexed, as Envoy's is.
+ *
+ *     first   :method :scheme  :path ====  :authority ====  te ====  content-type ====  ...      about 150 bytes
+ *     later   :method :scheme  :path ====  65  64  63  62                                        about 50
+ *
+ * A server whose table is smaller than the default gets every field spelled out each time.
+ */
+import { TABLE_BYTES_MAX } from '../../transports/grpc/http2/hpack-table.ts'
+
+/** `/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` in the Huffman code of appendix B. */
+export const PACKED_PATH = Buffer.from(
+  '60b5773fa5d05b3b98855ec1a4b41a93257eecafb4692e735264ee2d9dcc42b1ba73db449b4692e735264f',
+  'hex',
+)
+
+const METHOD_POST = 0x83
+const SCHEME_HTTP = 0x86
+const PATH_NEVER_INDEXED = 0x14
+const PACKED = 0x80
+const TABLE_SIZE_0 = 0x20
+const JOINING = 0x40 // a literal that joins the table
+const PASSING = 0x00 // a literal that does not
+const FIXED_COUNT = 61
+const FIXED_NAMES: Record<string, number> = { ':authority': 1, 'content-type': 31, 'user-agent': 58 }
+
+export interface HeadBlocks {
+  first: Buffer
+  later: Buffer
+}
+
+/** `deadline`: as grpc-timeout wants it (`20m` = 20 ms); '' = none. */
+export function headBlocks(authority: string, deadline: string, tableBytes: number): HeadBlocks {
+  const fields = [
+    [':authority', authority],
+    ['te', 'trailers'],
+    ['content-type', 'application/grpc'],
+    ['user-agent', 'sluice-load'],
+    ...(deadline === '' ? [] : [['grpc-timeout', deadline]]),
+  ]
+  const path = Buffer.concat([Buffer.from([PATH_NEVER_INDEXED, PACKED | PACKED_PATH.length]), PACKED_PATH])
+  const start = Buffer.concat([Buffer.from([METHOD_POST, SCHEME_HTTP]), path])
+  const literals = (kind: number) => fields.map(([name, value]) => literal(kind, name, value))
+  if (tableBytes < TABLE_BYTES_MAX) {
+    const later = Buffer.concat([start, ...literals(PASSING)])
+    return { first: Buffer.concat([Buffer.from([TABLE_SIZE_0]), later]), later }
+  }
+  const indexes = fields.map((_, i) => 0x80 | (FIXED_COUNT + fields.length - i)) // the newest is 62
+  return {
+    first: Buffer.concat([start, ...literals(JOINING)]),
+    later: Buffer.concat([start, Buffer.from(indexes)]),
+  }
+}
+
+function literal(kind: number, name: string, value: string): Buffer {
+  const index = FIXED_NAMES[name] ?? 0
+  const head = number(kind, kind === JOINING ? 6 : 4, index)
+  return Buffer.concat([head, ...(index === 0 ? [text(name)] : []), text(value)])
+}
+
+function text(value: string): Buffer {
+  return Buffer.concat([number(0, 7, value.length), Buffer.from(value, 'latin1')])
+}
+
+/** RFC 7541, 5.1. */
+function number(first: number, bits: number, value: number): Buffer {
+  const mask = (1 << bits) - 1
+  if (value < mask) return Buffer.from([first | value])
+  const bytes = [first | mask]
+  let rest = value - mask
+  for (; rest >= 128; rest >>= 7) bytes.push((rest & 127) | 128)
+  return Buffer.from([...bytes, rest])
+}

@@ -1,0 +1,144 @@
+/**
+ * An HTTP/1.1 connection of the load generator, kept alive, one call at a time as proxies have it: each of `--streams`
+ * is a connection of its own. Answers must say their content-length, as those of both services do.
+ *
+ *     POST /json ... {"domain":...}   ──►   200 or 429, {"overallCode":"OK","statuses":[...]}
+ */
+import type { Socket } from 'node:net'
+import { Code } from '../../proto/ratelimit.ts'
+import type { Connection, Listener } from './connection.ts'
+import type { NextKey } from './keys.ts'
+import { jsonQuestion, type Shape, Template } from './questions.ts'
+
+const ANSWER_BYTES_MAX = 1_048_576 // head and body; beyond: the connection ends
+const CODES: Record<string, number> = { OK: Code.Ok, OVER_LIMIT: Code.OverLimit }
+const HEAD_END = '\r\n\r\n'
+
+export interface HttpOptions {
+  authority: string
+  path: string
+  shape: Shape
+  nextKey: NextKey
+}
+
+export class HttpConnection implements Connection {
+  readonly isOpen = true
+  inFlight = 0
+  private readonly socket: Socket
+  private readonly options: HttpOptions
+  private readonly listener: Listener
+  private readonly template: Template
+  private readonly out: Buffer
+  private isWaiting = false // for `flush`
+  private isLeaving = false
+  private intendedMs = 0
+  private rest: Buffer | null = null // of an answer that has not come in full
+
+  /** `socket` is connected, and hands its bytes to `read`. */
+  constructor(socket: Socket, options: HttpOptions, listener: Listener) {
+    this.socket = socket
+    this.options = options
+    this.listener = listener
+    const { authority, path, shape } = options
+    const body = jsonQuestion(shape)
+    const head = `POST ${path} HTTP/1.1\r\nhost: ${authority}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`
+    this.template = new Template(Buffer.concat([Buffer.from(head + HEAD_END), body]), shape)
+    this.out = Buffer.alloc(this.template.bytes.length)
+  }
+
+  get free(): number {
+    return this.isLeaving ? 0 : 1 - this.inFlight
+  }
+
+  start(intendedMs: number): void {
+    this.inFlight = 1
+    this.intendedMs = intendedMs
+    this.template.write(this.out, 0, this.options.nextKey)
+    this.isWaiting = true
+  }
+
+  flush(): void {
+    if (!this.isWaiting || this.socket.destroyed) return
+    this.isWaiting = false
+    this.socket.write(this.out) // used again only once this is answered
+  }
+
+  close(): void {
+    this.isLeaving = true
+    this.socket.destroy()
+  }
+
+  /** Bytes from the server; the buffer is the caller's again afterwards. */
+  read(chunk: Buffer): void {
+    const nowMs = performance.now()
+    const bytes = this.rest === null ? chunk : Buffer.concat([this.rest, chunk])
+    const headEnd = bytes.indexOf(HEAD_END)
+    const head = headEnd < 0 ? '' : bytes.toString('latin1', 0, headEnd)
+    const length = headEnd < 0 ? 0 : contentLength(head)
+    const end = headEnd + HEAD_END.length + length
+    const isWhole = headEnd >= 0 && bytes.length >= end
+    if (length < 0) this.ended('an answer without content-length')
+    else if (bytes.length > ANSWER_BYTES_MAX) this.ended('an answer that is too large')
+    else if (!isWhole) this.rest = Buffer.from(bytes)
+    else if (this.inFlight === 0 || bytes.length > end) this.ended('an answer that nobody asked for')
+    else this.answer(head, bytes.toString('utf8', headEnd + HEAD_END.length, end), nowMs)
+  }
+
+  private answer(head: string, body: string, nowMs: number): void {
+    this.rest = null
+    this.inFlight = 0
+    const { code, reason } = judgeJson(Number(head.slice(9, 12)), body, this.options.shape.descriptors)
+    if (reason === '') this.listener.answered(this.intendedMs, nowMs, code)
+    else this.listener.failed(this.intendedMs, reason)
+    if (/^connection: *close/im.test(head)) this.leave('the server said goodbye')
+    this.listener.settled(this, nowMs)
+    this.flush()
+    if (this.isLeaving) this.socket.destroy()
+  }
+
+  /** The socket has closed, or must: what is in flight has failed. */
+  ended(reason: string): void {
+    this.leave(reason)
+    this.socket.destroy()
+    if (this.inFlight === 0) return
+    this.inFlight = 0
+    this.listener.failed(this.intendedMs, `connection lost: ${reason}`)
+  }
+
+  private leave(reason: string): void {
+    if (this.isLeaving) return
+    this.isLeaving = true
+    this.listener.leaving(this, reason)
+  }
+}
+
+/** As `answers.ts` judges protobuf, with the reason when it is no decision. 429 goes with OVER_LIMIT alone. */
+export function judgeJson(
+  status: number,
+  body: string,
+  descriptors: number,
+): { code: number; reason: string } {
+  const wrong = (reason: string) => ({ code: 0, reason })
+  if (status !== 200 && status !== 429) return wrong(`HTTP status ${status}`)
+  let answer: { overallCode?: string; statuses?: { code?: string }[] }
+  try {
+    answer = JSON.parse(body)
+  } catch {
+    return wrong('wrong answer: not JSON')
+  }
+  const code = CODES[answer?.overallCode ?? '']
+  const { statuses } = answer ?? {}
+  const isRight = Array.isArray(statuses) && statuses.every((each) => (each?.code ?? '') in CODES)
+  if (code === undefined || !isRight || statuses.length !== descriptors) {
+    return wrong('wrong answer: not one status, OK or OVER_LIMIT, per descriptor')
+  }
+  if ((status === 429) !== (code === Code.OverLimit))
+    return wrong(`wrong answer: ${answer.overallCode} with ${status}`)
+  return { code, reason: '' }
+}
+
+/** -1: it says none. */
+function contentLength(head: string): number {
+  const [, digits] = /^content-length: *(\d+)/im.exec(head) ?? []
+  return digits === undefined ? -1 : Number(digits)
+}

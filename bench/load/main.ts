@@ -1,0 +1,53 @@
+/** `npm run load`: see README.md, or --help. */
+import { writeFileSync } from 'node:fs'
+import { OperatorError } from '../../engine/errors.ts'
+import { parseOptions, usage } from './options.ts'
+import { rulesFor } from './questions.ts'
+import { htmlReport } from './report.ts'
+import { isFailed, type Progress, run } from './run.ts'
+import { progressTo, summary } from './text.ts'
+
+const SILENT: Progress = { everyMs: 60_000, tell: () => {} }
+
+async function main(args: string[]): Promise<number> {
+  if (args.length === 0 || args.some((arg) => /^--?h(elp)?$/.test(arg))) {
+    process.stdout.write(usage())
+    return args.length === 0 ? 2 : 0
+  }
+  if (args.includes('--rules')) {
+    const rest = args.filter((arg) => arg !== '--rules')
+    process.stdout.write(rulesFor(parseOptions(['grpc://unused', ...rest]).domain))
+    return 0
+  }
+  const options = parseOptions(args)
+  const isQuiet = options.json === '-'
+  const result = await run(options, isQuiet ? SILENT : progressTo(process.stderr))
+  if (process.stderr.isTTY && !isQuiet) process.stderr.write('\r\x1b[K')
+  if (isQuiet) process.stdout.write(`${JSON.stringify(result)}\n`)
+  else process.stdout.write(summary(result))
+  if (options.json !== '' && !isQuiet) save('json', options.json, `${JSON.stringify(result, null, 2)}\n`)
+  if (options.html !== '') save('html', options.html, htmlReport(result))
+  return isFailed(result) ? 1 : 0
+}
+
+function save(flag: string, path: string, text: string): void {
+  try {
+    writeFileSync(path, text)
+  } catch (error) {
+    const what = `cannot write ${path}: ${(error as Error).message}.`
+    throw new OperatorError({
+      code: 'LOAD_FILE',
+      where: `--${flag}`,
+      what,
+      fix: 'Name a file in a folder that exists.',
+    })
+  }
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof OperatorError)) throw error // a bug: the stack trace is the report
+  process.stderr.write(`load: ${error.message}\n`)
+  process.exitCode = error.exitCode
+}

@@ -1,0 +1,119 @@
+/**
+ * What a run saw: counts, latencies, and how both went over time.
+ *
+ *     warm-up        from ──── window ──── to        after
+ *     errors only    everything                      open loop: answers to calls meant to start in the window
+ *
+ * In closed loop a decision belongs to the window in which it is answered, in open loop to that in which it was meant
+ * to be asked. Errors count from the first call on: a wrong answer is wrong at any time.
+ */
+import { Code } from '../../proto/ratelimit.ts'
+import { Histogram } from './histogram.ts'
+
+const REASONS_MAX = 20 // different texts of errors; further ones count under OTHERS
+const OTHERS = 'other errors'
+
+export interface Point {
+  sec: number // since the window began, at the end of this interval
+  ratePerSec: number
+  p50Ms: number
+  p99Ms: number
+  maxMs: number
+}
+
+export class Recorder {
+  readonly latency = new Histogram()
+  readonly lag = new Histogram() // open loop: of the generator itself
+  readonly errors = new Map<string, number>()
+  readonly series: Point[] = []
+  ok = 0
+  overLimit = 0
+  refused = 0
+  reconnects = 0
+  held = 0 // open loop: calls that waited because all streams were taken
+  dropped = 0 // open loop: calls never made, the backlog being full or the run over
+  fromMs = Number.POSITIVE_INFINITY
+  toMs = Number.POSITIVE_INFINITY
+  private readonly isOpenLoop: boolean
+  private readonly interval = new Interval() // of the series
+  private readonly news = new Interval() // since progress was told last
+
+  constructor(isOpenLoop: boolean) {
+    this.isOpenLoop = isOpenLoop
+  }
+
+  get decisions(): number {
+    return this.ok + this.overLimit
+  }
+
+  get errorCount(): number {
+    return [...this.errors.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  begin(nowMs: number): void {
+    this.fromMs = nowMs
+    this.interval.begin(nowMs)
+    this.news.begin(nowMs)
+  }
+
+  /** What is in the window: by when it was meant to start, or by when it was answered. */
+  counts(intendedMs: number, nowMs: number): boolean {
+    const atMs = this.isOpenLoop ? intendedMs : nowMs
+    return atMs >= this.fromMs && atMs < this.toMs
+  }
+
+  answered(intendedMs: number, nowMs: number, code: number): void {
+    if (!this.counts(intendedMs, nowMs)) return
+    if (code === Code.Ok) this.ok++
+    else this.overLimit++
+    this.interval.latency.add(nowMs - intendedMs)
+  }
+
+  failed(reason: string): void {
+    const key = this.errors.has(reason) || this.errors.size < REASONS_MAX ? reason : OTHERS
+    this.errors.set(key, (this.errors.get(key) ?? 0) + 1)
+  }
+
+  /** Ends an interval of the series. */
+  tick(nowMs: number): void {
+    const { latency } = this.interval
+    this.series.push(this.interval.point(nowMs, this.fromMs))
+    this.latency.merge(latency)
+    this.news.latency.merge(latency)
+    this.interval.begin(nowMs)
+  }
+
+  /** What has happened since it was asked last, to the end of the last interval. */
+  takeNews(nowMs: number): Point {
+    const point = this.news.point(nowMs, this.fromMs)
+    this.news.begin(nowMs)
+    return point
+  }
+
+  /** The window is over, and so is what was still to be answered. */
+  end(): void {
+    this.latency.merge(this.interval.latency)
+    this.interval.latency.clear()
+  }
+}
+
+class Interval {
+  readonly latency = new Histogram()
+  private sinceMs = 0
+
+  begin(nowMs: number): void {
+    this.sinceMs = nowMs
+    this.latency.clear()
+  }
+
+  point(nowMs: number, fromMs: number): Point {
+    const { latency } = this
+    return {
+      sec: (nowMs - fromMs) / 1_000,
+      ratePerSec: latency.count / ((nowMs - this.sinceMs) / 1_000),
+      p50Ms: latency.quantileMs(0.5),
+      p99Ms: latency.quantileMs(0.99),
+      maxMs: latency.maxMs,
+    }
+  }
+}

@@ -1,0 +1,160 @@
+/**
+ * One run: warm-up, window, what is still to come; then the figures.
+ *
+ *     connect ── warm-up ──┬────── window ──────┬── answers still to come ── close
+ *                      CPU read             CPU read
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CpuMeter, type CpuReading, cpuMs, machineMs } from './cpu.ts'
+import type { Bucket } from './histogram.ts'
+import { Loop } from './loop.ts'
+import type { Options } from './options.ts'
+import { type Point, Recorder } from './recorder.ts'
+
+/** Shares of calls and their names in the result. */
+export const QUANTILES = { p50: 0.5, p75: 0.75, p90: 0.9, p99: 0.99, p999: 0.999, p9999: 0.9999 } as const
+type Quantiles = { [name in keyof typeof QUANTILES]: number }
+
+export interface Cpu {
+  usPerDecision: number
+  cores: number // 1 = one core all the time
+}
+
+export interface Result {
+  startedAt: string // ISO 8601
+  endpoint: string
+  load: Record<string, string | number> // the options that shape it
+  seconds: number
+  decisions: number
+  ratePerSec: number
+  ok: number
+  overLimit: number
+  errors: Record<string, number> // by reason, warm-up included
+  refused: number // calls the server declined before beginning them
+  reconnects: number
+  openLoop: { ratePerSec: number; lagP99Ms: number; lagMaxMs: number; held: number; dropped: number } | null
+  latencyMs: Quantiles & { min: number; mean: number; max: number }
+  cpu: Record<string, Cpu>
+  generator: Cpu
+  othersCores: number // what else ran on this machine, as the share of one core: the noise in these figures
+  series: Point[]
+  buckets: Bucket[]
+}
+
+const POINTS_MAX = 100 // of the series
+const INTERVAL_MS_MIN = 100
+
+export interface Progress {
+  everyMs: number
+  tell(point: Point): void
+}
+
+export async function run(options: Options, progress: Progress): Promise<Result> {
+  const startedAt = new Date().toISOString()
+  const meters = options.cpu.map((group) => new CpuMeter(group))
+  const { keys, seed, ...shape } = options
+  const recorder = new Recorder(options.ratePerSec > 0)
+  const loop = new Loop({ ...options, shape: { ...shape, keys }, nextKey: keys.start(seed) }, recorder)
+  await loop.start()
+  await sleep(options.warmupMs)
+
+  const own = process.cpuUsage()
+  const before = meters.map((meter) => meter.read())
+  const machineBefore = machineMs()
+  const fromMs = performance.now()
+  recorder.begin(fromMs)
+  const intervalMs = Math.max(INTERVAL_MS_MIN, options.durationMs / POINTS_MAX)
+  const ticking = setInterval(() => recorder.tick(performance.now()), intervalMs)
+  const telling = setInterval(() => progress.tell(recorder.takeNews(performance.now())), progress.everyMs)
+  await sleep(options.durationMs)
+  const toMs = performance.now()
+  recorder.toMs = toMs
+  const after = meters.map((meter) => meter.read())
+  const machineUsed = machineMs() - machineBefore
+  const ownUsed = process.cpuUsage(own)
+  clearInterval(ticking)
+  clearInterval(telling)
+
+  await loop.stop()
+  recorder.end()
+  const ms = toMs - fromMs
+  const perDecision = (usedMs: number): Cpu => ({
+    usPerDecision: recorder.decisions === 0 ? 0 : (usedMs * 1_000) / recorder.decisions,
+    cores: usedMs / ms,
+  })
+  const cpu = usage(meters, before, after, perDecision)
+  const generator = perDecision((ownUsed.user + ownUsed.system) / 1_000)
+  const knownCores = Object.values(cpu).reduce((sum, { cores }) => sum + cores, generator.cores)
+  return {
+    startedAt,
+    ...describe(options),
+    ...counted(recorder, ms),
+    openLoop: options.ratePerSec === 0 ? null : lagOf(options.ratePerSec, recorder),
+    cpu,
+    generator,
+    othersCores: Math.max(0, machineUsed / ms - knownCores),
+    series: recorder.series,
+    buckets: recorder.latency.buckets(),
+  }
+}
+
+/** Whether something was not as it should be. */
+export function isFailed(result: Result): boolean {
+  return result.decisions === 0 || Object.keys(result.errors).length > 0
+}
+
+function describe({ endpoint, keys, ...options }: Options) {
+  const { protocol, host, port, path } = endpoint
+  const { connections, streams, descriptors, entries, hits, seed, warmupMs, ratePerSec, deadline, domain } =
+    options
+  return {
+    endpoint: `${protocol}://${host}:${port}${protocol === 'http' ? path : ''}`,
+    load: {
+      connections,
+      streams,
+      ratePerSec,
+      keys: keys.name,
+      descriptors,
+      entries,
+      hits,
+      domain,
+      seed,
+      warmupMs,
+      deadline,
+    },
+  }
+}
+
+function counted(recorder: Recorder, ms: number) {
+  const { decisions, ok, overLimit, refused, reconnects, latency } = recorder
+  const quantiles = Object.entries(QUANTILES).map(([name, share]) => [name, latency.quantileMs(share)])
+  return {
+    seconds: ms / 1_000,
+    decisions,
+    ratePerSec: (decisions * 1_000) / ms,
+    ok,
+    overLimit,
+    errors: Object.fromEntries(recorder.errors),
+    refused,
+    reconnects,
+    latencyMs: {
+      ...(Object.fromEntries(quantiles) as Quantiles),
+      min: latency.minMs,
+      mean: latency.meanMs,
+      max: latency.maxMs,
+    },
+  }
+}
+
+function lagOf(ratePerSec: number, { lag, held, dropped }: Recorder) {
+  return { ratePerSec, lagP99Ms: lag.quantileMs(0.99), lagMaxMs: lag.maxMs, held, dropped }
+}
+
+function usage(
+  meters: CpuMeter[],
+  before: CpuReading[],
+  after: CpuReading[],
+  perDecision: (ms: number) => Cpu,
+): Record<string, Cpu> {
+  return Object.fromEntries(meters.map(({ name }, i) => [name, perDecision(cpuMs(before[i], after[i]))]))
+}

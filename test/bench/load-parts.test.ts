@@ -1,0 +1,203 @@
+/** The parts of the load generator on which its figures rest: histogram, keys, questions, judging, header blocks, CPU. */
+import { spawn } from 'node:child_process'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { judge, WRONG } from '../../bench/load/answers.ts'
+import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
+import { AnswerHeads } from '../../bench/load/grpc-answer-head.ts'
+import { headBlocks, PACKED_PATH } from '../../bench/load/grpc-head.ts'
+import { Histogram } from '../../bench/load/histogram.ts'
+import { judgeJson } from '../../bench/load/http-connection.ts'
+import { keysOf } from '../../bench/load/keys.ts'
+import { jsonQuestion, protobufQuestion, Template } from '../../bench/load/questions.ts'
+import { decodeRequest } from '../../proto/codec.ts'
+import { HeaderDecoder } from '../../transports/grpc/http2/hpack.ts'
+import { unpackHuffman } from '../../transports/grpc/http2/huffman.ts'
+import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
+
+const latencies = fc.array(fc.double({ min: 0.0001, max: 200_000, noNaN: true }), {
+  minLength: 1,
+  maxLength: 300,
+})
+
+test('a histogram says what sorting would, to 0.4 % and half a tick', () => {
+  fc.assert(
+    fc.property(latencies, fc.double({ min: 0, max: 1, noNaN: true }), (all, share) => {
+      const histogram = new Histogram()
+      for (const ms of all) histogram.add(ms)
+      const sorted = all.toSorted((a, b) => a - b)
+      const exact = sorted[Math.max(1, Math.ceil(share * all.length)) - 1]
+      expect(Math.abs(histogram.quantileMs(share) - exact)).toBeLessThanOrEqual(exact * 0.004 + 0.000051)
+      expect(histogram.maxMs).toBeCloseTo(sorted.at(-1)!, 4)
+      expect(histogram.minMs).toBeCloseTo(sorted[0], 4)
+      expect(histogram.buckets().reduce((sum, { count }) => sum + count, 0)).toBe(all.length)
+    }),
+  )
+})
+
+test('histograms of intervals add up to that of the whole', () => {
+  fc.assert(
+    fc.property(latencies, latencies, (some, others) => {
+      const [a, b, both] = [new Histogram(), new Histogram(), new Histogram()]
+      for (const ms of some) a.add(ms)
+      for (const ms of others) b.add(ms)
+      for (const ms of [...some, ...others]) both.add(ms)
+      a.merge(b)
+      expect(a).toEqual(both)
+    }),
+  )
+})
+
+test('zipf: key k comes 1/(k+1) as often as key 0; the same seed yields the same keys', () => {
+  const [next, again, other] = [7, 7, 8].map((seed) => keysOf('zipf:1000')!.start(seed))
+  const counts = new Array(1_000).fill(0)
+  const [first, second, third] = [next, again, other].map((each) =>
+    Array.from({ length: 200_000 }, () => each(0)),
+  )
+  for (const key of first) counts[key]++
+  expect(second).toEqual(first)
+  expect(third).not.toEqual(first)
+  for (const key of [1, 3, 9]) expect(counts[0] / counts[key] / (key + 1)).toBeCloseTo(1, 1)
+})
+
+test('uniform: all keys, equally often; hot: one key per descriptor', () => {
+  const uniform = keysOf('uniform:10')!.start(7)
+  const counts = new Array(10).fill(0)
+  for (let i = 0; i < 100_000; i++) counts[uniform(0)]++
+  for (const count of counts) expect(Math.abs(count - 10_000)).toBeLessThan(500)
+  const hot = keysOf('hot')!.start(7)
+  expect([hot(0), hot(1), hot(0)]).toEqual([0, 1, 0])
+})
+
+// biome-ignore format: a table
+for (const text of ['', 'hot:1', 'zipf', 'zipf:0', 'zipf:1000001', 'uniform:1000000001', 'zipf:1e3']) {
+  test(`"${text}" is no kind of keys`, () => expect(keysOf(text)).toBeNull())
+}
+
+test('a question holds the keys drawn for it, as protobuf and as JSON', () => {
+  const keys = keysOf('uniform:1000000000')!
+  for (const [descriptors, entries] of [
+    [1, 1],
+    [2, 2],
+    [10, 2],
+  ]) {
+    // biome-ignore format: pairs
+    const shape = { domain: 'shop', descriptors, entries, hits: 3, keys }
+    const drawn = [0, 999_999_999, 12_345, ...Array(7).fill(8)].slice(0, descriptors)
+    const filled = (blank: Buffer) => {
+      const bytes = Buffer.alloc(blank.length + 1)
+      new Template(blank, shape).write(bytes, 1, (i) => drawn[i])
+      return bytes.subarray(1)
+    }
+    const all = drawn.map((key) => [
+      { key: 'user', value: `u-${String(key).padStart(9, '0')}` },
+      { key: 'path', value: '/api/v1/items' },
+    ])
+    const expected = all.map((each) => ({ entries: each.slice(0, entries) }))
+    const decoded = decodeRequest(filled(protobufQuestion(shape)))
+    expect(decoded).toMatchObject({ domain: 'shop', hitsAddend: 3, descriptors: expected })
+    const json = JSON.parse(filled(jsonQuestion(shape)).toString())
+    expect(json).toEqual({ domain: 'shop', hitsAddend: 3, descriptors: expected })
+  }
+})
+
+// biome-ignore format: a table
+const answers: [string, number, number][] = [
+  // bytes                                     descriptors  judged
+  ['0801 1202 0801 1202 0801',                       2, 1],
+  ['0802 1202 0802 1202 0801',                       2, 2],
+  ['0801 1207 0801 1a03 616263',                     1, 1],     // a field that nobody knows
+  ['1a02 0a00 0801 1202 0801',                       1, 1],     // the overall code after a header
+  ['0801 1202 0801 1202 0801',                       1, WRONG], // one too many
+  ['1202 0801',                                      1, WRONG], // no overall code
+  ['0801 1202 0800',                                 1, WRONG],
+  ['0801 1203 0801',                                 1, WRONG], // longer than there is
+  ['0801 1202 0801 08',                              1, WRONG], // cut short
+  ['0801 1202 0801 1aff ffff ff0f',                  1, WRONG],
+  ['0801 1202 0801 07',                              1, WRONG], // field 0
+  ['',                                               1, WRONG],
+]
+
+for (const [hex, descriptors, judged] of answers) {
+  test(`the answer <${hex}> to ${descriptors} descriptors is judged ${judged}`, () => {
+    const bytes = Buffer.from(`ffff${hex.replaceAll(' ', '')}ff`, 'hex')
+    expect(judge(bytes, 2, bytes.length - 1, descriptors)).toBe(judged)
+  })
+}
+
+test('any bytes are judged, whatever they are', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+      expect([WRONG, 1, 2]).toContain(judge(bytes, 0, bytes.length, 1))
+    }),
+  )
+})
+
+// biome-ignore format: a table
+const jsonAnswers: [number, string, string][] = [
+  [200, '{"overallCode":"OK","statuses":[{"code":"OK"}]}', ''],
+  [429, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', ''],
+  [200, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', 'wrong answer: OVER_LIMIT with 200'],
+  [200, '{"overallCode":"OK","statuses":[]}', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, '{"overallCode":"OK","statuses":[{}]}', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, 'null', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, '{', 'wrong answer: not JSON'],
+  [500, '', 'HTTP status 500'],
+]
+
+for (const [status, body, reason] of jsonAnswers) {
+  test(`HTTP ${status} ${body} is ${reason || 'right'}`, () =>
+    expect(judgeJson(status, body, 1).reason).toBe(reason))
+}
+
+for (const tableBytes of [4_096, 0]) {
+  test(`each call says the same, with a table of ${tableBytes} bytes at the server`, () => {
+    const blocks = headBlocks('127.0.0.1:8081', '20m', tableBytes)
+    const decoder = new HeaderDecoder(() => 1)
+    for (const block of [blocks.first, blocks.later, blocks.later]) {
+      const fields: [string, string][] = []
+      decoder.decode(block, 0, block.length, { field: (_kind, name, value) => fields.push([name, value]) })
+      expect(Object.fromEntries(fields)).toEqual({
+        ':method': 'POST',
+        ':scheme': 'http',
+        ':path': SHOULD_RATE_LIMIT,
+        ':authority': '127.0.0.1:8081',
+        te: 'trailers',
+        'content-type': 'application/grpc',
+        'user-agent': 'sluice-load',
+        'grpc-timeout': '20m',
+      })
+    }
+    const into = Buffer.alloc(100)
+    const length = unpackHuffman(PACKED_PATH, 0, PACKED_PATH.length, into)
+    expect(into.toString('latin1', 0, length)).toBe(SHOULD_RATE_LIMIT)
+  })
+}
+
+test('answer heads are remembered only while the table is as it was', () => {
+  const heads = new AnswerHeads()
+  const read = (hex: string) => heads.read(Buffer.from(hex, 'hex'), 0, hex.length / 2)
+  const adds = (status: string) =>
+    `400b${Buffer.from('grpc-status').toString('hex')}01${Buffer.from(status).toString('hex')}`
+  expect(read(adds('0')).grpcStatus).toBe(0)
+  expect(read('be').grpcStatus).toBe(0) // 62: the newest field
+  expect(read('be').grpcStatus).toBe(0) // remembered
+  expect(read(adds('5')).grpcStatus).toBe(5)
+  expect(read('be').grpcStatus).toBe(5) // the same bytes mean something else now
+  expect(read('88')).toMatchObject({ status: 200, grpcStatus: -1 })
+})
+
+test('the processor time of a process and its children is what they say themselves', async () => {
+  const spin = `const until = process.cpuUsage().user + 200_000; while (process.cpuUsage().user < until);
+    console.log(JSON.stringify(process.cpuUsage())); setInterval(() => {}, 1000)`
+  const child = spawn('sh', ['-c', '"$0" -e "$1" </dev/null & read -r _; kill "$!"', process.execPath, spin])
+  const meter = async () => new CpuMeter({ name: 'child', pids: [child.pid!] })
+  const said = await new Promise<string>((resolve) =>
+    child.stdout.once('data', (text) => resolve(String(text))),
+  )
+  const { user, system } = JSON.parse(said)
+  const after = (await meter()).read()
+  const used = cpuMs({ threads: new Map([...after.threads.keys()].map((key) => [key, 0])), ticks: 0 }, after)
+  child.stdin.end('\n')
+  expect(Math.abs(used - (user + system) / 1_000)).toBeLessThan(30)
+})
