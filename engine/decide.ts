@@ -90,13 +90,14 @@ export class Engine implements Decider {
   }
 
   decide(request: RateLimitRequest, caller: Caller): void {
+    const now = this.options.nowSec()
     try {
-      this.takeIn(request)
+      this.takeIn(request, now)
     } catch (error) {
       this.refuse(caller, error)
       return
     }
-    this.count(caller, request, this.options.nowSec())
+    this.count(caller, request, now)
   }
 
   decideBytes(bytes: Uint8Array, caller: Caller): void {
@@ -117,7 +118,7 @@ export class Engine implements Decider {
   }
 
   /** Puts the descriptors of a request into the open wave. Throws a ServiceError. */
-  private takeIn(request: RateLimitRequest): void {
+  private takeIn(request: RateLimitRequest, nowSec: number): void {
     const { descriptors, domain } = request
     if (domain === '') throw new ServiceError('rate limit domain must not be empty')
     if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty')
@@ -126,8 +127,9 @@ export class Engine implements Decider {
     }
     this.makeRoom(descriptors.length)
     const hits = hitsOf(request)
+    this.targets.setDomain(domain, nowSec)
     for (const descriptor of descriptors) {
-      const target = this.targets.of(domain, descriptor)
+      const target = this.targets.ofDescriptor(descriptor)
       this.wave.add(target, target.hits ?? hits)
     }
   }

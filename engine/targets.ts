@@ -1,12 +1,13 @@
 /**
  * From descriptors to targets: finds the rule (spec 2.1, 2.2) and puts together what counting needs.
  *
- *     JSON    Descriptor ──────────────────────────────────────────► match ──► Target
- *     gRPC    bytes ──► interned? ─ no ─► plain? ─ no ──► Descriptor ──► match ──► Target, kept
- *                           │                 └ yes ──► match on bytes ──────────► Target, kept
- *                           └ yes ───────────────────────────────────────────────► Target
+ *     JSON   Descriptor ── written as bytes ─┐
+ *     gRPC   bytes ──────────────────────────┴─► known? ── yes ─────────────────────────────► Target
+ *                                                  └ no ─► plain? ── yes ─► match on bytes ─► Target, maybe kept
+ *                                                            └ no ──► Descriptor ─► match ──► Target, maybe kept
  */
 import { decodeDescriptor, decodeText } from '../proto/codec.ts'
+import { writePlainDescriptor } from '../proto/plain-descriptor.ts'
 import type { Descriptor, Unit } from '../proto/ratelimit.ts'
 import type { RequestParts } from '../proto/request-parts.ts'
 import { Counter } from './counters/counter.ts'
@@ -22,6 +23,8 @@ import { unitSec, windowStartSec } from './window.ts'
 
 const HITS_MAX = 2n ** 63n - 1n // what Redis counts to; beyond, any caller could refund itself (Q42)
 
+const WRITTEN_BYTES = 1_024
+
 export interface TargetOptions {
   stats: Stats
   nearLimitRatio: number // 0 to 1, taken as a 32-bit float (spec 4.4)
@@ -33,6 +36,9 @@ export class Targets {
   private readonly found: Match = { rule: null, statsKey: '', sharedValues: [] }
   private readonly interned = new Interned()
   private readonly key = new KeyBytes()
+  private readonly written = Buffer.alloc(WRITTEN_BYTES) // a domain, and one descriptor behind it
+  private writtenDomain = ''
+  private writtenEnd = 0
   private trie: Trie | null = null
   private bytes: Uint8Array = new Uint8Array() // of the request at hand
   private nowSec = 0
@@ -53,7 +59,7 @@ export class Targets {
     this.domain = ''
   }
 
-  /** The request whose descriptors are asked for next. Only while there are rules. */
+  /** The request whose descriptors are asked for next, as bytes. Only while there are rules. */
   setRequest(bytes: Uint8Array, parts: RequestParts, nowSec: number): void {
     this.bytes = bytes
     this.nowSec = nowSec
@@ -69,6 +75,31 @@ export class Targets {
     if (known !== null) return known
     if (this.domain === '') this.readDomain(decodeText(bytes, parts.domainStart, parts.domainEnd))
     const target = this.plainTarget(start, end) ?? this.of(this.domain, decodeDescriptor(bytes, start, end))
+    interned.keep(target)
+    return target
+  }
+
+  /** The domain of a request that was read already; its descriptors are asked for next. */
+  setDomain(name: string, nowSec: number): void {
+    const { written } = this
+    this.nowSec = nowSec
+    if (name !== this.writtenDomain) {
+      this.writtenDomain = name
+      this.writtenEnd = name.length < WRITTEN_BYTES / 2 ? written.write(name) : 0 // 0: will not be kept
+    }
+    this.bytes = written
+    if (this.interned.setDomain(written, 0, this.writtenEnd) && this.domain !== '') return
+    if (this.trie !== null) this.readDomain(name)
+  }
+
+  /** The target of one descriptor of that request. Throws a ServiceError. */
+  ofDescriptor(descriptor: Descriptor): Target {
+    const { interned, written, writtenEnd } = this
+    const end = writtenEnd === 0 ? -1 : writePlainDescriptor(descriptor, written, writtenEnd)
+    if (end === -1 || this.trie === null) return this.of(this.writtenDomain, descriptor)
+    const known = interned.find(written, writtenEnd, end)
+    if (known !== null) return known
+    const target = this.plainTarget(writtenEnd, end) ?? this.of(this.writtenDomain, descriptor)
     interned.keep(target)
     return target
   }

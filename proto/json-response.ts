@@ -31,21 +31,23 @@ export function responseToJson(response: RateLimitResponse): string {
   return `{${fields.join()}}`
 }
 
+// hot: every decision by HTTP ends here, so texts are joined as they come
+
 function statusText(status: DescriptorStatus): string {
-  const fields: string[] = []
-  if (status.code !== 0) fields.push(`"code":${enumText(CODE_NAMES, status.code)}`)
-  if (status.currentLimit !== null) fields.push(`"currentLimit":${limitText(status.currentLimit)}`)
-  if (status.limitRemaining !== 0) fields.push(`"limitRemaining":${status.limitRemaining}`)
-  if (status.resetSec !== 0) fields.push(`"durationUntilReset":"${status.resetSec}s"`)
-  return `{${fields.join()}}`
+  let text = ''
+  if (status.code !== 0) text += `,"code":${enumText(CODE_NAMES, status.code)}`
+  if (status.currentLimit !== null) text += `,"currentLimit":${limitText(status.currentLimit)}`
+  if (status.limitRemaining !== 0) text += `,"limitRemaining":${status.limitRemaining}`
+  if (status.resetSec !== 0) text += `,"durationUntilReset":"${status.resetSec}s"`
+  return `{${text.slice(1)}}`
 }
 
 function limitText(limit: RateLimit): string {
-  const fields: string[] = []
-  if (limit.name !== '') fields.push(`"name":${quoted(limit.name)}`)
-  if (limit.requestsPerUnit !== 0) fields.push(`"requestsPerUnit":${limit.requestsPerUnit}`)
-  if (limit.unit !== 0) fields.push(`"unit":${enumText(UNIT_NAMES, limit.unit)}`)
-  return `{${fields.join()}}`
+  let text = ''
+  if (limit.name !== '') text += `,"name":${quoted(limit.name)}`
+  if (limit.requestsPerUnit !== 0) text += `,"requestsPerUnit":${limit.requestsPerUnit}`
+  if (limit.unit !== 0) text += `,"unit":${enumText(UNIT_NAMES, limit.unit)}`
+  return `{${text.slice(1)}}`
 }
 
 function headerText({ key, value }: HeaderValue): string {

@@ -45,8 +45,14 @@ for (const [name, hex] of CASES) {
   test(`${name}: the same by bytes as read first`, () => {
     const pair = engines()
     const bytes = Buffer.from(hex, 'hex')
-    for (let again = 0; again < 3; again++) expect(pair.byBytes(bytes)).toEqual(pair.readFirst(bytes))
-    expect(pair.statsByBytes()).toEqual(pair.statsReadFirst())
+    for (let again = 0; again < 3; again++) {
+      const answer = pair.readFirst(bytes)
+      expect(pair.byBytes(bytes)).toEqual(answer)
+      expect(pair.asObjects(bytes)).toEqual(answer)
+    }
+    const stats = pair.statsReadFirst()
+    expect(pair.statsByBytes()).toEqual(stats)
+    expect(pair.statsAsObjects()).toEqual(stats)
   })
 }
 
@@ -57,9 +63,14 @@ test(`2.1: ${REQUESTS} requests by bytes and read first are answered alike (seed
     const bytes = encodeRequest(randomRequest(random))
     if (random() < 0.02) bytes[Math.floor(random() * bytes.length)] ^= 1 << Math.floor(random() * 8)
     if (i % 1_000 === 999) pair.setRules(i % 2_000 === 999 ? 7 : 9)
-    expect(pair.byBytes(bytes), Buffer.from(bytes).toString('hex')).toEqual(pair.readFirst(bytes))
+    const answer = pair.readFirst(bytes)
+    const hex = Buffer.from(bytes).toString('hex')
+    expect(pair.byBytes(bytes), hex).toEqual(answer)
+    expect(pair.asObjects(bytes), hex).toEqual(answer)
   }
-  expect(pair.statsByBytes()).toEqual(pair.statsReadFirst())
+  const stats = pair.statsReadFirst()
+  expect(pair.statsByBytes()).toEqual(stats)
+  expect(pair.statsAsObjects()).toEqual(stats)
 })
 
 test('2.1: bytes that the caller uses again afterwards change nothing that was kept', () => {
@@ -79,6 +90,7 @@ function engines() {
     return engine(rules(7), { store, keyPrefix: 'p:' })
   }
   const byBytes = one()
+  const asObjects = one()
   const readFirst = one()
   const answerOf = (decide: (caller: Caller) => void): RateLimitResponse | string => {
     let answered: RateLimitResponse | string = 'nobody answered'
@@ -101,14 +113,24 @@ function engines() {
   }
   return {
     byBytes: (bytes: Uint8Array) => answerOf((caller) => byBytes.engine.decideBytes(bytes, caller)),
+    /** As JSON comes. */
+    asObjects: (bytes: Uint8Array) =>
+      answerOf((caller) => asObjects.engine.decide(decodeRequest(bytes), caller)),
+    /** Hits that each descriptor says itself: then nothing of it is kept, or matched on bytes. */
     readFirst: (bytes: Uint8Array) =>
-      answerOf((caller) => readFirst.engine.decide(decodeRequest(bytes), caller)),
+      answerOf((caller) => {
+        const request = decodeRequest(bytes)
+        for (const each of request.descriptors) each.hitsAddend ??= request.hitsAddend || 1
+        readFirst.engine.decide(request, caller)
+      }),
     setRules(limit: number) {
       const image = compile([{ name: 'd', nodes: rules(limit) }])
       byBytes.engine.setRules(image)
+      asObjects.engine.setRules(image)
       readFirst.engine.setRules(image)
     },
     statsByBytes: () => byBytes.stats(),
+    statsAsObjects: () => asObjects.stats(),
     statsReadFirst: () => readFirst.stats(),
   }
 }
