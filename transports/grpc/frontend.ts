@@ -53,8 +53,9 @@ export interface UnaryMethod {
 }
 
 /**
- * One call as a service sees it. Ending a call whose caller has gone, or whose deadline has passed, does
- * nothing.
+ * One call as a service sees it. Ending a call whose caller has gone, or whose deadline has passed, says nothing to
+ * anybody, but has to be done: until then the call counts against its connection, so that callers who take their calls
+ * back cannot fill the engine.
  */
 export interface UnaryCall {
   readonly deadlineMs: number // epoch milliseconds; Infinity = none

@@ -16,20 +16,46 @@ export const CONTINUATIONS_MAX = 16
 export const HEADER_LIST_BYTES_MAX = 65_536
 
 /**
- * Messages not complete yet, and those unpacked. Without: half a message of 4 MiB on each of 1,000 streams. Beyond, the
- * call that brings more is refused.
+ * Bytes kept for a peer: messages that are not complete, packed, or large and not answered; answers that its windows or
+ * its TCP hold back. Without: half a message of 4 MiB on each of 1,000 streams, windows of zero, a peer that never
+ * reads. Beyond, the call that brings more is refused; where nothing can be refused, the connection ends.
  */
-export const HELD_BYTES_MAX = 16 * 1024 * 1024 // of one connection: four of the largest messages
-export const HELD_BYTES_ALL_MAX = 256 * 1024 * 1024 // of all connections of a thread
-/** gzip messages unpacked at once by a thread; others queue, no more than there are streams. */
+export const HELD_BYTES_MAX = 8 * 1024 * 1024 // of one connection
+/** Of all connections of a thread. Beyond, the connection that keeps most ends, so that nobody else is refused. */
+export const HELD_BYTES_ALL_MAX = 16 * 1024 * 1024
+/** A whole message up to this is not counted while it is decided: the bounds of calls are enough. */
+export const SMALL_MESSAGE_BYTES = 1_024
+
+/**
+ * Calls that are over for their caller (reset, deadline) and not for the engine: it waits for the store. Beyond, new
+ * calls of that connection are refused until some return, so that resets after RAPID_MS do not fill the engine either.
+ * A proxy with 10,000 calls per second that gives up after 20 ms comes here when the store takes 400 ms.
+ */
+export const ABANDONED_CALLS_MAX = 4_000
+/**
+ * Calls of a thread, abandoned ones included; some 2 KiB each. Without: STREAMS_MAX of 10,000 connections. Beyond, a
+ * connection that has CALLS_FAIR_MAX of its own is refused more.
+ */
+export const CALLS_ALL_MAX = 16_384
+export const CALLS_FAIR_MAX = 16
+
+/**
+ * Read in one turn of the event loop. Beyond, who has sent much at once rests, and some of those are read in each turn.
+ * Without: a peer that floods keeps this thread busy for megabytes, before others and our answers get their turn.
+ */
+export const TURN_BYTES = 32_768
+export const READ_MUCH_BYTES = 2_048 // at once; less is neither counted nor ever made to rest
+export const RESTING_WOKEN = 4
+
+/** gzip messages unpacked at once by a thread; others queue, and connections take turns. */
 export const INFLATING_MAX = 4
 
-/** Answers that the peer's windows hold back, of one connection: windows of zero. Beyond, the connection ends. */
-export const BLOCKED_BYTES_MAX = 16 * 1024 * 1024
 /** Of a stream, then its service is told to send no more. */
 export const STREAM_QUEUE_BYTES_MAX = 65_536
 /** Written and not taken by the peer's TCP. Beyond, nothing more is read from it until it has read. */
-export const OUTPUT_BYTES_MAX = 1_048_576
+export const OUTPUT_BYTES_MAX = 262_144
+/** Of each piece of output that waits, beside its bytes. */
+export const OUTPUT_PIECE_BYTES = 128
 /** Half a frame or header block, or answers of ours that nobody takes, for this long without any progress. */
 export const STALLED_MS = 120_000
 

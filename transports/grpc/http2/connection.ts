@@ -28,7 +28,10 @@ import { Output } from './output.ts'
 import { RECEIVE_WINDOW, Receiver } from './receiver.ts'
 import type { Http2Server } from './server.ts'
 import { settingsPayload } from './settings.ts'
+import { readShared } from './shared-reads.ts'
+import type { Share } from './shares.ts'
 import type { Stream } from './stream.ts'
+import { StreamTable } from './stream-table.ts'
 
 const SETTINGS = settingsPayload({
   [Setting.MaxConcurrentStreams]: STREAMS_MAX,
@@ -38,6 +41,7 @@ const SETTINGS = settingsPayload({
 export class Connection {
   readonly server: Http2Server
   readonly output: Output
+  readonly share: Share
   readonly waiting = new Set<Stream>() // streams with a window of their own that wait for the connection's
   nowMs = Date.now() // when something arrived last
   sendWindow = WINDOW_DEFAULT
@@ -45,27 +49,28 @@ export class Connection {
   private readonly socket: Socket
   private readonly receiver: Receiver
   private readonly reader: FrameReader
-  readonly streams = new Map<number, Stream>()
+  readonly streams = new StreamTable<Stream>()
   readonly endedStreams = new EndedStreams()
   readonly lifetime: Lifetime
   private readonly forcedResets = new bounds.Allowance(bounds.FORCED_RESETS)
-  private heldBytes = 0
   private blockedBytes = 0
   private isReading = false
+  private isChoked = false // it does not read, so it is not read from
+  private isResting = false // others are read first
   private isTouched = false
   isDraining = false // first GOAWAY
   isLast = false // last GOAWAY: later streams are not served
   isEnding = false // nothing is read any more
 
-  constructor(server: Http2Server, socket: Socket) {
+  constructor(server: Http2Server, accepted: Socket) {
+    const socket = readShared(accepted, (chunk) => this.read(chunk))
     this.server = server
     this.socket = socket
-    this.output = new Output(socket)
+    this.share = server.shares.join(() => this.evict())
+    this.output = new Output(socket, this.share, () => this.resume())
     this.lifetime = new Lifetime(this)
     this.receiver = new Receiver(this)
-    this.reader = new FrameReader(this.receiver)
-    socket.on('data', (chunk: Buffer) => this.read(chunk))
-    socket.on('drain', () => socket.resume())
+    this.reader = new FrameReader(this.receiver, this.share)
     socket.on('error', () => {}) // 'close' follows
     socket.on('close', () => this.closed())
     this.output.small(FrameType.Settings, 0, SETTINGS)
@@ -76,7 +81,11 @@ export class Connection {
   // ---- what arrives
 
   read(chunk: Buffer): void {
-    if (this.isEnding) return
+    if (!this.isEnding) this.understand(chunk)
+    this.pace(chunk.length)
+  }
+
+  private understand(chunk: Buffer): void {
     this.nowMs = Date.now()
     this.isReading = true
     try {
@@ -88,7 +97,25 @@ export class Connection {
       this.isReading = false
     }
     this.flush()
-    if (this.socket.writableLength > bounds.OUTPUT_BYTES_MAX) this.socket.pause() // until 'drain'
+  }
+
+  /** Also while it ends: a flood goes on, and dropping it costs reading it. */
+  private pace(count: number): void {
+    if (this.output.waitingBytes > bounds.OUTPUT_BYTES_MAX && !this.isEnding) this.isChoked = true
+    if (count >= bounds.READ_MUCH_BYTES && !this.server.takeTurn(count, this)) this.isResting = true
+    if (this.isChoked || this.isResting) this.socket.pause()
+  }
+
+  /** Its turn has come again. */
+  rested(): void {
+    this.isResting = false
+    if (!this.isChoked) this.socket.resume()
+  }
+
+  /** It has read what there was. */
+  private resume(): void {
+    this.isChoked = false
+    if (!this.isResting) this.socket.resume()
   }
 
   // ---- for the receiver
@@ -139,30 +166,10 @@ export class Connection {
     this.touch()
   }
 
-  /** Counts bytes that are kept for a message; false, and not counted, when they are too many. */
-  hold(bytes: number): boolean {
-    const { server } = this
-    if (this.heldBytes + bytes > bounds.HELD_BYTES_MAX) return false
-    if (server.heldBytes + bytes > bounds.HELD_BYTES_ALL_MAX) return false
-    this.keep(bytes)
-    return true
-  }
-
-  keep(bytes: number): void {
-    this.heldBytes += bytes
-    this.server.heldBytes += bytes
-  }
-
-  release(bytes: number): void {
-    this.keep(-bytes)
-  }
-
   /** Counts bytes of answers that wait for the peer's windows. */
   blocked(bytes: number): void {
-    const isTooMuch = bytes > 0 && this.blockedBytes > bounds.BLOCKED_BYTES_MAX
     this.blockedBytes += bytes
-    if (isTooMuch)
-      setImmediate(() => this.fail(new ConnectionError(ErrorCode.EnhanceYourCalm, 'nobody reads')))
+    this.share.keep(bytes)
   }
 
   forget(stream: Stream): void {
@@ -219,7 +226,7 @@ export class Connection {
       frames: this.receiver.frames,
       isWithin: this.reader.isWithin || this.receiver.isWithinBlock || this.isEnding,
       sent: socket.bytesWritten - socket.writableLength,
-      isFull: this.blockedBytes > 0 || socket.writableLength > 0,
+      isFull: this.blockedBytes > 0 || this.output.waitingBytes > 0,
     })
   }
 
@@ -248,15 +255,29 @@ export class Connection {
   private end(): void {
     if (this.isEnding) return
     this.isEnding = true
-    this.output.flush()
-    this.socket.resume() // what still comes is dropped
+    this.output.finish()
+    this.resume() // what still comes is dropped
     this.socket.end(() => setTimeout(() => this.destroy(), bounds.LINGER_MS).unref())
+  }
+
+  /** It keeps too much. */
+  private evict(): void {
+    this.fail(new ConnectionError(ErrorCode.EnhanceYourCalm, 'too much is kept for this connection'))
+    this.reader.drop()
+    this.receiver.drop()
+    if (this.output.waitingBytes === 0) return
+    this.destroy()
+    this.output.drop()
   }
 
   private closed(): void {
     this.isEnding = true
     this.lifetime.close()
     this.cancelAll()
+    this.output.drop()
+    this.reader.drop()
+    this.receiver.drop()
+    this.server.shares.leave(this.share)
     this.server.forget(this)
   }
 

@@ -5,9 +5,10 @@
  *     frames    PREFACE  frame   frame  half ──► copied ──┘   └────► whole frame
  *
  * A frame within one chunk is read where it lies; only what a chunk cuts is copied, so chunks may come from a buffer
- * that is used again. The copy grows with what has arrived, never with what a frame's head promises.
+ * that is used again. The copy grows with what has arrived, never with what a frame's head promises, and counts.
  */
 import { ConnectionError, ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, PREFACE } from './frames.ts'
+import type { Share } from './shares.ts'
 
 /** `bytes[from, to)` is the payload, valid until this returns. False: the connection has ended, read no more. */
 export interface FrameSink {
@@ -15,21 +16,34 @@ export interface FrameSink {
 }
 
 const REST_BYTES_MIN = 256
+const REST_BYTES_SOME = 4_096 // more of a frame than this gets room for all of it, in memory that is used again
+const REST_BYTES_MAX = FRAME_BYTES_MAX + FRAME_HEADER_BYTES
+const SPARES_MAX = 8
+const spares: Buffer[] = [] // of the thread
 const NONE = Buffer.alloc(0)
 
 export class FrameReader {
   private readonly sink: FrameSink
   private prefaceLeft = PREFACE.length
-  private rest = NONE
+  private rest: Buffer = NONE
   private restLength = 0
+  private readonly share: Share
 
-  constructor(sink: FrameSink) {
+  constructor(sink: FrameSink, share: Share) {
     this.sink = sink
+    this.share = share
   }
 
   /** Whether a frame has begun and not ended. */
   get isWithin(): boolean {
     return this.restLength > 0 || this.prefaceLeft > 0
+  }
+
+  /** Forgets what it has. */
+  drop(): void {
+    this.recycle(this.rest)
+    this.rest = NONE
+    this.restLength = 0
   }
 
   /** Throws a ConnectionError. */
@@ -74,21 +88,32 @@ export class FrameReader {
     const length = this.restLength
     this.rest = NONE
     this.restLength = 0
-    return this.frames(whole, 0, length) < 0 ? -1 : at
+    try {
+      return this.frames(whole, 0, length) < 0 ? -1 : at
+    } finally {
+      this.recycle(whole)
+    }
   }
 
   /** Copies `chunk[from, to)`; yields `to`. */
   private keep(chunk: Buffer, from: number, to: number): number {
     const length = this.restLength + to - from
     if (length > this.rest.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.max(REST_BYTES_MIN, length, this.rest.length * 2))
+      const grown = memory(Math.max(REST_BYTES_MIN, length, this.rest.length * 2))
+      this.share.keep(grown.length)
       this.rest.copy(grown, 0, 0, this.restLength)
+      this.recycle(this.rest)
       this.rest = grown
     }
     chunk.copy(this.rest, this.restLength, from, to)
     this.restLength = length
     if (length >= FRAME_HEADER_BYTES) lengthAt(this.rest, 0) // too long: say so before its bytes have come
     return to
+  }
+
+  private recycle(bytes: Buffer): void {
+    this.share.release(bytes.length)
+    if (bytes.length === REST_BYTES_MAX && spares.length < SPARES_MAX) spares.push(bytes)
   }
 
   private preface(chunk: Buffer): number {
@@ -107,4 +132,9 @@ function lengthAt(bytes: Buffer, at: number): number {
   if (length > FRAME_BYTES_MAX)
     throw new ConnectionError(ErrorCode.FrameSizeError, 'a frame longer than allowed')
   return length
+}
+
+function memory(bytes: number): Buffer {
+  if (bytes <= REST_BYTES_SOME) return Buffer.allocUnsafeSlow(bytes)
+  return spares.pop() ?? Buffer.allocUnsafeSlow(REST_BYTES_MAX)
 }

@@ -19,12 +19,13 @@ export interface ReadHead {
 }
 
 const MEMO_BYTES_MAX = 512 // per connection
+const NONE = Buffer.alloc(0)
 
 export class Heads {
   private readonly routes: Routes
   private readonly decoder = new HeaderDecoder(kindOf, FIXED_FIELDS)
   private readonly reader = new HeadReader()
-  private readonly memoBytes = Buffer.allocUnsafe(MEMO_BYTES_MAX)
+  private memoBytes: Buffer = NONE // made with the first call: many connections never make one
   private memoLength = 0 // 0 = nothing remembered: an empty block is malformed, and never remembered
   private memoVersion = 0
   private memo: ReadHead | null = null
@@ -44,6 +45,7 @@ export class Heads {
     const read: ReadHead = { head, route: head.isMalformed ? null : this.routes.find(head) }
     const length = to - from
     if (table.version === versionBefore && length <= MEMO_BYTES_MAX && read.route !== null) {
+      if (this.memoBytes === NONE) this.memoBytes = Buffer.allocUnsafeSlow(MEMO_BYTES_MAX)
       bytes.copy(this.memoBytes, 0, from, to)
       this.memoLength = length
       this.memoVersion = table.version

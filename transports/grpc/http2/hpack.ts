@@ -50,7 +50,7 @@ export class HeaderDecoder {
   private text: Buffer = scratch // where the string read last lies
   private textFrom = 0
   private textTo = 0
-  private readonly memoBytes = Buffer.alloc(MEMO_BYTES_MAX)
+  private memoBytes: Buffer = scratch // until something is remembered
   private memoLength = 0
   private memoTextBytes = 0
   private memoValue = ''
@@ -145,6 +145,7 @@ export class HeaderDecoder {
   private remember(start: number, textBytes: number, value: string): void {
     const length = this.at - start
     if (length < MEMO_BYTES_MIN || length > MEMO_BYTES_MAX) return
+    if (this.memoBytes === scratch) this.memoBytes = Buffer.allocUnsafeSlow(MEMO_BYTES_MAX)
     this.bytes.copy(this.memoBytes, 0, start, this.at)
     this.memoLength = length
     this.memoTextBytes = textBytes

@@ -23,14 +23,16 @@ export class Lifetime {
   private isDraining = false
   private pingedMs = 0 // 0 = no ping of ours is out
   private framesMark = 0
-  private framesMs = 0
+  private framesMs: number
   private sentMark = 0
-  private sentMs = 0
+  private sentMs: number
   private strikes = 0
   private lastPingMs = 0
 
   constructor(connection: Connection) {
     this.connection = connection
+    this.framesMs = connection.nowMs
+    this.sentMs = connection.nowMs
     const { handshakeMs, connectionAgeMs } = connection.server.options
     this.handshake = setTimeout(() => connection.destroy(), handshakeMs)
     if (connectionAgeMs <= 0) return

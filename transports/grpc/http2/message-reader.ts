@@ -9,9 +9,12 @@
  * Most calls never make one: their message is one whole frame, read where it lies. Memory grows with what has
  * arrived, never with what a length promises.
  */
+import { free } from './memory.ts'
+
 export const PREFIX_BYTES = 5
 
 const BYTES_MIN = 1_024
+const GROWTH_BYTES_MAX = 1_048_576 // beyond doubling
 const NONE = Buffer.alloc(0)
 
 export class MessageReader {
@@ -38,27 +41,52 @@ export class MessageReader {
     return this.length >= PREFIX_BYTES && this.length - PREFIX_BYTES >= this.announced
   }
 
+  /** Bytes of memory. */
+  get size(): number {
+    return this.bytes.length
+  }
+
+  /** What `size` is after an `add` of so many bytes. */
+  sizeWith(count: number): number {
+    if (this.to + count <= this.bytes.length) return this.bytes.length
+    const length = this.length + count
+    if (length <= this.bytes.length) return this.bytes.length
+    return Math.max(BYTES_MIN, Math.min(length * 2, length + GROWTH_BYTES_MAX))
+  }
+
   add(bytes: Buffer, from: number, to: number): void {
-    const count = to - from
-    if (this.to + count > this.bytes.length) {
-      const length = this.length + count
-      const grown = Buffer.allocUnsafeSlow(
-        Math.max(BYTES_MIN, length, Math.min(length * 2, length + (1 << 20))),
-      )
-      this.bytes.copy(grown, 0, this.from, this.to)
-      this.bytes = grown
+    if (this.to + to - from > this.bytes.length) {
+      const size = this.sizeWith(to - from)
+      const larger = size > this.bytes.length ? Buffer.allocUnsafeSlow(size) : this.bytes // or there is room in front
+      this.bytes.copy(larger, 0, this.from, this.to)
+      if (larger !== this.bytes) free(this.bytes)
+      this.bytes = larger
       this.to -= this.from
       this.from = 0
     }
     bytes.copy(this.bytes, this.to, from, to)
-    this.to += count
+    this.to += to - from
   }
 
-  /** The next message, which is whole. Valid until the next `add`. */
+  /** Gives up what is left. A message taken before is valid until this turn ends. */
+  drop(): void {
+    free(this.bytes)
+    this.bytes = NONE
+    this.from = 0
+    this.to = 0
+  }
+
+  /** The next message, which is whole. Valid until the next `add`. With the last one the memory goes. */
   take(): Buffer {
     const start = this.from + PREFIX_BYTES
     const end = start + this.announced
+    const message = this.bytes.subarray(start, end)
     this.from = end
-    return this.bytes.subarray(start, end)
+    if (end === this.to) {
+      this.bytes = NONE
+      this.from = 0
+      this.to = 0
+    }
+    return message
   }
 }

@@ -9,11 +9,13 @@
  * beginning, the message, and a fixed end. Price: 27 bytes more per answer than with a table.
  *
  * Buffers belong to the thread: a connection that has nothing to say holds none. One that the kernel took at once is
- * used again; one it did not take is the socket's until it did.
+ * used again. One it did not take is the socket's until it did; what is said meanwhile waits here, copied to its size, so
+ * that a peer which does not read keeps few bytes more than it was told.
  */
 import type { Socket } from 'node:net'
-import { STATUS_MESSAGE_BYTES_MAX } from './bounds.ts'
+import { OUTPUT_PIECE_BYTES, STATUS_MESSAGE_BYTES_MAX } from './bounds.ts'
 import { Flag, FRAME_HEADER_BYTES, FrameType } from './frames.ts'
+import type { Share } from './shares.ts'
 
 const CHUNK_BYTES = 65_536 // a turn that says more writes more than once
 const FREE_CHUNKS_MAX = 32
@@ -57,13 +59,21 @@ const ANSWER_BYTES = ANSWER_HEAD.length + ANSWER_END.length
 
 export class Output {
   hasAnswered = false // since somebody set this to false
+  waitingBytes = 0 // not taken by the peer's TCP; kept, and counted
   private readonly socket: Socket
+  private readonly share: Share
+  private readonly onFree: () => void
   private bytes: Buffer = NONE
   private length = 0
+  private inFlight: Buffer | null = null // the socket's
+  private queue: Buffer[] = [] // behind that one
   private mustSayTable = false
 
-  constructor(socket: Socket) {
+  /** `onFree`: everything that waited has been taken. */
+  constructor(socket: Socket, share: Share, onFree: () => void) {
     this.socket = socket
+    this.share = share
+    this.onFree = onFree
   }
 
   /** The peer has changed what our table may hold; the next header block says that we have none (RFC 7541, 4.2). */
@@ -141,12 +151,57 @@ export class Output {
     const { bytes, length, socket } = this
     this.bytes = NONE
     this.length = 0
-    if (socket.destroyed || socket.writableEnded) {
-      keep(bytes)
+    if (socket.destroyed || socket.writableEnded) recycle(bytes)
+    else if (this.inFlight === null) this.write(bytes, length)
+    else {
+      this.queue.push(Buffer.from(bytes.subarray(0, length)))
+      this.wait(length + OUTPUT_PIECE_BYTES)
+      recycle(bytes)
+    }
+  }
+
+  /** Hands everything to the socket, which is about to be ended. */
+  finish(): void {
+    this.flush()
+    for (const piece of this.queue) this.socket.write(piece)
+    this.queue = []
+  }
+
+  /** The connection has gone. */
+  drop(): void {
+    this.wait(-this.waitingBytes)
+    this.inFlight = null
+    this.queue = []
+  }
+
+  private write(bytes: Buffer, length: number): void {
+    const { socket } = this
+    socket.write(bytes.subarray(0, length))
+    if (socket.writableLength === 0) {
+      recycle(bytes)
       return
     }
-    socket.write(bytes.subarray(0, length))
-    if (socket.writableLength === 0) keep(bytes)
+    this.inFlight = bytes
+    this.wait(bytes.length)
+    socket.write(NONE, this.taken) // its callback comes after that of the bytes, and costs who reads nothing
+  }
+
+  private readonly taken = () => {
+    if (this.inFlight === null) return // dropped
+    recycle(this.inFlight)
+    this.inFlight = null
+    this.wait(-this.waitingBytes)
+    if (this.queue.length > 0 && !this.socket.destroyed && !this.socket.writableEnded) {
+      const all = Buffer.concat(this.queue)
+      this.queue = []
+      this.write(all, all.length)
+    }
+    if (this.inFlight === null) this.onFree()
+  }
+
+  private wait(bytes: number): void {
+    this.waitingBytes += bytes
+    this.share.keep(bytes)
   }
 
   private messageFrame(id: number, message: Uint8Array): void {
@@ -227,6 +282,6 @@ function putId(bytes: Buffer, at: number, id: number): void {
   bytes[at + 3] = id
 }
 
-function keep(bytes: Buffer): void {
-  if (free.length < FREE_CHUNKS_MAX) free.push(bytes)
+function recycle(bytes: Buffer): void {
+  if (bytes.length === CHUNK_BYTES && free.length < FREE_CHUNKS_MAX) free.push(bytes)
 }

@@ -16,19 +16,21 @@ import type { FrameSink } from './frame-reader.ts'
 import { ErrorCode, Flag, FrameType, fault, STREAM_ID_MAX, WINDOW_MAX } from './frames.ts'
 import { HeaderBlock } from './header-block.ts'
 import { Heads, type ReadHead } from './heads.ts'
+import { refusal } from './routes.ts'
 import { readSettings } from './settings.ts'
 import { Stream } from './stream.ts'
 
 /** Of the connection, for what callers send: many streams of the default window. */
 export const RECEIVE_WINDOW = 1_048_576
 const NONE = Buffer.alloc(0)
+const TOO_MANY = refusal(Status.ResourceExhausted, 'too many calls wait for an answer')
 
 export class Receiver implements FrameSink {
   frames = 0 // ever received
   lastId = 0 // of the last call
   private readonly connection: Connection
   private readonly heads: Heads
-  private readonly block = new HeaderBlock()
+  private readonly block: HeaderBlock
   private readonly settingsFrames = new bounds.Allowance(bounds.SETTINGS_FRAMES)
   private readonly idleFrames = new bounds.Allowance(bounds.IDLE_FRAMES)
   private readonly rapidResets = new bounds.Allowance(bounds.RAPID_RESETS)
@@ -37,11 +39,17 @@ export class Receiver implements FrameSink {
   constructor(connection: Connection) {
     this.connection = connection
     this.heads = new Heads(connection.server.routes)
+    this.block = new HeaderBlock(connection.share)
   }
 
   /** Whether a header block has begun and not ended. */
   get isWithinBlock(): boolean {
     return this.block.isOpen
+  }
+
+  /** The connection has gone. */
+  drop(): void {
+    this.block.drop()
   }
 
   frame(type: number, flags: number, id: number, bytes: Buffer, from: number, to: number): boolean {
@@ -133,8 +141,9 @@ export class Receiver implements FrameSink {
   private open(id: number, { head, route }: ReadHead, isEnd: boolean): void {
     const { connection } = this
     this.idleFrames.give(bounds.IDLE_FRAMES_PER_CALL)
-    if (typeof route === 'function') {
-      route(connection.output, id)
+    if (typeof route === 'function' || !connection.share.isOpenForCalls) {
+      if (typeof route === 'function') route(connection.output, id)
+      else TOO_MANY(connection.output, id)
       if (!isEnd) connection.rst(id, ErrorCode.NoError)
       return
     }

@@ -75,7 +75,7 @@ export class Routes {
   }
 }
 
-function refusal(status: Status, message: string, more?: Buffer): Refusal {
+export function refusal(status: Status, message: string, more?: Buffer): Refusal {
   return (output, id) => output.trailersOnly(id, status, message, more)
 }
 

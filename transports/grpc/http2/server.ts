@@ -12,11 +12,12 @@
  */
 import type { Socket } from 'node:net'
 import { type GrpcFrontend, type GrpcFrontendOptions, HANDSHAKE_MS } from '../frontend.ts'
-import { PING_IDLE_MS, PING_TIMEOUT_MS, STALLED_MS } from './bounds.ts'
+import { PING_IDLE_MS, PING_TIMEOUT_MS, RESTING_WOKEN, STALLED_MS, TURN_BYTES } from './bounds.ts'
 import { Connection } from './connection.ts'
 import { Deadlines } from './deadlines.ts'
 import { Inflater } from './inflater.ts'
 import { Routes } from './routes.ts'
+import { Shares } from './shares.ts'
 
 const SWEEP_MS = 1_000
 
@@ -44,9 +45,11 @@ export class Http2Server {
   readonly routes: Routes
   readonly deadlines = new Deadlines()
   readonly inflater = new Inflater()
-  heldBytes = 0 // of messages not complete yet
+  readonly shares = new Shares()
   private readonly connections = new Set<Connection>() // the listener bounds how many
   private touched: Connection[] = []
+  private resting: Connection[] = [] // each at most once
+  private turnBytes = 0
   private sweeper: NodeJS.Timeout | null = null
   private isDraining = false
   private onEmpty: (() => void) | null = null
@@ -98,6 +101,15 @@ export class Http2Server {
     if (this.touched.push(connection) === 1) process.nextTick(this.flush)
   }
 
+  /** It has sent much at once. False: too much for this turn; it is to rest until those before it have been read. */
+  takeTurn(bytes: number, connection: Connection): boolean {
+    if (this.turnBytes === 0) setImmediate(this.nextTurn)
+    this.turnBytes += bytes
+    if (this.turnBytes <= TURN_BYTES) return true
+    this.resting.push(connection)
+    return false
+  }
+
   forget(connection: Connection): void {
     this.connections.delete(connection)
     if (this.connections.size > 0) return
@@ -110,6 +122,12 @@ export class Http2Server {
     const { touched } = this
     this.touched = []
     for (const connection of touched) connection.flush()
+  }
+
+  private readonly nextTurn = () => {
+    for (const connection of this.resting.splice(0, RESTING_WOKEN)) connection.rested()
+    this.turnBytes = this.resting.length > 0 ? 1 : 0 // 1: the next turn is seen to
+    if (this.resting.length > 0) setImmediate(this.nextTurn)
   }
 
   private sweep(): void {

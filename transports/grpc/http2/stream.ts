@@ -5,17 +5,19 @@
  *                             │                               └ windows too small: queue, sent as they open
  *                             └ not whole in one frame: MessageReader
  *
+ *     isAsked  a unary service has it, and will answer, if only to nobody
  *     isOver   the service has ended it, or need not any more: it hears nothing else
  *     isGone   nothing more goes out, the connection has forgotten it
  *
- * A queue can stand between the two. Nobody else's stream waits for it.
+ * A queue can stand between the last two. Nobody else's stream waits for it. What is gone and asked still counts.
  */
 import { MESSAGE_BYTES_MAX, type StreamCall, type StreamHandler, type UnaryCall } from '../frontend.ts'
 import { Status } from '../status.ts'
-import { STREAM_QUEUE_BYTES_MAX } from './bounds.ts'
+import { SMALL_MESSAGE_BYTES, STREAM_QUEUE_BYTES_MAX } from './bounds.ts'
 import type { Connection } from './connection.ts'
 import { Deadline } from './deadlines.ts'
 import { ErrorCode, Flag, FRAME_BYTES_MAX, WINDOW_DEFAULT, WINDOW_MAX } from './frames.ts'
+import { free } from './memory.ts'
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
 import type { RequestHead } from './request-head.ts'
 import type { Plain, Route } from './routes.ts'
@@ -27,10 +29,13 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   readonly openedMs: number
   private readonly connection: Connection
   private readonly route: Route
-  private readonly head: RequestHead
+  private readonly contentLength: number // of the head no more than this is kept: its texts can be long
+  private readonly isGzip: boolean
   private handler: StreamHandler | null = null
   private isOver = false
   private isGone = false
+  private isAsked = false
+  private askedBytes = 0 // counted of its message
   // from the caller
   isPeerDone = false // END_STREAM has come
   private reader: MessageReader | null = null
@@ -53,10 +58,12 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     this.connection = connection
     this.id = id
     this.route = route
-    this.head = head
+    this.contentLength = head.contentLength
+    this.isGzip = head.encoding === 'gzip'
     this.openedMs = connection.nowMs
     this.sendWindow = connection.streamWindow
     this.deadlineMs = connection.nowMs + head.timeoutMs
+    connection.share.callBegins()
     if (route.stream !== null) this.handler = route.stream.open(this)
   }
 
@@ -112,12 +119,12 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     if (this.isOver) {
       this.connection.rst(this.id, ErrorCode.Cancel) // answered, but the answer was never taken
       this.gone()
-    } else this.refuse(Status.DeadlineExceeded, 'Deadline exceeded')
+    } else this.endWith(Status.DeadlineExceeded, 'Deadline exceeded')
   }
 
   private peerDone(): boolean {
     this.isPeerDone = true
-    const { contentLength } = this.head
+    const { contentLength } = this
     if (contentLength < 0 || contentLength === this.received) return true
     this.connection.reset(this.id, ErrorCode.ProtocolError)
     return false
@@ -132,11 +139,12 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   }
 
   private hold(bytes: Buffer, from: number, to: number): boolean {
-    if (!this.connection.hold(to - from)) {
-      this.refuse(Status.ResourceExhausted, 'too many large messages at once')
+    this.reader ??= new MessageReader()
+    const more = this.reader.sizeWith(to - from) - this.reader.size
+    if (more > 0 && !this.connection.share.hold(more)) {
+      this.endWith(Status.ResourceExhausted, 'too many large messages at once')
       return false
     }
-    this.reader ??= new MessageReader()
     this.reader.add(bytes, from, to)
     return true
   }
@@ -149,18 +157,18 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
       const { announced } = reader
       if (announced > MESSAGE_BYTES_MAX) {
         const message = `Received message larger than max (${announced} vs ${MESSAGE_BYTES_MAX})`
-        this.refuse(Status.ResourceExhausted, message)
+        this.endWith(Status.ResourceExhausted, message)
         return
       }
       if (!reader.isWhole) break
       if (isUnary && (this.hasCalled || reader.length > announced + PREFIX_BYTES)) {
-        this.refuse(Status.Unimplemented, 'Received a second request message for a unary method')
+        this.endWith(Status.Unimplemented, 'Received a second request message for a unary method')
         return
       }
       if (isUnary && !this.isPeerDone) return
-      const { packing } = reader
+      const { packing, size } = reader
       const message = reader.take()
-      this.connection.release(message.length + PREFIX_BYTES)
+      this.connection.share.release(size - reader.size)
       if (packing === 0) this.message(message)
       else this.unpack(packing, message)
     }
@@ -170,9 +178,9 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private messagesEnded(): void {
     if (this.hasCalled) return
     if (this.reader !== null && this.reader.length > 0) {
-      this.refuse(Status.Internal, 'Received a message that ends too soon')
+      this.endWith(Status.Internal, 'Received a message that ends too soon')
     } else if (this.handler === null) {
-      this.refuse(Status.Unimplemented, 'Received no request message for a unary method')
+      this.endWith(Status.Unimplemented, 'Received no request message for a unary method')
     } else {
       this.hasCalled = true
       this.handler.halfClosed()
@@ -186,32 +194,45 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
 
   private call(bytes: Buffer): void {
     this.hasCalled = true
+    if (bytes.length > SMALL_MESSAGE_BYTES) {
+      if (!this.connection.share.hold(bytes.length)) {
+        this.endWith(Status.ResourceExhausted, 'too many large messages at once')
+        return
+      }
+      this.askedBytes = bytes.length
+    }
+    this.isAsked = true
     this.connection.server.onCall?.(this.route.name)
     this.route.unary!.handle(bytes, this)
   }
 
   private unpack(packing: number, message: Buffer): void {
-    if (packing !== 1 || this.head.encoding !== 'gzip') {
-      this.refuse(Status.Internal, 'Received a compressed message without a grpc-encoding that says how')
+    if (packing !== 1 || !this.isGzip) {
+      this.endWith(Status.Internal, 'Received a compressed message without a grpc-encoding that says how')
       return
     }
     const { connection } = this
-    const copy = Buffer.from(message)
-    connection.keep(copy.length)
+    if (!connection.share.hold(message.length)) {
+      this.endWith(Status.ResourceExhausted, 'too many large messages at once')
+      return
+    }
     this.isBusy = true
-    connection.server.inflater.unpack(copy, (unpacked, isTooLarge) => {
-      connection.release(copy.length)
-      this.isBusy = false
-      if (this.isOver) return
-      if (unpacked !== null) {
-        this.message(unpacked)
-        this.deliver()
-        this.credit()
-      } else if (isTooLarge) {
-        const what = `Received message that decompresses to a size larger than ${MESSAGE_BYTES_MAX}`
-        this.refuse(Status.ResourceExhausted, what)
-      } else this.refuse(Status.Internal, 'Failed to decompress message')
-    })
+    connection.server.inflater.unpack(connection, { bytes: Buffer.from(message), stream: this })
+  }
+
+  /** By the Inflater. */
+  unpacked(packedBytes: number, message: Buffer | null, isTooLarge: boolean): void {
+    this.connection.share.release(packedBytes)
+    this.isBusy = false
+    if (this.isOver) return
+    if (message !== null) {
+      this.message(message)
+      this.deliver()
+      this.credit()
+    } else if (isTooLarge) {
+      const what = `Received message that decompresses to a size larger than ${MESSAGE_BYTES_MAX}`
+      this.endWith(Status.ResourceExhausted, what)
+    } else this.endWith(Status.Internal, 'Failed to decompress message')
   }
 
   /** Gives the window back, unless the caller is to wait. */
@@ -225,12 +246,13 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   // ---- to the caller
 
   reply(response: Uint8Array): void {
+    this.returned()
     if (this.isOver) return
     const { connection } = this
     const bytes = response.length + PREFIX_BYTES
     if (bytes > this.sendWindow || bytes > connection.sendWindow || bytes > FRAME_BYTES_MAX) {
       this.send(response)
-      this.end()
+      this.endWith(Status.Ok, 'OK')
       return
     }
     this.isOver = true
@@ -271,10 +293,15 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   }
 
   end(): void {
-    this.refuse(Status.Ok, 'OK') // the message that grpc-js gives a stream
+    this.endWith(Status.Ok, 'OK') // the message that grpc-js gives a stream
   }
 
   refuse(status: Status, message: string): void {
+    this.returned()
+    this.endWith(status, message)
+  }
+
+  private endWith(status: Status, message: string): void {
     if (this.isOver) return
     this.over()
     this.endStatus = status
@@ -346,13 +373,29 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private gone(): void {
     if (this.isGone) return
     this.isGone = true
-    if (this.reader !== null) this.connection.release(this.reader.length)
-    this.reader = null
+    const { share } = this.connection
+    if (this.reader !== null) {
+      share.release(this.reader.size)
+      this.reader.drop()
+      this.reader = null
+    }
     if (this.queue !== null) {
       this.connection.blocked(-this.queueBytes)
       this.connection.waiting.delete(this)
+      if (this.route.plain === null) for (const each of this.queue) free(each)
       this.queue = null
     }
+    if (this.isAsked) share.callAbandoned()
+    else share.callEnds()
     this.connection.forget(this)
+  }
+
+  /** The service has said its last word, heard or not. */
+  private returned(): void {
+    if (!this.isAsked) return
+    this.isAsked = false
+    const { share } = this.connection
+    if (this.askedBytes > 0) share.release(this.askedBytes)
+    if (this.isGone) share.callReturns()
   }
 }

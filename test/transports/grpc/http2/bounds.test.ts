@@ -4,14 +4,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { STREAMS_MAX, type StreamCall } from '../../../../transports/grpc/frontend.ts'
+import { HANDSHAKE_MS, STREAMS_MAX, type StreamCall } from '../../../../transports/grpc/frontend.ts'
 import * as bounds from '../../../../transports/grpc/http2/bounds.ts'
 import { Flag, FrameType, Setting } from '../../../../transports/grpc/http2/frames.ts'
+import { Http2Server } from '../../../../transports/grpc/http2/server.ts'
 import { ask, openHttp2 } from './port.ts'
 import { block, data, FIELDS, field, frame, headers, RawPeer, REQUEST, settings, u32 } from './raw-peer.ts'
 
 const NONE = Buffer.alloc(0)
 const CALM = 'GOAWAY 11'
+const REFUSED = block({ ...FIELDS, ':path': '/no/such' })
 const rst = (id: number) => frame(FrameType.RstStream, 0, id, u32(8))
 const windowUpdate = (id: number, count: number) => frame(FrameType.WindowUpdate, 0, id, u32(count))
 const ids = (count: number, from = 1) => Array.from({ length: count }, (_, i) => from + 2 * i)
@@ -39,6 +41,8 @@ describe('a connection that goes too far ends calmly', () => {
     ['a header block of 64 KiB and more',             headers(1, Buffer.alloc(16_384), 0), repeat(4, frame(FrameType.Continuation, 0, 1, Buffer.alloc(16_384)))],
     ['CVE-2023-44487: rapid resets',                  ...ids(bounds.RAPID_RESETS.burst * 3).flatMap((id) => [headers(id, REQUEST), rst(id)])],
     ['CVE-2025-8671: resets we are made to send',     ...ids(bounds.FORCED_RESETS.burst + 10).flatMap((id) => [headers(id, REQUEST), windowUpdate(id, 0)])],
+    ['RST_STREAM for what is over',                   headers(1, REQUEST), repeat(bounds.IDLE_FRAMES.burst + 1_000, rst(1))],
+    ['trailers for what is over',                     headers(1, REFUSED), repeat(bounds.IDLE_FRAMES.burst + 1_000, headers(1, block({ a: 'b' }), 5))],
     ['DATA on a closed stream',                       headers(1, REQUEST), rst(1), repeat(bounds.IDLE_FRAMES.burst + 1_000, data(1, NONE))],
     ['SETTINGS flood',                                repeat(bounds.SETTINGS_FRAMES.burst + 10, settings([Setting.InitialWindowSize, 1]))],
     ['PING flood',                                    repeat(bounds.PING_STRIKES_MAX + 2, frame(FrameType.Ping, 0, 0, Buffer.alloc(8)))],
@@ -188,6 +192,25 @@ describe('a peer that does not read', () => {
     const peer = await RawPeer.hello(port)
     peer.send(settings([Setting.InitialWindowSize, 0]), headers(1, REQUEST), data(1, ask('answer')))
     expect(await peer.outcome(1)).toBe('closed')
+  })
+})
+
+test('a connection that says nothing has its time to say hello, and no more', async () => {
+  const { port } = await openHttp2({ handshakeMs: 300, sweepMs: 10 })
+  const startMs = performance.now()
+  const silent = new RawPeer(port)
+  await silent.until(() => false)
+  expect(performance.now() - startMs).toBeGreaterThan(280)
+  expect(performance.now() - startMs).toBeLessThan(2_000)
+})
+
+test('times that only tests change are those of bounds.ts', () => {
+  const { options } = new Http2Server({ methods: [] })
+  expect(options).toMatchObject({
+    handshakeMs: HANDSHAKE_MS,
+    stalledMs: bounds.STALLED_MS,
+    pingIdleMs: bounds.PING_IDLE_MS,
+    pingTimeoutMs: bounds.PING_TIMEOUT_MS,
   })
 })
 

@@ -1,0 +1,300 @@
+/**
+ * A client that keeps to the protocol in ways no library does: every kind of call, cut into any frames, in any order, with
+ * windows that hardly open. It knows what must come back, and keeps what went wrong in `problems`.
+ *
+ *     step() ── some frames, queued ──► mutate? ──► deliver() ── up to any byte ──► FuzzSocket
+ *     finish() ── the rest of everything, wide windows ──► every call has been answered exactly once
+ */
+import { Flag, FrameType, PREFACE, Setting, WINDOW_DEFAULT } from '../../transports/grpc/http2/frames.ts'
+import { RECEIVE_WINDOW } from '../../transports/grpc/http2/receiver.ts'
+import { frame, block as literalBlock, settings, u32 } from '../transports/grpc/http2/frame-bytes.ts'
+import { BlockWriter } from './frames-blocks.ts'
+import { FuzzCall } from './frames-call.ts'
+import { makeCall, PROBE } from './frames-plans.ts'
+import { FuzzSocket, type HeardFrame } from './frames-socket.ts'
+
+type Random = () => number
+
+const CALLS_MAX = 60 // open at once
+const SETTINGS_MAX = 80 // of a connection: below the server's bound
+const WINDOWS = [0, 1, 10, 100, 5_000, WINDOW_DEFAULT, 1_000_000]
+
+export class FuzzPeer {
+  readonly socket = new FuzzSocket((heard) => this.heard(heard))
+  readonly problems: string[] = []
+  readonly calls = new Map<number, FuzzCall>()
+  framesCount = 0
+  /** Changes what is sent. */
+  mutate: ((bytes: Buffer) => Buffer[]) | null = null
+  goneWhy: string | null = null // what GOAWAY said
+  isWild = false // something was changed: of single calls nothing is expected but that they end once
+  private isProbing = false
+  private readonly random: Random
+  private readonly writer: BlockWriter
+  private readonly taken = new Set<number>() // back by us: what still comes there is no news
+  private readonly ended = new Set<number>() // while wild
+  private queue: Buffer[] = []
+  private nextId = 1
+  private settingsCount = 0
+  private sentSettings: number[] = [] // windows of streams, not acknowledged yet
+  private window = WINDOW_DEFAULT // of new streams, as acknowledged
+  private receiveWindow = WINDOW_DEFAULT // what the server may send
+  private sendWindow = WINDOW_DEFAULT // what we may send
+  private hasAnswered = false // since the last ping's answer
+  private isPinging = false
+
+  constructor(random: Random) {
+    this.random = random
+    this.writer = new BlockWriter(random)
+    this.queue.push(PREFACE, settings())
+    this.sentSettings.push(-1)
+    this.framesCount++
+  }
+
+  step(): void {
+    const chance = this.random()
+    if (chance < 0.3) this.openCall()
+    else if (chance < 0.7) this.sendBody(pick(this.random, [...this.calls.values()]))
+    else if (chance < 0.8) this.openWindow()
+    else if (chance < 0.84) this.changeWindow(pick(this.random, WINDOWS))
+    else if (chance < 0.88) this.reset(pick(this.random, [...this.calls.values()]))
+    else if (chance < 0.92) this.ping()
+    else if (chance < 0.96) this.say(frame(99, 255, this.nextId + 2, Buffer.alloc(this.integer(20))))
+    else
+      this.say(
+        frame(
+          FrameType.Priority,
+          0,
+          1 + this.integer(2 * this.nextId),
+          Buffer.concat([u32(0), Buffer.of(7)]),
+        ),
+      )
+  }
+
+  /** Some of what is queued, cut anywhere. */
+  deliver(share = this.random()): void {
+    const all = Buffer.concat(this.queue)
+    let cut = share >= 1 ? all.length : Math.floor(all.length * share)
+    this.queue = cut < all.length ? [all.subarray(cut)] : []
+    for (let from = 0; from < cut; ) {
+      const to = this.random() < 0.7 ? cut : from + 1 + this.integer(Math.min(cut - from, 300))
+      this.socket.feed(all.subarray(from, to))
+      from = to
+      if (this.socket.destroyed) cut = 0
+    }
+  }
+
+  /** Says all that is left to say, and lets the server say all. */
+  finish(): void {
+    this.socket.unstick()
+    this.changeWindow(1_000_000, true)
+    for (const call of this.calls.values()) {
+      this.widen(call.id, 10_000_000)
+      if (call.isSent) continue
+      if (this.sendWindow < 100_000) this.reset(call)
+      else {
+        while (!call.isSent && !call.isOver && this.sendBody(call));
+        if (!call.isSent && !call.isOver) this.reset(call)
+      }
+    }
+    this.widen(0, 20_000_000) // the last: until then most answers wait
+    this.deliver(1)
+  }
+
+  /** A call that needs nothing said before; its end is in `calls`, as for others. */
+  probe(id: number): FuzzCall {
+    const call = new FuzzCall({ ...PROBE, id })
+    call.receiveWindow = Number.POSITIVE_INFINITY // what was changed may have been a window
+    this.calls.clear()
+    this.calls.set(id, call)
+    this.mutate = null
+    this.isProbing = true
+    this.say(settings([Setting.InitialWindowSize, WINDOW_DEFAULT]))
+    this.say(frame(FrameType.WindowUpdate, 0, 0, u32(1_000_000)))
+    this.say(frame(FrameType.Headers, Flag.EndHeaders, id, literalBlock(Object.fromEntries(PROBE.fields))))
+    this.say(frame(FrameType.Data, Flag.EndStream, id, PROBE.body))
+    this.deliver(1)
+    return call
+  }
+
+  say(bytes: Buffer): void {
+    this.framesCount++
+    if (this.mutate === null) this.queue.push(bytes)
+    else this.queue.push(...this.mutate(bytes))
+  }
+
+  get isGone(): boolean {
+    return this.goneWhy !== null
+  }
+
+  /** Whether the server has given back what it took of its window. */
+  get isWindowOpen(): boolean {
+    return this.sendWindow >= RECEIVE_WINDOW / 2
+  }
+
+  get highestId(): number {
+    return this.nextId
+  }
+
+  private integer(below: number): number {
+    return Math.floor(this.random() * below)
+  }
+
+  // ---- calls
+
+  private openCall(): void {
+    if (this.calls.size >= CALLS_MAX) return
+    const call = makeCall(this.nextId, this.random)
+    this.nextId += 2 * (1 + this.integer(3))
+    call.receiveWindow = this.window
+    this.calls.set(call.id, call)
+    const block = this.writer.block(call.fields)
+    const isEnd = call.body.length === 0 && !call.hasTrailers && this.random() < 0.5
+    if (isEnd) call.isSent = true
+    this.sayBlock(call.id, block, isEnd ? Flag.EndStream : 0)
+  }
+
+  private sayBlock(id: number, block: Buffer, flags: number): void {
+    const parts: Buffer[] = []
+    for (let at = 0; parts.length < 5; ) {
+      const to =
+        this.random() < 0.8 || parts.length === 4 ? block.length : at + this.integer(block.length - at + 1)
+      parts.push(block.subarray(at, to))
+      at = to
+      if (at === block.length) break
+    }
+    parts.forEach((part, i) => {
+      const ends = i === parts.length - 1 ? Flag.EndHeaders : 0
+      if (i > 0) this.say(frame(FrameType.Continuation, ends, id, part))
+      else this.say(padded(FrameType.Headers, flags | ends, id, part, this.random))
+    })
+  }
+
+  /** One frame more of it. False: the windows forbid it. */
+  private sendBody(call: FuzzCall | undefined): boolean {
+    if (call === undefined || call.isSent || call.isOver) return true
+    const left = call.body.length - call.sent
+    const room = Math.min(this.sendWindow, call.sendWindow) - 256 // padding
+    const wanted = this.random() < 0.5 ? left : this.integer(left + 1)
+    const count = Math.min(wanted, 16_000, room)
+    if (count < 0 || (count === 0 && left > 0 && this.random() < 0.9)) return room > 0
+    const piece = call.body.subarray(call.sent, call.sent + count)
+    call.sent += count
+    const isLast = call.sent === call.body.length
+    const flags = isLast && !call.hasTrailers ? Flag.EndStream : 0
+    const bytes = padded(FrameType.Data, flags, call.id, piece, this.random)
+    this.sendWindow -= bytes.length - 9
+    call.sendWindow -= bytes.length - 9
+    this.say(bytes)
+    if (isLast) {
+      call.isSent = true
+      if (call.hasTrailers) this.sayBlock(call.id, this.writer.block([['x-end', 'yes']]), Flag.EndStream)
+    }
+    return true
+  }
+
+  private reset(call: FuzzCall | undefined): void {
+    if (call === undefined) return
+    this.calls.delete(call.id)
+    this.taken.add(call.id)
+    this.say(frame(FrameType.RstStream, 0, call.id, u32(8)))
+  }
+
+  // ---- windows and the like
+
+  private openWindow(): void {
+    const call = pick(this.random, [undefined, ...this.calls.values()])
+    this.widen(call?.id ?? 0, 1 + this.integer(this.random() < 0.5 ? 20 : 20_000))
+  }
+
+  private widen(id: number, count: number): void {
+    if (id === 0) this.receiveWindow += count
+    else {
+      const call = this.calls.get(id)
+      if (call !== undefined) call.receiveWindow += count
+    }
+    this.say(frame(FrameType.WindowUpdate, 0, id, u32(count)))
+  }
+
+  private changeWindow(bytes: number, must = false): void {
+    if (!must && this.settingsCount >= SETTINGS_MAX) return
+    this.settingsCount++
+    this.sentSettings.push(bytes)
+    this.say(settings([Setting.InitialWindowSize, bytes], [Setting.HeaderTableSize, this.integer(5_000)]))
+  }
+
+  private ping(): void {
+    if (!this.hasAnswered || this.isPinging) return // others would be strikes
+    this.isPinging = true
+    this.say(frame(FrameType.Ping, 0, 0, Buffer.alloc(8, 7)))
+  }
+
+  // ---- what comes back
+
+  private heard({ type, flags, id, payload }: HeardFrame): void {
+    if (type === FrameType.Goaway) this.goneWhy = payload.toString('latin1', 8)
+    else if (type === FrameType.Settings && flags === Flag.Ack) this.acknowledged()
+    else if (type === FrameType.Ping) this.ponged()
+    else if (type === FrameType.WindowUpdate) this.widened(id, payload.readUInt32BE())
+    else if (id > 0) this.heardOfCall(type, flags, id, payload)
+  }
+
+  private ponged(): void {
+    this.isPinging = false
+    this.hasAnswered = false
+  }
+
+  private acknowledged(): void {
+    const bytes = this.sentSettings.shift()
+    if (bytes === undefined) {
+      if (!this.isWild) this.problems.push('an acknowledgement of nothing')
+    } else if (bytes >= 0) {
+      for (const call of this.calls.values()) call.receiveWindow += bytes - this.window
+      this.window = bytes
+    }
+  }
+
+  private widened(id: number, count: number): void {
+    if (id === 0) this.sendWindow += count
+    else {
+      const call = this.calls.get(id)
+      if (call !== undefined) call.sendWindow += count
+    }
+  }
+
+  private heardOfCall(type: number, flags: number, id: number, payload: Buffer): void {
+    const call = this.calls.get(id)
+    if (this.isWild && !(this.isProbing && call !== undefined)) this.heardWild(type, flags, id)
+    else if (call === undefined) {
+      const isTaken = this.taken.has(id)
+      if (isTaken && type === FrameType.Data) this.receiveWindow -= payload.length
+      if (type !== FrameType.RstStream && !isTaken)
+        this.problems.push(`frame ${type} for stream ${id}, which is over`)
+    } else this.heardOfOpenCall(call, type, flags, payload)
+  }
+
+  private heardWild(type: number, flags: number, id: number): void {
+    if (type === FrameType.RstStream) return
+    if (this.ended.has(id)) this.problems.push(`frame ${type} for stream ${id}, which has ended`)
+    if (flags & Flag.EndStream) this.ended.add(id)
+  }
+
+  private heardOfOpenCall(call: FuzzCall, type: number, flags: number, payload: Buffer): void {
+    if (type === FrameType.Data) this.receiveWindow -= payload.length
+    if (this.receiveWindow < 0 && !this.isWild)
+      this.problems.push('more DATA than the window of the connection')
+    if (type === FrameType.Headers) this.hasAnswered = true
+    const problem = call.heard(type, flags, payload)
+    if (problem !== '') this.problems.push(`${problem}: ${call}`)
+    if (call.isOver) this.calls.delete(call.id)
+  }
+}
+
+const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
+
+function padded(type: number, flags: number, id: number, payload: Buffer, random: Random): Buffer {
+  if (random() < 0.8) return frame(type, flags, id, payload)
+  const padding = Math.floor(random() * 200)
+  const bytes = Buffer.concat([Buffer.of(padding), payload, Buffer.alloc(padding)])
+  return frame(type, flags | Flag.Padded, id, bytes)
+}

@@ -1,0 +1,88 @@
+/**
+ * What the fuzzed frontend serves. A message's first byte says how it is answered, so a peer knows what must come back,
+ * and whether it is the answer to that very message.
+ */
+import type {
+  StreamCall,
+  StreamHandler,
+  StreamMethod,
+  UnaryCall,
+  UnaryMethod,
+} from '../../transports/grpc/frontend.ts'
+import { Status } from '../../transports/grpc/status.ts'
+
+export const UNARY_PATH = '/fuzz.Service/Unary'
+export const STREAM_PATH = '/fuzz.Service/Stream'
+export const Mode = { Now: 0, Later: 1, RefuseNow: 2, RefuseLater: 3, Large: 4 } as const
+const MODES = 5
+const REPEATS = 40
+
+export interface Answer {
+  status: Status
+  bytes: Buffer // '' unless OK
+}
+
+/** What a whole, good message is answered with. */
+export function answerTo(message: Uint8Array): Answer {
+  const mode = message.length === 0 ? Mode.Now : message[0] % MODES
+  if (mode === Mode.RefuseNow || mode === Mode.RefuseLater) {
+    return { status: Status.PermissionDenied, bytes: Buffer.alloc(0) }
+  }
+  const once = Buffer.from(message)
+  for (let i = 0; i < once.length; i++) once[i] ^= 0x5a
+  const bytes = mode === Mode.Large ? Buffer.concat(Array.from({ length: REPEATS }, () => once)) : once
+  return { status: Status.Ok, bytes }
+}
+
+export class FuzzServices {
+  calledCount = 0
+  streamsCount = 0 // open
+  private readonly waiting: (() => void)[] = []
+  readonly unary: UnaryMethod = { path: UNARY_PATH, handle: (message, call) => this.handle(message, call) }
+  readonly stream: StreamMethod = { path: STREAM_PATH, open: (call) => this.open(call) }
+
+  /** Answers this share of those who wait. */
+  release(share: number, random: () => number): void {
+    for (const answer of this.waiting.splice(0)) {
+      if (random() < share) answer()
+      else this.waiting.push(answer)
+    }
+  }
+
+  private handle(message: Uint8Array, call: UnaryCall): void {
+    this.calledCount++
+    const mode = message.length === 0 ? Mode.Now : message[0] % MODES
+    const { status, bytes } = answerTo(message)
+    const answer = () => (status === Status.Ok ? call.reply(bytes) : call.refuse(status, 'no'))
+    if (mode === Mode.Later || mode === Mode.RefuseLater) this.waiting.push(answer)
+    else answer()
+  }
+
+  private open(call: StreamCall): StreamHandler {
+    this.streamsCount++
+    const toSend: Buffer[] = []
+    let canSend = true
+    let isEnding = false
+    const sendAll = () => {
+      while (canSend && toSend.length > 0) canSend = call.send(toSend.shift()!)
+      if (isEnding && toSend.length === 0) call.end()
+    }
+    return {
+      message: (message) => {
+        toSend.push(answerTo(message).bytes)
+        sendAll()
+      },
+      halfClosed: () => {
+        isEnding = true
+        sendAll()
+      },
+      writable: () => {
+        canSend = true
+        sendAll()
+      },
+      closed: () => {
+        this.streamsCount--
+      },
+    }
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * What one connection takes of what its thread has: bytes kept for it, calls that the engine has not answered.
+ *
+ *     hold    may be refused: too much for this connection
+ *     keep    cannot be refused, so the connection ends when it is too much
+ *     both    too much for the thread: the connection that keeps most ends
+ *
+ * Every hold, keep and call is given back, whatever happens, also after the connection has gone.
+ */
+import {
+  ABANDONED_CALLS_MAX,
+  CALLS_ALL_MAX,
+  CALLS_FAIR_MAX,
+  HELD_BYTES_ALL_MAX,
+  HELD_BYTES_MAX,
+} from './bounds.ts'
+
+/** Ends a connection for what it keeps, which releases nearly all of it at once. */
+type End = () => void
+
+/** Of one thread. */
+export class Shares {
+  heldBytes = 0
+  callsCount = 0
+  private readonly members = new Set<Share>() // as many as connections
+  private isChecking = false
+
+  join(end: End): Share {
+    const share = new Share(this, end)
+    this.members.add(share)
+    return share
+  }
+
+  leave(share: Share): void {
+    this.members.delete(share)
+  }
+
+  /** Whether there is room for so many more bytes. Ends others that keep more than `asking`, as far as it needs. */
+  hasRoom(bytes: number, asking: Share | null): boolean {
+    while (this.heldBytes + bytes > HELD_BYTES_ALL_MAX) {
+      let most = asking
+      for (const each of this.members) if (most === null || each.heldBytes > most.heldBytes) most = each
+      if (most === null || most === asking) return false
+      this.members.delete(most)
+      most.end()
+    }
+    return true
+  }
+
+  /** Soon, since who keeps is in the middle of something. */
+  checkSoon(): void {
+    if (this.isChecking) return
+    this.isChecking = true
+    setImmediate(() => {
+      this.isChecking = false
+      for (const each of this.members) if (each.heldBytes > HELD_BYTES_MAX) each.end()
+      this.hasRoom(0, null)
+    })
+  }
+}
+
+/** Of one connection. */
+export class Share {
+  heldBytes = 0
+  private abandonedCount = 0
+  private callsCount = 0 // abandoned ones included
+  private readonly all: Shares
+  readonly end: End
+
+  constructor(all: Shares, end: End) {
+    this.all = all
+    this.end = end
+  }
+
+  /** Whether the connection may have one more call. */
+  get isOpenForCalls(): boolean {
+    if (this.abandonedCount >= ABANDONED_CALLS_MAX) return false
+    return this.all.callsCount < CALLS_ALL_MAX || this.callsCount < CALLS_FAIR_MAX
+  }
+
+  callBegins(): void {
+    this.callsCount++
+    this.all.callsCount++
+  }
+
+  callEnds(): void {
+    this.callsCount--
+    this.all.callsCount--
+  }
+
+  /** It goes on in the engine, and `callReturns` when that is over. */
+  callAbandoned(): void {
+    this.abandonedCount++
+  }
+
+  callReturns(): void {
+    this.abandonedCount--
+    this.callEnds()
+  }
+
+  hold(bytes: number): boolean {
+    if (this.heldBytes + bytes > HELD_BYTES_MAX || !this.all.hasRoom(bytes, this)) return false
+    this.add(bytes)
+    return true
+  }
+
+  keep(bytes: number): void {
+    this.add(bytes)
+    if (this.heldBytes > HELD_BYTES_MAX || this.all.heldBytes > HELD_BYTES_ALL_MAX) this.all.checkSoon()
+  }
+
+  release(bytes: number): void {
+    this.add(-bytes)
+  }
+
+  private add(bytes: number): void {
+    this.heldBytes += bytes
+    this.all.heldBytes += bytes
+  }
+}
