@@ -128,6 +128,11 @@ export class Output {
     this.block(id, fields, 0)
   }
 
+  /** An answer to HEAD. */
+  plainHeadOnly(id: number, fields: Buffer): void {
+    this.block(id, fields, Flag.EndStream)
+  }
+
   /** One DATA frame with these bytes. */
   data(id: number, from: Uint8Array, start: number, end: number, flags: number): void {
     const at = this.frame(FrameType.Data, flags, id, end - start)

@@ -2,7 +2,7 @@
  * What a call is for: a method that is served, or a refusal that is known from its headers alone.
  *
  *     not POST ──► 405   not application/grpc ──► 415   path unknown, encoding unknown ──► UNIMPLEMENTED
- *     too many headers ──► RESOURCE_EXHAUSTED           grpc-timeout not understood ──► INTERNAL
+ *     too many headers ──► RESOURCE_EXHAUSTED           grpc-timeout not understood ──► INTERNAL, 0 ──► DEADLINE_EXCEEDED
  */
 import { type GrpcFrontendOptions, methodName, type StreamMethod, type UnaryMethod } from '../frontend.ts'
 import { Status } from '../status.ts'
@@ -30,14 +30,14 @@ export type Refusal = (output: Output, id: number) => void
 const CONTENT_TYPE = /^application\/grpc(?:$|[+;])/
 const ACCEPTED_ENCODINGS = literalFields({ 'grpc-accept-encoding': 'identity,gzip' })
 const TEXT = { 'content-type': 'text/plain; charset=utf-8' }
-const NOT_POST = plain(
-  httpStatus(405, { ...TEXT, allow: 'POST', 'grpc-status': String(Status.Internal) }),
-  'gRPC calls are POST requests.\n',
-)
+const NOT_POST_FIELDS = httpStatus(405, { ...TEXT, allow: 'POST', 'grpc-status': String(Status.Internal) })
+const NOT_POST = plain(NOT_POST_FIELDS, 'gRPC calls are POST requests.\n')
+const NOT_POST_HEAD: Refusal = (output, id) => output.plainHeadOnly(id, NOT_POST_FIELDS)
 const NOT_GRPC = plain(
   httpStatus(415, { ...TEXT, 'grpc-status': String(Status.InvalidArgument) }),
   'This port speaks gRPC: send content-type application/grpc.\n',
 )
+const MS_MIN = 1 // of a grpc-timeout: what is shorter has passed
 const SHOWN_MAX = 200 // characters of the caller's own text in a message
 
 export class Routes {
@@ -56,6 +56,7 @@ export class Routes {
     if (head.isTooLarge) {
       return refusal(Status.ResourceExhausted, `the headers are longer than ${HEADER_LIST_BYTES_MAX} bytes`)
     }
+    if (head.method === 'HEAD') return NOT_POST_HEAD
     if (head.method !== 'POST') return NOT_POST
     if (head.contentType !== 'application/grpc' && !CONTENT_TYPE.test(head.contentType)) {
       return NOT_GRPC
@@ -67,6 +68,7 @@ export class Routes {
     if (Number.isNaN(head.timeoutMs)) {
       return refusal(Status.Internal, `Invalid grpc-timeout value "${shown(head.timeoutText)}"`)
     }
+    if (head.timeoutMs < MS_MIN) return refusal(Status.DeadlineExceeded, 'Deadline exceeded')
     if (head.encoding !== '' && head.encoding !== 'identity' && head.encoding !== 'gzip') {
       const message = `Received message compressed with unsupported encoding "${shown(head.encoding)}"`
       return refusal(Status.Unimplemented, message, ACCEPTED_ENCODINGS)

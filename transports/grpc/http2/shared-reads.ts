@@ -10,7 +10,6 @@
  * the way it is now.
  */
 import { Socket } from 'node:net'
-import { TLSSocket } from 'node:tls'
 
 const SHARED_BYTES = 16_384 // some 250 calls, and as much as others wait for
 
@@ -51,7 +50,7 @@ export function readShared(socket: Socket, onBytes: (chunk: Buffer) => void): So
 }
 
 function canTake(socket: Socket): boolean {
-  if (socket instanceof TLSSocket || !(socket instanceof Socket) || socket.destroyed) return false
+  if ('encrypted' in socket || !(socket instanceof Socket) || socket.destroyed) return false
   if (socket.readableLength > 0 || socket.readableFlowing !== null) return false
   return typeof (socket as Insides)._handle?.useUserBuffer === 'function'
 }

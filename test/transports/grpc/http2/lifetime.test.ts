@@ -160,6 +160,27 @@ describe('what is not gRPC', () => {
   }
 })
 
+test('HEAD: 405 and no body', async () => {
+  const { port } = await openHttp2()
+  const peer = await RawPeer.hello(port)
+  peer.send(headers(1, block({ ...FIELDS, ':method': 'HEAD' }), Flag.EndHeaders | Flag.EndStream))
+  const answer = await peer.until(({ type }) => type === FrameType.Headers)
+  expect(answer!.flags).toBe(Flag.EndHeaders | Flag.EndStream)
+  expect(answer!.payload.toString()).toContain(':status\x03405')
+})
+
+test('a grpc-timeout of less than a millisecond has passed: nothing is decided', async () => {
+  const { port, decider } = await openHttp2()
+  const peer = await RawPeer.hello(port)
+  for (const [i, timeout] of ['0S', '0m', '1u', '999n'].entries()) {
+    const id = 2 * i + 1
+    peer.send(headers(id, block({ ...FIELDS, 'grpc-timeout': timeout }), Flag.EndHeaders | Flag.EndStream))
+    const answer = await peer.until(({ type, id: ofId }) => type === FrameType.Headers && ofId === id)
+    expect(answer!.payload.toString()).toContain('Deadline%20exceeded')
+  }
+  expect(decider.requests).toEqual([])
+})
+
 describe('grpc-timeout', () => {
   // biome-ignore format: the columns are the specification
   const cases: [string, number][] = [
