@@ -62,6 +62,7 @@ export class Batch {
 
   private filling = ++fillingsCount
   private index: SlotIndex | null = null // the last slot of each key; made when first needed
+  private hasSplitKeys = false // a key has several slots, and a counter may know an earlier one
   private readonly bigHits = new Map<number, bigint>() // exact hits above 2^53-1, by slot
 
   constructor(isStopping = false) {
@@ -93,6 +94,7 @@ export class Batch {
     const count = Number(hits)
     let slot = this.slotOfCounter(counter)
     if (slot === -1 || this.hits[slot] + count > SLOT_HITS_MAX || this.isPerSecond[slot] !== isPerSecond) {
+      if (slot !== -1) this.hasSplitKeys = true
       slot = this.addSlot(counter, limit, windowEndSec, expirySec)
       this.isPerSecond[slot] = isPerSecond
       if (typeof hits === 'bigint') this.bigHits.set(slot, hits)
@@ -133,7 +135,7 @@ export class Batch {
   /** The last slot of the counter, or of another one with its key. */
   private slotOfCounter(counter: Counter): number {
     if (this.isStopping) return -1
-    if (counter.filling === this.filling) return counter.slot
+    if (counter.filling === this.filling && !this.hasSplitKeys) return counter.slot
     if (this.slotsCount > FEW_SLOTS) return this.index!.find(counter, this.counters)
     for (let slot = this.slotsCount - 1; slot >= 0; slot--) {
       if (this.counters[slot].key === counter.key) return slot
@@ -176,6 +178,7 @@ export class Batch {
     this.filling = ++fillingsCount
     this.slotsCount = 0
     this.membersCount = 0
+    this.hasSplitKeys = false
     if (this.bigHits.size > 0) this.bigHits.clear()
     this.requestsCount = 0
   }

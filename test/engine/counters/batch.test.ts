@@ -51,6 +51,18 @@ test('a slot that would pass 2^32 hits is followed by another of the same key', 
   ])
 })
 
+test('counters of the same key come in the order of their hits, also when the key has several slots', () => {
+  const batch = new Batch()
+  const [kept, other] = [new Counter('a'), new Counter('a')]
+  const members = [kept, other, kept].map((counter, i) =>
+    batch.add(counter, i === 1 ? 2 ** 32 : 1, 9, 60, 70, false),
+  )
+  batch.setBefore(0, 10)
+  batch.setBefore(1, 11)
+  batch.setBefore(2, 11 + 2 ** 32)
+  expect(members.map((member) => batch.beforeOf(member))).toEqual([10, 11, 11 + 2 ** 32])
+})
+
 test('an error is that of its slot', () => {
   const batch = new Batch()
   for (const key of ['a', 'b', 'a']) batch.add(new Counter(key), 1, 9, 60, 70, false)
