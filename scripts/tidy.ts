@@ -3,6 +3,7 @@
  *
  *     arrows    monitor, transports ──► engine ──► proto; never back. scripts, bench and test import anything
  *     one door  uWebSockets.js is imported by transports/uws.ts alone, so moving to a newer one is one line
+ *     way out   under monitor/ only monitor/egress opens sockets or asks DNS (monitor spec 5)
  *     map       every top folder has a README.md of at most 30 lines, which names only files that exist
  *
  * How long a function or a file may be is Biome's part (biome.json); an exception there is a `biome-ignore` with its
@@ -29,11 +30,17 @@ const ARROWS: Record<string, string[]> = {
 /** Package → the one file that may import it. */
 const DOORS: Record<string, string> = { 'uWebSockets.js': 'transports/uws.ts' }
 
+/** What can reach out, by module and by global; and the one folder of the monitor that may use it. */
+const WAY_OUT = 'monitor/egress/'
+const OUTWARD = new Set(['net', 'tls', 'http', 'https', 'http2', 'undici', 'dgram', 'dns'])
+const OUTWARD_GLOBALS = /(?<![\w.$#-])(?:globalThis\.)?(fetch|WebSocket|EventSource)\b(?=\(|;|\)|,|$)/
+const COMMENT = /^\s*(?:\/?\*|\/\/).*|\s\/\/ .*/
+
 /** File → why nothing here applies to it. */
 const EXCEPTIONS: Record<string, string> = {}
 
 const IMPORTS =
-  /^(?:import|export|\}).*? from '([^']+)'|^import '([^']+)'|\b(?:import|require|sourceUrl|new URL)\('([^']+)'/
+  /^(?:import|export|\}).*? from '([^']+)'|^import '([^']+)'|\b(?:import|require|sourceUrl|new URL|getBuiltinModule)\('([^']+)'/
 const FILE_NAMES = /(?<![\w*<>./-])\w[\w./-]*\.(?:ts|mjs|lua|proto)\b/g // whole names; patterns like *.test.ts are not
 
 /** Everything to mend in the tree under `root`, each as `file:line: what. Remedy.` */
@@ -62,8 +69,10 @@ function importComplaints(file: string, lines: string[]): string[] {
   lines.forEach((line, index) => {
     const match = IMPORTS.exec(line)
     const target = match?.[1] ?? match?.[2] ?? match?.[3]
-    if (!target) return
     const where = `${file}:${index + 1}`
+    const outward = outwardOf(file, line, target)
+    if (outward) complaints.push(`${where}: uses ${outward}. Only ${WAY_OUT} may; reach out through it.`)
+    if (!target) return
     const door = DOORS[target]
     if (door && file !== door)
       complaints.push(`${where}: imports ${target}. Only ${door} may; import from there.`)
@@ -76,6 +85,14 @@ function importComplaints(file: string, lines: string[]): string[] {
     )
   })
   return complaints
+}
+
+/** What on this line could reach out past the monitor's egress. */
+function outwardOf(file: string, line: string, target = ''): string | undefined {
+  if (!file.startsWith('monitor/') || file.startsWith(WAY_OUT)) return undefined
+  const [module] = target.replace(/^node:/, '').split('/')
+  if (OUTWARD.has(module)) return target
+  return OUTWARD_GLOBALS.exec(line.replace(COMMENT, ''))?.[1]
 }
 
 function readmeComplaints(root: string, file: string, lines: string[], files: string[]): string[] {

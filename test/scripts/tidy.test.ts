@@ -78,6 +78,53 @@ test('uWebSockets.js has one door', () => {
   ])
 })
 
+// biome-ignore format: one way to reach out per line
+const outward = [
+  ["import { connect } from 'node:net'",                     'node:net'],
+  ["import type { Socket } from 'net'",                      'net'],
+  ["} from 'node:tls'",                                      'node:tls'],
+  ["import http from 'node:http'",                           'node:http'],
+  ["const https = await import('node:https')",               'node:https'],
+  ["const http2 = require('http2')",                         'http2'],
+  ["import { request } from 'undici'",                       'undici'],
+  ["export * from 'undici/index.js'",                        'undici/index.js'],
+  ["import { createSocket } from 'node:dgram'",              'node:dgram'],
+  ["import { resolve4 } from 'node:dns/promises'",           'node:dns/promises'],
+  ["const dns = process.getBuiltinModule('node:dns')",       'node:dns'],
+  ['  const answer = await fetch(url)',                      'fetch'],
+  ['const get = globalThis.fetch',                           'fetch'],
+  ['const go = [url].map(fetch)',                            'fetch'],
+  ["const socket = new WebSocket('wss://example.org')",      'WebSocket'],
+  ['const events = new EventSource(url) // live',            'EventSource'],
+] as const
+
+for (const [line, what] of outward) {
+  test(`monitor spec 5: only monitor/egress may write: ${line.trim()}`, () => {
+    write('monitor/egress/x.ts', `${line}\n`)
+    write('transports/x.ts', `${line}\n`)
+    expect(tidy(root)).toEqual([])
+    write('monitor/probe/x.ts', `\n${line}\n`)
+    expect(tidy(root)).toEqual([
+      `monitor/probe/x.ts:2: uses ${what}. Only monitor/egress/ may; reach out through it.`,
+    ])
+  })
+}
+
+test('monitor spec 5: words in comments, methods and longer names reach nobody', () => {
+  const lines = [
+    "import { egress } from '../egress/egress.ts'",
+    "import { networkInterfaces } from 'node:os'",
+    'await egress.fetch(url) // no fetch( of ours',
+    '  // fetch(url) would do',
+    ' * fetch(url) would do',
+    'function prefetch(url) {}',
+    'this.#fetch(url)',
+    "table['network'] = 'fetch'",
+  ]
+  write('monitor/probe/x.ts', lines.join('\n'))
+  expect(tidy(root)).toEqual([])
+})
+
 test('a folder without README', () => {
   rmSync(join(root, 'bench'), { recursive: true })
   expect(tidy(root)).toEqual([

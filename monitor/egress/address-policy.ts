@@ -1,0 +1,64 @@
+/**
+ * May we connect to this address? Only to global unicast, and never to ourselves (spec 5.4).
+ *
+ *     test override ─► allowed    IPv6 under NAT64_PREFIX ─► its embedded IPv4 is asked instead
+ *     everything else: embedded · reserved · own interface, own name, cache backend · EGRESS_DENY · second opinion
+ *
+ * The address is asked as text, since text is what we connect to. Text that is no address is denied.
+ */
+import { networkInterfaces } from 'node:os'
+import type { Address, Range } from './address.ts'
+import { contains, isSameAddress, parseAddress, parseRange } from './address.ts'
+import { isUnicast } from './second-opinion.ts'
+
+export type AddressDenial = 'unreadable' | 'reserved' | 'embedded' | 'own' | 'listed' | 'second_opinion'
+
+export interface AddressPolicy {
+  deny: readonly Range[] // EGRESS_DENY
+  nat64: Range | null // of 96 bits
+  testAllow: readonly Range[] // empty outside tests
+}
+
+const ranges = (...texts: string[]): Range[] => texts.map((text) => parseRange(text) as Range)
+
+// biome-ignore format: the table of spec 5.4
+const RESERVED = ranges(
+  '0.0.0.0/8',       '10.0.0.0/8',      '100.64.0.0/10',   '127.0.0.0/8',     '169.254.0.0/16',
+  '172.16.0.0/12',   '192.0.0.0/24',    '192.0.2.0/24',    '192.88.99.0/24',  '192.168.0.0/16',
+  '198.18.0.0/15',   '198.51.100.0/24', '203.0.113.0/24',  '224.0.0.0/4',     '240.0.0.0/4',
+  '168.63.129.16/32', // metadata of a cloud, outside the reserved ranges
+  '2001::/23',       '2001:db8::/32',   '2002::/16',       '3fff::/20',
+)
+const GLOBAL_IPV6 = ranges('2000::/3')[0]
+const EMBEDDED = ranges('::ffff:0:0/96', '::/96', '64:ff9b::/96')
+
+/** Why not, or null. `own` are addresses of ours that no interface shows: of PUBLIC_BASE_URL, of the cache backend. */
+export function addressDenial(
+  text: string,
+  policy: AddressPolicy,
+  own: readonly string[],
+): AddressDenial | null {
+  const address = parseAddress(text)
+  if (address === null) return 'unreadable'
+  if (isIn(policy.testAllow, address)) return null
+  if (isIn(policy.deny, address)) return 'listed'
+  if (isOwn(text, own)) return 'own'
+  if (policy.nat64 !== null && contains(policy.nat64, address)) {
+    return addressDenial(address.slice(12).join('.'), policy, own)
+  }
+  if (isIn(EMBEDDED, address)) return 'embedded'
+  if (isIn(RESERVED, address)) return 'reserved'
+  if (address.length === 16 && !contains(GLOBAL_IPV6, address)) return 'reserved'
+  return isUnicast(text) ? null : 'second_opinion'
+}
+
+function isIn(list: readonly Range[], address: Address): boolean {
+  return list.some((range) => contains(range, address))
+}
+
+/** Interfaces are read each time: they come and go, and a look costs less than a packet. */
+function isOwn(text: string, own: readonly string[]): boolean {
+  if (own.some((address) => isSameAddress(address, text))) return true
+  const interfaces = Object.values(networkInterfaces()).flat()
+  return interfaces.some((entry) => isSameAddress(entry?.address, text))
+}

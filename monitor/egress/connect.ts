@@ -1,0 +1,142 @@
+/**
+ * From a checked address to a socket that may carry a request: TCP to exactly that address, then TLS (spec 5.5, 5.6).
+ *
+ *     dial({ address, port }, signal)                    who answers must be who was checked, else it is destroyed
+ *     secure(socket, { host, isLiteral, alpn }, signal)  { socket, certificate, failure }
+ *
+ * A certificate that is not valid is recorded first and refused by the caller afterwards, so what is wrong with it can be shown.
+ */
+import type { Socket } from 'node:net'
+import { connect } from 'node:net'
+import type { PeerCertificate, TLSSocket } from 'node:tls'
+import { checkServerIdentity, connect as tlsConnect } from 'node:tls'
+import type { Certificate } from '../facts.ts'
+import { isSameAddress } from './address.ts'
+import { Failure, failureOf } from './failure.ts'
+import { LIMITS } from './limits.ts'
+import type { Endpoint } from './settings.ts'
+
+/** What a handshake showed. `isValid` is both of the others. */
+export interface PeerFacts extends Certificate {
+  names: string[] // of the SAN, at most LIMITS.names
+  isChainValid: boolean
+  isNameValid: boolean
+}
+
+export interface Secured {
+  socket: TLSSocket
+  certificate: PeerFacts | null // null = the peer showed none
+  failure: Failure | null // why no request may be sent
+}
+
+export interface TlsOptions {
+  host: string
+  isLiteral: boolean // an address is no server name
+  alpn: string[]
+  ca?: string // PEM, for tests; default: those of Node
+}
+
+const TEXT_CHARS = 100
+const EXPIRED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
+
+export function dial({ address, port }: Endpoint, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const family = address.includes(':') ? 6 : 4
+    const socket = connect({ host: address, port, family, autoSelectFamily: false, lookup: neverLookUp })
+    const abort = () => socket.destroy(signal.reason)
+    const leave = () => signal.removeEventListener('abort', abort)
+    signal.addEventListener('abort', abort, { once: true })
+    if (signal.aborted) abort()
+    socket.on('error', (error) => reject(failureOf('connect', error))) // stays: later errors are told elsewhere
+    socket.once('close', leave)
+    socket.once('connect', () => {
+      leave()
+      socket.setNoDelay(true)
+      if (isSameAddress(socket.remoteAddress, address)) return resolve(socket)
+      socket.destroy(new Failure('target_not_allowed', 'another peer'))
+    })
+  })
+}
+
+/** An address is given, so nobody asks; were it a name after all, this would end it. */
+function neverLookUp(host: string): never {
+  throw new Failure('target_not_allowed', `a name reached the socket: ${host.length} characters`)
+}
+
+export function secure(raw: Socket, options: TlsOptions, signal: AbortSignal): Promise<Secured> {
+  return new Promise((resolve, reject) => {
+    const socket = tlsConnect({
+      socket: raw,
+      servername: options.isLiteral ? undefined : options.host,
+      ALPNProtocols: options.alpn,
+      ca: options.ca,
+      rejectUnauthorized: false, // judged below, after its facts are read
+      checkServerIdentity: () => undefined,
+    })
+    const abort = () => {
+      socket.destroy(signal.reason)
+      raw.destroy()
+    }
+    signal.addEventListener('abort', abort, { once: true })
+    if (signal.aborted) abort()
+    const leave = () => signal.removeEventListener('abort', abort)
+    socket.on('error', (error) => {
+      raw.destroy()
+      reject(failureOf('tls', error))
+    })
+    socket.once('close', () => {
+      leave()
+      reject(new Failure('tls_reset', 'closed'))
+    })
+    socket.once('secureConnect', () => {
+      leave()
+      resolve({ socket, ...judge(socket, options.host) })
+    })
+  })
+}
+
+function judge(socket: TLSSocket, host: string): Omit<Secured, 'socket'> {
+  const peer = socket.getPeerCertificate()
+  if (Object.keys(peer ?? {}).length === 0)
+    return { certificate: null, failure: new Failure('tls_untrusted', 'no certificate') }
+  const chainError = socket.authorizationError === undefined ? null : String(socket.authorizationError)
+  const isChainValid = socket.authorized
+  const isNameValid = isNamed(host, peer)
+  const certificate: PeerFacts = {
+    version: socket.getProtocol() ?? 'unknown',
+    issuer: issuerOf(peer),
+    notAfterSec: Math.floor(Date.parse(peer.valid_to) / 1000) || 0,
+    isValid: isChainValid && isNameValid,
+    alpn: socket.alpnProtocol || null,
+    names: namesOf(peer),
+    isChainValid,
+    isNameValid,
+  }
+  if (!isChainValid) {
+    const code = EXPIRED.has(chainError ?? '') ? 'tls_expired' : 'tls_untrusted'
+    return {
+      certificate,
+      failure: new Failure(code, (chainError ?? 'unknown').replace(/[^A-Za-z0-9_ ]/g, '').slice(0, 60)),
+    }
+  }
+  const failure = isNameValid ? null : new Failure('tls_name_mismatch', 'not in the certificate')
+  return { certificate, failure }
+}
+
+function isNamed(host: string, peer: PeerCertificate): boolean {
+  try {
+    return checkServerIdentity(host, peer) === undefined
+  } catch {
+    return false // names that Node cannot read; thrown here it would end the process
+  }
+}
+
+function issuerOf({ issuer }: PeerCertificate): string {
+  const text = [issuer?.CN, issuer?.O].flat().find((part) => part)
+  return (text ?? '').slice(0, TEXT_CHARS)
+}
+
+function namesOf({ subjectaltname }: PeerCertificate): string[] {
+  const names = (subjectaltname ?? '').matchAll(/DNS:([^,\s"]{1,253})/g)
+  return Array.from(names, ([, name]) => name.toLowerCase()).slice(0, LIMITS.names)
+}

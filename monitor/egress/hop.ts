@@ -1,0 +1,232 @@
+/**
+ * One hop of a visit: the six steps of spec 5, in order, and one request.
+ *
+ *     checkUrl ─► resolve ─► every address asked ─► dial the address ─► TLS ─► request ─► answer
+ *         1, 2        3                  4                 5, 6                      9
+ *
+ * A hop never throws for what the world does: it ends as a `Hop` with `failure`, and with all that was found before.
+ * `open` is the only way from a URL to a socket; the browser's proxy and the extra handshake go through it too.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+import type { ErrorCode, Timings } from '../facts.ts'
+import { addressDenial } from './address-policy.ts'
+import type { PeerFacts } from './connect.ts'
+import { dial, secure } from './connect.ts'
+import { within } from './deadline.ts'
+import type { Message } from './exchange.ts'
+import { Line } from './exchange.ts'
+import { Failure, failureOf } from './failure.ts'
+import type { Limits } from './limits.ts'
+import { LISTING_PATHS } from './limits.ts'
+import type { OwnAddresses } from './own-addresses.ts'
+import { resolveHost } from './resolver.ts'
+import type { Connection, Session } from './session.ts'
+import type { Endpoint } from './settings.ts'
+import type { Target, UrlPolicy } from './url-policy.ts'
+import { checkUrl } from './url-policy.ts'
+
+/** What all hops of a process share. */
+export interface Reach {
+  policy: UrlPolicy
+  limits: Limits
+  own: OwnAddresses
+  testHosts: ReadonlyMap<string, Endpoint>
+  dnsServers?: readonly string[]
+  ca?: string
+  denials: Map<string, number> // reason → how many, for the metric
+}
+
+export interface HopAsk {
+  url: string
+  purpose: 'catalogue' | 'detection'
+  isRedirect: boolean // policy then answers redirect_refused
+  method: 'GET' | 'HEAD'
+  headers: Record<string, string>
+  isListing: boolean // may be as long as listingBytes
+  extraPort?: number
+  session?: Session
+  signal?: AbortSignal
+}
+
+export interface Hop {
+  url: string // as it was asked for, parsed when it could be
+  failure: Failure | null
+  message: Message | null
+  timings: Timings
+  certificate: PeerFacts | null
+  addresses: string[]
+  hasIpv6: boolean
+  remoteAddress: string | null
+  isReused: boolean
+}
+
+type Opening = Pick<Hop, 'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress'>
+type OpenAsk = Pick<HopAsk, 'purpose' | 'isRedirect' | 'signal'> & { alpn: string[] }
+
+export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
+  await reach.own.refresh()
+  const startedAtMs = performance.now()
+  const hop: Hop = {
+    url: ask.url,
+    failure: null,
+    message: null,
+    timings: { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null },
+    certificate: null,
+    addresses: [],
+    hasIpv6: false,
+    remoteAddress: null,
+    isReused: false,
+  }
+  try {
+    const target = admit(reach, ask)
+    hop.url = target.url.href
+    const origin = target.url.origin
+    const kept = ask.isRedirect ? undefined : ask.session?.take(origin)
+    const isStale = kept !== undefined && !(await exchange(reach, hop, kept, target, ask, startedAtMs))
+    if (kept === undefined || isStale) {
+      const connection = await open(reach, target, { ...ask, alpn: ['http/1.1'] }, hop)
+      await exchange(reach, hop, connection, target, ask, startedAtMs)
+    }
+  } catch (error) {
+    hop.failure = failureOf('http', error)
+  }
+  hop.timings.totalMs = Math.round(performance.now() - startedAtMs)
+  return hop
+}
+
+/** Steps 1 and 2. */
+export function admit(reach: Reach, ask: Pick<HopAsk, 'url' | 'isRedirect' | 'extraPort'>): Target {
+  const verdict = checkUrl(ask.url, reach.policy, reach.own.known, ask.extraPort)
+  if ('target' in verdict) return verdict.target
+  throw denial(reach, verdict.refusal.reason, ask.isRedirect ? 'redirect_refused' : 'target_not_allowed')
+}
+
+/** Steps 3 to 6 and TLS. Writes into `found` as it learns, so that a failure keeps what came before it. */
+export async function open(reach: Reach, target: Target, ask: OpenAsk, found: Opening): Promise<Connection> {
+  const { limits } = reach
+  const { timings } = found
+  const clock = stopwatch()
+  const { addresses, port } = await resolve(reach, target, ask)
+  if (!target.isLiteral) timings.dnsMs = clock()
+  found.addresses = addresses.slice(0, limits.answers)
+  found.hasIpv6 = addresses.some((address) => address.includes(':'))
+
+  const deadline = { ms: limits.connectMs, code: 'connect_timeout', outer: ask.signal } as const
+  const raw = await within(deadline, (signal) =>
+    dialAny(addresses.slice(0, limits.connectTries), port, signal),
+  )
+  timings.connectMs = clock()
+  const remoteAddress = raw.remoteAddress as string
+  found.remoteAddress = remoteAddress
+  const connection = { addresses: found.addresses, hasIpv6: found.hasIpv6, remoteAddress }
+  if (!target.isTls) return { ...connection, line: new Line(raw), certificate: null }
+
+  const { host, isLiteral } = target
+  const tls = { ms: limits.tlsMs, code: 'tls_timeout', outer: ask.signal } as const
+  const options = { host, isLiteral, alpn: ask.alpn, ca: reach.ca }
+  const { socket, certificate, failure } = await within(tls, (signal) => secure(raw, options, signal))
+  timings.tlsMs = clock()
+  found.certificate = certificate
+  if (failure !== null) {
+    socket.destroy()
+    throw failure
+  }
+  return { ...connection, line: new Line(socket), certificate }
+}
+
+/** Steps 3 and 4: all addresses of the name, each of them allowed. */
+async function resolve(
+  reach: Reach,
+  target: Target,
+  ask: OpenAsk,
+): Promise<{ addresses: string[]; port: number }> {
+  const startedAtMs = performance.now()
+  const test = reach.testHosts.get(target.host)
+  const port = test?.port ?? target.port
+  if (target.isLiteral) return { addresses: [target.host], port } // asked in step 2
+  const { limits, dnsServers: servers } = reach
+  const addresses = test
+    ? [test.address]
+    : await resolveHost(target.host, { limits, servers, signal: ask.signal })
+  const own = reach.own.known
+  const reason = addresses.map((address) => addressDenial(address, reach.policy.addresses, own)).find(Boolean)
+  if (!reason) return { addresses, port }
+  const code = ask.purpose === 'catalogue' ? 'dns_bogus' : 'target_not_allowed'
+  const failure = denial(reach, reason, ask.isRedirect ? 'redirect_refused' : code)
+  if (ask.purpose === 'detection') {
+    const elapsedMs = performance.now() - startedAtMs
+    const steps = Math.ceil(elapsedMs / limits.denialStepMs)
+    await wait(steps * limits.denialStepMs - elapsedMs, undefined, { signal: ask.signal }).catch(() => {})
+  }
+  throw failure
+}
+
+/** One after another until one answers; the deadline is that of all together. */
+async function dialAny(addresses: string[], port: number, signal: AbortSignal) {
+  let failure: Failure | null = null
+  for (const address of addresses) {
+    try {
+      return await dial({ address, port }, signal)
+    } catch (error) {
+      failure = failureOf('connect', error)
+      if (signal.aborted || failure.code === 'target_not_allowed') break
+    }
+  }
+  throw failure ?? new Failure('dns_error', 'no address')
+}
+
+/** False when a kept connection turned out to be dead before it answered: the caller opens another, once. */
+async function exchange(
+  reach: Reach,
+  hop: Hop,
+  connection: Connection,
+  target: Target,
+  ask: HopAsk,
+  startedAtMs: number,
+): Promise<boolean> {
+  const { line } = connection
+  hop.isReused = line.hasAnswered
+  hop.certificate = connection.certificate
+  hop.addresses = connection.addresses
+  hop.hasIpv6 = connection.hasIpv6
+  hop.remoteAddress = connection.remoteAddress
+  const { limits } = reach
+  const isListing = ask.isListing || LISTING_PATHS.some((path) => target.url.pathname.endsWith(path))
+  try {
+    const message = await line.exchange({
+      url: target.url,
+      method: ask.method,
+      headers: { ...ask.headers, connection: ask.session ? 'keep-alive' : 'close' },
+      bodyBytes: isListing ? limits.listingBytes : limits.bodyBytes,
+      limits,
+      signal: ask.signal,
+    })
+    hop.message = message
+    hop.failure = message.failure
+    hop.timings.ttfbMs = Math.round(message.firstByteAtMs - startedAtMs)
+    if (ask.session) ask.session.keep(target.url.origin, connection)
+    else line.close()
+    return true
+  } catch (error) {
+    const isStale = hop.isReused && error instanceof Failure && error.code === 'http_reset'
+    if (!isStale) throw error
+    hop.isReused = false
+    return false
+  }
+}
+
+function denial(reach: Reach, reason: string, code: ErrorCode): Failure {
+  reach.denials.set(reason, (reach.denials.get(reason) ?? 0) + 1) // reasons are a closed set
+  return new Failure(code, reason)
+}
+
+/** Each call: whole milliseconds since the one before. */
+function stopwatch(): () => number {
+  let beforeMs = performance.now()
+  return () => {
+    const nowMs = performance.now()
+    const spentMs = Math.round(nowMs - beforeMs)
+    beforeMs = nowMs
+    return spentMs
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Connections kept between the visits of one probe (spec 6.1: one connection where allowed, one request after another).
+ * Each stays bound to the address it was opened to, which was checked then; it belongs to one origin and one session.
+ *
+ *     const session = new Session()
+ *     await egress.visit({ url, session, … })   // opens
+ *     await egress.visit({ url: other, session, … })   // same origin: the same connection, when both sides kept it
+ *     session.close()
+ */
+import type { PeerFacts } from './connect.ts'
+import type { Line } from './exchange.ts'
+import { LIMITS } from './limits.ts'
+
+/** An open connection and what was found while it was opened. */
+export interface Connection {
+  line: Line
+  certificate: PeerFacts | null
+  addresses: string[] // of the host, all checked, LIMITS.answers of them told
+  hasIpv6: boolean
+  remoteAddress: string
+}
+
+export class Session {
+  readonly #kept = new Map<string, Connection>() // origin → connection, oldest first
+  #isClosed = false
+
+  /** A connection is in one place at a time: taken here, it has to be kept again. */
+  take(origin: string): Connection | undefined {
+    const connection = this.#kept.get(origin)
+    this.#kept.delete(origin)
+    if (connection?.line.isIdle) return connection
+    connection?.line.close()
+    return undefined
+  }
+
+  /** One that is closed already is only forgotten, when it is taken or the session ends. */
+  keep(origin: string, connection: Connection): void {
+    if (this.#isClosed) {
+      connection.line.close()
+      return
+    }
+    this.#kept.get(origin)?.line.close()
+    this.#kept.set(origin, connection)
+    for (const [oldest, { line }] of this.#kept) {
+      if (this.#kept.size <= LIMITS.sessionConnections) break
+      this.#kept.delete(oldest)
+      line.close()
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const { line } of this.#kept.values()) line.close()
+    this.#kept.clear()
+  }
+}

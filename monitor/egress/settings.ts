@@ -1,0 +1,100 @@
+/**
+ * The environment's part in what may be reached (spec 5.1, 5.4, 5.14). The proxy variables of other programs (HTTP_PROXY,
+ * ALL_PROXY …) are not read: nothing here knows them.
+ *
+ *     PROBE_PORTS        80,443,3000,8000,8080,8443
+ *     EGRESS_DENY        ranges denied besides the reserved ones       10.9.0.0/16,2001:db8:7::/48
+ *     NAT64_PREFIX       a /96 whose embedded IPv4 is checked instead   64:ff9b::/96
+ *     PUBLIC_BASE_URL    our own name, never a target; also in the User-Agent
+ *     EGRESS_TEST_ALLOW  127.0.0.0/8                     only with NODE_ENV=test, else no start
+ *     EGRESS_TEST_HOSTS  relay.example.com=127.0.0.1:4000,…   the same
+ *     EGRESS_PROXY       not there yet: set, it is no start, since without it packets would leave by another way
+ */
+import { OperatorError } from '../../engine/errors.ts'
+import type { Range } from './address.ts'
+import { parseAddress, parseRange } from './address.ts'
+
+const PORTS = '80,443,3000,8000,8080,8443'
+const PORTS_MAX = 32
+const RANGES_MAX = 1_000 // each address is compared with all of them
+const TEST_HOSTS_MAX = 1_000
+
+export interface EgressSettings {
+  ports: ReadonlySet<number>
+  deny: Range[]
+  nat64: Range | null
+  publicBaseUrl: URL | null
+  testAllow: Range[]
+  testHosts: ReadonlyMap<string, Endpoint> // name → where it is instead of asking DNS
+}
+
+export interface Endpoint {
+  address: string
+  port: number
+}
+
+export function egressSettings(env: Readonly<Record<string, string | undefined>>): EgressSettings {
+  for (const name of ['EGRESS_TEST_ALLOW', 'EGRESS_TEST_HOSTS']) {
+    if (!env[name] || env.NODE_ENV === 'test') continue
+    throw complaint(
+      name,
+      'opens addresses that must stay closed.',
+      'Unset it, or set NODE_ENV=test in a test.',
+    )
+  }
+  if (env.EGRESS_PROXY) {
+    throw complaint('EGRESS_PROXY', 'is not there yet in this version.', 'Unset it and route on the host.')
+  }
+  const nat64 = ranges(env, 'NAT64_PREFIX', 1)[0] ?? null
+  if (nat64 !== null && (nat64.bits !== 96 || nat64.base.length !== 16)) {
+    throw complaint('NAT64_PREFIX', 'is no IPv6 prefix of 96 bits.', 'Write it like 64:ff9b::/96.')
+  }
+  return {
+    ports: new Set(items(env, 'PROBE_PORTS', PORTS_MAX, PORTS).map(port)),
+    deny: ranges(env, 'EGRESS_DENY', RANGES_MAX),
+    nat64,
+    publicBaseUrl: baseUrl(env.PUBLIC_BASE_URL),
+    testAllow: ranges(env, 'EGRESS_TEST_ALLOW', RANGES_MAX),
+    testHosts: new Map(items(env, 'EGRESS_TEST_HOSTS', TEST_HOSTS_MAX).map(testHost)),
+  }
+}
+
+function complaint(where: string, what: string, fix: string): OperatorError {
+  return new OperatorError({ code: 'EGRESS_SETTING', where, what, fix })
+}
+
+function items(env: Readonly<Record<string, string | undefined>>, name: string, max: number, preset = '') {
+  const texts = (env[name] || preset).split(',').map((text) => text.trim())
+  if (texts.length > max) throw complaint(name, `has ${texts.length} items.`, `Write at most ${max}.`)
+  return texts.filter((text) => text !== '')
+}
+
+function ranges(env: Readonly<Record<string, string | undefined>>, name: string, max: number): Range[] {
+  return items(env, name, max).map((text) => {
+    const range = parseRange(text)
+    if (range === null)
+      throw complaint(name, `"${text}" is no range.`, 'Write an address, or one with /bits.')
+    return range
+  })
+}
+
+function port(text: string): number {
+  const isPort = /^[1-9][0-9]{0,4}$/.test(text) && Number(text) <= 65_535
+  if (!isPort) throw complaint('PROBE_PORTS', `"${text}" is no port.`, 'Write numbers from 1 to 65535.')
+  return Number(text)
+}
+
+function baseUrl(text: string | undefined): URL | null {
+  if (!text) return null
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
+  throw complaint('PUBLIC_BASE_URL', 'is no address of a site.', 'Write it like https://monitor.example.org.')
+}
+
+function testHost(text: string): [string, Endpoint] {
+  const match = /^([^=]+)=(.+):([0-9]{1,5})$/.exec(text)
+  if (match === null || parseAddress(match[2]) === null) {
+    throw complaint('EGRESS_TEST_HOSTS', `"${text}" is no host.`, 'Write it like name=127.0.0.1:4000.')
+  }
+  return [match[1].toLowerCase(), { address: match[2], port: Number(match[3]) }]
+}
