@@ -1,18 +1,20 @@
 /**
  * One YAML file as a graph that may be walked without surprises: parsed, aliases resolved, size and depth known.
  *
- *     bytes ── UTF-8, no control characters ──► text ── first document only ──► nodes
- *                                                                                 │ survey, once, in document order
- *          unknown anchor, anchor inside itself, list as a key, too many nodes ◄──┘
+ *     bytes ── UTF-8, no control characters ──► text ──┬── plain.ts, line by line ──────────────────┬──► nodes
+ *                                                      └── or else the parser, first document only ──┘      │
+ *          unknown anchor, anchor inside itself, list as a key, too many nodes ◄── survey, once, in order ──┘
  *
  * Every scalar stays text here (the parser's failsafe schema): the parser types by YAML 1.1, the reference by rules of its
  * own, which are in scalar.ts. After the survey no walk over the file can fail or grow beyond bounds.
- * Gives up: the parser needs 85 bytes of heap per byte of text and 0.5 s per MB; so it runs in a job, never when serving.
+ * Gives up: the parser needs 85 bytes of heap per byte of text and 0.5 s per MB, line by line it is half of that and 0.1 s;
+ * so either runs in a job, never when serving.
  */
-import type { Alias, Node, Pair, Scalar, YAMLMap } from 'yaml'
+import type { Alias, Document, Node, Pair, Scalar, YAMLMap } from 'yaml'
 import { Composer, isAlias, isMap, isScalar, isSeq, LineCounter, Parser } from 'yaml'
 import { EXPANDED_NODES_MAX, FILE_BYTES_MAX, NODE_DEPTH_MAX } from './bounds.ts'
 import { ConfigError } from './error.ts'
+import { readPlain } from './plain.ts'
 import { kindOf, tagProblem, textOf } from './scalar.ts'
 
 export type AnyNode = Node | null | undefined
@@ -46,7 +48,10 @@ export class YamlFile {
   constructor(name: string, bytes: Uint8Array) {
     this.name = name
     this.text = this.decode(bytes)
-    this.root = this.compose(this.text)
+    for (let at = 0; at > 0 || this.lines.lineStarts.length === 0; at = this.text.indexOf('\n', at) + 1) {
+      this.lines.addNewLine(at)
+    }
+    this.root = readPlain(this.text) ?? this.compose(this.text)
     this.survey(this.root, 0)
   }
 
@@ -99,19 +104,8 @@ export class YamlFile {
     return text
   }
 
-  /** The first document; what follows it is not even parsed. */
   private compose(text: string): AnyNode {
-    const composer = new Composer({
-      version: '1.1',
-      schema: 'failsafe',
-      merge: false,
-      resolveKnownTags: false,
-      uniqueKeys: false,
-      prettyErrors: false,
-      lineCounter: this.lines,
-    })
-    const tokens = new Parser(this.lines.addNewLine).parse(text)
-    const document = composer.compose(tokens, true, text.length).next().value
+    const document = parse(text)
     const error = document?.errors[0]
     if (error) {
       const { line } = this.lines.linePos(error.pos[0])
@@ -187,6 +181,19 @@ export class YamlFile {
       return map
     })
   }
+}
+
+/** The first document, any YAML; what follows it is not even parsed. undefined: there is none. */
+export function parse(text: string): Document.Parsed | undefined {
+  const composer = new Composer({
+    version: '1.1',
+    schema: 'failsafe',
+    merge: false,
+    resolveKnownTags: false,
+    uniqueKeys: false,
+    prettyErrors: false,
+  })
+  return composer.compose(new Parser().parse(text), true, text.length).next().value ?? undefined
 }
 
 /** Whether the quote at the end of the file belongs to the text, which then never ends: the parser lets that pass. */
