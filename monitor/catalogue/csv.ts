@@ -1,0 +1,101 @@
+/**
+ * CSV as spreadsheets write it (RFC 4180): a line of keys, then a site per line; quotes around what has commas.
+ *
+ *     slug,name,url,models_claimed,hidden
+ *     one,"Relay, One",https://one.example,gpt-5.4;claude-sonnet-4-6,false
+ *
+ * Lists are `a;b` (`\;` is a semicolon in an item, `\\` a backslash). An empty cell says nothing, as a key that is not written in YAML.
+ */
+import type { CatalogueEntry, Complaints, RawSite, RawValue } from './entry.ts'
+import { FIELDS, type FieldKind, rawOf } from './fields.ts'
+
+const ROWS_MAX = 10_000
+
+interface CsvRow {
+  line: number // where it begins, from 1
+  cells: string[]
+}
+
+export function readCsv(name: string, text: string, complaints: Complaints): RawSite[] {
+  const complain = (line: number, what: string, fix: string) =>
+    complaints.add({ file: name, line, site: null, code: 'CSV_INVALID', what, fix })
+  const rows = rowsOf(text.replace(/^\ufeff/, ''))
+  if (!rows) {
+    complain(0, 'a quote is not closed.', 'Write "…" around the cell and "" for a quote inside.')
+    return []
+  }
+  const [header, ...body] = rows
+  if (!header)
+    complain(1, 'is empty.', `Begin with a line of keys: ${FIELDS.map(({ key }) => key).join(',')}.`)
+  if (body.length > ROWS_MAX) complain(ROWS_MAX, `has ${body.length} rows.`, `Keep at most ${ROWS_MAX}.`)
+  const keys = header?.cells.map((cell) => cell.trim()) ?? []
+  return body.slice(0, ROWS_MAX).flatMap(({ line, cells }) => {
+    if (cells.length === 1 && cells[0] === '') return []
+    if (cells.length !== keys.length) {
+      complain(
+        line,
+        `has ${cells.length} cells instead of ${keys.length}.`,
+        'Put quotes around cells with commas.',
+      )
+    }
+    const fields: RawSite['fields'] = new Map()
+    keys.forEach((key, index) => {
+      const cell = cells[index] ?? ''
+      if (cell !== '') fields.set(key, { value: valueOfCell(cell, kindOf(key)), line })
+    })
+    return [{ file: name, line, fields }]
+  })
+}
+
+export function writeCsv(entries: readonly CatalogueEntry[]): string {
+  const keys = FIELDS.map(({ key }) => key)
+  const lines = entries.map((entry) => {
+    const raw = rawOf(entry)
+    return keys.map((key) => cellOf(raw[key])).join(',')
+  })
+  return `${[keys.join(','), ...lines].join('\r\n')}\r\n`
+}
+
+function kindOf(key: string): FieldKind {
+  return FIELDS.find((field) => field.key === key)?.kind ?? 'text'
+}
+
+/** What cannot be converted stays text, and the field says what is wrong with it. */
+function valueOfCell(cell: string, kind: FieldKind): RawValue {
+  if (kind === 'list') return itemsOf(cell)
+  if (kind === 'number' && /^\d{1,9}$/.test(cell)) return Number(cell)
+  if (kind === 'flag' && /^(true|false)$/i.test(cell)) return cell.toLowerCase() === 'true'
+  return cell
+}
+
+function itemsOf(cell: string): string[] {
+  const items = cell.match(/(?:\\.|[^;\\])+/gs) ?? [] // an empty item is none
+  return items.map((item) => item.replace(/\\(.)/gs, '$1').trim())
+}
+
+function cellOf(value: unknown): string {
+  const text = Array.isArray(value)
+    ? value.map((item) => String(item).replace(/[;\\]/g, '\\$&')).join(';')
+    : String(value ?? '')
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** null: a quote is not closed. */
+function rowsOf(text: string): CsvRow[] | null {
+  const rows: CsvRow[] = []
+  let line = 1
+  let row: CsvRow = { line, cells: [] }
+  const cell = /(?:"((?:[^"]|"")*)"|([^",\r\n][^,\r\n]*)?)(,|\r?\n|$)/y
+  while (cell.lastIndex < text.length || row.cells.length > 0) {
+    const match = cell.exec(text)
+    if (!match) return null
+    const [whole, quoted, plain, end] = match
+    row.cells.push(quoted === undefined ? (plain ?? '') : quoted.replaceAll('""', '"'))
+    line += whole.split('\n').length - 1
+    if (end === ',') continue
+    rows.push(row)
+    row = { line, cells: [] }
+    if (end === '') break
+  }
+  return rows
+}

@@ -1,0 +1,236 @@
+/**
+ * The keys of a catalogue entry, what each may say, and how to mend it (spec 8.1). One table: reading, checking, import
+ * and export all go by it.
+ */
+import type { CatalogueSite, Region, SiteFlag } from '../facts.ts'
+import type { CatalogueEntry, Complaints, RawSite, RawValue } from './entry.ts'
+import { canonicalUrl, parsedUrl, targetKeyOf } from './target-key.ts'
+
+export const SLUG = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
+export const INTERVAL_MIN_SEC = 60
+export const INTERVAL_MAX_SEC = 3_600
+const NAME_CHARS_MAX = 80
+const NOTE_CHARS_MAX = 2_000
+const MODELS_MAX = 5_000
+const MODEL_CHARS_MAX = 128
+const ALIASES_MAX = 20
+const REGIONS: Region[] = ['cn', 'overseas']
+const FLAGS: SiteFlag[] = ['scam', 'closed', 'phishing']
+const CONTROL = /\p{Cc}|\p{Zl}|\p{Zp}/u
+const KEY_LIKE = /^((sk|rk|rm|pk|key|api)[-_][^/.]*|[A-Za-z0-9_-]{32,})$/ // a secret itself, where the path of one belongs
+
+/** How a value is written in CSV, which has only texts: a list is `a;b`, yes and no are true and false. */
+export type FieldKind = 'text' | 'list' | 'number' | 'flag'
+
+interface Field {
+  key: string
+  kind: FieldKind
+  property: keyof CatalogueEntry
+  /** The value, or what is wrong with it and how to mend it. */
+  read: (value: RawValue) => { value: unknown } | Problem
+}
+
+interface Problem {
+  what: string
+  fix: string
+}
+
+// biome-ignore format: the columns are the specification
+export const FIELDS: readonly Field[] = [
+  { key: 'slug',           kind: 'text',   property: 'slug',          read: slug },
+  { key: 'name',           kind: 'text',   property: 'name',          read: text(NAME_CHARS_MAX) },
+  { key: 'url',            kind: 'text',   property: 'url',           read: address },
+  { key: 'api_base',       kind: 'text',   property: 'apiBase',       read: apiBase },
+  { key: 'first_seen',     kind: 'text',   property: 'firstSeen',     read: date },
+  { key: 'models_claimed', kind: 'list',   property: 'modelsClaimed', read: list(MODELS_MAX, text(MODEL_CHARS_MAX)) },
+  { key: 'key_file',       kind: 'text',   property: 'keyFile',       read: keyFile },
+  { key: 'aliases',        kind: 'list',   property: 'aliases',       read: list(ALIASES_MAX, slug) },
+  { key: 'regions',        kind: 'list',   property: 'regions',       read: regions },
+  { key: 'interval_s',     kind: 'number', property: 'intervalSec',   read: interval },
+  { key: 'screenshot',     kind: 'flag',   property: 'hasScreenshot', read: flag },
+  { key: 'flags',          kind: 'list',   property: 'flags',         read: list(FLAGS.length, oneOf(FLAGS)) },
+  { key: 'hidden',         kind: 'flag',   property: 'isHidden',      read: flag },
+  { key: 'note',           kind: 'text',   property: 'note',          read: note },
+]
+const REQUIRED = ['slug', 'name', 'url']
+const KEYS = FIELDS.map(({ key }) => key)
+
+const DEFAULTS: Omit<CatalogueEntry, 'slug' | 'name' | 'url' | 'apiBase'> = {
+  firstSeen: null,
+  modelsClaimed: [],
+  keyFile: null,
+  aliases: [],
+  regions: REGIONS,
+  intervalSec: null,
+  hasScreenshot: true,
+  flags: [],
+  isHidden: false,
+  note: null,
+}
+
+/** null when anything is wrong with it, which is then among the complaints. */
+export function entryOf(raw: RawSite, complaints: Complaints): CatalogueEntry | null {
+  const named = raw.fields.get('slug')?.value
+  const site = typeof named === 'string' ? named.slice(0, 64) : null
+  let isRight = true
+  const complain = (line: number, code: string, what: string, fix: string) => {
+    complaints.add({ file: raw.file, line, site, code, what, fix })
+    isRight = false
+  }
+  const values: Record<string, unknown> = {}
+  for (const [key, { value, line }] of raw.fields) {
+    const field = FIELDS.find((known) => known.key === key)
+    if (!field) {
+      complain(
+        line,
+        'KEY_UNKNOWN',
+        `there is no key ${JSON.stringify(key.slice(0, 64))}.`,
+        `Use one of ${KEYS.join(', ')}.`,
+      )
+      continue
+    }
+    const result = field.read(value)
+    if ('value' in result) values[field.property] = result.value
+    else complain(line, 'VALUE_INVALID', `${key} ${result.what}`, result.fix)
+  }
+  for (const key of REQUIRED) {
+    if (!raw.fields.has(key))
+      complain(raw.line, 'KEY_MISSING', `${key} is missing.`, `Write ${key}: and its value.`)
+  }
+  if (!isRight) return null
+  const entry = { ...DEFAULTS, ...values } as CatalogueEntry
+  return { ...entry, apiBase: entry.apiBase ?? targetKeyOf(entry.url)! }
+}
+
+/** Without the operator's note: what the rest of the monitor works with. */
+export function siteOf({ note: _, ...site }: CatalogueEntry): CatalogueSite {
+  return site
+}
+
+/** The keys to write so that the entry is read again as it is; defaults are left out. */
+export function rawOf(entry: CatalogueEntry): Record<string, unknown> {
+  const written = FIELDS.flatMap(({ key, property }) => {
+    const value = entry[property]
+    const isDefault =
+      property === 'apiBase'
+        ? value === targetKeyOf(entry.url)
+        : property in DEFAULTS &&
+          JSON.stringify(value) === JSON.stringify(DEFAULTS[property as keyof typeof DEFAULTS])
+    return isDefault ? [] : [[key, value]]
+  })
+  return Object.fromEntries(written)
+}
+
+function slug(value: RawValue): { value: unknown } | Problem {
+  if (typeof value === 'string' && SLUG.test(value)) return { value }
+  return {
+    what: 'is not a slug.',
+    fix: 'Write 1 to 63 of a-z, 0-9 and -, neither beginning nor ending with -.',
+  }
+}
+
+function text(charsMax: number) {
+  return (value: RawValue): { value: unknown } | Problem => {
+    const isText = typeof value === 'string' && value.trim() === value && value !== '' && !CONTROL.test(value)
+    if (isText && [...value].length <= charsMax) return { value }
+    const quotes = typeof value === 'number' || typeof value === 'boolean' ? ', in quotes' : ''
+    return {
+      what: `is not a text of 1 to ${charsMax} characters.`,
+      fix: `Write it in one line${quotes}, without control characters and without blanks around it.`,
+    }
+  }
+}
+
+const ADDRESS_FIX = 'Write http:// or https://, a host, perhaps a port and a path; nothing else.'
+
+function address(value: RawValue): { value: unknown } | Problem {
+  const url = typeof value === 'string' ? parsedUrl(value) : null
+  if (!url || targetKeyOf(value as string) === null)
+    return { what: 'is not an absolute web address.', fix: ADDRESS_FIX }
+  if (url.search || url.hash)
+    return { what: 'has a query or a fragment.', fix: 'Take out what begins with ? or #.' }
+  return { value: canonicalUrl(url) }
+}
+
+/** As the prober needs it: `/v1/models` is added to it, so an ending /v1 is cut. */
+function apiBase(value: RawValue): { value: unknown } | Problem {
+  const result = address(value)
+  return 'value' in result ? { value: targetKeyOf(value as string) } : result
+}
+
+function date(value: RawValue): { value: unknown } | Problem {
+  const isDate =
+    typeof value === 'string' &&
+    /^\d{4}-\d\d-\d\d$/.test(value) &&
+    !Number.isNaN(Date.parse(value)) &&
+    new Date(value).toISOString().startsWith(value)
+  return isDate ? { value } : { what: 'is not a day.', fix: 'Write it as 2026-03-01.' }
+}
+
+function keyFile(value: RawValue): { value: unknown } | Problem {
+  const result = text(512)(value)
+  if (!('value' in result)) return result
+  if (!KEY_LIKE.test(value as string)) return result
+  return {
+    what: 'looks like a key itself.',
+    fix: 'Put the key into a file of its own and write the path of that file.',
+  }
+}
+
+function regions(value: RawValue): { value: unknown } | Problem {
+  const result = list(REGIONS.length, oneOf(REGIONS))(value)
+  if (!('value' in result)) return result
+  const named = result.value as Region[]
+  if (named.length > 0) return { value: REGIONS.filter((region) => named.includes(region)) }
+  return { what: 'is empty.', fix: 'Name cn, overseas or both, or leave the key out for both.' }
+}
+
+function interval(value: RawValue): { value: unknown } | Problem {
+  const isIn =
+    Number.isInteger(value) && (value as number) >= INTERVAL_MIN_SEC && (value as number) <= INTERVAL_MAX_SEC
+  if (isIn) return { value }
+  return {
+    what: 'is out of bounds.',
+    fix: `Write whole seconds from ${INTERVAL_MIN_SEC} to ${INTERVAL_MAX_SEC}.`,
+  }
+}
+
+function flag(value: RawValue): { value: unknown } | Problem {
+  return typeof value === 'boolean'
+    ? { value }
+    : { what: 'is neither yes nor no.', fix: 'Write true or false.' }
+}
+
+function note(value: RawValue): { value: unknown } | Problem {
+  if (typeof value === 'string' && value.length <= NOTE_CHARS_MAX)
+    return { value: value === '' ? null : value }
+  return {
+    what: `is not a text of at most ${NOTE_CHARS_MAX} characters.`,
+    fix: 'Shorten it, or put it in quotes.',
+  }
+}
+
+function oneOf(names: readonly string[]) {
+  return (value: RawValue): { value: unknown } | Problem =>
+    names.includes(value as string)
+      ? { value }
+      : { what: `names ${JSON.stringify(value)?.slice(0, 66)}.`, fix: `Use ${names.join(', ')}.` }
+}
+
+function list(itemsMax: number, read: (value: RawValue) => { value: unknown } | Problem) {
+  return (value: RawValue): { value: unknown } | Problem => {
+    if (!Array.isArray(value))
+      return { what: 'is not a list.', fix: 'Write [first, second], or [] for none.' }
+    if (value.length > itemsMax)
+      return { what: `has ${value.length} items.`, fix: `Keep at most ${itemsMax}.` }
+    const items: unknown[] = []
+    for (const item of value) {
+      const result = read(item)
+      if (!('value' in result)) return { what: `has an item that ${result.what}`, fix: result.fix }
+      if (items.includes(result.value))
+        return { what: `has ${JSON.stringify(item)} twice.`, fix: 'Take one out.' }
+      items.push(result.value)
+    }
+    return { value: items }
+  }
+}

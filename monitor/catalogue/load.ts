@@ -1,0 +1,164 @@
+/**
+ * A catalogue, whole or not at all (spec 8.1).
+ *
+ *     catalogue.yaml, or every *.yaml of a folder ──┐
+ *     optout.yaml beside them ──────────────────────┴─► bytes ─► SHA-256 ── as before ──► same
+ *                                                                  └──► parse, check each, check all ──► loaded, or bad
+ *
+ * All files are one catalogue: a mistake in one keeps the whole of the old one. Reads and parses, so it belongs into a
+ * job (load-job.ts): 5,000 sites are about 1 s of parsing.
+ */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { hasSuffix } from '../egress/url-policy.ts'
+import { checkTogether, DEFAULT_PORTS, type Placed } from './check.ts'
+import { type CatalogueEntry, type Complaint, Complaints } from './entry.ts'
+import { entryOf } from './fields.ts'
+import { readOptOut } from './opt-out.ts'
+import { FILE_BYTES_MAX, readYaml, type YamlFile } from './yaml.ts'
+
+export const OPT_OUT_NAME = 'optout.yaml'
+const FILES_MAX = 1_000
+
+export interface Catalogue {
+  sha256: string
+  entries: CatalogueEntry[] // by slug; those that opted out are not among them
+  optOut: Set<string> // host suffixes
+  optedOutSlugs: string[]
+}
+
+export type LoadResult =
+  | { kind: 'same' }
+  | { kind: 'loaded'; catalogue: Catalogue }
+  | { kind: 'bad'; sha256: string | null; complaints: string[] }
+
+export interface LoadOptions {
+  path: string // a file or a folder
+  knownSha256?: string | null // of the last load, good or bad
+  probePorts?: number[]
+}
+
+export interface SourceFile {
+  path: string
+  name: string // as complaints say it
+  text: string
+}
+
+export function loadCatalogue({
+  path,
+  knownSha256 = null,
+  probePorts = DEFAULT_PORTS,
+}: LoadOptions): LoadResult {
+  const complaints = new Complaints()
+  const { files, optOut } = readFiles(path, complaints)
+  if (!complaints.isEmpty) return { kind: 'bad', sha256: null, complaints: complaints.lines() }
+  const sha256 = hashOf(optOut ? [...files, optOut] : files)
+  if (sha256 === knownSha256) return { kind: 'same' }
+  const hosts = readOptOut(optOut?.name ?? OPT_OUT_NAME, optOut?.text ?? null, complaints)
+  const { entries } = checkFiles(files, complaints, probePorts)
+  if (!complaints.isEmpty) return { kind: 'bad', sha256, complaints: complaints.lines() }
+  const optedOut = entries.filter((entry) => isOptedOut(entry, hosts))
+  const catalogue = {
+    sha256,
+    entries: entries.filter((entry) => !optedOut.includes(entry)).sort((a, b) => (a.slug < b.slug ? -1 : 1)),
+    optOut: hosts,
+    optedOutSlugs: optedOut.map(({ slug }) => slug),
+  }
+  return { kind: 'loaded', catalogue }
+}
+
+/** Parses and checks all files as one catalogue. */
+export function checkFiles(
+  files: readonly SourceFile[],
+  complaints: Complaints,
+  probePorts = DEFAULT_PORTS,
+): { entries: CatalogueEntry[]; documents: YamlFile[] } {
+  const documents = files.map(({ name, text }) => readYaml(name, text, complaints))
+  const placed: Placed[] = []
+  for (const raw of documents.flatMap(({ sites }) => sites)) {
+    const entry = entryOf(raw, complaints)
+    if (entry) placed.push({ raw, entry })
+  }
+  checkTogether(placed, complaints, probePorts)
+  return { entries: placed.map(({ entry }) => entry), documents }
+}
+
+/** The catalogue's files in the order of their names, and the opt-out list if there is one. */
+export function readFiles(
+  path: string,
+  complaints: Complaints,
+): { files: SourceFile[]; optOut: SourceFile | null } {
+  const complain = (file: string, code: string, what: string, fix: string) =>
+    complaints.add(fileComplaint(file, code, what, fix))
+  let paths: string[] = []
+  try {
+    paths = filesOf(path)
+  } catch (error) {
+    complain(
+      path,
+      'CATALOGUE_MISSING',
+      `cannot be read: ${(error as Error).message}.`,
+      'Create it, or set CATALOGUE_PATH.',
+    )
+  }
+  if (paths.length > FILES_MAX)
+    complain(path, 'FILES_TOO_MANY', `has ${paths.length} files.`, `Keep at most ${FILES_MAX}.`)
+  let bytesLeft = FILE_BYTES_MAX
+  const read = (file: string, isOptional: boolean): SourceFile | null => {
+    try {
+      const { size } = statSync(file)
+      bytesLeft -= size
+      if (bytesLeft < 0) {
+        complain(file, 'FILE_TOO_LARGE', 'is too much.', `Keep at most ${FILE_BYTES_MAX} bytes in all.`)
+        return null
+      }
+      const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
+      return { path: file, name: basename(file), text }
+    } catch (error) {
+      if (isOptional && (error as NodeJS.ErrnoException).code === 'ENOENT') return null
+      complain(
+        file,
+        'FILE_UNREADABLE',
+        `cannot be read: ${(error as Error).message}.`,
+        'It must be a file of UTF-8 text.',
+      )
+      return null
+    }
+  }
+  const files = paths
+    .slice(0, FILES_MAX)
+    .map((file) => read(file, false))
+    .filter((file) => file !== null)
+  return { files, optOut: read(optOutPath(path), true) }
+}
+
+export function optOutPath(cataloguePath: string): string {
+  const folder = isFolder(cataloguePath) ? cataloguePath : dirname(cataloguePath)
+  return join(folder, OPT_OUT_NAME)
+}
+
+export function filesOf(path: string): string[] {
+  if (!statSync(path).isDirectory()) return [path]
+  const names = readdirSync(path).filter((name) => name.endsWith('.yaml') && name !== OPT_OUT_NAME)
+  return names.sort().map((name) => join(path, name))
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+}
+
+function isOptedOut({ url, apiBase }: CatalogueEntry, hosts: ReadonlySet<string>): boolean {
+  if (hosts.size === 0) return false
+  return [url, apiBase].some((text) => hasSuffix(new URL(text).hostname, hosts))
+}
+
+function hashOf(files: readonly SourceFile[]): string {
+  const hash = createHash('sha256')
+  for (const { name, text } of files) hash.update(`${name}\0${text.length}\0${text}`)
+  return hash.digest('hex')
+}
+
+function fileComplaint(file: string, code: string, what: string, fix: string): Complaint {
+  return { file, line: 0, site: null, code, what, fix }
+}

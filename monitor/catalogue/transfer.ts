@@ -1,0 +1,176 @@
+/**
+ * Import and export of catalogues (spec 8.1), as functions; the command line and its exit codes are elsewhere.
+ *
+ *     csv, json, yaml ──► entries ──► plan: added, changed, unchanged ──► the catalogue's text with them in ──► all checks
+ *                                        └── dry run ends here                      └── good ──► files replaced, one by one
+ *
+ * An import adds sites and changes what it names of known ones; it removes nothing. Comments and order of the files stay.
+ * In a folder a new site goes to imported.yaml, a known one stays in its file.
+ */
+import { existsSync, statSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import { isMap, isSeq, parseDocument, stringify, type YAMLMap } from 'yaml'
+import { readCsv, writeCsv } from './csv.ts'
+import { type CatalogueEntry, Complaints, type RawSite } from './entry.ts'
+import { entryOf, FIELDS, rawOf } from './fields.ts'
+import { checkFiles, readFiles, type SourceFile } from './load.ts'
+import { writeWhole } from './write-whole.ts'
+import { FILE_BYTES_MAX, readYaml } from './yaml.ts'
+
+export type Format = 'csv' | 'json' | 'yaml'
+
+const EMPTY = 'version: 1\nsites: []\n'
+const IMPORTED = 'imported.yaml'
+
+export interface ImportPlan {
+  added: string[]
+  changed: { slug: string; keys: string[] }[]
+  unchanged: string[]
+  complaints: string[] // any: nothing was written
+  writtenFiles: string[] // paths; of a dry run what would be written
+}
+
+export interface ImportOptions {
+  cataloguePath: string // need not exist yet if it is a file
+  name: string // of the imported file, as complaints say it
+  text: string
+  format: Format
+  isDryRun: boolean
+}
+
+export function importSites({ cataloguePath, name, text, format, isDryRun }: ImportOptions): ImportPlan {
+  const plan: ImportPlan = { added: [], changed: [], unchanged: [], complaints: [], writtenFiles: [] }
+  const complaints = new Complaints()
+  const incoming = readIncoming(name, text, format, complaints)
+  const files = existsSync(cataloguePath) ? readFiles(cataloguePath, complaints).files : []
+  if (complaints.isEmpty) checkFiles(files, complaints) // a catalogue with mistakes is mended first
+  if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
+
+  const editors = files.map((file) => new FileEditor(file))
+  const target = targetFor(cataloguePath, editors)
+  for (const { raw, entry } of incoming) {
+    const editor = editors.find(({ slugs }) => slugs.has(entry.slug))
+    if (editor) record(plan, entry.slug, editor.change(raw, entry))
+    else {
+      target.add(entry)
+      plan.added.push(entry.slug)
+    }
+  }
+  const all = editors.includes(target) || !target.isChanged ? editors : [...editors, target]
+  checkFiles(
+    all.map((editor) => editor.result),
+    complaints,
+  )
+  if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
+  const changed = all.filter(({ isChanged }) => isChanged).map(({ result }) => result)
+  if (!isDryRun) for (const file of changed) writeWhole(file.path, file.text)
+  return { ...plan, writtenFiles: changed.map(({ path }) => path) }
+}
+
+export function exportSites(entries: readonly CatalogueEntry[], format: Format): string {
+  if (format === 'csv') return writeCsv(entries)
+  const catalogue = { version: 1, sites: entries.map(rawOf) }
+  return format === 'json'
+    ? `${JSON.stringify(catalogue, null, 2)}\n`
+    : stringify(catalogue, { lineWidth: 0 })
+}
+
+/** By the ending of a file's name; null: none of ours. */
+export function formatOf(path: string): Format | null {
+  const ending = extname(path).slice(1).toLowerCase()
+  if (ending === 'yml') return 'yaml'
+  return ending === 'csv' || ending === 'json' || ending === 'yaml' ? ending : null
+}
+
+function readIncoming(
+  name: string,
+  text: string,
+  format: Format,
+  complaints: Complaints,
+): { raw: RawSite; entry: CatalogueEntry }[] {
+  if (Buffer.byteLength(text) > FILE_BYTES_MAX) {
+    const fix = `Keep at most ${FILE_BYTES_MAX} bytes; import the rest with a second file.`
+    complaints.add({ file: name, line: 0, site: null, code: 'FILE_TOO_LARGE', what: 'is too much.', fix })
+    return []
+  }
+  const raws =
+    format === 'csv' ? readCsv(name, text, complaints) : readYaml(name, text, complaints, true).sites
+  const seen = new Map<string, number>()
+  return raws.flatMap((raw) => {
+    const entry = entryOf(raw, complaints)
+    if (!entry) return []
+    const line = seen.get(entry.slug)
+    if (line !== undefined) {
+      const what = `slug ${JSON.stringify(entry.slug)} stands in line ${line} already.`
+      complaints.add({
+        file: name,
+        line: raw.line,
+        site: entry.slug,
+        code: 'NAME_TAKEN',
+        what,
+        fix: 'Keep one of them.',
+      })
+    }
+    seen.set(entry.slug, raw.line)
+    return [{ raw, entry }]
+  })
+}
+
+function record(plan: ImportPlan, slug: string, keys: string[]): void {
+  if (keys.length > 0) plan.changed.push({ slug, keys })
+  else plan.unchanged.push(slug)
+}
+
+/** Where new sites go. */
+function targetFor(path: string, editors: FileEditor[]): FileEditor {
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+  const file = isFolder ? join(path, IMPORTED) : path
+  return (
+    editors.find(({ result }) => result.path === file) ??
+    new FileEditor({ path: file, name: file, text: EMPTY })
+  )
+}
+
+/** One file of the catalogue, changed in place: what is not touched keeps its comments and its form. */
+class FileEditor {
+  isChanged = false
+  readonly slugs = new Map<string, { node: YAMLMap; entry: CatalogueEntry }>()
+  private readonly file: SourceFile
+  private readonly document
+
+  constructor(file: SourceFile) {
+    this.file = file
+    this.document = parseDocument(file.text, { version: '1.2', schema: 'core' })
+    const list = this.document.get('sites')
+    if (!isSeq(list)) return
+    if (list.items.length === 0) list.flow = false // `[]` becomes lines
+    const { sites, nodes } = readYaml(file.name, file.text, new Complaints())
+    sites.forEach((raw, index) => {
+      const entry = entryOf(raw, new Complaints())
+      const node = list.items[index]
+      if (entry) this.slugs.set(entry.slug, { node: isMap(node) ? node : nodes[index], entry })
+    })
+  }
+
+  get result(): SourceFile {
+    const text = this.isChanged ? this.document.toString({ lineWidth: 0 }) : this.file.text
+    return { ...this.file, text }
+  }
+
+  add(entry: CatalogueEntry): void {
+    this.document.addIn(['sites'], this.document.createNode(rawOf(entry)))
+    this.isChanged = true
+  }
+
+  /** Returns the keys that now say something else. */
+  change(raw: RawSite, incoming: CatalogueEntry): string[] {
+    const { node, entry } = this.slugs.get(incoming.slug)!
+    const named = FIELDS.filter(({ key }) => raw.fields.has(key))
+    const changed = named.filter(
+      ({ property }) => JSON.stringify(entry[property]) !== JSON.stringify(incoming[property]),
+    )
+    for (const { key, property } of changed) node.set(key, this.document.createNode(incoming[property]))
+    if (changed.length > 0) this.isChanged = true
+    return changed.map(({ key }) => key)
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * Details, read by a connection that cannot write (spec 8.2). Lists come from the snapshot instead.
+ *
+ *     hour, day rows ──┐
+ *     not rolled up yet ┴─► history(): as if the roll-up had just run, so the running hour and day are there
+ *
+ * Each call is one look at the last commit. It blocks, so it belongs on a thread of its own (reader-thread.ts); answers
+ * are cached by whoever asks, per data version.
+ */
+import type { Observation, Probe, Region, RegionState, Tier } from '../facts.ts'
+import {
+  type Bucket,
+  betterBucket,
+  bucketStartSec,
+  DAY_SEC,
+  HOUR_SEC,
+  mergeBuckets,
+  type WindowSec,
+} from '../score/bucket.ts'
+import { type History, historyOf } from '../score/windows.ts'
+import { observationOf } from './apply.ts'
+import { type BucketRange, readBuckets } from './bucket-rows.ts'
+import { Database } from './database.ts'
+import { findDetection, newestDetection } from './detections.ts'
+import type { Board, BoardRow, DetectionRow } from './rows.ts'
+
+export const RAW_MAX = 500 // spec 3.2
+const MODELS_MAX = 10_000
+const CHANGES_MAX = 1_000
+const INCIDENTS_MAX = 1_000
+
+export class Reader {
+  private readonly database: Database
+
+  constructor(path: string) {
+    this.database = new Database(path, { isReadOnly: true })
+  }
+
+  close(): void {
+    this.database.close()
+  }
+
+  /** Oldest first; what the scorer's windows and the pages' charts are made of. */
+  history(range: BucketRange): Bucket[] {
+    const stored = readBuckets(this.database, range)
+    const newest = stored[stored.length - 1]
+    const fromSec = newest ? newest.atSec + range.windowSec : range.fromSec
+    if (range.region !== 'all') return [...stored, ...this.fresh({ ...range, region: range.region, fromSec })]
+    const cn = this.fresh({ ...range, region: 'cn', fromSec })
+    const overseas = this.fresh({ ...range, region: 'overseas', fromSec })
+    const starts = [...new Set([...cn, ...overseas].map(({ atSec }) => atSec))].sort((a, b) => a - b)
+    const at = (buckets: Bucket[], sec: number) => buckets.find(({ atSec }) => atSec === sec) ?? null
+    return [...stored, ...starts.map((sec) => betterBucket(at(cn, sec), at(overseas, sec))!)]
+  }
+
+  /** What the score asks of history; computed here, since the rows are hundreds of times larger than the answer. */
+  scoreHistory(siteId: number, nowSec: number): History {
+    const read = (windowSec: WindowSec, days: number) => {
+      const fromSec = nowSec - days * DAY_SEC
+      return this.history({ siteId, region: 'all', windowSec, fromSec, toSec: nowSec + 1 })
+    }
+    return historyOf(read(HOUR_SEC, 7), read(DAY_SEC, 30), nowSec)
+  }
+
+  /** Newest first, of all vantages of the regions asked for. */
+  rawProbes(siteId: number, region: Region | 'all', sinceSec: number, probesMax = RAW_MAX): Probe[] {
+    const vantages = this.database.all<{ id: number }>(
+      "SELECT id FROM vantage WHERE ? IN ('all', region) ORDER BY id",
+      region,
+    )
+    return vantages
+      .flatMap(({ id }) => this.probesOf(siteId, id, sinceSec, Math.min(probesMax, RAW_MAX)))
+      .sort((a, b) => b.atSec - a.atSec)
+      .slice(0, Math.min(probesMax, RAW_MAX))
+  }
+
+  /** Newest first, of one vantage: what a region's state is made of after a restart. */
+  probesOf(siteId: number, vantageId: number, sinceSec: number, probesMax: number): Probe[] {
+    const rows = this.database.all<Omit<Probe, 'timings'> & Probe['timings']>(
+      `SELECT at AS atSec, kind, outcome, error, http_status AS httpStatus, dns_ms AS dnsMs, connect_ms AS connectMs,
+       tls_ms AS tlsMs, ttfb_ms AS ttfbMs, total_ms AS totalMs FROM probe_raw
+       WHERE site_id = ? AND vantage_id = ? AND at >= ? ORDER BY at DESC LIMIT ?`,
+      ...[siteId, vantageId, sinceSec, probesMax],
+    )
+    return rows.map(({ atSec, kind, outcome, error, httpStatus, ...timings }) => ({
+      atSec,
+      kind,
+      outcome,
+      error,
+      httpStatus,
+      timings,
+    }))
+  }
+
+  /** The newest full probe. */
+  observation(siteId: number): Observation | null {
+    const row = this.database.get(
+      'SELECT * FROM observation WHERE site_id = ? ORDER BY at DESC LIMIT 1',
+      siteId,
+    )
+    return row ? observationOf(row) : null
+  }
+
+  models(siteId: number): SeenModel[] {
+    const rows = this.database.all<SeenModelRow>(
+      `SELECT model_id AS id, claimed, verified, first_seen AS firstSeenSec, last_seen AS lastSeenSec FROM model_seen
+       WHERE site_id = ? ORDER BY model_id LIMIT ${MODELS_MAX}`,
+      siteId,
+    )
+    return rows.map(({ claimed, verified, ...row }) => ({
+      ...row,
+      isClaimed: claimed === 1,
+      isVerified: verified === 1,
+    }))
+  }
+
+  /** Newest first. */
+  modelChanges(siteId: number, sinceSec: number): ModelChange[] {
+    return this.database.all<ModelChange>(
+      `SELECT at AS atSec, change, model_id AS id FROM model_change WHERE site_id = ? AND at >= ?
+       ORDER BY at DESC, id LIMIT ${CHANGES_MAX}`,
+      ...[siteId, sinceSec],
+    )
+  }
+
+  /** Newest first. */
+  incidents(siteId: number, sinceSec: number): Incident[] {
+    return this.database.all<Incident>(
+      `SELECT id, region, started_at AS startedAtSec, ended_at AS endedAtSec, cause, vantages FROM incident
+       WHERE site_id = ? AND started_at >= ? ORDER BY started_at DESC, id LIMIT ${INCIDENTS_MAX}`,
+      ...[siteId, sinceSec],
+    )
+  }
+
+  /** The newest month that has one. */
+  screenshotPath(siteId: number): string | null {
+    const sql =
+      'SELECT path FROM screenshot WHERE site_id = ? AND path IS NOT NULL ORDER BY month DESC LIMIT 1'
+    return this.database.get<{ path: string }>(sql, siteId)?.path ?? null
+  }
+
+  /** Where every site and region stands, to go on from after a restart. */
+  evaluations(): StoredEvaluation[] {
+    const rows = this.database.all<Omit<StoredEvaluation, 'pending'> & PendingColumns>(
+      `SELECT site_id AS siteId, region, state, blocking, since AS sinceSec, vantages, agreeing,
+       checked_at AS checkedAtSec, pending_state AS pendingState, pending_count AS pendingCount FROM region_state`,
+    )
+    return rows.map(({ pendingState, pendingCount, ...row }) => ({
+      ...row,
+      pending: pendingState === null ? null : { state: pendingState, count: pendingCount },
+    }))
+  }
+
+  /** Tier and the scorer's own account of every site that has them. */
+  scores(): StoredScore[] {
+    const rows = this.database.all<Omit<StoredScore, 'facts'> & { facts: string }>(
+      `SELECT id AS siteId, tier, tier_since AS tierSinceSec, score, score_json AS facts FROM site
+       WHERE tier IS NOT NULL AND removed_at IS NULL`,
+    )
+    return rows.map(({ facts, ...row }) => ({ ...row, facts: JSON.parse(facts) }))
+  }
+
+  /** By rank; empty when the board was not made on that day. */
+  board(board: Board, daySec: number): BoardRow[] {
+    const rows = this.database.all<Omit<BoardRow, 'reasons'> & { reasons: string }>(
+      `SELECT site_id AS siteId, rank, since AS sinceSec, reasons_json AS reasons FROM board_day
+       WHERE day = ? AND board = ? ORDER BY rank`,
+      ...[daySec, board],
+    )
+    return rows.map(({ reasons, ...row }) => ({ ...row, reasons: JSON.parse(reasons) }))
+  }
+
+  detection(id: string): DetectionRow | null {
+    return findDetection(this.database, id)
+  }
+
+  newestDetection(targetKey: string): DetectionRow | null {
+    return newestDetection(this.database, targetKey)
+  }
+
+  meta(key: string): string | null {
+    return this.database.get<{ value: string }>('SELECT value FROM meta WHERE key = ?', key)?.value ?? null
+  }
+
+  /** Of one region, from hour rows: those are always current. */
+  private fresh({ siteId, region, windowSec, fromSec, toSec }: BucketRange): Bucket[] {
+    const hours = readBuckets(this.database, { siteId, region, windowSec: HOUR_SEC, fromSec, toSec })
+    if (windowSec === HOUR_SEC) return hours
+    const days = new Map<number, Bucket[]>()
+    for (const hour of hours) {
+      const atSec = bucketStartSec(hour.atSec, DAY_SEC)
+      days.set(atSec, [...(days.get(atSec) ?? []), hour])
+    }
+    return [...days].map(([atSec, ofDay]) => mergeBuckets(ofDay, atSec, DAY_SEC)!)
+  }
+}
+
+export interface SeenModel {
+  id: string
+  isClaimed: boolean
+  isVerified: boolean
+  firstSeenSec: number
+  lastSeenSec: number
+}
+type SeenModelRow = Omit<SeenModel, 'isClaimed' | 'isVerified'> & { claimed: number; verified: number }
+
+export interface ModelChange {
+  atSec: number
+  change: 'added' | 'removed'
+  id: string
+}
+
+export interface Incident {
+  id: number
+  region: Region | 'all'
+  startedAtSec: number
+  endedAtSec: number | null
+  cause: string
+  vantages: number
+}
+
+export interface StoredEvaluation extends RegionState {
+  siteId: number
+  region: Region
+  sinceSec: number
+  pending: { state: RegionState['state']; count: number } | null
+}
+interface PendingColumns {
+  pendingState: RegionState['state'] | null
+  pendingCount: number
+}
+
+export interface StoredScore {
+  siteId: number
+  tier: Tier
+  tierSinceSec: number
+  score: number
+  facts: unknown
+}

@@ -1,0 +1,95 @@
+import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Catalogue } from '../../../monitor/catalogue/load.ts'
+import { CatalogueSource } from '../../../monitor/catalogue/source.ts'
+import { catalogueOf, folderWith, siteLines } from './catalogues.ts'
+
+const WITHIN = { timeout: 2_000, interval: 20 } // spec 8.1
+
+test('8.1: a change is in force within 2 s; a mistake keeps the old one, is logged and counted', async () => {
+  const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+  const { source, slugs, log } = await watched(path)
+  expect(slugs).toEqual([['one']])
+
+  writeFileSync(path, catalogueOf(siteLines('one'), siteLines('two')))
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'two']), WITHIN)
+
+  writeFileSync(path, catalogueOf(siteLines('one'), siteLines('one')))
+  await vi.waitFor(() => expect(source.loadErrorsCount).toBe(1), WITHIN)
+  expect(source.complaints).toEqual([
+    expect.stringContaining('catalogue.yaml:6, site "one": slug "one" is taken by catalogue.yaml:3.'),
+    expect.stringContaining('catalogue.yaml:8, site "one": https://one.example.com is already probed'),
+  ])
+  expect(log.slice(-3)).toEqual([
+    'error: the catalogue has mistakes, the old one stays in force:',
+    ...source.complaints.map((line) => `error: ${line}`),
+  ])
+  expect(source.catalogue!.entries).toHaveLength(2)
+
+  // Taken back: the complaint goes, and nobody is told of a new catalogue.
+  writeFileSync(path, catalogueOf(siteLines('one'), siteLines('two')))
+  await vi.waitFor(() => expect(source.complaints).toEqual([]), WITHIN)
+  expect(slugs).toHaveLength(2)
+})
+
+test('8.1: the same bytes written again are no reload', async () => {
+  const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+  const { slugs, log } = await watched(path)
+  utimesSync(path, new Date(), new Date(0))
+  await wait(1_000)
+  expect(slugs).toHaveLength(1)
+  expect(log).toEqual(['info: the catalogue has 1 sites'])
+})
+
+test('8.1: files of a folder, a swapped link, a replaced file, a file that goes and comes back', async () => {
+  const folder = folderWith({ 'a.yaml': catalogueOf(siteLines('one')) }, '')
+  const { source, slugs } = await watched(folder)
+  writeFileSync(join(folder, 'b.yaml'), catalogueOf(siteLines('two')))
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'two']), WITHIN)
+
+  writeFileSync(join(folder, 'elsewhere'), catalogueOf(siteLines('three')))
+  symlinkSync('elsewhere', join(folder, 'link'))
+  renameSync(join(folder, 'link'), join(folder, 'b.yaml'))
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'three']), WITHIN)
+
+  renameSync(folder, `${folder}.gone`)
+  await vi.waitFor(() => expect(source.complaints[0]).toContain('cannot be read'), WITHIN)
+  expect(source.catalogue!.entries).toHaveLength(2)
+  renameSync(`${folder}.gone`, folder)
+  await vi.waitFor(() => expect(source.complaints).toEqual([]), WITHIN)
+  rmSync(join(folder, 'b.yaml'))
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one']), WITHIN)
+})
+
+test('5: who opts out is left out within 2 s', async () => {
+  const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one'), siteLines('two')) })
+  const { slugs, log } = await watched(path)
+  writeFileSync(join(dirname(path), 'optout.yaml'), 'version: 1\nhosts:\n  - two.example.com\n')
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one']), WITHIN)
+  expect(log).toContain('warning: site two has opted out and is left out')
+})
+
+test('8.1: nothing there at the start is a mistake, and mended later', async () => {
+  const path = folderWith({})
+  const { source, slugs, log } = await watched(path)
+  expect(source.loadErrorsCount).toBe(1)
+  expect(log[0]).toBe('error: the catalogue has mistakes, there is none in force:')
+  writeFileSync(path, catalogueOf(siteLines('one')))
+  await vi.waitFor(() => expect(slugs).toEqual([['one']]), WITHIN)
+})
+
+async function watched(path: string) {
+  const log: string[] = []
+  const slugs: string[][] = []
+  const onCatalogue = ({ entries }: Catalogue) => slugs.push(entries.map(({ slug }) => slug))
+  const source = new CatalogueSource({
+    path,
+    log: (level, text) => log.push(`${level}: ${text}`),
+    onCatalogue,
+  })
+  onTestFinished(() => source.close())
+  await source.start()
+  return { source, slugs, log }
+}

@@ -1,0 +1,167 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { readCsv } from '../../../monitor/catalogue/csv.ts'
+import { type CatalogueEntry, Complaints } from '../../../monitor/catalogue/entry.ts'
+import { entryOf } from '../../../monitor/catalogue/fields.ts'
+import { loadCatalogue } from '../../../monitor/catalogue/load.ts'
+import { exportSites, type Format, formatOf, importSites } from '../../../monitor/catalogue/transfer.ts'
+import { readYaml } from '../../../monitor/catalogue/yaml.ts'
+import { size } from '../../helpers/size.ts'
+import { catalogueOf, folderWith, siteLines } from './catalogues.ts'
+
+const CSV = `slug,name,url,models_claimed,hidden\r
+one,"Relay, ""One""",https://one.example.com,gpt-5.4; claude-sonnet-4-6,true\r
+new,New,https://new.example.com,,\r
+`
+
+test('8.1: an import adds, changes what it names, leaves the rest and the comments', () => {
+  const before = `# ours\n${catalogueOf(siteLines('one', 'interval_s: 120 # asked for'), siteLines('two'))}`
+  const path = folderWith({ 'catalogue.yaml': before })
+  const options = { cataloguePath: path, name: 'in.csv', text: CSV, format: 'csv' } as const
+  const plan = importSites({ ...options, isDryRun: true })
+  expect(plan).toEqual({
+    added: ['new'],
+    changed: [{ slug: 'one', keys: ['name', 'models_claimed', 'hidden'] }],
+    unchanged: [],
+    complaints: [],
+    writtenFiles: [path],
+  })
+  expect(readFileSync(path, 'utf8')).toBe(before)
+
+  expect(importSites({ ...options, isDryRun: false })).toEqual(plan)
+  const after = readFileSync(path, 'utf8')
+  expect(after).toContain('# ours\n')
+  expect(after).toContain('interval_s: 120 # asked for')
+  expect(loadedFrom(path)).toMatchObject([
+    { slug: 'new', name: 'New', isHidden: false },
+    {
+      slug: 'one',
+      name: 'Relay, "One"',
+      modelsClaimed: ['gpt-5.4', 'claude-sonnet-4-6'],
+      intervalSec: 120,
+      isHidden: true,
+    },
+    { slug: 'two' },
+  ])
+  expect(importSites({ ...options, isDryRun: false })).toMatchObject({
+    added: [],
+    changed: [],
+    writtenFiles: [],
+  })
+})
+
+test('8.1: an import into nothing, and into a folder', () => {
+  const options = {
+    name: 'in.json',
+    text: '[{"slug":"one","name":"One","url":"https://one.example.com"}]',
+    format: 'json',
+    isDryRun: false,
+  } as const
+  const path = folderWith({})
+  expect(importSites({ ...options, cataloguePath: path })).toMatchObject({ added: ['one'], complaints: [] })
+  expect(readFileSync(path, 'utf8')).toBe(
+    'version: 1\nsites:\n  - slug: one\n    name: One\n    url: https://one.example.com\n',
+  )
+
+  const folder = folderWith({ 'a.yaml': catalogueOf(siteLines('two')) }, '')
+  expect(importSites({ ...options, cataloguePath: folder })).toMatchObject({
+    added: ['one'],
+    writtenFiles: [join(folder, 'imported.yaml')],
+  })
+  expect(loadedFrom(folder).map(({ slug }) => slug)).toEqual(['one', 'two'])
+})
+
+// biome-ignore format: the columns are the specification
+const mistakes: [format: Format, text: string, complaint: string][] = [
+  ['csv',  'slug,name,url\none,One,nowhere\n',            'in:2, site "one": url is not an absolute web address.'],
+  ['csv',  'slug,name,url\n"a\nb",x,https://b.example\n,One,https://a.example\n', 'in:4: slug is missing.'],
+  ['csv',  'slug,name,url\none,One\n',                    'in:2: has 2 cells instead of 3. Put quotes around cells with commas.'],
+  ['csv',  'slug,name,url\none,"One,https://a.example\n', 'in: a quote is not closed.'],
+  ['csv',  'slug,nom\none,x\n',                           'in:2, site "one": there is no key "nom".'],
+  ['csv',  '',                                            'in:1: is empty. Begin with a line of keys: slug,name,url'],
+  ['csv',  'slug,name,url\none,A,https://a.example\none,B,https://b.example\n', 'in:3, site "one": slug "one" stands in line 2 already.'],
+  ['json', '[{"slug":"one"',                              'in:1: the YAML is not valid'],
+  ['json', '{"version":1,"sites":[{"slug":"one","name":"One","url":7}]}', 'in:1, site "one": url is not an absolute'],
+  ['yaml', catalogueOf(siteLines('x', 'url: https://two.example.com').replace(/url.*\n/, '')), 'https://two.example.com is already probed for site "two"'],
+]
+
+for (const [format, text, complaint] of mistakes) {
+  test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: told with its line, nothing is written`, () => {
+    const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('two')) })
+    const plan = importSites({ cataloguePath: path, name: 'in', text, format, isDryRun: false })
+    expect(plan.complaints.join('\n')).toContain(complaint)
+    expect(readFileSync(path, 'utf8')).toBe(catalogueOf(siteLines('two')))
+  })
+}
+
+const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中-]{1,20}$/)
+const entries = fc.uniqueArray(
+  fc.record({
+    slug: fc.stringMatching(/^[a-z]([a-z0-9-]{0,8}[a-z0-9])?$/),
+    name: words,
+    models: fc.uniqueArray(words, { maxLength: 4 }),
+    note: words,
+    isHidden: fc.boolean(),
+    interval: fc.option(fc.integer({ min: 60, max: 3600 })),
+  }),
+  { selector: ({ slug }) => slug, maxLength: 5 },
+)
+
+for (const format of ['csv', 'json', 'yaml'] as const) {
+  test(`8.1: what is exported as ${format} is read again as it was`, () => {
+    fc.assert(
+      fc.property(entries, (records) => {
+        const sites = records.map(
+          ({ slug, name, models, note, isHidden, interval }): CatalogueEntry => ({
+            ...{
+              slug,
+              name,
+              url: `https://${slug}.example.com/x`,
+              apiBase: `https://api-${slug}.example.com`,
+            },
+            ...{
+              firstSeen: '2026-03-01',
+              modelsClaimed: models,
+              keyFile: null,
+            },
+            ...{
+              aliases: [],
+              regions: ['cn'],
+              intervalSec: interval,
+              hasScreenshot: true,
+              flags: ['scam'],
+              isHidden,
+              note,
+            },
+          }),
+        )
+        const complaints = new Complaints()
+        const text = exportSites(sites, format)
+        const raws = format === 'csv' ? readCsv('x', text, complaints) : readYaml('x', text, complaints).sites
+        const read = raws.map((raw) => entryOf(raw, complaints))
+        expect(complaints.lines()).toEqual([])
+        expect(read).toEqual(sites)
+      }),
+      { numRuns: size({ small: 100, full: 5_000 }) },
+    )
+  })
+}
+
+test('8.1: the format is told by the ending', () => {
+  expect(['a.csv', 'a.JSON', 'a.yaml', 'a.yml', 'a.txt', 'a'].map(formatOf)).toEqual([
+    'csv',
+    'json',
+    'yaml',
+    'yaml',
+    null,
+    null,
+  ])
+})
+
+function loadedFrom(path: string): CatalogueEntry[] {
+  const result = loadCatalogue({ path })
+  if (result.kind !== 'loaded') throw new Error(JSON.stringify(result))
+  return result.catalogue.entries
+}

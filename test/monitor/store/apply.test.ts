@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { applyBatch } from '../../../monitor/store/apply.ts'
+import { syncCatalogue } from '../../../monitor/store/catalogue-sync.ts'
+import type { Write } from '../../../monitor/store/rows.ts'
+import { saveVantage } from '../../../monitor/store/vantages.ts'
+import { catalogueSite, freshDatabase, NOW_SEC, probe } from './stores.ts'
+
+test('8.2: a batch that finds the disk full is not written at all, and is written once there is room', async () => {
+  const database = await freshDatabase()
+  const { ids } = syncCatalogue(database, [catalogueSite('one')], NOW_SEC)
+  const vantageId = saveVantage(database, { name: 'main', region: 'cn', country: null })
+  const batch = Array.from({ length: 500 }, (_, i): Write => {
+    return { kind: 'probe', siteId: ids.one, vantageId, probe: probe(NOW_SEC + i) }
+  })
+  const counts = () =>
+    database.get(
+      'SELECT (SELECT count(*) FROM probe_raw) AS raw, (SELECT sum(probes) FROM probe_hour) AS counted',
+    )
+  database.raw.exec(`PRAGMA max_page_count=${database.pragma('page_count')}`)
+  expect(() => applyBatch(database, batch, NOW_SEC)).toThrow('database or disk is full')
+  expect(counts()).toEqual({ raw: 0, counted: null })
+
+  database.raw.exec('PRAGMA max_page_count=100000')
+  expect(applyBatch(database, batch, NOW_SEC)).toEqual([])
+  expect(applyBatch(database, batch, NOW_SEC)).toEqual([]) // as when the answer was lost
+  expect(counts()).toEqual({ raw: 500, counted: 500 })
+})
