@@ -236,13 +236,13 @@ export class Engine implements Decider {
     const end = wave.ends[request]
     for (let item = wave.startOf(request); item < end; item++) {
       if (wave.members[item] !== TO_COUNT) continue
-      const { lengthSec, rule } = wave.targets[item]
+      const { lengthSec, expirySec, rule } = wave.targets[item]
       wave.members[item] = wave.batch.add(
         wave.counters[item]!,
         isOnlyLooking ? 0 : wave.hits[item],
         rule!.limit.requestsPerUnit,
         now - (now % lengthSec) + lengthSec,
-        jitterMaxSec === 0 ? lengthSec : lengthSec + Math.floor(random() * jitterMaxSec),
+        jitterMaxSec === 0 ? expirySec : expirySec + Math.floor(random() * jitterMaxSec),
         lengthSec === 1,
       )
     }

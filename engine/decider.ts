@@ -7,7 +7,7 @@
 import type { RateLimitRequest, RateLimitResponse } from '../proto/ratelimit.ts'
 
 /**
- * Who waits for one decision. Exactly one of the two is called, once; it may be before `decide` has returned.
+ * Who waits for one decision. Must not ask for another before it returns from its answer. Exactly one of the two is called, once; it may be before `decide` has returned.
  */
 export interface Caller {
   /** Nobody waits for the answer any more: the call was cancelled, or is past its deadline. Its end is told nevertheless. */

@@ -14,6 +14,7 @@ import { unitSec, windowStartSec } from './window.ts'
 export class Target {
   readonly rule: Rule | null // null = no limit applies
   readonly lengthSec: number // of the rule's window; 0 = nothing is counted: no rule, or an unlimited one
+  readonly expirySec: number // how long a store keeps the counter at least
   readonly near: number // hits from here on are near the limit
   readonly statsBase: number // first of the six counters of what is counted; else -1
   readonly missStat: number // counter of requests for a domain without rules; -1 = the domain has some
@@ -25,6 +26,7 @@ export class Target {
   constructor(of: TargetParts) {
     this.rule = of.rule
     this.lengthSec = of.rule === null || of.rule.isUnlimited ? 0 : unitSec(of.rule.limit.unit)
+    this.expirySec = Math.max(this.lengthSec, of.expirySec ?? 0)
     this.near = of.near
     this.statsBase = of.statsBase
     this.missStat = of.missStat
@@ -67,6 +69,7 @@ export interface TargetParts {
   missStat: number
   hits: number | bigint | null
   keyBase: string
+  expirySec?: number // where that is more than the rule's own window
   windowStart?: number // where the counter of now is known
   counter?: Counter
 }

@@ -40,6 +40,7 @@ export class Targets {
   private writtenDomain = ''
   private writtenEnd = 0
   private trie: Trie | null = null
+  private statsBases = new Int32Array() // by rule id, -1 = not asked for yet; a Map look-up per new descriptor less
   private bytes: Uint8Array = new Uint8Array() // of the request at hand
   private nowSec = 0
   private domain = '' // its domain; '' = not read yet
@@ -55,6 +56,7 @@ export class Targets {
 
   setRules(image: RulesImage): void {
     this.trie = new Trie(image)
+    this.statsBases = new Int32Array(image.rulesCount).fill(-1)
     this.interned.clear()
     this.domain = ''
   }
@@ -74,8 +76,10 @@ export class Targets {
     const known = interned.find(bytes, start, end)
     if (known !== null) return known
     if (this.domain === '') this.readDomain(decodeText(bytes, parts.domainStart, parts.domainEnd))
-    const target = this.plainTarget(start, end) ?? this.of(this.domain, decodeDescriptor(bytes, start, end))
-    interned.keep(target)
+    const plain = this.plainTarget(start, end)
+    const descriptor = plain === null ? decodeDescriptor(bytes, start, end) : null
+    const target = plain ?? this.of(this.domain, descriptor!)
+    if (descriptor === null || descriptor.limit === null) interned.keep(target) // an override renews its expiry each time
     return target
   }
 
@@ -113,7 +117,7 @@ export class Targets {
   /** Without reading any text; null where that cannot be done. */
   private plainTarget(start: number, end: number): Target | null {
     const { key, trie, domainNode } = this
-    const { stats, nearLimitRatio } = this.options
+    const { nearLimitRatio } = this.options
     if (domainNode < 0 || !key.read(this.bytes, start, end)) return null
     const id = trie!.matchPlain(domainNode, key)
     if (id === NOT_PLAIN) return null
@@ -125,13 +129,20 @@ export class Targets {
     return new Target({
       rule,
       near: nearLimit(rule.limit.requestsPerUnit, nearLimitRatio),
-      statsBase: stats.rule(rule.path),
+      statsBase: this.statsBaseOf(rule),
       missStat: -1,
       hits: null,
       keyBase: text.slice(0, key.end),
       windowStart,
       counter: new Counter(text, text.length),
     })
+  }
+
+  /** Of a rule that is counted under its path. */
+  private statsBaseOf({ id, path }: Rule): number {
+    const { statsBases } = this
+    if (statsBases[id] < 0) statsBases[id] = this.options.stats.rule(path)
+    return statsBases[id]
   }
 
   /** The target of a descriptor. Throws a ServiceError. */
@@ -150,6 +161,7 @@ export class Targets {
     if (limit !== null && unitSec(limit.unit) === 0) {
       throw new ServiceError(`rate limit override has an unknown unit: ${limit.unit}`)
     }
+    const expirySec = limit === null ? 0 : this.windowSec(this.trie, domain, descriptor)
     const rule = this.ruleOf(this.trie, domain, domainName, descriptor)
     if (rule === null || rule.isUnlimited) {
       return new Target({ rule, near: 0, statsBase: -1, missStat: -1, hits, keyBase: '' })
@@ -160,8 +172,18 @@ export class Targets {
       statsBase: stats.rule(this.found.statsKey),
       missStat: -1,
       hits,
+      expirySec,
       keyBase: this.keyOf(domainName, descriptor, this.found.sharedValues),
     })
+  }
+
+  /**
+   * The window of the rule that an override stands in for; 0 = none. They share a counter when their windows begin
+   * together (spec Q20), and a rule's hits do not renew its expiry: so the override must not make it shorter.
+   */
+  private windowSec(trie: Trie, domain: number, { entries }: Descriptor): number {
+    if (!trie.match(domain, entries, this.found) || this.found.rule!.isUnlimited) return 0
+    return unitSec(this.found.rule!.limit.unit)
   }
 
   /** The rule for one descriptor, or null; how it is counted is in `found` until the next call. */

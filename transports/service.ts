@@ -8,6 +8,7 @@
  * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { collectLater } from '../engine/collect.ts'
 import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
 import { Health } from '../engine/health.ts'
 import type { FromWorker, Log } from '../engine/messages.ts'
@@ -153,6 +154,7 @@ export class Service {
   }
 
   private install(rules: RulesImage): void {
+    collectLater(this.rules?.memory.byteLength ?? 0)
     this.rules = rules
     this.health.set('config', rules.domainsCount > 0)
     this.pool?.update({ rules })

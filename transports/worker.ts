@@ -7,10 +7,12 @@
  * Whatever ends the thread, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
  */
 import type { Socket } from 'node:net'
+import { collectLater } from '../engine/collect.ts'
 import { OverLimitCache } from '../engine/counters/over-limit-cache.ts'
 import type { CounterStore } from '../engine/counters/store.ts'
 import { Engine } from '../engine/decide.ts'
 import type { FromWorker, Log, PortTls, ServeTask, ToWorker } from '../engine/messages.ts'
+import type { RulesImage } from '../engine/rules.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { Stats } from '../engine/stats/stats.ts'
 import type { GrpcFrontend, GrpcFrontendOptions } from './grpc/frontend.ts'
@@ -33,12 +35,18 @@ export default async function serve(task: ServeTask): Promise<void> {
 
   const store = await openStore(task, stats, log, (isConnected) => say({ kind: 'redis', isConnected }))
   const engine = new Engine({ store, stats, ...engineOptions(task, log) })
-  if (task.rules) engine.setRules(task.rules)
+  let rulesBytes = 0
+  const setRules = ({ rules }: { rules: RulesImage }) => {
+    engine.setRules(rules)
+    collectLater(rulesBytes)
+    rulesBytes = rules.memory.byteLength
+  }
+  if (task.rules) setRules({ rules: task.rules })
   const ports = await Ports.open(task, engine, stats, log)
 
   const drained = new Promise<number>((resolve) => {
     task.port.on('message', (message: ToWorker) => {
-      if (message.kind === 'rules') engine.setRules(message.rules)
+      if (message.kind === 'rules') setRules(message)
       else if (message.kind === 'health') ports.health.isHealthy = message.isHealthy
       else if (message.kind === 'tls') ports.renew(message.tls)
       else if (message.kind === 'stats') sayStats()

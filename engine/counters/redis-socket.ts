@@ -35,11 +35,13 @@ export class RedisSocket {
   readonly ended: Promise<void>
   private readonly options: SocketOptions
   private readonly socket: Socket
+  private readonly isSecure: boolean
   private readonly reader: RespReader
   private reason = '' // the first is the cause, later ones only its consequences
 
   constructor(options: SocketOptions) {
     this.options = options
+    this.isSecure = options.tls !== null
     this.reader = new RespReader(options.sink)
     this.socket =
       options.tls === null ? this.plain(options.address) : this.secure(options.address, options.tls)
@@ -85,6 +87,10 @@ export class RedisSocket {
 
   /** False: it could not all be handed to the kernel yet, so bytes must stay as they are. */
   write(commands: string | Buffer): boolean {
+    if (this.isSecure && typeof commands !== 'string') {
+      this.socket.write(Buffer.from(commands)) // TLS never takes bytes at once, and a copy is smaller than new memory
+      return true
+    }
     this.socket.write(commands)
     return this.socket.writableLength === 0
   }

@@ -21,7 +21,7 @@ const EVERY_SLOT = Array.from({ length: BATCH_SLOTS_MAX }, (_, slot) => slot)
 const COUNT_MAX = BigInt(Number.MAX_SAFE_INTEGER)
 
 export class Trip {
-  readonly startMs = performance.now()
+  readonly startMs: number // when its callers began to wait
   readonly batch: Batch
   isLeftOut: readonly boolean[] | null = null // slots that get no hits (spec 4.2); null = none
   private readonly instances: readonly RedisInstance[] // main, and the one for limits per second if there is one
@@ -29,9 +29,10 @@ export class Trip {
   private leftCount = 0 // slots without an answer
   private lastError: StoreError | null = null
 
-  constructor(batch: Batch, instances: readonly RedisInstance[], done: () => void) {
+  constructor(batch: Batch, instances: readonly RedisInstance[], startMs: number, done: () => void) {
     this.batch = batch
     this.instances = instances
+    this.startMs = startMs
     this.done = done
   }
 

@@ -46,6 +46,7 @@ export class RedisStore implements CounterStore {
   private readonly spin: Spin
   private tripsCount = 0
   private waiting: Waiting | null = null
+  private fullMs = 0 // since when hits wait in the next batch, as no more may be on their way; 0 = they do not
   private wasConnected = false
   private isClosing = false
   private whenIdle: (() => void) | null = null
@@ -112,8 +113,13 @@ export class RedisStore implements CounterStore {
   }
 
   add(batch: Batch, _nowSec: number, done: (batch: Batch) => void): void {
-    const trip = new Trip(batch, this.instances, () => this.finished(() => done(batch)))
+    const nowMs = performance.now()
+    const startMs = this.fullMs || nowMs // the oldest of them have waited since then
+    this.fullMs = 0
+    const trip = new Trip(batch, this.instances, startMs, () => this.finished(() => done(batch)))
     if (this.isClosing) this.refuse(batch, 'closing', done)
+    else if (nowMs - startMs >= this.options.operationTimeoutMs)
+      this.refuse(batch, tooMany(nowMs - startMs), done)
     else if (this.tripsCount < TRIPS_MAX) this.start(trip)
     else if (this.waiting === null) this.wait(trip, batch, done)
     else this.refuse(batch, 'too many batches in flight', done)
@@ -140,15 +146,16 @@ export class RedisStore implements CounterStore {
 
   private wait(trip: Trip, batch: Batch, done: (batch: Batch) => void): void {
     const { emptyWaitMs = Number.POSITIVE_INFINITY, operationTimeoutMs } = this.options
-    const ms = Math.min(emptyWaitMs, operationTimeoutMs)
+    const ms = Math.min(emptyWaitMs, operationTimeoutMs - (performance.now() - trip.startMs))
     const giveUp = () => {
       if (this.waiting?.trip !== trip) return
       this.waiting = null
-      this.refuse(batch, `${TRIPS_MAX} batches in flight for ${goDuration(ms)}`, done)
+      this.refuse(batch, tooMany(Math.min(emptyWaitMs, operationTimeoutMs)), done)
     }
     // replies may wait in the socket after a pause of this thread: they are read first
     const timer = setTimeout(() => setImmediate(giveUp), ms)
     this.waiting = { trip, timer }
+    this.fullMs = performance.now()
   }
 
   private refuse(batch: Batch, why: string, done: (batch: Batch) => void): void {
@@ -162,4 +169,8 @@ export class RedisStore implements CounterStore {
     this.wasConnected = isConnected
     if (!this.isClosing) this.hooks.onConnected?.(isConnected)
   }
+}
+
+function tooMany(ms: number): string {
+  return `${TRIPS_MAX} batches in flight for ${goDuration(ms)}`
 }

@@ -204,6 +204,32 @@ function randomRequest(random: () => number): RateLimitRequest {
   }
 }
 
+test('Q20: a limit that comes with a request keeps the counter for as long as the rule it stands in for', () => {
+  const kept: number[] = []
+  const store = {
+    answersAtOnce: true,
+    canAdd: true,
+    add(batch: Batch, _nowSec: number, done: (batch: Batch) => void) {
+      kept.push(...batch.expirySec.slice(0, batch.slotsCount))
+      done(batch)
+    },
+    connect: async () => {},
+    close: async () => {},
+  }
+  const { engine: one } = engine(rules(7), { store })
+  const caller = { isGone: false, answer: () => {}, fail: () => {} }
+  const ask = (key: string, unit: number | null) => {
+    const limit = unit === null ? null : { requestsPerUnit: 5, unit }
+    const descriptors = [{ entries: [{ key, value: '7' }], limit, hitsAddend: null }]
+    one.decideBytes(encodeRequest({ domain: 'd', descriptors, hitsAddend: 0 }), caller)
+  }
+  ask('user', null) // 7 per minute
+  ask('user', 1)
+  ask('user', 3)
+  ask('unknown', 1)
+  expect(kept).toEqual([60, 60, 3_600, 1])
+})
+
 test('5.4: callers that have gone while the store was busy take their hits with them', async () => {
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
   const added: string[][] = []

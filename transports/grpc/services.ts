@@ -6,14 +6,18 @@
  *       └ not a RateLimitRequest: INTERNAL, as gRPC libraries say it
  */
 import type { Caller, Decider } from '../../engine/decider.ts'
+import { StoreError } from '../../engine/errors.ts'
 import type { Log } from '../../engine/messages.ts'
 import { MalformedRequest } from '../../proto/codec.ts'
 import type { RateLimitResponse } from '../../proto/ratelimit.ts'
 import { encodeResponse } from '../../proto/response-bytes.ts'
+import { limitLines } from '../http/log-limiter.ts'
 import type { GrpcFrontendOptions, UnaryCall, UnaryMethod } from './frontend.ts'
 import type { HealthService } from './health.ts'
 import { reflectionMethods } from './reflection.ts'
 import { Status } from './status.ts'
+
+const ERROR_LINES_PER_SEC = 1
 
 export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
@@ -29,11 +33,12 @@ export function services(decider: Decider, health: HealthService, log: Log) {
  * ShouldRateLimit. A Decider that throws has a defect: that call fails, the rest go on.
  */
 export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
+  const logCause = limitLines((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
   return [
     {
       path: SHOULD_RATE_LIMIT,
       handle(bytes, call) {
-        const caller = new DecisionCaller(call)
+        const caller = new DecisionCaller(call, logCause)
         try {
           decider.decideBytes(bytes, caller)
         } catch (error) {
@@ -51,10 +56,12 @@ export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
 
 class DecisionCaller implements Caller {
   private readonly call: UnaryCall
+  private readonly logCause: (cause: string) => void
   private isDone = false // only a defect calls twice; the first word stands
 
-  constructor(call: UnaryCall) {
+  constructor(call: UnaryCall, logCause: (cause: string) => void) {
     this.call = call
+    this.logCause = logCause
   }
 
   get isGone(): boolean {
@@ -69,9 +76,11 @@ class DecisionCaller implements Caller {
     else this.call.reply(encodeResponse(response))
   }
 
+  /** What the store did not confirm is the operator's to know; what callers do wrong, theirs. */
   fail(error: Error): void {
     if (this.isDone) return
     this.isDone = true
+    if (error instanceof StoreError && !this.call.isCancelled) this.logCause(error.message)
     this.call.refuse(Status.Unknown, error.message)
   }
 }

@@ -40,6 +40,7 @@ test('every setting of an instance reaches it, and the second one has its own', 
     tls: null,
     timeoutMs: 1_000,
     operationTimeoutMs: 1,
+    spinMs: 0.04,
     emptyWaitMs: 10,
     startup,
   })
@@ -53,6 +54,7 @@ test('every setting of an instance reaches it, and the second one has its own', 
     tls: { prefix: 'REDIS_TLS', caCert: 'ca', clientCert: 'cert', clientKey: 'key', skipsHostname: true }, // the files are shared
     timeoutMs: 2_000,
     operationTimeoutMs: 2,
+    spinMs: 0.04,
     startup,
   })
 })

@@ -299,6 +299,22 @@ test('a thread that was busy does not take its Redis for late', async () => {
   await direct.close()
 })
 
+test('9.3: hits that had to wait for a place are answered within the timeout from when they began to wait', async () => {
+  const own = storeOf(`127.0.0.1:${proxy.port}`, { operationTimeoutMs: 1_000 })
+  await own.connect()
+  proxy.stall()
+  const full = Array.from({ length: 65 }, () => addAll(own, [['a', 1]], NOW_SEC)) // one waits, so the next hits do
+  await new Promise((resolve) => setTimeout(resolve, 600))
+  proxy.resume()
+  await Promise.all(full)
+  proxy.stall()
+  const startMs = performance.now()
+  expect(await addAll(own, [['a', 1]], NOW_SEC)).toEqual([expect.stringContaining('no reply')])
+  expect(performance.now() - startMs).toBeLessThan(800)
+  proxy.resume()
+  await own.close()
+})
+
 test('close answers what is in flight first, then refuses', async () => {
   const answer = add(['a', 1])
   await store.close()
