@@ -1,0 +1,142 @@
+/**
+ * Whose network is an address in? From a file alone, never by asking anyone (spec 6.2): ip2asn-combined.tsv.gz, of the
+ * public domain.
+ *
+ *     first ⇥ last ⇥ number ⇥ country ⇥ name     about 600,000 rows ─► three typed arrays per family, some 20 MiB
+ *     find('104.16.0.1')  ─► { number: 13335, name: 'CLOUDFLARENET', country: 'US' }     a binary search, 20 steps
+ *
+ * Addresses are rows of 32-bit words, one for IPv4 and four for IPv6, so one search does both. No file, no facts: nulls.
+ */
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { createGunzip } from 'node:zlib'
+import { OperatorError } from '../../engine/errors.ts'
+import { parseAddress } from '../egress/address.ts'
+import type { NetworkFacts } from '../facts.ts'
+import { shown } from './answer.ts'
+
+export const ASN_DB = 'data/ip2asn-combined.tsv.gz' // default of the setting
+const ROWS_MAX = 2_000_000 // per family; beyond: the file is not what it should be
+const LINE_CHARS_MAX = 1_000
+const NAME_CHARS = 80
+
+type AsnFacts = NetworkFacts['asn']
+export interface AsnTable {
+  find(address: string): AsnFacts
+}
+
+const NOTHING: AsnFacts = Object.freeze({ number: null, name: null, country: null })
+export const NO_ASN_TABLE: AsnTable = { find: () => ({ ...NOTHING }) }
+
+/** NO_ASN_TABLE when there is no such file; an OperatorError when it is not one of these, or its rows are not in order. */
+export async function loadAsnTable(path: string): Promise<AsnTable> {
+  const families = [new Rows(1), new Rows(4)]
+  const owners = new Map<number, AsnFacts>()
+  let lineNumber = 0
+  try {
+    for await (const line of linesOf(path)) {
+      lineNumber++
+      if (line === '') continue
+      const [first, last, number, country, name = ''] = line.slice(0, LINE_CHARS_MAX).split('\t')
+      const [from, to] = [parseAddress(first), parseAddress(last ?? '')]
+      if (from === null || from.length !== to?.length || !/^[0-9]{1,10}$/.test(number))
+        throw new Error('is no row')
+      if (Number(number) === 0) continue // not routed: no network
+      families[from.length === 4 ? 0 : 1].add(from, to, Number(number))
+      if (owners.has(Number(number))) continue
+      owners.set(Number(number), {
+        number: Number(number),
+        name: shown(name, NAME_CHARS) || null,
+        country: /^[A-Z]{2}$/.test(country) ? country : null,
+      })
+    }
+  } catch (error) {
+    if ((error as { code?: string }).code === 'ENOENT') return NO_ASN_TABLE
+    const where = lineNumber > 0 ? `${path}:${lineNumber}` : path
+    const what = `${(error as Error).message}.`
+    const fix = 'Fetch the file anew, or unset ASN_DB to do without.'
+    throw new OperatorError({ code: 'ASN_DB', where, what, fix }, { cause: error })
+  }
+  return {
+    find: (text) => {
+      const address = parseAddress(text)
+      const number = address && families[address.length === 4 ? 0 : 1].find(address)
+      return { ...(number === null ? NOTHING : (owners.get(number) as AsnFacts)) }
+    },
+  }
+}
+
+async function* linesOf(path: string): AsyncIterable<string> {
+  const file = createReadStream(path)
+  const plain = path.endsWith('.gz') ? file.pipe(createGunzip()) : file
+  file.on('error', (error) => plain.destroy(error))
+  yield* createInterface({ input: plain, crlfDelay: Number.POSITIVE_INFINITY })
+}
+
+/** Ranges of one family, ascending and apart. */
+class Rows {
+  readonly #words: number // per address
+  #count = 0
+  #firsts: Uint32Array
+  #lasts: Uint32Array
+  #numbers: Uint32Array
+
+  constructor(words: number) {
+    this.#words = words
+    this.#firsts = new Uint32Array(1_024 * words)
+    this.#lasts = new Uint32Array(1_024 * words)
+    this.#numbers = new Uint32Array(1_024)
+  }
+
+  add(first: Uint8Array, last: Uint8Array, number: number): void {
+    const [from, to] = [wordsOf(first), wordsOf(last)]
+    if (this.#count === ROWS_MAX) throw new Error('has too many rows')
+    const isAfter = this.#count === 0 || this.#compare(this.#lasts, this.#count - 1, from) < 0
+    if (!isAfter || compareWords(from, 0, to) > 0) throw new Error('is out of order')
+    if (this.#count === this.#numbers.length) this.#grow()
+    this.#firsts.set(from, this.#count * this.#words)
+    this.#lasts.set(to, this.#count * this.#words)
+    this.#numbers[this.#count++] = number
+  }
+
+  find(address: Uint8Array): number | null {
+    const words = wordsOf(address)
+    let low = 0 // the last range that begins at or before the address is in [low - 1, high - 1]
+    let high = this.#count
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#compare(this.#firsts, middle, words) <= 0) low = middle + 1
+      else high = middle
+    }
+    if (low === 0 || this.#compare(this.#lasts, low - 1, words) < 0) return null
+    return this.#numbers[low - 1]
+  }
+
+  #compare(column: Uint32Array, row: number, words: Uint32Array): number {
+    return compareWords(column, row * this.#words, words)
+  }
+
+  #grow(): void {
+    const doubled = (column: Uint32Array) => {
+      const next = new Uint32Array(column.length * 2)
+      next.set(column)
+      return next
+    }
+    this.#firsts = doubled(this.#firsts)
+    this.#lasts = doubled(this.#lasts)
+    this.#numbers = doubled(this.#numbers)
+  }
+}
+
+/** Of the words of `column` from `at`, as many as `words` has. */
+function compareWords(column: Uint32Array, at: number, words: Uint32Array): number {
+  for (let i = 0; i < words.length; i++) {
+    if (column[at + i] !== words[i]) return column[at + i] < words[i] ? -1 : 1
+  }
+  return 0
+}
+
+function wordsOf(bytes: Uint8Array): Uint32Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  return Uint32Array.from({ length: bytes.length / 4 }, (_, i) => view.getUint32(4 * i))
+}

@@ -1,0 +1,51 @@
+/**
+ * The habits of a site that tell how well it is kept (spec 7.2): does http lead to https, is HSTS on, do its errors
+ * name the upstream or a key? Each is known or null.
+ */
+import type { Visit } from '../egress/egress.ts'
+import type { Hygiene } from '../facts.ts'
+import type { Answer } from './answer.ts'
+
+/** Hosts behind relays. Help pages of theirs (platform.openai.com) are no leak: everyone links there. */
+const UPSTREAM =
+  /\b(api\.openai\.com|api\.anthropic\.com|generativelanguage\.googleapis\.com|aiplatform\.googleapis\.com|[\w-]+\.openai\.azure\.com|bedrock-runtime\.[\w-]+\.amazonaws\.com|openrouter\.ai|api\.deepseek\.com|api\.x\.ai|dashscope\.aliyuncs\.com|ark\.[\w-]+\.volces\.com)\b/gi
+const KEY = /\b(sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}|AKIA[0-9A-Z]{16})(?![*.…])/
+const INSIDE =
+  /\b(dial tcp|connect ECONNREFUSED|https?:\/\/)\s*(10\.\d+|127\.\d+|192\.168|172\.(1[6-9]|2\d|3[01]))\.\d+\.\d+/
+const TEXT_CHARS = 65_536
+
+/** `insecure`: a visit over http that began at the site's own host, null = not made. */
+export function hygieneOf(base: URL, answers: readonly Answer[], insecure: Visit | null): Hygiene {
+  return {
+    redirectsToHttps: insecure && leadsToHttps(insecure),
+    hasHsts: hasHsts(base, answers),
+    leaksUpstream: leaksUpstream(base, answers),
+  }
+}
+
+/** A port that nothing answers on counts as closed, by refusal or by silence. */
+function leadsToHttps({ error, hops }: Visit): boolean | null {
+  const [{ url, status, location }] = hops
+  if (hops.length === 1 && error?.startsWith('connect_')) return true
+  if (status === null) return null
+  return location !== null && URL.canParse(location, url) && new URL(location, url).protocol === 'https:'
+}
+
+function hasHsts(base: URL, answers: readonly Answer[]): boolean | null {
+  if (base.protocol === 'http:') return false // browsers heed it over https only
+  if (answers.length === 0) return null
+  return answers.some(({ headers }) => {
+    const age = /max-age\s*=\s*"?(\d+)/i.exec(headers.get('strict-transport-security') ?? '')
+    return age !== null && Number(age[1]) > 0
+  })
+}
+
+function leaksUpstream(base: URL, answers: readonly Answer[]): boolean | null {
+  const errors = answers.filter(({ status }) => status >= 400)
+  if (errors.length === 0) return null
+  return errors.some((answer) => {
+    const text = answer.text.slice(0, TEXT_CHARS)
+    const hosts = text.match(UPSTREAM) ?? []
+    return KEY.test(text) || INSIDE.test(text) || hosts.some((host) => host.toLowerCase() !== base.hostname)
+  })
+}

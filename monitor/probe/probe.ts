@@ -1,0 +1,94 @@
+/**
+ * The prober: what one look at a relay finds. The only callers of egress for probes and detections are in this folder;
+ * when to look is plan/'s part, what many looks mean is score/'s, and nothing is kept here between two looks.
+ *
+ *     const context = { egress, asn: await loadAsnTable(ASN_DB), nowMs: Date.now }
+ *     await lightProbe(context, target)                       one request: up, degraded or down, and how fast
+ *     await fullProbe(context, target, { onStep })            full.ts: at most 6 requests; an Observation
+ *     await detect(context, { url, signal, onStep })          detect.ts: a full probe and a verdict
+ *
+ * Nothing is thrown for what a relay does. A try whose failure was our own network's is `inconclusive`; the control
+ * check of score/outcome.ts finds those that do not show here. Repeating a failure is the planner's (plan/confirm.ts).
+ */
+import type { Egress, Visit } from '../egress/egress.ts'
+import type { ErrorCode, Probe } from '../facts.ts'
+import { outcomeOf, SLOW_MS } from '../score/outcome.ts'
+import type { AsnTable } from './asn.ts'
+import type { Listing } from './listing.ts'
+import { LISTING_PATH, listingOf } from './listing.ts'
+
+export interface ProbeContext {
+  egress: Pick<Egress, 'visit' | 'handshake' | 'names'>
+  asn: AsnTable
+  nowMs: () => number // epoch
+  slowMs?: number // SLOW_MS
+}
+
+export interface ProbeTarget {
+  url: string // landing page
+  apiBase: string // `/v1/models` is below it
+  purpose: 'catalogue' | 'detection'
+  extraPort?: number // of the catalogue entry
+  key?: string | null // asked with as well in full probes, over https only; never logged, never in a result
+}
+
+export interface Tried {
+  probe: Probe
+  listing: Listing
+  detail: string | null // why, for logs; never the target's words
+  address: string | null // that was connected to or tried, for blocking (spec 6.5)
+  retryAfterMs: number // of a 429 or 503, at most RETRY_AFTER_MAX_MS; 0 = not asked for
+}
+
+const RETRY_AFTER_MAX_MS = 3_600_000 // the longest the planner honours (spec 6.4)
+
+export async function lightProbe(
+  context: ProbeContext,
+  target: ProbeTarget,
+  signal?: AbortSignal,
+): Promise<Tried> {
+  const { purpose, extraPort } = target
+  const url = urlBelow(target.apiBase, LISTING_PATH)
+  const visit = await context.egress.visit({ url, purpose, extraPort, signal })
+  return triedOf('light', visit, listingOf(visit), context)
+}
+
+/** What a visit of the listing means. `parked`: seen elsewhere, where the listing only shows that it is none. */
+export function triedOf(
+  kind: Probe['kind'],
+  visit: Omit<Visit, 'body'>,
+  listing: Listing,
+  { nowMs, slowMs = SLOW_MS }: ProbeContext,
+  { isParked = false } = {},
+): Tried {
+  const { status: httpStatus, timings, addresses } = visit
+  const error: ErrorCode | null = isParked ? 'parked' : listing.error
+  const judged = outcomeOf({ listing: listing.auth, httpStatus, ttfbMs: timings.ttfbMs, error }, slowMs)
+  const outcome = visit.isOurs ? 'inconclusive' : judged.outcome
+  const atMs = nowMs()
+  return {
+    probe: { atSec: Math.floor(atMs / 1_000), kind, outcome, error: judged.error, httpStatus, timings },
+    listing,
+    detail: visit.detail,
+    address: visit.remoteAddress ?? addresses[0] ?? null,
+    retryAfterMs: retryAfterMs(visit, atMs),
+  }
+}
+
+/** `/v1/models` below `https://host/base/`; a base that ends in `/v1` itself names it once. */
+export function urlBelow(base: string, path: string): string {
+  const url = new URL(base)
+  url.search = ''
+  url.hash = ''
+  const folder = url.pathname.replace(/\/+$/, '').replace(/\/v1(\/models)?$/, '')
+  url.pathname = folder + path
+  return url.href
+}
+
+/** Seconds, or a date. */
+function retryAfterMs({ status, headers }: Pick<Visit, 'status' | 'headers'>, nowMs: number): number {
+  const text = headers.get('retry-after')?.trim() ?? ''
+  if ((status !== 429 && status !== 503) || text === '') return 0
+  const waitMs = /^[0-9]+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - nowMs
+  return Number.isNaN(waitMs) ? 0 : Math.min(RETRY_AFTER_MAX_MS, Math.max(0, waitMs))
+}

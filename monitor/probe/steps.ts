@@ -1,0 +1,74 @@
+/**
+ * A full probe, told while it goes on (spec 3.5). Steps are told in their order, each at most twice: running, then how it
+ * went. Details are made of our own words and of parsed facts, never of a body.
+ */
+import type { Handshake } from '../egress/egress.ts'
+
+// biome-ignore format: in their order
+export const STEP_NAMES = [
+  'resolve', 'connect', 'tls', 'landing', 'listing', 'fingerprint', 'network', 'summary',
+] as const
+export type StepName = (typeof STEP_NAMES)[number]
+export type StepStatus = 'pending' | 'running' | 'ok' | 'warn' | 'error' | 'skipped'
+
+export interface Step {
+  name: StepName
+  status: StepStatus
+  ms: number | null
+  detail: string | null // at most DETAIL_CHARS
+}
+export type OnStep = (step: Step) => void
+
+const DETAIL_CHARS = 160
+const DAYS_MIN = 14 // left of a certificate; fewer are a warning
+
+export class Steps {
+  readonly #onStep: OnStep
+  #next = 0 // index of the step that is running or about to
+
+  constructor(onStep: OnStep = () => {}) {
+    this.#onStep = onStep
+  }
+
+  start(name: StepName): void {
+    this.#skipTo(name)
+    this.#onStep({ name, status: 'running', ms: null, detail: null })
+  }
+
+  end(name: StepName, status: StepStatus, ms: number | null, detail: string | null): void {
+    this.#skipTo(name)
+    this.#next++
+    const text = detail?.slice(0, DETAIL_CHARS).toWellFormed() ?? null
+    this.#onStep({ name, status, ms: ms === null ? null : Math.max(0, Math.round(ms)), detail: text })
+  }
+
+  /** The three steps of a handshake, at once: they cannot be seen apart from outside. */
+  endOpening(handshake: Handshake, isHttps: boolean, nowSec: number): void {
+    const { error, timings, addresses, hasIpv6, remoteAddress, certificate } = handshake
+    const { dnsMs, connectMs, tlsMs } = timings
+    const many = addresses.length === 1 ? '1 address' : `${addresses.length} addresses`
+    if (addresses.length === 0) {
+      this.end('resolve', 'error', dnsMs ?? timings.totalMs, error)
+      return
+    }
+    this.end('resolve', 'ok', dnsMs, hasIpv6 ? `${many}, IPv6 too` : many)
+    if (remoteAddress === null) {
+      this.end('connect', 'error', connectMs, error)
+      return
+    }
+    this.end('connect', 'ok', connectMs, remoteAddress)
+    if (!isHttps) this.end('tls', 'skipped', null, 'plain http')
+    else if (error !== null || certificate === null) this.end('tls', 'error', tlsMs, error)
+    else {
+      const days = Math.floor((certificate.notAfterSec - nowSec) / 86_400)
+      const facts = [certificate.version, certificate.alpn, `${days} days left`].filter(Boolean).join(', ')
+      this.end('tls', days < DAYS_MIN ? 'warn' : 'ok', tlsMs, facts)
+    }
+  }
+
+  #skipTo(name: StepName): void {
+    while (STEP_NAMES[this.#next] !== name && this.#next < STEP_NAMES.length) {
+      this.#onStep({ name: STEP_NAMES[this.#next++], status: 'skipped', ms: null, detail: null })
+    }
+  }
+}

@@ -1,0 +1,95 @@
+/** The table of networks: searched at the edges of its ranges, absent, and broken. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { AsnTable } from '../../../monitor/probe/asn.ts'
+import { loadAsnTable } from '../../../monitor/probe/asn.ts'
+
+const ROWS = `1.0.0.0\t1.0.0.255\t13335\tUS\tCLOUDFLARENET
+1.0.1.0\t1.0.3.255\t0\tNone\tNot routed
+1.0.4.0\t1.0.7.255\t38803\tAU\tGTELECOM-AUSTRALIA\u202e
+223.255.255.0\t255.255.255.255\t64500\tNone\t
+2400:cb00::\t2400:cb00:ffff:ffff:ffff:ffff:ffff:ffff\t13335\tUS\tCLOUDFLARENET
+2606:4700::\t2606:4700::ffff\t64501\tDE\tSMALL
+`
+let folder: string
+let table: AsnTable
+
+const load = async (name: string, text: string, pack = gzipSync) => {
+  const path = join(folder, name)
+  await writeFile(path, name.endsWith('.gz') ? pack(text) : text)
+  return loadAsnTable(path)
+}
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-asn-'))
+  table = await load('good.tsv.gz', ROWS)
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+const nothing = { number: null, name: null, country: null }
+const cloudflare = { number: 13335, name: 'CLOUDFLARENET', country: 'US' }
+// biome-ignore format: the columns are the specification
+const cases: [string, object][] = [
+  ['0.255.255.255',          nothing],
+  ['1.0.0.0',                cloudflare],
+  ['1.0.0.255',              cloudflare],
+  ['1.0.1.0',                nothing], // number 0: not routed
+  ['1.0.4.0',                { number: 38803, name: 'GTELECOM-AUSTRALIA', country: 'AU' }],
+  ['1.0.8.0',                nothing],
+  ['255.255.255.255',        { number: 64500, name: null, country: null }],
+  ['2400:cb00::1',           cloudflare],
+  ['2400:caff:ffff::',       nothing],
+  ['2606:4700::ffff',        { number: 64501, name: 'SMALL', country: 'DE' }],
+  ['2606:4700::1:0',         nothing],
+  ['::ffff:1.0.0.1',         nothing],
+  ['',                       nothing],
+  ['relay.example.org',      nothing],
+]
+for (const [address, facts] of cases) {
+  test(`6.2: the network of "${address}"`, () => expect(table.find(address)).toEqual(facts))
+}
+
+test('6.2: no file, no facts', async () => {
+  const none = await loadAsnTable(join(folder, 'absent.tsv.gz'))
+  expect(none.find('1.0.0.0')).toEqual(nothing)
+})
+
+test('6.2: a file that is not packed is read as well', async () => {
+  expect((await load('plain.tsv', ROWS)).find('1.0.0.0')).toEqual(cloudflare)
+})
+
+// biome-ignore format: the columns are the specification
+const broken: [string, string, RegExp][] = [
+  ['order.tsv',  '1.0.1.0\t1.0.1.9\t1\tUS\tA\n1.0.1.9\t1.0.1.20\t2\tUS\tB\n', /order\.tsv:2: is out of order\. Fetch .* \[ASN_DB\]/],
+  ['turned.tsv', '1.0.1.9\t1.0.1.0\t1\tUS\tA\n',                             /turned\.tsv:1: is out of order/],
+  ['mixed.tsv',  '1.0.1.0\t::1\t1\tUS\tA\n',                                 /mixed\.tsv:1: is no row/],
+  ['html.tsv',   '<!doctype html>\n',                                        /html\.tsv:1: is no row/],
+]
+for (const [name, text, message] of broken) {
+  test(`6.2: ${name} says where it is broken`, () => expect(load(name, text)).rejects.toThrow(message))
+}
+test('6.2: a file that is not gzip says so', () =>
+  expect(load('not.tsv.gz', 'x', (text) => Buffer.from(text as string))).rejects.toThrow(
+    /not\.tsv\.gz: .*ASN_DB/,
+  ))
+
+test('6.2: many ranges find what a walk through all of them finds', async () => {
+  const ranges = Array.from({ length: 3_000 }, (_, i) => ({
+    first: i * 1_000,
+    last: i * 1_000 + (i % 999),
+    number: i + 1,
+  }))
+  const text = (value: number) => [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join('.')
+  const rows = ranges.map(({ first, last, number }) => `${text(first)}\t${text(last)}\t${number}\tUS\tN`)
+  const many = await load('many.tsv.gz', rows.join('\n'))
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 3_001_000 }), (value) => {
+      const walked = ranges.find(({ first, last }) => first <= value && value <= last)
+      expect(many.find(text(value)).number).toBe(walked?.number ?? null)
+    }),
+    { seed: 7, numRuns: 500 },
+  )
+})

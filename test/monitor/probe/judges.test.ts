@@ -1,0 +1,144 @@
+/** The judges of single answers: listings, programs, hygiene; and text of strangers. */
+import { expect, test } from 'vitest'
+import type { Visit } from '../../../monitor/egress/egress.ts'
+import type { Answer } from '../../../monitor/probe/answer.ts'
+import { answerOf, memberOf, shown } from '../../../monitor/probe/answer.ts'
+import { hygieneOf } from '../../../monitor/probe/hygiene.ts'
+import { MODELS_MAX, modelIds, modelsIn } from '../../../monitor/probe/listing.ts'
+import { softwareOf } from '../../../monitor/probe/software.ts'
+
+const timings = { dnsMs: 1, connectMs: 1, tlsMs: 1, ttfbMs: 1, totalMs: 1 }
+function visit(status: number | null, body = '', changes: Partial<Visit> = {}): Visit {
+  const url = 'http://relay.example.org/'
+  return {
+    ...{
+      error: null,
+      detail: null,
+      isOurs: false,
+      url,
+      status,
+      httpVersion: '1.1',
+      headers: new Map(),
+      timings,
+    },
+    ...{ body: Buffer.from(body), certificate: null, addresses: [], hasIpv6: false, remoteAddress: null },
+    ...{ isReused: false, hops: [{ url, status, location: null, remoteAddress: null, timings }] },
+    ...changes,
+  }
+}
+const answer = (path: string, status: number, json: unknown, headers: Record<string, string> = {}): Answer =>
+  answerOf(path, visit(status, JSON.stringify(json), { headers: new Map(Object.entries(headers)) })) as Answer
+
+// biome-ignore format: the columns are the specification
+const lists: [unknown, string[] | null][] = [
+  [{ data: [{ id: 'a' }] },                          ['a']],
+  [{ data: [] },                                     []],
+  [{ data: [{ name: 'a' }] },                        null], // not one entry with an id
+  [{ data: [{ id: 'a' }, { id: 7 }, null, 'b'] },    ['a']],
+  [{ data: { id: 'a' } },                            null],
+  [{ models: ['a', { id: 'b' }, { name: 'c' }] },    ['a', 'b', 'c']],
+  [{ success: false, message: 'no' },                null],
+  [[{ id: 'a' }],                                    null],
+  [null,                                             null],
+  ['text',                                           null],
+  [JSON.parse('{"__proto__":{"data":[]}}'),          null],
+]
+for (const [json, models] of lists) {
+  test(`6.2: ${JSON.stringify(json)} is ${models ? `a listing of ${models.length}` : 'no listing'}`, () =>
+    expect(modelsIn(json)).toEqual(models))
+}
+
+test('6.2: bounds of ids', () => {
+  expect(modelIds(['x'.repeat(128), 'x'.repeat(129)])).toEqual(['x'.repeat(128)])
+  expect(modelIds([`models/${'x'.repeat(128)}`])).toEqual(['x'.repeat(128)])
+  expect(modelIds(['models/', ' ', '\u0000'])).toEqual([])
+  expect(modelIds(Array.from({ length: MODELS_MAX + 1 }, (_, i) => `${i}`))).toHaveLength(MODELS_MAX)
+})
+
+test('5.11: text of strangers is cut, on one line, without what cannot be seen', () => {
+  expect(shown('  a\r\nb\u0000c\u202ed\ufeff ', 80)).toBe('abcd')
+  expect(shown('x'.repeat(1_000), 80)).toHaveLength(80)
+  expect(shown(`${'x'.repeat(79)}\u{1f600}`, 80)).toBe(`${'x'.repeat(79)}\ufffd`)
+})
+
+test('5: members of answers are own ones', () => {
+  expect(memberOf({ a: { b: 1 } }, 'a.b')).toBe(1)
+  expect(memberOf({}, 'constructor')).toBeUndefined()
+  expect(memberOf({}, '__proto__')).toBeUndefined()
+  expect(memberOf([1], 'length')).toBeUndefined()
+})
+
+// biome-ignore format: the columns are the specification
+const programs: [string, Answer[], string, number][] = [
+  ['nothing',                            [],                                                                      'unknown', 0],
+  ['one weak mark is not enough',        [answer('/api/status', 200, { data: { uptime_kuma_enabled: 1 } })],      'unknown', 0],
+  ['two weak marks are',                 [answer('/api/pricing', 200, { group_ratio: {}, usable_group: {} })],    'new-api', 0.64],
+  ['one strong mark',                    [answer('/v1/models', 401, { error: { type: 'new_api_error' } })],       'new-api', 0.9],
+  ['a strong and a weak one',            [answer('/api/status', 200, { data: { HeaderNavModules: '' } }, { 'x-new-api-version': 'v1' })], 'new-api', 0.94],
+  ['marks of a descendant hide the rest', [answer('/', 200, {}, { 'x-oneapi-request-id': '1', 'x-new-api-version': 'v1' })], 'new-api', 0.9],
+  ['a weak descendant hides nobody',     [answer('/api/status', 200, { data: { uptime_kuma_enabled: 1 } }, { 'x-oneapi-request-id': '1' })], 'one-api', 0.9],
+  ['a mark on another path is none',     [answer('/health', 200, { data: { needs_setup: false, step: 1 }, code: 0 })], 'unknown', 0],
+]
+for (const [what, answers, name, confidence] of programs) {
+  test(`6.2: ${what}: ${name}, ${confidence}`, () =>
+    expect(softwareOf(answers)).toMatchObject({ name, confidence }))
+}
+
+test('6.2: a version is at most 40 characters, and only a text', () => {
+  const of = (version: unknown) =>
+    softwareOf([answer('/api/status', 200, { error: { type: 'one_api_error' }, data: { version } })]).version
+  expect(of('v'.repeat(50))).toBe('v'.repeat(40))
+  expect([of(''), of(1), of(null), of({})]).toEqual([null, null, null, null])
+})
+
+const https = new URL('https://relay.example.org')
+const hop = (location: string | null, status: number | null = 301) =>
+  visit(status, '', {
+    hops: [{ url: 'http://relay.example.org/', status, location, remoteAddress: null, timings }],
+  })
+// biome-ignore format: the columns are the specification
+const insecure: [string, Visit | null, boolean | null][] = [
+  ['leads to https',            hop('https://relay.example.org/'),             true],
+  ['leads to https elsewhere',  hop('https://www.example.org/'),               true],
+  ['leads to http',             hop('/login'),                                 false],
+  ['answers itself',            hop(null, 200),                                false],
+  ['is closed',                 visit(null, '', { error: 'connect_refused' }), true],
+  ['is silent',                 visit(null, '', { error: 'connect_timeout' }), true],
+  ['accepts and then hangs up', visit(null, '', { error: 'http_reset' }),      null],
+  ['may not be asked',          visit(null, '', { error: 'target_not_allowed' }), null],
+  ['was not asked',             null,                                          null],
+]
+for (const [what, found, redirectsToHttps] of insecure) {
+  test(`7.2: port 80 ${what}: ${redirectsToHttps}`, () =>
+    expect(hygieneOf(https, [], found).redirectsToHttps).toBe(redirectsToHttps))
+}
+
+test('7.2: HSTS counts over https, with an age', () => {
+  const hsts = (value: string, base = https) =>
+    hygieneOf(base, [answer('/', 200, {}, { 'strict-transport-security': value })], null).hasHsts
+  expect([hsts('max-age=31536000; includeSubDomains'), hsts('max-age=0'), hsts('preload')]).toEqual([
+    true,
+    false,
+    false,
+  ])
+  expect(hsts('max-age=1', new URL('http://relay.example.org'))).toBe(false)
+  expect(hygieneOf(https, [], null).hasHsts).toBeNull()
+})
+
+// biome-ignore format: the columns are the specification
+const leaks: [string, boolean][] = [
+  ['Invalid token',                                                            false],
+  ['see https://platform.openai.com/account/api-keys',                         false],
+  ['Incorrect API key provided: sk-abcd****************wxyz',                  false],
+  ['Incorrect API key provided: sk-proj-abcdefghijklmnopqrstuvwxyz',           true],
+  ['Post "https://api.anthropic.com/v1/messages": EOF',                        true],
+  ['my-team.openai.azure.com did not answer',                                  true],
+  ['dial tcp 10.1.2.3:3000: connect: connection refused',                      true],
+  ['https://relay.example.org/v1 is down',                                     false],
+]
+for (const [message, isLeak] of leaks) {
+  test(`7.2: an error "${message}" ${isLeak ? 'leaks' : 'does not leak'}`, () => {
+    expect(hygieneOf(https, [answer('/', 500, { error: message })], null).leaksUpstream).toBe(isLeak)
+    expect(hygieneOf(https, [answer('/', 200, { error: message })], null).leaksUpstream).toBeNull()
+  })
+}

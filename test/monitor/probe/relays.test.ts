@@ -1,0 +1,215 @@
+/** Every fake relay, looked at once lightly and once fully: what is found is the specification's table. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fullProbe } from '../../../monitor/probe/full.ts'
+import { lightProbe } from '../../../monitor/probe/probe.ts'
+import type { RelayKind } from '../../helpers/fake-relays.ts'
+import { MODELS, RELAYS } from '../../helpers/fake-relays.ts'
+import type { Relays } from './setup.ts'
+import { NOW_SEC, startRelays } from './setup.ts'
+
+let world: Relays
+beforeAll(async () => {
+  world = await startRelays()
+})
+afterAll(() => world.close())
+
+// biome-ignore format: the columns are the specification
+const cases: [RelayKind, string, string | null, number | null, string, string, number, number | null][] = [
+  // relay                 outcome     error               http  listing         software          confidence, models
+  ['new-api',              'up',       null,               401, 'key_required', 'new-api v1.0.0',          0.99,   null],
+  ['one-api',              'up',       null,               401, 'key_required', 'one-api v0.6.10',         0.99,   null],
+  ['one-hub',              'up',       null,               401, 'key_required', 'one-hub v0.6.10',         0.99,   null],
+  ['done-hub',             'up',       null,               401, 'key_required', 'done-hub v0.6.10',        0.99,   null],
+  ['veloera',              'up',       null,               401, 'key_required', 'veloera v1.0.0',          0.99,   null],
+  ['sub2api',              'up',       null,               401, 'key_required', 'sub2api ',                0.94,   null],
+  ['claude-relay-service', 'up',       null,               401, 'key_required', 'claude-relay-service 1.1.200', 0.94, null],
+  ['litellm',              'up',       null,               401, 'key_required', 'litellm 1.80.0',          0.9,    null],
+  ['liar',                 'up',       null,               200, 'open',         'new-api v1.0.0',          0.99,      1],
+  ['open',                 'up',       null,               200, 'open',         'unknown ',                0,         3],
+  ['open-models',          'up',       null,               200, 'open',         'unknown ',                0,         2],
+  ['empty',                'up',       null,               200, 'open',         'unknown ',                0,         0],
+  ['wild',                 'up',       null,               200, 'open',         'unknown ',                0,     5_000],
+  ['key-only',             'up',       null,               403, 'key_required', 'unknown ',                0,      null],
+  ['slow',                 'degraded', 'slow',             200, 'open',         'unknown ',                0,         3],
+  ['too-many',             'degraded', 'http_429',         429, 'absent',       'unknown ',                0,      null],
+  ['challenge',            'degraded', 'challenge',        403, 'absent',       'unknown ',                0,      null],
+  ['challenge-marks',      'degraded', 'challenge',        503, 'absent',       'unknown ',                0,      null],
+  ['parked',               'down',     'parked',           200, 'absent',       'unknown ',                0,      null],
+  ['plain',                'down',     'not_api',          200, 'absent',       'unknown ',                0,      null],
+  ['json-elsewhere',       'down',     'not_api',          200, 'absent',       'unknown ',                0,      null],
+  ['broken-json',          'down',     'body_invalid',     200, 'absent',       'unknown ',                0,      null],
+  ['html-401',             'down',     'http_4xx',         401, 'absent',       'unknown ',                0,      null],
+  ['gone',                 'down',     'http_4xx',         404, 'absent',       'unknown ',                0,      null],
+  ['failing',              'down',     'http_5xx',         500, 'absent',       'unknown ',                0,      null],
+  ['busy',                 'down',     'http_5xx',         503, 'absent',       'unknown ',                0,      null],
+  ['huge',                 'down',     'too_large',        200, 'absent',       'unknown ',                0,      null],
+  ['redirect-loop',        'down',     'redirect_loop',    302, 'absent',       'unknown ',                0,      null],
+  ['redirect-private',     'down',     'redirect_refused', null, 'absent',      'unknown ',                0,      null],
+  ['reset',                'down',     'http_reset',       null, 'absent',      'unknown ',                0,      null],
+  ['reset-in-the-middle',  'down',     'http_reset',       200, 'absent',       'unknown ',                0,      null],
+  ['silent',               'down',     'http_timeout',     null, 'absent',      'unknown ',                0,      null],
+]
+for (const [kind, outcome, error, httpStatus, listing, software, confidence, models] of cases) {
+  test(`6.2, 6.3: ${kind} is ${outcome}${error ? `, ${error}` : ''}; ${listing}; ${software}`, async () => {
+    const relay = world.relays[kind]
+    const light = await lightProbe(world.context(), world.target(kind))
+    expect(light.probe).toMatchObject({ kind: 'light', outcome, error, httpStatus, atSec: NOW_SEC })
+    expect(light.listing.auth).toBe(listing)
+    expect(light.address).toBe(kind === 'redirect-private' ? null : '127.0.0.2')
+
+    relay.requests.length = 0
+    const full = await fullProbe(world.context(), world.target(kind))
+    expect(full.probe).toMatchObject({ kind: 'full', outcome, error, httpStatus })
+    expect(full.observation).toMatchObject({
+      listing,
+      isParked: kind === 'parked',
+      profile: { ips: ['127.0.0.2'], hasIpv6: false, tls: null },
+    })
+    const { name, version, confidence: found } = full.observation!.profile.software
+    expect([`${name} ${version ?? ''}`, found]).toEqual([software, confidence])
+    expect(full.observation!.models?.length ?? null).toBe(models)
+    expect(relay.requests.length).toBeLessThanOrEqual(kind === 'redirect-loop' ? 1 : 7) // 6, and a hop of a redirect
+  })
+}
+
+test('6.2: every fake relay stands in the table, but for those that need more than one look', () => {
+  const elsewhere = ['flapping', 'downgrade', 'echo']
+  expect([...cases.map(([kind]) => kind), ...elsewhere].sort()).toEqual(Object.keys(RELAYS).sort())
+})
+
+test('6.3: a flapping relay is what it is at the moment', async () => {
+  const outcomes: string[] = []
+  for (let i = 0; i < 4; i++) {
+    outcomes.push((await lightProbe(world.context(), world.target('flapping'))).probe.outcome)
+  }
+  expect(outcomes).toEqual(['up', 'down', 'up', 'down'])
+})
+
+test('6.1: a light probe is one request of the listing, without a key', async () => {
+  const { requests } = world.relays.open
+  requests.length = 0
+  const { probe } = await lightProbe(world.context(), world.target('open', { key: 'sk-x' }))
+  expect(requests).toEqual(['/v1/models'])
+  const { dnsMs, connectMs, tlsMs, ttfbMs, totalMs } = probe.timings
+  for (const ms of [dnsMs, connectMs, ttfbMs, totalMs]) expect(ms).toSatisfy(Number.isInteger)
+  expect(tlsMs).toBeNull()
+})
+
+// biome-ignore format: the columns are the specification
+const requests: [RelayKind, string[]][] = [
+  ['new-api',              ['/v1/models', '/', '/api/status', '/api/pricing']],
+  ['one-hub',              ['/v1/models', '/', '/api/status', '/api/pricing', '/api/available_model']],
+  ['sub2api',              ['/v1/models', '/', '/api/status', '/health', '/setup/status', '/api/pricing']],
+  ['claude-relay-service', ['/v1/models', '/', '/admin-next/api-stats', '/api/status', '/health', '/api/pricing']],
+  ['open',                 ['/v1/models', '/', '/api/status', '/health', '/setup/status', '/health/liveliness']],
+  ['challenge',            ['/v1/models']],
+  ['too-many',             ['/v1/models']],
+  ['silent',               ['/v1/models']],
+  ['redirect-loop',        ['/v1/models']],
+  ['huge',                 ['/v1/models', '/', '/api/status', '/health', '/setup/status', '/health/liveliness']],
+]
+for (const [kind, paths] of requests) {
+  test(`6.1: a full probe of ${kind} asks ${paths.length} times`, async () => {
+    const relay = world.relays[kind]
+    relay.requests.length = 0
+    await fullProbe(world.context(), world.target(kind))
+    expect(relay.requests).toEqual(paths)
+  })
+}
+
+test('6.1: a full probe has one connection, besides the handshake; its listing is measured on a new one', async () => {
+  const relay = world.relays['one-api']
+  const before = relay.connections
+  const { probe } = await fullProbe(world.context(), world.target('one-api'))
+  expect(relay.connections - before).toBe(2)
+  expect(probe.timings.connectMs).not.toBeNull()
+})
+
+test('7.1: claimed comes from the price list and from available models, sorted', async () => {
+  const claimed = async (kind: string) =>
+    (await fullProbe(world.context(), world.target(kind))).observation?.claimed
+  expect(await claimed('new-api')).toEqual([...MODELS].sort())
+  expect(await claimed('one-hub')).toEqual(['gpt-5.4', 'o9-mini'])
+  expect(await claimed('liar')).toHaveLength(5)
+  expect(await claimed('open')).toEqual([])
+})
+
+test('6.2: ids are trimmed, cleaned, unique, of 1 to 128 characters, without models/', async () => {
+  const { listing } = await lightProbe(world.context(), world.target('wild'))
+  expect(listing.models?.slice(0, 5)).toEqual(['gpt-5.4', 'x', 'ab', 'z'.repeat(128), 'm-0'])
+})
+
+test('7.2: errors that name the upstream', async () => {
+  const hygiene = async (kind: string) =>
+    (await fullProbe(world.context(), world.target(kind))).observation?.hygiene
+  expect(await hygiene('liar')).toEqual({ redirectsToHttps: false, hasHsts: false, leaksUpstream: true })
+  expect((await hygiene('new-api'))?.leaksUpstream).toBe(false)
+})
+
+test('6.2: site notices are facts, bounded and cleaned', async () => {
+  const { notices } = await fullProbe(world.context(), world.target('new-api'))
+  expect(notices).toEqual({ systemName: 'My relay', startTimeSec: 1_790_000_000, hasTopUp: false })
+  expect((await fullProbe(world.context(), world.target('one-api'))).notices.hasTopUp).toBe(true)
+})
+
+test('6.4: Retry-After is handed on, up to an hour', async () => {
+  const after = async (kind: string) => (await lightProbe(world.context(), world.target(kind))).retryAfterMs
+  expect([await after('too-many'), await after('busy'), await after('open')]).toEqual([120_000, 3_600_000, 0])
+})
+
+test('6.2: an alias names the CDN, a name server the parking service', async () => {
+  world.dns.tell('open.example.org', { CNAME: ['d1.cloudfront.net'] })
+  world.dns.tell('plain.example.org', { NS: ['ns1.sedoparking.com'] })
+  const open = await fullProbe(world.context(), world.target('open'))
+  expect(open.observation?.profile.cdn).toEqual({
+    provider: 'cloudfront',
+    evidence: ['cname:cloudfront.net'],
+  })
+  const plain = await fullProbe(world.context(), world.target('plain'))
+  expect([plain.probe.error, plain.observation?.isParked]).toEqual(['parked', true])
+  world.dns.tell('open.example.org', { NS: ['ns1.sedoparking.com'] })
+  const works = await fullProbe(world.context(), world.target('open'))
+  expect([works.probe.error, works.observation?.isParked]).toEqual([null, false])
+  world.dns.tell('plain.example.org', {})
+})
+
+test('6.2: base paths; a base that ends in /v1 names it once', async () => {
+  const url = 'http://open.example.org'
+  const relay = world.relays.open
+  for (const [apiBase, path] of [
+    [`${url}/v1`, '/v1/models'],
+    [`${url}/v1/models/`, '/v1/models'],
+    [`${url}/api/`, '/api/v1/models'],
+  ]) {
+    await lightProbe(world.context(), { url, apiBase, purpose: 'catalogue' })
+    expect(relay.requests.at(-1)).toBe(path)
+  }
+})
+
+// biome-ignore format: the columns are the specification
+const unreachable = [
+  ['no-such-name.example.org', 'dns_nxdomain'],
+  ['poisoned.example.org',     'dns_bogus'],
+  ['closed.example.org',       'connect_refused'],
+] as const
+for (const [host, error] of unreachable) {
+  test(`6.3: ${host}: ${error}, no observation`, async () => {
+    world.dns.tell('poisoned.example.org', { A: ['127.0.0.1'] })
+    world.dns.tell('closed.example.org', { A: ['127.0.0.2'] })
+    const target = { url: `http://${host}`, apiBase: `http://${host}:8443`, purpose: 'catalogue' } as const
+    for (const probe of [lightProbe, fullProbe]) {
+      const tried = await probe(world.context(), target)
+      expect(tried.probe).toMatchObject({ outcome: 'down', error, httpStatus: null })
+      expect(tried.address).toBe(error === 'connect_refused' ? '127.0.0.2' : null)
+      if ('observation' in tried) expect(tried.observation).toBeNull()
+    }
+  })
+}
+
+test('6.3: our own failure is inconclusive', async () => {
+  const { egress } = world.context()
+  const visit = await egress.visit({ url: 'http://reset.example.org/', purpose: 'catalogue' })
+  const ours = { ...egress, visit: async () => ({ ...visit, isOurs: true }) }
+  const { probe } = await lightProbe(world.context({ egress: ours }), world.target('reset'))
+  expect(probe.outcome).toBe('inconclusive')
+})
