@@ -1,0 +1,262 @@
+/**
+ * The public API of the monitor (spec 1 to 4): one request, from its arrival to its answer.
+ *
+ *     path ─► method ─► API key ─► quota ─► query ─► handler ─► reply
+ *      404     405       401        429      400      …             the first that fails answers, but over quota beats all
+ *
+ * Loads no socket library: the composition opens a port and gives each request under /api to `handle`.
+ *
+ *     const api = new Api({ decider, snapshot: () => store.snapshot, details: store, desk, … })
+ *     openUws(host, port, (app) => app.any('/*', (res, req) => api.handle(res, req)))
+ */
+import type { Decider } from '../../engine/decider.ts'
+import type { Log } from '../../engine/messages.ts'
+import type { Snapshot } from '../store/snapshot.ts'
+import { type AddressOptions, clientOf, truncatedClient } from './client-address.ts'
+import { ClientKeys, type KeyFinding } from './client-key.ts'
+import type { Desk } from './detections/desk.ts'
+import type { CheckUrl } from './detections/submission.ts'
+import { ApiError, type Headers, retryAfter } from './errors.ts'
+import { Handlers } from './handlers.ts'
+import { readQuery } from './query.ts'
+import { type Quota, type QuotaClient, type QuotaKind, Quotas } from './quota.ts'
+import { answer, Reply } from './reply.ts'
+import { type ApiRequest, readRequest } from './request.ts'
+import { findRoute, methodsOf, type Route } from './router.ts'
+import type { Endpoint } from './schema/endpoints.ts'
+import type { Details } from './site-detail.ts'
+import type { HttpRequest, HttpResponse } from './sockets.ts'
+import { BODY_BYTES_MAX, Upload } from './upload.ts'
+import { WRONG_KEYS_MAX, WRONG_KEYS_WINDOW_SEC } from './wrong-keys.ts'
+
+export interface ApiOptions {
+  decider: Decider // on the rules of default-rules.ts
+  nowMs: () => number // the engine's clock
+  snapshot: () => Snapshot | null // null = not loaded
+  details: Details
+  desk: Desk
+  checkUrl: CheckUrl // egress/url-policy.ts with its policy
+  address: AddressOptions
+  version: string // of the service
+  hasDetections: boolean // DETECTIONS_ENABLED
+  hasDraftFields: boolean // RATELIMIT_DRAFT_FIELDS
+  isSharedCache: boolean // API_SHARED_CACHE
+  supportEmail: string // empty = none
+  publicBaseUrl: string // without a slash at its end; empty = root-relative links
+  probeIntervalSec: number
+  bodyTimeoutMs?: number // default 8 s
+  log: Log
+  onRequest?: (line: RequestLine) => void // for the access log and metrics
+  onQuotaFailure?: (kind: QuotaKind) => void
+}
+
+export interface RequestLine {
+  requestId: string
+  client: string // its /24 or /48
+  route: string // a pattern, never what was asked for
+  method: string
+  status: number // 0 = the client went away first
+  ms: number
+}
+
+const PREFLIGHT: Headers = [
+  ['Access-Control-Allow-Methods', 'GET, HEAD, POST, OPTIONS'],
+  ['Access-Control-Allow-Headers', 'Accept, Authorization, Content-Type, If-None-Match, X-API-Key'],
+  ['Access-Control-Max-Age', '86400'],
+]
+const KNOWN_METHODS = ['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'] // others are `other` in logs
+
+/** Where a request leads, before anybody is counted. */
+interface Way {
+  route: Route | null
+  endpoint: Endpoint | null // null: OPTIONS, or an error
+  error: ApiError | null
+}
+
+export class Api {
+  private readonly options: ApiOptions
+  private readonly quotas: Quotas
+  private readonly handlers: Handlers
+  private readonly keys = new ClientKeys()
+  private isEnding = false
+  private inFlightCount = 0 // bounded by connections: one request each
+  private onIdle: (() => void) | null = null
+
+  constructor(options: ApiOptions) {
+    this.options = options
+    const { decider, onQuotaFailure: onFailure } = options
+    this.quotas = new Quotas({ decider, nowSec: () => this.nowSec(), onFailure })
+    this.handlers = new Handlers(options, this.quotas)
+  }
+
+  /** One request under /api; to be called in the library's own callback. */
+  handle(res: HttpResponse, req: HttpRequest): void {
+    const startMs = performance.now()
+    const request = readRequest(req, res, this.options.address.header)
+    const reply = new Reply(res, request, this.options.hasDraftFields)
+    const way = wayOf(request)
+    const isSubmission = request.method === 'POST' && way.endpoint !== null
+    const length = Number(request.headers['content-length'] || Number.NaN)
+    const upload = isSubmission ? new Upload(res, length, this.options.bodyTimeoutMs) : null
+    const ip = clientOf(request, this.options.address)
+    this.inFlightCount++
+    reply.onEnd = () => {
+      upload?.cancel()
+      this.ended(reply, way, request, ip, performance.now() - startMs)
+    }
+    if (this.isEnding) reply.mustClose = true
+    if (upload === null && length > BODY_BYTES_MAX) reply.mustClose = true // nobody reads it; nobody waits for it
+    try {
+      this.admit({ request, reply, way, upload, ip })
+    } catch (error) {
+      this.failed(reply, error) // nothing may reach the library: the request would hang
+    }
+  }
+
+  /** From now on 503; held requests are answered at once. */
+  announceEnd(): void {
+    this.isEnding = true
+    this.options.desk.close()
+  }
+
+  /** Resolves when nothing is in flight, at the latest after `timeoutMs`. The port is the composition's to close. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.announceEnd()
+    if (this.inFlightCount === 0) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs)
+      this.onIdle = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  private admit(arrival: Arrival): void {
+    const { request, reply, way, ip } = arrival
+    const nowSec = this.nowSec()
+    const isOptions = request.method === 'OPTIONS' && way.error === null
+    const finding: KeyFinding = isOptions
+      ? { kind: 'none' }
+      : this.keys.find(request, ip, this.options.snapshot(), nowSec)
+    const client: QuotaClient = { ip, key: finding.kind === 'valid' ? finding.grant : null }
+    const isWrong = finding.kind === 'wrong' || finding.kind === 'blocked'
+    const kind: QuotaKind = arrival.upload !== null && !isWrong ? 'submit' : 'read'
+    const isFree = isOptions || (way.endpoint?.id === 'getLimits' && !isWrong)
+    const decided = (quota: Quota) => {
+      reply.quota = quota
+      if (finding.kind === 'blocked') reply.quota = blockedQuota(finding.untilSec, nowSec)
+      try {
+        this.decided(arrival, client, isFree ? { ...quota, isOver: false } : quota, finding, kind)
+      } catch (error) {
+        this.failed(reply, error)
+      }
+    }
+    if (isFree) this.quotas.peek(kind, client, decided)
+    else this.quotas.take(kind, client, decided)
+  }
+
+  private decided(
+    { request, reply, way, upload }: Arrival,
+    client: QuotaClient,
+    quota: Quota,
+    finding: KeyFinding,
+    kind: QuotaKind,
+  ): void {
+    if (reply.isDone) return
+    if (quota.isOver || finding.kind === 'blocked') {
+      throw new ApiError(
+        'rate_limited',
+        'too many requests; see Retry-After',
+        retryAfter(reply.quota!.afterSec),
+      )
+    }
+    if (this.isEnding) throw new ApiError('not_ready', 'the service is shutting down')
+    if (way.error) throw way.error
+    if (finding.kind === 'wrong') throw new ApiError('invalid_api_key', 'the API key is not valid')
+    if (quota.hasFailed && kind === 'submit') {
+      throw new ApiError('not_ready', 'the quota cannot be told now; try again')
+    }
+    if (way.endpoint === null) {
+      reply.send(answer(null, { headers: [['Allow', methodsOf(way.route!)], ...PREFLIGHT] }))
+      return
+    }
+    const query = readQuery(request.query, way.endpoint.parameters)
+    const call = { request, reply, query, argument: way.route!.argument, client, upload }
+    const answered = this.handlers.byId[way.endpoint.id](call)
+    if (!(answered instanceof Promise)) reply.send(answered)
+    else answered.then((each) => reply.send(each)).catch((error) => this.failed(reply, error))
+  }
+
+  private failed(reply: Reply, error: unknown): void {
+    if (reply.isDone) return
+    if (error instanceof ApiError) {
+      reply.error(error)
+      return
+    }
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    this.options.log('error', `monitor request ${reply.requestId} failed: ${text}`)
+    reply.error(new ApiError('internal_error', 'something went wrong on our side'))
+  }
+
+  private ended(
+    { requestId, status }: Reply,
+    { route }: Way,
+    { method }: ApiRequest,
+    ip: string,
+    ms: number,
+  ): void {
+    this.inFlightCount--
+    if (this.inFlightCount === 0) this.onIdle?.()
+    this.options.onRequest?.({
+      requestId,
+      client: truncatedClient(ip),
+      route: route?.pattern ?? 'none',
+      method: KNOWN_METHODS.includes(method) ? method : 'other',
+      status,
+      ms: Math.round(ms),
+    })
+  }
+
+  private nowSec(): number {
+    return Math.floor(this.options.nowMs() / 1_000)
+  }
+}
+
+interface Arrival {
+  request: ApiRequest
+  reply: Reply
+  way: Way
+  upload: Upload | null
+  ip: string
+}
+
+function wayOf({ path, method }: ApiRequest): Way {
+  let route: Route | null = null
+  try {
+    route = findRoute(path)
+    if (method === 'OPTIONS') return { route, endpoint: null, error: null }
+    const wanted = method === 'HEAD' ? 'GET' : method
+    const endpoint = route.endpoints.find((each) => each.method === wanted) ?? null
+    if (endpoint) return { route, endpoint, error: null }
+    const allow = methodsOf(route)
+    const text = `this path answers to ${allow}`
+    return { route, endpoint, error: new ApiError('method_not_allowed', text, [['Allow', allow]]) }
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return { route, endpoint: null, error }
+  }
+}
+
+/** What the bound of spec 4.4 looks like in the headers. */
+function blockedQuota(resetSec: number, nowSec: number): Quota {
+  const afterSec = Math.max(1, resetSec - nowSec)
+  const figures = {
+    limit: WRONG_KEYS_MAX,
+    remaining: 0,
+    windowSec: WRONG_KEYS_WINDOW_SEC,
+    resetSec,
+    afterSec,
+  }
+  return { class: 'wrong_key', isOver: true, hasFailed: false, ...figures }
+}

@@ -1,0 +1,41 @@
+/**
+ * Whose key a request carries (spec 4.4): `X-API-Key`, or `Authorization: Bearer`. Both and different is a wrong key.
+ */
+import { type ApiKeyGrant, ApiKeys } from '../store/api-keys.ts'
+import type { Snapshot, StoredApiKey } from '../store/snapshot.ts'
+import type { ApiRequest } from './request.ts'
+import { WrongKeys } from './wrong-keys.ts'
+
+/** `blockedUntilSec` > 0: not looked at, since too many wrong ones came from there. */
+export type KeyFinding =
+  | { kind: 'none' }
+  | { kind: 'valid'; grant: ApiKeyGrant }
+  | { kind: 'wrong' }
+  | { kind: 'blocked'; untilSec: number }
+
+export class ClientKeys {
+  private readonly wrongKeys = new WrongKeys()
+  private known: readonly StoredApiKey[] = []
+  private keys = new ApiKeys([])
+
+  /** Before the store has loaded nobody's key is known, and none is wrong. */
+  find({ headers }: ApiRequest, ip: string, snapshot: Snapshot | null, nowSec: number): KeyFinding {
+    const sent = sentKeys(headers['x-api-key'], headers.authorization)
+    if (sent.length === 0 || snapshot === null) return { kind: 'none' }
+    const untilSec = this.wrongKeys.blockedUntilSec(ip, nowSec)
+    if (untilSec > 0) return { kind: 'blocked', untilSec }
+    if (snapshot.apiKeys !== this.known) {
+      this.known = snapshot.apiKeys
+      this.keys = new ApiKeys(snapshot.apiKeys)
+    }
+    const grant = sent.every((key) => key === sent[0]) ? this.keys.verify(sent[0], nowSec) : null
+    if (grant) return { kind: 'valid', grant }
+    this.wrongKeys.add(ip, nowSec)
+    return { kind: 'wrong' }
+  }
+}
+
+function sentKeys(apiKey: string, authorization: string): string[] {
+  const bearer = /^bearer(?: +(.*))?$/i.exec(authorization.trim())
+  return [...(apiKey === '' ? [] : [apiKey]), ...(bearer ? [bearer[1] ?? ''] : [])]
+}

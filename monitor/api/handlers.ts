@@ -1,0 +1,279 @@
+/**
+ * What each endpoint answers, once its caller is within quota: a handler per operationId (schema/endpoints.ts).
+ *
+ *     snapshot ── sites, boards, meta ──► body, built once per data version     details ── reader ──► the same, later
+ *     desk     ── detections          ──► body of this request alone
+ */
+import { HOUR_SEC } from '../score/bucket.ts'
+import { timestamp } from '../score/probe-point.ts'
+import type { SiteState, Snapshot } from '../store/snapshot.ts'
+import type { ApiOptions } from './api.ts'
+import { Bodies, Body } from './bodies.ts'
+import { readChangelog } from './changelog.ts'
+import { type Detection, detectionView, isFinished } from './detections/detection.ts'
+import { checkMediaType, targetOf } from './detections/submission.ts'
+import { ApiError, type Headers } from './errors.ts'
+import { leaderboard } from './leaderboard.ts'
+import type { Query } from './query.ts'
+import type { Quota, QuotaClient, Quotas } from './quota.ts'
+import { type Answer, answer, type Reply } from './reply.ts'
+import type { ApiRequest } from './request.ts'
+import { ENDPOINTS } from './schema/endpoints.ts'
+import { openApi } from './schema/openapi.ts'
+import {
+  type HistoryKind,
+  siteDetail,
+  siteHistory,
+  siteIncidents,
+  siteModels,
+  siteScore,
+} from './site-detail.ts'
+import { pageLinks, paramsOf, siteList } from './site-list.ts'
+import { timestampOrNull } from './site-view.ts'
+import type { Upload } from './upload.ts'
+
+const ONLINE_SEC = 60
+const POLL_AFTER_SEC = 2
+const BASE = '/api/v1'
+
+export interface Call {
+  request: ApiRequest
+  reply: Reply
+  query: Query
+  argument: string // of the path
+  client: QuotaClient
+  upload: Upload | null // of POST
+}
+
+export type Handler = (call: Call) => Answer | Promise<Answer>
+
+export class Handlers {
+  readonly byId: Readonly<Record<string, Handler>>
+  private readonly options: ApiOptions
+  private readonly quotas: Quotas
+  private readonly bodies = new Bodies()
+  private readonly changelog = readChangelog()
+
+  constructor(options: ApiOptions, quotas: Quotas) {
+    this.options = options
+    this.quotas = quotas
+    this.byId = {
+      getIndex: () => this.lasting('index', indexView, 15, [['Link', '</changelog>; rel="help"']]),
+      listSites: (call) => this.listSites(call),
+      getSite: (call) => this.getSite(call),
+      getSiteScore: (call) => this.ofSite(call, 'score', (_, site) => siteScore(site)),
+      getSiteHistory: (call) => this.ofSite(call, `history ${paramsOf(call.query)}`, this.history(call)),
+      getSiteModels: (call) =>
+        this.ofSite(call, 'models', (at, site) => siteModels(at, site, options.details)),
+      getSiteIncidents: (call) =>
+        this.ofSite(call, 'incidents', (at, site) => siteIncidents(at, site, options.details)),
+      getLeaderboard: (call) => this.getLeaderboard(call),
+      submitDetection: (call) => this.submitDetection(call),
+      getDetection: (call) => this.getDetection(call),
+      getLimits: (call) => this.getLimits(call),
+      getMeta: () => this.ofData('meta', (snapshot) => this.metaView(snapshot)),
+      getChangelog: () => this.lasting('changelog', () => ({ entries: this.changelog }), 15),
+      getOpenApi: () =>
+        this.lasting('openapi', () => openApi({ version: options.version, isClosed: false }), 3_600),
+    }
+  }
+
+  private listSites({ query }: Call): Answer {
+    const snapshot = this.snapshot()
+    const key = `${snapshot.version} sites ${paramsOf(query)}`
+    const body = this.bodies.get(key, () => siteList(snapshot, query))
+    return this.cached(body, 15, pageLinks(totalOf(body), query))
+  }
+
+  private getSite({ argument, query }: Call): Promise<Answer> | Answer {
+    const snapshot = this.snapshot()
+    const site = findSite(snapshot, argument)
+    const headers: Headers =
+      site.slug === argument ? [] : [['Content-Location', `${BASE}/sites/${site.slug}`]]
+    const { details, publicBaseUrl } = this.options
+    const body = this.bodies.getLater(`${snapshot.version} site ${site.slug} ${query.history}`, () =>
+      siteDetail(snapshot, site, query.history as HistoryKind, details, publicBaseUrl),
+    )
+    return body.then((each) => this.cached(each, 15, headers))
+  }
+
+  private async ofSite(
+    { argument }: Call,
+    what: string,
+    view: (snapshot: Snapshot, site: SiteState) => unknown,
+  ): Promise<Answer> {
+    const snapshot = this.snapshot()
+    const site = findSite(snapshot, argument)
+    const key = `${snapshot.version} site ${site.slug} ${what}`
+    return this.cached(await this.bodies.getLater(key, async () => view(snapshot, site)), 15)
+  }
+
+  private history({ query }: Call) {
+    const range = {
+      days: Number(query.days),
+      history: query.history as HistoryKind,
+      region: query.region as 'cn' | 'overseas' | 'all',
+    }
+    return (snapshot: Snapshot, site: SiteState) => siteHistory(snapshot, site, range, this.options.details)
+  }
+
+  private getLeaderboard({ query }: Call): Answer {
+    const board = query.board as 'red' | 'black'
+    const limit = Number(query.limit)
+    return this.ofData(`board ${board} ${limit}`, (snapshot) => leaderboard(snapshot, board, limit))
+  }
+
+  private async submitDetection({ request, upload, client }: Call): Promise<Answer> {
+    checkMediaType(request.headers['content-type'])
+    const body = await new Promise<Buffer | ApiError>((resolve) => upload!.whenDone(resolve))
+    if (body instanceof ApiError) throw body
+    const { checkUrl, desk, hasDetections } = this.options
+    const target = targetOf(body, checkUrl)
+    if (!hasDetections) throw new ApiError('detections_disabled', 'detections are switched off')
+    this.snapshot()
+    const detection = await desk.submit(target, clientText(client))
+    const location = ['Location', `${BASE}/detections/${detection.id}`] as const
+    return this.detection(detection, [location], isFinished(detection) ? 200 : 202)
+  }
+
+  private async getDetection({ argument, query, client, reply }: Call): Promise<Answer> {
+    const { desk } = this.options
+    this.snapshot()
+    const first = await desk.find(argument)
+    const since = query.since === undefined ? first.version : Number(query.since)
+    const waitMs = Number(query.wait) * 1_000
+    if (waitMs === 0 || isFinished(first) || first.version > since) return this.detection(first)
+    const current = await this.heldUntil(first, since, clientText(client), waitMs, reply)
+    return this.detection(current)
+  }
+
+  /** Wakes with every change, and goes back to sleep while the version is not above `since`. */
+  private async heldUntil(first: Detection, since: number, client: string, waitMs: number, reply: Reply) {
+    const { desk } = this.options
+    const endMs = performance.now() + waitMs
+    let current = first
+    for (;;) {
+      const leftMs = endMs - performance.now()
+      if (leftMs <= 0 || reply.isDone || isFinished(current) || current.version > since) return current
+      const before = desk.waiting.count
+      let wasHeld = true
+      await new Promise<void>((resolve) => {
+        const giveUp = desk.waiting.hold(first.id, client, leftMs, resolve)
+        wasHeld = desk.waiting.count > before
+        reply.onGone = giveUp
+      })
+      reply.onGone = null
+      current = await desk.find(first.id)
+      if (!wasHeld) return current
+    }
+  }
+
+  private detection(detection: Detection, headers: Headers = [], status = 200): Answer {
+    const { desk } = this.options
+    const host = detection.host.replace(/\.$/, '')
+    const site = this.snapshot().sites.find(({ url }) => new URL(url).hostname === host)
+    const body = new Body(
+      JSON.stringify(detectionView(detection, desk.positionOf(detection), site?.slug ?? null)),
+    )
+    const poll: Headers = isFinished(detection) ? [] : [['Retry-After', String(POLL_AFTER_SEC)]]
+    return answer(body, { status, headers: [...headers, ...poll] })
+  }
+
+  /** Classes as this client is counted in; nothing is consumed. */
+  private async getLimits({ client }: Call): Promise<Answer> {
+    const kinds = ['read', 'submit', 'page'] as const
+    const quotas = await Promise.all(
+      kinds.map((kind) => new Promise<Quota>((resolve) => this.quotas.peek(kind, client, resolve))),
+    )
+    const limits = quotas.map(({ class: name, limit, remaining, windowSec, resetSec }) => ({
+      class: name,
+      limit,
+      remaining,
+      window_s: windowSec,
+      reset: resetSec,
+    }))
+    const { supportEmail: contact } = this.options
+    return answer(
+      new Body(JSON.stringify({ client: client.ip, key: client.key?.id ?? null, limits, contact })),
+    )
+  }
+
+  private metaView(snapshot: Snapshot) {
+    const { version, probeIntervalSec, supportEmail, publicBaseUrl } = this.options
+    const vantages = snapshot.vantages.map(({ name, region, country, lastSeenSec }) => ({
+      name,
+      region,
+      country,
+      online: lastSeenSec !== null && snapshot.generatedAtSec - lastSeenSec <= ONLINE_SEC,
+      last_seen: timestampOrNull(lastSeenSec),
+    }))
+    const isMeasured = (region: string) => vantages.some((each) => each.region === region && each.online)
+    return {
+      service: 'relay-site-monitor',
+      version,
+      data_version: snapshot.version,
+      generated_at: timestamp(snapshot.generatedAtSec),
+      sites: snapshot.sites.length,
+      vantages,
+      regions: { cn: { measured: isMeasured('cn') }, overseas: { measured: isMeasured('overseas') } },
+      probe_interval_s: probeIntervalSec,
+      retention: RETENTION,
+      contact: supportEmail,
+      methodology_url: `${publicBaseUrl}/methodology`,
+    }
+  }
+
+  private ofData(key: string, view: (snapshot: Snapshot) => unknown): Answer {
+    const snapshot = this.snapshot()
+    return this.cached(
+      this.bodies.get(`${snapshot.version} ${key}`, () => view(snapshot)),
+      15,
+    )
+  }
+
+  /** Bodies that no data changes. */
+  private lasting(key: string, view: () => unknown, maxAgeSec: number, headers: Headers = []): Answer {
+    return this.cached(this.bodies.get(key, view), maxAgeSec, headers)
+  }
+
+  private cached(body: Body, maxAgeSec: number, headers: Headers = []): Answer {
+    const isShared = this.options.isSharedCache && maxAgeSec < HOUR_SEC
+    const cacheControl = isShared
+      ? `public, max-age=${maxAgeSec}, stale-while-revalidate=60`
+      : `private, max-age=${maxAgeSec}`
+    return answer(body, { cacheControl, hasEtag: true, headers })
+  }
+
+  private snapshot(): Snapshot {
+    const snapshot = this.options.snapshot()
+    if (snapshot === null) throw new ApiError('not_ready', 'the data is not loaded yet')
+    return snapshot
+  }
+}
+
+/** Days; spec 8.2. */
+const RETENTION = { raw: 7, hours: 32, days: 400, incidents: 400, detections: 7 }
+
+function indexView() {
+  const endpoints = ENDPOINTS.map(({ method, path, summary }) => {
+    return { method, path: path === '/' ? BASE : BASE + path, summary }
+  })
+  return { endpoints }
+}
+
+/** Unknown, malformed and hidden are alike. */
+function findSite({ sites, aliases }: Snapshot, name: string): SiteState {
+  const slug = Object.hasOwn(aliases, name) ? aliases[name] : name
+  const site = sites.find((each) => each.slug === slug)
+  if (site) return site
+  throw new ApiError('site_not_found', 'there is no site with this slug')
+}
+
+/** Of a list's own text: `{"total":17,…`. */
+function totalOf({ plain }: Body): number {
+  return Number.parseInt(plain.toString('latin1', '{"total":'.length, 32), 10)
+}
+
+function clientText({ ip, key }: QuotaClient): string {
+  return key ? `key ${key.id}` : ip
+}

@@ -1,0 +1,39 @@
+/**
+ * `GET /leaderboard` (spec 3.3): the boards as the scorer made them, each entry with what the site is now.
+ */
+import { timestamp } from '../score/probe-point.ts'
+import { displayScore } from '../score/score.ts'
+import type { BoardEntry, SiteState, Snapshot } from '../store/snapshot.ts'
+import { factsOf } from './site-facts.ts'
+import { ratioOrNull, siteView } from './site-view.ts'
+
+const WINDOW_DAYS = 30
+
+export function leaderboard(snapshot: Snapshot, board: 'red' | 'black', limit: number) {
+  const bySlug = new Map(snapshot.sites.map((site) => [site.slug, site]))
+  const entries = snapshot.boards[board].filter(({ slug }) => bySlug.has(slug))
+  return {
+    board,
+    generated_at: timestamp(snapshot.generatedAtSec),
+    window_days: WINDOW_DAYS,
+    total: entries.length,
+    entries: entries.slice(0, limit).map((entry) => entryView(entry, bySlug.get(entry.slug)!)),
+  }
+}
+
+function entryView({ rank, rankBefore, sinceSec, reasons }: BoardEntry, site: SiteState) {
+  const facts = factsOf(site)
+  return {
+    rank,
+    rank_change: rankBefore === null ? null : rankBefore - rank,
+    ...siteView(site),
+    score: displayScore(site.score),
+    availability_7d: ratioOrNull(facts.availability7d),
+    availability_30d: ratioOrNull(facts.availability30d),
+    latency_p50_ms: facts.p50Ms,
+    models_claimed: facts.modelsClaimed,
+    models_verified: facts.modelsVerified,
+    since: timestamp(sinceSec).slice(0, 10),
+    reasons,
+  }
+}

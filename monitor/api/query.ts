@@ -1,0 +1,58 @@
+/**
+ * A query string against the parameters of its endpoint (spec 1): what does not fit is 400 and names the parameter;
+ * what nobody knows is ignored.
+ */
+import { ApiError } from './errors.ts'
+import type { Parameter } from './schema/endpoints.ts'
+
+const INTEGER = /^(0|[1-9][0-9]{0,8})$/
+
+/** Known parameters only; defaults are filled in, absent ones without a default are undefined. */
+export type Query = Readonly<Record<string, string | number | undefined>>
+
+export function readQuery(raw: string, parameters: readonly Parameter[]): Query {
+  const query: Record<string, string | number | undefined> = {}
+  for (const part of raw.split('&')) {
+    if (part === '') continue
+    const equals = part.indexOf('=')
+    const name = decode(equals < 0 ? part : part.slice(0, equals))
+    const value = decode(equals < 0 ? '' : part.slice(equals + 1))
+    const parameter = parameters.find((known) => known.name === name)
+    if (!parameter) continue
+    if (query[name] !== undefined) throw wrong(`${name} must not be given twice`)
+    if (value === '') throw wrong(`${name} must not be empty`)
+    query[name] = readValue(parameter, value)
+  }
+  for (const { name, schema } of parameters) query[name] ??= schema.default as string | number | undefined
+  return query
+}
+
+/** As forms write it: `+` is a space. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw wrong('the query string has a percent-encoding that is not UTF-8')
+  }
+}
+
+function readValue({ name, schema }: Parameter, value: string): string | number {
+  if (schema.type === 'integer') {
+    const { minimum = 0, maximum = 0 } = schema
+    const number = INTEGER.test(value) ? Number(value) : Number.NaN
+    if (number >= minimum && number <= maximum) return number
+    throw wrong(`${name} must be an integer from ${minimum} to ${maximum}`)
+  }
+  if (schema.enum && !schema.enum.includes(value)) {
+    throw wrong(`${name} must be one of ${schema.enum.join(', ')}`)
+  }
+  const length = [...value].length
+  if (schema.maxLength !== undefined && length > schema.maxLength) {
+    throw wrong(`${name} must have 1 to ${schema.maxLength} characters`)
+  }
+  return value
+}
+
+function wrong(text: string): ApiError {
+  return new ApiError('invalid_parameter', text)
+}

@@ -1,0 +1,180 @@
+/**
+ * Quotas, decided by the same engine that decides for everybody (spec 4.1, 4.2): one descriptor per request.
+ *
+ *     read, submit, page              class=read │ ip=203.0.113.7
+ *     the same with an API key        class=key_read │ tier=partner │ key=k_1
+ *
+ *     answer ─► the tightest status: Limit, Remaining, Reset     none, or unlimited ─► 2^32-1 until the end of the minute
+ *     error, or none within 20 ms ─► read and page pass, submit does not
+ *
+ * Nothing is computed here: the engine's window is told on.
+ */
+import type { Caller, Decider } from '../../engine/decider.ts'
+import { unitSec } from '../../engine/window.ts'
+import { Code, type DescriptorStatus, type Entry, type RateLimitResponse } from '../../proto/ratelimit.ts'
+import { DOMAIN } from './default-rules.ts'
+
+const BUDGET_MS = 20
+const UNLIMITED = 4_294_967_295
+const MINUTE_SEC = 60
+
+export type QuotaKind = 'read' | 'submit' | 'page'
+
+/** Who is counted: an address, or a key. */
+export interface QuotaClient {
+  ip: string
+  key: { id: string; tier: string } | null
+}
+
+export interface Quota {
+  class: string // as in the descriptor
+  isOver: boolean
+  hasFailed: boolean // the engine gave no answer; the figures are the last known limit
+  limit: number
+  remaining: number
+  windowSec: number
+  resetSec: number // epoch second
+  afterSec: number // from now to then, at least 1
+}
+
+export interface QuotaOptions {
+  decider: Decider
+  nowSec: () => number
+  onFailure?: (kind: QuotaKind) => void
+}
+
+/** What a class allows while its engine has never answered: the built-in rules. */
+const DEFAULTS: Record<string, { limit: number; windowSec: number }> = {
+  read: { limit: 120, windowSec: 60 },
+  submit: { limit: 20, windowSec: 3_600 },
+  page: { limit: 240, windowSec: 60 },
+  key_read: { limit: 1_200, windowSec: 60 },
+  key_submit: { limit: 300, windowSec: 3_600 },
+}
+
+export class Quotas {
+  private readonly options: QuotaOptions
+  private readonly lastKnown = new Map(Object.entries(DEFAULTS)) // by class; no more than those
+
+  constructor(options: QuotaOptions) {
+    this.options = options
+  }
+
+  /** Counts one request, and calls back once: mostly before this returns. */
+  take(kind: QuotaKind, client: QuotaClient, done: (quota: Quota) => void): void {
+    this.ask(kind, client, null, done)
+  }
+
+  /** The same without counting. */
+  peek(kind: QuotaKind, client: QuotaClient, done: (quota: Quota) => void): void {
+    this.ask(kind, client, 0, done)
+  }
+
+  private ask(
+    kind: QuotaKind,
+    client: QuotaClient,
+    hitsAddend: 0 | null,
+    done: (quota: Quota) => void,
+  ): void {
+    const name = classOf(kind, client)
+    const request = {
+      domain: DOMAIN,
+      descriptors: [{ entries: entriesOf(name, client), limit: null, hitsAddend }],
+      hitsAddend: 1,
+    }
+    new Question(this.options.decider, request, (response) => {
+      if (response === null) this.options.onFailure?.(kind)
+      done(response === null ? this.failed(name) : this.told(name, response))
+    })
+  }
+
+  private told(name: string, { overallCode, statuses }: RateLimitResponse): Quota {
+    const nowSec = this.options.nowSec()
+    const status = tightest(statuses)
+    const isOver = overallCode === Code.OverLimit
+    if (status === null) {
+      const figures = { limit: UNLIMITED, remaining: UNLIMITED, windowSec: MINUTE_SEC }
+      return { class: name, isOver, hasFailed: false, ...figures, ...windowEnd(nowSec, MINUTE_SEC) }
+    }
+    const windowSec = unitSec(status.currentLimit!.unit)
+    const limit = status.currentLimit!.requestsPerUnit
+    if (this.lastKnown.has(name)) this.lastKnown.set(name, { limit, windowSec })
+    // The engine read its clock a moment ago; its windows are aligned, so rounding gives its very second.
+    const resetSec = Math.round((nowSec + status.resetSec) / windowSec) * windowSec
+    const remaining = isOver ? 0 : status.limitRemaining
+    const afterSec = Math.max(1, resetSec - nowSec)
+    return { class: name, isOver, hasFailed: false, limit, remaining, windowSec, resetSec, afterSec }
+  }
+
+  private failed(name: string): Quota {
+    const nowSec = this.options.nowSec()
+    const { limit, windowSec } = this.lastKnown.get(name) ?? DEFAULTS.read
+    const figures = { limit, remaining: limit, windowSec }
+    return { class: name, isOver: false, hasFailed: true, ...figures, ...windowEnd(nowSec, windowSec) }
+  }
+}
+
+export function windowEnd(nowSec: number, windowSec: number): { resetSec: number; afterSec: number } {
+  const afterSec = windowSec - (nowSec % windowSec)
+  return { resetSec: nowSec + afterSec, afterSec }
+}
+
+function classOf(kind: QuotaKind, { key }: QuotaClient): string {
+  return key === null || kind === 'page' ? kind : `key_${kind}`
+}
+
+function entriesOf(name: string, { ip, key }: QuotaClient): Entry[] {
+  const first = { key: 'class', value: name }
+  if (key === null || !name.startsWith('key_')) return [first, { key: 'ip', value: ip }]
+  return [first, { key: 'tier', value: key.tier }, { key: 'key', value: key.id }]
+}
+
+/** Smallest share left; of equals the later reset. */
+function tightest(statuses: readonly DescriptorStatus[]): DescriptorStatus | null {
+  let found: DescriptorStatus | null = null
+  const share = (status: DescriptorStatus) =>
+    status.limitRemaining / Math.max(1, status.currentLimit!.requestsPerUnit)
+  for (const status of statuses) {
+    if (status.currentLimit === null) continue
+    const isTighter = found === null || share(status) < share(found)
+    const isEqual = found !== null && share(status) === share(found)
+    if (isTighter || (isEqual && status.resetSec > found!.resetSec)) found = status
+  }
+  return found
+}
+
+/** One question to the engine; null = it failed, or took longer than its budget. */
+class Question implements Caller {
+  isGone = false
+  private readonly done: (response: RateLimitResponse | null) => void
+  private timer: NodeJS.Timeout | null = null
+
+  constructor(
+    decider: Decider,
+    request: Parameters<Decider['decide']>[0],
+    done: (response: RateLimitResponse | null) => void,
+  ) {
+    this.done = done
+    try {
+      decider.decide(request, this)
+    } catch {
+      this.end(null)
+    }
+    if (!this.isGone) this.timer = setTimeout(() => this.end(null), BUDGET_MS)
+  }
+
+  answer(response: RateLimitResponse): void {
+    this.end(response)
+  }
+
+  fail(): void {
+    this.end(null)
+  }
+
+  private end(response: RateLimitResponse | null): void {
+    if (this.isGone) return
+    this.isGone = true
+    if (this.timer) clearTimeout(this.timer)
+    this.done(response)
+  }
+}

@@ -1,0 +1,32 @@
+/**
+ * One request, read whole before anything else happens: the library's object is gone after its callback.
+ */
+import type { HttpRequest, HttpResponse } from './sockets.ts'
+
+// biome-ignore format: one per line would hide that this is all
+const HEADERS = [
+  'accept-encoding', 'authorization', 'content-length', 'content-type', 'if-none-match', 'origin', 'x-api-key',
+] as const
+type Known = (typeof HEADERS)[number]
+
+export interface ApiRequest {
+  method: string // as sent; GET is not get
+  path: string // raw
+  query: string // raw, without `?`
+  headers: Readonly<Record<Known, string>> // empty = absent
+  forwarded: string // the one header that tells the client's address; empty = absent
+  peer: Uint8Array // of the socket: 4 or 16 bytes, 0 on a Unix socket
+  proxied: Uint8Array // of a PROXY v2 header; 0 without one
+}
+
+export function readRequest(req: HttpRequest, res: HttpResponse, addressHeader: string): ApiRequest {
+  return {
+    method: req.getCaseSensitiveMethod(),
+    path: req.getUrl(),
+    query: req.getQuery() ?? '',
+    headers: Object.fromEntries(HEADERS.map((name) => [name, req.getHeader(name)])) as Record<Known, string>,
+    forwarded: req.getHeader(addressHeader),
+    peer: new Uint8Array(res.getRemoteAddress()).slice(),
+    proxied: new Uint8Array(res.getProxiedRemoteAddress()).slice(),
+  }
+}

@@ -1,0 +1,64 @@
+/**
+ * A path to its endpoints (spec 1.1): version first, then path; the method is the caller's business.
+ *
+ *     /api/v1/sites/example-relay  ─► getSite, { slug: 'example-relay' }
+ *     /api/v7/sites                ─► unknown_version      /api/v1/nothing ─► not_found
+ */
+import { ApiError } from './errors.ts'
+import { ENDPOINTS, type Endpoint } from './schema/endpoints.ts'
+
+export interface Route {
+  pattern: string // for logs and metrics: `/api/v1/sites/{slug}`
+  endpoints: readonly Endpoint[] // one per method
+  argument: string // what stands in the path's braces; '' without braces
+}
+
+interface Pattern {
+  pattern: string
+  segments: readonly string[]
+  endpoints: Endpoint[]
+}
+
+const BASE = '/api/v1'
+const patterns: Pattern[] = []
+for (const endpoint of ENDPOINTS) {
+  const pattern = BASE + (endpoint.path === '/' ? '' : endpoint.path)
+  const known = patterns.find((each) => each.pattern === pattern)
+  if (known) known.endpoints.push(endpoint)
+  else patterns.push({ pattern, segments: segmentsOf(pattern), endpoints: [endpoint] })
+}
+
+/** Throws an ApiError: `unknown_version` or `not_found`. One slash at the end is treated as absent. */
+export function findRoute(path: string): Route {
+  const segments = segmentsOf(path.endsWith('/') ? path.slice(0, -1) : path)
+  const version = segments[1] ?? ''
+  if (version !== 'v1' && /^v[0-9]+$/.test(version)) {
+    throw new ApiError('unknown_version', 'this version of the API is not served; the newest is v1')
+  }
+  for (const { pattern, segments: wanted, endpoints } of patterns) {
+    if (wanted.length !== segments.length) continue
+    if (!wanted.every((segment, i) => segment.startsWith('{') || segment === segments[i])) continue
+    const at = wanted.findIndex((segment) => segment.startsWith('{'))
+    return { pattern, endpoints, argument: at < 0 ? '' : decoded(segments[at]) }
+  }
+  throw new ApiError('not_found', 'there is no such path; see /api/v1')
+}
+
+/** What a path answers to, in the order of RFC 9110's own examples. */
+export function methodsOf({ endpoints }: Route): string {
+  const methods = endpoints.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  return [...methods, 'OPTIONS'].join(', ')
+}
+
+function segmentsOf(path: string): string[] {
+  return path.split('/').slice(1)
+}
+
+/** What cannot be decoded is left as it is: it names nothing we have. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * The OpenAPI 3.1 document (spec 10), made of the tables that the code itself runs on: endpoints.ts, resources.ts,
+ * errors.ts. Nothing is written twice, so nothing can differ.
+ */
+import { type ApiErrorCode, ERROR_STATUS } from '../errors.ts'
+import { ENDPOINTS, type Endpoint, type Parameter } from './endpoints.ts'
+import { components, ref, SLUG, UUID_V7 } from './resources.ts'
+
+type Json = Record<string, unknown>
+
+const ERRORS_OF_ALL: ApiErrorCode[] = [
+  ...(['invalid_api_key', 'not_found', 'unknown_version', 'method_not_allowed', 'version_retired'] as const),
+  ...(['rate_limited', 'internal_error'] as const),
+]
+
+const integer = (description: string) => ({ description, schema: { type: 'integer', minimum: 0 } })
+const text = (description: string, pattern?: string) => ({
+  description,
+  schema: { type: 'string', ...(pattern && { pattern }) },
+})
+
+/** On every response. */
+const HEADERS_OF_ALL: Record<string, Json> = {
+  'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.'),
+  'X-RateLimit-Remaining': integer('Requests left after this one.'),
+  'X-RateLimit-Reset': integer('Unix seconds at which the window resets.'),
+  'X-Request-Id': text('Names this request in our log.', '^[0-9a-z]{16,32}$'),
+}
+const OTHER_HEADERS: Record<string, Json> = {
+  ETag: text('Weak; equal for equal data.', '^W/"[0-9a-f]{16}"$'),
+  Vary: text('Accept-Encoding.'),
+  'Cache-Control': text('How long this may be kept, and by whom.'),
+  Link: text('RFC 8288: pages of a list, or help.'),
+  Location: text('Where the detection is to be read.'),
+  'Content-Location': text('Where the site is, when it was asked for by an alias.'),
+  'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
+  Allow: text('Methods of this path.'),
+  'WWW-Authenticate': text('Bearer.'),
+  'Accept-Post': text('application/json.'),
+}
+
+/** Headers a status has besides those of all. */
+const STATUS_HEADERS: Record<number, string[]> = {
+  401: ['WWW-Authenticate'],
+  405: ['Allow'],
+  415: ['Accept-Post'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
+}
+
+export interface DocumentOptions {
+  version: string
+  isClosed: boolean // as tests want it (resources.ts)
+}
+
+export function openApi({ version, isClosed }: DocumentOptions): Json {
+  const paths: Record<string, Json> = {}
+  for (const endpoint of ENDPOINTS) {
+    const path = endpoint.path === '/' ? '/api/v1' : `/api/v1${endpoint.path}`
+    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Relay site monitor',
+      version,
+      summary: 'Public, read-only measurements of relay sites.',
+      description:
+        'Errors are `error` and `code`. What is not parsable HTTP is answered by the parser, not in JSON.',
+    },
+    servers: [{ url: '/' }],
+    security: [{}, { apiKey: [] }, { bearer: [] }],
+    paths,
+    components: {
+      schemas: components(isClosed),
+      headers: { ...HEADERS_OF_ALL, ...OTHER_HEADERS },
+      securitySchemes: {
+        apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+        bearer: { type: 'http', scheme: 'bearer' },
+      },
+    },
+  }
+}
+
+function operation(endpoint: Endpoint): Json {
+  const { id, summary, parameters, bodySchema, success, errors } = endpoint
+  const responses: Record<string, Json> = {}
+  for (const [status, schema] of Object.entries(success)) {
+    responses[status] = response(summary, schema, endpoint.successHeaders ?? [])
+  }
+  if (endpoint.successHeaders?.includes('ETag')) {
+    responses[304] = { description: 'Not modified.', headers: headers(['ETag', 'Vary', 'Cache-Control']) }
+  }
+  for (const [status, codes] of byStatus([...errors, ...ERRORS_OF_ALL])) {
+    responses[status] = errorResponse(Number(status), codes)
+  }
+  return {
+    operationId: id,
+    summary,
+    parameters: [...pathParameters(endpoint.path), ...parameters.map(queryParameter)],
+    ...(bodySchema && { requestBody: { required: true, content: json(ref(bodySchema)) } }),
+    responses,
+  }
+}
+
+function response(description: string, schema: string, names: readonly string[]): Json {
+  return { description, headers: headers(names), content: json(ref(schema)) }
+}
+
+function errorResponse(status: number, codes: ApiErrorCode[]): Json {
+  return {
+    description: codes.map((code) => `\`${code}\``).join(', '),
+    headers: headers(STATUS_HEADERS[status] ?? []),
+    content: json(ref('Error')),
+    'x-codes': codes, // which of them this status can have here
+  }
+}
+
+function headers(names: readonly string[]): Json {
+  const all = [...Object.keys(HEADERS_OF_ALL), 'Cache-Control', ...names]
+  return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+
+function queryParameter({ name, schema, description }: Parameter): Json {
+  return { name, in: 'query', description, required: false, schema }
+}
+
+function pathParameters(path: string): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string', maxLength: 63, pattern: name === 'slug' ? SLUG : UUID_V7 },
+  }))
+}
+
+function byStatus(codes: ApiErrorCode[]): [string, ApiErrorCode[]][] {
+  const found: Record<string, ApiErrorCode[]> = {}
+  for (const code of codes) {
+    const status = ERROR_STATUS[code]
+    found[status] = [...(found[status] ?? []), code]
+  }
+  return Object.entries(found)
+}

@@ -1,0 +1,184 @@
+/**
+ * `GET /sites/{slug}` and what lies below it (spec 2.2, 3.2): the snapshot's row and what the reader finds.
+ * All times are counted back from the snapshot's own, so equal data gives equal bytes.
+ */
+import type { NetworkFacts } from '../facts.ts'
+import { bucketStartSec, DAY_SEC, HOUR_SEC } from '../score/bucket.ts'
+import { uniqueModels } from '../score/models.ts'
+import { type ProbePoint, pointOfBucket, pointOfProbe, ratio, timestamp } from '../score/probe-point.ts'
+import { displayScore } from '../score/score.ts'
+import type { SiteState, Snapshot } from '../store/snapshot.ts'
+import type { Store } from '../store/store.ts'
+import { factsOf } from './site-facts.ts'
+import { ratioOrNull, regionView, siteView, timestampOrNull } from './site-view.ts'
+
+export type Details = Pick<Store, 'read'>
+export type HistoryKind = 'hour' | 'day' | 'raw'
+type Regions = 'cn' | 'overseas' | 'all'
+
+const HISTORY_DAYS = 30
+const RAW_SEC = 48 * HOUR_SEC
+const CHANGES_SEC = 90 * DAY_SEC
+const INCIDENTS_SEC = 400 * DAY_SEC // as long as they are kept
+const VERIFIED_SEC = 72 * HOUR_SEC
+const MODELS_MAX = 10_000
+
+export async function siteDetail(
+  { generatedAtSec: nowSec }: Snapshot,
+  site: SiteState,
+  history: HistoryKind,
+  details: Details,
+  mediaBase: string,
+) {
+  const [points, observation, models, screenshot] = await Promise.all([
+    pointsOf(details, site.id, 'all', history, HISTORY_DAYS, nowSec),
+    details.read('observation', site.id),
+    details.read('models', site.id),
+    details.read('screenshotPath', site.id),
+  ])
+  const verified = models.filter((model) => model.isVerified && model.lastSeenSec >= nowSec - VERIFIED_SEC)
+  const observedAtSec = observation?.atSec ?? site.lastProbedSec
+  return {
+    ...siteView(site),
+    probe_history: points,
+    model_list_claimed: namesOf(models.filter(({ isClaimed }) => isClaimed)),
+    model_list_verified: namesOf(verified),
+    network_profile: {
+      ...networkView(observation?.profile ?? UNKNOWN_NETWORK, site.regions, nowSec),
+      observed_at: timestamp(observedAtSec),
+    },
+    screenshot_url: screenshot === null ? null : `${mediaBase}${screenshot}`,
+  }
+}
+
+export function siteScore(site: SiteState) {
+  const facts = factsOf(site)
+  return {
+    score: displayScore(site.score),
+    tier: site.tier,
+    provisional: facts.isProvisional,
+    components: facts.components.map(({ key, weight, value, inputs }) => ({
+      key,
+      weight,
+      value: ratioOrNull(value),
+      inputs: Object.fromEntries(
+        Object.entries(inputs).map(([name, input]) => [snake(name), ratioOrNull(input)]),
+      ),
+    })),
+    caps: facts.caps.map(({ code, maxTier }) => ({ code, max_tier: maxTier })),
+    availability_peak_30d: ratioOrNull(facts.availabilityPeak30d),
+    computed_at: timestamp(facts.computedAtSec),
+    method: facts.method,
+  }
+}
+
+export async function siteHistory(
+  { generatedAtSec: nowSec }: Snapshot,
+  site: SiteState,
+  { days, history, region }: { days: number; history: HistoryKind; region: Regions },
+  details: Details,
+) {
+  const points = await pointsOf(details, site.id, region, history, days, nowSec)
+  return { from: timestamp(nowSec - spanSec(history, days)), to: timestamp(nowSec), points }
+}
+
+export async function siteModels({ generatedAtSec: nowSec }: Snapshot, site: SiteState, details: Details) {
+  const [models, changes] = await Promise.all([
+    details.read('models', site.id),
+    details.read('modelChanges', site.id, nowSec - CHANGES_SEC),
+  ])
+  return {
+    models: models.map(({ id, isClaimed, isVerified, firstSeenSec, lastSeenSec }) => ({
+      id,
+      claimed: isClaimed,
+      verified: isVerified,
+      source: [...(isClaimed ? ['pricing'] : []), ...(isVerified ? ['listing'] : [])],
+      first_seen: timestamp(firstSeenSec),
+      last_seen: timestamp(lastSeenSec),
+    })),
+    changes: changes.map(({ atSec, change, id }) => ({ at: timestamp(atSec), change, id })),
+  }
+}
+
+export async function siteIncidents({ generatedAtSec: nowSec }: Snapshot, site: SiteState, details: Details) {
+  const incidents = await details.read('incidents', site.id, nowSec - INCIDENTS_SEC)
+  return {
+    incidents: incidents.map(({ id, region, startedAtSec, endedAtSec, cause, vantages }) => ({
+      id,
+      started_at: timestamp(startedAtSec),
+      ended_at: timestampOrNull(endedAtSec),
+      duration_s: Math.max(0, (endedAtSec ?? nowSec) - startedAtSec),
+      region,
+      cause,
+      vantages,
+    })),
+  }
+}
+
+/** Without `observed_at`; detections use it, too. */
+export function networkView(profile: NetworkFacts, regions: SiteState['regions'], nowSec: number) {
+  const { cdn, asn, ips, hasIpv6, tls, software } = profile
+  return {
+    cdn: {
+      detected: cdn.provider !== null || cdn.evidence.length > 0,
+      provider: cdn.provider,
+      evidence: cdn.evidence,
+    },
+    asn,
+    ips,
+    ipv6: hasIpv6,
+    china: regionView(regions.cn),
+    overseas: regionView(regions.overseas),
+    tls: tls && {
+      version: tls.version,
+      issuer: tls.issuer,
+      not_after: timestamp(tls.notAfterSec),
+      valid: tls.isValid,
+      days_left: Math.floor((tls.notAfterSec - nowSec) / DAY_SEC),
+      alpn: tls.alpn,
+    },
+    software: { ...software, confidence: ratio(software.confidence) },
+  }
+}
+
+const UNKNOWN_NETWORK: NetworkFacts = {
+  cdn: { provider: null, evidence: [] },
+  asn: { number: null, name: null, country: null },
+  ips: [],
+  hasIpv6: false,
+  tls: null,
+  software: { name: 'unknown', version: null, confidence: 0 },
+}
+
+/** Oldest first: at most 721 hours, 31 days, or 500 probes. */
+async function pointsOf(
+  details: Details,
+  siteId: number,
+  region: Regions,
+  history: HistoryKind,
+  days: number,
+  nowSec: number,
+): Promise<ProbePoint[]> {
+  const sinceSec = nowSec - spanSec(history, days)
+  if (history === 'raw') {
+    const probes = await details.read('rawProbes', siteId, region, sinceSec)
+    return probes.reverse().flatMap((probe) => pointOfProbe(probe) ?? [])
+  }
+  const windowSec = history === 'hour' ? HOUR_SEC : DAY_SEC
+  const fromSec = bucketStartSec(sinceSec, windowSec)
+  const toSec = bucketStartSec(nowSec, windowSec) + windowSec
+  const buckets = await details.read('history', { siteId, region, windowSec, fromSec, toSec })
+  return buckets.flatMap((bucket) => pointOfBucket(bucket) ?? [])
+}
+
+function spanSec(history: HistoryKind, days: number): number {
+  return history === 'raw' ? Math.min(RAW_SEC, days * DAY_SEC) : days * DAY_SEC
+}
+
+function namesOf(models: { id: string }[]): string[] {
+  return uniqueModels(models.map(({ id }) => id)).slice(0, MODELS_MAX)
+}
+
+function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}

@@ -1,0 +1,47 @@
+/**
+ * What the lists and boards show of a site beyond its row: the scorer's own account (snapshot.ts, `facts`), which the
+ * store keeps without looking at it. Whoever writes scores writes this shape; whatever else is found there, of an older
+ * version or of none, is shown as not known and never as wrong.
+ */
+import type { Component } from '../score/score.ts'
+import type { Cap } from '../score/tier.ts'
+import type { SiteState } from '../store/snapshot.ts'
+
+export interface SiteFacts {
+  availability7d: number | null // 0 to 1, unrounded
+  availability30d: number | null
+  availabilityPeak30d: number | null // 09:00 to 23:00 UTC+8
+  p50Ms: number | null // of the first byte, 7 days
+  days: (number | null)[] // daily availability of 30 days, oldest first
+  software: string
+  modelsClaimed: number
+  modelsVerified: number
+  isProvisional: boolean
+  components: Component[]
+  caps: Cap[]
+  method: string
+  computedAtSec: number
+}
+
+const DAYS = 30
+const NO_DAYS = new Array<null>(DAYS).fill(null)
+
+export function factsOf({ facts, lastProbedSec }: SiteState): SiteFacts {
+  const known = (typeof facts === 'object' && facts !== null ? facts : {}) as Partial<SiteFacts>
+  const days = Array.isArray(known.days) ? known.days.slice(-DAYS) : []
+  return {
+    availability7d: known.availability7d ?? null,
+    availability30d: known.availability30d ?? null,
+    availabilityPeak30d: known.availabilityPeak30d ?? null,
+    p50Ms: known.p50Ms ?? null,
+    days: [...NO_DAYS.slice(days.length), ...days],
+    software: known.software ?? 'unknown',
+    modelsClaimed: known.modelsClaimed ?? 0,
+    modelsVerified: known.modelsVerified ?? 0,
+    isProvisional: known.isProvisional ?? true,
+    components: known.components ?? [],
+    caps: known.caps ?? [],
+    method: known.method ?? 'unknown',
+    computedAtSec: known.computedAtSec ?? lastProbedSec,
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * A site as v1 writes it (spec 2.1): exactly eight fields, in the order of the specification. What lists and boards add.
+ */
+import type { RegionState } from '../facts.ts'
+import { ratio, timestamp } from '../score/probe-point.ts'
+import { displayScore } from '../score/score.ts'
+import type { SiteState } from '../store/snapshot.ts'
+import { factsOf } from './site-facts.ts'
+
+export function siteView(site: SiteState) {
+  return {
+    slug: site.slug,
+    name: site.name,
+    tier: site.tier,
+    url: site.url,
+    first_seen: site.firstSeen,
+    last_probed: timestamp(site.lastProbedSec),
+    reachable_cn: site.regions.cn.state === 'reachable',
+    reachable_overseas: site.regions.overseas.state === 'reachable',
+  }
+}
+
+/** `include=summary` of the list (spec 3.1). */
+export function summaryView(site: SiteState) {
+  const facts = factsOf(site)
+  return {
+    score: displayScore(site.score),
+    availability_7d: ratioOrNull(facts.availability7d),
+    availability_30d: ratioOrNull(facts.availability30d),
+    latency_p50_ms: facts.p50Ms,
+    status: statusOf(site),
+    software: facts.software,
+    china_state: site.regions.cn.state,
+    overseas_state: site.regions.overseas.state,
+    days: facts.days.map(ratioOrNull),
+  }
+}
+
+export function regionView({ state, blocking, vantages, agreeing, checkedAtSec }: RegionState) {
+  const isReachable = state === 'reachable'
+  return {
+    reachable: isReachable,
+    state,
+    blocking,
+    vantages,
+    agreeing,
+    checked_at: timestampOrNull(checkedAtSec),
+  }
+}
+
+/** The row never holds an inconclusive probe; were it there, it says nothing good. */
+export function statusOf({ state }: SiteState): 'up' | 'degraded' | 'down' {
+  return state === 'inconclusive' ? 'degraded' : state
+}
+
+export function ratioOrNull(value: number | null): number | null {
+  return value === null ? null : ratio(value)
+}
+
+export function timestampOrNull(atSec: number | null): string | null {
+  return atSec === null ? null : timestamp(atSec)
+}

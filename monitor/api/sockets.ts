@@ -1,0 +1,26 @@
+/**
+ * What the API needs of uWebSockets.js, so that nothing here imports it: the composition opens the port and hands each
+ * request over. Two rules of the library stand behind every use:
+ *
+ *     a request is gone after its callback returns    ─► request.ts reads all of it first
+ *     a response is gone once `onAborted` has fired   ─► reply.ts asks before it writes, and writes within `cork`
+ */
+
+export interface HttpRequest {
+  getHeader(name: string): string // lower case; empty = absent
+  getUrl(): string // the path, raw
+  getCaseSensitiveMethod(): string
+  getQuery(): string | undefined // raw, without `?`
+}
+
+export interface HttpResponse {
+  writeStatus(line: string): unknown
+  writeHeader(name: string, value: string): unknown
+  end(body?: string | Uint8Array, mustClose?: boolean): unknown
+  endWithoutBody(): unknown
+  onAborted(handler: () => void): unknown
+  onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): unknown
+  cork(write: () => void): unknown
+  getRemoteAddress(): ArrayBuffer // 4 or 16 bytes; none on a Unix socket
+  getProxiedRemoteAddress(): ArrayBuffer // of a PROXY v2 header; none without one
+}

@@ -1,0 +1,178 @@
+/** HEAD, conditional requests, codings, CORS (spec 1.1, 1.4, 1.5, 13.5). */
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Bodies, preferredCoding } from '../../../monitor/api/bodies.ts'
+import { startApi, type Told } from './setup.ts'
+
+let api: Awaited<ReturnType<typeof startApi>>
+beforeEach(async () => {
+  api = await startApi()
+})
+afterEach(() => api.close())
+
+const KEPT = { connection: 'keep-alive' } // without it node asks for the end itself
+const PATHS = ['', '/sites', '/sites/alpha', '/leaderboard', '/meta', '/changelog', '/openapi.json']
+const lasting = ({ headers }: Told) => {
+  const {
+    date,
+    ratelimit,
+    'x-request-id': _id,
+    'x-ratelimit-remaining': _left,
+    connection,
+    ...rest
+  } = headers
+  return rest
+}
+
+describe('13.5: HEAD and conditions', () => {
+  for (const path of [...PATHS, '/limits', '/nothing', '/sites?limit=x', '/sites/nobody']) {
+    for (const coding of ['identity', 'gzip', 'br']) {
+      test(`1.1: HEAD ${path} is GET without its body, ${coding}`, async () => {
+        const headers = { 'accept-encoding': coding }
+        const got = await api.get(`/api/v1${path}`, { headers })
+        const head = await api.ask('HEAD', `/api/v1${path}`, { headers })
+        expect(head.status).toBe(got.status)
+        expect(lasting(head)).toEqual(lasting(got))
+        expect([head.bytes.length, Number(head.headers['content-length'])]).toEqual([0, got.bytes.length])
+      })
+    }
+  }
+
+  for (const path of PATHS) {
+    test(`1.4: ${path} has one ETag in all codings, and 304 for it`, async () => {
+      const tags = new Set<string>()
+      for (const coding of ['identity', 'gzip', 'br']) {
+        const { headers } = await api.get(`/api/v1${path}`, { headers: { 'accept-encoding': coding } })
+        tags.add(headers.etag)
+      }
+      expect(tags.size).toBe(1)
+      const [etag] = tags
+      expect(etag).toMatch(/^W\/"[0-9a-f]{16}"$/)
+      for (const match of [etag, etag.slice(2), `"x", ${etag}`, '*', ` ${etag} , W/"y"`]) {
+        for (const coding of ['identity', 'gzip']) {
+          const headers = { 'if-none-match': match, 'accept-encoding': coding }
+          for (const method of ['GET', 'HEAD']) {
+            const told = await api.ask(method, `/api/v1${path}`, { headers })
+            expect([told.status, told.headers.etag, told.headers['content-type']]).toEqual([
+              304,
+              etag,
+              undefined,
+            ])
+            expect(told.headers['cache-control']).toMatch(/^private, max-age=/)
+          }
+        }
+      }
+      const other = await api.get(`/api/v1${path}`, { headers: { 'if-none-match': 'W/"0000000000000000"' } })
+      expect(other.status).toBe(200)
+    })
+  }
+
+  test('1.4: equal data of a newer version has the same ETag, other data another', async () => {
+    const before = (await api.get('/api/v1/sites')).headers.etag
+    api.state.snapshot = { ...api.state.snapshot!, version: 8 }
+    expect((await api.get('/api/v1/sites')).headers.etag).toBe(before)
+    api.state.snapshot = { ...api.state.snapshot!, version: 9, sites: api.state.snapshot!.sites.slice(1) }
+    expect((await api.get('/api/v1/sites')).headers.etag).not.toBe(before)
+  })
+
+  test('1.4: a body is built once per data version', async () => {
+    for (let i = 0; i < 3; i++) await api.get('/api/v1/sites/alpha', { headers: { 'accept-encoding': 'br' } })
+    expect(api.store.reads).toBe(4) // history, observation, models, screenshot
+    api.state.snapshot = { ...api.state.snapshot!, version: 8 }
+    await Promise.all([api.get('/api/v1/sites/alpha'), api.get('/api/v1/sites/alpha')])
+    expect(api.store.reads).toBe(8)
+  })
+
+  // biome-ignore format: a table
+  const cacheControls = [
+    ['/sites',        'private, max-age=15',   'public, max-age=15, stale-while-revalidate=60'],
+    ['/sites/alpha',  'private, max-age=15',   'public, max-age=15, stale-while-revalidate=60'],
+    ['/leaderboard',  'private, max-age=15',   'public, max-age=15, stale-while-revalidate=60'],
+    ['/openapi.json', 'private, max-age=3600', 'private, max-age=3600'],
+    ['/limits',       'no-store',              'no-store'],
+    ['/nothing',      'no-store',              'no-store'],
+  ]
+  test('1.4: Cache-Control by kind, and with API_SHARED_CACHE', async () => {
+    const shared = await startApi({ isSharedCache: true, hasDraftFields: false })
+    for (const [path, own, all] of cacheControls) {
+      expect((await api.get(`/api/v1${path}`)).headers['cache-control']).toBe(own)
+      const told = await shared.get(`/api/v1${path}`)
+      expect([told.headers['cache-control'], told.headers.ratelimit]).toEqual([all, undefined])
+    }
+    shared.close()
+  })
+})
+
+describe('1: codings', () => {
+  // biome-ignore format: a table
+  const cases = [
+    ['',                      'identity'],
+    ['gzip',                  'gzip'],
+    ['gzip, deflate, br',     'br'],
+    ['GZIP;q=1.0, br;q=0.5',  'gzip'],
+    ['br;q=0, gzip',          'gzip'],
+    ['*',                     'br'],
+    ['br;q=0, *;q=0.1',       'gzip'],
+    ['deflate, zstd',         'identity'],
+    ['br;q=x',                'identity'],
+    ['identity;q=0',          'identity'],
+  ]
+  for (const [header, coding] of cases) {
+    test(`1: Accept-Encoding: ${header} is ${coding}`, () => expect(preferredCoding(header)).toBe(coding))
+  }
+
+  test('1: bodies from 1 KiB on are compressed, and hold the same', async () => {
+    const plain = await api.get('/api/v1/openapi.json')
+    for (const [coding, open] of [
+      ['br', brotliDecompressSync],
+      ['gzip', gunzipSync],
+    ] as const) {
+      const told = await api.get('/api/v1/openapi.json', { headers: { 'accept-encoding': coding } })
+      expect(told.headers['content-encoding']).toBe(coding)
+      expect(told.bytes.length).toBeLessThan(plain.bytes.length / 4)
+      expect(open(told.bytes).equals(plain.bytes)).toBe(true)
+    }
+    const small = await api.get('/api/v1/limits', { headers: { 'accept-encoding': 'br' } })
+    expect(small.headers['content-encoding']).toBeUndefined()
+  })
+
+  test('1.4: the cache stays within its bound', async () => {
+    const bodies = new Bodies(100_000)
+    for (let i = 0; i < 200; i++) await bodies.get(`k${i}`, () => 'x'.repeat(3_000)).form('gzip')
+    expect(bodies.bytes).toBeLessThanOrEqual(100_000)
+    expect(bodies.bytes).toBeGreaterThan(90_000)
+  })
+})
+
+describe('1.5: CORS', () => {
+  test('1.5: a preflight', async () => {
+    const origin = { origin: 'https://other.example', 'access-control-request-method': 'POST' }
+    const told = await api.ask('OPTIONS', '/api/v1/detections', { headers: origin })
+    expect(told.status).toBe(204)
+    expect(told.headers).toMatchObject({
+      allow: 'POST, OPTIONS',
+      'access-control-allow-origin': '*',
+      'access-control-allow-methods': 'GET, HEAD, POST, OPTIONS',
+      'access-control-allow-headers': 'Accept, Authorization, Content-Type, If-None-Match, X-API-Key',
+      'access-control-max-age': '86400',
+    })
+    expect(told.headers['access-control-allow-private-network']).toBeUndefined()
+    expect(told.headers['access-control-allow-credentials']).toBeUndefined()
+  })
+})
+
+test('1: a body on GET is thrown away', async () => {
+  expect((await api.get('/api/v1/sites', { body: 'x'.repeat(4_096) })).status).toBe(200)
+  const told = await api.get('/api/v1/sites', { body: 'x'.repeat(5_000), headers: KEPT })
+  expect([told.status, told.headers.connection]).toEqual([200, 'close'])
+})
+
+test('12: from announceEnd on it is 503, and drain waits for nobody then', async () => {
+  await api.api.drain(1_000)
+  const told = await api.get('/api/v1/sites', { headers: KEPT })
+  expect([told.status, told.headers.connection, told.json]).toMatchObject([
+    503,
+    'close',
+    { code: 'not_ready' },
+  ])
+})

@@ -1,0 +1,150 @@
+/** The OpenAPI document as such, and the changelog (spec 9, 10). */
+import { describe, expect, test } from 'vitest'
+import { changelogOf, readChangelog } from '../../../monitor/api/changelog.ts'
+import { ApiError, ERROR_STATUS } from '../../../monitor/api/errors.ts'
+import { ENDPOINTS } from '../../../monitor/api/schema/endpoints.ts'
+import { check, type Schema } from '../../../monitor/api/schema/json-schema.ts'
+import { openApi } from '../../../monitor/api/schema/openapi.ts'
+import { components } from '../../../monitor/api/schema/resources.ts'
+
+const published = openApi({ version: '1', isClosed: false })
+const text = JSON.stringify(published)
+
+describe('10: the document', () => {
+  test('10: no component is unused, and none is missing', () => {
+    const used = new Set([...text.matchAll(/"#\/components\/(\w+\/[\w-]+)"/g)].map(([, name]) => name))
+    const { schemas, headers } = published.components as Record<string, object>
+    const there = [
+      ...Object.keys(schemas).map((name) => `schemas/${name}`),
+      ...Object.keys(headers).map((name) => `headers/${name}`),
+    ]
+    expect([...used].sort()).toEqual(there.sort())
+  })
+
+  test('10: every code of 1.2 is in it', () => {
+    for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`"${code}"`)
+  })
+
+  test('10: operationIds are what they were', () => {
+    expect(ENDPOINTS.map(({ id }) => id)).toEqual([
+      ...[
+        'getIndex',
+        'listSites',
+        'getSite',
+        'getSiteScore',
+        'getSiteHistory',
+        'getSiteModels',
+        'getSiteIncidents',
+      ],
+      ...[
+        'getLeaderboard',
+        'submitDetection',
+        'getDetection',
+        'getLimits',
+        'getMeta',
+        'getChangelog',
+        'getOpenApi',
+      ],
+    ])
+  })
+
+  test('10: all numbers have bounds, all texts and lists a length', () => {
+    const open: string[] = []
+    const visit = (schema: Schema, at: string) => {
+      if (schema.enum || schema.const !== undefined) return
+      const types = [schema.type].flat()
+      if (
+        (types.includes('integer') || types.includes('number')) &&
+        (schema.minimum === undefined || schema.maximum === undefined)
+      )
+        open.push(at)
+      if (types.includes('string') && schema.maxLength === undefined) open.push(at)
+      if (types.includes('array') && schema.maxItems === undefined) open.push(at)
+      for (const [name, each] of Object.entries(schema.properties ?? {})) visit(each, `${at}.${name}`)
+      if (schema.items) visit(schema.items, `${at}[]`)
+      for (const each of schema.anyOf ?? []) visit(each, at)
+      if (typeof schema.additionalProperties === 'object') visit(schema.additionalProperties, `${at}.*`)
+    }
+    for (const [name, schema] of Object.entries(components(true))) visit(schema, name)
+    expect(open).toEqual([])
+  })
+
+  test('10: closed in tests; in the document only what the source contract closes', () => {
+    const isClosed = (name: string, all: Record<string, Schema>) => all[name].additionalProperties === false
+    const names = Object.keys(components(false)).filter((name) => isClosed(name, components(false) as never))
+    expect(names).toEqual(
+      expect.arrayContaining(['Error', 'Site', 'SiteList', 'SiteDetail', 'Leaderboard', 'LeaderboardEntry']),
+    )
+    expect(names).not.toContain('Meta')
+    expect(isClosed('Meta', components(true) as never)).toBe(true)
+  })
+})
+
+describe('10: the validator', () => {
+  // biome-ignore format: a table
+  const cases: [Schema, unknown, string | null][] = [
+    [{ type: 'integer', minimum: 1 },                 0,         'the body must be from 1 to Infinity'],
+    [{ type: 'integer' },                             1.5,       'the body must be integer'],
+    [{ type: 'number' },                              Number.NaN, 'the body must be number'],
+    [{ type: ['string', 'null'] },                    null,      null],
+    [{ enum: ['a'] },                                 'b',       'the body must be one of a'],
+    [{ type: 'array', items: { type: 'string' } },    ['a', 1],  '1 must be string'],
+    [{ type: 'array', uniqueItems: true },            ['a', 'a'], 'the body must not have an item twice'],
+    [{ type: 'object', required: ['a'] },             {},        'the body must have a'],
+    [{ type: 'object', additionalProperties: false }, { a: 1 },  'the body must not have "a"'],
+    [{ type: 'string', maxLength: 1 },                '站站',    'the body must have 0 to 1 characters'],
+    [{ type: 'string', maxLength: 1 },                '😀',      null],
+    [{ $ref: '#/components/schemas/X' },              1,         'the body refers to #/components/schemas/X, which is not there'],
+    [{ multipleOf: 2 } as Schema,                     1,         'the body has a schema with the unknown keyword multipleOf'],
+  ]
+  for (const [schema, value, complaint] of cases) {
+    test(`10: ${JSON.stringify(value)} by ${JSON.stringify(schema)}`, () =>
+      expect(check(schema, value, {})).toBe(complaint))
+  }
+})
+
+describe('9: changelog.yaml', () => {
+  test('9: what is in the repository keeps the rule of 14 days', () => {
+    expect(readChangelog().length).toBeGreaterThan(0)
+  })
+
+  const entry = (more: object) => {
+    const all = {
+      id: 'a',
+      announced_on: '2026-01-01',
+      effective_on: '2026-01-15',
+      kind: 'changed',
+      endpoints: [],
+      text: 't',
+      ...more,
+    }
+    return JSON.stringify(all)
+  }
+  const file = (...entries: string[]) => `entries: [${entries.join(', ')}]`
+
+  // biome-ignore format: a table
+  const cases: [string, string, RegExp | null][] = [
+    ['14 days',          file(entry({})),                                            null],
+    ['13 days',          file(entry({ effective_on: '2026-01-14' })),                /a takes effect 13 days/],
+    ['fixed at once',    file(entry({ kind: 'fixed', effective_on: '2026-01-01' })), null],
+    ['a member more',    file(entry({ x: 1 })),                                      /must not have "x"/],
+    ['another kind',     file(entry({ kind: 'improved' })),                          /must be one of/],
+    ['no such day',      file(entry({ effective_on: '2026-02-31' })),                /a has a date that does not exist/],
+    ['an id twice',      file(entry({}), entry({})),                                 /a is there twice/],
+  ]
+  for (const [what, yaml, complaint] of cases) {
+    test(`9: ${what}`, () => {
+      if (complaint) expect(() => changelogOf(yaml)).toThrow(complaint)
+      else expect(changelogOf(yaml).length).toBe(1)
+    })
+  }
+
+  test('9: newest first', () => {
+    const later = entry({ id: 'b', announced_on: '2026-03-01', effective_on: '2026-04-01' })
+    expect(changelogOf(file(entry({}), later)).map(({ id }) => id)).toEqual(['b', 'a'])
+  })
+})
+
+test('1.2: an error text is at most 300 characters', () => {
+  expect(new ApiError('not_found', 'x'.repeat(999)).message.length).toBe(300)
+})

@@ -1,0 +1,298 @@
+/** Rate headers on every status, who shares a quota, and that it is the decision service's own (spec 4, 13.3, 13.4). */
+import { createHash } from 'node:crypto'
+import { connect } from 'node:net'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { loadRules } from '../../../engine/config/load.ts'
+import { MemoryStore } from '../../../engine/counters/memory.ts'
+import { createMemoryTable } from '../../../engine/counters/memory-layout.ts'
+import type { Engine } from '../../../engine/decide.ts'
+import type { Decider } from '../../../engine/decider.ts'
+import { DEFAULT_RULES, defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
+import { parseRange } from '../../../monitor/egress/address.ts'
+import { HttpServer } from '../../../transports/http/server.ts'
+import { engine } from '../../engine/harness.ts'
+import { NOON, snapshotOf } from './fake-store.ts'
+import { send, startApi, type Told } from './setup.ts'
+
+let api: Awaited<ReturnType<typeof startApi>>
+beforeEach(async () => {
+  api = await startApi()
+})
+afterEach(() => api.close())
+
+const rates = ({ headers }: Told) =>
+  ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
+const json = { 'content-type': 'application/json' }
+
+describe('13.3: rate headers', () => {
+  test('4.2: Remaining falls by one, Reset is the end of the aligned window, 429 at the end', async () => {
+    api.clock.ms = (NOON + 18) * 1_000
+    for (let left = 119; left >= 0; left--) {
+      const told = await api.get('/api/v1/leaderboard')
+      expect(told.status).toBe(200)
+      expect(rates(told)).toEqual([120, left, NOON + 60])
+    }
+    const over = await api.get('/api/v1/sites/nobody') // instead of its 404
+    expect([over.status, over.json]).toMatchObject([429, { code: 'rate_limited' }])
+    expect(rates(over)).toEqual([120, 0, NOON + 60])
+    expect(over.headers).toMatchObject({
+      'retry-after': '42',
+      'ratelimit-policy': '"read";q=120;w=60',
+      ratelimit: '"read";r=0;t=42',
+    })
+    expect((await api.get('/api/v1/limits')).status).toBe(200) // costs nothing
+    expect((await api.ask('OPTIONS', '/api/v1/sites')).status).toBe(204)
+    api.clock.ms = (NOON + 60) * 1_000
+    expect(rates(await api.get('/api/v1/leaderboard'))).toEqual([120, 119, NOON + 120])
+  })
+
+  test('1.3: on every status there is, one hit each', async () => {
+    const etag = (await api.get('/api/v1/sites')).headers.etag
+    api.state.snapshot = { ...api.state.snapshot!, aliases: {} }
+    let left = 119
+    // biome-ignore format: a table
+    const asked: [number, () => Promise<Told>][] = [
+      [200, () => api.ask('HEAD', '/api/v1/sites')],
+      [304, () => api.get('/api/v1/sites', { headers: { 'if-none-match': etag } })],
+      [400, () => api.get('/api/v1/sites?limit=x')],
+      [401, () => api.get('/api/v1/sites', { headers: { 'x-api-key': 'rm_wrong' } })],
+      [404, () => api.get('/api/v1/nothing')],
+      [405, () => api.ask('PATCH', '/api/v1/sites')],
+      [410, () => api.get('/api/v1/detections/00000000-0000-7000-8000-000000000000')],
+    ]
+    for (const [status, ask] of asked) {
+      const told = await ask()
+      expect([told.status, ...rates(told)]).toEqual([status, 120, --left, NOON + 60])
+    }
+    api.store.failure = new Error('dead')
+    const broken = await api.get('/api/v1/sites/alpha')
+    expect([broken.status, ...rates(broken)]).toEqual([500, 120, --left, NOON + 60])
+    api.store.failure = null
+    api.state.snapshot = null
+    const early = await api.get('/api/v1/sites')
+    expect([early.status, ...rates(early)]).toEqual([503, 120, --left, NOON + 60])
+    const free = await api.ask('OPTIONS', '/api/v1/sites')
+    expect([free.status, ...rates(free)]).toEqual([204, 120, left, NOON + 60])
+  })
+
+  test('4.2: a submission has its own class, and pays for junk', async () => {
+    const submit = (body: string | Buffer, headers = json as Record<string, string>) =>
+      api.ask('POST', '/api/v1/detections', { body, headers })
+    // biome-ignore format: a table
+    const asked: [number, Promise<Told>][] = [
+      [415, submit('{}', { 'content-type': 'text/plain' })],
+      [413, submit('x'.repeat(4_097))],
+      [413, submit('x'.repeat(200_000))],
+      [400, submit('{')],
+      [422, submit('{"url":"http://127.0.0.1/"}')],
+      [202, submit('{"url":"https://a.example.com/"}')],
+    ]
+    const left: number[] = []
+    for (const [status, asking] of asked) {
+      const told = await asking
+      expect(told.status).toBe(status)
+      expect(rates(told)[0]).toBe(20)
+      expect(rates(told)[2]).toBe(NOON + 3_600)
+      left.push(rates(told)[1])
+    }
+    expect(left.sort((a, b) => a - b)).toEqual([14, 15, 16, 17, 18, 19])
+    expect(rates(await api.get('/api/v1/meta'))).toEqual([120, 119, NOON + 60])
+  })
+
+  test('3.6: limits tells all classes without consuming', async () => {
+    await api.get('/api/v1/meta')
+    for (let i = 0; i < 3; i++) {
+      expect((await api.get('/api/v1/limits')).json).toEqual({
+        ...{ client: '127.0.0.1', key: null, contact: 'help@example.org' },
+        limits: [
+          { class: 'read', limit: 120, remaining: 119, window_s: 60, reset: NOON + 60 },
+          { class: 'submit', limit: 20, remaining: 20, window_s: 3_600, reset: NOON + 3_600 },
+          { class: 'page', limit: 240, remaining: 240, window_s: 60, reset: NOON + 60 },
+        ],
+      })
+    }
+  })
+
+  test('4.3: forwarding headers count only from a trusted proxy; /64 neighbours share', async () => {
+    const left = async (told: Promise<Told>) => rates(await told)[1]
+    const forged = { headers: { 'x-forwarded-for': '198.51.100.9' } }
+    expect(await left(api.get('/api/v1/meta', forged))).toBe(119)
+    expect(await left(api.get('/api/v1/meta'))).toBe(118) // the same client
+    expect(await left(api.get('/api/v1/meta', { from: '127.0.0.2' }))).toBe(119)
+    api.close()
+    const address = { trusted: [parseRange('127.0.0.0/8')!], header: 'x-forwarded-for' as const }
+    const direct = { hasProxyProtocol: false, trustsUnix: false, ipv6Prefix: 64 }
+    api = await startApi({ address: { ...address, ...direct } })
+    const from = (text: string) => left(api.get('/api/v1/meta', { headers: { 'x-forwarded-for': text } }))
+    expect(await from('2001:db8:1:2::1')).toBe(119)
+    expect(await from('6.6.6.6, 2001:db8:1:2:ffff::9')).toBe(118)
+    expect(await from('2001:db8:1:3::1')).toBe(119)
+    expect(api.lines.map(({ client }) => client)[0]).toBe('2001:db8:1::/48')
+  })
+
+  test('4.2: an engine that fails lets reading pass and submissions not', async () => {
+    api.close()
+    const broken: Decider = {
+      decide: (_, caller) => caller.fail(new Error('no store')),
+      decideBytes: () => {},
+    }
+    const failures: string[] = []
+    api = await startApi({ ours: broken as unknown as Engine, onQuotaFailure: (kind) => failures.push(kind) })
+    expect(rates(await api.get('/api/v1/sites'))).toEqual([120, 120, NOON + 60])
+    const told = await api.submit('https://a.example.com/')
+    expect([told.status, ...rates(told)]).toEqual([503, 20, 20, NOON + 3_600])
+    expect(failures).toEqual(['read', 'submit'])
+  })
+
+  test('4.2: an engine that does not answer is not waited for', async () => {
+    api.close()
+    const silent = { decide: () => {}, decideBytes: () => {} } as unknown as Engine
+    api = await startApi({ ours: silent })
+    expect((await api.get('/api/v1/sites')).status).toBe(200)
+    expect((await api.submit('https://a.example.com/')).status).toBe(503)
+  })
+
+  test('4.1: an operator blocks one address, exempts one, tries one out', async () => {
+    const text = DEFAULT_RULES.replace(
+      'requests_per_unit: 120 }',
+      `requests_per_unit: 120 }
+      - { key: ip, value: 127.0.0.2, rate_limit: { unit: minute, requests_per_unit: 0 } }
+      - { key: ip, value: 127.0.0.3, rate_limit: { unlimited: true } }
+      - { key: ip, value: 127.0.0.4, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 } }`,
+    )
+    const files = [{ name: 'x.yaml', bytes: Buffer.from(text) }]
+    const loaded = await loadRules({ from: 'files', files, isMerging: false })
+    if (!loaded.ok) throw new Error(loaded.error)
+    api.decider.setRules(quotaRules(loaded.image, await defaultRules()))
+    const asked = async (from: string) => {
+      const told = await api.get('/api/v1/meta', { from })
+      return [told.status, ...rates(told)]
+    }
+    expect(await asked('127.0.0.2')).toEqual([429, 0, 0, NOON + 60])
+    expect(await asked('127.0.0.3')).toEqual([200, 4_294_967_295, 4_294_967_295, NOON + 60])
+    expect(await asked('127.0.0.4')).toEqual([200, 0, 0, NOON + 3_600])
+  })
+})
+
+describe('4.4: API keys', () => {
+  const key = `rm_${'Aa0'.repeat(10)}zz`
+  const stored = (more = {}) => ({
+    ...{ id: 'k_1', hash: createHash('sha256').update(key).digest(), tier: 'partner' },
+    ...{ expiresAtSec: NOON + 100, revokedAtSec: null, ...more },
+  })
+  const withKey = (headers: Record<string, string>, path = '/api/v1/limits') => api.get(path, { headers })
+
+  test('4.4: a key has its own quota, by either header', async () => {
+    api.state.snapshot = snapshotOf(undefined, { apiKeys: [stored()] })
+    expect(rates(await withKey({ 'x-api-key': key }, '/api/v1/meta'))).toEqual([1_200, 1_199, NOON + 60])
+    const told = await withKey({ authorization: `bearer ${key}` }, '/api/v1/meta')
+    expect(rates(told)).toEqual([1_200, 1_198, NOON + 60])
+    expect(told.headers['ratelimit-policy']).toBe('"key_read";q=1200;w=60')
+    const limits = (await withKey({ 'x-api-key': key })).json as { key: string; limits: { class: string }[] }
+    expect([limits.key, ...limits.limits.map((each) => each.class)]).toEqual([
+      'k_1',
+      'key_read',
+      'key_submit',
+      'page',
+    ])
+    const submitted = await api.submit('https://a.example.com/', { headers: { 'x-api-key': key } })
+    expect(rates(submitted)).toEqual([300, 299, NOON + 3_600])
+  })
+
+  // biome-ignore format: a table
+  const wrong: [string, Record<string, string>, object][] = [
+    ['unknown',           { 'x-api-key': `rm_${'b'.repeat(32)}` }, {}],
+    ['malformed',         { 'x-api-key': 'x' }, {}],
+    ['empty bearer',      { authorization: 'Bearer' }, {}],
+    ['two that differ',   { 'x-api-key': key, authorization: `Bearer ${key}x` }, {}],
+    ['revoked',           { 'x-api-key': key }, { revokedAtSec: NOON - 1 }],
+    ['expired',           { 'x-api-key': key }, { expiresAtSec: NOON }],
+  ]
+  for (const [what, headers, more] of wrong) {
+    test(`4.4: ${what} is 401, counted against the address`, async () => {
+      api.state.snapshot = snapshotOf(undefined, { apiKeys: [stored(more)] })
+      const told = await withKey(headers, '/api/v1/meta')
+      expect([told.status, ...rates(told)]).toEqual([401, 120, 119, NOON + 60])
+      expect(told.headers['www-authenticate']).toBe('Bearer')
+    })
+  }
+
+  test('4.4: other schemes of Authorization are no key', async () => {
+    expect((await withKey({ authorization: 'Basic YTpi' })).status).toBe(200)
+  })
+
+  test('4.4: 20 wrong keys, and no key from there is looked at until the 10 minutes are over', async () => {
+    api.state.snapshot = snapshotOf(undefined, { apiKeys: [stored({ expiresAtSec: null })] })
+    for (let i = 0; i < 20; i++)
+      expect((await withKey({ 'x-api-key': 'x' }, '/api/v1/meta')).status).toBe(401)
+    const blocked = await withKey({ 'x-api-key': key }, '/api/v1/meta')
+    expect([blocked.status, ...rates(blocked), blocked.headers['retry-after']]).toEqual([
+      429,
+      20,
+      0,
+      NOON + 600,
+      '600',
+    ])
+    expect((await api.get('/api/v1/meta')).status).toBe(200) // without a key
+    expect((await api.get('/api/v1/meta', { from: '127.0.0.2', headers: { 'x-api-key': key } })).status).toBe(
+      200,
+    )
+    api.clock.ms = (NOON + 600) * 1_000
+    expect((await withKey({ 'x-api-key': key }, '/api/v1/meta')).status).toBe(200)
+  })
+})
+
+describe('13.4: agreement with the decision service', () => {
+  test('4.1: POST /json with the same descriptor sees the same counter', async () => {
+    api.close()
+    const table = createMemoryTable(1 << 20) // two workers, one table
+    const nowSec = () => NOON
+    const rules = await defaultRules()
+    const [ours, theirs] = [0, 1].map(() => engine(null, { store: new MemoryStore(table), nowSec }).engine)
+    for (const each of [ours, theirs]) each.setRules(rules)
+    api = await startApi({ ours })
+    const http = { host: '127.0.0.1', port: 0, bodyBytesMax: 10_000, isHealthy: () => true, log: () => {} }
+    const service = new HttpServer({ ...http, decider: theirs })
+    const decide = async () => {
+      const entries = [
+        { key: 'class', value: 'read' },
+        { key: 'ip', value: '127.0.0.1' },
+      ]
+      const body = JSON.stringify({ domain: 'relay_monitor', descriptors: [{ entries }] })
+      const { json } = await send(service.port, 'POST', '/json', { body })
+      return (json as { statuses: { limitRemaining: number }[] }).statuses[0].limitRemaining
+    }
+    try {
+      expect(rates(await api.get('/api/v1/meta'))[1]).toBe(119)
+      expect(await decide()).toBe(118)
+      expect(rates(await api.get('/api/v1/meta'))[1]).toBe(117)
+      expect(await decide()).toBe(116)
+    } finally {
+      service.close()
+    }
+  })
+})
+
+test('1.2: a body that does not come is 408, and the connection ends', async () => {
+  api.close()
+  api = await startApi({ bodyTimeoutMs: 50 })
+  const socket = connect(api.port, '127.0.0.1')
+  socket.write(
+    'POST /api/v1/detections HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{',
+  )
+  let text = ''
+  for await (const chunk of socket) text += chunk
+  expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/)
+  expect(text).toMatch(/\r\nConnection: close\r\n/i)
+  expect(text).toMatch(/\r\nX-RateLimit-Remaining: 19\r\n/)
+})
+
+test('1.2: a length that is too much is refused before it comes', async () => {
+  const socket = connect(api.port, '127.0.0.1')
+  socket.write(
+    'POST /api/v1/detections HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{',
+  )
+  let text = ''
+  for await (const chunk of socket) text += chunk
+  expect(text).toMatch(/^HTTP\/1\.1 413 /)
+})

@@ -1,0 +1,117 @@
+/**
+ * The API on a port of its own, with the real engine and memory store behind it, on a clock that stands still. Every
+ * response that passes through `ask` is held against the OpenAPI document (conforms.ts).
+ */
+import { request as httpRequest } from 'node:http'
+import type { Engine } from '../../../engine/decide.ts'
+import { Api, type ApiOptions, type RequestLine } from '../../../monitor/api/api.ts'
+import { DIRECT } from '../../../monitor/api/client-address.ts'
+import { defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
+import { Desk, type DeskOptions } from '../../../monitor/api/detections/desk.ts'
+import { checkUrl } from '../../../monitor/egress/url-policy.ts'
+import type { Snapshot } from '../../../monitor/store/snapshot.ts'
+import { openUws } from '../../../transports/uws.ts'
+import { engine } from '../../engine/harness.ts'
+import { conforms } from './conforms.ts'
+import { FakeStore, NOON, snapshotOf } from './fake-store.ts'
+
+export interface Told {
+  status: number
+  headers: Record<string, string>
+  bytes: Buffer
+  json: never // whatever the test expects
+}
+
+export interface Ask {
+  headers?: Record<string, string>
+  body?: string | Buffer
+  from?: string // of 127.0.0.0/8; a client of its own
+}
+
+export async function startApi(options: Partial<ApiOptions & DeskOptions> & { ours?: Engine } = {}) {
+  const clock = { ms: NOON * 1_000 }
+  const nowMs = () => clock.ms
+  const own = engine(null, { nowSec: () => Math.floor(clock.ms / 1_000) })
+  const decider = options.ours ?? own.engine
+  if (!options.ours) decider.setRules(quotaRules(null, await defaultRules()))
+  const store = new FakeStore()
+  const state = { snapshot: snapshotOf() as Snapshot | null }
+  const desk = new Desk({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4, ...options })
+  const lines: RequestLine[] = []
+  const logged: string[] = []
+  const policy = {
+    ports: new Set([80, 443, 8080]),
+    addresses: { deny: [], nat64: null, testAllow: [] },
+    ownNames: new Set(['monitor.example.org']),
+    optOut: new Set(['private.example.com']),
+  }
+  const api = new Api({
+    decider,
+    nowMs,
+    snapshot: () => state.snapshot,
+    details: store,
+    desk,
+    checkUrl: (text) => checkUrl(text, policy, []),
+    address: DIRECT,
+    version: '0.1.0',
+    hasDetections: true,
+    hasDraftFields: true,
+    isSharedCache: false,
+    supportEmail: 'help@example.org',
+    publicBaseUrl: '',
+    probeIntervalSec: 300,
+    log: (_, message) => logged.push(message),
+    onRequest: (line) => lines.push(line),
+    ...options,
+  })
+  const opened = openUws('127.0.0.1', 0, (app) => app.any('/*', (res, req) => api.handle(res, req)))!
+  const ask = async (method: string, path: string, more: Ask = {}): Promise<Told> => {
+    const told = await send(opened.port, method, path, more)
+    conforms(method, path, told)
+    return told
+  }
+  return {
+    ...{ api, clock, store, state, desk, lines, logged, ask, decider },
+    port: opened.port,
+    get: (path: string, more: Ask = {}) => ask('GET', path, more),
+    submit: (url: unknown, more: Ask = {}) =>
+      ask('POST', '/api/v1/detections', {
+        body: JSON.stringify({ url }),
+        ...more,
+        headers: { 'content-type': 'application/json', ...more.headers },
+      }),
+    close: () => opened.close(),
+  }
+}
+
+export function send(
+  port: number,
+  method: string,
+  path: string,
+  { headers, body, from }: Ask,
+): Promise<Told> {
+  return new Promise((resolve, reject) => {
+    const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+    const request = httpRequest({
+      ...{ host: '127.0.0.1', port, method, path, localAddress: from, agent: false },
+      headers: { ...length, ...headers },
+    })
+    request.on('error', reject)
+    request.on('response', (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        const bytes = Buffer.concat(chunks)
+        const isPlain = bytes.length > 0 && !response.headers['content-encoding']
+        resolve({
+          status: response.statusCode!,
+          headers: response.headers as Record<string, string>,
+          bytes,
+          json: (isPlain ? JSON.parse(bytes.toString()) : null) as never,
+        })
+      })
+    })
+    request.end(body)
+  })
+}
