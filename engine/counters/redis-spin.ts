@@ -4,12 +4,12 @@
  *     hits sent ─► look, look, look … reply          Redis finds us awake: waking a core costs it 7 of its 24 us
  *                  └── longestMs without one: sleep, as everybody does
  *
- * Pays when calls come one at a time and Redis is near. When calls overlap, the next one's arrival would be waited for just
- * as well, so nobody looks; and when fewer than half of the looks end with the reply (Redis is far, or shares our core), it
+ * Pays when Redis is near and calls come one at a time, or nearly so. Where most overlap, batches save more than looking
+ * could, so nobody looks; and when fewer than half of the looks end with the reply (Redis is far, or shares our core), it
  * is left alone for PAUSE_MS. One look is one turn of the event loop, 1.3 us, so everything else is served meanwhile.
  */
 const RECENT = 64 // trips and looks whose shares count
-const OVERLAP_MAX = 0.05 // of recent trips
+const OVERLAP_MAX = 0.5 // of recent trips
 const REPLIES_MIN = 0.5 // of looks
 const PAUSE_MS = 1_000
 
@@ -34,15 +34,16 @@ export class Spin {
     this.clock = clock
   }
 
-  /** Hits were sent. `isAlone`: of one request, with nothing else on its way. */
+  /** Hits were sent. `isAlone`: of one request, with nothing else on its way. A look that is running goes on for them. */
   sent(isAlone: boolean): void {
     if (this.longestMs === 0) return
     this.overlaps.add(!isAlone)
-    this.isAwaited = isAlone
-    if (!isAlone || this.isLooking || this.overlaps.share > OVERLAP_MAX) return
+    this.isAwaited = true
+    if (this.overlaps.share > OVERLAP_MAX) return
     const nowMs = this.clock.nowMs()
     if (nowMs < this.pauseEndMs) return
     this.endMs = nowMs + this.longestMs
+    if (this.isLooking) return
     this.isLooking = true
     this.clock.soon(this.look)
   }
