@@ -4,12 +4,15 @@
  *     hits sent ─► look, look, look … reply          Redis finds us awake: waking a core costs it 7 of its 24 us
  *                  └── longestMs without one: sleep, as everybody does
  *
- * Pays when Redis is near and calls come one at a time, or nearly so. Where most overlap, batches save more than looking
- * could, so nobody looks; and when fewer than half of the looks end with the reply (Redis is far, or shares our core), it
- * is left alone for PAUSE_MS. One look is one turn of the event loop, 1.3 us, so everything else is served meanwhile.
+ * Pays when Redis is near and hits go out one request at a time, with pauses. Where they come so densely that looking
+ * would take more than half of the time, or in batches, nobody looks; and when fewer than half of the looks end with the
+ * reply (Redis is far, or shares our core), it is left alone for PAUSE_MS. One look is one turn of the event loop, 1.3 us,
+ * so everything else is served meanwhile.
  */
-const RECENT = 64 // trips and looks whose shares count
-const OVERLAP_MAX = 0.5 // of recent trips
+const RECENT = 64 // trips and looks whose means count
+const LOOKING_SHARE_MAX = 0.5 // of the time between two trips
+const REQUESTS_MAX = 2 // per trip
+const GAP_MS_MAX = 1 // a longer one says no more
 const REPLIES_MIN = 0.5 // of looks
 const PAUSE_MS = 1_000
 
@@ -21,11 +24,13 @@ export interface SpinClock {
 export class Spin {
   private readonly longestMs: number
   private readonly clock: SpinClock
-  private readonly overlaps = new Share(1)
-  private readonly replies = new Share(1)
+  private readonly gapMs = new Mean(0)
+  private readonly requests = new Mean(REQUESTS_MAX)
+  private readonly replies = new Mean(1)
+  private sentMs = 0 // the last ones
   private endMs = 0 // of the look that is running
   private isLooking = false
-  private isAwaited = false // the reply has not come
+  private isAwaited = false // a reply has not come
   private pauseEndMs = 0
 
   /** `longestMs` 0: never. */
@@ -34,13 +39,15 @@ export class Spin {
     this.clock = clock
   }
 
-  /** Hits were sent. `isAlone`: of one request, with nothing else on its way. A look that is running goes on for them. */
-  sent(isAlone: boolean): void {
+  /** The hits of so many requests were sent. A look that is running goes on for them. */
+  sent(requestsCount: number): void {
     if (this.longestMs === 0) return
-    this.overlaps.add(!isAlone)
-    this.isAwaited = true
-    if (this.overlaps.share > OVERLAP_MAX) return
     const nowMs = this.clock.nowMs()
+    this.gapMs.add(Math.min(nowMs - this.sentMs, GAP_MS_MAX))
+    this.requests.add(requestsCount)
+    this.sentMs = nowMs
+    this.isAwaited = true
+    if (this.gapMs.mean * LOOKING_SHARE_MAX < this.longestMs || this.requests.mean > REQUESTS_MAX) return
     if (nowMs < this.pauseEndMs) return
     this.endMs = nowMs + this.longestMs
     if (this.isLooking) return
@@ -54,29 +61,29 @@ export class Spin {
   }
 
   private readonly look = () => {
-    if (!this.isAwaited) this.ended(true)
-    else if (this.clock.nowMs() >= this.endMs) this.ended(false)
+    if (!this.isAwaited) this.ended(1)
+    else if (this.clock.nowMs() >= this.endMs) this.ended(0)
     else this.clock.soon(this.look)
   }
 
-  private ended(hasReply: boolean): void {
+  private ended(repliesCount: 0 | 1): void {
     this.isLooking = false
-    this.replies.add(hasReply)
-    if (this.replies.share >= REPLIES_MIN) return
+    this.replies.add(repliesCount)
+    if (this.replies.mean >= REPLIES_MIN) return
     this.pauseEndMs = this.clock.nowMs() + PAUSE_MS
-    this.replies.share = 1
+    this.replies.mean = 1
   }
 }
 
-/** What share of the last ones was so, older ones weighing less. */
-class Share {
-  share: number
+/** Of the last ones, older ones weighing less. */
+class Mean {
+  mean: number
 
-  constructor(share: number) {
-    this.share = share
+  constructor(mean: number) {
+    this.mean = mean
   }
 
-  add(isSo: boolean): void {
-    this.share += ((isSo ? 1 : 0) - this.share) / RECENT
+  add(value: number): void {
+    this.mean += (value - this.mean) / RECENT
   }
 }

@@ -128,7 +128,7 @@ export class RedisStore implements CounterStore {
   private start(trip: Trip): void {
     this.tripsCount++
     trip.start()
-    if (this.tripsCount > 0) this.spin.sent(this.tripsCount === 1 && trip.batch.requestsCount === 1)
+    if (this.tripsCount > 0) this.spin.sent(trip.batch.requestsCount)
   }
 
   private finished(done: () => void): void {

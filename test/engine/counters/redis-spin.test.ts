@@ -5,7 +5,7 @@ import { Spin } from '../../../engine/counters/redis-spin.ts'
 const TURN_MS = 2 ** -10 // sums of it are exact
 const LONGEST_MS = 25 * TURN_MS
 
-/** A spin, and how many turns of the event loop it takes until it sleeps. */
+/** A spin whose event loop the test turns. */
 function spinning(longestMs = LONGEST_MS) {
   let nowMs = 0
   let next: (() => void) | null = null
@@ -15,95 +15,87 @@ function spinning(longestMs = LONGEST_MS) {
       next = turn
     },
   })
-  const turns = (replyAfter = Number.POSITIVE_INFINITY) => {
-    let count = 0
-    for (; next !== null; count++) {
-      const turn = next
-      next = null
-      nowMs += TURN_MS
-      if (count === replyAfter) spin.answered()
-      turn()
-    }
-    spin.answered()
-    return count
-  }
-  /** Calls one at a time. */
-  const alone = (times: number, replyAfter?: number) => {
-    let count = 0
-    for (let i = 0; i < times; i++) {
-      spin.sent(true)
-      count = turns(replyAfter)
-    }
-    return count
-  }
-  /** Calls that find others on their way. */
-  const overlapping = (times: number) => {
-    for (let i = 0; i < times; i++) spin.sent(false)
-    return turns()
-  }
+  /** One turn; false: nobody looks any more. */
   const step = () => {
-    if (next === null) return false
     const turn = next
+    if (turn === null) return false
     next = null
     nowMs += TURN_MS
     turn()
-    return next !== null
+    return true
+  }
+  /** Trips of so many requests, one every `gap` turns; how long the last was looked for when its reply takes so long. */
+  const trips = (times: number, gap: number, replyAfter = Number.POSITIVE_INFINITY, requests = 1) => {
+    let turns = 0
+    for (let i = 0; i < times; i++) {
+      const startMs = nowMs
+      spin.sent(requests)
+      for (turns = 0; next !== null; turns++) {
+        if (turns === replyAfter) spin.answered()
+        step()
+      }
+      spin.answered()
+      nowMs = Math.max(nowMs, startMs + gap * TURN_MS)
+    }
+    return turns
   }
   return {
-    alone,
-    overlapping,
+    trips,
     step,
-    sent: (isAlone: boolean) => spin.sent(isAlone),
+    sent: () => spin.sent(1),
     sleep: (ms: number) => {
       nowMs += ms
     },
   }
 }
 
-test('nobody looks before calls are known to come one at a time', () => {
-  const { alone } = spinning()
-  expect(alone(1)).toBe(0)
-  expect(alone(300, 10)).toBe(11)
+test('nobody looks before hits are known to go out with pauses', () => {
+  const { trips } = spinning()
+  expect(trips(1, 100)).toBe(0)
+  expect(trips(300, 100, 10)).toBe(11)
 })
 
 test('a look ends with the reply, or after its time', () => {
-  const { alone } = spinning()
-  alone(300, 5)
-  expect(alone(1, 5)).toBe(6)
-  expect(alone(1, 0)).toBe(1)
-  expect(alone(1)).toBe(LONGEST_MS / TURN_MS)
+  const { trips } = spinning()
+  trips(300, 100, 5)
+  expect(trips(1, 100, 5)).toBe(6)
+  expect(trips(1, 100, 0)).toBe(1)
+  expect(trips(1, 100)).toBe(25)
 })
 
-test('nobody looks while most calls overlap, nor soon after', () => {
-  const { alone, overlapping } = spinning()
-  alone(300, 5)
-  expect(overlapping(100)).toBe(LONGEST_MS / TURN_MS) // the look that the first ones began
-  expect(overlapping(1)).toBe(0)
-  expect(alone(1, 5)).toBe(0)
-  expect(alone(300, 5)).toBe(6)
+test('nobody looks where that would take more than half of the time', () => {
+  const { trips } = spinning()
+  expect(trips(1_000, 49, 5)).toBe(0)
+  expect(trips(1_000, 51, 5)).toBe(6)
+  expect(trips(1_000, 49, 5)).toBe(0)
+})
+
+test('nobody looks where hits go out in batches', () => {
+  const { trips } = spinning()
+  expect(trips(1_000, 100, 5, 3)).toBe(0)
+  expect(trips(1_000, 100, 5, 1)).toBe(6)
 })
 
 test('replies that do not come in time stop the looking for a second, then it is tried again', () => {
-  const { alone, sleep } = spinning()
-  alone(300, 5)
-  expect(alone(100)).toBe(0)
-  expect(alone(1, 5)).toBe(0)
+  const { trips, sleep } = spinning()
+  trips(300, 100, 5)
+  expect(trips(100, 100)).toBe(0)
+  expect(trips(1, 100, 5)).toBe(0)
   sleep(1_000)
-  expect(alone(1, 5)).toBe(6)
+  expect(trips(1, 100, 5)).toBe(6)
 })
 
-test('hits that are sent during a look are looked for as long as if they had come alone', () => {
-  const { alone, sent, step } = spinning()
-  alone(300, 5)
-  sent(true)
+test('hits that are sent during a look are looked for as long as the first', () => {
+  const { trips, sent, step } = spinning()
+  trips(300, 100, 5)
+  sent()
   for (let i = 0; i < 20; i++) step()
-  sent(false)
+  sent()
   let more = 0
   while (step()) more++
-  expect(more).toBe(LONGEST_MS / TURN_MS - 1)
+  expect(more).toBe(25)
 })
 
 test('0 is never', () => {
-  const { alone } = spinning(0)
-  expect(alone(300, 5)).toBe(0)
+  expect(spinning(0).trips(300, 100, 5)).toBe(0)
 })
