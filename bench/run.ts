@@ -22,6 +22,10 @@ if (unknown !== undefined || chosen.length === 0) {
   console.error(`usage: npm run bench -- [name ...] [--full]\nnames: ${names}`)
   process.exit(2)
 }
+const isFull = flags.includes('--full') || process.env.SLUICE_SIZE === 'full'
+console.log(
+  isFull ? 'full sizes' : 'small sizes, to show that it runs; figures to quote: npm run bench -- --full',
+)
 for (const name of chosen) {
   const { status } = spawnSync(process.execPath, [`${folder}${name}`, ...flags], { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)

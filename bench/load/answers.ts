@@ -1,24 +1,29 @@
 /**
  * Judges an answer: its code if it is a RateLimitResponse with as many statuses as there were descriptors, each OK or
- * OVER_LIMIT; WRONG otherwise. Reads the bytes where they lie and makes nothing, for it runs with every call.
+ * OVER_LIMIT, and LIMITED with it when a status names its limit; WRONG otherwise. Reads the bytes where they lie and makes nothing, for it runs with every call.
  *
- *     08 01   12 0d  08 01 ...   12 0d  08 01 ...        08 = overall code, 12 = a status, 08 in it = its code
+ *     08 01   12 0d  08 01 ...   12 0d  08 01 ...        08 = overall code, 12 = a status; in it 08 = its code, 12 = its limit
  */
 import { Code } from '../../proto/ratelimit.ts'
 
 /** Beside Code.Ok and Code.OverLimit. */
 export const WRONG = -1
+/** Added to a code: a rule with a limit applied. */
+export const LIMITED = 4
 
 const OVERALL_CODE = 0x08
 const STATUS = 0x12
 const STATUS_CODE = 0x08
+const STATUS_LIMIT = 0x12
 
 let at = 0 // where reading goes on; one for all, since reading never pauses
+let limited = 0 // LIMITED once a status has named its limit
 
 export function judge(bytes: Uint8Array, from: number, to: number, descriptors: number): number {
   let overall = 0
   let statuses = 0
   at = from
+  limited = 0
   while (at < to) {
     const tag = number(bytes, to)
     if (tag === OVERALL_CODE) overall = number(bytes, to)
@@ -29,7 +34,7 @@ export function judge(bytes: Uint8Array, from: number, to: number, descriptors: 
       statuses++
     } else if (!skip(bytes, tag, to)) return WRONG
   }
-  return at === to && statuses === descriptors && isCode(overall) ? overall : WRONG
+  return at === to && statuses === descriptors && isCode(overall) ? overall | limited : WRONG
 }
 
 function statusCode(bytes: Uint8Array, end: number): number {
@@ -38,6 +43,7 @@ function statusCode(bytes: Uint8Array, end: number): number {
     const tag = number(bytes, end)
     if (tag === STATUS_CODE) code = number(bytes, end)
     else if (!skip(bytes, tag, end)) return 0
+    else if (tag === STATUS_LIMIT) limited = LIMITED
   }
   return at === end ? code : 0
 }

@@ -19,7 +19,7 @@ export interface Connection {
 }
 
 export interface Listener {
-  /** `code` is a Code of the protocol. */
+  /** `code` is a Code of the protocol, perhaps with LIMITED. */
   answered(intendedMs: number, nowMs: number, code: number): void
   /** The answer was no decision, or wrong, or will not come. */
   failed(intendedMs: number, reason: string): void

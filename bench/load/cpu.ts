@@ -16,6 +16,7 @@ const CHILDREN_DEPTH_MAX = 16
 export interface Group {
   name: string
   pids: number[]
+  given?: string // on the command line
 }
 
 /** One moment of one group. */
@@ -29,13 +30,13 @@ export class CpuMeter {
   readonly name: string
   private readonly pids: Set<number>
 
-  constructor({ name, pids }: Group) {
+  constructor({ name, pids, given }: Group) {
     for (const pid of pids) {
       if (stat(pid) !== null) continue
       const what = `there is no process ${pid} on this machine.`
       throw new OperatorError({
         code: 'LOAD_PID',
-        where: `--cpu ${name}=${pid}`,
+        where: given ?? `--cpu ${name}=${pid}`,
         what,
         fix: 'See `pgrep -a`.',
       })

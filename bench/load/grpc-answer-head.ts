@@ -3,6 +3,7 @@
  * HPACK is read; blocks that leave the table as it was are remembered by their bytes, which are few.
  */
 import { HeaderDecoder } from '../../transports/grpc/http2/hpack.ts'
+import { decoded } from './reasons.ts'
 
 const REMEMBERED_MAX = 8 // further ones take the place of the oldest
 const REMEMBERED_BYTES_MAX = 256
@@ -50,7 +51,7 @@ export class AnswerHeads {
   field(kind: number, _name: string, value: string): void {
     if (kind === Kind.Status) this.head.status = Number(value)
     else if (kind === Kind.GrpcStatus) this.head.grpcStatus = Number(value)
-    else if (kind === Kind.GrpcMessage) this.head.grpcMessage = value
+    else if (kind === Kind.GrpcMessage) this.head.grpcMessage = decoded(value)
   }
 }
 

@@ -6,6 +6,7 @@
  */
 import type { Socket } from 'node:net'
 import { Code } from '../../proto/ratelimit.ts'
+import { LIMITED } from './answers.ts'
 import type { Connection, Listener } from './connection.ts'
 import type { NextKey } from './keys.ts'
 import { jsonQuestion, type Shape, Template } from './questions.ts'
@@ -120,7 +121,7 @@ export function judgeJson(
 ): { code: number; reason: string } {
   const wrong = (reason: string) => ({ code: 0, reason })
   if (status !== 200 && status !== 429) return wrong(`HTTP status ${status}`)
-  let answer: { overallCode?: string; statuses?: { code?: string }[] }
+  let answer: { overallCode?: string; statuses?: { code?: string; currentLimit?: object }[] }
   try {
     answer = JSON.parse(body)
   } catch {
@@ -134,7 +135,7 @@ export function judgeJson(
   }
   if ((status === 429) !== (code === Code.OverLimit))
     return wrong(`wrong answer: ${answer.overallCode} with ${status}`)
-  return { code, reason: '' }
+  return { code: statuses.some((each) => each.currentLimit) ? code | LIMITED : code, reason: '' }
 }
 
 /** -1: it says none. */

@@ -35,7 +35,8 @@ export class Loop implements Listener {
   private readonly leftovers = new Set<Connection>() // leaving, with calls in flight
   private isRunning = false
   private isStopping = false
-  private beginMs = 0
+  beginMs = 0 // of the first call
+  private redialling = 0 // connections that do not stand
   private sent = 0 // open loop: calls made or dropped
   private heldBelow = 0 // open loop: calls before this number found all streams taken
   private turn = 0
@@ -59,7 +60,7 @@ export class Loop implements Listener {
     }
     const until = performance.now() + OPEN_MS_MAX
     while (!this.connections.every(({ isOpen }) => isOpen)) {
-      const [reason] = this.recorder.errors.keys()
+      const [reason] = Object.keys(this.recorder.errors)
       if (reason !== undefined || performance.now() > until)
         throw this.noServer(`${reason ?? 'it says nothing'}.`)
       await sleep(5)
@@ -118,11 +119,13 @@ export class Loop implements Listener {
   }
 
   private async redial(old: Connection, reason: string): Promise<void> {
+    this.redialling++
     await sleep(REDIAL_MS)
     while (this.isRunning) {
       try {
         const connection = await dial(this.options, this)
         this.connections[this.connections.indexOf(old)] = connection
+        this.redialling--
         if (this.options.ratePerSec === 0) this.fill(connection, performance.now())
         return
       } catch (error) {
@@ -151,8 +154,7 @@ export class Loop implements Listener {
     const due = Math.floor(((nowMs - this.beginMs) * ratePerSec) / 1_000) + 1
     if (due <= this.sent) return
     if (due - this.sent > backlogMax) {
-      if (this.intendedMs(this.sent) >= this.recorder.fromMs)
-        this.recorder.dropped += due - this.sent - backlogMax
+      if (this.intendedMs(this.sent) >= this.recorder.fromMs) this.dropped(due - this.sent - backlogMax)
       this.sent = due - backlogMax
     }
     while (this.sent < due) {
@@ -177,7 +179,12 @@ export class Loop implements Listener {
   private countUnmade(): void {
     const { fromMs, toMs } = this.recorder
     const callAt = (ms: number) => Math.ceil(((ms - this.beginMs) * this.options.ratePerSec) / 1_000)
-    this.recorder.dropped += Math.max(0, callAt(toMs) - Math.max(this.sent, callAt(fromMs)))
+    this.dropped(Math.max(0, callAt(toMs) - Math.max(this.sent, callAt(fromMs))))
+  }
+
+  private dropped(calls: number): void {
+    this.recorder.dropped += calls
+    if (this.redialling >= this.connections.length) this.recorder.unconnected += calls
   }
 
   private intendedMs(call: number): number {

@@ -1,5 +1,6 @@
 /** `npm run load`: see README.md, or --help. */
-import { writeFileSync } from 'node:fs'
+import { accessSync, constants, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { OperatorError } from '../../engine/errors.ts'
 import { parseOptions, usage } from './options.ts'
 import { rulesFor } from './questions.ts'
@@ -8,6 +9,7 @@ import { isFailed, type Progress, run } from './run.ts'
 import { progressTo, summary } from './text.ts'
 
 const SILENT: Progress = { everyMs: 60_000, tell: () => {} }
+const ECHO_MS = 500 // npm passes on a Ctrl-C that came to us as well
 
 async function main(args: string[]): Promise<number> {
   if (args.length === 0 || args.some((arg) => /^--?h(elp)?$/.test(arg))) {
@@ -21,7 +23,9 @@ async function main(args: string[]): Promise<number> {
   }
   const options = parseOptions(args)
   const isQuiet = options.json === '-'
-  const result = await run(options, isQuiet ? SILENT : progressTo(process.stderr))
+  if (!isQuiet) checkFile('json', options.json)
+  checkFile('html', options.html)
+  const result = await run(options, isQuiet ? SILENT : progressTo(process.stderr), interrupted())
   if (process.stderr.isTTY && !isQuiet) process.stderr.write('\r\x1b[K')
   if (isQuiet) process.stdout.write(`${JSON.stringify(result)}\n`)
   else process.stdout.write(summary(result))
@@ -30,18 +34,46 @@ async function main(args: string[]): Promise<number> {
   return isFailed(result) ? 1 : 0
 }
 
+/** Ctrl-C, once; a second one ends the process. */
+function interrupted(): AbortSignal {
+  const ending = new AbortController()
+  let firstMs = 0
+  process.on('SIGINT', () => {
+    if (!ending.signal.aborted) {
+      firstMs = performance.now()
+      ending.abort()
+    } else if (performance.now() - firstMs > ECHO_MS) process.exit(130)
+  })
+  return ending.signal
+}
+
+/** Before the load begins: a mistake should not cost the run. */
+function checkFile(flag: string, path: string): void {
+  if (path === '') return
+  try {
+    accessSync(dirname(path), constants.W_OK)
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw new Error('it is a folder')
+  } catch (error) {
+    throw cannotWrite(flag, path, error as Error)
+  }
+}
+
 function save(flag: string, path: string, text: string): void {
   try {
     writeFileSync(path, text)
   } catch (error) {
-    const what = `cannot write ${path}: ${(error as Error).message}.`
-    throw new OperatorError({
-      code: 'LOAD_FILE',
-      where: `--${flag}`,
-      what,
-      fix: 'Name a file in a folder that exists.',
-    })
+    throw cannotWrite(flag, path, error as Error)
   }
+}
+
+function cannotWrite(flag: string, path: string, { message }: Error): OperatorError {
+  const what = `cannot write ${path}: ${message}.`
+  return new OperatorError({
+    code: 'LOAD_FILE',
+    where: `--${flag}`,
+    what,
+    fix: 'Name a file in a folder that exists.',
+  })
 }
 
 try {

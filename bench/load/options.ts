@@ -51,7 +51,7 @@ const FLAGS: Record<string, Flag> = {
     read: (text, options) => { options.backlogMax = whole(text, 1, 10_000_000) } },
   duration: { takes: 'TIME', otherwise: '10s', help: 'how long to measure: 500ms, 10s, 2m',
     read: (text, options) => { options.durationMs = time(text, 100) } },
-  warmup: { takes: 'TIME', otherwise: '2s', help: 'the same load before that, not measured',
+  warmup: { takes: 'TIME', otherwise: '2s', help: 'the same load before that, not measured; with 0s the window holds the first call',
     read: (text, options) => { options.warmupMs = time(text, 0) } },
   keys: { takes: 'KIND', otherwise: 'zipf:100000', help: 'hot, zipf:N (exponent 1, N up to 1000000) or uniform:N (up to 1000000000)',
     read: (text, options) => { options.keys = keysOf(text) ?? bad('hot, zipf:N with N up to 1000000, or uniform:N with N up to 1000000000') } },
@@ -68,9 +68,9 @@ const FLAGS: Record<string, Flag> = {
   deadline: { takes: 'TIME', otherwise: 'none', help: 'gRPC: send it as grpc-timeout, as a proxy does',
     read: (text, options) => { options.deadline = text === 'none' ? '' : `${time(text, 1)}m` } },
   cpu: { takes: 'NAME=PID[,PID]', otherwise: 'none', help: 'report the processor time per decision of these processes and those below them; may be repeated',
-    read: (text, options) => { if (text !== 'none') options.cpu.push(group(text)) } },
+    read: (text, options) => { if (text !== 'none') options.cpu.push(group(text, '--cpu', text)) } },
   pid: { takes: 'PID[,PID]', otherwise: 'none', help: 'the same with the name "server"',
-    read: (text, options) => { if (text !== 'none') options.cpu.push(group(`server=${text}`)) } },
+    read: (text, options) => { if (text !== 'none') options.cpu.push(group(`server=${text}`, '--pid', text)) } },
   json: { takes: 'FILE', otherwise: 'none', help: 'write the result as JSON; - is standard output, and then nothing else is',
     read: (text, options) => { options.json = text === 'none' ? '' : text } },
   html: { takes: 'FILE', otherwise: 'none', help: 'write a report with charts: one file, needs no network',
@@ -89,8 +89,13 @@ const MORE = `
   --rules                print rules for the server that never say no, and end
   --help                 this text
 
+Calls that fail are in neither rate nor latency: they are counted as errors, by cause. Ctrl-C ends the window early and
+still reports; a second one ends at once. npm prints a banner of its own: \`npm run -s load\` where the output is kept.
+
 Exit code: 0 all answers were right; 1 some were not, or none came; 2 wrong usage.
 
+  npm run -s load -- --rules > load.yaml
+  npm run -s load -- grpc://127.0.0.1:8081 --json - > result.json
   npm run load -- grpc://127.0.0.1:8081 --cpu server=4711 --cpu redis=4712 --html report.html
   npm run load -- grpc://127.0.0.1:8081 --rate 20000 --streams 100 --duration 1m
 `
@@ -162,7 +167,8 @@ function time(text: string, minMs: number): number {
   return ms >= minMs && ms <= 86_400_000 ? ms : bad(`a time such as 500ms, 10s or 2m, at least ${minMs} ms`)
 }
 
-function group(text: string): Group {
+function group(text: string, flag: string, given: string): Group {
   const [, name, pids] = /^([\w.-]+)=(\d+(?:,\d+)*)$/.exec(text) ?? []
-  return name === undefined ? bad('name=pid or name=pid,pid') : { name, pids: pids.split(',').map(Number) }
+  if (name === undefined) return bad(flag === '--pid' ? 'pid or pid,pid' : 'name=pid or name=pid,pid')
+  return { name, pids: pids.split(',').map(Number), given: `${flag} ${given}` }
 }

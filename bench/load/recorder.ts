@@ -8,9 +8,11 @@
  * to be asked. Errors count from the first call on: a wrong answer is wrong at any time.
  */
 import { Code } from '../../proto/ratelimit.ts'
+import { LIMITED } from './answers.ts'
 import { Histogram } from './histogram.ts'
+import { causeOf, readable } from './reasons.ts'
 
-const REASONS_MAX = 20 // different texts of errors; further ones count under OTHERS
+const CAUSES_MAX = 20 // of errors; further ones count under OTHERS
 const OTHERS = 'other errors'
 
 export interface Point {
@@ -19,21 +21,31 @@ export interface Point {
   p50Ms: number
   p99Ms: number
   maxMs: number
+  errors: number // so far, warm-up included
+}
+
+interface Cause {
+  first: string // its first reason
+  isMixed: boolean // others with the same cause came, too
+  count: number
 }
 
 export class Recorder {
   readonly latency = new Histogram()
   readonly lag = new Histogram() // open loop: of the generator itself
-  readonly errors = new Map<string, number>()
   readonly series: Point[] = []
   ok = 0
   overLimit = 0
+  limited = 0 // of both: a status named its limit
+  errorCount = 0
   refused = 0
   reconnects = 0
   held = 0 // open loop: calls that waited because all streams were taken
   dropped = 0 // open loop: calls never made, the backlog being full or the run over
+  unconnected = 0 // of those dropped: no connection stood
   fromMs = Number.POSITIVE_INFINITY
   toMs = Number.POSITIVE_INFINITY
+  private readonly causes = new Map<string, Cause>()
   private readonly isOpenLoop: boolean
   private readonly interval = new Interval() // of the series
   private readonly news = new Interval() // since progress was told last
@@ -46,8 +58,12 @@ export class Recorder {
     return this.ok + this.overLimit
   }
 
-  get errorCount(): number {
-    return [...this.errors.values()].reduce((sum, count) => sum + count, 0)
+  /** By the first reason of each cause. */
+  get errors(): Record<string, number> {
+    const all = [...this.causes.values()]
+    return Object.fromEntries(
+      all.map(({ first, isMixed, count }) => [isMixed ? `${first} (and the like)` : first, count]),
+    )
   }
 
   begin(nowMs: number): void {
@@ -64,20 +80,30 @@ export class Recorder {
 
   answered(intendedMs: number, nowMs: number, code: number): void {
     if (!this.counts(intendedMs, nowMs)) return
-    if (code === Code.Ok) this.ok++
+    if (code & LIMITED) this.limited++
+    if ((code & ~LIMITED) === Code.Ok) this.ok++
     else this.overLimit++
     this.interval.latency.add(nowMs - intendedMs)
   }
 
   failed(reason: string): void {
-    const key = this.errors.has(reason) || this.errors.size < REASONS_MAX ? reason : OTHERS
-    this.errors.set(key, (this.errors.get(key) ?? 0) + 1)
+    this.errorCount++
+    const text = readable(reason)
+    const own = causeOf(text)
+    const key = this.causes.has(own) || this.causes.size < CAUSES_MAX ? own : OTHERS
+    const cause = this.causes.get(key)
+    if (cause === undefined)
+      this.causes.set(key, { first: key === own ? text : OTHERS, isMixed: false, count: 1 })
+    else {
+      cause.count++
+      if (key === own && text !== cause.first) cause.isMixed = true
+    }
   }
 
   /** Ends an interval of the series. */
   tick(nowMs: number): void {
     const { latency } = this.interval
-    this.series.push(this.interval.point(nowMs, this.fromMs))
+    this.series.push(this.interval.point(nowMs, this.fromMs, this.errorCount))
     this.latency.merge(latency)
     this.news.latency.merge(latency)
     this.interval.begin(nowMs)
@@ -85,7 +111,7 @@ export class Recorder {
 
   /** What has happened since it was asked last, to the end of the last interval. */
   takeNews(nowMs: number): Point {
-    const point = this.news.point(nowMs, this.fromMs)
+    const point = this.news.point(nowMs, this.fromMs, this.errorCount)
     this.news.begin(nowMs)
     return point
   }
@@ -106,7 +132,7 @@ class Interval {
     this.latency.clear()
   }
 
-  point(nowMs: number, fromMs: number): Point {
+  point(nowMs: number, fromMs: number, errors: number): Point {
     const { latency } = this
     return {
       sec: (nowMs - fromMs) / 1_000,
@@ -114,6 +140,7 @@ class Interval {
       p50Ms: latency.quantileMs(0.5),
       p99Ms: latency.quantileMs(0.99),
       maxMs: latency.maxMs,
+      errors,
     }
   }
 }

@@ -14,7 +14,7 @@ h1 { font-size: 1.3rem; overflow-wrap: anywhere } h2 { font-size: 1rem; margin: 
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: 1rem }
 .tiles div { border: 1px solid var(--grid); border-radius: 0.4rem; padding: 0.6rem 0.8rem }
 .tiles b { display: block; font-size: 1.25rem } .tiles span, p { color: var(--soft) }
-.bad { color: var(--two) } pre { overflow-x: auto; font-size: 0.8rem }
+.bad, p.bad { color: var(--two) } pre { overflow-x: auto; font-size: 0.8rem }
 svg { width: 100%; height: auto; display: block } svg text { font-size: 11px; fill: var(--soft) }
 .grid { stroke: var(--grid) } polyline { fill: none; stroke-width: 1.6; stroke-linejoin: round }
 polyline.one { stroke: var(--one) } polyline.two { stroke: var(--two) } polyline.three { stroke: var(--three) }
@@ -22,18 +22,18 @@ rect.one, svg text.one { fill: var(--one) } svg text.two { fill: var(--two) } sv
 `
 
 export function htmlReport(result: Result): string {
-  const { latencyMs: at, cpu, errors, series, buckets } = result
-  const failed = Object.values(errors).reduce((sum, count) => sum + count, 0)
-  const ms = (value: number) => `${value < 10 ? value.toFixed(3) : value.toFixed(1)} ms`
+  const { latencyMs: at, cpu, errorCount, series, buckets } = result
+  const ms = (value: number) =>
+    result.decisions === 0 ? '-' : `${value < 10 ? value.toFixed(3) : value.toFixed(1)} ms`
   const tiles = [
     tile(Math.round(result.ratePerSec).toLocaleString('en-US'), 'decisions per second'),
     tile(ms(at.p50), 'p50'),
     tile(ms(at.p99), 'p99'),
     tile(ms(at.p999), 'p99.9'),
     ...Object.entries(cpu).map(([name, { usPerDecision }]) =>
-      tile(`${usPerDecision.toFixed(2)} µs`, `${name} CPU per decision`),
+      tile(result.decisions === 0 ? '-' : `${usPerDecision.toFixed(2)} µs`, `${name} CPU per decision`),
     ),
-    tile(failed.toLocaleString('en-US'), 'errors', failed > 0),
+    tile(errorCount.toLocaleString('en-US'), 'errors', errorCount > 0),
   ]
   const title = `Load on ${escaped(result.endpoint)}`
   const from = result.openLoop ? 'from when a call was meant to start' : 'from when a call was sent'
@@ -43,7 +43,7 @@ export function htmlReport(result: Result): string {
 <body>
 <h1>${title}</h1>
 <p>${escaped(result.startedAt)}, ${result.seconds.toFixed(1)} s. Latency counts ${from}; quantiles are right to 0.4 %.</p>
-<div class="tiles">${tiles.join('')}</div>
+${result.warnings.map((warning) => `<p class="bad">Warning: ${escaped(warning)}</p>\n`).join('')}<div class="tiles">${tiles.join('')}</div>
 <h2>Latency by percentile</h2>
 ${percentileChart(buckets)}
 <h2>Throughput over time</h2>

@@ -20,6 +20,15 @@ export interface Cpu {
   cores: number // 1 = one core all the time
 }
 
+interface Lag {
+  ratePerSec: number
+  lagP99Ms: number
+  lagMaxMs: number
+  held: number
+  dropped: number
+  unconnected: number // of those dropped
+}
+
 export interface Result {
   startedAt: string // ISO 8601
   endpoint: string
@@ -29,10 +38,14 @@ export interface Result {
   ratePerSec: number
   ok: number
   overLimit: number
-  errors: Record<string, number> // by reason, warm-up included
+  limited: number // decisions with a status that named its limit
+  errorCount: number // failed calls, warm-up included: in neither rate nor latency
+  errors: Record<string, number> // the same by cause
+  warnings: string[] // why these figures may not say what they seem to
+  isCut: boolean // ended before its time
   refused: number // calls the server declined before beginning them
   reconnects: number
-  openLoop: { ratePerSec: number; lagP99Ms: number; lagMaxMs: number; held: number; dropped: number } | null
+  openLoop: Lag | null
   latencyMs: Quantiles & { min: number; mean: number; max: number }
   cpu: Record<string, Cpu>
   generator: Cpu
@@ -49,24 +62,29 @@ export interface Progress {
   tell(point: Point): void
 }
 
-export async function run(options: Options, progress: Progress): Promise<Result> {
+/** `ending`: ends the window early; the figures come all the same. */
+export async function run(
+  options: Options,
+  progress: Progress,
+  ending = new AbortController().signal,
+): Promise<Result> {
   const startedAt = new Date().toISOString()
   const meters = options.cpu.map((group) => new CpuMeter(group))
   const { keys, seed, ...shape } = options
   const recorder = new Recorder(options.ratePerSec > 0)
   const loop = new Loop({ ...options, shape: { ...shape, keys }, nextKey: keys.start(seed) }, recorder)
   await loop.start()
-  await sleep(options.warmupMs)
+  if (options.warmupMs > 0) await pause(options.warmupMs, ending)
 
   const own = process.cpuUsage()
   const before = meters.map((meter) => meter.read())
   const machineBefore = machineMs()
-  const fromMs = performance.now()
+  const fromMs = options.warmupMs > 0 ? performance.now() : loop.beginMs
   recorder.begin(fromMs)
   const intervalMs = Math.max(INTERVAL_MS_MIN, options.durationMs / POINTS_MAX)
   const ticking = setInterval(() => recorder.tick(performance.now()), intervalMs)
   const telling = setInterval(() => progress.tell(recorder.takeNews(performance.now())), progress.everyMs)
-  await sleep(options.durationMs)
+  await pause(options.durationMs, ending)
   const toMs = performance.now()
   recorder.toMs = toMs
   const after = meters.map((meter) => meter.read())
@@ -89,6 +107,8 @@ export async function run(options: Options, progress: Progress): Promise<Result>
     startedAt,
     ...describe(options),
     ...counted(recorder, ms),
+    warnings: warningsOf(recorder),
+    isCut: ending.aborted && ms < options.durationMs,
     openLoop: options.ratePerSec === 0 ? null : lagOf(options.ratePerSec, recorder),
     cpu,
     generator,
@@ -98,9 +118,25 @@ export async function run(options: Options, progress: Progress): Promise<Result>
   }
 }
 
+/** Not an error: what `ending` cuts short has ended, too. */
+async function pause(ms: number, ending: AbortSignal): Promise<void> {
+  try {
+    await sleep(ms, undefined, { signal: ending })
+  } catch (error) {
+    if (!ending.aborted) throw error
+  }
+}
+
+function warningsOf({ decisions, overLimit, limited }: Recorder): string[] {
+  if (decisions === 0 || overLimit > 0 || limited > 0) return []
+  return [
+    'no rule applied to any request, or only unlimited ones: no answer named a limit; see --rules and --domain',
+  ]
+}
+
 /** Whether something was not as it should be. */
 export function isFailed(result: Result): boolean {
-  return result.decisions === 0 || Object.keys(result.errors).length > 0
+  return result.decisions === 0 || result.errorCount > 0
 }
 
 function describe({ endpoint, keys, ...options }: Options) {
@@ -126,7 +162,7 @@ function describe({ endpoint, keys, ...options }: Options) {
 }
 
 function counted(recorder: Recorder, ms: number) {
-  const { decisions, ok, overLimit, refused, reconnects, latency } = recorder
+  const { decisions, ok, overLimit, limited, errorCount, errors, refused, reconnects, latency } = recorder
   const quantiles = Object.entries(QUANTILES).map(([name, share]) => [name, latency.quantileMs(share)])
   return {
     seconds: ms / 1_000,
@@ -134,7 +170,9 @@ function counted(recorder: Recorder, ms: number) {
     ratePerSec: (decisions * 1_000) / ms,
     ok,
     overLimit,
-    errors: Object.fromEntries(recorder.errors),
+    limited,
+    errorCount,
+    errors,
     refused,
     reconnects,
     latencyMs: {
@@ -146,8 +184,8 @@ function counted(recorder: Recorder, ms: number) {
   }
 }
 
-function lagOf(ratePerSec: number, { lag, held, dropped }: Recorder) {
-  return { ratePerSec, lagP99Ms: lag.quantileMs(0.99), lagMaxMs: lag.maxMs, held, dropped }
+function lagOf(ratePerSec: number, { lag, held, dropped, unconnected }: Recorder): Lag {
+  return { ratePerSec, lagP99Ms: lag.quantileMs(0.99), lagMaxMs: lag.maxMs, held, dropped, unconnected }
 }
 
 function usage(

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { judge, WRONG } from '../../bench/load/answers.ts'
+import { judge, LIMITED, WRONG } from '../../bench/load/answers.ts'
 import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
 import { AnswerHeads } from '../../bench/load/grpc-answer-head.ts'
 import { headBlocks, PACKED_PATH } from '../../bench/load/grpc-head.ts'
@@ -10,6 +10,7 @@ import { Histogram } from '../../bench/load/histogram.ts'
 import { judgeJson } from '../../bench/load/http-connection.ts'
 import { keysOf } from '../../bench/load/keys.ts'
 import { jsonQuestion, protobufQuestion, Template } from '../../bench/load/questions.ts'
+import { Recorder } from '../../bench/load/recorder.ts'
 import { decodeRequest } from '../../proto/codec.ts'
 import { HeaderDecoder } from '../../transports/grpc/http2/hpack.ts'
 import { unpackHuffman } from '../../transports/grpc/http2/huffman.ts'
@@ -106,6 +107,8 @@ const answers: [string, number, number][] = [
   // bytes                                     descriptors  judged
   ['0801 1202 0801 1202 0801',                       2, 1],
   ['0802 1202 0802 1202 0801',                       2, 2],
+  ['0801 1204 0801 1200 1202 0801',                  2, 1 | LIMITED], // a limit with one of two
+  ['0802 1206 1202 0805 0802',                       1, 2 | LIMITED],
   ['0801 1207 0801 1a03 616263',                     1, 1],     // a field that nobody knows
   ['1a02 0a00 0801 1202 0801',                       1, 1],     // the overall code after a header
   ['0801 1202 0801 1202 0801',                       1, WRONG], // one too many
@@ -128,7 +131,7 @@ for (const [hex, descriptors, judged] of answers) {
 test('any bytes are judged, whatever they are', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
-      expect([WRONG, 1, 2]).toContain(judge(bytes, 0, bytes.length, 1))
+      expect([WRONG, 1, 2, 1 | LIMITED, 2 | LIMITED]).toContain(judge(bytes, 0, bytes.length, 1))
     }),
   )
 })
@@ -148,6 +151,47 @@ const jsonAnswers: [number, string, string][] = [
 for (const [status, body, reason] of jsonAnswers) {
   test(`HTTP ${status} ${body} is ${reason || 'right'}`, () =>
     expect(judgeJson(status, body, 1).reason).toBe(reason))
+}
+
+test('JSON, too, tells whether a rule with a limit applied', () => {
+  const answer = (status: string) => `{"overallCode":"OK","statuses":[{"code":"OK"${status}}]}`
+  expect(judgeJson(200, answer(''), 1).code).toBe(1)
+  expect(judgeJson(200, answer(',"currentLimit":{"requestsPerUnit":9,"unit":"HOUR"}'), 1).code).toBe(
+    1 | LIMITED,
+  )
+})
+
+test('errors are counted by cause: numbers and quoted parts do not tell them apart, codes do', () => {
+  const recorder = new Recorder(false)
+  for (let i = 0; i < 100; i++) recorder.failed(`gRPC status 14 no node for "u-${i}", try ${i}`)
+  for (const code of [13, 4]) recorder.failed(`gRPC status ${code} no node for "u-1", try 1`)
+  recorder.failed('a\x1b[2Jb')
+  expect(recorder.errorCount).toBe(103)
+  expect(recorder.errors).toEqual({
+    'gRPC status 14 no node for "u-0", try 0 (and the like)': 100,
+    'gRPC status 13 no node for "u-1", try 1': 1,
+    'gRPC status 4 no node for "u-1", try 1': 1,
+    'a [2Jb': 1,
+  })
+  const letters = [...'abcdefghijklmnopqrstuvwxyz']
+  for (const letter of letters) recorder.failed(letter)
+  expect(recorder.errors['other errors']).toBe(letters.length - 16)
+})
+
+// biome-ignore format: a table
+const messages: [string, string][] = [
+  ['no%20rule%3A%20%C3%A4', 'no rule: \u00e4'],
+  ['50% off',               '50% off'],
+  ['%ff',                   '%ff'],
+]
+
+for (const [sent, told] of messages) {
+  test(`the grpc-message ${sent} is told as ${told}`, () => {
+    const value = Buffer.from(sent)
+    const name = Buffer.from('grpc-message')
+    const block = Buffer.concat([Buffer.from([0, name.length]), name, Buffer.from([value.length]), value])
+    expect(new AnswerHeads().read(block, 0, block.length).grpcMessage).toBe(told)
+  })
 }
 
 for (const tableBytes of [4_096, 0]) {
