@@ -1,9 +1,9 @@
 /**
  * What does one hit cost on its way through a batch, and does it pay to use batches again?
- *   floor  a Map look-up of the key and one addition: no batch that merges equal keys can beat it
+ *   floor  a Map look-up of the key and one addition: what merging equal keys costs without counters that know their slot
  *   new    a new Batch every turn
  *   clear  one Batch, cleared every turn: what the engine does
- * Worth changing when `clear` is more than 100 ns above `floor`.
+ * Worth changing when `clear` is above `floor`.
  */
 import { Batch } from '../engine/counters/batch.ts'
 import { Counter } from '../engine/counters/counter.ts'

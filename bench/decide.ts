@@ -9,16 +9,14 @@
  */
 import { MemoryStore } from '../engine/counters/memory.ts'
 import { createMemoryTable } from '../engine/counters/memory-layout.ts'
-import { Engine } from '../engine/decide.ts'
 import { compile } from '../engine/match/compile.ts'
 import type { RuleNode } from '../engine/rules.ts'
-import { Stats } from '../engine/stats/stats.ts'
 import { encodeRequest } from '../proto/codec.ts'
 import { type RateLimitRequest, Unit } from '../proto/ratelimit.ts'
+import { benchEngine, NOW_SEC } from './engine.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 
-const NOW_SEC = 1_790_000_000
 const USERS = 100_000
 const requestsCount = size({ small: 1_000, full: 100_000 })
 const random = seeded(7)
@@ -29,22 +27,7 @@ const bytes = requests.map(encodeRequest)
 const many = names(() => random() * USERS).map((user) => encodeRequest(request(user)))
 const zipf = names(() => USERS ** random()).map((user) => encodeRequest(request(user))) // density 1 / rank
 
-const engine = new Engine({
-  store: new MemoryStore(createMemoryTable(64 * 2 ** 20)),
-  stats: new Stats(),
-  decisionsStat: 'decisions',
-  nowSec: () => NOW_SEC,
-  random,
-  nearLimitRatio: 0.8,
-  keyPrefix: '',
-  jitterMaxSec: 300,
-  isShadow: false,
-  isQuota: false,
-  isStopping: false,
-  hasMetadata: false,
-  localCache: null,
-  headerNames: null,
-})
+const engine = benchEngine(random)
 engine.setRules(compile([{ name: 'shop', nodes: [node('user'), node('path')] }]))
 
 const store = new MemoryStore(createMemoryTable(64 * 2 ** 20))

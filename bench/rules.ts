@@ -5,18 +5,14 @@
  * The same requests, zipf over 100,000 users, spread evenly over the rules there are: each asks for a rule by its value,
  * and for a user below it. Worth changing when `now` is more than 1.5 times `floor`.
  */
-import { MemoryStore } from '../engine/counters/memory.ts'
-import { createMemoryTable } from '../engine/counters/memory-layout.ts'
-import { Engine } from '../engine/decide.ts'
 import { compile } from '../engine/match/compile.ts'
 import type { RuleNode } from '../engine/rules.ts'
-import { Stats } from '../engine/stats/stats.ts'
 import { encodeRequest } from '../proto/codec.ts'
 import { type Entry, Unit } from '../proto/ratelimit.ts'
+import { benchEngine } from './engine.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 
-const NOW_SEC = 1_790_000_000
 const USERS = 100_000
 const MANY = size({ small: 2_000, full: 100_000 })
 const requestsCount = size({ small: 1_000, full: 200_000 })
@@ -26,22 +22,7 @@ for (const rulesCount of [100, MANY]) {
   const random = seeded(7)
   const draw = () => Math.floor(USERS ** random()) // density 1 / rank
   const requests = Array.from({ length: requestsCount }, () => request([draw(), draw()], rulesCount))
-  const engine = new Engine({
-    store: new MemoryStore(createMemoryTable(64 * 2 ** 20)),
-    stats: new Stats(),
-    decisionsStat: 'decisions',
-    nowSec: () => NOW_SEC,
-    random,
-    nearLimitRatio: 0.8,
-    keyPrefix: '',
-    jitterMaxSec: 300,
-    isShadow: false,
-    isQuota: false,
-    isStopping: false,
-    hasMetadata: false,
-    localCache: null,
-    headerNames: null,
-  })
+  const engine = benchEngine(random)
   const nodes = Array.from({ length: rulesCount }, (_, i) =>
     node('service', `s-${i}`, [node('user', '', [])]),
   )

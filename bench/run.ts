@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-const HELPERS = ['run.ts', 'size.ts', 'measure.ts']
+const HELPERS = ['run.ts', 'size.ts', 'measure.ts', 'engine.ts']
 
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('-'))

@@ -32,19 +32,23 @@ import type {
   Unit,
 } from './ratelimit.ts'
 import { readStruct } from './struct.ts'
-import { enter, LENGTH, readUint64, skip, VARINT, writeUint64 } from './wire.ts'
+import {
+  enter,
+  FIELD_1_LENGTH,
+  FIELD_1_VARINT,
+  FIELD_2_LENGTH,
+  FIELD_2_VARINT,
+  FIELD_3_LENGTH,
+  FIELD_3_VARINT,
+  FIELD_4_LENGTH,
+  FIELD_6_LENGTH,
+  readUint64,
+  skip,
+  writeUint64,
+} from './wire.ts'
 
 type Reader = protobuf.Reader
 type Writer = protobuf.Writer
-
-const FIELD_1_VARINT = (1 << 3) | VARINT
-const FIELD_1_LENGTH = (1 << 3) | LENGTH
-const FIELD_2_VARINT = (2 << 3) | VARINT
-const FIELD_2_LENGTH = (2 << 3) | LENGTH
-const FIELD_3_VARINT = (3 << 3) | VARINT
-const FIELD_3_LENGTH = (3 << 3) | LENGTH
-const FIELD_4_LENGTH = (4 << 3) | LENGTH
-const FIELD_6_LENGTH = (6 << 3) | LENGTH
 
 /** Entries of the request that is being read. One for all: reading never pauses. */
 let entriesCount = 0

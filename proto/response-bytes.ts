@@ -10,16 +10,16 @@
 import protobuf from 'protobufjs/minimal.js'
 import type { DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse } from './ratelimit.ts'
 import { writeStruct } from './struct.ts'
-import { LENGTH, VARINT } from './wire.ts'
-
-const FIELD_1_VARINT = (1 << 3) | VARINT
-const FIELD_1_LENGTH = (1 << 3) | LENGTH
-const FIELD_2_VARINT = (2 << 3) | VARINT
-const FIELD_2_LENGTH = (2 << 3) | LENGTH
-const FIELD_3_VARINT = (3 << 3) | VARINT
-const FIELD_3_LENGTH = (3 << 3) | LENGTH
-const FIELD_4_LENGTH = (4 << 3) | LENGTH
-const FIELD_6_LENGTH = (6 << 3) | LENGTH
+import {
+  FIELD_1_LENGTH,
+  FIELD_1_VARINT,
+  FIELD_2_LENGTH,
+  FIELD_2_VARINT,
+  FIELD_3_LENGTH,
+  FIELD_3_VARINT,
+  FIELD_4_LENGTH,
+  FIELD_6_LENGTH,
+} from './wire.ts'
 
 const FIXED_BYTES_MAX = 64 // of a status or header without its texts
 const UTF8_BYTES_MAX = 3 // per UTF-16 unit

@@ -14,6 +14,15 @@ export const VARINT = 0
 export const FIXED64 = 1
 export const LENGTH = 2
 
+export const FIELD_1_VARINT = (1 << 3) | VARINT
+export const FIELD_1_LENGTH = (1 << 3) | LENGTH
+export const FIELD_2_VARINT = (2 << 3) | VARINT
+export const FIELD_2_LENGTH = (2 << 3) | LENGTH
+export const FIELD_3_VARINT = (3 << 3) | VARINT
+export const FIELD_3_LENGTH = (3 << 3) | LENGTH
+export const FIELD_4_LENGTH = (4 << 3) | LENGTH
+export const FIELD_6_LENGTH = (6 << 3) | LENGTH
+
 const VARINT_BYTES_MAX = 10
 const LOW_BYTES = 7 // of a varint: 49 bits, which with four bits more make an exact number
 const LOW_BITS = 49n

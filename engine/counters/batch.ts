@@ -13,15 +13,15 @@
  * order, and where one of a request's counters would pass its limit, only such counters get their hits.
  *
  * A batch is used again after `clear`: its columns keep their memory, some 2 MB at most, so a turn of the loop allocates
- * no arrays (bench/batch.ts: 67 ns per hit against 148 with one hit a turn, 75 against 95 with 32).
+ * no arrays (bench/batch.ts).
  * Columns may be longer than `slotsCount`; what stands behind it is of an earlier turn.
  */
 
 import type { Counter } from './counter.ts'
 import { SlotIndex } from './slot-index.ts'
 
-/** Slots in one batch at most; the batch is then full and `add` must not be called. A script of this size takes
- * about 10 ms of Redis, the longest we let other callers wait for ours. */
+/** Slots in one batch at most; the batch is then full and `add` must not be called. So many commands take
+ * some 10 ms of Redis, the longest we let other callers wait for ours. */
 export const BATCH_SLOTS_MAX = 4_096
 
 const FEW_SLOTS = 4

@@ -1,0 +1,26 @@
+/** An engine as the benchmarks of whole decisions need it: a memory store of its own, a clock that stands still. */
+import { MemoryStore } from '../engine/counters/memory.ts'
+import { createMemoryTable } from '../engine/counters/memory-layout.ts'
+import { Engine } from '../engine/decide.ts'
+import { Stats } from '../engine/stats/stats.ts'
+
+export const NOW_SEC = 1_790_000_000
+
+export function benchEngine(random: () => number): Engine {
+  return new Engine({
+    store: new MemoryStore(createMemoryTable(64 * 2 ** 20)),
+    stats: new Stats(),
+    decisionsStat: 'decisions',
+    nowSec: () => NOW_SEC,
+    random,
+    nearLimitRatio: 0.8,
+    keyPrefix: '',
+    jitterMaxSec: 300,
+    isShadow: false,
+    isQuota: false,
+    isStopping: false,
+    hasMetadata: false,
+    localCache: null,
+    headerNames: null,
+  })
+}
