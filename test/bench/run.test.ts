@@ -4,7 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
 const BENCH = fileURLToPath(new URL('../../bench/', import.meta.url))
-const names = readdirSync(BENCH).filter((name) => name.endsWith('.ts') && !/run|size|measure|engine/.test(name))
+const names = readdirSync(BENCH).filter(
+  (name) => name.endsWith('.ts') && !/run|size|measure|engine/.test(name),
+)
 
 for (const name of names) {
   test(`the benchmark ${name} still runs, at its small size, and prints its floor first`, () => {
