@@ -36,7 +36,7 @@ usage: npm run compare -- --a ENDPOINT[,name=pid...] --b ENDPOINT[,name=pid...] 
                          4x16); default 4x16,64x1,1x1, with --reference also open:25%,open:50%,open:75%
   --rounds N             windows of each per workload (default 3)
   --window TIME          of one window (default 3s)
-  --warmup TIME          before each window (default 1s)
+  --warmup TIME          before each window (default 3s)
   --keys, --descriptors, --deadline   as npm run load has them (default zipf:100000, 2, none)
   --over grpc|json       with --reference: which door (default grpc)
   --store redis|memory   with --reference: where ours counts (default redis)
@@ -56,7 +56,7 @@ const DEFAULTS: Texts = {
   workload: '',
   rounds: '3',
   window: '3s',
-  warmup: '1s',
+  warmup: '3s',
   keys: 'zipf:100000',
   descriptors: '2',
   deadline: 'none',

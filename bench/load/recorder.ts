@@ -1,8 +1,11 @@
 /**
  * What a run saw: counts, latencies, and how both went over time.
  *
- *     warm-up        from ──── window ──── to        after
- *     errors only    everything                      open loop: answers to calls meant to start in the window
+ *     warm-up                  from ──── window ──── to        after
+ *     everything, forgotten    everything                      open loop: answers to calls meant to start in the window
+ *     but for errors
+ *
+ * The warm-up counts as the window does, or the window would begin with code that V8 has never compiled: 20 ms late.
  *
  * In closed loop a decision belongs to the window in which it is answered, in open loop to that in which it was meant
  * to be asked. Errors count from the first call on: a wrong answer is wrong at any time.
@@ -33,7 +36,7 @@ interface Cause {
 export class Recorder {
   readonly latency = new Histogram()
   readonly lag = new Histogram() // open loop: of the generator itself
-  readonly series: Point[] = []
+  series: Point[] = []
   ok = 0
   overLimit = 0
   limited = 0 // of both: a status named its limit
@@ -43,7 +46,7 @@ export class Recorder {
   held = 0 // open loop: calls that waited because all streams were taken
   dropped = 0 // open loop: calls never made, the backlog being full or the run over
   unconnected = 0 // of those dropped: no connection stood
-  fromMs = Number.POSITIVE_INFINITY
+  fromMs = 0 // warm-up: whatever comes
   toMs = Number.POSITIVE_INFINITY
   private readonly causes = new Map<string, Cause>()
   private readonly isOpenLoop: boolean
@@ -66,8 +69,18 @@ export class Recorder {
     )
   }
 
+  /** The window: what came before is forgotten. */
   begin(nowMs: number): void {
     this.fromMs = nowMs
+    this.ok = 0
+    this.overLimit = 0
+    this.limited = 0
+    this.held = 0
+    this.dropped = 0
+    this.unconnected = 0
+    this.series = []
+    this.latency.clear()
+    this.lag.clear()
     this.interval.begin(nowMs)
     this.news.begin(nowMs)
   }

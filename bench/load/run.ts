@@ -74,6 +74,8 @@ export async function run(
   const recorder = new Recorder(options.ratePerSec > 0)
   const loop = new Loop({ ...options, shape: { ...shape, keys }, nextKey: keys.start(seed) }, recorder)
   await loop.start()
+  const intervalMs = Math.max(INTERVAL_MS_MIN, options.durationMs / POINTS_MAX)
+  const ticking = setInterval(() => recorder.tick(performance.now()), intervalMs)
   if (options.warmupMs > 0) await pause(options.warmupMs, ending)
 
   const own = process.cpuUsage()
@@ -81,8 +83,7 @@ export async function run(
   const machineBefore = machineMs()
   const fromMs = options.warmupMs > 0 ? performance.now() : loop.beginMs
   recorder.begin(fromMs)
-  const intervalMs = Math.max(INTERVAL_MS_MIN, options.durationMs / POINTS_MAX)
-  const ticking = setInterval(() => recorder.tick(performance.now()), intervalMs)
+  ticking.refresh()
   const telling = setInterval(() => progress.tell(recorder.takeNews(performance.now())), progress.everyMs)
   await pause(options.durationMs, ending)
   const toMs = performance.now()

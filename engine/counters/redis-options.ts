@@ -5,6 +5,7 @@ import type { TlsFiles } from './tls.ts'
 
 const CONNECT_MS_DEFAULT = 10_000 // 0 would be no end in the reference; every wait has one
 const SPIN_MS_MAX = 1 // longer would be a busy core, and no gain
+const NAP_MS_MAX = 1 // nothing is served meanwhile
 const TIMER_MS_MAX = 2 ** 31 - 1 // Node's timers end there
 
 export interface RedisOptions {
@@ -19,7 +20,8 @@ export interface RedisOptions {
   operationTimeoutMs: number // from the moment a batch is given to the store to its reply
   emptyWaitMs?: number // at most so long a batch waits for its turn; operationTimeoutMs unless said
   startup: Startup
-  spinMs?: number // so long a reply is looked for before sleeping (redis-spin.ts); 0 unless said
+  spinMs?: number // so long a reply is looked for before sleeping (redis-pace.ts); 0 unless said
+  napMs?: number // so long a thread sleeps whatever comes (redis-pace.ts); 0 unless said
   perSecond?: RedisOptions | null // where limits per second are counted; here unless said
 }
 
@@ -62,6 +64,7 @@ function optionsOf(settings: Settings, prefix: Prefix): RedisOptions {
     timeoutMs: Math.min(settings[`${prefix}_TIMEOUT`] || CONNECT_MS_DEFAULT, TIMER_MS_MAX),
     operationTimeoutMs: Math.min(settings[`${prefix}_OPERATION_TIMEOUT`], TIMER_MS_MAX),
     spinMs: Math.min(settings.REDIS_REPLY_SPIN, SPIN_MS_MAX),
+    napMs: Math.min(settings.REDIS_REPLY_NAP, NAP_MS_MAX),
     ...(isError && { emptyWaitMs: settings[`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`] }),
     startup: {
       initialMs: settings.REDIS_STARTUP_INITIAL_INTERVAL,

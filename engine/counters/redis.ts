@@ -16,7 +16,7 @@ import { RedisCluster } from './redis-cluster.ts'
 import { loadClient } from './redis-discovery.ts'
 import { type RedisInstance, RedisServer } from './redis-instance.ts'
 import type { RedisOptions } from './redis-options.ts'
-import { Spin } from './redis-spin.ts'
+import { Pace } from './redis-pace.ts'
 import { Trip } from './redis-trip.ts'
 import { goDuration, openWithRetries } from './retry.ts'
 import type { CounterStore } from './store.ts'
@@ -43,7 +43,7 @@ export class RedisStore implements CounterStore {
   private readonly options: RedisOptions
   private readonly hooks: RedisHooks
   private readonly instances: readonly RedisInstance[] // main, and the one for limits per second if there is one
-  private readonly spin: Spin
+  private readonly pace: Pace
   private tripsCount = 0
   private waiting: Waiting | null = null
   private fullMs = 0 // since when hits wait in the next batch, as no more may be on their way; 0 = they do not
@@ -55,7 +55,7 @@ export class RedisStore implements CounterStore {
   constructor(options: RedisOptions, hooks: RedisHooks) {
     this.options = options
     this.hooks = hooks
-    this.spin = new Spin(options.spinMs ?? 0)
+    this.pace = new Pace({ spinMs: options.spinMs ?? 0, napMs: options.napMs ?? 0 })
     const create = (one: RedisOptions) => {
       const Kind = one.type === 'cluster' ? RedisCluster : RedisServer
       return new Kind(one, hooks.log, () => this.changed())
@@ -128,12 +128,12 @@ export class RedisStore implements CounterStore {
   private start(trip: Trip): void {
     this.tripsCount++
     trip.start()
-    if (this.tripsCount > 0) this.spin.sent(trip.batch.requestsCount)
+    if (this.tripsCount > 0) this.pace.sent(trip.batch.requestsCount)
   }
 
   private finished(done: () => void): void {
     this.tripsCount--
-    if (this.tripsCount === 0) this.spin.answered()
+    if (this.tripsCount === 0) this.pace.answered()
     const { waiting } = this
     if (waiting !== null) {
       this.waiting = null

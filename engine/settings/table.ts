@@ -160,6 +160,7 @@ const table = {
     [count,       built,  'REDIS_PIPELINE_LIMIT', '0', 'no effect'],
     [parallelism, built,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes at once'],
     [span,        built,  'REDIS_REPLY_SPIN', '40us', 'so long a reply is looked for before sleeping, at most 1ms'],
+    [span,        built,  'REDIS_REPLY_NAP', '20us', 'so long all wait for replies where calls come closely, at most 1ms'],
     [bool,        built,  'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
     [path,        built,  'REDIS_TLS_CACERT', '', "its CA, beside the system's"],
     [path,        built,  'REDIS_TLS_CLIENT_CERT', '', 'our certificate, if its key is given too'],

@@ -41,6 +41,7 @@ test('every setting of an instance reaches it, and the second one has its own', 
     timeoutMs: 1_000,
     operationTimeoutMs: 1,
     spinMs: 0.04,
+    napMs: 0.02,
     emptyWaitMs: 10,
     startup,
   })
@@ -55,6 +56,7 @@ test('every setting of an instance reaches it, and the second one has its own', 
     timeoutMs: 2_000,
     operationTimeoutMs: 2,
     spinMs: 0.04,
+    napMs: 0.02,
     startup,
   })
 })
