@@ -8,7 +8,7 @@
  * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { collectLater } from '../engine/collect.ts'
+import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
 import { Health } from '../engine/health.ts'
 import type { FromWorker, Log } from '../engine/messages.ts'
@@ -89,6 +89,7 @@ export class Service {
     })
     await this.pool.start()
     this.openDebugPort()
+    collectWhenIdle()
     this.watchTimer = setInterval(() => this.tellEvictions(), WATCH_MS).unref()
     log('warning', `Listening for gRPC on '${settings.GRPC_UDS || `${settings.GRPC_HOST}:${grpcPort}`}'`)
     if (settings.GRPC_UDS !== '' && settings.WORKERS > 1)

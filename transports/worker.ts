@@ -7,7 +7,7 @@
  * Whatever ends the thread, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
  */
 import type { Socket } from 'node:net'
-import { collectLater } from '../engine/collect.ts'
+import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import { OverLimitCache } from '../engine/counters/over-limit-cache.ts'
 import type { CounterStore } from '../engine/counters/store.ts'
 import { Engine } from '../engine/decide.ts'
@@ -62,6 +62,7 @@ export default async function serve(task: ServeTask): Promise<void> {
       throw error
     })
   })
+  collectWhenIdle()
   say({ kind: 'ready' })
   await ports.drain(await drained)
   await store.close()

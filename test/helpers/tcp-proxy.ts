@@ -4,6 +4,7 @@
  *     client ──requests──► proxy ──► server          requests always go through, at once
  *            ◄──replies───   │
  *                            stall()          replies wait here until resume()
+ *                            delay(ms)        each reply waits here so long
  *                            loseNextReply()  the next reply is thrown away and its connection cut: the server has done
  *                                             what it was asked, the client will never know
  *                            cut()            ends all connections
@@ -17,6 +18,7 @@ export interface TcpProxy {
   connectionsCount: number // ever accepted
   stall(): void
   resume(): void
+  delay(ms: number): void
   loseNextReply(): void
   cut(): void
   refuse(): Promise<void>
@@ -29,6 +31,7 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
   const pairs = new Map<Socket, Socket>() // client to server
   let isStalled = false
   let losesNext = false
+  let delayMs = 0
 
   const listener = createServer((client) => {
     proxy.connectionsCount++
@@ -45,6 +48,8 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
       if (losesNext) {
         losesNext = false
         end()
+      } else if (delayMs > 0) {
+        setTimeout(() => client.write(bytes), delayMs)
       } else {
         client.write(bytes)
       }
@@ -62,6 +67,9 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
     resume() {
       isStalled = false
       for (const server of pairs.values()) server.resume()
+    },
+    delay(ms) {
+      delayMs = ms
     },
     loseNextReply() {
       losesNext = true

@@ -32,6 +32,9 @@ const many = Array.from({ length: 600 }, (_, i) => descriptor(`${i}`))
 const LARGE = message(encodeRequest({ domain: 'flood', descriptors: many, hitsAddend: 1 }))
 const HALF = Buffer.concat([Buffer.of(0), u32(4 * 1024 * 1024), Buffer.alloc(16_379)])
 const BOMB = message(gzipSync(Buffer.alloc(5 * 1024 * 1024)), 1)
+const LYING_BOMB = Buffer.concat([BOMB.subarray(0, -4), Buffer.of(100, 0, 0, 0)]) // of its size
+const DAMAGED = message(gzipSync(Buffer.alloc(4 * 1024 * 1024)), 1)
+DAMAGED.writeUInt32LE(1, DAMAGED.length - 8) // its checksum
 const GZIP = block({ ...FIELDS, 'grpc-encoding': 'gzip' })
 const LONG = Buffer.concat([Buffer.of(0x40), field('a', 'x'.repeat(3_000)).subarray(1)])
 const HPACK_BOMB = Buffer.concat([REQUEST, LONG, Buffer.alloc(12_000, 0xbe)])
@@ -88,6 +91,11 @@ export const FLOODS: Record<string, Flood> = {
   },
   'nobody reads': { first: windowUpdate(0, 2 ** 30), each: (id) => call(id, LARGE), readsNothing: true },
   'gzip bombs': { each: (id) => Buffer.concat([headers(id, GZIP), data(id, BOMB)]), callsMax: STREAMS },
+  'gzip bombs that lie': {
+    each: (id) => Buffer.concat([headers(id, GZIP), data(id, LYING_BOMB)]),
+    callsMax: STREAMS,
+  },
+  'damaged gzip': { each: (id) => Buffer.concat([headers(id, GZIP), data(id, DAMAGED)]), callsMax: STREAMS },
   'refused calls': {
     each: (id) => headers(id, block({ ...FIELDS, ':path': '/no/such' }), EndHeaders | Flag.EndStream),
   },

@@ -22,7 +22,7 @@ export const HEADER_LIST_BYTES_MAX = 65_536
  */
 export const HELD_BYTES_MAX = 8 * 1024 * 1024 // of one connection
 /** Of all connections of a thread. Beyond, the connection that keeps most ends, so that nobody else is refused. */
-export const HELD_BYTES_ALL_MAX = 16 * 1024 * 1024
+export const HELD_BYTES_ALL_MAX = 12 * 1024 * 1024
 /** A whole message up to this is not counted while it is decided: the bounds of calls are enough. */
 export const SMALL_MESSAGE_BYTES = 1_024
 
@@ -48,7 +48,7 @@ export const READ_MUCH_BYTES = 2_048 // at once; less is neither counted nor eve
 export const RESTING_WOKEN = 4
 
 /** gzip messages unpacked at once by a thread; others queue, and connections take turns. */
-export const INFLATING_MAX = 4
+export const INFLATING_MAX = 2
 
 /** Of a stream, then its service is told to send no more. */
 export const STREAM_QUEUE_BYTES_MAX = 65_536

@@ -38,6 +38,9 @@ const SETTINGS = settingsPayload({
   [Setting.MaxHeaderListSize]: bounds.HEADER_LIST_BYTES_MAX,
 })
 
+const CONNECTION_BYTES = 8_192 // of objects, about
+const STREAM_BYTES = 1_024
+
 export class Connection {
   readonly server: Http2Server
   readonly output: Output
@@ -273,6 +276,7 @@ export class Connection {
   private closed(): void {
     this.isEnding = true
     this.lifetime.close()
+    this.server.garbage.add(CONNECTION_BYTES + this.streams.size * STREAM_BYTES)
     this.cancelAll()
     this.output.drop()
     this.reader.drop()

@@ -6,14 +6,22 @@
  *     connection B  ○           ─┼─► INFLATING_MAX at once
  *     connection C  ○ ○         ─┘
  *
- * Who waits is bounded by the streams there are, their bytes by what a connection may hold.
+ * Who waits is bounded by the streams there are, their bytes by what a connection may hold. The length that a packed
+ * message tells (RFC 1952, 2.3.1) is taken at its word, beyond SMALL_BYTES_MAX: one that unfolds to more is damaged. So is
+ * one of several members whose last is not the most of it; no gRPC library makes such.
  */
-import { gunzip } from 'node:zlib'
+import { createGunzip, gunzip } from 'node:zlib'
+import { Garbage } from '../../../engine/collect.ts'
 import { MESSAGE_BYTES_MAX } from '../frontend.ts'
 import { INFLATING_MAX } from './bounds.ts'
+import { free } from './memory.ts'
+
+const GZIP_BYTES_MIN = 18 // header and trailer (RFC 1952, 2.3)
+const SMALL_BYTES_MAX = 65_536
+const SMALL = { maxOutputLength: SMALL_BYTES_MAX }
 
 export interface Packed {
-  readonly bytes: Buffer // must not change
+  readonly bytes: Buffer // must not change; is given back when it is unpacked
   readonly stream: Unpacking
 }
 
@@ -26,6 +34,7 @@ export interface Unpacking {
 
 export class Inflater {
   private runningCount = 0
+  private readonly garbage = new Garbage('young') // what zlib unpacked to, in pieces
   private readonly waiting = new Map<object, Packed[]>() // by connection, in the order of their turns
 
   unpack(connection: object, packed: Packed): void {
@@ -41,18 +50,55 @@ export class Inflater {
       const packed = queue.shift()!
       this.waiting.delete(connection)
       if (queue.length > 0) this.waiting.set(connection, queue) // behind all others
-      if (packed.stream.isCancelled) packed.stream.unpacked(packed.bytes.length, null, false)
-      else this.run(packed)
+      if (!packed.stream.isCancelled) this.run(packed)
+      else {
+        free(packed.bytes)
+        packed.stream.unpacked(packed.bytes.length, null, false)
+      }
     }
   }
 
   private run({ bytes, stream }: Packed): void {
+    const length = bytes.length < GZIP_BYTES_MIN ? 0 : bytes.readUInt32LE(bytes.length - 4) // what it says
+    if (length > MESSAGE_BYTES_MAX) {
+      setImmediate(() => stream.unpacked(bytes.length, null, true))
+      return
+    }
     this.runningCount++
-    gunzip(bytes, { maxOutputLength: MESSAGE_BYTES_MAX }, (error, message) => {
+    const done = (message: Buffer | null, isTooLong: boolean) => {
       this.runningCount--
       this.start()
-      const isTooLarge = (error as NodeJS.ErrnoException | null)?.code === 'ERR_BUFFER_TOO_LARGE'
-      stream.unpacked(bytes.length, error === null ? message : null, isTooLarge)
-    })
+      if (!isTooLong) free(bytes)
+      else this.garbage.add(bytes.length) // zlib may still be reading it
+      stream.unpacked(bytes.length, message, false)
+    }
+    if (length > SMALL_BYTES_MAX) this.inflateLarge(bytes, length, done)
+    else gunzip(bytes, SMALL, (error, message) => done(error === null ? message : null, isTooLong(error)))
   }
+
+  /** Into memory that is given back at once when it was in vain; what zlib makes of its own is soon garbage. */
+  private inflateLarge(bytes: Buffer, length: number, done: Done): void {
+    const message = Buffer.allocUnsafeSlow(length)
+    const inflating = createGunzip({ chunkSize: SMALL_BYTES_MAX })
+    let size = 0
+    let isTooLong = false
+    inflating.on('data', (chunk: Buffer) => {
+      this.garbage.add(chunk.length)
+      isTooLong ||= size + chunk.length > length
+      if (isTooLong) inflating.destroy(new Error('longer than it says'))
+      else size += chunk.copy(message, size)
+    })
+    inflating.once('end', () => done(message, false))
+    inflating.once('error', () => {
+      free(message)
+      done(null, isTooLong)
+    })
+    inflating.end(bytes)
+  }
+}
+
+type Done = (message: Buffer | null, isTooLong: boolean) => void
+
+function isTooLong(error: NodeJS.ErrnoException | null): boolean {
+  return error?.code === 'ERR_BUFFER_TOO_LARGE'
 }

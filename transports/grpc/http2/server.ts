@@ -11,6 +11,7 @@
  * headers we send.
  */
 import type { Socket } from 'node:net'
+import { Garbage } from '../../../engine/collect.ts'
 import { type GrpcFrontend, type GrpcFrontendOptions, HANDSHAKE_MS } from '../frontend.ts'
 import { PING_IDLE_MS, PING_TIMEOUT_MS, RESTING_WOKEN, STALLED_MS, TURN_BYTES } from './bounds.ts'
 import { Connection } from './connection.ts'
@@ -45,6 +46,7 @@ export class Http2Server {
   readonly routes: Routes
   readonly deadlines = new Deadlines()
   readonly inflater = new Inflater()
+  readonly garbage = new Garbage('all') // connections, and the calls that ended with them
   readonly shares = new Shares()
   private readonly connections = new Set<Connection>() // the listener bounds how many
   private touched: Connection[] = []

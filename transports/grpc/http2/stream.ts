@@ -217,7 +217,9 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
       return
     }
     this.isBusy = true
-    connection.server.inflater.unpack(connection, { bytes: Buffer.from(message), stream: this })
+    const bytes = Buffer.allocUnsafeSlow(message.length)
+    message.copy(bytes)
+    connection.server.inflater.unpack(connection, { bytes, stream: this })
   }
 
   /** By the Inflater. */
