@@ -20,7 +20,7 @@ const GARBAGE_BYTES_MAX = 4 * 1_048_576
 const ALL_PAUSE_MS = 250 // between full collections, so that they take 5 % of the time at most
 const CHECK_MS = 5_000
 const IDLE_SHARE_MAX = 0.05 // of the time
-const IDLE_GROWTH_BYTES_MIN = 16 * 1_048_576
+const IDLE_GROWTH_BYTES_MIN = 12 * 1_048_576
 const IDLE_COLLECTIONS = 2
 const CHECKS_BETWEEN_MIN = 12 // where the memory is in use, collecting does not help: not again within a minute
 
@@ -52,6 +52,7 @@ export class IdleCollector {
   private leastBytes: number // ever
   private dueCount = 0 // collections
   private restCount = 0 // checks until the next ones
+  private isAwake = false
 
   constructor(heapBytes: () => number, collect: () => void) {
     this.heapBytes = heapBytes
@@ -66,12 +67,15 @@ export class IdleCollector {
     if (this.dueCount === 0) this.dueCount = IDLE_COLLECTIONS
     this.dueCount--
     this.collect()
-    if (this.dueCount === 0 && this.hasGrown()) this.restCount = CHECKS_BETWEEN_MIN
+    if (this.dueCount > 0) return
+    if (!this.isAwake && this.hasGrown()) this.restCount = CHECKS_BETWEEN_MIN
+    this.isAwake = false
   }
 
-  /** What is in use has changed: it need not rest. */
+  /** Something large has gone, or is just going: the next collections are not the last for a minute. */
   wake(): void {
     this.restCount = 0
+    this.isAwake = true
   }
 
   private hasGrown(): boolean {

@@ -27,7 +27,7 @@ const p99MaxMs = size({ small: 500, full: 100 }) // small: other tests run besid
 const growthMax = (size({ small: 96, full: 64 }) * MIB) as number
 const growthManyMax = 200 * MIB
 const backMaxMs = 30_000 // an idle thread looks for garbage every 5 s, and V8 keeps free pages for 10
-const breathMax = 32 * MIB // memory comes back to within so much
+const breathMax = 40 * MIB // memory comes back to within so much
 
 let service: RunningService
 let firstBytes = 0

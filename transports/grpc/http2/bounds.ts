@@ -36,7 +36,7 @@ export const ABANDONED_CALLS_MAX = 4_000
  * Calls of a thread, abandoned ones included; some 2 KiB each. Without: STREAMS_MAX of 10,000 connections. Beyond, a
  * connection that has CALLS_FAIR_MAX of its own is refused more.
  */
-export const CALLS_ALL_MAX = 16_384
+export const CALLS_ALL_MAX = 8_192
 export const CALLS_FAIR_MAX = 16
 
 /**
