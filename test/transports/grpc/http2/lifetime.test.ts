@@ -1,4 +1,6 @@
 /** Signs of life, the two GOAWAYs, windows, deadlines, and answers to what is not gRPC, frame by frame. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { queryObjects } from 'node:v8'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { Deadline, Deadlines } from '../../../../transports/grpc/http2/deadlines.ts'
@@ -227,4 +229,21 @@ test('deadlines: each fires once, when it has passed, unless it was taken out', 
       })
     }),
   )
+})
+
+test('a connection leaves no timer behind, nor what Node keeps of timers', async () => {
+  // Node has a list of its own for each length of time, and keeps those of unref'd timers until they would have fired
+  const timer = setTimeout(() => {}, 1_234_567) as NodeJS.Timeout & { _idlePrev: object }
+  const List = timer._idlePrev.constructor as new () => object
+  expect(List.name).toBe('TimersList')
+  clearTimeout(timer)
+  const lists = () => Number(queryObjects(List, { format: 'count' }))
+  const { port } = await openHttp2({ connectionAgeMs: 86_400_000 })
+  const before = lists()
+  for (let i = 0; i < 50; i++) {
+    const peer = await RawPeer.hello(port)
+    peer.socket.destroy()
+  }
+  await sleep(50)
+  expect(lists() - before).toBeLessThan(10)
 })
