@@ -32,7 +32,7 @@ export function modelsOf(
   const listed = ageSec <= VERIFIED_AGE_MAX_SEC ? (newest!.models ?? []) : []
   const claimed = uniqueModels([...catalogueClaims, ...probeClaims])
   const verified = uniqueModels(listed)
-  const isAsked = newest !== null && newest.listing !== 'key_required'
+  const isAsked = newest !== null && (newest.listing !== 'key_required' || newest.models !== null)
   return { claimed, verified, truthRatio: isAsked ? truthRatio(claimed, verified) : null }
 }
 

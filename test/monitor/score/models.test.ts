@@ -74,6 +74,12 @@ describe('7.1: claimed and verified', () => {
     test(`${name}: no ratio`, () => expect(modelsOf(claims, probe, NOW_SEC).truthRatio).toBeNull())
   }
 
+  test('a listing that a key of ours opened counts', () => {
+    expect(modelsOf(['a', 'b'], full({ listing: 'key_required', models: ['a'] }), NOW_SEC).truthRatio).toBe(
+      1 / 2,
+    )
+  })
+
   test('no listing at all verifies nothing', () => {
     expect(modelsOf(['a'], full({ listing: 'absent', models: null }), NOW_SEC)).toMatchObject({
       truthRatio: 0,
