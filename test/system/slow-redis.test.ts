@@ -95,6 +95,7 @@ test('a flood of resets: others are served', async () => {
   const asked = await askUntil(flooded.done, patient)
   patient.close()
   expectServed(asked)
-  const { connects } = JSON.parse(await flooded.done)
-  expect(connects).toBeGreaterThan(20) // connections were ended for it
+  const { connects, bytes } = JSON.parse(await flooded.done)
+  expect(connects).toBeGreaterThanOrEqual(20)
+  expect(bytes).toBeGreaterThan(100_000) // a busy machine makes less of a flood
 })
