@@ -10,10 +10,9 @@
 import { MemoryStore } from '../engine/counters/memory.ts'
 import { createMemoryTable } from '../engine/counters/memory-layout.ts'
 import { compile } from '../engine/match/compile.ts'
-import type { RuleNode } from '../engine/rules.ts'
 import { encodeRequest } from '../proto/codec.ts'
-import { type RateLimitRequest, Unit } from '../proto/ratelimit.ts'
-import { benchEngine, NOW_SEC } from './engine.ts'
+import type { RateLimitRequest } from '../proto/ratelimit.ts'
+import { benchEngine, NOW_SEC, ruleNode } from './engine.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 
@@ -28,7 +27,7 @@ const many = names(() => random() * USERS).map((user) => encodeRequest(request(u
 const zipf = names(() => USERS ** random()).map((user) => encodeRequest(request(user))) // density 1 / rank
 
 const engine = benchEngine(random)
-engine.setRules(compile([{ name: 'shop', nodes: [node('user'), node('path')] }]))
+engine.setRules(compile([{ name: 'shop', nodes: [ruleNode('user'), ruleNode('path')] }]))
 
 const store = new MemoryStore(createMemoryTable(64 * 2 ** 20))
 const keys = users.map((user) => `shop_user_${user}_${NOW_SEC}`)
@@ -82,20 +81,5 @@ function request(user: string): RateLimitRequest {
       { entries: [{ key: 'path', value: '/api' }], limit: null, hitsAddend: null },
     ],
     hitsAddend: 0,
-  }
-}
-
-function node(key: string): RuleNode {
-  return {
-    key,
-    value: '',
-    children: [],
-    limit: { name: '', requestsPerUnit: 2 ** 31, unit: Unit.Minute, isUnlimited: false, replaces: [] },
-    isShadow: false,
-    isQuota: false,
-    hasDetailedMetric: false,
-    hasValueToMetric: false,
-    hasShareThreshold: false,
-    metadata: null,
   }
 }

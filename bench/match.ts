@@ -7,7 +7,8 @@
 import { compile } from '../engine/match/compile.ts'
 import { Trie } from '../engine/match/trie.ts'
 import type { Match, RuleNode } from '../engine/rules.ts'
-import { type Entry, Unit } from '../proto/ratelimit.ts'
+import type { Entry } from '../proto/ratelimit.ts'
+import { ruleNode } from './engine.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 
@@ -55,21 +56,6 @@ function textOf(entries: Entry[]): string {
 }
 
 function parent(rulesCount: number): RuleNode {
-  const children = Array.from({ length: rulesCount }, (_, i) => node('path', `/api/v1/items/${i}`, []))
-  return { ...node('service', 'checkout', children), limit: null }
-}
-
-function node(key: string, value: string, children: RuleNode[]): RuleNode {
-  return {
-    key,
-    value,
-    children,
-    limit: { name: '', requestsPerUnit: 5, unit: Unit.Minute, isUnlimited: false, replaces: [] },
-    isShadow: false,
-    isQuota: false,
-    hasDetailedMetric: false,
-    hasValueToMetric: false,
-    hasShareThreshold: false,
-    metadata: null,
-  }
+  const children = Array.from({ length: rulesCount }, (_, i) => ruleNode('path', `/api/v1/items/${i}`))
+  return { ...ruleNode('service', 'checkout', children), limit: null }
 }

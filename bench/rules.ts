@@ -6,10 +6,9 @@
  * and for a user below it. Worth changing when `now` is more than 1.5 times `floor`.
  */
 import { compile } from '../engine/match/compile.ts'
-import type { RuleNode } from '../engine/rules.ts'
 import { encodeRequest } from '../proto/codec.ts'
-import { type Entry, Unit } from '../proto/ratelimit.ts'
-import { benchEngine } from './engine.ts'
+import type { Entry } from '../proto/ratelimit.ts'
+import { benchEngine, ruleNode } from './engine.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 
@@ -23,9 +22,10 @@ for (const rulesCount of [100, MANY]) {
   const draw = () => Math.floor(USERS ** random()) // density 1 / rank
   const requests = Array.from({ length: requestsCount }, () => request([draw(), draw()], rulesCount))
   const engine = benchEngine(random)
-  const nodes = Array.from({ length: rulesCount }, (_, i) =>
-    node('service', `s-${i}`, [node('user', '', [])]),
-  )
+  const nodes = Array.from({ length: rulesCount }, (_, i) => ({
+    ...ruleNode('service', `s-${i}`, [ruleNode('user')]),
+    limit: null,
+  }))
   engine.setRules(compile([{ name: 'shop', nodes }]))
   let sum = 0
   const caller = {
@@ -53,26 +53,4 @@ function request(users: number[], rulesCount: number): Uint8Array {
     return { entries, limit: null, hitsAddend: null }
   })
   return encodeRequest({ domain: 'shop', descriptors, hitsAddend: 0 })
-}
-
-function node(key: string, value: string, children: RuleNode[]): RuleNode {
-  const limit = {
-    name: '',
-    requestsPerUnit: 2 ** 31,
-    unit: Unit.Minute,
-    isUnlimited: false,
-    replaces: [] as string[],
-  }
-  return {
-    key,
-    value,
-    children,
-    limit: children.length === 0 ? limit : null,
-    isShadow: false,
-    isQuota: false,
-    hasDetailedMetric: false,
-    hasValueToMetric: false,
-    hasShareThreshold: false,
-    metadata: null,
-  }
 }

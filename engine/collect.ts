@@ -10,7 +10,6 @@
  * The first is needed since a SharedArrayBuffer lives as long as any thread holds an object that names it, and the collector
  * does not count such memory: each load of 100,000 rules kept 11 MB.
  */
-import { performance } from 'node:perf_hooks'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -94,12 +93,14 @@ function heapBytes(): number {
 export class Garbage {
   private bytes = 0
   private readonly collect: () => void
+  private readonly pauseMs: number
   private isDue = false
   private lastMs = Number.NEGATIVE_INFINITY
 
   /** Of large buffers that die young: what V8 counts of them little. Of objects that were old enough to be moved: all. */
   constructor(kind: 'young' | 'all') {
     this.collect = kind === 'young' ? collectYoung : collect
+    this.pauseMs = kind === 'young' ? 0 : ALL_PAUSE_MS
   }
 
   /** About so many bytes have become garbage. */
@@ -107,7 +108,7 @@ export class Garbage {
     this.bytes += bytes
     if (this.bytes < GARBAGE_BYTES_MAX || this.isDue) return
     this.isDue = true
-    const restMs = this.collect === collect ? this.lastMs + ALL_PAUSE_MS - performance.now() : 0
+    const restMs = this.lastMs + this.pauseMs - performance.now()
     setTimeout(() => this.clear(), Math.max(0, restMs)).unref()
   }
 

@@ -40,11 +40,13 @@ export class Pace {
   private readonly gapMs = new Mean(0) // between trips
   private readonly requests = new Mean(REQUESTS_MAX) // per trip
   private sentMs = 0 // the last ones
+  private isAwaited = false // a reply has not come
 
   constructor({ spinMs, napMs }: PaceOptions, clock = CLOCK) {
     this.clock = clock
-    this.look = new Look(spinMs, clock)
-    this.nap = new Nap(napMs, clock)
+    const isAwaited = () => this.isAwaited
+    this.look = new Look(spinMs, clock, isAwaited)
+    this.nap = new Nap(napMs, clock, isAwaited)
     this.isOn = spinMs > 0 || napMs > 0
   }
 
@@ -56,8 +58,7 @@ export class Pace {
     gapMs.add(Math.min(nowMs - this.sentMs, GAP_MS_MAX))
     requests.add(requestsCount)
     this.sentMs = nowMs
-    look.isAwaited = true
-    nap.isAwaited = true
+    this.isAwaited = true
     const isBatched = requests.mean > REQUESTS_MAX
     const requestGapMs = gapMs.mean / requests.mean
     const isSparse = look.pays(requestGapMs)
@@ -67,8 +68,7 @@ export class Pace {
 
   /** Nothing is on its way any more. */
   answered(): void {
-    this.look.isAwaited = false
-    this.nap.isAwaited = false
+    this.isAwaited = false
   }
 }
 
@@ -81,17 +81,18 @@ const PAUSE_MS = 1_000
  * left alone for PAUSE_MS.
  */
 class Look {
-  isAwaited = false // a reply has not come
   private readonly longestMs: number
   private readonly clock: PaceClock
+  private readonly isAwaited: () => boolean
   private readonly replies = new Mean(1)
   private endMs = 0 // of the look that is running
   private isLooking = false
   private pauseEndMs = 0
 
-  constructor(longestMs: number, clock: PaceClock) {
+  constructor(longestMs: number, clock: PaceClock, isAwaited: () => boolean) {
     this.longestMs = longestMs
     this.clock = clock
+    this.isAwaited = isAwaited
   }
 
   /** Not where looking would take more than half of the time between two requests. */
@@ -109,7 +110,7 @@ class Look {
   }
 
   private readonly turn = () => {
-    if (!this.isAwaited) this.ended(1)
+    if (!this.isAwaited()) this.ended(1)
     else if (this.clock.nowMs() >= this.endMs) this.ended(0)
     else this.clock.soon(this.turn)
   }
@@ -134,9 +135,9 @@ const PAYS_NOT_MS = 5_000
  * would ask more rarely. So now and then it is tried: TRIAL_MS without naps, TRIAL_MS with; when fewer requests came, none.
  */
 class Nap {
-  isAwaited = false // a reply has not come
   private readonly ms: number
   private readonly clock: PaceClock
+  private readonly isAwaited: () => boolean
   private phase: 'without' | 'with' | 'decided' = 'decided'
   private phaseStartMs = 0
   private phaseEndMs = 0
@@ -145,9 +146,10 @@ class Nap {
   private pays = false
   private isDue = false
 
-  constructor(ms: number, clock: PaceClock) {
+  constructor(ms: number, clock: PaceClock, isAwaited: () => boolean) {
     this.ms = ms
     this.clock = clock
+    this.isAwaited = isAwaited
   }
 
   /** Hits went out; `isClose`: as they do where naps are of use. */
@@ -185,7 +187,7 @@ class Nap {
 
   private readonly turn = () => {
     this.isDue = false
-    if (this.isAwaited) this.clock.sleep(this.ms)
+    if (this.isAwaited()) this.clock.sleep(this.ms)
   }
 }
 

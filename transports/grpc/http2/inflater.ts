@@ -61,7 +61,10 @@ export class Inflater {
   private run({ bytes, stream }: Packed): void {
     const length = bytes.length < GZIP_BYTES_MIN ? 0 : bytes.readUInt32LE(bytes.length - 4) // what it says
     if (length > MESSAGE_BYTES_MAX) {
-      setImmediate(() => stream.unpacked(bytes.length, null, true))
+      setImmediate(() => {
+        free(bytes)
+        stream.unpacked(bytes.length, null, true)
+      })
       return
     }
     this.runningCount++
@@ -73,7 +76,10 @@ export class Inflater {
       stream.unpacked(bytes.length, message, false)
     }
     if (length > SMALL_BYTES_MAX) this.inflateLarge(bytes, length, done)
-    else gunzip(bytes, SMALL, (error, message) => done(error === null ? message : null, isTooLong(error)))
+    else
+      gunzip(bytes, SMALL, (error, message) =>
+        done(error === null ? message : null, error !== null && isBomb(error)),
+      )
   }
 
   /** Into memory that is given back at once when it was in vain; what zlib makes of its own is soon garbage. */
@@ -99,6 +105,6 @@ export class Inflater {
 
 type Done = (message: Buffer | null, isTooLong: boolean) => void
 
-function isTooLong(error: NodeJS.ErrnoException | null): boolean {
-  return error?.code === 'ERR_BUFFER_TOO_LARGE'
+function isBomb(error: NodeJS.ErrnoException): boolean {
+  return error.code === 'ERR_BUFFER_TOO_LARGE'
 }
