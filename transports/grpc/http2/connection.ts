@@ -276,7 +276,7 @@ export class Connection {
   private closed(): void {
     this.isEnding = true
     this.lifetime.close()
-    this.server.garbage.add(CONNECTION_BYTES + this.streams.size * STREAM_BYTES)
+    this.server.garbage.add(CONNECTION_BYTES)
     this.cancelAll()
     this.output.drop()
     this.reader.drop()
@@ -286,6 +286,7 @@ export class Connection {
   }
 
   private cancelAll(): void {
+    this.server.garbage.add(this.streams.size * STREAM_BYTES)
     for (const stream of [...this.streams.values()]) stream.cancelled()
   }
 }
