@@ -3,8 +3,7 @@
  * what its last load left: 200 MB after 10,000 connections. A full collection of our small heaps takes 5 to 20 ms.
  *
  *     old rules image ── replaced in this thread ──► collection, a moment later ──► freed once all threads did it
- *     idle, and the heap is IDLE_GROWTH_BYTES_MIN larger than it was ──► collection, and one more: the first leaves room
- *                                                                        for new objects that the second finds unused
+ *     idle, and the heap was IDLE_GROWTH_BYTES_MIN larger ──► collection; where it helped, V8 gives back the pages it emptied
  *     GARBAGE_BYTES_MAX of a flood ──► collection; of young objects alone, 0.4 ms, where that does
  *
  * The first is needed since a SharedArrayBuffer lives as long as any thread holds an object that names it, and the collector
@@ -20,7 +19,6 @@ const ALL_PAUSE_MS = 250 // between full collections, so that they take 5 % of t
 const CHECK_MS = 5_000
 const IDLE_SHARE_MAX = 0.05 // of the time
 const IDLE_GROWTH_BYTES_MIN = 12 * 1_048_576
-const IDLE_COLLECTIONS = 2
 const CHECKS_BETWEEN_MIN = 12 // where the memory is in use, collecting does not help: not again within a minute
 
 let timer: NodeJS.Timeout | undefined
@@ -35,7 +33,7 @@ export function collectLater(bytes: number): void {
 
 /** From now on this thread gives back, while it has little else to do, what it used when it had. */
 export function collectWhenIdle(): void {
-  idle = new IdleCollector(heapBytes, collect)
+  idle = new IdleCollector(heapBytes, collect, giveBack)
   let before = performance.eventLoopUtilization()
   setInterval(() => {
     const now = performance.eventLoopUtilization()
@@ -48,38 +46,44 @@ export function collectWhenIdle(): void {
 export class IdleCollector {
   private readonly heapBytes: () => number
   private readonly collect: () => void
+  private readonly giveBack: () => void
   private leastBytes: number // ever
-  private dueCount = 0 // collections
-  private restCount = 0 // checks until the next ones
+  private mostBytes: number // since the last collection: what it took, V8 may keep, where no figure of the heap shows it
+  private restCount = 0 // checks until the next one
   private isAwake = false
 
-  constructor(heapBytes: () => number, collect: () => void) {
+  /** `giveBack` collects too, and costs two collections: only where little is left to look through. */
+  constructor(heapBytes: () => number, collect: () => void, giveBack: () => void) {
     this.heapBytes = heapBytes
     this.collect = collect
-    this.leastBytes = heapBytes()
+    this.giveBack = giveBack
+    this.leastBytes = this.mostBytes = heapBytes()
   }
 
   check(busyShare: number): void {
     if (this.restCount > 0) this.restCount--
-    if (busyShare > IDLE_SHARE_MAX) return
-    if (this.dueCount === 0 && (this.restCount > 0 || !this.hasGrown())) return
-    if (this.dueCount === 0) this.dueCount = IDLE_COLLECTIONS
-    this.dueCount--
+    this.mostBytes = Math.max(this.mostBytes, this.look())
+    if (busyShare > IDLE_SHARE_MAX || this.restCount > 0 || !this.isGrown(this.mostBytes)) return
     this.collect()
-    if (this.dueCount > 0) return
-    if (!this.isAwake && this.hasGrown()) this.restCount = CHECKS_BETWEEN_MIN
+    this.mostBytes = this.look()
+    if (!this.isGrown(this.mostBytes)) this.giveBack()
+    else if (!this.isAwake) this.restCount = CHECKS_BETWEEN_MIN
     this.isAwake = false
   }
 
-  /** Something large has gone, or is just going: the next collections are not the last for a minute. */
+  /** Something large has gone, or is just going: the next collection is not the last for a minute. */
   wake(): void {
     this.restCount = 0
     this.isAwake = true
   }
 
-  private hasGrown(): boolean {
+  private look(): number {
     const bytes = this.heapBytes()
     this.leastBytes = Math.min(this.leastBytes, bytes)
+    return bytes
+  }
+
+  private isGrown(bytes: number): boolean {
     return bytes - this.leastBytes >= IDLE_GROWTH_BYTES_MIN
   }
 }
@@ -121,7 +125,7 @@ export class Garbage {
   }
 }
 
-type Gc = (options: { type: 'major' | 'minor' }) => void
+type Gc = (options: { type: 'major' | 'minor'; flavor?: 'last-resort' }) => void
 let gc: Gc | undefined
 
 function collector(): Gc {
@@ -134,6 +138,11 @@ function collector(): Gc {
 
 function collect(): void {
   collector()({ type: 'major' })
+}
+
+/** An ordinary collection keeps the pages that it empties for new objects: 50 MB after 10,000 connections, for ever. */
+export function giveBack(): void {
+  collector()({ type: 'major', flavor: 'last-resort' })
 }
 
 function collectYoung(): void {
