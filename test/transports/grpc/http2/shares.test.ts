@@ -101,19 +101,22 @@ describe('calls that are over for their caller only', () => {
   })
 })
 
-test.each(['at fault', 'cut by its peer'])('calls of a connection that is %s count as garbage, once', async (how) => {
-  const { decider, server, port } = await open()
-  const added = vi.spyOn(server.garbage, 'add')
-  const peer = await RawPeer.hello(port)
-  peer.send(...ids(100).map((id) => call(id, 'wait')))
-  await decider.untilWaiting(100)
-  if (how === 'at fault') peer.send(data(0, Buffer.alloc(0)))
-  else peer.socket.destroy()
-  await expect.poll(() => added.mock.calls.flat().filter((bytes) => bytes > 0)).toHaveLength(2) // calls, connection
-  expect(added.mock.calls.flat()).toContain(100 * 1_024)
-  decider.release()
-  await expectNothingLeft(server)
-})
+test.each(['at fault', 'cut by its peer'])(
+  'calls of a connection that is %s count as garbage, once',
+  async (how) => {
+    const { decider, server, port } = await open()
+    const added = vi.spyOn(server.garbage, 'add')
+    const peer = await RawPeer.hello(port)
+    peer.send(...ids(100).map((id) => call(id, 'wait')))
+    await decider.untilWaiting(100)
+    if (how === 'at fault') peer.send(data(0, Buffer.alloc(0)))
+    else peer.socket.destroy()
+    await expect.poll(() => added.mock.calls.flat().filter((bytes) => bytes > 0)).toHaveLength(2) // calls, connection
+    expect(added.mock.calls.flat()).toContain(100 * 1_024)
+    decider.release()
+    await expectNothingLeft(server)
+  },
+)
 
 test('a call that the engine drops, since its caller has gone, counts no more', async () => {
   const { decider, server, port } = await open()
