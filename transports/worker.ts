@@ -8,10 +8,9 @@
  */
 import type { Socket } from 'node:net'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
-import { OverLimitCache } from '../engine/counters/over-limit-cache.ts'
-import type { CounterStore } from '../engine/counters/store.ts'
-import { Engine } from '../engine/decide.ts'
+import type { Engine } from '../engine/decide.ts'
 import type { FromWorker, Log, PortTls, ServeTask, ToWorker } from '../engine/messages.ts'
+import { openEngine } from '../engine/open.ts'
 import type { RulesImage } from '../engine/rules.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { Stats } from '../engine/stats/stats.ts'
@@ -33,8 +32,13 @@ export default async function serve(task: ServeTask): Promise<void> {
   process.on('exit', sayStats) // also when the thread throws: a message posted here still arrives
   const log: Log = (level, message) => say({ kind: 'log', level, message })
 
-  const store = await openStore(task, stats, log, (isConnected) => say({ kind: 'redis', isConnected }))
-  const engine = new Engine({ store, stats, ...engineOptions(task, log) })
+  const { engine, store } = await openEngine(task.settings, {
+    memoryTable: task.memoryTable,
+    decisionsStat: `sluice.worker.${task.index}.decisions`,
+    stats,
+    log,
+    onConnected: (isConnected) => say({ kind: 'redis', isConnected }),
+  })
   let rulesBytes = 0
   const setRules = ({ rules }: { rules: RulesImage }) => {
     engine.setRules(rules)
@@ -185,55 +189,4 @@ async function listenForGrpc(
       DROP_LINES_PER_SEC,
     ),
   })
-}
-
-/** One kind of store per process, so one shape at every call site. Only its own code is loaded. */
-async function openStore(
-  { settings, memoryTable }: ServeTask,
-  stats: Stats,
-  log: Log,
-  onConnected: (isConnected: boolean) => void,
-): Promise<CounterStore> {
-  if (memoryTable) {
-    const { MemoryStore } = await import('../engine/counters/memory.ts')
-    return new MemoryStore(memoryTable)
-  }
-  if (settings.BACKEND_TYPE === 'memcache') {
-    const { MemcacheStore } = await import('../engine/counters/memcache.ts')
-    const { memcacheOptions } = await import('../engine/counters/memcache-options.ts')
-    const store = new MemcacheStore(memcacheOptions(settings), { log, stats })
-    await store.connect()
-    return store
-  }
-  const { RedisStore, redisOptions } = await import('../engine/counters/redis.ts')
-  const store = new RedisStore(redisOptions(settings), { log, onConnected })
-  await store.connect()
-  return store
-}
-
-function engineOptions({ index, settings }: { index: number; settings: Settings }, log: Log) {
-  const cacheBytes = settings.LOCAL_CACHE_SIZE_IN_BYTES / settings.WORKERS // the setting is for the process
-  return {
-    nowSec: () => Math.floor(Date.now() / 1000),
-    random: Math.random,
-    decisionsStat: `sluice.worker.${index}.decisions`,
-    nearLimitRatio: settings.NEAR_LIMIT_RATIO,
-    keyPrefix: settings.CACHE_KEY_PREFIX,
-    jitterMaxSec: settings.EXPIRATION_JITTER_MAX_SECONDS,
-    isShadow: settings.SHADOW_MODE,
-    isQuota: settings.QUOTA_MODE,
-    isStopping: settings.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT && settings.BACKEND_TYPE !== 'memcache', // spec 4.3
-    hasMetadata: settings.RESPONSE_DYNAMIC_METADATA,
-    localCache:
-      cacheBytes > 0
-        ? new OverLimitCache(cacheBytes, (key) => log('error', `Failing to set local cache key: ${key}`))
-        : null,
-    headerNames: settings.LIMIT_RESPONSE_HEADERS_ENABLED
-      ? {
-          limit: settings.LIMIT_LIMIT_HEADER,
-          remaining: settings.LIMIT_REMAINING_HEADER,
-          reset: settings.LIMIT_RESET_HEADER,
-        }
-      : null,
-  }
 }

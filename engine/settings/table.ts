@@ -60,8 +60,22 @@ const redisType = complaining(oneOfAnyCase('single', 'sentinel', 'cluster'), (te
 const parallelism = complaining(count, (text, allowed) => {
   return text.startsWith('-') ? 'redis cluster pipeline parallelism must be >= 0' : allowed
 })
+const addressIn = oneOf('x-forwarded-for', 'forwarded', 'cf-connecting-ip', 'x-real-ip')
+const prefix = int(48, 128)
+const interval = int(60, 3_600)
+const probes = int(1, 256)
+const repeats = int(0, 5)
+const millis = int(1, 60_000)
+const region = oneOf('overseas', 'cn')
+const shots = oneOf('auto', 'true', 'false')
+const queued = int(1, 100)
+const running = int(1, 16)
 const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
 const otlp = oneOf('http', 'grpc')
+
+/** Large, many places, and no relay: when two of three are silent, it is us. */
+const CONTROL_URLS =
+  'https://www.cloudflare.com/cdn-cgi/trace,https://www.gstatic.com/generate_204,https://www.apple.com/library/test/success.html'
 
 type Cells = readonly [kind: Kind<unknown>, state: State, name: string, preset: string, help: string]
 
@@ -221,8 +235,43 @@ const table = {
     [string,      later,  'TRACING_SERVICE_INSTANCE_ID', '', 'service.instance.id; empty = a random UUID'],
   ],
   Monitor: [
-    [bool,        later,  'MONITOR_ENABLED', 'false', 'the public monitor of relay sites'],
-    [string,      later,  'MONITOR_ADDR',    '0.0.0.0:8090', 'where it listens'],
+    [bool,        built,  'MONITOR_ENABLED', 'false', 'the public monitor of relay sites, beside the service'],
+    [string,      built,  'MONITOR_ADDR', '0.0.0.0:8090', 'where it listens'],
+    [path,        built,  'MONITOR_DATA_DIR', './data', 'folder of its database'],
+    [path,        built,  'CATALOGUE_PATH', './catalogue.yaml', 'the sites it looks at: a file, or a folder of *.yaml'],
+    [string,      built,  'PUBLIC_BASE_URL', '', 'where the public finds it; empty = links without a host'],
+    [string,      built,  'SUPPORT_EMAIL', '', 'whom callers may write to; empty = nobody is named'],
+    [bool,        built,  'API_SHARED_CACHE', 'false', 'answers may be kept by a CDN that drops X-RateLimit-*'],
+    [bool,        built,  'RATELIMIT_DRAFT_FIELDS', 'true', 'RateLimit and RateLimit-Policy beside X-RateLimit-*'],
+    [list,        built,  'TRUSTED_PROXIES', '', 'ranges whose word on the client address is taken'],
+    [addressIn,   built,  'CLIENT_IP_HEADER', 'x-forwarded-for', 'the header that has it'],
+    [bool,        built,  'PROXY_PROTOCOL', 'false', 'or the PROXY protocol, from trusted proxies only'],
+    [prefix,      built,  'IPV6_PREFIX', '64', 'so many bits of an IPv6 address are one client'],
+  ],
+  'Monitor: probes': [
+    [bool,        built,  'PROBER_ENABLED', 'true', 'look at the sites; false = serve what is known'],
+    [interval,    built,  'PROBE_INTERVAL_S', '300', 'seconds between two looks at a site'],
+    [probes,      built,  'PROBE_CONCURRENCY', '32', 'light probes at once'],
+    [repeats,     built,  'CONFIRM_FAILURES', '2', 'so often a failure is repeated before it counts'],
+    [millis,      built,  'SLOW_MS', '3000', 'a first byte later than this is degraded'],
+    [list,        built,  'CONTROL_URLS', CONTROL_URLS, 'what tells our own broken network from a broken site; empty = nothing'],
+    [string,      built,  'PROBE_PORTS', '80,443,3000,8000,8080,8443', 'ports that may be connected to'],
+    [string,      built,  'EGRESS_DENY', '', 'ranges that may not, beside all that are not public'],
+    [string,      built,  'NAT64_PREFIX', '', 'a /96 whose embedded IPv4 address is judged instead'],
+    [string,      refuse, 'EGRESS_PROXY', '', 'a proxy for all probes'],
+    [path,        built,  'ASN_DB', 'data/ip2asn-combined.tsv.gz', 'whose network an address is in; missing = not told'],
+    [string,      built,  'VANTAGE_NAME', 'main', 'this place that probes'],
+    [region,      built,  'VANTAGE_REGION', 'overseas', 'where it is'],
+    [string,      built,  'VANTAGE_COUNTRY', '', 'two letters'],
+    [string,      refuse, 'AGENT_ADDR', '', 'where agents of other places report; empty = nowhere'],
+    [shots,       later,  'SCREENSHOTS_ENABLED', 'auto', 'monthly pictures, where there is a browser'],
+  ],
+  'Monitor: detections': [
+    [bool,        built,  'DETECTIONS_ENABLED', 'true', 'anybody may have an address looked at'],
+    [natural,     built,  'DETECTION_REUSE_S', '600', 'seconds for which the same answer is given again'],
+    [queued,      built,  'DETECTION_QUEUE', '100', 'that wait'],
+    [running,     built,  'DETECTION_CONCURRENCY', '4', 'that run'],
+    [bool,        refuse, 'DETECTION_ALLOW_KEYS', 'false', 'with a key of the caller'],
   ],
 } as const satisfies Record<string, readonly Cells[]>
 

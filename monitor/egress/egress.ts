@@ -18,7 +18,7 @@ import type { PeerFacts } from './connect.ts'
 import type { Message } from './exchange.ts'
 import { isRedirect } from './exchange.ts'
 import { Failure, failureOf } from './failure.ts'
-import type { Hop, HopAsk, Reach } from './hop.ts'
+import type { Hop, HopAsk, OnResolved, Reach } from './hop.ts'
 import { admit, open, takeHop } from './hop.ts'
 import type { Limits } from './limits.ts'
 import { LIMITS, LISTING_PATHS } from './limits.ts'
@@ -51,6 +51,7 @@ export interface VisitRequest {
   extraPort?: number // of the catalogue entry, on its own host only
   session?: Session // keeps the connection for the next visit
   signal?: AbortSignal // gives up; the phase at hand ends with its timeout
+  onResolved?: OnResolved // of the first hop
 }
 
 /** What a visit found. Beyond `error`, `url` and `hops` everything is about the last hop. */
@@ -143,7 +144,7 @@ export class Egress {
   }
 
   async handshake(
-    request: Pick<VisitRequest, 'url' | 'purpose' | 'extraPort' | 'signal'>,
+    request: Pick<VisitRequest, 'url' | 'purpose' | 'extraPort' | 'signal' | 'onResolved'>,
   ): Promise<Handshake> {
     await this.#reach.own.refresh()
     const startedAtMs = performance.now()
@@ -176,7 +177,7 @@ export class Egress {
   }
 
   #firstAsk(request: VisitRequest): HopAsk {
-    const { url, purpose, method = 'GET', extraPort, session, signal } = request
+    const { url, purpose, method = 'GET', extraPort, session, signal, onResolved } = request
     const headers: Record<string, string> = {
       'user-agent': this.#userAgent,
       'accept-encoding': ACCEPT_ENCODING,
@@ -187,7 +188,8 @@ export class Egress {
       if (!VISIBLE.test(value)) throw new TypeError(`header ${name} has characters that are not visible`)
       headers[name] = value
     }
-    return { url, purpose, isRedirect: false, method, headers, isListing: false, extraPort, session, signal }
+    const more = { extraPort, session, signal, onResolved }
+    return { url, purpose, isRedirect: false, method, headers, isListing: false, ...more }
   }
 }
 
@@ -210,6 +212,7 @@ function nextAsk(hops: Hop[], ask: HopAsk, request: VisitRequest, limits: Limits
   const first = new URL(hops[0].url)
   return {
     ...ask,
+    onResolved: undefined,
     url: to.href,
     isRedirect: true,
     headers: Object.fromEntries(kept),

@@ -46,7 +46,11 @@ export interface HopAsk {
   extraPort?: number
   session?: Session
   signal?: AbortSignal
+  onResolved?: OnResolved
 }
+
+/** The addresses that may be connected to, before anybody is. False: not now; the hop ends as our own failure. */
+export type OnResolved = (addresses: readonly string[]) => boolean
 
 export interface Hop {
   url: string // as it was asked for, parsed when it could be
@@ -61,7 +65,7 @@ export interface Hop {
 }
 
 type Opening = Pick<Hop, 'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress'>
-type OpenAsk = Pick<HopAsk, 'purpose' | 'isRedirect' | 'signal'> & { alpn: string[] }
+type OpenAsk = Pick<HopAsk, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> & { alpn: string[] }
 
 export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
   await reach.own.refresh()
@@ -110,6 +114,8 @@ export async function open(reach: Reach, target: Target, ask: OpenAsk, found: Op
   if (!target.isLiteral) timings.dnsMs = clock()
   found.addresses = addresses.slice(0, limits.answers)
   found.hasIpv6 = addresses.some((address) => address.includes(':'))
+  if (ask.onResolved?.(found.addresses) === false)
+    throw new Failure('connect_unreachable', 'put off', { isOurs: true })
 
   const deadline = { ms: limits.connectMs, code: 'connect_timeout', outer: ask.signal } as const
   const raw = await within(deadline, (signal) =>

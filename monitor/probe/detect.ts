@@ -14,7 +14,7 @@ import { hygieneOf, scoreOf } from '../score/score.ts'
 import { TIERS, tierOfScore } from '../score/tier.ts'
 import type { FullTried } from './full.ts'
 import { fullProbe } from './full.ts'
-import type { ProbeContext } from './probe.ts'
+import type { ProbeContext, ProbeTarget } from './probe.ts'
 import type { OnStep } from './steps.ts'
 
 export type Verdict = 'relay' | 'compatible_api' | 'not_relay' | 'blocked' | 'unreachable'
@@ -53,6 +53,7 @@ export interface DetectRequest {
   isSingleVantage: boolean // of the whole install
   signal?: AbortSignal
   onStep?: OnStep
+  onResolved?: ProbeTarget['onResolved']
 }
 
 const MODELS_SHOWN = 2_000
@@ -62,8 +63,8 @@ const CERTIFICATE_DAYS_MIN = 14
 const DAY_SEC = 86_400
 
 export async function detect(context: ProbeContext, request: DetectRequest): Promise<Detection> {
-  const { url, signal, onStep } = request
-  const target = { url, apiBase: url, purpose: 'detection' } as const
+  const { url, signal, onStep, onResolved } = request
+  const target = { url, apiBase: url, purpose: 'detection', onResolved } as const
   const tried = await fullProbe(context, target, { onStep, signal })
   const { error, outcome } = tried.probe
   if (error === 'target_not_allowed') return { status: 'failed', code: error }

@@ -72,13 +72,14 @@ class Look {
   }
 
   async take(): Promise<FullTried> {
-    const { purpose, extraPort, apiBase } = this.#target
+    const { purpose, extraPort, apiBase, onResolved } = this.#target
     const isHttps = this.#base.protocol === 'https:'
     this.#steps.start('resolve')
     const handshake = await this.#context.egress.handshake({
       url: apiBase,
       purpose,
       extraPort,
+      onResolved,
       signal: this.#signal,
     })
     this.#steps.endOpening(handshake, isHttps, this.#nowSec())

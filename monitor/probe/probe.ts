@@ -10,7 +10,7 @@
  * Nothing is thrown for what a relay does. A try whose failure was our own network's is `inconclusive`; the control
  * check of score/outcome.ts finds those that do not show here. Repeating a failure is the planner's (plan/confirm.ts).
  */
-import type { Egress, Visit } from '../egress/egress.ts'
+import type { Egress, Visit, VisitRequest } from '../egress/egress.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
 import { outcomeOf, SLOW_MS } from '../score/outcome.ts'
 import type { AsnTable } from './asn.ts'
@@ -29,6 +29,7 @@ export interface ProbeTarget {
   apiBase: string // `/v1/models` is below it
   purpose: 'catalogue' | 'detection'
   extraPort?: number // of the catalogue entry
+  onResolved?: VisitRequest['onResolved']
   key?: string | null // asked with as well in full probes, over https only; never logged, never in a result
 }
 
@@ -47,9 +48,9 @@ export async function lightProbe(
   target: ProbeTarget,
   signal?: AbortSignal,
 ): Promise<Tried> {
-  const { purpose, extraPort } = target
+  const { purpose, extraPort, onResolved } = target
   const url = urlBelow(target.apiBase, LISTING_PATH)
-  const visit = await context.egress.visit({ url, purpose, extraPort, signal })
+  const visit = await context.egress.visit({ url, purpose, extraPort, signal, onResolved })
   return triedOf('light', visit, listingOf(visit), context)
 }
 

@@ -42,6 +42,11 @@ export function noteControls(failedMinutes: readonly number[], atSec: number, an
   return [...failedMinutes, minuteOf(atSec)].slice(-FAILED_MINUTES_MAX)
 }
 
+/** Whether the control check of the minute of `atSec` has failed. */
+export function isFailed(failedMinutes: readonly number[], atSec: number): boolean {
+  return failedMinutes.includes(minuteOf(atSec))
+}
+
 /** Failures in a minute whose control check failed, and in the next, say nothing about the site. */
 export function judge(probe: Probe, failedMinutes: readonly number[]): Probe {
   if (probe.outcome !== 'down') return probe

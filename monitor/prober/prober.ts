@@ -1,0 +1,244 @@
+/**
+ * One place that probes, at work: what the planner says is due is looked at, and what was found is told.
+ *
+ *     setSites ─► planner ─► due ─► light or full probe ─► control check ─► planner: store, again, drop ─► told
+ *     detect   ─► planner ─► due ─► detect, step by step ─────────────────────────────────────────────────► told
+ *
+ * Keeps no results. One timer, set to when the planner next has something to do; a run that ends asks it again.
+ */
+import { readFile } from 'node:fs/promises'
+import type { Egress } from '../egress/egress.ts'
+import type { Observation, Outcome, Region } from '../facts.ts'
+import { Planner, type Run } from '../plan/planner.ts'
+import { detect } from '../probe/detect.ts'
+import { fullProbe } from '../probe/full.ts'
+import { lightProbe, type ProbeContext, type ProbeTarget, type Tried } from '../probe/probe.ts'
+import { Controls } from './controls.ts'
+import type { FromProber, ProberFigures, ProberSite, ToProber } from './words.ts'
+
+const DETECTION_MS = 45_000
+const WAKE_MAX_MS = 60_000
+const KEY_CHARS_MAX = 1_024
+
+export interface ProberOptions {
+  context: ProbeContext
+  egress: Pick<Egress, 'visit' | 'denials'> & { optOut: Iterable<string> }
+  region: Region
+  isSingleVantage: boolean
+  intervalSec: number // PROBE_INTERVAL_S
+  lightMax: number // PROBE_CONCURRENCY
+  detectionsMax: number // DETECTION_CONCURRENCY
+  repeatsMax: number // CONFIRM_FAILURES
+  controlUrls: readonly string[]
+  say: (message: FromProber) => void
+}
+
+interface Detection {
+  url: string
+  abort: AbortController
+}
+
+export class Prober {
+  private readonly options: ProberOptions
+  private readonly planner: Planner
+  private readonly controls: Controls
+  private readonly closing = new AbortController()
+  private sites = new Map<string, ProberSite>() // by slug
+  private readonly detections = new Map<string, Detection>() // as many as the planner's line and places
+  private readonly running = new Set<Promise<void>>()
+  private timer: NodeJS.Timeout | undefined
+
+  constructor(options: ProberOptions) {
+    this.options = options
+    const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, say } = options
+    this.planner = new Planner({ random: Math.random, lightMax, detectionsMax, repeatsMax })
+    this.controls = new Controls(
+      controlUrls,
+      egress,
+      () => this.nowSec(),
+      (isAnswering) => {
+        const text = isAnswering
+          ? 'the control addresses answer again'
+          : 'the control addresses do not answer: until they do, failures of sites do not count'
+        say({ kind: 'log', level: 'warning', text })
+      },
+    )
+    this.context = context
+  }
+
+  private readonly context: ProbeContext
+
+  receive(message: ToProber): void {
+    if (message.kind === 'sites') this.setSites(message.sites, message.optOut)
+    else if (message.kind === 'detect') this.detect(message.id, message.url, message.slug)
+    else if (message.kind === 'cancel') this.cancel(message.id)
+    else void this.close()
+  }
+
+  figures(): ProberFigures {
+    const { starts, skippedSlots, lostRuns } = this.planner.totals
+    const lagSec = Math.round(this.planner.lagMs('light', performance.now()) / 1_000)
+    const denials = [...this.options.egress.denials]
+    return {
+      starts,
+      skippedSlots,
+      lostRuns,
+      lagSec,
+      denials,
+      areControlsAnswering: this.controls.isAnswering,
+    }
+  }
+
+  /** What runs is given up; resolves when all of it has ended. Nothing is told of it. */
+  async close(): Promise<void> {
+    this.closing.abort()
+    clearTimeout(this.timer)
+    this.controls.isNeeded = false
+    for (const { abort } of this.detections.values()) abort.abort()
+    await Promise.all(this.running)
+  }
+
+  private setSites(sites: readonly ProberSite[], optOut: readonly string[]): void {
+    this.options.egress.optOut = optOut
+    const before = this.sites
+    this.sites = new Map(sites.map((site) => [site.slug, site]))
+    for (const [slug, site] of before) {
+      const next = this.sites.get(slug)
+      // At another address it is another site for the planner: nothing of its past holds.
+      if (!next || next.apiBase !== site.apiBase || next.url !== site.url) this.planner.remove(slug)
+    }
+    const nowMs = performance.now()
+    for (const site of sites) this.planner.put(this.planned(site), nowMs)
+    this.controls.isNeeded = sites.length > 0
+    this.turn()
+  }
+
+  private planned({ slug, intervalSec, addresses, lastFullSec, downs, downSinceSec }: ProberSite) {
+    const agoMs = (sec: number) => Math.max(0, this.nowSec() - sec) * 1_000
+    return {
+      slug,
+      intervalMs: (intervalSec ?? this.options.intervalSec) * 1_000,
+      addresses,
+      lastFullAgoMs: lastFullSec === null ? null : agoMs(lastFullSec),
+      downs,
+      downForMs: downSinceSec === null ? 0 : agoMs(downSinceSec),
+    }
+  }
+
+  private detect(id: string, url: string, slug: string | null): void {
+    const isTaken = this.planner.detect(id, slug ?? url, performance.now())
+    if (isTaken) this.detections.set(id, { url, abort: new AbortController() })
+    else this.options.say({ kind: 'detected', id, result: null, failure: 'internal_error' })
+    this.turn()
+  }
+
+  private cancel(id: string): void {
+    this.detections.get(id)?.abort.abort()
+    if (this.planner.cancel(id)) this.detections.delete(id)
+  }
+
+  /** Starts what is due, and comes back when there is more. */
+  private turn(): void {
+    if (this.closing.signal.aborted) return
+    clearTimeout(this.timer)
+    const nowMs = performance.now()
+    for (const run of this.planner.due(nowMs)) {
+      const ended = this.run(run)
+        .catch((error: Error) => this.broke(run, error))
+        .finally(() => {
+          this.running.delete(ended)
+          this.turn()
+        })
+      this.running.add(ended)
+    }
+    const waitMs = Math.min(WAKE_MAX_MS, Math.max(1, this.planner.wakeMs(nowMs) - nowMs))
+    this.timer = setTimeout(() => this.turn(), waitMs)
+  }
+
+  private async run(run: Run): Promise<void> {
+    if (run.kind === 'detection') return this.runDetection(run)
+    const site = this.sites.get(run.key)
+    if (!site) return this.finish(run, 'inconclusive')
+    const target = await this.targetOf(site, run)
+    const { signal } = this.closing
+    if (run.kind === 'light')
+      return this.tell(run, site, await lightProbe(this.context, target, signal), null)
+    const full = await fullProbe(this.context, target, { signal })
+    this.tell(run, site, full, full.observation)
+  }
+
+  private tell(run: Run, site: ProberSite, tried: Tried, observation: Observation | null): void {
+    if (this.closing.signal.aborted) return
+    const probe = this.controls.judge(tried.probe)
+    const { retryAfterMs } = tried
+    const verdict = this.planner.finish(run.id, { outcome: probe.outcome, retryAfterMs }, performance.now())
+    if (verdict !== 'store') return
+    const { siteId } = site
+    this.options.say({ kind: 'probe', siteId, probe })
+    if (observation && probe.outcome !== 'inconclusive') {
+      this.options.say({ kind: 'observation', siteId, observation })
+    }
+  }
+
+  private async runDetection(run: Run): Promise<void> {
+    const detection = this.detections.get(run.key)
+    const { say, region, isSingleVantage } = this.options
+    const id = run.key
+    if (!detection) return this.finish(run, 'inconclusive')
+    let isPutOff = false
+    const found = await detect(this.context, {
+      ...{ url: detection.url, region, isSingleVantage },
+      signal: AbortSignal.any([detection.abort.signal, AbortSignal.timeout(DETECTION_MS)]),
+      onStep: (step) => say({ kind: 'step', id, step }),
+      onResolved: (addresses) => {
+        isPutOff = !this.planner.resolved(run.id, addresses, performance.now())
+        return !isPutOff
+      },
+    })
+    if (isPutOff && !detection.abort.signal.aborted) return // it waits in the planner's line again
+    this.finish(run, 'up')
+    this.detections.delete(id)
+    if (this.closing.signal.aborted) return
+    const [result, failure] = found.status === 'done' ? [found.result, null] : [null, found.code]
+    say({ kind: 'detected', id, result, failure })
+  }
+
+  private async targetOf(site: ProberSite, run: Run): Promise<ProbeTarget> {
+    const { url, apiBase, extraPort, keyFile } = site
+    return {
+      ...{ url, apiBase, purpose: 'catalogue', extraPort: extraPort ?? undefined },
+      key: run.kind === 'full' && keyFile !== null ? await this.keyOf(keyFile, site.slug) : null,
+      onResolved: (addresses) => this.planner.resolved(run.id, addresses, performance.now()),
+    }
+  }
+
+  /** Read each time, so that a new key needs no restart. Without it the site is looked at as anybody would. */
+  private async keyOf(path: string, slug: string): Promise<string | null> {
+    try {
+      const key = (await readFile(path, 'utf8')).trim()
+      if (/^[\x21-\x7e]+$/.test(key) && key.length <= KEY_CHARS_MAX) return key
+      throw new Error('is no key: one line of visible ASCII')
+    } catch (error) {
+      const text = `site ${slug}: its key file cannot be used, and it is looked at without: ${(error as Error).message}`
+      this.options.say({ kind: 'log', level: 'warning', text })
+      return null
+    }
+  }
+
+  /** A defect of ours: the run must not stay open, and its site is tried again like others. */
+  private broke(run: Run, error: Error): void {
+    this.finish(run, 'inconclusive')
+    const { say } = this.options
+    say({ kind: 'log', level: 'error', text: `a ${run.kind} probe broke, please report it: ${error.stack}` })
+    if (run.kind !== 'detection' || !this.detections.delete(run.key)) return
+    say({ kind: 'detected', id: run.key, result: null, failure: 'internal_error' })
+  }
+
+  private finish(run: Run, outcome: Outcome): void {
+    this.planner.finish(run.id, { outcome }, performance.now())
+  }
+
+  private nowSec(): number {
+    return Math.floor(this.context.nowMs() / 1_000)
+  }
+}

@@ -1,0 +1,38 @@
+/** The prober's thread: everything that reaches out does so here, and no answer of the API waits for it. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { Egress, egressSettings } from '../egress/egress.ts'
+import { loadAsnTable } from '../probe/asn.ts'
+import { Prober } from './prober.ts'
+import type { FromProber, ProberData, ToProber } from './words.ts'
+
+const FIGURES_MS = 1_000
+
+const port = parentPort as MessagePort
+const say = (message: FromProber) => port.postMessage(message)
+const { settings, version, ownHosts } = workerData as ProberData
+
+const egress = new Egress({ settings: egressSettings(process.env), version, ownHosts })
+const prober = new Prober({
+  context: {
+    egress,
+    asn: await loadAsnTable(settings.ASN_DB),
+    nowMs: Date.now,
+    slowMs: settings.SLOW_MS,
+  },
+  egress,
+  region: settings.VANTAGE_REGION,
+  isSingleVantage: true,
+  intervalSec: settings.PROBE_INTERVAL_S,
+  lightMax: settings.PROBE_CONCURRENCY,
+  detectionsMax: settings.DETECTION_CONCURRENCY,
+  repeatsMax: settings.CONFIRM_FAILURES,
+  controlUrls: settings.CONTROL_URLS,
+  say,
+})
+const figures = setInterval(() => say({ kind: 'figures', figures: prober.figures() }), FIGURES_MS)
+port.on('message', async (message: ToProber) => {
+  if (message.kind !== 'close') return prober.receive(message)
+  clearInterval(figures)
+  await prober.close()
+  port.close()
+})
