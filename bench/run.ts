@@ -1,7 +1,7 @@
 /**
  * Runs benchmarks one after the other, each in a process of its own, so that none profits or suffers from another.
  *
- *     npm run bench                     all, small sizes: seconds
+ *     npm run bench                     all, small sizes: a minute
  *     npm run bench -- match --full     those whose name contains `match`, at the size to quote
  */
 import { spawnSync } from 'node:child_process'
@@ -17,10 +17,13 @@ const unknown = flags.find((flag) => flag !== '--full')
 const all = readdirSync(folder).filter((name) => name.endsWith('.ts') && !HELPERS.includes(name))
 const chosen = all.filter((name) => words.length === 0 || words.some((word) => name.includes(word)))
 
-if (unknown !== undefined || chosen.length === 0) {
+const isHelp = flags.includes('--help') || flags.includes('-h')
+if (isHelp || unknown !== undefined || chosen.length === 0) {
   const names = all.map((name) => name.replace('.ts', '')).join(', ')
-  console.error(`usage: npm run bench -- [name ...] [--full]\nnames: ${names}`)
-  process.exit(2)
+  const usage = `usage: npm run bench -- [name ...] [--full]\nnames: ${names}`
+  if (isHelp) console.log(usage)
+  else console.error(usage)
+  process.exit(isHelp ? 0 : 2)
 }
 const isFull = flags.includes('--full') || process.env.SLUICE_SIZE === 'full'
 console.log(

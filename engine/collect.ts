@@ -15,7 +15,7 @@ import { runInNewContext } from 'node:vm'
 const REPLACED_BYTES_MIN = 1_048_576
 const LATER_MS = 1_000 // by then what was decided by the old rules has been answered
 const GARBAGE_BYTES_MAX = 4 * 1_048_576
-const ALL_PAUSE_MS = 250 // between full collections, so that they take 5 % of the time at most
+const ALL_PAUSE_MS = 250 // between full collections of 10 ms, so that they take a small part of the time
 const CHECK_MS = 5_000
 const IDLE_SHARE_MAX = 0.05 // of the time
 const IDLE_GROWTH_BYTES_MIN = 12 * 1_048_576

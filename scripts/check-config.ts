@@ -131,6 +131,9 @@ function readAll(paths: string[], output: Output): RuleFile[] | null {
     for (const name of names) {
       output.out(`opening config file: ${name}`)
       try {
+        // A pipe or a device has no end; the service does not read them either.
+        if (!statSync(name).isFile())
+          throw new Error(statSync(name).isDirectory() ? 'is a directory' : 'is not a file')
         files.push({ name, bytes: readFileSync(name) })
       } catch (error) {
         output.out(`error reading file ${name}: ${messageOf(error)}`)

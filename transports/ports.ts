@@ -14,16 +14,20 @@ export interface Address {
   variable: string // the setting that holds the port, for error texts
   host: string
   port: number // 0 = any free one
+  onFailure?: (error: OperatorError) => void // the service can do without this one
 }
 
-/** The port number of each address, in order. Rejects with OperatorError when one cannot be had. */
+/** Of an address that could not be had and need not be. */
+export const NO_PORT = -1
+
+/** The port number of each address, in order. Rejects with OperatorError when one that must be had cannot. */
 export async function claimPorts(addresses: Address[]): Promise<number[]> {
-  const servers: Server[] = []
+  const servers: (Server | null)[] = []
   try {
-    for (const address of addresses) servers.push(await bind(address)) // all held at once: two may be equal
-    return servers.map((server) => (server.address() as AddressInfo).port)
+    for (const address of addresses) servers.push(await tryBind(address)) // all held at once: two may be equal
+    return servers.map((server) => (server ? (server.address() as AddressInfo).port : NO_PORT))
   } finally {
-    await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))))
+    await Promise.all(servers.map((server) => server && new Promise((closed) => server.close(closed))))
   }
 }
 
@@ -34,6 +38,16 @@ export async function claimPorts(addresses: Address[]): Promise<number[]> {
 export async function claimSocket(path: string): Promise<void> {
   const listener = await listen({ path, onSocket: (socket) => socket.destroy() })
   listener.stop() // removes the file
+}
+
+async function tryBind(address: Address): Promise<Server | null> {
+  try {
+    return await bind(address)
+  } catch (error) {
+    if (!address.onFailure) throw error
+    address.onFailure(error as OperatorError)
+    return null
+  }
 }
 
 async function bind({ variable, host, port }: Address): Promise<Server> {

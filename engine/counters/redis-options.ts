@@ -4,8 +4,6 @@ import type { Startup } from './retry.ts'
 import type { TlsFiles } from './tls.ts'
 
 const CONNECT_MS_DEFAULT = 10_000 // 0 would be no end in the reference; every wait has one
-const SPIN_MS_MAX = 1 // longer would be a busy core, and no gain
-const NAP_MS_MAX = 1 // nothing is served meanwhile
 const TIMER_MS_MAX = 2 ** 31 - 1 // Node's timers end there
 
 export interface RedisOptions {
@@ -63,8 +61,8 @@ function optionsOf(settings: Settings, prefix: Prefix): RedisOptions {
     tls: settings[`${prefix}_TLS`] ? tlsFiles(settings) : null,
     timeoutMs: Math.min(settings[`${prefix}_TIMEOUT`] || CONNECT_MS_DEFAULT, TIMER_MS_MAX),
     operationTimeoutMs: Math.min(settings[`${prefix}_OPERATION_TIMEOUT`], TIMER_MS_MAX),
-    spinMs: Math.min(settings.REDIS_REPLY_SPIN, SPIN_MS_MAX),
-    napMs: Math.min(settings.REDIS_REPLY_NAP, NAP_MS_MAX),
+    spinMs: settings.REDIS_REPLY_SPIN,
+    napMs: settings.REDIS_REPLY_NAP,
     ...(isError && { emptyWaitMs: settings[`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`] }),
     startup: {
       initialMs: settings.REDIS_STARTUP_INITIAL_INTERVAL,

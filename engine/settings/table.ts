@@ -47,6 +47,7 @@ const ratio = float(0, 1)
 const factor = float(0)
 const rate = float() // below 0 is never, above 1 always
 const span = duration()
+const instant = duration(0, 1) // longer would be a busy core, or a thread that serves nobody
 const wait = duration(1) // 0 would mean no time at all
 const level = oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace')
 const format = oneOfOrLast('json', 'text')
@@ -173,8 +174,8 @@ const table = {
     [span,        built,  'REDIS_PIPELINE_WINDOW', '0', 'no effect: one turn of the event loop is one batch'],
     [count,       built,  'REDIS_PIPELINE_LIMIT', '0', 'no effect'],
     [parallelism, built,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes at once'],
-    [span,        built,  'REDIS_REPLY_SPIN', '40us', 'so long a reply is looked for before sleeping, at most 1ms'],
-    [span,        built,  'REDIS_REPLY_NAP', '20us', 'so long all wait for replies where calls come closely, at most 1ms'],
+    [instant,     built,  'REDIS_REPLY_SPIN', '40us', 'so long a reply is looked for before sleeping, at most 1ms'],
+    [instant,     built,  'REDIS_REPLY_NAP', '20us', 'so long all wait for replies where calls come closely, at most 1ms'],
     [bool,        built,  'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
     [path,        built,  'REDIS_TLS_CACERT', '', "its CA, beside the system's"],
     [path,        built,  'REDIS_TLS_CLIENT_CERT', '', 'our certificate, if its key is given too'],

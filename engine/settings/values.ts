@@ -122,19 +122,20 @@ const DURATION_PART = /([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)/g
 const DURATION_NS_MAX = 2 ** 63 // where Go's durations end: 292 years
 
 /**
- * Spans of time, in milliseconds; `minMs` and longer. Nothing waits a negative time, so a minus is refused.
- * There is no upper bound, so who sets a timer must know that Node's end at 2^31-1 ms.
+ * Spans of time, in milliseconds; from `minMs` to `maxMs`. Nothing waits a negative time, so a minus is refused.
+ * Mostly there is no upper bound, so who sets a timer must know that Node's end at 2^31-1 ms.
  */
-export function duration(minMs = 0): Kind<number> {
+export function duration(minMs = 0, maxMs = Number.POSITIVE_INFINITY): Kind<number> {
   const atLeast = minMs > 0 ? `, at least ${minMs}ms` : ''
-  const allowed = `a duration such as 10s, 1h30m or 150us${atLeast}`
+  const atMost = Number.isFinite(maxMs) ? `, at most ${maxMs}ms` : ''
+  const allowed = `a duration such as 10s, 1h30m or 150us${atLeast}${atMost}`
   return {
     name: 'duration',
     allowed,
     hasEmpty: false,
     parse(text) {
       const ms = parseDuration(text)
-      if (ms >= minMs) return ms
+      if (ms >= minMs && ms <= maxMs) return ms
       throw new BadValue(allowed)
     },
   }

@@ -117,14 +117,20 @@ export class Stats {
   }
 }
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const UNSAFE = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
+
 function ruleName(key: string): string {
   return `ratelimit.service.rate_limit.${sanitize(key)}`
 }
 
-/** Spec 7.1: `:` and `|` would break statsd lines, dots inside IPv4 addresses would make path components. */
+/**
+ * Spec 7.1: `:` and `|` would break statsd lines, dots inside IPv4 addresses would make path components. So would control
+ * characters, of which a caller's domain may have some: a line feed makes a line of its own.
+ */
 function sanitize(text: string): string {
   return text
-    .replaceAll(/[:|]/g, '_')
+    .replaceAll(UNSAFE, '_')
     .replaceAll(/\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g, (address) => address.replaceAll('.', '_'))
 }
 

@@ -30,6 +30,7 @@ const names = [
   ['a:b|c',                   'a_b_c'],
   ['path_/v1.2/x y',          'path_/v1.2/x y'],
   ['v_1.2.3.4.5',             'v_1_2_3_4.5'],
+  ['x\ny\r\u0000\u0085\u2028z',  'x_y____z'],
 ] as const
 
 for (const [written, counted] of names) {

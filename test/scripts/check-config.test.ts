@@ -88,7 +88,14 @@ describe('11.5 check-config', () => {
     mkdirSync(join(dir, 'sub'))
     const { code, out } = await run(dir)
     expect(code).toBe(1)
-    expect(out.at(-1)).toContain(`error reading file ${dir}/sub: EISDIR`)
+    expect(out.at(-1)).toContain(`error reading file ${dir}/sub: is a directory`)
+  })
+
+  test('a pipe, which has no end', async () => {
+    spawnSync('mkfifo', [join(dir, 'pipe.yaml')])
+    const { code, out } = await run(dir)
+    expect(code).toBe(1)
+    expect(out.at(-1)).toContain(`error reading file ${dir}/pipe.yaml: is not a file`)
   })
 
   // biome-ignore format: the columns are the specification

@@ -16,13 +16,20 @@ export const CONTINUATIONS_MAX = 16
 export const HEADER_LIST_BYTES_MAX = 65_536
 
 /**
- * Bytes kept for a peer: messages that are not complete, packed, or large and not answered; answers that its windows or
+ * Bytes kept for a peer: messages that are not complete, or packed; answers that its windows or
  * its TCP hold back. Without: half a message of 4 MiB on each of 1,000 streams, windows of zero, a peer that never
  * reads. Beyond, the call that brings more is refused; where nothing can be refused, the connection ends.
  */
 export const HELD_BYTES_MAX = 8 * 1024 * 1024 // of one connection
 /** Of all connections of a thread. Beyond, the connection that keeps most ends, so that nobody else is refused. */
 export const HELD_BYTES_ALL_MAX = 12 * 1024 * 1024
+/**
+ * Bytes of messages that the engine has not answered, of a thread. Without: thousands of large messages while the store
+ * takes its time. Beyond, a connection that has ASKED_BYTES_FAIR_MAX of its own has its calls refused; none is ended, since
+ * a store that is slow for a moment is nobody's fault.
+ */
+export const ASKED_BYTES_ALL_MAX = 16 * 1024 * 1024
+export const ASKED_BYTES_FAIR_MAX = 65_536
 /** A whole message up to this is not counted while it is decided: the bounds of calls are enough. */
 export const SMALL_MESSAGE_BYTES = 1_024
 

@@ -288,5 +288,6 @@ export class Connection {
   private cancelAll(): void {
     this.server.garbage.add(this.streams.size * STREAM_BYTES)
     for (const stream of [...this.streams.values()]) stream.cancelled()
+    this.server.inflater.drop(this)
   }
 }

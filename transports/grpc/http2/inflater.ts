@@ -44,6 +44,13 @@ export class Inflater {
     this.start()
   }
 
+  /** The connection has gone, and with it what waits here for it. */
+  drop(connection: object): void {
+    const queue = this.waiting.get(connection) ?? []
+    this.waiting.delete(connection)
+    for (const packed of queue) giveUp(packed)
+  }
+
   private start(): void {
     while (this.runningCount < INFLATING_MAX && this.waiting.size > 0) {
       const [[connection, queue]] = this.waiting
@@ -51,10 +58,7 @@ export class Inflater {
       this.waiting.delete(connection)
       if (queue.length > 0) this.waiting.set(connection, queue) // behind all others
       if (!packed.stream.isCancelled) this.run(packed)
-      else {
-        free(packed.bytes)
-        packed.stream.unpacked(packed.bytes.length, null, false)
-      }
+      else giveUp(packed)
     }
   }
 
@@ -101,6 +105,12 @@ export class Inflater {
     })
     inflating.end(bytes)
   }
+}
+
+function giveUp({ bytes, stream }: Packed): void {
+  const { length } = bytes
+  free(bytes)
+  stream.unpacked(length, null, false)
 }
 
 type Done = (message: Buffer | null, isTooLong: boolean) => void

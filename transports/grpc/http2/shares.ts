@@ -3,24 +3,28 @@
  *
  *     hold    may be refused: too much for this connection
  *     keep    cannot be refused, so the connection ends when it is too much
- *     both    too much for the thread: the connection that keeps most ends
+ *     both    too much for the thread: the connection that keeps most ends, since what it keeps goes with it
+ *     ask     messages the engine has: they stay until it answers, so too much of them ends nobody and is refused
  *
- * Every hold, keep and call is given back, whatever happens, also after the connection has gone.
+ * Every hold, keep, ask and call is given back, whatever happens, also after the connection has gone.
  */
 import {
   ABANDONED_CALLS_MAX,
+  ASKED_BYTES_ALL_MAX,
+  ASKED_BYTES_FAIR_MAX,
   CALLS_ALL_MAX,
   CALLS_FAIR_MAX,
   HELD_BYTES_ALL_MAX,
   HELD_BYTES_MAX,
 } from './bounds.ts'
 
-/** Ends a connection for what it keeps, which releases nearly all of it at once. */
+/** Ends a connection for what it keeps, which releases all but what is just being unpacked of it at once. */
 type End = () => void
 
 /** Of one thread. */
 export class Shares {
   heldBytes = 0
+  askedBytes = 0
   callsCount = 0
   private readonly members = new Set<Share>() // as many as connections
   private isChecking = false
@@ -42,7 +46,9 @@ export class Shares {
       for (const each of this.members) if (most === null || each.heldBytes > most.heldBytes) most = each
       if (most === null || most === asking) return false
       this.members.delete(most)
+      const before = this.heldBytes
       most.end()
+      if (this.heldBytes === before) return false // it gave nothing back, so ending more of them would not either
     }
     return true
   }
@@ -62,6 +68,7 @@ export class Shares {
 /** Of one connection. */
 export class Share {
   heldBytes = 0
+  private askedBytes = 0
   private abandonedCount = 0
   private callsCount = 0 // abandoned ones included
   private readonly all: Shares
@@ -96,6 +103,20 @@ export class Share {
   callReturns(): void {
     this.abandonedCount--
     this.callEnds()
+  }
+
+  /** The engine gets a message of so many bytes. False: others wait for it with too much already. */
+  ask(bytes: number): boolean {
+    const isFull = this.all.askedBytes + bytes > ASKED_BYTES_ALL_MAX
+    if (isFull && this.askedBytes + bytes > ASKED_BYTES_FAIR_MAX) return false
+    this.askedBytes += bytes
+    this.all.askedBytes += bytes
+    return true
+  }
+
+  answered(bytes: number): void {
+    this.askedBytes -= bytes
+    this.all.askedBytes -= bytes
   }
 
   hold(bytes: number): boolean {

@@ -195,7 +195,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private call(bytes: Buffer): void {
     this.hasCalled = true
     if (bytes.length > SMALL_MESSAGE_BYTES) {
-      if (!this.connection.share.hold(bytes.length)) {
+      if (!this.connection.share.ask(bytes.length)) {
         this.endWith(Status.ResourceExhausted, 'too many large messages at once')
         return
       }
@@ -397,7 +397,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     if (!this.isAsked) return
     this.isAsked = false
     const { share } = this.connection
-    if (this.askedBytes > 0) share.release(this.askedBytes)
+    if (this.askedBytes > 0) share.answered(this.askedBytes)
     if (this.isGone) share.callReturns()
   }
 }

@@ -2,6 +2,7 @@
  * What a connection may take of what its thread has: calls the engine still works on, bytes that are kept, turns of the
  * event loop. Whatever one peer does, a bystander's calls are answered, and in the end nothing is counted.
  */
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -57,8 +58,9 @@ async function expectUnharmed(port: number) {
 }
 
 async function expectNothingLeft({ shares }: Http2Server) {
-  for (let i = 0; i < 500 && (shares.heldBytes !== 0 || shares.callsCount !== 0); i++) await sleep(10)
-  expect([shares.heldBytes, shares.callsCount]).toEqual([0, 0])
+  const left = () => [shares.heldBytes, shares.askedBytes, shares.callsCount]
+  for (let i = 0; i < 500 && left().some((count) => count !== 0); i++) await sleep(10)
+  expect(left()).toEqual([0, 0, 0])
 }
 
 describe('calls that are over for their caller only', () => {
@@ -208,31 +210,73 @@ describe('bytes kept', () => {
     await expectNothingLeft(server)
   })
 
-  test('large messages count until they are answered, taken back or not', async () => {
-    const { decider, server, port } = await open()
-    const peer = await RawPeer.hello(port)
-    const large = message(encodeRequest({ domain: 'wait', descriptors: [], hitsAddend: 1 }))
-    const bytes = Buffer.concat([
-      large.subarray(5),
-      Buffer.of(0x7a),
-      Buffer.from([0xf0, 0x7f]),
-      Buffer.alloc(16_368),
-    ])
-    const body = message(bytes.subarray(0, 16_379))
-    const count = Math.ceil(bounds.HELD_BYTES_MAX / 16_000)
-    for (const id of ids(count)) {
-      peer.send(headers(id, REQUEST), data(id, body))
-      if (id % 40 === 1) await peer.settle()
+  test('packed messages go with the connection that sent them, and only it ends', async () => {
+    const { server, port } = await open()
+    const unpacked = Buffer.concat([randomBytes(10_500), Buffer.alloc(4 * MIB - 12_400)]) // 10 ms of work for zlib
+    const packed = message(gzipSync(unpacked), 1)
+    const GZIP = block({ ...FIELDS, 'grpc-encoding': 'gzip' })
+    const others = await Promise.all(Array.from({ length: 60 }, () => RawPeer.hello(port)))
+    for (const other of others) other.send(headers(1, REQUEST), data(1, half, 0))
+    const send = async (peer: RawPeer, bytes: number) => {
+      for (const id of ids(Math.floor(bytes / packed.length))) {
+        peer.send(headers(id, GZIP), data(id, packed))
+        if (id % 100 === 1) await peer.settle()
+      }
     }
-    expect(await end(peer, 2 * count - 1)).toBe('status 8')
-    peer.send(...ids(100).map(rst))
-    peer.send(headers(2 * count + 1, REQUEST), data(2 * count + 1, body))
-    expect(await end(peer, 2 * count + 1)).toBe('status 8')
-    decider.release()
-    peer.send(headers(2 * count + 3, REQUEST), data(2 * count + 3, body))
-    await decider.untilWaiting(1)
-    decider.release()
+    const [most, second] = [await RawPeer.hello(port), await RawPeer.hello(port)]
+    await Promise.all([send(most, 7.9 * MIB), send(second, 5 * MIB)])
+    for (const other of others) other.socket.write(data(1, more, 0).subarray(0, 8_000))
+    expect(await most.outcome(0)).toBe('GOAWAY 11')
+    await sleep(100)
+    expect(others.filter(({ frames }) => frames.some(({ type }) => type === FrameType.Goaway))).toEqual([])
+    expect(server.shares.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
+    for (const { socket } of [most, second, ...others]) socket.destroy()
     await expectNothingLeft(server)
+  })
+
+  describe('large messages that the engine has not answered', () => {
+    const large = message(encodeRequest({ domain: 'wait', descriptors: [], hitsAddend: 1 }))
+    const filled = [large.subarray(5), Buffer.of(0x7a), Buffer.from([0xf0, 0x7f]), Buffer.alloc(16_368)]
+    const body = message(Buffer.concat(filled).subarray(0, 16_379))
+    const COUNT = Math.ceil(bounds.ASKED_BYTES_ALL_MAX / 16_379)
+
+    async function ask(peer: RawPeer, count: number, firstId = 1) {
+      for (const id of ids(count, firstId)) {
+        peer.send(headers(id, REQUEST), data(id, body))
+        if (id % 40 === 1) await peer.settle()
+      }
+      await peer.settle()
+    }
+
+    test('count until they are answered, taken back or not', async () => {
+      const { decider, server, port } = await open()
+      const [peer, other] = [await RawPeer.hello(port), await RawPeer.hello(port)]
+      await ask(peer, 900)
+      await ask(other, COUNT - 900 + 5)
+      expect(await end(other, 2 * (COUNT - 900) + 5)).toBe('status 8')
+      peer.send(...ids(100).map(rst))
+      await ask(peer, 1, 1_801)
+      expect(await end(peer, 1_801)).toBe('status 8')
+      decider.release()
+      await ask(peer, 1, 1_803)
+      await decider.untilWaiting(1)
+      decider.release()
+      await expectNothingLeft(server)
+    })
+
+    test('end no connection, however many there are, and leave others their share', async () => {
+      const { decider, server, port } = await open()
+      const peers: RawPeer[] = []
+      for (let i = 0; i < 10; i++) peers.push(await RawPeer.hello(port))
+      for (const peer of peers) await ask(peer, Math.ceil(COUNT / 10) + 10)
+      const late = await RawPeer.hello(port)
+      await ask(late, 3)
+      await decider.untilWaiting(COUNT)
+      for (const peer of peers) expect(await peer.settle()).toBe(true)
+      decider.release()
+      expect(await end(late, 5)).toBe('status 0')
+      await expectNothingLeft(server)
+    })
   })
 
   test('answers nobody makes room for: windows of zero, by all connections', async () => {
