@@ -2,6 +2,7 @@
  * `sluice serve`: runs the service until a signal ends it.
  *
  *     SIGTERM, SIGINT, SIGHUP ──► health fails, running requests finish, exit 0        (spec 8.3)
+ *     the same a second later ──► the end, at once
  *     a signal while starting ──► exit 2 while waiting for Redis, else 0
  */
 import { setMaxListeners } from 'node:events'
@@ -10,6 +11,7 @@ import { OperatorError } from '../engine/errors.ts'
 import { settingsHelp } from '../engine/settings/help.ts'
 import { parseSettings, type Settings } from '../engine/settings/parse.ts'
 import { rootUrl } from '../engine/source-url.ts'
+import type { Monitor } from '../monitor/service/monitor.ts'
 import { Service } from '../transports/service.ts'
 import { createLog } from './log.ts'
 
@@ -49,17 +51,29 @@ export async function serve(args: string[]): Promise<number> {
     log('error', `a defect, please report it: ${error.stack}`) // ended in order: threads must close their ports
     fail()
   })
+  let endingMs = 0
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     process.on(name, () => {
-      if (ending.signal.aborted) return log('info', `Received signal ${name} again, still shutting down`)
-      log('info', `Received signal ${name}, initiating shutdown`)
-      ending.abort()
+      if (!ending.signal.aborted) {
+        log('info', `Received signal ${name}, initiating shutdown`)
+        endingMs = performance.now()
+        ending.abort()
+      } else if (performance.now() - endingMs < SAME_SIGNAL_MS) {
+        log('info', `Received signal ${name} again, still shutting down`)
+      } else {
+        log('warning', `Received signal ${name} again, ending at once`)
+        process.kill(process.pid, 'SIGKILL') // an orderly exit would wait for what the caller no longer waits for
+      }
     })
   }
   obeyTests(service)
+  let monitor: Monitor | null = null
   try {
+    const beside = settings.MONITOR_ENABLED ? await import('./monitor-run.ts') : null
+    beside?.checkMonitorSettings(settings)
     const ports = await service.start(ending.signal)
+    if (beside && ports) monitor = await beside.startBeside(service, settings, log)
     if (isExample && ports) process.stdout.write(whatToTry(settings, ports, !namesRules(process.env)))
     await ended
   } catch (error) {
@@ -67,12 +81,16 @@ export async function serve(args: string[]): Promise<number> {
     log('error', error.message)
     exitCode = error.exitCode
   } finally {
-    await service.stop()
+    monitor?.announceEnd()
+    await Promise.all([service.stop(), monitor?.stop()])
   }
   process.channel?.unref()
   setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only comes when a thread does not let go
   return exitCode
 }
+
+/** A terminal and a supervisor may both send the same signal, and the launcher passes it on. */
+const SAME_SIGNAL_MS = 1_000
 
 /** From the end of everything to the end of the process, whatever is still open. */
 const EXIT_MS = 5_000
@@ -86,7 +104,11 @@ function obeyTests(service: Service): void {
 
 /** The example's settings; its rules only where the environment names none. */
 function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
-  const env: Record<string, string> = { USE_STATSD: 'false' }
+  const env: Record<string, string> = {
+    USE_STATSD: 'false',
+    MONITOR_ENABLED: 'true',
+    CATALOGUE_PATH: fileURLToPath(rootUrl('examples/monitor/catalogue.yaml')),
+  }
   if (namesRules(given)) return env
   const rules = {
     RUNTIME_ROOT: fileURLToPath(rootUrl('examples/')),
@@ -101,11 +123,14 @@ function namesRules(given: NodeJS.ProcessEnv): boolean {
 }
 
 function whatToTry(settings: Settings, ports: { http: number; grpc: number }, isOurRules: boolean): string {
-  const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT } = settings
+  const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT, MONITOR_ENABLED, MONITOR_ADDR } = settings
   const host = (bound: string) => (bound === '0.0.0.0' || bound === '::' ? 'localhost' : bound)
   const grpc = GRPC_UDS === '' ? `${host(GRPC_HOST)}:${ports.grpc}` : `unix:${GRPC_UDS}`
   const store = BACKEND_TYPE === 'memory' ? 'its embedded store' : `counters in ${BACKEND_TYPE}`
   const body = '{"domain":"example","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}'
+  const monitor = MONITOR_ENABLED
+    ? `The monitor's API is at http://${MONITOR_ADDR.replace(/^0\.0\.0\.0/, 'localhost')}/api/v1; examples/monitor tells how to list sites.\n`
+    : ''
   if (!isOurRules)
     return `\nSluice is running with ${store} and the rules below ${RUNTIME_ROOT}. Ctrl-C stops it.\n`
   return `
@@ -116,6 +141,6 @@ Sluice is running with ${store}. Try it: five times per minute is allowed.
   node scripts/sluice.mjs client -dial_string ${grpc} -domain example -descriptors user=alice
 
 Both count on the same counter. The rules are in examples/config; change them and they are read again.
-Ctrl-C stops it.
+${monitor}Ctrl-C stops it.
 `
 }

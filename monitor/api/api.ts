@@ -12,6 +12,7 @@
 import type { Decider } from '../../engine/decider.ts'
 import type { Log } from '../../engine/messages.ts'
 import type { Snapshot } from '../store/snapshot.ts'
+import type { ChangelogEntry } from './changelog.ts'
 import { type AddressOptions, clientOf, truncatedClient } from './client-address.ts'
 import { ClientKeys, type KeyFinding } from './client-key.ts'
 import type { Desk } from './detections/desk.ts'
@@ -27,6 +28,7 @@ import type { Endpoint } from './schema/endpoints.ts'
 import type { Details } from './site-detail.ts'
 import type { HttpRequest, HttpResponse } from './sockets.ts'
 import { BODY_BYTES_MAX, Upload } from './upload.ts'
+import { checkSuccessor, noticeOf, type Successor } from './version.ts'
 import { WRONG_KEYS_MAX, WRONG_KEYS_WINDOW_SEC } from './wrong-keys.ts'
 
 export interface ApiOptions {
@@ -45,6 +47,8 @@ export interface ApiOptions {
   publicBaseUrl: string // without a slash at its end; empty = root-relative links
   probeIntervalSec: number
   bodyTimeoutMs?: number // default 8 s
+  successor?: Successor | null // of v1; default none
+  changelog?: readonly ChangelogEntry[] // default changelog.yaml
   log: Log
   onRequest?: (line: RequestLine) => void // for the access log and metrics
   onQuotaFailure?: (kind: QuotaKind) => void
@@ -84,6 +88,7 @@ export class Api {
 
   constructor(options: ApiOptions) {
     this.options = options
+    if (options.successor) checkSuccessor(options.successor)
     const { decider, onQuotaFailure: onFailure } = options
     this.quotas = new Quotas({ decider, nowSec: () => this.nowSec(), onFailure })
     this.handlers = new Handlers(options, this.quotas)
@@ -94,7 +99,9 @@ export class Api {
     const startMs = performance.now()
     const request = readRequest(req, res, this.options.address.header)
     const reply = new Reply(res, request, this.options.hasDraftFields)
-    const way = wayOf(request)
+    const notice = noticeOf(this.options.successor ?? null, request.path, this.nowSec())
+    reply.ofVersion = notice.headers
+    const way = wayOf(request, notice.isRetired)
     const isSubmission = request.method === 'POST' && way.endpoint !== null
     const length = Number(request.headers['content-length'] || Number.NaN)
     const upload = isSubmission ? new Upload(res, length, this.options.bodyTimeoutMs) : null
@@ -231,9 +238,11 @@ interface Arrival {
   ip: string
 }
 
-function wayOf({ path, method }: ApiRequest): Way {
+/** OPTIONS goes on after the sunset: without it no page of another origin could read the 410. */
+function wayOf({ path, method }: ApiRequest, isRetired: boolean): Way {
   let route: Route | null = null
   try {
+    if (isRetired && method !== 'OPTIONS') throw new ApiError('version_retired', 'v1 has ended; use /api/v2')
     route = findRoute(path)
     if (method === 'OPTIONS') return { route, endpoint: null, error: null }
     const wanted = method === 'HEAD' ? 'GET' : method

@@ -44,6 +44,11 @@ export function clientOf({ peer, proxied, forwarded }: Forwarding, options: Addr
   return clientText(address, options)
 }
 
+/** Its word for whom it asks is taken, and its connections are many people's. */
+export function isTrustedPeer(peer: Uint8Array, options: AddressOptions): boolean {
+  return isTrusted(plain(peer), options)
+}
+
 /** For logs: the /24 or /48 it belongs to. */
 export function truncatedClient(client: string): string {
   const address = parseAddress(client.split('/')[0])

@@ -9,11 +9,12 @@ import { timestamp } from '../score/probe-point.ts'
 import type { SiteState, Snapshot } from '../store/snapshot.ts'
 import type { ApiOptions } from './api.ts'
 import { Bodies, Body } from './bodies.ts'
-import { readChangelog } from './changelog.ts'
+import { type ChangelogEntry, readChangelog } from './changelog.ts'
 import { type Detection, detectionView, isFinished } from './detections/detection.ts'
 import { checkMediaType, targetOf } from './detections/submission.ts'
 import { ApiError, type Headers } from './errors.ts'
 import { leaderboard } from './leaderboard.ts'
+import { modelList } from './model-list.ts'
 import type { Query } from './query.ts'
 import type { Quota, QuotaClient, Quotas } from './quota.ts'
 import { type Answer, answer, type Reply } from './reply.ts'
@@ -52,11 +53,12 @@ export class Handlers {
   private readonly options: ApiOptions
   private readonly quotas: Quotas
   private readonly bodies = new Bodies()
-  private readonly changelog = readChangelog()
+  private readonly changelog: readonly ChangelogEntry[]
 
   constructor(options: ApiOptions, quotas: Quotas) {
     this.options = options
     this.quotas = quotas
+    this.changelog = options.changelog ?? readChangelog()
     this.byId = {
       getIndex: () => this.lasting('index', indexView, 15, [['Link', '</changelog>; rel="help"']]),
       listSites: (call) => this.listSites(call),
@@ -67,6 +69,7 @@ export class Handlers {
         this.ofSite(call, 'models', (at, site) => siteModels(at, site, options.details)),
       getSiteIncidents: (call) =>
         this.ofSite(call, 'incidents', (at, site) => siteIncidents(at, site, options.details)),
+      listModels: (call) => this.listModels(call),
       getLeaderboard: (call) => this.getLeaderboard(call),
       submitDetection: (call) => this.submitDetection(call),
       getDetection: (call) => this.getDetection(call),
@@ -82,7 +85,14 @@ export class Handlers {
     const snapshot = this.snapshot()
     const key = `${snapshot.version} sites ${paramsOf(query)}`
     const body = this.bodies.get(key, () => siteList(snapshot, query))
-    return this.cached(body, 15, pageLinks(totalOf(body), query))
+    return this.cached(body, 15, pageLinks(`${BASE}/sites`, totalOf(body), query))
+  }
+
+  private listModels({ query }: Call): Answer {
+    const snapshot = this.snapshot()
+    const key = `${snapshot.version} models ${paramsOf(query)}`
+    const body = this.bodies.get(key, () => modelList(snapshot, query))
+    return this.cached(body, 15, pageLinks(`${BASE}/models`, totalOf(body), query))
   }
 
   private getSite({ argument, query }: Call): Promise<Answer> | Answer {

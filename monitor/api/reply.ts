@@ -52,6 +52,7 @@ export class Reply {
   status = 0 // of the answer; 0 = the client went away first
   quota: Quota | null = null
   mustClose = false // whatever the answer is
+  ofVersion: Headers = [] // version.ts
   onEnd: (() => void) | null = null // once, answered or gone
   onGone: (() => void) | null = null // while it is held: nobody waits any more
   private readonly res: HttpResponse
@@ -129,6 +130,7 @@ export class Reply {
     yield ['Cache-Control', cacheControl]
     if (body !== null && hasEtag) yield ['ETag', body.etag]
     if (this.quota !== null) yield* this.quotaHeaders(this.quota)
+    yield* this.ofVersion
     yield* headers
   }
 

@@ -4,7 +4,7 @@
  */
 import type { NetworkFacts } from '../facts.ts'
 import { bucketStartSec, DAY_SEC, HOUR_SEC } from '../score/bucket.ts'
-import { uniqueModels } from '../score/models.ts'
+import { modelKey, uniqueModels } from '../score/models.ts'
 import { type ProbePoint, pointOfBucket, pointOfProbe, ratio, timestamp } from '../score/probe-point.ts'
 import { displayScore } from '../score/score.ts'
 import type { SiteState, Snapshot } from '../store/snapshot.ts'
@@ -83,21 +83,34 @@ export async function siteHistory(
 }
 
 export async function siteModels({ generatedAtSec: nowSec }: Snapshot, site: SiteState, details: Details) {
-  const [models, changes] = await Promise.all([
+  const [models, changes, catalogueClaims, observation] = await Promise.all([
     details.read('models', site.id),
     details.read('modelChanges', site.id, nowSec - CHANGES_SEC),
+    details.read('catalogueClaims', site.id),
+    details.read('observation', site.id),
   ])
+  const catalogue = new Set(catalogueClaims.map(modelKey))
+  const pricing = new Set(observation?.claimed.map(modelKey))
   return {
     models: models.map(({ id, isClaimed, isVerified, firstSeenSec, lastSeenSec }) => ({
       id,
       claimed: isClaimed,
       verified: isVerified,
-      source: [...(isClaimed ? ['pricing'] : []), ...(isVerified ? ['listing'] : [])],
+      source: [
+        ...(isClaimed ? claimSources(modelKey(id), catalogue, pricing) : []),
+        ...(isVerified ? ['listing'] : []),
+      ],
       first_seen: timestamp(firstSeenSec),
       last_seen: timestamp(lastSeenSec),
     })),
     changes: changes.map(({ atSec, change, id }) => ({ at: timestamp(atSec), change, id })),
   }
+}
+
+/** A claim that neither names now is from a price list of an earlier probe. */
+function claimSources(key: string, catalogue: Set<string>, pricing: Set<string>): string[] {
+  const isListed = catalogue.has(key)
+  return [...(isListed ? ['catalogue'] : []), ...(pricing.has(key) || !isListed ? ['pricing'] : [])]
 }
 
 export async function siteIncidents({ generatedAtSec: nowSec }: Snapshot, site: SiteState, details: Details) {

@@ -6,14 +6,14 @@
 import { TIERS } from '../score/tier.ts'
 import type { SiteState, Snapshot } from '../store/snapshot.ts'
 import type { Headers } from './errors.ts'
+import { havingModel } from './model-list.ts'
 import type { Query } from './query.ts'
 import { factsOf } from './site-facts.ts'
 import { siteView, statusOf, summaryView } from './site-view.ts'
 
-const LIST_PATH = '/api/v1/sites'
-
 export function siteList(snapshot: Snapshot, query: Query) {
-  const found = snapshot.sites.filter((site) => isWanted(site, query)).sort(orderOf(query))
+  const hasModel = query.model === undefined ? () => true : havingModel(snapshot, String(query.model))
+  const found = snapshot.sites.filter((site) => isWanted(site, query) && hasModel(site)).sort(orderOf(query))
   const offset = Number(query.offset)
   const page = found.slice(offset, offset + Number(query.limit))
   const hasSummary = query.include === 'summary'
@@ -24,7 +24,7 @@ export function siteList(snapshot: Snapshot, query: Query) {
 }
 
 /** The pages there are, other parameters kept (RFC 8288). */
-export function pageLinks(total: number, query: Query): Headers {
+export function pageLinks(path: string, total: number, query: Query): Headers {
   const limit = Number(query.limit)
   const offset = Number(query.offset)
   const last = total === 0 ? 0 : Math.floor((total - 1) / limit) * limit
@@ -36,7 +36,7 @@ export function pageLinks(total: number, query: Query): Headers {
   ]
   const links = pages
     .filter(([, , exists]) => exists)
-    .map(([rel, at]) => `<${LIST_PATH}?${paramsOf({ ...query, offset: at })}>; rel="${rel}"`)
+    .map(([rel, at]) => `<${path}?${paramsOf({ ...query, offset: at })}>; rel="${rel}"`)
   return links.length === 0 ? [] : [['Link', links.join(', ')]]
 }
 

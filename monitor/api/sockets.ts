@@ -24,3 +24,17 @@ export interface HttpResponse {
   getRemoteAddress(): ArrayBuffer // 4 or 16 bytes; none on a Unix socket
   getProxiedRemoteAddress(): ArrayBuffer // of a PROXY v2 header; none without one
 }
+
+/** What client-connections.ts needs besides: to hear of connections, and to end one. */
+export interface ServedApp {
+  filter(change: (connection: Connection, count: unknown) => void): unknown // 1 = opened, -1 = closed
+  any(pattern: string, handler: (res: Connection, req: ServedRequest) => void): unknown
+}
+
+export interface Connection extends HttpResponse {
+  close(): unknown
+}
+
+export interface ServedRequest extends HttpRequest {
+  setYield(isForNext: boolean): unknown // true: the next route that fits is asked
+}

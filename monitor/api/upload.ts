@@ -1,5 +1,5 @@
 /**
- * The one body the API takes (spec 1, 3.4): at most 4,096 bytes within 8 s.
+ * The one body the API takes (spec 1, 3.4): at most 4,096 bytes within 8 s. Results of agents may be more (monitor/agent).
  *
  *     start: from now on bytes are kept      whenDone: 413, 408, or the bytes, once
  *
@@ -16,18 +16,20 @@ const TIMEOUT_MS = 8_000 // the library itself closes at about 12 s
 const LINGER_MS = 250 // for the rest of a body whose header has said that it is too long
 
 export class Upload {
-  private readonly chunks: Buffer[] = [] // together at most BODY_BYTES_MAX
+  private readonly chunks: Buffer[] = [] // together at most bytesMax
   private length = 0
   private outcome: Buffer | ApiError | null = null
   private done: ((outcome: Buffer | ApiError) => void) | null = null
   private readonly timer: NodeJS.Timeout
+  private readonly bytesMax: number
 
   /** `length`: what the header says; NaN without one. */
-  constructor(res: HttpResponse, length: number, timeoutMs = TIMEOUT_MS) {
-    const isTooLong = length > BODY_BYTES_MAX
-    const end = () => this.end(isTooLong ? tooLarge() : timedOut())
+  constructor(res: HttpResponse, length: number, timeoutMs = TIMEOUT_MS, bytesMax = BODY_BYTES_MAX) {
+    this.bytesMax = bytesMax
+    const isTooLong = length > bytesMax
+    const end = () => this.end(isTooLong ? tooLarge(bytesMax) : timedOut(timeoutMs))
     this.timer = setTimeout(end, isTooLong ? LINGER_MS : timeoutMs)
-    if (length > DRAINED_BYTES_MAX) end()
+    if (length > this.drainedMax) end()
     res.onData((chunk, isLast) => this.add(chunk, isLast))
   }
 
@@ -40,15 +42,20 @@ export class Upload {
   cancel(): void {
     clearTimeout(this.timer)
     this.done = null
-    this.outcome ??= tooLarge()
+    this.outcome ??= tooLarge(this.bytesMax)
+  }
+
+  private get drainedMax(): number {
+    return Math.max(DRAINED_BYTES_MAX, this.bytesMax)
   }
 
   private add(chunk: ArrayBuffer, isLast: boolean): void {
     if (this.outcome !== null) return
     this.length += chunk.byteLength
-    if (this.length <= BODY_BYTES_MAX) this.chunks.push(Buffer.from(chunk.slice(0)))
-    else this.chunks.length = 0
-    if (this.length > DRAINED_BYTES_MAX || (isLast && this.length > BODY_BYTES_MAX)) this.end(tooLarge())
+    const isTooLong = this.length > this.bytesMax
+    if (isTooLong) this.chunks.length = 0
+    else this.chunks.push(Buffer.from(chunk.slice(0)))
+    if (this.length > this.drainedMax || (isLast && isTooLong)) this.end(tooLarge(this.bytesMax))
     else if (isLast) this.end(Buffer.concat(this.chunks))
   }
 
@@ -60,10 +67,10 @@ export class Upload {
   }
 }
 
-function tooLarge(): ApiError {
-  return new ApiError('payload_too_large', `the body must have at most ${BODY_BYTES_MAX} bytes`)
+function tooLarge(bytesMax: number): ApiError {
+  return new ApiError('payload_too_large', `the body must have at most ${bytesMax} bytes`)
 }
 
-function timedOut(): ApiError {
-  return new ApiError('request_timeout', `the body did not come within ${TIMEOUT_MS / 1_000} s`)
+function timedOut(timeoutMs: number): ApiError {
+  return new ApiError('request_timeout', `the body did not come within ${timeoutMs / 1_000} s`)
 }

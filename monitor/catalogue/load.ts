@@ -148,7 +148,7 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
 }
 
-function isOptedOut({ url, apiBase }: CatalogueEntry, hosts: ReadonlySet<string>): boolean {
+export function isOptedOut({ url, apiBase }: CatalogueEntry, hosts: ReadonlySet<string>): boolean {
   if (hosts.size === 0) return false
   return [url, apiBase].some((text) => hasSuffix(new URL(text).hostname, hosts))
 }

@@ -36,14 +36,16 @@ export interface ImportOptions {
   text: string
   format: Format
   isDryRun: boolean
+  probePorts?: number[]
 }
 
-export function importSites({ cataloguePath, name, text, format, isDryRun }: ImportOptions): ImportPlan {
+export function importSites(options: ImportOptions): ImportPlan {
+  const { cataloguePath, name, text, format, isDryRun, probePorts } = options
   const plan: ImportPlan = { added: [], changed: [], unchanged: [], complaints: [], writtenFiles: [] }
   const complaints = new Complaints()
   const incoming = readIncoming(name, text, format, complaints)
   const files = existsSync(cataloguePath) ? readFiles(cataloguePath, complaints).files : []
-  if (complaints.isEmpty) checkFiles(files, complaints) // a catalogue with mistakes is mended first
+  if (complaints.isEmpty) checkFiles(files, complaints, probePorts) // a catalogue with mistakes is mended first
   if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
 
   const editors = files.map((file) => new FileEditor(file))
@@ -60,6 +62,7 @@ export function importSites({ cataloguePath, name, text, format, isDryRun }: Imp
   checkFiles(
     all.map((editor) => editor.result),
     complaints,
+    probePorts,
   )
   if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
   const changed = all.filter(({ isChanged }) => isChanged).map(({ result }) => result)

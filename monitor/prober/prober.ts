@@ -9,7 +9,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Egress } from '../egress/egress.ts'
 import type { Observation, Outcome, Region } from '../facts.ts'
-import { Planner, type Run } from '../plan/planner.ts'
+import { Planner, type PlannerOptions, type Run } from '../plan/planner.ts'
 import { detect } from '../probe/detect.ts'
 import { fullProbe } from '../probe/full.ts'
 import { lightProbe, type ProbeContext, type ProbeTarget, type Tried } from '../probe/probe.ts'
@@ -30,6 +30,7 @@ export interface ProberOptions {
   detectionsMax: number // DETECTION_CONCURRENCY
   repeatsMax: number // CONFIRM_FAILURES
   controlUrls: readonly string[]
+  planner?: Pick<PlannerOptions, 'isTurn' | 'fullMax'> // of agents: turns of their own, and no full probes
   say: (message: FromProber) => void
 }
 
@@ -51,7 +52,13 @@ export class Prober {
   constructor(options: ProberOptions) {
     this.options = options
     const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, say } = options
-    this.planner = new Planner({ random: Math.random, lightMax, detectionsMax, repeatsMax })
+    this.planner = new Planner({
+      random: Math.random,
+      lightMax,
+      detectionsMax,
+      repeatsMax,
+      ...options.planner,
+    })
     this.controls = new Controls(
       controlUrls,
       egress,

@@ -19,12 +19,16 @@ const DEGRADED_WORTH = 0.7
 const UP_MIN = 0.98
 const DOWN_BELOW = 0.5
 
-export interface Bucket {
+/** What availability is made of. */
+export interface Counts {
   atSec: number // epoch second of its start
-  windowSec: WindowSec
   up: number
   degraded: number
   down: number
+}
+
+export interface Bucket extends Counts {
+  windowSec: WindowSec
   statuses: Record<string, number> // final HTTP status → count; at most the 900 three-digit ones
   errors: Partial<Record<ErrorCode, number>>
   histogram: Histogram
@@ -82,12 +86,12 @@ export function betterBucket(one: Bucket | null, other: Bucket | null): Bucket |
   return firstByteMs(other!) < firstByteMs(one!) ? other : one
 }
 
-export function probesOf(bucket: Bucket): number {
-  return bucket.up + bucket.degraded + bucket.down
+export function probesOf({ up, degraded, down }: Omit<Counts, 'atSec'>): number {
+  return up + degraded + down
 }
 
 /** 0 to 1 over all these buckets, unrounded; null when nothing was counted. */
-export function availabilityOf(buckets: Bucket[]): number | null {
+export function availabilityOf(buckets: readonly Omit<Counts, 'atSec'>[]): number | null {
   let probes = 0
   let worth = 0
   for (const bucket of buckets) {

@@ -10,9 +10,9 @@
  */
 import type { Outcome, RegionState } from '../facts.ts'
 
-const NEWEST = 3 // results of a vantage that decide what it says
+export const NEWEST = 3 // results of a vantage that decide what it says
 const HOLD_COUNT = 2 // evaluations in a row that a change has to hold
-const RESULT_AGE_MAX_SEC = 86_400 // three probes at the longest back-off take 20 h; older ones are no evidence of now
+export const RESULT_AGE_MAX_SEC = 86_400 // three probes at the longest back-off take 20 h; older ones are no evidence of now
 const ONLINE_SEC = 60 // since an agent's last poll
 
 /** What one vantage of the region has found lately. */
@@ -59,7 +59,7 @@ export function evaluate(before: Evaluation, views: VantageView[], nowSec: numbe
 }
 
 /** At least 2 of the 3 newest counted results are up or degraded; with fewer results, at least half. null = no results. */
-function saysUp({ results }: VantageView, nowSec: number): boolean | null {
+export function saysUp({ results }: Pick<VantageView, 'results'>, nowSec: number): boolean | null {
   const counted = results
     .filter(({ outcome, atSec }) => outcome !== 'inconclusive' && nowSec - atSec <= RESULT_AGE_MAX_SEC)
     .sort((a, b) => b.atSec - a.atSec)

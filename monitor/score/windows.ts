@@ -8,8 +8,8 @@
  *
  * A bucket belongs to a window when it starts in it, so windows are up to an hour (month: a day) short at their old end.
  */
-import { availabilityOf, type Bucket, DAY_SEC, probesOf } from './bucket.ts'
-import { emptyHistogram, mergeInto, percentile } from './histogram.ts'
+import { availabilityOf, type Bucket, type Counts, DAY_SEC, probesOf } from './bucket.ts'
+import { emptyHistogram, type Histogram, mergeInto, percentile } from './histogram.ts'
 
 const WEEK_SEC = 7 * DAY_SEC
 const MONTH_SEC = 30 * DAY_SEC
@@ -25,31 +25,47 @@ export interface History {
   downSec: number // since it has been down without a pause; 0 = the last hour with probes had a good one
 }
 
+/** Of the better region, oldest first. */
+export interface Past {
+  hours: readonly Counts[] // of 7 days, and the running one
+  days: readonly Counts[] // of 30 days, and the running one
+  weekHistogram: Histogram // of these hours
+}
+
 /** Buckets of the better region, oldest first: `hours` of 7 days and the running hour, `days` of 30 days. */
 export function historyOf(hours: readonly Bucket[], days: readonly Bucket[], nowSec: number): History {
-  const week = hours.filter(({ atSec }) => atSec >= nowSec - WEEK_SEC && atSec <= nowSec)
+  const weekHistogram = emptyHistogram()
+  for (const bucket of hours) if (isOfWeek(bucket, nowSec)) mergeInto(weekHistogram, bucket.histogram)
+  return historyOfPast({ hours, days, weekHistogram }, nowSec)
+}
+
+/** The same, when the histograms have been added up already. */
+export function historyOfPast({ hours, days, weekHistogram }: Past, nowSec: number): History {
+  const week = hours.filter((bucket) => isOfWeek(bucket, nowSec))
   const firstMidnightSec = Math.ceil((nowSec - WEEK_SEC) / DAY_SEC) * DAY_SEC
   const month = [
     ...days.filter(({ atSec }) => atSec >= nowSec - MONTH_SEC && atSec < firstMidnightSec),
     ...week.filter(({ atSec }) => atSec >= firstMidnightSec),
   ].filter((bucket) => probesOf(bucket) > 0)
-  const histogram = emptyHistogram()
-  for (const bucket of week) mergeInto(histogram, bucket.histogram)
   return {
     a24h: availabilityOf(week.filter(({ atSec }) => atSec >= nowSec - DAY_SEC)),
     a7d: availabilityOf(week),
     a30d: availabilityOf(month),
-    p50Ms: percentile(histogram, 'ttfb', 0.5),
-    p95Ms: percentile(histogram, 'ttfb', 0.95),
+    p50Ms: percentile(weekHistogram, 'ttfb', 0.5),
+    p95Ms: percentile(weekHistogram, 'ttfb', 0.95),
     probes: month.reduce((sum, bucket) => sum + probesOf(bucket), 0),
     lengthSec: month.length === 0 ? 0 : nowSec - month[0].atSec,
     downSec: downSec(month, nowSec),
   }
 }
 
+function isOfWeek({ atSec }: Counts, nowSec: number): boolean {
+  return atSec >= nowSec - WEEK_SEC && atSec <= nowSec
+}
+
 /** Counted from the first bucket seen down, not from the last good probe: while nobody looked, nothing is known. */
-function downSec(buckets: readonly Bucket[], nowSec: number): number {
-  let first: Bucket | null = null
+function downSec(buckets: readonly Counts[], nowSec: number): number {
+  let first: Counts | null = null
   for (let i = buckets.length - 1; i >= 0 && buckets[i].up + buckets[i].degraded === 0; i--)
     first = buckets[i]
   return first === null ? 0 : nowSec - first.atSec

@@ -9,6 +9,7 @@
  * Commands change the table from a process of their own; a running monitor sees it with the next snapshot.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { OperatorError } from '../../engine/errors.ts'
 import type { Database } from './database.ts'
 import type { StoredApiKey } from './snapshot.ts'
 
@@ -72,8 +73,7 @@ export function createApiKey(
     const { count } = database.get<{ count: number }>(
       'SELECT count(*) AS count FROM api_key WHERE revoked_at IS NULL',
     )!
-    if (count >= API_KEYS_MAX)
-      throw new Error(`there are ${count} API keys: revoke some, then create new ones`)
+    if (count >= API_KEYS_MAX) throw tooMany(count)
     database.run(
       'INSERT INTO api_key (id, hash, tier, note, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)',
       ...[id, hashOf(text), tier, note, nowSec, expiresAtSec],
@@ -108,6 +108,11 @@ function isValid(key: StoredApiKey, nowSec: number): boolean {
   return key.revokedAtSec === null && (key.expiresAtSec === null || nowSec < key.expiresAtSec)
 }
 
+function tooMany(count: number): OperatorError {
+  const what = `there are ${count} API keys, and no more are allowed.`
+  return new OperatorError({ code: 'API_KEYS_TOO_MANY', what, fix: 'Revoke some, then create new ones.' })
+}
+
 function hashOf(text: string): Uint8Array {
   return createHash('sha256').update(text).digest()
 }
@@ -116,7 +121,8 @@ function prefixOf(hash: Uint8Array): number {
   return (hash[0] << 8) | hash[1]
 }
 
-function randomBase62(length: number): string {
+/** Characters by chance, 5.95 bits each. */
+export function randomBase62(length: number): string {
   let text = ''
   while (text.length < length) {
     for (const byte of randomBytes(length)) {

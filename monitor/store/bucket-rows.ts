@@ -12,6 +12,7 @@ import {
   addProbe,
   type Bucket,
   bucketStartSec,
+  type Counts,
   DAY_SEC,
   emptyBucket,
   HOUR_SEC,
@@ -116,6 +117,27 @@ export function readBuckets(database: Database, range: BucketRange): Bucket[] {
     statuses: JSON.parse(row.status_json),
     errors: JSON.parse(row.errors_json),
   }))
+}
+
+/** Without what only pages show. Oldest first. */
+export function readCounts(database: Database, range: BucketRange): Counts[] {
+  return database.all<Counts>(
+    `SELECT at AS atSec, up, degraded, down FROM ${TABLE[range.windowSec]}
+     WHERE site_id = ? AND region = ? AND at >= ? AND at < ? ORDER BY at`,
+    ...[range.siteId, range.region, range.fromSec, range.toSec],
+  )
+}
+
+/** The same of hours, with their histograms as they are stored: for addPacked. */
+export function readPackedHours(
+  database: Database,
+  { siteId, region, fromSec, toSec }: BucketRange,
+): (Counts & { packed: Uint8Array })[] {
+  return database.all<Counts & { packed: Uint8Array }>(
+    `SELECT at AS atSec, up, degraded, down, hist AS packed FROM probe_hour
+     WHERE site_id = ? AND region = ? AND at >= ? AND at < ? ORDER BY at`,
+    ...[siteId, region, fromSec, toSec],
+  )
 }
 
 export function writeBucket(database: Database, siteId: number, region: BucketRegion, bucket: Bucket): void {

@@ -6,8 +6,9 @@
  */
 import type { CatalogueSite, Region } from '../facts.ts'
 import type { SyncResult } from './catalogue-sync.ts'
+import type { ModelNews } from './model-index.ts'
 import type { DetectionRow, Write } from './rows.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { SnapshotRows } from './snapshot.ts'
 
 export type ToWriter =
   | { kind: 'batch'; writes: Write[] }
@@ -21,7 +22,7 @@ export type FromWriter =
   | { kind: 'wrote'; refused: number; why: string | null; error: string | null } // error: none of it, try again
   | { kind: 'ticked' }
   | { kind: 'answer'; id: number; value?: unknown; error?: Error }
-  | { kind: 'snapshot'; snapshot: Snapshot }
+  | { kind: 'snapshot'; rows: SnapshotRows; models: ModelNews }
   | { kind: 'log'; level: 'info' | 'warning' | 'error'; text: string }
   | { kind: 'closed' }
 

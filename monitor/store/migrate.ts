@@ -7,7 +7,7 @@
  * A process killed in a step leaves the file at the step before; the next start makes the backup anew and goes on.
  */
 import { renameSync, rmSync } from 'node:fs'
-import { backup } from 'node:sqlite'
+import { type BackupProgressInfo, backup } from 'node:sqlite'
 import { OperatorError } from '../../engine/errors.ts'
 import type { Database } from './database.ts'
 import { MIGRATIONS } from './schema.ts'
@@ -28,11 +28,20 @@ export async function migrate(database: Database, steps = MIGRATIONS): Promise<s
 }
 
 /** A whole copy of a database in use. Its name is right only once it is complete. */
-export async function backupTo(database: Database, path: string): Promise<string> {
+export async function backupTo(
+  database: Database,
+  path: string,
+  onProgress: (pagesLeft: number, pagesAll: number) => void = () => {},
+): Promise<string> {
   const partial = `${path}.partial`
   rmSync(partial, { force: true })
-  await backup(database.raw, partial)
-  renameSync(partial, path)
+  try {
+    const progress = (step: BackupProgressInfo) => onProgress(step.remainingPages, step.totalPages)
+    await backup(database.raw, partial, { progress })
+    renameSync(partial, path)
+  } finally {
+    rmSync(partial, { force: true })
+  }
   return path
 }
 

@@ -1,5 +1,6 @@
 /**
- * Makes a Snapshot (snapshot.ts) from the rows. Some 20 ms for 1,000 sites, on the writer's thread, at most every 5 s.
+ * Makes a Snapshot (snapshot.ts) from the rows, all but its index of models (model-news.ts). Some 20 ms for 1,000 sites,
+ * on the writer's thread, at most every 5 s.
  *
  * Published is what has an entry in the catalogue that is not hidden, a finished probe and a tier (spec 2.1).
  */
@@ -7,16 +8,17 @@ import type { Region, RegionState } from '../facts.ts'
 import { DAY_SEC } from '../score/bucket.ts'
 import { usableApiKeys } from './api-keys.ts'
 import type { Database } from './database.ts'
-import type { Board } from './rows.ts'
+import { BOARDS_DAY, type Board } from './rows.ts'
 import {
   type BoardEntry,
   type SiteState,
-  type Snapshot,
+  type SnapshotRows,
   UNKNOWN_REGION,
   type VantageState,
 } from './snapshot.ts'
+import { listAgents } from './vantages.ts'
 
-export function readSnapshot(database: Database, version: number, nowSec: number): Snapshot {
+export function readSnapshot(database: Database, version: number, nowSec: number): SnapshotRows {
   const sites = readSites(database)
   const slugs = new Map(sites.map(({ id, slug }) => [id, slug]))
   return {
@@ -29,6 +31,7 @@ export function readSnapshot(database: Database, version: number, nowSec: number
       `SELECT name, region, country, last_seen AS lastSeenSec FROM vantage WHERE revoked_at IS NULL ORDER BY name`,
     ),
     apiKeys: usableApiKeys(database),
+    agents: listAgents(database),
   }
 }
 
@@ -69,11 +72,20 @@ function readAliases(database: Database, slugs: Map<number, string>): Record<str
   )
 }
 
+/** The newest day boards were made for, 0 = never. Who was on the last board that was not empty is not asked. */
+export function newestBoardsDay(database: Database): number {
+  const { day } = database.get<{ day: number }>(
+    `SELECT max((SELECT ifnull(max(day), 0) FROM board_day),
+       (SELECT ifnull(max(CAST(value AS INTEGER)), 0) FROM meta WHERE key = ?)) AS day`,
+    BOARDS_DAY,
+  )!
+  return day
+}
+
 /** The newest day there is, and the day before it for the change of rank. A hidden site leaves no gap in the ranks. */
 function readBoards(database: Database, slugs: Map<number, string>): Record<Board, BoardEntry[]> {
-  const { day } = database.get<{ day: number | null }>('SELECT max(day) AS day FROM board_day')!
+  const day = newestBoardsDay(database)
   const read = (board: Board): BoardEntry[] => {
-    if (day === null) return []
     const rows = database.all<Omit<BoardEntry, 'slug' | 'reasons'> & { reasons: string }>(
       `SELECT site_id AS siteId, rank, since AS sinceSec, reasons_json AS reasons, (SELECT before.rank FROM board_day AS before
        WHERE before.day = board_day.day - ${DAY_SEC} AND before.board = board_day.board

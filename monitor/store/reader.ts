@@ -12,14 +12,15 @@ import {
   type Bucket,
   betterBucket,
   bucketStartSec,
+  type Counts,
   DAY_SEC,
   HOUR_SEC,
   mergeBuckets,
-  type WindowSec,
 } from '../score/bucket.ts'
-import { type History, historyOf } from '../score/windows.ts'
+import { addPacked, emptyHistogram, mergeInto } from '../score/histogram.ts'
+import { type History, historyOfPast, type Past } from '../score/windows.ts'
 import { observationOf } from './apply.ts'
-import { type BucketRange, readBuckets } from './bucket-rows.ts'
+import { type BucketRange, readBuckets, readCounts, readPackedHours } from './bucket-rows.ts'
 import { Database } from './database.ts'
 import { findDetection, newestDetection } from './detections.ts'
 import type { Board, BoardRow, DetectionRow } from './rows.ts'
@@ -32,8 +33,9 @@ const INCIDENTS_MAX = 1_000
 export class Reader {
   private readonly database: Database
 
-  constructor(path: string) {
-    this.database = new Database(path, { isReadOnly: true })
+  /** A file, or a connection that somebody has already. */
+  constructor(file: string | Database) {
+    this.database = typeof file === 'string' ? new Database(file, { isReadOnly: true }) : file
   }
 
   close(): void {
@@ -43,23 +45,33 @@ export class Reader {
   /** Oldest first; what the scorer's windows and the pages' charts are made of. */
   history(range: BucketRange): Bucket[] {
     const stored = readBuckets(this.database, range)
-    const newest = stored[stored.length - 1]
-    const fromSec = newest ? newest.atSec + range.windowSec : range.fromSec
-    if (range.region !== 'all') return [...stored, ...this.fresh({ ...range, region: range.region, fromSec })]
-    const cn = this.fresh({ ...range, region: 'cn', fromSec })
-    const overseas = this.fresh({ ...range, region: 'overseas', fromSec })
-    const starts = [...new Set([...cn, ...overseas].map(({ atSec }) => atSec))].sort((a, b) => a - b)
-    const at = (buckets: Bucket[], sec: number) => buckets.find(({ atSec }) => atSec === sec) ?? null
-    return [...stored, ...starts.map((sec) => betterBucket(at(cn, sec), at(overseas, sec))!)]
+    return [...stored, ...this.notRolledUp(range, stored)]
   }
 
   /** What the score asks of history; computed here, since the rows are hundreds of times larger than the answer. */
   scoreHistory(siteId: number, nowSec: number): History {
-    const read = (windowSec: WindowSec, days: number) => {
-      const fromSec = nowSec - days * DAY_SEC
-      return this.history({ siteId, region: 'all', windowSec, fromSec, toSec: nowSec + 1 })
+    return historyOfPast(this.past(siteId, nowSec), nowSec)
+  }
+
+  /**
+   * history() as the score needs it, at half the cost: of stored rows only counts and first bytes are read, since a
+   * pass over all sites reads a million of them.
+   */
+  past(siteId: number, nowSec: number): Past {
+    const weekHistogram = emptyHistogram()
+    const range = { siteId, region: 'all', toSec: nowSec + 1 } as const
+    const week = { ...range, windowSec: HOUR_SEC, fromSec: nowSec - 7 * DAY_SEC } as const
+    const month = { ...range, windowSec: DAY_SEC, fromSec: nowSec - 30 * DAY_SEC } as const
+    const hours = readPackedHours(this.database, week)
+    const running = this.notRolledUp(week, hours)
+    for (const { packed } of hours) addPacked(weekHistogram, packed)
+    for (const { histogram } of running) mergeInto(weekHistogram, histogram)
+    const days = readCounts(this.database, month)
+    return {
+      hours: [...hours, ...running],
+      days: [...days, ...this.notRolledUp(month, days)],
+      weekHistogram,
     }
-    return historyOf(read(HOUR_SEC, 7), read(DAY_SEC, 30), nowSec)
   }
 
   /** Newest first, of all vantages of the regions asked for. */
@@ -112,6 +124,12 @@ export class Reader {
       isClaimed: claimed === 1,
       isVerified: verified === 1,
     }))
+  }
+
+  /** Models that the catalogue says this site has. */
+  catalogueClaims(siteId: number): string[] {
+    const sql = "SELECT json_extract(catalogue_json, '$.modelsClaimed') AS claims FROM site WHERE id = ?"
+    return JSON.parse(this.database.get<{ claims: string | null }>(sql, siteId)?.claims ?? '[]')
   }
 
   /** Newest first. */
@@ -170,6 +188,25 @@ export class Reader {
     return rows.map(({ reasons, ...row }) => ({ ...row, reasons: JSON.parse(reasons) }))
   }
 
+  /** What a prober wants to know of every site after a restart. */
+  looks(): Look[] {
+    const rows = this.database.all<{ siteId: number; lastFullSec: number | null; state: string | null }>(
+      'SELECT id AS siteId, last_full AS lastFullSec, state FROM site WHERE removed_at IS NULL',
+    )
+    return rows.map(({ siteId, lastFullSec, state }) => ({
+      siteId,
+      lastFullSec,
+      addresses: lastFullSec === null ? [] : (this.observation(siteId)?.profile.ips ?? []),
+      ...(state === 'down' ? this.downs(siteId) : { downs: 0, downSinceSec: null }),
+    }))
+  }
+
+  private downs(siteId: number): Pick<Look, 'downs' | 'downSinceSec'> {
+    const sql = `SELECT count(*) AS downs, min(at) AS downSinceSec FROM probe_raw WHERE site_id = ? AND outcome = 'down'
+      AND at > (SELECT ifnull(max(at), 0) FROM probe_raw WHERE site_id = ? AND outcome IN ('up', 'degraded'))`
+    return this.database.get<Pick<Look, 'downs' | 'downSinceSec'>>(sql, siteId, siteId)!
+  }
+
   detection(id: string): DetectionRow | null {
     return findDetection(this.database, id)
   }
@@ -180,6 +217,18 @@ export class Reader {
 
   meta(key: string): string | null {
     return this.database.get<{ value: string }>('SELECT value FROM meta WHERE key = ?', key)?.value ?? null
+  }
+
+  /** What comes after the newest of `stored`. */
+  private notRolledUp(range: BucketRange, stored: readonly Counts[]): Bucket[] {
+    const newest = stored[stored.length - 1]
+    const fromSec = newest ? newest.atSec + range.windowSec : range.fromSec
+    if (range.region !== 'all') return this.fresh({ ...range, region: range.region, fromSec })
+    const read = (region: Region) =>
+      new Map(this.fresh({ ...range, region, fromSec }).map((bucket) => [bucket.atSec, bucket]))
+    const [cn, overseas] = [read('cn'), read('overseas')]
+    const starts = [...new Set([...cn.keys(), ...overseas.keys()])].sort((a, b) => a - b)
+    return starts.map((atSec) => betterBucket(cn.get(atSec) ?? null, overseas.get(atSec) ?? null)!)
   }
 
   /** Of one region, from hour rows: those are always current. */
@@ -193,6 +242,14 @@ export class Reader {
     }
     return [...days].map(([atSec, ofDay]) => mergeBuckets(ofDay, atSec, DAY_SEC)!)
   }
+}
+
+export interface Look {
+  siteId: number
+  lastFullSec: number | null // of its newest full probe
+  addresses: string[] // found then
+  downs: number // in a row, of the raw probes that are kept
+  downSinceSec: number | null // of the first of them
 }
 
 export interface SeenModel {

@@ -10,6 +10,9 @@ import type { Observation, Outcome, Probe, Region, RegionState, Tier } from '../
 
 export type Board = 'red' | 'black'
 
+/** Key of the meta value that says for which day boards were last made: an empty board leaves no row that could. */
+export const BOARDS_DAY = 'boards_day'
+
 export type Write =
   | { kind: 'probe'; siteId: number; vantageId: number; probe: Probe }
   | { kind: 'observation'; siteId: number; observation: Observation; models: ModelSighting[] | null }

@@ -7,6 +7,7 @@
  * restarts, and is the data version of spec 1.4. Details (history, models) are the reader's (reader.ts).
  */
 import type { Outcome, Region, RegionState, Tier } from '../facts.ts'
+import type { ModelIndex } from './model-index.ts'
 import type { Board } from './rows.ts'
 
 export interface Snapshot {
@@ -17,7 +18,12 @@ export interface Snapshot {
   readonly boards: Readonly<Record<Board, readonly BoardEntry[]>> // today's, by rank
   readonly vantages: readonly VantageState[] // not revoked, by name
   readonly apiKeys: readonly StoredApiKey[] // never leaves the process; for api-keys.ts
+  readonly agents: readonly StoredAgent[] // the vantages that have a token; never leaves the process either
+  readonly models: ModelIndex // of all sites
 }
+
+/** All but what is too much to send anew every time (model-index.ts). */
+export type SnapshotRows = Omit<Snapshot, 'models'>
 
 export interface SiteState {
   readonly id: number // of the store; never on the wire
@@ -49,6 +55,14 @@ export interface VantageState {
   readonly region: Region
   readonly country: string | null
   readonly lastSeenSec: number | null
+}
+
+/** A vantage that is an agent, by what is kept of its token (spec 6.5). */
+export interface StoredAgent {
+  readonly vantageId: number
+  readonly name: string
+  readonly region: Region
+  readonly tokenHash: string // SHA-256, hexadecimal
 }
 
 /** An API key as it is kept: its hash, never itself (spec 4.4). */

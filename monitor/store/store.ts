@@ -16,10 +16,11 @@
 import type { Log } from '../../engine/messages.ts'
 import { sourceUrl } from '../../engine/source-url.ts'
 import type { Answers, Question } from './messages.ts'
+import { ModelIndex, type ModelNews } from './model-index.ts'
 import type { Reader } from './reader.ts'
 import type { ReaderAnswer } from './reader-thread.ts'
 import type { Write } from './rows.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { Snapshot, SnapshotRows } from './snapshot.ts'
 import { Thread } from './thread.ts'
 import { Writer } from './writer.ts'
 
@@ -57,8 +58,10 @@ export interface StoreOptions {
 
 export async function openStore({ path, log, onSnapshot, queueRowsMax }: StoreOptions): Promise<Store> {
   let snapshot: Snapshot | null = null
-  const take = (next: Snapshot) => {
-    snapshot = deepFreeze(next)
+  let models = ModelIndex.NONE
+  const take = (rows: SnapshotRows, news: ModelNews) => {
+    models = models.with(news)
+    snapshot = Object.freeze({ ...deepFreeze(rows), models })
     onSnapshot?.(snapshot)
   }
   const writer = new Writer(path, { log, snapshot: take }, queueRowsMax)

@@ -18,6 +18,7 @@ import { Database } from './database.ts'
 import { restartDetections } from './detections.ts'
 import type { FromWriter, Question, ToWriter, WriterData } from './messages.ts'
 import { backupTo, migrate } from './migrate.ts'
+import { ModelReader } from './model-news.ts'
 import { Prune } from './prune.ts'
 import { readSnapshot } from './publish.ts'
 import { RollUp } from './roll-up.ts'
@@ -30,6 +31,7 @@ class WriterThread {
   private readonly database: Database
   private readonly rollUp: RollUp
   private readonly prune: Prune
+  private readonly models: ModelReader
   private nowSec = 0
   private publishedAtSec = 0
   private isChanged = true
@@ -41,6 +43,7 @@ class WriterThread {
     this.database = database
     this.rollUp = new RollUp(database)
     this.prune = new Prune(database)
+    this.models = new ModelReader(database)
   }
 
   receive(message: ToWriter): void {
@@ -57,7 +60,8 @@ class WriterThread {
     const { value } = this.database.get<{ value: string }>(
       "SELECT value FROM meta WHERE key = 'data_version'",
     )!
-    send({ kind: 'snapshot', snapshot: readSnapshot(this.database, Number(value), this.nowSec) })
+    const rows = readSnapshot(this.database, Number(value), this.nowSec)
+    send({ kind: 'snapshot', rows, models: this.models.read() })
     this.publishedAtSec = this.nowSec
     this.isChanged = false
   }
@@ -66,6 +70,7 @@ class WriterThread {
     try {
       const refusals = applyBatch(this.database, writes, this.nowSec)
       this.isChanged = true
+      for (const write of writes) if (write.kind === 'observation') this.models.touch(write.siteId)
       const first = refusals[0] && `${refusals[0].write.kind}: ${refusals[0].why}`
       send({ kind: 'wrote', refused: refusals.length, why: first ?? null, error: null })
     } catch (error) {

@@ -11,9 +11,10 @@
 import type { Log } from '../../engine/messages.ts'
 import { sourceUrl } from '../../engine/source-url.ts'
 import type { Answers, FromWriter, Question, ToWriter } from './messages.ts'
+import type { ModelNews } from './model-index.ts'
 import { WriteQueue } from './queue.ts'
 import type { Write } from './rows.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { SnapshotRows } from './snapshot.ts'
 import { Thread } from './thread.ts'
 
 const BATCH_ROWS = 500
@@ -25,7 +26,7 @@ const CLOSE_WAIT_MS = 5_000
 
 export interface WriterHooks {
   log: Log
-  snapshot: (snapshot: Snapshot) => void
+  snapshot: (rows: SnapshotRows, models: ModelNews) => void
 }
 
 export class Writer {
@@ -146,7 +147,7 @@ export class Writer {
   private receive(message: Exclude<FromWriter, { kind: 'ready' | 'failed' }>): void {
     if (message.kind === 'wrote') this.wrote(message)
     else if (message.kind === 'answer') this.thread.settle(message)
-    else if (message.kind === 'snapshot') this.hooks.snapshot(message.snapshot)
+    else if (message.kind === 'snapshot') this.hooks.snapshot(message.rows, message.models)
     else if (message.kind === 'log') this.hooks.log(message.level, message.text)
     else if (message.kind === 'ticked') this.ticked()
   }

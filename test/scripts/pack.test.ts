@@ -77,6 +77,9 @@ describe('what is shipped', () => {
     for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'scripts/sluice.mjs', 'dist/scripts/sluice.js', 'dist/engine/window.js']) {
       expect(files).toContain(path)
     }
+    expect(files).toEqual(
+      expect.arrayContaining(['dist/monitor/api/changelog.yaml', 'dist/monitor/api/schema/examples.json']),
+    )
     expect(files.filter((path) => /\.ts$|test|bootstrap|\/(pack|tidy)\.js|\.tgz$/.test(path))).toEqual([])
   })
 })
@@ -115,6 +118,20 @@ for (const by of ['this Node', 'an older Node']) {
     })
   })
 }
+
+describe('the monitor, installed', () => {
+  test('finds its changelog and the examples of its API', async () => {
+    const from = (file: string) => JSON.stringify(join(folder, 'node_modules/sluice/dist/monitor/api', file))
+    const code = `
+      const { readChangelog } = await import(${from('changelog.js')})
+      const { openApi } = await import(${from('schema/openapi.js')})
+      const { paths } = openApi({ version: '1', isClosed: false })
+      const { example } = paths['/api/v1/meta'].get.responses[200].content['application/json']
+      console.log(readChangelog()[0].kind, example.service)`
+    const { said } = await finish(start(process.execPath, ['--input-type=module', '--eval', code]))
+    expect(said).toBe('added relay-site-monitor\n')
+  })
+})
 
 describe('installed incompletely', () => {
   test('without the binary for Node 22, one line says what to run', async () => {

@@ -81,6 +81,33 @@ test('8.3, 12#36: SIGTERM answers running requests, fails health first, then exi
   await redis.stop()
 })
 
+test('a second signal, later than one that came twice, ends it at once', async () => {
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: { DRAIN_DELAY: '30s', LOG_LEVEL: 'info' },
+  })
+  service.child.kill('SIGTERM')
+  service.child.kill('SIGINT') // a terminal and a supervisor
+  await service.logged('again, still shutting down')
+  await sleep(1_200)
+  service.child.kill('SIGINT')
+  expect((await service.exited).signal).toBe('SIGKILL')
+})
+
+test('a debug port that is taken is told and left out, also when it is our own', async () => {
+  const first = await startService({ rules: { 'shop.yaml': RULES } })
+  const port = first.address('debug').split(':')[1]
+  const second = await startService({ rules: { 'shop.yaml': RULES }, env: { DEBUG_PORT: port } })
+  expect(second.log).toContain('Failed to open debug HTTP listener')
+  expect(second.log).not.toContain('Listening for debug')
+  const http = first.address('HTTP').split(':')[1]
+  await Promise.all([first.stop(), second.stop()])
+  const third = await startService({ rules: { 'shop.yaml': RULES }, env: { PORT: http, DEBUG_PORT: http } })
+  expect(third.log).toContain(`DEBUG_PORT=${http}`)
+  for (let i = 0; i < 20; i++) expect((await fetch(`${third.http}/stats`)).status).toBe(404)
+  await third.stop()
+})
+
 test('8.3: SIGTERM cuts no busy connection that is kept alive', async () => {
   const service = await startService({ rules: { 'shop.yaml': RULES }, env: { DRAIN_DELAY: '200ms' } })
   const errors: string[] = []

@@ -45,6 +45,7 @@ export interface DeskOptions {
   reuseSec: number // DETECTION_REUSE_S
   queueMax: number // DETECTION_QUEUE
   runningMax: number // DETECTION_CONCURRENCY
+  onQueued?: () => void // there is something to take
 }
 
 export class Desk {
@@ -96,6 +97,11 @@ export class Desk {
     const queued = [...this.unfinished.values()].filter((each) => each.status === 'queued')
     const index = queued.findIndex((each) => each.id === id)
     return index < 0 ? null : index + 1
+  }
+
+  get counts(): { queued: number; running: number } {
+    const running = [...this.unfinished.values()].filter(({ status }) => status === 'running').length
+    return { queued: this.unfinished.size - running, running }
   }
 
   /** The next one to run; null when none waits or enough run. Whoever takes it must finish it. */
@@ -178,7 +184,8 @@ export class Desk {
       failure: null,
     }
     this.keep(detection)
-    return detection
+    this.options.onQueued?.()
+    return this.unfinished.get(detection.id) ?? detection // taken at once, it runs already
   }
 
   /** Detections are replaced, never changed: who holds one holds one version. */

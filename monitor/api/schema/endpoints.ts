@@ -19,7 +19,7 @@ export interface Endpoint {
   parameters: readonly Parameter[] // of the query
   bodySchema?: string
   success: Readonly<Record<number, string>> // status → schema
-  errors: readonly ApiErrorCode[] // besides those any request can meet
+  errors: readonly ApiErrorCode[] // besides those of all (openapi.ts)
   successHeaders?: readonly string[] // besides those of every response
 }
 
@@ -65,17 +65,17 @@ const SITES_QUERY: Parameter[] = [
   choice('order', ['asc', 'desc'], 'Default: best, first or newest come first.'),
   text('q', 64, 'Part of the name, the slug or the host, in any case.'),
   text('software', 128, 'Only sites that run this software.'),
+  text('model', 128, 'Only sites that claim or list this model, in any spelling of it.'),
   choice('status', ['up', 'degraded', 'down'], 'Only sites whose newest probe found this.'),
   choice('include', ['summary'], 'Adds an object `summary` to each site.'),
 ]
 
-const ofData: ApiErrorCode[] = ['invalid_parameter', 'not_ready']
-const ofSite: ApiErrorCode[] = [...ofData, 'site_not_found']
+const ofSite: ApiErrorCode[] = ['site_not_found']
 
 const SUBMIT_ERRORS: ApiErrorCode[] = [
   ...(['invalid_request', 'invalid_url', 'request_timeout', 'payload_too_large'] as const),
   ...(['unsupported_media_type', 'target_not_allowed', 'too_many_pending', 'target_cooldown'] as const),
-  ...(['queue_full', 'detections_disabled', 'not_ready'] as const),
+  ...(['queue_full', 'detections_disabled'] as const),
 ]
 
 const get = (
@@ -101,7 +101,6 @@ export const ENDPOINTS: readonly Endpoint[] = [
   get('getIndex', '/', 'All endpoints', 'Index', { successHeaders: [...CACHED, 'Link'] }),
   get('listSites', '/sites', 'Relay sites, best first', 'SiteList', {
     parameters: SITES_QUERY,
-    errors: ofData,
     successHeaders: [...CACHED, 'Link'],
   }),
   get('getSite', '/sites/{slug}', 'One site with its history', 'SiteDetail', {
@@ -130,12 +129,19 @@ export const ENDPOINTS: readonly Endpoint[] = [
     errors: ofSite,
     successHeaders: CACHED,
   }),
+  get('listModels', '/models', 'Models, and how many sites claim or list each', 'ModelList', {
+    parameters: [
+      text('q', 64, 'Part of the id, in any case.'),
+      integer('limit', [1, 200], 'At most so many models.', 50),
+      integer('offset', [0, 1_000_000], 'So many models are left out first.', 0),
+    ],
+    successHeaders: [...CACHED, 'Link'],
+  }),
   get('getLeaderboard', '/leaderboard', 'The best sites, or those to be warned of', 'Leaderboard', {
     parameters: [
       choice('board', ['red', 'black'], '`red` for the best, `black` as a warning.', 'red'),
       integer('limit', [1, 100], 'At most so many entries.', 10),
     ],
-    errors: ofData,
     successHeaders: CACHED,
   }),
   {
@@ -154,13 +160,13 @@ export const ENDPOINTS: readonly Endpoint[] = [
       integer('wait', [0, 25], 'Holds the answer for so many seconds, until there is news.', 0),
       integer('since', [0, 999_999_999], 'News is a version above this one; default the one there is.'),
     ],
-    errors: ['invalid_parameter', 'detection_not_found', 'detection_expired', 'not_ready'],
+    errors: ['detection_not_found', 'detection_expired'],
     successHeaders: ['Retry-After', 'Cache-Control'],
   }),
   get('getLimits', '/limits', 'What is left of your quotas; costs nothing', 'Limits', {
     successHeaders: ['Cache-Control'],
   }),
-  get('getMeta', '/meta', 'The service itself', 'Meta', { errors: ['not_ready'], successHeaders: CACHED }),
+  get('getMeta', '/meta', 'The service itself', 'Meta', { successHeaders: CACHED }),
   get('getChangelog', '/changelog', 'What changed, and what will', 'Changelog', { successHeaders: CACHED }),
   get('getOpenApi', '/openapi.json', 'This document', 'OpenApi', { successHeaders: CACHED }),
 ]

@@ -2,16 +2,32 @@
  * The OpenAPI 3.1 document (spec 10), made of the tables that the code itself runs on: endpoints.ts, resources.ts,
  * errors.ts. Nothing is written twice, so nothing can differ.
  */
+import { readFileSync } from 'node:fs'
 import { type ApiErrorCode, ERROR_STATUS } from '../errors.ts'
 import { ENDPOINTS, type Endpoint, type Parameter } from './endpoints.ts'
 import { components, ref, SLUG, UUID_V7 } from './resources.ts'
 
 type Json = Record<string, unknown>
 
+/** Of every operation: any query string can be malformed, any key wrong, and any request come when we go. */
 const ERRORS_OF_ALL: ApiErrorCode[] = [
-  ...(['invalid_api_key', 'not_found', 'unknown_version', 'method_not_allowed', 'version_retired'] as const),
-  ...(['rate_limited', 'internal_error'] as const),
+  ...(['invalid_parameter', 'invalid_api_key', 'version_retired'] as const),
+  ...(['rate_limited', 'internal_error', 'not_ready'] as const),
 ]
+
+/** Of no operation, since these say that there is none. */
+const ERRORS_ELSEWHERE: Partial<Record<ApiErrorCode, string>> = {
+  not_found: 'Any path under /api/ that is not here.',
+  unknown_version: 'Any path of a version that is not served.',
+  method_not_allowed: 'Any method that a path here does not have; `Allow` tells those it has.',
+}
+
+interface Examples {
+  bodies: Record<string, Record<string, unknown>> // operationId → status, or `request`
+  errors: Record<string, unknown> // code →
+}
+/** Real answers: those of the tests' golden files, which hold this file to them. */
+const EXAMPLES: Examples = JSON.parse(readFileSync(new URL('./examples.json', import.meta.url), 'utf8'))
 
 const integer = (description: string) => ({ description, schema: { type: 'integer', minimum: 0 } })
 const text = (description: string, pattern?: string) => ({
@@ -25,16 +41,22 @@ const HEADERS_OF_ALL: Record<string, Json> = {
   'X-RateLimit-Remaining': integer('Requests left after this one.'),
   'X-RateLimit-Reset': integer('Unix seconds at which the window resets.'),
   'X-Request-Id': text('Names this request in our log.', '^[0-9a-z]{16,32}$'),
+  'RateLimit-Policy': text('The same limit as the IETF draft writes it; an operator can switch it off.'),
+  RateLimit: text('What is left of it, likewise.'),
+  Deprecation: text(
+    'RFC 9745: since when there is a newer version; absent while there is none.',
+    '^@[0-9]+$',
+  ),
+  Sunset: text('RFC 8594: the day from which this version is no longer served; likewise.'),
+  Link: text('RFC 8288: pages of a list, help, or the newer version.'),
 }
 const OTHER_HEADERS: Record<string, Json> = {
   ETag: text('Weak; equal for equal data.', '^W/"[0-9a-f]{16}"$'),
   Vary: text('Accept-Encoding.'),
   'Cache-Control': text('How long this may be kept, and by whom.'),
-  Link: text('RFC 8288: pages of a list, or help.'),
   Location: text('Where the detection is to be read.'),
   'Content-Location': text('Where the site is, when it was asked for by an alias.'),
   'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
-  Allow: text('Methods of this path.'),
   'WWW-Authenticate': text('Bearer.'),
   'Accept-Post': text('application/json.'),
 }
@@ -42,7 +64,6 @@ const OTHER_HEADERS: Record<string, Json> = {
 /** Headers a status has besides those of all. */
 const STATUS_HEADERS: Record<number, string[]> = {
   401: ['WWW-Authenticate'],
-  405: ['Allow'],
   415: ['Accept-Post'],
   429: ['Retry-After'],
   503: ['Retry-After'],
@@ -71,6 +92,7 @@ export function openApi({ version, isClosed }: DocumentOptions): Json {
     servers: [{ url: '/' }],
     security: [{}, { apiKey: [] }, { bearer: [] }],
     paths,
+    'x-codes-elsewhere': ERRORS_ELSEWHERE,
     components: {
       schemas: components(isClosed),
       headers: { ...HEADERS_OF_ALL, ...OTHER_HEADERS },
@@ -86,7 +108,8 @@ function operation(endpoint: Endpoint): Json {
   const { id, summary, parameters, bodySchema, success, errors } = endpoint
   const responses: Record<string, Json> = {}
   for (const [status, schema] of Object.entries(success)) {
-    responses[status] = response(summary, schema, endpoint.successHeaders ?? [])
+    const example = EXAMPLES.bodies[id]?.[status]
+    responses[status] = response(summary, schema, endpoint.successHeaders ?? [], example)
   }
   if (endpoint.successHeaders?.includes('ETag')) {
     responses[304] = { description: 'Not modified.', headers: headers(['ETag', 'Vary', 'Cache-Control']) }
@@ -98,20 +121,22 @@ function operation(endpoint: Endpoint): Json {
     operationId: id,
     summary,
     parameters: [...pathParameters(endpoint.path), ...parameters.map(queryParameter)],
-    ...(bodySchema && { requestBody: { required: true, content: json(ref(bodySchema)) } }),
+    ...(bodySchema && {
+      requestBody: { required: true, content: json(ref(bodySchema), EXAMPLES.bodies[id]?.request) },
+    }),
     responses,
   }
 }
 
-function response(description: string, schema: string, names: readonly string[]): Json {
-  return { description, headers: headers(names), content: json(ref(schema)) }
+function response(description: string, schema: string, names: readonly string[], example: unknown): Json {
+  return { description, headers: headers(names), content: json(ref(schema), example) }
 }
 
 function errorResponse(status: number, codes: ApiErrorCode[]): Json {
   return {
     description: codes.map((code) => `\`${code}\``).join(', '),
     headers: headers(STATUS_HEADERS[status] ?? []),
-    content: json(ref('Error')),
+    content: { 'application/json': { schema: ref('Error'), examples: errorExamples(codes) } },
     'x-codes': codes, // which of them this status can have here
   }
 }
@@ -121,7 +146,13 @@ function headers(names: readonly string[]): Json {
   return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
-const json = (schema: unknown): Json => ({ 'application/json': { schema } })
+const json = (schema: unknown, example?: unknown): Json => {
+  return { 'application/json': example === undefined ? { schema } : { schema, example } }
+}
+
+function errorExamples(codes: ApiErrorCode[]): Json {
+  return Object.fromEntries(codes.map((code) => [code, { value: EXAMPLES.errors[code] }]))
+}
 
 function queryParameter({ name, schema, description }: Parameter): Json {
   return { name, in: 'query', description, required: false, schema }

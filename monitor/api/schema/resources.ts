@@ -196,6 +196,20 @@ const SUB_RESOURCES: Components = {
       1_000,
     ),
   }),
+  ModelList: open({
+    total: anyCount,
+    models: list(
+      open({
+        id: {
+          ...openEnum(128),
+          description: 'As models are compared: lower case, without `models/` and `vendor/`.',
+        },
+        sites: integer(1, 100_000),
+        verified_sites: list({ type: 'string', pattern: SLUG, maxLength: 63 }, 50),
+      }),
+      200,
+    ),
+  }),
   Leaderboard: exactly({
     board: { enum: ['red', 'black'] },
     generated_at: timestamp,

@@ -121,7 +121,7 @@ describe('13.1: the source contract', () => {
 
   test('1.2: before the store has loaded data is 503 not_ready, the rest is there', async () => {
     api.state.snapshot = null
-    for (const path of ['sites', 'sites/alpha', 'leaderboard', 'meta']) {
+    for (const path of ['sites', 'sites/alpha', 'models', 'leaderboard', 'meta']) {
       expect((await api.get(`/api/v1/${path}`)).json).toMatchObject({ code: 'not_ready' })
     }
     for (const path of ['limits', 'changelog', 'openapi.json']) {
@@ -165,6 +165,11 @@ describe('3.1: filters and order', () => {
     ['q=site+best',           ['best']],
     ['status=down',           ['down']],
     ['software=unknown',      ['no-facts']],
+    ['model=gpt-5.4',         ['best', 'alpha', 'cn-only']],
+    ['model=models/OpenAI/GPT-5.4', ['best', 'alpha', 'cn-only']],
+    ['model=gpt-5.4&tier=A',  ['alpha', 'cn-only']],
+    ['model=qwen3-max',       ['best']],
+    ['model=gpt-5',           []],
     ['unknown=1&unknown=2',   ['best', 'alpha', 'equal', 'cn-only', 'no-facts', 'down']],
   ] as const
   for (const [query, slugs] of cases) {
@@ -188,6 +193,11 @@ describe('3.1: filters and order', () => {
     expect(await link('')).not.toMatch(/prev|next/)
   })
 
+  test('3.1: Link of a filter by model keeps it', async () => {
+    const { link } = (await api.get('/api/v1/sites?model=gpt-5.4&limit=1')).headers
+    expect(link).toContain('</api/v1/sites?limit=1&model=gpt-5.4&offset=1&sort=rank>; rel="next"')
+  })
+
   test('3.1: include=summary adds one object to each', async () => {
     const { sites } = (await api.get('/api/v1/sites?include=summary')).json as {
       sites: Record<string, object>[]
@@ -199,6 +209,60 @@ describe('3.1: filters and order', () => {
       status: 'up',
       latency_p50_ms: 230,
     })
+  })
+})
+
+describe('3.6: models', () => {
+  const models = async (query: string) => {
+    const { json } = await api.get(`/api/v1/models?${query}`)
+    const told = json as { total: number; models: { id: string; sites: number; verified_sites: string[] }[] }
+    return [
+      told.total,
+      ...told.models.map(({ id, sites, verified_sites }) => `${id} ${sites} ${verified_sites}`),
+    ]
+  }
+
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    ['',                  [3, 'gpt-5.4 3 alpha,best', 'claude-sonnet-4-6 1 ', 'qwen3-max 1 best']],
+    ['limit=1&offset=1',  [3, 'claude-sonnet-4-6 1 ']],
+    ['offset=3',          [3]],
+    ['q=GPT',             [1, 'gpt-5.4 3 alpha,best']],
+    ['q=nobody',          [0]],
+  ] as const
+  for (const [query, expected] of cases) {
+    test(`3.6: ?${query}`, async () => expect(await models(query)).toEqual(expected))
+  }
+
+  test('3.6: a site that is not published does not count, whatever it lists', async () => {
+    const { sites } = api.state.snapshot!
+    api.state.snapshot = {
+      ...api.state.snapshot!,
+      version: 8,
+      sites: sites.filter(({ slug }) => slug !== 'best'),
+    }
+    expect(await models('')).toEqual([2, 'gpt-5.4 2 alpha', 'claude-sonnet-4-6 1 '])
+  })
+
+  test('3.6: at most 50 sites are named, all are counted', async () => {
+    const [alpha] = api.state.snapshot!.sites
+    const sites = Array.from({ length: 60 }, (_, i) => ({ ...alpha, slug: `s${i}` }))
+    api.state.snapshot = { ...api.state.snapshot!, version: 8, sites }
+    const [, first] = await models('q=gpt')
+    expect(first).toBe(`gpt-5.4 60 ${sites.slice(0, 50).map(({ slug }) => slug)}`)
+  })
+
+  test('3.6: Link leads to the pages there are; nothing is asked of the disk', async () => {
+    const told = await api.get('/api/v1/models?limit=1&q=e')
+    expect(told.headers.link).toBe(
+      [
+        '</api/v1/models?limit=1&offset=0&q=e>; rel="first"',
+        '</api/v1/models?limit=1&offset=1&q=e>; rel="next"',
+        '</api/v1/models?limit=1&offset=1&q=e>; rel="last"',
+      ].join(', '),
+    )
+    await api.get('/api/v1/sites?model=gpt-5.4')
+    expect(api.store.reads).toBe(0)
   })
 })
 
@@ -215,7 +279,11 @@ describe('13.2: bounds', () => {
     ['sites', 'q',       ['x', 'x'.repeat(64)], ['', 'x'.repeat(65)]],
     ['sites', 'software', ['x', 'x'.repeat(128)], ['', 'x'.repeat(129)]],
     ['sites', 'status',  ['up', 'degraded', 'down'], ['UP', 'unknown']],
+    ['sites', 'model',   ['x', 'x'.repeat(128)], ['', 'x'.repeat(129)]],
     ['sites', 'include', ['summary'],        ['all']],
+    ['models', 'q',      ['x', 'x'.repeat(64)], ['', 'x'.repeat(65)]],
+    ['models', 'limit',  ['1', '200'],       ['0', '201', '1.0']],
+    ['models', 'offset', ['0', '1000000'],   ['1000001', '-1']],
     ['sites/alpha', 'history', ['hour', 'day', 'raw'], ['week', 'HOUR', '']],
     ['sites/alpha/history', 'days', ['1', '30'], ['0', '31']],
     ['sites/alpha/history', 'region', ['cn', 'overseas', 'all'], ['both']],

@@ -3,9 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { uuidV7 } from '../../../monitor/api/detections/detection.ts'
 import { detectionTarget, registrableDomain } from '../../../monitor/api/detections/target.ts'
-import { networkView } from '../../../monitor/api/site-detail.ts'
-import { pointOfProbe } from '../../../monitor/score/probe-point.ts'
-import { NETWORK, NOON, SITES } from './fake-store.ts'
+import { NOON } from './fake-store.ts'
+import { RESULT } from './golden-cases.ts'
 import { send, startApi, type Told } from './setup.ts'
 
 let api: Awaited<ReturnType<typeof startApi>>
@@ -20,19 +19,6 @@ const idOf = ({ json }: Told) => (json as { id: string }).id
 const codeOf = ({ status, json }: Told) => [status, (json as { code?: string }).code]
 const later = (seconds: number) => {
   api.clock.ms += seconds * 1_000
-}
-const timings = { dnsMs: 4, connectMs: 38, tlsMs: 44, ttfbMs: 212, totalMs: 230 }
-const probe = { atSec: NOON, kind: 'full', outcome: 'up', error: null, httpStatus: 401, timings } as const
-const RESULT = {
-  ...{ verdict: 'relay', confidence: 0.9, status: 'up', estimated_tier: 'B', probe: pointOfProbe(probe) },
-  ...{
-    models: ['gpt-5.4'],
-    models_total: 1,
-    listing_auth: 'open',
-    notices: ['single_vantage'],
-    vantage: 'main',
-  },
-  network_profile: { ...networkView(NETWORK, SITES[0].regions, NOON), observed_at: '2025-11-20T12:00:00Z' },
 }
 /** Takes the next one and finishes it. */
 const run = () => api.desk.finish(api.desk.take()!.id, { result: RESULT })

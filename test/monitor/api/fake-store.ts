@@ -4,6 +4,7 @@ import type { Details } from '../../../monitor/api/site-detail.ts'
 import type { SiteFacts } from '../../../monitor/api/site-facts.ts'
 import type { RegionState } from '../../../monitor/facts.ts'
 import { addProbe, type Bucket, emptyBucket, type HOUR_SEC } from '../../../monitor/score/bucket.ts'
+import { entryOf, ModelIndex } from '../../../monitor/store/model-index.ts'
 import type { DetectionRow, Write } from '../../../monitor/store/rows.ts'
 import type { SiteState, Snapshot } from '../../../monitor/store/snapshot.ts'
 
@@ -70,6 +71,20 @@ export const SITES: SiteState[] = [
   site(6, 'no-facts', { tier: 'C', facts: null, score: 50, name: 'Größe 站 <b>' }),
 ]
 
+/** alpha as its detail has it; best lists what nobody claims; cn-only's listing is too old to count. */
+const MODEL_INDEX = ModelIndex.NONE.with({
+  isWhole: true,
+  names: ['gpt-5.4', 'claude-sonnet-4-6', 'qwen3-max'],
+  sites: [
+    [1, { entries: Uint32Array.of(entryOf(0, true, true), entryOf(1, true, false)), seenSec: NOON - 600 }],
+    [2, { entries: Uint32Array.of(entryOf(0, false, true), entryOf(2, false, true)), seenSec: NOON - 600 }],
+    [
+      3,
+      { entries: Uint32Array.of(entryOf(0, true, true), entryOf(2, false, true)), seenSec: NOON - 300_000 },
+    ],
+  ],
+})
+
 export function snapshotOf(sites = SITES, more: Partial<Snapshot> = {}): Snapshot {
   return {
     version: 7,
@@ -92,6 +107,8 @@ export function snapshotOf(sites = SITES, more: Partial<Snapshot> = {}): Snapsho
     },
     vantages: [{ name: 'main', region: 'overseas', country: null, lastSeenSec: NOON - 5 }],
     apiKeys: [],
+    agents: [],
+    models: MODEL_INDEX,
     ...more,
   }
 }
@@ -100,6 +117,7 @@ export class FakeStore {
   readonly detections = new Map<string, DetectionRow>()
   failure: Error | null = null // of every read
   reads = 0
+  bucketsMax = Number.POSITIVE_INFINITY // the newest ones of a history
 
   write = (write: Write): void => {
     if (write.kind === 'detection') this.detections.set(write.detection.id, write.detection)
@@ -115,11 +133,12 @@ export class FakeStore {
     history: ({ fromSec, toSec, windowSec }: { fromSec: number; toSec: number; windowSec: number }) => {
       const buckets: Bucket[] = []
       for (let atSec = fromSec; atSec < toSec; atSec += windowSec) buckets.push(bucketAt(atSec, windowSec))
-      return buckets
+      return buckets.slice(-this.bucketsMax)
     },
     rawProbes: () => [probeAt(NOON - 60), probeAt(NOON - 360)],
     observation: (id: number) => (id === 1 ? OBSERVATION : null),
     models: (id: number) => (id === 1 ? MODELS : []),
+    catalogueClaims: (id: number) => (id === 1 ? ['Anthropic/claude-sonnet-4-6'] : []),
     modelChanges: () => [{ atSec: NOON - 999, change: 'added', id: 'gpt-5.4' }],
     incidents: () => [
       { id: 9, region: 'all', startedAtSec: NOON - 500, endedAtSec: null, cause: 'http_5xx', vantages: 1 },

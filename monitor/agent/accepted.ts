@@ -1,0 +1,57 @@
+/**
+ * The highest sequence number that was taken of each agent, also over restarts: what is at or below it came before.
+ *
+ *     results ─► probes, then the number ─► the store's queue, in this order      killed in between: taken again, and a
+ *                                                                                probe of the same second is ignored
+ *
+ * Belongs to the token: a new one begins at 0, so nobody can spoil the numbers of an agent for good.
+ */
+import type { StoredAgent } from '../store/snapshot.ts'
+import type { Store } from '../store/store.ts'
+
+const TOKEN_CHARS = 16 // of its hash; tells tokens of one vantage apart
+
+interface Noted {
+  token: string
+  sequence: number
+}
+
+export class Accepted {
+  private readonly store: Pick<Store, 'read' | 'write'>
+  private readonly noted = new Map<number, Noted>() // by vantage
+
+  constructor(store: Pick<Store, 'read' | 'write'>) {
+    this.store = store
+  }
+
+  /** Once per agent and start of the server. */
+  async load(agent: StoredAgent): Promise<void> {
+    const { vantageId } = agent
+    if (this.noted.has(vantageId)) return
+    const text = await this.store.read('meta', keyOf(agent))
+    // Another request may have been faster, and have gone on since.
+    if (this.noted.has(vantageId)) return
+    this.noted.set(vantageId, text === null ? { token: '', sequence: 0 } : JSON.parse(text))
+  }
+
+  /** After `load`. */
+  of(agent: StoredAgent): number {
+    const { token, sequence } = this.noted.get(agent.vantageId)!
+    return token === tokenOf(agent) ? sequence : 0
+  }
+
+  note(agent: StoredAgent, sequence: number): void {
+    if (this.of(agent) === sequence) return
+    const noted = { token: tokenOf(agent), sequence }
+    this.noted.set(agent.vantageId, noted)
+    this.store.write({ kind: 'meta', key: keyOf(agent), value: JSON.stringify(noted) })
+  }
+}
+
+function keyOf({ vantageId }: StoredAgent): string {
+  return `agent-accepted-${vantageId}`
+}
+
+function tokenOf({ tokenHash }: StoredAgent): string {
+  return tokenHash.slice(0, TOKEN_CHARS)
+}

@@ -1,0 +1,286 @@
+/**
+ * An agent at work: asks its server what to probe, probes, and hands over what it found (spec 6.5).
+ *
+ *     every 10 s ─► poll ─► sites, opt-outs, who else is online ─► prober ─► results ─► buffer, on disk
+ *                    └► send: 500 at a time, ten times at most ◄────────────────────────┘
+ *
+ *     server away       ─► probes on with what it knows, keeps a day of results, asks again after 10, 20, 40, 60 s
+ *     token not taken   ─► stops probing, keeps its results, goes on asking
+ *     a day without it  ─► stops probing: nobody would take the results, and hosts may have opted out since
+ *
+ * Calls out only; needs no open port. One call at a time. What is found of models, software and certificates stays with
+ * the server's own full probes: such facts are stored without a vantage's name, so no token of an agent may write them.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Log } from '../../engine/messages.ts'
+import { check, type Schema } from '../api/schema/json-schema.ts'
+import { type Home, homeFailure } from '../egress/home.ts'
+import type { Probe } from '../facts.ts'
+import { inTurn, slotOf } from '../plan/turns.ts'
+import { Prober, type ProberOptions } from '../prober/prober.ts'
+import type { FromProber, ProberSite } from '../prober/words.ts'
+import type { ResultBuffer } from './buffer.ts'
+import type { CatalogueContent, PollAnswer, PollRequest, ResultsAnswer, ResultsRequest } from './wire.ts'
+import {
+  hashOf,
+  KEPT_SEC,
+  POLL_ANSWER,
+  POLL_MS,
+  POLL_PATH,
+  RESULTS_ANSWER,
+  RESULTS_MAX,
+  RESULTS_PATH,
+} from './wire.ts'
+
+const BATCHES_MAX = 10 // per round: a day of 1,000 sites is handed over in ten minutes
+const PAUSE_MAX_MS = 60_000 // between polls while they fail; as long as a vantage counts as online
+const RETRY_AFTER_MAX_MS = 600_000
+const PAUSE_JITTER = 0.2 // of the pause, less or more: agents of one server do not come back at once
+const SKEW_TOLD_MS = 60_000
+
+export interface AgentOptions {
+  home: Pick<Home, 'post' | 'base'>
+  buffer: ResultBuffer
+  probing: Pick<ProberOptions, 'context' | 'egress' | 'lightMax' | 'repeatsMax' | 'controlUrls'>
+  nowMs: () => number
+  log: Log
+}
+
+/** Since the start. */
+export interface AgentFigures {
+  waiting: number // results in the buffer
+  dropped: number
+  lost: number // the disk did not take them
+  sent: number
+  refused: number
+}
+
+export class Agent {
+  private readonly options: AgentOptions
+  private readonly prober: Prober
+  private readonly closing = new AbortController()
+  private working: Promise<void> = Promise.resolve()
+  private vantage = ''
+  private online: string[] = []
+  private aheadMs = 0 // of the server's clock; negative: ours is ahead
+  private polledMs = 0 // the last that was answered
+  private failuresCount = 0 // in a row
+  private complaint = '' // told last; the same is not told again
+  private hash: string | null = null
+  private content: CatalogueContent = { sites: [], opt_out: [] }
+  private intervalSec = 0
+  private sites = new Map<string, ProberSite>() // by slug
+  private slugs = new Map<number, string>() // by the id that the prober knows a site by
+  private lastId = 0
+  private isProbing = false
+  private isSkewTold = false
+  private totals = { sent: 0, refused: 0, lost: 0 }
+
+  constructor(options: AgentOptions) {
+    this.options = options
+    this.prober = new Prober({
+      ...options.probing,
+      ...{ region: 'overseas', isSingleVantage: false, detectionsMax: 1 }, // of detections; an agent has none
+      intervalSec: 0, // each site is given its own
+      planner: { isTurn: (slug, dueMs) => this.isTurn(slug, dueMs), fullMax: 0 },
+      say: (message) => this.hear(message),
+    })
+  }
+
+  start(): void {
+    this.working = this.work()
+  }
+
+  /** Resolves when nothing runs any more. What is not handed over is in the buffer. */
+  async close(): Promise<void> {
+    this.closing.abort()
+    await Promise.all([this.working, this.prober.close()])
+    this.options.buffer.close()
+  }
+
+  figures(): AgentFigures {
+    const { count, droppedCount } = this.options.buffer
+    return { ...this.totals, waiting: count, dropped: droppedCount }
+  }
+
+  /** One poll and what follows from it. Never rejects; says how long to wait for the next. */
+  async round(): Promise<number> {
+    const { nowMs, log, home, buffer } = this.options
+    try {
+      buffer.forgetBefore(Math.floor(nowMs() / 1_000) - KEPT_SEC)
+      await this.poll()
+      await this.send()
+      if (this.failuresCount > 0) log('info', `${home.base.host} answers again`)
+      this.failuresCount = 0
+      this.complaint = ''
+      return POLL_MS
+    } catch (error) {
+      return this.failed(error)
+    }
+  }
+
+  private async work(): Promise<void> {
+    const { signal } = this.closing
+    while (!signal.aborted) {
+      const pauseMs = await this.round()
+      await wait(pauseMs, undefined, { signal }).catch(() => {}) // closing
+    }
+  }
+
+  private async poll(): Promise<void> {
+    const { nowMs, buffer } = this.options
+    const sentMs = nowMs()
+    const request: PollRequest = { catalogue: this.hash, clock_ms: Math.floor(sentMs) }
+    const answer = (await this.call(POLL_PATH, request, POLL_ANSWER)) as PollAnswer
+    this.polledMs = nowMs()
+    this.aheadMs = answer.clock_ms - (sentMs + this.polledMs) / 2
+    this.tellSkew()
+    buffer.continueAfter(answer.accepted)
+    this.vantage = answer.vantage
+    this.online = answer.online
+    const content = contentOf(answer, this.hash, this.content)
+    const isSame = this.isProbing && answer.catalogue === this.hash && answer.interval_s === this.intervalSec
+    this.hash = answer.catalogue
+    this.content = content
+    this.intervalSec = answer.interval_s
+    if (!isSame) this.assign(content)
+  }
+
+  /** What the prober is to look at from now on. Ids are never used twice, so a late result finds its own site or none. */
+  private assign({ sites, opt_out: optOut }: CatalogueContent): void {
+    this.isProbing = true
+    const known = this.sites
+    const next = sites.map(
+      ({ slug, url, api_base: apiBase, extra_port: extraPort, interval_s }): ProberSite => {
+        const siteId = known.get(slug)?.siteId ?? ++this.lastId
+        const unknown = { keyFile: null, lastFullSec: null, addresses: [], downs: 0, downSinceSec: null }
+        return {
+          siteId,
+          slug,
+          url,
+          apiBase,
+          extraPort,
+          intervalSec: interval_s ?? this.intervalSec,
+          ...unknown,
+        }
+      },
+    )
+    this.sites = new Map(next.map((site) => [site.slug, site]))
+    this.slugs = new Map(next.map(({ siteId, slug }) => [siteId, slug]))
+    this.prober.receive({ kind: 'sites', sites: next, optOut })
+  }
+
+  private rest(): void {
+    if (!this.isProbing) return
+    this.assign({ sites: [], opt_out: this.content.opt_out })
+    this.isProbing = false
+  }
+
+  private async send(): Promise<void> {
+    const { buffer, log, nowMs } = this.options
+    for (let batch = 0; batch < BATCHES_MAX && !this.closing.signal.aborted; batch++) {
+      const results = buffer.first(RESULTS_MAX)
+      if (results.length === 0) return
+      const request: ResultsRequest = { clock_ms: Math.floor(nowMs()), results }
+      const answer = (await this.call(RESULTS_PATH, request, RESULTS_ANSWER)) as ResultsAnswer
+      const { accepted, stored, refused, refusals } = answer
+      // A server that takes nothing would be asked for ever.
+      if (accepted < results[0].sequence) throw new CallError(200, 'results were answered, and none accepted')
+      buffer.forget(accepted)
+      this.totals.sent += stored
+      this.totals.refused += refused
+      if (refused > 0)
+        log('warning', `${refused} results were refused, the first for this reason: ${refusals[0]?.reason}`)
+    }
+  }
+
+  private async call(path: string, request: object, schema: Schema): Promise<unknown> {
+    const { status, json, retryAfterSec } = await this.options.home.post(path, request, this.closing.signal)
+    if (status !== 200) throw new CallError(status, `${path} was answered with ${status}`, retryAfterSec)
+    const complaint = check(schema, json, {})
+    if (complaint !== null) throw new CallError(status, `${path} was answered wrongly: ${complaint}`)
+    return json
+  }
+
+  private failed(error: unknown): number {
+    const { nowMs } = this.options
+    if (this.closing.signal.aborted) return 0
+    this.failuresCount++
+    const { status, retryAfterSec } = error instanceof CallError ? error : { status: null, retryAfterSec: 0 }
+    if (status === 401 || nowMs() - this.polledMs > KEPT_SEC * 1_000) this.rest()
+    this.tell(error instanceof CallError ? error.message : homeFailure(error), status === 401)
+    const pauseMs = Math.min(PAUSE_MAX_MS, POLL_MS * 2 ** Math.min(this.failuresCount - 1, 10))
+    const jitter = 1 + (2 * Math.random() - 1) * PAUSE_JITTER
+    return Math.max(pauseMs * jitter, Math.min(RETRY_AFTER_MAX_MS, retryAfterSec * 1_000))
+  }
+
+  private tell(complaint: string, isRefused: boolean): void {
+    if (complaint === this.complaint) return
+    this.complaint = complaint
+    const then = isRefused
+      ? 'Nothing is probed until its token is taken'
+      : 'Results are kept, at most for a day'
+    const { log, home } = this.options
+    log(isRefused ? 'error' : 'warning', `${home.base.host}: ${complaint}. ${then}; asking on.`)
+  }
+
+  private hear(message: FromProber): void {
+    if (message.kind === 'probe') this.keep(message.siteId, message.probe)
+    else if (message.kind === 'log') this.options.log(message.level, message.text)
+  }
+
+  private keep(siteId: number, { atSec, outcome, error, httpStatus, timings }: Probe): void {
+    const slug = this.slugs.get(siteId)
+    if (slug === undefined) return // not ours to probe any more
+    const { dnsMs, connectMs, tlsMs, ttfbMs, totalMs } = timings
+    try {
+      this.options.buffer.add({
+        ...{ slug, at_s: atSec, outcome, error, http_status: httpStatus },
+        ...{ dns_ms: dnsMs, connect_ms: connectMs, tls_ms: tlsMs, ttfb_ms: ttfbMs, total_ms: totalMs },
+      })
+    } catch (failure) {
+      if (this.totals.lost === 0)
+        this.options.log('error', `results cannot be kept and are lost: ${(failure as Error).message}`)
+      this.totals.lost++
+    }
+  }
+
+  /** By the server's clock, so that all vantages count the same slots. */
+  private isTurn(slug: string, dueMs: number): boolean {
+    const intervalSec = this.sites.get(slug)?.intervalSec
+    if (!intervalSec) return false
+    const atMs = this.options.nowMs() + this.aheadMs + dueMs - performance.now()
+    return inTurn(slug, slotOf(atMs / 1_000, intervalSec), this.online).includes(this.vantage)
+  }
+
+  private tellSkew(): void {
+    const isSkewed = Math.abs(this.aheadMs) > SKEW_TOLD_MS
+    if (isSkewed && !this.isSkewTold) {
+      const seconds = Math.round(Math.abs(this.aheadMs) / 1_000)
+      const text = `this clock is ${seconds} s ${this.aheadMs < 0 ? 'ahead of' : 'behind'} the server's, which corrects it`
+      this.options.log('warning', text)
+    }
+    this.isSkewTold = isSkewed
+  }
+}
+
+/** An answer that is none of use. */
+class CallError extends Error {
+  override name = 'CallError'
+  readonly status: number
+  readonly retryAfterSec: number
+
+  constructor(status: number, text: string, retryAfterSec = 0) {
+    super(text)
+    this.status = status
+    this.retryAfterSec = retryAfterSec
+  }
+}
+
+/** The catalogue check of spec 6.5: what is probed is what the server's hash is of. */
+function contentOf(answer: PollAnswer, knownHash: string | null, known: CatalogueContent): CatalogueContent {
+  const { catalogue, content } = answer
+  if (content === null && catalogue === knownHash) return known
+  if (content !== null && hashOf(content) === catalogue) return content
+  throw new CallError(200, 'the catalogue that came is not the one its hash is of')
+}

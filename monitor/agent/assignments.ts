@@ -1,0 +1,74 @@
+/**
+ * What agents are told to probe: the catalogue of a region, its hash, and who else is at it (spec 6.5, 8.1).
+ *
+ *     setSites ─► cn        { sha256, content, siteIds }      an agent whose hash is the same gets no content
+ *              └► overseas  { … }
+ *     seen ─► online: the names of a region that polled within a minute, for turns (plan/turns.ts)
+ *
+ * Made when the catalogue changes, not per poll. Key files and whatever the store knows of a site stay here: a light probe
+ * needs neither, and without them the hash changes with the catalogue only.
+ */
+import type { Region } from '../facts.ts'
+import type { ProberSite } from '../prober/words.ts'
+import type { VantageState } from '../store/snapshot.ts'
+import { type CatalogueContent, hashOf, ONLINE_SEC } from './wire.ts'
+
+export type AgentSite = Pick<
+  ProberSite,
+  'siteId' | 'slug' | 'url' | 'apiBase' | 'extraPort' | 'intervalSec'
+> & {
+  regions: readonly Region[]
+}
+
+export interface Assignment {
+  sha256: string
+  content: CatalogueContent
+  siteIds: ReadonlyMap<string, number> // by slug
+}
+
+export class Assignments {
+  private byRegion: Record<Region, Assignment> | null = null
+  private readonly seenSec = new Map<string, number>() // by name; as many as there ever were vantages
+
+  setSites(sites: readonly AgentSite[], optOut: Iterable<string>): void {
+    const hosts = [...optOut].sort()
+    this.byRegion = { cn: assign('cn', sites, hosts), overseas: assign('overseas', sites, hosts) }
+  }
+
+  /** null: no catalogue yet. */
+  of(region: Region): Assignment | null {
+    return this.byRegion?.[region] ?? null
+  }
+
+  saw(name: string, nowSec: number): void {
+    this.seenSec.set(name, nowSec)
+  }
+
+  /** Sorted. What the store knows counts as well, so that a restart of the server changes nobody's turn. */
+  online(region: Region, vantages: readonly VantageState[], nowSec: number): string[] {
+    return vantages
+      .filter((vantage) => vantage.region === region)
+      .filter(({ name, lastSeenSec }) => {
+        return nowSec - Math.max(lastSeenSec ?? 0, this.seenSec.get(name) ?? 0) <= ONLINE_SEC
+      })
+      .map(({ name }) => name)
+      .sort()
+  }
+}
+
+function assign(region: Region, sites: readonly AgentSite[], optOut: string[]): Assignment {
+  const mine = sites.filter(({ regions }) => regions.includes(region))
+  const content = {
+    sites: mine
+      .map(({ slug, url, apiBase, extraPort, intervalSec }) => {
+        return { slug, url, api_base: apiBase, extra_port: extraPort, interval_s: intervalSec }
+      })
+      .sort((one, other) => (one.slug < other.slug ? -1 : 1)),
+    opt_out: optOut,
+  }
+  return {
+    sha256: hashOf(content),
+    content,
+    siteIds: new Map(mine.map(({ slug, siteId }) => [slug, siteId])),
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * What an agent and its server say to each other (spec 6.5): JSON in snake_case, over two calls that the agent makes.
+ *
+ *     POST /agent/v1/poll      PollRequest     ─► PollAnswer       every 10 s; the catalogue only when its hash differs
+ *     POST /agent/v1/results   ResultsRequest  ─► ResultsAnswer    at most 500, gzip or plain
+ *
+ * Nothing here names who is speaking: the token does, so nobody can speak for another. Both sides hold what they get
+ * against a schema. A change that an older agent would not understand needs a new version in the path.
+ */
+import { createHash } from 'node:crypto'
+import type { Schema } from '../api/schema/json-schema.ts'
+import { ERROR_CODES, type ErrorCode, type Outcome } from '../facts.ts'
+
+export const POLL_PATH = '/agent/v1/poll'
+export const RESULTS_PATH = '/agent/v1/results'
+export const POLL_MS = 10_000
+export const ONLINE_SEC = 60 // since the last poll
+export const RESULTS_MAX = 500 // of one request
+export const UNPACKED_BYTES_MAX = 4 * 1_024 * 1_024 // of results; 500 are some 120 KiB
+export const KEPT_SEC = 86_400 // by an agent whose server is away
+
+const SITES_MAX = 5_000 // of the catalogue
+const OPT_OUT_MAX = 100_000
+const VANTAGES_MAX = 1_000
+const REFUSALS_CHARS_MAX = 200
+const MS_MAX = 600_000 // of one phase of a probe; four hops with every limit met are 136 s
+const EPOCH_SEC_MAX = 2 ** 40
+const EPOCH_MS_MAX = EPOCH_SEC_MAX * 1_000
+
+export interface PollRequest {
+  catalogue: string | null // hash of what the agent has
+  clock_ms: number // epoch, its own
+}
+
+export interface PollAnswer {
+  vantage: string // the name that belongs to the token
+  clock_ms: number // epoch, the server's
+  interval_s: number // of sites that say none
+  accepted: number // highest sequence number; the next result needs a higher one
+  online: string[] // names of this region that probe now, this one among them (plan/turns.ts)
+  catalogue: string // SHA-256 of the content, as hashOf makes it
+  content: CatalogueContent | null // null: the agent has it
+}
+
+export interface CatalogueContent {
+  sites: WireSite[] // those to be probed from this region
+  opt_out: string[] // host suffixes
+}
+
+export interface WireSite {
+  slug: string
+  url: string
+  api_base: string
+  extra_port: number | null
+  interval_s: number | null
+}
+
+export interface ResultsRequest {
+  clock_ms: number // epoch, the agent's, as this request leaves
+  results: WireResult[]
+}
+
+/** One light probe that counts. */
+export interface WireResult {
+  sequence: number // from 1, grows; gaps are fine
+  slug: string
+  at_s: number // epoch, by the agent's clock
+  outcome: Outcome
+  error: ErrorCode | null
+  http_status: number | null
+  dns_ms: number | null
+  connect_ms: number | null
+  tls_ms: number | null
+  ttfb_ms: number | null
+  total_ms: number | null
+}
+
+export interface ResultsAnswer {
+  accepted: number // everything up to here is done with: taken, seen before, or refused
+  stored: number
+  repeated: number
+  refused: number
+  refusals: { sequence: number; reason: string }[] // one for each
+}
+
+/** Both sides make it from the values, so that it also says whether they arrived whole. */
+export function hashOf({ sites, opt_out }: CatalogueContent): string {
+  return createHash('sha256').update(JSON.stringify({ sites, opt_out })).digest('hex')
+}
+
+const SLUG = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
+const SHA256 = '^[0-9a-f]{64}$'
+const integer = (minimum: number, maximum: number): Schema => ({ type: 'integer', minimum, maximum })
+const orNull = (schema: Schema): Schema => ({ anyOf: [{ type: 'null' }, schema] })
+const text = (maxLength: number): Schema => ({ type: 'string', minLength: 1, maxLength })
+const list = (items: Schema, maxItems: number): Schema => ({ type: 'array', items, maxItems })
+const closed = (properties: Record<string, Schema>): Schema => ({
+  ...{ type: 'object', properties, required: Object.keys(properties), additionalProperties: false },
+})
+
+export const POLL_REQUEST = closed({
+  catalogue: orNull({ type: 'string', pattern: SHA256 }),
+  clock_ms: integer(0, EPOCH_MS_MAX),
+})
+
+/** Its results one by one are RESULT's; here is what must be right to take any of them. */
+export const RESULTS_REQUEST = closed({
+  clock_ms: integer(0, EPOCH_MS_MAX),
+  results: list(
+    {
+      type: 'object',
+      required: ['sequence'],
+      properties: { sequence: integer(1, Number.MAX_SAFE_INTEGER) },
+    },
+    RESULTS_MAX,
+  ),
+})
+
+const milliseconds: Schema = { type: ['integer', 'null'], minimum: 0, maximum: MS_MAX }
+
+export const RESULT = closed({
+  sequence: integer(1, Number.MAX_SAFE_INTEGER),
+  slug: { type: 'string', pattern: SLUG },
+  at_s: integer(0, EPOCH_SEC_MAX),
+  outcome: { enum: ['up', 'degraded', 'down', 'inconclusive'] },
+  error: { enum: [...ERROR_CODES, null] },
+  http_status: { type: ['integer', 'null'], minimum: 100, maximum: 599 },
+  dns_ms: milliseconds,
+  connect_ms: milliseconds,
+  tls_ms: milliseconds,
+  ttfb_ms: milliseconds,
+  total_ms: milliseconds,
+})
+
+/** What comes from the server may have more members than this version knows: it is the newer side. */
+const open = (properties: Record<string, Schema>): Schema => ({
+  ...{ type: 'object', properties, required: Object.keys(properties) },
+})
+
+export const POLL_ANSWER = open({
+  vantage: text(64),
+  clock_ms: integer(0, EPOCH_MS_MAX),
+  interval_s: integer(1, 86_400),
+  accepted: integer(0, Number.MAX_SAFE_INTEGER),
+  online: list(text(64), VANTAGES_MAX),
+  catalogue: { type: 'string', pattern: SHA256 },
+  content: orNull(
+    open({
+      sites: list(
+        open({
+          slug: { type: 'string', pattern: SLUG },
+          url: { type: 'string', maxLength: 2_048, format: 'uri' },
+          api_base: { type: 'string', maxLength: 2_048, format: 'uri' },
+          extra_port: orNull(integer(1, 65_535)),
+          interval_s: orNull(integer(1, 86_400)),
+        }),
+        SITES_MAX,
+      ),
+      opt_out: list(text(253), OPT_OUT_MAX),
+    }),
+  ),
+})
+
+export const RESULTS_ANSWER = open({
+  accepted: integer(0, Number.MAX_SAFE_INTEGER),
+  stored: integer(0, RESULTS_MAX),
+  repeated: integer(0, RESULTS_MAX),
+  refused: integer(0, RESULTS_MAX),
+  refusals: list(
+    open({ sequence: integer(1, Number.MAX_SAFE_INTEGER), reason: text(REFUSALS_CHARS_MAX) }),
+    RESULTS_MAX,
+  ),
+})
+
+export function reasonText(reason: string): string {
+  return reason.slice(0, REFUSALS_CHARS_MAX)
+}

@@ -1,0 +1,152 @@
+/**
+ * At most 64 connections from one client address (spec 4.5). The next one is closed before it has said anything: an
+ * answer would cost what the bound is to save. Trusted proxies are not counted, since everybody comes through them.
+ *
+ *     opened ── below 64 ──► counted ──► request ─► answer ─► request ─► … ──► closed: one less
+ *        └───── 64 open ───► closed at once
+ *
+ * The library tells that a connection has closed, but not which one: its address is gone by then, and each callback gets
+ * an object of its own. What it does tell is `onAborted`, to the one handler that a connection has at a time. So there is
+ * always one that counts:
+ *
+ *     opened      the object of `filter` carries it
+ *     requested   the request's own handler counts first
+ *     answered    the object of the first route carries it: that one was not used for the answer, so it is still good
+ *
+ * The first route is only there for its object; it yields to the second, which handles. Two routes for everything need
+ * two patterns: to the library all that begins with `*` fits any rest of a path.
+ */
+import { type AddressOptions, clientOf, isTrustedPeer } from './client-address.ts'
+import type { Connection, HttpRequest, HttpResponse, ServedApp } from './sockets.ts'
+
+const CONNECTIONS_MAX = 64
+const NOBODY = new Uint8Array(0)
+
+export class ClientConnections {
+  refusedCount = 0
+  private readonly options: AddressOptions
+  private readonly connectionsMax: number
+  private readonly counts = new Map<string, number>() // by client; none is kept at 0, so no more than connections
+  private closedCount = 0
+
+  constructor(options: AddressOptions, connectionsMax = CONNECTIONS_MAX) {
+    this.options = options
+    this.connectionsMax = connectionsMax
+  }
+
+  /** Instead of `app.any('/*', handle)`. All requests of the app have to come through here. */
+  serve(app: ServedApp, handle: (res: HttpResponse, req: HttpRequest) => void): void {
+    const changed = (connection: Connection, count: unknown) => {
+      if (Number(count) > 0) this.opened(connection)
+      else this.closedCount++
+    }
+    app.filter(changed)
+    let connection: Connection
+    app.any('/*connection', (res, req) => {
+      connection = res
+      // A reset that came with the request: the address is not known any more, but the handler there is knows it.
+      if (peerOf(res).length === 0 && !this.options.trustsUnix) res.close()
+      else req.setYield(true)
+    })
+    app.any('/*', (res, req) => handle(this.counted(res, connection), req))
+  }
+
+  countOf(client: string): number {
+    return this.counts.get(client) ?? 0
+  }
+
+  private opened(connection: Connection): void {
+    const client = this.clientOf(connection)
+    if (client === null) return
+    const count = this.countOf(client)
+    if (count >= this.connectionsMax) {
+      this.refusedCount++
+      connection.close()
+      return
+    }
+    this.counts.set(client, count + 1)
+    connection.onAborted(() => this.gone(client))
+  }
+
+  private counted(res: HttpResponse, connection: Connection): HttpResponse {
+    const client = this.clientOf(connection)
+    if (client === null) return res
+    const onGone = () => this.gone(client)
+    return new CountedResponse(res, onGone, (end) => {
+      const before = this.closedCount
+      end()
+      if (this.closedCount !== before)
+        onGone() // closed within `end`: there is nothing left to put a handler on
+      else connection.onAborted(onGone)
+    })
+  }
+
+  private gone(client: string): void {
+    const count = this.countOf(client) - 1
+    if (count > 0) this.counts.set(client, count)
+    else this.counts.delete(client)
+  }
+
+  /** As quotas know it; null = not to be counted. */
+  private clientOf(connection: Connection): string | null {
+    const peer = peerOf(connection)
+    if (peer.length === 0 || isTrustedPeer(peer, this.options)) return null
+    return clientOf({ peer, proxied: NOBODY, forwarded: '' }, this.options)
+  }
+}
+
+function peerOf(connection: Connection): Uint8Array {
+  return new Uint8Array(connection.getRemoteAddress())
+}
+
+/** A response that keeps the count: it hears first of its client's going away, and puts the handler back at its end. */
+class CountedResponse implements HttpResponse {
+  private readonly res: HttpResponse
+  private readonly onGone: () => void
+  private readonly ending: (end: () => void) => void
+
+  constructor(res: HttpResponse, onGone: () => void, ending: (end: () => void) => void) {
+    this.res = res
+    this.onGone = onGone
+    this.ending = ending
+  }
+
+  onAborted(handler: () => void): void {
+    this.res.onAborted(() => {
+      this.onGone()
+      handler()
+    })
+  }
+
+  end(body?: string | Uint8Array, mustClose?: boolean): void {
+    this.ending(() => this.res.end(body, mustClose))
+  }
+
+  endWithoutBody(): void {
+    this.ending(() => this.res.endWithoutBody())
+  }
+
+  writeStatus(line: string): void {
+    this.res.writeStatus(line)
+  }
+
+  writeHeader(name: string, value: string): void {
+    this.res.writeHeader(name, value)
+  }
+
+  onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): void {
+    this.res.onData(handler)
+  }
+
+  cork(write: () => void): void {
+    this.res.cork(write)
+  }
+
+  getRemoteAddress(): ArrayBuffer {
+    return this.res.getRemoteAddress()
+  }
+
+  getProxiedRemoteAddress(): ArrayBuffer {
+    return this.res.getProxiedRemoteAddress()
+  }
+}

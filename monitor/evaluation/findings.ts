@@ -1,0 +1,42 @@
+/**
+ * What full probes say of a site now: models, certificate, habits, program (spec 7.1, 7.2).
+ *
+ *     the newest one, 72 h at most ─► certificate, hygiene, parked        whatever its outcome: a broken certificate is one
+ *     the newest that was answered ─► models, program                     a failed one knows nothing of them
+ */
+import type { CatalogueSite, Observation } from '../facts.ts'
+import { type Models, modelsOf } from '../score/models.ts'
+import { hygieneOf } from '../score/score.ts'
+
+const NOW_AGE_MAX_SEC = 72 * 3_600 // as long as a listing counts (spec 7.1); later nobody knows what is so now
+
+export interface Findings {
+  models: Models
+  hygiene: number | null
+  isCertificateInvalid: boolean
+  isParked: boolean
+  software: string
+}
+
+export function findingsOf(
+  { apiBase, catalogue }: { apiBase: string; catalogue: Pick<CatalogueSite, 'modelsClaimed'> },
+  newest: Observation | null,
+  answered: Observation | null,
+  nowSec: number,
+): Findings {
+  const isNow = newest !== null && nowSec - newest.atSec <= NOW_AGE_MAX_SEC
+  const now = isNow ? newest : null
+  const isHttps = apiBase.startsWith('https:')
+  return {
+    models: modelsOf(catalogue.modelsClaimed, answered, nowSec),
+    hygiene: now && hygieneOf(now.profile.tls, now.hygiene, { isHttps, nowSec }),
+    isCertificateInvalid: isInvalid(now?.profile.tls ?? null, nowSec),
+    isParked: now?.isParked ?? false,
+    software: (answered ?? newest)?.profile.software.name ?? 'unknown',
+  }
+}
+
+/** Without a handshake seen, nothing is said against it. */
+function isInvalid(tls: Observation['profile']['tls'], nowSec: number): boolean {
+  return tls !== null && (!tls.isValid || tls.notAfterSec <= nowSec)
+}

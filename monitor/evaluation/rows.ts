@@ -1,0 +1,124 @@
+/**
+ * What a pass reads beyond what details are made of (store/reader.ts): sites, places, results, incidents, boards.
+ */
+import type { CatalogueSite, ErrorCode, Observation, Outcome, Region } from '../facts.ts'
+import { isOnline, RESULT_AGE_MAX_SEC } from '../score/regions.ts'
+import { observationOf } from '../store/apply.ts'
+import type { Database } from '../store/database.ts'
+import { newestBoardsDay } from '../store/publish.ts'
+import type { Board, IncidentWrite } from '../store/rows.ts'
+
+/** A site of the catalogue that has a finished probe. */
+export interface PassSite {
+  id: number
+  slug: string
+  apiBase: string
+  lastProbedSec: number
+  catalogue: Pick<CatalogueSite, 'modelsClaimed' | 'flags' | 'isHidden' | 'intervalSec'>
+}
+
+export interface OnlineVantage {
+  id: number
+  region: Region
+}
+
+/** A counted probe, as far as a region's state needs it. */
+export interface Result {
+  atSec: number
+  outcome: Outcome
+  error: ErrorCode | null
+  httpStatus: number | null
+}
+
+export type KnownIncident = Omit<IncidentWrite, 'kind' | 'siteId' | 'region'>
+
+/** `siteIds` undefined: all. */
+export function readSites(database: Database, siteIds?: readonly number[]): PassSite[] {
+  const rows = database.all<Omit<PassSite, 'catalogue'> & { catalogue: string }>(
+    `SELECT id, slug, api_base AS apiBase, last_probed AS lastProbedSec, catalogue_json AS catalogue FROM site
+     WHERE removed_at IS NULL AND last_probed IS NOT NULL ORDER BY id`,
+  )
+  const wanted = siteIds && new Set(siteIds)
+  return rows
+    .filter(({ id }) => wanted?.has(id) ?? true)
+    .map(({ catalogue, ...row }) => ({ ...row, catalogue: JSON.parse(catalogue) }))
+}
+
+/** The server's own place is there as long as it asks; agents are by their last poll (spec 6.5). */
+export function readOnlineVantages(
+  database: Database,
+  { nowSec, ownVantage }: { nowSec: number; ownVantage: string | null },
+): OnlineVantage[] {
+  const rows = database.all<OnlineVantage & { name: string; lastSeenSec: number | null }>(
+    'SELECT id, name, region, last_seen AS lastSeenSec FROM vantage WHERE revoked_at IS NULL ORDER BY id',
+  )
+  return rows
+    .filter(({ name, lastSeenSec }) => name === ownVantage || isOnline(lastSeenSec ?? 0, nowSec))
+    .map(({ id, region }) => ({ id, region }))
+}
+
+/** Counted ones of one place, newest first. */
+export function readResults(
+  database: Database,
+  { siteId, vantageId, nowSec, resultsMax }: ResultsOf,
+): Result[] {
+  return database.all<Result>(
+    `SELECT at AS atSec, outcome, error, http_status AS httpStatus FROM probe_raw
+     WHERE site_id = ? AND vantage_id = ? AND at >= ? AND outcome <> 'inconclusive' ORDER BY at DESC LIMIT ?`,
+    ...[siteId, vantageId, nowSec - RESULT_AGE_MAX_SEC, resultsMax],
+  )
+}
+interface ResultsOf {
+  siteId: number
+  vantageId: number
+  nowSec: number
+  resultsMax: number
+}
+
+/** The newest full probe that got an answer from the listing; others say nothing of models (spec 7.1). */
+export function readAnswered(database: Database, siteId: number): Observation | null {
+  const row = database.get(
+    `SELECT * FROM observation WHERE site_id = ? AND json_extract(profile_json, '$.listing') <> 'absent'
+     ORDER BY at DESC LIMIT 1`,
+    siteId,
+  )
+  return row ? observationOf(row) : null
+}
+
+/** Open or closed. */
+export function readNewestIncident(database: Database, siteId: number, region: Region): KnownIncident | null {
+  const row = database.get<KnownIncident>(
+    `SELECT started_at AS startedAtSec, ended_at AS endedAtSec, cause, vantages FROM incident
+     WHERE site_id = ? AND region = ? ORDER BY started_at DESC LIMIT 1`,
+    ...[siteId, region],
+  )
+  return row ?? null
+}
+
+/** Probes by outcome in hours of the better region that begin at these hours of the day (UTC, both included). */
+export function sumHours(
+  database: Database,
+  { siteId, fromSec, toSec, firstHour, lastHour }: HoursOf,
+): { up: number; degraded: number; down: number } {
+  return database.get<{ up: number; degraded: number; down: number }>(
+    `SELECT ifnull(sum(up), 0) AS up, ifnull(sum(degraded), 0) AS degraded, ifnull(sum(down), 0) AS down FROM probe_hour
+     WHERE site_id = ? AND region = 'all' AND at >= ? AND at < ? AND at / 3600 % 24 BETWEEN ? AND ?`,
+    ...[siteId, fromSec, toSec, firstHour, lastHour],
+  )!
+}
+interface HoursOf {
+  siteId: number
+  fromSec: number
+  toSec: number
+  firstHour: number
+  lastHour: number
+}
+
+/** Since when sites are on a board, as it was when boards were last made. */
+export function readSince(database: Database, board: Board): Map<number, number> {
+  const rows = database.all<{ siteId: number; sinceSec: number }>(
+    'SELECT site_id AS siteId, since AS sinceSec FROM board_day WHERE day = ? AND board = ?',
+    ...[newestBoardsDay(database), board],
+  )
+  return new Map(rows.map(({ siteId, sinceSec }) => [siteId, sinceSec]))
+}

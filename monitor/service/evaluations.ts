@@ -1,0 +1,93 @@
+/**
+ * When sites are judged: all of them once per probe interval, a new one soon after its first probe, so that it is
+ * published without waiting (spec 2.1, 7.2). The judging itself is a job on a thread of its own.
+ *
+ *     every PROBE_INTERVAL_S ──► all ──────────┐
+ *     a site's first probe ── 2 s ──► that one ┴─► flush ─► job reads the file ─► writes ─► store
+ */
+import { Piscina } from 'piscina'
+import type { Log } from '../../engine/messages.ts'
+import { sourceUrl } from '../../engine/source-url.ts'
+import type { EvaluationTask } from '../evaluation/job.ts'
+import type { Write } from '../store/rows.ts'
+import type { Store } from '../store/store.ts'
+
+const FIRST_MS = 2_000
+const FLUSH_MS_MAX = 5_000 // a disk that refuses all must not hold up judging what it has
+const JOB_IDLE_MS = 10_000
+
+export interface EvaluationsOptions {
+  store: Pick<Store, 'write' | 'flush' | 'snapshot'>
+  path: string // of the database
+  intervalSec: number
+  ownVantage: string | null // null = nothing is probed from here
+  nowSec: () => number
+  log: Log
+}
+
+export class Evaluations {
+  private readonly options: EvaluationsOptions
+  private readonly judged: Set<number> // sites that have a tier
+  private readonly fresh = new Set<number>()
+  private readonly jobs = new Piscina({
+    filename: sourceUrl('../evaluation/job.ts', import.meta.url).href,
+    minThreads: 0,
+    maxThreads: 1,
+    atomics: 'disabled',
+    idleTimeout: JOB_IDLE_MS,
+    execArgv: ['--disable-warning=ExperimentalWarning'], // of node:sqlite
+  })
+  private timer: NodeJS.Timeout | null = null
+  private interval: NodeJS.Timeout | null = null
+  private running: Promise<void> = Promise.resolve()
+  private isClosed = false
+
+  constructor(options: EvaluationsOptions) {
+    this.options = options
+    this.judged = new Set(options.store.snapshot.sites.map(({ id }) => id))
+  }
+
+  start(): void {
+    this.interval = setInterval(() => void this.run(), this.options.intervalSec * 1_000)
+  }
+
+  probed(siteId: number): void {
+    if (this.judged.has(siteId)) return
+    this.fresh.add(siteId)
+    this.timer ??= setTimeout(() => void this.run([...this.fresh]), FIRST_MS)
+  }
+
+  /** All, or these. One at a time. */
+  run(siteIds?: number[]): Promise<void> {
+    if (siteIds) this.timer = null
+    for (const id of siteIds ?? this.fresh) {
+      this.judged.add(id)
+      this.fresh.delete(id)
+    }
+    this.running = this.running.then(() => this.runOne(siteIds))
+    return this.running
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true
+    if (this.timer) clearTimeout(this.timer)
+    if (this.interval) clearInterval(this.interval)
+    await this.running
+    await this.jobs.destroy()
+  }
+
+  private async runOne(siteIds: number[] | undefined): Promise<void> {
+    const { store, path, intervalSec, ownVantage, nowSec, log } = this.options
+    if (this.isClosed) return
+    try {
+      await Promise.race([store.flush(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS_MAX).unref())])
+      const task: EvaluationTask = { path, nowSec: nowSec(), intervalSec, ownVantage, siteIds }
+      const writes: Write[] = await this.jobs.run(task)
+      for (const write of writes) store.write(write)
+    } catch (error) {
+      if (this.isClosed) return
+      for (const id of siteIds ?? []) this.judged.delete(id) // its next probe asks again
+      log('error', `sites could not be judged, what they had stays: ${(error as Error).stack}`)
+    }
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * What operators see of the monitor (spec 12), as counters and states of the service's own statistics: one name per metric
+ * and label values, `sluice.monitor.http_requests.GET.200./api/v1/sites`, so that every sink has them.
+ *
+ *     counts   http_requests, http_ms, rate_limited, quota_failures, probes
+ *     states   probe_lag_seconds, egress_denied, detections, store_queue, catalogue_sites, …    set anew each second
+ */
+import type { Stats } from '../../engine/stats/stats.ts'
+import type { RequestLine } from '../api/api.ts'
+import type { Probe, Region } from '../facts.ts'
+import type { ProberFigures } from '../prober/words.ts'
+import type { StoreFigures } from '../store/store.ts'
+
+const PREFIX = 'sluice.monitor.'
+const TOO_MANY = 429
+
+export type Gauges = [name: string, value: number][]
+
+/** Names are of our own making: routes are patterns, methods and codes come from small sets. */
+export class Metrics {
+  private readonly stats: Stats
+
+  constructor(stats: Stats) {
+    this.stats = stats
+  }
+
+  request({ route, method, status, ms }: RequestLine): void {
+    this.count(`http_requests.${method}.${status}.${route}`)
+    this.count(`http_ms.${route}`, ms)
+    if (status === TOO_MANY) this.count('rate_limited')
+  }
+
+  quotaFailed(kind: string): void {
+    this.count(`quota_failures.${kind}`)
+  }
+
+  probe(region: Region, { outcome, timings }: Probe): void {
+    this.count(`probes.${region}.${outcome}`)
+    const { dnsMs, connectMs, tlsMs, ttfbMs } = timings
+    for (const [phase, ms] of Object.entries({ dns: dnsMs, connect: connectMs, tls: tlsMs, ttfb: ttfbMs })) {
+      if (ms !== null) this.count(`probe_ms.${phase}`, ms)
+    }
+  }
+
+  private count(name: string, amount = 1): void {
+    this.stats.add(this.stats.counter(PREFIX + name), amount)
+  }
+}
+
+export interface States {
+  prober: ProberFigures | null
+  store: StoreFigures
+  sites: number
+  refusedConnections: number
+  catalogueErrors: number
+  detections: { queued: number; running: number; held: number }
+}
+
+export function gaugesOf({
+  prober,
+  store,
+  sites,
+  refusedConnections,
+  catalogueErrors,
+  detections,
+}: States): Gauges {
+  const states: Record<string, number> = {
+    catalogue_sites: sites,
+    connections_refused: refusedConnections,
+    catalogue_load_error_total: catalogueErrors,
+    'detections.queued': detections.queued,
+    'detections.running': detections.running,
+    'detections.held': detections.held,
+    store_queue: store.queuedRows,
+    'store_dropped.up': store.droppedUps,
+    'store_dropped.other': store.droppedOthers,
+    store_refused: store.refused,
+    ...(prober && {
+      probe_lag_seconds: prober.lagSec,
+      probes_skipped: prober.skippedSlots,
+      probes_lost: prober.lostRuns,
+      controls_answering: Number(prober.areControlsAnswering),
+    }),
+  }
+  const denials = (prober?.denials ?? []).map(
+    ([reason, count]) => [`egress_denied.${reason}`, count] as const,
+  )
+  return [...Object.entries(states), ...denials].map(([name, value]) => [PREFIX + name, value])
+}

@@ -1,0 +1,111 @@
+/**
+ * Main's side of the monitor: its thread is started, told of new rules, ended, and begun again when it breaks. Nothing of
+ * it ever stops a decision.
+ *
+ *     start ──► thread ── ready ──► listening        breaks ──► 1 s, 5 s, then 30 s ──► start again
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import type { Log } from '../../engine/messages.ts'
+import type { RulesImage } from '../../engine/rules.ts'
+import type { Deltas } from '../../engine/stats/stats.ts'
+import type { Gauges } from './metrics.ts'
+import type { FromMonitor, MonitorTask, ToMonitor } from './words.ts'
+
+const PAUSES_MS = [1_000, 5_000, 30_000]
+const REQUESTS_MS = 5_000 // spec 12: for those in flight at the end
+const STOP_MS = 15_000 // with the writer's queue
+const QUIET = ['--disable-warning=ExperimentalWarning'] // of node:sqlite
+const LIVED_MS = 60_000 // a thread that lived so long begins the pauses anew
+
+export interface MonitorHooks {
+  log: Log
+  stats: (deltas: Deltas, gauges: Gauges) => void // each second
+}
+
+export class Monitor {
+  private readonly file: URL
+  private readonly task: MonitorTask
+  private readonly hooks: MonitorHooks
+  private worker: Worker | null = null
+  private ended: Promise<void> = Promise.resolve()
+  private timer: NodeJS.Timeout | undefined
+  private deathsCount = 0
+  private isEnding = false
+
+  /** `file`: what the thread runs; it opens the port. */
+  constructor(file: URL, task: MonitorTask, hooks: MonitorHooks) {
+    this.file = file
+    this.task = task
+    this.hooks = hooks
+  }
+
+  /** Resolves with its port; rejects when this first start fails, and nothing is tried again then. */
+  start(): Promise<number> {
+    return new Promise((resolve, reject) => this.launch(resolve, reject))
+  }
+
+  /** After a start that failed: tries until it succeeds. */
+  startLater(failure: Error): void {
+    if (!this.isEnding) this.died(failure, 0)
+  }
+
+  setRules(rules: RulesImage): void {
+    this.task.rules = rules
+    this.send({ kind: 'rules', rules })
+  }
+
+  announceEnd(): void {
+    this.isEnding = true
+    this.send({ kind: 'ending' })
+  }
+
+  /** Always resolves: a thread that hangs in its start is not waited for. */
+  async stop(): Promise<void> {
+    this.isEnding = true
+    clearTimeout(this.timer)
+    this.send({ kind: 'drain', timeoutMs: REQUESTS_MS })
+    await Promise.race([this.ended, sleep(STOP_MS, undefined, { ref: false })])
+  }
+
+  private launch(resolve: (port: number) => void, reject: ((error: Error) => void) | null): void {
+    const startedMs = performance.now()
+    const worker = new Worker(this.file, { workerData: this.task, name: 'monitor', execArgv: QUIET })
+    this.worker = worker
+    let failure: Error | null = null
+    let isReady = false
+    worker.on('error', (error) => {
+      failure = error as Error
+    })
+    worker.on('message', (message: FromMonitor) => {
+      if (message.kind === 'stats') this.hooks.stats(message.deltas, message.gauges)
+      else if (message.kind === 'log') this.hooks.log(message.level, message.text)
+      else {
+        isReady = true
+        resolve(message.port)
+      }
+    })
+    this.ended = new Promise((ended) => {
+      worker.on('exit', () => {
+        this.worker = null
+        const why = failure ?? new Error('it ended without an error')
+        if (!isReady && reject) reject(why)
+        else if (!this.isEnding) this.died(why, performance.now() - startedMs)
+        ended()
+      })
+    })
+  }
+
+  private died(error: Error, livedMs: number): void {
+    if (livedMs > LIVED_MS) this.deathsCount = 0
+    const pauseMs = PAUSES_MS[Math.min(this.deathsCount, PAUSES_MS.length - 1)]
+    this.deathsCount++
+    this.hooks.log('error', `the monitor ended, it starts again in ${pauseMs / 1_000} s: ${error.stack}`)
+    const onReady = (port: number) => this.hooks.log('warning', `the monitor listens again on port ${port}`)
+    this.timer = setTimeout(() => this.launch(onReady, null), pauseMs)
+  }
+
+  private send(message: ToMonitor): void {
+    this.worker?.postMessage(message)
+  }
+}

@@ -1,0 +1,62 @@
+/** From the catalogue to what a prober needs, and from what it saw of models to what the store keeps. */
+import { resolve } from 'node:path'
+import type { CatalogueSite, Observation } from '../facts.ts'
+import type { ProberSite } from '../prober/words.ts'
+import { modelKey, modelsOf } from '../score/models.ts'
+import type { Look } from '../store/reader.ts'
+import type { ModelSighting } from '../store/rows.ts'
+
+export interface SitesContext {
+  ids: Readonly<Record<string, number>> // slug → site; without those the store has refused
+  looks: ReadonlyMap<number, Look>
+  ports: readonly number[] // PROBE_PORTS
+  folder: string // that key files are named from
+}
+
+export function proberSites(
+  sites: readonly CatalogueSite[],
+  { ids, looks, ports, folder }: SitesContext,
+): ProberSite[] {
+  return sites.flatMap(({ slug, url, apiBase, keyFile, intervalSec }) => {
+    const siteId = ids[slug]
+    if (siteId === undefined) return []
+    const look = looks.get(siteId)
+    return {
+      ...{ siteId, slug, url, apiBase, intervalSec },
+      extraPort: extraPortOf([apiBase, url], ports),
+      keyFile: keyFile && resolve(folder, keyFile),
+      lastFullSec: look?.lastFullSec ?? null,
+      addresses: look?.addresses ?? [],
+      downs: look?.downs ?? 0,
+      downSinceSec: look?.downSinceSec ?? null,
+    }
+  })
+}
+
+/** The one port beyond the general ones that an entry may name (spec 5.1). */
+function extraPortOf(urls: readonly string[], ports: readonly number[]): number | null {
+  const named = urls
+    .map((url) => Number(new URL(url).port))
+    .filter((port) => port > 0 && !ports.includes(port))
+  return named[0] ?? null
+}
+
+/**
+ * The models of one full probe, each once. Null: it saw neither a listing nor claims, which says nothing about models.
+ */
+export function sightingsOf(
+  catalogueClaims: readonly string[],
+  observation: Observation,
+): ModelSighting[] | null {
+  const { models, claimed: priced, atSec } = observation
+  if (models === null && priced.length === 0) return null
+  const { claimed, verified } = modelsOf(catalogueClaims, observation, atSec)
+  const sightings = new Map<string, ModelSighting>()
+  for (const id of claimed)
+    sightings.set(modelKey(id), { key: modelKey(id), id, isClaimed: true, isVerified: false })
+  for (const id of verified) {
+    const key = modelKey(id)
+    sightings.set(key, { key, id, isClaimed: sightings.has(key), isVerified: true })
+  }
+  return [...sightings.values()]
+}

@@ -1,0 +1,331 @@
+/**
+ * The monitor's thread: everything of it put together, around one port.
+ *
+ *     catalogue ──► store, prober        prober ──► store ──► evaluation ──► store ──► snapshot ──► api ──► public
+ *                                        desk ◄──► prober                              engine: quotas ──┘
+ *
+ *     start   store ─► engine ─► port ─► catalogue ─► prober
+ *     drain   not ready ─► requests answered ─► prober ─► evaluation ─► store ─► port
+ *
+ * Loads no socket library: whoever runs the thread opens the port (`openPort`).
+ */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import type { CounterStore } from '../../engine/counters/store.ts'
+import type { Engine } from '../../engine/decide.ts'
+import { OperatorError } from '../../engine/errors.ts'
+import type { Log } from '../../engine/messages.ts'
+import { openEngine } from '../../engine/open.ts'
+import type { RulesImage } from '../../engine/rules.ts'
+import { Stats } from '../../engine/stats/stats.ts'
+import { Api } from '../api/api.ts'
+import { ClientConnections } from '../api/client-connections.ts'
+import { defaultRules, quotaRules } from '../api/default-rules.ts'
+import { Desk } from '../api/detections/desk.ts'
+import type { Detection } from '../api/detections/detection.ts'
+import type { HttpRequest, HttpResponse, ServedApp } from '../api/sockets.ts'
+import type { Catalogue } from '../catalogue/load.ts'
+import { CatalogueSource } from '../catalogue/source.ts'
+import { Egress, egressSettings } from '../egress/egress.ts'
+import type { FromProber, ToProber } from '../prober/words.ts'
+import { databasePath } from '../store/path.ts'
+import type { Look } from '../store/reader.ts'
+import { openStore, type Store } from '../store/store.ts'
+import { Detections } from './detections.ts'
+import { Evaluations } from './evaluations.ts'
+import { gaugesOf, Metrics } from './metrics.ts'
+import { type MonitorOptions, monitorOptions, ownHosts } from './options.ts'
+import { ProberHost } from './prober-host.ts'
+import { proberSites, sightingsOf } from './sites.ts'
+import type { FromMonitor, MonitorTask, ToMonitor } from './words.ts'
+
+const TICK_MS = 1_000
+const SEEN_TICKS = 10 // between two times that this place says that it probes
+type Check = (isReady: boolean) => [status: string, text: string]
+const CHECK_PATHS: Record<string, Check> = {
+  '/healthz': () => ['200 OK', 'ok'],
+  '/readyz': (isReady) => (isReady ? ['200 OK', 'ready'] : ['503 Service Unavailable', 'not ready']),
+}
+
+/** A port that can be opened; transports/uws.ts has it. Null: somebody else holds it. */
+export type OpenPort = (
+  host: string,
+  port: number,
+  addRoutes: (app: ServedApp) => void,
+) => { readonly port: number; stopListening(): void; close(): void } | null
+
+/** The whole life of the thread: resolves when it has drained. Rejects when it cannot start. */
+export async function runMonitorThread(openPort: OpenPort): Promise<void> {
+  const port = parentPort as MessagePort
+  const say = (message: FromMonitor) => port.postMessage(message)
+  const log: Log = (level, text) => say({ kind: 'log', level, text })
+  const monitor = await MonitorService.open(workerData as MonitorTask, openPort, say, log)
+  const timeoutMs = await new Promise<number>((resolve) => {
+    port.on('message', (message: ToMonitor) => {
+      if (message.kind === 'rules') monitor.setRules(message.rules)
+      else if (message.kind === 'ending') monitor.announceEnd()
+      else resolve(message.timeoutMs)
+    })
+    say({ kind: 'ready', port: monitor.port })
+  })
+  await monitor.drain(timeoutMs)
+  port.close()
+}
+
+interface Parts {
+  task: MonitorTask
+  options: MonitorOptions
+  store: Store
+  vantageId: number
+  engine: Engine
+  counters: CounterStore
+  stats: Stats
+  builtInRules: RulesImage
+  looks: ReadonlyMap<number, Look>
+}
+
+class MonitorService {
+  private readonly parts: Parts
+  private readonly say: (message: FromMonitor) => void
+  private readonly log: Log
+  private readonly egress: Egress // asks nobody here: for what can be said without
+  private readonly desk: Desk
+  private readonly detections: Detections
+  private readonly api: Api
+  private readonly metrics: Metrics
+  private readonly connections: ClientConnections
+  private readonly evaluations: Evaluations
+  private readonly source: CatalogueSource
+  private readonly opened: NonNullable<ReturnType<OpenPort>>
+  private readonly ticks: NodeJS.Timeout
+  private readonly prober: ProberHost
+  private sites: Extract<ToProber, { kind: 'sites' }> = { kind: 'sites', sites: [], optOut: [] }
+  private catalogue: Catalogue | null = null
+  private ticksCount = 0
+  private isEnding = false
+
+  static async open(
+    task: MonitorTask,
+    openPort: OpenPort,
+    say: (message: FromMonitor) => void,
+    log: Log,
+  ): Promise<MonitorService> {
+    const { settings, memoryTable } = task
+    const options = monitorOptions(settings, process.env)
+    const path = databasePath(settings.MONITOR_DATA_DIR)
+    const store = await openStore({ path, log })
+    const { VANTAGE_NAME: name, VANTAGE_REGION: region, VANTAGE_COUNTRY: country } = settings
+    const vantageId = await store.ask({ kind: 'vantage', name, region, country: country || null })
+    const stats = new Stats()
+    // Few questions, each alone: this thread sleeps while it waits for Redis.
+    const opened = await openEngine(
+      { ...settings, REDIS_REPLY_SPIN: 0, REDIS_REPLY_NAP: 0 },
+      {
+        ...{ memoryTable, stats, log },
+        decisionsStat: 'sluice.monitor.decisions',
+      },
+    )
+    const looks = new Map((await store.read('looks')).map((look) => [look.siteId, look]))
+    const builtInRules = await defaultRules()
+    const { engine, store: counters } = opened
+    const parts = { task, options, store, vantageId, engine, counters, stats, builtInRules, looks }
+    const monitor = new MonitorService(parts, openPort, say, log)
+    monitor.desk.restore(await store.ask({ kind: 'restart-detections', nowSec: nowSec() }))
+    await monitor.source.start()
+    monitor.begin()
+    return monitor
+  }
+
+  private constructor(parts: Parts, openPort: OpenPort, say: (message: FromMonitor) => void, log: Log) {
+    const { task, options, store, engine, builtInRules } = parts
+    const { settings, version } = task
+    this.parts = parts
+    this.say = say
+    this.log = log
+    this.metrics = new Metrics(parts.stats)
+    this.connections = new ClientConnections(options.address)
+    engine.setRules(quotaRules(task.rules, builtInRules))
+    this.egress = new Egress({ settings: egressSettings(process.env), version, ownHosts: ownHosts(settings) })
+    this.prober = new ProberHost(
+      { settings, version, ownHosts: ownHosts(settings) },
+      { log, message: (message) => this.receive(message), lost: () => this.detections.lost() },
+    )
+    this.desk = new Desk({
+      ...{ store, nowMs: Date.now, onQueued: () => this.detections.start() },
+      reuseSec: settings.DETECTION_REUSE_S,
+      queueMax: settings.DETECTION_QUEUE,
+      runningMax: settings.DETECTION_CONCURRENCY,
+    })
+    this.detections = new Detections(
+      this.desk,
+      settings.VANTAGE_NAME,
+      (message) => this.prober.send(message),
+      (each) => this.slugOf(each),
+    )
+    this.api = new Api({
+      decider: engine,
+      nowMs: Date.now,
+      snapshot: () => store.snapshot,
+      details: store,
+      desk: this.desk,
+      checkUrl: (url) => this.egress.check(url),
+      address: options.address,
+      version,
+      hasDetections: settings.DETECTIONS_ENABLED,
+      hasDraftFields: settings.RATELIMIT_DRAFT_FIELDS,
+      isSharedCache: settings.API_SHARED_CACHE,
+      supportEmail: settings.SUPPORT_EMAIL,
+      publicBaseUrl: options.publicBaseUrl,
+      probeIntervalSec: settings.PROBE_INTERVAL_S,
+      log,
+      onRequest: (line) => {
+        this.metrics.request(line)
+        log('info', `monitor request ${JSON.stringify(line)}`)
+      },
+      onQuotaFailure: (kind) => this.metrics.quotaFailed(kind),
+    })
+    this.evaluations = new Evaluations({
+      ...{ store, nowSec, log },
+      path: databasePath(settings.MONITOR_DATA_DIR),
+      intervalSec: settings.PROBE_INTERVAL_S,
+      ownVantage: settings.PROBER_ENABLED ? settings.VANTAGE_NAME : null,
+    })
+    this.source = new CatalogueSource({
+      ...{ path: settings.CATALOGUE_PATH, probePorts: options.ports, log },
+      onCatalogue: (catalogue) => void this.take(catalogue),
+    })
+    const port = openPort(options.host, options.port, (app) =>
+      this.connections.serve(app, (res, req) => this.answer(res, req)),
+    )
+    if (port === null) {
+      const where = `MONITOR_ADDR ${settings.MONITOR_ADDR}`
+      const fix = 'Stop what listens there, or set another address.'
+      throw new OperatorError({ code: 'PORT_IN_USE', where, what: 'cannot be listened on.', fix })
+    }
+    this.opened = port
+    this.ticks = setInterval(() => this.tick(), TICK_MS)
+  }
+
+  get port(): number {
+    return this.opened.port
+  }
+
+  setRules(rules: RulesImage): void {
+    this.parts.engine.setRules(quotaRules(rules, this.parts.builtInRules))
+  }
+
+  announceEnd(): void {
+    this.isEnding = true
+    this.api.announceEnd()
+  }
+
+  async drain(timeoutMs: number): Promise<void> {
+    this.announceEnd()
+    this.opened.stopListening()
+    clearInterval(this.ticks)
+    await this.source.close()
+    await this.api.drain(timeoutMs)
+    await this.prober.close()
+    await this.evaluations.close()
+    const lost = await this.parts.store.close()
+    if (lost > 0) this.log('error', `the monitor ends with ${lost} writes that the disk did not take`)
+    this.opened.close()
+    await this.parts.counters.close()
+    this.sayStats()
+  }
+
+  private begin(): void {
+    const { PROBER_ENABLED, DETECTIONS_ENABLED } = this.parts.task.settings
+    if (PROBER_ENABLED || DETECTIONS_ENABLED) this.prober.start()
+    if (PROBER_ENABLED) this.evaluations.start()
+    this.detections.start()
+  }
+
+  private answer(res: HttpResponse, req: HttpRequest): void {
+    const path = req.getUrl()
+    if (path === '/api' || path.startsWith('/api/')) this.api.handle(res, req)
+    else this.answerPlain(res, CHECK_PATHS[path])
+  }
+
+  private answerPlain(res: HttpResponse, check: Check | undefined): void {
+    const [status, text] = check ? check(!this.isEnding) : ['404 Not Found', 'The API is below /api/v1.']
+    res.cork(() => {
+      res.writeStatus(status)
+      res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
+      res.end(`${text}\n`)
+    })
+  }
+
+  private tick(): void {
+    const { store, vantageId, task } = this.parts
+    void store.tick(nowSec())
+    this.desk.tick()
+    this.detections.start()
+    if (this.ticksCount++ % SEEN_TICKS === 0 && task.settings.PROBER_ENABLED) {
+      store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec() })
+    }
+    this.sayStats()
+  }
+
+  private sayStats(): void {
+    const gauges = gaugesOf({
+      prober: this.prober.figures,
+      store: this.parts.store.figures(),
+      refusedConnections: this.connections.refusedCount,
+      sites: this.catalogue?.entries.length ?? 0,
+      catalogueErrors: this.source.loadErrorsCount,
+      detections: { ...this.desk.counts, held: this.desk.waiting.count },
+    })
+    this.say({ kind: 'stats', deltas: this.parts.stats.takeDeltas(), gauges })
+  }
+
+  /** The catalogue has changed: first the store, which knows the ids, then whoever probes. */
+  private async take(catalogue: Catalogue): Promise<void> {
+    const { store, options, looks } = this.parts
+    try {
+      const { ids, refused } = await store.ask({
+        kind: 'sync-catalogue',
+        sites: catalogue.entries,
+        nowSec: nowSec(),
+      })
+      for (const { slug, why } of refused) this.log('error', `site ${slug} was not taken: ${why}`)
+      const context = { ids, looks, ports: options.ports, folder: options.catalogueFolder }
+      const optOut = [...catalogue.optOut]
+      this.catalogue = catalogue
+      this.egress.optOut = optOut
+      const sites = this.parts.task.settings.PROBER_ENABLED ? proberSites(catalogue.entries, context) : []
+      this.sites = { kind: 'sites', sites, optOut }
+      this.prober.setSites(this.sites)
+    } catch (error) {
+      this.log('error', `the catalogue could not be stored, the old one stays: ${(error as Error).message}`)
+    }
+  }
+
+  private receive(message: FromProber): void {
+    const { store, vantageId } = this.parts
+    if (message.kind === 'step') this.detections.step(message)
+    else if (message.kind === 'detected') this.detections.ended(message)
+    else if (message.kind === 'observation') {
+      const { siteId, observation } = message
+      const claims = this.claimsOf(siteId)
+      store.write({ kind: 'observation', siteId, observation, models: sightingsOf(claims, observation) })
+    } else if (message.kind === 'probe') {
+      store.write({ kind: 'probe', siteId: message.siteId, vantageId, probe: message.probe })
+      this.metrics.probe(this.parts.task.settings.VANTAGE_REGION, message.probe)
+      this.evaluations.probed(message.siteId)
+    }
+  }
+
+  private claimsOf(siteId: number): string[] {
+    const slug = this.sites.sites.find((site) => site.siteId === siteId)?.slug
+    return this.catalogue?.entries.find((entry) => entry.slug === slug)?.modelsClaimed ?? []
+  }
+
+  /** The catalogue's site at this address, so that no two probes of it run at once. */
+  private slugOf({ host }: Detection): string | null {
+    return this.sites.sites.find(({ apiBase }) => new URL(apiBase).hostname === host)?.slug ?? null
+  }
+}
+
+function nowSec(): number {
+  return Math.floor(Date.now() / 1_000)
+}

@@ -1,0 +1,138 @@
+/**
+ * `npm run demo`: the monitor alive in one command, without the internet.
+ *
+ *     relays on loopback ─► one full probe of each ─► 30 days of history ─► the monitor, looking at them from now on
+ *
+ * Everything is in a folder of its own and goes when the demo ends.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { loadCatalogue } from '../monitor/catalogue/load.ts'
+import { Egress, egressSettings } from '../monitor/egress/egress.ts'
+import type { Observation } from '../monitor/facts.ts'
+import { NO_ASN_TABLE } from '../monitor/probe/asn.ts'
+import { fullProbe } from '../monitor/probe/full.ts'
+import { databasePath } from '../monitor/store/path.ts'
+import { openStore } from '../monitor/store/store.ts'
+import { fillHistory } from './demo/history.ts'
+import { DEMO_SITES, demoCatalogue, urlOf } from './demo/sites.ts'
+import { startWorld } from './demo/world.ts'
+
+const USAGE = `usage: npm run demo -- [--days 30] [--addr 127.0.0.1:8090]
+
+Starts small relays on this machine (good, slow, flapping, lying, parked, broken), makes up their last days, and serves
+the monitor's API on them. Ctrl-C ends it and leaves nothing behind.
+
+  --days   of history, 1 to 60; default 30
+  --addr   where the monitor listens; default 127.0.0.1:8090
+`
+const DAYS_MAX = 60
+const DAY_SEC = 86_400
+const SLUICE = fileURLToPath(new URL('sluice.ts', import.meta.url))
+const VANTAGE = 'main'
+
+const { values } = parseArgs({
+  options: {
+    days: { type: 'string', default: '30' },
+    addr: { type: 'string', default: '127.0.0.1:8090' },
+    help: { type: 'boolean', short: 'h' },
+  },
+})
+const days = Number(values.days)
+if (values.help || !Number.isInteger(days) || days < 1 || days > DAYS_MAX) {
+  process.stdout.write(USAGE)
+  process.exit(values.help ? 0 : 2)
+}
+const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+const world = await startWorld(DEMO_SITES)
+try {
+  const catalogue = join(folder, 'catalogue.yaml')
+  await prepare(folder, catalogue)
+  await serve({
+    ...world.env,
+    CATALOGUE_PATH: catalogue,
+    MONITOR_DATA_DIR: folder,
+    MONITOR_ADDR: values.addr,
+    PROBE_INTERVAL_S: '60',
+    CONTROL_URLS: '',
+    BACKEND_TYPE: 'memory',
+  })
+} finally {
+  await world.close()
+}
+
+/** The catalogue, and a database that knows the sites for so many days. */
+async function prepare(folder: string, cataloguePath: string): Promise<void> {
+  const nowSec = Math.floor(Date.now() / 1_000)
+  const firstSeen = (ageDays = days) =>
+    new Date((nowSec - ageDays * DAY_SEC) * 1_000).toISOString().slice(0, 10)
+  writeFileSync(
+    cataloguePath,
+    demoCatalogue(DEMO_SITES, ({ ageDays }) => firstSeen(ageDays)),
+  )
+  const loaded = loadCatalogue({ path: cataloguePath })
+  if (loaded.kind !== 'loaded') throw new Error(`the demo's catalogue is bad: ${JSON.stringify(loaded)}`)
+  tell(`looking once at each of ${DEMO_SITES.length} relays …`)
+  const observations = await lookOnce(nowSec)
+  const path = databasePath(folder)
+  const store = await openStore({ path, log: (_, text) => tell(`${text}\n`) })
+  const { ids } = await store.ask({
+    ...{ kind: 'sync-catalogue', sites: loaded.catalogue.entries },
+    nowSec: nowSec - days * DAY_SEC,
+  })
+  const id = await store.ask({ kind: 'vantage', name: VANTAGE, region: 'overseas', country: null })
+  const probes = await fillHistory({
+    ...{ store, path, ids, observations, days, nowSec },
+    sites: DEMO_SITES,
+    vantage: { id, name: VANTAGE },
+    onProgress: (share) => tell(`making up ${days} days of history: ${Math.round(share * 100)} %`),
+  })
+  await store.close()
+  tell(`${probes} probes of ${days} days, rolled up and judged.\n`)
+}
+
+async function lookOnce(nowSec: number): Promise<Map<string, Observation>> {
+  const { env } = world
+  const ca = readFileSync(env.NODE_EXTRA_CA_CERTS, 'utf8')
+  const egress = new Egress({ settings: egressSettings(env), version: 'demo', ca })
+  const context = { egress, asn: NO_ASN_TABLE, nowMs: () => nowSec * 1_000 }
+  const found = DEMO_SITES.map(async (site) => {
+    const url = urlOf(site)
+    const { observation } = await fullProbe(context, { url, apiBase: url, purpose: 'catalogue' })
+    return [site.slug, observation] as const
+  })
+  const pairs = await Promise.all(found)
+  return new Map(pairs.flatMap(([slug, observation]) => (observation ? [[slug, observation]] : [])))
+}
+
+/** Until the monitor ends, by Ctrl-C or by itself. */
+async function serve(env: Record<string, string>): Promise<void> {
+  const child = spawn(process.execPath, [SLUICE, 'monitor'], {
+    env: { ...process.env, ...env },
+    stdio: 'inherit',
+  })
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => child.kill(name))
+  const base = `http://${values.addr}/api/v1`
+  process.stdout.write(`
+The monitor serves ${DEMO_SITES.length} relays of this machine, and looks at each once a minute. Try it:
+
+  curl -s ${base}/sites?include=summary
+  curl -s ${base}/sites/ember?history=day
+  curl -s ${base}/leaderboard?board=black
+  curl -s -H 'Content-Type: application/json' -d '{"url":"${urlOf(DEMO_SITES[0])}"}' ${base}/detections
+
+Ctrl-C ends it.
+`)
+  process.exitCode = await new Promise<number>((resolve) => child.on('exit', (code) => resolve(code ?? 1)))
+}
+
+/** One line that is written over, on a terminal; elsewhere only whole lines. */
+function tell(text: string): void {
+  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${text}`)
+  else if (text.endsWith('\n')) process.stdout.write(text)
+}

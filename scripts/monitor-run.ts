@@ -1,0 +1,82 @@
+/**
+ * The monitor beside a service (MONITOR_ENABLED), in a thread of the same process, or alone (`sluice monitor`).
+ *
+ *     beside   the service's counters and rules; whatever happens to the monitor, decisions go on
+ *     alone    counters of its own, or those in Redis; the rules of RUNTIME_ROOT when that is set
+ */
+import { readFileSync } from 'node:fs'
+import { createMemoryTable } from '../engine/counters/memory-layout.ts'
+import { OperatorError } from '../engine/errors.ts'
+import type { Log } from '../engine/messages.ts'
+import { RulesSource } from '../engine/rules-source.ts'
+import { parseSettings, type Settings } from '../engine/settings/parse.ts'
+import { rootUrl, sourceUrl } from '../engine/source-url.ts'
+import { Totals } from '../engine/stats/totals.ts'
+import { Monitor, type MonitorHooks } from '../monitor/service/monitor.ts'
+import { monitorOptions } from '../monitor/service/options.ts'
+import type { MonitorTask } from '../monitor/service/words.ts'
+import type { Service } from '../transports/service.ts'
+import { createLog } from './log.ts'
+
+/** Throws OperatorError for a setting of the monitor that is wrong. */
+export function checkMonitorSettings(settings: Settings): void {
+  monitorOptions(settings, process.env)
+}
+
+/** Resolves with the monitor, listening or not: a start that failed is tried again. */
+export async function startBeside(service: Service, settings: Settings, log: Log): Promise<Monitor> {
+  const hooks = { log, stats: service.mergeStats.bind(service) }
+  const monitor = monitorOf({ settings, ...service.shared }, hooks)
+  service.onRules = (rules) => monitor.setRules(rules)
+  try {
+    tellPort(log, settings, await monitor.start())
+  } catch (error) {
+    monitor.startLater(error as Error)
+  }
+  return monitor
+}
+
+/** Until a signal ends it. Returns the exit code; rejects with OperatorError. */
+export async function runMonitor(): Promise<number> {
+  const { settings, warnings } = parseSettings(process.env)
+  const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
+  for (const warning of warnings) log('warning', warning)
+  checkMonitorSettings(settings)
+  const ended = new Promise<void>((resolve) => {
+    for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => resolve())
+  })
+  const totals = new Totals()
+  const memoryTable =
+    settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
+  const monitor = monitorOf(
+    { settings, memoryTable, rules: null },
+    { log, stats: (deltas) => totals.merge(deltas) },
+  )
+  const hasRules = Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
+  const source = hasRules
+    ? new RulesSource({ settings, totals, log, onRules: (rules) => monitor.setRules(rules) })
+    : null
+  await source?.start()
+  try {
+    tellPort(log, settings, await monitor.start())
+    await ended
+    return 0
+  } catch (error) {
+    throw new OperatorError({
+      code: 'MONITOR_START',
+      what: `the monitor cannot start: ${(error as Error).message}`,
+    })
+  } finally {
+    await monitor.stop()
+    await source?.close()
+  }
+}
+
+function monitorOf(task: Omit<MonitorTask, 'version'>, hooks: MonitorHooks): Monitor {
+  const { version } = JSON.parse(readFileSync(rootUrl('package.json'), 'utf8'))
+  return new Monitor(sourceUrl('./monitor-thread.ts', import.meta.url), { ...task, version }, hooks)
+}
+
+function tellPort(log: Log, { MONITOR_ADDR }: Settings, port: number): void {
+  log('warning', `Listening for the monitor on '${MONITOR_ADDR.replace(/[0-9]+$/, String(port))}'`)
+}

@@ -1,0 +1,56 @@
+/**
+ * What a command of `sluice monitor` is, and how its arguments are read.
+ *
+ *     ['--tier', 'gold', '--json'] ──► operands []  text('tier') 'gold'  has('json') true
+ *                                  └─► wrong: UsageError, exit code 2, with the usage of this command
+ */
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+
+export interface Command {
+  usage: string // what follows `usage: sluice monitor `, and what it does; a few lines
+  options?: NonNullable<ParseArgsConfig['options']>
+  operands?: readonly [min: number, max: number] // default: none
+  run(given: Given): Promise<number> | number
+}
+
+export interface Given {
+  operands: string[]
+  has(name: string): boolean
+  text(name: string): string | undefined
+}
+
+/** An argument that cannot be understood; printed above the usage. */
+export class UsageError extends Error {}
+
+/** Things to mend, one line each, as they stand: editors find `file:line:`. Exit code 1. */
+export class Mistakes extends Error {
+  readonly lines: readonly string[]
+
+  constructor(lines: readonly string[]) {
+    super(lines.join('\n'))
+    this.lines = lines
+  }
+}
+
+export const JSON_OPTION = { json: { type: 'boolean' } } as const
+
+export function read({ options = {}, operands: [min, max] = [0, 0] }: Command, args: string[]): Given {
+  const { values, positionals } = parsed(args, options)
+  if (positionals.length < min) throw new UsageError('an argument is missing.')
+  if (positionals.length > max) throw new UsageError(`"${positionals[max]}" is one argument too many.`)
+  return {
+    operands: positionals,
+    has: (name) => values[name] === true,
+    text: (name) => values[name] as string | undefined,
+  }
+}
+
+function parsed(args: string[], options: NonNullable<ParseArgsConfig['options']>) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true })
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (!code?.startsWith('ERR_PARSE_ARGS_')) throw error
+    throw new UsageError(message.split('. ')[0].replace(/\.?$/, '.')) // the rest is advice on file names like -x
+  }
+}

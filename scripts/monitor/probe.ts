@@ -1,0 +1,163 @@
+/**
+ * One look, now, by the same means and within the same bounds as the prober's (spec 6.1). Nothing is stored.
+ *
+ *     slug ──► the catalogue's entry: its address, its port, its key ──┐
+ *     address ─────────────────────────────────────────────────────────┴─► egress ──► light or full probe ──► JSON
+ */
+import { readFileSync } from 'node:fs'
+import { OperatorError } from '../../engine/errors.ts'
+import { rootUrl } from '../../engine/source-url.ts'
+import { networkView } from '../../monitor/api/site-detail.ts'
+import { SLUG } from '../../monitor/catalogue/fields.ts'
+import { targetKeyOf } from '../../monitor/catalogue/target-key.ts'
+import { Egress, egressSettings } from '../../monitor/egress/egress.ts'
+import type { Observation } from '../../monitor/facts.ts'
+import { loadAsnTable, NO_ASN_TABLE } from '../../monitor/probe/asn.ts'
+import { fullProbe } from '../../monitor/probe/full.ts'
+import { lightProbe, type ProbeTarget, type Tried } from '../../monitor/probe/probe.ts'
+import type { Step } from '../../monitor/probe/steps.ts'
+import { timestamp } from '../../monitor/score/probe-point.ts'
+import { ownHosts } from '../../monitor/service/options.ts'
+import { proberSites } from '../../monitor/service/sites.ts'
+import { UNKNOWN_REGION } from '../../monitor/store/snapshot.ts'
+import { type Command, UsageError } from './command.ts'
+import { note, printJson } from './output.ts'
+import { readCatalogue, readOptOuts, type Surroundings, surroundings } from './surroundings.ts'
+
+export const probe: Command = {
+  usage: `probe <slug|url> [--full]
+
+Looks at a site of the catalogue, or at any public address, once and now, and prints what it found as JSON. Nothing is
+stored. Exit code 0: it was looked at, whatever was found; 1: it may not be, or the fault is on our side.
+
+  --full   models, software, network and certificate too: up to 6 requests instead of 1
+`,
+  operands: [1, 1],
+  options: { full: { type: 'boolean' } },
+  async run({ operands: [text], has }) {
+    const around = surroundings()
+    const { settings } = around
+    const { slug, ...target } = targetOf(text, around)
+    const egress = openEgress(around)
+    mustBeAllowed(egress, target)
+    const isFull = has('full')
+    const asn = isFull ? await loadAsnTable(settings.ASN_DB) : NO_ASN_TABLE
+    const context = { egress, asn, nowMs: Date.now, slowMs: settings.SLOW_MS }
+    const tried = isFull
+      ? await fullProbe(context, target, { onStep: told })
+      : await lightProbe(context, target)
+    printJson(viewOf(tried, target, slug, settings.VANTAGE_NAME))
+    const { outcome, error } = tried.probe
+    if (outcome === 'inconclusive') note(`inconclusive: the fault is on our side (${tried.detail})`)
+    return outcome === 'inconclusive' || error === 'target_not_allowed' ? 1 : 0
+  },
+}
+
+type NamedTarget = ProbeTarget & { slug: string | null }
+
+function targetOf(text: string, around: Surroundings): NamedTarget {
+  if (text.includes('://')) {
+    const url = targetKeyOf(text)
+    if (url === null)
+      throw new UsageError(`"${text}" is no address that can be probed: http or https, without user.`)
+    return { slug: null, url, apiBase: url, purpose: 'detection' }
+  }
+  if (SLUG.test(text)) return siteOf(text, around)
+  throw new UsageError(`"${text}" is neither a slug nor an address. Write addresses with https://.`)
+}
+
+function siteOf(name: string, { settings, options }: Surroundings): NamedTarget {
+  const { entries } = readCatalogue(settings.CATALOGUE_PATH, options)
+  const entry = entries.find(({ slug, aliases }) => slug === name || aliases.includes(name))
+  if (!entry) {
+    const what = `there is no site "${name}".`
+    const fix = 'sluice monitor list shows all; or write an address with https://.'
+    throw new OperatorError({ code: 'SITE_UNKNOWN', where: settings.CATALOGUE_PATH, what, fix })
+  }
+  const { slug, url, apiBase } = entry
+  const { ports, catalogueFolder: folder } = options
+  const [site] = proberSites([entry], { ids: { [slug]: 0 }, looks: new Map(), ports, folder })
+  const extraPort = site.extraPort ?? undefined
+  return { ...{ slug, url, apiBase, extraPort }, purpose: 'catalogue', key: keyOf(site.keyFile) }
+}
+
+/** As the prober does it, a site whose key cannot be read is looked at without. */
+function keyOf(path: string | null): string | null {
+  if (path === null) return null
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    note(`note: looked at without its key: ${(error as Error).message}`)
+    return null
+  }
+}
+
+function openEgress({ settings }: Surroundings): Egress {
+  const { version } = JSON.parse(readFileSync(rootUrl('package.json'), 'utf8'))
+  const egress = new Egress({
+    settings: egressSettings(process.env),
+    version,
+    ownHosts: ownHosts(settings),
+  })
+  egress.optOut = readOptOuts(settings.CATALOGUE_PATH).hosts
+  return egress
+}
+
+const FIXES: Record<string, string> = {
+  opted_out: 'Its operator does not want to be probed; sluice monitor optout list shows the hosts.',
+  port: 'Add the port to PROBE_PORTS; or probe it by its slug, since a site may name one port more.',
+}
+
+function mustBeAllowed(egress: Egress, { url, apiBase, extraPort }: ProbeTarget): void {
+  for (const address of [apiBase, url]) {
+    const verdict = egress.check(address, extraPort)
+    if ('target' in verdict) continue
+    const { reason } = verdict.refusal
+    const what = `may not be probed (${reason.replaceAll('_', ' ')}).`
+    const fix = FIXES[reason] ?? 'Only public addresses are.'
+    throw new OperatorError({ code: 'TARGET_NOT_ALLOWED', where: address, what, fix })
+  }
+}
+
+function told({ name, status, ms, detail }: Step): void {
+  if (status === 'running') return
+  note([name.padEnd(12), status.padEnd(8), ms === null ? '' : `${ms} ms`, detail ?? ''].join(' ').trimEnd())
+}
+
+function viewOf(
+  { probe, listing, detail, address, ...more }: Tried & { observation?: Observation | null },
+  { url, apiBase }: ProbeTarget,
+  slug: string | null,
+  vantage: string,
+) {
+  const { dnsMs: dns, connectMs: connect, tlsMs: tls, ttfbMs: ttfb, totalMs: total } = probe.timings
+  return {
+    slug,
+    url,
+    api_base: apiBase,
+    vantage,
+    kind: probe.kind,
+    at: timestamp(probe.atSec),
+    outcome: probe.outcome,
+    error: probe.error,
+    detail,
+    http_status: probe.httpStatus,
+    latency_ms: { dns, connect, tls, ttfb, total },
+    address,
+    listing: listing.auth,
+    models: more.observation?.models ?? listing.models,
+    ...(more.observation && observationView(more.observation)),
+  }
+}
+
+function observationView({ claimed, profile, hygiene, isParked, atSec }: Observation) {
+  const regions = { cn: UNKNOWN_REGION, overseas: UNKNOWN_REGION } // one look from one place says nothing of regions
+  const { china: _, overseas: __, ...network } = networkView(profile, regions, atSec)
+  const { redirectsToHttps, hasHsts, leaksUpstream } = hygiene
+  return {
+    claimed,
+    network_profile: network,
+    hygiene: { redirects_to_https: redirectsToHttps, hsts: hasHsts, leaks_upstream: leaksUpstream },
+    parked: isParked,
+  }
+}

@@ -1,0 +1,64 @@
+/** A whole agent process, killed with results that nobody has yet. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { startFakeRelay } from '../../helpers/fake-relays.ts'
+import { startServer, temporaryFolder } from './setup.ts'
+
+const WAIT = { timeout: 25_000, interval: 50 }
+
+test('6.5: kill -9 of an agent keeps what it has measured, and another start hands it over', async () => {
+  const relay = await startFakeRelay('new-api')
+  onTestFinished(() => relay.close())
+  const server = await startServer()
+  server.clock.ms = Date.now() // the child has no other clock
+  const token = await server.create('shanghai')
+  server.setSites({ intervalSec: 1 })
+  const folder = temporaryFolder()
+  const tokenFile = join(folder, 'token')
+  writeFileSync(tokenFile, `${token}\n`)
+  const env = { AGENT_SERVER: server.url(), AGENT_TOKEN_FILE: tokenFile, port: relay.port }
+
+  const first = startChild(folder, env)
+  await vi.waitFor(() => expect(first.last().waiting).toBeGreaterThanOrEqual(3), WAIT)
+  first.child.kill('SIGKILL')
+  await once(first.child, 'close')
+  const { waiting, sent } = first.last()
+  expect([sent, await server.rows()]).toEqual([0, []]) // it would have sent ten seconds after its first poll
+
+  const second = startChild(folder, env)
+  await vi.waitFor(() => expect(second.last().sent).toBeGreaterThanOrEqual(waiting), WAIT)
+  second.child.kill('SIGKILL')
+  await once(second.child, 'close')
+  const rows = await server.rows()
+  expect(new Set(rows.map(({ vantage }) => vantage))).toEqual(new Set(['shanghai']))
+  expect(rows.length).toBeGreaterThanOrEqual(waiting)
+  expect(second.complaints()).toMatch(/^warning 127\.0\.0\.1:\d+ is asked over plain http[^\n]*\n$/)
+})
+
+function startChild(folder: string, { port, ...more }: Record<string, string | number>) {
+  const hosts = ['relay', 'other'].map((slug) => `${slug}.example.org=127.0.0.2:${port}`).join(',')
+  const env = { NODE_ENV: 'test', EGRESS_TEST_ALLOW: '127.0.0.2', EGRESS_TEST_HOSTS: hosts, ...more }
+  const file = fileURLToPath(new URL('./killed-agent.ts', import.meta.url))
+  const quiet = '--disable-warning=ExperimentalWarning'
+  const child: ChildProcess = spawn(process.execPath, [quiet, file, folder], {
+    env: { ...process.env, ...env } as NodeJS.ProcessEnv,
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let text = ''
+  let complaints = ''
+  child.stdout!.on('data', (chunk) => {
+    text += chunk
+  })
+  child.stderr!.on('data', (chunk) => {
+    complaints += chunk
+  })
+  const last = () => {
+    const [waiting = 0, sent = 0] = (text.split('\n').at(-2) ?? '').split(' ').map(Number)
+    return { waiting, sent }
+  }
+  return { child, last, complaints: () => complaints }
+}

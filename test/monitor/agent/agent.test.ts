@@ -1,0 +1,195 @@
+/** A real agent, its prober and its buffer, between a relay and a real server. */
+import { setTimeout as wait } from 'node:timers/promises'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { inTurn, slotOf } from '../../../monitor/plan/turns.ts'
+import { startFakeRelay } from '../../helpers/fake-relays.ts'
+import { NOW_SEC, result, type Server, startAgentOf, startServer } from './setup.ts'
+
+const WAIT = { timeout: 20_000, interval: 20 } // for something to happen, never for nothing to happen
+
+async function startRelay() {
+  const relay = await startFakeRelay('new-api')
+  onTestFinished(() => relay.close())
+  return relay
+}
+
+/** Sites looked at each second. */
+function setSites(server: Server): void {
+  server.setSites({ intervalSec: 1 })
+}
+
+test('6.5: an agent polls, probes and hands over; a second round asks for no catalogue', async () => {
+  const relay = await startRelay()
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  setSites(server)
+  const { agent, buffer } = startAgentOf(server, token, relay.port)
+  expect(await agent.round()).toBe(10_000)
+  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+  await agent.round()
+  const rows = await server.rows()
+  expect(rows[0]).toMatchObject({
+    vantage: 'shanghai',
+    outcome: 'up',
+    at: Math.floor(server.clock.ms / 1_000),
+  })
+  expect(new Set(rows.map(({ slug }) => slug))).toEqual(new Set(['other', 'relay']))
+  expect(relay.requests).toContain('/v1/models')
+  expect(relay.requests).not.toContain('/api/status') // no full probes: nothing of them would be kept
+  expect(agent.figures()).toMatchObject({ refused: 0, dropped: 0, lost: 0 })
+  expect(agent.figures().sent).toBeGreaterThanOrEqual(2)
+
+  const url = 'http://relay.example.org'
+  const relayOnly = { siteId: server.ids.relay, slug: 'relay', url, apiBase: url, extraPort: null }
+  server.desk.setSites([{ ...relayOnly, intervalSec: 1, regions: ['cn'] }], ['example.net'])
+  await agent.round() // is told; sends what it had
+  await agent.round()
+  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(3), WAIT)
+  expect(new Set(buffer.first(100).map(({ slug }) => slug))).toEqual(new Set(['relay']))
+})
+
+test('6.5: the server away for a while: results are kept and come later, once', async () => {
+  const relay = await startRelay()
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  setSites(server)
+  const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
+  await agent.round()
+  server.server.port!.close()
+  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+  const pauses = [await agent.round(), await agent.round(), await agent.round(), await agent.round()]
+  for (const [i, pauseMs] of pauses.entries()) {
+    const plainMs = Math.min(60_000, 10_000 * 2 ** i)
+    expect([pauseMs >= plainMs * 0.8, pauseMs <= plainMs * 1.2]).toEqual([true, true])
+  }
+  expect(logged).toHaveLength(1)
+  expect(logged[0]).toMatch(/^warning: 127\.0\.0\.1:\d+: connect_refused: ECONNREFUSED\. Results are kept/)
+  relay.turn('failing')
+  const before = buffer.count
+  await vi.waitFor(() => expect(buffer.count).toBeGreaterThan(before), WAIT)
+  const kept = buffer.first(500)
+
+  server.open()
+  expect(await agent.round()).toBe(10_000)
+  expect(logged.at(-1)).toMatch(/^info: 127\.0\.0\.1:\d+ answers again$/)
+  const stored = await server.rows()
+  const ofOneSecond = new Set(kept.map(({ slug, at_s }) => `${slug} ${at_s}`)) // the clock stands still
+  expect(stored.map(({ slug, at }) => `${slug} ${at}`)).toEqual(expect.arrayContaining([...ofOneSecond]))
+  expect(buffer.first(1)[0]?.sequence ?? 1e9).toBeGreaterThan(kept.at(-1)!.sequence)
+})
+
+test('6.5: an answer that was lost on the way costs nothing', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  server.setSites()
+  const { agent, buffer } = startAgentOf(server, token, 9)
+  for (let i = 0; i < 3; i++) {
+    const { sequence: _, ...measured } = result(1, { at_s: NOW_SEC - i })
+    buffer.add(measured)
+  }
+  await server.results(token, buffer.first(2)) // taken, and then the line broke
+  await agent.round()
+  expect(buffer.count).toBe(0)
+  expect(await server.rows()).toHaveLength(3)
+  expect(agent.figures()).toMatchObject({ sent: 1, refused: 0 })
+})
+
+test('6.5: a long backlog goes in batches of 500, ten to a round, and refusals are told', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  server.setSites()
+  const { agent, buffer, logged } = startAgentOf(server, token, 9, { rowsMax: 10_000 })
+  for (let i = 0; i < 5_600; i++) {
+    const { sequence: _, ...measured } = result(1, { at_s: NOW_SEC - i, slug: i === 7 ? 'gone' : 'relay' })
+    buffer.add(measured)
+  }
+  await agent.round()
+  expect(buffer.count).toBe(600)
+  await agent.round()
+  expect(buffer.count).toBe(0)
+  expect(agent.figures()).toMatchObject({ sent: 5_599, refused: 1 })
+  expect(logged).toContain(
+    'warning: 1 results were refused, the first for this reason: unknown_site: not in the catalogue of this agent',
+  )
+  expect(await server.rows()).toHaveLength(5_599)
+})
+
+test('6.5: a revoked agent stops probing and keeps what it has', async () => {
+  const relay = await startRelay()
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  setSites(server)
+  const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
+  await agent.round()
+  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(1), WAIT)
+  await server.revoke('shanghai')
+  await agent.round()
+  expect(logged.at(-1)).toMatch(
+    /^error: .* was answered with 401\. Nothing is probed until its token is taken/,
+  )
+  expect(agent.figures().waiting).toBeGreaterThanOrEqual(1)
+  const asked = relay.requests.length
+  await wait(3_500) // three times would each of two sites have been asked
+  expect(relay.requests.length).toBeLessThanOrEqual(asked + 2) // what was under way
+  expect(await server.rows()).toEqual([])
+})
+
+for (const aheadMs of [600_000, -600_000]) {
+  test(`6.5: an agent whose clock is ${aheadMs / 60_000} min ahead is stamped by the server`, async () => {
+    const relay = await startRelay()
+    const server = await startServer()
+    const token = await server.create('shanghai')
+    setSites(server)
+    const nowMs = () => server.clock.ms + aheadMs
+    const { agent, buffer, logged } = startAgentOf(server, token, relay.port, { nowMs })
+    await agent.round()
+    expect(logged).toEqual([
+      `warning: this clock is 600 s ${aheadMs > 0 ? 'ahead of' : 'behind'} the server's, which corrects it`,
+    ])
+    await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+    expect(buffer.first(1)[0].at_s).toBe(Math.floor(nowMs() / 1_000))
+    await agent.round()
+    expect((await server.rows())[0].at).toBe(Math.floor(server.clock.ms / 1_000))
+    expect(logged).toHaveLength(1)
+  })
+}
+
+test('6.5: of three vantages of a region, two take each slot, by the clock of the server', async () => {
+  const sites = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => `more-${i}`)
+  const relay = await startRelay()
+  const server = await startServer({}, sites)
+  const tokens = [await server.create('a'), await server.create('b'), await server.create('c')]
+  setSites(server)
+  for (const token of tokens) await server.poll(token)
+  // The clocks stand still, so it is the same slot all the time; the agent's own says another.
+  const nowMs = () => server.clock.ms + 3_000
+  const { agent, buffer } = startAgentOf(server, tokens[0], relay.port, { nowMs })
+  const slot = slotOf(server.clock.ms / 1_000, 1)
+  const mine = sites.filter((slug) => inTurn(slug, slot, ['a', 'b', 'c']).includes('a'))
+  expect([mine.length > 0, mine.length < sites.length]).toEqual([true, true])
+  await agent.round()
+  const probed = () => new Set(buffer.first(1_000).map(({ slug }) => slug))
+  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(3 * mine.length), WAIT)
+  expect(probed()).toEqual(new Set(mine))
+})
+
+test('6.5: a catalogue that is not what its hash says is not probed', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  let json: unknown
+  const home = { base: new URL('http://home'), post: async () => ({ status: 200, retryAfterSec: 0, json }) }
+  const { agent, logged } = startAgentOf(server, token, 9, { home })
+  const told = async (next: unknown) => {
+    json = next
+    await agent.round()
+    return logged.at(-1)
+  }
+  const catalogue = '0'.repeat(64)
+  const content = { sites: [], opt_out: [] }
+  const answer = { vantage: 'shanghai', clock_ms: server.clock.ms, interval_s: 300, accepted: 0, online: [] }
+  const wrong = /the catalogue that came is not the one its hash is of/
+  expect(await told({ ...answer, catalogue, content })).toMatch(wrong)
+  expect(await told({ ...answer, catalogue })).toMatch(/was answered wrongly: the body must have content/)
+  expect(await told({ ...answer, catalogue, content: null })).toMatch(wrong)
+  expect(await told('<html>')).toMatch(/was answered wrongly: the body must be object/)
+})

@@ -1,0 +1,25 @@
+/**
+ * The process that agent-kill.test.ts kills: an agent as `sluice monitor agent` starts it.
+ *
+ *     AGENT_SERVER=… AGENT_TOKEN=… node killed-agent.ts <folder>
+ *
+ * Prints how many results wait, each 20 ms and at once, not through a stream that a kill would cut.
+ */
+import { writeSync } from 'node:fs'
+import { agentAccess, startAgent } from '../../../monitor/agent/start.ts'
+import { egressSettings } from '../../../monitor/egress/egress.ts'
+
+const agent = startAgent({
+  ...agentAccess(process.env),
+  settings: {
+    ...{ PROBE_CONCURRENCY: 4, CONFIRM_FAILURES: 0, SLOW_MS: 3_000, CONTROL_URLS: [] },
+    MONITOR_DATA_DIR: process.argv[2],
+  },
+  egress: egressSettings(process.env),
+  version: '1.0.0',
+  log: (level, text) => console.error(level, text),
+})
+setInterval(() => {
+  const { waiting, sent } = agent.figures()
+  writeSync(1, `${waiting} ${sent}\n`)
+}, 20)

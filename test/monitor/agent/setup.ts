@@ -1,0 +1,198 @@
+/**
+ * A server for agents on a port of its own, with the real store behind it and a clock that is moved by hand; and real
+ * agents to talk to it.
+ */
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import { onTestFinished } from 'vitest'
+import { Agent, type AgentOptions } from '../../../monitor/agent/agent.ts'
+import type { AgentSite } from '../../../monitor/agent/assignments.ts'
+import { ResultBuffer } from '../../../monitor/agent/buffer.ts'
+import { AgentDesk, type AgentDeskOptions } from '../../../monitor/agent/desk.ts'
+import type { PollAnswer, ResultsAnswer, WireResult } from '../../../monitor/agent/wire.ts'
+import { POLL_PATH, RESULTS_PATH } from '../../../monitor/agent/wire.ts'
+import { DIRECT } from '../../../monitor/api/client-address.ts'
+import { Egress, egressSettings } from '../../../monitor/egress/egress.ts'
+import { Home } from '../../../monitor/egress/home.ts'
+import type { Region } from '../../../monitor/facts.ts'
+import { NO_ASN_TABLE } from '../../../monitor/probe/asn.ts'
+import { Database } from '../../../monitor/store/database.ts'
+import { openStore, type Store } from '../../../monitor/store/store.ts'
+import { createVantage, revokeVantage } from '../../../monitor/store/vantages.ts'
+import { openUws, type UwsPort } from '../../../transports/uws.ts'
+import { freePort } from '../../helpers/ports.ts'
+import { send } from '../api/setup.ts'
+import { catalogueSite, NOW_SEC, temporaryFolder } from '../store/stores.ts'
+
+export { NOW_SEC, temporaryFolder } from '../store/stores.ts'
+
+export interface Asking {
+  token?: string
+  headers?: Record<string, string>
+  from?: string // of 127.0.0.0/8
+  method?: string
+  isPacked?: boolean
+}
+
+export const SITES = ['relay', 'other', 'abroad'] // abroad is probed from overseas only
+
+export async function startServer(options: Partial<AgentDeskOptions> = {}, sites = SITES) {
+  const path = join(temporaryFolder(), 'monitor.db')
+  const logged: string[] = []
+  const log = (level: string, text: string) => logged.push(`${level}: ${text}`)
+  const store = await openStore({ path, log })
+  const clock = { ms: NOW_SEC * 1_000 + 500 }
+  const listed = sites.map((slug) => catalogueSite(slug))
+  const { ids } = await store.ask({ kind: 'sync-catalogue', sites: listed, nowSec: NOW_SEC })
+  const database = new Database(path) // as a command of another process has it
+  const queued = { rows: 0 } // beside those that are
+  const behind: AgentDeskOptions['store'] = Object.create(store, {
+    figures: { value: () => ({ ...store.figures(), queuedRows: store.figures().queuedRows + queued.rows }) },
+  })
+  const newDesk = () =>
+    new AgentDesk({
+      ...{ store: behind, nowMs: () => clock.ms, intervalSec: 300, ownVantage: null, address: DIRECT, log },
+      ...options,
+    })
+  const server = { desk: newDesk(), port: null as UwsPort | null, portNumber: await freePort() }
+  const open = () => {
+    server.port = openUws('127.0.0.1', server.portNumber, (app) =>
+      app.any('/*', (res, req) => server.desk.handle(res, req)),
+    )!
+  }
+  open()
+  onTestFinished(async () => {
+    server.port?.close()
+    database.close()
+    await store.close()
+  })
+
+  const ask = async (path: string, value: unknown, { token, isPacked, ...more }: Asking = {}) => {
+    const plain = Buffer.isBuffer(value) || typeof value === 'string' ? value : JSON.stringify(value)
+    const body = isPacked ? await promisify(gzip)(plain) : plain
+    const headers = {
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(isPacked && { 'content-encoding': 'gzip' }),
+      ...more.headers,
+    }
+    return send(server.portNumber, more.method ?? 'POST', path, { ...more, headers, body })
+  }
+  return {
+    ...{ store, clock, database, ids, logged, ask, server, open, queued },
+    get desk() {
+      return server.desk
+    },
+    url: () => `http://127.0.0.1:${server.portNumber}`,
+    setSites: (more: Partial<AgentSite> = {}, optOut: string[] = []) =>
+      server.desk.setSites(
+        sites.map((slug) => siteOf(slug, ids[slug], more)),
+        optOut,
+      ),
+    /** As after a restart of the server: nothing in memory, the same store. */
+    restart: () => {
+      server.desk = newDesk()
+    },
+    publish: () => publish(store, clock),
+    create: async (name: string, region: Region = 'cn') => {
+      const token = createVantage(database, { name, region, country: null })
+      await publish(store, clock)
+      return token
+    },
+    revoke: async (name: string) => {
+      revokeVantage(database, name, NOW_SEC)
+      await publish(store, clock)
+    },
+    poll: async (token: string, catalogue: string | null = null, more: Asking = {}) => {
+      const request = { catalogue, clock_ms: clock.ms }
+      return (await ask(POLL_PATH, request, { token, ...more })).json as PollAnswer
+    },
+    results: async (
+      token: string,
+      results: object[],
+      { clockMs = clock.ms, ...more }: Asking & { clockMs?: number } = {},
+    ) => {
+      const request = { clock_ms: clockMs, results }
+      return (await ask(RESULTS_PATH, request, { token, ...more })).json as ResultsAnswer
+    },
+    /** What the store has, oldest first. */
+    rows: async () => {
+      await store.flush()
+      return database.all<{
+        slug: string
+        vantage: string
+        at: number
+        outcome: string
+        error: string | null
+      }>(
+        `SELECT slug, vantage.name AS vantage, at, outcome, error FROM probe_raw JOIN site ON site.id = site_id
+         JOIN vantage ON vantage.id = vantage_id ORDER BY at, slug`,
+      )
+    },
+  }
+}
+
+export type Server = Awaited<ReturnType<typeof startServer>>
+
+/** The store publishes every 5 s. */
+async function publish(store: Store, clock: { ms: number }): Promise<void> {
+  await store.flush()
+  clock.ms += 6_000
+  await store.tick(Math.floor(clock.ms / 1_000))
+}
+
+function siteOf(slug: string, siteId: number, more: Partial<AgentSite>): AgentSite {
+  const url = `http://${slug}.example.org`
+  const regions: Region[] = slug === 'abroad' ? ['overseas'] : ['cn', 'overseas']
+  return { siteId, slug, url, apiBase: url, extraPort: null, intervalSec: null, regions, ...more }
+}
+
+export function result(sequence: number, more: Partial<WireResult> = {}): WireResult {
+  return {
+    ...{
+      sequence,
+      slug: 'relay',
+      at_s: NOW_SEC - 60 + sequence,
+      outcome: 'up',
+      error: null,
+      http_status: 401,
+    },
+    ...{ dns_ms: 4, connect_ms: 38, tls_ms: 44, ttfb_ms: 212, total_ms: 230 },
+    ...more,
+  }
+}
+
+export type AgentChanges = Partial<Pick<AgentOptions, 'nowMs' | 'home'>> & { rowsMax?: number }
+
+/** An agent whose every site is the relay on `relayPort`, with the server's clock. Rounds are made by the test. */
+export function startAgentOf(
+  server: Server,
+  token: string,
+  relayPort: number,
+  { nowMs = () => server.clock.ms, rowsMax = 1_000, ...more }: AgentChanges = {},
+) {
+  const logged: string[] = []
+  const hosts = [...SITES, 'more']
+    .flatMap((slug) => [slug, ...[1, 2, 3, 4, 5, 6, 7, 8].map((i) => `${slug}-${i}`)])
+    .map((slug) => `${slug}.example.org=127.0.0.2:${relayPort}`)
+  const settings = egressSettings({
+    NODE_ENV: 'test',
+    EGRESS_TEST_ALLOW: '127.0.0.2',
+    EGRESS_TEST_HOSTS: hosts.join(','),
+  })
+  const egress = new Egress({ settings, version: '1.0.0' })
+  const options: AgentOptions = {
+    home: new Home({ server: server.url(), token, version: '1.0.0' }),
+    buffer: new ResultBuffer({ path: join(temporaryFolder(), 'agent.sqlite'), rowsMax }),
+    probing: {
+      context: { egress, asn: NO_ASN_TABLE, nowMs },
+      ...{ egress, lightMax: 8, repeatsMax: 0, controlUrls: [] },
+    },
+    nowMs,
+    log: (level, text) => logged.push(`${level}: ${text}`),
+    ...more,
+  }
+  const agent = new Agent(options)
+  onTestFinished(() => agent.close())
+  return { agent, logged, buffer: options.buffer }
+}

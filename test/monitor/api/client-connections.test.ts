@@ -1,0 +1,203 @@
+/** How many connections a client address may have (spec 4.5), over real sockets: every way to end one has to be seen. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { type AddressOptions, DIRECT } from '../../../monitor/api/client-address.ts'
+import { ClientConnections } from '../../../monitor/api/client-connections.ts'
+import type { HttpRequest, HttpResponse } from '../../../monitor/api/sockets.ts'
+import { openUws, type UwsPort } from '../../../transports/uws.ts'
+import { startApi } from './setup.ts'
+
+const HERE = '127.0.0.1'
+const THERE = '127.0.0.2'
+
+let connections: ClientConnections
+let port: UwsPort
+let sockets: Socket[]
+let requestsCount: number
+let held: (() => void)[] // answers of /held, uncorked: the end comes within `end`
+
+function open(connectionsMax?: number, options: AddressOptions = DIRECT) {
+  connections = new ClientConnections(options, connectionsMax)
+  port = openUws('127.0.0.1', 0, (app) => connections.serve(app, answer))!
+}
+
+function answer(res: HttpResponse, req: HttpRequest): void {
+  requestsCount++
+  const path = req.getUrl()
+  if (path === '/resets-second') sockets[1].resetAndDestroy()
+  let isGone = false
+  res.onAborted(() => {
+    isGone = true
+  })
+  const end = () => !isGone && res.end('ok', path === '/closing')
+  if (path === '/held') held.push(end)
+  else if (path === '/later') setImmediate(() => !isGone && res.cork(end))
+  else res.cork(end)
+}
+
+beforeEach(() => {
+  sockets = []
+  held = []
+  requestsCount = 0
+})
+afterEach(() => {
+  for (const socket of sockets) socket.destroy()
+  port.close()
+})
+
+function from(localAddress = HERE): Socket & { text: string } {
+  const socket = Object.assign(connect({ host: '127.0.0.1', port: port.port, localAddress }), { text: '' })
+  socket.on('error', () => {}) // a reset is what some of them are about
+  socket.on('data', (chunk) => {
+    socket.text += chunk
+  })
+  sockets.push(socket)
+  return socket
+}
+
+const get = (path: string, more = '') => `GET ${path} HTTP/1.1\r\nHost: a\r\n${more}\r\n`
+const answers = ({ text }: { text: string }) => text.split('HTTP/1.1 200').length - 1
+const until = (what: () => void) => vi.waitFor(what, { timeout: 10_000, interval: 5 })
+const untilCount = (count: number, client = HERE) =>
+  until(() => expect(connections.countOf(client)).toBe(count))
+
+describe('4.5: the bound', () => {
+  test('the connection after the last is closed without a word; others are let in', async () => {
+    open(3)
+    const first = [from(), from(), from()]
+    await untilCount(3)
+    const refused = from()
+    refused.write(get('/'))
+    await once(refused, 'close')
+    expect([refused.text, connections.refusedCount, connections.countOf(HERE)]).toEqual(['', 1, 3])
+    const other = from(THERE)
+    other.write(get('/'))
+    await until(() => expect(answers(other)).toBe(1))
+    first[0].destroy()
+    await untilCount(2)
+    const next = from()
+    next.write(get('/'))
+    await until(() => expect(answers(next)).toBe(1))
+    await untilCount(3)
+  })
+
+  test('is 64', async () => {
+    open()
+    for (let i = 0; i < 64; i++) from()
+    await untilCount(64)
+    await once(from(), 'close')
+    expect([connections.countOf(HERE), connections.refusedCount]).toEqual([64, 1])
+  })
+
+  test('does not hold for trusted proxies', async () => {
+    const trusted = [{ base: Uint8Array.of(127, 0, 0, 1), bits: 32 }]
+    open(1, { ...DIRECT, trusted })
+    const both = [from(), from()]
+    for (const socket of both) socket.write(get('/'))
+    await until(() => expect(both.map(answers)).toEqual([1, 1]))
+    expect([connections.countOf(HERE), connections.refusedCount]).toEqual([0, 0])
+  })
+})
+
+describe('4.5: a connection that ends is no longer counted', () => {
+  // biome-ignore format: the columns are what is sent, one write each, and how many answers come
+  const ways: [string, string[], number][] = [
+    ['without a word',                  [],                                             0],
+    ['in the middle of a header',       ['GET / HT'],                                   0],
+    ['after an answer',                 [get('/')],                                     1],
+    ['after several',                   [get('/'), get('/later'), get('/')],            3],
+    ['after three at once',             [get('/') + get('/') + get('/')],               3],
+    ['before its answer',               [get('/held')],                                 0],
+    ['before its second answer',        [get('/'), get('/held')],                       1],
+    ['in the middle of a body',         ['POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab'], 0],
+  ]
+  for (const [what, writes, count] of ways) {
+    for (const end of ['destroy', 'resetAndDestroy'] as const) {
+      test(`${what}, by ${end}`, async () => {
+        open()
+        const socket = from()
+        await once(socket, 'connect')
+        for (const [i, text] of writes.entries()) {
+          socket.write(text)
+          await until(() => expect(answers(socket)).toBeGreaterThanOrEqual(Math.min(count, i + 1)))
+        }
+        await until(() =>
+          expect([answers(socket), held.length]).toEqual([
+            count,
+            Number(writes.at(-1)?.includes('/held') ?? 0),
+          ]),
+        )
+        await untilCount(1)
+        socket[end]()
+        await untilCount(0)
+      })
+    }
+  }
+
+  // biome-ignore format: as above
+  const closing: [string, string][] = [
+    ['by the server, with an answer',       get('/closing')],
+    ['by its own wish',                     get('/', 'Connection: close\r\n')],
+    ['by its own wish, answered later',     get('/later', 'Connection: close\r\n')],
+    ['as HTTP/1.0',                         'GET / HTTP/1.0\r\n\r\n'],
+    ['since it is not HTTP',                '\0\r\n\r\n'],
+    ['after an answer, since it is not HTTP', `${get('/')}\0\r\n\r\n`],
+    ['since it asks on before the answer',  get('/later') + get('/later')],
+  ]
+  for (const [what, text] of closing) {
+    test(`closed ${what}`, async () => {
+      open()
+      const socket = from()
+      socket.write(text)
+      await once(socket, 'close')
+      await untilCount(0)
+    })
+  }
+
+  test('closed within `end`, outside of a cork', async () => {
+    open()
+    const socket = from()
+    socket.write(get('/held', 'Connection: close\r\n'))
+    await until(() => expect(held.length).toBe(1))
+    expect(connections.countOf(HERE)).toBe(1)
+    held[0]()
+    expect(connections.countOf(HERE)).toBe(0)
+    await once(socket, 'close')
+  })
+
+  test('reset between its request and its turn: its address cannot be told any more', async () => {
+    open()
+    const [first, other] = [from(), from()]
+    await untilCount(2)
+    first.write(get('/resets-second')) // both are ready in one turn of the loop, and this one comes first
+    other.write(get('/'))
+    await until(() => expect(answers(first)).toBe(1))
+    await untilCount(1)
+    expect(requestsCount).toBe(1)
+  })
+})
+
+test('4.5: the whole API behind it', async () => {
+  const api = await startApi()
+  connections = new ClientConnections(DIRECT)
+  port = openUws('127.0.0.1', 0, (app) => connections.serve(app, (res, req) => api.api.handle(res, req)))!
+  const body = '{"url":"https://a.example.com"}'
+  const post = `POST /api/v1/detections HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  const asked = [
+    get('/api/v1/sites'),
+    get('/api/v1/sites/alpha'),
+    get('/api/v1/x'),
+    post,
+    'HEAD /api/v1/meta HTTP/1.1\r\nHost: a\r\n\r\n',
+  ]
+  const socket = from()
+  for (const [i, text] of asked.entries()) {
+    socket.write(text)
+    await until(() => expect(socket.text.split(/HTTP\/1\.1 \d/).length - 1).toBe(i + 1))
+    expect(connections.countOf(HERE)).toBe(1)
+  }
+  socket.destroy()
+  await untilCount(0)
+  api.close()
+})

@@ -1,0 +1,189 @@
+import { describe, expect, test } from 'vitest'
+import { nextEvaluation } from '../../../monitor/evaluation/regions.ts'
+import type { Result } from '../../../monitor/evaluation/rows.ts'
+import type { Evaluation } from '../../../monitor/score/regions.ts'
+import { saveVantage } from '../../../monitor/store/vantages.ts'
+import { INTERVAL_SEC, MAIN, NOW_SEC, openWorld, type World } from './world.ts'
+
+const AGENTS = ['one', 'two']
+
+describe('6.5: two agents of one region', () => {
+  test('the region is reachable while one of them reaches the site', async () => {
+    const world = await withAgents()
+    round(world, { main: 'up', one: 'up', two: 'up' })
+    expect(world.evaluation('site', 'cn')).toMatchObject({ state: 'reachable', vantages: 2, agreeing: 2 })
+    for (let i = 0; i < 4; i++) round(world, { main: 'up', one: 'up', two: 'tls_reset' })
+    expect(world.evaluation('site', 'cn')).toMatchObject({ state: 'reachable', vantages: 2, agreeing: 1 })
+    expect(world.incidents('site')).toEqual([])
+  })
+
+  test('both have to say that it is not; it is so since the second one, and the other region says why', async () => {
+    const world = await withAgents()
+    round(world, { main: 'up', one: 'up', two: 'up' })
+    for (let i = 0; i < 4; i++) round(world, { main: 'up', one: 'up', two: 'tls_reset' })
+    const secondSec = world.nowSec + INTERVAL_SEC
+    round(world, { main: 'up', one: 'tls_reset', two: 'tls_reset' })
+    round(world, { main: 'up', one: 'connect_timeout', two: 'tls_reset' })
+    expect(world.state('site', 'cn')).toBe('reachable…')
+    round(world, { main: 'up', one: 'connect_timeout', two: 'tls_reset' })
+    expect(world.evaluation('site', 'cn')).toMatchObject({
+      state: 'unreachable',
+      blocking: 'tls',
+      agreeing: 2,
+    })
+    expect(world.evaluation('site')).toMatchObject({ state: 'reachable', blocking: 'none' })
+    const incident = { region: 'cn', startedAtSec: secondSec, cause: 'tls_reset', vantages: 2 }
+    expect(world.incidents('site')).toEqual([{ ...incident, endedAtSec: null }])
+    expect(world.snapshot().sites[0]).toMatchObject({ regions: { cn: { state: 'unreachable' } } })
+
+    // One of them reaches it again: that is half of them.
+    const backSec = world.nowSec + INTERVAL_SEC
+    for (let i = 0; i < 3; i++) round(world, { main: 'up', one: 'up', two: 'tls_reset' })
+    expect(world.state('site', 'cn')).toBe('reachable')
+    expect(world.incidents('site')).toEqual([{ ...incident, endedAtSec: backSec }])
+  })
+
+  test('down on both sides is no blocking', async () => {
+    const world = await withAgents()
+    round(world, { main: 'up', one: 'up', two: 'up' })
+    for (let i = 0; i < 3; i++) round(world, { main: 'tls_reset', one: 'tls_reset', two: 'tls_reset' })
+    expect(world.evaluation('site', 'cn')).toMatchObject({ state: 'unreachable', blocking: 'none' })
+    expect(world.incidents('site')).toHaveLength(2)
+  })
+
+  test('agents that do not ask for work are not there: the region becomes unknown, its incident ends', async () => {
+    const world = await withAgents()
+    round(world, { main: 'up', one: 'tls_reset', two: 'tls_reset' })
+    expect(world.state('site', 'cn')).toBe('unreachable') // from unknown at once
+    world.live(1, 'up', 'site')
+    expect([world.state('site', 'cn'), world.state('site')]).toEqual(['unreachable…', 'reachable'])
+    world.live(1, 'up', 'site')
+    expect(world.evaluation('site', 'cn')).toMatchObject({
+      state: 'unknown',
+      vantages: 0,
+      blocking: 'unknown',
+    })
+    const [incident] = world.incidents('site')
+    expect(incident).toMatchObject({ region: 'cn', endedAtSec: world.nowSec })
+
+    // Back, and the site still fails from there: the same incident goes on.
+    round(world, { main: 'up', one: 'tls_reset', two: 'tls_reset' })
+    expect(world.incidents('site')).toEqual([{ ...incident, endedAtSec: null }])
+  })
+
+  test('an agent counts for 60 s after its last poll, and not after it was revoked', async () => {
+    const world = await withAgents()
+    round(world, { main: 'up', one: 'up', two: 'up' })
+    const count = () => world.evaluation('site', 'cn')?.vantages
+    world.nowSec += 60
+    world.pass()
+    expect(count()).toBe(2)
+    world.database.run('UPDATE vantage SET revoked_at = 1 WHERE name = ?', 'two')
+    world.pass()
+    expect(count()).toBe(1)
+    world.nowSec += 1
+    world.pass()
+    expect(count()).toBe(0)
+  })
+})
+
+test("6.5: the server's own place is always there; without one its old probes say nothing", async () => {
+  const world = await openWorld('site')
+  world.probed('site')
+  world.pass()
+  expect([world.state('site'), world.state('site', 'cn')]).toEqual(['reachable', 'unknown'])
+  world.ownVantage = null
+  for (let i = 0; i < 2; i++) {
+    world.nowSec += INTERVAL_SEC
+    world.pass()
+  }
+  expect(world.state('site')).toBe('unknown')
+})
+
+test('6.5: what our own network lost is looked past', async () => {
+  const world = await openWorld('site')
+  for (let i = 0; i < 3; i++) {
+    world.nowSec += INTERVAL_SEC
+    world.probed('site', 'tls_reset')
+  }
+  for (let i = 0; i < 5; i++) {
+    world.nowSec += INTERVAL_SEC
+    world.probed('site', 'inconclusive')
+  }
+  world.pass()
+  expect(world.state('site')).toBe('unreachable')
+})
+
+describe('6.5: a change is counted once per interval', () => {
+  const before: Evaluation = {
+    state: 'reachable',
+    sinceSec: 5,
+    vantages: 1,
+    agreeing: 1,
+    checkedAtSec: 5,
+    pending: null,
+  }
+  const down = [['down', 'down', 'down']]
+  const up = [['up', 'up', 'up']]
+
+  // biome-ignore format: the columns are the specification
+  const cases: [string, Evaluation['state'], string | null, string[][], boolean, string, string | null][] = [
+    // before, pending, results, out of turn -> after, pending
+    ['a change is seen',                  'reachable', null,          down, false, 'reachable',   'unreachable'],
+    ['and again',                         'reachable', 'unreachable', down, false, 'unreachable', null],
+    ['and again, out of turn',            'reachable', 'unreachable', down, true,  'reachable',   'unreachable'],
+    ['it did not last',                   'reachable', 'unreachable', up,   false, 'reachable',   null],
+    ['it did not last, out of turn',      'reachable', 'unreachable', up,   true,  'reachable',   'unreachable'],
+    ['a change is seen out of turn',      'reachable', null,          down, true,  'reachable',   null],
+    ['a first result, out of turn',       'unknown',   null,          up,   true,  'reachable',   null],
+  ]
+  for (const [name, state, pending, outcomes, isOutOfTurn, after, then] of cases) {
+    test(name, () => {
+      const memory = { ...before, state, pending: pending && { state: pending, count: 1 } } as Evaluation
+      const next = nextEvaluation(memory, resultsOf(outcomes), NOW_SEC, isOutOfTurn)
+      expect([next.state, next.pending?.state ?? null]).toEqual([after, then])
+      if (next.pending) expect(next.pending.count).toBe(1)
+    })
+  }
+
+  test('passes between two intervals count nothing; half an interval later one does', async () => {
+    const world = await openWorld('site')
+    world.live(3, 'up', 'site')
+    world.live(2, 'tls_reset', 'site')
+    expect(world.state('site')).toBe('reachable…')
+    const countedSec = world.nowSec
+    for (const laterSec of [0, 10, 149]) {
+      world.nowSec = countedSec + laterSec
+      world.pass()
+      world.pass({ siteIds: [world.ids.site] })
+      expect(world.state('site')).toBe('reachable…')
+    }
+    world.nowSec = countedSec + 150
+    world.pass()
+    expect(world.state('site')).toBe('unreachable')
+  })
+})
+
+async function withAgents(): Promise<World> {
+  const world = await openWorld('site')
+  for (const name of AGENTS)
+    world.vantages[name] = saveVantage(world.database, { name, region: 'cn', country: 'CN' })
+  return world
+}
+
+/** An interval passes; every place looks and says what it found, then a pass. */
+function round(world: World, found: Record<string, Parameters<World['probed']>[1]>): void {
+  world.nowSec += INTERVAL_SEC
+  for (const [name, outcome] of Object.entries(found)) world.probed('site', outcome, name)
+  world.seen(...Object.keys(found).filter((name) => name !== MAIN))
+  world.pass()
+}
+
+function resultsOf(outcomes: string[][]): Result[][] {
+  return outcomes.map((ofOne) =>
+    ofOne.map(
+      (outcome, i) =>
+        ({ atSec: NOW_SEC - i * INTERVAL_SEC, outcome, error: null, httpStatus: null }) as Result,
+    ),
+  )
+}

@@ -1,0 +1,107 @@
+/**
+ * schemathesis asks the running API what its own OpenAPI document allows, and what it does not: every answer must be one that
+ * the document names. All of its checks are on; one is told which refusals of valid requests are meant.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
+import { startFakeRelay } from '../helpers/fake-relays.ts'
+import { spawnService } from '../helpers/service.ts'
+import { size } from '../helpers/size.ts'
+import { soonProbed } from '../helpers/slugs.ts'
+
+const TOOL = fileURLToPath(new URL('../.tools/schemathesis', import.meta.url)) // put there by the bootstrap of the tests
+const SLUG = soonProbed('relay', 60)
+const CASES_MIN = size({ small: 300, full: 10_000 })
+const EXAMPLES = size({ small: 8, full: 700 }) // per endpoint and phase
+const RULES = `
+domain: relay_monitor
+descriptors:
+  - key: class
+    descriptors:
+      - key: ip
+        rate_limit: { unit: hour, requests_per_unit: 4000000000 }
+`
+/**
+ * A request may fit its schema and be refused: a URL that is none, or is not allowed (400, 422; spec 3.4), an id older than
+ * what is kept (410), an unknown one (404). No schema can say which.
+ */
+const CONFIG = `
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", "400", "404", "410", "422", "429", "5xx"]
+[parameters]
+"path.slug" = "${SLUG}"
+`
+
+test(
+  'every answer to what schemathesis asks is in the document',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-schemathesis-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const relay = await startFakeRelay('open')
+    onTestFinished(() => relay.close())
+    const url = await startMonitor(folder, relay.port)
+    await expect.poll(async () => (await fetch(`${url}/sites/${SLUG}`)).status, { timeout: 20_000 }).toBe(200)
+    writeFileSync(join(folder, 'schemathesis.toml'), CONFIG)
+    const { code, output } = await schemathesis(folder, [
+      'run',
+      `${url}/openapi.json`,
+      ...[
+        '--url',
+        new URL(url).origin,
+        '--max-examples',
+        String(EXAMPLES),
+        '--seed',
+        process.env.SLUICE_SEED ?? '51',
+      ],
+      ...['--no-color', '--generation-database', 'none'],
+    ])
+    console.log(`positive_data_acceptance: refusals by 400, 404, 410, 422 are meant\n${output.slice(-300)}`)
+    expect(code, output).toBe(0)
+    const cases = Number(/Test cases:\s+([0-9,]+) generated/.exec(output)?.[1].replaceAll(',', ''))
+    expect(cases).toBeGreaterThanOrEqual(CASES_MIN)
+  },
+  size({ small: 60_000, full: 900_000 }),
+)
+
+async function startMonitor(folder: string, relayPort: number): Promise<string> {
+  const catalogue = join(folder, 'catalogue.yaml')
+  writeFileSync(
+    catalogue,
+    `version: 1\nsites:\n  - { slug: ${SLUG}, name: Relay, url: "http://relay.example.com" }\n`,
+  )
+  const service = spawnService({
+    rules: { 'monitor.yaml': RULES },
+    env: {
+      MONITOR_ENABLED: 'true',
+      MONITOR_ADDR: '127.0.0.1:0',
+      MONITOR_DATA_DIR: folder,
+      CATALOGUE_PATH: catalogue,
+      CONTROL_URLS: '',
+      PROBE_INTERVAL_S: '60',
+      EGRESS_TEST_ALLOW: '127.0.0.2',
+      EGRESS_TEST_HOSTS: `relay.example.com=127.0.0.2:${relayPort}`,
+      BACKEND_TYPE: 'memory',
+    },
+  })
+  onTestFinished(() => service.stop('SIGKILL').then(() => {}))
+  await service.logged("Listening for the monitor on '")
+  return `http://${service.address('the monitor')}/api/v1`
+}
+
+/** Its exit code, 0 = no failure, and all it said. */
+function schemathesis(cwd: string, args: string[]): Promise<{ code: number | null; output: string }> {
+  const main = 'import sys; from schemathesis.cli import schemathesis; sys.exit(schemathesis())'
+  const child = spawn('python3', ['-c', main, ...args], { cwd, env: { ...process.env, PYTHONPATH: TOOL } })
+  onTestFinished(() => void child.kill())
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })))
+}
