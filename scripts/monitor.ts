@@ -26,6 +26,7 @@ MONITOR_DATA_DIR the folder of the database, sluice serve --help lists them all.
 
   keys create|list|revoke         API keys, which have quotas of their own
   vantage create|list|revoke      agents that probe from elsewhere, and their tokens
+  agent                           be such an agent: probe from here, report to AGENT_SERVER
 
   backup <file>                   copy the database, also while the monitor runs
   prune                           forget now what is past its time
@@ -49,6 +50,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   'vantage create': async () => (await import('./monitor/vantages.ts')).create,
   'vantage list': async () => (await import('./monitor/vantages.ts')).list,
   'vantage revoke': async () => (await import('./monitor/vantages.ts')).revoke,
+  agent: async () => (await import('./monitor/agent.ts')).agent,
   backup: async () => (await import('./monitor/upkeep.ts')).backup,
   prune: async () => (await import('./monitor/upkeep.ts')).prune,
   recompute: async () => (await import('./monitor/upkeep.ts')).recompute,

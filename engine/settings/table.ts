@@ -264,7 +264,10 @@ const table = {
     [string,      built,  'VANTAGE_NAME', 'main', 'this place that probes'],
     [region,      built,  'VANTAGE_REGION', 'overseas', 'where it is'],
     [string,      built,  'VANTAGE_COUNTRY', '', 'two letters'],
-    [string,      refuse, 'AGENT_ADDR', '', 'where agents of other places report; empty = nowhere'],
+    [string,      built,  'AGENT_ADDR', '', 'where agents of other places report, like 0.0.0.0:8091; empty = nowhere'],
+    [string,      built,  'AGENT_SERVER', '', 'of an agent: the address of its server, like https://monitor.example.org:8091'],
+    [string,      built,  'AGENT_TOKEN', '', 'of an agent: what `sluice monitor vantage create` has shown'],
+    [path,        built,  'AGENT_TOKEN_FILE', '', 'of an agent: or the file that has it'],
     [shots,       later,  'SCREENSHOTS_ENABLED', 'auto', 'monthly pictures, where there is a browser'],
   ],
   'Monitor: detections': [

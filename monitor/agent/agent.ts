@@ -80,7 +80,7 @@ export class Agent {
     this.options = options
     this.prober = new Prober({
       ...options.probing,
-      ...{ region: 'overseas', isSingleVantage: false, detectionsMax: 1 }, // of detections; an agent has none
+      ...{ region: 'overseas', vantage: '', isSingleVantage: false, detectionsMax: 1 }, // of detections; an agent has none
       intervalSec: 0, // each site is given its own
       planner: { isTurn: (slug, dueMs) => this.isTurn(slug, dueMs), fullMax: 0 },
       say: (message) => this.hear(message),

@@ -10,6 +10,7 @@ import { readFile } from 'node:fs/promises'
 import type { Egress } from '../egress/egress.ts'
 import type { Observation, Outcome, Region } from '../facts.ts'
 import { Planner, type PlannerOptions, type Run } from '../plan/planner.ts'
+import { inTurn, slotOf } from '../plan/turns.ts'
 import { detect } from '../probe/detect.ts'
 import { fullProbe } from '../probe/full.ts'
 import { lightProbe, type ProbeContext, type ProbeTarget, type Tried } from '../probe/probe.ts'
@@ -24,6 +25,7 @@ export interface ProberOptions {
   context: ProbeContext
   egress: Pick<Egress, 'visit' | 'denials'> & { optOut: Iterable<string> }
   region: Region
+  vantage: string // its name, for turns
   isSingleVantage: boolean
   intervalSec: number // PROBE_INTERVAL_S
   lightMax: number // PROBE_CONCURRENCY
@@ -46,6 +48,8 @@ export class Prober {
   private readonly closing = new AbortController()
   private sites = new Map<string, ProberSite>() // by slug
   private readonly detections = new Map<string, Detection>() // as many as the planner's line and places
+  private online: readonly string[] = [] // in its region; none known = it probes every slot
+  private isSingleVantage: boolean
   private readonly running = new Set<Promise<void>>()
   private timer: NodeJS.Timeout | undefined
 
@@ -57,6 +61,7 @@ export class Prober {
       lightMax,
       detectionsMax,
       repeatsMax,
+      isTurn: (slug, dueMs) => this.isTurn(slug, dueMs),
       ...options.planner,
     })
     this.controls = new Controls(
@@ -71,6 +76,7 @@ export class Prober {
       },
     )
     this.context = context
+    this.isSingleVantage = options.isSingleVantage
   }
 
   private readonly context: ProbeContext
@@ -79,6 +85,7 @@ export class Prober {
     if (message.kind === 'sites') this.setSites(message.sites, message.optOut)
     else if (message.kind === 'detect') this.detect(message.id, message.url, message.slug)
     else if (message.kind === 'cancel') this.cancel(message.id)
+    else if (message.kind === 'turns') this.setTurns(message.online, message.isSingleVantage)
     else void this.close()
   }
 
@@ -139,6 +146,19 @@ export class Prober {
     this.turn()
   }
 
+  private setTurns(online: readonly string[], isSingleVantage: boolean): void {
+    this.online = online
+    this.isSingleVantage = isSingleVantage
+  }
+
+  /** By the epoch, so that all vantages count the same slots. */
+  private isTurn(slug: string, dueMs: number): boolean {
+    const { vantage, intervalSec } = this.options
+    const atMs = this.context.nowMs() + dueMs - performance.now()
+    const slot = slotOf(atMs / 1_000, this.sites.get(slug)?.intervalSec ?? intervalSec)
+    return this.online.length === 0 || inTurn(slug, slot, this.online).includes(vantage)
+  }
+
   private cancel(id: string): void {
     this.detections.get(id)?.abort.abort()
     if (this.planner.cancel(id)) this.detections.delete(id)
@@ -189,7 +209,8 @@ export class Prober {
 
   private async runDetection(run: Run): Promise<void> {
     const detection = this.detections.get(run.key)
-    const { say, region, isSingleVantage } = this.options
+    const { say, region } = this.options
+    const { isSingleVantage } = this
     const id = run.key
     if (!detection) return this.finish(run, 'inconclusive')
     let isPutOff = false

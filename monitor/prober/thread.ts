@@ -21,7 +21,8 @@ const prober = new Prober({
   },
   egress,
   region: settings.VANTAGE_REGION,
-  isSingleVantage: true,
+  vantage: settings.VANTAGE_NAME,
+  isSingleVantage: true, // until agents are heard of
   intervalSec: settings.PROBE_INTERVAL_S,
   lightMax: settings.PROBE_CONCURRENCY,
   detectionsMax: settings.DETECTION_CONCURRENCY,

@@ -35,6 +35,7 @@ export type ToProber =
   | { kind: 'sites'; sites: ProberSite[]; optOut: string[] } // all of them; replaces what was there
   | { kind: 'detect'; id: string; url: string; slug: string | null } // slug of a catalogue site with that address
   | { kind: 'cancel'; id: string } // nobody waits for it any more
+  | { kind: 'turns'; online: string[]; isSingleVantage: boolean } // who probes this region now, by name
   | { kind: 'close' }
 
 export type FromProber =

@@ -51,6 +51,7 @@ export interface States {
   prober: ProberFigures | null
   store: StoreFigures
   sites: number
+  agents: Record<string, number> // of agent/desk.ts
   refusedConnections: number
   catalogueErrors: number
   detections: { queued: number; running: number; held: number }
@@ -60,6 +61,7 @@ export function gaugesOf({
   prober,
   store,
   sites,
+  agents,
   refusedConnections,
   catalogueErrors,
   detections,
@@ -85,5 +87,6 @@ export function gaugesOf({
   const denials = (prober?.denials ?? []).map(
     ([reason, count]) => [`egress_denied.${reason}`, count] as const,
   )
-  return [...Object.entries(states), ...denials].map(([name, value]) => [PREFIX + name, value])
+  const reports = Object.entries(agents).map(([name, count]) => [`agents.${name}`, count] as const)
+  return [...Object.entries(states), ...denials, ...reports].map(([name, value]) => [PREFIX + name, value])
 }

@@ -12,6 +12,7 @@ import { egressSettings } from '../egress/egress.ts'
 export interface MonitorOptions {
   host: string
   port: number // 0 = any free one
+  agents: { host: string; port: number } | null // AGENT_ADDR; null = nobody reports
   address: AddressOptions
   publicBaseUrl: string // without a slash at its end; empty = none
   ports: number[] // PROBE_PORTS
@@ -37,7 +38,8 @@ export function monitorOptions(
       throw complaint('CONTROL_URLS', url, 'Use addresses like https://example.com/.')
   }
   return {
-    ...listenAddress(settings.MONITOR_ADDR),
+    ...listenAddress('MONITOR_ADDR', settings.MONITOR_ADDR),
+    agents: settings.AGENT_ADDR === '' ? null : listenAddress('AGENT_ADDR', settings.AGENT_ADDR),
     address: {
       trusted: settings.TRUSTED_PROXIES.map((text) => {
         const range = parseRange(text)
@@ -69,11 +71,10 @@ export function ownHosts(settings: Settings): string[] {
 }
 
 /** `0.0.0.0:8090`, `[::]:8090`, `:8090`. */
-function listenAddress(text: string): { host: string; port: number } {
+function listenAddress(name: string, text: string): { host: string; port: number } {
   const match = /^(?:\[([0-9a-fA-F:]+)\]|([^:\s]*)):([0-9]{1,5})$/.exec(text)
   const port = Number(match?.[3])
-  if (match === null || port > 65_535)
-    throw complaint('MONITOR_ADDR', text, 'Use host:port, like 0.0.0.0:8090.')
+  if (match === null || port > 65_535) throw complaint(name, text, 'Use host:port, like 0.0.0.0:8090.')
   return { host: match[1] ?? (match[2] || '0.0.0.0'), port }
 }
 

@@ -1,6 +1,6 @@
 /** From the catalogue to what a prober needs, and from what it saw of models to what the store keeps. */
 import { resolve } from 'node:path'
-import type { CatalogueSite, Observation } from '../facts.ts'
+import type { CatalogueSite, Observation, Region } from '../facts.ts'
 import type { ProberSite } from '../prober/words.ts'
 import { modelKey, modelsOf } from '../score/models.ts'
 import type { Look } from '../store/reader.ts'
@@ -16,13 +16,13 @@ export interface SitesContext {
 export function proberSites(
   sites: readonly CatalogueSite[],
   { ids, looks, ports, folder }: SitesContext,
-): ProberSite[] {
-  return sites.flatMap(({ slug, url, apiBase, keyFile, intervalSec }) => {
+): (ProberSite & { regions: readonly Region[] })[] {
+  return sites.flatMap(({ slug, url, apiBase, keyFile, intervalSec, regions }) => {
     const siteId = ids[slug]
     if (siteId === undefined) return []
     const look = looks.get(siteId)
     return {
-      ...{ siteId, slug, url, apiBase, intervalSec },
+      ...{ siteId, slug, url, apiBase, intervalSec, regions },
       extraPort: extraPortOf([apiBase, url], ports),
       keyFile: keyFile && resolve(folder, keyFile),
       lastFullSec: look?.lastFullSec ?? null,

@@ -17,6 +17,7 @@ import type { Log } from '../../engine/messages.ts'
 import { openEngine } from '../../engine/open.ts'
 import type { RulesImage } from '../../engine/rules.ts'
 import { Stats } from '../../engine/stats/stats.ts'
+import type { AgentDeskOptions } from '../agent/desk.ts'
 import { Api } from '../api/api.ts'
 import { ClientConnections } from '../api/client-connections.ts'
 import { defaultRules, quotaRules } from '../api/default-rules.ts'
@@ -29,7 +30,9 @@ import { Egress, egressSettings } from '../egress/egress.ts'
 import type { FromProber, ToProber } from '../prober/words.ts'
 import { databasePath } from '../store/path.ts'
 import type { Look } from '../store/reader.ts'
+import type { Write } from '../store/rows.ts'
 import { openStore, type Store } from '../store/store.ts'
+import { Agents } from './agents.ts'
 import { Detections } from './detections.ts'
 import { Evaluations } from './evaluations.ts'
 import { gaugesOf, Metrics } from './metrics.ts'
@@ -98,6 +101,7 @@ class MonitorService {
   private readonly opened: NonNullable<ReturnType<OpenPort>>
   private readonly ticks: NodeJS.Timeout
   private readonly prober: ProberHost
+  private readonly agents: Agents | null
   private sites: Extract<ToProber, { kind: 'sites' }> = { kind: 'sites', sites: [], optOut: [] }
   private catalogue: Catalogue | null = null
   private ticksCount = 0
@@ -202,6 +206,17 @@ class MonitorService {
       throw new OperatorError({ code: 'PORT_IN_USE', where, what: 'cannot be listened on.', fix })
     }
     this.opened = port
+    const own = settings.PROBER_ENABLED ? settings.VANTAGE_NAME : null
+    const { PROBE_INTERVAL_S: intervalSec, VANTAGE_REGION: region } = settings
+    const desk = {
+      store: this.noticing(store),
+      nowMs: Date.now,
+      intervalSec,
+      ownVantage: own,
+      address: options.address,
+      log,
+    }
+    this.agents = options.agents && new Agents(openPort, { ...options.agents, ...desk, region })
     this.ticks = setInterval(() => this.tick(), TICK_MS)
   }
 
@@ -216,6 +231,7 @@ class MonitorService {
   announceEnd(): void {
     this.isEnding = true
     this.api.announceEnd()
+    this.agents?.announceEnd()
   }
 
   async drain(timeoutMs: number): Promise<void> {
@@ -226,6 +242,7 @@ class MonitorService {
     await this.api.drain(timeoutMs)
     await this.prober.close()
     await this.evaluations.close()
+    this.agents?.close()
     const lost = await this.parts.store.close()
     if (lost > 0) this.log('error', `the monitor ends with ${lost} writes that the disk did not take`)
     this.opened.close()
@@ -236,8 +253,24 @@ class MonitorService {
   private begin(): void {
     const { PROBER_ENABLED, DETECTIONS_ENABLED } = this.parts.task.settings
     if (PROBER_ENABLED || DETECTIONS_ENABLED) this.prober.start()
-    if (PROBER_ENABLED) this.evaluations.start()
+    if (PROBER_ENABLED || this.agents) this.evaluations.start()
     this.detections.start()
+  }
+
+  /** The store, where a site's first probe is noticed, whoever made it. */
+  private noticing(store: Store): AgentDeskOptions['store'] {
+    const write = (each: Write) => {
+      store.write(each)
+      if (each.kind === 'probe') this.evaluations.probed(each.siteId)
+    }
+    return {
+      get snapshot() {
+        return store.snapshot
+      },
+      write,
+      read: (...question) => store.read(...question),
+      figures: () => store.figures(),
+    }
   }
 
   private answer(res: HttpResponse, req: HttpRequest): void {
@@ -262,6 +295,7 @@ class MonitorService {
     this.detections.start()
     if (this.ticksCount++ % SEEN_TICKS === 0 && task.settings.PROBER_ENABLED) {
       store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec() })
+      if (this.agents) this.prober.send(this.agents.turns())
     }
     this.sayStats()
   }
@@ -270,6 +304,7 @@ class MonitorService {
     const gauges = gaugesOf({
       prober: this.prober.figures,
       store: this.parts.store.figures(),
+      agents: this.agents?.figures() ?? {},
       refusedConnections: this.connections.refusedCount,
       sites: this.catalogue?.entries.length ?? 0,
       catalogueErrors: this.source.loadErrorsCount,
@@ -292,7 +327,10 @@ class MonitorService {
       const optOut = [...catalogue.optOut]
       this.catalogue = catalogue
       this.egress.optOut = optOut
-      const sites = this.parts.task.settings.PROBER_ENABLED ? proberSites(catalogue.entries, context) : []
+      const all = proberSites(catalogue.entries, context)
+      this.agents?.setSites(all, optOut)
+      const { PROBER_ENABLED, VANTAGE_REGION } = this.parts.task.settings
+      const sites = PROBER_ENABLED ? all.filter(({ regions }) => regions.includes(VANTAGE_REGION)) : []
       this.sites = { kind: 'sites', sites, optOut }
       this.prober.setSites(this.sites)
     } catch (error) {

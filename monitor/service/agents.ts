@@ -1,0 +1,59 @@
+/**
+ * Agents of other places (spec 6.5): their port, what they are told to look at, and what their being there means for the
+ * server's own prober.
+ */
+import type { Log } from '../../engine/messages.ts'
+import { AgentDesk, type AgentDeskOptions } from '../agent/desk.ts'
+import type { Region } from '../facts.ts'
+import type { ProberSite, ToProber } from '../prober/words.ts'
+import type { OpenPort } from './thread.ts'
+
+const REGIONS: readonly Region[] = ['cn', 'overseas']
+
+export interface AgentsOptions extends AgentDeskOptions {
+  host: string
+  port: number
+  region: Region // of the server's own prober
+}
+
+export class Agents {
+  private readonly desk: AgentDesk
+  private readonly region: Region
+  private readonly opened: NonNullable<ReturnType<OpenPort>>
+
+  /** Throws when the port cannot be had. */
+  constructor(openPort: OpenPort, { host, port, region, ...options }: AgentsOptions) {
+    this.region = region
+    this.desk = new AgentDesk(options)
+    const opened = openPort(host, port, (app) => app.any('/*', (res, req) => this.desk.handle(res, req)))
+    if (opened === null) throw new Error(`AGENT_ADDR: ${host}:${port} cannot be listened on`)
+    this.opened = opened
+    tell(options.log, host, opened.port)
+  }
+
+  setSites(sites: readonly (ProberSite & { regions: readonly Region[] })[], optOut: readonly string[]): void {
+    this.desk.setSites(sites, optOut)
+  }
+
+  /** Whose turn it is, for the server's own prober; about every 10 s. */
+  turns(): Extract<ToProber, { kind: 'turns' }> {
+    const all = REGIONS.flatMap((region) => this.desk.online(region))
+    return { kind: 'turns', online: this.desk.online(this.region), isSingleVantage: all.length <= 1 }
+  }
+
+  figures(): Record<string, number> {
+    return { ...this.desk.figures() }
+  }
+
+  announceEnd(): void {
+    this.desk.announceEnd()
+  }
+
+  close(): void {
+    this.opened.close()
+  }
+}
+
+function tell(log: Log, host: string, port: number): void {
+  log('warning', `Listening for agents on '${host}:${port}'`)
+}
