@@ -1,0 +1,139 @@
+/** A prober at work on fake relays: what it tells of them, and what it keeps to itself. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type { Egress } from '../../../monitor/egress/egress.ts'
+import { Prober, type ProberOptions } from '../../../monitor/prober/prober.ts'
+import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/words.ts'
+import { KEY, MODELS } from '../../helpers/fake-relays.ts'
+import { soonProbed } from '../../helpers/slugs.ts'
+import type { Relays } from '../probe/setup.ts'
+import { startRelays } from '../probe/setup.ts'
+
+const INTERVAL_SEC = 60
+
+let world: Relays
+beforeAll(async () => {
+  world = await startRelays({ keyed: { kind: 'new-api', certificate: 'good' } })
+})
+afterAll(() => world.close())
+
+function start(options: Partial<ProberOptions> = {}) {
+  const told: FromProber[] = []
+  const context = world.context({ nowMs: Date.now })
+  const prober = new Prober({
+    context,
+    egress: context.egress as Egress,
+    region: 'overseas',
+    vantage: 'main',
+    isSingleVantage: true,
+    intervalSec: INTERVAL_SEC,
+    lightMax: 8,
+    detectionsMax: 2,
+    repeatsMax: 0,
+    controlUrls: [],
+    say: (message) => told.push(message),
+    ...options,
+  })
+  onTestFinished(() => prober.close())
+  const of = <K extends FromProber['kind']>(kind: K) =>
+    told.filter((each): each is Extract<FromProber, { kind: K }> => each.kind === kind)
+  return { prober, told, of }
+}
+
+let nextId = 1
+function site(name: string, changes: Partial<ProberSite> = {}): ProberSite {
+  const { url, apiBase } = world.target(name)
+  return {
+    ...{ siteId: nextId++, slug: soonProbed(name, INTERVAL_SEC), url, apiBase },
+    ...{ extraPort: null, keyFile: null, intervalSec: null, lastFullSec: null, addresses: [], downs: 0 },
+    ...{ downSinceSec: null, ...changes },
+  }
+}
+
+const sites = (...all: ProberSite[]): ToProber => ({ kind: 'sites', sites: all, optOut: [] })
+const nowSec = () => Math.floor(Date.now() / 1_000)
+
+test('6.1: a new site is looked at lightly and fully, and both are told with its id', async () => {
+  const { prober, of } = start()
+  const open = site('open')
+  prober.receive(sites(open))
+  await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(2)
+  expect(of('probe').map(({ siteId }) => siteId)).toEqual([open.siteId, open.siteId])
+  expect(new Set(of('probe').map(({ probe }) => probe.kind))).toEqual(new Set(['light', 'full']))
+  expect(of('observation')[0]).toMatchObject({ siteId: open.siteId, observation: { models: MODELS } })
+})
+
+test('6.5: while control addresses do not answer, a failure does not count, and it is told once', async () => {
+  const silent = world.target('silent').url
+  const { prober, of } = start({ controlUrls: [silent, silent, silent] })
+  const failing = site('failing', { lastFullSec: nowSec() })
+  const open = site('open', { lastFullSec: nowSec() })
+  prober.receive(sites(failing, open))
+  await expect.poll(() => of('log').length, { timeout: 10_000 }).toBe(1)
+  await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(2)
+  const outcomeOf = ({ siteId: id }: ProberSite) =>
+    of('probe').find(({ siteId }) => siteId === id)?.probe.outcome
+  expect([outcomeOf(failing), outcomeOf(open)]).toEqual(['inconclusive', 'up'])
+  expect(prober.figures().areControlsAnswering).toBe(false)
+})
+
+test('nothing to look at: nobody is asked anything', async () => {
+  const control = world.relays.open
+  const before = control.requests.length
+  const { prober, of } = start({ controlUrls: [world.target('open').url] })
+  prober.receive(sites())
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  expect([control.requests.length, of('log')]).toEqual([before, []])
+})
+
+test('a site that goes while it is looked at is not told', async () => {
+  const { prober, told } = start()
+  const slow = site('silent', { lastFullSec: nowSec() })
+  prober.receive(sites(slow))
+  const { connections } = world.relays.silent
+  await expect.poll(() => world.relays.silent.connections, { timeout: 10_000 }).toBeGreaterThan(connections)
+  prober.receive(sites())
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  expect(told).toEqual([])
+})
+
+test('8.1: a key file is read for full probes, sent over https, and a bad one is told without its words', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-key-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const keyFile = join(folder, 'site.key')
+  writeFileSync(keyFile, `${KEY}\n`)
+  const { prober, of } = start()
+  prober.receive(sites(site('keyed', { keyFile })))
+  await expect.poll(() => of('observation').length, { timeout: 10_000 }).toBe(1)
+  expect(of('observation')[0].observation.models).toEqual(MODELS)
+  writeFileSync(keyFile, 'two words')
+  const again = start()
+  again.prober.receive(sites(site('keyed', { keyFile })))
+  await expect.poll(() => again.of('observation').length, { timeout: 10_000 }).toBe(1)
+  expect(again.of('observation')[0].observation.models).toBe(null)
+  expect(again.of('log')[0].text).toContain('its key file cannot be used')
+  expect(again.of('log')[0].text).not.toContain('two words')
+})
+
+test('3.5: a detection is told step by step; one that is cancelled ends at once', async () => {
+  const { prober, of } = start()
+  prober.receive({ kind: 'detect', id: 'a', url: world.target('new-api').url, slug: null })
+  await expect.poll(() => of('detected').length, { timeout: 10_000 }).toBe(1)
+  expect(of('detected')[0]).toMatchObject({ id: 'a', failure: null, result: { verdict: 'relay' } })
+  expect(of('step').map(({ step }) => step.status)).toContain('running')
+  prober.receive({ kind: 'detect', id: 'b', url: world.target('silent').url, slug: null })
+  prober.receive({ kind: 'cancel', id: 'b' })
+  await expect.poll(() => of('detected').length, { timeout: 10_000 }).toBe(2)
+  expect(of('detected')[1]).toMatchObject({ id: 'b', result: null, failure: 'deadline_exceeded' })
+})
+
+test('6.4: beyond two at once in one network, the others wait, and all get their turn', async () => {
+  const { prober, of } = start({ detectionsMax: 4 })
+  const url = world.target('slow').url
+  for (const id of ['a', 'b', 'c', 'd'])
+    prober.receive({ kind: 'detect', id, url: `${url}?${id}`, slug: null })
+  await expect.poll(() => of('detected').length, { timeout: 20_000 }).toBe(4)
+  expect(of('detected').map(({ failure }) => failure)).toEqual([null, null, null, null])
+})
