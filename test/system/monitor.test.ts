@@ -40,6 +40,12 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([relay.close(), other.close()]))
 
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-monitor-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
 interface Started {
   service: RunningService
   url: string
@@ -48,8 +54,11 @@ interface Started {
   catalogue: (text: string) => void
 }
 
-async function start(env: Record<string, string> = {}, sites = SITES): Promise<Started> {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-monitor-'))
+async function start(
+  env: Record<string, string> = {},
+  sites = SITES,
+  folder = newFolder(),
+): Promise<Started> {
   const path = join(folder, 'catalogue.yaml')
   const catalogue = (text: string) => writeFileSync(path, `version: 1\nsites:\n${text}`)
   catalogue(sites)
@@ -71,7 +80,6 @@ async function start(env: Record<string, string> = {}, sites = SITES): Promise<S
   })
   onTestFinished(async () => {
     await service.stop('SIGKILL')
-    rmSync(folder, { recursive: true, force: true })
   })
   await service.logged("Listening for the monitor on '")
   const url = `http://${service.address('the monitor')}/api/v1`
@@ -145,6 +153,27 @@ describe('a detection', () => {
     expect(json.steps.map(({ status }: { status: string }) => status)).not.toContain('pending')
     const again = await submit(url, 'http://relay.example.com/')
     expect([again.status, again.json.id]).toEqual([200, first.json.id])
+  })
+})
+
+describe('a detection and a restart', () => {
+  test('3.5: queued and running ones survive kill -9, and end under their ids', async () => {
+    const folder = newFolder()
+    relay.turn('silent')
+    onTestFinished(() => relay.turn('open'))
+    const env = { DETECTION_CONCURRENCY: '1' }
+    const first = await start(env, SITES, folder)
+    const running = await submit(first.url, 'http://relay.example.com/')
+    const queued = await submit(first.url, 'http://other.example.com/')
+    expect([running.json.status, queued.json.status]).toEqual(['running', 'queued'])
+    await sleep(600) // 250 ms may be lost
+    await first.service.stop('SIGKILL')
+    relay.turn('open')
+    const { get } = await start(env, SITES, folder)
+    for (const { json } of [running, queued]) {
+      const statusOf = async () => (await get(`/detections/${json.id}`)).json.status
+      await expect.poll(statusOf, { timeout: 20_000 }).toBe('done')
+    }
   })
 })
 
