@@ -32,7 +32,9 @@ const WINDOW_SEC = size({ small: 1, full: 10 })
 const CONNECTIONS = 32
 const POLLS = 100
 const POLLS_PER_CLIENT = 2
+const SILENT = Array.from({ length: POLLS / POLLS_PER_CLIENT }, (_, i) => `silent-${i}.com`) // a domain has its own bounds
 const MODELS = 30
+const START_MS = 60_000
 const DAY_SEC = 86_400
 const RULES = `
 domain: relay_monitor
@@ -121,14 +123,17 @@ async function run(
       CONTROL_URLS: '',
       PROBE_INTERVAL_S: '300',
       EGRESS_TEST_ALLOW: '127.0.0.2',
-      EGRESS_TEST_HOSTS: `relay.example.com=127.0.0.2:${relay.port},silent.example.com=127.0.0.2:${silent.port}`,
+      EGRESS_TEST_HOSTS: [
+        `relay.example.com=127.0.0.2:${relay.port}`,
+        ...SILENT.map((name) => `${name}=127.0.0.2:${silent.port}`),
+      ].join(','),
       BACKEND_TYPE: 'memory',
-      LOG_LEVEL: 'error',
       ...env,
     },
   })
   try {
-    const port = await portOf(service)
+    await service.logged("Listening for the monitor on '", START_MS)
+    const port = Number(service.address('the monitor').split(':')[1])
     const base = `http://127.0.0.1:${port}/api/v1`
     if (isPolled) await holdPolls(port)
     const slugs = Array.from(
@@ -148,14 +153,6 @@ async function run(
     return found
   } finally {
     await service.stop()
-  }
-}
-
-async function portOf(service: ReturnType<typeof spawnService>): Promise<number> {
-  for (;;) {
-    const found = /monitor on '[^']*:([0-9]+)'/.exec(service.log)
-    if (found) return Number(found[1])
-    await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
 
@@ -181,21 +178,26 @@ async function ask(urls: string[]): Promise<Figures> {
 
 /** Each of so many clients has one unfinished detection, and waits for it twice. */
 async function holdPolls(port: number): Promise<void> {
-  for (let i = 0; i < POLLS / POLLS_PER_CLIENT; i++) {
+  for (const [i, name] of SILENT.entries()) {
     const localAddress = `127.1.0.${i + 1}`
-    const body = JSON.stringify({ url: `http://silent.example.com/${i}` })
-    const { id, version } = JSON.parse(
+    const body = JSON.stringify({ url: `http://${name}/` })
+    const { id } = JSON.parse(
       await send(port, { localAddress, method: 'POST', path: '/api/v1/detections' }, body),
     )
-    for (let j = 0; j < POLLS_PER_CLIENT; j++) void poll(port, localAddress, id, version)
+    for (let j = 0; j < POLLS_PER_CLIENT; j++) void poll(port, localAddress, id)
   }
 }
 
-async function poll(port: number, localAddress: string, id: string, version: number): Promise<void> {
+/** Until the detection is finished, or the service ends. */
+async function poll(port: number, localAddress: string, id: string): Promise<void> {
+  const path = `/api/v1/detections/${id}?wait=25&since=999999999`
   try {
-    for (;;) await send(port, { localAddress, path: `/api/v1/detections/${id}?wait=25&since=${version + 9}` })
+    for (let isOpen = true; isOpen; ) {
+      const { status } = JSON.parse(await send(port, { localAddress, path }))
+      isOpen = status === 'queued' || status === 'running'
+    }
   } catch {
-    // the service has ended
+    // it has ended
   }
 }
 
