@@ -101,7 +101,7 @@ export class Handlers {
     const headers: Headers =
       site.slug === argument ? [] : [['Content-Location', `${BASE}/sites/${site.slug}`]]
     const { details, publicBaseUrl } = this.options
-    const body = this.bodies.getLater(`${snapshot.version} site ${site.slug} ${query.history}`, () =>
+    const body = this.bodies.getLater(`${stateKey(snapshot, site)} ${query.history}`, () =>
       siteDetail(snapshot, site, query.history as HistoryKind, details, publicBaseUrl),
     )
     return body.then((each) => this.cached(each, 15, headers))
@@ -114,7 +114,7 @@ export class Handlers {
   ): Promise<Answer> {
     const snapshot = this.snapshot()
     const site = findSite(snapshot, argument)
-    const key = `${snapshot.version} site ${site.slug} ${what}`
+    const key = `${stateKey(snapshot, site)} ${what}`
     return this.cached(await this.bodies.getLater(key, async () => view(snapshot, site)), 15)
   }
 
@@ -269,6 +269,14 @@ function indexView() {
     return { method, path: path === '/' ? BASE : BASE + path, summary }
   })
   return { endpoints }
+}
+
+/**
+ * What a site's own pages are made of: its row, which changes with each of its probes, and the hour, with which the windows
+ * move on. Not the data version: a snapshot comes every 5 s, and then most sites are as they were.
+ */
+function stateKey({ generatedAtSec }: Snapshot, site: SiteState): string {
+  return `${Math.floor(generatedAtSec / HOUR_SEC)} ${JSON.stringify(site)}`
 }
 
 /** Unknown, malformed and hidden are alike. */

@@ -11,9 +11,11 @@ import type { Query } from './query.ts'
 import { factsOf } from './site-facts.ts'
 import { siteView, statusOf, summaryView } from './site-view.ts'
 
+const LISTS_MAX = 64 // per snapshot: 5,000 pointers each at most
+const lists = new WeakMap<Snapshot, Map<string, readonly SiteState[]>>()
+
 export function siteList(snapshot: Snapshot, query: Query) {
-  const hasModel = query.model === undefined ? () => true : havingModel(snapshot, String(query.model))
-  const found = snapshot.sites.filter((site) => isWanted(site, query) && hasModel(site)).sort(orderOf(query))
+  const found = foundIn(snapshot, query)
   const offset = Number(query.offset)
   const page = found.slice(offset, offset + Number(query.limit))
   const hasSummary = query.include === 'summary'
@@ -21,6 +23,23 @@ export function siteList(snapshot: Snapshot, query: Query) {
     hasSummary ? { ...siteView(site), summary: summaryView(site) } : siteView(site),
   )
   return { total: found.length, sites }
+}
+
+/** All sites that a question finds, in its order; its pages share them while the snapshot lasts. */
+function foundIn(snapshot: Snapshot, query: Query): readonly SiteState[] {
+  const known = lists.get(snapshot) ?? new Map<string, readonly SiteState[]>()
+  lists.set(snapshot, known)
+  const { limit, offset, include, ...question } = query
+  const key = paramsOf(question)
+  const found = known.get(key) ?? find(snapshot, query)
+  if (known.size >= LISTS_MAX) known.clear()
+  known.set(key, found)
+  return found
+}
+
+function find(snapshot: Snapshot, query: Query): SiteState[] {
+  const hasModel = query.model === undefined ? () => true : havingModel(snapshot, String(query.model))
+  return snapshot.sites.filter((site) => isWanted(site, query) && hasModel(site)).sort(orderOf(query))
 }
 
 /** The pages there are, other parameters kept (RFC 8288). */

@@ -5,7 +5,7 @@
  *     not rolled up yet ┴─► history(): as if the roll-up had just run, so the running hour and day are there
  *
  * Each call is one look at the last commit. It blocks, so it belongs on a thread of its own (reader-thread.ts); answers
- * are cached by whoever asks, per data version.
+ * are cached by whoever asks, per data version; of a site, per state of its row
  */
 import type { Observation, Probe, Region, RegionState, Tier } from '../facts.ts'
 import {

@@ -75,12 +75,34 @@ describe('13.5: HEAD and conditions', () => {
     expect((await api.get('/api/v1/sites')).headers.etag).not.toBe(before)
   })
 
-  test('1.4: a body is built once per data version', async () => {
+  test("1.4: a site's body is built once, and again when its row changes or an hour has passed", async () => {
     for (let i = 0; i < 3; i++) await api.get('/api/v1/sites/alpha', { headers: { 'accept-encoding': 'br' } })
     expect(api.store.reads).toBe(4) // history, observation, models, screenshot
-    api.state.snapshot = { ...api.state.snapshot!, version: 8 }
+    const snapshot = api.state.snapshot!
+    api.state.snapshot = { ...snapshot, version: 8, generatedAtSec: snapshot.generatedAtSec + 5 }
+    await api.get('/api/v1/sites/alpha')
+    expect(api.store.reads).toBe(4) // another site was probed
+    const sites = snapshot.sites.map((site) => ({ ...site, lastProbedSec: site.lastProbedSec + 1 }))
+    api.state.snapshot = { ...snapshot, version: 9, sites }
     await Promise.all([api.get('/api/v1/sites/alpha'), api.get('/api/v1/sites/alpha')])
     expect(api.store.reads).toBe(8)
+    api.state.snapshot = {
+      ...api.state.snapshot!,
+      version: 10,
+      generatedAtSec: snapshot.generatedAtSec + 3_600,
+    }
+    await api.get('/api/v1/sites/alpha')
+    expect(api.store.reads).toBe(12)
+  })
+
+  test('1.4: a list is built once per data version', async () => {
+    const first = await api.get('/api/v1/sites')
+    const snapshot = api.state.snapshot!
+    const sites = snapshot.sites.map((site) => ({ ...site, name: 'Another' }))
+    api.state.snapshot = { ...snapshot, sites } // the same version: what was built holds
+    expect((await api.get('/api/v1/sites')).bytes).toEqual(first.bytes)
+    api.state.snapshot = { ...snapshot, sites, version: 8 }
+    expect((await api.get('/api/v1/sites')).bytes).not.toEqual(first.bytes)
   })
 
   // biome-ignore format: a table
