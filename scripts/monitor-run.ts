@@ -15,6 +15,7 @@ import { Totals } from '../engine/stats/totals.ts'
 import { Monitor, type MonitorHooks } from '../monitor/service/monitor.ts'
 import { monitorOptions } from '../monitor/service/options.ts'
 import type { MonitorTask } from '../monitor/service/words.ts'
+import { claimPorts } from '../transports/ports.ts'
 import type { Service } from '../transports/service.ts'
 import { createLog } from './log.ts'
 
@@ -25,7 +26,7 @@ export function checkMonitorSettings(settings: Settings): void {
 
 /** Resolves with the monitor, listening or not: a start that failed is tried again. */
 export async function startBeside(service: Service, settings: Settings, log: Log): Promise<Monitor> {
-  const hooks = { log, stats: service.mergeStats.bind(service) }
+  const hooks = { log, claim: () => claimOf(settings), stats: service.mergeStats.bind(service) }
   const monitor = monitorOf({ settings, ...service.shared }, hooks)
   service.onRules = (rules) => monitor.setRules(rules)
   try {
@@ -50,7 +51,7 @@ export async function runMonitor(): Promise<number> {
     settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
   const monitor = monitorOf(
     { settings, memoryTable, rules: null },
-    { log, stats: (deltas) => totals.merge(deltas) },
+    { log, claim: () => claimOf(settings), stats: (deltas) => totals.merge(deltas) },
   )
   const hasRules = Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
   const source = hasRules
@@ -75,6 +76,12 @@ export async function runMonitor(): Promise<number> {
 function monitorOf(task: Omit<MonitorTask, 'version'>, hooks: MonitorHooks): Monitor {
   const { version } = JSON.parse(readFileSync(rootUrl('package.json'), 'utf8'))
   return new Monitor(sourceUrl('./monitor-thread.ts', import.meta.url), { ...task, version }, hooks)
+}
+
+function claimOf(settings: Settings): Promise<unknown> {
+  const { host, port, agents } = monitorOptions(settings, process.env)
+  const addresses = [{ variable: 'MONITOR_ADDR', host, port }]
+  return claimPorts(agents ? [...addresses, { variable: 'AGENT_ADDR', ...agents }] : addresses)
 }
 
 function tellPort(log: Log, { MONITOR_ADDR }: Settings, port: number): void {

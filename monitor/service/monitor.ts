@@ -19,6 +19,8 @@ const QUIET = ['--disable-warning=ExperimentalWarning'] // of node:sqlite
 const LIVED_MS = 60_000 // a thread that lived so long begins the pauses anew
 
 export interface MonitorHooks {
+  /** Rejects when a port of the monitor is taken: its thread would share it silently (SO_REUSEPORT). */
+  claim: () => Promise<unknown>
   log: Log
   stats: (deltas: Deltas, gauges: Gauges) => void // each second
 }
@@ -69,6 +71,16 @@ export class Monitor {
   }
 
   private launch(resolve: (port: number) => void, reject: ((error: Error) => void) | null): void {
+    this.hooks.claim().then(
+      () => !this.isEnding && this.run(resolve, reject),
+      (error: Error) => {
+        if (reject) reject(error)
+        else if (!this.isEnding) this.died(error, 0)
+      },
+    )
+  }
+
+  private run(resolve: (port: number) => void, reject: ((error: Error) => void) | null): void {
     const startedMs = performance.now()
     const worker = new Worker(this.file, { workerData: this.task, name: 'monitor', execArgv: QUIET })
     this.worker = worker

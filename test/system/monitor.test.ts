@@ -244,7 +244,7 @@ describe('start and end', () => {
       },
     })
     onTestFinished(() => service.stop('SIGKILL').then(() => {}))
-    await service.logged('cannot be listened on')
+    await service.logged('PORT_IN_USE')
     const entries = [
       { key: 'class', value: 'read' },
       { key: 'ip', value: '192.0.2.1' },
@@ -252,6 +252,22 @@ describe('start and end', () => {
     expect((await postJson(service, { domain: 'relay_monitor', descriptors: [{ entries }] })).status).toBe(
       200,
     )
+  })
+
+  test('12: a second monitor on the same port is told, and shares nothing', async () => {
+    const { url } = await start()
+    const port = new URL(url).port
+    const second = spawnService({
+      rules: { 'monitor.yaml': RULES },
+      env: {
+        MONITOR_ENABLED: 'true',
+        MONITOR_ADDR: `127.0.0.1:${port}`,
+        MONITOR_DATA_DIR: newFolder(),
+        BACKEND_TYPE: 'memory',
+      },
+    })
+    onTestFinished(() => second.stop('SIGKILL').then(() => {}))
+    await second.logged(`MONITOR_ADDR=${port}: 127.0.0.1:${port} is already in use`)
   })
 
   test.each([
