@@ -216,6 +216,21 @@ describe('4: quotas are those of the decision service', () => {
   )
 })
 
+test('12: what was asked and what was probed is among the statistics of the service', async () => {
+  const { get, service } = await start()
+  for (let i = 0; i < 3; i++) await get('/sites')
+  await get('/nothing')
+  await expect
+    .poll(() => service.stats(), { timeout: 20_000, interval: 500 })
+    .toMatchObject({
+      'sluice.monitor.http_requests.GET.200./api/v1/sites': 3,
+      'sluice.monitor.http_requests.GET.404.none': 1,
+      'sluice.monitor.probes.overseas.up': expect.any(Number),
+      'sluice.monitor.catalogue_sites': 1,
+      'sluice.monitor.store_queue': expect.any(Number),
+    })
+})
+
 describe('start and end', () => {
   test('12: SIGTERM answers who is held, keeps what was queued, and ends with 0', async () => {
     const { service, url, get } = await start({ DETECTION_CONCURRENCY: '1' })
