@@ -74,6 +74,7 @@ const OBSERVATION: Observation = {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
+const memory: string[] = []
 const relay = await startFakeRelay('open')
 const silent = await startFakeRelay('silent')
 try {
@@ -96,6 +97,7 @@ try {
     ] as [string, Figures][])
       row(each)
   }
+  for (const line of memory) console.log(line)
 } finally {
   await Promise.all([relay.close(), silent.close()])
   rmSync(folder, { recursive: true, force: true })
@@ -149,7 +151,9 @@ async function run(
     }
     const status = readFileSync(`/proc/${service.child.pid}/status`, 'utf8')
     const mib = Number(/VmRSS:\s+(\d+) kB/.exec(status)![1]) / 1_024
-    console.log(`monitor memory ${title}: ${mib.toFixed(0)} MiB, decision service included`)
+    memory.push(
+      `monitor memory          ${title.padEnd(8)}${mib.toFixed(0).padStart(7)} MiB, decision service included`,
+    )
     return found
   } finally {
     await service.stop()

@@ -8,6 +8,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
+const QUIET = '--disable-warning=ExperimentalWarning' // of node:sqlite
 const HELPERS = ['run.ts', 'size.ts', 'measure.ts', 'engine.ts']
 
 const folder = fileURLToPath(new URL('.', import.meta.url))
@@ -30,6 +31,6 @@ console.log(
   isFull ? 'full sizes' : 'small sizes, to show that it runs; figures to quote: npm run bench -- --full',
 )
 for (const name of chosen) {
-  const { status } = spawnSync(process.execPath, [`${folder}${name}`, ...flags], { stdio: 'inherit' })
+  const { status } = spawnSync(process.execPath, [QUIET, `${folder}${name}`, ...flags], { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
 }
