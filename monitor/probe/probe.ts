@@ -12,6 +12,7 @@
  */
 import type { Egress, Visit, VisitRequest } from '../egress/egress.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
+import { retryAfterMs } from '../plan/schedule.ts'
 import { outcomeOf, SLOW_MS } from '../score/outcome.ts'
 import type { AsnTable } from './asn.ts'
 import type { Listing } from './listing.ts'
@@ -38,10 +39,8 @@ export interface Tried {
   listing: Listing
   detail: string | null // why, for logs; never the target's words
   address: string | null // that was connected to or tried, for blocking (spec 6.5)
-  retryAfterMs: number // of a 429 or 503, at most RETRY_AFTER_MAX_MS; 0 = not asked for
+  retryAfterMs: number // of a 429 or 503, at most an hour; 0 = not asked for
 }
-
-const RETRY_AFTER_MAX_MS = 3_600_000 // the longest the planner honours (spec 6.4)
 
 export async function lightProbe(
   context: ProbeContext,
@@ -72,7 +71,7 @@ export function triedOf(
     listing,
     detail: visit.detail,
     address: visit.remoteAddress ?? addresses[0] ?? null,
-    retryAfterMs: retryAfterMs(visit, atMs),
+    retryAfterMs: askedToWaitMs(visit, atMs),
   }
 }
 
@@ -86,10 +85,7 @@ export function urlBelow(base: string, path: string): string {
   return url.href
 }
 
-/** Seconds, or a date. */
-function retryAfterMs({ status, headers }: Pick<Visit, 'status' | 'headers'>, nowMs: number): number {
-  const text = headers.get('retry-after')?.trim() ?? ''
-  if ((status !== 429 && status !== 503) || text === '') return 0
-  const waitMs = /^[0-9]+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - nowMs
-  return Number.isNaN(waitMs) ? 0 : Math.min(RETRY_AFTER_MAX_MS, Math.max(0, waitMs))
+function askedToWaitMs({ status, headers }: Pick<Visit, 'status' | 'headers'>, nowMs: number): number {
+  if (status !== 429 && status !== 503) return 0
+  return retryAfterMs(headers.get('retry-after') ?? null, Math.floor(nowMs / 1_000))
 }
