@@ -16,14 +16,14 @@ interface Running {
 export class Detections {
   private readonly desk: Desk
   private readonly vantage: string
-  private readonly send: (message: ToProber) => void
+  private readonly send: (message: ToProber) => boolean // false: there is no prober at the moment
   private readonly slugOf: (detection: Detection) => string | null
   private readonly running = new Map<string, Running>() // as many as the desk lets run
 
   constructor(
     desk: Desk,
     vantage: string,
-    send: (message: ToProber) => void,
+    send: (message: ToProber) => boolean,
     slugOf: (detection: Detection) => string | null,
   ) {
     this.desk = desk
@@ -36,7 +36,8 @@ export class Detections {
   start(): void {
     for (let next = this.desk.take(); next !== null; next = this.desk.take()) {
       this.running.set(next.id, { steps: [...PENDING_STEPS] })
-      this.send({ kind: 'detect', id: next.id, url: next.targetKey, slug: this.slugOf(next) })
+      const isTaken = this.send({ kind: 'detect', id: next.id, url: next.targetKey, slug: this.slugOf(next) })
+      if (!isTaken) this.lost()
     }
   }
 

@@ -105,6 +105,8 @@ class MonitorService {
   private sites: Extract<ToProber, { kind: 'sites' }> = { kind: 'sites', sites: [], optOut: [] }
   private catalogue: Catalogue | null = null
   private ticksCount = 0
+  private hasBegun = false
+  private taking: Promise<void> = Promise.resolve() // the newest catalogue, into store and prober
   private isEnding = false
 
   static async open(
@@ -135,6 +137,7 @@ class MonitorService {
     const monitor = new MonitorService(parts, openPort, say, log)
     monitor.desk.restore(await store.ask({ kind: 'restart-detections', nowSec: nowSec() }))
     await monitor.source.start()
+    await monitor.taking
     monitor.begin()
     return monitor
   }
@@ -168,7 +171,7 @@ class MonitorService {
     this.api = new Api({
       decider: engine,
       nowMs: Date.now,
-      snapshot: () => store.snapshot,
+      snapshot: () => (this.hasBegun ? store.snapshot : null), // not ready before opt-outs and prober are there
       details: store,
       desk: this.desk,
       checkUrl: (url) => this.egress.check(url),
@@ -195,7 +198,9 @@ class MonitorService {
     })
     this.source = new CatalogueSource({
       ...{ path: settings.CATALOGUE_PATH, probePorts: options.ports, log },
-      onCatalogue: (catalogue) => void this.take(catalogue),
+      onCatalogue: (catalogue) => {
+        this.taking = this.take(catalogue)
+      },
     })
     const port = openPort(options.host, options.port, (app) =>
       this.connections.serve(app, (res, req) => this.answer(res, req)),
@@ -254,6 +259,7 @@ class MonitorService {
     const { PROBER_ENABLED, DETECTIONS_ENABLED } = this.parts.task.settings
     if (PROBER_ENABLED || DETECTIONS_ENABLED) this.prober.start()
     if (PROBER_ENABLED || this.agents) this.evaluations.start()
+    this.hasBegun = true
     this.detections.start()
   }
 
@@ -280,7 +286,9 @@ class MonitorService {
   }
 
   private answerPlain(res: HttpResponse, check: Check | undefined): void {
-    const [status, text] = check ? check(!this.isEnding) : ['404 Not Found', 'The API is below /api/v1.']
+    const [status, text] = check
+      ? check(this.hasBegun && !this.isEnding)
+      : ['404 Not Found', 'The API is below /api/v1.']
     res.cork(() => {
       res.writeStatus(status)
       res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
