@@ -23,6 +23,7 @@ import { ClientConnections } from '../api/client-connections.ts'
 import { defaultRules, quotaRules } from '../api/default-rules.ts'
 import { Desk } from '../api/detections/desk.ts'
 import type { Detection } from '../api/detections/detection.ts'
+import { ApiError } from '../api/errors.ts'
 import type { HttpRequest, HttpResponse, ServedApp } from '../api/sockets.ts'
 import type { Catalogue } from '../catalogue/load.ts'
 import { CatalogueSource } from '../catalogue/source.ts'
@@ -157,7 +158,7 @@ class MonitorService {
       { log, message: (message) => this.receive(message), lost: () => this.detections.lost() },
     )
     this.desk = new Desk({
-      ...{ store, nowMs: Date.now, onQueued: () => this.detections.start() },
+      ...{ store, nowMs: Date.now, onQueued: () => this.startDetections() },
       reuseSec: settings.DETECTION_REUSE_S,
       queueMax: settings.DETECTION_QUEUE,
       runningMax: settings.DETECTION_CONCURRENCY,
@@ -174,7 +175,7 @@ class MonitorService {
       snapshot: () => (this.hasBegun ? store.snapshot : null), // not ready before opt-outs and prober are there
       details: store,
       desk: this.desk,
-      checkUrl: (url) => this.egress.check(url),
+      checkUrl: (url) => this.checked(url),
       address: options.address,
       version,
       hasDetections: settings.DETECTIONS_ENABLED,
@@ -260,7 +261,17 @@ class MonitorService {
     if (PROBER_ENABLED || DETECTIONS_ENABLED) this.prober.start()
     if (PROBER_ENABLED || this.agents) this.evaluations.start()
     this.hasBegun = true
-    this.detections.start()
+    this.startDetections()
+  }
+
+  /** Whoever has opted out is not looked at, so nobody is before the opt-outs are known. */
+  private checked(url: string): ReturnType<Egress['check']> {
+    if (this.catalogue === null) throw new ApiError('not_ready', 'the catalogue is not loaded yet')
+    return this.egress.check(url)
+  }
+
+  private startDetections(): void {
+    if (this.catalogue !== null) this.detections.start()
   }
 
   /** The store, where a site's first probe is noticed, whoever made it. */
@@ -300,7 +311,7 @@ class MonitorService {
     const { store, vantageId, task } = this.parts
     void store.tick(nowSec())
     this.desk.tick()
-    this.detections.start()
+    this.startDetections()
     if (this.ticksCount++ % SEEN_TICKS === 0 && task.settings.PROBER_ENABLED) {
       store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec() })
       if (this.agents) this.prober.send(this.agents.turns())

@@ -156,6 +156,15 @@ describe('a detection', () => {
   })
 })
 
+test('5: without a catalogue that loads nobody is looked at, since the opt-outs are not known', async () => {
+  const { url, catalogue } = await start({}, '  [{\n')
+  expect((await submit(url, 'http://relay.example.com/')).status).toBe(503)
+  catalogue(SITES)
+  await expect
+    .poll(async () => (await submit(url, 'http://relay.example.com/')).status, { timeout: 10_000 })
+    .toBe(202)
+})
+
 describe('a detection and a restart', () => {
   test('3.5: queued and running ones survive kill -9, and end under their ids', async () => {
     const folder = newFolder()
