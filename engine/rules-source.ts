@@ -9,9 +9,9 @@
  */
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { Piscina } from 'piscina'
 import type { LoadResult, RuleSource } from './config/load.ts'
 import { OperatorError } from './errors.ts'
+import { jobThread } from './job-thread.ts'
 import type { Log } from './messages.ts'
 import type { RulesImage } from './rules.ts'
 import type { Settings } from './settings/parse.ts'
@@ -33,12 +33,8 @@ export interface RulesSourceOptions {
 
 export class RulesSource {
   private readonly options: RulesSourceOptions
-  private readonly jobs = new Piscina({
-    filename: sourceUrl('./config/load-job.ts', import.meta.url).href,
-    minThreads: 0,
-    maxThreads: 1,
-    atomics: 'disabled',
-    idleTimeout: JOB_IDLE_MS,
+  private readonly jobs = jobThread(sourceUrl('./config/load-job.ts', import.meta.url), {
+    idleMs: JOB_IDLE_MS,
   })
   private watchers: FSWatcher[] = []
   private timer: NodeJS.Timeout | null = null

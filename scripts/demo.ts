@@ -9,15 +9,19 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { OperatorError } from '../engine/errors.ts'
 import { loadCatalogue } from '../monitor/catalogue/load.ts'
 import { Egress, egressSettings } from '../monitor/egress/egress.ts'
 import type { Observation } from '../monitor/facts.ts'
 import { NO_ASN_TABLE } from '../monitor/probe/asn.ts'
 import { fullProbe } from '../monitor/probe/full.ts'
+import { listenAddress } from '../monitor/service/options.ts'
 import { databasePath } from '../monitor/store/path.ts'
 import { openStore } from '../monitor/store/store.ts'
+import { claimPorts } from '../transports/ports.ts'
 import { fillHistory } from './demo/history.ts'
 import { DEMO_SITES, demoCatalogue, urlOf } from './demo/sites.ts'
 import { startWorld } from './demo/world.ts'
@@ -34,40 +38,59 @@ const DAYS_MAX = 60
 const DAY_SEC = 86_400
 const SLUICE = fileURLToPath(new URL('sluice.ts', import.meta.url))
 const VANTAGE = 'main'
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+const READY_LOOK_MS = 100
+const OPTIONS = {
+  days: { type: 'string', default: '30' },
+  addr: { type: 'string', default: '127.0.0.1:8090' },
+  help: { type: 'boolean', short: 'h' },
+} as const
 
-const { values } = parseArgs({
-  options: {
-    days: { type: 'string', default: '30' },
-    addr: { type: 'string', default: '127.0.0.1:8090' },
-    help: { type: 'boolean', short: 'h' },
-  },
-})
-const days = Number(values.days)
-if (values.help || !Number.isInteger(days) || days < 1 || days > DAYS_MAX) {
-  process.stdout.write(USAGE)
-  process.exit(values.help ? 0 : 2)
-}
+const { days, addr } = options()
 const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
+process.env.TMPDIR = folder // of the relays' certificates, too
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-const world = await startWorld(DEMO_SITES)
+const leave = () => process.exit(130)
+for (const name of SIGNALS) process.on(name, leave)
 try {
+  const { host, port } = listenAddress('--addr', addr)
+  await claimPorts([{ variable: '--addr', host, port }])
+  const world = await startWorld(DEMO_SITES)
   const catalogue = join(folder, 'catalogue.yaml')
-  await prepare(folder, catalogue)
+  await prepare(catalogue, world.env)
   await serve({
     ...world.env,
     CATALOGUE_PATH: catalogue,
     MONITOR_DATA_DIR: folder,
-    MONITOR_ADDR: values.addr,
+    MONITOR_ADDR: addr,
     PROBE_INTERVAL_S: '60',
     CONTROL_URLS: '',
     BACKEND_TYPE: 'memory',
   })
-} finally {
   await world.close()
+} catch (error) {
+  if (!(error instanceof OperatorError)) throw error
+  process.stderr.write(`demo: ${error.message}\n`)
+  process.exit(error.exitCode)
+}
+
+function options(): { days: number; addr: string } {
+  try {
+    const { values } = parseArgs({ options: OPTIONS })
+    const days = Number(values.days)
+    const isRight = Number.isInteger(days) && days >= 1 && days <= DAYS_MAX
+    if (isRight && !values.help) return { days, addr: values.addr }
+    const fault = isRight ? '' : `demo: --days must be a whole number from 1 to ${DAYS_MAX}\n\n`
+    process.stdout.write(`${fault}${USAGE}`)
+    process.exit(isRight ? 0 : 2)
+  } catch (error) {
+    process.stderr.write(`demo: ${(error as Error).message}\n\n${USAGE}`)
+    process.exit(2)
+  }
 }
 
 /** The catalogue, and a database that knows the sites for so many days. */
-async function prepare(folder: string, cataloguePath: string): Promise<void> {
+async function prepare(cataloguePath: string, env: Record<string, string>): Promise<void> {
   const nowSec = Math.floor(Date.now() / 1_000)
   const firstSeen = (ageDays = days) =>
     new Date((nowSec - ageDays * DAY_SEC) * 1_000).toISOString().slice(0, 10)
@@ -78,7 +101,7 @@ async function prepare(folder: string, cataloguePath: string): Promise<void> {
   const loaded = loadCatalogue({ path: cataloguePath })
   if (loaded.kind !== 'loaded') throw new Error(`the demo's catalogue is bad: ${JSON.stringify(loaded)}`)
   tell(`looking once at each of ${DEMO_SITES.length} relays …`)
-  const observations = await lookOnce(nowSec)
+  const observations = await lookOnce(nowSec, env)
   const path = databasePath(folder)
   const store = await openStore({ path, log: (_, text) => tell(`${text}\n`) })
   const { ids } = await store.ask({
@@ -96,8 +119,7 @@ async function prepare(folder: string, cataloguePath: string): Promise<void> {
   tell(`${probes} probes of ${days} days, rolled up and judged.\n`)
 }
 
-async function lookOnce(nowSec: number): Promise<Map<string, Observation>> {
-  const { env } = world
+async function lookOnce(nowSec: number, env: Record<string, string>): Promise<Map<string, Observation>> {
   const ca = readFileSync(env.NODE_EXTRA_CA_CERTS, 'utf8')
   const egress = new Egress({ settings: egressSettings(env), version: 'demo', ca })
   const context = { egress, asn: NO_ASN_TABLE, nowMs: () => nowSec * 1_000 }
@@ -116,19 +138,35 @@ async function serve(env: Record<string, string>): Promise<void> {
     env: { ...process.env, ...env },
     stdio: 'inherit',
   })
-  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => child.kill(name))
-  const base = `http://${values.addr}/api/v1`
-  process.stdout.write(`
+  for (const name of SIGNALS) process.off(name, leave).on(name, () => child.kill(name))
+  const ended = new Promise<number>((resolve) => child.on('exit', (code) => resolve(code ?? 1)))
+  if (await Promise.race([ready(), ended.then(() => false)])) process.stdout.write(whatToTry())
+  process.exitCode = await ended
+}
+
+async function ready(): Promise<boolean> {
+  for (;;) {
+    const isReady = await fetch(`http://${addr}/readyz`).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+    if (isReady) return true
+    await sleep(READY_LOOK_MS, undefined, { ref: false }) // no longer than the monitor lives
+  }
+}
+
+function whatToTry(): string {
+  const base = `http://${addr}/api/v1`
+  return `
 The monitor serves ${DEMO_SITES.length} relays of this machine, and looks at each once a minute. Try it:
 
-  curl -s ${base}/sites?include=summary
-  curl -s ${base}/sites/ember?history=day
-  curl -s ${base}/leaderboard?board=black
+  curl -s '${base}/sites?include=summary'
+  curl -s '${base}/sites/ember?history=day'
+  curl -s '${base}/leaderboard?board=black'
   curl -s -H 'Content-Type: application/json' -d '{"url":"${urlOf(DEMO_SITES[0])}"}' ${base}/detections
 
 Ctrl-C ends it.
-`)
-  process.exitCode = await new Promise<number>((resolve) => child.on('exit', (code) => resolve(code ?? 1)))
+`
 }
 
 /** One line that is written over, on a terminal; elsewhere only whole lines. */

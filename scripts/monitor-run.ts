@@ -18,22 +18,29 @@ import type { MonitorTask } from '../monitor/service/words.ts'
 import { claimPorts } from '../transports/ports.ts'
 import type { Service } from '../transports/service.ts'
 import { createLog } from './log.ts'
+import { whenSignalled } from './signals.ts'
+
+/** From the end of everything to the end of the process, whatever is still open. */
+const EXIT_MS = 1_000
 
 /** Throws OperatorError for a setting of the monitor that is wrong. */
 export function checkMonitorSettings(settings: Settings): void {
   monitorOptions(settings, process.env)
 }
 
-/** Resolves with the monitor, listening or not: a start that failed is tried again. */
-export async function startBeside(service: Service, settings: Settings, log: Log): Promise<Monitor> {
+/** Resolves with the monitor, listening or not: a start that failed is tried again, one that hangs ends with `ended`. */
+export async function startBeside(
+  service: Service,
+  { settings, log, ended }: { settings: Settings; log: Log; ended: Promise<void> },
+): Promise<Monitor> {
   const hooks = { log, claim: () => claimOf(settings), stats: service.mergeStats.bind(service) }
   const monitor = monitorOf({ settings, ...service.shared }, hooks)
   service.onRules = (rules) => monitor.setRules(rules)
-  try {
-    tellPort(log, settings, await monitor.start())
-  } catch (error) {
-    monitor.startLater(error as Error)
-  }
+  const begun = monitor.start().then(
+    (port) => tellPort(log, settings, port),
+    (error: Error) => monitor.startLater(error),
+  )
+  await Promise.race([begun, ended])
   return monitor
 }
 
@@ -43,9 +50,7 @@ export async function runMonitor(): Promise<number> {
   const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
   for (const warning of warnings) log('warning', warning)
   checkMonitorSettings(settings)
-  const ended = new Promise<void>((resolve) => {
-    for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => resolve())
-  })
+  const ended = new Promise<'ended'>((resolve) => whenSignalled(log, () => resolve('ended')))
   const totals = new Totals()
   const memoryTable =
     settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
@@ -59,7 +64,8 @@ export async function runMonitor(): Promise<number> {
     : null
   await source?.start()
   try {
-    tellPort(log, settings, await monitor.start())
+    const started = await Promise.race([monitor.start(), ended])
+    if (started !== 'ended') tellPort(log, settings, started)
     await ended
     return 0
   } catch (error) {
@@ -70,6 +76,7 @@ export async function runMonitor(): Promise<number> {
   } finally {
     await monitor.stop()
     await source?.close()
+    setTimeout(() => process.exit(), EXIT_MS).unref() // only comes when a thread does not let go
   }
 }
 

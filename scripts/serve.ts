@@ -14,6 +14,7 @@ import { rootUrl } from '../engine/source-url.ts'
 import type { Monitor } from '../monitor/service/monitor.ts'
 import { Service } from '../transports/service.ts'
 import { createLog } from './log.ts'
+import { whenSignalled } from './signals.ts'
 
 const USAGE = `usage: sluice serve [--example]
 
@@ -51,29 +52,15 @@ export async function serve(args: string[]): Promise<number> {
     log('error', `a defect, please report it: ${error.stack}`) // ended in order: threads must close their ports
     fail()
   })
-  let endingMs = 0
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
-  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    process.on(name, () => {
-      if (!ending.signal.aborted) {
-        log('info', `Received signal ${name}, initiating shutdown`)
-        endingMs = performance.now()
-        ending.abort()
-      } else if (performance.now() - endingMs < SAME_SIGNAL_MS) {
-        log('info', `Received signal ${name} again, still shutting down`)
-      } else {
-        log('warning', `Received signal ${name} again, ending at once`)
-        process.kill(process.pid, 'SIGKILL') // an orderly exit would wait for what the caller no longer waits for
-      }
-    })
-  }
+  whenSignalled(log, () => ending.abort())
   obeyTests(service)
   let monitor: Monitor | null = null
   try {
     const beside = settings.MONITOR_ENABLED ? await import('./monitor-run.ts') : null
     beside?.checkMonitorSettings(settings)
     const ports = await service.start(ending.signal)
-    if (beside && ports) monitor = await beside.startBeside(service, settings, log)
+    if (beside && ports) monitor = await beside.startBeside(service, { settings, log, ended })
     if (isExample && ports) process.stdout.write(whatToTry(settings, ports, !namesRules(process.env)))
     await ended
   } catch (error) {
@@ -88,9 +75,6 @@ export async function serve(args: string[]): Promise<number> {
   setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only comes when a thread does not let go
   return exitCode
 }
-
-/** A terminal and a supervisor may both send the same signal, and the launcher passes it on. */
-const SAME_SIGNAL_MS = 1_000
 
 /** From the end of everything to the end of the process, whatever is still open. */
 const EXIT_MS = 5_000

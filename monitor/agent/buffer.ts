@@ -8,10 +8,9 @@
  * dropping from the middle, counting and surviving a kill are what it is for; one row is some 20 µs, and a process that is
  * killed loses none. One agent per file: a second one is refused, or both would use the same numbers.
  */
-import { mkdirSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { OperatorError } from '../../engine/errors.ts'
 import { Database } from '../store/database.ts'
+import { makeFolderOf } from '../store/path.ts'
 import type { WireResult } from './wire.ts'
 
 export const ROWS_MAX = 500_000 // a day of 1,700 sites each five minutes
@@ -131,7 +130,7 @@ export class ResultBuffer {
 
 function opened(path: string): Database {
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    makeFolderOf(path)
     const database = new Database(path)
     database.exec(TABLE)
     return database

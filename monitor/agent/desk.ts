@@ -141,7 +141,7 @@ export class AgentDesk {
       })
     } catch (error) {
       if (!(length <= DRAINED_BYTES_MAX)) reply.mustClose = true
-      this.failed(reply, error)
+      reply.fail(error, this.options.log)
     }
   }
 
@@ -167,7 +167,7 @@ export class AgentDesk {
       if (complaint !== null) throw new ApiError('invalid_request', complaint)
       reply.send(answer(new Body(JSON.stringify(await run(agent, value as never)))))
     } catch (error) {
-      this.failed(reply, error)
+      reply.fail(error, this.options.log)
     }
   }
 
@@ -211,17 +211,6 @@ export class AgentDesk {
     const assignment = this.assignments.of(region)
     if (assignment === null) throw new ApiError('not_ready', 'the catalogue is not loaded yet')
     return assignment
-  }
-
-  private failed(reply: Reply, error: unknown): void {
-    if (reply.isDone) return
-    if (error instanceof ApiError) {
-      reply.error(error)
-      return
-    }
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    this.options.log('error', `request ${reply.requestId} of an agent failed: ${text}`)
-    reply.error(new ApiError('internal_error', 'something went wrong on our side'))
   }
 
   private nowSec(): number {

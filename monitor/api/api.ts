@@ -116,7 +116,7 @@ export class Api {
     try {
       this.admit({ request, reply, way, upload, ip })
     } catch (error) {
-      this.failed(reply, error) // nothing may reach the library: the request would hang
+      reply.fail(error, this.options.log) // nothing may reach the library: the request would hang
     }
   }
 
@@ -156,7 +156,7 @@ export class Api {
       try {
         this.decided(arrival, client, isFree ? { ...quota, isOver: false } : quota, finding, kind)
       } catch (error) {
-        this.failed(reply, error)
+        reply.fail(error, this.options.log)
       }
     }
     if (isFree) this.quotas.peek(kind, client, decided)
@@ -192,18 +192,7 @@ export class Api {
     const call = { request, reply, query, argument: way.route!.argument, client, upload }
     const answered = this.handlers.byId[way.endpoint.id](call)
     if (!(answered instanceof Promise)) reply.send(answered)
-    else answered.then((each) => reply.send(each)).catch((error) => this.failed(reply, error))
-  }
-
-  private failed(reply: Reply, error: unknown): void {
-    if (reply.isDone) return
-    if (error instanceof ApiError) {
-      reply.error(error)
-      return
-    }
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    this.options.log('error', `monitor request ${reply.requestId} failed: ${text}`)
-    reply.error(new ApiError('internal_error', 'something went wrong on our side'))
+    else answered.then((each) => reply.send(each)).catch((error) => reply.fail(error, this.options.log))
   }
 
   private ended(

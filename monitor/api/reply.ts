@@ -7,8 +7,9 @@
  * its argument `endWithoutBody` waits for a body that never comes), and 204 and 304 say nothing of a body.
  */
 import { randomUUID } from 'node:crypto'
+import type { Log } from '../../engine/messages.ts'
 import { Body, isMatch, preferredCoding } from './bodies.ts'
-import { type ApiError, type Headers, retryAfter } from './errors.ts'
+import { ApiError, type Headers, retryAfter } from './errors.ts'
 import type { Quota } from './quota.ts'
 import type { ApiRequest } from './request.ts'
 import type { HttpResponse } from './sockets.ts'
@@ -73,6 +74,18 @@ export class Reply {
     const { status } = error
     const body = new Body(error.body())
     this.send({ status, body, cacheControl: 'no-store', hasEtag: false, headers })
+  }
+
+  /** What is no ApiError is a defect of ours: logged under the request's id, and said to be no more than that. */
+  fail(error: unknown, log: Log): void {
+    if (this.isDone) return
+    if (error instanceof ApiError) {
+      this.error(error)
+      return
+    }
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    log('error', `monitor request ${this.requestId} failed: ${text}`)
+    this.error(new ApiError('internal_error', 'something went wrong on our side'))
   }
 
   send(answer: Answer): void {

@@ -154,7 +154,8 @@ export function networkView(profile: NetworkFacts, regions: SiteState['regions']
   }
 }
 
-const UNKNOWN_NETWORK: NetworkFacts = {
+/** Before any full probe. */
+export const UNKNOWN_NETWORK: NetworkFacts = {
   cdn: { provider: null, evidence: [] },
   asn: { number: null, name: null, country: null },
   ips: [],

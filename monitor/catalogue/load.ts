@@ -31,7 +31,7 @@ export interface Catalogue {
 export type LoadResult =
   | { kind: 'same' }
   | { kind: 'loaded'; catalogue: Catalogue }
-  | { kind: 'bad'; sha256: string | null; complaints: string[] }
+  | { kind: 'bad'; sha256: string | null; complaints: string[]; optOut: Set<string> } // the hosts it could make out
 
 export interface LoadOptions {
   path: string // a file or a folder
@@ -52,20 +52,28 @@ export function loadCatalogue({
 }: LoadOptions): LoadResult {
   const complaints = new Complaints()
   const { files, optOut } = readFiles(path, complaints)
-  if (!complaints.isEmpty) return { kind: 'bad', sha256: null, complaints: complaints.lines() }
-  const sha256 = hashOf(optOut ? [...files, optOut] : files)
-  if (sha256 === knownSha256) return { kind: 'same' }
+  const isRead = complaints.isEmpty
+  const sha256 = isRead ? hashOf(optOut ? [...files, optOut] : files) : null
+  if (isRead && sha256 === knownSha256) return { kind: 'same' }
   const hosts = readOptOut(optOut?.name ?? OPT_OUT_NAME, optOut?.text ?? null, complaints)
-  const { entries } = checkFiles(files, complaints, probePorts)
-  if (!complaints.isEmpty) return { kind: 'bad', sha256, complaints: complaints.lines() }
-  const optedOut = entries.filter((entry) => isOptedOut(entry, hosts))
-  const catalogue = {
-    sha256,
-    entries: entries.filter((entry) => !optedOut.includes(entry)).sort((a, b) => (a.slug < b.slug ? -1 : 1)),
-    optOut: hosts,
-    optedOutSlugs: optedOut.map(({ slug }) => slug),
+  const { entries } = isRead ? checkFiles(files, complaints, probePorts) : { entries: [] }
+  if (sha256 === null || !complaints.isEmpty)
+    return { kind: 'bad', sha256, complaints: complaints.lines(), optOut: hosts }
+  entries.sort((a, b) => (a.slug < b.slug ? -1 : 1))
+  return { kind: 'loaded', catalogue: { sha256, ...withOptOut(entries, hosts) } }
+}
+
+/** Without the sites that have opted out. */
+export function withOptOut(
+  all: readonly CatalogueEntry[],
+  optOut: Set<string>,
+): Pick<Catalogue, 'entries' | 'optOut' | 'optedOutSlugs'> {
+  const optedOut = new Set(all.filter((entry) => isOptedOut(entry, optOut)))
+  return {
+    entries: all.filter((entry) => !optedOut.has(entry)),
+    optOut,
+    optedOutSlugs: [...optedOut].map(({ slug }) => slug),
   }
-  return { kind: 'loaded', catalogue }
 }
 
 /** Parses and checks all files as one catalogue. */
@@ -107,8 +115,9 @@ export function readFiles(
   let bytesLeft = FILE_BYTES_MAX
   const read = (file: string, isOptional: boolean): SourceFile | null => {
     try {
-      const { size } = statSync(file)
-      bytesLeft -= size
+      const stat = statSync(file)
+      if (!stat.isFile()) throw new Error('it is no file') // reading a pipe would wait for ever
+      bytesLeft -= stat.size
       if (bytesLeft < 0) {
         complain(file, 'FILE_TOO_LARGE', 'is too much.', `Keep at most ${FILE_BYTES_MAX} bytes in all.`)
         return null
@@ -134,18 +143,19 @@ export function readFiles(
 }
 
 export function optOutPath(cataloguePath: string): string {
-  const folder = isFolder(cataloguePath) ? cataloguePath : dirname(cataloguePath)
-  return join(folder, OPT_OUT_NAME)
+  return join(folderOf(cataloguePath), OPT_OUT_NAME)
+}
+
+/** What paths in the catalogue begin at, and where the opt-outs lie. */
+export function folderOf(cataloguePath: string): string {
+  const isFolder = statSync(cataloguePath, { throwIfNoEntry: false })?.isDirectory() ?? false
+  return isFolder ? cataloguePath : dirname(cataloguePath)
 }
 
 export function filesOf(path: string): string[] {
   if (!statSync(path).isDirectory()) return [path]
   const names = readdirSync(path).filter((name) => name.endsWith('.yaml') && name !== OPT_OUT_NAME)
   return names.sort().map((name) => join(path, name))
-}
-
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
 }
 
 export function isOptedOut({ url, apiBase }: CatalogueEntry, hosts: ReadonlySet<string>): boolean {

@@ -4,17 +4,19 @@
  *     every 250 ms: names, sizes, times of the files ── changed, and the same twice in a row ──► job: load
  *                      loaded ──► onCatalogue        same SHA-256 ──► nothing        bad ──► the old one stays, the lines logged
  *
+ * Who opts out is heard also while the catalogue is bad: then opt-outs can only become more.
+ *
  * Looks instead of being told: a few stat calls see what file events miss (network folders, mounted and swapped links),
  * and "twice in a row" waits for whoever is still writing. Loading is the job's, so nobody waits for a large file.
  */
 import { stat } from 'node:fs/promises'
-import { Piscina } from 'piscina'
+import { jobThread } from '../../engine/job-thread.ts'
 import type { Log } from '../../engine/messages.ts'
 import { sourceUrl } from '../../engine/source-url.ts'
-import { type Catalogue, filesOf, type LoadOptions, type LoadResult, optOutPath } from './load.ts'
+import { type Catalogue, filesOf, type LoadOptions, type LoadResult, optOutPath, withOptOut } from './load.ts'
 
 const LOOK_MS = 250
-const JOB_IDLE_MS = 5_000 // then the job's thread ends and gives its memory back
+const JOB_IDLE_MS = 5_000
 const LOGGED_MAX = 20 // lines per bad load
 
 export interface CatalogueSourceOptions {
@@ -30,13 +32,7 @@ export class CatalogueSource {
   loadErrorsCount = 0 // monitor_catalogue_load_error_total
   complaints: string[] = [] // of the last load; empty = what is on disk is in force (`catalogue_load_error`)
   private readonly options: CatalogueSourceOptions
-  private readonly jobs = new Piscina({
-    filename: sourceUrl('./load-job.ts', import.meta.url).href,
-    minThreads: 0,
-    maxThreads: 1,
-    atomics: 'disabled',
-    idleTimeout: JOB_IDLE_MS,
-  })
+  private readonly jobs = jobThread(sourceUrl('./load-job.ts', import.meta.url), { idleMs: JOB_IDLE_MS })
   private timer: NodeJS.Timeout | null = null
   private seen = '' // the files' state at the last look
   private loaded = '' // and at the last load
@@ -88,6 +84,7 @@ export class CatalogueSource {
     if (result.kind === 'bad') {
       this.knownSha256 = result.sha256
       this.refuse(result.complaints)
+      this.optOutMore(result.optOut)
       return
     }
     const { catalogue } = result
@@ -100,6 +97,17 @@ export class CatalogueSource {
     for (const slug of catalogue.optedOutSlugs)
       this.options.log('warning', `site ${slug} has opted out and is left out`)
     this.options.onCatalogue(catalogue)
+  }
+
+  private optOutMore(hosts: ReadonlySet<string>): void {
+    const { catalogue } = this
+    const more = catalogue ? [...hosts].filter((host) => !catalogue.optOut.has(host)) : []
+    if (catalogue === null || more.length === 0) return
+    const optOut = new Set([...catalogue.optOut, ...more])
+    // No file has this content, so whatever is loaded next replaces it.
+    this.catalogue = { ...withOptOut(catalogue.entries, optOut), sha256: '' }
+    this.options.log('warning', `${more.length} more hosts have opted out, which holds at once`)
+    this.options.onCatalogue(this.catalogue)
   }
 
   private refuse(complaints: string[]): void {

@@ -5,7 +5,7 @@
  *     every PROBE_INTERVAL_S ──► all ──────────┐
  *     a site's first probe ── 2 s ──► that one ┴─► flush ─► job reads the file ─► writes ─► store
  */
-import { Piscina } from 'piscina'
+import { jobThread } from '../../engine/job-thread.ts'
 import type { Log } from '../../engine/messages.ts'
 import { sourceUrl } from '../../engine/source-url.ts'
 import type { EvaluationTask } from '../evaluation/job.ts'
@@ -15,6 +15,7 @@ import type { Store } from '../store/store.ts'
 const FIRST_MS = 2_000
 const FLUSH_MS_MAX = 5_000 // a disk that refuses all must not hold up judging what it has
 const JOB_IDLE_MS = 10_000
+const JOB_MS_MAX = 300_000 // 5,000 sites take seconds; a disk that hangs must not end all judging
 
 export interface EvaluationsOptions {
   store: Pick<Store, 'write' | 'flush' | 'snapshot'>
@@ -29,12 +30,8 @@ export class Evaluations {
   private readonly options: EvaluationsOptions
   private readonly judged: Set<number> // sites that have a tier
   private readonly fresh = new Set<number>()
-  private readonly jobs = new Piscina({
-    filename: sourceUrl('../evaluation/job.ts', import.meta.url).href,
-    minThreads: 0,
-    maxThreads: 1,
-    atomics: 'disabled',
-    idleTimeout: JOB_IDLE_MS,
+  private readonly jobs = jobThread(sourceUrl('../evaluation/job.ts', import.meta.url), {
+    idleMs: JOB_IDLE_MS,
     execArgv: ['--disable-warning=ExperimentalWarning'], // of node:sqlite
   })
   private timer: NodeJS.Timeout | null = null
@@ -82,7 +79,7 @@ export class Evaluations {
     try {
       await Promise.race([store.flush(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS_MAX).unref())])
       const task: EvaluationTask = { path, nowSec: nowSec(), intervalSec, ownVantage, siteIds }
-      const writes: Write[] = await this.jobs.run(task)
+      const writes: Write[] = await this.jobs.run(task, { signal: AbortSignal.timeout(JOB_MS_MAX) })
       for (const write of writes) store.write(write)
     } catch (error) {
       if (this.isClosed) return

@@ -15,6 +15,7 @@ import type { FromMonitor, MonitorTask, ToMonitor } from './words.ts'
 const PAUSES_MS = [1_000, 5_000, 30_000]
 const REQUESTS_MS = 5_000 // spec 12: for those in flight at the end
 const STOP_MS = 15_000 // with the writer's queue
+const STOP_STARTING_MS = 1_000 // one that has not answered anybody yet
 const QUIET = ['--disable-warning=ExperimentalWarning'] // of node:sqlite
 const LIVED_MS = 60_000 // a thread that lived so long begins the pauses anew
 
@@ -32,6 +33,7 @@ export class Monitor {
   private worker: Worker | null = null
   private ended: Promise<void> = Promise.resolve()
   private timer: NodeJS.Timeout | undefined
+  private isReady = false
   private deathsCount = 0
   private isEnding = false
 
@@ -67,7 +69,8 @@ export class Monitor {
     this.isEnding = true
     clearTimeout(this.timer)
     this.send({ kind: 'drain', timeoutMs: REQUESTS_MS })
-    await Promise.race([this.ended, sleep(STOP_MS, undefined, { ref: false })])
+    const waitMs = this.isReady ? STOP_MS : STOP_STARTING_MS
+    await Promise.race([this.ended, sleep(waitMs, undefined, { ref: false })])
   }
 
   private launch(resolve: (port: number) => void, reject: ((error: Error) => void) | null): void {
@@ -85,7 +88,7 @@ export class Monitor {
     const worker = new Worker(this.file, { workerData: this.task, name: 'monitor', execArgv: QUIET })
     this.worker = worker
     let failure: Error | null = null
-    let isReady = false
+    this.isReady = false
     worker.on('error', (error) => {
       failure = error as Error
     })
@@ -93,7 +96,7 @@ export class Monitor {
       if (message.kind === 'stats') this.hooks.stats(message.deltas, message.gauges)
       else if (message.kind === 'log') this.hooks.log(message.level, message.text)
       else {
-        isReady = true
+        this.isReady = true
         resolve(message.port)
       }
     })
@@ -101,7 +104,7 @@ export class Monitor {
       worker.on('exit', () => {
         this.worker = null
         const why = failure ?? new Error('it ended without an error')
-        if (!isReady && reject) reject(why)
+        if (!this.isReady && reject) reject(why)
         else if (!this.isEnding) this.died(why, performance.now() - startedMs)
         ended()
       })

@@ -2,7 +2,6 @@
  * What the settings mean for the monitor. Read once by main, so that a mistake ends the start with one line that names it,
  * and again by the thread.
  */
-import { dirname, resolve } from 'node:path'
 import { OperatorError } from '../../engine/errors.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { AddressOptions } from '../api/client-address.ts'
@@ -16,7 +15,6 @@ export interface MonitorOptions {
   address: AddressOptions
   publicBaseUrl: string // without a slash at its end; empty = none
   ports: number[] // PROBE_PORTS
-  catalogueFolder: string // what paths in the catalogue begin at
 }
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -30,7 +28,7 @@ export function monitorOptions(
   env: Readonly<Record<string, string | undefined>>,
 ): MonitorOptions {
   const egress = egressSettings(env)
-  const { VANTAGE_NAME: name, VANTAGE_COUNTRY: country, CATALOGUE_PATH: catalogue } = settings
+  const { VANTAGE_NAME: name, VANTAGE_COUNTRY: country } = settings
   if (!NAME.test(name)) throw complaint('VANTAGE_NAME', name, 'Use lower-case letters, digits and hyphens.')
   if (!COUNTRY.test(country)) throw complaint('VANTAGE_COUNTRY', country, 'Use two capital letters, or none.')
   for (const url of settings.CONTROL_URLS) {
@@ -54,7 +52,6 @@ export function monitorOptions(
     },
     publicBaseUrl: egress.publicBaseUrl?.href.replace(/\/$/, '') ?? '',
     ports: [...egress.ports],
-    catalogueFolder: /\.ya?ml$/.test(catalogue) ? dirname(resolve(catalogue)) : resolve(catalogue),
   }
 }
 
@@ -70,8 +67,8 @@ export function ownHosts(settings: Settings): string[] {
     .slice(0, HOSTS_MAX)
 }
 
-/** `0.0.0.0:8090`, `[::]:8090`, `:8090`. */
-function listenAddress(name: string, text: string): { host: string; port: number } {
+/** `0.0.0.0:8090`, `[::]:8090`, `:8090`. Throws OperatorError. */
+export function listenAddress(name: string, text: string): { host: string; port: number } {
   const match = /^(?:\[([0-9a-fA-F:]+)\]|([^:\s]*)):([0-9]{1,5})$/.exec(text)
   const port = Number(match?.[3])
   if (match === null || port > 65_535) throw complaint(name, text, 'Use host:port, like 0.0.0.0:8090.')

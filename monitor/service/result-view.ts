@@ -1,17 +1,7 @@
 /** What a detection has found, as callers see it (spec 3.5): the result that the desk keeps and hands out. */
-import { networkView } from '../api/site-detail.ts'
-import type { NetworkFacts } from '../facts.ts'
+import { networkView, UNKNOWN_NETWORK } from '../api/site-detail.ts'
 import type { DetectionResult } from '../probe/detect.ts'
 import { pointOfProbe, ratio, timestamp } from '../score/probe-point.ts'
-
-const UNKNOWN: NetworkFacts = {
-  cdn: { provider: null, evidence: [] },
-  asn: { number: null, name: null, country: null },
-  ips: [],
-  hasIpv6: false,
-  tls: null,
-  software: { name: 'unknown', version: null, confidence: 0 },
-}
 
 export function resultView(result: DetectionResult, vantage: string) {
   const { atSec } = result.probe
@@ -25,7 +15,7 @@ export function resultView(result: DetectionResult, vantage: string) {
     models_total: result.modelsTotal,
     listing_auth: result.listingAuth,
     network_profile: {
-      ...networkView(result.profile ?? UNKNOWN, result.regions, atSec),
+      ...networkView(result.profile ?? UNKNOWN_NETWORK, result.regions, atSec),
       observed_at: timestamp(atSec),
     },
     notices: result.notices,

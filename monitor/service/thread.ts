@@ -22,15 +22,11 @@ import { Api } from '../api/api.ts'
 import { ClientConnections } from '../api/client-connections.ts'
 import { defaultRules, quotaRules } from '../api/default-rules.ts'
 import { Desk } from '../api/detections/desk.ts'
-import type { Detection } from '../api/detections/detection.ts'
 import { ApiError } from '../api/errors.ts'
 import type { HttpRequest, HttpResponse, ServedApp } from '../api/sockets.ts'
-import type { Catalogue } from '../catalogue/load.ts'
-import { CatalogueSource } from '../catalogue/source.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
-import type { FromProber, ToProber } from '../prober/words.ts'
+import type { FromProber } from '../prober/words.ts'
 import { databasePath } from '../store/path.ts'
-import type { Look } from '../store/reader.ts'
 import type { Write } from '../store/rows.ts'
 import { openStore, type Store } from '../store/store.ts'
 import { Agents } from './agents.ts'
@@ -39,7 +35,8 @@ import { Evaluations } from './evaluations.ts'
 import { gaugesOf, Metrics } from './metrics.ts'
 import { type MonitorOptions, monitorOptions, ownHosts } from './options.ts'
 import { ProberHost } from './prober-host.ts'
-import { proberSites, sightingsOf } from './sites.ts'
+import { type PlacedSite, SiteKeeper } from './site-keeper.ts'
+import { sightingsOf } from './sites.ts'
 import type { FromMonitor, MonitorTask, ToMonitor } from './words.ts'
 
 const TICK_MS = 1_000
@@ -84,7 +81,6 @@ interface Parts {
   counters: CounterStore
   stats: Stats
   builtInRules: RulesImage
-  looks: ReadonlyMap<number, Look>
 }
 
 class MonitorService {
@@ -98,16 +94,13 @@ class MonitorService {
   private readonly metrics: Metrics
   private readonly connections: ClientConnections
   private readonly evaluations: Evaluations
-  private readonly source: CatalogueSource
+  private readonly sites: SiteKeeper
   private readonly opened: NonNullable<ReturnType<OpenPort>>
   private readonly ticks: NodeJS.Timeout
   private readonly prober: ProberHost
   private readonly agents: Agents | null
-  private sites: Extract<ToProber, { kind: 'sites' }> = { kind: 'sites', sites: [], optOut: [] }
-  private catalogue: Catalogue | null = null
   private ticksCount = 0
   private hasBegun = false
-  private taking: Promise<void> = Promise.resolve() // the newest catalogue, into store and prober
   private isEnding = false
 
   static async open(
@@ -119,7 +112,7 @@ class MonitorService {
     const { settings, memoryTable } = task
     const options = monitorOptions(settings, process.env)
     const path = databasePath(settings.MONITOR_DATA_DIR)
-    const store = await openStore({ path, log })
+    const store = await openStore({ path, log, isRunner: true })
     const { VANTAGE_NAME: name, VANTAGE_REGION: region, VANTAGE_COUNTRY: country } = settings
     const vantageId = await store.ask({ kind: 'vantage', name, region, country: country || null })
     const stats = new Stats()
@@ -131,14 +124,12 @@ class MonitorService {
         decisionsStat: 'sluice.monitor.decisions',
       },
     )
-    const looks = new Map((await store.read('looks')).map((look) => [look.siteId, look]))
     const builtInRules = await defaultRules()
     const { engine, store: counters } = opened
-    const parts = { task, options, store, vantageId, engine, counters, stats, builtInRules, looks }
+    const parts = { task, options, store, vantageId, engine, counters, stats, builtInRules }
     const monitor = new MonitorService(parts, openPort, say, log)
     monitor.desk.restore(await store.ask({ kind: 'restart-detections', nowSec: nowSec() }))
-    await monitor.source.start()
-    await monitor.taking
+    await monitor.sites.start()
     monitor.begin()
     return monitor
   }
@@ -155,7 +146,7 @@ class MonitorService {
     this.egress = new Egress({ settings: egressSettings(process.env), version, ownHosts: ownHosts(settings) })
     this.prober = new ProberHost(
       { settings, version, ownHosts: ownHosts(settings) },
-      { log, message: (message) => this.receive(message), lost: () => this.detections.lost() },
+      { log, message: (message) => this.receive(message), lost: () => this.proberLost() },
     )
     this.desk = new Desk({
       ...{ store, nowMs: Date.now, onQueued: () => this.startDetections() },
@@ -167,7 +158,7 @@ class MonitorService {
       this.desk,
       settings.VANTAGE_NAME,
       (message) => this.prober.send(message),
-      (each) => this.slugOf(each),
+      ({ host }) => this.sites.slugOf(host), // so that no two probes of a site run at once
     )
     this.api = new Api({
       decider: engine,
@@ -195,13 +186,11 @@ class MonitorService {
       ...{ store, nowSec, log },
       path: databasePath(settings.MONITOR_DATA_DIR),
       intervalSec: settings.PROBE_INTERVAL_S,
-      ownVantage: settings.PROBER_ENABLED ? settings.VANTAGE_NAME : null,
+      ownVantage: this.ownVantage,
     })
-    this.source = new CatalogueSource({
-      ...{ path: settings.CATALOGUE_PATH, probePorts: options.ports, log },
-      onCatalogue: (catalogue) => {
-        this.taking = this.take(catalogue)
-      },
+    this.sites = new SiteKeeper({
+      ...{ store, path: settings.CATALOGUE_PATH, ports: options.ports, nowSec, log },
+      onSites: (sites, optOut) => this.setSites(sites, optOut),
     })
     const port = openPort(options.host, options.port, (app) =>
       this.connections.serve(app, (res, req) => this.answer(res, req)),
@@ -212,17 +201,7 @@ class MonitorService {
       throw new OperatorError({ code: 'PORT_IN_USE', where, what: 'cannot be listened on.', fix })
     }
     this.opened = port
-    const own = settings.PROBER_ENABLED ? settings.VANTAGE_NAME : null
-    const { PROBE_INTERVAL_S: intervalSec, VANTAGE_REGION: region } = settings
-    const desk = {
-      store: this.noticing(store),
-      nowMs: Date.now,
-      intervalSec,
-      ownVantage: own,
-      address: options.address,
-      log,
-    }
-    this.agents = options.agents && new Agents(openPort, { ...options.agents, ...desk, region })
+    this.agents = this.openAgents(openPort)
     this.ticks = setInterval(() => this.tick(), TICK_MS)
   }
 
@@ -244,7 +223,7 @@ class MonitorService {
     this.announceEnd()
     this.opened.stopListening()
     clearInterval(this.ticks)
-    await this.source.close()
+    await this.sites.close()
     await this.api.drain(timeoutMs)
     await this.prober.close()
     await this.evaluations.close()
@@ -266,12 +245,28 @@ class MonitorService {
 
   /** Whoever has opted out is not looked at, so nobody is before the opt-outs are known. */
   private checked(url: string): ReturnType<Egress['check']> {
-    if (this.catalogue === null) throw new ApiError('not_ready', 'the catalogue is not loaded yet')
+    if (this.sites.catalogue === null) throw new ApiError('not_ready', 'the catalogue is not loaded yet')
     return this.egress.check(url)
   }
 
   private startDetections(): void {
-    if (this.catalogue !== null) this.detections.start()
+    if (this.sites.catalogue !== null) this.detections.start()
+  }
+
+  private get ownVantage(): string | null {
+    const { PROBER_ENABLED, VANTAGE_NAME } = this.parts.task.settings
+    return PROBER_ENABLED ? VANTAGE_NAME : null
+  }
+
+  private openAgents(openPort: OpenPort): Agents | null {
+    const { options, store, task } = this.parts
+    if (!options.agents) return null
+    const { PROBE_INTERVAL_S: intervalSec, VANTAGE_REGION: region } = task.settings
+    return new Agents(openPort, {
+      ...options.agents,
+      ...{ region, intervalSec, ownVantage: this.ownVantage, address: options.address },
+      ...{ store: this.noticing(store), nowMs: Date.now, log: this.log },
+    })
   }
 
   /** The store, where a site's first probe is noticed, whoever made it. */
@@ -325,36 +320,24 @@ class MonitorService {
       store: this.parts.store.figures(),
       agents: this.agents?.figures() ?? {},
       refusedConnections: this.connections.refusedCount,
-      sites: this.catalogue?.entries.length ?? 0,
-      catalogueErrors: this.source.loadErrorsCount,
+      sites: this.sites.catalogue?.entries.length ?? 0,
+      catalogueErrors: this.sites.errorsCount,
       detections: { ...this.desk.counts, held: this.desk.waiting.count },
     })
     this.say({ kind: 'stats', deltas: this.parts.stats.takeDeltas(), gauges })
   }
 
-  /** The catalogue has changed: first the store, which knows the ids, then whoever probes. */
-  private async take(catalogue: Catalogue): Promise<void> {
-    const { store, options, looks } = this.parts
-    try {
-      const { ids, refused } = await store.ask({
-        kind: 'sync-catalogue',
-        sites: catalogue.entries,
-        nowSec: nowSec(),
-      })
-      for (const { slug, why } of refused) this.log('error', `site ${slug} was not taken: ${why}`)
-      const context = { ids, looks, ports: options.ports, folder: options.catalogueFolder }
-      const optOut = [...catalogue.optOut]
-      this.catalogue = catalogue
-      this.egress.optOut = optOut
-      const all = proberSites(catalogue.entries, context)
-      this.agents?.setSites(all, optOut)
-      const { PROBER_ENABLED, VANTAGE_REGION } = this.parts.task.settings
-      const sites = PROBER_ENABLED ? all.filter(({ regions }) => regions.includes(VANTAGE_REGION)) : []
-      this.sites = { kind: 'sites', sites, optOut }
-      this.prober.setSites(this.sites)
-    } catch (error) {
-      this.log('error', `the catalogue could not be stored, the old one stays: ${(error as Error).message}`)
-    }
+  private setSites(all: PlacedSite[], optOut: string[]): void {
+    const { PROBER_ENABLED, VANTAGE_REGION } = this.parts.task.settings
+    const ours = PROBER_ENABLED ? all.filter(({ regions }) => regions.includes(VANTAGE_REGION)) : []
+    this.egress.optOut = optOut
+    this.agents?.setSites(all, optOut)
+    this.prober.setSites({ kind: 'sites', sites: ours, optOut })
+  }
+
+  private proberLost(): void {
+    this.detections.lost()
+    this.sites.renew() // the next one begins with what this one has seen
   }
 
   private receive(message: FromProber): void {
@@ -363,23 +346,13 @@ class MonitorService {
     else if (message.kind === 'detected') this.detections.ended(message)
     else if (message.kind === 'observation') {
       const { siteId, observation } = message
-      const claims = this.claimsOf(siteId)
-      store.write({ kind: 'observation', siteId, observation, models: sightingsOf(claims, observation) })
+      const models = sightingsOf(this.sites.claimsOf(siteId), observation)
+      store.write({ kind: 'observation', siteId, observation, models })
     } else if (message.kind === 'probe') {
       store.write({ kind: 'probe', siteId: message.siteId, vantageId, probe: message.probe })
       this.metrics.probe(this.parts.task.settings.VANTAGE_REGION, message.probe)
       this.evaluations.probed(message.siteId)
     }
-  }
-
-  private claimsOf(siteId: number): string[] {
-    const slug = this.sites.sites.find((site) => site.siteId === siteId)?.slug
-    return this.catalogue?.entries.find((entry) => entry.slug === slug)?.modelsClaimed ?? []
-  }
-
-  /** The catalogue's site at this address, so that no two probes of it run at once. */
-  private slugOf({ host }: Detection): string | null {
-    return this.sites.sites.find(({ apiBase }) => new URL(apiBase).hostname === host)?.slug ?? null
   }
 }
 

@@ -42,4 +42,5 @@ export interface Answers {
 
 export interface WriterData {
   path: string
+  isRunner: boolean
 }

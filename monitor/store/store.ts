@@ -54,9 +54,16 @@ export interface StoreOptions {
   log: Log
   onSnapshot?: (snapshot: Snapshot) => void
   queueRowsMax?: number // default 50,000
+  isRunner?: boolean // runs a monitor on it: only one may at a time
 }
 
-export async function openStore({ path, log, onSnapshot, queueRowsMax }: StoreOptions): Promise<Store> {
+export async function openStore({
+  path,
+  log,
+  onSnapshot,
+  queueRowsMax,
+  isRunner = false,
+}: StoreOptions): Promise<Store> {
   let snapshot: Snapshot | null = null
   let models = ModelIndex.NONE
   const take = (rows: SnapshotRows, news: ModelNews) => {
@@ -64,7 +71,7 @@ export async function openStore({ path, log, onSnapshot, queueRowsMax }: StoreOp
     snapshot = Object.freeze({ ...deepFreeze(rows), models })
     onSnapshot?.(snapshot)
   }
-  const writer = new Writer(path, { log, snapshot: take }, queueRowsMax)
+  const writer = new Writer({ path, isRunner }, { log, snapshot: take }, queueRowsMax)
   await writer.start()
   const details = new Details(path, log)
   return {

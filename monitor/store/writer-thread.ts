@@ -8,17 +8,18 @@
  * Between two steps waiting messages have their turn, so a batch waits for one step (tens of ms) and never for all.
  * It reads no clock: time comes with the ticks.
  */
-import { mkdirSync } from 'node:fs'
-import { dirname } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { applyBatch } from './apply.ts'
 import { syncCatalogue } from './catalogue-sync.ts'
 import { Database } from './database.ts'
 import { restartDetections } from './detections.ts'
+import { lockOf } from './lock.ts'
 import type { FromWriter, Question, ToWriter, WriterData } from './messages.ts'
 import { backupTo, migrate } from './migrate.ts'
 import { ModelReader } from './model-news.ts'
+import { makeFolderOf } from './path.ts'
 import { Prune } from './prune.ts'
 import { readSnapshot } from './publish.ts'
 import { RollUp } from './roll-up.ts'
@@ -29,6 +30,7 @@ const SNAPSHOT_EVERY_SEC = 5
 
 class WriterThread {
   private readonly database: Database
+  private readonly lock: DatabaseSync | null
   private readonly rollUp: RollUp
   private readonly prune: Prune
   private readonly models: ModelReader
@@ -39,8 +41,9 @@ class WriterThread {
   private isFailing = false
   private isClosing = false
 
-  constructor(database: Database) {
+  constructor(database: Database, lock: DatabaseSync | null) {
     this.database = database
+    this.lock = lock
     this.rollUp = new RollUp(database)
     this.prune = new Prune(database)
     this.models = new ModelReader(database)
@@ -123,6 +126,7 @@ class WriterThread {
   private close(): void {
     this.isClosing = true
     this.database.close() // also moves the log (WAL) into the file
+    this.lock?.close()
     send({ kind: 'closed' })
     port.close()
   }
@@ -134,12 +138,13 @@ function send(message: FromWriter): void {
   port.postMessage(message)
 }
 
-async function start({ path }: WriterData): Promise<void> {
+async function start({ path, isRunner }: WriterData): Promise<void> {
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    makeFolderOf(path)
+    const lock = isRunner ? lockOf(path) : null
     const database = new Database(path)
     await migrate(database)
-    const writer = new WriterThread(database)
+    const writer = new WriterThread(database, lock)
     port.on('message', (message: ToWriter) => writer.receive(message))
     writer.publish()
     send({ kind: 'ready' })

@@ -10,7 +10,7 @@
  */
 import type { Log } from '../../engine/messages.ts'
 import { sourceUrl } from '../../engine/source-url.ts'
-import type { Answers, FromWriter, Question, ToWriter } from './messages.ts'
+import type { Answers, FromWriter, Question, ToWriter, WriterData } from './messages.ts'
 import type { ModelNews } from './model-index.ts'
 import { WriteQueue } from './queue.ts'
 import type { Write } from './rows.ts'
@@ -32,7 +32,7 @@ export interface WriterHooks {
 export class Writer {
   refusedCount = 0 // writes with a wrong value, an unknown site or an impossible time
   readonly queue: WriteQueue
-  private readonly path: string
+  private readonly data: WriterData
   private readonly hooks: WriterHooks
   private thread!: Thread
   private isReady = false
@@ -47,8 +47,8 @@ export class Writer {
   private waiters: { count: number; resolve: () => void }[] = []
   private tickDone: { promise: Promise<void>; resolve: () => void } | null = null
 
-  constructor(path: string, hooks: WriterHooks, rowsMax?: number) {
-    this.path = path
+  constructor(data: WriterData, hooks: WriterHooks, rowsMax?: number) {
+    this.data = data
     this.hooks = hooks
     this.queue = new WriteQueue(rowsMax)
   }
@@ -63,7 +63,7 @@ export class Writer {
         this.ended(error, performance.now() - startedAtMs)
       }
       const file = sourceUrl('./writer-thread.ts', import.meta.url)
-      this.thread = new Thread(file, { path: this.path }, onEnd)
+      this.thread = new Thread(file, this.data, onEnd)
       this.thread.worker.on('message', (message: FromWriter) => {
         if (message.kind === 'ready') {
           this.isReady = true
@@ -156,12 +156,12 @@ export class Writer {
     this.isSent = false
     if (error) {
       if (!this.isFailing)
-        this.hooks.log('error', `the monitor cannot write ${this.path}, and tries on: ${error}`)
+        this.hooks.log('error', `the monitor cannot write ${this.data.path}, and tries on: ${error}`)
       this.isFailing = true
       setTimeout(() => this.send(), RETRY_MS)
       return
     }
-    if (this.isFailing) this.hooks.log('info', `the monitor can write ${this.path} again`)
+    if (this.isFailing) this.hooks.log('info', `the monitor can write ${this.data.path} again`)
     this.isFailing = false
     this.underWay = []
     this.refusedCount += refused

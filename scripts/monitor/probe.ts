@@ -5,10 +5,12 @@
  *     address ─────────────────────────────────────────────────────────┴─► egress ──► light or full probe ──► JSON
  */
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { OperatorError } from '../../engine/errors.ts'
 import { rootUrl } from '../../engine/source-url.ts'
 import { networkView } from '../../monitor/api/site-detail.ts'
 import { SLUG } from '../../monitor/catalogue/fields.ts'
+import { folderOf } from '../../monitor/catalogue/load.ts'
 import { targetKeyOf } from '../../monitor/catalogue/target-key.ts'
 import { Egress, egressSettings } from '../../monitor/egress/egress.ts'
 import type { Observation } from '../../monitor/facts.ts'
@@ -75,7 +77,8 @@ function siteOf(name: string, { settings, options }: Surroundings): NamedTarget 
     throw new OperatorError({ code: 'SITE_UNKNOWN', where: settings.CATALOGUE_PATH, what, fix })
   }
   const { slug, url, apiBase } = entry
-  const { ports, catalogueFolder: folder } = options
+  const { ports } = options
+  const folder = resolve(folderOf(settings.CATALOGUE_PATH))
   const [site] = proberSites([entry], { ids: { [slug]: 0 }, looks: new Map(), ports, folder })
   const extraPort = site.extraPort ?? undefined
   return { ...{ slug, url, apiBase, extraPort }, purpose: 'catalogue', key: keyOf(site.keyFile) }

@@ -1,6 +1,5 @@
 /** What commands work on, as the environment names it: settings, the catalogue, the database. */
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { existsSync, readFileSync } from 'node:fs'
 import { OperatorError } from '../../engine/errors.ts'
 import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
 import { type CatalogueEntry, Complaints } from '../../monitor/catalogue/entry.ts'
@@ -9,7 +8,7 @@ import { readOptOut } from '../../monitor/catalogue/opt-out.ts'
 import { type MonitorOptions, monitorOptions } from '../../monitor/service/options.ts'
 import { Database } from '../../monitor/store/database.ts'
 import { migrate } from '../../monitor/store/migrate.ts'
-import { databasePath } from '../../monitor/store/path.ts'
+import { databasePath, makeFolderOf } from '../../monitor/store/path.ts'
 import { Mistakes } from './command.ts'
 import { note } from './output.ts'
 
@@ -63,7 +62,7 @@ export async function withDatabase<T>(
   work: (database: Database) => T | Promise<T>,
   { isNew = false } = {},
 ): Promise<T> {
-  if (isNew) mkdirSync(dirname(path), { recursive: true })
+  if (isNew) makeFolderOf(path)
   else mustExist(path)
   const database = new Database(path)
   try {

@@ -209,7 +209,7 @@ export const RELAYS = {
   'key-only': ({ path }) => (path === '/v1/models' ? { status: 403, body: { detail: 'no' } } : missing),
   /** Says the key that it refuses. */
   echo: ({ path, key }) => (path === '/v1/models' ? keyError('x', `Incorrect key: ${key}`) : missing),
-  slow: ({ path, delayMs }) => ({ ...(path === '/v1/models' ? { body: list(MODELS) } : missing), delayMs }),
+  slow: ({ path, delayMs }) => (path === '/v1/models' ? { body: list(MODELS), delayMs } : missing),
   /** Every second request fails. */
   flapping: ({ path, count }) =>
     count % 2 === 1

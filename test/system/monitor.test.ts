@@ -263,7 +263,7 @@ describe('start and end', () => {
       env: {
         MONITOR_ENABLED: 'true',
         MONITOR_ADDR: `127.0.0.1:${port}`,
-        MONITOR_DATA_DIR: mkdtempSync(join(tmpdir(), 'sluice-taken-')),
+        MONITOR_DATA_DIR: newFolder(),
         BACKEND_TYPE: 'memory',
       },
     })

@@ -30,7 +30,17 @@ export interface Schema {
   maxProperties?: number
   anyOf?: readonly Schema[]
 }
-type JsonType = 'string' | 'number' | 'integer' | 'boolean' | 'object' | 'array' | 'null'
+type JsonType = keyof typeof TYPE_NAMES
+
+const TYPE_NAMES = {
+  string: 'a string',
+  number: 'a number',
+  integer: 'an integer',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'an array',
+  null: 'null',
+} as const
 
 const KNOWN = new Set([
   ...['$ref', 'type', 'enum', 'const', 'description', 'examples', 'default', 'pattern', 'format'],
@@ -52,7 +62,8 @@ export function check(schema: Schema, value: unknown, components: Components, at
   }
   if (schema.type !== undefined) {
     const types = [schema.type].flat()
-    if (!types.some((type) => isOf(type, value))) return `${where(at)} must be ${types.join(' or ')}`
+    const names = types.map((type) => TYPE_NAMES[type])
+    if (!types.some((type) => isOf(type, value))) return `${where(at)} must be ${names.join(' or ')}`
   }
   if (schema.const !== undefined && value !== schema.const) return `${where(at)} must be ${schema.const}`
   if (schema.enum && !schema.enum.includes(value as string)) {

@@ -191,5 +191,5 @@ test('6.5: a catalogue that is not what its hash says is not probed', async () =
   expect(await told({ ...answer, catalogue, content })).toMatch(wrong)
   expect(await told({ ...answer, catalogue })).toMatch(/was answered wrongly: the body must have content/)
   expect(await told({ ...answer, catalogue, content: null })).toMatch(wrong)
-  expect(await told('<html>')).toMatch(/was answered wrongly: the body must be object/)
+  expect(await told('<html>')).toMatch(/was answered wrongly: the body must be an object/)
 })

@@ -140,11 +140,11 @@ describe('10: the validator', () => {
   // biome-ignore format: a table
   const cases: [Schema, unknown, string | null][] = [
     [{ type: 'integer', minimum: 1 },                 0,         'the body must be from 1 to Infinity'],
-    [{ type: 'integer' },                             1.5,       'the body must be integer'],
-    [{ type: 'number' },                              Number.NaN, 'the body must be number'],
+    [{ type: 'integer' },                             1.5,       'the body must be an integer'],
+    [{ type: 'number' },                              Number.NaN, 'the body must be a number'],
     [{ type: ['string', 'null'] },                    null,      null],
     [{ enum: ['a'] },                                 'b',       'the body must be one of a'],
-    [{ type: 'array', items: { type: 'string' } },    ['a', 1],  '1 must be string'],
+    [{ type: 'array', items: { type: 'string' } },    ['a', 1],  '1 must be a string'],
     [{ type: 'array', uniqueItems: true },            ['a', 'a'], 'the body must not have an item twice'],
     [{ type: 'object', required: ['a'] },             {},        'the body must have a'],
     [{ type: 'object', additionalProperties: false }, { a: 1 },  'the body must not have "a"'],

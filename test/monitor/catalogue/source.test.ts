@@ -71,6 +71,26 @@ test('5: who opts out is left out within 2 s', async () => {
   expect(log).toContain('warning: site two has opted out and is left out')
 })
 
+test('5: who opts out while the catalogue has mistakes is left out, too, and stays out until it is mended', async () => {
+  const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one'), siteLines('two')) })
+  const optOut = join(dirname(path), 'optout.yaml')
+  const { source, slugs } = await watched(path)
+  writeFileSync(path, 'version: 1\nsites: nonsense\n')
+  await vi.waitFor(() => expect(source.loadErrorsCount).toBe(1), WITHIN)
+  writeFileSync(optOut, 'version: 1\nhosts:\n  - two.example.com\n')
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one']), WITHIN)
+  expect(source.catalogue!.optOut).toEqual(new Set(['two.example.com']))
+
+  writeFileSync(optOut, 'version: 1\nhosts: nonsense\n')
+  await vi.waitFor(() => expect(source.loadErrorsCount).toBe(3), WITHIN)
+  expect(source.catalogue!.optOut).toEqual(new Set(['two.example.com']))
+
+  // As it was at the start, byte for byte: nobody has opted out any more.
+  rmSync(optOut)
+  writeFileSync(path, catalogueOf(siteLines('one'), siteLines('two')))
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'two']), WITHIN)
+})
+
 test('8.1: nothing there at the start is a mistake, and mended later', async () => {
   const path = folderWith({})
   const { source, slugs, log } = await watched(path)

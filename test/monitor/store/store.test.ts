@@ -188,7 +188,10 @@ test('8.2: closing writes what is queued', async () => {
 test('8.2: a writer thread that dies is replaced, and what it had in hand is written', async () => {
   const log: string[] = []
   const path = `${temporaryFolder()}/monitor.db`
-  const writer = new Writer(path, { log: (level, text) => log.push(`${level}: ${text}`), snapshot: () => {} })
+  const writer = new Writer(
+    { path, isRunner: false },
+    { log: (level, text) => log.push(`${level}: ${text}`), snapshot: () => {} },
+  )
   await writer.start()
   for (let i = 0; i < 700; i++) writer.add({ kind: 'meta', key: `k${i}`, value: '' })
   await (writer as unknown as { thread: Thread }).thread.worker.terminate()
@@ -215,3 +218,30 @@ async function withSite(store: Store) {
   const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   return { siteId: ids.one, vantageId }
 }
+
+test('8.2: two monitors do not run on one database, and the command line is not kept out', async () => {
+  const path = `${temporaryFolder()}/monitor.db`
+  const store = await openTestStore({ path, isRunner: true })
+  await expect(openTestStore({ path, isRunner: true })).rejects.toThrow(
+    /a monitor runs on it already.*\[STORE_IN_USE\]/s,
+  )
+  const command = new Database(path)
+  command.run("INSERT INTO meta (key, value) VALUES ('by', 'a command')")
+  command.close()
+  await store.close()
+  await (await openTestStore({ path, isRunner: true })).close()
+})
+
+test('8.2: a writer thread that dies leaves no lock behind', async () => {
+  const path = `${temporaryFolder()}/monitor.db`
+  const writer = new Writer({ path, isRunner: true }, { log: () => {}, snapshot: () => {} })
+  await writer.start()
+  await (writer as unknown as { thread: Thread }).thread.worker.terminate()
+  writer.add({ kind: 'meta', key: 'after', value: '' })
+  await writer.flush()
+  expect(await writer.close()).toBe(0)
+})
+
+test('8.2: a folder that cannot be made is told, and not tried for ever', async () => {
+  await expect(openTestStore({ path: '/proc/none/of/these/monitor.db' })).rejects.toThrow(/ENOENT/)
+})
