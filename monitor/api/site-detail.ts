@@ -4,7 +4,7 @@
  */
 import type { NetworkFacts } from '../facts.ts'
 import { bucketStartSec, DAY_SEC, HOUR_SEC } from '../score/bucket.ts'
-import { modelKey, uniqueModels } from '../score/models.ts'
+import { modelKey, modelsOf } from '../score/models.ts'
 import { type ProbePoint, pointOfBucket, pointOfProbe, ratio, timestamp } from '../score/probe-point.ts'
 import { displayScore } from '../score/score.ts'
 import type { SiteState, Snapshot } from '../store/snapshot.ts'
@@ -20,7 +20,6 @@ const HISTORY_DAYS = 30
 const RAW_SEC = 48 * HOUR_SEC
 const CHANGES_SEC = 90 * DAY_SEC
 const INCIDENTS_SEC = 400 * DAY_SEC // as long as they are kept
-const VERIFIED_SEC = 72 * HOUR_SEC
 const MODELS_MAX = 10_000
 
 export async function siteDetail(
@@ -33,16 +32,15 @@ export async function siteDetail(
   const [points, observation, models, screenshot] = await Promise.all([
     pointsOf(details, site.id, 'all', history, HISTORY_DAYS, nowSec),
     details.read('observation', site.id),
-    details.read('models', site.id),
+    modelsNow(details, site.id, nowSec),
     details.read('screenshotPath', site.id),
   ])
-  const verified = models.filter((model) => model.isVerified && model.lastSeenSec >= nowSec - VERIFIED_SEC)
   const observedAtSec = observation?.atSec ?? site.lastProbedSec
   return {
     ...siteView(site),
     probe_history: points,
-    model_list_claimed: namesOf(models.filter(({ isClaimed }) => isClaimed)),
-    model_list_verified: namesOf(verified),
+    model_list_claimed: models.claimed.slice(0, MODELS_MAX),
+    model_list_verified: models.verified.slice(0, MODELS_MAX),
     network_profile: {
       ...networkView(observation?.profile ?? UNKNOWN_NETWORK, site.regions, nowSec),
       observed_at: timestamp(observedAtSec),
@@ -82,35 +80,52 @@ export async function siteHistory(
   return { from: timestamp(nowSec - spanSec(history, days)), to: timestamp(nowSec), points }
 }
 
+/** What is claimed and listed now, and all that full probes have ever seen. */
 export async function siteModels({ generatedAtSec: nowSec }: Snapshot, site: SiteState, details: Details) {
-  const [models, changes, catalogueClaims, observation] = await Promise.all([
+  const [seen, changes, now] = await Promise.all([
     details.read('models', site.id),
     details.read('modelChanges', site.id, nowSec - CHANGES_SEC),
-    details.read('catalogueClaims', site.id),
-    details.read('observation', site.id),
+    modelsNow(details, site.id, nowSec),
   ])
-  const catalogue = new Set(catalogueClaims.map(modelKey))
-  const pricing = new Set(observation?.claimed.map(modelKey))
+  const keys = {
+    claimed: keysOf(now.claimed),
+    catalogue: keysOf(now.catalogue),
+    pricing: keysOf(now.priced),
+    listing: keysOf(now.verified),
+  }
+  const known = new Set(seen.map(({ id }) => modelKey(id)))
+  const firstSeen = `${site.firstSeen}T00:00:00Z`
+  const unseen = now.claimed.filter((id) => !known.has(modelKey(id))) // the catalogue alone names them
+  const models = [
+    ...seen.map(({ id, firstSeenSec, lastSeenSec }) => {
+      return { id, first_seen: timestamp(firstSeenSec), last_seen: timestamp(lastSeenSec) }
+    }),
+    ...unseen.map((id) => ({ id, first_seen: firstSeen, last_seen: timestamp(nowSec) })),
+  ]
   return {
-    models: models.map(({ id, isClaimed, isVerified, firstSeenSec, lastSeenSec }) => ({
-      id,
-      claimed: isClaimed,
-      verified: isVerified,
-      source: [
-        ...(isClaimed ? claimSources(modelKey(id), catalogue, pricing) : []),
-        ...(isVerified ? ['listing'] : []),
-      ],
-      first_seen: timestamp(firstSeenSec),
-      last_seen: timestamp(lastSeenSec),
-    })),
+    models: models
+      .sort((a, b) => (a.id < b.id ? -1 : 1))
+      .slice(0, MODELS_MAX)
+      .map(({ id, ...times }) => {
+        const key = modelKey(id)
+        const source = SOURCES.filter((each) => keys[each].has(key))
+        return { id, claimed: keys.claimed.has(key), verified: keys.listing.has(key), source, ...times }
+      }),
     changes: changes.map(({ atSec, change, id }) => ({ at: timestamp(atSec), change, id })),
   }
 }
 
-/** A claim that neither names now is from a price list of an earlier probe. */
-function claimSources(key: string, catalogue: Set<string>, pricing: Set<string>): string[] {
-  const isListed = catalogue.has(key)
-  return [...(isListed ? ['catalogue'] : []), ...(pricing.has(key) || !isListed ? ['pricing'] : [])]
+const SOURCES = ['catalogue', 'pricing', 'listing'] as const
+
+/** As the score has it (spec 7.1). */
+async function modelsNow(details: Details, siteId: number, nowSec: number) {
+  const { catalogue, answered } = await details.read('modelSources', siteId)
+  const priced = modelsOf([], answered, nowSec).claimed
+  return { ...modelsOf(catalogue, answered, nowSec), catalogue, priced }
+}
+
+function keysOf(ids: readonly string[]): Set<string> {
+  return new Set(ids.map(modelKey))
 }
 
 export async function siteIncidents({ generatedAtSec: nowSec }: Snapshot, site: SiteState, details: Details) {
@@ -187,10 +202,6 @@ async function pointsOf(
 
 function spanSec(history: HistoryKind, days: number): number {
   return history === 'raw' ? Math.min(RAW_SEC, days * DAY_SEC) : days * DAY_SEC
-}
-
-function namesOf(models: { id: string }[]): string[] {
-  return uniqueModels(models.map(({ id }) => id)).slice(0, MODELS_MAX)
 }
 
 function snake(name: string): string {

@@ -12,6 +12,7 @@
  * thing that counts is how often a change was seen, and that is counted once per interval: when half of one has passed
  * since it was counted last (`evaluatedSec`), so that a timer's jitter neither skips nor doubles one.
  */
+
 import { isDeepStrictEqual } from 'node:util'
 import type { Region } from '../facts.ts'
 import { DAY_SEC } from '../score/bucket.ts'
@@ -19,6 +20,7 @@ import { reachabilityOf, scoreOf } from '../score/score.ts'
 import { capsOf, nextTier } from '../score/tier.ts'
 import { historyOfPast, type Past } from '../score/windows.ts'
 import type { Database } from '../store/database.ts'
+import { readAnswered } from '../store/observations.ts'
 import { RAW_MAX, Reader, type StoredEvaluation } from '../store/reader.ts'
 import type { Write } from '../store/rows.ts'
 import { boardWrites, type PassCandidate } from './boards.ts'
@@ -26,14 +28,7 @@ import { type Findings, findingsOf } from './findings.ts'
 import { nextIncident } from './incidents.ts'
 import { accountOf, candidateOf, type Judged, type Memory, memoryOf, PEAK } from './judged.ts'
 import { type Looked, lookAtRegions, type Places, resultsIn } from './regions.ts'
-import {
-  type PassSite,
-  readAnswered,
-  readNewestIncident,
-  readOnlineVantages,
-  readSites,
-  sumHours,
-} from './rows.ts'
+import { type PassSite, readNewestIncident, readOnlineVantages, readSites, sumHours } from './rows.ts'
 
 export interface PassOptions {
   nowSec: number

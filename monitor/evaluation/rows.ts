@@ -1,9 +1,8 @@
 /**
  * What a pass reads beyond what details are made of (store/reader.ts): sites, places, results, incidents, boards.
  */
-import type { CatalogueSite, ErrorCode, Observation, Outcome, Region } from '../facts.ts'
+import type { CatalogueSite, ErrorCode, Outcome, Region } from '../facts.ts'
 import { isOnline, RESULT_AGE_MAX_SEC } from '../score/regions.ts'
-import { observationOf } from '../store/apply.ts'
 import type { Database } from '../store/database.ts'
 import { newestBoardsDay } from '../store/publish.ts'
 import type { Board, IncidentWrite } from '../store/rows.ts'
@@ -73,16 +72,6 @@ interface ResultsOf {
   vantageId: number
   nowSec: number
   resultsMax: number
-}
-
-/** The newest full probe that got an answer from the listing; others say nothing of models (spec 7.1). */
-export function readAnswered(database: Database, siteId: number): Observation | null {
-  const row = database.get(
-    `SELECT * FROM observation WHERE site_id = ? AND json_extract(profile_json, '$.listing') <> 'absent'
-     ORDER BY at DESC LIMIT 1`,
-    siteId,
-  )
-  return row ? observationOf(row) : null
 }
 
 /** Open or closed. */

@@ -31,7 +31,6 @@ export class SiteKeeper {
   catalogue: Catalogue | null = null
   private readonly options: SiteKeeperOptions
   private readonly source: CatalogueSource
-  private claims = new Map<number, readonly string[]>() // by site
   private slugs = new Map<string, string>() // by host
   private taking: Promise<void> = Promise.resolve()
   private retry: NodeJS.Timeout | undefined
@@ -59,11 +58,6 @@ export class SiteKeeper {
     return this.source.loadErrorsCount
   }
 
-  /** What the catalogue says a site has. */
-  claimsOf(siteId: number): readonly string[] {
-    return this.claims.get(siteId) ?? []
-  }
-
   /** The site at a host, by its API's address. */
   slugOf(host: string): string | null {
     return this.slugs.get(host) ?? null
@@ -88,7 +82,6 @@ export class SiteKeeper {
       const folder = resolve(folderOf(path))
       const sites = proberSites(entries, { ids: synced.ids, looks, ports, folder })
       this.catalogue = catalogue
-      this.claims = new Map(entries.map(({ slug, modelsClaimed }) => [synced.ids[slug], modelsClaimed]))
       this.slugs = new Map(sites.map(({ apiBase, slug }) => [new URL(apiBase).hostname, slug]))
       onSites(sites, [...optOut])
     } catch (error) {

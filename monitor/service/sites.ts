@@ -42,15 +42,12 @@ function extraPortOf(urls: readonly string[], ports: readonly number[]): number 
 }
 
 /**
- * The models of one full probe, each once. Null: it saw neither a listing nor claims, which says nothing about models.
+ * The models of one full probe, each once; what the catalogue claims is read beside them. Null: its listing was no answer,
+ * so it says nothing about models (spec 7.1).
  */
-export function sightingsOf(
-  catalogueClaims: readonly string[],
-  observation: Observation,
-): ModelSighting[] | null {
-  const { models, claimed: priced, atSec } = observation
-  if (models === null && priced.length === 0) return null
-  const { claimed, verified } = modelsOf(catalogueClaims, observation, atSec)
+export function sightingsOf(observation: Observation): ModelSighting[] | null {
+  if (observation.listing === 'absent') return null
+  const { claimed, verified } = modelsOf([], observation, observation.atSec)
   const sightings = new Map<string, ModelSighting>()
   for (const id of claimed)
     sightings.set(modelKey(id), { key: modelKey(id), id, isClaimed: true, isVerified: false })

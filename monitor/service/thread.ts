@@ -346,7 +346,7 @@ class MonitorService {
     else if (message.kind === 'detected') this.detections.ended(message)
     else if (message.kind === 'observation') {
       const { siteId, observation } = message
-      const models = sightingsOf(this.sites.claimsOf(siteId), observation)
+      const models = sightingsOf(observation)
       store.write({ kind: 'observation', siteId, observation, models })
     } else if (message.kind === 'probe') {
       store.write({ kind: 'probe', siteId: message.siteId, vantageId, probe: message.probe })

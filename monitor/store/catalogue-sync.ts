@@ -16,6 +16,7 @@ export interface SyncResult {
   added: string[]
   renamed: string[]
   removed: string[]
+  claimsChanged: number[] // sites whose claimed models are others than before
   refused: { slug: string; why: string }[]
 }
 
@@ -32,6 +33,7 @@ interface KnownSite {
   slug: string
   url: string
   apiBase: string
+  claims: string | null // JSON
   isRemoved: number
 }
 
@@ -41,14 +43,22 @@ class Sync {
   private readonly nowSec: number
   private readonly known: Map<string, KnownSite> // by slug; renamed ones go
   private readonly formerSlugs: Map<string, number> // → site
-  private readonly result: SyncResult = { ids: {}, added: [], renamed: [], removed: [], refused: [] }
+  private readonly result: SyncResult = {
+    ids: {},
+    added: [],
+    renamed: [],
+    removed: [],
+    claimsChanged: [],
+    refused: [],
+  }
 
   constructor(database: Database, sites: readonly CatalogueSite[], nowSec: number) {
     this.database = database
     this.sites = sites
     this.nowSec = nowSec
     const rows = database.all<KnownSite>(
-      'SELECT id, slug, url, api_base AS apiBase, removed_at IS NOT NULL AS isRemoved FROM site ORDER BY id',
+      `SELECT id, slug, url, api_base AS apiBase, json_extract(catalogue_json, '$.modelsClaimed') AS claims,
+       removed_at IS NOT NULL AS isRemoved FROM site ORDER BY id`,
     )
     this.known = new Map(rows.map((row) => [row.slug, row]))
     const former = database.all<{ alias: string; id: number }>(
@@ -90,6 +100,7 @@ class Sync {
   private take(site: CatalogueSite, row: KnownSite | undefined): void {
     const id = row ? this.update(site, row) : this.insert(site)
     this.result.ids[site.slug] = id
+    if (JSON.stringify(site.modelsClaimed) !== (row?.claims ?? '[]')) this.result.claimsChanged.push(id)
     for (const alias of site.aliases) {
       this.database.run(
         `INSERT INTO alias (alias, site_id, is_listed, was_slug) VALUES (?, ?, 1, 0)

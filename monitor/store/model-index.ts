@@ -2,21 +2,22 @@
  * Which site has which model, for lists that touch no disk (spec 3.1 `model=`, 3.6).
  *
  *     names   ['gpt-5.4', 'claude-sonnet-4-6', …]     each model key once, at a place that it keeps
- *     sites   17 ─► [0 CLAIMED VERIFIED, 1 CLAIMED]   place and flags: four bytes per model of a site
+ *     sites   17 ─► [0 CLAIMED VERIFIED, 1 LISTED]    place and flags: four bytes per model of a site
  *
  * 5,000 sites with 200 models each are 4 MB. It grows by news (model-news.ts): sites that were looked at anew since the
  * last snapshot, so a publication costs what has changed. `with` makes the next index and leaves this one as it is; the
  * names are shared, since one that has a place never leaves it.
  */
 const VERIFIED_SEC = 72 * 3_600 // spec 7.1
+const CLAIMED_SEC = 7 * 86_400
 
-export const CLAIMED = 1
+export const CLAIMED = 1 // by the site itself, when it was last looked at
 export const VERIFIED = 2
-const FLAGS_BITS = 2
-const FLAGS = 0b11
+const LISTED = 4 // claimed by the catalogue, which holds at all times
+const FLAGS_BITS = 3
 
 export interface SiteModels {
-  readonly entries: Uint32Array // as entryOf makes them; places are below 2^30
+  readonly entries: Uint32Array // as entryOf makes them; places are below 2^29
   readonly seenSec: number // of the full probe they are from
 }
 
@@ -69,7 +70,7 @@ export class ModelIndex {
     return false
   }
 
-  /** `flags` are CLAIMED, VERIFIED or both. What was verified more than 72 hours ago no longer is. */
+  /** `flags` are CLAIMED, VERIFIED or both, as they hold now: what a site said is forgotten after its time. */
   each(siteId: number, nowSec: number, visit: (place: number, flags: number) => void): void {
     const models = this.sites.get(siteId)
     if (!models) return
@@ -80,11 +81,13 @@ export class ModelIndex {
   }
 }
 
-export function entryOf(place: number, isClaimed: boolean, isVerified: boolean): number {
-  return (place << FLAGS_BITS) + (isClaimed ? CLAIMED : 0) + (isVerified ? VERIFIED : 0)
+export function entryOf(place: number, isClaimed: boolean, isVerified: boolean, isListed = false): number {
+  const flags = (isClaimed ? CLAIMED : 0) + (isVerified ? VERIFIED : 0) + (isListed ? LISTED : 0)
+  return (place << FLAGS_BITS) + flags
 }
 
 function flagsOf(entry: number, { seenSec }: SiteModels, nowSec: number): number {
-  const flags = entry & FLAGS
-  return seenSec >= nowSec - VERIFIED_SEC ? flags : flags & CLAIMED
+  const isClaimed = (entry & LISTED) !== 0 || ((entry & CLAIMED) !== 0 && seenSec >= nowSec - CLAIMED_SEC)
+  const isVerified = (entry & VERIFIED) !== 0 && seenSec >= nowSec - VERIFIED_SEC
+  return (isClaimed ? CLAIMED : 0) + (isVerified ? VERIFIED : 0)
 }

@@ -1,13 +1,15 @@
 /**
  * What the index of models (model-index.ts) has to hear of before the next snapshot, read from the rows.
  *
- *     observation written ──► site is touched ──► read() ──► its entries, and names nobody had before
- *     start               ──► all sites are
+ *     observation written, claims of the catalogue changed ──► site is touched ──┐
+ *     start ──► all sites are ───────────────────────────────────────────────────┴─► read() ──► entries, new names
  *
  * About 0.1 ms per site with 200 models; a second, once, for 5,000 of them.
  */
+import { modelKey } from '../score/models.ts'
 import type { Database } from './database.ts'
 import { entryOf, type ModelNews, type SiteModels } from './model-index.ts'
+import { readClaims } from './observations.ts'
 
 const SITE_MODELS_MAX = 1_000 // of one site; those that its listing shows come first, the rest cannot be searched for
 const NAMES_MAX = 100_000 // of all sites since the start; later names cannot be searched for until the next one
@@ -50,9 +52,15 @@ export class ModelReader {
        WHERE site_id = ? AND (claimed OR verified) ORDER BY verified DESC, model_key LIMIT ${SITE_MODELS_MAX}`,
       siteId,
     )
-    const entries = rows.flatMap(({ key, claimed, verified }) => {
+    const listed = new Set(readClaims(this.database, siteId).map(modelKey))
+    const seen = rows.map(({ key, claimed, verified }) => {
+      return { key, isClaimed: claimed === 1, isVerified: verified === 1, isListed: listed.delete(key) }
+    })
+    const unseen = [...listed].map((key) => ({ key, isClaimed: false, isVerified: false, isListed: true }))
+    const all = [...seen, ...unseen].slice(0, SITE_MODELS_MAX)
+    const entries = all.flatMap(({ key, isClaimed, isVerified, isListed }) => {
       const place = this.placeOf(key)
-      return place < 0 ? [] : [entryOf(place, claimed === 1, verified === 1)]
+      return place < 0 ? [] : [entryOf(place, isClaimed, isVerified, isListed)]
     })
     const seenSec = rows.reduce((latest, row) => Math.max(latest, row.seenSec), 0)
     return { entries: Uint32Array.from(entries), seenSec }

@@ -7,6 +7,7 @@
  * Each call is one look at the last commit. It blocks, so it belongs on a thread of its own (reader-thread.ts); answers
  * are cached by whoever asks, per data version; of a site, per state of its row
  */
+
 import type { Observation, Probe, Region, RegionState, Tier } from '../facts.ts'
 import {
   type Bucket,
@@ -23,6 +24,7 @@ import { observationOf } from './apply.ts'
 import { type BucketRange, readBuckets, readCounts, readPackedHours } from './bucket-rows.ts'
 import { Database } from './database.ts'
 import { findDetection, newestDetection } from './detections.ts'
+import { readAnswered, readClaims } from './observations.ts'
 import type { Board, BoardRow, DetectionRow } from './rows.ts'
 
 export const RAW_MAX = 500 // spec 3.2
@@ -113,23 +115,18 @@ export class Reader {
     return row ? observationOf(row) : null
   }
 
+  /** What says which models it has now (spec 7.1): the catalogue, and the newest full probe whose listing answered. */
+  modelSources(siteId: number): ModelSources {
+    return { catalogue: readClaims(this.database, siteId), answered: readAnswered(this.database, siteId) }
+  }
+
+  /** Every model that full probes have seen there, by id. */
   models(siteId: number): SeenModel[] {
-    const rows = this.database.all<SeenModelRow>(
-      `SELECT model_id AS id, claimed, verified, first_seen AS firstSeenSec, last_seen AS lastSeenSec FROM model_seen
+    return this.database.all<SeenModel>(
+      `SELECT model_id AS id, first_seen AS firstSeenSec, last_seen AS lastSeenSec FROM model_seen
        WHERE site_id = ? ORDER BY model_id LIMIT ${MODELS_MAX}`,
       siteId,
     )
-    return rows.map(({ claimed, verified, ...row }) => ({
-      ...row,
-      isClaimed: claimed === 1,
-      isVerified: verified === 1,
-    }))
-  }
-
-  /** Models that the catalogue says this site has. */
-  catalogueClaims(siteId: number): string[] {
-    const sql = "SELECT json_extract(catalogue_json, '$.modelsClaimed') AS claims FROM site WHERE id = ?"
-    return JSON.parse(this.database.get<{ claims: string | null }>(sql, siteId)?.claims ?? '[]')
   }
 
   /** Newest first. */
@@ -252,14 +249,16 @@ export interface Look {
   downSinceSec: number | null // of the first of them
 }
 
+export interface ModelSources {
+  catalogue: string[]
+  answered: Observation | null
+}
+
 export interface SeenModel {
   id: string
-  isClaimed: boolean
-  isVerified: boolean
   firstSeenSec: number
   lastSeenSec: number
 }
-type SeenModelRow = Omit<SeenModel, 'isClaimed' | 'isVerified'> & { claimed: number; verified: number }
 
 export interface ModelChange {
   atSec: number

@@ -118,6 +118,7 @@ class WriterThread {
     if (question.kind === 'vantage') return saveVantage(this.database, question)
     if (question.kind === 'restart-detections') return restartDetections(this.database, question.nowSec)
     const result = syncCatalogue(this.database, question.sites, question.nowSec)
+    for (const id of result.claimsChanged) this.models.touch(id)
     this.nowSec = Math.max(this.nowSec, question.nowSec)
     this.publish() // a removed site is hidden at once (spec 8.1)
     return result

@@ -101,7 +101,7 @@ class Past {
       kind: 'observation',
       siteId,
       observation,
-      models: sightingsOf(site.claimed ?? [], observation),
+      models: sightingsOf(observation),
     })
   }
 }

@@ -137,8 +137,11 @@ export class FakeStore {
     },
     rawProbes: () => [probeAt(NOON - 60), probeAt(NOON - 360)],
     observation: (id: number) => (id === 1 ? OBSERVATION : null),
+    modelSources: (id: number) =>
+      id === 1
+        ? { catalogue: ['claude-sonnet-4-6'], answered: OBSERVATION }
+        : { catalogue: [], answered: null },
     models: (id: number) => (id === 1 ? MODELS : []),
-    catalogueClaims: (id: number) => (id === 1 ? ['Anthropic/claude-sonnet-4-6'] : []),
     modelChanges: () => [{ atSec: NOON - 999, change: 'added', id: 'gpt-5.4' }],
     incidents: () => [
       { id: 9, region: 'all', startedAtSec: NOON - 500, endedAtSec: null, cause: 'http_5xx', vantages: 1 },
@@ -163,8 +166,8 @@ function probeAt(atSec: number) {
 
 const seen = { firstSeenSec: NOON - 9_000, lastSeenSec: NOON - 600 }
 const MODELS = [
-  { id: 'gpt-5.4', isClaimed: true, isVerified: true, ...seen },
-  { id: 'claude-sonnet-4-6', isClaimed: true, isVerified: false, ...seen },
+  { id: 'gpt-5.4', ...seen },
+  { id: 'claude-sonnet-4-6', ...seen },
 ]
 
 export const NETWORK = {
@@ -179,7 +182,7 @@ const OBSERVATION = {
   atSec: NOON - 3_600,
   models: ['gpt-5.4'],
   listing: 'open',
-  claimed: [],
+  claimed: ['gpt-5.4'],
   profile: NETWORK,
   hygiene: { redirectsToHttps: true, hasHsts: null, leaksUpstream: null },
   isParked: false,

@@ -146,3 +146,20 @@ test('8.2: an entry holds any place and both flags', () => {
   const index = ModelIndex.NONE.with({ isWhole: true, names, sites: [[7, { entries, seenSec: NOW_SEC }]] })
   expect(drawn(index, [7])).toEqual(['m99999? m99998'])
 })
+
+test('7.1: claims of the catalogue are there before any probe, and follow it; those of a site last a week', async () => {
+  const { database, save, reader } = await filled()
+  const claiming = (...modelsClaimed: string[]) =>
+    syncCatalogue(database, [{ ...catalogueSite('one'), modelsClaimed }, catalogueSite('two')], NOW_SEC)
+  expect(claiming('OpenAI/GPT-5.4', 'b').claimsChanged).toEqual([1])
+  expect(claiming('OpenAI/GPT-5.4', 'b').claimsChanged).toEqual([])
+  save(write(1, 'a? c'), write(2, 'b'))
+  const first = ModelIndex.NONE.with(reader.read())
+  expect(drawn(first, [1, 2])).toEqual(['c a? gpt-5.4? b?', 'b'])
+  expect(drawn(first, [1], NOW_SEC + 100 * HOUR_SEC)).toEqual(['a? gpt-5.4? b?'])
+  expect(drawn(first, [1], NOW_SEC + 8 * 24 * HOUR_SEC)).toEqual(['gpt-5.4? b?'])
+
+  claiming('c')
+  reader.touch(1)
+  expect(drawn(first.with(reader.read()), [1])).toEqual(['c+ a?'])
+})

@@ -103,9 +103,9 @@ test('3.2: a full probe is read as it was written; models come, go and come back
   full(300, ['a', 'b'], [])
   expect(reader.observation(ids.one)).toEqual(observation(300, ['a', 'b'], []))
   expect(reader.models(ids.one)).toEqual([
-    { id: 'a', isClaimed: false, isVerified: true, firstSeenSec: 100, lastSeenSec: 300 },
-    { id: 'b', isClaimed: false, isVerified: true, firstSeenSec: 100, lastSeenSec: 300 },
-    { id: 'c', isClaimed: false, isVerified: false, firstSeenSec: 100, lastSeenSec: 200 },
+    { id: 'a', firstSeenSec: 100, lastSeenSec: 300 },
+    { id: 'b', firstSeenSec: 100, lastSeenSec: 300 },
+    { id: 'c', firstSeenSec: 100, lastSeenSec: 200 },
   ])
   expect(reader.modelChanges(ids.one, 0)).toEqual([
     { atSec: 300, change: 'added', id: 'b' },

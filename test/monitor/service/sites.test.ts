@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest'
+import type { ListingAuth, Observation } from '../../../monitor/facts.ts'
+import { sightingsOf } from '../../../monitor/service/sites.ts'
+import { NOW_SEC } from '../store/stores.ts'
+
+function observation(listing: ListingAuth, models: string[] | null, claimed: string[]): Observation {
+  return { atSec: NOW_SEC, listing, models, claimed } as Observation
+}
+
+// biome-ignore format: a table
+test.each([
+  ['nothing said: a listing that is no answer, also beside a price list', observation('absent', null, ['gpt-5.4']), null],
+  ['a price list alone',  observation('key_required', null, ['gpt-5.4']),  [['gpt-5.4', true, false]]],
+  ['a closed site',       observation('key_required', null, []),           []],
+  ['an open listing',     observation('open', ['gpt-5.4'], []),            [['gpt-5.4', false, true]]],
+  ['two spellings',       observation('open', ['OpenAI/GPT-5.4'], ['gpt-5.4']), [['gpt-5.4', true, true]]],
+])('7.1: what a full probe says of models: %s', (_, seen, sightings) => {
+  const found = sightingsOf(seen)
+  expect(found?.map(({ key, isClaimed, isVerified }) => [key, isClaimed, isVerified]) ?? null).toEqual(sightings)
+})
