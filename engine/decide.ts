@@ -12,9 +12,11 @@
 import { decodeRequest } from '../proto/codec.ts'
 import {
   Code,
+  type Descriptor,
   type DescriptorStatus,
   type HeaderValue,
   type JsonObject,
+  type RateLimit,
   type RateLimitRequest,
 } from '../proto/ratelimit.ts'
 import { RequestParts } from '../proto/request-parts.ts'
@@ -115,6 +117,13 @@ export class Engine implements Decider {
       return
     }
     this.count(caller, null, now)
+  }
+
+  /** The limit that such a descriptor is counted against; null = none. Counts nothing, so a store that fails has a limit. */
+  limitOf(domain: string, descriptor: Descriptor): RateLimit | null {
+    this.targets.setDomain(domain, this.options.nowSec())
+    const { rule } = this.targets.ofDescriptor(descriptor)
+    return rule === null || rule.isUnlimited ? null : rule.limit
   }
 
   /** Puts the descriptors of a request into the open wave. Throws a ServiceError. */

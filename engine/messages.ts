@@ -53,4 +53,6 @@ export type FromWorker =
   | { kind: 'log'; level: LogLevel; message: string }
 
 export type LogLevel = 'error' | 'warning' | 'info' | 'debug'
-export type Log = (level: LogLevel, message: string) => void
+/** `fields`: members of the line beside its message. */
+export type Log = (level: LogLevel, message: string, fields?: LogFields) => void
+export type LogFields = Readonly<Record<string, string | number>>

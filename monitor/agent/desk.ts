@@ -112,7 +112,7 @@ export class AgentDesk {
   /** One request; to be called in the library's own callback. */
   handle(res: HttpResponse, req: HttpRequest): void {
     const { address, store, nowMs } = this.options
-    const request = readRequest(req, res, address.header)
+    const request = readRequest(req, res, address)
     const encoding = req.getHeader('content-encoding').trim().toLowerCase()
     const length = Number(request.headers['content-length'] || Number.NaN)
     const reply = new Reply(res, request, false)

@@ -9,7 +9,6 @@
  *     const api = new Api({ decider, snapshot: () => store.snapshot, details: store, desk, … })
  *     openUws(host, port, (app) => app.any('/*', (res, req) => api.handle(res, req)))
  */
-import type { Decider } from '../../engine/decider.ts'
 import type { Log } from '../../engine/messages.ts'
 import type { Snapshot } from '../store/snapshot.ts'
 import type { ChangelogEntry } from './changelog.ts'
@@ -20,7 +19,7 @@ import type { CheckUrl } from './detections/submission.ts'
 import { ApiError, type Headers, retryAfter } from './errors.ts'
 import { Handlers } from './handlers.ts'
 import { readQuery } from './query.ts'
-import { type Quota, type QuotaClient, type QuotaKind, Quotas } from './quota.ts'
+import { type Quota, type QuotaClient, type QuotaEngine, type QuotaKind, Quotas } from './quota.ts'
 import { answer, Reply } from './reply.ts'
 import { type ApiRequest, readRequest } from './request.ts'
 import { findRoute, methodsOf, type Route } from './router.ts'
@@ -32,7 +31,7 @@ import { checkSuccessor, noticeOf, type Successor } from './version.ts'
 import { WRONG_KEYS_MAX, WRONG_KEYS_WINDOW_SEC } from './wrong-keys.ts'
 
 export interface ApiOptions {
-  decider: Decider // on the rules of default-rules.ts
+  decider: QuotaEngine // on the rules of default-rules.ts
   nowMs: () => number // the engine's clock
   snapshot: () => Snapshot | null // null = not loaded
   details: Details
@@ -52,6 +51,7 @@ export interface ApiOptions {
   log: Log
   onRequest?: (line: RequestLine) => void // for the access log and metrics
   onQuotaFailure?: (kind: QuotaKind) => void
+  onLimited?: (quotaClass: string) => void
 }
 
 export interface RequestLine {
@@ -97,7 +97,7 @@ export class Api {
   /** One request under /api; to be called in the library's own callback. */
   handle(res: HttpResponse, req: HttpRequest): void {
     const startMs = performance.now()
-    const request = readRequest(req, res, this.options.address.header)
+    const request = readRequest(req, res, this.options.address)
     const reply = new Reply(res, request, this.options.hasDraftFields)
     const notice = noticeOf(this.options.successor ?? null, request.path, this.nowSec())
     reply.ofVersion = notice.headers
@@ -172,6 +172,7 @@ export class Api {
   ): void {
     if (reply.isDone) return
     if (quota.isOver || finding.kind === 'blocked') {
+      this.options.onLimited?.(reply.quota!.class)
       throw new ApiError(
         'rate_limited',
         'too many requests; see Retry-After',

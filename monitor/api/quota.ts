@@ -9,9 +9,17 @@
  *
  * Nothing is computed here: the engine's window is told on.
  */
-import type { Caller, Decider } from '../../engine/decider.ts'
+import type { Engine } from '../../engine/decide.ts'
+import type { Caller } from '../../engine/decider.ts'
 import { unitSec } from '../../engine/window.ts'
-import { Code, type DescriptorStatus, type Entry, type RateLimitResponse } from '../../proto/ratelimit.ts'
+import {
+  Code,
+  type Descriptor,
+  type DescriptorStatus,
+  type Entry,
+  type RateLimit,
+  type RateLimitResponse,
+} from '../../proto/ratelimit.ts'
 import { DOMAIN } from './default-rules.ts'
 
 const BUDGET_MS = 20
@@ -29,7 +37,7 @@ export interface QuotaClient {
 export interface Quota {
   class: string // as in the descriptor
   isOver: boolean
-  hasFailed: boolean // the engine gave no answer; the figures are the last known limit
+  hasFailed: boolean // the engine gave no answer; the figures are those of the rule
   limit: number
   remaining: number
   windowSec: number
@@ -37,24 +45,17 @@ export interface Quota {
   afterSec: number // from now to then, at least 1
 }
 
+/** The engine, as far as quotas need it. */
+export type QuotaEngine = Pick<Engine, 'decide' | 'limitOf'>
+
 export interface QuotaOptions {
-  decider: Decider
+  decider: QuotaEngine
   nowSec: () => number
   onFailure?: (kind: QuotaKind) => void
 }
 
-/** What a class allows while its engine has never answered: the built-in rules. */
-const DEFAULTS: Record<string, { limit: number; windowSec: number }> = {
-  read: { limit: 120, windowSec: 60 },
-  submit: { limit: 20, windowSec: 3_600 },
-  page: { limit: 240, windowSec: 60 },
-  key_read: { limit: 1_200, windowSec: 60 },
-  key_submit: { limit: 300, windowSec: 3_600 },
-}
-
 export class Quotas {
   private readonly options: QuotaOptions
-  private readonly lastKnown = new Map(Object.entries(DEFAULTS)) // by class; no more than those
 
   constructor(options: QuotaOptions) {
     this.options = options
@@ -77,14 +78,11 @@ export class Quotas {
     done: (quota: Quota) => void,
   ): void {
     const name = classOf(kind, client)
-    const request = {
-      domain: DOMAIN,
-      descriptors: [{ entries: entriesOf(name, client), limit: null, hitsAddend }],
-      hitsAddend: 1,
-    }
+    const descriptor = { entries: entriesOf(name, client), limit: null, hitsAddend }
+    const request = { domain: DOMAIN, descriptors: [descriptor], hitsAddend: 1 }
     new Question(this.options.decider, request, (response) => {
       if (response === null) this.options.onFailure?.(kind)
-      done(response === null ? this.failed(name) : this.told(name, response))
+      done(response === null ? this.failed(name, descriptor) : this.told(name, response))
     })
   }
 
@@ -92,13 +90,9 @@ export class Quotas {
     const nowSec = this.options.nowSec()
     const status = tightest(statuses)
     const isOver = overallCode === Code.OverLimit
-    if (status === null) {
-      const figures = { limit: UNLIMITED, remaining: UNLIMITED, windowSec: MINUTE_SEC }
-      return { class: name, isOver, hasFailed: false, ...figures, ...windowEnd(nowSec, MINUTE_SEC) }
-    }
+    if (status === null) return this.full(name, null, { isOver, hasFailed: false })
     const windowSec = unitSec(status.currentLimit!.unit)
     const limit = status.currentLimit!.requestsPerUnit
-    if (this.lastKnown.has(name)) this.lastKnown.set(name, { limit, windowSec })
     // The engine read its clock a moment ago; its windows are aligned, so rounding gives its very second.
     const resetSec = Math.round((nowSec + status.resetSec) / windowSec) * windowSec
     const remaining = isOver ? 0 : status.limitRemaining
@@ -106,11 +100,17 @@ export class Quotas {
     return { class: name, isOver, hasFailed: false, limit, remaining, windowSec, resetSec, afterSec }
   }
 
-  private failed(name: string): Quota {
-    const nowSec = this.options.nowSec()
-    const { limit, windowSec } = this.lastKnown.get(name) ?? DEFAULTS.read
-    const figures = { limit, remaining: limit, windowSec }
-    return { class: name, isOver: false, hasFailed: true, ...figures, ...windowEnd(nowSec, windowSec) }
+  private failed(name: string, descriptor: Descriptor): Quota {
+    const limit = this.options.decider.limitOf(DOMAIN, descriptor)
+    return this.full(name, limit, { isOver: false, hasFailed: true })
+  }
+
+  /** All of a limit is left; null = there is none. */
+  private full(name: string, limit: RateLimit | null, is: Pick<Quota, 'isOver' | 'hasFailed'>): Quota {
+    const requests = limit === null ? UNLIMITED : limit.requestsPerUnit
+    const windowSec = limit === null ? MINUTE_SEC : unitSec(limit.unit)
+    const figures = { limit: requests, remaining: requests, windowSec }
+    return { class: name, ...is, ...figures, ...windowEnd(this.options.nowSec(), windowSec) }
   }
 }
 
@@ -150,8 +150,8 @@ class Question implements Caller {
   private timer: NodeJS.Timeout | null = null
 
   constructor(
-    decider: Decider,
-    request: Parameters<Decider['decide']>[0],
+    decider: QuotaEngine,
+    request: Parameters<QuotaEngine['decide']>[0],
     done: (response: RateLimitResponse | null) => void,
   ) {
     this.done = done

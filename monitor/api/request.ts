@@ -1,6 +1,7 @@
 /**
  * One request, read whole before anything else happens: the library's object is gone after its callback.
  */
+import type { AddressOptions } from './client-address.ts'
 import type { HttpRequest, HttpResponse } from './sockets.ts'
 
 // biome-ignore format: one per line would hide that this is all
@@ -14,19 +15,35 @@ export interface ApiRequest {
   path: string // raw
   query: string // raw, without `?`
   headers: Readonly<Record<Known, string>> // empty = absent
-  forwarded: string // the one header that tells the client's address; empty = absent
+  forwarded: string // all lines of the header that tells the client's address; empty = absent, or nobody's word counts
   peer: Uint8Array // of the socket: 4 or 16 bytes, 0 on a Unix socket
   proxied: Uint8Array // of a PROXY v2 header; 0 without one
 }
 
-export function readRequest(req: HttpRequest, res: HttpResponse, addressHeader: string): ApiRequest {
+export function readRequest(req: HttpRequest, res: HttpResponse, address: AddressOptions): ApiRequest {
   return {
     method: req.getCaseSensitiveMethod(),
     path: req.getUrl(),
     query: req.getQuery() ?? '',
     headers: Object.fromEntries(HEADERS.map((name) => [name, req.getHeader(name)])) as Record<Known, string>,
-    forwarded: req.getHeader(addressHeader),
+    forwarded: hasTrusted(address) ? linesOf(req, address.header) : '',
     peer: new Uint8Array(res.getRemoteAddress()).slice(),
     proxied: new Uint8Array(res.getProxiedRemoteAddress()).slice(),
   }
+}
+
+function hasTrusted({ trusted, trustsUnix }: AddressOptions): boolean {
+  return trusted.length > 0 || trustsUnix
+}
+
+/**
+ * Lines of one name are one list (RFC 9110, 5.3). `getHeader` gives the first alone, which is the client's own where a
+ * proxy adds a line below instead of appending to it.
+ */
+function linesOf(req: HttpRequest, name: string): string {
+  const lines: string[] = []
+  req.forEach((key, value) => {
+    if (key === name) lines.push(value)
+  })
+  return lines.join(',')
 }

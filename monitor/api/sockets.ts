@@ -8,6 +8,7 @@
 
 export interface HttpRequest {
   getHeader(name: string): string // lower case; empty = absent
+  forEach(visit: (name: string, value: string) => void): void // names in lower case
   getUrl(): string // the path, raw
   getCaseSensitiveMethod(): string
   getQuery(): string | undefined // raw, without `?`

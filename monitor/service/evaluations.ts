@@ -1,8 +1,8 @@
 /**
- * When sites are judged: all of them once per probe interval, a new one soon after its first probe, so that it is
+ * When sites are judged: all of them every 5 minutes, a new one soon after its first probe, so that it is
  * published without waiting (spec 2.1, 7.2). The judging itself is a job on a thread of its own.
  *
- *     every PROBE_INTERVAL_S ──► all ──────────┐
+ *     every 5 min, or PROBE_INTERVAL_S ─► all ─┐
  *     a site's first probe ── 2 s ──► that one ┴─► flush ─► job reads the file ─► writes ─► store
  */
 import { jobThread } from '../../engine/job-thread.ts'
@@ -13,6 +13,7 @@ import type { Write } from '../store/rows.ts'
 import type { Store } from '../store/store.ts'
 
 const FIRST_MS = 2_000
+const ALL_SEC_MAX = 300 // spec 7.2
 const FLUSH_MS_MAX = 5_000 // a disk that refuses all must not hold up judging what it has
 const JOB_IDLE_MS = 10_000
 const JOB_MS_MAX = 300_000 // 5,000 sites take seconds; a disk that hangs must not end all judging
@@ -45,7 +46,10 @@ export class Evaluations {
   }
 
   start(): void {
-    this.interval = setInterval(() => void this.run(), this.options.intervalSec * 1_000)
+    this.interval = setInterval(
+      () => void this.run(),
+      Math.min(ALL_SEC_MAX, this.options.intervalSec) * 1_000,
+    )
   }
 
   probed(siteId: number): void {

@@ -3,16 +3,18 @@
  * and label values, `sluice.monitor.http_requests.GET.200./api/v1/sites`, so that every sink has them.
  *
  *     counts   http_requests, http_ms, rate_limited, quota_failures, probes
- *     states   probe_lag_seconds, egress_denied, detections, store_queue, catalogue_sites, …    set anew each second
+ *     states   probe_lag_seconds, egress_denied, detections, store_queue, catalogue_sites, vantage_online, …    set anew
+ *              each second
  */
 import type { Stats } from '../../engine/stats/stats.ts'
 import type { RequestLine } from '../api/api.ts'
 import type { Probe, Region } from '../facts.ts'
 import type { ProberFigures } from '../prober/words.ts'
+import { isOnline } from '../score/regions.ts'
+import type { VantageState } from '../store/snapshot.ts'
 import type { StoreFigures } from '../store/store.ts'
 
 const PREFIX = 'sluice.monitor.'
-const TOO_MANY = 429
 
 export type Gauges = [name: string, value: number][]
 
@@ -27,7 +29,10 @@ export class Metrics {
   request({ route, method, status, ms }: RequestLine): void {
     this.count(`http_requests.${method}.${status}.${route}`)
     this.count(`http_ms.${route}`, ms)
-    if (status === TOO_MANY) this.count('rate_limited')
+  }
+
+  limited(quotaClass: string): void {
+    this.count(`rate_limited.${quotaClass}`)
   }
 
   quotaFailed(kind: string): void {
@@ -49,6 +54,9 @@ export class Metrics {
 
 export interface States {
   prober: ProberFigures | null
+  denials: ReadonlyMap<string, number>
+  vantages: readonly VantageState[]
+  nowSec: number
   store: StoreFigures
   sites: number
   agents: Record<string, number> // of agent/desk.ts
@@ -59,6 +67,9 @@ export interface States {
 
 export function gaugesOf({
   prober,
+  denials,
+  vantages,
+  nowSec,
   store,
   sites,
   agents,
@@ -84,9 +95,14 @@ export function gaugesOf({
       controls_answering: Number(prober.areControlsAnswering),
     }),
   }
-  const denials = (prober?.denials ?? []).map(
-    ([reason, count]) => [`egress_denied.${reason}`, count] as const,
-  )
-  const reports = Object.entries(agents).map(([name, count]) => [`agents.${name}`, count] as const)
-  return [...Object.entries(states), ...denials, ...reports].map(([name, value]) => [PREFIX + name, value])
+  const denied = new Map(denials)
+  for (const [reason, count] of prober?.denials ?? []) denied.set(reason, (denied.get(reason) ?? 0) + count)
+  const named: [string, number][] = [
+    ...[...denied].map(([reason, count]): [string, number] => [`egress_denied.${reason}`, count]),
+    ...Object.entries(agents).map(([name, count]): [string, number] => [`agents.${name}`, count]),
+    ...vantages.map(({ name, lastSeenSec }): [string, number] => {
+      return [`vantage_online.${name}`, Number(isOnline(lastSeenSec ?? 0, nowSec))]
+    }),
+  ]
+  return [...Object.entries(states), ...named].map(([name, value]) => [PREFIX + name, value])
 }

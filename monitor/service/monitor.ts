@@ -94,7 +94,7 @@ export class Monitor {
     })
     worker.on('message', (message: FromMonitor) => {
       if (message.kind === 'stats') this.hooks.stats(message.deltas, message.gauges)
-      else if (message.kind === 'log') this.hooks.log(message.level, message.text)
+      else if (message.kind === 'log') this.hooks.log(message.level, message.text, message.fields)
       else {
         this.isReady = true
         resolve(message.port)

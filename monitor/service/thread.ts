@@ -58,7 +58,7 @@ export type OpenPort = (
 export async function runMonitorThread(openPort: OpenPort): Promise<void> {
   const port = parentPort as MessagePort
   const say = (message: FromMonitor) => port.postMessage(message)
-  const log: Log = (level, text) => say({ kind: 'log', level, text })
+  const log: Log = (level, text, fields) => say({ kind: 'log', level, text, fields })
   const monitor = await MonitorService.open(workerData as MonitorTask, openPort, say, log)
   const timeoutMs = await new Promise<number>((resolve) => {
     port.on('message', (message: ToMonitor) => {
@@ -99,6 +99,7 @@ class MonitorService {
   private readonly ticks: NodeJS.Timeout
   private readonly prober: ProberHost
   private readonly agents: Agents | null
+  private readonly refusals = new Map<string, number>() // of submitted addresses: reason → how many
   private ticksCount = 0
   private hasBegun = false
   private isEnding = false
@@ -163,7 +164,7 @@ class MonitorService {
     this.api = new Api({
       decider: engine,
       nowMs: Date.now,
-      snapshot: () => (this.hasBegun ? store.snapshot : null), // not ready before opt-outs and prober are there
+      snapshot: () => (this.isLoaded ? store.snapshot : null),
       details: store,
       desk: this.desk,
       checkUrl: (url) => this.checked(url),
@@ -178,8 +179,10 @@ class MonitorService {
       log,
       onRequest: (line) => {
         this.metrics.request(line)
-        log('info', `monitor request ${JSON.stringify(line)}`)
+        const { requestId: request_id, ...fields } = line
+        log('info', 'monitor request', { request_id, ...fields })
       },
+      onLimited: (quotaClass) => this.metrics.limited(quotaClass),
       onQuotaFailure: (kind) => this.metrics.quotaFailed(kind),
     })
     this.evaluations = new Evaluations({
@@ -243,14 +246,23 @@ class MonitorService {
     this.startDetections()
   }
 
-  /** Whoever has opted out is not looked at, so nobody is before the opt-outs are known. */
+  /** Whoever has opted out is neither shown nor looked at, so nobody is before the opt-outs are known. */
+  private get isLoaded(): boolean {
+    return this.hasBegun && this.sites.catalogue !== null
+  }
+
   private checked(url: string): ReturnType<Egress['check']> {
-    if (this.sites.catalogue === null) throw new ApiError('not_ready', 'the catalogue is not loaded yet')
-    return this.egress.check(url)
+    if (!this.isLoaded) throw new ApiError('not_ready', 'the catalogue is not loaded yet')
+    const found = this.egress.check(url)
+    if ('refusal' in found) {
+      const { reason } = found.refusal
+      this.refusals.set(reason, (this.refusals.get(reason) ?? 0) + 1)
+    }
+    return found
   }
 
   private startDetections(): void {
-    if (this.sites.catalogue !== null) this.detections.start()
+    if (this.isLoaded) this.detections.start()
   }
 
   private get ownVantage(): string | null {
@@ -273,7 +285,10 @@ class MonitorService {
   private noticing(store: Store): AgentDeskOptions['store'] {
     const write = (each: Write) => {
       store.write(each)
-      if (each.kind === 'probe') this.evaluations.probed(each.siteId)
+      if (each.kind !== 'probe') return
+      this.evaluations.probed(each.siteId)
+      const agent = store.snapshot.agents.find(({ vantageId }) => vantageId === each.vantageId)
+      if (agent) this.metrics.probe(agent.region, each.probe)
     }
     return {
       get snapshot() {
@@ -293,7 +308,7 @@ class MonitorService {
 
   private answerPlain(res: HttpResponse, check: Check | undefined): void {
     const [status, text] = check
-      ? check(this.hasBegun && !this.isEnding)
+      ? check(this.isLoaded && !this.isEnding)
       : ['404 Not Found', 'The API is below /api/v1.']
     res.cork(() => {
       res.writeStatus(status)
@@ -307,8 +322,8 @@ class MonitorService {
     void store.tick(nowSec())
     this.desk.tick()
     this.startDetections()
-    if (this.ticksCount++ % SEEN_TICKS === 0 && task.settings.PROBER_ENABLED) {
-      store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec() })
+    if (this.ticksCount++ % SEEN_TICKS === 0) {
+      if (task.settings.PROBER_ENABLED) store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec() })
       if (this.agents) this.prober.send(this.agents.turns())
     }
     this.sayStats()
@@ -317,6 +332,9 @@ class MonitorService {
   private sayStats(): void {
     const gauges = gaugesOf({
       prober: this.prober.figures,
+      denials: this.refusals,
+      vantages: this.parts.store.snapshot.vantages,
+      nowSec: nowSec(),
       store: this.parts.store.figures(),
       agents: this.agents?.figures() ?? {},
       refusedConnections: this.connections.refusedCount,

@@ -3,7 +3,7 @@
  *
  *     main ── rules, ending, drain ──► monitor        main ◄── ready, stats, log, closed ── monitor
  */
-import type { LogLevel } from '../../engine/messages.ts'
+import type { LogFields, LogLevel } from '../../engine/messages.ts'
 import type { RulesImage } from '../../engine/rules.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { Deltas } from '../../engine/stats/stats.ts'
@@ -25,4 +25,4 @@ export type ToMonitor =
 export type FromMonitor =
   | { kind: 'ready'; port: number }
   | { kind: 'stats'; deltas: Deltas; gauges: Gauges } // each second, and at the end
-  | { kind: 'log'; level: LogLevel; text: string }
+  | { kind: 'log'; level: LogLevel; text: string; fields?: LogFields }

@@ -16,7 +16,9 @@ import { soonProbed } from '../helpers/slugs.ts'
 const SLUG = soonProbed('relay', 60)
 const SLUICE = fileURLToPath(new URL('../../scripts/sluice.ts', import.meta.url))
 
-test('6.5: what an agent sees is stored as its own, and makes its region reachable', async () => {
+test('6.5: what an agent sees is stored as its own, and makes its region reachable', {
+  timeout: 90_000,
+}, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-agent-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const relay = await startFakeRelay('open')
@@ -49,11 +51,13 @@ test('6.5: what an agent sees is stored as its own, and makes its region reachab
   onTestFinished(() => server.stop('SIGKILL').then(() => {}))
   await server.logged("Listening for the monitor on '")
   const token = vantage(join(folder, 'server'))
+  const agents = `http://${server.address('agents')}`
+  await expect.poll(() => pollStatus(agents, token), { timeout: 15_000, interval: 1_000 }).toBe(200) // or the agent waits after its first 401
   const agent = spawnService({
     args: ['monitor', 'agent'],
     env: {
       ...shared,
-      AGENT_SERVER: `http://${server.address('agents')}`,
+      AGENT_SERVER: agents,
       AGENT_TOKEN: token,
       MONITOR_DATA_DIR: join(folder, 'agent'),
     },
@@ -77,6 +81,15 @@ test('6.5: what an agent sees is stored as its own, and makes its region reachab
   expect((await agent.stop()).code).toBe(0)
   expect((await server.stop()).code).toBe(0)
 })
+
+async function pollStatus(agents: string, token: string): Promise<number> {
+  const { status } = await fetch(`${agents}/agent/v1/poll`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ catalogue: null, clock_ms: Date.now() }),
+  })
+  return status
+}
 
 /** As an operator makes one, beside the running monitor; its token. */
 function vantage(dataDir: string): string {

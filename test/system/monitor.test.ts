@@ -156,13 +156,31 @@ describe('a detection', () => {
   })
 })
 
-test('5: without a catalogue that loads nobody is looked at, since the opt-outs are not known', async () => {
-  const { url, catalogue } = await start({}, '  [{\n')
+test('1.2, 5: without a catalogue that loads nothing is shown and nobody looked at: opt-outs are not known', async () => {
+  const folder = newFolder()
+  const before = await start({}, SITES, folder)
+  await expect.poll(async () => (await before.get('/sites')).json.total, { timeout: 20_000 }).toBe(1)
+  await before.service.stop('SIGTERM')
+  const { url, get, catalogue } = await start({}, '  [{\n', folder)
   expect((await submit(url, 'http://relay.example.com/')).status).toBe(503)
+  expect([(await get('/sites')).json.code, (await get('/leaderboard')).status]).toEqual(['not_ready', 503])
+  const readyz = async () => (await fetch(new URL('/readyz', url))).status
+  expect(await readyz()).toBe(503)
   catalogue(SITES)
-  await expect
-    .poll(async () => (await submit(url, 'http://relay.example.com/')).status, { timeout: 10_000 })
-    .toBe(202)
+  await expect.poll(readyz, { timeout: 10_000 }).toBe(200)
+  expect((await get('/sites')).json.total).toBe(1)
+  expect((await submit(url, 'http://relay.example.com/')).status).toBe(202)
+})
+
+test('5: who opts out of a running monitor is refused, and hidden, also while the catalogue is broken', async () => {
+  const folder = newFolder()
+  const { url, get, catalogue } = await start({}, SITES + siteOf(OTHER, 'other'), folder)
+  await expect.poll(async () => (await get('/sites')).json.total, { timeout: 20_000 }).toBe(2)
+  catalogue('  [{\n')
+  writeFileSync(join(folder, 'optout.yaml'), 'version: 1\nhosts: [other.example.com]\n')
+  await expect.poll(async () => (await get(`/sites/${OTHER}`)).status, { timeout: 10_000 }).toBe(404)
+  expect((await submit(url, 'http://other.example.com/')).status).toBe(422)
+  expect((await get(`/sites/${RELAY}`)).status).toBe(200)
 })
 
 describe('a detection and a restart', () => {
@@ -226,9 +244,10 @@ describe('4: quotas are those of the decision service', () => {
 })
 
 test('12: what was asked and what was probed is among the statistics of the service', async () => {
-  const { get, service } = await start()
+  const { get, service, url } = await start()
   for (let i = 0; i < 3; i++) await get('/sites')
   await get('/nothing')
+  expect((await submit(url, 'http://10.0.0.1/')).status).toBe(422)
   await expect
     .poll(() => service.stats(), { timeout: 20_000, interval: 500 })
     .toMatchObject({
@@ -237,6 +256,8 @@ test('12: what was asked and what was probed is among the statistics of the serv
       'sluice.monitor.probes.overseas.up': expect.any(Number),
       'sluice.monitor.catalogue_sites': 1,
       'sluice.monitor.store_queue': expect.any(Number),
+      'sluice.monitor.vantage_online.main': 1,
+      'sluice.monitor.egress_denied.reserved': 1,
     })
 })
 

@@ -187,6 +187,20 @@ describe('4.5: bounds', () => {
     expect((await api.submit(A)).status).toBe(202)
   })
 
+  test('a registrable domain 60 times a day, whatever the hosts below it', async () => {
+    const submit = (host: number) =>
+      api.submit(`https://h${host}.wild.io/`, { from: `127.0.1.${1 + (host % 200)}` })
+    for (let host = 0; host < 60; host++) {
+      const told = await submit(host)
+      expect(told.status).toBe(202)
+      api.desk.take()
+      api.desk.finish(idOf(told), { result: RESULT })
+    }
+    expect(codeOf(await submit(60))).toEqual([429, 'target_cooldown'])
+    api.clock.ms = (NOON + 12 * 3_600) * 1_000
+    expect((await submit(61)).status).toBe(202)
+  })
+
   test('detections that are switched off are 503', async () => {
     api.close()
     api = await startApi({ hasDetections: false })
@@ -358,6 +372,9 @@ for (const [host, domain] of [
   ['a.b.example.com', 'example.com'],
   ['a.b.example.com.cn', 'example.com.cn'],
   ['[2606::1]', '[2606::1]'],
+  ['a.shop.co.uk', 'shop.co.uk'],
+  ['x1.abc.io', 'abc.io'],
+  ['a.x.ai', 'x.ai'],
 ]) {
   test(`4.5: ${host} belongs to ${domain}`, () => expect(registrableDomain(host)).toBe(domain))
 }

@@ -6,7 +6,7 @@ import { loadRules } from '../../../engine/config/load.ts'
 import { MemoryStore } from '../../../engine/counters/memory.ts'
 import { createMemoryTable } from '../../../engine/counters/memory-layout.ts'
 import type { Engine } from '../../../engine/decide.ts'
-import type { Decider } from '../../../engine/decider.ts'
+import type { RulesImage } from '../../../engine/rules.ts'
 import { DEFAULT_RULES, defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
 import { parseRange } from '../../../monitor/egress/address.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
@@ -19,6 +19,13 @@ beforeEach(async () => {
   api = await startApi()
 })
 afterEach(() => api.close())
+
+async function imageOf(text: string): Promise<RulesImage> {
+  const files = [{ name: 'x.yaml', bytes: Buffer.from(text) }]
+  const loaded = await loadRules({ from: 'files', files, isMerging: false })
+  if (!loaded.ok) throw new Error(loaded.error)
+  return loaded.image
+}
 
 const rates = ({ headers }: Told) =>
   ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
@@ -127,26 +134,34 @@ describe('13.3: rate headers', () => {
     expect(await from('2001:db8:1:2::1')).toBe(119)
     expect(await from('6.6.6.6, 2001:db8:1:2:ffff::9')).toBe(118)
     expect(await from('2001:db8:1:3::1')).toBe(119)
+    const lines = ['6.6.6.6', '2001:db8:1:3::2'] as unknown as string // the proxy's own is the last
+    expect(await from(lines)).toBe(118)
     expect(api.lines.map(({ client }) => client)[0]).toBe('2001:db8:1::/48')
   })
 
-  test('4.2: an engine that fails lets reading pass and submissions not', async () => {
+  test('4.2: an engine that fails lets reading pass and submissions not, under the limits that are configured', async () => {
     api.close()
-    const broken: Decider = {
-      decide: (_, caller) => caller.fail(new Error('no store')),
-      decideBytes: () => {},
-    }
+    const rules = DEFAULT_RULES.replace(
+      'requests_per_unit: 120 }',
+      `requests_per_unit: 1000 }
+      - { key: ip, value: 127.0.0.2, rate_limit: { unit: hour, requests_per_unit: 7 } }`,
+    )
+    const { engine: real } = engine(null, { nowSec: () => NOON })
+    real.setRules(await imageOf(rules))
+    const fail: Engine['decide'] = (_, caller) => caller.fail(new Error('no store'))
+    const broken = { decide: fail, limitOf: real.limitOf.bind(real) } as unknown as Engine
     const failures: string[] = []
-    api = await startApi({ ours: broken as unknown as Engine, onQuotaFailure: (kind) => failures.push(kind) })
-    expect(rates(await api.get('/api/v1/sites'))).toEqual([120, 120, NOON + 60])
+    api = await startApi({ ours: broken, onQuotaFailure: (kind) => failures.push(kind) })
+    expect(rates(await api.get('/api/v1/sites', { from: '127.0.0.2' }))).toEqual([7, 7, NOON + 3_600])
+    expect(rates(await api.get('/api/v1/sites'))).toEqual([1_000, 1_000, NOON + 60])
     const told = await api.submit('https://a.example.com/')
     expect([told.status, ...rates(told)]).toEqual([503, 20, 20, NOON + 3_600])
-    expect(failures).toEqual(['read', 'submit'])
+    expect(failures).toEqual(['read', 'read', 'submit'])
   })
 
   test('4.2: an engine that does not answer is not waited for', async () => {
     api.close()
-    const silent = { decide: () => {}, decideBytes: () => {} } as unknown as Engine
+    const silent = { decide: () => {}, limitOf: () => null } as unknown as Engine
     api = await startApi({ ours: silent })
     expect((await api.get('/api/v1/sites')).status).toBe(200)
     expect((await api.submit('https://a.example.com/')).status).toBe(503)
@@ -160,10 +175,7 @@ describe('13.3: rate headers', () => {
       - { key: ip, value: 127.0.0.3, rate_limit: { unlimited: true } }
       - { key: ip, value: 127.0.0.4, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 } }`,
     )
-    const files = [{ name: 'x.yaml', bytes: Buffer.from(text) }]
-    const loaded = await loadRules({ from: 'files', files, isMerging: false })
-    if (!loaded.ok) throw new Error(loaded.error)
-    api.decider.setRules(quotaRules(loaded.image, await defaultRules()))
+    api.decider.setRules(quotaRules(await imageOf(text), await defaultRules()))
     const asked = async (from: string) => {
       const told = await api.get('/api/v1/meta', { from })
       return [told.status, ...rates(told)]
