@@ -26,7 +26,7 @@ test('6.5: what an agent sees is stored as its own, and makes its region reachab
   const catalogue = join(folder, 'catalogue.yaml')
   writeFileSync(
     catalogue,
-    `version: 1\nsites:\n  - { slug: ${SLUG}, name: Relay, url: "http://relay.example.com" }\n`,
+    `version: 1\nsites:\n  - { slug: ${SLUG}, name: Relay, url: "http://relay.example.com", regions: [cn] }\n`,
   )
   const shared = {
     CONTROL_URLS: '',
@@ -45,7 +45,6 @@ test('6.5: what an agent sees is stored as its own, and makes its region reachab
       MONITOR_DATA_DIR: join(folder, 'server'),
       CATALOGUE_PATH: catalogue,
       PROBE_INTERVAL_S: '60',
-      PROBER_ENABLED: 'false', // only the agent looks
     },
   })
   onTestFinished(() => server.stop('SIGKILL').then(() => {}))
@@ -63,7 +62,8 @@ test('6.5: what an agent sees is stored as its own, and makes its region reachab
     },
   })
   onTestFinished(() => agent.stop('SIGKILL').then(() => {}))
-  const get = async (path: string) =>
+  // biome-ignore lint/suspicious/noExplicitAny: what the test expects
+  const get = async (path: string): Promise<any> =>
     (await fetch(`http://${server.address('the monitor')}/api/v1${path}`)).json()
   await expect
     .poll(() => get(`/sites/${SLUG}`), { timeout: 40_000, interval: 500 })
@@ -76,7 +76,20 @@ test('6.5: what an agent sees is stored as its own, and makes its region reachab
       },
     })
   expect(await get('/meta')).toMatchObject({
-    regions: { cn: { measured: true }, overseas: { measured: false } },
+    regions: { cn: { measured: true }, overseas: { measured: true } },
+  })
+  // The server is a vantage of its own, and leaves the site to others; what it is asked for it looks at.
+  expect(await get('/meta')).toMatchObject({ vantages: [{ online: true }, { online: true }] })
+  const submitted = await fetch(`http://${server.address('the monitor')}/api/v1/detections`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ url: 'http://relay.example.com/' }),
+  })
+  const { id } = (await submitted.json()) as { id: string }
+  const detection = () => get(`/detections/${id}`)
+  await expect.poll(detection, { timeout: 20_000 }).toMatchObject({ status: 'done' })
+  expect(await detection()).toMatchObject({
+    result: { notices: expect.not.arrayContaining(['single_vantage']) },
   })
   expect((await agent.stop()).code).toBe(0)
   expect((await server.stop()).code).toBe(0)

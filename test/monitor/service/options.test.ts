@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest'
+import { parseSettings } from '../../../engine/settings/parse.ts'
+import { ownHosts } from '../../../monitor/service/options.ts'
+
+// biome-ignore format: a table
+test.each([
+  [{ BACKEND_TYPE: 'redis', REDIS_URL: 'cache.internal:6379' }, ['cache.internal']],
+  [{ BACKEND_TYPE: 'redis', REDIS_URL: 'rediss://user:word@10.1.2.3:6380/0' }, ['10.1.2.3']],
+  [{ BACKEND_TYPE: 'redis', REDIS_TYPE: 'cluster', REDIS_URL: 'a.net:1, b.net:2,[2606::1]:3' }, ['a.net', 'b.net', '2606::1']],
+  [{ BACKEND_TYPE: 'redis', REDIS_URL: 'a.net:1', REDIS_PERSECOND: 'true', REDIS_PERSECOND_URL: 'b.net:2' }, ['a.net', 'b.net']],
+  [{ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'unix', REDIS_URL: '/run/redis.sock' }, []],
+  [{ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'm1.net:11211,m2.net:11211' }, ['m1.net', 'm2.net']],
+  [{ BACKEND_TYPE: 'memory', REDIS_URL: 'unused.net:6379' }, []],
+])('5.4: where the counters are is no target: %j', (env, hosts) => {
+  expect(ownHosts(parseSettings(env as Record<string, string>).settings)).toEqual(hosts)
+})
