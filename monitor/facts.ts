@@ -74,6 +74,7 @@ export interface Observation {
   profile: NetworkFacts
   hygiene: Hygiene
   isParked: boolean
+  notices?: SiteNotices // stored, not shown; observations from before they were stored have none
 }
 
 export interface NetworkFacts {
@@ -98,6 +99,13 @@ export interface Hygiene {
   redirectsToHttps: boolean | null // or port 80 is closed
   hasHsts: boolean | null
   leaksUpstream: boolean | null // an error body names an upstream host or a key
+}
+
+/** What a site says of itself (spec 6.2), each part known or null. */
+export interface SiteNotices {
+  systemName: string | null
+  startTimeSec: number | null // epoch; a later one is a restart
+  hasTopUp: boolean | null
 }
 
 export interface RegionState {

@@ -32,7 +32,7 @@ const RESERVED = ranges(
 const GLOBAL_IPV6 = ranges('2000::/3')[0]
 const EMBEDDED = ranges('::ffff:0:0/96', '::/96', '64:ff9b::/96')
 
-/** Why not, or null. `own` are addresses of ours that no interface shows: of PUBLIC_BASE_URL, of the cache backend. */
+/** Why not, or null. `own` are addresses of ours that no interface shows: of PUBLIC_BASE_URL, of the proxy, of the cache backend. */
 export function addressDenial(
   text: string,
   policy: AddressPolicy,

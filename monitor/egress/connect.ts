@@ -2,6 +2,7 @@
  * From a checked address to a socket that may carry a request: TCP to exactly that address, then TLS (spec 5.5, 5.6).
  *
  *     dial({ address, port }, signal)                    who answers must be who was checked, else it is destroyed
+ *     connected(socket, signal)                          the same wait, for a socket to whom it may be: the proxy
  *     secure(socket, { host, isLiteral, alpn }, signal)  { socket, certificate, failure }
  *
  * A certificate that is not valid is recorded first and refused by the caller afterwards, so what is wrong with it can be shown.
@@ -39,10 +40,17 @@ export interface TlsOptions {
 const TEXT_CHARS = 100
 const EXPIRED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
 
-export function dial({ address, port }: Endpoint, signal: AbortSignal): Promise<Socket> {
+export async function dial({ address, port }: Endpoint, signal: AbortSignal): Promise<Socket> {
+  const family = address.includes(':') ? 6 : 4
+  const socket = connect({ host: address, port, family, autoSelectFamily: false, lookup: neverLookUp })
+  await connected(socket, signal)
+  if (isSameAddress(socket.remoteAddress, address)) return socket
+  socket.destroy()
+  throw new Failure('target_not_allowed', 'another peer')
+}
+
+export function connected(socket: Socket, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const family = address.includes(':') ? 6 : 4
-    const socket = connect({ host: address, port, family, autoSelectFamily: false, lookup: neverLookUp })
     const abort = () => socket.destroy(signal.reason)
     const leave = () => signal.removeEventListener('abort', abort)
     signal.addEventListener('abort', abort, { once: true })
@@ -52,8 +60,7 @@ export function dial({ address, port }: Endpoint, signal: AbortSignal): Promise<
     socket.once('connect', () => {
       leave()
       socket.setNoDelay(true)
-      if (isSameAddress(socket.remoteAddress, address)) return resolve(socket)
-      socket.destroy(new Failure('target_not_allowed', 'another peer'))
+      resolve()
     })
   })
 }

@@ -66,9 +66,9 @@ export interface Visit {
   body: Buffer // empty with an error
   timings: Timings // ttfb and total from the start of the hop
   certificate: PeerFacts | null // also when it is not valid
-  addresses: string[] // at most 8
+  addresses: string[] // at most 8; none through a proxy
   hasIpv6: boolean
-  remoteAddress: string | null
+  remoteAddress: string | null // null through a proxy too: `timings.connectMs` tells whether anybody was reached
   isReused: boolean // the connection was there already
   hops: VisitHop[] // all, the last included
 }
@@ -97,16 +97,18 @@ export class Egress {
   readonly #userAgent: string
 
   constructor({ settings, version, ownHosts = [], limits, dnsServers, ca }: EgressOptions) {
-    const ownHost = settings.publicBaseUrl?.hostname.replace(/^\[|\]$|\.$/g, '')
+    const ownNames = [settings.publicBaseUrl?.hostname.replace(/^\[|\]$|\.$/g, ''), settings.proxy?.host]
+    const own = ownNames.filter((name) => name !== undefined)
     this.#reach = {
       policy: {
         ports: settings.ports,
         addresses: { deny: settings.deny, nat64: settings.nat64, testAllow: settings.testAllow },
-        ownNames: new Set(ownHost ? [ownHost] : []),
+        ownNames: new Set(own),
         optOut: new Set(),
       },
       limits: { ...LIMITS, ...limits },
-      own: new OwnAddresses([...(ownHost ? [ownHost] : []), ...ownHosts]),
+      own: new OwnAddresses([...own, ...ownHosts]),
+      proxy: settings.proxy,
       testHosts: settings.testHosts,
       dnsServers,
       ca,
@@ -168,11 +170,11 @@ export class Egress {
     return { ...found, ...told(failure) }
   }
 
-  /** A name that may not be visited is not asked for either: both lists are empty then. */
+  /** Neither a name that may not be visited is asked for, nor any where DNS is the proxy's: both lists are empty then. */
   async names(host: string, signal?: AbortSignal): Promise<Names> {
-    const { limits, dnsServers: servers } = this.#reach
+    const { limits, dnsServers: servers, proxy } = this.#reach
     const verdict = this.check(`https://${host}/`, 443)
-    if (!('target' in verdict) || verdict.target.isLiteral) return { cnames: [], nameservers: [] }
+    if (proxy || !('target' in verdict) || verdict.target.isLiteral) return { cnames: [], nameservers: [] }
     return resolveNames(verdict.target.host, { limits, servers, signal })
   }
 

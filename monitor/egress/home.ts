@@ -5,7 +5,8 @@
  *
  * Its address is not judged, as those of targets are: it is the operator's own, written in AGENT_SERVER on this machine,
  * most often in a private network, and no catalogue, target or answer can change it. Redirects are not followed, so the
- * token goes nowhere else. It shares no code path with visits, which stay GET and HEAD to public addresses.
+ * token goes nowhere else, and not through EGRESS_PROXY, which is for targets. It shares no code path with visits, which
+ * stay GET and HEAD to public addresses.
  * A connection per call: at one in 10 s a kept one would be closed by the other side just as it is used.
  *
  * What the server says is its status; that there was none is thrown, as a Failure.

@@ -3,10 +3,12 @@
  *
  *     checkUrl ─► resolve ─► every address asked ─► dial the address ─► TLS ─► request ─► answer
  *         1, 2        3                  4                 5, 6                      9
+ *                     └──────── EGRESS_PROXY: one CONNECT ────────┘
  *
  * A hop never throws for what the world does: it ends as a `Hop` with `failure`, and with all that was found before.
  * `open` is the only way from a URL to a socket; the browser's proxy and the extra handshake go through it too.
  */
+import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ErrorCode, Timings } from '../facts.ts'
 import { addressDenial } from './address-policy.ts'
@@ -19,9 +21,10 @@ import { Failure, failureOf } from './failure.ts'
 import type { Limits } from './limits.ts'
 import { LISTING_PATHS } from './limits.ts'
 import type { OwnAddresses } from './own-addresses.ts'
+import { tunnel } from './proxy.ts'
 import { resolveHost } from './resolver.ts'
 import type { Connection, Session } from './session.ts'
-import type { Endpoint } from './settings.ts'
+import type { Endpoint, ProxyServer } from './settings.ts'
 import type { Target, UrlPolicy } from './url-policy.ts'
 import { checkUrl } from './url-policy.ts'
 
@@ -30,6 +33,7 @@ export interface Reach {
   policy: UrlPolicy
   limits: Limits
   own: OwnAddresses
+  proxy: ProxyServer | null
   testHosts: ReadonlyMap<string, Endpoint>
   dnsServers?: readonly string[]
   ca?: string
@@ -49,7 +53,10 @@ export interface HopAsk {
   onResolved?: OnResolved
 }
 
-/** The addresses that may be connected to, before anybody is. False: not now; the hop ends as our own failure. */
+/**
+ * The addresses that may be connected to, before anybody is; never told through a proxy. False: not now; the hop ends as
+ * our own failure.
+ */
 export type OnResolved = (addresses: readonly string[]) => boolean
 
 export interface Hop {
@@ -107,37 +114,67 @@ export function admit(reach: Reach, ask: Pick<HopAsk, 'url' | 'isRedirect' | 'ex
 
 /** Steps 3 to 6 and TLS. Writes into `found` as it learns, so that a failure keeps what came before it. */
 export async function open(reach: Reach, target: Target, ask: OpenAsk, found: Opening): Promise<Connection> {
-  const { limits } = reach
-  const { timings } = found
-  const clock = stopwatch()
-  const { addresses, port } = await resolve(reach, target, ask)
-  if (!target.isLiteral) timings.dnsMs = clock()
-  found.addresses = addresses.slice(0, limits.answers)
-  found.hasIpv6 = addresses.some((address) => address.includes(':'))
-  if (ask.onResolved?.(found.addresses) === false)
-    throw new Failure('connect_unreachable', 'put off', { isOurs: true })
-
-  const deadline = { ms: limits.connectMs, code: 'connect_timeout', outer: ask.signal } as const
-  const raw = await within(deadline, (signal) =>
-    dialAny(addresses.slice(0, limits.connectTries), port, signal),
-  )
-  timings.connectMs = clock()
-  const remoteAddress = raw.remoteAddress as string
-  found.remoteAddress = remoteAddress
-  const connection = { addresses: found.addresses, hasIpv6: found.hasIpv6, remoteAddress }
+  const { limits, proxy } = reach
+  const raw = proxy
+    ? await openThrough(proxy, reach, target, ask, found)
+    : await openDirectly(reach, target, ask, found)
+  const { addresses, hasIpv6, remoteAddress } = found
+  const connection = { addresses, hasIpv6, remoteAddress }
   if (!target.isTls) return { ...connection, line: new Line(raw), certificate: null }
 
+  const clock = stopwatch()
   const { host, isLiteral } = target
   const tls = { ms: limits.tlsMs, code: 'tls_timeout', outer: ask.signal } as const
   const options = { host, isLiteral, alpn: ask.alpn, ca: reach.ca }
   const { socket, certificate, failure } = await within(tls, (signal) => secure(raw, options, signal))
-  timings.tlsMs = clock()
+  found.timings.tlsMs = clock()
   found.certificate = certificate
   if (failure !== null) {
     socket.destroy()
     throw failure
   }
   return { ...connection, line: new Line(socket), certificate }
+}
+
+async function openDirectly(reach: Reach, target: Target, ask: OpenAsk, found: Opening): Promise<Socket> {
+  const { limits } = reach
+  const clock = stopwatch()
+  const { addresses, port } = await resolve(reach, target, ask)
+  if (!target.isLiteral) found.timings.dnsMs = clock()
+  found.addresses = addresses.slice(0, limits.answers)
+  found.hasIpv6 = addresses.some((address) => address.includes(':'))
+  if (ask.onResolved?.(found.addresses) === false)
+    throw new Failure('connect_unreachable', 'put off', { isOurs: true })
+
+  const deadline = { ms: limits.connectMs, code: 'connect_timeout', outer: ask.signal } as const
+  const socket = await within(deadline, (signal) =>
+    dialAny(addresses.slice(0, limits.connectTries), port, signal),
+  )
+  found.timings.connectMs = clock()
+  found.remoteAddress = socket.remoteAddress as string
+  return socket
+}
+
+/** Steps 3 to 6 are the proxy's. What it forbids is our network's rule: no probe counts it, a detection is told late. */
+async function openThrough(
+  proxy: ProxyServer,
+  reach: Reach,
+  target: Target,
+  ask: OpenAsk,
+  { timings }: Opening,
+): Promise<Socket> {
+  const { connectMs: ms, headBytes } = reach.limits
+  const startedAtMs = performance.now()
+  const clock = stopwatch()
+  const deadline = { ms, code: 'connect_timeout', outer: ask.signal } as const
+  const answer = await within(deadline, (signal) => tunnel(proxy, target, { headBytes, signal }))
+  if (answer === 'forbidden') {
+    const code = ask.isRedirect ? 'redirect_refused' : 'target_not_allowed'
+    await hideTime(reach, ask, startedAtMs)
+    throw denial(reach, 'proxy', code, { isOurs: true })
+  }
+  timings.connectMs = clock()
+  return answer
 }
 
 /** Steps 3 and 4: all addresses of the name, each of them allowed. */
@@ -158,13 +195,16 @@ async function resolve(
   const reason = addresses.map((address) => addressDenial(address, reach.policy.addresses, own)).find(Boolean)
   if (!reason) return { addresses, port }
   const code = ask.purpose === 'catalogue' ? 'dns_bogus' : 'target_not_allowed'
-  const failure = denial(reach, reason, ask.isRedirect ? 'redirect_refused' : code)
-  if (ask.purpose === 'detection') {
-    const elapsedMs = performance.now() - startedAtMs
-    const steps = Math.ceil(elapsedMs / limits.denialStepMs)
-    await wait(steps * limits.denialStepMs - elapsedMs, undefined, { signal: ask.signal }).catch(() => {})
-  }
-  throw failure
+  await hideTime(reach, ask, startedAtMs)
+  throw denial(reach, reason, ask.isRedirect ? 'redirect_refused' : code)
+}
+
+/** A denial to a detection comes at a whole step (spec 5.12), so it does not show what a resolver knew. */
+async function hideTime({ limits }: Reach, { purpose, signal }: OpenAsk, startedAtMs: number): Promise<void> {
+  if (purpose !== 'detection') return
+  const elapsedMs = performance.now() - startedAtMs
+  const steps = Math.ceil(elapsedMs / limits.denialStepMs)
+  await wait(steps * limits.denialStepMs - elapsedMs, undefined, { signal }).catch(() => {})
 }
 
 /** One after another until one answers; the deadline is that of all together. */
@@ -221,9 +261,9 @@ async function exchange(
   }
 }
 
-function denial(reach: Reach, reason: string, code: ErrorCode): Failure {
+function denial(reach: Reach, reason: string, code: ErrorCode, options?: { isOurs: boolean }): Failure {
   reach.denials.set(reason, (reach.denials.get(reason) ?? 0) + 1) // reasons are a closed set
-  return new Failure(code, reason)
+  return new Failure(code, reason, options)
 }
 
 /** Each call: whole milliseconds since the one before. */

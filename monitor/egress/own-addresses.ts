@@ -1,6 +1,6 @@
 /**
- * Addresses that are ours without an interface showing it: of PUBLIC_BASE_URL (behind NAT, a load balancer) and of the
- * cache backend. Asked for with getaddrinfo, as the rest of the process finds them, hosts file included; asked again each
+ * Addresses that are ours without an interface showing it: of PUBLIC_BASE_URL (behind NAT, a load balancer), of the
+ * proxy and of the cache backend. Asked for with getaddrinfo, as the rest of the process finds them, hosts file included; asked again each
  * minute, beside the work. A name that does not resolve keeps what it had.
  *
  *     const own = new OwnAddresses(['monitor.example.org', 'redis'])

@@ -17,7 +17,7 @@ export interface Connection {
   certificate: PeerFacts | null
   addresses: string[] // of the host, all checked, LIMITS.answers of them told
   hasIpv6: boolean
-  remoteAddress: string
+  remoteAddress: string | null // null = the proxy knows it
 }
 
 export class Session {

@@ -8,7 +8,7 @@
  *     PUBLIC_BASE_URL    our own name, never a target; also in the User-Agent
  *     EGRESS_TEST_ALLOW  127.0.0.0/8                     only with NODE_ENV=test, else no start
  *     EGRESS_TEST_HOSTS  relay.example.com=127.0.0.1:4000,…   the same
- *     EGRESS_PROXY       not there yet: set, it is no start, since without it packets would leave by another way
+ *     EGRESS_PROXY       http://[user:password@]host:port   the operator's, so its host may be private
  */
 import { OperatorError } from '../../engine/errors.ts'
 import type { Range } from './address.ts'
@@ -18,12 +18,15 @@ const PORTS = '80,443,3000,8000,8080,8443'
 const PORTS_MAX = 32
 const RANGES_MAX = 1_000 // each address is compared with all of them
 const TEST_HOSTS_MAX = 1_000
+// The port is asked for here, since URL drops it when it is 80.
+const PROXY = /^http:\/\/(?:[^/\\?#@\s]*@)?(?:[^/\\?#@:\s]+|\[[^/\\?#@\]\s]+\]):[0-9]{1,5}\/?$/i
 
 export interface EgressSettings {
   ports: ReadonlySet<number>
   deny: Range[]
   nat64: Range | null
   publicBaseUrl: URL | null
+  proxy: ProxyServer | null
   testAllow: Range[]
   testHosts: ReadonlyMap<string, Endpoint> // name → where it is instead of asking DNS
 }
@@ -31,6 +34,12 @@ export interface EgressSettings {
 export interface Endpoint {
   address: string
   port: number
+}
+
+export interface ProxyServer {
+  host: string // name, or address without brackets
+  port: number
+  authorization: string | null // a secret: for the head of the CONNECT and for nothing else
 }
 
 export function egressSettings(env: Readonly<Record<string, string | undefined>>): EgressSettings {
@@ -42,9 +51,6 @@ export function egressSettings(env: Readonly<Record<string, string | undefined>>
       'Unset it, or set NODE_ENV=test in a test.',
     )
   }
-  if (env.EGRESS_PROXY) {
-    throw complaint('EGRESS_PROXY', 'is not there yet in this version.', 'Unset it and route on the host.')
-  }
   const nat64 = ranges(env, 'NAT64_PREFIX', 1)[0] ?? null
   if (nat64 !== null && (nat64.bits !== 96 || nat64.base.length !== 16)) {
     throw complaint('NAT64_PREFIX', 'is no IPv6 prefix of 96 bits.', 'Write it like 64:ff9b::/96.')
@@ -54,6 +60,7 @@ export function egressSettings(env: Readonly<Record<string, string | undefined>>
     deny: ranges(env, 'EGRESS_DENY', RANGES_MAX),
     nat64,
     publicBaseUrl: baseUrl(env.PUBLIC_BASE_URL),
+    proxy: env.EGRESS_PROXY ? proxy(env.EGRESS_PROXY) : null,
     testAllow: ranges(env, 'EGRESS_TEST_ALLOW', RANGES_MAX),
     testHosts: new Map(items(env, 'EGRESS_TEST_HOSTS', TEST_HOSTS_MAX).map(testHost)),
   }
@@ -89,6 +96,33 @@ function baseUrl(text: string | undefined): URL | null {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
   throw complaint('PUBLIC_BASE_URL', 'is no address of a site.', 'Write it like https://monitor.example.org.')
+}
+
+/** The text has a password, so no message repeats it. */
+function proxy(text: string): ProxyServer {
+  const url = PROXY.test(text) && URL.canParse(text) ? new URL(text) : null
+  const credentials = url && decoded([url.username, url.password])
+  if (url === null || url.port === '0' || credentials === null) {
+    const fix =
+      'Write it like http://proxy:3128 or http://user:password@proxy:3128, with %40 for an @ in a password.'
+    throw complaint('EGRESS_PROXY', 'is no address of a proxy that speaks plain HTTP.', fix)
+  }
+  const hasUser = url.username !== '' || url.password !== ''
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(url.port || 80),
+    authorization: hasUser ? `Basic ${Buffer.from(credentials.join(':')).toString('base64')}` : null,
+  }
+}
+
+/** User and password as they were before they became part of a URL; null = they cannot be sent. */
+function decoded(texts: [string, string]): string[] | null {
+  try {
+    const [user, password] = texts.map(decodeURIComponent)
+    return user.includes(':') || /\p{Cc}/u.test(user + password) ? null : [user, password]
+  } catch {
+    return null
+  }
 }
 
 function testHost(text: string): [string, Endpoint] {

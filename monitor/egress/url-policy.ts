@@ -31,7 +31,7 @@ export type UrlReason = 'form' | 'scheme' | 'user_info' | 'host' | 'port' | 'nam
 export interface UrlPolicy {
   ports: ReadonlySet<number> // PROBE_PORTS
   addresses: AddressPolicy
-  ownNames: ReadonlySet<string> // host of PUBLIC_BASE_URL
+  ownNames: ReadonlySet<string> // hosts of PUBLIC_BASE_URL and EGRESS_PROXY
   optOut: ReadonlySet<string> // suffixes, lower case
 }
 

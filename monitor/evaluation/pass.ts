@@ -16,6 +16,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Region } from '../facts.ts'
 import { DAY_SEC } from '../score/bucket.ts'
+import { isAnswered } from '../score/models.ts'
 import { reachabilityOf, scoreOf } from '../score/score.ts'
 import { capsOf, nextTier } from '../score/tier.ts'
 import { historyOfPast, type Past } from '../score/windows.ts'
@@ -125,8 +126,7 @@ class Pass {
   /** Mostly the newest full probe was answered, too; then one row is read. */
   private findings(site: PassSite): Findings {
     const newest = this.reader.observation(site.id)
-    const isAnswered = newest !== null && newest.listing !== 'absent'
-    const answered = isAnswered ? newest : newest && readAnswered(this.database, site.id)
+    const answered = newest && (isAnswered(newest) ? newest : readAnswered(this.database, site.id))
     return findingsOf(site, newest, answered, this.options.nowSec)
   }
 

@@ -2,10 +2,12 @@
  * How to tell relay programs apart: the table of spec 6.2, from what their public code answers. Judged in software.ts.
  *
  *     strong   alone enough: a name of its own            weak   two of them are: words that others could use as well
+ *     hint     never enough: only says whose path is worth asking (next-path.ts)
  *
- * A new program is new rows here, and, if it answers on a path of its own, that path in FINGERPRINT_PATHS.
+ * A new program is new rows here, and, if it answers on a path of its own, that path in OWN_PATHS.
  */
 import type { NetworkFacts } from '../facts.ts'
+import { LISTING_PATH } from './listing.ts'
 
 export type Software =
   | 'new-api'
@@ -29,7 +31,7 @@ export type Where =
 
 export interface Mark {
   software: Software
-  strength: 'strong' | 'weak'
+  strength: 'strong' | 'weak' | 'hint'
   where: Where
 }
 
@@ -38,8 +40,22 @@ export const STATUS_PATH = '/api/status'
 export const PRICING_PATH = '/api/pricing'
 export const AVAILABLE_PATH = '/api/available_model'
 
-/** Asked, in this order, of what is not of the one-api family. */
-export const FINGERPRINT_PATHS = ['/health', '/setup/status', '/health/liveliness']
+const HEALTH_PATH = '/health'
+const LIVELINESS_PATH = '/health/liveliness'
+const SETTINGS_PATH = '/api/v1/settings/public'
+const SETUP_PATH = '/setup/status'
+
+/**
+ * What only some programs answer on, in the order for a site that shows nothing of itself: for one or two of them there
+ * are requests left, so first what the hints miss most easily. SETTINGS_PATH before SETUP_PATH: it has the version too.
+ */
+export const OWN_PATHS: readonly { path: string; of: readonly Software[] }[] = [
+  { path: SETTINGS_PATH, of: ['sub2api'] },
+  { path: HEALTH_PATH, of: ['claude-relay-service'] },
+  { path: LIVELINESS_PATH, of: ['litellm'] },
+  { path: SETUP_PATH, of: ['sub2api'] },
+  { path: AVAILABLE_PATH, of: ['one-api', 'one-hub', 'done-hub'] },
+]
 
 const NEW_API_STATUS = [
   'data.quota_display_type',
@@ -64,6 +80,7 @@ const ONE_API_STATUS = [
 
 const strong = (software: Software, where: Where): Mark => ({ software, strength: 'strong', where })
 const weak = (software: Software, where: Where): Mark => ({ software, strength: 'weak', where })
+const hint = (software: Software, where: Where): Mark => ({ software, strength: 'hint', where })
 
 export const MARKS: readonly Mark[] = [
   strong('new-api', { header: 'x-new-api-version' }),
@@ -81,19 +98,23 @@ export const MARKS: readonly Mark[] = [
   strong('one-hub', { errorType: 'one_hub_error' }),
   ...ONE_HUB_STATUS.map((name) => weak('one-hub', { path: STATUS_PATH, has: [name] })),
   weak('one-hub', { path: AVAILABLE_PATH, has: ['success', 'data'] }),
+  hint('one-hub', { path: STATUS_PATH, has: ['data.system_name'] }),
 
   strong('done-hub', { path: STATUS_PATH, text: /done[- ]?hub/i }),
   strong('done-hub', { path: LANDING_PATH, text: /<title>[^<]{0,40}done[- ]?hub/i }),
 
-  strong('sub2api', { path: '/setup/status', has: ['code', 'data.needs_setup', 'data.step'] }),
-  strong('sub2api', { path: '/api/v1/settings/public', has: ['code', 'data.site_name'] }),
-  weak('sub2api', { path: '/health', member: 'status', matches: /^ok$/ }),
+  strong('sub2api', { path: SETUP_PATH, has: ['code', 'data.needs_setup', 'data.step'] }),
+  strong('sub2api', { path: SETTINGS_PATH, has: ['code', 'data.site_name'] }),
+  weak('sub2api', { path: HEALTH_PATH, member: 'status', matches: /^ok$/ }),
+  hint('sub2api', { path: LISTING_PATH, member: 'code', matches: /^API_KEY_REQUIRED$/ }),
 
-  strong('claude-relay-service', { path: '/health', member: 'service', matches: /^claude-relay-service$/ }),
+  strong('claude-relay-service', { path: HEALTH_PATH, member: 'service', matches: /^claude-relay-service$/ }),
   weak('claude-relay-service', { landsOn: '/admin-next/' }),
 
   strong('litellm', { header: 'x-litellm-version' }),
-  strong('litellm', { path: '/health/liveliness', text: /^"?I'm alive!"?$/ }),
+  strong('litellm', { path: LIVELINESS_PATH, text: /^"?I'm alive!"?$/ }),
+  hint('litellm', { path: LANDING_PATH, text: /<title>LiteLLM\b/i }),
+  hint('litellm', { errorType: 'auth_error' }),
 ]
 
 /** Who descends from whom, and so shows its marks too. A descendant that is found hides its ancestors. */
@@ -114,6 +135,6 @@ export const VERSIONS: readonly {
   { of: ['new-api', 'veloera'], header: 'x-new-api-version' },
   { of: ['litellm'], header: 'x-litellm-version' },
   { of: ['one-api', 'new-api', 'veloera', 'one-hub', 'done-hub'], path: STATUS_PATH, member: 'data.version' },
-  { of: ['claude-relay-service'], path: '/health', member: 'version' },
-  { of: ['sub2api'], path: '/api/v1/settings/public', member: 'data.version' },
+  { of: ['claude-relay-service'], path: HEALTH_PATH, member: 'version' },
+  { of: ['sub2api'], path: SETTINGS_PATH, member: 'data.version' },
 ]

@@ -1,9 +1,12 @@
 /**
  * The full probe: all that one look can find (spec 6.1, 6.2).
  *
- *     handshake ─► listing ─► landing ─► listing with key ─► /api/status ─► by its family ─► port 80, CNAME, NS
+ *     handshake ─► listing ─► landing ─► listing with key ─► status ─► pricing ─► own paths ─► port 80, CNAME, NS
  *     h2 offered   on a new connection, the others on the same, one after another; at most REQUESTS_MAX
  *
+ * Five are asked of every site (four where no key is configured), so nobody's price list is lost; what is left of the six,
+ * one or two, goes to paths that only some programs have. Which, is chosen anew after each answer (next-path.ts): those of
+ * the program whose marks or hints show, else down the table; a program that is sure is asked only for what it still owes.
  * The listing goes first, though its step is told after the landing page's: on a new connection its times are measured as
  * those of a light probe are. A handshake that fails ends it, and so do a challenge, 429, no answer and a redirect to
  * nowhere: whoever does not want to be asked is not asked five times more. Port 80 and DNS come on top of the six, as the handshake does.
@@ -12,16 +15,16 @@ import type { Handshake, Visit } from '../egress/egress.ts'
 import { Session } from '../egress/egress.ts'
 import type { Certificate, Observation } from '../facts.ts'
 import type { Answer } from './answer.ts'
-import { answerOf, memberOf } from './answer.ts'
+import { answerOf } from './answer.ts'
 import { cdnOf } from './cdn.ts'
 import { claimsIn } from './claims.ts'
-import { AVAILABLE_PATH, FINGERPRINT_PATHS, LANDING_PATH, PRICING_PATH, STATUS_PATH } from './fingerprints.ts'
+import { LANDING_PATH, PRICING_PATH, STATUS_PATH } from './fingerprints.ts'
 import { hygieneOf } from './hygiene.ts'
 import type { Listing } from './listing.ts'
 import { LISTING_PATH, listingOf } from './listing.ts'
+import { nextPathOf } from './next-path.ts'
 import type { ProbeContext, ProbeTarget, Tried } from './probe.ts'
 import { triedOf, urlBelow } from './probe.ts'
-import type { SiteNotices } from './software.ts'
 import { noticesOf, softwareOf } from './software.ts'
 import type { OnStep, StepStatus } from './steps.ts'
 import { Steps } from './steps.ts'
@@ -29,14 +32,12 @@ import { isChallenge, isParkedName, isParkedPage } from './walls.ts'
 
 export interface FullTried extends Tried {
   observation: Observation | null // null = nobody was reached, or it was our own failure
-  notices: SiteNotices
   landingStatus: number | null
 }
 
 const REQUESTS_MAX = 6
 const UNWILLING =
   /^(http_(timeout|reset|429)|redirect_\w+|challenge|(dns|connect|tls)_\w+|target_not_allowed)$/
-const SURE = 0.9 // of a program: no further paths are tried
 const NO_LISTING: Listing = { auth: 'absent', models: null, error: null }
 
 export async function fullProbe(
@@ -121,14 +122,14 @@ class Look {
     this.#steps.start('fingerprint')
     const startedAtMs = this.#context.nowMs()
     const ask = (path: string) => this.#ask(path, new URL(path, this.#base.origin).href)
-    const status = answerOf(STATUS_PATH, await ask(STATUS_PATH))
-    const isFamily = memberOf(status?.json, 'data.system_name') !== undefined
-    const paths = isFamily ? [PRICING_PATH, AVAILABLE_PATH] : [...FINGERPRINT_PATHS, PRICING_PATH]
-    for (const path of paths) {
-      if (this.#requests >= REQUESTS_MAX) break
-      const isNeeded = path === PRICING_PATH || softwareOf(this.#answers).confidence < SURE
-      if (isNeeded || (path === AVAILABLE_PATH && softwareOf(this.#answers).name !== 'new-api'))
-        await ask(path)
+    await ask(STATUS_PATH)
+    await ask(PRICING_PATH)
+    const asked = new Set<string>() // not only answered: silence is not asked again
+    while (this.#requests < REQUESTS_MAX) {
+      const path = nextPathOf(this.#answers, asked)
+      if (path === null) break
+      asked.add(path)
+      await ask(path)
     }
     const { name, version, confidence } = softwareOf(this.#answers)
     const detail = name === 'unknown' ? name : `${[name, version].filter(Boolean).join(' ')}, ${confidence}`
@@ -142,7 +143,7 @@ class Look {
     keyed: Listing | null,
     landing: Visit | null,
   ): Promise<FullTried> {
-    const isReached = handshake.remoteAddress !== null && !handshake.isOurs && !visit.isOurs
+    const isReached = handshake.timings.connectMs !== null && !handshake.isOurs && !visit.isOurs
     const isAnswered = visit.status !== null
     const listing = handshake.error === null ? listingOf(visit) : { ...NO_LISTING, error: handshake.error }
     const network = isAnswered ? await this.#network(visit, landing) : null
@@ -168,11 +169,11 @@ class Look {
       },
       hygiene: hygieneOf(this.#base, this.#answers, network?.insecure ?? null),
       isParked,
+      notices: noticesOf(this.#answers),
     }
     return {
       ...tried,
       observation: isReached ? observation : null,
-      notices: noticesOf(this.#answers),
       landingStatus: landing?.status ?? null,
     }
   }

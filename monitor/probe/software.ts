@@ -1,16 +1,17 @@
 /**
  * Which program answers? Every mark of fingerprints.ts that is there adds to its program's confidence (spec 6.2):
  *
- *     confidence = 1 − ∏ (1 − strength)      strong 0.9, weak 0.4, at most 0.99; the best of at least 0.5 wins
+ *     confidence = 1 − ∏ (1 − strength)      strong 0.9, weak 0.4, hint 0, at most 0.99; the best of at least 0.5 wins
  *
  * A program shows the marks of those it descends from; so once a descendant has 0.5 itself, its ancestors step back.
  */
+import type { SiteNotices } from '../facts.ts'
 import type { Answer } from './answer.ts'
 import { memberOf, shown } from './answer.ts'
 import type { Mark, Software, SoftwareFacts, Where } from './fingerprints.ts'
 import { LANDING_PATH, MARKS, PARENTS, STATUS_PATH, VERSIONS } from './fingerprints.ts'
 
-const STRENGTHS: Record<Mark['strength'], number> = { strong: 0.9, weak: 0.4 }
+const STRENGTHS: Record<Mark['strength'], number> = { strong: 0.9, weak: 0.4, hint: 0 }
 const CONFIDENCE_MAX = 0.99
 const CONFIDENCE_MIN = 0.5
 const VERSION_CHARS = 40
@@ -37,11 +38,10 @@ export function softwareOf(answers: readonly Answer[]): SoftwareFacts {
   return { name: best[0], version: versionOf(best[0], answers), confidence: best[1] }
 }
 
-/** What the site says of itself (spec 6.2): stored, not shown by default. */
-export interface SiteNotices {
-  systemName: string | null
-  startTimeSec: number | null // a later one is a restart
-  hasTopUp: boolean | null
+/** Programs of which anything shows, be it a hint. */
+export function suspectsIn(answers: readonly Answer[]): Set<Software> {
+  const marks = MARKS.filter(({ where }) => answers.some((answer) => isThere(where, answer)))
+  return new Set(marks.map(({ software }) => software))
 }
 
 export function noticesOf(answers: readonly Answer[]): SiteNotices {

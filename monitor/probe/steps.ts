@@ -47,12 +47,14 @@ export class Steps {
     const { error, timings, addresses, hasIpv6, remoteAddress, certificate } = handshake
     const { dnsMs, connectMs, tlsMs } = timings
     const many = addresses.length === 1 ? '1 address' : `${addresses.length} addresses`
-    if (addresses.length === 0) {
+    const isReached = connectMs !== null // without an address where a proxy knows it
+    if (addresses.length === 0 && !isReached) {
       this.end('resolve', 'error', dnsMs ?? timings.totalMs, error)
       return
     }
-    this.end('resolve', 'ok', dnsMs, hasIpv6 ? `${many}, IPv6 too` : many)
-    if (remoteAddress === null) {
+    if (addresses.length === 0) this.end('resolve', 'skipped', null, 'left to the proxy')
+    else this.end('resolve', 'ok', dnsMs, hasIpv6 ? `${many}, IPv6 too` : many)
+    if (!isReached) {
       this.end('connect', 'error', connectMs, error)
       return
     }

@@ -36,6 +36,11 @@ export function modelsOf(
   return { claimed, verified, truthRatio: isAsked ? truthRatio(claimed, verified) : null }
 }
 
+/** A full probe that failed says nothing about models: neither was listed anything, nor refused by an API. */
+export function isAnswered({ listing, models }: Pick<FullProbe, 'listing' | 'models'>): boolean {
+  return listing !== 'absent' || models !== null // with a key where nobody else gets an answer
+}
+
 /** What two spellings of one model share: trimmed, lower case, without `models/` and one leading `vendor/`. */
 export function modelKey(id: string): string {
   const name = id.trim().toLowerCase()

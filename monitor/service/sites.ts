@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 import type { CatalogueSite, Observation, Region } from '../facts.ts'
 import type { ProberSite } from '../prober/words.ts'
-import { modelKey, modelsOf } from '../score/models.ts'
+import { isAnswered, modelKey, modelsOf } from '../score/models.ts'
 import type { Look } from '../store/reader.ts'
 import type { ModelSighting } from '../store/rows.ts'
 
@@ -46,7 +46,7 @@ function extraPortOf(urls: readonly string[], ports: readonly number[]): number 
  * so it says nothing about models (spec 7.1).
  */
 export function sightingsOf(observation: Observation): ModelSighting[] | null {
-  if (observation.listing === 'absent') return null
+  if (!isAnswered(observation)) return null
   const { claimed, verified } = modelsOf([], observation, observation.atSec)
   const sightings = new Map<string, ModelSighting>()
   for (const id of claimed)

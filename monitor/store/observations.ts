@@ -6,8 +6,8 @@ import type { Database } from './database.ts'
 /** The newest full probe that got an answer from the listing; others say nothing of models (spec 7.1). */
 export function readAnswered(database: Database, siteId: number): Observation | null {
   const row = database.get(
-    `SELECT * FROM observation WHERE site_id = ? AND json_extract(profile_json, '$.listing') <> 'absent'
-     ORDER BY at DESC LIMIT 1`,
+    `SELECT * FROM observation WHERE site_id = ? AND 
+     (json_extract(profile_json, '$.listing') <> 'absent' OR verified_json <> 'null') ORDER BY at DESC LIMIT 1`,
     siteId,
   )
   return row ? observationOf(row) : null

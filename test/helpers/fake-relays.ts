@@ -161,6 +161,9 @@ export const RELAYS = {
       '/setup/status': {
         body: { code: 0, message: 'success', data: { needs_setup: false, step: 'completed' } },
       },
+      '/api/v1/settings/public': {
+        body: { code: 0, message: 'success', data: { site_name: 'Sub2API', version: '0.1.121' } },
+      },
     },
     { error: { status: 401, body: { code: 'API_KEY_REQUIRED', message: 'API key is required' } } },
   ),
@@ -209,6 +212,12 @@ export const RELAYS = {
   'key-only': ({ path }) => (path === '/v1/models' ? { status: 403, body: { detail: 'no' } } : missing),
   /** Says the key that it refuses. */
   echo: ({ path, key }) => (path === '/v1/models' ? keyError('x', `Incorrect key: ${key}`) : missing),
+  /** Of no program we know; its listing is broken, its price list is not. */
+  priced: ({ path }) => {
+    if (path === '/v1/models') return { status: 500, body: { error: { message: 'panic' } } }
+    const rows = [{ model_name: 'gpt-5.4' }, { model_name: 'claude-opus-5' }]
+    return path === '/api/pricing' ? { body: { data: rows } } : missing
+  },
   slow: ({ path, delayMs }) => (path === '/v1/models' ? { body: list(MODELS), delayMs } : missing),
   /** Every second request fails. */
   flapping: ({ path, count }) =>

@@ -6,7 +6,7 @@ import { egressSettings } from '../../../monitor/egress/settings.ts'
 test('5.1: without a word of the operator', () => {
   const settings = egressSettings({})
   expect([...settings.ports]).toEqual([80, 443, 3000, 8000, 8080, 8443])
-  expect(settings).toMatchObject({ deny: [], nat64: null, publicBaseUrl: null, testAllow: [] })
+  expect(settings).toMatchObject({ deny: [], nat64: null, publicBaseUrl: null, proxy: null, testAllow: [] })
   expect(settings.testHosts.size).toBe(0)
 })
 
@@ -59,11 +59,44 @@ const wrong = [
   ['NAT64_PREFIX',      '10.0.0.0/8',           'NAT64_PREFIX: is no IPv6 prefix of 96 bits. Write it like 64:ff9b::/96. [EGRESS_SETTING]'],
   ['PUBLIC_BASE_URL',   'monitor.example.org',  'PUBLIC_BASE_URL: is no address of a site. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
   ['EGRESS_TEST_HOSTS', 'a.example.com',        'EGRESS_TEST_HOSTS: "a.example.com" is no host. Write it like name=127.0.0.1:4000. [EGRESS_SETTING]'],
-  ['EGRESS_PROXY',      'http://proxy:3128',    'EGRESS_PROXY: is not there yet in this version. Unset it and route on the host. [EGRESS_SETTING]'],
 ] as const
 for (const [name, value, message] of wrong) {
   test(`12: ${name}=${value.slice(0, 20)} stops the start with one line`, () => {
     expect(() => egressSettings({ NODE_ENV: 'test', [name]: value })).toThrow(message)
+  })
+}
+
+// biome-ignore format: the columns are the specification
+const proxies = [
+  // EGRESS_PROXY                          host           port   user:password
+  ['http://proxy:3128',                    'proxy',       3128,  null],
+  ['HTTP://10.0.0.9:80/',                  '10.0.0.9',    80,    null],
+  ['http://[fd00::9]:8080',                'fd00::9',     8080,  null],
+  ['http://me:p%40ss%3Aword@proxy:3128',   'proxy',       3128,  'me:p@ss:word'],
+  ['http://me@proxy:3128',                 'proxy',       3128,  'me:'],
+] as const
+for (const [text, host, port, credentials] of proxies) {
+  test(`5.8: EGRESS_PROXY=${text}`, () => {
+    const authorization = credentials && `Basic ${Buffer.from(credentials).toString('base64')}`
+    expect(egressSettings({ EGRESS_PROXY: text }).proxy).toEqual({ host, port, authorization })
+  })
+}
+
+// biome-ignore format: one per row
+const noProxies = [
+  'proxy:3128', 'http://proxy', 'http://proxy:0', 'http://proxy:65536', 'https://proxy:3128', 'socks5://proxy:1080',
+  'http://:3128', 'http://proxy:3128/path', 'http://proxy:3128?a', 'http://proxy:3128#a', 'http://proxy\\:3128',
+  'http://me:secret@', 'http://me:secret@proxy', 'http://me:secret%zz@proxy:3128', 'http://me:sec/ret@proxy:3128',
+  'http://me:sec@ret@proxy:3128', 'http://m%3Ae:secret@proxy:3128', 'http://me:secret%0a@proxy:3128', 'direct',
+]
+for (const text of noProxies) {
+  test(`12: EGRESS_PROXY=${text} stops the start with one line, without the password`, () => {
+    const what = 'EGRESS_PROXY: is no address of a proxy that speaks plain HTTP.'
+    const fix =
+      'Write it like http://proxy:3128 or http://user:password@proxy:3128, with %40 for an @ in a password.'
+    expect(() => egressSettings({ EGRESS_PROXY: text })).toThrow(
+      expect.objectContaining({ message: `${what} ${fix} [EGRESS_SETTING]` }),
+    )
   })
 }
 

@@ -21,7 +21,7 @@ const cases: [RelayKind, string, string | null, number | null, string, string, n
   ['one-hub',              'up',       null,               401, 'key_required', 'one-hub v0.6.10',         0.99,   null],
   ['done-hub',             'up',       null,               401, 'key_required', 'done-hub v0.6.10',        0.99,   null],
   ['veloera',              'up',       null,               401, 'key_required', 'veloera v1.0.0',          0.99,   null],
-  ['sub2api',              'up',       null,               401, 'key_required', 'sub2api ',                0.94,   null],
+  ['sub2api',              'up',       null,               401, 'key_required', 'sub2api 0.1.121',         0.9,    null],
   ['claude-relay-service', 'up',       null,               401, 'key_required', 'claude-relay-service 1.1.200', 0.94, null],
   ['litellm',              'up',       null,               401, 'key_required', 'litellm 1.80.0',          0.9,    null],
   ['liar',                 'up',       null,               200, 'open',         'new-api v1.0.0',          0.99,      1],
@@ -41,6 +41,7 @@ const cases: [RelayKind, string, string | null, number | null, string, string, n
   ['html-401',             'down',     'http_4xx',         401, 'absent',       'unknown ',                0,      null],
   ['gone',                 'down',     'http_4xx',         404, 'absent',       'unknown ',                0,      null],
   ['failing',              'down',     'http_5xx',         500, 'absent',       'unknown ',                0,      null],
+  ['priced',               'down',     'http_5xx',         500, 'absent',       'unknown ',                0,      null],
   ['busy',                 'down',     'http_5xx',         503, 'absent',       'unknown ',                0,      null],
   ['huge',                 'down',     'too_large',        200, 'absent',       'unknown ',                0,      null],
   ['redirect-loop',        'down',     'redirect_loop',    302, 'absent',       'unknown ',                0,      null],
@@ -99,14 +100,15 @@ test('6.1: a light probe is one request of the listing, without a key', async ()
 const requests: [RelayKind, string[]][] = [
   ['new-api',              ['/v1/models', '/', '/api/status', '/api/pricing']],
   ['one-hub',              ['/v1/models', '/', '/api/status', '/api/pricing', '/api/available_model']],
-  ['sub2api',              ['/v1/models', '/', '/api/status', '/health', '/setup/status', '/api/pricing']],
-  ['claude-relay-service', ['/v1/models', '/', '/admin-next/api-stats', '/api/status', '/health', '/api/pricing']],
-  ['open',                 ['/v1/models', '/', '/api/status', '/health', '/setup/status', '/health/liveliness']],
+  ['sub2api',              ['/v1/models', '/', '/api/status', '/api/pricing', '/api/v1/settings/public']],
+  ['claude-relay-service', ['/v1/models', '/', '/admin-next/api-stats', '/api/status', '/api/pricing', '/health']],
+  ['litellm',              ['/v1/models', '/', '/api/status', '/api/pricing']], // its header has said it all
+  ['open',                 ['/v1/models', '/', '/api/status', '/api/pricing', '/api/v1/settings/public', '/health']],
   ['challenge',            ['/v1/models']],
   ['too-many',             ['/v1/models']],
   ['silent',               ['/v1/models']],
   ['redirect-loop',        ['/v1/models']],
-  ['huge',                 ['/v1/models', '/', '/api/status', '/health', '/setup/status', '/health/liveliness']],
+  ['huge',                 ['/v1/models', '/', '/api/status', '/api/pricing', '/api/v1/settings/public', '/health']],
 ]
 for (const [kind, paths] of requests) {
   test(`6.1: a full probe of ${kind} asks ${paths.length} times`, async () => {
@@ -134,6 +136,14 @@ test('7.1: claimed comes from the price list and from available models, sorted',
   expect(await claimed('open')).toEqual([])
 })
 
+test('7.1: a site of an unknown program keeps its claims; a listing that failed is null, not empty', async () => {
+  const { observation } = await fullProbe(world.context(), world.target('priced'))
+  expect(observation).toMatchObject({ listing: 'absent', models: null })
+  expect(observation?.claimed).toEqual(['claude-opus-5', 'gpt-5.4'])
+  const empty = await fullProbe(world.context(), world.target('empty'))
+  expect(empty.observation).toMatchObject({ listing: 'open', models: [] })
+})
+
 test('6.2: ids are trimmed, cleaned, unique, of 1 to 128 characters, without models/', async () => {
   const { listing } = await lightProbe(world.context(), world.target('wild'))
   expect(listing.models?.slice(0, 5)).toEqual(['gpt-5.4', 'x', 'ab', 'z'.repeat(128), 'm-0'])
@@ -147,9 +157,12 @@ test('7.2: errors that name the upstream', async () => {
 })
 
 test('6.2: site notices are facts, bounded and cleaned', async () => {
-  const { notices } = await fullProbe(world.context(), world.target('new-api'))
-  expect(notices).toEqual({ systemName: 'My relay', startTimeSec: 1_790_000_000, hasTopUp: false })
-  expect((await fullProbe(world.context(), world.target('one-api'))).notices.hasTopUp).toBe(true)
+  const notices = async (kind: string) =>
+    (await fullProbe(world.context(), world.target(kind))).observation?.notices
+  const ofNewApi = { systemName: 'My relay', startTimeSec: 1_790_000_000, hasTopUp: false }
+  expect(await notices('new-api')).toEqual(ofNewApi)
+  expect((await notices('one-api'))?.hasTopUp).toBe(true)
+  expect(await notices('open')).toEqual({ systemName: null, startTimeSec: null, hasTopUp: null })
 })
 
 test('6.4: Retry-After is handed on, up to an hour', async () => {

@@ -19,6 +19,8 @@ beforeAll(async () => {
     strange: { kind: 'new-api', certificate: 'strange' },
     echo: { kind: 'echo', certificate: 'good' },
     down: { kind: 'downgrade', certificate: 'good' },
+    sub2api: { kind: 'sub2api', certificate: 'good' },
+    priced: { kind: 'priced', certificate: 'good' },
   })
 })
 afterAll(() => world.close())
@@ -75,6 +77,17 @@ test('6.1: the key is asked with once, over https; what it opens is verified, wh
   expect(world.relays.good.requests.filter((path) => path !== '*')).toEqual(asked)
   const wrong = await fullProbe(world.context(), world.target('good', { key: 'sk-other' }))
   expect(wrong.observation).toMatchObject({ listing: 'key_required', models: null })
+})
+
+test('6.1: with a key one request is left, after the price list; it goes to the program that shows', async () => {
+  const asked = ['/v1/models', '/', '/v1/models', '/api/status', '/api/pricing', '/api/v1/settings/public']
+  for (const name of ['sub2api', 'priced']) {
+    world.relays[name].requests.length = 0
+    const { observation } = await fullProbe(world.context(), world.target(name, { key: KEY }))
+    expect(world.relays[name].requests.filter((path) => path !== '*')).toEqual(asked)
+    expect(observation?.claimed).toHaveLength(name === 'priced' ? 2 : 0)
+    expect(observation?.profile.software.version).toBe(name === 'priced' ? null : '0.1.121')
+  }
 })
 
 test('7.2: our own key, said back to us, is no leak', async () => {
