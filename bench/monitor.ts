@@ -23,7 +23,7 @@ import { Database } from '../monitor/store/database.ts'
 import { databasePath } from '../monitor/store/path.ts'
 import { openStore } from '../monitor/store/store.ts'
 import { startFakeRelay } from '../test/helpers/fake-relays.ts'
-import { spawnService } from '../test/helpers/service.ts'
+import { MONITOR_LISTENS, quotas, spawnMonitor } from '../test/helpers/monitor.ts'
 import { size } from './size.ts'
 
 const SITES = size({ small: 50, full: 5_000 })
@@ -36,14 +36,6 @@ const SILENT = Array.from({ length: POLLS / POLLS_PER_CLIENT }, (_, i) => `silen
 const MODELS = 30
 const START_MS = 60_000
 const DAY_SEC = 86_400
-const RULES = `
-domain: relay_monitor
-descriptors:
-  - key: class
-    descriptors:
-      - key: ip
-        rate_limit: { unit: hour, requests_per_unit: 4000000000 }
-`
 const AUTOCANNON = fileURLToPath(new URL('../node_modules/autocannon/autocannon.js', import.meta.url))
 const nowSec = Math.floor(Date.now() / 1_000)
 
@@ -80,9 +72,9 @@ const silent = await startFakeRelay('silent')
 try {
   const catalogue = join(folder, 'catalogue.yaml')
   await fill(catalogue)
-  const alone = await run(catalogue, 'alone', { PROBER_ENABLED: 'false' })
-  const prober = await run(catalogue, 'prober', {})
-  const polls = await run(catalogue, 'polls', {}, true)
+  const alone = await run('alone', { PROBER_ENABLED: 'false' })
+  const prober = await run('prober', {})
+  const polls = await run('polls', {}, true)
   for (const name of Object.keys(alone)) {
     const [a, b, c] = [alone[name], prober[name], polls[name]]
     const row = ([title, figures]: [string, Figures]) => {
@@ -110,31 +102,19 @@ interface Figures {
 
 /** One monitor, asked for each thing in turn. */
 async function run(
-  catalogue: string,
   title: string,
   env: Record<string, string>,
   isPolled = false,
 ): Promise<Record<string, Figures>> {
-  const service = spawnService({
-    rules: { 'monitor.yaml': RULES },
-    env: {
-      MONITOR_ENABLED: 'true',
-      MONITOR_ADDR: '0.0.0.0:0',
-      MONITOR_DATA_DIR: folder,
-      CATALOGUE_PATH: catalogue,
-      CONTROL_URLS: '',
-      PROBE_INTERVAL_S: '300',
-      EGRESS_TEST_ALLOW: '127.0.0.2',
-      EGRESS_TEST_HOSTS: [
-        `relay.example.com=127.0.0.2:${relay.port}`,
-        ...SILENT.map((name) => `${name}=127.0.0.2:${silent.port}`),
-      ].join(','),
-      BACKEND_TYPE: 'memory',
-      ...env,
-    },
+  const silents = Object.fromEntries(SILENT.map((name) => [name, silent.port]))
+  const service = spawnMonitor({
+    folder,
+    rules: quotas(),
+    hosts: { 'relay.example.com': relay.port, ...silents },
+    env: { MONITOR_ADDR: '0.0.0.0:0', PROBE_INTERVAL_S: '300', ...env },
   })
   try {
-    await service.logged("Listening for the monitor on '", START_MS)
+    await service.logged(MONITOR_LISTENS, START_MS)
     const port = Number(service.address('the monitor').split(':')[1])
     const base = `http://127.0.0.1:${port}/api/v1`
     if (isPolled) await holdPolls(port)

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { startFakeRelay } from '../helpers/fake-relays.ts'
-import { spawnService } from '../helpers/service.ts'
+import { MONITOR_LISTENS, monitorUrl, quotas, spawnMonitor } from '../helpers/monitor.ts'
 import { size } from '../helpers/size.ts'
 import { soonProbed } from '../helpers/slugs.ts'
 
@@ -21,14 +21,6 @@ const SEED = Number(process.env.SLUICE_SEED ?? 51)
 const SEEDS = size({ small: [SEED], full: [SEED, SEED + 1, SEED + 2] })
 const MEANT =
   'positive_data_acceptance: refusals by 400, 404, 410, 422 are meant; negative_data_rejection: so is 413'
-const RULES = `
-domain: relay_monitor
-descriptors:
-  - key: class
-    descriptors:
-      - key: ip
-        rate_limit: { unit: hour, requests_per_unit: 4000000000 }
-`
 /**
  * A request may fit its schema and be refused: a URL that is none, or is not allowed (400, 422; spec 3.4), an id older than
  * what is kept (410), an unknown one (404). No schema can say which. And one that does not fit may be too long as well (413).
@@ -75,23 +67,10 @@ async function startMonitor(folder: string, relayPort: number): Promise<string> 
     catalogue,
     `version: 1\nsites:\n  - { slug: ${SLUG}, name: Relay, url: "http://relay.example.com" }\n`,
   )
-  const service = spawnService({
-    rules: { 'monitor.yaml': RULES },
-    env: {
-      MONITOR_ENABLED: 'true',
-      MONITOR_ADDR: '127.0.0.1:0',
-      MONITOR_DATA_DIR: folder,
-      CATALOGUE_PATH: catalogue,
-      CONTROL_URLS: '',
-      PROBE_INTERVAL_S: '60',
-      EGRESS_TEST_ALLOW: '127.0.0.2',
-      EGRESS_TEST_HOSTS: `relay.example.com=127.0.0.2:${relayPort}`,
-      BACKEND_TYPE: 'memory',
-    },
-  })
+  const service = spawnMonitor({ folder, rules: quotas(), hosts: { 'relay.example.com': relayPort } })
   onTestFinished(() => service.stop('SIGKILL').then(() => {}))
-  await service.logged("Listening for the monitor on '")
-  return `http://${service.address('the monitor')}/api/v1`
+  await service.logged(MONITOR_LISTENS)
+  return monitorUrl(service)
 }
 
 /** Its exit code, 0 = no failure, and all it said. */

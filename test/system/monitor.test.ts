@@ -10,24 +10,12 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type FakeRelay, MODELS, startFakeRelay } from '../helpers/fake-relays.ts'
+import { MONITOR_LISTENS, monitorUrl, quotas, spawnMonitor } from '../helpers/monitor.ts'
 import { startRedis } from '../helpers/redis.ts'
 import { postJson, type RunningService, spawnService } from '../helpers/service.ts'
 import { soonProbed } from '../helpers/slugs.ts'
 
-const RULES = `
-domain: relay_monitor
-descriptors:
-  - key: class
-    value: read
-    descriptors:
-      - key: ip
-        rate_limit: { unit: hour, requests_per_unit: 1000 }
-  - key: class
-    value: submit
-    descriptors:
-      - key: ip
-        rate_limit: { unit: hour, requests_per_unit: 100 }
-`
+const RULES = quotas(1_000)
 const HOUR_MS = 3_600_000
 const RELAY = soonProbed('relay', 60)
 const OTHER = soonProbed('other', 60)
@@ -62,27 +50,17 @@ async function start(
   const path = join(folder, 'catalogue.yaml')
   const catalogue = (text: string) => writeFileSync(path, `version: 1\nsites:\n${text}`)
   catalogue(sites)
-  const service = spawnService({
-    rules: { 'monitor.yaml': RULES },
-    env: {
-      MONITOR_ENABLED: 'true',
-      MONITOR_ADDR: '127.0.0.1:0',
-      MONITOR_DATA_DIR: folder,
-      CATALOGUE_PATH: path,
-      CONTROL_URLS: '',
-      PROBE_INTERVAL_S: '60',
-      EGRESS_TEST_ALLOW: '127.0.0.2',
-      EGRESS_TEST_HOSTS: `relay.example.com=127.0.0.2:${relay.port},other.example.com=127.0.0.2:${other.port}`,
-      LOG_LEVEL: 'info',
-      BACKEND_TYPE: 'memory',
-      ...env,
-    },
+  const service = spawnMonitor({
+    folder,
+    rules: RULES,
+    hosts: { 'relay.example.com': relay.port, 'other.example.com': other.port },
+    env: { LOG_LEVEL: 'info', ...env },
   })
   onTestFinished(async () => {
     await service.stop('SIGKILL')
   })
-  await service.logged("Listening for the monitor on '")
-  const url = `http://${service.address('the monitor')}/api/v1`
+  await service.logged(MONITOR_LISTENS)
+  const url = monitorUrl(service)
   const get = async (path: string) => {
     const response = await fetch(url + path)
     return { status: response.status, headers: response.headers, json: await response.json() }
@@ -279,14 +257,10 @@ describe('start and end', () => {
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => void taken.close())
     const { port } = taken.address() as { port: number }
-    const service = spawnService({
-      rules: { 'monitor.yaml': RULES },
-      env: {
-        MONITOR_ENABLED: 'true',
-        MONITOR_ADDR: `127.0.0.1:${port}`,
-        MONITOR_DATA_DIR: newFolder(),
-        BACKEND_TYPE: 'memory',
-      },
+    const service = spawnMonitor({
+      folder: newFolder(),
+      rules: RULES,
+      env: { MONITOR_ADDR: `127.0.0.1:${port}` },
     })
     onTestFinished(() => service.stop('SIGKILL').then(() => {}))
     await service.logged('PORT_IN_USE')
@@ -302,14 +276,10 @@ describe('start and end', () => {
   test('12: a second monitor on the same port is told, and shares nothing', async () => {
     const { url } = await start()
     const port = new URL(url).port
-    const second = spawnService({
-      rules: { 'monitor.yaml': RULES },
-      env: {
-        MONITOR_ENABLED: 'true',
-        MONITOR_ADDR: `127.0.0.1:${port}`,
-        MONITOR_DATA_DIR: newFolder(),
-        BACKEND_TYPE: 'memory',
-      },
+    const second = spawnMonitor({
+      folder: newFolder(),
+      rules: RULES,
+      env: { MONITOR_ADDR: `127.0.0.1:${port}` },
     })
     onTestFinished(() => second.stop('SIGKILL').then(() => {}))
     await second.logged(`MONITOR_ADDR=${port}: 127.0.0.1:${port} is already in use`)
