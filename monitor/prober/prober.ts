@@ -1,20 +1,22 @@
 /**
  * One place that probes, at work: what the planner says is due is looked at, and what was found is told.
  *
- *     setSites ─► planner ─► due ─► light or full probe ─► control check ─► planner: store, again, drop ─► told
- *     detect   ─► planner ─► due ─► detect, step by step ─────────────────────────────────────────────────► told
+ *     setSites ─► planner ─► due ─► light or full probe ─► planner: store, again, drop ─► control check of its minute ─► told
+ *     detect   ─► planner ─► due ─► detect, step by step ─► down? a control check of its own ────────────────────────► told
  *
- * Keeps no results. One timer, set to when the planner next has something to do; a run that ends asks it again.
+ * Keeps no results but failures whose minute is not judged yet (held.ts). One timer, set to when the planner next has
+ * something to do; a run that ends asks it again.
  */
 import { readFile } from 'node:fs/promises'
 import type { Egress } from '../egress/egress.ts'
 import type { Observation, Outcome, Region } from '../facts.ts'
 import { Planner, type PlannerOptions, type Run } from '../plan/planner.ts'
 import { inTurn, slotOf } from '../plan/turns.ts'
-import { detect } from '../probe/detect.ts'
+import { type Detection as Detected, detect } from '../probe/detect.ts'
 import { fullProbe } from '../probe/full.ts'
 import { lightProbe, type ProbeContext, type ProbeTarget, type Tried } from '../probe/probe.ts'
 import { Controls } from './controls.ts'
+import { type Found, Held } from './held.ts'
 import type { FromProber, ProberFigures, ProberSite, ToProber } from './words.ts'
 
 const DETECTION_MS = 45_000
@@ -45,6 +47,7 @@ export class Prober {
   private readonly options: ProberOptions
   private readonly planner: Planner
   private readonly controls: Controls
+  private readonly held: Held
   private readonly closing = new AbortController()
   private sites = new Map<string, ProberSite>() // by slug
   private readonly detections = new Map<string, Detection>() // as many as the planner's line and places
@@ -64,16 +67,21 @@ export class Prober {
       isTurn: (slug, dueMs) => this.isTurn(slug, dueMs),
       ...options.planner,
     })
-    this.controls = new Controls(
-      controlUrls,
+    this.controls = new Controls({
+      urls: controlUrls,
       egress,
-      () => this.nowSec(),
-      (isAnswering) => {
+      nowSec: () => this.nowSec(),
+      onChange: (isAnswering) => {
         const text = isAnswering
           ? 'the control addresses answer again'
           : 'the control addresses do not answer: until they do, failures of sites do not count'
         say({ kind: 'log', level: 'warning', text })
       },
+      onCheck: () => this.held.releaseSettled(),
+    })
+    this.held = new Held(
+      (probe) => this.controls.isSettled(probe),
+      (found) => this.sayFound(found),
     )
     this.context = context
     this.isSingleVantage = options.isSingleVantage
@@ -103,11 +111,12 @@ export class Prober {
     }
   }
 
-  /** What runs is given up; resolves when all of it has ended. Nothing is told of it. */
+  /** What runs is given up, and nothing is told of it; what is held is told. Resolves when all has ended. */
   async close(): Promise<void> {
     this.closing.abort()
     clearTimeout(this.timer)
-    this.controls.isNeeded = false
+    this.controls.close()
+    this.held.releaseAll()
     for (const { abort } of this.detections.values()) abort.abort()
     await Promise.all(this.running)
   }
@@ -119,7 +128,9 @@ export class Prober {
     for (const [slug, site] of before) {
       const next = this.sites.get(slug)
       // At another address it is another site for the planner: nothing of its past holds.
-      if (!next || next.apiBase !== site.apiBase || next.url !== site.url) this.planner.remove(slug)
+      if (next && next.apiBase === site.apiBase && next.url === site.url) continue
+      this.planner.remove(slug)
+      this.held.drop(site.siteId)
     }
     const nowMs = performance.now()
     for (const site of sites) this.planner.put(this.planned(site), nowMs)
@@ -199,8 +210,11 @@ export class Prober {
     const probe = this.controls.judge(tried.probe)
     const { retryAfterMs } = tried
     const verdict = this.planner.finish(run.id, { outcome: probe.outcome, retryAfterMs }, performance.now())
-    if (verdict !== 'store') return
-    const { siteId } = site
+    if (verdict === 'store') this.held.add({ siteId: site.siteId, probe: tried.probe, observation })
+  }
+
+  private sayFound({ siteId, probe: found, observation }: Found): void {
+    const probe = this.controls.judge(found)
     this.options.say({ kind: 'probe', siteId, probe })
     if (observation && probe.outcome !== 'inconclusive') {
       this.options.say({ kind: 'observation', siteId, observation })
@@ -214,9 +228,10 @@ export class Prober {
     const id = run.key
     if (!detection) return this.finish(run, 'inconclusive')
     let isPutOff = false
-    const found = await detect(this.context, {
+    const signal = AbortSignal.any([detection.abort.signal, AbortSignal.timeout(DETECTION_MS)])
+    const detected = await detect(this.context, {
       ...{ url: detection.url, region, isSingleVantage },
-      signal: AbortSignal.any([detection.abort.signal, AbortSignal.timeout(DETECTION_MS)]),
+      signal,
       onStep: (step) => say({ kind: 'step', id, step }),
       onResolved: (addresses) => {
         isPutOff = !this.planner.resolved(run.id, addresses, performance.now())
@@ -224,11 +239,25 @@ export class Prober {
       },
     })
     if (isPutOff && !detection.abort.signal.aborted) return // it waits in the planner's line again
+    const found = await this.judged(detected, signal)
     this.finish(run, 'up')
     this.detections.delete(id)
     if (this.closing.signal.aborted) return
     const [result, failure] = found.status === 'done' ? [found.result, null] : [null, found.code]
     say({ kind: 'detected', id, result, failure })
+  }
+
+  /**
+   * That a target is down is a finding only while our own network is there. With no sites nobody else asks, and a finding
+   * is shown for minutes, so a check that began after it must say so. It keeps its place until then.
+   */
+  private async judged(detected: Detected, signal: AbortSignal): Promise<Detected> {
+    if (detected.status !== 'done' || detected.result.probe.outcome !== 'down') return detected
+    const givenUp = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+    const isAnswering = await Promise.race([this.controls.check(), givenUp])
+    if (signal.aborted) return { status: 'failed', code: 'deadline_exceeded' }
+    const { outcome } = this.controls.judge(detected.result.probe)
+    return isAnswering && outcome === 'down' ? detected : { status: 'failed', code: 'internal_error' }
   }
 
   private async targetOf(site: ProberSite, run: Run): Promise<ProbeTarget> {

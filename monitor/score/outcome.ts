@@ -10,9 +10,9 @@ import type { ErrorCode, ListingAuth, Outcome, Probe } from '../facts.ts'
 
 export const SLOW_MS = 3_000 // default of the setting SLOW_MS
 
-const CONTROLS_MIN = 2 // of the 3 addresses; fewer answers: it is us
+const CONTROLS_MIN = 2 // of the 3 addresses; fewer answers: it is us. Of fewer addresses all, or nothing would ever count
 const MINUTE_SEC = 60
-const FAILED_MINUTES_MAX = 60 // remembered; only two matter for a probe that is judged when it ends
+const FAILED_MINUTES_MAX = 60 // remembered; only two matter for a probe that is judged soon after it ends
 
 /** What one try has seen. `error` is set where it broke; what it saw before that may be there nevertheless. */
 export interface Finding {
@@ -33,18 +33,23 @@ export function outcomeOf(
   return (ttfbMs ?? 0) > slowMs ? { outcome: 'degraded', error: 'slow' } : { outcome: 'up', error: null }
 }
 
-/**
- * The control check of one minute: `answers` of the control addresses join `failedMinutes`, of which the caller keeps
- * the result. Starts empty.
- */
-export function noteControls(failedMinutes: readonly number[], atSec: number, answers: boolean[]): number[] {
-  if (answers.filter(Boolean).length >= CONTROLS_MIN) return [...failedMinutes]
-  return [...failedMinutes, minuteOf(atSec)].slice(-FAILED_MINUTES_MAX)
+/** Whether our own network is there, by which of the control addresses have answered. */
+export function areAnswering(answers: readonly boolean[]): boolean {
+  return answers.filter(Boolean).length >= Math.min(CONTROLS_MIN, answers.length)
 }
 
-/** Whether the control check of the minute of `atSec` has failed. */
-export function isFailed(failedMinutes: readonly number[], atSec: number): boolean {
-  return failedMinutes.includes(minuteOf(atSec))
+/**
+ * A control check that began at `atSec`: a failed one joins `failedMinutes`, of which the caller keeps the result. Starts
+ * empty. A second check of the same minute that succeeds takes nothing back.
+ */
+export function noteControls(
+  failedMinutes: readonly number[],
+  atSec: number,
+  answers: readonly boolean[],
+): number[] {
+  const minute = minuteOf(atSec)
+  if (areAnswering(answers) || failedMinutes.includes(minute)) return [...failedMinutes]
+  return [...failedMinutes, minute].slice(-FAILED_MINUTES_MAX)
 }
 
 /** Failures in a minute whose control check failed, and in the next, say nothing about the site. */
@@ -55,11 +60,12 @@ export function judge(probe: Probe, failedMinutes: readonly number[]): Probe {
   return isOurs ? { ...probe, outcome: 'inconclusive' } : probe
 }
 
+/** The minute of the control check that a probe is judged by. */
+export function minuteOf(atSec: number): number {
+  return Math.floor(atSec / MINUTE_SEC)
+}
+
 function errorOfStatus(httpStatus: number | null): ErrorCode {
   if (httpStatus !== null && httpStatus >= 500) return 'http_5xx'
   return httpStatus !== null && httpStatus >= 400 ? 'http_4xx' : 'not_api'
-}
-
-function minuteOf(atSec: number): number {
-  return Math.floor(atSec / MINUTE_SEC)
 }

@@ -3,15 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import type { Egress } from '../../../monitor/egress/egress.ts'
-import { Prober, type ProberOptions } from '../../../monitor/prober/prober.ts'
-import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/words.ts'
+import type { ProberOptions } from '../../../monitor/prober/prober.ts'
+import type { ProberSite } from '../../../monitor/prober/words.ts'
 import { KEY, MODELS } from '../../helpers/fake-relays.ts'
-import { soonProbed } from '../../helpers/slugs.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
-
-const INTERVAL_SEC = 60
+import { siteOf, sites, startProber } from './setup.ts'
 
 let world: Relays
 beforeAll(async () => {
@@ -19,40 +16,8 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-function start(options: Partial<ProberOptions> = {}) {
-  const told: FromProber[] = []
-  const context = world.context({ nowMs: Date.now })
-  const prober = new Prober({
-    context,
-    egress: context.egress as Egress,
-    region: 'overseas',
-    vantage: 'main',
-    isSingleVantage: true,
-    intervalSec: INTERVAL_SEC,
-    lightMax: 8,
-    detectionsMax: 2,
-    repeatsMax: 0,
-    controlUrls: [],
-    say: (message) => told.push(message),
-    ...options,
-  })
-  onTestFinished(() => prober.close())
-  const of = <K extends FromProber['kind']>(kind: K) =>
-    told.filter((each): each is Extract<FromProber, { kind: K }> => each.kind === kind)
-  return { prober, told, of }
-}
-
-let nextId = 1
-function site(name: string, changes: Partial<ProberSite> = {}): ProberSite {
-  const { url, apiBase } = world.target(name)
-  return {
-    ...{ siteId: nextId++, slug: soonProbed(name, INTERVAL_SEC), url, apiBase },
-    ...{ extraPort: null, keyFile: null, intervalSec: null, lastFullSec: null, addresses: [], downs: 0 },
-    ...{ downSinceSec: null, ...changes },
-  }
-}
-
-const sites = (...all: ProberSite[]): ToProber => ({ kind: 'sites', sites: all, optOut: [] })
+const start = (options: Partial<ProberOptions> = {}) => startProber(world, options)
+const site = (name: string, changes: Partial<ProberSite> = {}) => siteOf(world, name, changes)
 const nowSec = () => Math.floor(Date.now() / 1_000)
 
 test('6.1: a new site is looked at lightly and fully, and both are told with its id', async () => {

@@ -271,11 +271,16 @@ describe('6.5: the control check', () => {
     })
   }
 
-  test('two of three answers are enough; what is remembered is bounded', () => {
+  test('two of three answers are enough, one of one, not one of two; what is remembered is bounded', () => {
     expect(noteControls([], minute, [true, true, false])).toEqual([])
     expect(noteControls([], minute, [false, false, false])).toHaveLength(1)
+    expect(noteControls([], minute, [true])).toEqual([])
+    expect(noteControls([], minute, [false])).toHaveLength(1)
+    expect(noteControls([], minute, [true, false])).toHaveLength(1)
+    expect(noteControls(failed, minute + 20, [false, false, false])).toEqual(failed) // one minute, one entry
+    expect(noteControls(failed, minute + 20, [true, true, true])).toEqual(failed) // nothing is taken back
     let minutes: number[] = []
-    for (let i = 0; i < 500; i++) minutes = noteControls(minutes, minute + 60 * i, [])
+    for (let i = 0; i < 500; i++) minutes = noteControls(minutes, minute + 60 * i, [false])
     expect(minutes).toHaveLength(60)
     expect(judge(probeAt(minute + 60 * 499, 'down'), minutes).outcome).toBe('inconclusive')
   })

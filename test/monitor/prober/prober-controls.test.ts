@@ -1,0 +1,113 @@
+/** A prober whose own network may be gone: what it makes of failures then. Clocks stand still; minutes pass by hand. */
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import type { Visit } from '../../../monitor/egress/egress.ts'
+import type { ProberOptions } from '../../../monitor/prober/prober.ts'
+import type { Relays } from '../probe/setup.ts'
+import { startRelays } from '../probe/setup.ts'
+import { detection, siteOf, sites, startProber } from './setup.ts'
+
+const MINUTE_MS = 60_000
+const CONTROL = 'plain' // answers until a test turns it
+
+let world: Relays
+beforeAll(async () => {
+  world = await startRelays()
+})
+afterAll(() => world.close())
+
+function start(options: Partial<ProberOptions> = {}) {
+  const clock = { ms: Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS }
+  const { url } = world.target(CONTROL)
+  const context = world.context({ nowMs: () => clock.ms })
+  onTestFinished(() => world.relays[CONTROL].turn(CONTROL))
+  return { clock, ...startProber(world, { context, controlUrls: [url, url, url], ...options }) }
+}
+
+/** A prober that holds a failure: its minute has begun after the last check, and the next is a minute away. */
+async function startHolding() {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const started = start()
+  const { prober, clock, of } = started
+  prober.receive(sites(siteOf(world, 'failing')))
+  clock.ms += MINUTE_MS
+  // One run per site at a time: when the light probe begins the full one has ended.
+  await expect.poll(() => prober.figures().starts, { timeout: 10_000 }).toBe(2)
+  expect(of('probe')).toEqual([])
+  return started
+}
+
+test('3.5: while control addresses are silent, a detection of what is down fails, sites or none', async () => {
+  world.relays[CONTROL].turn('silent')
+  const { prober, of, clock } = start()
+  const detect = async (id: string, name: string) => {
+    prober.receive(detection(world, id, name))
+    await expect.poll(() => of('detected').at(-1)?.id, { timeout: 10_000 }).toBe(id)
+    return of('detected').at(-1)
+  }
+  expect(await detect('a', 'reset')).toMatchObject({ result: null, failure: 'internal_error' })
+  expect(of('log')).toHaveLength(1)
+  expect(await detect('b', 'new-api')).toMatchObject({ result: { verdict: 'relay' }, failure: null })
+
+  world.relays[CONTROL].turn(CONTROL)
+  clock.ms += MINUTE_MS // the next minute does not count either
+  expect(await detect('c', 'reset')).toMatchObject({ result: null, failure: 'internal_error' })
+  clock.ms += MINUTE_MS
+  expect(await detect('d', 'reset')).toMatchObject({ result: { verdict: 'unreachable' }, failure: null })
+})
+
+test('3.5: the check that a failed detection asks for counts, also when the next minute has begun', async () => {
+  world.relays[CONTROL].turn('silent')
+  const { prober, of, clock } = start({
+    say: (message) => {
+      if (message.kind === 'step' && message.step.name === 'summary') clock.ms += MINUTE_MS
+    },
+  })
+  prober.receive(detection(world, 'a', 'reset'))
+  await expect.poll(() => of('detected').length, { timeout: 10_000 }).toBe(1)
+  expect(of('detected')[0]).toMatchObject({ result: null, failure: 'internal_error' })
+})
+
+test('3.5: a detection that is cancelled while control addresses are asked ends at once', async () => {
+  let isAsking = false
+  const visit = () => {
+    isAsking = true
+    return new Promise<Visit>(() => {}) // until the end of the test
+  }
+  const { prober, of } = start({ egress: { visit, denials: new Map(), optOut: [] } })
+  prober.receive(detection(world, 'a', 'reset'))
+  await expect.poll(() => isAsking).toBe(true)
+  prober.receive({ kind: 'cancel', id: 'a' })
+  await expect.poll(() => of('detected').length).toBe(1)
+  expect(of('detected')[0]).toMatchObject({ result: null, failure: 'deadline_exceeded' })
+})
+
+// biome-ignore format: the columns are the specification
+const cases = [
+  // the check of its minute -> outcome told, observations told
+  [CONTROL,  'down',         1],
+  ['silent', 'inconclusive', 0],
+] as const
+for (const [control, outcome, observations] of cases) {
+  test(`6.5: a failure waits for the control check of its minute: ${control}, so it is ${outcome}`, async () => {
+    const { of } = await startHolding()
+    world.relays[CONTROL].turn(control)
+    vi.advanceTimersByTime(MINUTE_MS)
+    await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(2)
+    expect(of('probe').map(({ probe }) => probe.outcome)).toEqual([outcome, outcome])
+    expect(of('observation')).toHaveLength(observations)
+  })
+}
+
+test('6.5: a failure that is held at the end is told by what is known', async () => {
+  const { prober, of } = await startHolding()
+  await prober.close()
+  expect(of('probe')[0]).toMatchObject({ probe: { outcome: 'down' } })
+})
+
+test('6.5: a failure that is held when its site goes is not told', async () => {
+  const { prober, of } = await startHolding()
+  prober.receive(sites())
+  await prober.close()
+  expect(of('probe')).toEqual([])
+})

@@ -1,0 +1,95 @@
+/** What a prober is told from outside and must heed: opt-outs, who else probes, and whether anybody does. */
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import type { Egress } from '../../../monitor/egress/egress.ts'
+import { inTurn } from '../../../monitor/plan/turns.ts'
+import type { Relays } from '../probe/setup.ts'
+import { startRelays } from '../probe/setup.ts'
+import { detection, INTERVAL_SEC, siteOf, sites, startProber } from './setup.ts'
+
+const INTERVAL_MS = INTERVAL_SEC * 1_000
+
+let world: Relays
+beforeAll(async () => {
+  world = await startRelays()
+})
+afterAll(() => world.close())
+
+test('5: a host that opts out is visited no more, and a detection of it is refused, until it is taken back', async () => {
+  const egress = world.context().egress as Egress
+  onTestFinished(() => {
+    egress.optOut = []
+  })
+  const { prober, of } = startProber(world)
+  const site = siteOf(world, 'open', { lastFullSec: Math.floor(Date.now() / 1_000) })
+  const detect = async (id: string) => {
+    prober.receive(detection(world, id, 'open'))
+    await expect.poll(() => of('detected').at(-1)?.id, { timeout: 10_000 }).toBe(id)
+    return of('detected').at(-1)
+  }
+  expect(await detect('a')).toMatchObject({ failure: null })
+
+  const { connections } = world.relays.open
+  prober.receive({ kind: 'sites', sites: [site], optOut: ['open.example.org'] })
+  await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(1)
+  expect(of('probe')[0].probe).toMatchObject({ httpStatus: null, error: 'target_not_allowed' })
+  expect(await detect('b')).toMatchObject({ result: null, failure: 'target_not_allowed' })
+  expect(world.relays.open.connections).toBe(connections)
+
+  prober.receive(sites(site))
+  expect(await detect('c')).toMatchObject({ failure: null })
+})
+
+const SLOTS = 6
+const FIRST_SLOT = 29_833_334 // of the epoch
+
+// biome-ignore format: the columns are the specification
+const cases = [
+  // online in its region -> slots of six that it probes
+  [null,                      6], // nobody has been heard of
+  [[],                        6],
+  [['main', 'other'],         6], // two: both probe each slot
+  [['main', 'other', 'last'], 4], // more: two of them, in rotation
+] as const
+for (const [online, count] of cases) {
+  test(`6.5: with ${online?.join(', ') || (online ? 'none' : 'no word of who is')} online it probes ${count} slots of six`, async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    vi.spyOn(Math, 'random').mockReturnValue(0.5) // no jitter: one look per slot
+    onTestFinished(() => {
+      vi.useRealTimers()
+      vi.restoreAllMocks()
+    })
+    const startedMs = performance.now()
+    const middleMs = (FIRST_SLOT + 0.5) * INTERVAL_MS
+    const nowMs = () => middleMs + performance.now() - startedMs
+    const { prober, of } = startProber(world, { context: world.context({ nowMs }) })
+    const site = siteOf(world, 'open', { lastFullSec: Math.floor(nowMs() / 1_000) })
+    if (online) prober.receive({ kind: 'turns', online: [...online], isSingleVantage: false })
+    prober.receive(sites(site))
+
+    const looked: boolean[] = []
+    for (let i = 0; i < SLOTS; i++) {
+      const { starts } = prober.figures()
+      vi.advanceTimersByTime(i === 0 ? 2_000 : INTERVAL_MS) // its first look is due within two seconds
+      looked.push(prober.figures().starts > starts)
+      await expect.poll(() => of('probe').length, { interval: 5 }).toBe(prober.figures().starts)
+    }
+    const all = Array.from({ length: SLOTS }, (_, i) => FIRST_SLOT + i)
+    const isOurs = (slot: number) => !online?.length || inTurn(site.slug, slot, online).includes('main')
+    expect(looked).toEqual(all.map(isOurs))
+    expect(looked.filter(Boolean)).toHaveLength(count)
+  })
+}
+
+test('6.5: a detection says that it is the only vantage, until others are heard of', async () => {
+  const { prober, of } = startProber(world)
+  const noticesOf = async (id: string) => {
+    prober.receive(detection(world, id, 'new-api'))
+    await expect.poll(() => of('detected').at(-1)?.id, { timeout: 10_000 }).toBe(id)
+    return of('detected').at(-1)?.result?.notices
+  }
+  expect(await noticesOf('a')).toContain('single_vantage')
+  prober.receive({ kind: 'turns', online: ['main', 'other'], isSingleVantage: false })
+  expect(await noticesOf('b')).not.toContain('single_vantage')
+  prober.receive({ kind: 'turns', online: ['main'], isSingleVantage: true })
+  expect(await noticesOf('c')).toContain('single_vantage')
+})
