@@ -29,7 +29,12 @@ interface Examples {
 /** Real answers: those of the tests' golden files, which hold this file to them. */
 const EXAMPLES: Examples = JSON.parse(readFileSync(new URL('./examples.json', import.meta.url), 'utf8'))
 
-const integer = (description: string) => ({ description, schema: { type: 'integer', minimum: 0 } })
+const REQUESTS_MAX = 2 ** 32 - 1 // what a rule can allow, and what "unlimited" is told as
+const RETRY_SEC_MAX = 31_536_000 // the longest window, a year
+
+const integer = (description: string, maximum: number, minimum = 0) => {
+  return { description, schema: { type: 'integer', minimum, maximum } }
+}
 const text = (description: string, pattern?: string) => ({
   description,
   schema: { type: 'string', ...(pattern && { pattern }) },
@@ -37,9 +42,9 @@ const text = (description: string, pattern?: string) => ({
 
 /** On every response. */
 const HEADERS_OF_ALL: Record<string, Json> = {
-  'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.'),
-  'X-RateLimit-Remaining': integer('Requests left after this one.'),
-  'X-RateLimit-Reset': integer('Unix seconds at which the window resets.'),
+  'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.', REQUESTS_MAX),
+  'X-RateLimit-Remaining': integer('Requests left after this one.', REQUESTS_MAX),
+  'X-RateLimit-Reset': integer('Unix seconds at which the window resets.', Number.MAX_SAFE_INTEGER),
   'X-Request-Id': text('Names this request in our log.', '^[0-9a-z]{16,32}$'),
   'RateLimit-Policy': text('The same limit as the IETF draft writes it; an operator can switch it off.'),
   RateLimit: text('What is left of it, likewise.'),
@@ -56,7 +61,7 @@ const OTHER_HEADERS: Record<string, Json> = {
   'Cache-Control': text('How long this may be kept, and by whom.'),
   Location: text('Where the detection is to be read.'),
   'Content-Location': text('Where the site is, when it was asked for by an alias.'),
-  'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
+  'Retry-After': integer('Seconds to wait.', RETRY_SEC_MAX, 1),
   'WWW-Authenticate': text('Bearer.'),
   'Accept-Post': text('application/json.'),
 }
