@@ -74,7 +74,7 @@ export async function runMonitor(): Promise<number> {
       what: `the monitor cannot start: ${(error as Error).message}`,
     })
   } finally {
-    await monitor.stop()
+    await monitor.stop(settings.DRAIN_DELAY)
     await source?.close()
     setTimeout(() => process.exit(), EXIT_MS).unref() // only comes when a thread does not let go
   }

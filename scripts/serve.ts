@@ -68,8 +68,7 @@ export async function serve(args: string[]): Promise<number> {
     log('error', error.message)
     exitCode = error.exitCode
   } finally {
-    monitor?.announceEnd()
-    await Promise.all([service.stop(), monitor?.stop()])
+    await Promise.all([service.stop(), monitor?.stop(settings.DRAIN_DELAY)])
   }
   process.channel?.unref()
   setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only comes when a thread does not let go

@@ -3,10 +3,13 @@
  *
  *     desk.take ──► prober: detect ──► step, step … ──► desk.progress ──► detected ──► desk.finish
  *                     └── the desk has given it up meanwhile ──► prober: cancel
+ *
+ * While there is no prober, for some seconds after one broke, they wait on.
  */
 import type { Desk } from '../api/detections/desk.ts'
 import { type Detection, PENDING_STEPS, type Step } from '../api/detections/detection.ts'
-import type { FromProber, ToProber } from '../prober/words.ts'
+import type { FromProber } from '../prober/words.ts'
+import type { ProberHost } from './prober-host.ts'
 import { resultView } from './result-view.ts'
 
 interface Running {
@@ -16,28 +19,29 @@ interface Running {
 export class Detections {
   private readonly desk: Desk
   private readonly vantage: string
-  private readonly send: (message: ToProber) => boolean // false: there is no prober at the moment
+  private readonly prober: Pick<ProberHost, 'isThere' | 'send'>
   private readonly slugOf: (detection: Detection) => string | null
   private readonly running = new Map<string, Running>() // as many as the desk lets run
 
   constructor(
     desk: Desk,
     vantage: string,
-    send: (message: ToProber) => boolean,
+    prober: Pick<ProberHost, 'isThere' | 'send'>,
     slugOf: (detection: Detection) => string | null,
   ) {
     this.desk = desk
     this.vantage = vantage
-    this.send = send
+    this.prober = prober
     this.slugOf = slugOf
   }
 
   /** Whenever one may have come or gone. */
   start(): void {
-    for (let next = this.desk.take(); next !== null; next = this.desk.take()) {
+    while (this.prober.isThere) {
+      const next = this.desk.take()
+      if (next === null) return
       this.running.set(next.id, { steps: [...PENDING_STEPS] })
-      const isTaken = this.send({ kind: 'detect', id: next.id, url: next.targetKey, slug: this.slugOf(next) })
-      if (!isTaken) this.lost()
+      this.prober.send({ kind: 'detect', id: next.id, url: next.targetKey, slug: this.slugOf(next) })
     }
   }
 
@@ -47,16 +51,15 @@ export class Detections {
     running.steps = running.steps.map((each) => (each.name === step.name ? step : each))
     if (this.desk.progress(id, running.steps)) return
     this.running.delete(id)
-    this.send({ kind: 'cancel', id })
+    this.prober.send({ kind: 'cancel', id })
   }
 
   ended({ id, result, failure }: Extract<FromProber, { kind: 'detected' }>): void {
-    const steps = this.running.get(id)?.steps.map(ended)
     this.running.delete(id)
     const outcome = result
       ? { result: resultView(result, this.vantage) }
       : { failure: failure ?? 'internal_error' }
-    this.desk.finish(id, { ...(steps && { steps }), ...outcome })
+    this.desk.finish(id, outcome)
     this.start()
   }
 
@@ -65,9 +68,4 @@ export class Detections {
     for (const id of this.running.keys()) this.desk.finish(id, { failure: 'internal_error' })
     this.running.clear()
   }
-}
-
-/** Nothing runs or waits in what is over. */
-function ended(step: Step): Step {
-  return step.status === 'pending' || step.status === 'running' ? { ...step, status: 'skipped' } : step
 }

@@ -64,10 +64,11 @@ export class Monitor {
     this.send({ kind: 'ending' })
   }
 
-  /** Always resolves: a thread that hangs in its start is not waited for. */
-  async stop(): Promise<void> {
-    this.isEnding = true
+  /** Not ready at once, closed after `delayMs`. Always resolves: a thread that hangs in its start is not waited for. */
+  async stop(delayMs = 0): Promise<void> {
+    this.announceEnd()
     clearTimeout(this.timer)
+    if (this.isReady) await sleep(delayMs)
     this.send({ kind: 'drain', timeoutMs: REQUESTS_MS })
     const waitMs = this.isReady ? STOP_MS : STOP_STARTING_MS
     await Promise.race([this.ended, sleep(waitMs, undefined, { ref: false })])

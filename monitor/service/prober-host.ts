@@ -53,10 +53,13 @@ export class ProberHost {
     this.send(sites)
   }
 
-  /** False: there is none at the moment. */
-  send(message: ToProber): boolean {
-    this.worker?.postMessage(message)
+  get isThere(): boolean {
     return this.worker !== null
+  }
+
+  /** Lost while there is none. */
+  send(message: ToProber): void {
+    this.worker?.postMessage(message)
   }
 
   async close(): Promise<void> {

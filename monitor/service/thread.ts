@@ -158,7 +158,7 @@ class MonitorService {
     this.detections = new Detections(
       this.desk,
       settings.VANTAGE_NAME,
-      (message) => this.prober.send(message),
+      this.prober,
       ({ host }) => this.sites.slugOf(host), // so that no two probes of a site run at once
     )
     this.api = new Api({

@@ -128,7 +128,7 @@ function told({ name, status, ms, detail }: Step): void {
 }
 
 function viewOf(
-  { probe, listing, detail, address, ...more }: Tried & { observation?: Observation | null },
+  { probe, listing, detail, ...more }: Tried & { observation?: Observation | null },
   { url, apiBase }: ProbeTarget,
   slug: string | null,
   vantage: string,
@@ -146,7 +146,7 @@ function viewOf(
     detail,
     http_status: probe.httpStatus,
     latency_ms: { dns, connect, tls, ttfb, total },
-    address,
+    address: probe.address,
     listing: listing.auth,
     models: more.observation?.models ?? listing.models,
     ...(more.observation && observationView(more.observation)),

@@ -119,14 +119,12 @@ export class Desk {
     return detection !== undefined
   }
 
-  finish(
-    id: string,
-    outcome: { steps?: readonly Step[] } & ({ result: unknown } | { failure: FailureCode }),
-  ): void {
+  finish(id: string, outcome: { result: unknown } | { failure: FailureCode }): void {
     const detection = this.unfinished.get(id)
     if (!detection) return
     const status = 'result' in outcome ? 'done' : 'failed'
-    this.change(detection, { ...outcome, status, finishedAtSec: this.nowSec(), client: null })
+    const steps = detection.steps.map(ended)
+    this.change(detection, { ...outcome, steps, status, finishedAtSec: this.nowSec(), client: null })
   }
 
   /** About once a second: ends what waited or ran too long. */
@@ -234,6 +232,11 @@ export class Desk {
   private nowSec(): number {
     return Math.floor(this.options.nowMs() / 1_000)
   }
+}
+
+/** Nothing runs or waits in what is over. */
+function ended(step: Step): Step {
+  return step.status === 'pending' || step.status === 'running' ? { ...step, status: 'skipped' } : step
 }
 
 function notFound(): ApiError {

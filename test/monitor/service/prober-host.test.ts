@@ -38,8 +38,13 @@ function start() {
   const logged: string[] = []
   const store = new FakeStore()
   const desk = new Desk({ store, nowMs: Date.now, reuseSec: 0, queueMax: 10, runningMax: 1 })
-  const send = (message: ToProber) => host.send(message)
-  const detections = new Detections(desk, 'main', send, () => null)
+  const prober = {
+    get isThere() {
+      return host.isThere
+    },
+    send: (message: ToProber) => host.send(message),
+  }
+  const detections = new Detections(desk, 'main', prober, () => null)
   const { settings } = parseSettings({ CONTROL_URLS: '', PROBE_INTERVAL_S: '60' })
   const host = new ProberHost(
     { settings, version: '1', ownHosts: [] },
@@ -78,19 +83,23 @@ const has = (isSo: () => boolean) => vi.waitFor(() => expect(isSo()).toBe(true),
 
 test('3.5: detections that ran when the prober broke end as failed; after 5 s the next one runs others', async () => {
   relay.turn('silent')
-  const { host, poison, detections, submit, stateOf, told, logged } = start()
+  const { host, desk, poison, detections, submit, stateOf, told, logged } = start()
   const running = await submit(HOST)
   detections.start()
   await has(() => told.some(({ kind }) => kind === 'step')) // it has begun
   await poison()
   expect(logged).toEqual([expect.stringMatching(/^the prober ended, another follows in 5 s: TypeError/)])
   expect(await stateOf(running)).toEqual(['failed', 'internal_error'])
+  const { steps } = await desk.find(running.id)
+  expect(steps.map(({ status }) => status)).not.toContain('running')
   vi.advanceTimersByTime(PAUSE_MS - 1)
-  expect(host.send({ kind: 'cancel', id: running.id })).toBe(false) // there is nobody
+  expect(host.isThere).toBe(false)
+  const next = await submit(OTHER)
+  detections.start() // as each second does
+  expect(await stateOf(next)).toEqual(['queued', null])
   vi.advanceTimersByTime(1)
   vi.useRealTimers()
   relay.turn('open')
-  const next = await submit(OTHER)
   detections.start()
   await has(() => told.some(({ kind }) => kind === 'detected'))
   expect(await stateOf(next)).toEqual(['done', null])
