@@ -60,6 +60,7 @@ export interface Probe {
   error: ErrorCode | null // why it is not simply up
   httpStatus: number | null // of the last hop
   timings: Timings
+  address?: string | null // connected to, or tried at last; null = none, behind EGRESS_PROXY, or not kept. Never shown
 }
 
 /** How a models listing answers without a key (spec 6.2). */

@@ -19,6 +19,7 @@ import type { Probe } from '../facts.ts'
 import { inTurn, slotOf } from '../plan/turns.ts'
 import { Prober, type ProberOptions } from '../prober/prober.ts'
 import type { FromProber, ProberSite } from '../prober/words.ts'
+import { addressToKeep } from '../score/blocking.ts'
 import type { ResultBuffer } from './buffer.ts'
 import type { CatalogueContent, PollAnswer, PollRequest, ResultsAnswer, ResultsRequest } from './wire.ts'
 import {
@@ -229,14 +230,17 @@ export class Agent {
     else if (message.kind === 'log') this.options.log(message.level, message.text)
   }
 
-  private keep(siteId: number, { atSec, outcome, error, httpStatus, timings }: Probe): void {
+  private keep(siteId: number, probe: Probe): void {
+    const { atSec, outcome, error, httpStatus, timings } = probe
     const slug = this.slugs.get(siteId)
     if (slug === undefined) return // not ours to probe any more
     const { dnsMs, connectMs, tlsMs, ttfbMs, totalMs } = timings
+    const address = addressToKeep(probe)
     try {
       this.options.buffer.add({
         ...{ slug, at_s: atSec, outcome, error, http_status: httpStatus },
         ...{ dns_ms: dnsMs, connect_ms: connectMs, tls_ms: tlsMs, ttfb_ms: ttfbMs, total_ms: totalMs },
+        ...(address !== null && { address }),
       })
     } catch (failure) {
       if (this.totals.lost === 0)

@@ -8,9 +8,11 @@
  *     server's clock         ──── at - skew ────────────── now ──       every time is moved by what it differs now
  *
  * Gives up: what was measured before an agent's clock was put right is moved by what that clock says afterwards.
- * A time is never later than now, whatever was sent.
+ * A time is never later than now, whatever was sent. An address is believed for votes on blocking only
+ * (score/blocking.ts): nobody connects to it, and nobody is shown it.
  */
 import { check } from '../api/schema/json-schema.ts'
+import { parseAddress } from '../egress/address.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
 import {
   KEPT_SEC,
@@ -77,7 +79,7 @@ function probeOf(
   const skewSec = agentSec - nowSec
   const atSec = Math.min(nowSec, result.at_s - (Math.abs(skewSec) > SKEW_MAX_SEC ? skewSec : 0))
   if (atSec < nowSec - LATE_MAX_SEC) return 'too_old: more than a day'
-  const { outcome, error, http_status: httpStatus } = result
+  const { outcome, error, http_status: httpStatus, address = null } = result
   const timings = {
     dnsMs: result.dns_ms,
     connectMs: result.connect_ms,
@@ -85,11 +87,12 @@ function probeOf(
     ttfbMs: result.ttfb_ms,
     totalMs: result.total_ms,
   }
-  return { siteId, probe: { atSec, kind: 'light', outcome, error, httpStatus, timings } }
+  return { siteId, probe: { atSec, kind: 'light', outcome, error, httpStatus, timings, address } }
 }
 
-/** What no probe can find, though each value by itself could be. */
-function contradictionOf({ outcome, error, http_status, ttfb_ms, total_ms }: WireResult): string | null {
+/** What no probe can find, though each value by itself could be; and an address that is none, which no schema can tell. */
+function contradictionOf(result: WireResult): string | null {
+  const { outcome, error, http_status, ttfb_ms, total_ms, address = null } = result
   if (outcome === 'up' && error !== null) return 'what is up has no error'
   if (outcome !== 'up' && error === null) return 'what is not up has an error'
   if (outcome === 'degraded' && !DEGRADED.includes(error)) return `degraded is not for ${error}`
@@ -97,5 +100,6 @@ function contradictionOf({ outcome, error, http_status, ttfb_ms, total_ms }: Wir
   if ((outcome === 'up' || outcome === 'degraded') && http_status === null) return 'an answer has a status'
   if (ttfb_ms !== null && total_ms !== null && ttfb_ms > total_ms)
     return 'the first byte comes before the end'
+  if (address !== null && parseAddress(address) === null) return 'address must be an IP address'
   return null
 }

@@ -23,6 +23,7 @@ const SITES_MAX = 5_000 // of the catalogue
 const OPT_OUT_MAX = 100_000
 const VANTAGES_MAX = 1_000
 const REFUSALS_CHARS_MAX = 200
+const ADDRESS_CHARS_MAX = 45 // the longest form of IPv6; that it is an address is asked by results.ts
 const MS_MAX = 600_000 // of one phase of a probe; four hops with every limit met are 136 s
 const EPOCH_SEC_MAX = 2 ** 40
 const EPOCH_MS_MAX = EPOCH_SEC_MAX * 1_000
@@ -73,6 +74,7 @@ export interface WireResult {
   tls_ms: number | null
   ttfb_ms: number | null
   total_ms: number | null
+  address?: string | null // of a connection that failed; agents from before it was sent have none
 }
 
 export interface ResultsAnswer {
@@ -94,8 +96,9 @@ const integer = (minimum: number, maximum: number): Schema => ({ type: 'integer'
 const orNull = (schema: Schema): Schema => ({ anyOf: [{ type: 'null' }, schema] })
 const text = (maxLength: number): Schema => ({ type: 'string', minLength: 1, maxLength })
 const list = (items: Schema, maxItems: number): Schema => ({ type: 'array', items, maxItems })
-const closed = (properties: Record<string, Schema>): Schema => ({
-  ...{ type: 'object', properties, required: Object.keys(properties), additionalProperties: false },
+const closed = (properties: Record<string, Schema>, optional: Record<string, Schema> = {}): Schema => ({
+  ...{ type: 'object', properties: { ...properties, ...optional }, additionalProperties: false },
+  required: Object.keys(properties),
 })
 
 export const POLL_REQUEST = closed({
@@ -118,19 +121,22 @@ export const RESULTS_REQUEST = closed({
 
 const milliseconds: Schema = { type: ['integer', 'null'], minimum: 0, maximum: MS_MAX }
 
-export const RESULT = closed({
-  sequence: integer(1, Number.MAX_SAFE_INTEGER),
-  slug: { type: 'string', pattern: SLUG },
-  at_s: integer(0, EPOCH_SEC_MAX),
-  outcome: { enum: ['up', 'degraded', 'down', 'inconclusive'] },
-  error: { enum: [...ERROR_CODES, null] },
-  http_status: { type: ['integer', 'null'], minimum: 100, maximum: 599 },
-  dns_ms: milliseconds,
-  connect_ms: milliseconds,
-  tls_ms: milliseconds,
-  ttfb_ms: milliseconds,
-  total_ms: milliseconds,
-})
+export const RESULT = closed(
+  {
+    sequence: integer(1, Number.MAX_SAFE_INTEGER),
+    slug: { type: 'string', pattern: SLUG },
+    at_s: integer(0, EPOCH_SEC_MAX),
+    outcome: { enum: ['up', 'degraded', 'down', 'inconclusive'] },
+    error: { enum: [...ERROR_CODES, null] },
+    http_status: { type: ['integer', 'null'], minimum: 100, maximum: 599 },
+    dns_ms: milliseconds,
+    connect_ms: milliseconds,
+    tls_ms: milliseconds,
+    ttfb_ms: milliseconds,
+    total_ms: milliseconds,
+  },
+  { address: orNull(text(ADDRESS_CHARS_MAX)) },
+)
 
 /** What comes from the server may have more members than this version knows: it is the newer side. */
 const open = (properties: Record<string, Schema>): Schema => ({

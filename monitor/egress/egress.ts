@@ -69,6 +69,7 @@ export interface Visit {
   addresses: string[] // at most 8; none through a proxy
   hasIpv6: boolean
   remoteAddress: string | null // null through a proxy too: `timings.connectMs` tells whether anybody was reached
+  triedAddress: string | null // dialled at last, whether or not it answered; null = none, a proxy, or isReused
   isReused: boolean // the connection was there already
   hops: VisitHop[] // all, the last included
 }
@@ -83,7 +84,15 @@ export interface VisitHop {
 
 export type Handshake = Pick<
   Visit,
-  'error' | 'detail' | 'isOurs' | 'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress'
+  | 'error'
+  | 'detail'
+  | 'isOurs'
+  | 'timings'
+  | 'certificate'
+  | 'addresses'
+  | 'hasIpv6'
+  | 'remoteAddress'
+  | 'triedAddress'
 >
 
 const PREFERENCES = new Set(['accept', 'accept-language'])
@@ -157,6 +166,7 @@ export class Egress {
       addresses: [],
       hasIpv6: false,
       remoteAddress: null,
+      triedAddress: null,
     }
     let failure: Failure | null = null
     try {
@@ -237,6 +247,7 @@ function visitOf(hops: Hop[]): Visit {
     addresses: hop.addresses,
     hasIpv6: hop.hasIpv6,
     remoteAddress: hop.remoteAddress,
+    triedAddress: hop.triedAddress,
     isReused: hop.isReused,
     hops: hops.map(({ url, message, remoteAddress, timings }) => ({
       url,

@@ -68,10 +68,14 @@ export interface Hop {
   addresses: string[]
   hasIpv6: boolean
   remoteAddress: string | null
+  triedAddress: string | null
   isReused: boolean
 }
 
-type Opening = Pick<Hop, 'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress'>
+type Opening = Pick<
+  Hop,
+  'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress' | 'triedAddress'
+>
 type OpenAsk = Pick<HopAsk, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> & { alpn: string[] }
 
 export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
@@ -86,6 +90,7 @@ export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
     addresses: [],
     hasIpv6: false,
     remoteAddress: null,
+    triedAddress: null,
     isReused: false,
   }
   try {
@@ -148,7 +153,7 @@ async function openDirectly(reach: Reach, target: Target, ask: OpenAsk, found: O
 
   const deadline = { ms: limits.connectMs, code: 'connect_timeout', outer: ask.signal } as const
   const socket = await within(deadline, (signal) =>
-    dialAny(addresses.slice(0, limits.connectTries), port, signal),
+    dialAny(addresses.slice(0, limits.connectTries), port, found, signal),
   )
   found.timings.connectMs = clock()
   found.remoteAddress = socket.remoteAddress as string
@@ -208,9 +213,10 @@ async function hideTime({ limits }: Reach, { purpose, signal }: OpenAsk, started
 }
 
 /** One after another until one answers; the deadline is that of all together. */
-async function dialAny(addresses: string[], port: number, signal: AbortSignal) {
+async function dialAny(addresses: string[], port: number, found: Opening, signal: AbortSignal) {
   let failure: Failure | null = null
   for (const address of addresses) {
+    found.triedAddress = address
     try {
       return await dial({ address, port }, signal)
     } catch (error) {

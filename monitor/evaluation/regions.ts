@@ -6,15 +6,21 @@
  *
  * A change has to hold for two evaluations, one per interval. A look in between (a pass is repeated, or a site is judged
  * out of turn) is none of these two: it takes a region out of `unknown` and changes no other state, nor what is pending.
+ *
+ * Which addresses the control reaches (for `tcp`): rows of what worked keep none, so they are those of the server's newest
+ * full probe, where its region is the control. Gives up: where agents alone are the control, every failure to connect
+ * votes, compared with nothing; and a site whose name leads to other addresses hour by hour or place by place, or to
+ * another host, has fewer votes for `tcp` than it deserves.
  */
 import type { Region, RegionState } from '../facts.ts'
 import { type Evidence, regionState } from '../score/blocking.ts'
 import { type Evaluation, evaluate, firstEvaluation, NEWEST } from '../score/regions.ts'
 import type { Database } from '../store/database.ts'
-import { type OnlineVantage, type Result, readResults } from './rows.ts'
+import { type OnlineVantage, type Result, readAddresses, readResults } from './rows.ts'
 
 const EVIDENCE_SEC = 1_800
 const EVIDENCE_MAX = 30 // of one place: one per minute, the shortest interval
+const ADDRESSES_AGE_MAX_SEC = 43_200 // two full probes; what was before them says nothing of now
 const REGIONS: readonly Region[] = ['cn', 'overseas']
 
 export interface Looked {
@@ -44,8 +50,11 @@ export function lookAtRegions(
   return REGIONS.map((region, i) => {
     const [here, other] = [after[i], after[1 - i]]
     const isOneSided = here.state === 'unreachable' && other.state === 'reachable'
-    const evidence = (of: Region) => (isOneSided ? evidenceIn(places, siteId, of) : [])
-    const state = regionState(here, other, evidence(region), evidence(REGIONS[1 - i]))
+    const control = REGIONS[1 - i]
+    const [failed, seen] = isOneSided
+      ? [evidenceIn(places, siteId, region), controlIn(places, siteId, control)]
+      : [[], []]
+    const state = regionState(here, other, failed, seen)
     return { region, evaluation: here, state }
   })
 }
@@ -78,6 +87,19 @@ function evidenceIn(places: Places, siteId: number, region: Region): Evidence[] 
   return resultsIn(places, siteId, region, EVIDENCE_MAX).flatMap((results) =>
     results
       .filter(({ atSec }, i) => i < NEWEST || places.nowSec - atSec <= EVIDENCE_SEC)
-      .map(({ error, httpStatus }) => ({ error, httpStatus, address: null })),
-  ) // raw rows do not keep addresses
+      .map(({ error, httpStatus, address }) => ({ error, httpStatus, address })),
+  )
+}
+
+/**
+ * The same, and each address that the server reaches as a result that connected to it. Without those no address at all:
+ * the few that agents tell of TLS that failed would be taken for all there are, and one agent could silence the others.
+ */
+function controlIn(places: Places, siteId: number, region: Region): Evidence[] {
+  const { database, online, nowSec } = places
+  const isServers = online.some((vantage) => vantage.isOwn && vantage.region === region)
+  const addresses = isServers ? readAddresses(database, siteId, nowSec - ADDRESSES_AGE_MAX_SEC) : []
+  const seen = evidenceIn(places, siteId, region)
+  if (addresses.length === 0) return seen.map((evidence) => ({ ...evidence, address: null }))
+  return [...seen, ...addresses.map((address) => ({ error: null, httpStatus: null, address }))]
 }

@@ -19,6 +19,7 @@ export interface PassSite {
 export interface OnlineVantage {
   id: number
   region: Region
+  isOwn: boolean // the server's own, the only one that makes full probes
 }
 
 /** A counted probe, as far as a region's state needs it. */
@@ -27,6 +28,7 @@ export interface Result {
   outcome: Outcome
   error: ErrorCode | null
   httpStatus: number | null
+  address: string | null // of a connection that failed
 }
 
 export type KnownIncident = Omit<IncidentWrite, 'kind' | 'siteId' | 'region'>
@@ -48,12 +50,13 @@ export function readOnlineVantages(
   database: Database,
   { nowSec, ownVantage }: { nowSec: number; ownVantage: string | null },
 ): OnlineVantage[] {
-  const rows = database.all<OnlineVantage & { name: string; lastSeenSec: number | null }>(
+  const rows = database.all<Omit<OnlineVantage, 'isOwn'> & { name: string; lastSeenSec: number | null }>(
     'SELECT id, name, region, last_seen AS lastSeenSec FROM vantage WHERE revoked_at IS NULL ORDER BY id',
   )
   return rows
-    .filter(({ name, lastSeenSec }) => name === ownVantage || isOnline(lastSeenSec ?? 0, nowSec))
-    .map(({ id, region }) => ({ id, region }))
+    .map((row) => ({ ...row, isOwn: row.name === ownVantage }))
+    .filter(({ isOwn, lastSeenSec }) => isOwn || isOnline(lastSeenSec ?? 0, nowSec))
+    .map(({ id, region, isOwn }) => ({ id, region, isOwn }))
 }
 
 /** Counted ones of one place, newest first. */
@@ -62,7 +65,7 @@ export function readResults(
   { siteId, vantageId, nowSec, resultsMax }: ResultsOf,
 ): Result[] {
   return database.all<Result>(
-    `SELECT at AS atSec, outcome, error, http_status AS httpStatus FROM probe_raw
+    `SELECT at AS atSec, outcome, error, http_status AS httpStatus, address FROM probe_raw
      WHERE site_id = ? AND vantage_id = ? AND at >= ? AND outcome <> 'inconclusive' ORDER BY at DESC LIMIT ?`,
     ...[siteId, vantageId, nowSec - RESULT_AGE_MAX_SEC, resultsMax],
   )
@@ -72,6 +75,16 @@ interface ResultsOf {
   vantageId: number
   nowSec: number
   resultsMax: number
+}
+
+/** Where the server's newest full probe found the site; none when that was before `sinceSec`. */
+export function readAddresses(database: Database, siteId: number, sinceSec: number): string[] {
+  const row = database.get<{ addresses: string }>(
+    `SELECT json_extract(profile_json, '$.profile.ips') AS addresses FROM observation
+     WHERE site_id = ? AND at >= ? ORDER BY at DESC LIMIT 1`,
+    ...[siteId, sinceSec],
+  )
+  return row ? JSON.parse(row.addresses) : []
 }
 
 /** Open or closed. */

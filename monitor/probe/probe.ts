@@ -38,7 +38,6 @@ export interface Tried {
   probe: Probe
   listing: Listing
   detail: string | null // why, for logs; never the target's words
-  address: string | null // that was connected to or tried, for blocking (spec 6.5)
   retryAfterMs: number // of a 429 or 503, at most an hour; 0 = not asked for
 }
 
@@ -61,16 +60,24 @@ export function triedOf(
   { nowMs, slowMs = SLOW_MS }: ProbeContext,
   { isParked = false } = {},
 ): Tried {
-  const { status: httpStatus, timings, addresses } = visit
+  const { status: httpStatus, timings } = visit
+  const address = visit.triedAddress ?? visit.remoteAddress // the latter of a connection that was there already
   const error: ErrorCode | null = isParked ? 'parked' : listing.error
   const judged = outcomeOf({ listing: listing.auth, httpStatus, ttfbMs: timings.ttfbMs, error }, slowMs)
   const outcome = visit.isOurs ? 'inconclusive' : judged.outcome
   const atMs = nowMs()
   return {
-    probe: { atSec: Math.floor(atMs / 1_000), kind, outcome, error: judged.error, httpStatus, timings },
+    probe: {
+      atSec: Math.floor(atMs / 1_000),
+      kind,
+      outcome,
+      error: judged.error,
+      httpStatus,
+      timings,
+      address,
+    },
     listing,
     detail: visit.detail,
-    address: visit.remoteAddress ?? addresses[0] ?? null,
     retryAfterMs: askedToWaitMs(visit, atMs),
   }
 }

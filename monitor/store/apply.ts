@@ -8,6 +8,7 @@
  * bucket many times and writes it once.
  */
 import type { Observation, Outcome } from '../facts.ts'
+import { addressToKeep } from '../score/blocking.ts'
 import { isTooFar, TouchedBuckets } from './bucket-rows.ts'
 import { type Database, isConstraint } from './database.ts'
 import { saveDetection } from './detections.ts'
@@ -97,9 +98,9 @@ class Batch {
     const { dnsMs, connectMs, tlsMs, ttfbMs, totalMs } = probe.timings
     const isNew = this.database.run(
       `INSERT INTO probe_raw (site_id, vantage_id, at, kind, outcome, error, http_status, dns_ms, connect_ms, tls_ms,
-       ttfb_ms, total_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+       ttfb_ms, total_ms, address) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
       ...[siteId, vantageId, probe.atSec, probe.kind, probe.outcome, probe.error, probe.httpStatus],
-      ...[dnsMs, connectMs, tlsMs, ttfbMs, totalMs],
+      ...[dnsMs, connectMs, tlsMs, ttfbMs, totalMs, addressToKeep(probe)],
     )
     if (isNew === 0 || probe.outcome === 'inconclusive') return null // seen before, or not counted anywhere
     this.buckets.add(siteId, region, probe)

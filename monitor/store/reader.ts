@@ -92,17 +92,18 @@ export class Reader {
   probesOf(siteId: number, vantageId: number, sinceSec: number, probesMax: number): Probe[] {
     const rows = this.database.all<Omit<Probe, 'timings'> & Probe['timings']>(
       `SELECT at AS atSec, kind, outcome, error, http_status AS httpStatus, dns_ms AS dnsMs, connect_ms AS connectMs,
-       tls_ms AS tlsMs, ttfb_ms AS ttfbMs, total_ms AS totalMs FROM probe_raw
+       tls_ms AS tlsMs, ttfb_ms AS ttfbMs, total_ms AS totalMs, address FROM probe_raw
        WHERE site_id = ? AND vantage_id = ? AND at >= ? ORDER BY at DESC LIMIT ?`,
       ...[siteId, vantageId, sinceSec, probesMax],
     )
-    return rows.map(({ atSec, kind, outcome, error, httpStatus, ...timings }) => ({
+    return rows.map(({ atSec, kind, outcome, error, httpStatus, address, ...timings }) => ({
       atSec,
       kind,
       outcome,
       error,
       httpStatus,
       timings,
+      address,
     }))
   }
 

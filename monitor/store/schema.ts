@@ -164,7 +164,10 @@ CREATE TABLE roll_up_due (
 ) STRICT, WITHOUT ROWID;
 `
 
-export const MIGRATIONS: readonly string[] = [FIRST]
+/** Of a connection that failed; what worked, and what was written before, has none (score/blocking.ts). */
+const ADDRESS = 'ALTER TABLE probe_raw ADD COLUMN address TEXT;'
+
+export const MIGRATIONS: readonly string[] = [FIRST, ADDRESS]
 
 function bucketTable(name: string): string {
   return `CREATE TABLE ${name} (

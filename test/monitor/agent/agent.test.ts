@@ -48,6 +48,32 @@ test('6.5: an agent polls, probes and hands over; a second round asks for no cat
   expect(new Set(buffer.first(100).map(({ slug }) => slug))).toEqual(new Set(['relay']))
 })
 
+test('6.5: a connection that fails is handed over with its address, what works without', async () => {
+  const relay = await startRelay()
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  setSites(server)
+  const { agent, buffer } = startAgentOf(server, token, relay.port)
+  await agent.round()
+  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+  expect(buffer.first(2).map(({ outcome, address }) => [outcome, address])).toEqual([
+    ['up', undefined],
+    ['up', undefined],
+  ])
+  await relay.close()
+  const failed = () => buffer.first(500).filter(({ error }) => error === 'connect_refused')
+  await vi.waitFor(() => expect(failed().length).toBeGreaterThanOrEqual(1), WAIT)
+  expect(failed()[0].address).toBe('127.0.0.2')
+  server.clock.ms += 60_000 // the clock stands still, and of one second the server takes one result
+  const laterSec = Math.floor(server.clock.ms / 1_000)
+  await vi.waitFor(() => expect(failed().some(({ at_s }) => at_s === laterSec)).toBe(true), WAIT)
+  await agent.round()
+  await server.store.flush()
+  const rows = server.database.all('SELECT DISTINCT error, address FROM probe_raw ORDER BY error')
+  expect(rows).toContainEqual({ error: null, address: null })
+  expect(rows).toContainEqual({ error: 'connect_refused', address: '127.0.0.2' })
+})
+
 test('6.5: the server away for a while: results are kept and come later, once', async () => {
   const relay = await startRelay()
   const server = await startServer()

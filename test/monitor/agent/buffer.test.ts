@@ -11,7 +11,8 @@ function measured(atSec: number, more: Partial<Measured> = {}): Measured {
 }
 
 const up = (atSec: number) => measured(atSec)
-const down = (atSec: number) => measured(atSec, { outcome: 'down', error: 'tls_reset' })
+const down = (atSec: number) =>
+  measured(atSec, { outcome: 'down', error: 'tls_reset', address: '203.0.113.7' })
 
 function bufferOf(options: Partial<BufferOptions> = {}): ResultBuffer {
   const buffer = new ResultBuffer({ path: join(temporaryFolder(), 'deep', 'agent.sqlite'), ...options })

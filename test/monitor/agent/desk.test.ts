@@ -194,6 +194,11 @@ const impossible: [Partial<Record<keyof ReturnType<typeof result>, unknown>>, Re
   [{ dns_ms: -1 }, /^impossible: dns_ms must be from 0 to 600000/],
   [{ total_ms: 600_001 }, /^impossible: total_ms/],
   [{ tls_ms: 1.5 }, /^impossible: tls_ms must be an integer or null/],
+  [{ address: 'localhost' }, /^impossible: address must be an IP address/],
+  [{ address: 'fe80::1%eth0' }, /^impossible: address must be an IP address/],
+  [{ address: '1'.repeat(46) }, /^impossible: .*address must have 1 to 45 characters/],
+  [{ address: '' }, /^impossible: .*address must have 1 to 45 characters/],
+  [{ address: 7 }, /^impossible: .*address must be a string/],
   [{ at_s: 'now' }, /^impossible: at_s must be an integer/],
   [{ at_s: undefined }, /^impossible: the body must have at_s/],
   [{ at_s: NOW_SEC + 3_600 }, /^future/],
@@ -215,6 +220,20 @@ test('6.5: what cannot be is refused one by one, and the rest is stored', async 
   expect(await server.rows()).toHaveLength(2)
   expect(server.desk.figures()).toMatchObject({ stored: 2, refused: bad.length, repeated: 0 })
   expect(await server.results(token, bad)).toMatchObject({ refused: 0, repeated: bad.length })
+})
+
+test('6.5: the address of a connection that failed is stored; agents need not tell one', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  server.setSites()
+  const failed = { outcome: 'down', error: 'connect_timeout', http_status: null, ttfb_ms: null } as const
+  const addresses = ['203.0.113.7', '2001:db8::ffff:192.0.2.1', null, undefined]
+  const results = addresses.map((address, i) => result(i + 1, { ...failed, address }))
+  const told = await server.results(token, [...results, result(5, { address: '203.0.113.7' })])
+  expect(told).toMatchObject({ stored: 5, refused: 0 })
+  await server.store.flush()
+  const rows = server.database.all<{ address: string | null }>('SELECT address FROM probe_raw ORDER BY at')
+  expect(rows.map(({ address }) => address)).toEqual([...addresses.slice(0, 2), null, null, null])
 })
 
 test('6.5: bodies that are none, too large or too much unpacked are refused whole', async () => {

@@ -76,7 +76,7 @@ describe('3.2: its cause is the most frequent error of those probes, of equals t
   for (const [cause, errors] of cases) {
     test(errors.join(', '), () => {
       const results = errors.map((error, i): Result => {
-        return { atSec: NOW_SEC - i * INTERVAL_SEC, outcome: 'down', error, httpStatus: null }
+        return { atSec: NOW_SEC - i * INTERVAL_SEC, outcome: 'down', error, httpStatus: null, address: null }
       })
       const evaluation = { state: 'unreachable', sinceSec: NOW_SEC, agreeing: 1 } as const
       expect(nextIncident(evaluation, null, () => [results], NOW_SEC)?.cause).toBe(cause)
@@ -103,5 +103,6 @@ function results(drawn: string): Result[] {
     outcome: mark === 'x' ? 'down' : 'up',
     error: mark === 'x' ? 'connect_timeout' : null,
     httpStatus: null,
+    address: null,
   }))
 }

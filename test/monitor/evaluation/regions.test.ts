@@ -3,7 +3,7 @@ import { nextEvaluation } from '../../../monitor/evaluation/regions.ts'
 import type { Result } from '../../../monitor/evaluation/rows.ts'
 import type { Evaluation } from '../../../monitor/score/regions.ts'
 import { saveVantage } from '../../../monitor/store/vantages.ts'
-import { INTERVAL_SEC, MAIN, NOW_SEC, openWorld, type World } from './world.ts'
+import { INTERVAL_SEC, MAIN, NOW_SEC, observationOf, openWorld, type World } from './world.ts'
 
 const AGENTS = ['one', 'two']
 
@@ -85,6 +85,74 @@ describe('6.5: two agents of one region', () => {
     world.pass()
     expect(count()).toBe(0)
   })
+})
+
+describe('6.5: a failure to connect is blocking where the control reaches the same address', () => {
+  const [THERE, ELSEWHERE] = ['203.0.113.7', '198.51.100.9']
+
+  // biome-ignore format: the columns are the specification
+  const cases: [string, string | null, string[], number, string][] = [
+    // the agent tried, a full probe of the server found, so many hours ago -> blocking
+    ['the same address',                      THERE,     [ELSEWHERE, THERE],  1, 'tcp'],
+    ['another one',                           ELSEWHERE, [THERE],             1, 'unknown'],
+    ['an agent that tells none',              null,      [THERE],             1, 'tcp'],
+    ['a full probe behind EGRESS_PROXY',      ELSEWHERE, [],                  1, 'tcp'],
+    ['a full probe of 12 hours ago',          ELSEWHERE, [THERE],            12, 'unknown'],
+    ['one before that says nothing of now',   ELSEWHERE, [THERE],            13, 'tcp'],
+  ]
+  for (const [name, tried, ips, hoursAgo, blocking] of cases) {
+    test(`${name}: ${blocking}`, async () => {
+      const world = await withAgents()
+      found(world, ips, hoursAgo)
+      oneRound(world, { main: ['up'], one: ['connect_timeout', tried], two: ['connect_reset', tried] })
+      expect(world.evaluation('site', 'cn')).toMatchObject({ state: 'unreachable', blocking })
+    })
+  }
+
+  test('agents are the control: what the server found before is not theirs', async () => {
+    const world = await withAgents()
+    found(world, [THERE], 1)
+    oneRound(world, { main: ['connect_timeout', ELSEWHERE], one: ['up'], two: ['up'] })
+    expect(world.evaluation('site')).toMatchObject({ state: 'unreachable', blocking: 'tcp' })
+  })
+
+  test('agents are the control: an address where TLS failed is not all that they reach', async () => {
+    const world = await withAgents()
+    oneRound(world, { main: ['connect_timeout', THERE], one: ['up'], two: ['tls_reset', ELSEWHERE] })
+    expect(world.evaluation('site')).toMatchObject({ state: 'unreachable', blocking: 'tcp' })
+  })
+
+  for (const [error, blocking] of [
+    ['tls_reset', 'tcp'], // the connection was there
+    ['connect_timeout', 'unknown'],
+  ] as const) {
+    test(`an agent beside the server has ${error} at the other address: ${blocking}`, async () => {
+      const world = await withAgents()
+      world.vantage('beside', 'overseas')
+      found(world, [THERE], 1)
+      world.seen('beside')
+      const tried: Tried = ['connect_timeout', ELSEWHERE]
+      oneRound(world, { main: ['up'], beside: [error, ELSEWHERE], one: tried, two: tried })
+      expect(world.evaluation('site', 'cn')).toMatchObject({ state: 'unreachable', blocking })
+    })
+  }
+
+  type Tried = [Parameters<World['probed']>[1], (string | null)?]
+
+  function oneRound(world: World, tried: Record<string, Tried>): void {
+    for (const [name, [outcome, address]] of Object.entries(tried)) {
+      world.probed('site', outcome, name, address)
+    }
+    world.seen(...AGENTS)
+    world.pass()
+  }
+
+  /** The server's full probe of so long ago. */
+  function found(world: World, ips: string[], hoursAgo: number): void {
+    world.nowSec -= hoursAgo * 3_600
+    world.observed('site', { profile: { ...observationOf(0).profile, ips } })
+    world.nowSec += hoursAgo * 3_600
+  }
 })
 
 test("6.5: the server's own place is always there; without one its old probes say nothing", async () => {
@@ -183,7 +251,13 @@ function resultsOf(outcomes: string[][]): Result[][] {
   return outcomes.map((ofOne) =>
     ofOne.map(
       (outcome, i) =>
-        ({ atSec: NOW_SEC - i * INTERVAL_SEC, outcome, error: null, httpStatus: null }) as Result,
+        ({
+          atSec: NOW_SEC - i * INTERVAL_SEC,
+          outcome,
+          error: null,
+          httpStatus: null,
+          address: null,
+        }) as Result,
     ),
   )
 }

@@ -62,8 +62,13 @@ export class World {
   }
 
   /** One probe that ends now. */
-  probed(slug: string, outcome: Outcome | ErrorCode = 'up', vantage = MAIN): void {
-    this.write([this.probeWrite(slug, outcome, vantage, this.nowSec)])
+  probed(
+    slug: string,
+    outcome: Outcome | ErrorCode = 'up',
+    vantage = MAIN,
+    address: string | null = null,
+  ): void {
+    this.write([this.probeWrite(slug, outcome, vantage, this.nowSec, address)])
   }
 
   /** One observation of now. */
@@ -141,11 +146,17 @@ export class World {
     return tables.map((table) => this.database.all(`SELECT * FROM ${table} ORDER BY 1, 2`))
   }
 
-  private probeWrite(slug: string, said: Outcome | ErrorCode, vantage: string, atSec: number): Write {
+  private probeWrite(
+    slug: string,
+    said: Outcome | ErrorCode,
+    vantage: string,
+    atSec: number,
+    address: string | null = null,
+  ): Write {
     const isOutcome = said === 'up' || said === 'degraded' || said === 'down' || said === 'inconclusive'
     const outcome = isOutcome ? said : 'down'
     const error = isOutcome ? (said === 'down' ? 'connect_timeout' : null) : said
-    const found = probe(atSec, { outcome, error, httpStatus: outcome === 'up' ? 401 : null })
+    const found = probe(atSec, { outcome, error, httpStatus: outcome === 'up' ? 401 : null, address })
     return { kind: 'probe', siteId: this.ids[slug], vantageId: this.vantages[vantage], probe: found }
   }
 }

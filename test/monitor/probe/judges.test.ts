@@ -22,6 +22,7 @@ function visit(status: number | null, body = '', changes: Partial<Visit> = {}): 
       timings,
     },
     ...{ body: Buffer.from(body), certificate: null, addresses: [], hasIpv6: false, remoteAddress: null },
+    triedAddress: null,
     ...{ isReused: false, hops: [{ url, status, location: null, remoteAddress: null, timings }] },
     ...changes,
   }

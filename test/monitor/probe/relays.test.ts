@@ -56,11 +56,17 @@ for (const [kind, outcome, error, httpStatus, listing, software, confidence, mod
     const light = await lightProbe(world.context(), world.target(kind))
     expect(light.probe).toMatchObject({ kind: 'light', outcome, error, httpStatus, atSec: NOW_SEC })
     expect(light.listing.auth).toBe(listing)
-    expect(light.address).toBe(kind === 'redirect-private' ? null : '127.0.0.2')
+    expect(light.probe.address).toBe(kind === 'redirect-private' ? null : '127.0.0.2')
 
     relay.requests.length = 0
     const full = await fullProbe(world.context(), world.target(kind))
-    expect(full.probe).toMatchObject({ kind: 'full', outcome, error, httpStatus })
+    expect(full.probe).toMatchObject({
+      kind: 'full',
+      outcome,
+      error,
+      httpStatus,
+      address: light.probe.address,
+    })
     expect(full.observation).toMatchObject({
       listing,
       isParked: kind === 'parked',
@@ -213,7 +219,7 @@ for (const [host, error] of unreachable) {
     for (const probe of [lightProbe, fullProbe]) {
       const tried = await probe(world.context(), target)
       expect(tried.probe).toMatchObject({ outcome: 'down', error, httpStatus: null })
-      expect(tried.address).toBe(error === 'connect_refused' ? '127.0.0.2' : null)
+      expect(tried.probe.address).toBe(error === 'connect_refused' ? '127.0.0.2' : null)
       if ('observation' in tried) expect(tried.observation).toBeNull()
     }
   })

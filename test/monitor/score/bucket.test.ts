@@ -108,7 +108,8 @@ const raw = [
 for (const [outcome, error, httpStatus, status, availability] of raw) {
   test(`2.2: a single probe that was ${outcome}, as callers see it`, () => {
     const timings = { ...NO_TIMINGS, dnsMs: 3, connectMs: 5_001 }
-    const probe = probeOf({ atSec: AT_SEC + 77, outcome, error, httpStatus, timings })
+    const probe = probeOf({ atSec: AT_SEC + 77, outcome, error, httpStatus, timings, address: '9.9.9.9' })
+    expect(JSON.stringify(pointOfProbe(probe))).not.toContain('9.9.9.9') // raw history has no address
     expect(pointOfProbe(probe)).toMatchObject({
       at: '2026-11-20T16:01:17Z',
       window_s: 0,

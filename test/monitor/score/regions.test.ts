@@ -179,6 +179,13 @@ describe('6.5: blocking', () => {
     expect(blockingOf([evidence('connect_timeout', null, '8.8.8.8')], [evidence(null, 401)])).toBe('tcp')
   })
 
+  test('the control reaches where its TLS or HTTP fails, not where it cannot connect either', () => {
+    const here = [evidence('connect_timeout', null, '8.8.8.8')]
+    expect(blockingOf(here, [fine, evidence('tls_reset', null, '8.8.8.8')])).toBe('tcp')
+    expect(blockingOf(here, [fine, evidence('connect_reset', null, '8.8.8.8')])).toBe('unknown')
+    expect(blockingOf(here, [evidence(null, 401), evidence('connect_reset', null, '9.9.9.9')])).toBe('tcp')
+  })
+
   test('http only for what the control does not see', () => {
     expect(blockingOf([evidence('http_4xx', 451)], [fine, evidence('http_4xx', 404)])).toBe('http')
     expect(blockingOf([evidence('http_4xx', 451)], [fine, evidence('http_4xx', 451)])).toBe('unknown')

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
+import type { ErrorCode, Outcome } from '../../../monitor/facts.ts'
 import { applyBatch } from '../../../monitor/store/apply.ts'
 import { syncCatalogue } from '../../../monitor/store/catalogue-sync.ts'
+import { Reader } from '../../../monitor/store/reader.ts'
 import type { Write } from '../../../monitor/store/rows.ts'
 import { saveVantage } from '../../../monitor/store/vantages.ts'
 import { catalogueSite, freshDatabase, NOW_SEC, probe } from './stores.ts'
@@ -24,4 +26,27 @@ test('8.2: a batch that finds the disk full is not written at all, and is writte
   expect(applyBatch(database, batch, NOW_SEC)).toEqual([])
   expect(applyBatch(database, batch, NOW_SEC)).toEqual([]) // as when the answer was lost
   expect(counts()).toEqual({ raw: 500, counted: 500 })
+})
+
+test('6.5: an address is kept with a connection that failed, and with nothing else', async () => {
+  const database = await freshDatabase()
+  const { ids } = syncCatalogue(database, [catalogueSite('one')], NOW_SEC)
+  const vantageId = saveVantage(database, { name: 'main', region: 'cn', country: null })
+  const address = '2001:db8::7'
+  // biome-ignore format: the columns are the specification
+  const cases: [Outcome, ErrorCode | null, string | null][] = [
+    ['down',         'connect_timeout', address],
+    ['down',         'tls_reset',       address],
+    ['down',         'http_5xx',        null],
+    ['degraded',     'slow',            null],
+    ['up',           null,              null],
+    ['inconclusive', 'connect_timeout', null], // nobody counts it
+  ]
+  const writes = cases.map(([outcome, error], i): Write => {
+    const found = probe(NOW_SEC - i, { outcome, error, address })
+    return { kind: 'probe', siteId: ids.one, vantageId, probe: found }
+  })
+  expect(applyBatch(database, writes, NOW_SEC)).toEqual([])
+  const kept = new Reader(database).probesOf(ids.one, vantageId, 0, 10)
+  expect(kept.map((each) => [each.outcome, each.error, each.address])).toEqual(cases)
 })

@@ -1,10 +1,12 @@
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { syncCatalogue } from '../../../monitor/store/catalogue-sync.ts'
 import { Database } from '../../../monitor/store/database.ts'
 import { migrate } from '../../../monitor/store/migrate.ts'
 import { MIGRATIONS } from '../../../monitor/store/schema.ts'
-import { freshDatabase, temporaryFolder } from './stores.ts'
+import { saveVantage } from '../../../monitor/store/vantages.ts'
+import { catalogueSite, freshDatabase, NOW_SEC, temporaryFolder } from './stores.ts'
 
 test('8.2: the pragmas', async () => {
   const database = await freshDatabase()
@@ -49,6 +51,22 @@ test('8.2: the tables and their columns', async () => {
     const names = database.all<{ name: string }>(`PRAGMA table_info(${table})`).map(({ name }) => name)
     expect(names, table).toEqual(expect.arrayContaining(columns.split(' ')))
   }
+})
+
+test('8.2: a file of the first version keeps its probes; they have no address', async () => {
+  const { database, files } = opened()
+  await migrate(database, MIGRATIONS.slice(0, 1))
+  const { ids } = syncCatalogue(database, [catalogueSite('one')], NOW_SEC)
+  const vantageId = saveVantage(database, { name: 'main', region: 'cn', country: null })
+  database.run(
+    `INSERT INTO probe_raw (site_id, vantage_id, at, kind, outcome, error, total_ms)
+     VALUES (?, ?, ?, 'light', 'down', 'connect_timeout', 5)`,
+    ...[ids.one, vantageId, NOW_SEC],
+  )
+  await migrate(database)
+  expect(files()).toEqual(['m.db.before-2'])
+  const rows = database.all('SELECT at, error, total_ms, address FROM probe_raw')
+  expect(rows).toEqual([{ at: NOW_SEC, error: 'connect_timeout', total_ms: 5, address: null }])
 })
 
 const FIRST = 'CREATE TABLE one (a INTEGER) STRICT; INSERT INTO one VALUES (1);'

@@ -24,5 +24,14 @@ export function catalogueSite(slug: string, more: Partial<CatalogueSite> = {}): 
 
 export function probe(atSec: number, more: Partial<Probe> = {}): Probe {
   const timings = { dnsMs: 4, connectMs: 38, tlsMs: 44, ttfbMs: 212, totalMs: 230 }
-  return { atSec, kind: 'light', outcome: 'up', error: null, httpStatus: 401, timings, ...more }
+  return {
+    atSec,
+    kind: 'light',
+    outcome: 'up',
+    error: null,
+    httpStatus: 401,
+    timings,
+    address: null,
+    ...more,
+  }
 }
