@@ -14,7 +14,7 @@ import { openEngine } from '../engine/open.ts'
 import type { RulesImage } from '../engine/rules.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { Stats } from '../engine/stats/stats.ts'
-import type { GrpcFrontend, GrpcFrontendOptions } from './grpc/frontend.ts'
+import type { CallMeter, GrpcFrontend, GrpcFrontendOptions } from './grpc/frontend.ts'
 import { HealthService } from './grpc/health.ts'
 import { canSharePort, type Listener, listen } from './grpc/listener.ts'
 import { services } from './grpc/services.ts'
@@ -104,7 +104,7 @@ class Ports {
       ...services(decider, health, log),
       connectionAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
       connectionAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
-      onCall: callCounter(stats),
+      meterOf: (method) => meterOf(method, stats),
     })
     const door = await openDoor(task, frontend, log)
     const listener = await listenForGrpc(task, door ?? frontend, log)
@@ -161,18 +161,24 @@ async function openDoor({ tls }: ServeTask, frontend: GrpcFrontend, log: Log): P
   })
 }
 
-/** Counts calls by method; a name is put together once. */
-function callCounter(stats: Stats): (method: string) => void {
-  const indexes = new Map<string, number>()
-  return (method) => {
-    let index = indexes.get(method)
-    if (index === undefined) {
-      index = stats.counter(`ratelimit_server.${method}.total_requests`)
-      indexes.set(method, index)
-    }
-    stats.add(index, 1)
+/**
+ * Counts and times calls (spec 7.4). Time in eighths of a millisecond and 32 bits: a number that needs no memory of its
+ * own, and whose differences stay right when it begins anew, every six days.
+ */
+function meterOf(method: string, stats: Stats): CallMeter {
+  const total = stats.counter(`ratelimit_server.${method}.total_requests`)
+  const timer = stats.timer(`ratelimit_server.${method}.response_time`)
+  return {
+    began() {
+      stats.add(total, 1)
+      return (performance.now() * EIGHTHS) | 0
+    },
+    ended(began) {
+      timer.add(((((performance.now() * EIGHTHS) | 0) - began) >>> 0) / EIGHTHS)
+    },
   }
 }
+const EIGHTHS = 8
 
 /** Where an address cannot be shared, worker 0 has it: its replacement after a crash is worker 0 again. */
 async function listenForGrpc(

@@ -11,6 +11,8 @@
  * in sum; beyond, all share one `other`.
  */
 
+import { Timer, type TimerDeltas } from './timer.ts'
+
 /** The six counters of a rule in their order (spec 7.1); `rule()` returns the index of the first. */
 export const RULE_STATS = [
   'total_hits',
@@ -37,12 +39,14 @@ const OTHER = 'other'
 export interface Deltas {
   names: string[]
   values: number[]
+  timers: TimerDeltas[]
 }
 
 export class Stats {
   private readonly firstOfRule = new Map<string, number>() // by stats key
   private readonly firstOfDomain = new Map<string, number>() // domain_not_found
   private readonly firstOfName = new Map<string, number>()
+  private readonly timers = new Map<string, Timer>()
   private count = 0
   private keysChars = 0
   private values = new Float64Array(256)
@@ -63,12 +67,20 @@ export class Stats {
     return this.firstOfDomain.get(domain) ?? this.admit(this.firstOfDomain, domain, 1)
   }
 
+  /** The timer with this full name, made on first use. Only for names of our own. */
+  timer(name: string): Timer {
+    const timer = this.timers.get(name) ?? new Timer()
+    this.timers.set(name, timer)
+    return timer
+  }
+
   add(index: number, amount: number): void {
     this.values[index] += amount
   }
 
   takeDeltas(): Deltas {
-    const deltas: Deltas = { names: [], values: [] }
+    const timers = [...this.timers].flatMap(([name, timer]) => timer.take(name) ?? [])
+    const deltas: Deltas = { names: [], values: [], timers }
     for (const [key, first] of this.firstOfRule) this.takeRule(key, first, deltas)
     for (const [domain, index] of this.firstOfDomain) {
       if (this.hasGrown(index)) this.take(`${ruleName(domain)}.domain_not_found`, index, deltas)

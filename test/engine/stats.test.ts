@@ -10,6 +10,7 @@ test('deltas are handed over once, and zeros not at all', () => {
   expect(stats.takeDeltas()).toEqual({
     names: ['ratelimit.service.rate_limit.shop.user.total_hits', 'plain'],
     values: [3, 1],
+    timers: [],
   })
   stats.add(base + OVER_LIMIT, 2)
   expect(stats.takeDeltas().values).toEqual([2])
@@ -79,12 +80,32 @@ test('12#25: a long name counts under `other`, and so does every new one once al
 
 test('totals add what workers hand over and come sorted', () => {
   const totals = new Totals()
-  totals.merge({ names: ['b', 'a'], values: [1, 2] })
-  totals.merge({ names: ['b'], values: [4] })
+  totals.merge({ names: ['b', 'a'], values: [1, 2], timers: [] })
+  totals.merge({ names: ['b'], values: [4], timers: [] })
   totals.add('c', 1)
   expect(totals.sorted()).toEqual([
     ['a', 2],
     ['b', 5],
     ['c', 1],
   ])
+})
+
+test('7.1: durations are counted per whole millisecond, longer ones by tens, beyond a minute as one', () => {
+  const stats = new Stats()
+  const timer = stats.timer('t')
+  for (const ms of [0.2, 0.9, 1, 999.99, 1_000, 1_009.9, 1_010, 60_000, 86_400_000]) timer.add(ms)
+  const totals = new Totals()
+  totals.merge(stats.takeDeltas())
+  expect([...totals.timers.get('t')!]).toEqual([
+    [0, 2],
+    [1, 1],
+    [999, 1],
+    [1_000, 2],
+    [1_010, 1],
+    [60_000, 2],
+  ])
+  expect(stats.takeDeltas().timers).toEqual([])
+  timer.add(1)
+  totals.merge(stats.takeDeltas())
+  expect(totals.timers.get('t')!.get(1)).toBe(2)
 })

@@ -39,8 +39,14 @@ export interface GrpcFrontendOptions {
   handshakeMs?: number // default HANDSHAKE_MS
   connectionAgeMs?: number // GOAWAY after this, give or take 10 %; 0 or absent = no limit
   connectionAgeGraceMs?: number // from that GOAWAY until what still runs is cut; 0 or absent = no limit
-  /** Told of each unary call whose method is served, before it is handled: `ShouldRateLimit`. */
-  onCall?: (method: string) => void
+  /** Asked once per method that is served, by its name: `ShouldRateLimit`. Unary calls of it are told to the meter. */
+  meterOf?: (method: string) => CallMeter
+}
+
+/** Told of every call of one method: before it is handled, and when it has ended, whatever came of it. */
+export interface CallMeter {
+  began(): number // what `ended` is to be given
+  ended(began: number): void
 }
 
 export interface UnaryMethod {

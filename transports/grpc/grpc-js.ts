@@ -39,13 +39,16 @@ const PING_IDLE_MS = 2 * 60 * 60 * 1000 // gRPC's defaults (spec 5.6): ping afte
 const PING_TIMEOUT_MS = 20_000 // and close after this long without an answer
 
 export function grpcJsFrontend(options: GrpcFrontendOptions): GrpcFrontend {
-  const { onCall } = options
   const server = new Server(channelOptions(options))
   for (const method of options.methods) {
-    const name = methodName(method.path)
+    const meter = options.meterOf?.(methodName(method.path)) ?? null
     const handle: handleUnaryCall<Buffer, Uint8Array> = (call, callback) => {
-      onCall?.(name)
-      method.handle(call.request, new GrpcJsCall(call, callback))
+      const began = meter?.began() ?? 0
+      const ended: Callback = (...answer) => {
+        meter?.ended(began)
+        callback(...answer)
+      }
+      method.handle(call.request, new GrpcJsCall(call, ended))
     }
     server.register(method.path, handle, toBuffer, same, 'unary')
   }

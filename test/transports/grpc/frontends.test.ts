@@ -34,12 +34,13 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     let listener: Listener
     let client: Client
     let calls: string[]
+    let ended: number[] // with what the meter gave at the beginning
     let logged: string[]
 
     const start = async (options: Partial<GrpcFrontendOptions> = {}) => {
       frontend = make({
         methods: unaryMethods(decider, (level, message) => logged.push(`${level} ${message}`)),
-        onCall: (method) => calls.push(method),
+        meterOf: (method) => ({ began: () => calls.push(method), ended: (began) => void ended.push(began) }),
         ...options,
       })
       listener = await listen({ host: HOST, port: 0, onSocket: (socket) => frontend.accept(socket) })
@@ -78,6 +79,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     beforeEach(() => {
       decider = new FakeDecider()
       calls = []
+      ended = []
       logged = []
     })
     afterEach(() => {
@@ -94,6 +96,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(await ask('over')).toEqual(OVER) // over limit is an answer, not a status
         expect(decider.requests).toEqual([question('answer'), question('over')])
         expect(calls).toEqual(['ShouldRateLimit', 'ShouldRateLimit'])
+        expect(ended).toEqual([1, 2])
       })
 
       test('5.4: an error is UNKNOWN with its message', async () => {

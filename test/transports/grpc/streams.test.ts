@@ -56,7 +56,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       openPort(make, {
         methods: [],
         streams: [echo],
-        onCall: (method) => called.push(method),
+        meterOf: (method) => ({ began: () => called.push(method), ended: () => {} }),
         ...options,
       })
     beforeEach(() => {

@@ -4,7 +4,13 @@
  *     not POST ──► 405   not application/grpc ──► 415   path unknown, encoding unknown ──► UNIMPLEMENTED
  *     too many headers ──► RESOURCE_EXHAUSTED           grpc-timeout not understood ──► INTERNAL, 0 ──► DEADLINE_EXCEEDED
  */
-import { type GrpcFrontendOptions, methodName, type StreamMethod, type UnaryMethod } from '../frontend.ts'
+import {
+  type CallMeter,
+  type GrpcFrontendOptions,
+  methodName,
+  type StreamMethod,
+  type UnaryMethod,
+} from '../frontend.ts'
 import { Status } from '../status.ts'
 import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
 import { httpStatus, literalFields, type Output } from './output.ts'
@@ -12,8 +18,8 @@ import type { RequestHead } from './request-head.ts'
 
 /** One of the three is there. */
 export interface Route {
-  readonly name: string // `ShouldRateLimit`
   readonly unary: UnaryMethod | null
+  readonly meter: CallMeter | null // of a unary method, if anybody wants to know
   readonly stream: StreamMethod | null
   readonly plain: Plain | null
 }
@@ -43,13 +49,17 @@ const SHOWN_MAX = 200 // characters of the caller's own text in a message
 export class Routes {
   private readonly routes = new Map<string, Route>()
 
-  constructor({ methods, streams = [] }: Pick<GrpcFrontendOptions, 'methods' | 'streams'>) {
-    for (const unary of methods) this.add(unary.path, unary, null)
-    for (const stream of streams) this.add(stream.path, null, stream)
-  }
-
-  private add(path: string, unary: UnaryMethod | null, stream: StreamMethod | null): void {
-    this.routes.set(path, { name: methodName(path), unary, stream, plain: null })
+  constructor({
+    methods,
+    streams = [],
+    meterOf,
+  }: Pick<GrpcFrontendOptions, 'methods' | 'streams' | 'meterOf'>) {
+    for (const unary of methods) {
+      const meter = meterOf?.(methodName(unary.path)) ?? null
+      this.routes.set(unary.path, { unary, meter, stream: null, plain: null })
+    }
+    for (const stream of streams)
+      this.routes.set(stream.path, { unary: null, meter: null, stream, plain: null })
   }
 
   find(head: RequestHead): Route | Refusal {
@@ -82,7 +92,7 @@ export function refusal(status: Status, message: string, more?: Buffer): Refusal
 }
 
 function plain(fields: Buffer, text: string): Route {
-  return { name: '', unary: null, stream: null, plain: { fields, text: Buffer.from(text) } }
+  return { unary: null, meter: null, stream: null, plain: { fields, text: Buffer.from(text) } }
 }
 
 function shown(text: string): string {

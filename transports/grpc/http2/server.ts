@@ -41,8 +41,7 @@ export function http2Frontend(options: Http2Options): GrpcFrontend {
 
 /** What the connections of a thread share. */
 export class Http2Server {
-  readonly options: Required<Omit<Http2Options, 'streams' | 'onCall'>>
-  readonly onCall: ((method: string) => void) | undefined
+  readonly options: Required<Omit<Http2Options, 'streams' | 'meterOf'>>
   readonly routes: Routes
   readonly deadlines = new Deadlines()
   readonly inflater = new Inflater()
@@ -67,7 +66,6 @@ export class Http2Server {
       sweepMs: SWEEP_MS,
       ...options,
     }
-    this.onCall = options.onCall
     this.routes = new Routes(options)
   }
 

@@ -35,6 +35,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private isOver = false
   private isGone = false
   private isAsked = false
+  private began = 0 // by the meter
   private askedBytes = 0 // counted of its message
   // from the caller
   isPeerDone = false // END_STREAM has come
@@ -202,8 +203,9 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
       this.askedBytes = bytes.length
     }
     this.isAsked = true
-    this.connection.server.onCall?.(this.route.name)
-    this.route.unary!.handle(bytes, this)
+    const { unary, meter } = this.route
+    if (meter !== null) this.began = meter.began()
+    unary!.handle(bytes, this)
   }
 
   private unpack(packing: number, message: Buffer): void {
@@ -396,6 +398,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private returned(): void {
     if (!this.isAsked) return
     this.isAsked = false
+    this.route.meter?.ended(this.began)
     const { share } = this.connection
     if (this.askedBytes > 0) share.answered(this.askedBytes)
     if (this.isGone) share.callReturns()

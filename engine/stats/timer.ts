@@ -1,0 +1,41 @@
+/**
+ * How long something took, counted per whole millisecond (spec 7.1 truncates), so that sinks can tell every value however
+ * many there were.
+ *
+ *     0 … 999 ms   each by itself        1,000 … 59,990 ms   by tens        longer   as 60 s
+ */
+const EXACT_MS = 1_000
+const STEP_MS = 10
+const MS_MAX = 60_000
+const PLACES = EXACT_MS + (MS_MAX - EXACT_MS) / STEP_MS + 1
+
+/** What was timed since the last hand-over: `ms[i]` so often as `counts[i]` says. */
+export interface TimerDeltas {
+  name: string
+  ms: number[]
+  counts: number[]
+}
+
+export class Timer {
+  private readonly counts = new Uint32Array(PLACES) // since the last hand-over
+  private readonly used: number[] = [] // places that are not 0
+
+  add(ms: number): void {
+    const place =
+      ms < EXACT_MS ? Math.trunc(ms) : EXACT_MS + Math.trunc((Math.min(ms, MS_MAX) - EXACT_MS) / STEP_MS)
+    if (this.counts[place]++ === 0) this.used.push(place)
+  }
+
+  /** Null: nothing was timed. */
+  take(name: string): TimerDeltas | null {
+    if (this.used.length === 0) return null
+    const places = this.used.splice(0).sort((a, b) => a - b)
+    const deltas = { name, ms: places.map(msOf), counts: places.map((place) => this.counts[place]) }
+    for (const place of places) this.counts[place] = 0
+    return deltas
+  }
+}
+
+function msOf(place: number): number {
+  return place < EXACT_MS ? place : EXACT_MS + (place - EXACT_MS) * STEP_MS
+}
