@@ -25,7 +25,9 @@ export async function openEngine(
 ): Promise<{ engine: Engine; store: CounterStore }> {
   const { stats, log, decisionsStat } = options
   const store = await openStore(settings, options)
-  return { engine: new Engine({ store, stats, decisionsStat, ...engineOptions(settings, log) }), store }
+  const given = engineOptions(settings, log)
+  given.localCache?.count(stats)
+  return { engine: new Engine({ store, stats, decisionsStat, ...given }), store }
 }
 
 /** One kind of store per process, so one shape at every call site. Only its own code is loaded. */
@@ -45,7 +47,7 @@ async function openStore(
     return store
   }
   const { RedisStore, redisOptions } = await import('./counters/redis.ts')
-  const store = new RedisStore(redisOptions(settings), { log, onConnected })
+  const store = new RedisStore(redisOptions(settings), { log, stats, onConnected })
   await store.connect()
   return store
 }

@@ -56,7 +56,7 @@ export async function runMonitor(): Promise<number> {
     settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
   const monitor = monitorOf(
     { settings, memoryTable, rules: null },
-    { log, claim: () => claimOf(settings), stats: (deltas) => totals.merge(deltas) },
+    { log, claim: () => claimOf(settings), stats: (deltas) => totals.merge(deltas, 'monitor') },
   )
   const hasRules = Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
   const source = hasRules

@@ -122,7 +122,7 @@ export class Service {
 
   /** Of a thread that is not in the pool. */
   mergeStats(deltas: Deltas, gauges: readonly (readonly [name: string, value: number])[]): void {
-    this.totals.merge(deltas)
+    this.totals.merge(deltas, 'monitor')
     for (const [name, value] of gauges) this.totals.set(name, value)
   }
 
@@ -183,7 +183,7 @@ export class Service {
   }
 
   private receive(index: number, message: FromWorker): void {
-    if (message.kind === 'stats') this.totals.merge(message.deltas)
+    if (message.kind === 'stats') this.totals.merge(message.deltas, `worker ${index}`)
     else if (message.kind === 'log') this.log(message.level, message.message)
     else if (message.kind === 'redis') this.setConnected(index, message.isConnected)
   }
@@ -197,6 +197,7 @@ export class Service {
   }
 
   private workerDied(index: number, error: Error, willRestart: boolean): void {
+    this.totals.forget(`worker ${index}`)
     this.setConnected(index, true) // it counts again when its replacement says so
     const next = willRestart ? 'starting another' : 'not starting it again'
     this.log('error', `worker ${index} ended: ${error.stack ?? error.message}; ${next}`)

@@ -7,6 +7,7 @@
  * recently used. Gives up: hits refused from here are not counted in the store.
  */
 import { LRUCache } from 'lru-cache'
+import type { Stats } from '../stats/stats.ts'
 
 /** What an entry weighs beside its key: list and map cells and the number (measured with heap snapshots, rounded up). */
 const ENTRY_BYTES = 120
@@ -20,11 +21,22 @@ export class OverLimitCache {
   private readonly counts: LRUCache<string, number>
   private readonly keyBytesMax: number
   private readonly onTooLarge: (key: string) => void
+  private hitsCount = 0
+  private missesCount = 0
+  private overwritesCount = 0
+  private evictionsCount = 0
 
   /** `bytes` is this thread's share. `onTooLarge` is told of keys that cannot be kept. */
   constructor(bytes: number, onTooLarge: (key: string) => void) {
     const maxSize = Math.max(bytes, CACHE_BYTES_MIN)
-    this.counts = new LRUCache({ maxSize, sizeCalculation: (_count, key) => key.length + ENTRY_BYTES })
+    this.counts = new LRUCache({
+      maxSize,
+      sizeCalculation: (_count, key) => key.length + ENTRY_BYTES,
+      dispose: (_count, _key, reason) => {
+        if (reason === 'evict') this.evictionsCount++
+        else this.overwritesCount++
+      },
+    })
     this.keyBytesMax = Math.min(KEY_BYTES_MAX, maxSize * KEY_SHARE_MAX - ENTRY_BYTES)
     this.onTooLarge = onTooLarge
   }
@@ -32,7 +44,25 @@ export class OverLimitCache {
   /** Whether the counter is known to be above `limit`. */
   isOver(key: string, limit: number): boolean {
     const count = this.counts.get(key)
-    return count !== undefined && count > limit
+    if (count === undefined) {
+      this.missesCount++
+      return false
+    }
+    this.hitsCount++
+    return count > limit
+  }
+
+  /** Its states, for operators (spec 7.1); nothing expires here, and when an entry was asked for is not kept. */
+  count(stats: Stats): void {
+    const gauge = (name: string, read: () => number) => stats.gauge(`ratelimit.localcache.${name}`, read)
+    gauge('entryCount', () => this.counts.size)
+    gauge('evacuateCount', () => this.evictionsCount)
+    gauge('expiredCount', () => 0)
+    gauge('averageAccessTime', () => 0)
+    gauge('hitCount', () => this.hitsCount)
+    gauge('missCount', () => this.missesCount)
+    gauge('lookupCount', () => this.hitsCount + this.missesCount)
+    gauge('overwriteCount', () => this.overwritesCount)
   }
 
   /** Remembers a count above its limit. */

@@ -11,10 +11,9 @@
  * SLOTS: at the start, every REFRESH_MS, and soon after a MOVED or a lost node. What may have run is never sent again.
  */
 import { StoreError } from '../errors.ts'
-import type { Log } from '../messages.ts'
 import { maskRedisUrl, parseClusterSeeds, type RedisAddress } from './redis-address.ts'
 import { askForSlots } from './redis-discovery.ts'
-import type { Errand, RedisInstance } from './redis-instance.ts'
+import type { Errand, InstanceHooks, RedisInstance } from './redis-instance.ts'
 import { RedisNode } from './redis-node.ts'
 import type { RedisOptions } from './redis-options.ts'
 import { HASH_SLOTS, hashSlot, readClusterSlots, readRedirect, type SlotRange } from './redis-slots.ts'
@@ -34,8 +33,7 @@ export class RedisCluster implements RedisInstance {
   readonly name: string
   readonly isOnePlace = false
   private readonly options: RedisOptions
-  private readonly log: Log
-  private readonly onChange: () => void
+  private readonly hooks: InstanceHooks
   private readonly tls: TlsTo | null
   private readonly seeds: readonly RedisAddress[]
   private readonly nodes = new Map<string, RedisNode>() // by host:port
@@ -48,10 +46,9 @@ export class RedisCluster implements RedisInstance {
   private isClosing = false
 
   /** Throws an OperatorError when the options name no Redis. */
-  constructor(options: RedisOptions, log: Log, onChange: () => void) {
+  constructor(options: RedisOptions, hooks: InstanceHooks) {
     this.options = options
-    this.log = log
-    this.onChange = onChange
+    this.hooks = hooks
     this.name = maskRedisUrl(options.url)
     this.tls = options.tls ? tlsTo(options.tls) : null
     this.seeds = parseClusterSeeds(options.url, options.auth, options.variable)
@@ -170,10 +167,10 @@ export class RedisCluster implements RedisInstance {
       isMasterOnly: false, // a replica answers MOVED
       timeoutMs: this.options.timeoutMs,
       operationTimeoutMs: this.options.operationTimeoutMs,
-      log: this.log,
+      ...this.hooks,
       onChange: () => {
         if (!node.isConnected) this.refreshSoon()
-        this.onChange()
+        this.hooks.onChange()
       },
     })
     this.nodes.set(name, node)
@@ -211,7 +208,7 @@ export class RedisCluster implements RedisInstance {
       this.isRefreshing = false
       this.refreshIn(this.isConnected ? REFRESH_MS : REFRESH_SOON_MS * (1 + Math.random()))
     }
-    this.onChange()
+    this.hooks.onChange()
   }
 
   private install(ranges: SlotRange[]): void {

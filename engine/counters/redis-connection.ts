@@ -8,6 +8,7 @@
  * Every attempt has a socket of its own, so nothing of an old connection can be sent again, and whatever names the server
  * (a setting, a sentinel) is asked anew. What had no reply when the connection went is reported as lost, once, by `onLost`.
  */
+import type { PoolCounts } from './pool-counts.ts'
 import type { RedisAddress } from './redis-address.ts'
 import { RedisSocket } from './redis-socket.ts'
 import type { ReplySink } from './resp-reader.ts'
@@ -20,6 +21,7 @@ export interface ConnectionOptions {
   isMasterOnly: boolean // a server that says it is a replica is no use
   timeoutMs: number // for one attempt, from the first packet to the last answer to the greeting
   sink: ReplySink
+  pool: PoolCounts | null
   onConnected: () => void
   onLost: (reason: string) => void // before the next attempt; commands without a reply were maybe run
   onFailed: (reason: string) => void // of an attempt that nobody waits for
@@ -95,6 +97,7 @@ export class RedisConnection {
 
   async close(): Promise<void> {
     this.isClosing = true
+    if (this.isConnected) this.options.pool?.closed()
     this.isConnected = false
     clearTimeout(this.timer)
     this.timer = undefined
@@ -106,12 +109,14 @@ export class RedisConnection {
     this.generation = ++generationsCount
     this.isKept = true
     this.isConnected = true
+    this.options.pool?.opened()
     this.options.onConnected()
   }
 
   private lost(socket: RedisSocket, reason: string): void {
     if (this.socket !== socket || !this.isConnected) return // an attempt that failed, or told already
     this.isConnected = false
+    this.options.pool?.closed()
     if (performance.now() - this.connectedMs > STEADY_MS) this.failures = 0
     this.options.onLost(reason)
     this.attemptLater()

@@ -6,6 +6,7 @@
  */
 import type { StoreError } from '../errors.ts'
 import type { Log } from '../messages.ts'
+import type { PoolCounts } from './pool-counts.ts'
 import { maskRedisUrl, parseRedisAddress } from './redis-address.ts'
 import { RedisNode } from './redis-node.ts'
 import type { RedisOptions } from './redis-options.ts'
@@ -42,6 +43,13 @@ export interface RedisInstance {
   close(): Promise<void>
 }
 
+/** What an instance tells, and whom. */
+export interface InstanceHooks {
+  log: Log
+  pool: PoolCounts | null // null: nobody counts
+  onChange: () => void // of isConnected
+}
+
 /** A single Redis, or the master of a set that sentinels watch. */
 export class RedisServer implements RedisInstance {
   readonly name: string
@@ -50,7 +58,7 @@ export class RedisServer implements RedisInstance {
   private readonly sentinels: Sentinels | null = null
 
   /** Throws an OperatorError when the options name no Redis. */
-  constructor(options: RedisOptions, log: Log, onChange: () => void) {
+  constructor(options: RedisOptions, hooks: InstanceHooks) {
     const { type, url, auth, sentinelAuth = '', variable, timeoutMs } = options
     const tls = options.tls ? tlsTo(options.tls) : null
     this.name = maskRedisUrl(url)
@@ -70,8 +78,7 @@ export class RedisServer implements RedisInstance {
       isMasterOnly: type === 'sentinel',
       timeoutMs,
       operationTimeoutMs: options.operationTimeoutMs,
-      log,
-      onChange,
+      ...hooks,
     })
   }
 

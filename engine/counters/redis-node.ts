@@ -10,6 +10,7 @@
  */
 import { StoreError } from '../errors.ts'
 import type { Log } from '../messages.ts'
+import type { PoolCounts } from './pool-counts.ts'
 import type { RedisAddress } from './redis-address.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { ErrorReply, type Reply, type ReplySink } from './resp-reader.ts'
@@ -64,6 +65,7 @@ export interface NodeOptions {
   timeoutMs: number
   operationTimeoutMs: number // from the moment the caller began to wait
   log: Log
+  pool: PoolCounts | null
   onChange: () => void // of isConnected
 }
 

@@ -9,8 +9,11 @@
  * their way; one more may wait for its turn, as long as REDIS_POOL_ON_EMPTY_BEHAVIOR says.
  */
 import { StoreError } from '../errors.ts'
+import type { Fact } from '../inspection/words.ts'
 import type { Log } from '../messages.ts'
+import type { Stats } from '../stats/stats.ts'
 import type { Batch } from './batch.ts'
+import { PoolCounts } from './pool-counts.ts'
 import { maskRedisUrl } from './redis-address.ts'
 import { RedisCluster } from './redis-cluster.ts'
 import { loadClient } from './redis-discovery.ts'
@@ -25,6 +28,7 @@ export { type RedisOptions, redisOptions, redisWarnings } from './redis-options.
 
 export interface RedisHooks {
   log: Log
+  stats?: Stats
   onConnected?: (isConnected: boolean) => void // to every instance; told on every change
   signal?: AbortSignal // ends the waiting in `connect`
 }
@@ -56,11 +60,14 @@ export class RedisStore implements CounterStore {
     this.options = options
     this.hooks = hooks
     this.pace = new Pace({ spinMs: options.spinMs ?? 0, napMs: options.napMs ?? 0 })
-    const create = (one: RedisOptions) => {
+    const { log, stats } = hooks
+    const create = (one: RedisOptions, name: string) => {
       const Kind = one.type === 'cluster' ? RedisCluster : RedisServer
-      return new Kind(one, hooks.log, () => this.changed())
+      const pool = stats ? new PoolCounts(name, stats) : null
+      return new Kind(one, { log, pool, onChange: () => this.changed() })
     }
-    this.instances = options.perSecond ? [create(options), create(options.perSecond)] : [create(options)]
+    const main = create(options, 'redis_pool')
+    this.instances = options.perSecond ? [main, create(options.perSecond, 'redis_per_second_pool')] : [main]
   }
 
   get isConnected(): boolean {
@@ -125,6 +132,14 @@ export class RedisStore implements CounterStore {
     else this.refuse(batch, 'too many batches in flight', done)
   }
 
+  /** One more command per instance, a PING that takes the way of the hits; of a cluster, one node is asked. */
+  async facts(): Promise<Fact[]> {
+    const { recentRequests } = this.pace
+    const lately = recentRequests === null ? '' : `, lately ${recentRequests.toFixed(1)} requests each`
+    const answers = await Promise.all(this.instances.map(pingText))
+    return [['Redis', `${this.tripsCount} batches in flight${lately}`], ...answers]
+  }
+
   private start(trip: Trip): void {
     this.tripsCount++
     trip.start()
@@ -169,6 +184,19 @@ export class RedisStore implements CounterStore {
     this.wasConnected = isConnected
     if (!this.isClosing) this.hooks.onConnected?.(isConnected)
   }
+}
+
+/** How long an instance takes to answer. */
+function pingText(instance: RedisInstance): Promise<Fact> {
+  const node = instance.nodeOf('')
+  if (node === null) return Promise.resolve(['Redis PING', `${instance.name}: no node`])
+  const sentMs = performance.now()
+  return new Promise((resolve) => {
+    node.ask([['PING']], sentMs, (error) => {
+      const text = error?.message ?? `${node.name}: ${(performance.now() - sentMs).toFixed(2)} ms`
+      resolve(['Redis PING', text])
+    })
+  })
 }
 
 function tooMany(ms: number): string {

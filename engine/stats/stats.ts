@@ -40,6 +40,7 @@ export interface Deltas {
   names: string[]
   values: number[]
   timers: TimerDeltas[]
+  gauges: [name: string, value: number][] // as they are now, all of them
 }
 
 export class Stats {
@@ -47,6 +48,7 @@ export class Stats {
   private readonly firstOfDomain = new Map<string, number>() // domain_not_found
   private readonly firstOfName = new Map<string, number>()
   private readonly timers = new Map<string, Timer>()
+  private readonly gauges = new Map<string, () => number>()
   private count = 0
   private keysChars = 0
   private values = new Float64Array(256)
@@ -74,13 +76,19 @@ export class Stats {
     return timer
   }
 
+  /** A state of this thread, read at each hand-over; main adds up those of all threads. */
+  gauge(name: string, read: () => number): void {
+    this.gauges.set(name, read)
+  }
+
   add(index: number, amount: number): void {
     this.values[index] += amount
   }
 
   takeDeltas(): Deltas {
     const timers = [...this.timers].flatMap(([name, timer]) => timer.take(name) ?? [])
-    const deltas: Deltas = { names: [], values: [], timers }
+    const gauges = [...this.gauges].map(([name, read]): [string, number] => [name, read()])
+    const deltas: Deltas = { names: [], values: [], timers, gauges }
     for (const [key, first] of this.firstOfRule) this.takeRule(key, first, deltas)
     for (const [domain, index] of this.firstOfDomain) {
       if (this.hasGrown(index)) this.take(`${ruleName(domain)}.domain_not_found`, index, deltas)

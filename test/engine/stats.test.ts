@@ -11,6 +11,7 @@ test('deltas are handed over once, and zeros not at all', () => {
     names: ['ratelimit.service.rate_limit.shop.user.total_hits', 'plain'],
     values: [3, 1],
     timers: [],
+    gauges: [],
   })
   stats.add(base + OVER_LIMIT, 2)
   expect(stats.takeDeltas().values).toEqual([2])
@@ -80,8 +81,8 @@ test('12#25: a long name counts under `other`, and so does every new one once al
 
 test('totals add what workers hand over and come sorted', () => {
   const totals = new Totals()
-  totals.merge({ names: ['b', 'a'], values: [1, 2], timers: [] })
-  totals.merge({ names: ['b'], values: [4], timers: [] })
+  totals.merge({ names: ['b', 'a'], values: [1, 2], timers: [], gauges: [] }, 'a thread')
+  totals.merge({ names: ['b'], values: [4], timers: [], gauges: [] }, 'a thread')
   totals.add('c', 1)
   expect(totals.sorted()).toEqual([
     ['a', 2],
@@ -95,7 +96,7 @@ test('7.1: durations are counted per whole millisecond, longer ones by tens, bey
   const timer = stats.timer('t')
   for (const ms of [0.2, 0.9, 1, 999.99, 1_000, 1_009.9, 1_010, 60_000, 86_400_000]) timer.add(ms)
   const totals = new Totals()
-  totals.merge(stats.takeDeltas())
+  totals.merge(stats.takeDeltas(), 'a thread')
   expect([...totals.timers.get('t')!]).toEqual([
     [0, 2],
     [1, 1],
@@ -106,6 +107,26 @@ test('7.1: durations are counted per whole millisecond, longer ones by tens, bey
   ])
   expect(stats.takeDeltas().timers).toEqual([])
   timer.add(1)
-  totals.merge(stats.takeDeltas())
+  totals.merge(stats.takeDeltas(), 'a thread')
   expect(totals.timers.get('t')!.get(1)).toBe(2)
+})
+
+test('7.1: states are those of living threads, added up', () => {
+  const totals = new Totals()
+  const [one, two] = [new Stats(), new Stats()]
+  let open = 3
+  one.gauge('connections', () => open)
+  two.gauge('connections', () => 1)
+  for (const [thread, stats] of Object.entries({ one, two })) totals.merge(stats.takeDeltas(), thread)
+  totals.set('ours', 7)
+  expect(totals.gauges).toEqual([
+    ['connections', 4],
+    ['ours', 7],
+  ])
+  open = 0
+  totals.merge(one.takeDeltas(), 'one')
+  expect(totals.gauges[0]).toEqual(['connections', 1])
+  totals.forget('two')
+  expect(totals.gauges[0]).toEqual(['connections', 0])
+  expect(totals.counters).toEqual([])
 })

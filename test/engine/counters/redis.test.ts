@@ -5,6 +5,8 @@ import { type AddressInfo, createServer, Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { RedisStore } from '../../../engine/counters/redis.ts'
 import type { LogLevel } from '../../../engine/messages.ts'
+import { Stats } from '../../../engine/stats/stats.ts'
+import { Totals } from '../../../engine/stats/totals.ts'
 import { freePort } from '../../helpers/ports.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../../helpers/tcp-proxy.ts'
@@ -320,4 +322,24 @@ test('close answers what is in flight first, then refuses', async () => {
   await store.close()
   expect(await answer).toEqual([1])
   expect(await add(['a', 1])).toEqual([`redis 127.0.0.1:${proxy.port}: closing`])
+})
+
+test('7.1: connections are counted, also those that come back, for each Redis apart', async () => {
+  const stats = new Stats()
+  const totals = new Totals()
+  const figures = (pool: string) => {
+    totals.merge(stats.takeDeltas(), 'this')
+    const all = new Map(totals.sorted())
+    return ['cx_active', 'cx_total', 'cx_local_close'].map((name) => all.get(`ratelimit.${pool}.${name}`) ?? 0)
+  }
+  const options = redisOptionsOf(`127.0.0.1:${proxy.port}`, { perSecond: redisOptionsOf(redis.address) })
+  const counted = new RedisStore(options, { log: () => {}, stats })
+  await counted.connect()
+  expect(figures('redis_pool')).toEqual([1, 1, 0])
+  await proxy.cut()
+  await vi.waitFor(() => expect(figures('redis_pool')).toEqual([1, 2, 1]), { timeout: 5_000, interval: 5 })
+  expect(figures('redis_per_second_pool')).toEqual([1, 1, 0])
+  await counted.close()
+  expect(figures('redis_pool')).toEqual([0, 2, 2])
+  expect(figures('redis_per_second_pool')).toEqual([0, 1, 1])
 })

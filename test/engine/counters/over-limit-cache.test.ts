@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest'
+import { OverLimitCache } from '../../../engine/counters/over-limit-cache.ts'
+import { Stats } from '../../../engine/stats/stats.ts'
+
+test('7.1: the local cache tells what it holds, what was found, and what it gave up', () => {
+  const cache = new OverLimitCache(0, () => {}) // raised to the smallest there is, 512 KiB
+  const stats = new Stats()
+  cache.count(stats)
+  const figures = () => {
+    const gauges = new Map(stats.takeDeltas().gauges)
+    const names = ['entryCount', 'evacuateCount', 'overwriteCount', 'hitCount', 'missCount', 'lookupCount']
+    return names.map((name) => gauges.get(`ratelimit.localcache.${name}`))
+  }
+  expect(figures()).toEqual([0, 0, 0, 0, 0, 0])
+  cache.add('a', 5)
+  cache.add('a', 6)
+  cache.add('b', 1)
+  expect([cache.isOver('a', 5), cache.isOver('a', 6), cache.isOver('c', 0)]).toEqual([true, false, false])
+  expect(figures()).toEqual([2, 0, 1, 2, 1, 3])
+  for (let i = 0; i < 10_000; i++) cache.add(`key ${i}`, 1)
+  const [entries, evictions] = figures() as number[]
+  expect(entries).toBeLessThan(10_000)
+  expect(entries + evictions).toBe(10_002)
+})
