@@ -330,7 +330,9 @@ test('7.1: connections are counted, also those that come back, for each Redis ap
   const figures = (pool: string) => {
     totals.merge(stats.takeDeltas(), 'this')
     const all = new Map(totals.sorted())
-    return ['cx_active', 'cx_total', 'cx_local_close'].map((name) => all.get(`ratelimit.${pool}.${name}`) ?? 0)
+    return ['cx_active', 'cx_total', 'cx_local_close'].map(
+      (name) => all.get(`ratelimit.${pool}.${name}`) ?? 0,
+    )
   }
   const options = redisOptionsOf(`127.0.0.1:${proxy.port}`, { perSecond: redisOptionsOf(redis.address) })
   const counted = new RedisStore(options, { log: () => {}, stats })
