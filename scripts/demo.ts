@@ -32,7 +32,7 @@ Starts small relays on this machine (good, slow, flapping, lying, parked, broken
 the monitor's API on them. Ctrl-C ends it and leaves nothing behind.
 
   --days   of history, 1 to 60; default 30
-  --addr   where the monitor listens; default 127.0.0.1:8090
+  --addr   where the monitor listens; default MONITOR_ADDR, or 127.0.0.1:8090
 `
 const DAYS_MAX = 60
 const DAY_SEC = 86_400
@@ -42,7 +42,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const READY_LOOK_MS = 100
 const OPTIONS = {
   days: { type: 'string', default: '30' },
-  addr: { type: 'string', default: '127.0.0.1:8090' },
+  addr: { type: 'string', default: process.env.MONITOR_ADDR ?? '127.0.0.1:8090' },
   help: { type: 'boolean', short: 'h' },
 } as const
 

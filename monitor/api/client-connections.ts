@@ -1,6 +1,7 @@
 /**
- * At most 64 connections from one client address (spec 4.5). The next one is closed before it has said anything: an
- * answer would cost what the bound is to save. Trusted proxies are not counted, since everybody comes through them.
+ * At most 64 connections from one client address (spec 4.5), and so many in all that the rest of the process, which decides
+ * and probes, keeps its files. The next one is closed before it has said anything: an answer would cost what the bound is
+ * to save. Trusted proxies are only counted among all, since everybody comes through them.
  *
  *     opened ── below 64 ──► counted ──► request ─► answer ─► request ─► … ──► closed: one less
  *        └───── 64 open ───► closed at once
@@ -16,29 +17,41 @@
  * The first route is only there for its object; it yields to the second, which handles. Two routes for everything need
  * two patterns: to the library all that begins with `*` fits any rest of a path.
  */
+import { readFileSync } from 'node:fs'
 import { type AddressOptions, clientOf, isTrustedPeer } from './client-address.ts'
 import type { Connection, HttpRequest, HttpResponse, ServedApp } from './sockets.ts'
 
-const CONNECTIONS_MAX = 64
+const CONNECTIONS_MAX = 64 // of one address
+const ALL_MAX = 4_096
+const FILES_SHARE = 0.25 // of the files that the process may open
 const NOBODY = new Uint8Array(0)
 
 export class ClientConnections {
   refusedCount = 0
+  fullCount = 0 // of those: refused since all places were taken
   private readonly options: AddressOptions
   private readonly connectionsMax: number
+  readonly allMax: number
+  private openCount = 0
   private readonly counts = new Map<string, number>() // by client; none is kept at 0, so no more than connections
   private closedCount = 0
 
-  constructor(options: AddressOptions, connectionsMax = CONNECTIONS_MAX) {
+  constructor(options: AddressOptions, connectionsMax = CONNECTIONS_MAX, allMax = placesFor(openFilesMax())) {
     this.options = options
     this.connectionsMax = connectionsMax
+    this.allMax = allMax
   }
 
   /** Instead of `app.any('/*', handle)`. All requests of the app have to come through here. */
   serve(app: ServedApp, handle: (res: HttpResponse, req: HttpRequest) => void): void {
     const changed = (connection: Connection, count: unknown) => {
-      if (Number(count) > 0) this.opened(connection)
-      else this.closedCount++
+      if (Number(count) > 0) {
+        this.openCount++
+        this.opened(connection)
+      } else {
+        this.openCount--
+        this.closedCount++
+      }
     }
     app.filter(changed)
     let connection: Connection
@@ -56,6 +69,12 @@ export class ClientConnections {
   }
 
   private opened(connection: Connection): void {
+    if (this.openCount > this.allMax) {
+      this.fullCount++
+      this.refusedCount++
+      connection.close()
+      return
+    }
     const client = this.clientOf(connection)
     if (client === null) return
     const count = this.countOf(client)
@@ -92,6 +111,22 @@ export class ClientConnections {
     const peer = peerOf(connection)
     if (peer.length === 0 || isTrustedPeer(peer, this.options)) return null
     return clientOf({ peer, proxied: NOBODY, forwarded: '' }, this.options)
+  }
+}
+
+/** Of the monitor, when the process may open so many files. */
+export function placesFor(filesMax: number): number {
+  return Math.min(ALL_MAX, Math.max(1, Math.floor(filesMax * FILES_SHARE)))
+}
+
+/** Node has raised the limit to the highest it may have. Elsewhere than on Linux nobody says. */
+function openFilesMax(): number {
+  try {
+    return Number(
+      /^Max open files\s+([0-9]+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity,
+    )
+  } catch {
+    return Number.POSITIVE_INFINITY
   }
 }
 

@@ -37,6 +37,7 @@ export interface LoadOptions {
   path: string // a file or a folder
   knownSha256?: string | null // of the last load, good or bad
   probePorts?: number[]
+  hadOptOut?: boolean // a list of them was there at the last load: that it is gone is a mistake
 }
 
 export interface SourceFile {
@@ -49,9 +50,10 @@ export function loadCatalogue({
   path,
   knownSha256 = null,
   probePorts = DEFAULT_PORTS,
+  hadOptOut = false,
 }: LoadOptions): LoadResult {
   const complaints = new Complaints()
-  const { files, optOut } = readFiles(path, complaints)
+  const { files, optOut } = readFiles(path, complaints, hadOptOut)
   const isRead = complaints.isEmpty
   const sha256 = isRead ? hashOf(optOut ? [...files, optOut] : files) : null
   if (isRead && sha256 === knownSha256) return { kind: 'same' }
@@ -92,10 +94,11 @@ export function checkFiles(
   return { entries: placed.map(({ entry }) => entry), documents }
 }
 
-/** The catalogue's files in the order of their names, and the opt-out list if there is one. */
+/** The catalogue's files in the order of their names, and the opt-out list if there is one; where there was one, it must be. */
 export function readFiles(
   path: string,
   complaints: Complaints,
+  hadOptOut = false,
 ): { files: SourceFile[]; optOut: SourceFile | null } {
   const complain = (file: string, code: string, what: string, fix: string) =>
     complaints.add(fileComplaint(file, code, what, fix))
@@ -110,27 +113,36 @@ export function readFiles(
       'Create it, or set CATALOGUE_PATH.',
     )
   }
+  if (paths.length === 0 && complaints.isEmpty)
+    complain(
+      path,
+      'CATALOGUE_EMPTY',
+      'has no *.yaml file.',
+      'Is a volume not mounted? No sites are written `sites: []`.',
+    )
   if (paths.length > FILES_MAX)
     complain(path, 'FILES_TOO_MANY', `has ${paths.length} files.`, `Keep at most ${FILES_MAX}.`)
   let bytesLeft = FILE_BYTES_MAX
-  const read = (file: string, isOptional: boolean): SourceFile | null => {
+  const read = (file: string, isOptOut: boolean): SourceFile | null => {
     try {
       const stat = statSync(file)
       if (!stat.isFile()) throw new Error('it is no file') // reading a pipe would wait for ever
-      bytesLeft -= stat.size
-      if (bytesLeft < 0) {
+      if (!isOptOut) bytesLeft -= stat.size
+      if (bytesLeft < 0 || stat.size > FILE_BYTES_MAX) {
         complain(file, 'FILE_TOO_LARGE', 'is too much.', `Keep at most ${FILE_BYTES_MAX} bytes in all.`)
         return null
       }
       const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
       return { path: file, name: basename(file), text }
     } catch (error) {
-      if (isOptional && (error as NodeJS.ErrnoException).code === 'ENOENT') return null
+      if (isOptOut && !hadOptOut && (error as NodeJS.ErrnoException).code === 'ENOENT') return null
       complain(
         file,
         'FILE_UNREADABLE',
         `cannot be read: ${(error as Error).message}.`,
-        'It must be a file of UTF-8 text.',
+        isOptOut
+          ? 'Put it back: an empty list, `hosts: []`, takes opt-outs back.'
+          : 'It must be a file of UTF-8 text.',
       )
       return null
     }

@@ -72,7 +72,8 @@ export class CatalogueSource {
     this.loaded = this.seen
     const { path, probePorts } = this.options
     try {
-      const options: LoadOptions = { path, probePorts, knownSha256: this.knownSha256 }
+      const hadOptOut = (this.catalogue?.optOut.size ?? 0) > 0
+      const options: LoadOptions = { path, probePorts, knownSha256: this.knownSha256, hadOptOut }
       this.take(await this.jobs.run(options))
     } catch (error) {
       if (!this.isClosing) this.refuse([`${path}: could not be loaded: ${(error as Error).message}`])
@@ -93,10 +94,19 @@ export class CatalogueSource {
     const isNew = catalogue.sha256 !== this.catalogue?.sha256 // a mistake that was taken back changes nothing
     this.options.log('info', `the catalogue has ${catalogue.entries.length} sites`)
     if (!isNew) return
+    this.tellBack(catalogue.optOut)
     this.catalogue = catalogue
     for (const slug of catalogue.optedOutSlugs)
       this.options.log('warning', `site ${slug} has opted out and is left out`)
     this.options.onCatalogue(catalogue)
+  }
+
+  /** Whoever takes an opt-out back should know of it. */
+  private tellBack(optOut: ReadonlySet<string>): void {
+    const back = [...(this.catalogue?.optOut ?? [])].filter((host) => !optOut.has(host))
+    if (back.length === 0) return
+    const some = back.slice(0, LOGGED_MAX).join(', ')
+    this.options.log('warning', `${back.length} hosts have not opted out any more: ${some}`)
   }
 
   private optOutMore(hosts: ReadonlySet<string>): void {

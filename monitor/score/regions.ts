@@ -36,7 +36,7 @@ export function firstEvaluation(nowSec: number): Evaluation {
 }
 
 export function isOnline(lastSeenSec: number, nowSec: number): boolean {
-  return nowSec - lastSeenSec <= ONLINE_SEC
+  return Math.abs(nowSec - lastSeenSec) <= ONLINE_SEC // also where the clock was set back
 }
 
 /** The next evaluation. A change takes effect when it is seen twice in a row, away from `unknown` at once. */

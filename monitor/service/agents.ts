@@ -4,6 +4,7 @@
  */
 import type { Log } from '../../engine/messages.ts'
 import { AgentDesk, type AgentDeskOptions } from '../agent/desk.ts'
+import { ClientConnections } from '../api/client-connections.ts'
 import type { Region } from '../facts.ts'
 import type { ProberSite, ToProber } from '../prober/words.ts'
 import type { OpenPort } from './thread.ts'
@@ -25,7 +26,10 @@ export class Agents {
   constructor(openPort: OpenPort, { host, port, region, ...options }: AgentsOptions) {
     this.region = region
     this.desk = new AgentDesk(options)
-    const opened = openPort(host, port, (app) => app.any('/*', (res, req) => this.desk.handle(res, req)))
+    const connections = new ClientConnections(options.address)
+    const opened = openPort(host, port, (app) =>
+      connections.serve(app, (res, req) => this.desk.handle(res, req)),
+    )
     if (opened === null) throw new Error(`AGENT_ADDR: ${host}:${port} cannot be listened on`)
     this.opened = opened
     tell(options.log, host, opened.port)

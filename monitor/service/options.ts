@@ -81,5 +81,6 @@ function complaint(where: string, value: string, fix: string): OperatorError {
     where,
     what: `"${value.slice(0, 64)}" is not allowed.`,
     fix,
+    exitCode: 2,
   })
 }

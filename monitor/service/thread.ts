@@ -41,6 +41,7 @@ import type { FromMonitor, MonitorTask, ToMonitor } from './words.ts'
 
 const TICK_MS = 1_000
 const SEEN_TICKS = 10 // between two times that this place says that it probes
+const FULL_TICKS = 60 // between two lines that connections are refused
 type Check = (isReady: boolean) => [status: string, text: string]
 const CHECK_PATHS: Record<string, Check> = {
   '/healthz': () => ['200 OK', 'ok'],
@@ -101,6 +102,7 @@ class MonitorService {
   private readonly agents: Agents | null
   private readonly refusals = new Map<string, number>() // of submitted addresses: reason → how many
   private ticksCount = 0
+  private toldFull = 0 // connections that were refused
   private hasBegun = false
   private isEnding = false
 
@@ -326,7 +328,19 @@ class MonitorService {
       if (task.settings.PROBER_ENABLED) store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec() })
       if (this.agents) this.prober.send(this.agents.turns())
     }
+    if (this.ticksCount % FULL_TICKS === 1) this.tellFull()
     this.sayStats()
+  }
+
+  private tellFull(): void {
+    const { allMax, fullCount } = this.connections
+    const count = fullCount - this.toldFull
+    this.toldFull = fullCount
+    if (count > 0)
+      this.log(
+        'warning',
+        `the monitor has ${allMax} connections, as many as it takes: ${count} more were closed`,
+      )
   }
 
   private sayStats(): void {

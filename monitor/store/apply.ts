@@ -85,8 +85,8 @@ class Batch {
     this.buckets.save()
     for (const [siteId, { atSec, outcome }] of this.newest) {
       this.database.run(
-        'UPDATE site SET state = ?, last_probed = ? WHERE id = ? AND coalesce(last_probed, 0) <= ?',
-        ...[outcome, atSec, siteId, atSec],
+        `UPDATE site SET state = ?, last_probed = ? WHERE id = ? AND ${isNewest('last_probed')}`,
+        ...[outcome, atSec, siteId, atSec, this.nowSec],
       )
     }
   }
@@ -119,9 +119,8 @@ class Batch {
       ...[siteId, atSec, JSON.stringify(profile), JSON.stringify(claimed), JSON.stringify(listed)],
     )
     this.database.run(
-      'UPDATE site SET last_full = max(coalesce(last_full, 0), ?) WHERE id = ?',
-      atSec,
-      siteId,
+      `UPDATE site SET last_full = ? WHERE id = ? AND ${isNewest('last_full')}`,
+      ...[atSec, siteId, atSec, this.nowSec],
     )
     if (models) saveModels(this.database, siteId, atSec, models)
   }
@@ -138,9 +137,8 @@ class Batch {
 
   private vantageSeen({ vantageId, atSec }: Extract<Write, { kind: 'vantage-seen' }>): void {
     this.database.run(
-      'UPDATE vantage SET last_seen = max(coalesce(last_seen, 0), ?) WHERE id = ?',
-      atSec,
-      vantageId,
+      `UPDATE vantage SET last_seen = ? WHERE id = ? AND ${isNewest('last_seen')}`,
+      ...[atSec, vantageId, atSec, this.nowSec],
     )
   }
 
@@ -148,6 +146,12 @@ class Batch {
     this.database.run('INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)', key, value)
   }
 }
+
+/** Takes the time that would be written, and now. A time in the future is from before the clock was set back. */
+function isNewest(column: string): string {
+  return `(coalesce(${column}, 0) <= ? OR ${column} > ? + ${AHEAD_SEC_MAX})`
+}
+const AHEAD_SEC_MAX = 300 // as much as clocks of agents may differ
 
 function saveRegion(database: Database, { siteId, region, state, sinceSec, pending }: RegionWrite): void {
   database.run(

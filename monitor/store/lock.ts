@@ -6,20 +6,29 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { OperatorError } from '../../engine/errors.ts'
+import { unusable } from './database.ts'
 
 const WAIT_MS = 2_000 // one that has been told to end is given time for it
 
 /** Throws OperatorError when another holds it. Held until `close`, or the thread's end. */
 export function lockOf(databasePath: string): DatabaseSync {
   const path = `${databasePath}.lock`
-  const lock = new DatabaseSync(path, { timeout: WAIT_MS })
+  const lock = opened(path)
   try {
     lock.exec('PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE') // no file beside it
     return lock
   } catch (cause) {
     lock.close()
-    const what = `a monitor runs on it already (or its lock cannot be used: ${(cause as Error).message}).`
+    const what = `a monitor runs on it already (${path}: ${(cause as Error).message}).`
     const fix = 'End that one, or set another MONITOR_DATA_DIR.'
     throw new OperatorError({ code: 'STORE_IN_USE', where: databasePath, what, fix }, { cause })
+  }
+}
+
+function opened(path: string): DatabaseSync {
+  try {
+    return new DatabaseSync(path, { timeout: WAIT_MS })
+  } catch (cause) {
+    throw unusable(path, cause)
   }
 }

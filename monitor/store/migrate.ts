@@ -6,7 +6,7 @@
  *
  * A process killed in a step leaves the file at the step before; the next start makes the backup anew and goes on.
  */
-import { renameSync, rmSync } from 'node:fs'
+import { chmodSync, renameSync, rmSync } from 'node:fs'
 import { type BackupProgressInfo, backup } from 'node:sqlite'
 import { OperatorError } from '../../engine/errors.ts'
 import type { Database } from './database.ts'
@@ -38,6 +38,7 @@ export async function backupTo(
   try {
     const progress = (step: BackupProgressInfo) => onProgress(step.remainingPages, step.totalPages)
     await backup(database.raw, partial, { progress })
+    chmodSync(partial, 0o640) // hashes of keys and of callers are in there
     renameSync(partial, path)
   } finally {
     rmSync(partial, { force: true })

@@ -8,6 +8,7 @@
  * Between two steps waiting messages have their turn, so a batch waits for one step (tens of ms) and never for all.
  * It reads no clock: time comes with the ticks.
  */
+import { statSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
@@ -40,10 +41,13 @@ class WriterThread {
   private foreignVersion: unknown = null // grows when another process commits (`monitor keys create`)
   private isFailing = false
   private isClosing = false
+  private readonly inode: number
+  private isGone = false // its file, or another is there in its place
 
   constructor(database: Database, lock: DatabaseSync | null) {
     this.database = database
     this.lock = lock
+    this.inode = inodeOf(database.path)
     this.rollUp = new RollUp(database)
     this.prune = new Prune(database)
     this.models = new ModelReader(database)
@@ -98,11 +102,21 @@ class WriterThread {
   }
 
   private publishIfDue(): void {
-    if (this.nowSec < this.publishedAtSec + SNAPSHOT_EVERY_SEC) return
+    const agoSec = this.nowSec - this.publishedAtSec
+    if (agoSec >= 0 && agoSec < SNAPSHOT_EVERY_SEC) return // below 0: the clock was set back
+    this.tellIfGone()
     const foreignVersion = this.database.pragma('data_version')
     if (foreignVersion !== this.foreignVersion) this.isChanged = true
     this.foreignVersion = foreignVersion
     if (this.isChanged) this.publish()
+  }
+
+  /** Once. What is open is still written, and gone with this process. */
+  private tellIfGone(): void {
+    if (this.isGone || inodeOf(this.database.path) === this.inode) return
+    this.isGone = true
+    const text = `${this.database.path} was removed or replaced: what is found from now on is lost. Stop the monitor before such work, and start it anew.`
+    send({ kind: 'log', level: 'error', text })
   }
 
   private async answer(id: number, question: Question): Promise<void> {
@@ -137,6 +151,10 @@ const port = parentPort as MessagePort
 
 function send(message: FromWriter): void {
   port.postMessage(message)
+}
+
+function inodeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.ino ?? 0
 }
 
 async function start({ path, isRunner }: WriterData): Promise<void> {

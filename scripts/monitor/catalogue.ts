@@ -15,7 +15,7 @@ import { readCatalogue, surroundings, withDatabase } from './surroundings.ts'
 export const validate: Command = {
   usage: `validate [<path>]
 
-Checks a catalogue, a file or a folder of *.yaml, and optout.yaml beside it, as the monitor would. Default: CATALOGUE_PATH.
+Checks a catalogue, a file or a folder of *.yaml, and optout.yaml (beside the file, or in the folder), as the monitor would. Default: CATALOGUE_PATH.
 `,
   operands: [0, 1],
   run({ operands }) {

@@ -8,7 +8,7 @@ import { Database } from '../../monitor/store/database.ts'
 import { backupTo } from '../../monitor/store/migrate.ts'
 import { Prune } from '../../monitor/store/prune.ts'
 import { openStore } from '../../monitor/store/store.ts'
-import type { Command } from './command.ts'
+import { type Command, UsageError } from './command.ts'
 import { note, Progress } from './output.ts'
 import { mustExist, surroundings, withDatabase } from './surroundings.ts'
 
@@ -24,6 +24,7 @@ the place of monitor.sqlite in MONITOR_DATA_DIR, and remove monitor.sqlite-wal a
 `,
   operands: [1, 1],
   async run({ operands: [target] }) {
+    if (target === '') throw new UsageError('name the file.')
     const { path } = surroundings()
     mustExist(path)
     if (existsSync(target)) {

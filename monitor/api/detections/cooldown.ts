@@ -27,7 +27,8 @@ export class Cooldown {
     const ofDomain = this.domains.get(registrableDomain(host))
     const dayLeftSec = DAY_SEC - (nowSec % DAY_SEC)
     if ((ofDomain?.count ?? 0) >= DOMAIN_RUNS_MAX || (ofHost?.count ?? 0) >= HOST_RUNS_MAX) return dayLeftSec
-    return ofHost ? Math.max(0, ofHost.lastSec + HOST_EVERY_SEC - nowSec) : 0
+    const waitSec = ofHost ? ofHost.lastSec + HOST_EVERY_SEC - nowSec : 0
+    return Math.min(HOST_EVERY_SEC, Math.max(0, waitSec)) // less than it says where the clock was set back
   }
 
   add(host: string, nowSec: number): void {

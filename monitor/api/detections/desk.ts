@@ -67,11 +67,12 @@ export class Desk {
     const nowSec = this.nowSec()
     const joined = this.unfinishedOf(target)
     if (joined) return joined
-    if (known?.finishedAtSec != null && known.finishedAtSec + this.options.reuseSec > nowSec) return known
+    const agoSec = known?.finishedAtSec == null ? null : nowSec - known.finishedAtSec
+    if (known && agoSec !== null && Math.abs(agoSec) < this.options.reuseSec) return known // below 0: the clock was set back
     const waitSec = this.cooldown.waitSec(target.host, nowSec)
     if (waitSec > 0 && known !== null && isFinished(known)) return known
     if (waitSec > 0) {
-      const text = 'url: this host was looked at too often; try again later'
+      const text = 'url: this host, or its domain, was looked at too often; try again later'
       throw new ApiError('target_cooldown', text, retryAfter(waitSec))
     }
     this.checkRoom(client)

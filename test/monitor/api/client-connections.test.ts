@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type AddressOptions, DIRECT } from '../../../monitor/api/client-address.ts'
-import { ClientConnections } from '../../../monitor/api/client-connections.ts'
+import { ClientConnections, placesFor } from '../../../monitor/api/client-connections.ts'
 import type { HttpRequest, HttpResponse } from '../../../monitor/api/sockets.ts'
+import { parseRange } from '../../../monitor/egress/address.ts'
 import { openUws, type UwsPort } from '../../../transports/uws.ts'
 import { startApi } from './setup.ts'
 
@@ -17,8 +18,8 @@ let sockets: Socket[]
 let requestsCount: number
 let held: (() => void)[] // answers of /held, uncorked: the end comes within `end`
 
-function open(connectionsMax?: number, options: AddressOptions = DIRECT) {
-  connections = new ClientConnections(options, connectionsMax)
+function open(connectionsMax?: number, options: AddressOptions = DIRECT, allMax?: number) {
+  connections = new ClientConnections(options, connectionsMax, allMax)
   port = openUws('127.0.0.1', 0, (app) => connections.serve(app, answer))!
 }
 
@@ -200,4 +201,27 @@ test('4.5: the whole API behind it', async () => {
   socket.destroy()
   await untilCount(0)
   api.close()
+})
+
+test('4.5: all addresses together, trusted proxies too, have so many; a place that is left is taken again', async () => {
+  open(10, { ...DIRECT, trusted: [parseRange('127.0.0.9/32')!] }, 3)
+  const first = [from(HERE), from(THERE), from('127.0.0.9')]
+  await Promise.all(first.map((socket) => once(socket, 'connect')))
+  for (const socket of first) socket.write(get('/'))
+  await vi.waitFor(() => expect(first.map(answers)).toEqual([1, 1, 1]))
+  for (const address of ['127.0.0.3', '127.0.0.9']) await once(from(address), 'close')
+  expect([connections.fullCount, connections.refusedCount]).toEqual([2, 2])
+  first[0].end()
+  await once(first[0], 'close')
+  await vi.waitFor(async () => {
+    const next = from('127.0.0.4')
+    next.write(get('/'))
+    await vi.waitFor(() => expect(answers(next)).toBe(1), { timeout: 200 })
+  })
+})
+
+test('4.5: a quarter of the files that the process may open', () => {
+  expect([placesFor(300), placesFor(1), placesFor(1_048_576), placesFor(Infinity)]).toEqual([
+    75, 1, 4_096, 4_096,
+  ])
 })

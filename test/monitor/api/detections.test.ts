@@ -201,6 +201,16 @@ describe('4.5: bounds', () => {
     expect((await submit(61)).status).toBe(202)
   })
 
+  test('a clock that was set back makes nobody wait for longer, and nothing new again', async () => {
+    const first = idOf(await api.submit(A))
+    run()
+    later(-86_400)
+    const other = await api.submit(`${A}/other`)
+    expect([...codeOf(other), other.headers['retry-after']]).toEqual([429, 'target_cooldown', '60'])
+    const same = await api.submit(A)
+    expect([same.status, idOf(same)]).toEqual([200, first]) // there is a result, and the host is cooling down
+  })
+
   test('detections that are switched off are 503', async () => {
     api.close()
     api = await startApi({ hasDetections: false })

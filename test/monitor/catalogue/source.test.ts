@@ -74,7 +74,7 @@ test('5: who opts out is left out within 2 s', async () => {
 test('5: who opts out while the catalogue has mistakes is left out, too, and stays out until it is mended', async () => {
   const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one'), siteLines('two')) })
   const optOut = join(dirname(path), 'optout.yaml')
-  const { source, slugs } = await watched(path)
+  const { source, slugs, log } = await watched(path)
   writeFileSync(path, 'version: 1\nsites: nonsense\n')
   await vi.waitFor(() => expect(source.loadErrorsCount).toBe(1), WITHIN)
   writeFileSync(optOut, 'version: 1\nhosts:\n  - two.example.com\n')
@@ -85,10 +85,33 @@ test('5: who opts out while the catalogue has mistakes is left out, too, and sta
   await vi.waitFor(() => expect(source.loadErrorsCount).toBe(3), WITHIN)
   expect(source.catalogue!.optOut).toEqual(new Set(['two.example.com']))
 
-  // As it was at the start, byte for byte: nobody has opted out any more.
-  rmSync(optOut)
+  writeFileSync(optOut, 'version: 1\nhosts: []\n')
   writeFileSync(path, catalogueOf(siteLines('one'), siteLines('two')))
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'two']), WITHIN)
+  expect(log.at(-1)).toBe('warning: 1 hosts have not opted out any more: two.example.com')
+})
+
+test('5: opt-outs do not go with their file; an empty list takes them back', async () => {
+  const files = { 'catalogue.yaml': catalogueOf(siteLines('one'), siteLines('two')) }
+  const path = folderWith({ ...files, 'optout.yaml': 'version: 1\nhosts:\n  - two.example.com\n' })
+  const optOut = join(dirname(path), 'optout.yaml')
+  const { source, slugs } = await watched(path)
+  rmSync(optOut)
+  await vi.waitFor(() => expect(source.loadErrorsCount).toBe(1), WITHIN)
+  expect(source.complaints).toEqual([expect.stringMatching(/optout\.yaml: cannot be read.*hosts: \[\]/)])
+  expect(slugs).toEqual([['one']])
+  writeFileSync(optOut, 'version: 1\nhosts: []\n')
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'two']), WITHIN)
+})
+
+test('8.1: an empty folder is a mistake, as where a volume is not mounted', async () => {
+  const folder = folderWith({ 'a.yaml': catalogueOf(siteLines('one')) }, '')
+  const { source, slugs } = await watched(folder)
+  rmSync(join(folder, 'a.yaml'))
+  await vi.waitFor(() => expect(source.complaints[0]).toContain('CATALOGUE_EMPTY'), WITHIN)
+  expect(slugs).toEqual([['one']])
+  writeFileSync(join(folder, 'a.yaml'), 'version: 1\nsites: []\n')
+  await vi.waitFor(() => expect(slugs.at(-1)).toEqual([]), WITHIN)
 })
 
 test('8.1: nothing there at the start is a mistake, and mended later', async () => {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { expect, test, vi } from 'vitest'
 import { Database } from '../../../monitor/store/database.ts'
 import type { Snapshot } from '../../../monitor/store/snapshot.ts'
@@ -244,4 +244,45 @@ test('8.2: a writer thread that dies leaves no lock behind', async () => {
 
 test('8.2: a folder that cannot be made is told, and not tried for ever', async () => {
   await expect(openTestStore({ path: '/proc/none/of/these/monitor.db' })).rejects.toThrow(/ENOENT/)
+})
+
+test('8.2: a clock that was set back holds nothing up: snapshots, and what was seen last', async () => {
+  const store = await openTestStore()
+  const { siteId, vantageId } = await withSite(store)
+  const DAY_SEC = 86_400
+  store.write({ kind: 'score', siteId, tier: 'A', tierSinceSec: 1, score: 81.5, facts: {} })
+  const look = async (nowSec: number) => {
+    store.write({ kind: 'probe', siteId, vantageId, probe: probe(nowSec - 1) })
+    store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec })
+    await store.flush()
+    await store.tick(nowSec)
+  }
+  await store.tick(NOW_SEC + DAY_SEC)
+  await look(NOW_SEC + DAY_SEC + 10)
+  const before = store.snapshot
+  expect(before.vantages).toMatchObject([{ lastSeenSec: NOW_SEC + DAY_SEC + 10 }])
+  await store.tick(NOW_SEC + 20)
+  await look(NOW_SEC + 30)
+  expect(store.snapshot.version).toBeGreaterThan(before.version)
+  expect(store.snapshot).toMatchObject({
+    generatedAtSec: NOW_SEC + 30,
+    vantages: [{ lastSeenSec: NOW_SEC + 30 }],
+    sites: [{ lastProbedSec: NOW_SEC + 29 }],
+  })
+})
+
+test('8.2: a file that is taken away under a running monitor is told, once', async () => {
+  const path = `${temporaryFolder()}/monitor.db`
+  const store = await openTestStore({ path })
+  await store.tick(NOW_SEC)
+  expect(store.log).toEqual([])
+  renameSync(path, `${path}.away`)
+  for (const sec of [5, 10]) await store.tick(NOW_SEC + sec)
+  expect(store.log).toEqual([expect.stringContaining('monitor.db was removed or replaced')])
+})
+
+test('8.2: a folder that cannot be written to is told with its path', async () => {
+  await expect(openTestStore({ path: '/proc/monitor.db', isRunner: true })).rejects.toThrow(
+    /\/proc\/monitor\.db.*STORE_UNUSABLE/s,
+  )
 })
