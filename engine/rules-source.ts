@@ -1,41 +1,25 @@
 /**
- * Keeps the rules current: loads them from the configured directory at start and after each change (spec 8.4, 8.5).
+ * Rules from files, kept current: loaded from the configured directory at start and after each change (spec 8.4, 8.5).
  *
  *     directory changes ──► wait until quiet ──► job: read, parse, validate, compile ──► onRules(image)
  *                                                     └── anything wrong ──► log, count, keep what is in force
  *
- * Runs in main, which never parses: the work is a task of the job pool, whose thread ends when idle and gives its
- * memory back. One load runs at a time; changes during a load cause exactly one more.
+ * Runs in main, which never parses (rules-loader.ts). One load runs at a time; changes during a load cause exactly one
+ * more.
  */
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import type { LoadResult, RuleSource } from './config/load.ts'
+import type { RuleSource } from './config/load.ts'
 import { OperatorError } from './errors.ts'
-import { jobThread } from './job-thread.ts'
-import type { Log } from './messages.ts'
-import type { RulesImage } from './rules.ts'
-import type { Settings } from './settings/parse.ts'
+import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
 import { sourceUrl } from './source-url.ts'
-import type { Totals } from './stats/totals.ts'
 
 const QUIET_MS = 100 // editors and deployments write several files; we read once they are done
 const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for
-// Then the job thread ends. Kept alive for a next load it would not clear its heap for that: 100,000 rules changed every
-// 4 s came to 1.3 GB with 5 s here. A new thread costs 0.1 s.
-const JOB_IDLE_MS = 200
 
-export interface RulesSourceOptions {
-  settings: Settings
-  totals: Totals
-  log: Log
-  onRules: (rules: RulesImage) => void
-}
-
-export class RulesSource {
+export class FileRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
-  private readonly jobs = jobThread(sourceUrl('./config/load-job.ts', import.meta.url), {
-    idleMs: JOB_IDLE_MS,
-  })
+  private readonly loader: RulesLoader<RuleSource>
   private watchers: FSWatcher[] = []
   private timer: NodeJS.Timeout | null = null
   private loading: Promise<void> | null = null
@@ -45,6 +29,7 @@ export class RulesSource {
 
   constructor(options: RulesSourceOptions) {
     this.options = options
+    this.loader = new RulesLoader(sourceUrl('./config/load-job.ts', import.meta.url), options)
   }
 
   /** Watches, then loads. Resolves after the first load, good or bad; rejects when there is nothing to watch. */
@@ -57,7 +42,7 @@ export class RulesSource {
     this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
     if (this.timer) clearTimeout(this.timer)
-    await this.jobs.destroy()
+    await this.loader.close()
   }
 
   private watch(): void {
@@ -142,13 +127,13 @@ export class RulesSource {
       try {
         await this.loadOnce()
       } catch (error) {
-        this.fail(error instanceof Error ? error.message : String(error))
+        this.loader.refuse(error instanceof Error ? error.message : String(error))
       }
     }
   }
 
   private async loadOnce(): Promise<void> {
-    const { settings, totals, log, onRules } = this.options
+    const { settings, totals, log } = this.options
     const source: RuleSource = {
       from: 'tree',
       tree: {
@@ -160,20 +145,12 @@ export class RulesSource {
       },
       isMerging: settings.MERGE_DOMAIN_CONFIG,
     }
-    const result: LoadResult = await this.jobs.run(source)
+    const result = await this.loader.run(source)
     totals.add('runtime.load_attempts', 1)
     totals.add('runtime.load_failures', result.failuresCount)
     for (const warning of result.warnings) log('warning', warning)
-    if (!result.ok) return this.fail(result.error)
-    totals.add('ratelimit.service.config_load_success', 1)
-    onRules(result.image)
-    log('info', 'Successfully loaded new configuration')
-  }
-
-  private fail(message: string): void {
-    if (this.isClosing) return // the job was ended with its thread
-    this.options.totals.add('ratelimit.service.config_load_error', 1)
-    this.options.log('error', `Error loading new configuration: ${message}`)
+    if (result.ok) this.loader.accept(result.image)
+    else this.loader.refuse(result.error)
   }
 }
 

@@ -2,13 +2,12 @@
  * The monitor beside a service (MONITOR_ENABLED), in a thread of the same process, or alone (`sluice monitor`).
  *
  *     beside   the service's counters and rules; whatever happens to the monitor, decisions go on
- *     alone    counters of its own, or those in Redis; the rules of RUNTIME_ROOT when that is set
+ *     alone    counters of its own, or those in Redis; the rules of RUNTIME_ROOT or by xDS when that is set
  */
 import { readFileSync } from 'node:fs'
 import { createMemoryTable } from '../engine/counters/memory-layout.ts'
 import { OperatorError } from '../engine/errors.ts'
 import type { Log } from '../engine/messages.ts'
-import { RulesSource } from '../engine/rules-source.ts'
 import { parseSettings, type Settings } from '../engine/settings/parse.ts'
 import { rootUrl, sourceUrl } from '../engine/source-url.ts'
 import { Totals } from '../engine/stats/totals.ts'
@@ -16,6 +15,7 @@ import { Monitor, type MonitorHooks } from '../monitor/service/monitor.ts'
 import { monitorOptions } from '../monitor/service/options.ts'
 import type { MonitorTask } from '../monitor/service/words.ts'
 import { claimPorts } from '../transports/ports.ts'
+import { rulesSource } from '../transports/rules.ts'
 import type { Service } from '../transports/service.ts'
 import { createLog } from './log.ts'
 import { whenSignalled } from './signals.ts'
@@ -58,11 +58,12 @@ export async function runMonitor(): Promise<number> {
     { settings, memoryTable, rules: null },
     { log, claim: () => claimOf(settings), stats: (deltas) => totals.merge(deltas, 'monitor') },
   )
-  const hasRules = Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
+  const hasRules =
+    settings.CONFIG_TYPE !== 'FILE' || Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
   const source = hasRules
-    ? new RulesSource({ settings, totals, log, onRules: (rules) => monitor.setRules(rules) })
+    ? await rulesSource({ settings, totals, log, onRules: (rules) => monitor.setRules(rules) })
     : null
-  await source?.start()
+  await Promise.race([source?.start(), ended])
   try {
     const started = await Promise.race([monitor.start(), ended])
     if (started !== 'ended') tellPort(log, settings, started)

@@ -89,6 +89,7 @@ function obeyTests(service: Service): void {
 function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   const env: Record<string, string> = {
     USE_STATSD: 'false',
+    ...(!SINKS.some((name) => name in given) && { DISABLE_STATS: 'true' }),
     MONITOR_ENABLED: 'true',
     CATALOGUE_PATH: fileURLToPath(rootUrl('examples/monitor/catalogue.yaml')),
   }
@@ -100,6 +101,8 @@ function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   }
   return { ...env, ...rules }
 }
+
+const SINKS = ['USE_STATSD', 'USE_DOG_STATSD', 'USE_PROMETHEUS']
 
 function namesRules(given: NodeJS.ProcessEnv): boolean {
   return Object.keys(given).some((name) => name.startsWith('RUNTIME_'))

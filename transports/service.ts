@@ -3,7 +3,7 @@
  *
  *     start   rules loaded ┐
  *             Redis there  ┴─► ports claimed ─► workers listen ─► debug port
- *     stop    health first ─► DRAIN_DELAY ─► workers finish and close ─► debug port ─► rules
+ *     stop    health first ─► DRAIN_DELAY ─► workers finish and close ─► debug port ─► rules ─► last statistics
  *
  * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).
  */
@@ -11,17 +11,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
 import { Health } from '../engine/health.ts'
+import { answerInspections } from '../engine/inspection/thread.ts'
+import { workerThread } from '../engine/inspection/words.ts'
 import type { FromWorker, Log } from '../engine/messages.ts'
 import { ServePool } from '../engine/pool.ts'
 import type { RulesImage } from '../engine/rules.ts'
-import { RulesSource } from '../engine/rules-source.ts'
+import type { RulesSource } from '../engine/rules-loader.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { sourceUrl } from '../engine/source-url.ts'
 import type { Deltas } from '../engine/stats/stats.ts'
 import { Totals } from '../engine/stats/totals.ts'
+import { accessWarning } from './debug/access.ts'
 import { DebugServer } from './debug/server.ts'
 import type { TlsFiles } from './grpc/tls-files.ts'
 import { type Address, claimPorts, claimSocket, NO_PORT } from './ports.ts'
+import { rulesSource } from './rules.ts'
+import { Statistics } from './statistics.ts'
 
 const WATCH_MS = 60_000 // how often a memory store that is full says so
 
@@ -30,12 +35,14 @@ export class Service {
   private readonly log: Log
   private readonly totals = new Totals()
   private readonly health: Health
-  private readonly source: RulesSource
   private readonly disconnected = new Set<number>() // workers without a live connection to Redis
   private readonly onFatal: (error: Error) => void
   private pool: ServePool | null = null
   private debug: DebugServer | null = null
+  private source: RulesSource | null = null
+  private statistics: Statistics | null = null
   private rules: RulesImage | null = null
+  private loadFailure: string | null = null // what the last load said, if it failed
   private tlsFiles: TlsFiles | null = null
   private memoryTable: SharedArrayBuffer | null = null
   private toldEvictions = 0
@@ -55,12 +62,6 @@ export class Service {
       },
       (isHealthy) => this.pool?.update({ isHealthy }),
     )
-    this.source = new RulesSource({
-      settings,
-      totals: this.totals,
-      log,
-      onRules: (rules) => this.install(rules),
-    })
   }
 
   /**
@@ -68,8 +69,15 @@ export class Service {
    * Rejects with OperatorError; `stop` must be called then, too.
    */
   async start(signal: AbortSignal): Promise<{ http: number; grpc: number } | null> {
-    const { settings, log } = this
+    const { settings, log, totals } = this
+    const collect = () => this.collectStats()
+    this.statistics = await Statistics.open({ settings, totals, collect, rules: () => this.rules, log })
     await this.readTlsFiles()
+    const onRules = (rules: RulesImage) => this.install(rules)
+    const onRefused = (message: string) => {
+      this.loadFailure = message
+    }
+    this.source = await rulesSource({ settings, totals: this.totals, log, onRules, onRefused })
     const firstLoad = this.source.start()
     firstLoad.catch(() => {}) // awaited below, unless Redis fails first
     if (settings.BACKEND_TYPE === 'redis') await this.waitForRedis(signal)
@@ -112,7 +120,8 @@ export class Service {
     clearInterval(this.watchTimer)
     this.debug?.close()
     this.tlsFiles?.close()
-    await this.source.close()
+    await this.source?.close()
+    await this.statistics?.close()
   }
 
   /** What another thread of this process needs to count with the workers. */
@@ -177,6 +186,7 @@ export class Service {
   private install(rules: RulesImage): void {
     collectLater(this.rules?.memory.byteLength ?? 0)
     this.rules = rules
+    this.loadFailure = null
     this.health.set('config', rules.domainsCount > 0)
     this.pool?.update({ rules })
     this.onRules(rules)
@@ -206,10 +216,14 @@ export class Service {
 
   /** Totals over all workers, and what only main sees. */
   private async stats(): Promise<[name: string, value: number][]> {
+    await this.collectStats()
+    return this.totals.sorted()
+  }
+
+  private async collectStats(): Promise<void> {
     const silentCount = await this.pool?.collectStats()
     this.totals.set('sluice.workers.silent', silentCount ?? 0)
     if (this.memoryTable) this.totals.set('sluice.memory_store.live_evictions', evictionsOf(this.memoryTable))
-    return this.totals.sorted()
   }
 
   private tellEvictions(): void {
@@ -223,15 +237,22 @@ export class Service {
   }
 
   private openDebugPort(port: number): void {
-    const { DEBUG_HOST: host } = this.settings
+    const { DEBUG_HOST: host, DEBUG_TOKEN: token, WORKERS: workersCount } = this.settings
+    const threads = ['main', ...Array.from({ length: workersCount }, (_, index) => workerThread(index))]
     try {
+      answerInspections('main')
       this.debug = new DebugServer({
         host,
         port,
+        token,
+        threads,
         rules: () => this.rules,
+        loadFailure: () => this.loadFailure,
         stats: () => this.stats(),
       })
       this.log('warning', `Listening for debug on '${host}:${this.debug.port}'`)
+      const warning = accessWarning(host, token)
+      if (warning !== null) this.log('warning', warning)
     } catch (error) {
       this.log('error', `Failed to open debug HTTP listener: '${(error as Error).message}'`)
     }

@@ -9,6 +9,8 @@
 import type { Socket } from 'node:net'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import type { Engine } from '../engine/decide.ts'
+import { answerInspections } from '../engine/inspection/thread.ts'
+import { type Fact, workerThread } from '../engine/inspection/words.ts'
 import type { FromWorker, Log, PortTls, ServeTask, ToWorker } from '../engine/messages.ts'
 import { openEngine } from '../engine/open.ts'
 import type { RulesImage } from '../engine/rules.ts'
@@ -66,6 +68,10 @@ export default async function serve(task: ServeTask): Promise<void> {
       throw error
     })
   })
+  answerInspections(workerThread(task.index), async () => [
+    ...ports.facts(),
+    ...((await store.facts?.()) ?? []),
+  ])
   collectWhenIdle()
   say({ kind: 'ready' })
   await ports.drain(await drained)
@@ -122,6 +128,16 @@ class Ports {
   /** The gRPC port shows another certificate from now on. */
   renew(tls: PortTls): void {
     this.door?.renew(tls)
+  }
+
+  /** For an operator who looks. */
+  facts(): Fact[] {
+    const { connections, calls } = this.frontend.load()
+    const callsText = calls < 0 ? '' : `, ${calls} calls in flight`
+    return [
+      ['gRPC', `${connections} connections${callsText}`],
+      ['HTTP', `${this.http.inFlight} requests in flight`],
+    ]
   }
 
   announceEnd(): void {

@@ -50,6 +50,11 @@ export class Pace {
     this.isOn = spinMs > 0 || napMs > 0
   }
 
+  /** Requests per trip, lately; null = nobody counts, or there was none. */
+  get recentRequests(): number | null {
+    return this.isOn && this.sentMs > 0 ? this.requests.mean : null
+  }
+
   /** The hits of so many requests were sent in one trip. */
   sent(requestsCount: number): void {
     if (!this.isOn) return

@@ -9,6 +9,7 @@
  * their way; one more may wait for its turn, as long as REDIS_POOL_ON_EMPTY_BEHAVIOR says.
  */
 import { StoreError } from '../errors.ts'
+import type { Fact } from '../inspection/words.ts'
 import type { Log } from '../messages.ts'
 import type { Stats } from '../stats/stats.ts'
 import type { Batch } from './batch.ts'
@@ -131,6 +132,14 @@ export class RedisStore implements CounterStore {
     else this.refuse(batch, 'too many batches in flight', done)
   }
 
+  /** One more command per instance, a PING that takes the way of the hits; of a cluster, one node is asked. */
+  async facts(): Promise<Fact[]> {
+    const { recentRequests } = this.pace
+    const lately = recentRequests === null ? '' : `, lately ${recentRequests.toFixed(1)} requests each`
+    const answers = await Promise.all(this.instances.map(pingText))
+    return [['Redis', `${this.tripsCount} batches in flight${lately}`], ...answers]
+  }
+
   private start(trip: Trip): void {
     this.tripsCount++
     trip.start()
@@ -175,6 +184,19 @@ export class RedisStore implements CounterStore {
     this.wasConnected = isConnected
     if (!this.isClosing) this.hooks.onConnected?.(isConnected)
   }
+}
+
+/** How long an instance takes to answer. */
+function pingText(instance: RedisInstance): Promise<Fact> {
+  const node = instance.nodeOf('')
+  if (node === null) return Promise.resolve(['Redis PING', `${instance.name}: no node`])
+  const sentMs = performance.now()
+  return new Promise((resolve) => {
+    node.ask([['PING']], sentMs, (error) => {
+      const text = error?.message ?? `${node.name}: ${(performance.now() - sentMs).toFixed(2)} ms`
+      resolve(['Redis PING', text])
+    })
+  })
 }
 
 function tooMany(ms: number): string {

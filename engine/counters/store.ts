@@ -7,6 +7,7 @@
  *
  * memory answers before `add` returns, Redis answers later; callers cannot tell and need not.
  */
+import type { Fact } from '../inspection/words.ts'
 import type { Batch } from './batch.ts'
 
 export interface CounterStore {
@@ -28,6 +29,9 @@ export interface CounterStore {
 
   /** Resolves when the store can take hits. Rejects only when it never will. */
   connect(): Promise<void>
+
+  /** For an operator who looks: what is on its way, and how fast the other side answers. */
+  facts?(): Promise<Fact[]>
 
   /** Ends connections once running batches are answered. */
   close(): Promise<void>

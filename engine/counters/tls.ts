@@ -1,5 +1,5 @@
 /**
- * TLS to Redis or memcached: files in, one context for all connections of a store out (spec 9.2, 9.6).
+ * TLS to Redis, memcached or a management server: files in, one context for all connections of a store out (spec 8.6, 9.2, 9.6).
  *
  *     roots   the system's, Node's and *_TLS_CACERT           our pair   only when certificate and key are both given
  *     name    the host that was dialled must stand in the server's certificate, unless that check is switched off;
@@ -10,20 +10,19 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import {
-  type ConnectionOptions,
-  createSecureContext,
-  getCACertificates,
-  type SecureContextOptions,
-} from 'node:tls'
+import { type ConnectionOptions, createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { OperatorError } from '../errors.ts'
 
-/** Plain, so it can be posted to a worker. Empty = not given. */
-export interface TlsFiles {
-  prefix: 'REDIS_TLS' | 'MEMCACHE_TLS' // of the settings, for error texts
-  caCert: string // <prefix>_CACERT
-  clientCert: string // <prefix>_CLIENT_CERT
-  clientKey: string // <prefix>_CLIENT_KEY
+/** What a client of ours needs. Empty = not given. */
+export interface ClientFiles {
+  caCert: string
+  clientCert: string
+  clientKey: string
+}
+
+/** Plain, so it can be posted to a worker. */
+export interface TlsFiles extends ClientFiles {
+  prefix: 'REDIS_TLS' | 'MEMCACHE_TLS' // of the settings: _CACERT, _CLIENT_CERT, _CLIENT_KEY
   skipsHostname: boolean // <prefix>_SKIP_HOSTNAME_VERIFICATION
 }
 
@@ -34,13 +33,12 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE----
 
 /** Throws an OperatorError that names the variable and its file. */
 export function tlsTo(files: TlsFiles): TlsTo {
-  const { prefix, caCert, clientCert, clientKey } = files
-  const ca = new Set([...getCACertificates('default'), ...getCACertificates('system')])
-  if (caCert !== '') for (const certificate of readRoots(`${prefix}_CACERT`, caCert)) ca.add(certificate)
-  const hasPair = clientCert !== '' && clientKey !== ''
-  const cert = hasPair ? read(`${prefix}_CLIENT_CERT`, clientCert) : undefined
-  const key = hasPair ? read(`${prefix}_CLIENT_KEY`, clientKey) : undefined
-  const secureContext = createContext({ ca: [...ca], cert, key }, files)
+  const { prefix } = files
+  const secureContext = clientContext(files, {
+    caCert: `${prefix}_CACERT`,
+    clientCert: `${prefix}_CLIENT_CERT`,
+    clientKey: `${prefix}_CLIENT_KEY`,
+  })
   const nameCheck = files.skipsHostname ? { checkServerIdentity: () => undefined } : {}
   return (host) => ({
     secureContext,
@@ -49,12 +47,19 @@ export function tlsTo(files: TlsFiles): TlsTo {
   })
 }
 
-function createContext(options: SecureContextOptions, { prefix, clientCert, clientKey }: TlsFiles) {
+/** The same for any client; `variables` have the files' names, for error texts. */
+export function clientContext(files: ClientFiles, variables: ClientFiles): SecureContext {
+  const { caCert, clientCert, clientKey } = files
+  const ca = new Set([...getCACertificates('default'), ...getCACertificates('system')])
+  if (caCert !== '') for (const certificate of readRoots(variables.caCert, caCert)) ca.add(certificate)
+  const hasPair = clientCert !== '' && clientKey !== ''
+  const cert = hasPair ? read(variables.clientCert, clientCert) : undefined
+  const key = hasPair ? read(variables.clientKey, clientKey) : undefined
   try {
-    return createSecureContext(options)
+    return createSecureContext({ ca: [...ca], cert, key })
   } catch (cause) {
     const what = `failed lo load TLS key pair (${clientCert},${clientKey}): ${(cause as Error).message}` // sic
-    throw unusable(`${prefix}_CLIENT_CERT, ${prefix}_CLIENT_KEY`, what, cause)
+    throw unusable(`${variables.clientCert}, ${variables.clientKey}`, what, cause)
   }
 }
 

@@ -282,6 +282,13 @@ export class Trie {
     return id < 0 ? null : this.rule(id)
   }
 
+  /** The name of the domain that a rule is of. */
+  domainOfRule({ id }: Rule): string {
+    let node = this.image[this.image[I.H_RULES_AT] + id * I.RULE + I.RULE_NODE]
+    while (this.parentOf(node) !== NONE) node = this.parentOf(node)
+    return this.textOf(node)
+  }
+
   /** The name of the domain that a node of the top level belongs to. */
   domainOf(node: number): string {
     return this.textOf(this.parentOf(node))

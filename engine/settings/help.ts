@@ -19,13 +19,13 @@ interface Entry {
 }
 
 const entries: Entry[] = [
-  ...rows.map(({ name, older, group, kind, state, default: preset, help, laterValues }) => ({
+  ...rows.map(({ name, older, group, kind, state, default: preset, help }) => ({
     name,
     older,
     group,
     type: kind.name === 'enum' ? kind.allowed : kind.name,
     default: preset,
-    help: laterValues.length > 0 ? `${help}; not yet: ${laterValues.join(', ')}` : help,
+    help,
     state,
   })),
   ...families.map(({ kindName, ...family }) => ({ ...family, type: kindName, default: '' })),

@@ -75,15 +75,12 @@ function pick(env: Environment, row: Row, warnings: string[]): Variable | undefi
 /** The value, or the sentence that says what is wrong with it. */
 function read(row: Row, { name, text }: Variable): { value?: unknown; mistake?: string } {
   if (text === '' && !row.kind.hasEmpty) return { value: row.kind.parse(row.default) }
-  let value: unknown
   try {
-    value = row.kind.parse(text)
+    return { value: row.kind.parse(text) }
   } catch (error) {
     const why = isSecret(name) ? row.kind.allowed : (error as Error).message
     return { mistake: `${name}=${quoted(name, text)} is not allowed: ${why}.${kubernetesHint(name, text)}` }
   }
-  if (!row.laterValues.includes(value as string)) return { value }
-  return { mistake: `${name}=${quoted(name, text)} is not there yet in this version; choose another value.` }
 }
 
 /** Passwords are not echoed. The additional headers are those that authenticate us to a management server. */
@@ -114,17 +111,13 @@ function refusal(name: string): string {
   return `${name} is set, but this version cannot do that yet, and to start without it is not safe. Unset it.`
 }
 
-/** Warnings about variables that no row knows: of a family that is not there yet, and likely typos. */
+/** Warnings about variables that nothing knows and that look like typos. */
 function strangers(env: Environment): string[] {
   const known = new Set(rows.flatMap(({ name, older }) => (older === null ? [name] : [name, older])))
   const warnings: string[] = []
   for (const name of Object.keys(env)) {
     if (env[name] === undefined || known.has(name)) continue
-    const family = families.find(({ matches }) => matches.test(name))
-    if (family) {
-      if (family.state === 'later') warnings.push(`${name} has no effect yet in this version.`)
-      continue
-    }
+    if (families.some(({ matches }) => matches.test(name))) continue
     const meant = nearest(name, known)
     if (meant) warnings.push(`${name} is not a setting; did you mean ${meant}?`)
   }

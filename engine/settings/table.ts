@@ -93,8 +93,8 @@ const table = {
     [span,        built,  'GRPC_MAX_CONNECTION_AGE_GRACE', '1h', 'and cut when calls still run after it'],
     [bodyBytes,   built,  'HTTP_BODY_MAX_BYTES', '4194304', 'a longer request body is refused (4 MiB)'],
     [string,      built,  'DEBUG_HOST', '0.0.0.0', 'address of the debug port'],
-    [port,        built,  'DEBUG_PORT', '6070', 'for operators: /rlconfig, /stats'],
-    [string,      refuse, 'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
+    [port,        built,  'DEBUG_PORT', '6070', 'for operators: rules, statistics, profiles'],
+    [string,      built,  'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
   ],
   'TLS on the gRPC port': [
     [bool,        built,  'GRPC_SERVER_USE_TLS',    'false', 'take TLS connections only'],
@@ -122,21 +122,21 @@ const table = {
     [bool,        built,  'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED', 'false', 'needs a domain to be healthy'],
   ],
   'Rules from a management server (xDS)': [
-    [string,      later,  'CONFIG_GRPC_XDS_SERVER_URL', 'localhost:18000', 'host:port of the server'],
-    [span,        later,  'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL', '3s', 'no effect'],
-    [bool,        later,  'CONFIG_GRPC_XDS_SERVER_USE_TLS', 'false', 'TLS to the server'],
-    [path,        later,  'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', '', "its CA, beside the system's"],
-    [string,      later,  'CONFIG_GRPC_XDS_SERVER_TLS_SAN', '', 'the name its certificate must hold'],
-    [path,        later,  'CONFIG_GRPC_XDS_CLIENT_TLS_CERT', '', 'our certificate'],
-    [path,        later,  'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', '', 'its key'],
-    [map,         later,  'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS', '', 'on every call: k:v,k2:v2'],
-    [string,      later,  'CONFIG_GRPC_XDS_NODE_ID', 'default', 'the node we say we are'],
-    [string,      later,  'CONFIG_GRPC_XDS_NODE_METADATA', '', 'its metadata: k=v,k2=v2'],
-    [span,        later,  'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL', '10s', 'first wait before connecting anew'],
-    [span,        later,  'XDS_CLIENT_BACKOFF_MAX_INTERVAL', '60s', 'longest wait'],
-    [factor,      later,  'XDS_CLIENT_BACKOFF_RANDOM_FACTOR', '0.5', 'growth of the wait'],
-    [bool,        later,  'XDS_CLIENT_BACKOFF_JITTER', 'true', 'spread the waits at random'],
-    [natural,     later,  'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES', '0', 'longest message taken; 0 = 4 MiB'],
+    [string,      built,  'CONFIG_GRPC_XDS_SERVER_URL', 'localhost:18000', 'host:port of the server'],
+    [span,        built,  'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL', '3s', 'no effect'],
+    [bool,        built,  'CONFIG_GRPC_XDS_SERVER_USE_TLS', 'false', 'TLS to the server'],
+    [path,        built,  'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', '', "its CA, beside the system's"],
+    [string,      built,  'CONFIG_GRPC_XDS_SERVER_TLS_SAN', '', 'the name its certificate must hold'],
+    [path,        built,  'CONFIG_GRPC_XDS_CLIENT_TLS_CERT', '', 'our certificate'],
+    [path,        built,  'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', '', 'its key'],
+    [map,         built,  'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS', '', 'on every call: k:v,k2:v2'],
+    [string,      built,  'CONFIG_GRPC_XDS_NODE_ID', 'default', 'the node we say we are'],
+    [string,      built,  'CONFIG_GRPC_XDS_NODE_METADATA', '', 'its metadata: k=v,k2=v2'],
+    [wait,        built,  'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL', '10s', 'first wait after a stream has ended; it doubles'],
+    [wait,        built,  'XDS_CLIENT_BACKOFF_MAX_INTERVAL', '60s', 'longest wait'],
+    [factor,      built,  'XDS_CLIENT_BACKOFF_RANDOM_FACTOR', '0.5', 'no effect: a wait is doubled'],
+    [bool,        built,  'XDS_CLIENT_BACKOFF_JITTER', 'true', 'spread the waits at random'],
+    [natural,     built,  'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES', '0', 'longest message taken; 0 = 4 MiB'],
   ],
   Decisions: [
     [bool,        built,  'SHADOW_MODE', 'false', 'decide and count, refuse nothing'],
@@ -212,20 +212,21 @@ const table = {
     [bool,        built,  'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
   ],
   Statistics: [
-    [bool,        later,  'DISABLE_STATS', 'false', 'send none'],
-    [bool,        later,  'USE_STATSD', 'true', 'send them to statsd'],
-    [bool,        later,  'USE_DOG_STATSD', 'false', 'send them to DogStatsD'],
-    [bool,        later,  'USE_PROMETHEUS', 'false', 'let Prometheus fetch them'],
-    [map,         later,  'EXTRA_TAGS', '', 'tags of every one: k:v,k2:v2'],
-    [wait,        later,  'STATS_FLUSH_INTERVAL', '10s', 'how often they are sent'],
-    [string,      later,  'STATSD_HOST', 'localhost', 'host of statsd or DogStatsD'],
-    [port,        later,  'STATSD_PORT', '8125', 'its port'],
-    [string,      later,  'STATSD_PROTOCOL', 'tcp', 'tcp or udp; DogStatsD is always udp'],
-    [list,        later,  'USE_DOG_STATSD_MOGRIFIERS', '', 'names of DogStatsD rewriters, in order'],
-    [string,      later,  'PROMETHEUS_ADDR', ':9090', 'host:port that Prometheus asks'],
-    [string,      later,  'PROMETHEUS_PATH', '/metrics', 'and the path'],
-    [path,        later,  'PROMETHEUS_MAPPER_YAML', '', 'how names become labels; empty = built in'],
-    [bool,        later,  'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS', 'false', 'not in seconds'],
+    [bool,        built,  'DISABLE_STATS', 'false', 'send none'],
+    [bool,        built,  'USE_STATSD', 'true', 'send them to statsd'],
+    [bool,        built,  'USE_DOG_STATSD', 'false', 'send them to DogStatsD'],
+    [bool,        built,  'USE_PROMETHEUS', 'false', 'let Prometheus fetch them'],
+    [map,         built,  'EXTRA_TAGS', '', 'tags of every one: k:v,k2:v2'],
+    [wait,        built,  'STATS_FLUSH_INTERVAL', '10s', 'how often they are sent'],
+    [string,      built,  'STATSD_HOST', 'localhost', 'host of statsd or DogStatsD; of DogStatsD also unixstream:///path'],
+    [port,        built,  'STATSD_PORT', '8125', 'its port'],
+    [string,      built,  'STATSD_PROTOCOL', 'tcp', 'tcp or udp, of statsd'],
+    [list,        built,  'USE_DOG_STATSD_MOGRIFIERS', '', 'names of DogStatsD rewriters, in order'],
+    [string,      built,  'PROMETHEUS_ADDR', ':9090', 'host:port that Prometheus asks'],
+    [string,      built,  'PROMETHEUS_PATH', '/metrics', 'and the path'],
+    [path,        built,  'PROMETHEUS_MAPPER_YAML', '', 'how names become labels; empty = built in'],
+    [bool,        built,  'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS', 'false', 'not in seconds'],
+    [bool,        built,  'PROMETHEUS_NATIVE_SERIES', 'false', 'series of our own beside those: domain and rule apart, limits, decision times'],
   ],
   Tracing: [
     [bool,        later,  'TRACING_ENABLED',             'false', 'send traces by OTLP; OTEL_* say where to'],
@@ -313,11 +314,6 @@ function complaining<T>(kind: Kind<T>, sentence: (text: string, allowed: string)
   }
 }
 
-/** Values of built settings that are not there yet. Each is refused: another value would count elsewhere. */
-const LATER_VALUES: Partial<Record<SettingName, readonly string[]>> = {
-  CONFIG_TYPE: ['GRPC_XDS_SOTW'],
-}
-
 /** Families of variables with a name in the middle (spec 7.5). They are no part of `Settings`. */
 export const families: readonly Family[] = [
   family('PATTERN', 'string', 'regular expression: which statistics it rewrites'),
@@ -341,7 +337,7 @@ function family(suffix: string, kindName: string, help: string): Family {
     older: `TAGGED_STATS_MOGRIFIER_<NAME>_${suffix}`,
     group: 'Statistics',
     kindName,
-    state: later,
+    state: built,
     help,
     matches: new RegExp(`^(DOG_STATSD|TAGGED_STATS)_MOGRIFIER_.+_${suffix}$`),
   }
@@ -364,7 +360,6 @@ export interface Row {
   readonly state: State
   readonly default: string
   readonly help: string
-  readonly laterValues: readonly string[]
 }
 
 const groups: [string, readonly (Cells & { 2: SettingName })[]][] = Object.entries(table)
@@ -378,7 +373,6 @@ export const rows: readonly Row[] = groups.flatMap(([group, cells]) =>
     state,
     default: preset,
     help,
-    laterValues: LATER_VALUES[name] ?? [],
   })),
 )
 

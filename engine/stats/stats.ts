@@ -140,6 +140,11 @@ export class Stats {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const UNSAFE = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
 
+/** The full name of one of a rule's six counters. */
+export function ruleStat(statsKey: string, stat: (typeof RULE_STATS)[number]): string {
+  return `${ruleName(statsKey)}.${stat}`
+}
+
 function ruleName(key: string): string {
   return `ratelimit.service.rate_limit.${sanitize(key)}`
 }

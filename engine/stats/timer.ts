@@ -14,24 +14,31 @@ export interface TimerDeltas {
   name: string
   ms: number[]
   counts: number[]
+  sumMs: number // of what was measured, not truncated
 }
 
 export class Timer {
   private readonly counts = new Uint32Array(PLACES) // since the last hand-over
   private readonly used: number[] = [] // places that are not 0
+  private sumMs = 0
 
   add(ms: number): void {
     const place =
       ms < EXACT_MS ? Math.trunc(ms) : EXACT_MS + Math.trunc((Math.min(ms, MS_MAX) - EXACT_MS) / STEP_MS)
     if (this.counts[place]++ === 0) this.used.push(place)
+    this.sumMs += ms
   }
 
   /** Null: nothing was timed. */
   take(name: string): TimerDeltas | null {
     if (this.used.length === 0) return null
     const places = this.used.splice(0).sort((a, b) => a - b)
-    const deltas = { name, ms: places.map(msOf), counts: places.map((place) => this.counts[place]) }
+    const deltas = {
+      ...{ name, ms: places.map(msOf), sumMs: this.sumMs },
+      counts: places.map((place) => this.counts[place]),
+    }
     for (const place of places) this.counts[place] = 0
+    this.sumMs = 0
     return deltas
   }
 }

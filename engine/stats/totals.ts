@@ -9,9 +9,14 @@ import type { TimerDeltas } from './timer.ts'
 
 type Values = [name: string, value: number][]
 
+export interface TimedTotal {
+  readonly counts: ReadonlyMap<number, number> // whole ms → how often
+  readonly sumMs: number
+}
+
 export class Totals {
   private readonly values = new Map<string, number>()
-  private readonly timed = new Map<string, Map<number, number>>() // name → whole ms → how often
+  private readonly timed = new Map<string, { counts: Map<number, number>; sumMs: number }>()
   private readonly states = new Map<string, number>()
   private readonly statesOf = new Map<string, Deltas['gauges']>() // by thread
 
@@ -36,40 +41,36 @@ export class Totals {
     this.statesOf.delete(thread)
   }
 
-  /** Sorted by name. */
-  get counters(): Values {
-    return sorted(this.values)
+  /** Of a counter; 0 when there is none. */
+  of(name: string): number {
+    return this.values.get(name) ?? 0
   }
 
-  /** Sorted by name. */
+  get counters(): Values {
+    return [...this.values]
+  }
+
   get gauges(): Values {
     const all = new Map(this.states)
     for (const states of this.statesOf.values())
       for (const [name, value] of states) all.set(name, (all.get(name) ?? 0) + value)
-    return sorted(all)
+    return [...all]
   }
 
-  /** By name: whole ms and how often, since the start. */
-  get timers(): ReadonlyMap<string, ReadonlyMap<number, number>> {
+  /** By name, since the start. */
+  get timers(): ReadonlyMap<string, TimedTotal> {
     return this.timed
   }
 
   /** Counters and gauges, sorted by name. */
   sorted(): Values {
-    return [...this.counters, ...this.gauges].sort(byName)
+    return [...this.counters, ...this.gauges].sort(([a], [b]) => (a < b ? -1 : 1))
   }
 
-  private addTimed({ name, ms, counts }: TimerDeltas): void {
-    const timed = this.timed.get(name) ?? new Map<number, number>()
+  private addTimed({ name, ms, counts, sumMs }: TimerDeltas): void {
+    const timed = this.timed.get(name) ?? { counts: new Map<number, number>(), sumMs: 0 }
     this.timed.set(name, timed)
-    for (let i = 0; i < ms.length; i++) timed.set(ms[i], (timed.get(ms[i]) ?? 0) + counts[i])
+    timed.sumMs += sumMs
+    for (let i = 0; i < ms.length; i++) timed.counts.set(ms[i], (timed.counts.get(ms[i]) ?? 0) + counts[i])
   }
-}
-
-function sorted(values: ReadonlyMap<string, number>): Values {
-  return [...values].sort(byName)
-}
-
-function byName([a]: readonly [string, number], [b]: readonly [string, number]): number {
-  return a < b ? -1 : 1
 }

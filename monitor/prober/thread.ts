@@ -1,5 +1,6 @@
 /** The prober's thread: everything that reaches out does so here, and no answer of the API waits for it. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { answerInspections } from '../../engine/inspection/thread.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
 import { loadAsnTable } from '../probe/asn.ts'
 import { Prober } from './prober.ts'
@@ -11,6 +12,7 @@ const port = parentPort as MessagePort
 const say = (message: FromProber) => port.postMessage(message)
 const { settings, version, ownHosts } = workerData as ProberData
 
+answerInspections('monitor prober')
 const egress = new Egress({ settings: egressSettings(process.env), version, ownHosts })
 const prober = new Prober({
   context: {

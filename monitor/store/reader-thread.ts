@@ -1,5 +1,6 @@
 /** The reader's thread: one question, one answer. Opened after the writer, which has made the file. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { answerInspections } from '../../engine/inspection/thread.ts'
 import { Reader } from './reader.ts'
 
 export interface ReaderQuestion {
@@ -16,6 +17,7 @@ export interface ReaderAnswer {
 const port = parentPort as MessagePort
 const reader = new Reader(workerData.path)
 
+answerInspections('monitor reader')
 port.on('message', ({ id, method, args }: ReaderQuestion) => {
   if (method === 'close') {
     reader.close()

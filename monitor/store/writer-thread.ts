@@ -12,6 +12,7 @@ import { statSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { answerInspections } from '../../engine/inspection/thread.ts'
 import { applyBatch } from './apply.ts'
 import { syncCatalogue } from './catalogue-sync.ts'
 import { Database } from './database.ts'
@@ -172,4 +173,5 @@ async function start({ path, isRunner }: WriterData): Promise<void> {
   }
 }
 
+answerInspections('monitor writer')
 await start(workerData)

@@ -124,6 +124,7 @@ export function spawnService(options: ServiceOptions): RunningService {
       GRPC_PORT: '0',
       DEBUG_PORT: '0',
       WORKERS: '1',
+      DISABLE_STATS: 'true', // none that nobody asked for
       RUNTIME_ROOT: root,
       RUNTIME_WATCH_ROOT: 'false',
       ...(frontend && { GRPC_FRONTEND: frontend }),

@@ -81,7 +81,8 @@ descriptors:
         fetch(`${service.http}/healthcheck`),
         fetch(`${origin}/api/v1/changelog`),
       ])
-      return [config.trim().split(':')[0], health.status, read.headers.get('x-ratelimit-limit')]
+      const [first] = config.split('\n').filter((line) => !line.startsWith('#')) // what the last load said
+      return [first.split(':')[0], health.status, read.headers.get('x-ratelimit-limit')]
     }
     const file = join(service.rulesDirectory, 'monitor.yaml')
     const loaded = 'relay_monitor.class_read.ip'

@@ -19,26 +19,6 @@ descriptors:
     rate_limit: { unit: year, requests_per_unit: 3 }
 `
 
-test('12#3 12#13 12#14: there is no Prometheus listener yet, and setting it says so', async () => {
-  const service = await startService({ rules: { 'shop.yaml': RULES }, env: { USE_PROMETHEUS: 'true' } })
-  expect(service.log).toContain('USE_PROMETHEUS')
-  expect(service.log.split('\n').filter((line) => line.includes('Listening'))).toHaveLength(3)
-})
-
-test('12#21 12#31 12#32: there are no statsd sinks yet, and setting them says so', async () => {
-  const env = { USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'A', PATTERN: 'x', NAME: 'y', TAGS: 'z' }
-  const service = await startService({ rules: { 'shop.yaml': RULES }, env })
-  expect(service.log).toContain('USE_DOG_STATSD has no effect yet')
-  expect(service.log).toContain('USE_DOG_STATSD_MOGRIFIERS has no effect yet')
-  expect(service.log).not.toMatch(/\b(PATTERN|NAME|TAGS)\b/) // the bare names are nobody's
-})
-
-test('12#18 12#26 12#40: rules by xDS are refused until they are there', async () => {
-  const { code, log } = await spawnService({ rules: {}, env: { CONFIG_TYPE: 'GRPC_XDS_SOTW' } }).exited
-  expect(code).toBe(2)
-  expect(log).toContain('CONFIG_TYPE="GRPC_XDS_SOTW"')
-})
-
 test('12#15: every line obeys LOG_LEVEL and LOG_FORMAT, the first one too', async () => {
   const service = await startService({
     rules: { 'shop.yaml': RULES },

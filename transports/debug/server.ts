@@ -1,37 +1,50 @@
 /**
- * The operators' port (spec 6.5): what is loaded and what was counted, in plain text. Runs in main.
- *
- *     /rlconfig   one line per rule: shop.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false
- *     /stats      one line per counter, summed over all workers: ratelimit.service.rate_limit.shop.user.total_hits: 17
- *     others      the index
+ * The operators' port (spec 6.5): what is loaded, what was counted, how the threads are. Runs in main. Any method will do;
+ * any other path is the index.
  */
-import { Trie } from '../../engine/match/trie.ts'
-import type { Rule, RulesImage } from '../../engine/rules.ts'
-import { UNIT_NAMES } from '../../proto/ratelimit.ts'
-import { type HttpResponse, openUws, type UwsPort } from '../uws.ts'
+import type { RulesImage } from '../../engine/rules.ts'
+import { openUws, type UwsPort } from '../uws.ts'
+import { mayEnter } from './access.ts'
+import { Exchange, JSON_TYPE } from './exchange.ts'
+import { inspect } from './inspect.ts'
+import { PPROF, Pprof } from './pprof.ts'
+import { rulesLines, type Stat, statsJson, statsLines } from './texts.ts'
+import { threadsText } from './threads.ts'
 
-const INDEX = `/rlconfig: print out the currently loaded configuration for debugging
+const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
+/debug/pprof/profile: CPU profiling endpoint
+/debug/pprof/trace: trace endpoint
+/debug/threads: how each thread is, measured for a second
+/rlconfig: print out the currently loaded configuration for debugging
 /stats: print out stats
 `
 
-const CHUNK_CHARS = 64 * 1024
+const THREADS_MS = 1_000
+const LOOKERS_MAX = 4 // at `/debug/threads` at once; each is a timer in every thread
 
 export interface DebugOptions {
   host: string
   port: number // 0 = any free one
+  token: string // empty = none is asked for
+  threads: readonly string[] // that must answer when they are looked at
   rules: () => RulesImage | null
-  stats: () => Promise<[name: string, value: number][]>
+  loadFailure: () => string | null // what the last load said, if it failed
+  stats: () => Promise<readonly Stat[]>
 }
 
 /** Listens at once, or throws an Error. Must be closed before its thread ends. */
 export class DebugServer {
+  private readonly options: DebugOptions
   private readonly uwsPort: UwsPort
+  private readonly pprof: Pprof
+  private lookersCount = 0
 
-  constructor({ host, port, rules, stats }: DebugOptions) {
+  constructor(options: DebugOptions) {
+    const { host, port, threads } = options
+    this.options = options
+    this.pprof = new Pprof(threads)
     const opened = openUws(host, port, (app) => {
-      app.any('/rlconfig', (res) => sendText(res, rulesText(rules())))
-      app.any('/stats', (res) => void sendStats(res, stats))
-      app.any('/*', (res) => sendText(res, INDEX))
+      app.any('/*', (res, req) => this.answer(new Exchange(res, req)))
     })
     if (opened === null)
       throw new Error(`cannot listen on ${host}:${port}: in use, or no address of this machine`)
@@ -45,43 +58,43 @@ export class DebugServer {
   close(): void {
     this.uwsPort.close()
   }
-}
 
-async function sendStats(res: HttpResponse, stats: DebugOptions['stats']): Promise<void> {
-  let isGone = false
-  res.onAborted(() => {
-    isGone = true
-  })
-  const lines = await stats()
-  if (!isGone) res.cork(() => writeLines(res, lines))
-}
-
-/** In chunks: a million names would not fit into one string. */
-function writeLines(res: HttpResponse, lines: [name: string, value: number][]): void {
-  res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
-  let chunk = ''
-  for (const [name, value] of lines) {
-    chunk += `${name}: ${value}\n`
-    if (chunk.length < CHUNK_CHARS) continue
-    res.write(chunk)
-    chunk = ''
+  private answer(exchange: Exchange): void {
+    const { path } = exchange
+    const { token, rules, loadFailure } = this.options
+    if (!mayEnter(exchange, token)) refuse(exchange)
+    else if (path === '/rlconfig') exchange.sendPieces(rulesLines(rules(), loadFailure()))
+    else if (path === '/stats') void this.sendStats(exchange)
+    else if (path === '/debug/threads') void this.sendThreads(exchange)
+    else if (path.startsWith(PPROF)) void this.pprof.answer(exchange)
+    else exchange.send(INDEX)
   }
-  res.end(chunk)
+
+  private async sendStats(exchange: Exchange): Promise<void> {
+    const stats = await this.options.stats()
+    if (wantsJson(exchange)) exchange.sendPieces(statsJson(stats), { type: JSON_TYPE })
+    else exchange.sendPieces(statsLines(stats))
+  }
+
+  private async sendThreads(exchange: Exchange): Promise<void> {
+    if (this.lookersCount === LOOKERS_MAX)
+      return exchange.send(`${LOOKERS_MAX} are looking already\n`, { status: '409 Conflict' })
+    this.lookersCount++
+    const { threads } = this.options
+    const pulses = await inspect('pulse', { threads, ms: THREADS_MS, signal: exchange.signal })
+    this.lookersCount--
+    if (pulses) exchange.send(threadsText(pulses))
+  }
 }
 
-function sendText(res: HttpResponse, text: string): void {
-  res.writeHeader('Content-Type', 'text/plain; charset=utf-8').end(text)
+function wantsJson({ query, accept }: Exchange): boolean {
+  const format = query.get('format')
+  return format === null ? /\bapplication\/json\b/i.test(accept) : format === 'json'
 }
 
-function rulesText(image: RulesImage | null): string {
-  if (image === null) return ''
-  let text = ''
-  for (const rule of new Trie(image).rules()) text += ruleLine(rule)
-  return text
-}
-
-function ruleLine({ path, limit, isShadow, isQuota }: Rule): string {
-  const unit = UNIT_NAMES[limit.unit]
-  const modes = `shadow_mode: ${isShadow}, quota_mode: ${isQuota}`
-  return `${path}: unit=${unit} requests_per_unit=${limit.requestsPerUnit}, ${modes}\n`
+function refuse(exchange: Exchange): void {
+  exchange.send('show the token: Authorization: Bearer <token>, or ?token=<token>\n', {
+    status: '401 Unauthorized',
+    headers: { 'WWW-Authenticate': 'Bearer realm="debug"' },
+  })
 }

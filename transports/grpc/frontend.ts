@@ -31,6 +31,8 @@ export interface GrpcFrontend {
   drain(timeoutMs: number): Promise<void>
   /** Cuts everything now. */
   close(): void
+  /** How much there is of it just now; -1 = not counted. */
+  load(): { connections: number; calls: number }
 }
 
 export interface GrpcFrontendOptions {

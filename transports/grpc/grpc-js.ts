@@ -102,6 +102,7 @@ export function grpcJsFrontend(options: GrpcFrontendOptions): GrpcFrontend {
       })
     },
     close,
+    load: () => ({ connections: sockets.size, calls: -1 }),
   }
 }
 

@@ -93,6 +93,11 @@ export class HttpServer {
     return this.uwsPort.port
   }
 
+  /** Requests that have not been answered. */
+  get inFlight(): number {
+    return this.inFlightCount
+  }
+
   /** From now on each answer ends its connection, so that clients have moved before `drain`. */
   announceEnd(): void {
     this.isEnding = true

@@ -99,12 +99,6 @@ describe('a bad value', () => {
     })
   }
 
-  test.each([{ CONFIG_TYPE: 'GRPC_XDS_SOTW' }])('may be a good one that is not there yet: %j', (env) => {
-    const [name, text] = Object.entries(env)[0]
-    const sentence = `${name}="${text}" is not there yet in this version; choose another value.`
-    expect(complaint(env)).toBe(`${sentence} [SETTING_INVALID]`)
-  })
-
   test('is reported together with all others, a line each', () => {
     expect(complaint({ PORT: 'x', GRPC_PORT: 'y', DRAIN_DELAY: 'z', HOST: 'fine' }).split('\n')).toEqual([
       'PORT="x" is not allowed: an integer from 0 to 65535.',
@@ -176,10 +170,7 @@ describe('names', () => {
 
   test('mogrifier variables are known', () => {
     const env = { DOG_STATSD_MOGRIFIER_FOO_PATTERN: 'x', TAGGED_STATS_MOGRIFIER_BAR_TAGS: 'a:b' }
-    expect(parseSettings(env).warnings).toEqual([
-      'DOG_STATSD_MOGRIFIER_FOO_PATTERN has no effect yet in this version.',
-      'TAGGED_STATS_MOGRIFIER_BAR_TAGS has no effect yet in this version.',
-    ])
+    expect(parseSettings(env).warnings).toEqual([])
   })
 
   test('a Kubernetes environment raises no alarm', () => {
@@ -215,26 +206,31 @@ function kubernetesNames(service: string): string[] {
 
 describe('what is not there yet', () => {
   test('is a warning when it asks for something', () => {
-    expect(parseSettings({ EXTRA_TAGS: 'a:b', TRACING_ENABLED: 'true' }).warnings).toEqual([
-      'EXTRA_TAGS has no effect yet in this version.',
+    expect(parseSettings({ TRACING_SAMPLING_RATE: '0.5', TRACING_ENABLED: 'true' }).warnings.sort()).toEqual([
       'TRACING_ENABLED has no effect yet in this version.',
+      'TRACING_SAMPLING_RATE has no effect yet in this version.',
     ])
   })
 
   test('is silent at its default, and when it is switched off', () => {
-    const env = { EXTRA_TAGS: '', USE_STATSD: 'false', STATS_FLUSH_INTERVAL: '10000ms' }
+    const env = { TRACING_ENABLED: 'false', TRACING_SERVICE_NAME: 'RateLimit', TRACING_SAMPLING_RATE: '1.0' }
     expect(parseSettings(env).warnings).toEqual([])
   })
 
-  test.each([{ DEBUG_TOKEN: 'x' }])('stops the start where going on would not be safe: %j', (env) => {
-    expect(complaint(env)).toBe(
-      `${Object.keys(env)[0]} is set, but this version cannot do that yet, ` +
-        'and to start without it is not safe. Unset it. [SETTING_INVALID]',
-    )
-  })
+  test.each([{ DETECTION_ALLOW_KEYS: 'true' }])(
+    'stops the start where going on would not be safe: %j',
+    (env) => {
+      expect(complaint(env)).toBe(
+        `${Object.keys(env)[0]} is set, but this version cannot do that yet, ` +
+          'and to start without it is not safe. Unset it. [SETTING_INVALID]',
+      )
+    },
+  )
 
   test('does not stop the start when it is switched off', () => {
-    expect(parseSettings({ DEBUG_TOKEN: '', REDIS_TLS: '0', GRPC_UDS: '' }).warnings).toEqual([])
+    expect(parseSettings({ DETECTION_ALLOW_KEYS: 'false', REDIS_TLS: '0', GRPC_UDS: '' }).warnings).toEqual(
+      [],
+    )
   })
 })
 

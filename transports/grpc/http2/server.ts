@@ -36,6 +36,7 @@ export function http2Frontend(options: Http2Options): GrpcFrontend {
     accept: (socket) => server.accept(socket),
     drain: (timeoutMs) => server.drain(timeoutMs),
     close: () => server.close(),
+    load: () => ({ connections: server.connectionsCount, calls: server.shares.callsCount }),
   }
 }
 
@@ -67,6 +68,10 @@ export class Http2Server {
       ...options,
     }
     this.routes = new Routes(options)
+  }
+
+  get connectionsCount(): number {
+    return this.connections.size
   }
 
   accept(socket: Socket): void {

@@ -1,0 +1,30 @@
+/**
+ * Piscina task: a response of xDS to rules, off the main thread (spec 8.6).
+ *
+ *     DiscoveryResponse ── responseResources ── resource.ts ──► drafts ── load.ts ──► image
+ *            └── cannot be decoded: not a word of it is a configuration, `isDecoded` is false
+ */
+import { responseResources } from '../../proto/discovery.ts'
+import type { RuleDraft } from './draft.ts'
+import { type LoadResult, loadRules } from './load.ts'
+import { type Count, readResource } from './resource.ts'
+
+/** Plain data, so it can be posted. */
+export interface ResponseTask {
+  response: Uint8Array
+  isMerging: boolean // MERGE_DOMAIN_CONFIG
+}
+
+export type ResponseResult = LoadResult & { isDecoded: boolean }
+
+export default async function loadResponse({ response, isMerging }: ResponseTask): Promise<ResponseResult> {
+  const drafts: RuleDraft[] = []
+  const count: Count = { descriptors: 0 }
+  try {
+    for (const resource of responseResources(response)) drafts.push(readResource(resource, count))
+  } catch (cause) {
+    const error = `resource ${drafts.length + 1} cannot be decoded: ${(cause as Error).message}`
+    return { ok: false, error, isDecoded: false, warnings: [], failuresCount: 0, remarks: [] }
+  }
+  return { ...(await loadRules({ from: 'drafts', drafts, isMerging })), isDecoded: true }
+}

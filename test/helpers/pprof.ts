@@ -1,0 +1,26 @@
+/** `go tool pprof`, which is what operators read our profiles with; null where there is no Go. */
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+import { onTestFinished } from 'vitest'
+
+const run = promisify(execFile)
+
+export const go = (process.env.PATH ?? '')
+  .split(delimiter)
+  .map((folder) => join(folder, 'go'))
+  .find(existsSync)
+
+export const GO_ABSENT = 'there is no `go` in PATH, so nobody reads the profile'
+
+/** What `go tool pprof <flags>` says about a profile. */
+export async function pprof(profile: Uint8Array, ...flags: string[]): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-pprof-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'profile.pb.gz')
+  writeFileSync(file, profile)
+  const { stdout } = await run(go!, ['tool', 'pprof', ...flags, file])
+  return stdout
+}

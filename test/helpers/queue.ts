@@ -1,0 +1,21 @@
+/** What came, in order, for a test that asks for one after the other and waits where nothing has come yet. */
+export class Queue<T> {
+  private readonly items: T[] = []
+  private readonly readers: ((item: T) => void)[] = []
+
+  add(item: T): void {
+    const reader = this.readers.shift()
+    if (reader) reader(item)
+    else this.items.push(item)
+  }
+
+  next(): Promise<T> {
+    if (this.items.length > 0) return Promise.resolve(this.items.shift()!)
+    return new Promise((resolve) => this.readers.push(resolve))
+  }
+
+  /** Those that nobody has asked for. */
+  get length(): number {
+    return this.items.length
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * The whole service with rules from a management server (spec 8.6): real sockets on both sides.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { makeCertificates } from '../helpers/certificates.ts'
+import { freePort } from '../helpers/ports.ts'
+import {
+  postJson,
+  type RunningService,
+  type ServiceOptions,
+  spawnService,
+  startService,
+} from '../helpers/service.ts'
+import { config, limit, startXdsServer, type XdsServer } from '../helpers/xds-server.ts'
+import { startSilentServer } from '../transports/xds/harness.ts'
+
+const LISTENING = "Listening for HTTP on '"
+const BAD = config('bad.conf', 'shop', [{ key: 'user', rate_limit: { unit: 99 } }])
+
+const xdsEnv = (target: string, more: Record<string, string> = {}) => ({
+  CONFIG_TYPE: 'GRPC_XDS_SOTW',
+  CONFIG_GRPC_XDS_SERVER_URL: target,
+  XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '50ms',
+  XDS_CLIENT_BACKOFF_MAX_INTERVAL: '200ms',
+  BACKEND_TYPE: 'memory',
+  ...more,
+})
+
+/** Waits for nothing; ends with its test. */
+function spawn(options: ServiceOptions): RunningService {
+  const service = spawnService(options)
+  onTestFinished(async () => {
+    await service.stop('SIGKILL')
+  })
+  return service
+}
+
+/** What a call of one entry gets: its HTTP status and the limit that was found. */
+async function ask(service: RunningService, key: string): Promise<string> {
+  const { status, text } = await postJson(service, {
+    domain: 'shop',
+    descriptors: [{ entries: [{ key, value: 'alice' }] }],
+  })
+  if (status !== 200) return `${status} ${text.trim()}`
+  const [{ currentLimit }] = JSON.parse(text).statuses
+  return currentLimit ? `${currentLimit.requestsPerUnit}` : 'no limit'
+}
+
+const asked = (service: RunningService, key: string) =>
+  expect.poll(() => ask(service, key), { timeout: 5_000 })
+
+async function health(service: RunningService): Promise<number> {
+  return (await fetch(`${service.http}/healthcheck`)).status
+}
+
+/** Answers the first request with a limit for `user`, then waits for the ACK. */
+async function serve(server: XdsServer, requestsPerYear: number): Promise<void> {
+  await server.request()
+  server.send({ version: '1', resources: [limit('shop', 'user', requestsPerYear)] })
+  expect(await server.request()).toMatchObject({ version_info: '1' })
+}
+
+test('8.6, 8.5: rules come, change, are refused, go, and outlive their server', async () => {
+  const server = await startXdsServer()
+  const env = xdsEnv(server.target, { WORKERS: '2', HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: 'true' })
+  const service = spawn({ env })
+  await server.request()
+  expect(service.log).not.toContain('Listening') // no port before the first load (8.1)
+  server.send({ version: '1', resources: [limit('shop', 'user', 5)] })
+  await server.request()
+  await service.logged(LISTENING)
+  await asked(service, 'user').toBe('5')
+
+  server.send({ version: '2', resources: [limit('shop', 'user', 7)] })
+  expect(await server.request()).toMatchObject({ version_info: '2', response_nonce: 'n2' })
+  await asked(service, 'user').toBe('7')
+
+  server.send({ version: '3', resources: [BAD] })
+  const error = "bad.conf: invalid rate limit unit '99'"
+  expect(await server.request()).toMatchObject({ version_info: '2', error_detail: { message: error } })
+  await service.logged(`Error loading new configuration: ${error}`)
+  expect(await ask(service, 'user')).toBe('7')
+  expect(await health(service)).toBe(200)
+
+  server.stop()
+  await service.logged('Failed to receive configuration from xDS Management Server:')
+  expect(await ask(service, 'user')).toBe('7')
+  const again = await startXdsServer({ port: server.port })
+  expect(await again.request()).toMatchObject({ version_info: '3', response_nonce: 'n3' })
+  again.send({ version: '4' }) // which is valid, and has no domain
+  expect(await again.request()).toMatchObject({ version_info: '4', response_nonce: 'n4' })
+  await asked(service, 'user').toBe('no limit')
+  expect(await health(service)).toBe(500)
+
+  const stats = await service.stats()
+  expect(stats['ratelimit.service.config_load_success']).toBe(3)
+  expect(stats['ratelimit.service.config_load_error']).toBe(1)
+  expect((await service.stop()).code).toBe(0)
+})
+
+test('8.1: a bad first response opens the ports without rules; FORCE_START_WITHOUT_INITIAL_CONFIG does so at once', async () => {
+  const server = await startXdsServer()
+  const patient = spawn({ env: xdsEnv(server.target) })
+  await server.request()
+  server.send({ version: '1', resources: [BAD] })
+  await patient.logged(LISTENING)
+  expect(await ask(patient, 'user')).toBe('400 Bad Request') // as every call without rules
+  await patient.stop('SIGKILL')
+
+  const port = await freePort()
+  const eager = await startService({
+    env: xdsEnv(`127.0.0.1:${port}`, { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' }),
+  })
+  expect(await ask(eager, 'user')).toBe('400 Bad Request')
+  await serve(await startXdsServer({ port }), 5)
+  await asked(eager, 'user').toBe('5')
+  expect((await eager.stop()).code).toBe(0)
+})
+
+test('8.6: over TLS with a certificate of ours and a name', async () => {
+  const certificates = await makeCertificates('DNS:xds.test')
+  onTestFinished(() => certificates.remove())
+  const server = await startXdsServer({ tls: { ...certificates, clientCa: certificates.ca } })
+  const service = spawn({
+    env: xdsEnv(server.target, {
+      CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+      CONFIG_GRPC_XDS_SERVER_TLS_CACERT: certificates.ca,
+      CONFIG_GRPC_XDS_SERVER_TLS_SAN: 'xds.test',
+      CONFIG_GRPC_XDS_CLIENT_TLS_CERT: certificates.cert,
+      CONFIG_GRPC_XDS_CLIENT_TLS_KEY: certificates.key,
+      CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'Authorization:Bearer abc',
+    }),
+  })
+  await serve(server, 5)
+  expect(server.headers[0].get('authorization')).toEqual(['Bearer abc'])
+  await service.logged(LISTENING)
+  await asked(service, 'user').toBe('5')
+  expect((await service.stop()).code).toBe(0)
+})
+
+test('8.1: TLS files that cannot be used end the start with exit code 2', async () => {
+  const { code, log } = await spawn({
+    env: xdsEnv('127.0.0.1:1', {
+      CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+      CONFIG_GRPC_XDS_SERVER_TLS_CACERT: '/nowhere/ca.pem',
+    }),
+  }).exited
+  expect(code).toBe(2)
+  expect(log).toContain('CONFIG_GRPC_XDS_SERVER_TLS_CACERT: failed to read file: /nowhere/ca.pem: ENOENT')
+})
+
+test('8.3, 12#17: a signal ends a start that waits: for a connection, for an answer, for the first rules', async () => {
+  const silent = await startSilentServer()
+  const connecting = spawn({ env: xdsEnv(silent.target) })
+  await silent.accepted
+  expect((await connecting.stop()).code).toBe(0)
+
+  const refused = spawn({
+    env: xdsEnv(`127.0.0.1:${await freePort()}`, { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '1h' }),
+  })
+  await refused.logged('ECONNREFUSED')
+  expect((await refused.stop()).code).toBe(0)
+
+  const server = await startXdsServer()
+  const waiting = spawn({ env: xdsEnv(server.target) })
+  await server.request()
+  expect((await waiting.stop()).code).toBe(0)
+})
+
+test('8.6: the monitor alone takes its quotas from there, too', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-xds-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  writeFileSync(join(folder, 'catalogue.yaml'), 'version: 1\nsites: []\n')
+  const server = await startXdsServer()
+  const monitor = spawn({
+    args: ['monitor'],
+    env: xdsEnv(server.target, {
+      MONITOR_ADDR: '127.0.0.1:0',
+      MONITOR_DATA_DIR: folder,
+      CATALOGUE_PATH: join(folder, 'catalogue.yaml'),
+      CONTROL_URLS: '',
+      PROBER_ENABLED: 'false',
+      LOG_LEVEL: 'info',
+    }),
+  })
+  await serve(server, 5)
+  await monitor.logged('Successfully loaded new configuration')
+  await monitor.logged("Listening for the monitor on '")
+  expect((await monitor.stop()).code).toBe(0)
+})

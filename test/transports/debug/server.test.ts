@@ -1,0 +1,205 @@
+/** The debug port in this process, whose main thread answers when it is looked at; `worker 7` never does. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { gunzipSync } from 'node:zlib'
+import { Profile } from 'pprof-format'
+import { afterEach, beforeAll, expect, test } from 'vitest'
+import { answerInspections } from '../../../engine/inspection/thread.ts'
+import { DebugServer } from '../../../transports/debug/server.ts'
+
+const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
+/debug/pprof/profile: CPU profiling endpoint
+/debug/pprof/trace: trace endpoint
+/debug/threads: how each thread is, measured for a second
+/rlconfig: print out the currently loaded configuration for debugging
+/stats: print out stats
+`
+const TEXT = 'text/plain; charset=utf-8'
+
+let server: DebugServer
+
+beforeAll(() => answerInspections('main', () => [['gRPC', '3 connections']]))
+afterEach(() => server.close())
+
+function open(options: { token?: string; threads?: string[]; loadFailure?: string } = {}): string {
+  server = new DebugServer({
+    host: '127.0.0.1',
+    port: 0,
+    token: options.token ?? '',
+    threads: options.threads ?? ['main'],
+    rules: () => null,
+    loadFailure: () => options.loadFailure ?? null,
+    stats: async () => [
+      ['a.total_hits', 3],
+      ['b "quoted"', 2 ** 53 - 1],
+    ],
+  })
+  return `http://127.0.0.1:${server.port}`
+}
+
+for (const path of ['/', '/nonsense', '/stats/', '/debug', '/debug/vars', '/RLCONFIG', '//']) {
+  test(`6.5#1: ${path} is the index`, async () => {
+    const response = await fetch(open() + path)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toBe(TEXT)
+    expect(await response.text()).toBe(INDEX)
+  })
+}
+
+for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+  test(`6.5: ${method} will do`, async () => {
+    expect(await (await fetch(open(), { method })).text()).toBe(INDEX)
+  })
+}
+
+test('6.5: HEAD has no body, and the connection goes on', async () => {
+  const socket = connect(Number(new URL(open()).port), '127.0.0.1')
+  const request = (method: string) => socket.write(`${method} / HTTP/1.1\r\nHost: x\r\n\r\n`)
+  let answer = ''
+  socket.on('data', (bytes) => {
+    answer += bytes
+  })
+  request('HEAD')
+  await once(socket, 'data')
+  request('GET')
+  while (answer.split('HTTP/1.1 200 OK').length < 3) await once(socket, 'data')
+  socket.destroy()
+  expect(answer.split('HTTP/1.1 200 OK')[1]).toMatch(/\r\n\r\n$/)
+})
+
+test('6.5#4: /rlconfig is empty without rules', async () => {
+  expect(await (await fetch(`${open()}/rlconfig`)).text()).toBe('')
+})
+
+test('6.5#4: /rlconfig says on one line what a failed load said', async () => {
+  const text = await (await fetch(`${open({ loadFailure: 'config.yaml: bad\n  unit' })}/rlconfig`)).text()
+  expect(text).toBe('# the last load failed: config.yaml: bad unit\n')
+})
+
+test('6.5#5: /stats is a line per name', async () => {
+  const response = await fetch(`${open()}/stats`)
+  expect(response.headers.get('content-type')).toBe(TEXT)
+  expect(await response.text()).toBe('a.total_hits: 3\nb "quoted": 9007199254740991\n')
+})
+
+test('6.5#5: /stats is JSON when asked', async () => {
+  const url = open()
+  const byHeader = await fetch(`${url}/stats`, { headers: { Accept: 'text/html, application/json' } })
+  const byQuery = await fetch(`${url}/stats?format=json`)
+  for (const response of [byHeader, byQuery]) {
+    expect(response.headers.get('content-type')).toBe('application/json')
+    expect(await response.json()).toEqual({ 'a.total_hits': 3, 'b "quoted"': 2 ** 53 - 1 })
+  }
+})
+
+test('6.5#2: /debug/pprof/ lists what there is', async () => {
+  const text = await (await fetch(`${open()}/debug/pprof/`)).text()
+  expect(text.match(/^\/debug\/pprof\/\w+/gm)).toEqual([
+    '/debug/pprof/cmdline',
+    '/debug/pprof/heap',
+    '/debug/pprof/profile',
+    '/debug/pprof/trace',
+  ])
+})
+
+for (const name of ['goroutine', 'block', 'mutex', 'threadcreate', 'allocs', 'symbol', 'toString']) {
+  test(`6.5#2: /debug/pprof/${name} is 404 and says what there is`, async () => {
+    const response = await fetch(`${open()}/debug/pprof/${name}`)
+    expect(response.status).toBe(404)
+    expect(await response.text()).toMatch(
+      new RegExp(`^${name} means nothing in Node. There are:\n\n/debug/pprof/cmdline: .*\n/debug/pprof/heap`),
+    )
+  })
+}
+
+test('6.5#2: /debug/pprof/cmdline is the command, its words apart by NUL', async () => {
+  const text = await (await fetch(`${open()}/debug/pprof/cmdline`)).text()
+  expect(text.split('\0')).toEqual(process.argv)
+})
+
+for (const seconds of ['0', '301', '-1', '1.5', '', 'x', '1e2']) {
+  test(`6.5#3: seconds=${seconds} is 400 and the range`, async () => {
+    const response = await fetch(`${open()}/debug/pprof/profile?seconds=${seconds}`)
+    expect(response.status).toBe(400)
+    expect(await response.text()).toBe('seconds must be a whole number, 1 to 300\n')
+  })
+}
+
+test('6.5#3: a CPU profile shows what the thread did; a second one at a time is told to wait', async () => {
+  const url = open({ threads: ['main', 'worker 7'] })
+  const profile = fetch(`${url}/debug/pprof/profile?seconds=1`)
+  const working = setInterval(keepsTheThreadBusy, 20)
+  await sleep(200)
+  const second = await fetch(`${url}/debug/pprof/heap`)
+  expect(second.status).toBe(409)
+  expect(await second.text()).toBe(
+    '/debug/pprof/profile?seconds=1 is running, and there is one at a time. Try again in 1 s.\n',
+  )
+  const response = await profile
+  clearInterval(working)
+  expect(response.headers.get('content-type')).toBe('application/octet-stream')
+  const { stringTable, comment } = Profile.decode(gunzipSync(await response.arrayBuffer()))
+  expect(stringTable.strings).toContain('keepsTheThreadBusy')
+  expect(comment.map((index) => stringTable.strings[Number(index)])).toEqual(['missing: worker 7: no answer'])
+})
+
+test('6.5#3: a client that goes away ends its profile', async () => {
+  const url = open()
+  const going = new AbortController()
+  const profile = fetch(`${url}/debug/pprof/profile?seconds=300`, { signal: going.signal })
+  await sleep(200)
+  going.abort()
+  await expect(profile).rejects.toThrow()
+  let response = await fetch(`${url}/debug/pprof/profile?seconds=1`)
+  while (response.status === 409) response = await fetch(`${url}/debug/pprof/profile?seconds=1`)
+  expect(response.status).toBe(200) // a profiler that still ran could not be started
+})
+
+test('6.5: /debug/threads tells of each thread, and who did not answer', async () => {
+  const text = await (await fetch(`${open({ threads: ['main', 'worker 7'] })}/debug/threads`)).text()
+  expect(text).toMatch(
+    new RegExp(
+      '^main +up [\\dhms.]+(, thread \\d+)?\n' +
+        '  event loop +[\\d.]+ % busy, waits: [\\d.]+ ms at least, [\\d.]+ ms mean, [\\d.]+ ms p99, [\\d.]+ ms at most\n' +
+        '  heap +[\\d.]+ MiB used of [\\d.]+ MiB, [\\d.]+ MiB outside\n' +
+        '  gRPC +3 connections\n' +
+        '\nworker 7: no answer\n$',
+    ),
+  )
+})
+
+const PATHS = ['/', '/rlconfig', '/stats', '/debug/threads', '/debug/pprof/', '/debug/pprof/profile']
+for (const path of PATHS) {
+  test(`6.5: with a token, ${path} without it is 401`, async () => {
+    const url = open({ token: 'sesame' })
+    const wrong = [
+      await fetch(url + path),
+      await fetch(url + path, { headers: { Authorization: 'Bearer sesam' } }),
+      await fetch(url + path, { headers: { Authorization: 'Basic sesame' } }),
+      await fetch(`${url}${path}?token=`),
+      await fetch(`${url}${path}?token=Sesame`),
+    ]
+    for (const response of wrong) {
+      expect(response.status).toBe(401)
+      expect(response.headers.get('www-authenticate')).toBe('Bearer realm="debug"')
+      expect(await response.text()).toContain('Authorization: Bearer <token>')
+    }
+  })
+}
+
+test('6.5: the token opens, in the header and in the query', async () => {
+  const url = open({ token: 'se/sa+me=' })
+  const shown = [
+    await fetch(url, { headers: { Authorization: 'Bearer se/sa+me=' } }),
+    await fetch(url, { headers: { Authorization: 'bearer  se/sa+me=' } }),
+    await fetch(`${url}/?token=${encodeURIComponent('se/sa+me=')}`),
+  ]
+  for (const response of shown) expect(response.status).toBe(200)
+})
+
+/** 15 of every 20 ms. */
+function keepsTheThreadBusy(): void {
+  const endMs = performance.now() + 15
+  while (performance.now() < endMs);
+}

@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest'
+import { parseSettings } from '../../../engine/settings/parse.ts'
+import { chosenSink, openSink, reservedTagsCount } from '../../../transports/metrics/choose.ts'
+import { notedLog, snapshotOf } from './peers.ts'
+
+function choose(env: Record<string, string>): string {
+  try {
+    return chosenSink(parseSettings(env).settings)
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+const TWO =
+  'Error: unable to use more than one stats sink at the same time. Set one of USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS. [STATS_SINKS]'
+
+// biome-ignore format: the columns are the specification
+const cases = [
+  // DISABLE_STATS, USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS -> sink
+  ['-',     '-',    '-',     '-',    'statsd'],
+  ['-',     '-',    'false', '-',    'printing'],
+  ['-',     'true', 'false', '-',    'dogstatsd'],
+  ['-',     '-',    'false', 'true', 'prometheus'],
+  ['-',     'true', '-',     '-',    TWO],
+  ['-',     '-',    '-',     'true', TWO],
+  ['-',     'true', 'false', 'true', TWO],
+  ['true',  'true', 'true',  'true', 'none'],
+  ['true',  '-',    'false', '-',    'none'],
+] as const
+
+for (const [disable, dog, statsd, prometheus, expected] of cases) {
+  test(`7.3 10#34 10#39 10#45 10#46: DISABLE ${disable}, DOG ${dog}, STATSD ${statsd}, PROMETHEUS ${prometheus}: ${expected}`, () => {
+    const given = {
+      DISABLE_STATS: disable,
+      USE_DOG_STATSD: dog,
+      USE_STATSD: statsd,
+      USE_PROMETHEUS: prometheus,
+    }
+    expect(choose(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== '-')))).toBe(
+      expected,
+    )
+  })
+}
+
+test('7.3: the older names choose, too', () => {
+  expect(choose({ USE_PUSH_STATS: 'false', USE_TAGGED_STATS: 'true' })).toBe('dogstatsd')
+  expect(choose({ USE_PUSH_STATS: 'false', USE_PULLMETRICS: 'true' })).toBe('prometheus')
+})
+
+function open(env: Record<string, string>) {
+  const { settings } = parseSettings(env)
+  const read = async () => snapshotOf({})
+  return openSink({ settings, hasNative: false, env, read, log: notedLog().log })
+}
+
+test('7.3: each choice opens, and none is null', async () => {
+  const environments: Record<string, string>[] = [
+    { DISABLE_STATS: 'true' },
+    { USE_STATSD: 'false' },
+    { STATSD_PROTOCOL: 'udp' },
+    { USE_STATSD: 'false', USE_DOG_STATSD: 'true' },
+    { USE_STATSD: 'false', USE_PROMETHEUS: 'true' },
+  ]
+  for (const env of environments) {
+    const sink = await open(env)
+    if ('DISABLE_STATS' in env) expect(sink).toBe(null)
+    else expect(sink?.dropped).toBe(0)
+  }
+})
+
+test('7.5: mogrifiers come from the environment, and their mistakes stop the start', async () => {
+  const env = { USE_STATSD: 'false', USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'FOO' }
+  await expect(open(env)).rejects.toThrow('no PATTERN specified for mogrifier FOO [MOGRIFIER_INVALID]')
+})
+
+test('7.3 10#42: another STATSD_PROTOCOL stops the start', async () => {
+  await expect(open({ STATSD_PROTOCOL: 'sctp' })).rejects.toThrow(
+    'STATSD_PROTOCOL=sctp: is not known. Write tcp or udp.',
+  )
+})
+
+test('7.1: reserved tag names in EXTRA_TAGS are counted', () => {
+  expect(reservedTagsCount(parseSettings({ EXTRA_TAGS: 'region:a,COMMIT:5,az:' }).settings)).toBe(1)
+})

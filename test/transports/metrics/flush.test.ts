@@ -1,0 +1,133 @@
+import { afterEach, expect, test, vi } from 'vitest'
+import { FlushLoop } from '../../../transports/metrics/flush.ts'
+import { seldom } from '../../../transports/metrics/seldom.ts'
+import type { Sink, Snapshot } from '../../../transports/metrics/sink.ts'
+import { notedLog, snapshotOf } from './peers.ts'
+
+afterEach(() => void vi.useRealTimers())
+
+/** A sink whose flushes end when told to. */
+class HeldSink implements Sink {
+  readonly dropped = 0
+  readonly totals: number[] = []
+  isHeld = false
+  state = ''
+  private release: () => void = () => {}
+
+  start(): void {
+    this.state = 'started'
+  }
+
+  async flush({ counters }: Snapshot): Promise<void> {
+    this.totals.push(counters[0][1])
+    if (this.isHeld) await new Promise<void>((resolve) => (this.release = resolve))
+  }
+
+  letGo(): void {
+    this.isHeld = false
+    this.release()
+  }
+
+  async close(): Promise<void> {
+    this.state = 'closed'
+  }
+}
+
+function counting(): () => Promise<Snapshot> {
+  let total = 0
+  return async () => snapshotOf({ counters: [['hits', ++total]] })
+}
+
+test('7.3: every interval all sinks get the totals; no last flush at the end', async () => {
+  vi.useFakeTimers()
+  const [a, b] = [new HeldSink(), new HeldSink()]
+  const loop = new FlushLoop({ intervalMs: 10_000, read: counting(), sinks: [a, b], log: notedLog().log })
+  loop.start()
+  expect(a.state).toBe('started')
+  await vi.advanceTimersByTimeAsync(30_000)
+  await loop.close()
+  await vi.advanceTimersByTimeAsync(30_000)
+  expect([a.totals, b.totals]).toEqual([
+    [1, 2, 3],
+    [1, 2, 3],
+  ])
+  expect(b.state).toBe('closed')
+})
+
+test('7.3: an interval longer than timers can be does not become a short one', async () => {
+  vi.useFakeTimers()
+  const sink = new HeldSink()
+  const loop = new FlushLoop({ intervalMs: 2 ** 40, read: counting(), sinks: [sink], log: notedLog().log })
+  loop.start()
+  await vi.advanceTimersByTimeAsync(3_600_000)
+  expect(sink.totals).toEqual([])
+  await loop.close()
+})
+
+test('7.3: a sink that hangs is left out, the other is not, and it gets the totals of later', async () => {
+  const [hanging, other] = [new HeldSink(), new HeldSink()]
+  const { log, lines } = notedLog()
+  const loop = new FlushLoop({ intervalMs: 10_000, read: counting(), sinks: [hanging, other], log })
+  hanging.isHeld = true
+  const first = loop.flush()
+  await vi.waitFor(() => expect(other.totals).toEqual([1]))
+  await loop.flush()
+  await loop.flush()
+  expect([hanging.totals, other.totals]).toEqual([[1], [1, 2, 3]])
+  expect(lines).toEqual(['warning: statistics wait for a later flush: a sink is not done yet'])
+  hanging.letGo()
+  await first
+  await loop.flush()
+  expect(hanging.totals).toEqual([1, 4])
+})
+
+test('7.3: a reading that hangs is not started twice', async () => {
+  let readings = 0
+  let answer = (_: Snapshot): void => {}
+  const read = () => {
+    readings++
+    return new Promise<Snapshot>((resolve) => (answer = resolve))
+  }
+  const sink = new HeldSink()
+  const loop = new FlushLoop({ intervalMs: 10_000, read, sinks: [sink], log: notedLog().log })
+  const first = loop.flush()
+  await loop.flush()
+  expect(readings).toBe(1)
+  answer(snapshotOf({ counters: [['hits', 7]] }))
+  await first
+  expect(sink.totals).toEqual([7])
+})
+
+test('7.3: a sink or a reading that fails stops nothing', async () => {
+  const failing = new HeldSink()
+  failing.flush = () => Promise.reject(new Error('a mistake'))
+  const other = new HeldSink()
+  const { log, lines } = notedLog()
+  let isBroken = false
+  const read = async () => {
+    if (isBroken) throw new Error('no worker answers')
+    return snapshotOf({ counters: [['hits', 1]] })
+  }
+  const loop = new FlushLoop({ intervalMs: 10_000, read, sinks: [failing, other], log })
+  await loop.flush()
+  expect(other.totals).toEqual([1])
+  isBroken = true
+  await loop.flush()
+  isBroken = false
+  await loop.flush()
+  expect(other.totals).toEqual([1, 1])
+  expect(lines).toEqual(['warning: a statistics sink failed: a mistake'])
+})
+
+test('7.3: what goes on failing is a line a minute', () => {
+  const lines: string[] = []
+  let now = 0
+  const tell = seldom(
+    (line) => lines.push(line),
+    () => now,
+  )
+  for (const line of ['a', 'b', 'c']) tell(line)
+  now += 60_000
+  for (const line of ['d', 'e']) tell(line)
+  expect(lines).toEqual(['a', 'd (2 more were left out)'])
+})

@@ -1,0 +1,95 @@
+import { afterEach, expect, test } from 'vitest'
+import { type PrometheusOptions, PrometheusSink } from '../../../../transports/metrics/prometheus.ts'
+import { notedLog, snapshotOf } from '../peers.ts'
+import { Scraper, samplesOf } from './scrape.ts'
+
+const opened: Scraper[] = []
+afterEach(async () => {
+  for (const { sink } of opened.splice(0)) await sink.close()
+})
+
+async function open(options: Partial<PrometheusOptions> = {}): Promise<Scraper> {
+  const scraper = await Scraper.open(options)
+  opened.push(scraper)
+  return scraper
+}
+
+test('6.6: gzip where it is asked for', async () => {
+  const scraper = await open()
+  const { headers, text } = await scraper.get({ 'accept-encoding': 'deflate, gzip;q=0.5' })
+  expect(headers['content-encoding']).toBe('gzip')
+  expect(text).toContain('process_cpu_seconds_total')
+  expect((await scraper.get({ 'accept-encoding': 'gzip;q=0' })).headers['content-encoding']).toBeUndefined()
+})
+
+test('6.6 12#13: one path, whatever the method; nothing else is there', async () => {
+  const scraper = await open({ path: '/some/where' })
+  expect((await scraper.get({}, '/some/where', 'POST')).text).toContain('process_cpu_seconds_total')
+  const head = await scraper.get({}, '/some/where', 'HEAD')
+  expect([head.status, head.text]).toEqual([200, ''])
+  for (const path of ['/', '/metrics', '/debug/pprof/', '/debug/vars']) {
+    expect((await scraper.get({}, path)).status, path).toBe(404)
+  }
+})
+
+test('6.6: a port in use is an error in the log, and nothing else', async () => {
+  const first = await open()
+  const port = await first.sink.listening
+  const { log, lines } = notedLog()
+  const options = { path: '/', mapperFile: '', isInMilliseconds: false, hasNative: false, tags: [], log }
+  const read = async () => snapshotOf({})
+  for (const [address, why] of [
+    [`127.0.0.1:${port}`, 'already in use'],
+    ['9090', 'host:port is needed'],
+    ['host:99999', 'host:port is needed'],
+  ]) {
+    const sink = new PrometheusSink({ ...options, address, read })
+    sink.start()
+    expect(await sink.listening).toBeUndefined()
+    expect(lines.at(-1)).toMatch(
+      new RegExp(`^error: Failed to open the Prometheus listener on '${address}': .*${why}`),
+    )
+    await sink.flush(snapshotOf({ counters: [['a', 1]] }))
+    await sink.close()
+  }
+})
+
+test('6.6: a scrape that cannot be made is a 500, and the next one works', async () => {
+  let isBroken = true
+  const read = async () => {
+    if (isBroken) throw new Error('no worker answers')
+    return snapshotOf({ counters: [['a', 1]] })
+  }
+  const scraper = await open({ read })
+  expect(await scraper.get()).toMatchObject({ status: 500, text: 'no worker answers\n' })
+  isBroken = false
+  expect(samplesOf((await scraper.get()).text).a).toBe(1)
+})
+
+test('6.6: scrapes at once share one reading and one text; the seventeenth is told to come later', async () => {
+  let readings = 0
+  let release = (): void => {}
+  const held = new Promise<void>((resolve) => (release = resolve))
+  const read = async () => {
+    readings++
+    await held
+    return snapshotOf({ counters: [['a', 1]] })
+  }
+  const scraper = await open({ read })
+  const all = Array.from({ length: 17 }, () => scraper.get())
+  expect(await Promise.race(all)).toMatchObject({ status: 503, text: '16 scrapes are under way\n' })
+  const other = scraper.sink.scrape('openmetrics', false)
+  release()
+  await other
+  const texts = (await Promise.all(all)).filter(({ status }) => status === 200).map(({ text }) => text)
+  expect(texts).toHaveLength(16)
+  expect(new Set(texts).size).toBe(1)
+  expect(readings).toBe(1)
+  const { sink } = scraper
+  expect(sink.scrape('text', true)).toBe(sink.scrape('text', true))
+})
+
+test('6.6: PROMETHEUS_ADDR without a host means every address', async () => {
+  const scraper = await open({ address: ':0' })
+  expect((await scraper.get()).status).toBe(200) // over 127.0.0.1
+})

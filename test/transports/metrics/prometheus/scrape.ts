@@ -1,0 +1,89 @@
+/** A Prometheus sink with totals of a test's making, and a scraper. */
+import { request } from 'node:http'
+import { gunzipSync } from 'node:zlib'
+import { expect } from 'vitest'
+import { type PrometheusOptions, PrometheusSink } from '../../../../transports/metrics/prometheus.ts'
+import type { Snapshot } from '../../../../transports/metrics/sink.ts'
+import { notedLog, snapshotOf } from '../peers.ts'
+
+export interface Scraped {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  text: string
+}
+
+export class Scraper {
+  now: Partial<Snapshot> = {}
+  readonly logged: string[]
+  readonly sink: PrometheusSink
+  private port = 0
+
+  private constructor(options: Partial<PrometheusOptions>) {
+    const { log, lines } = notedLog()
+    this.logged = lines
+    this.sink = new PrometheusSink({
+      address: '127.0.0.1:0',
+      path: '/metrics',
+      mapperFile: '',
+      isInMilliseconds: false,
+      hasNative: false,
+      tags: [],
+      read: async () => snapshotOf(this.now),
+      log,
+      ...options,
+    })
+  }
+
+  static async open(options: Partial<PrometheusOptions> = {}): Promise<Scraper> {
+    const scraper = new Scraper(options)
+    scraper.sink.start()
+    const port = await scraper.sink.listening
+    expect(port, scraper.logged.join()).toBeGreaterThan(0)
+    scraper.port = port!
+    return scraper
+  }
+
+  get(headers: Record<string, string> = {}, path = '/metrics', method = 'GET'): Promise<Scraped> {
+    return new Promise((resolve, reject) => {
+      const options = { host: '127.0.0.1', port: this.port, path, method, headers, agent: false }
+      const call = request(options, (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (bytes) => chunks.push(bytes))
+        response.on('end', () => {
+          const body = Buffer.concat(chunks)
+          const isGzip = response.headers['content-encoding'] === 'gzip' && body.length > 0
+          const text = (isGzip ? gunzipSync(body) : body).toString()
+          resolve({ status: response.statusCode!, headers: response.headers, text })
+        })
+      })
+      call.on('error', reject).end()
+    })
+  }
+
+  /** All samples of a scrape but those about the process and the exporter itself. */
+  async samples(): Promise<Record<string, number>> {
+    const { text } = await this.get()
+    const all = Object.entries(samplesOf(text))
+    return Object.fromEntries(
+      all.filter(([series]) => !/^(process|nodejs|statsd_exporter|promhttp)_/.test(series)),
+    )
+  }
+}
+
+/** A scrape read back: series → value. Fails on a line that is none, a series told twice, one outside its family. */
+export function samplesOf(text: string): Record<string, number> {
+  const samples: Record<string, number> = {}
+  let family = ''
+  for (const line of text.split('\n')) {
+    const head = /^# TYPE (\S+) (counter|gauge|histogram|summary|unknown)$/.exec(line)
+    if (head) family = head[1]
+    if (line === '' || line.startsWith('# ')) continue
+    const sample = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? (\S+)$/.exec(line)
+    expect(sample, `a sample: ${line}`).not.toBe(null)
+    const [, name, labels = '', value] = sample!
+    expect(name.startsWith(family), `${line} belongs to ${family}`).toBe(true)
+    expect(samples, line).not.toHaveProperty([name + labels])
+    samples[name + labels] = value === '+Inf' ? Number.POSITIVE_INFINITY : Number(value)
+  }
+  return samples
+}

@@ -1,0 +1,240 @@
+import { afterEach, expect, test } from 'vitest'
+import { rateText, SAMPLES_MAX } from '../../../transports/metrics/lines.ts'
+import type { Sink } from '../../../transports/metrics/sink.ts'
+import { type StatsdOptions, statsdSink } from '../../../transports/metrics/statsd.ts'
+import { cleanTags } from '../../../transports/metrics/tags.ts'
+import { datagramPeer, eventually, notedLog, StreamPeer, snapshotOf, sums } from './peers.ts'
+
+const HITS = 'ratelimit.service.rate_limit.d.a.total_hits'
+const TIME = 'ratelimit_server.ShouldRateLimit.response_time'
+
+const ends: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end()
+})
+
+async function tcpPeer(readsNothing = false): Promise<{ peer: StreamPeer; port: number }> {
+  const peer = new StreamPeer(readsNothing)
+  ends.push(() => peer.close())
+  return { peer, port: await peer.open() }
+}
+
+function open(options: Partial<StatsdOptions> & { port: number }): Sink {
+  const { log } = notedLog()
+  const sink = statsdSink({ host: '127.0.0.1', protocol: 'tcp', tags: [], log, redialMs: 20, ...options })
+  sink.start()
+  ends.unshift(() => sink.close())
+  return sink
+}
+
+/** Numbered names as long as those of rules. */
+function counters(count: number, total: number): [string, number][] {
+  return Array.from({ length: count }, (_, i) => [
+    `ratelimit.service.rate_limit.shop.rule_${i}.total_hits`,
+    total,
+  ])
+}
+
+test('7.3 A.5: counters, gauges and timers as lines, tags within the name', async () => {
+  const { peer, port } = await tcpPeer()
+  const sink = open({ port, tags: cleanTags({ b: 'x.y', a: '1' }) })
+  await sink.flush(
+    snapshotOf({
+      counters: [[HITS, 2]],
+      gauges: [
+        ['ratelimit.redis_pool.cx_active', 10],
+        ['runtime.num_values', 1],
+        ['ratelimit.localcache.hitCount', 0],
+        ['ratelimit.localcache.averageAccessTime', 1.5],
+      ],
+      timers: [{ name: TIME, counts: [[0, 1]] }],
+    }),
+  )
+  await eventually(() =>
+    expect(peer.lines).toEqual([
+      'ratelimit.service.rate_limit.d.a.total_hits.__a=1.__b=x_y:2|c',
+      'ratelimit.redis_pool.cx_active.__a=1.__b=x_y:10|g',
+      'runtime.num_values.__a=1.__b=x_y:1|g',
+      'ratelimit.localcache.hitCount.__a=1.__b=x_y:0|g',
+      'ratelimit.localcache.averageAccessTime.__a=1.__b=x_y:1.5|g',
+      'ratelimit_server.ShouldRateLimit.response_time.__a=1.__b=x_y:0|ms',
+    ]),
+  )
+})
+
+test('7.3: a counter is told as what it grew by, and only when it grew; a gauge each time', async () => {
+  const { peer, port } = await tcpPeer()
+  const sink = open({ port })
+  for (const [total, other] of [
+    [5, 1],
+    [5, 1],
+    [12, 1],
+  ]) {
+    await sink.flush(
+      snapshotOf({
+        counters: [
+          [HITS, total],
+          ['other', other],
+        ],
+        gauges: [['runtime.num_values', 3]],
+      }),
+    )
+  }
+  const gauge = 'runtime.num_values:3|g'
+  await eventually(() =>
+    expect(peer.lines).toEqual([`${HITS}:5|c`, 'other:1|c', gauge, gauge, `${HITS}:7|c`, gauge]),
+  )
+})
+
+test('7.3: a timer is a line per distinct millisecond, with the rate that makes it so many', async () => {
+  const { peer, port } = await tcpPeer()
+  const sink = open({ port })
+  const flush = (counts: [number, number][]) => sink.flush(snapshotOf({ timers: [{ name: TIME, counts }] }))
+  await flush([
+    [0, 4],
+    [7, 1],
+  ])
+  await flush([
+    [0, 4 + SAMPLES_MAX + 2],
+    [7, 1],
+  ])
+  await eventually(() => expect(peer.lines).toHaveLength(4))
+  const lines = peer.lines.map((line) => line.slice(TIME.length))
+  expect(lines.slice(0, 2)).toEqual([':0|ms|@0.25', ':7|ms'])
+  expect(lines[2]).toMatch(/^:0\|ms\|@0\.00000\d+$/)
+  expect(lines[3]).toBe(':0|ms|@0.5')
+})
+
+test('7.3: every sample rate gives the count back, whether a peer rounds or cuts, and is a plain decimal', () => {
+  for (let samples = 2; samples <= SAMPLES_MAX; samples += samples < 20_000 ? 1 : 997) {
+    const text = rateText(samples)
+    if (Math.trunc(1 / Number(text)) !== samples || !/^0\.\d+$/.test(text))
+      expect(text).toBe(`rate of ${samples}`)
+  }
+  expect(rateText(SAMPLES_MAX)).toMatch(/^0\.\d+$/)
+})
+
+test('7.3: a flush bigger than the queue arrives whole', async () => {
+  const { peer, port } = await tcpPeer()
+  const sink = open({ port })
+  await eventually(() => expect(peer.sockets).toHaveLength(1))
+  const all = counters(100_000, 3) // some 5.5 MB, the queue is 4 MiB
+  await sink.flush(snapshotOf({ counters: all }))
+  await eventually(() => expect(peer.lines).toHaveLength(all.length))
+  expect(sums(peer.lines)).toEqual(Object.fromEntries(all))
+  expect(sink.dropped).toBe(0)
+})
+
+test('7.3: a server that comes later gets everything', async () => {
+  const { peer, port } = await tcpPeer()
+  await peer.close()
+  const { log, lines } = notedLog()
+  const sink = open({ port, log })
+  await sink.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await eventually(() => expect(lines).toHaveLength(1))
+  expect(lines[0]).toMatch(
+    /^warning: statistics: connection error: statsd 127\.0\.0\.1:\d+ \(tcp\): connect ECONNREFUSED/,
+  )
+  await sink.flush(snapshotOf({ counters: [[HITS, 6]] }))
+  await peer.open(port)
+  await eventually(() => expect(sums(peer.lines)).toEqual({ [HITS]: 6 }))
+  expect(lines).toEqual([lines[0], expect.stringMatching(/^info: statistics go to/)]) // not a line per dial
+})
+
+test('7.3: a server that goes away between flushes and comes back misses nothing', async () => {
+  const { peer, port } = await tcpPeer()
+  const { log, lines } = notedLog()
+  const sink = open({ port, log })
+  await sink.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await eventually(() => expect(peer.lines).toHaveLength(1))
+  await peer.close()
+  await eventually(() => expect(lines.join()).toContain('lost: closed by the other side'))
+  await sink.flush(snapshotOf({ counters: [[HITS, 9]] }))
+  await peer.open(port)
+  await eventually(() => expect(sums(peer.lines)).toEqual({ [HITS]: 9 }))
+  expect(sink.dropped).toBe(0)
+})
+
+test('7.3: a server that accepts and hangs up at once is dialed every now and then, not in a loop', async () => {
+  const { peer, port } = await tcpPeer()
+  const sink = open({ port, redialMs: 50 })
+  const startMs = performance.now()
+  await eventually(() => {
+    peer.sockets.at(-1)?.destroy()
+    expect(peer.sockets.length).toBeGreaterThan(3)
+  })
+  expect((performance.now() - startMs) / (peer.sockets.length - 1)).toBeGreaterThan(40)
+  expect(sink.dropped).toBe(0)
+})
+
+test('7.3: a reader that stands still costs a bounded queue; what found no room comes later', async () => {
+  const { peer, port } = await tcpPeer(true)
+  const { log, lines } = notedLog()
+  const sink = open({ port, log, redialMs: 60_000 })
+  await eventually(() => expect(peer.sockets).toHaveLength(1))
+  const all = counters(400_000, 1) // 22 MB: more than the kernel and the queue hold
+  const before = process.memoryUsage().arrayBuffers
+  await sink.flush(snapshotOf({ counters: all })) // resolves though nobody reads
+  expect(sink.dropped).toBeGreaterThan(1_000)
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64 * 1024 * 1024)
+  await eventually(() => expect(lines.join()).toContain('a write was not taken in 1000 ms'))
+})
+
+test('7.3: what finds no room is told with a later flush, to the last hit', async () => {
+  const { peer, port } = await tcpPeer()
+  await peer.close()
+  const sink = open({ port })
+  const all = counters(100_000, 2)
+  await sink.flush(snapshotOf({ counters: all }))
+  expect(sink.dropped).toBeGreaterThan(0)
+  await peer.open(port)
+  const later = all.map(([name, total]): [string, number] => [name, total + 1])
+  await eventually(() => expect(peer.lines.length).toBeGreaterThan(0))
+  await sink.flush(snapshotOf({ counters: later }))
+  await eventually(() => expect(sums(peer.lines)).toEqual(Object.fromEntries(later)))
+})
+
+test('7.3: STATSD_PROTOCOL=udp: whole lines in datagrams of at most 1,432 bytes', async () => {
+  const peer = await datagramPeer()
+  ends.push(peer.close)
+  const sink = open({ port: peer.port, protocol: 'udp' })
+  const all = counters(5_000, 4)
+  const long = `ratelimit.service.rate_limit.${'x'.repeat(1_500)}.total_hits`
+  await sink.flush(snapshotOf({ counters: [...all, [long, 1]] }))
+  await eventually(() => expect(peer.lines()).toHaveLength(all.length + 1))
+  expect(sums(peer.lines())).toEqual(Object.fromEntries([...all, [long, 1]]))
+  const sizes = peer.datagrams.map((datagram) => datagram.length)
+  expect(sizes.filter((size) => size > 1_432)).toEqual([`${long}:1|c\n`.length]) // what cannot be cut goes alone
+  expect(sizes[0]).toBeGreaterThan(1_432 - 60)
+})
+
+test('7.3: a statsd that is away and comes back on UDP gets later flushes', async () => {
+  const first = await datagramPeer()
+  const { port } = first
+  await first.close()
+  const sink = open({ port, protocol: 'udp', host: 'localhost' })
+  let total = 0
+  const flush = () => sink.flush(snapshotOf({ counters: [[HITS, ++total]] }))
+  for (let i = 0; i < 5; i++) await flush()
+  const peer = await datagramPeer(port)
+  ends.push(peer.close)
+  await eventually(async () => {
+    await flush()
+    expect(peer.lines().length).toBeGreaterThan(0)
+  })
+  expect(peer.lines().at(-1)).toMatch(/:\d\|c$/)
+})
+
+test('7.3: closing sends what waits, and ends when nobody is there', async () => {
+  const { peer, port } = await tcpPeer()
+  const sink = open({ port })
+  await eventually(() => expect(peer.sockets).toHaveLength(1))
+  await sink.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await sink.close()
+  await eventually(() => expect(peer.lines).toEqual([`${HITS}:5|c`]))
+  await sink.flush(snapshotOf({ counters: [[HITS, 6]] })) // too late, and no harm
+  await peer.close()
+  const alone = open({ port })
+  await alone.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await alone.close()
+})

@@ -1,0 +1,100 @@
+/**
+ * Which sink (spec 7.3): DISABLE_STATS, else DogStatsD, else statsd, else Prometheus, else printing.
+ */
+import { OperatorError } from '../../engine/errors.ts'
+import type { Log } from '../../engine/messages.ts'
+import type { Settings } from '../../engine/settings/parse.ts'
+import type { Sink, Snapshot } from './sink.ts'
+import { cleanTags, reservedTagsIn } from './tags.ts'
+
+export type SinkName = 'none' | 'dogstatsd' | 'statsd' | 'prometheus' | 'printing'
+
+type StatsSettings = Pick<
+  Settings,
+  | 'DISABLE_STATS'
+  | 'USE_DOG_STATSD'
+  | 'USE_STATSD'
+  | 'USE_PROMETHEUS'
+  | 'EXTRA_TAGS'
+  | 'STATSD_HOST'
+  | 'STATSD_PORT'
+  | 'STATSD_PROTOCOL'
+  | 'USE_DOG_STATSD_MOGRIFIERS'
+  | 'PROMETHEUS_ADDR'
+  | 'PROMETHEUS_PATH'
+  | 'PROMETHEUS_MAPPER_YAML'
+  | 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS'
+>
+
+export interface SinkOptions {
+  settings: StatsSettings
+  hasNative: boolean // our own series beside the compatible ones, for Prometheus
+  env: Readonly<Record<string, string | undefined>> // for mogrifiers and DD_*
+  read: () => Promise<Snapshot>
+  log: Log
+}
+
+/** Throws OperatorError when more than one of three is on. */
+export function chosenSink(settings: StatsSettings): SinkName {
+  const { DISABLE_STATS, USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS } = settings
+  if (DISABLE_STATS) return 'none'
+  if ([USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS].filter(Boolean).length > 1) {
+    throw new OperatorError({
+      code: 'STATS_SINKS',
+      what: 'Error: unable to use more than one stats sink at the same time.',
+      fix: 'Set one of USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS.',
+    })
+  }
+  if (USE_DOG_STATSD) return 'dogstatsd'
+  if (USE_STATSD) return 'statsd'
+  return USE_PROMETHEUS ? 'prometheus' : 'printing'
+}
+
+/** Only what is chosen is loaded. Null for none. Rejects with OperatorError when it cannot be. */
+export async function openSink({ settings, hasNative, env, read, log }: SinkOptions): Promise<Sink | null> {
+  const { STATSD_HOST: host, STATSD_PORT: port } = settings
+  const name = chosenSink(settings)
+  const tags = cleanTags(settings.EXTRA_TAGS)
+  if (name === 'none') return null
+  if (name === 'printing') return (await import('./printing.ts')).printingSink(tags, log)
+  if (name === 'statsd') {
+    const protocol = protocolOf(settings.STATSD_PROTOCOL)
+    return (await import('./statsd.ts')).statsdSink({ host, port, protocol, tags, log })
+  }
+  if (name === 'dogstatsd') {
+    const [{ dogStatsdSink, globalsFrom }, { loadMogrifiers }] = await Promise.all([
+      import('./dogstatsd.ts'),
+      import('./mogrifiers.ts'),
+    ])
+    const mogrify = loadMogrifiers(settings.USE_DOG_STATSD_MOGRIFIERS, env)
+    return dogStatsdSink({ host, port, tags, mogrify, globals: globalsFrom(env), log })
+  }
+  const { PrometheusSink } = await import('./prometheus.ts')
+  return new PrometheusSink({
+    address: settings.PROMETHEUS_ADDR,
+    path: settings.PROMETHEUS_PATH,
+    mapperFile: settings.PROMETHEUS_MAPPER_YAML,
+    isInMilliseconds: settings.PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS,
+    hasNative,
+    tags,
+    read,
+    log,
+  })
+}
+
+/** How often a reserved name is used in EXTRA_TAGS: the counter `reserved_tag`. */
+export function reservedTagsCount(settings: Pick<Settings, 'EXTRA_TAGS'>): number {
+  return reservedTagsIn(cleanTags(settings.EXTRA_TAGS))
+}
+
+/** Go's names of networks. */
+function protocolOf(text: string): 'tcp' | 'udp' {
+  const network = /^(tcp|udp)[46]?$/.exec(text)?.[1]
+  if (network === 'tcp' || network === 'udp') return network
+  throw new OperatorError({
+    code: 'STATSD_PROTOCOL_UNKNOWN',
+    where: `STATSD_PROTOCOL=${text}`,
+    what: 'is not known.',
+    fix: 'Write tcp or udp.',
+  })
+}

@@ -1,0 +1,74 @@
+/**
+ * Every STATS_FLUSH_INTERVAL all totals are read and given to each sink (spec 7.3).
+ *
+ *     tick    read ─┬─► statsd        done        tick   read ─┬─► statsd
+ *                   └─► another       ·····hangs·····          └─► (left out: it still has the last one)
+ *
+ * A sink that is slow is left out until it is done, and nobody waits for it. Nothing is lost by that, since totals only
+ * grow. The same holds for the reading.
+ */
+import type { Log } from '../../engine/messages.ts'
+import { seldom } from './seldom.ts'
+import type { Sink, Snapshot } from './sink.ts'
+
+const TIMER_MS_MAX = 2 ** 31 - 1 // of Node; a longer one would fire at once
+
+export interface FlushLoopOptions {
+  intervalMs: number
+  read: () => Promise<Snapshot>
+  sinks: readonly Sink[]
+  log: Log
+}
+
+export class FlushLoop {
+  private readonly options: FlushLoopOptions
+  private readonly complain: (line: string) => void
+  private readonly busy = new Set<Sink>()
+  private isReading = false
+  private timer: NodeJS.Timeout | undefined
+
+  constructor(options: FlushLoopOptions) {
+    this.options = options
+    this.complain = seldom((line) => options.log('warning', line))
+  }
+
+  start(): void {
+    const { sinks, intervalMs } = this.options
+    for (const sink of sinks) sink.start()
+    this.timer = setInterval(() => void this.flush(), Math.min(intervalMs, TIMER_MS_MAX)).unref()
+  }
+
+  /** One flush now. Resolves when every sink that took it is done; never rejects. */
+  async flush(): Promise<void> {
+    if (this.isReading)
+      return this.complain('statistics are left out once: the last ones are still being read')
+    this.isReading = true
+    let snapshot: Snapshot
+    try {
+      snapshot = await this.options.read()
+    } catch (error) {
+      return this.complain(`statistics cannot be read: ${(error as Error).message}`)
+    } finally {
+      this.isReading = false
+    }
+    await Promise.all(this.options.sinks.map((sink) => this.give(sink, snapshot)))
+  }
+
+  /** No last flush (spec 7.3): who wants one calls `flush` before. */
+  async close(): Promise<void> {
+    clearInterval(this.timer)
+    await Promise.all(this.options.sinks.map((sink) => sink.close()))
+  }
+
+  private async give(sink: Sink, snapshot: Snapshot): Promise<void> {
+    if (this.busy.has(sink)) return this.complain('statistics wait for a later flush: a sink is not done yet')
+    this.busy.add(sink)
+    try {
+      await sink.flush(snapshot)
+    } catch (error) {
+      this.complain(`a statistics sink failed: ${(error as Error).message}`) // a mistake of ours
+    } finally {
+      this.busy.delete(sink)
+    }
+  }
+}

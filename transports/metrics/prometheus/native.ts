@@ -1,0 +1,43 @@
+/**
+ * Our own series, beside the compatible ones: a rule's domain and path apart, whatever dots they hold.
+ *
+ *     sluice_decisions_total{code="over_limit",domain="shop",rule="user.plan"} 4
+ *     sluice_decision_duration_seconds_bucket{le="0.001"} 17
+ *     sluice_limit_requests{domain="shop",rule="user.plan",unit="minute"} 100
+ */
+import type { NativeStats } from '../sink.ts'
+import type { Tags } from '../tags.ts'
+import { labelText } from './labels.ts'
+import { Refusal, type SeriesTable } from './series.ts'
+
+const DECISIONS = 'sluice_decisions_total'
+const DURATION = 'sluice_decision_duration_seconds'
+const LIMITS = 'sluice_limit_requests'
+const HELP: Record<string, string> = {
+  [DECISIONS]: 'Decisions by rule and answer.',
+  [DURATION]: 'Time from a request to its answer, within the service.',
+  [LIMITS]: 'Requests a rule allows in one unit of time, as configured.',
+}
+
+/** Yields now and then, so that a caller can let others have a turn. `tags` are on every series. */
+export function* applyNative(table: SeriesTable, native: NativeStats, tags: Tags): Generator<void> {
+  const { boundsSec, counts, sumSec } = native.decisionTime
+  const histogram = table.histogram(DURATION, labelText(tags), HELP[DURATION], boundsSec)
+  if (!(histogram instanceof Refusal)) {
+    histogram.counts = [...counts]
+    histogram.sum = sumSec
+  }
+  for (const { domain, rule, code, total } of native.decisions) {
+    yield
+    const labels = labelText([...tags, ['domain', domain], ['rule', rule], ['code', code]])
+    const series = table.single(DECISIONS, 'counter', labels, HELP[DECISIONS])
+    if (!(series instanceof Refusal)) series.value = Math.max(series.value, total)
+  }
+  table.remove(LIMITS) // rules that are gone are not told any more
+  for (const { domain, rule, unit, requestsPerUnit } of native.limits) {
+    yield
+    const labels = labelText([...tags, ['domain', domain], ['rule', rule], ['unit', unit]])
+    const series = table.single(LIMITS, 'gauge', labels, HELP[LIMITS])
+    if (!(series instanceof Refusal)) series.value = requestsPerUnit
+  }
+}

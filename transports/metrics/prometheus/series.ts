@@ -1,0 +1,154 @@
+/**
+ * What `/metrics` shows: families of one name and type, and in each a series per set of labels.
+ *
+ *     ratelimit_service_rate_limit_total_hits   counter    {domain="shop",key1="user"}               17
+ *                                                          {domain="shop",key1="user",key2="plan"}    4
+ *
+ * Our own and not prom-client's, which cannot say this: there a metric has its label names once and for all, and a mapper
+ * file invents them as it goes; labels `a:1,b:2` and `a:1`, `b:2` are one series; a scrape in the OpenMetrics format
+ * renames counters for every later one; and all of it is one text, which 100,000 rules overflow. What it measures of the
+ * process is good and used (prometheus/process-series.ts).
+ */
+import { QuantileWindow } from './quantiles.ts'
+
+export type MetricType = 'counter' | 'gauge' | 'histogram' | 'summary'
+
+export interface Single {
+  kind: 'single'
+  labels: string
+  value: number
+}
+
+/** `counts` is of each bucket alone, and one more for all above the last bound. */
+export interface Histogram {
+  kind: 'histogram'
+  labels: string
+  bounds: readonly number[]
+  counts: number[]
+  sum: number
+}
+
+export interface Summary {
+  kind: 'summary'
+  labels: string
+  quantiles: readonly number[]
+  window: QuantileWindow
+  sum: number
+  count: number
+}
+
+export type Series = Single | Histogram | Summary
+
+export interface Family {
+  name: string
+  type: MetricType
+  help: string
+  series: Map<string, Series> // by labels
+}
+
+/** Why there is no such series. */
+export class Refusal {
+  readonly reason: 'conflict' | 'too_many'
+
+  constructor(reason: Refusal['reason']) {
+    this.reason = reason
+  }
+}
+
+const SERIES_MAX = 1_000_000 // some 200 bytes each
+const PARTS = ['_sum', '_count', '_bucket'] // names a histogram or a summary takes beside its own
+
+export class SeriesTable {
+  readonly families = new Map<string, Family>()
+  private count = 0
+
+  single(name: string, type: 'counter' | 'gauge', labels: string, help: string): Single | Refusal {
+    const family = this.family(name, type, help)
+    if (family instanceof Refusal) return family
+    return (
+      (family.series.get(labels) as Single | undefined) ??
+      this.add(family, { kind: 'single', labels, value: 0 })
+    )
+  }
+
+  histogram(name: string, labels: string, help: string, bounds: readonly number[]): Histogram | Refusal {
+    const family = this.family(name, 'histogram', help)
+    if (family instanceof Refusal) return family
+    const known = family.series.get(labels) as Histogram | undefined
+    if (known) return known
+    const counts = Array.from({ length: bounds.length + 1 }, () => 0)
+    return this.add(family, { kind: 'histogram', labels, bounds, counts, sum: 0 })
+  }
+
+  summary(name: string, labels: string, help: string, options: SummaryOptions): Summary | Refusal {
+    const family = this.family(name, 'summary', help)
+    if (family instanceof Refusal) return family
+    const known = family.series.get(labels) as Summary | undefined
+    if (known) return known
+    const window = new QuantileWindow(options.maxAgeMs, options.ageBuckets)
+    return this.add(family, {
+      kind: 'summary',
+      labels,
+      quantiles: options.quantiles,
+      window,
+      sum: 0,
+      count: 0,
+    })
+  }
+
+  /** Takes a family out, so that what it no longer has is no longer told. */
+  remove(name: string): void {
+    this.count -= this.families.get(name)?.series.size ?? 0
+    this.families.delete(name)
+  }
+
+  /** How many families have a type. */
+  countOf(type: MetricType): number {
+    let count = 0
+    for (const family of this.families.values()) if (family.type === type) count++
+    return count
+  }
+
+  private add<S extends Series>(family: Family, series: S): S | Refusal {
+    if (this.count >= SERIES_MAX) return new Refusal('too_many')
+    this.count++
+    family.series.set(series.labels, series)
+    return series
+  }
+
+  private family(name: string, type: MetricType, help: string): Family | Refusal {
+    const known = this.families.get(name)
+    if (known) return known.type === type ? known : new Refusal('conflict')
+    if (this.count >= SERIES_MAX) return new Refusal('too_many')
+    if (this.clashes(name, type)) return new Refusal('conflict')
+    const made = { name, type, help, series: new Map() }
+    this.families.set(name, made)
+    return made
+  }
+
+  /** Whether a histogram's or summary's parts and another family would share a name. */
+  private clashes(name: string, type: MetricType): boolean {
+    const isWide = (family: Family | undefined) => family?.type === 'histogram' || family?.type === 'summary'
+    if (type === 'histogram' || type === 'summary')
+      return PARTS.some((part) => this.families.has(name + part))
+    return PARTS.some((part) => name.endsWith(part) && isWide(this.families.get(name.slice(0, -part.length))))
+  }
+}
+
+export interface SummaryOptions {
+  quantiles: readonly number[]
+  maxAgeMs: number
+  ageBuckets: number
+}
+
+/** Adds one value `times` times. */
+export function observe(series: Histogram | Summary, value: number, times: number, nowMs: number): void {
+  series.sum += value * times
+  if (series.kind === 'summary') {
+    series.count += times
+    series.window.add(value, times, nowMs)
+    return
+  }
+  const bucket = series.bounds.findIndex((bound) => value <= bound)
+  series.counts[bucket < 0 ? series.bounds.length : bucket] += times
+}

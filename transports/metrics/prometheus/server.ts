@@ -1,0 +1,90 @@
+/**
+ * The port Prometheus asks (spec 6.6): one path, whatever the method; any other is 404. No profiles here (Q13).
+ */
+import type { HttpRequest, HttpResponse } from '../../uws.ts'
+import { openUws, type UwsPort } from '../../uws.ts'
+import { CONTENT_TYPES, type Format } from './exposition.ts'
+import { formatFor, takesGzip } from './negotiate.ts'
+
+const SCRAPES_MAX = 16 // at once; beyond, 503
+
+/** What one answer holds. */
+export type Scrape = (format: Format, isGzip: boolean) => Promise<Buffer>
+
+/** `onAnswer` hears of each status. Null when the address cannot be had. */
+export class MetricsPort {
+  inFlight = 0
+  private readonly path: string
+  private readonly scrape: Scrape
+  private readonly onAnswer: (status: number) => void
+  private readonly uwsPort: UwsPort | null
+
+  constructor(host: string, port: number, path: string, scrape: Scrape, onAnswer: (status: number) => void) {
+    this.path = path
+    this.scrape = scrape
+    this.onAnswer = onAnswer
+    this.uwsPort = openUws(host, port, (app) => {
+      app.any('/*', (res, req) => this.route(res, req))
+    })
+  }
+
+  /** Undefined where it does not listen. */
+  get port(): number | undefined {
+    return this.uwsPort?.port
+  }
+
+  close(): void {
+    this.uwsPort?.close()
+  }
+
+  private route(res: HttpResponse, req: HttpRequest): void {
+    if (req.getUrl() !== this.path) {
+      res.writeStatus('404 Not Found').writeHeader('Content-Type', 'text/plain; charset=utf-8')
+      res.end(`Nothing is here; the statistics are at ${this.path}\n`)
+      return
+    }
+    void this.answer(res, {
+      isHead: req.getMethod() === 'head',
+      format: formatFor(req.getHeader('accept')),
+      isGzip: takesGzip(req.getHeader('accept-encoding')),
+    })
+  }
+
+  private async answer(res: HttpResponse, { isHead, format, isGzip }: Asked): Promise<void> {
+    let isGone = false
+    res.onAborted(() => {
+      isGone = true
+    })
+    if (this.inFlight >= SCRAPES_MAX) return this.fail(res, 503, `${SCRAPES_MAX} scrapes are under way`)
+    this.inFlight++
+    try {
+      const body = await this.scrape(format, isGzip)
+      this.onAnswer(200)
+      if (!isGone) res.cork(() => send(res, body, { isHead, format, isGzip }))
+    } catch (error) {
+      if (!isGone) res.cork(() => this.fail(res, 500, (error as Error).message))
+    } finally {
+      this.inFlight--
+    }
+  }
+
+  private fail(res: HttpResponse, status: 500 | 503, why: string): void {
+    this.onAnswer(status)
+    res.writeStatus(status === 500 ? '500 Internal Server Error' : '503 Service Unavailable')
+    res.writeHeader('Content-Type', 'text/plain; charset=utf-8').end(`${why}\n`)
+  }
+}
+
+interface Asked {
+  isHead: boolean
+  format: Format
+  isGzip: boolean
+}
+
+function send(res: HttpResponse, body: Buffer, { isHead, format, isGzip }: Asked): void {
+  res.writeHeader('Content-Type', CONTENT_TYPES[format])
+  res.writeHeader('Vary', 'Accept, Accept-Encoding')
+  if (isGzip) res.writeHeader('Content-Encoding', 'gzip')
+  if (isHead) res.endWithoutBody(body.length)
+  else res.end(body)
+}

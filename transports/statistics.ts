@@ -1,0 +1,125 @@
+/**
+ * Statistics on their way out (spec 7.3): what main reads at each flush and each scrape, and who gets it.
+ *
+ *     workers, monitor ── deltas ──► Totals ──┐
+ *     main's own states ──────────────────────┴─► Snapshot ──► the one sink that the settings choose
+ */
+import { Trie } from '../engine/match/trie.ts'
+import type { Log } from '../engine/messages.ts'
+import type { RulesImage } from '../engine/rules.ts'
+import type { Settings } from '../engine/settings/parse.ts'
+import { ruleStat } from '../engine/stats/stats.ts'
+import type { TimedTotal, Totals } from '../engine/stats/totals.ts'
+import { UNIT_NAMES } from '../proto/ratelimit.ts'
+import { chosenSink, openSink, reservedTagsCount } from './metrics/choose.ts'
+import { FlushLoop } from './metrics/flush.ts'
+import type { NativeStats, Snapshot } from './metrics/sink.ts'
+
+const DECISION_TIMER = 'ratelimit_server.ShouldRateLimit.response_time'
+const BOUNDS_MS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000]
+const TITLES = {
+  none: 'Stats disabled',
+  dogstatsd: 'Stats initialized for dogstatsd',
+  statsd: 'Stats initialized for statsd',
+  prometheus: 'Stats initialized for Prometheus',
+  printing: 'Stats initialized for stdout',
+}
+
+export interface StatisticsOptions {
+  settings: Settings
+  totals: Totals
+  collect: () => Promise<unknown> // brings the totals up to date
+  rules: () => RulesImage | null
+  log: Log
+}
+
+interface NamedLimit {
+  domain: string
+  rule: string // its path below the domain
+  path: string // both
+  unit: string
+  requestsPerUnit: number
+}
+
+export class Statistics {
+  private readonly options: StatisticsOptions
+  private loop: FlushLoop | null = null
+  private image: RulesImage | null = null
+  private limits: NamedLimit[] = [] // of the image
+
+  private constructor(options: StatisticsOptions) {
+    this.options = options
+  }
+
+  /** Rejects with OperatorError for settings that cannot be. */
+  static async open(options: StatisticsOptions): Promise<Statistics> {
+    const { settings, totals, log } = options
+    const statistics = new Statistics(options)
+    const read = () => statistics.snapshot()
+    const hasNative = settings.PROMETHEUS_NATIVE_SERIES
+    const sink = await openSink({ settings, hasNative, env: process.env, read, log })
+    log('info', TITLES[chosenSink(settings)])
+    const reserved = reservedTagsCount(settings)
+    if (reserved > 0) totals.add('reserved_tag', reserved)
+    if (sink === null) return statistics
+    const intervalMs = settings.STATS_FLUSH_INTERVAL
+    log('info', `Stats flush interval: ${intervalMs / 1_000}s`)
+    statistics.loop = new FlushLoop({ intervalMs, read, sinks: [sink], log })
+    statistics.loop.start()
+    return statistics
+  }
+
+  /** What was counted until now still goes out: a worker's last hits are as good as its first. */
+  async close(): Promise<void> {
+    await this.loop?.flush()
+    await this.loop?.close()
+  }
+
+  private async snapshot(): Promise<Snapshot> {
+    const { totals, collect, settings } = this.options
+    await collect()
+    const timers = [...totals.timers].map(([name, { counts }]) => ({ name, counts: [...counts] }))
+    const native = settings.PROMETHEUS_NATIVE_SERIES ? this.native() : undefined
+    return { counters: totals.counters, gauges: totals.gauges, timers, native }
+  }
+
+  private native(): NativeStats {
+    const { totals } = this.options
+    const limits = this.limitsNow()
+    const decisions = limits.flatMap(({ domain, rule, path }) => {
+      const hits = totals.of(ruleStat(path, 'total_hits'))
+      const over = totals.of(ruleStat(path, 'over_limit'))
+      if (hits === 0) return []
+      return [
+        { domain, rule, code: 'ok', total: hits - over } as const,
+        { domain, rule, code: 'over_limit', total: over } as const,
+      ]
+    })
+    return { decisions, limits, decisionTime: histogramOf(totals.timers.get(DECISION_TIMER)) }
+  }
+
+  /** Put together once per configuration; 100,000 rules are some 100 ms. */
+  private limitsNow(): NamedLimit[] {
+    const image = this.options.rules()
+    if (image === this.image) return this.limits
+    this.image = image
+    const trie = image && new Trie(image)
+    this.limits = [...(trie?.rules() ?? [])].flatMap((each) => {
+      const { path, limit, isUnlimited } = each
+      const domain = trie!.domainOfRule(each)
+      const rule = path.slice(domain.length + 1)
+      const unit = UNIT_NAMES[limit.unit].toLowerCase()
+      return isUnlimited ? [] : [{ domain, rule, path, unit, requestsPerUnit: limit.requestsPerUnit }]
+    })
+    return this.limits
+  }
+}
+
+function histogramOf(timed: TimedTotal | undefined): NativeStats['decisionTime'] {
+  const counts = new Array<number>(BOUNDS_MS.length + 1).fill(0)
+  for (const [ms, count] of timed?.counts ?? []) {
+    const place = BOUNDS_MS.findIndex((bound) => ms < bound) // whole ms, truncated: 0 is below 1
+    counts[place < 0 ? BOUNDS_MS.length : place] += count
+  }
+  return { boundsSec: BOUNDS_MS.map((ms) => ms / 1_000), counts, sumSec: (timed?.sumMs ?? 0) / 1_000 }
+}
