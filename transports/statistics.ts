@@ -16,6 +16,7 @@ import { FlushLoop } from './metrics/flush.ts'
 import type { NativeStats, Snapshot } from './metrics/sink.ts'
 
 const DECISION_TIMER = 'ratelimit_server.ShouldRateLimit.response_time'
+const ALIVE_MS = 1_000
 const BOUNDS_MS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000]
 const TITLES = {
   none: 'Stats disabled',
@@ -71,8 +72,14 @@ export class Statistics {
 
   /** What was counted until now still goes out: a worker's last hits are as good as its first. */
   async close(): Promise<void> {
-    await this.loop?.flush()
-    await this.loop?.close()
+    if (this.loop === null) return
+    const alive = setInterval(() => {}, ALIVE_MS) // sinks keep no process alive, but this is to be waited for
+    try {
+      await this.loop.flush()
+      await this.loop.close()
+    } finally {
+      clearInterval(alive)
+    }
   }
 
   private async snapshot(): Promise<Snapshot> {

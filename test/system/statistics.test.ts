@@ -158,3 +158,16 @@ test('7.3: a statsd that is not there stops nobody', async () => {
   await service.logged('statsd 127.0.0.1')
   expect((await service.stop()).code).toBe(0)
 })
+
+test('7.3: without a place they are printed, on standard output alone, and the process ends as ever', async () => {
+  const service = start({ LOG_LEVEL: 'warn' })
+  await service.logged('Listening for HTTP')
+  let printed = ''
+  service.child.stdout!.on('data', (chunk) => {
+    printed += chunk
+  })
+  expect(await ask(service)).toBe(200)
+  expect((await service.stop()).code).toBe(0)
+  const line = printed.split('\n').find((each) => each.includes(`${NAME}.total_hits`))
+  expect(JSON.parse(line ?? '')).toMatchObject({ msg: 'flushing counter', json: { value: '1.000000' } })
+})
