@@ -66,6 +66,8 @@ try {
     PROBE_INTERVAL_S: '60',
     CONTROL_URLS: '',
     BACKEND_TYPE: 'memory',
+    DISABLE_STATS: 'true',
+    DEBUG_PORT: '0',
   })
   await world.close()
 } catch (error) {

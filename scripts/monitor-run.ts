@@ -8,15 +8,19 @@ import { readFileSync } from 'node:fs'
 import { createMemoryTable } from '../engine/counters/memory-layout.ts'
 import { OperatorError } from '../engine/errors.ts'
 import type { Log } from '../engine/messages.ts'
+import type { RulesImage } from '../engine/rules.ts'
 import { parseSettings, type Settings } from '../engine/settings/parse.ts'
 import { rootUrl, sourceUrl } from '../engine/source-url.ts'
 import { Totals } from '../engine/stats/totals.ts'
 import { Monitor, type MonitorHooks } from '../monitor/service/monitor.ts'
 import { monitorOptions } from '../monitor/service/options.ts'
 import type { MonitorTask } from '../monitor/service/words.ts'
+import { debugAddress, openDebugPort } from '../transports/debug/open.ts'
+import type { DebugServer } from '../transports/debug/server.ts'
 import { claimPorts } from '../transports/ports.ts'
 import { rulesSource } from '../transports/rules.ts'
 import type { Service } from '../transports/service.ts'
+import { Statistics } from '../transports/statistics.ts'
 import { createLog } from './log.ts'
 import { whenSignalled } from './signals.ts'
 
@@ -56,15 +60,31 @@ export async function runMonitor(): Promise<number> {
     settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
   const monitor = monitorOf(
     { settings, memoryTable, rules: null },
-    { log, claim: () => claimOf(settings), stats: (deltas) => totals.merge(deltas, 'monitor') },
+    {
+      log,
+      claim: () => claimOf(settings),
+      stats: (deltas, gauges) => {
+        totals.merge(deltas, 'monitor')
+        for (const [name, value] of gauges) totals.set(name, value)
+      },
+    },
   )
   const hasRules =
     settings.CONFIG_TYPE !== 'FILE' || Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
-  const source = hasRules
-    ? await rulesSource({ settings, totals, log, onRules: (rules) => monitor.setRules(rules) })
-    : null
+  let rules: RulesImage | null = null
+  const onRules = (image: RulesImage) => {
+    rules = image
+    monitor.setRules(image)
+  }
+  const source = hasRules ? await rulesSource({ settings, totals, log, onRules }) : null
+  const collect = async () => {} // the monitor tells its figures each second
+  const statistics = await Statistics.open({ settings, totals, collect, rules: () => rules, log })
+  let debug: DebugServer | null = null
   await Promise.race([source?.start(), ended])
   try {
+    const [port] = await claimPorts([debugAddress(settings, log)])
+    const figures = { rules: () => rules, loadFailure: () => null, stats: async () => totals.sorted() }
+    debug = openDebugPort({ settings, port, log, threads: ['main'], ...figures })
     const started = await Promise.race([monitor.start(), ended])
     if (started !== 'ended') tellPort(log, settings, started)
     await ended
@@ -76,7 +96,9 @@ export async function runMonitor(): Promise<number> {
     })
   } finally {
     await monitor.stop(settings.DRAIN_DELAY)
+    debug?.close()
     await source?.close()
+    await statistics.close()
     setTimeout(() => process.exit(), EXIT_MS).unref() // only comes when a thread does not let go
   }
 }

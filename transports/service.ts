@@ -11,7 +11,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
 import { Health } from '../engine/health.ts'
-import { answerInspections } from '../engine/inspection/thread.ts'
 import { workerThread } from '../engine/inspection/words.ts'
 import type { FromWorker, Log } from '../engine/messages.ts'
 import { ServePool } from '../engine/pool.ts'
@@ -21,10 +20,10 @@ import type { Settings } from '../engine/settings/parse.ts'
 import { sourceUrl } from '../engine/source-url.ts'
 import type { Deltas } from '../engine/stats/stats.ts'
 import { Totals } from '../engine/stats/totals.ts'
-import { accessWarning } from './debug/access.ts'
-import { DebugServer } from './debug/server.ts'
+import { debugAddress, openDebugPort } from './debug/open.ts'
+import type { DebugServer } from './debug/server.ts'
 import type { TlsFiles } from './grpc/tls-files.ts'
-import { type Address, claimPorts, claimSocket, NO_PORT } from './ports.ts'
+import { type Address, claimPorts, claimSocket } from './ports.ts'
 import { rulesSource } from './rules.ts'
 import { Statistics } from './statistics.ts'
 
@@ -98,7 +97,7 @@ export class Service {
       died: (index, error, willRestart) => this.workerDied(index, error, willRestart),
     })
     await this.pool.start()
-    if (debugPort !== NO_PORT) this.openDebugPort(debugPort)
+    this.debug = this.openDebugPort(debugPort)
     collectWhenIdle()
     this.watchTimer = setInterval(() => this.tellEvictions(), WATCH_MS).unref()
     log('warning', `Listening for gRPC on '${settings.GRPC_UDS || `${settings.GRPC_HOST}:${grpcPort}`}'`)
@@ -142,11 +141,9 @@ export class Service {
 
   /** gRPC's is 0 where it has a unix socket; the debug port is NO_PORT where it cannot be had, which stops nothing. */
   private async claim(): Promise<{ httpPort: number; grpcPort: number; debugPort: number }> {
-    const { HOST, PORT, GRPC_HOST, GRPC_PORT, GRPC_UDS, DEBUG_HOST, DEBUG_PORT } = this.settings
-    const onFailure = (error: Error) =>
-      this.log('error', `Failed to open debug HTTP listener: '${error.message}'`)
+    const { HOST, PORT, GRPC_HOST, GRPC_PORT, GRPC_UDS } = this.settings
     const http: Address = { variable: 'PORT', host: HOST, port: PORT }
-    const debug: Address = { variable: 'DEBUG_PORT', host: DEBUG_HOST, port: DEBUG_PORT, onFailure }
+    const debug = debugAddress(this.settings, this.log)
     const grpc: Address = { variable: 'GRPC_PORT', host: GRPC_HOST, port: GRPC_PORT }
     if (GRPC_UDS !== '') {
       await claimSocket(GRPC_UDS)
@@ -236,26 +233,15 @@ export class Service {
     this.toldEvictions = evictions
   }
 
-  private openDebugPort(port: number): void {
-    const { DEBUG_HOST: host, DEBUG_TOKEN: token, WORKERS: workersCount } = this.settings
-    const threads = ['main', ...Array.from({ length: workersCount }, (_, index) => workerThread(index))]
-    try {
-      answerInspections('main')
-      this.debug = new DebugServer({
-        host,
-        port,
-        token,
-        threads,
-        rules: () => this.rules,
-        loadFailure: () => this.loadFailure,
-        stats: () => this.stats(),
-      })
-      this.log('warning', `Listening for debug on '${host}:${this.debug.port}'`)
-      const warning = accessWarning(host, token)
-      if (warning !== null) this.log('warning', warning)
-    } catch (error) {
-      this.log('error', `Failed to open debug HTTP listener: '${(error as Error).message}'`)
-    }
+  private openDebugPort(port: number): DebugServer | null {
+    const { settings, log } = this
+    const workers = Array.from({ length: settings.WORKERS }, (_, index) => workerThread(index))
+    return openDebugPort({
+      ...{ settings, port, log, threads: ['main', ...workers] },
+      rules: () => this.rules,
+      loadFailure: () => this.loadFailure,
+      stats: () => this.stats(),
+    })
   }
 }
 

@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { freePort } from '../helpers/ports.ts'
 import { type RunningService, spawnService } from '../helpers/service.ts'
 
 const POLL = { timeout: 10_000 }
@@ -212,3 +213,20 @@ function asked(agent: Agent, port: number, path: string): Promise<[status: numbe
     asking.end()
   })
 }
+
+describe('12: a monitor alone', () => {
+  test('its figures and threads are seen through the debug port, its figures through Prometheus, too', async () => {
+    const port = await freePort()
+    const { service, origin } = await start('monitor', {
+      ...{ DISABLE_STATS: 'false', USE_STATSD: 'false', USE_PROMETHEUS: 'true' },
+      PROMETHEUS_ADDR: `127.0.0.1:${port}`,
+    })
+    expect((await fetch(`${origin}/api/v1/sites`)).status).toBe(200)
+    const name = 'sluice.monitor.http_requests.GET.200./api/v1/sites'
+    await expect.poll(async () => (await service.stats())[name], POLL).toBe(1)
+    await expect.poll(async () => (await service.stats())['sluice.monitor.catalogue_sites'], POLL).toBe(0)
+    expect(await (await fetch(`${service.debug}/debug/threads`)).text()).toMatch(/main[\s\S]+monitor/)
+    const scraped = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    expect(scraped).toContain('sluice_monitor_catalogue_sites 0')
+  })
+})
