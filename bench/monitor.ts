@@ -28,7 +28,8 @@ import { size } from './size.ts'
 
 const SITES = size({ small: 50, full: 5_000 })
 const DAYS = size({ small: 2, full: 30 })
-const WINDOW_SEC = size({ small: 1, full: 10 })
+const WINDOW: object = size({ small: { amount: 320 }, full: { duration: 10 } }) // requests, or seconds; of autocannon
+const KINDS = size<string[] | null>({ small: ['floor', 'detail'], full: null }) // null: all; each takes a second at least
 const CONNECTIONS = 32
 const POLLS = 100
 const POLLS_PER_CLIENT = 2
@@ -122,13 +123,15 @@ async function run(
       { length: Math.min(SITES, 500) },
       (_, i) => `${base}/sites/site-${i * Math.floor(SITES / Math.min(SITES, 500))}`,
     )
-    const found = {
-      floor: await ask([`${base}/limits`]),
-      'list 200': await ask([`${base}/sites?limit=200`]),
-      'list summary': await ask([`${base}/sites?include=summary&limit=50`]),
-      'list pages': await ask(slugs.map((_, i) => `${base}/sites?limit=50&offset=${i * 7}&q=site`)),
-      detail: await ask(slugs),
+    const asked: Record<string, string[]> = {
+      floor: [`${base}/limits`],
+      'list 200': [`${base}/sites?limit=200`],
+      'list summary': [`${base}/sites?include=summary&limit=50`],
+      'list pages': slugs.map((_, i) => `${base}/sites?limit=50&offset=${i * 7}&q=site`),
+      detail: slugs,
     }
+    const found: Record<string, Figures> = {}
+    for (const name of KINDS ?? Object.keys(asked)) found[name] = await ask(asked[name])
     const status = readFileSync(`/proc/${service.child.pid}/status`, 'utf8')
     const mib = Number(/VmRSS:\s+(\d+) kB/.exec(status)![1]) / 1_024
     memory.push(
@@ -148,7 +151,7 @@ async function ask(urls: string[]): Promise<Figures> {
   const script = `
     const cannon = require(${JSON.stringify(AUTOCANNON)})
     const paths = require(${JSON.stringify(file)})
-    cannon({ url: ${JSON.stringify(new URL(urls[0]).origin)}, connections: ${CONNECTIONS}, duration: ${WINDOW_SEC},
+    cannon({ url: ${JSON.stringify(new URL(urls[0]).origin)}, connections: ${CONNECTIONS}, ...${JSON.stringify(WINDOW)},
       requests: paths.map((path) => ({ method: 'GET', path })) }, (error, result) => {
       if (error) throw error
       const { non2xx, errors } = result
