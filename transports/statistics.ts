@@ -75,7 +75,7 @@ export class Statistics {
     if (this.loop === null) return
     const alive = setInterval(() => {}, ALIVE_MS) // sinks keep no process alive, but this is to be waited for
     try {
-      await this.loop.flush()
+      await this.loop.finish()
       await this.loop.close()
     } finally {
       clearInterval(alive)

@@ -7,10 +7,12 @@
  * A sink that is slow is left out until it is done, and nobody waits for it. Nothing is lost by that, since totals only
  * grow. The same holds for the reading.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../engine/messages.ts'
 import { seldom } from './seldom.ts'
 import type { Sink, Snapshot } from './sink.ts'
 
+const FINISH_MS = 1_000 // for a sink that hangs
 const TIMER_MS_MAX = 2 ** 31 - 1 // of Node; a longer one would fire at once
 
 export interface FlushLoopOptions {
@@ -25,6 +27,7 @@ export class FlushLoop {
   private readonly complain: (line: string) => void
   private readonly busy = new Set<Sink>()
   private isReading = false
+  private newest: Promise<void> = Promise.resolve()
   private timer: NodeJS.Timeout | undefined
 
   constructor(options: FlushLoopOptions) {
@@ -39,7 +42,21 @@ export class FlushLoop {
   }
 
   /** One flush now. Resolves when every sink that took it is done; never rejects. */
-  async flush(): Promise<void> {
+  flush(): Promise<void> {
+    const flush = this.flushOnce()
+    this.newest = flush
+    return flush
+  }
+
+  /** The last flush, after one that is under way: it may have read before the last hits. */
+  async finish(): Promise<void> {
+    clearInterval(this.timer)
+    const patience = () => sleep(FINISH_MS, undefined, { ref: false })
+    await Promise.race([this.newest, patience()])
+    await Promise.race([this.flush(), patience()])
+  }
+
+  private async flushOnce(): Promise<void> {
     if (this.isReading)
       return this.complain('statistics are left out once: the last ones are still being read')
     this.isReading = true
@@ -54,7 +71,7 @@ export class FlushLoop {
     await Promise.all(this.options.sinks.map((sink) => this.give(sink, snapshot)))
   }
 
-  /** No last flush (spec 7.3): who wants one calls `flush` before. */
+  /** No last flush (spec 7.3): who wants one calls `finish` before. */
   async close(): Promise<void> {
     clearInterval(this.timer)
     await Promise.all(this.options.sinks.map((sink) => sink.close()))

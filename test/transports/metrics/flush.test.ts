@@ -98,6 +98,24 @@ test('7.3: a reading that hangs is not started twice', async () => {
   expect(sink.totals).toEqual([7])
 })
 
+test('7.3: the last flush comes after one that is under way, which may have read before the last hits', async () => {
+  let hits = 1
+  let letGo = (): void => {}
+  const read = async () => {
+    const snapshot = snapshotOf({ counters: [['hits', hits]] })
+    if (hits === 1) await new Promise<void>((resolve) => (letGo = resolve))
+    return snapshot
+  }
+  const sink = new HeldSink()
+  const loop = new FlushLoop({ intervalMs: 10_000, read, sinks: [sink], log: notedLog().log })
+  void loop.flush()
+  hits = 5
+  const finished = loop.finish()
+  letGo()
+  await finished
+  expect(sink.totals).toEqual([1, 5])
+})
+
 test('7.3: a sink or a reading that fails stops nothing', async () => {
   const failing = new HeldSink()
   failing.flush = () => Promise.reject(new Error('a mistake'))
