@@ -33,20 +33,22 @@ export class Lifetime {
     this.connection = connection
     this.framesMs = connection.nowMs
     this.sentMs = connection.nowMs
-    const { handshakeMs, connectionAgeMs } = connection.server.options
-    this.handshake = setTimeout(() => connection.destroy(), handshakeMs)
-    if (connectionAgeMs <= 0) return
-    const ageMs = connectionAgeMs * (1 + AGE_JITTER * (2 * Math.random() - 1))
-    if (ageMs <= TIMER_MS_MAX) this.timers.push(setTimeout(() => this.aged(), ageMs).unref())
+    this.handshake = setTimeout(() => connection.destroy(), connection.server.options.handshakeMs)
   }
 
   get isBeforeHello(): boolean {
     return this.handshake !== null
   }
 
+  /** Age begins here: a connection cut before its hello takes the calls along that were sent with it. */
   hello(): void {
-    if (this.handshake !== null) clearTimeout(this.handshake)
+    if (this.handshake === null) return
+    clearTimeout(this.handshake)
     this.handshake = null
+    const { connectionAgeMs } = this.connection.server.options
+    if (connectionAgeMs <= 0) return
+    const ageMs = connectionAgeMs * (1 + AGE_JITTER * (2 * Math.random() - 1))
+    if (ageMs <= TIMER_MS_MAX) this.timers.push(setTimeout(() => this.aged(), ageMs).unref())
   }
 
   drain(): void {
@@ -87,7 +89,7 @@ export class Lifetime {
   }
 
   close(): void {
-    this.hello()
+    if (this.handshake !== null) clearTimeout(this.handshake)
     // without ref() Node keeps 72 bytes of each until it would have fired, a day later: a leak per connection
     for (const timer of this.timers) clearTimeout(timer.ref())
   }

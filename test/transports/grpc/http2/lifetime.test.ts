@@ -14,6 +14,7 @@ import {
   FIELDS,
   type Frame,
   frame,
+  HELLO,
   headers,
   RawPeer,
   REQUEST,
@@ -87,6 +88,18 @@ describe('5.6: a drain', () => {
     await peer.until(() => false)
     expect(goaways(peer)).toEqual([STREAM_ID_MAX, 0])
   })
+})
+
+test('5.6: a connection whose hello comes late is not cut for its age: its first call is answered', async () => {
+  const { port } = await openHttp2({ connectionAgeMs: 20 })
+  const late = new RawPeer(port)
+  await late.until(({ type }) => type === FrameType.Settings) // accepted
+  for (let i = 0; i < 2; i++) {
+    const other = await RawPeer.hello(port)
+    await other.until(({ type }) => type === FrameType.Goaway) // accepted later, and old by now
+  }
+  late.send(HELLO, headers(1, REQUEST), data(1, ask('answer')))
+  expect(await late.outcome(1)).toBe('answer')
 })
 
 describe('windows', () => {

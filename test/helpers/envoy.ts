@@ -1,0 +1,68 @@
+/**
+ * A real Envoy on free ports, with the configuration of examples/envoy or one made of it. Ends with the test.
+ *
+ *     const envoy = await startEnvoy(exampleConfig().replaceAll(…))
+ *     await fetch(`${envoy.url}/slow`)
+ *     await envoy.admin('/clusters')
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { freePort } from './ports.ts'
+
+export interface Envoy {
+  url: string // of its ingress
+  /** What a path of its admin port says. */
+  admin(path: string): Promise<string>
+}
+
+const CONFIG = new URL('../../examples/envoy/envoy.yaml', import.meta.url)
+const ENVOY = fileURLToPath(new URL('../.tools/envoy', import.meta.url)) // put there by the bootstrap of the tests
+const START_MAX_MS = 15_000
+
+export function exampleConfig(): string {
+  return readFileSync(CONFIG, 'utf8')
+}
+
+/** `config`: YAML with the example's ports 10000 and 10001, which become free ones, and without an admin port. */
+export async function startEnvoy(config: string): Promise<Envoy> {
+  const [ingress, upstream, admin] = [await freePort(), await freePort(), await freePort()]
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-envoy-'))
+  const file = join(directory, 'envoy.yaml')
+  const text = config
+    .replaceAll('port_value: 10000', `port_value: ${ingress}`)
+    .replaceAll('port_value: 10001', `port_value: ${upstream}`)
+  const address = `{ socket_address: { address: 127.0.0.1, port_value: ${admin} } }`
+  writeFileSync(file, `${text}\nadmin: { address: ${address} }\n`)
+  const args = ['-c', file, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'warn']
+  const child = spawn(ENVOY, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  let log = ''
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    log += text
+  })
+  const end = () => child.kill('SIGKILL')
+  process.once('exit', end)
+  onTestFinished(() => {
+    end()
+    process.off('exit', end)
+    rmSync(directory, { recursive: true, force: true })
+  })
+  const until = Date.now() + START_MAX_MS
+  const url = `http://127.0.0.1:${ingress}`
+  while (!(await answers(`${url}/ready`))) {
+    if (child.exitCode !== null || Date.now() > until) throw new Error(`Envoy did not start:\n${log}`)
+    await sleep(50)
+  }
+  return { url, admin: async (path) => (await fetch(`http://127.0.0.1:${admin}${path}`)).text() }
+}
+
+async function answers(url: string): Promise<boolean> {
+  return fetch(url).then(
+    ({ ok }) => ok,
+    () => false,
+  )
+}
