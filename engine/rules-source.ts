@@ -1,8 +1,8 @@
 /**
  * Rules from files, kept current: loaded from the configured directory at start and after each change (spec 8.4, 8.5).
  *
- *     directory changes ──► wait until quiet ──► job: read, parse, validate, compile ──► onRules(image)
- *                                                     └── anything wrong ──► log, count, keep what is in force
+ *     directory changes ──► gather ──► job: read in a quiet moment, parse, validate, compile ──► onRules(image)
+ *                                           └── anything wrong ──► log, count, keep what is in force
  *
  * Runs in main, which never parses (rules-loader.ts). One load runs at a time; changes during a load cause exactly one
  * more.
@@ -14,7 +14,9 @@ import { OperatorError } from './errors.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
 import { sourceUrl } from './source-url.ts'
 
-const QUIET_MS = 100 // editors and deployments write several files; we read once they are done
+// A change is rarely alone: editors and deployments write several files. Counted from the first, since a tree that is
+// written to again and again would never be loaded; the job waits until nobody writes (config/settled.ts).
+const GATHER_MS = 100
 const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for
 
 export class FileRulesSource implements RulesSource {
@@ -81,8 +83,7 @@ export class FileRulesSource implements RulesSource {
   }
 
   private reloadSoon(): void {
-    if (this.timer) clearTimeout(this.timer)
-    this.timer = setTimeout(() => {
+    this.timer ??= setTimeout(() => {
       this.timer = null
       if (this.isThere && !existsSync(this.directory)) {
         this.waitForReturn()
@@ -90,7 +91,7 @@ export class FileRulesSource implements RulesSource {
         this.rewatch()
         void this.reload()
       }
-    }, QUIET_MS)
+    }, GATHER_MS)
   }
 
   /** A directory that is moved away or swapped takes no rule with it. */
@@ -136,6 +137,7 @@ export class FileRulesSource implements RulesSource {
     const { settings, totals, log } = this.options
     const source: RuleSource = {
       from: 'tree',
+      isSettling: true,
       tree: {
         root: settings.RUNTIME_ROOT,
         subdirectory: settings.RUNTIME_SUBDIRECTORY,
@@ -146,6 +148,7 @@ export class FileRulesSource implements RulesSource {
       isMerging: settings.MERGE_DOMAIN_CONFIG,
     }
     const result = await this.loader.run(source)
+    if (this.isThere && !existsSync(this.directory)) return // moved away meanwhile: no files do not mean no rules
     totals.add('runtime.load_attempts', 1)
     totals.add('runtime.load_failures', result.failuresCount)
     for (const warning of result.warnings) log('warning', warning)

@@ -43,16 +43,8 @@ export function isRuleName(name: string): boolean {
 
 /** Reads the tree. An unreadable entry is a warning; throws a ConfigError where a bound is passed. */
 export function readRuleFiles(tree: RuleTree): FilesRead {
-  const { isRootWatched, appDirectory } = tree
-  const read: FilesRead = { files: [], warnings: [], failuresCount: 0 }
-  if (isRootWatched ? tree.root === '' : appDirectory === '') {
-    read.warnings.push('no runtime configuration. using nil loader.')
-    return read
-  }
-  const base = join(tree.root, tree.subdirectory, isRootWatched ? '' : appDirectory)
-  const prefix = isRootWatched ? `${appDirectory}.` : ''
-  const found = { paths: new Map<string, string>(), read, prefix, isDotIgnored: tree.isDotIgnored }
-  list(found, base, '')
+  const found = find(tree)
+  const { read } = found
   let bytesLeft = FILES_BYTES_MAX
   for (const [path, name] of [...found.paths].sort(byName)) {
     const bytes = readFile(read, path, name)
@@ -65,14 +57,33 @@ export function readRuleFiles(tree: RuleTree): FilesRead {
   return read
 }
 
+/** The paths of all that a reading depends on: directories and files. Throws as reading does. */
+export function findRuleFiles(tree: RuleTree): string[] {
+  const found = find(tree)
+  return [...found.directories, ...found.paths.keys()]
+}
+
 interface Found {
-  paths: Map<string, string> // path -> name
+  directories: string[]
+  paths: Map<string, string> // of files, path -> name
   read: FilesRead
   prefix: string // names that do not open with it are not ours
   isDotIgnored: boolean
 }
 
+function find(tree: RuleTree): Found {
+  const { isRootWatched, appDirectory, isDotIgnored } = tree
+  const read: FilesRead = { files: [], warnings: [], failuresCount: 0 }
+  const prefix = isRootWatched ? `${appDirectory}.` : ''
+  const found: Found = { directories: [], paths: new Map(), read, prefix, isDotIgnored }
+  const isNil = isRootWatched ? tree.root === '' : appDirectory === ''
+  if (isNil) read.warnings.push('no runtime configuration. using nil loader.')
+  else list(found, join(tree.root, tree.subdirectory, isRootWatched ? '' : appDirectory), '')
+  return found
+}
+
 function list(found: Found, directory: string, namePrefix: string): void {
+  found.directories.push(directory)
   let entries: import('node:fs').Dirent[]
   try {
     entries = readdirSync(directory, { withFileTypes: true })

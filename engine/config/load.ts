@@ -14,6 +14,7 @@ import { ConfigError } from './error.ts'
 import type { FilesRead, RuleFile, RuleTree } from './files.ts'
 import { isRuleName, readRuleFiles } from './files.ts'
 import { Remarks } from './remarks.ts'
+import { readSettledFiles } from './settled.ts'
 import type { Place } from './validate.ts'
 import { validate } from './validate.ts'
 
@@ -21,7 +22,7 @@ const SKIPPED = 'skipped a file that is not named .yaml or .yml'
 
 /** Plain data, so it can be posted to a job. */
 export type RuleSource = (
-  | { from: 'tree'; tree: RuleTree }
+  | { from: 'tree'; tree: RuleTree; isSettling?: boolean } // settling: others may be writing to it (settled.ts)
   | { from: 'files'; files: RuleFile[] } // in load order
   | { from: 'drafts'; drafts: RuleDraft[] } // xDS resources in the order of the response
 ) & {
@@ -58,9 +59,9 @@ export async function loadRules(source: RuleSource): Promise<LoadResult> {
 
 type FileSource = RuleSource & { from: 'tree' | 'files' }
 
-function filesOf(source: FileSource, notes: LoadNotes): RuleFile[] {
+async function filesOf(source: FileSource, notes: LoadNotes): Promise<RuleFile[]> {
   if (source.from === 'files') return source.files
-  const read: FilesRead = readRuleFiles(source.tree)
+  const read: FilesRead = await (source.isSettling ? readSettledFiles : readRuleFiles)(source.tree)
   notes.warnings.push(...read.warnings)
   notes.failuresCount = read.failuresCount
   return read.files
@@ -71,7 +72,7 @@ async function readDrafts(
   notes: LoadNotes,
   remarks: Remarks | null,
 ): Promise<RuleDraft[]> {
-  const files = filesOf(source, notes)
+  const files = await filesOf(source, notes)
   if (files.length === 0) return []
   const { readDraft } = await import('./read.ts') // brings the YAML parser along: 30 ms that xDS need not pay
   const drafts: RuleDraft[] = []
