@@ -1,29 +1,38 @@
 /**
- * A response as protobuf text in one line, for people to read (spec 11.4). Fields at their default are left
- * out.
+ * A request and a response as protobuf text in one line, for people to read (spec 11.3, 11.4). Fields at their default are
+ * left out.
  *
  *     overall_code:OK statuses:{code:OK current_limit:{requests_per_unit:5 unit:SECOND} limit_remaining:4
  *     duration_until_reset:{seconds:1}}                                               (one line, one space)
  */
 import { STRUCT_DEPTH_MAX } from './bounds.ts'
 import {
+  type Descriptor,
   type DescriptorStatus,
   type JsonObject,
   type JsonValue,
-  type RateLimit,
+  type LimitOverride,
+  type RateLimitRequest,
   type RateLimitResponse,
   UNIT_NAMES,
 } from './ratelimit.ts'
 
 const CODE_NAMES = ['UNKNOWN', 'OK', 'OVER_LIMIT']
 
+export function requestToText({ domain, descriptors, hitsAddend }: RateLimitRequest): string {
+  const fields: string[] = []
+  if (domain !== '') fields.push(`domain:${quote(domain)}`)
+  for (const descriptor of descriptors) fields.push(`descriptors:{${descriptorText(descriptor)}}`)
+  if (hitsAddend !== 0) fields.push(`hits_addend:${hitsAddend}`)
+  return fields.join(' ')
+}
+
 export function responseToText(response: RateLimitResponse): string {
   const fields: string[] = []
   if (response.overallCode !== 0) fields.push(`overall_code:${nameOf(CODE_NAMES, response.overallCode)}`)
   for (const status of response.statuses) fields.push(`statuses:{${statusText(status)}}`)
   for (const { key, value } of response.responseHeadersToAdd) {
-    const pair = [key && `key:${quote(key)}`, value && `value:${quote(value)}`]
-    fields.push(`response_headers_to_add:{${pair.filter(Boolean).join(' ')}}`)
+    fields.push(`response_headers_to_add:{${pairText(key, value)}}`)
   }
   if (response.dynamicMetadata !== null) {
     fields.push(`dynamic_metadata:{${structText(response.dynamicMetadata, 1)}}`)
@@ -40,6 +49,18 @@ export function quote(text: string): string {
     .replaceAll('\x7f', '\\x7f')
 }
 
+function descriptorText({ entries, limit, hitsAddend }: Descriptor): string {
+  const fields = entries.map(({ key, value }) => `entries:{${pairText(key, value)}}`)
+  if (limit !== null) fields.push(`limit:{${limitText({ name: '', ...limit })}}`)
+  if (hitsAddend !== null)
+    fields.push(`hits_addend:{${Number(hitsAddend) === 0 ? '' : `value:${hitsAddend}`}}`)
+  return fields.join(' ')
+}
+
+function pairText(key: string, value: string): string {
+  return [key && `key:${quote(key)}`, value && `value:${quote(value)}`].filter(Boolean).join(' ')
+}
+
 function statusText(status: DescriptorStatus): string {
   const fields: string[] = []
   if (status.code !== 0) fields.push(`code:${nameOf(CODE_NAMES, status.code)}`)
@@ -49,7 +70,7 @@ function statusText(status: DescriptorStatus): string {
   return fields.join(' ')
 }
 
-function limitText(limit: RateLimit): string {
+function limitText(limit: LimitOverride & { name: string }): string {
   const fields: string[] = []
   if (limit.name !== '') fields.push(`name:${quote(limit.name)}`)
   if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`)

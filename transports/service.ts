@@ -7,6 +7,7 @@
  *
  * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).
  */
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
@@ -71,6 +72,7 @@ export class Service {
     const { settings, log, totals } = this
     const collect = () => this.collectStats()
     this.statistics = await Statistics.open({ settings, totals, collect, rules: () => this.rules, log })
+    const traced = await this.traceSettings()
     await this.readTlsFiles()
     const onRules = (rules: RulesImage) => this.install(rules)
     const onRefused = (message: string) => {
@@ -86,7 +88,7 @@ export class Service {
     const { httpPort, grpcPort, debugPort } = await this.claim()
     if (settings.BACKEND_TYPE === 'memory') this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES)
     const options = {
-      settings: { ...settings, PORT: httpPort, GRPC_PORT: grpcPort },
+      settings: { ...settings, ...traced, PORT: httpPort, GRPC_PORT: grpcPort },
       memoryTable: this.memoryTable,
       rules: this.rules,
       isHealthy: this.health.isHealthy,
@@ -152,6 +154,24 @@ export class Service {
     }
     const [httpPort, grpcPort, debugPort] = await claimPorts([http, grpc, debug])
     return { httpPort, grpcPort, debugPort }
+  }
+
+  /** Workers do the tracing; here is what they have in common, and the line that tells of it (spec 8.1). */
+  private async traceSettings(): Promise<Pick<Settings, 'TRACING_SERVICE_INSTANCE_ID'>> {
+    const { settings, log } = this
+    const id = settings.TRACING_SERVICE_INSTANCE_ID || randomUUID()
+    if (settings.TRACING_ENABLED) {
+      await (await import('./tracing/exporter.ts')).checkExporter(settings)
+      const parameters = [
+        `protocol ${settings.TRACING_EXPORTER_PROTOCOL}`,
+        `service.name ${settings.TRACING_SERVICE_NAME}`,
+        `service.namespace ${settings.TRACING_SERVICE_NAMESPACE || '(none)'}`,
+        `service.instance.id ${id}`,
+        `sampling rate ${settings.TRACING_SAMPLING_RATE}`,
+      ]
+      log('info', `Tracing enabled: ${parameters.join(', ')}`)
+    } else log('info', 'Tracing disabled')
+    return { TRACING_SERVICE_INSTANCE_ID: id }
   }
 
   /** First of all, since a start that must fail should not wait for Redis (spec 8.1). */

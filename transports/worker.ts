@@ -23,6 +23,7 @@ import { services } from './grpc/services.ts'
 import type { TlsDoor } from './grpc/tls.ts'
 import { limitLines } from './http/log-limiter.ts'
 import { HttpServer } from './http/server.ts'
+import type { Tracing } from './tracing/open.ts'
 
 const DROP_LINES_PER_SEC = 1 // of connections that could not be served; the same of those refused
 
@@ -48,7 +49,8 @@ export default async function serve(task: ServeTask): Promise<void> {
     rulesBytes = rules.memory.byteLength
   }
   if (task.rules) setRules({ rules: task.rules })
-  const ports = await Ports.open(task, engine, stats, log)
+  const tracing = await openTracing(task.settings, log)
+  const ports = await Ports.open(task, engine, tracing, stats, log)
 
   const drained = new Promise<number>((resolve) => {
     task.port.on('message', (message: ToWorker) => {
@@ -76,6 +78,7 @@ export default async function serve(task: ServeTask): Promise<void> {
   say({ kind: 'ready' })
   await ports.drain(await drained)
   await store.close()
+  await tracing?.close()
   process.off('exit', sayStats)
   sayStats()
   task.port.close()
@@ -103,11 +106,20 @@ class Ports {
     this.http = http
   }
 
-  static async open(task: ServeTask, decider: Engine, stats: Stats, log: Log): Promise<Ports> {
+  static async open(
+    task: ServeTask,
+    engine: Engine,
+    tracing: Tracing | null,
+    stats: Stats,
+    log: Log,
+  ): Promise<Ports> {
     const { settings } = task
     const health = new HealthService(task.isHealthy)
+    const { methods, streams } = services(tracing?.grpcDecider(engine) ?? engine, health, log)
     const frontend = await makeFrontend(settings, {
-      ...services(decider, health, log),
+      methods: tracing?.methods(methods) ?? methods,
+      streams,
+      headers: tracing?.headers ?? [],
       connectionAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
       connectionAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
       meterOf: (method) => meterOf(method, stats),
@@ -118,7 +130,7 @@ class Ports {
       host: settings.HOST,
       port: settings.PORT,
       bodyBytesMax: settings.HTTP_BODY_MAX_BYTES,
-      decider,
+      decider: tracing?.jsonDecider(engine) ?? engine,
       isHealthy: () => health.isHealthy,
       log,
     })
@@ -157,6 +169,12 @@ class Ports {
     this.frontend.close()
     this.http.close()
   }
+}
+
+/** Without tracing nothing of it is loaded, and nothing stands between the ports and the engine. */
+async function openTracing(settings: Settings, log: Log): Promise<Tracing | null> {
+  if (!settings.TRACING_ENABLED) return null
+  return (await import('./tracing/open.ts')).openTracing(settings, log)
 }
 
 /** Only the one in use is loaded. */

@@ -72,7 +72,9 @@ const shots = oneOf('auto', 'true', 'false')
 const queued = int(1, 100)
 const running = int(1, 16)
 const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
-const otlp = oneOf('http', 'grpc')
+const otlp = complaining(oneOf('http', 'grpc'), (text, allowed) => {
+  return `Invalid otlptrace client protocol: ${text}; it is ${allowed}`
+})
 
 /** Large, many places, and no relay: when two of three are silent, it is us. */
 const CONTROL_URLS =
@@ -229,12 +231,12 @@ const table = {
     [bool,        built,  'PROMETHEUS_NATIVE_SERIES', 'false', 'series of our own beside those: domain and rule apart, limits, decision times'],
   ],
   Tracing: [
-    [bool,        later,  'TRACING_ENABLED',             'false', 'send traces by OTLP; OTEL_* say where to'],
-    [otlp,        later,  'TRACING_EXPORTER_PROTOCOL',   'http', 'how'],
-    [rate,        later,  'TRACING_SAMPLING_RATE',       '1', 'share of the traces that is sent'],
-    [string,      later,  'TRACING_SERVICE_NAME',        'RateLimit', 'service.name'],
-    [string,      later,  'TRACING_SERVICE_NAMESPACE',   '', 'service.namespace'],
-    [string,      later,  'TRACING_SERVICE_INSTANCE_ID', '', 'service.instance.id; empty = a random UUID'],
+    [bool,        built,  'TRACING_ENABLED',             'false', 'send traces by OTLP; OTEL_* say where to'],
+    [otlp,        built,  'TRACING_EXPORTER_PROTOCOL',   'http', 'how'],
+    [rate,        built,  'TRACING_SAMPLING_RATE',       '1', 'share of the traces that is sent'],
+    [string,      built,  'TRACING_SERVICE_NAME',        'RateLimit', 'service.name'],
+    [string,      built,  'TRACING_SERVICE_NAMESPACE',   '', 'service.namespace'],
+    [string,      built,  'TRACING_SERVICE_INSTANCE_ID', '', 'service.instance.id; empty = a random UUID'],
   ],
   Monitor: [
     [bool,        built,  'MONITOR_ENABLED', 'false', 'the public monitor of relay sites, beside the service'],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { quote, responseToText } from '../../proto/text.ts'
+import { quote, requestToText, responseToText } from '../../proto/text.ts'
 
 test('11.4: the example of the spec', () => {
   const currentLimit = { name: '', requestsPerUnit: 5, unit: 1 } as const
@@ -21,6 +21,23 @@ test('names, headers, empty statuses and numbers without a name', () => {
     'overall_code:OVER_LIMIT statuses:{code:OVER_LIMIT current_limit:{name:"per \\"user\\"" unit:9}} statuses:{} ' +
       'response_headers_to_add:{key:"RateLimit-Limit"}',
   )
+})
+
+test('11.3: a request; an addend of 0 is there, an absent one is not', () => {
+  const entries = [
+    { key: 'user', value: 'a"b' },
+    { key: 'path', value: '' },
+  ]
+  const descriptors = [
+    { entries, limit: { requestsPerUnit: 5, unit: 2 }, hitsAddend: 3 },
+    { entries: [], limit: null, hitsAddend: 0 },
+    { entries: [], limit: null, hitsAddend: null },
+  ]
+  expect(requestToText({ domain: 'shop', descriptors, hitsAddend: 7 })).toBe(
+    'domain:"shop" descriptors:{entries:{key:"user" value:"a\\"b"} entries:{key:"path"} ' +
+      'limit:{requests_per_unit:5 unit:MINUTE} hits_addend:{value:3}} descriptors:{hits_addend:{}} descriptors:{} hits_addend:7',
+  )
+  expect(requestToText({ domain: '', descriptors: [], hitsAddend: 0 })).toBe('')
 })
 
 test('11.4: dynamic metadata, keys sorted', () => {

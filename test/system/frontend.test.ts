@@ -33,6 +33,8 @@ const cases: [what: string, env: Record<string, string>, loads: string[], loadsN
   ['10: GRPC_FRONTEND=http2',          { GRPC_FRONTEND: 'http2' }, [OURS], [LIBRARY]],
   ['10: GRPC_FRONTEND=grpc-js',        { GRPC_FRONTEND: 'grpc-js' }, [LIBRARY], [OURS]],
   ['with the memory store, without TLS', {}, [], ['/node_modules/ioredis/', '/counters/redis', '/memcache', '/grpc/tls']],
+  ['11.3: without tracing',            {}, [], ['/node_modules/@opentelemetry/', '/transports/tracing/']],
+  ['11.3: with tracing over http',     { TRACING_ENABLED: 'true' }, ['/exporter-trace-otlp-http/'], ['/exporter-trace-otlp-grpc/', LIBRARY]],
 ]
 for (const [what, env, loads, loadsNot] of cases) {
   test(`${what}: nothing else is loaded`, async () => {

@@ -21,6 +21,9 @@ export const HANDSHAKE_MS = 10_000
 /** Calls at once on one connection; beyond: the caller's own library queues, or opens another connection. */
 export const STREAMS_MAX = 1_000
 
+/** Characters of a header kept for services; a longer one counts as not sent. */
+export const HEADER_KEPT_MAX = 512
+
 export interface GrpcFrontend {
   /** Serves a connection from now on and owns it. While draining, the connection is closed at once. */
   accept(socket: Socket): void
@@ -43,6 +46,8 @@ export interface GrpcFrontendOptions {
   connectionAgeGraceMs?: number // from that GOAWAY until what still runs is cut; 0 or absent = no limit
   /** Asked once per method that is served, by its name: `ShouldRateLimit`. Unary calls of it are told to the meter. */
   meterOf?: (method: string) => CallMeter
+  /** Names, lower case, that services ask for by `CallOrigin.header`. Of other headers nothing is kept. */
+  headers?: readonly string[]
 }
 
 /** Told of every call of one method: before it is handled, and when it has ended, whatever came of it. */
@@ -68,8 +73,17 @@ export interface UnaryMethod {
 export interface UnaryCall {
   readonly deadlineMs: number // epoch milliseconds; Infinity = none
   readonly isCancelled: boolean
+  /** For the few who ask: made when called. */
+  origin(): CallOrigin
   reply(response: Uint8Array): void
   refuse(status: Status, message: string): void
+}
+
+/** Where a call comes from. */
+export interface CallOrigin {
+  readonly peer: string // `address:port`; empty = not known
+  /** What came under one of `GrpcFrontendOptions.headers`, if not longer than HEADER_KEPT_MAX; else ''. */
+  header(name: string): string
 }
 
 export interface StreamMethod {

@@ -19,10 +19,12 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js'
 import {
+  type CallOrigin,
   DRAIN_MESSAGE,
   type GrpcFrontend,
   type GrpcFrontendOptions,
   HANDSHAKE_MS,
+  HEADER_KEPT_MAX,
   MESSAGE_BYTES_MAX,
   methodName,
   STREAMS_MAX,
@@ -121,6 +123,17 @@ class GrpcJsCall implements UnaryCall {
 
   get isCancelled(): boolean {
     return this.call.cancelled
+  }
+
+  origin(): CallOrigin {
+    const { call } = this
+    return {
+      peer: call.getPeer(),
+      header(name) {
+        const value = call.metadata.get(name).at(-1) ?? '' // the library keeps them all
+        return value.length > HEADER_KEPT_MAX ? '' : String(value)
+      },
+    }
   }
 
   reply(response: Uint8Array): void {

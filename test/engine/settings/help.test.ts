@@ -85,7 +85,7 @@ describe('help for the terminal', () => {
   })
 
   test('marks what is not there yet', () => {
-    expect(settingsHelp()).toContain('  TRACING_ENABLED=false  (not yet)\n')
+    expect(settingsHelp()).toContain('  SCREENSHOTS_ENABLED=auto  (not yet)\n')
     expect(settingsHelp()).toContain('  GRPC_PORT=8081\n      int; gRPC: decisions and health\n')
   })
 

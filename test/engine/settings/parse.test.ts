@@ -204,17 +204,23 @@ function kubernetesNames(service: string): string[] {
   return [`${service}_SERVICE_HOST`, `${service}_SERVICE_PORT`, `${service}_SERVICE_PORT_HTTP`, port, ...each]
 }
 
+test('10#118: a protocol of traces that is not known; empty is http', () => {
+  expect(complaint({ TRACING_EXPORTER_PROTOCOL: 'kafka' })).toContain(
+    'Invalid otlptrace client protocol: kafka',
+  )
+  expect(parseSettings({ TRACING_EXPORTER_PROTOCOL: '' }).settings.TRACING_EXPORTER_PROTOCOL).toBe('http')
+})
+
 describe('what is not there yet', () => {
   test('is a warning when it asks for something', () => {
-    expect(parseSettings({ TRACING_SAMPLING_RATE: '0.5', TRACING_ENABLED: 'true' }).warnings.sort()).toEqual([
-      'TRACING_ENABLED has no effect yet in this version.',
-      'TRACING_SAMPLING_RATE has no effect yet in this version.',
+    expect(parseSettings({ SCREENSHOTS_ENABLED: 'true' }).warnings).toEqual([
+      'SCREENSHOTS_ENABLED has no effect yet in this version.',
     ])
   })
 
-  test('is silent at its default, and when it is switched off', () => {
-    const env = { TRACING_ENABLED: 'false', TRACING_SERVICE_NAME: 'RateLimit', TRACING_SAMPLING_RATE: '1.0' }
-    expect(parseSettings(env).warnings).toEqual([])
+  test('is silent at its default', () => {
+    for (const value of ['auto', ''])
+      expect(parseSettings({ SCREENSHOTS_ENABLED: value }).warnings).toEqual([])
   })
 
   test.each([{ DETECTION_ALLOW_KEYS: 'true' }])(

@@ -8,7 +8,7 @@
  * has run. A peer that does not read is not read from.
  */
 import type { Socket } from 'node:net'
-import { DRAIN_MESSAGE, STREAMS_MAX } from '../frontend.ts'
+import { type CallOrigin, DRAIN_MESSAGE, STREAMS_MAX } from '../frontend.ts'
 import { Status } from '../status.ts'
 import * as bounds from './bounds.ts'
 import { EndedStreams } from './ended-streams.ts'
@@ -79,6 +79,15 @@ export class Connection {
     this.output.small(FrameType.Settings, 0, SETTINGS)
     this.output.number(FrameType.WindowUpdate, 0, RECEIVE_WINDOW - WINDOW_DEFAULT)
     this.touch()
+  }
+
+  /** Of a call with these values of `server.headers`. On a unix socket nothing is known of the other end. */
+  origin(kept: readonly string[] | null): CallOrigin {
+    const { remoteAddress, remotePort } = this.socket
+    return {
+      peer: remoteAddress === undefined ? '' : `${remoteAddress}:${remotePort}`,
+      header: (name) => kept?.[this.server.headers.indexOf(name)] ?? '',
+    }
   }
 
   // ---- what arrives

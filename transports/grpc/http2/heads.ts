@@ -9,7 +9,7 @@
  * call and goes into the table.
  */
 import { HeaderDecoder } from './hpack.ts'
-import { FIXED_FIELDS, HeadReader, kindOf, type RequestHead } from './request-head.ts'
+import { type Fields, fieldsWith, HeadReader, type RequestHead } from './request-head.ts'
 import type { Refusal, Route, Routes } from './routes.ts'
 
 /** A head with the decision on it, both fixed once read: it may serve many calls. */
@@ -23,15 +23,16 @@ const NONE = Buffer.alloc(0)
 
 export class Heads {
   private readonly routes: Routes
-  private readonly decoder = new HeaderDecoder(kindOf, FIXED_FIELDS)
+  private readonly decoder: HeaderDecoder
   private readonly reader = new HeadReader()
   private memoBytes: Buffer = NONE // made with the first call: many connections never make one
   private memoLength = 0 // 0 = nothing remembered: an empty block is malformed, and never remembered
   private memoVersion = 0
   private memo: ReadHead | null = null
 
-  constructor(routes: Routes) {
+  constructor(routes: Routes, { kindOf, fixed }: Fields = fieldsWith([])) {
     this.routes = routes
+    this.decoder = new HeaderDecoder(kindOf, fixed)
   }
 
   /** The block of a new call. Throws a ConnectionError when it cannot be decoded. */

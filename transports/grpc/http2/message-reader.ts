@@ -17,6 +17,15 @@ const BYTES_MIN = 1_024
 const GROWTH_BYTES_MAX = 1_048_576 // beyond doubling
 const NONE = Buffer.alloc(0)
 
+/** Whether these bytes are one message that is not packed, and nothing else. */
+export function isOneMessage(bytes: Buffer, from: number, to: number): boolean {
+  return (
+    to - from >= PREFIX_BYTES &&
+    bytes[from] === 0 &&
+    bytes.readUInt32BE(from + 1) === to - from - PREFIX_BYTES
+  )
+}
+
 export class MessageReader {
   private bytes = NONE
   private from = 0

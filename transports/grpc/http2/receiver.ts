@@ -38,7 +38,7 @@ export class Receiver implements FrameSink {
 
   constructor(connection: Connection) {
     this.connection = connection
-    this.heads = new Heads(connection.server.routes)
+    this.heads = new Heads(connection.server.routes, connection.server.fields)
     this.block = new HeaderBlock(connection.share)
   }
 

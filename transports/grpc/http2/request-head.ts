@@ -6,9 +6,10 @@
  * Faults of HTTP (RFC 9113, 8.2 and 8.3) make the head malformed: a stream error. What gRPC does not take is
  * answered, so `judge` is asked after that.
  */
+import { HEADER_KEPT_MAX } from '../frontend.ts'
 import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
 import type { FieldSink } from './hpack.ts'
-import { fixedFields, MALFORMED, UNREAD } from './hpack-table.ts'
+import { fixedFields, type KindOf, MALFORMED, UNREAD } from './hpack-table.ts'
 
 const METHOD = 1
 const SCHEME = 2
@@ -19,6 +20,7 @@ const TIMEOUT = 6
 const ENCODING = 7
 const TE = 8
 const CONTENT_LENGTH = 9
+const KEPT = 10 // and above: what services ask for, in the order they named it
 
 const KINDS = new Map([
   [':method', METHOD],
@@ -45,6 +47,20 @@ export function kindOf(name: string): number {
 }
 export const FIXED_FIELDS = fixedFields(kindOf)
 
+/** How names are judged on all connections of a server. */
+export interface Fields {
+  kindOf: KindOf
+  fixed: ReturnType<typeof fixedFields>
+}
+
+/** Where services want headers, too. A name that is read anyway is not among them. */
+export function fieldsWith(names: readonly string[]): Fields {
+  if (names.length === 0) return { kindOf, fixed: FIXED_FIELDS }
+  const kinds = new Map(names.map((name, index) => [name, KEPT + index]))
+  const judge = (name: string) => kinds.get(name) ?? kindOf(name)
+  return { kindOf: judge, fixed: fixedFields(judge) }
+}
+
 // biome-ignore format: milliseconds per unit
 const UNIT_MS: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }
 const TIMEOUT_TEXT = /^(\d{1,8})([HMSmun])$/
@@ -60,6 +76,7 @@ export class RequestHead {
   contentLength = -1 // none said
   isMalformed = false
   isTooLarge = false
+  kept: string[] | null = null // values in the order of the names; null = none came
 }
 
 /** Fills a head from the fields of one block; trailers have no pseudo headers. */
@@ -123,11 +140,17 @@ export class HeadReader implements FieldSink {
       head.timeoutText = value
       head.timeoutMs = this.lastTimeoutMs
     } else if (kind === TE) head.isMalformed ||= value !== 'trailers'
-    else {
+    else if (kind === CONTENT_LENGTH) {
       const length = /^\d{1,15}$/.test(value) ? Number(value) : -1
       if (length < 0 || (head.contentLength >= 0 && head.contentLength !== length)) head.isMalformed = true
       head.contentLength = length
-    }
+    } else this.keep(kind - KEPT, value)
+  }
+
+  private keep(index: number, value: string): void {
+    if (value.length > HEADER_KEPT_MAX) return
+    this.head.kept ??= []
+    this.head.kept[index] = value
   }
 }
 

@@ -17,6 +17,7 @@ import { PING_IDLE_MS, PING_TIMEOUT_MS, RESTING_WOKEN, STALLED_MS, TURN_BYTES } 
 import { Connection } from './connection.ts'
 import { Deadlines } from './deadlines.ts'
 import { Inflater } from './inflater.ts'
+import { type Fields, fieldsWith } from './request-head.ts'
 import { Routes } from './routes.ts'
 import { Shares } from './shares.ts'
 
@@ -42,8 +43,10 @@ export function http2Frontend(options: Http2Options): GrpcFrontend {
 
 /** What the connections of a thread share. */
 export class Http2Server {
-  readonly options: Required<Omit<Http2Options, 'streams' | 'meterOf'>>
+  readonly options: Required<Omit<Http2Options, 'streams' | 'meterOf' | 'headers'>>
   readonly routes: Routes
+  readonly headers: readonly string[] // that services ask for
+  readonly fields: Fields
   readonly deadlines = new Deadlines()
   readonly inflater = new Inflater()
   readonly garbage = new Garbage('all') // connections, and the calls that ended with them
@@ -68,6 +71,8 @@ export class Http2Server {
       ...options,
     }
     this.routes = new Routes(options)
+    this.headers = options.headers ?? []
+    this.fields = fieldsWith(this.headers)
   }
 
   get connectionsCount(): number {

@@ -11,14 +11,20 @@
  *
  * A queue can stand between the last two. Nobody else's stream waits for it. What is gone and asked still counts.
  */
-import { MESSAGE_BYTES_MAX, type StreamCall, type StreamHandler, type UnaryCall } from '../frontend.ts'
+import {
+  type CallOrigin,
+  MESSAGE_BYTES_MAX,
+  type StreamCall,
+  type StreamHandler,
+  type UnaryCall,
+} from '../frontend.ts'
 import { Status } from '../status.ts'
 import { SMALL_MESSAGE_BYTES, STREAM_QUEUE_BYTES_MAX } from './bounds.ts'
 import type { Connection } from './connection.ts'
 import { Deadline } from './deadlines.ts'
 import { ErrorCode, Flag, FRAME_BYTES_MAX, WINDOW_DEFAULT, WINDOW_MAX } from './frames.ts'
 import { free } from './memory.ts'
-import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
+import { isOneMessage, MessageReader, PREFIX_BYTES } from './message-reader.ts'
 import type { RequestHead } from './request-head.ts'
 import type { Plain, Route } from './routes.ts'
 
@@ -29,8 +35,9 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   readonly openedMs: number
   private readonly connection: Connection
   private readonly route: Route
-  private readonly contentLength: number // of the head no more than this is kept: its texts can be long
+  private readonly contentLength: number // of the head no more than these is kept: its texts can be long
   private readonly isGzip: boolean
+  private readonly kept: readonly string[] | null // headers that services ask for
   private handler: StreamHandler | null = null
   private isOver = false
   private isGone = false
@@ -61,6 +68,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     this.route = route
     this.contentLength = head.contentLength
     this.isGzip = head.encoding === 'gzip'
+    this.kept = head.kept
     this.openedMs = connection.nowMs
     this.sendWindow = connection.streamWindow
     this.deadlineMs = connection.nowMs + head.timeoutMs
@@ -77,6 +85,10 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     return this.isOver
   }
 
+  origin(): CallOrigin {
+    return this.connection.origin(this.kept)
+  }
+
   // ---- from the caller
 
   /** DATA. Sees to the stream's window; the connection has seen to its own. `windowBytes` includes padding. */
@@ -89,7 +101,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     }
     if (isEnd && !this.peerDone()) return
     if (this.isOver) return
-    if (this.route.unary !== null && this.reader === null && isEnd && this.isOneMessage(bytes, from, to)) {
+    if (this.route.unary !== null && this.reader === null && isEnd && isOneMessage(bytes, from, to)) {
       this.call(bytes.subarray(from + PREFIX_BYTES, to))
       return
     }
@@ -129,14 +141,6 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     if (contentLength < 0 || contentLength === this.received) return true
     this.connection.reset(this.id, ErrorCode.ProtocolError)
     return false
-  }
-
-  private isOneMessage(bytes: Buffer, from: number, to: number): boolean {
-    return (
-      to - from >= PREFIX_BYTES &&
-      bytes[from] === 0 &&
-      bytes.readUInt32BE(from + 1) === to - from - PREFIX_BYTES
-    )
   }
 
   private hold(bytes: Buffer, from: number, to: number): boolean {

@@ -1,0 +1,89 @@
+/**
+ * What does tracing cost a decision? One descriptor by its bytes, with the memory store, through all that stands between
+ * a gRPC frontend and the engine.
+ *   floor  the engine alone
+ *   off    the method as it is served without tracing: the difference to the floor is the method's, and nothing is tracing's
+ *   rate 0 tracing is on and samples nothing: the parent is read, a span that records nothing is made
+ *   rate 1 every call makes two spans, which are thrown away where an exporter would take them
+ * Worth changing when `off` and the floor are further apart than a caller object and the bytes of an answer.
+ */
+import { compile } from '../engine/match/compile.ts'
+import { parseSettings } from '../engine/settings/parse.ts'
+import { encodeRequest } from '../proto/codec.ts'
+import type { UnaryCall, UnaryMethod } from '../transports/grpc/frontend.ts'
+import { unaryMethods } from '../transports/grpc/services.ts'
+import { openTracing } from '../transports/tracing/open.ts'
+import { benchEngine, ruleNode } from './engine.ts'
+import { measure } from './measure.ts'
+import { seeded, size } from './size.ts'
+
+const USERS = 1_000
+const callsCount = size({ small: 1_000, full: 50_000 })
+const random = seeded(7)
+
+const bytes = Array.from({ length: callsCount }, () => {
+  const entries = [{ key: 'user', value: String(Math.floor(random() * USERS)) }]
+  return encodeRequest({
+    domain: 'shop',
+    descriptors: [{ entries, limit: null, hitsAddend: null }],
+    hitsAddend: 0,
+  })
+})
+const engine = benchEngine(random)
+engine.setRules(compile([{ name: 'shop', nodes: [ruleNode('user')] }]))
+
+let sum = 0
+const call: UnaryCall = {
+  deadlineMs: Number.POSITIVE_INFINITY,
+  isCancelled: false,
+  origin: () => ({ peer: '127.0.0.1:40000', header: () => '' }),
+  reply: (response) => {
+    sum += response.length
+  },
+  refuse: (_, message) => {
+    throw new Error(message)
+  },
+}
+const caller = {
+  isGone: false,
+  answer: ({ statuses }: { statuses: unknown[] }) => {
+    sum += statuses.length
+  },
+  fail: (error: Error) => {
+    throw error
+  },
+}
+const log = () => {}
+const [off] = unaryMethods(engine, log)
+const unsampled = await traced('0')
+const sampled = await traced('1')
+
+await measure('tracing', callsCount, {
+  'floor the engine alone': () => {
+    for (let i = 0; i < callsCount; i++) engine.decideBytes(bytes[i], caller)
+    return sum
+  },
+  off: () => handleAll(off),
+  'on, rate 0': () => handleAll(unsampled),
+  'on, rate 1': () => handleAll(sampled),
+})
+process.exit() // else the exporter goes on trying to send its one span
+
+/** Its queue is as small as can be and never sent, so that spans are dropped. */
+async function traced(rate: string) {
+  process.env.OTEL_BSP_MAX_QUEUE_SIZE = '1'
+  process.env.OTEL_BSP_SCHEDULE_DELAY = String(2 ** 31 - 1)
+  const { settings } = parseSettings({
+    TRACING_ENABLED: 'true',
+    TRACING_SAMPLING_RATE: rate,
+    BACKEND_TYPE: 'memory',
+  })
+  const tracing = await openTracing(settings, log)
+  const [method] = tracing.methods(unaryMethods(tracing.grpcDecider(engine), log))
+  return method
+}
+
+function handleAll(method: UnaryMethod): number {
+  for (let i = 0; i < callsCount; i++) method.handle(bytes[i], call)
+  return sum
+}

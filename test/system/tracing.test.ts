@@ -1,0 +1,306 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import { expect, onTestFinished, test } from 'vitest'
+import { encodeRequest } from '../../proto/codec.ts'
+import type { RateLimitRequest } from '../../proto/ratelimit.ts'
+import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
+import { question } from '../helpers/grpc.ts'
+import { startMemcached } from '../helpers/memcached.ts'
+import { type Collector, startCollector } from '../helpers/otlp-receiver.ts'
+import { freePort } from '../helpers/ports.ts'
+import { startRedis } from '../helpers/redis.ts'
+import {
+  postJson,
+  type RunningService,
+  type ServiceOptions,
+  spawnService,
+  startService,
+} from '../helpers/service.ts'
+
+const RULES = `
+domain: shop
+descriptors:
+  - key: user
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+  - key: burst
+    rate_limit: { unit: second, requests_per_unit: 100 }
+`
+const SERVER = SHOULD_RATE_LIMIT.slice(1)
+const DECISION = 'ShouldRateLimit Execution'
+const JSON_ANSWER = 'NewJsonHandler Remaining Execution'
+const REDIS = 'Redis Pipeline Execution'
+const MEMCACHED = 'Memcached Fetch Execution'
+
+const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
+const OTHER_ID = 'a'.repeat(32)
+const PARENT_ID = '00f067aa0ba902b7'
+const SERVER_KIND = 2 // SPAN_KIND_SERVER of OTLP
+
+const ERROR = 2 // STATUS_CODE_ERROR
+const CONNECTIONS = 16 // so many that both workers have some
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+const ALICE = question('shop', { user: 'alice' })
+const JSON_ALICE = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
+
+test('11.3#1 11.3#2: a gRPC call and its decision, over http', async () => {
+  const collector = await startCollector('http')
+  const service = await traced(collector)
+  await ask(service, ALICE)
+  const [server] = await collector.spans(SERVER)
+  const [decision] = await collector.spans(DECISION)
+  expect(server).toMatchObject({
+    tracer: 'otelgrpc',
+    kind: SERVER_KIND,
+    parentSpanId: '',
+    events: [],
+    status: {},
+  })
+  expect(server.attributes).toEqual({
+    'rpc.system': 'grpc',
+    'rpc.service': 'envoy.service.ratelimit.v3.RateLimitService',
+    'rpc.method': 'ShouldRateLimit',
+    'rpc.grpc.status_code': 0,
+    'net.sock.peer.addr': '127.0.0.1',
+    'net.sock.peer.port': expect.any(Number),
+  })
+  expect(decision).toMatchObject({
+    tracer: 'ratelimit',
+    traceId: server.traceId,
+    parentSpanId: server.spanId,
+    attributes: {
+      domain: 'shop',
+      'request string': 'domain:"shop" descriptors:{entries:{key:"user" value:"alice"}}',
+    },
+  })
+})
+
+test('11.3#3: the trip to Redis is beside the decision', async () => {
+  const redis = await startRedis()
+  const perSecond = await startRedis()
+  onTestFinished(async () => {
+    await redis.stop()
+    await perSecond.stop()
+  })
+  const collector = await startCollector('http')
+  const env = {
+    ...{ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redis.address },
+    ...{
+      REDIS_PERSECOND: 'true',
+      REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
+      REDIS_PERSECOND_URL: perSecond.address,
+    },
+  }
+  const service = await traced(collector, { env })
+  const [user] = ALICE.descriptors
+  const [burst] = question('shop', { burst: 'x' }).descriptors
+  const [free] = question('shop', { free: 'x' }).descriptors
+  await ask(service, {
+    ...ALICE,
+    descriptors: [user, burst, { ...user, entries: [{ key: 'user', value: 'bob' }] }, free],
+  })
+  const [server] = await collector.spans(SERVER)
+  const [trip] = await collector.spans(REDIS)
+  expect(trip).toMatchObject({
+    tracer: 'redis.fixedCacheImpl',
+    traceId: server.traceId,
+    parentSpanId: server.spanId,
+  })
+  expect(trip.attributes).toEqual({ 'pipeline length': 4, 'perSecondPipeline length': 2 })
+
+  await ask(service, { ...ALICE, descriptors: [free] })
+  const [, none] = await collector.spans(REDIS, 2)
+  expect(none.attributes).toEqual({ 'pipeline length': 0, 'perSecondPipeline length': 0 })
+
+  await redis.stop()
+  await expect(ask(service, ALICE)).rejects.toMatchObject({ code: 2 })
+  const failed = (await collector.spans(SERVER, 3))[2]
+  expect(failed.attributes['rpc.grpc.status_code']).toBe(2)
+  expect(failed.status.code).toBe(ERROR)
+  expect((await collector.spans(DECISION, 3))[2].parentSpanId).toBe(failed.spanId)
+})
+
+test('11.3#4: the trip to memcached is beside the decision', async () => {
+  const memcached = await startMemcached()
+  onTestFinished(() => memcached.stop())
+  const collector = await startCollector('http')
+  const env = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: memcached.address }
+  const service = await traced(collector, { env })
+  const [user] = ALICE.descriptors
+  const [burst] = question('shop', { burst: 'x' }).descriptors
+  await ask(service, { ...ALICE, descriptors: [user, burst] })
+  const [server] = await collector.spans(SERVER)
+  const [trip] = await collector.spans(MEMCACHED)
+  expect(trip).toMatchObject({ tracer: 'memcached.cacheImpl', parentSpanId: server.spanId })
+  expect(trip.attributes).toEqual({ 'keysToGet length': 2 })
+})
+
+test('11.3#5: on /json each span is a root, whatever the headers say', async () => {
+  const collector = await startCollector('http')
+  const service = await traced(collector)
+  const headers = { traceparent: `00-${TRACE_ID}-${PARENT_ID}-01` }
+  const body = JSON.stringify(JSON_ALICE)
+  expect((await fetch(`${service.http}/json`, { method: 'POST', body, headers })).status).toBe(200)
+  const [decision] = await collector.spans(DECISION)
+  const [answer] = await collector.spans(JSON_ANSWER)
+  expect(decision).toMatchObject({ tracer: 'ratelimit', parentSpanId: '' })
+  expect(answer).toMatchObject({ tracer: 'ratelimit server', parentSpanId: '' })
+  expect(new Set([decision.traceId, answer.traceId, TRACE_ID]).size).toBe(3)
+  expect(answer.attributes.response).toMatch(
+    /^overall_code:OK statuses:\{code:OK current_limit:\{requests_per_unit:5 unit:HOUR\} limit_remaining:4 /,
+  )
+
+  await postJson(service, { domain: '', descriptors: [] }) // a decision that fails has no answer
+  await collector.spans(DECISION, 2)
+  await postJson(service, JSON_ALICE)
+  await collector.spans(DECISION, 3)
+  expect(await collector.spans(JSON_ANSWER, 2)).toHaveLength(2)
+})
+
+/** How callers name a parent, by its ids and whether it is sampled. */
+const PARENTS: ((traceId: string, spanId: string, flag: 0 | 1) => Record<string, string>)[] = [
+  (traceId, spanId, flag) => ({ traceparent: `00-${traceId}-${spanId}-0${flag}`, tracestate: 'a=b' }),
+  (traceId, spanId, flag) => ({ b3: `${traceId}-${spanId}-${flag}` }),
+  (traceId, spanId, flag) => ({
+    ...{ 'x-b3-traceid': traceId, 'x-b3-spanid': spanId, 'x-b3-sampled': String(flag) },
+  }),
+]
+
+test.each(['http2', 'grpc-js'] as const)(
+  '11.3 10#119: a parent decides whether its child is sampled, the rate decides for roots, frontend %s',
+  async (frontend) => {
+    const collector = await startCollector('http')
+    const service = await traced(collector, { frontend, env: { TRACING_SAMPLING_RATE: '0' } })
+    await ask(service, ALICE)
+    for (const parent of PARENTS) await ask(service, ALICE, parent(OTHER_ID, PARENT_ID, 0))
+    for (const [i, parent] of PARENTS.entries()) await ask(service, ALICE, parent(traceId(i), PARENT_ID, 1))
+    const servers = await collector.spans(SERVER, PARENTS.length)
+    const decisions = await collector.spans(DECISION, PARENTS.length)
+    expect(servers.map((span) => span.traceId)).toEqual(PARENTS.map((_, i) => traceId(i)))
+    expect(servers.map((span) => span.parentSpanId)).toEqual(PARENTS.map(() => PARENT_ID))
+    expect(decisions.map((span) => span.traceId)).toEqual(PARENTS.map((_, i) => traceId(i)))
+    expect(decisions.map((span) => span.parentSpanId)).toEqual(servers.map((span) => span.spanId))
+    expect(collector.received).toHaveLength(2 * PARENTS.length) // spans come in order: nothing is on its way
+  },
+)
+
+function traceId(index: number): string {
+  return TRACE_ID.slice(0, -1) + index
+}
+
+test('11.3 10#114-118: over grpc, with the attributes of the resource and no others; all workers are one instance', async () => {
+  const collector = await startCollector('grpc')
+  const env = {
+    TRACING_EXPORTER_PROTOCOL: 'grpc',
+    TRACING_SERVICE_NAME: 'limits',
+    TRACING_SERVICE_NAMESPACE: 'edge',
+    OTEL_RESOURCE_ATTRIBUTES: 'host.name=h',
+    WORKERS: '2',
+    LOG_LEVEL: 'INFO',
+  }
+  const service = await traced(collector, { env })
+  for (let i = 1; i <= CONNECTIONS; i++) await ask(service, ALICE)
+  const servers = await collector.spans(SERVER, CONNECTIONS)
+  const [{ resource }] = servers
+  expect(resource).toEqual({
+    'service.name': 'limits',
+    'service.namespace': 'edge',
+    'service.instance.id': expect.stringMatching(UUID),
+  })
+  for (const server of servers) expect(server.resource).toEqual(resource)
+  expect(service.log).toContain(
+    'Tracing enabled: protocol grpc, service.name limits, service.namespace edge, ' +
+      `service.instance.id ${resource['service.instance.id']}, sampling rate 1`,
+  )
+  const stats = await service.stats()
+  expect(stats['sluice.worker.0.decisions'] * stats['sluice.worker.1.decisions']).toBeGreaterThan(0)
+})
+
+test('11.3 10#117: what is queued at SIGTERM arrives', async () => {
+  const collector = await startCollector('http')
+  const env = { OTEL_BSP_SCHEDULE_DELAY: '600000', TRACING_SERVICE_INSTANCE_ID: 'seven' }
+  const service = await traced(collector, { env })
+  await ask(service, ALICE)
+  expect(collector.received).toEqual([])
+  expect((await service.stop()).code).toBe(0)
+  const [server] = await collector.spans(SERVER)
+  expect(server.resource['service.instance.id']).toBe('seven')
+})
+
+test('11.3: a collector that is away, or takes and never answers, stops nobody', async () => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1') // takes connections only
+  onTestFinished(() => void silent.close())
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const isStopped = async (url: string) => {
+    const service = await traced({ url })
+    for (let i = 0; i < 20; i++)
+      expect((await postJson(service, { ...JSON_ALICE, domain: 'other' })).status).toBe(200)
+    const exit = await service.stop()
+    expect(exit.code).toBe(0)
+    expect(exit.log).toContain('traces: ')
+  }
+  await Promise.all([
+    isStopped(`http://127.0.0.1:${await freePort()}`),
+    isStopped(`http://127.0.0.1:${port}`),
+  ])
+}, 40_000)
+
+test('11.3: an endpoint that is none ends the start', async () => {
+  const env = {
+    TRACING_ENABLED: 'true',
+    TRACING_EXPORTER_PROTOCOL: 'grpc',
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://[bad',
+  }
+  const exit = await spawnService({ rules: { 'shop.yaml': RULES }, env }).exited
+  expect(exit.code).toBe(1)
+  expect(exit.log).toContain('[TRACING_INVALID]')
+})
+
+test('11.3: without tracing there is a line', async () => {
+  const service = await startService({ rules: { 'shop.yaml': RULES }, env: { LOG_LEVEL: 'INFO' } })
+  expect(service.log).toContain('Tracing disabled')
+})
+
+async function traced(
+  collector: Pick<Collector, 'url'>,
+  options: ServiceOptions = {},
+): Promise<RunningService> {
+  return startService({
+    rules: { 'shop.yaml': RULES },
+    ...options,
+    env: {
+      TRACING_ENABLED: 'true',
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+      ...options.env,
+    },
+  })
+}
+
+const OWN_CONNECTION = { 'grpc.use_local_subchannel_pool': 1 }
+
+/** On a connection of its own. Rejects with the status of the call. */
+function ask(
+  service: RunningService,
+  request: RateLimitRequest,
+  headers: Record<string, string> = {},
+): Promise<Buffer> {
+  const client = new Client(service.address('gRPC'), credentials.createInsecure(), OWN_CONNECTION)
+  onTestFinished(() => client.close())
+  const metadata = new Metadata()
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+  const same = (bytes: Buffer) => bytes
+  return new Promise((resolve, reject) => {
+    const done = (error: ServiceError | null, answer?: Buffer) => (error ? reject(error) : resolve(answer!))
+    client.makeUnaryRequest(
+      SHOULD_RATE_LIMIT,
+      same,
+      same,
+      Buffer.from(encodeRequest(request)),
+      metadata,
+      done,
+    )
+  })
+}

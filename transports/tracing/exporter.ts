@@ -1,0 +1,31 @@
+/**
+ * Where spans go: OTLP by http or grpc, with OTEL_EXPORTER_OTLP_* read by the library. Main makes one, too, so that a
+ * setting it cannot use ends the start and not a worker.
+ */
+import type { SpanExporter } from '@opentelemetry/sdk-trace'
+import { OperatorError } from '../../engine/errors.ts'
+import type { Settings } from '../../engine/settings/parse.ts'
+
+/** Only the one in use is loaded. */
+export async function openExporter({ TRACING_EXPORTER_PROTOCOL }: Settings): Promise<SpanExporter> {
+  if (TRACING_EXPORTER_PROTOCOL === 'grpc') {
+    const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-grpc')
+    return new OTLPTraceExporter()
+  }
+  const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http')
+  return new OTLPTraceExporter()
+}
+
+/** Reaches nobody: a collector that is away is no mistake. */
+export async function checkExporter(settings: Settings): Promise<void> {
+  try {
+    const exporter = await openExporter(settings)
+    await exporter.shutdown()
+  } catch (error) {
+    throw new OperatorError({
+      code: 'TRACING_INVALID',
+      what: `the exporter of traces cannot be made: ${(error as Error).message}.`,
+      fix: 'Set OTEL_EXPORTER_OTLP_ENDPOINT to a URL such as http://localhost:4317, and look at the other OTEL_EXPORTER_OTLP_*.',
+    })
+  }
+}

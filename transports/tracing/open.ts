@@ -1,0 +1,114 @@
+/**
+ * Tracing of one worker: its own provider, so that spans never cross threads.
+ *
+ *     spans ──► sampled? ──► queue of 2,048 ──► at most 512 at once, every 5 s ──► OTLP by http or grpc
+ *                                 └ full: dropped. A collector that is slow or away stops nobody.
+ *
+ * Where to, and with what credentials, is the environment's: OTEL_EXPORTER_OTLP_* are read by the exporters, OTEL_BSP_* for
+ * the queue below. Of resources only three attributes are told (spec 11.3), so OTEL_RESOURCE_ATTRIBUTES has no effect.
+ */
+import { DiagLogLevel, diag } from '@opentelemetry/api'
+import {
+  CompositePropagator,
+  getNumberFromEnv,
+  setGlobalErrorHandler,
+  W3CTraceContextPropagator,
+} from '@opentelemetry/core'
+import { B3Propagator } from '@opentelemetry/propagator-b3'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
+import type { Decider } from '../../engine/decider.ts'
+import type { Log } from '../../engine/messages.ts'
+import type { Settings } from '../../engine/settings/parse.ts'
+import type { UnaryMethod } from '../grpc/frontend.ts'
+import { limitLines } from '../http/log-limiter.ts'
+import { type Parent, TracedDecider, TracedJson } from './decider.ts'
+import { openExporter } from './exporter.ts'
+import { TRACE_HEADERS, tracedMethod } from './methods.ts'
+import { storeSpan } from './store-span.ts'
+
+const FLUSH_MS_MAX = 5_000 // for what is queued at the end; beyond it is lost
+const ERROR_LINES_PER_SEC = 1
+
+export interface Tracing {
+  readonly headers: readonly string[] // what a frontend must keep for `methods`
+  methods(methods: readonly UnaryMethod[]): UnaryMethod[]
+  /** Behind the methods above. */
+  grpcDecider(engine: Decider): Decider
+  jsonDecider(engine: Decider): Decider
+  /** Sends what is queued; takes FLUSH_MS_MAX at most, and never fails. */
+  close(): Promise<void>
+}
+
+export async function openTracing(settings: Settings, log: Log): Promise<Tracing> {
+  const logCause = limitLines((cause) => log('warning', `traces: ${cause}`), ERROR_LINES_PER_SEC)
+  const say = (message: string) => logCause(message)
+  const silent = () => {}
+  // Both are this thread's: what could not be sent, and what the library finds odd, dropped spans among it.
+  setGlobalErrorHandler((error) => logCause(messageOf(error)))
+  const words = { error: say, warn: say, info: silent, debug: silent, verbose: silent }
+  diag.setLogger(words, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
+  const provider = new TracerProvider({
+    resource: resourceFromAttributes({
+      'service.name': settings.TRACING_SERVICE_NAME,
+      'service.namespace': settings.TRACING_SERVICE_NAMESPACE,
+      'service.instance.id': settings.TRACING_SERVICE_INSTANCE_ID,
+    }),
+    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(settings.TRACING_SAMPLING_RATE) }),
+    spanProcessors: [new BatchSpanProcessor({ exporter: await openExporter(settings), ...queueOptions() })],
+  })
+  const store = storeSpan(settings)
+  const tracers = {
+    decision: provider.getTracer('ratelimit'),
+    store: provider.getTracer(store?.tracer ?? ''),
+    json: provider.getTracer('ratelimit server'),
+  }
+  const parent: Parent = { context: null }
+  const propagator = new CompositePropagator({
+    propagators: [new W3CTraceContextPropagator(), new B3Propagator()],
+  })
+  const methodTracing = { tracer: provider.getTracer('otelgrpc'), propagator, parent }
+  return {
+    headers: TRACE_HEADERS,
+    methods: (methods) => methods.map((method) => tracedMethod(method, methodTracing)),
+    grpcDecider: (engine) => new TracedDecider(engine, parent, tracers, store),
+    jsonDecider: (engine) => new TracedJson(engine, tracers, store),
+    close: () => flushed(provider, logCause),
+  }
+}
+
+/** As OpenTelemetry names them; undefined is the library's default. */
+function queueOptions() {
+  return {
+    scheduledDelayMillis: getNumberFromEnv('OTEL_BSP_SCHEDULE_DELAY'),
+    exportTimeoutMillis: getNumberFromEnv('OTEL_BSP_EXPORT_TIMEOUT'),
+    maxQueueSize: getNumberFromEnv('OTEL_BSP_MAX_QUEUE_SIZE'),
+    maxExportBatchSize: getNumberFromEnv('OTEL_BSP_MAX_EXPORT_BATCH_SIZE'),
+  }
+}
+
+async function flushed(provider: TracerProvider, logCause: (cause: string) => void): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('the last spans did not arrive in time')), FLUSH_MS_MAX)
+  })
+  try {
+    await Promise.race([provider.shutdown(), late])
+  } catch (error) {
+    logCause(messageOf(error))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof Error) return error.message || error.name
+  return typeof error === 'object' && error !== null && 'message' in error
+    ? String(error.message)
+    : String(error)
+}
