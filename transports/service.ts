@@ -1,8 +1,8 @@
 /**
  * The main thread: settings, rules, health, totals. It never sees a request and never parses rules.
  *
- *     start   rules loaded ┐
- *             Redis there  ┴─► ports claimed ─► workers listen ─► debug port
+ *     start   statistics ─► rules loaded ┐
+ *                           Redis there  ┴─► ports claimed ─► workers listen ─► debug port
  *     stop    health first ─► DRAIN_DELAY ─► workers finish and close ─► debug port ─► rules ─► last statistics
  *
  * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).

@@ -27,6 +27,23 @@ export interface NodeDraft {
   metadata: Record<string, unknown> | null
 }
 
+/** What a node is before its first field is read. */
+export function emptyNode(line: number): NodeDraft {
+  return {
+    line,
+    key: '',
+    value: '',
+    limit: null,
+    nodes: [],
+    isShadow: false,
+    isQuota: false,
+    hasDetailedMetric: false,
+    hasValueToMetric: false,
+    hasShareThreshold: false,
+    metadata: null,
+  }
+}
+
 export interface LimitDraft {
   unit: string // as written
   requestsPerUnit: number // 0 to 2^32-1

@@ -10,7 +10,7 @@
  * merge key brought the first. All errors of a file are told at once. Type names in the texts are the reference's.
  */
 import { isAlias, isMap, isScalar, isSeq } from 'yaml'
-import type { LimitDraft, NodeDraft, RuleDraft } from './draft.ts'
+import { emptyNode, type LimitDraft, type NodeDraft, type RuleDraft } from './draft.ts'
 import { checkKeys } from './keys.ts'
 import type { Remarks } from './remarks.ts'
 import { binaryText, boolOf, floatOf, intOf, kindOf, textOf } from './scalar.ts'
@@ -71,19 +71,7 @@ class Reader {
   }
 
   private node(item: AnyNode): NodeDraft {
-    const draft: NodeDraft = {
-      line: this.file.lineOf(item),
-      key: '',
-      value: '',
-      limit: null,
-      nodes: [],
-      isShadow: false,
-      isQuota: false,
-      hasDetailedMetric: false,
-      hasValueToMetric: false,
-      hasShareThreshold: false,
-      metadata: null,
-    }
+    const draft = emptyNode(this.file.lineOf(item))
     this.eachPair(item, 'config.YamlDescriptor', (word, value, key) => {
       this.nodeField(draft, word, value, key)
     })

@@ -25,7 +25,7 @@ import {
   VARINT,
 } from '../../proto/wire.ts'
 import { DESCRIPTOR_DEPTH_MAX, DESCRIPTORS_MAX } from './bounds.ts'
-import type { LimitDraft, NodeDraft, RuleDraft } from './draft.ts'
+import { emptyNode, type LimitDraft, type NodeDraft, type RuleDraft } from './draft.ts'
 
 type Reader = protobuf.Reader
 
@@ -81,7 +81,7 @@ function readDescriptor(reader: Reader, level: Level): NodeDraft {
     throw new RangeError(`descriptors are nested more than ${DESCRIPTOR_DEPTH_MAX} deep`)
   if (++level.count.descriptors > DESCRIPTORS_MAX)
     throw new RangeError(`more than ${DESCRIPTORS_MAX} descriptors`)
-  const node = emptyNode()
+  const node = emptyNode(0)
   const below = { ...level, depth: level.depth + 1 }
   const outerEnd = enter(reader)
   while (reader.pos < reader.len) {
@@ -98,22 +98,6 @@ function readDescriptor(reader: Reader, level: Level): NodeDraft {
   }
   reader.len = outerEnd
   return node
-}
-
-function emptyNode(): NodeDraft {
-  return {
-    line: 0,
-    key: '',
-    value: '',
-    limit: null,
-    nodes: [],
-    isShadow: false,
-    isQuota: false,
-    hasDetailedMetric: false,
-    hasValueToMetric: false,
-    hasShareThreshold: false,
-    metadata: null,
-  }
 }
 
 function readPolicy(reader: Reader, earlier: LimitDraft | null): LimitDraft {
