@@ -4,7 +4,7 @@
  *     read, submit, page              class=read │ ip=203.0.113.7
  *     the same with an API key        class=key_read │ tier=partner │ key=k_1
  *
- *     answer ─► the tightest status: Limit, Remaining, Reset     none, or unlimited ─► 2^32-1 until the end of the minute
+ *     answer ─► its status: Limit, Remaining, Reset     none, or unlimited ─► 2^32-1 until the end of the minute
  *     error, or none within 20 ms ─► read and page pass, submit does not
  *
  * Nothing is computed here: the engine's window is told on.
@@ -15,7 +15,6 @@ import { unitSec } from '../../engine/window.ts'
 import {
   Code,
   type Descriptor,
-  type DescriptorStatus,
   type Entry,
   type RateLimit,
   type RateLimitResponse,
@@ -88,11 +87,11 @@ export class Quotas {
 
   private told(name: string, { overallCode, statuses }: RateLimitResponse): Quota {
     const nowSec = this.options.nowSec()
-    const status = tightest(statuses)
+    const [status] = statuses // one descriptor was asked about
     const isOver = overallCode === Code.OverLimit
-    if (status === null) return this.full(name, null, { isOver, hasFailed: false })
-    const windowSec = unitSec(status.currentLimit!.unit)
-    const limit = status.currentLimit!.requestsPerUnit
+    if (status.currentLimit === null) return this.full(name, null, { isOver, hasFailed: false })
+    const windowSec = unitSec(status.currentLimit.unit)
+    const limit = status.currentLimit.requestsPerUnit
     // The engine read its clock a moment ago; its windows are aligned, so rounding gives its very second.
     const resetSec = Math.round((nowSec + status.resetSec) / windowSec) * windowSec
     const remaining = isOver ? 0 : status.limitRemaining
@@ -127,20 +126,6 @@ function entriesOf(name: string, { ip, key }: QuotaClient): Entry[] {
   const first = { key: 'class', value: name }
   if (key === null || !name.startsWith('key_')) return [first, { key: 'ip', value: ip }]
   return [first, { key: 'tier', value: key.tier }, { key: 'key', value: key.id }]
-}
-
-/** Smallest share left; of equals the later reset. */
-function tightest(statuses: readonly DescriptorStatus[]): DescriptorStatus | null {
-  let found: DescriptorStatus | null = null
-  const share = (status: DescriptorStatus) =>
-    status.limitRemaining / Math.max(1, status.currentLimit!.requestsPerUnit)
-  for (const status of statuses) {
-    if (status.currentLimit === null) continue
-    const isTighter = found === null || share(status) < share(found)
-    const isEqual = found !== null && share(status) === share(found)
-    if (isTighter || (isEqual && status.resetSec > found!.resetSec)) found = status
-  }
-  return found
 }
 
 /** One question to the engine; null = it failed, or took longer than its budget. */

@@ -4,18 +4,28 @@
  * Needs npm's registry, or its cache; about 15 s.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startCollector } from '../helpers/otlp-receiver.ts'
+import { limit, startXdsServer } from '../helpers/xds-server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const EXAMPLE = join(ROOT, 'examples/monitor/catalogue.yaml')
 const INSTALL_MS_MAX = 240_000
 const START_MS_MAX = 20_000
 
 // npm hands its own settings down as variables; the npm that a stranger runs has none of ours.
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
+
+/** One worker on free ports, and no statistics. */
+const PRIVATE = {
+  ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
+  ...{ PORT: '0', GRPC_PORT: '0', DEBUG_PORT: '0', WORKERS: '1', USE_STATSD: 'false' },
+}
 
 let folder: string
 let files: string[]
@@ -97,9 +107,8 @@ for (const by of ['this Node', 'an older Node']) {
       const runtimeRoot = join(folder, 'runtime')
       mkdirSync(join(runtimeRoot, 'config'), { recursive: true })
       const more = {
-        ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
-        ...{ PORT: '0', GRPC_PORT: '0', DEBUG_PORT: '0', WORKERS: '1' },
-        ...{ RUNTIME_ROOT: runtimeRoot, RUNTIME_WATCH_ROOT: 'false', USE_STATSD: 'false' },
+        ...PRIVATE,
+        ...{ RUNTIME_ROOT: runtimeRoot, RUNTIME_WATCH_ROOT: 'false' },
       }
       const [program, args] = commands()[by]
       const child = start(program, [...args, 'serve'], { more })
@@ -117,6 +126,48 @@ for (const by of ['this Node', 'an older Node']) {
       expect(code, said).toBe(0)
     })
   })
+}
+
+test('installed: what is loaded only on request is there: a management server, traces, Prometheus, profiles, the monitor', async () => {
+  const [xds, collector] = [await startXdsServer(), await startCollector('http')]
+  const more = {
+    ...PRIVATE,
+    ...{ USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' },
+    ...{ CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${xds.port}` },
+    ...{ TRACING_ENABLED: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: '50' },
+    ...{ MONITOR_ENABLED: 'true', MONITOR_ADDR: '127.0.0.1:0' },
+    ...{ MONITOR_DATA_DIR: join(folder, 'data'), CATALOGUE_PATH: EXAMPLE },
+  }
+  const child = start(join(folder, 'node_modules/.bin/sluice'), ['serve'], { more })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let log = ''
+  child.stderr!.on('data', (chunk) => {
+    log += chunk
+  })
+  const address = async (name: string) => {
+    const line = new RegExp(`Listening for ${name} on '([^']+)'`)
+    await expect.poll(() => log, { timeout: START_MS_MAX }).toMatch(line)
+    return `http://${line.exec(log)![1]}`
+  }
+  await xds.request()
+  xds.send({ version: '1', resources: [limit('shop', 'user', 7)] })
+  const body = '{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}'
+  const answer = await fetch(`${await address('HTTP')}/json`, { method: 'POST', body })
+  expect(await answer.text()).toContain('"requestsPerUnit":7')
+  expect(await collector.spans('ShouldRateLimit Execution')).toHaveLength(1)
+  expect(await textOf(`${await address('Prometheus')}/metrics`)).toContain('# TYPE ')
+  const profile = await fetch(`${await address('debug')}/debug/pprof/profile?seconds=1`)
+  expect([profile.status, new Uint8Array(await profile.arrayBuffer()).subarray(0, 2)]).toEqual([200, GZIP])
+  const meta = `${await address('the monitor')}/api/v1/meta`
+  await expect.poll(() => textOf(meta)).toContain('relay-site-monitor')
+  child.kill('SIGTERM')
+  expect(await once(child, 'exit')).toEqual([0, null])
+})
+
+const GZIP = new Uint8Array([0x1f, 0x8b])
+
+async function textOf(url: string): Promise<string> {
+  return (await fetch(url)).text()
 }
 
 describe('the monitor, installed', () => {
