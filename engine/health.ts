@@ -6,15 +6,24 @@
  *     config   only with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: true when a domain is loaded
  *     sigterm  true until the process is told to stop, then false for ever
  *
- * Lives in the main thread; workers are told when the whole changes.
+ * Beside them it knows how old the rules in force are: a load that failed leaves the process healthy, and somebody must see
+ * it. Lives in the main thread; workers are told of every change.
  */
 export type HealthComponent = 'redis' | 'config' | 'sigterm'
 
+/** What workers tell those who ask. */
+export interface HealthState {
+  isHealthy: boolean
+  report: string // a line per component, then two on the rules; each ends with a line feed
+}
+
 export class Health {
   private readonly components = new Map<HealthComponent, boolean>()
-  private readonly onChange: (isHealthy: boolean) => void
+  private readonly onChange: (state: HealthState) => void
+  private rulesSince: Date | null = null // null = none are in force
+  private failedAt: Date | null = null // null = the last load went well, or there was none
 
-  constructor(initial: Partial<Record<HealthComponent, boolean>>, onChange: (isHealthy: boolean) => void) {
+  constructor(initial: Partial<Record<HealthComponent, boolean>>, onChange: (state: HealthState) => void) {
     for (const [name, isHealthy] of Object.entries(initial)) {
       this.components.set(name as HealthComponent, isHealthy)
     }
@@ -26,11 +35,36 @@ export class Health {
     return true
   }
 
+  get state(): HealthState {
+    const components = Array.from(this.components, ([name, isHealthy]) => `${name}: ${isHealthy ? 'ok' : 'failing'}`)
+    const rules = this.rulesSince ? `in force since ${utc(this.rulesSince)}` : 'none in force'
+    const lastLoad = this.failedAt ? `failed at ${utc(this.failedAt)}, ${WHERE_TO_LOOK}` : 'ok'
+    const loads = this.rulesSince || this.failedAt ? [`last load: ${lastLoad}`] : []
+    const report = [...components, `rules: ${rules}`, ...loads].map((line) => `${line}\n`).join('')
+    return { isHealthy: this.isHealthy, report }
+  }
+
   /** Ignores components this process does not have. */
   set(name: HealthComponent, isHealthy: boolean): void {
-    if (!this.components.has(name)) return
-    const before = this.isHealthy
+    if (!this.components.has(name) || this.components.get(name) === isHealthy) return
     this.components.set(name, isHealthy)
-    if (this.isHealthy !== before) this.onChange(this.isHealthy)
+    this.onChange(this.state)
   }
+
+  /** A load has ended at `at`: with rules, `domainsCount` of them, or with null, in which case the rules before stay. */
+  loaded(domainsCount: number | null, at: Date): void {
+    this.failedAt = domainsCount === null ? at : null
+    if (domainsCount !== null) {
+      this.rulesSince = at
+      if (this.components.has('config')) this.components.set('config', domainsCount > 0)
+    }
+    this.onChange(this.state)
+  }
+}
+
+/** The cause may name files and hosts, which is not for everybody who may ask for health. */
+const WHERE_TO_LOOK = 'the log and /rlconfig of the debug port tell why'
+
+function utc(date: Date): string {
+  return `${date.toISOString().slice(0, 19)}Z`
 }

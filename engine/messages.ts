@@ -14,6 +14,7 @@
  * No message is ever sent per request.
  */
 import type { MessagePort } from 'node:worker_threads'
+import type { HealthState } from './health.ts'
 import type { RulesImage } from './rules.ts'
 import type { Settings } from './settings/parse.ts'
 import type { Deltas } from './stats/stats.ts'
@@ -25,7 +26,7 @@ export interface ServeTask {
   port: MessagePort
   memoryTable: SharedArrayBuffer | null // the counters, with BACKEND_TYPE=memory
   rules: RulesImage | null
-  isHealthy: boolean
+  health: HealthState
   tls: PortTls | null // null = the gRPC port speaks plain text
 }
 
@@ -39,7 +40,7 @@ export interface PortTls {
 
 export type ToWorker =
   | { kind: 'rules'; rules: RulesImage }
-  | { kind: 'health'; isHealthy: boolean }
+  | { kind: 'health'; health: HealthState }
   | { kind: 'tls'; tls: PortTls } // for connections from now on
   | { kind: 'stats' }
   | { kind: 'ending' } // ports stay open for DRAIN_DELAY, but clients are asked to go
@@ -52,7 +53,7 @@ export type FromWorker =
   | { kind: 'redis'; isConnected: boolean }
   | { kind: 'log'; level: LogLevel; message: string }
 
-export type LogLevel = 'error' | 'warning' | 'info' | 'debug'
+export type LogLevel = 'fatal' | 'error' | 'warning' | 'info' | 'debug'
 /** `fields`: members of the line beside its message. */
 export type Log = (level: LogLevel, message: string, fields?: LogFields) => void
 export type LogFields = Readonly<Record<string, string | number>>

@@ -70,11 +70,11 @@ export class ServePool {
   }
 
   /** For all workers, and for replacements started later. */
-  update(change: Partial<Pick<WorkerOptions, 'rules' | 'isHealthy' | 'tls'>>): void {
+  update(change: Partial<Pick<WorkerOptions, 'rules' | 'health' | 'tls'>>): void {
     this.options = { ...this.options, ...change }
     if (change.rules) this.broadcast({ kind: 'rules', rules: change.rules })
     if (change.tls) this.broadcast({ kind: 'tls', tls: change.tls })
-    if (change.isHealthy !== undefined) this.broadcast({ kind: 'health', isHealthy: change.isHealthy })
+    if (change.health) this.broadcast({ kind: 'health', health: change.health })
   }
 
   send(index: number, message: ToWorker): void {

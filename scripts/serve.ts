@@ -48,10 +48,11 @@ export async function serve(args: string[]): Promise<number> {
     ending.abort()
   }
   const service = new Service(settings, log, fail)
-  process.on('uncaughtException', (error) => {
-    log('error', `a defect, please report it: ${error.stack}`) // ended in order: threads must close their ports
+  const failByDefect = (error: unknown) => {
+    log('fatal', `a defect, please report it: ${(error as Error)?.stack ?? error}`)
     fail()
-  })
+  }
+  process.on('uncaughtException', failByDefect) // ended in order: threads must close their ports
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
   whenSignalled(log, () => ending.abort())
   obeyTests(service)
@@ -64,9 +65,10 @@ export async function serve(args: string[]): Promise<number> {
     if (isExample && ports) process.stdout.write(whatToTry(settings, ports, !namesRules(process.env)))
     await ended
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error
-    log('error', error.message)
-    exitCode = error.exitCode
+    if (error instanceof OperatorError) {
+      log('fatal', error.message)
+      exitCode = error.exitCode
+    } else failByDefect(error)
   } finally {
     await Promise.all([service.stop(), monitor?.stop(settings.DRAIN_DELAY)])
   }

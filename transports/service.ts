@@ -60,7 +60,7 @@ export class Service {
         ...(settings.BACKEND_TYPE === 'redis' && { redis: false }),
         ...(settings.HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED && { config: false }),
       },
-      (isHealthy) => this.pool?.update({ isHealthy }),
+      (health) => this.pool?.update({ health }),
     )
   }
 
@@ -77,13 +77,15 @@ export class Service {
     const onRules = (rules: RulesImage) => this.install(rules)
     const onRefused = (message: string) => {
       this.loadFailure = message
+      this.health.loaded(null, new Date())
     }
     this.source = await rulesSource({ settings, totals: this.totals, log, onRules, onRefused })
     const firstLoad = this.source.start()
+    await Promise.race([firstLoad, null]) // a source that cannot begin ends the start, whatever else is waited for
     firstLoad.catch(() => {}) // awaited below, unless Redis fails first
     if (settings.BACKEND_TYPE === 'redis') await this.waitForRedis(signal)
     if (settings.BACKEND_TYPE === 'memcache') await this.checkMemcache()
-    if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await Promise.race([firstLoad, aborted(signal)])
+    if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await this.waitForRules(firstLoad, signal)
     if (signal.aborted) return null
     const { httpPort, grpcPort, debugPort } = await this.claim()
     if (settings.BACKEND_TYPE === 'memory') this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES)
@@ -91,7 +93,7 @@ export class Service {
       settings: { ...settings, ...traced, PORT: httpPort, GRPC_PORT: grpcPort },
       memoryTable: this.memoryTable,
       rules: this.rules,
-      isHealthy: this.health.isHealthy,
+      health: this.health.state,
       tls: this.tlsFiles?.tls ?? null,
     }
     this.pool = new ServePool(sourceUrl('./worker.ts', import.meta.url), settings.WORKERS, options, {
@@ -185,6 +187,13 @@ export class Service {
     this.tlsFiles = new TlsFiles({ settings, log, totals, onChange: (tls) => this.pool?.update({ tls }) })
   }
 
+  /** Resolves after the first load, good or bad (Q2), or on the signal. */
+  private async waitForRules(firstLoad: Promise<void>, signal: AbortSignal): Promise<void> {
+    this.log('info', 'Waiting for initial ratelimit config update event')
+    await Promise.race([firstLoad, aborted(signal)])
+    if (this.rules !== null) this.log('info', 'Successfully loaded the initial ratelimit configs')
+  }
+
   private async waitForRedis(signal: AbortSignal): Promise<void> {
     const { RedisStore, redisOptions, redisWarnings } = await import('../engine/counters/redis.ts')
     for (const warning of redisWarnings(this.settings)) this.log('warning', warning)
@@ -204,8 +213,8 @@ export class Service {
     collectLater(this.rules?.memory.byteLength ?? 0)
     this.rules = rules
     this.loadFailure = null
-    this.health.set('config', rules.domainsCount > 0)
     this.pool?.update({ rules })
+    this.health.loaded(rules.domainsCount, new Date())
     this.onRules(rules)
   }
 

@@ -9,6 +9,7 @@
 import type { Socket } from 'node:net'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import type { Engine } from '../engine/decide.ts'
+import type { HealthState } from '../engine/health.ts'
 import { answerInspections } from '../engine/inspection/thread.ts'
 import { type Fact, workerThread } from '../engine/inspection/words.ts'
 import type { FromWorker, Log, PortTls, ServeTask, ToWorker } from '../engine/messages.ts'
@@ -29,6 +30,14 @@ const DROP_LINES_PER_SEC = 1 // of connections that could not be served; the sam
 
 /** Piscina's entry: resolves when the worker has drained, rejects when it cannot start. */
 export default async function serve(task: ServeTask): Promise<void> {
+  try {
+    await run(task)
+  } finally {
+    task.port.close() // what was said before still arrives; left open, it would keep main from ending
+  }
+}
+
+async function run(task: ServeTask): Promise<void> {
   const stats = new Stats()
   const say = (message: FromWorker) => task.port.postMessage(message)
   const sayStats = () => say({ kind: 'stats', deltas: stats.takeDeltas() })
@@ -55,7 +64,7 @@ export default async function serve(task: ServeTask): Promise<void> {
   const drained = new Promise<number>((resolve) => {
     task.port.on('message', (message: ToWorker) => {
       if (message.kind === 'rules') setRules(message)
-      else if (message.kind === 'health') ports.health.isHealthy = message.isHealthy
+      else if (message.kind === 'health') ports.setHealth(message.health)
       else if (message.kind === 'tls') ports.renew(message.tls)
       else if (message.kind === 'stats') sayStats()
       else if (message.kind === 'ending') ports.announceEnd()
@@ -81,12 +90,11 @@ export default async function serve(task: ServeTask): Promise<void> {
   await tracing?.close()
   process.off('exit', sayStats)
   sayStats()
-  task.port.close()
 }
 
 /** The caller-facing ports of this thread. */
 class Ports {
-  readonly health: HealthService
+  private readonly health: HealthService
   private readonly frontend: GrpcFrontend
   private readonly listener: Listener | null // null = another worker has the socket
   private readonly door: TlsDoor | null // null = no TLS
@@ -114,7 +122,7 @@ class Ports {
     log: Log,
   ): Promise<Ports> {
     const { settings } = task
-    const health = new HealthService(task.isHealthy)
+    const health = new HealthService(task.health.isHealthy)
     const { methods, streams } = services(tracing?.grpcDecider(engine) ?? engine, health, log)
     const frontend = await makeFrontend(settings, {
       methods: tracing?.methods(methods) ?? methods,
@@ -131,10 +139,15 @@ class Ports {
       port: settings.PORT,
       bodyBytesMax: settings.HTTP_BODY_MAX_BYTES,
       decider: tracing?.jsonDecider(engine) ?? engine,
-      isHealthy: () => health.isHealthy,
+      health: task.health,
       log,
     })
     return new Ports(health, frontend, listener, door, http)
+  }
+
+  setHealth(state: HealthState): void {
+    this.health.isHealthy = state.isHealthy
+    this.http.health = state
   }
 
   /** The gRPC port shows another certificate from now on. */

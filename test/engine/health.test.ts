@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { Health, type HealthComponent } from '../../engine/health.ts'
+import { Health, type HealthComponent, type HealthState } from '../../engine/health.ts'
 
 const start = (initial: Partial<Record<HealthComponent, boolean>>) => {
-  const changes: boolean[] = []
-  return { health: new Health(initial, (isHealthy) => changes.push(isHealthy)), changes }
+  const told: HealthState[] = []
+  return { health: new Health(initial, (state) => told.push(state)), told }
 }
 
 describe('8.2: the whole is healthy when every component is', () => {
@@ -23,7 +23,7 @@ describe('8.2: the whole is healthy when every component is', () => {
 })
 
 test('8.2: one component that fails is enough at once; all must be well again', () => {
-  const { health, changes } = start({ redis: false, config: false, sigterm: true })
+  const { health, told } = start({ redis: false, config: false, sigterm: true })
   health.set('redis', true)
   expect(health.isHealthy).toBe(false)
   health.set('config', true)
@@ -33,23 +33,57 @@ test('8.2: one component that fails is enough at once; all must be well again', 
   health.set('config', true)
   expect(health.isHealthy).toBe(false)
   health.set('redis', true)
-  expect(changes).toEqual([true, false, true])
+  expect(told.map((state) => state.isHealthy)).toEqual([false, true, false, false, false, true])
 })
 
-test('only changes of the whole are told, each once', () => {
-  const { health, changes } = start({ redis: true, sigterm: true })
+test('changes are told, each once', () => {
+  const { health, told } = start({ redis: true, sigterm: true })
   health.set('redis', true)
   health.set('redis', false)
   health.set('redis', false)
   health.set('sigterm', false)
   health.set('redis', true)
-  expect(changes).toEqual([false])
+  expect(told.map(({ report }) => report)).toEqual([
+    'redis: failing\nsigterm: ok\nrules: none in force\n',
+    'redis: failing\nsigterm: failing\nrules: none in force\n',
+    'redis: ok\nsigterm: failing\nrules: none in force\n',
+  ])
+})
+
+describe('8.2: loads', () => {
+  const [at, later] = [new Date('2026-11-20T10:00:00.250Z'), new Date('2026-11-20T11:00:00Z')]
+
+  test('one with a domain is healthy, one without is not, one that fails changes nothing', () => {
+    const { health, told } = start({ config: false })
+    for (const domainsCount of [1, null, 0, null, 2]) health.loaded(domainsCount, at)
+    expect(told.map((state) => state.isHealthy)).toEqual([true, true, false, false, true])
+  })
+
+  test('the report tells since when the rules are in force, and that a later load failed', () => {
+    const { health } = start({ sigterm: true })
+    const failed = `last load: failed at 2026-11-20T11:00:00Z, the log and /rlconfig of the debug port tell why\n`
+    expect(health.state.report).toBe('sigterm: ok\nrules: none in force\n')
+    health.loaded(1, at)
+    expect(health.state.report).toBe('sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\nlast load: ok\n')
+    health.loaded(null, later)
+    expect(health.state.report).toBe(`sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\n${failed}`)
+    health.loaded(1, later)
+    expect(health.state.report).toBe('sigterm: ok\nrules: in force since 2026-11-20T11:00:00Z\nlast load: ok\n')
+  })
+
+  test('a first load that fails leaves none in force', () => {
+    const { health } = start({ sigterm: true })
+    health.loaded(null, later)
+    expect(health.state.report).toMatch(/^sigterm: ok\nrules: none in force\nlast load: failed at /)
+  })
 })
 
 test('Q5: a component this process does not have counts for nothing', () => {
-  const { health, changes } = start({ sigterm: true })
+  const { health, told } = start({ sigterm: true })
   health.set('redis', false)
   health.set('config', false)
   expect(health.isHealthy).toBe(true)
-  expect(changes).toEqual([])
+  expect(told).toEqual([])
+  health.loaded(0, new Date())
+  expect(health.isHealthy).toBe(true)
 })

@@ -134,10 +134,17 @@ test('8.2: with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED health follows what is l
   await health.isServing(true)
   writeFileSync(file, 'domain: [')
   await eventually(async () => service.log.split('Error loading new configuration').length > 2)
-  await health.isServing(true) // a failed load changes nothing
+  await health.isServing(true) // a failed load changes nothing, but is told
+  const report = async () => (await fetch(`${service.http}/healthcheck?verbose`)).text()
+  await expect
+    .poll(report)
+    .toMatch(/^sigterm: ok\nconfig: ok\nrules: in force since .+Z\nlast load: failed at .+Z, /)
   rmSync(file)
   expect(await told(watch)).toBe('NOT_SERVING')
   await health.isServing(false)
+  await expect
+    .poll(report)
+    .toMatch(/^sigterm: ok\nconfig: failing\nrules: in force since .+Z\nlast load: ok\n$/)
 })
 
 test('5.5: Check and List are counted, Watch and reflection are not', async () => {

@@ -53,6 +53,19 @@ test('a worker that keeps throwing ends the process with exit code 1', async () 
   expect(code).toBe(1)
 })
 
+test('a worker that cannot start ends the process with exit code 1, soon', async () => {
+  const broken = 'if (!isMainThread) process.on = () => { throw new TypeError("made to fail") }'
+  const preloaded = encodeURIComponent(`import { isMainThread } from 'node:worker_threads'; ${broken}`)
+  const service = spawnService({
+    rules: { 'shop.yaml': RULES },
+    env: { WORKERS: '2', NODE_OPTIONS: `--import=data:text/javascript,${preloaded}` },
+  })
+  await service.logged('TypeError: made to fail')
+  const saidMs = performance.now()
+  expect(await service.exited).toMatchObject({ code: 1, signal: null })
+  expect(performance.now() - saidMs).toBeLessThan(4_000) // the last resort, ending it by force, comes after five seconds
+})
+
 test('8.3, 12#36: SIGTERM answers running requests, fails health first, then exits 0', async () => {
   const redis = await startRedis()
   const proxy = await startTcpProxy(redis.port)
@@ -224,33 +237,6 @@ for (const RUNTIME_WATCH_ROOT of ['true', 'false']) {
     await eventually(async () => (await config()).includes('requests_per_unit=77'))
   })
 }
-
-test('8.2: with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED health waits for a domain', async () => {
-  const service = await startService({
-    rules: { 'shop.yaml': 'domain: [' },
-    env: { HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: 'true' },
-  })
-  const health = async () => (await fetch(`${service.http}/healthcheck`)).status
-  expect(await health()).toBe(500)
-  writeFileSync(join(service.rulesDirectory, 'shop.yaml'), RULES)
-  await eventually(async () => (await health()) === 200)
-})
-
-test('8.2: with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION health follows the connections', async () => {
-  const redis = await startRedis()
-  const service = await startService({
-    rules: { 'shop.yaml': RULES },
-    env: { REDIS_URL: `127.0.0.1:${redis.port}`, REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true', WORKERS: '2' },
-  })
-  const health = async () => (await fetch(`${service.http}/healthcheck`)).status
-  expect(await health()).toBe(200)
-  await redis.stop()
-  await eventually(async () => (await health()) === 500)
-  const again = await startRedis({ port: redis.port })
-  await eventually(async () => (await health()) === 200)
-  await service.stop()
-  await again.stop()
-})
 
 test('10: a bad setting ends the start with variable, value and what is allowed', async () => {
   const { code, log } = await spawnService({ rules: {}, env: { GRPC_PORT: '80801' } }).exited

@@ -16,6 +16,7 @@ import { posix } from 'node:path'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { Caller, Decider } from '../../engine/decider.ts'
 import { OperatorError } from '../../engine/errors.ts'
+import type { HealthState } from '../../engine/health.ts'
 import type { Log } from '../../engine/messages.ts'
 import { requestFromJson } from '../../proto/json.ts'
 import { responseToJson } from '../../proto/json-response.ts'
@@ -25,13 +26,14 @@ import { Body, bodyText } from './body.ts'
 import { limitLines } from './log-limiter.ts'
 
 const ERROR_LINES_PER_SEC = 10 // causes of 400 and 413 that reach the log
+const DEFECT_LINES_PER_SEC = 1 // a defect that each request meets must not fill the disk with stacks
 
 export interface HttpServerOptions {
   host: string
   port: number // 0 = any free one, which then cannot be shared with other workers
   bodyBytesMax: number
   decider: Decider
-  isHealthy: () => boolean
+  health: HealthState // until another one is set
   log: Log
 }
 
@@ -62,21 +64,21 @@ const BAD_REQUEST: Answer = { status: '400 Bad Request', type: TEXT, body: 'Bad 
 export class HttpServer {
   readonly bodyBytesMax: number
   readonly decider: Decider
-  readonly log: Log
   readonly logCause: (cause: string) => void
-  private readonly isHealthy: () => boolean
+  readonly logDefect: (what: string) => void
+  health: HealthState
   private readonly uwsPort: UwsPort
   private inFlightCount = 0 // bounded by connections: one request each
   private requestsCount = 0
   private isEnding = false // answers say `Connection: close`
   private onIdle: (() => void) | null = null
 
-  constructor({ host, port, bodyBytesMax, decider, isHealthy, log }: HttpServerOptions) {
+  constructor({ host, port, bodyBytesMax, decider, health, log }: HttpServerOptions) {
     this.bodyBytesMax = bodyBytesMax
     this.decider = decider
-    this.isHealthy = isHealthy
-    this.log = log
+    this.health = health
     this.logCause = limitLines((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
+    this.logDefect = limitLines((what) => log('error', what), DEFECT_LINES_PER_SEC)
     const opened = openUws(host, port, (app) => app.any('/*', (res, req) => this.route(res, req)))
     if (opened === null) {
       throw new OperatorError({
@@ -170,12 +172,19 @@ export class HttpServer {
     const path = req.getUrl()
     const isHead = req.getMethod() === 'head'
     if (path === '/json') JsonCall.start(this, res, isHead, Number(req.getHeader('content-length')))
-    else if (path === '/healthcheck') this.send(res, isHead, this.isHealthy() ? HEALTHY : UNHEALTHY)
+    else if (path === '/healthcheck') this.send(res, isHead, this.healthAnswer(req.getQuery()))
     else {
       const cleaned = posix.normalize(path)
       if (cleaned === path) this.send(res, isHead, NOT_FOUND)
       else this.redirect(res, cleaned, req.getQuery())
     }
+  }
+
+  /** Spec 6.1; `?verbose` tells more, with the same status. */
+  private healthAnswer(query: string | undefined): Answer {
+    const { isHealthy, report } = this.health
+    const answer = isHealthy ? HEALTHY : UNHEALTHY
+    return query === 'verbose' ? { ...answer, type: TEXT, body: report } : answer
   }
 
   private redirect(res: HttpResponse, path: string, query: string | undefined): void {
@@ -220,7 +229,7 @@ class JsonCall implements Caller {
       const body = responseToJson(response)
       answer = { status: statusLine(response.overallCode), type: 'application/json', body }
     } catch (error) {
-      this.server.log('error', `a response cannot be written as JSON: ${(error as Error).message}`)
+      this.server.logDefect(`a response cannot be written as JSON: ${(error as Error).message}`)
     }
     this.server.send(this.res, this.isHead, answer)
   }
@@ -255,7 +264,7 @@ class JsonCall implements Caller {
     try {
       this.server.decider.decide(request, this)
     } catch (error) {
-      this.server.log('error', `a decision threw: ${error instanceof Error ? error.stack : error}`)
+      this.server.logDefect(`a decision threw: ${error instanceof Error ? error.stack : error}`)
       this.fail(new Error('internal error'))
     }
   }

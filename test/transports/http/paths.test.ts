@@ -11,17 +11,15 @@ const JSON_TYPE = 'application/json'
 let decider: FakeDecider
 let server: HttpServer
 let client: RawClient
-let isHealthy: boolean
 
 beforeEach(() => {
   decider = new FakeDecider()
-  isHealthy = true
   server = new HttpServer({
     host: '127.0.0.1',
     port: 0,
     bodyBytesMax: 1_000,
     decider,
-    isHealthy: () => isHealthy,
+    health: { isHealthy: true, report: 'sigterm: ok\n' },
     log: () => {},
   })
   client = new RawClient(server.port)
@@ -94,8 +92,21 @@ describe('6.1: paths and methods', () => {
     }
   })
 
+  test('8.2: with ?verbose the body is the report, under the same status', async () => {
+    const well = await send('GET /healthcheck?verbose')
+    server.health = { isHealthy: false, report: 'sigterm: failing\n' }
+    const ill = await send('GET /healthcheck?verbose')
+    expect([well.status, well.headers['content-type'], well.body]).toEqual(['200 OK', TEXT, 'sigterm: ok\n'])
+    expect([ill.status, ill.headers['content-type'], ill.body]).toEqual([
+      '500 Internal Server Error',
+      TEXT,
+      'sigterm: failing\n',
+    ])
+    expect((await send('GET /healthcheck?verbosely')).body).toBe('')
+  })
+
   test('6.1: unhealthy is 500 with nothing in it, by any method', async () => {
-    isHealthy = false
+    server.health = { isHealthy: false, report: 'sigterm: failing\n' }
     for (const method of METHODS) {
       const { status, headers, body } = await send(`${method} /healthcheck`)
       expect([status, headers['content-type'], headers['content-length'], body]).toEqual([

@@ -26,7 +26,7 @@ beforeEach(() => {
     port: 0,
     bodyBytesMax: BODY_BYTES_MAX,
     decider,
-    isHealthy: () => true,
+    health: { isHealthy: true, report: '' },
     log: (level, message) => logged.push(`${level} ${message}`),
   })
   client = new RawClient(server.port)
@@ -90,6 +90,11 @@ describe('6.2: /json', () => {
     expect((await post(question('throw'))).status).toBe('400 Bad Request')
     expect(logged[0]).toMatch(/^error a decision threw: Error: a defect\n +at /)
     expect((await post(question('twice'))).body).toBe(responseToJson(OK))
+  })
+
+  test('11.1: a defect that every request meets is no flood of lines', async () => {
+    for (let i = 0; i < 100; i++) await post(question('throw'))
+    expect(logged.filter((line) => line.startsWith('error ')).length).toBeLessThan(50) // one a second
   })
 
   test('6.2#7: an overall code that should not be: 500', async () => {
@@ -241,7 +246,7 @@ describe('life', () => {
     const stranger = createServer().listen(0, HOST)
     await once(stranger, 'listening')
     const { port } = stranger.address() as { port: number }
-    const options = { bodyBytesMax: 1, decider, isHealthy: () => true, log: () => {} }
+    const options = { bodyBytesMax: 1, decider, health: { isHealthy: true, report: '' }, log: () => {} }
     expect(() => new HttpServer({ host: HOST, port, ...options })).toThrow(
       `127.0.0.1:${port}: cannot listen for HTTP: the port is taken, or the address is not of this machine.`,
     )

@@ -49,7 +49,7 @@ async function serve(ports: Ports): Promise<void> {
     port: ports.grpc,
     onSocket: (socket) => frontend.accept(socket),
   })
-  const options = { bodyBytesMax: 1_000, decider, isHealthy: () => true, log }
+  const options = { bodyBytesMax: 1_000, decider, health: { isHealthy: true, report: '' }, log }
   const http = new HttpServer({ host: HOST, port: ports.http, ...options })
   parentPort!.on('message', async (message) => {
     if (message === 'crash') throw new Error('crashed on demand')
