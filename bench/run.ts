@@ -9,7 +9,7 @@ import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const QUIET = '--disable-warning=ExperimentalWarning' // of node:sqlite
-const HELPERS = ['run.ts', 'size.ts', 'measure.ts', 'engine.ts']
+const HELPERS = ['run.ts', 'size.ts', 'measure.ts', 'engine.ts', 'serving.ts']
 
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('-'))

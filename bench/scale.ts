@@ -7,18 +7,13 @@
  * Processor time of the server's process, from the load generator; the services take turns, and ratios are those of
  * neighbours, so what drifts on the machine falls on all. The median of all rounds is told, and how far they spread.
  */
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { type RunningService, spawnService } from '../test/helpers/service.ts'
-import type { Result } from './load/run.ts'
+import { loadWindow, told } from './serving.ts'
 import { size } from './size.ts'
 
-const LOAD = fileURLToPath(new URL('load/main.ts', import.meta.url))
 const MANY = size({ small: 1_000, full: 100_000 })
 const ROUNDS = size({ small: 1, full: 9 })
 const WINDOW = size({ small: '200ms', full: '3s' })
-const WARMUP = size({ small: '200ms', full: '1s' })
 
 interface Side {
   name: string
@@ -64,37 +59,5 @@ function rulesText(count: number): string {
 }
 
 async function usPerDecision({ service, connections }: Side): Promise<number> {
-  const shape = [
-    '--connections',
-    String(connections),
-    '--streams',
-    '16',
-    '--keys',
-    'zipf:100000',
-    '--entries',
-    '1',
-  ]
-  const time = [
-    '--warmup',
-    WARMUP,
-    '--duration',
-    WINDOW,
-    '--cpu',
-    `server=${service.child.pid}`,
-    '--json',
-    '-',
-  ]
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    LOAD,
-    `grpc://${service.address('gRPC')}`,
-    ...shape,
-    ...time,
-  ])
-  return (JSON.parse(stdout) as Result).cpu.server.usPerDecision
-}
-
-function told(values: number[]): string {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted[Math.floor(sorted.length / 2)]
-  return `${middle.toFixed(2)} (${sorted[0].toFixed(2)} to ${sorted.at(-1)!.toFixed(2)})`
+  return (await loadWindow(service, { connections, window: WINDOW })).cpu.server.usPerDecision
 }
