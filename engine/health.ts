@@ -36,7 +36,10 @@ export class Health {
   }
 
   get state(): HealthState {
-    const components = Array.from(this.components, ([name, isHealthy]) => `${name}: ${isHealthy ? 'ok' : 'failing'}`)
+    const components = Array.from(
+      this.components,
+      ([name, isHealthy]) => `${name}: ${isHealthy ? 'ok' : 'failing'}`,
+    )
     const rules = this.rulesSince ? `in force since ${utc(this.rulesSince)}` : 'none in force'
     const lastLoad = this.failedAt ? `failed at ${utc(this.failedAt)}, ${WHERE_TO_LOOK}` : 'ok'
     const loads = this.rulesSince || this.failedAt ? [`last load: ${lastLoad}`] : []

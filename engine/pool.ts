@@ -48,6 +48,8 @@ export class ServePool {
   private readonly slots: Slot[] = []
   private options: WorkerOptions
   private isDraining = false
+  private round: Promise<number> | null = null // of statistics, under way or the last one
+  private nextRound: Promise<number> | null = null // asked for, not begun
 
   constructor(file: URL, workersCount: number, options: WorkerOptions, hooks: ServePoolHooks) {
     this.options = options
@@ -83,9 +85,18 @@ export class ServePool {
 
   /**
    * Asks every worker for its statistics, which come through `hooks.message`. Resolves with how many did not answer in
-   * time.
+   * time. Those who ask while a round is under way share the next one, which has all that was counted until they asked.
    */
-  async collectStats(): Promise<number> {
+  collectStats(): Promise<number> {
+    this.nextRound ??= Promise.allSettled([this.round]).then(() => {
+      this.nextRound = null
+      this.round = this.askForStats()
+      return this.round
+    })
+    return this.nextRound
+  }
+
+  private async askForStats(): Promise<number> {
     const answers = this.slots.filter((slot) => slot.isReady).map((slot) => hasAnswered(slot.port))
     this.broadcast({ kind: 'stats' })
     return (await Promise.all(answers)).filter((answered) => !answered).length
@@ -122,6 +133,9 @@ export class ServePool {
         }
         this.hooks.message(index, message)
       })
+      port.on('close', () => {
+        slot.isReady = false // it has said all
+      })
       ended.catch(reject) // the worker closes the port: closing it here could drop its last statistics
     })
     await ready
@@ -143,14 +157,21 @@ export class ServePool {
 }
 
 async function hasAnswered(port: MessagePort): Promise<boolean> {
-  const signal = AbortSignal.timeout(STATS_WAIT_MS)
+  const over = new AbortController()
+  const signal = AbortSignal.any([AbortSignal.timeout(STATS_WAIT_MS), over.signal])
+  const closed = once(port, 'close', { signal }).then(() => 'closed' as const)
+  closed.catch(() => {}) // where nobody waits for it
   try {
-    let message: FromWorker
-    do [message] = await once(port, 'message', { signal })
-    while (message.kind !== 'stats')
-    return true
+    for (;;) {
+      const heard = await Promise.race([once(port, 'message', { signal }), closed])
+      if (heard === 'closed') return true // it has ended, and what it had to say has come before
+      const [message] = heard as [FromWorker]
+      if (message.kind === 'stats') return true
+    }
   } catch {
     return false // the deltas stay in the worker and come with the next round
+  } finally {
+    over.abort() // takes the listeners off
   }
 }
 

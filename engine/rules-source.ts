@@ -12,6 +12,7 @@ import { basename, dirname, join } from 'node:path'
 import type { RuleSource } from './config/load.ts'
 import { OperatorError } from './errors.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
+import type { Settings } from './settings/parse.ts'
 import { sourceUrl } from './source-url.ts'
 
 // A change is rarely alone: editors and deployments write several files. Counted from the first, since a tree that is
@@ -24,6 +25,9 @@ export class FileRulesSource implements RulesSource {
   private readonly loader: RulesLoader<RuleSource>
   private watchers: FSWatcher[] = []
   private timer: NodeJS.Timeout | null = null
+  private looking: NodeJS.Timeout | null = null // for a directory that is gone
+  private retrying: NodeJS.Timeout | null = null // to watch what could not be watched
+  private toldTrouble = '' // since it could be watched
   private loading: Promise<void> | null = null
   private isStale = false
   private isThere = false // the directory of rules, when last watched
@@ -43,36 +47,41 @@ export class FileRulesSource implements RulesSource {
   async close(): Promise<void> {
     this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
-    if (this.timer) clearTimeout(this.timer)
+    for (const timer of [this.timer, this.looking, this.retrying]) if (timer) clearTimeout(timer)
     await this.loader.close()
   }
 
+  /** Throws OperatorError where it cannot. */
   private watch(): void {
-    const { settings, log } = this.options
+    const { settings } = this.options
     for (const watcher of this.watchers) watcher.close()
     this.watchers = []
-    const root = settings.RUNTIME_ROOT
     const rules = this.directory
-    const watched = settings.RUNTIME_WATCH_ROOT ? dirname(root) : rules
-    if (!existsSync(watched)) {
-      const variable = settings.RUNTIME_WATCH_ROOT ? 'RUNTIME_ROOT' : 'RUNTIME_ROOT, RUNTIME_APPDIRECTORY'
-      const what = `unable to watch file (${watched}): no such directory.`
-      throw new OperatorError({
-        code: 'RULES_DIRECTORY_MISSING',
-        where: variable,
-        what,
-        fix: FIX,
-        exitCode: 2,
-      })
+    const watched = settings.RUNTIME_WATCH_ROOT ? dirname(settings.RUNTIME_ROOT) : rules
+    if (!existsSync(watched)) throw unwatchable(settings, watched, MISSING)
+    try {
+      this.watchAll(watched, rules)
+    } catch (cause) {
+      throw unwatchable(settings, watched, { ...REFUSED, why: (cause as Error).message })
     }
-    const onError = (error: Error) => log('warning', `cannot watch the rules any more: ${error.message}`)
+    this.toldTrouble = ''
+  }
+
+  private watchAll(watched: string, rules: string): void {
+    const { settings } = this.options
+    const root = settings.RUNTIME_ROOT
+    const onError = (error: Error) => {
+      this.tellTrouble(`cannot watch the rules any more: ${error.message}`)
+      this.watchLater()
+    }
     const add = (path: string, recursive: boolean, isOurs: (name: string | null) => boolean) => {
       const watcher = watch(path, { recursive, persistent: false }, (_event, name) => {
         if (isOurs(name)) this.reloadSoon()
       })
       this.watchers.push(watcher.on('error', onError))
     }
-    if (settings.RUNTIME_WATCH_ROOT) add(watched, false, (name) => name === basename(root))
+    // The second watch alone would do without a root, but where the system refuses one that is recursive, Node is silent.
+    add(watched, false, (name) => !settings.RUNTIME_WATCH_ROOT || name === basename(root))
     this.isThere = existsSync(rules)
     if (this.isThere) add(rules, true, () => true)
   }
@@ -96,22 +105,42 @@ export class FileRulesSource implements RulesSource {
 
   /** A directory that is moved away or swapped takes no rule with it. */
   private waitForReturn(): void {
+    if (this.looking) return
     this.options.log('warning', `${this.directory} is gone: its rules stay in force until it is back`)
     const look = setInterval(() => {
-      if (!this.isClosing && !existsSync(this.directory)) return
+      if (!existsSync(this.directory)) return
       clearInterval(look)
-      if (!this.isClosing) this.reloadSoon()
+      this.looking = null
+      this.reloadSoon()
     }, MISSING_RETRY_MS).unref()
+    this.looking = look
   }
 
   /** A swapped symbolic link has left the old watch on the old tree. A missing directory may come back. */
-  private rewatch(): void {
+  private rewatch(): boolean {
     try {
       this.watch()
+      return true
     } catch (error) {
-      this.options.log('warning', error instanceof Error ? error.message : String(error))
-      setTimeout(() => this.reloadSoon(), MISSING_RETRY_MS).unref()
+      this.tellTrouble((error as Error).message)
+      this.watchLater()
+      return false
     }
+  }
+
+  /** What has changed meanwhile is loaded then. */
+  private watchLater(): void {
+    this.retrying ??= setTimeout(() => {
+      this.retrying = null
+      if (this.rewatch()) void this.reload()
+    }, MISSING_RETRY_MS).unref()
+  }
+
+  /** The same, tried again and again, is told once. */
+  private tellTrouble(what: string): void {
+    if (what === this.toldTrouble || this.isClosing) return
+    this.toldTrouble = what
+    this.options.log('warning', what)
   }
 
   private async reload(): Promise<void> {
@@ -151,10 +180,31 @@ export class FileRulesSource implements RulesSource {
     if (this.isThere && !existsSync(this.directory)) return // moved away meanwhile: no files do not mean no rules
     totals.add('runtime.load_attempts', 1)
     totals.add('runtime.load_failures', result.failuresCount)
+    totals.set('runtime.num_values', result.seenCount)
     for (const warning of result.warnings) log('warning', warning)
     if (result.ok) this.loader.accept(result.image)
     else this.loader.refuse(result.error)
   }
 }
 
-const FIX = 'Create it, or point RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY at your rules.'
+interface Trouble {
+  code: string
+  why: string
+  fix: string
+}
+
+const MISSING: Trouble = {
+  code: 'RULES_DIRECTORY_MISSING',
+  why: 'no such directory',
+  fix: 'Create it, or point RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY at your rules.',
+}
+const REFUSED = {
+  code: 'RULES_UNWATCHABLE',
+  fix: 'Where the system allows no more of it, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches.',
+}
+
+function unwatchable(settings: Settings, path: string, { code, why, fix }: Trouble): OperatorError {
+  const where = settings.RUNTIME_WATCH_ROOT ? 'RUNTIME_ROOT' : 'RUNTIME_ROOT, RUNTIME_APPDIRECTORY'
+  const what = `unable to watch file (${path}): ${why}.`
+  return new OperatorError({ code, where, what, fix, exitCode: 2 })
+}

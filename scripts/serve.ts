@@ -8,6 +8,7 @@
 import { setMaxListeners } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { OperatorError } from '../engine/errors.ts'
+import type { Log } from '../engine/messages.ts'
 import { settingsHelp } from '../engine/settings/help.ts'
 import { parseSettings, type Settings } from '../engine/settings/parse.ts'
 import { rootUrl } from '../engine/source-url.ts'
@@ -36,9 +37,11 @@ export async function serve(args: string[]): Promise<number> {
   }
   const isExample = args.length > 0
   const env = isExample ? { ...exampleEnv(process.env), ...process.env } : process.env
-  const { settings, warnings } = parseSettings(env)
+  const { settings, warnings } = parseToldInFormat(env)
   const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
   for (const warning of warnings) log('warning', warning)
+  logNodesWarnings(log)
+  process.stdout.on('error', () => {}) // nobody may read what the example prints
 
   const ending = new AbortController()
   setMaxListeners(0, ending.signal)
@@ -75,6 +78,27 @@ export async function serve(args: string[]): Promise<number> {
   process.channel?.unref()
   setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only comes when a thread does not let go
   return exitCode
+}
+
+/** What is wrong with the settings is a line in their format where programs read it; people get the bare sentence. */
+function parseToldInFormat(env: NodeJS.ProcessEnv): ReturnType<typeof parseSettings> {
+  try {
+    return parseSettings(env)
+  } catch (error) {
+    if (error instanceof OperatorError && env.LOG_FORMAT?.toLowerCase() === 'json') {
+      createLog('info', 'json')('fatal', error.message)
+      process.exit(error.exitCode)
+    }
+    throw error
+  }
+}
+
+/** Node would print lines of its own among ours. */
+function logNodesWarnings(log: Log): void {
+  process.removeAllListeners('warning')
+  process.on('warning', ({ name, message }) => {
+    if (name !== 'ExperimentalWarning') log('warning', `${name}: ${message}`)
+  })
 }
 
 /** From the end of everything to the end of the process, whatever is still open. */

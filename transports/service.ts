@@ -236,7 +236,10 @@ export class Service {
     this.totals.forget(`worker ${index}`)
     this.setConnected(index, true) // it counts again when its replacement says so
     const next = willRestart ? 'starting another' : 'not starting it again'
-    this.log('error', `worker ${index} ended: ${error.stack ?? error.message}; ${next}`)
+    this.log(
+      willRestart ? 'error' : 'fatal',
+      `worker ${index} ended: ${error.stack ?? error.message}; ${next}`,
+    )
     if (!willRestart) this.onFatal(error)
   }
 

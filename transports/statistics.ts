@@ -15,6 +15,7 @@ import { chosenSink, openSink, reservedTagsCount } from './metrics/choose.ts'
 import { FlushLoop } from './metrics/flush.ts'
 import type { NativeStats, Snapshot } from './metrics/sink.ts'
 
+const DROPPED = 'sluice.statistics.dropped'
 const DECISION_TIMER = 'ratelimit_server.ShouldRateLimit.response_time'
 const ALIVE_MS = 1_000
 const BOUNDS_MS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000]
@@ -65,7 +66,8 @@ export class Statistics {
     if (sink === null) return statistics
     const intervalMs = settings.STATS_FLUSH_INTERVAL
     log('info', `Stats flush interval: ${intervalMs / 1_000}s`)
-    statistics.loop = new FlushLoop({ intervalMs, read, sinks: [sink], log })
+    const onDropped = (count: number) => totals.add(DROPPED, count)
+    statistics.loop = new FlushLoop({ intervalMs, read, sinks: [sink], log, onDropped })
     statistics.loop.start()
     return statistics
   }

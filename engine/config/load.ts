@@ -32,6 +32,7 @@ export type RuleSource = (
 
 export interface LoadNotes {
   warnings: string[]
+  seenCount: number // files that were read: `runtime.num_values`
   failuresCount: number // files and directories that could not be read: `runtime.load_failures`
   remarks: string[] // `<file>: line <n>: <text>`; of an unfinished load those made so far
 }
@@ -42,7 +43,7 @@ export type LoadResult = LoadNotes &
 
 /** Loads all rules of a source. A mistake in them is an answer (`ok: false`), not a rejection. */
 export async function loadRules(source: RuleSource): Promise<LoadResult> {
-  const notes: LoadNotes = { warnings: [], failuresCount: 0, remarks: [] }
+  const notes: LoadNotes = { warnings: [], seenCount: 0, failuresCount: 0, remarks: [] }
   const remarks = source.isRemarking ? new Remarks() : null
   try {
     const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, remarks)
@@ -63,6 +64,7 @@ async function filesOf(source: FileSource, notes: LoadNotes): Promise<RuleFile[]
   if (source.from === 'files') return source.files
   const read: FilesRead = await (source.isSettling ? readSettledFiles : readRuleFiles)(source.tree)
   notes.warnings.push(...read.warnings)
+  notes.seenCount = read.files.length
   notes.failuresCount = read.failuresCount
   return read.files
 }

@@ -24,7 +24,7 @@ export default async function loadResponse({ response, isMerging }: ResponseTask
     for (const resource of responseResources(response)) drafts.push(readResource(resource, count))
   } catch (cause) {
     const error = `resource ${drafts.length + 1} cannot be decoded: ${(cause as Error).message}`
-    return { ok: false, error, isDecoded: false, warnings: [], failuresCount: 0, remarks: [] }
+    return { ok: false, error, isDecoded: false, warnings: [], seenCount: 0, failuresCount: 0, remarks: [] }
   }
   return { ...(await loadRules({ from: 'drafts', drafts, isMerging })), isDecoded: true }
 }

@@ -17,6 +17,8 @@ const CACHE_BYTES_MIN = 512 * 1024
 const KEY_BYTES_MAX = 65_535
 const KEY_SHARE_MAX = 1 / 1024
 
+const TOLD_LENGTH_MAX = 200 // of a key that cannot be kept
+
 export class OverLimitCache {
   private readonly counts: LRUCache<string, number>
   private readonly keyBytesMax: number
@@ -25,8 +27,9 @@ export class OverLimitCache {
   private missesCount = 0
   private overwritesCount = 0
   private evictionsCount = 0
+  private tooLargeCount = 0
 
-  /** `bytes` is this thread's share. `onTooLarge` is told of keys that cannot be kept. */
+  /** `bytes` is this thread's share. `onTooLarge` is told of keys that cannot be kept: of the first, the second, the fourth… */
   constructor(bytes: number, onTooLarge: (key: string) => void) {
     const maxSize = Math.max(bytes, CACHE_BYTES_MIN)
     this.counts = new LRUCache({
@@ -67,7 +70,15 @@ export class OverLimitCache {
 
   /** Remembers a count above its limit. */
   add(key: string, count: number): void {
-    if (key.length > this.keyBytesMax) this.onTooLarge(key)
+    if (key.length > this.keyBytesMax) this.tellTooLarge(key)
     else this.counts.set(key, count)
+  }
+
+  /** Callers choose keys, so neither their number nor their length may fill a log. No clock is needed for that. */
+  private tellTooLarge(key: string): void {
+    const count = ++this.tooLargeCount
+    if (!Number.isInteger(Math.log2(count))) return
+    const shown = key.length > TOLD_LENGTH_MAX ? `${key.slice(0, TOLD_LENGTH_MAX)}…` : key
+    this.onTooLarge(count === 1 ? shown : `${shown} (${count} by now)`)
   }
 }

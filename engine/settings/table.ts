@@ -21,6 +21,7 @@ import {
   intOrCores,
   list,
   map,
+  matching,
   oneOf,
   oneOfAnyCase,
   oneOfOrLast,
@@ -36,6 +37,8 @@ const refuse = 'refuse'
 const MIB = 2 ** 20
 const TIB = 2 ** 40
 
+const token = matching(/^\S*$/, 'a text without white space, which callers could not send')
+const urlPath = matching(/^\/[^\s?#]*$/, 'a path, which begins with a slash')
 const port = int(0, 65_535)
 const natural = int(0, 2 ** 31 - 1)
 const count = int(0, 65_535)
@@ -49,11 +52,19 @@ const rate = float() // below 0 is never, above 1 always
 const span = duration()
 const instant = duration(0, 1) // longer would be a busy core, or a thread that serves nobody
 const wait = duration(1) // 0 would mean no time at all
-const level = oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace')
+const level = complaining(
+  oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace'),
+  (text, allowed) =>
+    `Could not parse log level. not a valid logrus Level: ${JSON.stringify(text)}; it is ${allowed}`,
+)
 const format = oneOfOrLast('json', 'text')
 const frontend = oneOf('http2', 'grpc-js')
-const source = oneOf('FILE', 'GRPC_XDS_SOTW')
-const backend = oneOf('redis', 'memory', 'memcache')
+const source = complaining(oneOf('FILE', 'GRPC_XDS_SOTW'), (text, allowed) => {
+  return `Invalid setting for ConfigType: ${text}; it is ${allowed}`
+})
+const backend = complaining(oneOf('redis', 'memory', 'memcache'), (text, allowed) => {
+  return `Invalid setting for BackendType: ${text}; it is ${allowed}`
+})
 const socketType = oneOf('tcp', 'tcp4', 'tcp6', 'unix') // Go's names of networks
 const redisType = complaining(oneOfAnyCase('single', 'sentinel', 'cluster'), (text, allowed) => {
   return `Unrecognized redis type ${text}; it is ${allowed}`
@@ -96,7 +107,7 @@ const table = {
     [bodyBytes,   built,  'HTTP_BODY_MAX_BYTES', '4194304', 'a longer request body is refused (4 MiB)'],
     [string,      built,  'DEBUG_HOST', '0.0.0.0', 'address of the debug port'],
     [port,        built,  'DEBUG_PORT', '6070', 'for operators: rules, statistics, profiles'],
-    [string,      built,  'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
+    [token,       built,  'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
   ],
   'TLS on the gRPC port': [
     [bool,        built,  'GRPC_SERVER_USE_TLS',    'false', 'take TLS connections only'],
@@ -225,7 +236,7 @@ const table = {
     [string,      built,  'STATSD_PROTOCOL', 'tcp', 'tcp or udp, of statsd'],
     [list,        built,  'USE_DOG_STATSD_MOGRIFIERS', '', 'names of DogStatsD rewriters, in order'],
     [string,      built,  'PROMETHEUS_ADDR', ':9090', 'host:port that Prometheus asks'],
-    [string,      built,  'PROMETHEUS_PATH', '/metrics', 'and the path'],
+    [urlPath,     built,  'PROMETHEUS_PATH', '/metrics', 'and the path'],
     [path,        built,  'PROMETHEUS_MAPPER_YAML', '', 'how names become labels; empty = built in'],
     [bool,        built,  'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS', 'false', 'not in seconds'],
     [bool,        built,  'PROMETHEUS_NATIVE_SERIES', 'false', 'series of our own beside those: domain and rule apart, limits, decision times'],

@@ -32,6 +32,19 @@ function anyText(name: 'string' | 'path'): Kind<string> {
   return { name, allowed: 'any text', hasEmpty: true, parse: (text) => text }
 }
 
+/** Texts of one form; `allowed` says which. An empty one is a value where the form has it. */
+export function matching(form: RegExp, allowed: string): Kind<string> {
+  return {
+    name: 'string',
+    allowed,
+    hasEmpty: form.test(''),
+    parse(text) {
+      if (!form.test(text)) throw new BadValue(allowed)
+      return text
+    },
+  }
+}
+
 /** Whole numbers from `min` to `max`, both at most 2^53-1 so that a number holds them exactly. */
 export function int(min: number, max: number): Kind<number> {
   return intKind({ min, max, allowed: `an integer from ${min} to ${max}`, parse: parseInteger })

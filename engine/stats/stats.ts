@@ -139,24 +139,24 @@ export class Stats {
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const UNSAFE = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
+const ADDRESS = /\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g
+const TAG_OPENING = /\._{2,}/g
 
 /** The full name of one of a rule's six counters. */
 export function ruleStat(statsKey: string, stat: (typeof RULE_STATS)[number]): string {
   return `${ruleName(statsKey)}.${stat}`
 }
 
-function ruleName(key: string): string {
-  return `ratelimit.service.rate_limit.${sanitize(key)}`
-}
-
 /**
  * Spec 7.1: `:` and `|` would break statsd lines, dots inside IPv4 addresses would make path components. So would control
- * characters, of which a caller's domain may have some: a line feed makes a line of its own.
+ * characters, of which a caller's domain may have some: a line feed makes a line of its own. And `.__` opens tags in a
+ * name (7.2), which are not the caller's to set; one `_` is left of it.
  */
-function sanitize(text: string): string {
-  return text
+function ruleName(key: string): string {
+  return `ratelimit.service.rate_limit.${key}`
     .replaceAll(UNSAFE, '_')
-    .replaceAll(/\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g, (address) => address.replaceAll('.', '_'))
+    .replaceAll(ADDRESS, (address) => address.replaceAll('.', '_'))
+    .replaceAll(TAG_OPENING, '._')
 }
 
 function doubled(column: Float64Array<ArrayBuffer>): Float64Array<ArrayBuffer> {

@@ -64,11 +64,15 @@ describe('8.2: loads', () => {
     const failed = `last load: failed at 2026-11-20T11:00:00Z, the log and /rlconfig of the debug port tell why\n`
     expect(health.state.report).toBe('sigterm: ok\nrules: none in force\n')
     health.loaded(1, at)
-    expect(health.state.report).toBe('sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\nlast load: ok\n')
+    expect(health.state.report).toBe(
+      'sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\nlast load: ok\n',
+    )
     health.loaded(null, later)
     expect(health.state.report).toBe(`sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\n${failed}`)
     health.loaded(1, later)
-    expect(health.state.report).toBe('sigterm: ok\nrules: in force since 2026-11-20T11:00:00Z\nlast load: ok\n')
+    expect(health.state.report).toBe(
+      'sigterm: ok\nrules: in force since 2026-11-20T11:00:00Z\nlast load: ok\n',
+    )
   })
 
   test('a first load that fails leaves none in force', () => {

@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest'
-import { OVER_LIMIT, Stats, TOTAL_HITS } from '../../engine/stats/stats.ts'
+import {
+  NEAR_LIMIT,
+  OVER_LIMIT,
+  OVER_LIMIT_WITH_LOCAL_CACHE,
+  SHADOW_MODE,
+  Stats,
+  TOTAL_HITS,
+  WITHIN_LIMIT,
+} from '../../engine/stats/stats.ts'
 import { Totals } from '../../engine/stats/totals.ts'
 
 test('deltas are handed over once, and zeros not at all', () => {
@@ -18,6 +26,22 @@ test('deltas are handed over once, and zeros not at all', () => {
   expect(stats.takeDeltas().values).toEqual([])
 })
 
+test('7.1#1-6: the six counters of a rule have their names', () => {
+  const stats = new Stats()
+  const base = stats.rule('shop.user')
+  const indices = [TOTAL_HITS, OVER_LIMIT, NEAR_LIMIT, OVER_LIMIT_WITH_LOCAL_CACHE, WITHIN_LIMIT, SHADOW_MODE]
+  for (const [i, index] of indices.entries()) stats.add(base + index, i + 1)
+  const { names, values } = stats.takeDeltas()
+  expect(Object.fromEntries(names.map((name, i) => [name, values[i]]))).toEqual({
+    'ratelimit.service.rate_limit.shop.user.total_hits': 1,
+    'ratelimit.service.rate_limit.shop.user.over_limit': 2,
+    'ratelimit.service.rate_limit.shop.user.near_limit': 3,
+    'ratelimit.service.rate_limit.shop.user.over_limit_with_local_cache': 4,
+    'ratelimit.service.rate_limit.shop.user.within_limit': 5,
+    'ratelimit.service.rate_limit.shop.user.shadow_mode': 6,
+  })
+})
+
 test('a name made twice is one counter, however many there are', () => {
   const stats = new Stats()
   const bases = Array.from({ length: 1000 }, (_, i) => stats.rule(`shop.rule${i}`))
@@ -33,10 +57,14 @@ const names = [
   ['path_/v1.2/x y',          'path_/v1.2/x y'],
   ['v_1.2.3.4.5',             'v_1_2_3_4.5'],
   ['x\ny\r\u0000\u0085\u2028z',  'x_y____z'],
+  ['a.__env=prod.___b=c',     'a._env=prod._b=c'], // no tags of a caller's own
+  ['__a',                     '_a'],
+  ['a.::env=prod',            'a._env=prod'],
+  ['a__b=c_.x',               'a__b=c_.x'],
 ] as const
 
 for (const [written, counted] of names) {
-  test(`7.1: "${written}" is counted as "${counted}"`, () => {
+  test(`7.1 7.2: ${JSON.stringify(written)} is counted as "${counted}"`, () => {
     const stats = new Stats()
     stats.add(stats.rule(`shop.${written}`) + TOTAL_HITS, 1)
     stats.add(stats.domainNotFound(written), 1)

@@ -94,6 +94,7 @@ export function responseBytes({ version, nonce = `n${version}`, resources = [] }
 export class XdsServer {
   readonly port: number
   readonly headers: Metadata[] = [] // of each stream, from the first one on
+  readonly authorities: string[] = [] // the same: what clients call us
   private readonly server: Server
   private readonly streams = new Set<Duplex>()
   private readonly requests = new Queue<SeenRequest>()
@@ -141,6 +142,7 @@ export class XdsServer {
 
   accept(stream: Duplex): void {
     this.headers.push(stream.metadata)
+    this.authorities.push(stream.getHost())
     this.streams.add(stream)
     const gone = () => this.streams.delete(stream)
     stream.on('cancelled', gone).on('close', gone).on('error', gone)

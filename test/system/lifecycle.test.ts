@@ -49,7 +49,7 @@ test('a worker that keeps throwing ends the process with exit code 1', async () 
     if (crash < 6) await settled(service)
   }
   const { code, log } = await service.exited
-  expect(log).toContain('not starting it again')
+  expect(log).toMatch(/ level=fatal msg="worker 0 ended: .*; not starting it again"\n/) // at any LOG_LEVEL (11.1)
   expect(code).toBe(1)
 })
 
@@ -243,6 +243,16 @@ test('10: a bad setting ends the start with variable, value and what is allowed'
   expect(code).toBe(2)
   expect(log).toContain('GRPC_PORT="80801"')
   expect(log).toContain('0 to 65535')
+})
+
+test('11.1: with LOG_FORMAT=json a bad setting is such a line, too', async () => {
+  const env = { GRPC_PORT: '80801', LOG_FORMAT: 'JSON' }
+  const { code, log } = await spawnService({ rules: {}, env }).exited
+  expect(code).toBe(2)
+  expect(JSON.parse(log)).toMatchObject({
+    level: 'fatal',
+    '@message': expect.stringContaining('GRPC_PORT="80801"'),
+  })
 })
 
 /** One request over the agent's connection: its status, or its error's code. A new connection may be refused, or reset

@@ -5,13 +5,14 @@
  */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { GrpcClient, question } from '../helpers/grpc.ts'
 import { freePort } from '../helpers/ports.ts'
-import { type RunningService, spawnService } from '../helpers/service.ts'
+import { postJson, type RunningService, type ServiceOptions, spawnService } from '../helpers/service.ts'
 
 const PART = 250
 const LIMIT = 600
@@ -23,9 +24,10 @@ descriptors:
 const NAME = 'ratelimit.service.rate_limit.shop.user'
 const WAIT = { timeout: 15_000, interval: 50 }
 
-function start(env: Record<string, string>): RunningService {
+function start(env: Record<string, string>, options: Partial<ServiceOptions> = {}): RunningService {
   const service = spawnService({
     rules: { 'shop.yaml': RULES },
+    ...options,
     env: {
       ...{
         WORKERS: '2',
@@ -103,7 +105,8 @@ test('7.3: statsd over TCP gets every hit, the last ones at the end', async () =
   onTestFinished(() => void server.close())
   await once(server, 'listening')
   const port = String((server.address() as AddressInfo).port)
-  const service = start({ USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: port })
+  const lastOnly = { STATS_FLUSH_INTERVAL: '1h' } // so all comes with the last flush
+  const service = start({ USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: port, ...lastOnly })
   await service.logged('statistics go to')
   const { ok, over } = await load(service)
   expect([ok, over]).toEqual([LIMIT, 4 * PART - LIMIT])
@@ -144,6 +147,61 @@ test('7.6: Prometheus is told every hit, and two who scrape at once take nothing
   }
 })
 
+async function scraped(port: number): Promise<string> {
+  return (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+}
+
+test('6.6: Prometheus is answered before there is Redis, and so before every other port', async () => {
+  const [port, away] = [await freePort(), await freePort()]
+  const env = { USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: `127.0.0.1:${port}` }
+  const redis = { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${away}` }
+  const service = start({ ...env, ...redis })
+  await vi.waitFor(async () => expect(await scraped(port)).toContain('process_cpu_seconds_total'), WAIT)
+  expect(service.log).not.toContain('Listening for HTTP')
+})
+
+for (const frontend of ['http2', 'grpc-js'] as const) {
+  test(`7.1 7.4: ${frontend} counts and times each call by its method, failed ones too`, async () => {
+    const port = await freePort()
+    const env = { USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: `127.0.0.1:${port}` }
+    const service = start(env, { frontend })
+    await service.logged('Listening for HTTP')
+    const client = new GrpcClient(service.address('gRPC'))
+    onTestFinished(() => client.close())
+    await client.ask(question('shop', { user: 'alice' }))
+    await expect(client.ask(question('', { user: 'alice' }))).rejects.toThrow(
+      'rate limit domain must not be empty',
+    )
+    await ask(service) // over HTTP, which is none of these
+    const text = await scraped(port)
+    const method = '{grpc_method="ShouldRateLimit"}'
+    expect(text).toContain(`ratelimit_service_total_requests${method} 2\n`)
+    expect(text).toContain(`ratelimit_service_response_time_seconds_count${method} 2\n`)
+    expect(text).toContain('ratelimit_service_should_rate_limit_error{err_type="service_error"} 1\n')
+    expect(text).not.toContain('redis_error')
+  })
+}
+
+test('7.1: loads, files, unknown domains and reserved tags are counted', async () => {
+  const rules = { 'shop.yaml': RULES, 'deep/more.yaml': 'domain: more', 'notes.txt': '# none' }
+  const service = start({ EXTRA_TAGS: 'region:a,zone:b', DISABLE_STATS: 'true' }, { rules })
+  await service.logged('Listening for HTTP')
+  await postJson(service, { domain: 'nowhere', descriptors: [{ entries: [{ key: 'user', value: 'bob' }] }] })
+  expect(await service.stats()).toMatchObject({
+    'ratelimit.service.config_load_success': 1,
+    'ratelimit.service.rate_limit.nowhere.domain_not_found': 1,
+    'runtime.load_attempts': 1,
+    'runtime.num_values': 3,
+    reserved_tag: 1,
+  })
+  rmSync(join(service.rulesDirectory, 'notes.txt'))
+  await vi.waitFor(
+    async () =>
+      expect(await service.stats()).toMatchObject({ 'runtime.num_values': 2, 'runtime.load_attempts': 2 }),
+    WAIT,
+  )
+})
+
 test('7.3: two places at once end the start with a line that names them', async () => {
   const service = start({ USE_STATSD: 'true', USE_PROMETHEUS: 'true' })
   await service.logged('unable to use more than one stats sink at the same time')
@@ -158,6 +216,38 @@ test('7.3: a statsd that is not there stops nobody', async () => {
   await service.logged('Listening for HTTP')
   for (let i = 0; i < 50; i++) expect(await ask(service)).toBe(200)
   await service.logged('statsd 127.0.0.1')
+  expect((await service.stop()).code).toBe(0)
+})
+
+test('7.3: workers that have ended are not called silent by the last flush', async () => {
+  let text = ''
+  const server = createServer((socket) => {
+    socket.setEncoding('utf8').on('data', (chunk) => {
+      text += chunk
+    })
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  const port = String((server.address() as AddressInfo).port)
+  const env = { USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: port, STATS_FLUSH_INTERVAL: '1h' }
+  const service = start(env)
+  await service.logged('statistics go to')
+  await service.logged('Listening for HTTP')
+  expect(await ask(service)).toBe(200)
+  expect((await service.stop()).code).toBe(0)
+  await vi.waitFor(() => expect(text).toMatch(/^sluice\.workers\.silent:0\|g$/m), WAIT)
+  expect(sums(text)).toMatchObject({ [`${NAME}.total_hits`]: 1 })
+})
+
+test('7.3: a statsd that takes connections and never reads stops nobody', async () => {
+  const server = createServer((socket) => void socket.pause().on('error', () => {})).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  const port = String((server.address() as AddressInfo).port)
+  const service = start({ USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: port })
+  await service.logged('statistics go to')
+  await service.logged('Listening for HTTP')
+  for (let i = 0; i < 50; i++) expect(await ask(service)).toBe(200)
   expect((await service.stop()).code).toBe(0)
 })
 

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { expect, onTestFinished, test } from 'vitest'
@@ -165,6 +166,13 @@ const PARENTS: ((traceId: string, spanId: string, flag: 0 | 1) => Record<string,
   (traceId, spanId, flag) => ({
     ...{ 'x-b3-traceid': traceId, 'x-b3-spanid': spanId, 'x-b3-sampled': String(flag) },
   }),
+  (traceId, spanId, flag) => ({
+    ...{ 'x-b3-traceid': traceId, 'x-b3-spanid': spanId },
+    ...(flag === 1 ? { 'x-b3-flags': '1' } : { 'x-b3-sampled': '0' }), // to debug is to sample
+  }),
+  (traceId, spanId, flag) => ({
+    ...{ traceparent: `00-${'b'.repeat(32)}-${spanId}-0${flag}`, b3: `${traceId}-${spanId}-${flag}` }, // b3 wins
+  }),
 ]
 
 test.each(['http2', 'grpc-js'] as const)(
@@ -225,7 +233,9 @@ test('11.3 10#117: what is queued at SIGTERM arrives', async () => {
   expect(collector.received).toEqual([])
   expect((await service.stop()).code).toBe(0)
   const [server] = await collector.spans(SERVER)
-  expect(server.resource['service.instance.id']).toBe('seven')
+  expect(server.resource).toEqual({
+    ...{ 'service.name': 'RateLimit', 'service.namespace': '', 'service.instance.id': 'seven' },
+  })
 })
 
 test('11.3: a collector that is away, or takes and never answers, stops nobody', async () => {
@@ -233,19 +243,36 @@ test('11.3: a collector that is away, or takes and never answers, stops nobody',
   onTestFinished(() => void silent.close())
   await once(silent, 'listening')
   const { port } = silent.address() as AddressInfo
-  const isStopped = async (url: string) => {
-    const service = await traced({ url })
+  const isStopped = async (url: string, text: string, env: Record<string, string> = {}) => {
+    const service = await traced({ url }, { env })
     for (let i = 0; i < 20; i++)
       expect((await postJson(service, { ...JSON_ALICE, domain: 'other' })).status).toBe(200)
     const exit = await service.stop()
     expect(exit.code).toBe(0)
-    expect(exit.log).toContain('traces: ')
+    expect(exit.log).toContain(text)
   }
+  const patient = { OTEL_EXPORTER_OTLP_TIMEOUT: '3600000', OTEL_BSP_EXPORT_TIMEOUT: '3600000' }
   await Promise.all([
-    isStopped(`http://127.0.0.1:${await freePort()}`),
-    isStopped(`http://127.0.0.1:${port}`),
+    isStopped(`http://127.0.0.1:${await freePort()}`, 'traces: '),
+    isStopped(`http://127.0.0.1:${port}`, 'traces: the last spans did not arrive in time', patient),
   ])
 }, 40_000)
+
+test('11.3, 11.1: a collector that takes nothing is a line a minute', async () => {
+  let refusedCount = 0
+  const collector = createHttpServer((request, response) => {
+    refusedCount++
+    request.resume()
+    response.writeHead(400).end()
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void collector.close())
+  await once(collector, 'listening')
+  const { port } = collector.address() as AddressInfo
+  const service = await traced({ url: `http://127.0.0.1:${port}` })
+  const untilMs = performance.now() + 2_500
+  while (performance.now() < untilMs || refusedCount < 4) await postJson(service, JSON_ALICE)
+  expect(service.log.split('traces: ')).toHaveLength(2)
+})
 
 test('11.3: an endpoint that is none ends the start', async () => {
   const env = {

@@ -141,6 +141,22 @@ test('8.6: over TLS with a certificate of ours and a name', async () => {
   expect((await service.stop()).code).toBe(0)
 })
 
+test('8.6, 11.1: over TLS to an IP address, without a warning of Node', async () => {
+  const certificates = await makeCertificates('IP:127.0.0.1')
+  onTestFinished(() => certificates.remove())
+  const server = await startXdsServer({ tls: certificates })
+  const service = spawn({
+    env: xdsEnv(server.target, {
+      CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
+      CONFIG_GRPC_XDS_SERVER_TLS_CACERT: certificates.ca,
+    }),
+  })
+  await serve(server, 5)
+  await service.logged(LISTENING)
+  expect(service.log).not.toContain('Warning') // of Node, that an address is no name
+  expect((await service.stop()).code).toBe(0)
+})
+
 test('8.1: TLS files that cannot be used end the start with exit code 2', async () => {
   const { code, log } = await spawn({
     env: xdsEnv('127.0.0.1:1', {

@@ -43,18 +43,27 @@ export class Exchange {
     this.answer(head, () => this.res.end(body))
   }
 
-  /** In chunks: a million lines would not fit into one string. */
+  /**
+   * In chunks, as fast as the client reads: a million lines would not fit into one string, and what a client leaves unread
+   * would pile up in this process. A request that follows on the same connection before all is read ends it.
+   */
   sendPieces(pieces: Iterable<string>, head: AnswerHead = {}): void {
-    this.answer(head, () => {
-      let chunk = ''
-      for (const piece of pieces) {
-        chunk += piece
-        if (chunk.length < CHUNK_CHARS) continue
-        this.res.write(chunk)
-        chunk = ''
+    const chunks = chunksOf(pieces)
+    this.answer(head, () => this.writeOn(chunks))
+  }
+
+  /** True when all is written; else goes on by itself when there is room. */
+  private writeOn(chunks: Iterator<string, string>): boolean {
+    for (;;) {
+      const { value, done } = chunks.next()
+      if (done) {
+        this.res.end(value)
+        return true
       }
-      this.res.end(chunk)
-    })
+      if (this.res.write(value)) continue
+      this.res.onWritable(() => this.writeOn(chunks))
+      return false
+    }
   }
 
   private answer({ status, type = TEXT, headers = {} }: AnswerHead, writeBody: () => void): void {
@@ -68,4 +77,16 @@ export class Exchange {
       else writeBody()
     })
   }
+}
+
+/** Yields what is long enough, returns the rest. */
+function* chunksOf(pieces: Iterable<string>): Generator<string, string> {
+  let chunk = ''
+  for (const piece of pieces) {
+    chunk += piece
+    if (chunk.length < CHUNK_CHARS) continue
+    yield chunk
+    chunk = ''
+  }
+  return chunk
 }

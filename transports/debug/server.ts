@@ -44,7 +44,7 @@ export class DebugServer {
     this.options = options
     this.pprof = new Pprof(threads)
     const opened = openUws(host, port, (app) => {
-      app.any('/*', (res, req) => this.answer(new Exchange(res, req)))
+      app.any('/*', (res, req) => void this.answer(new Exchange(res, req)))
     })
     if (opened === null)
       throw new Error(`cannot listen on ${host}:${port}: in use, or no address of this machine`)
@@ -59,14 +59,23 @@ export class DebugServer {
     this.uwsPort.close()
   }
 
-  private answer(exchange: Exchange): void {
+  /** Never rejects: what breaks here is the operator's to see, and no decision's to miss. */
+  private async answer(exchange: Exchange): Promise<void> {
+    try {
+      await this.route(exchange)
+    } catch (error) {
+      exchange.send(`${(error as Error).message}\n`, { status: '500 Internal Server Error' })
+    }
+  }
+
+  private async route(exchange: Exchange): Promise<void> {
     const { path } = exchange
     const { token, rules, loadFailure } = this.options
     if (!mayEnter(exchange, token)) refuse(exchange)
     else if (path === '/rlconfig') exchange.sendPieces(rulesLines(rules(), loadFailure()))
-    else if (path === '/stats') void this.sendStats(exchange)
-    else if (path === '/debug/threads') void this.sendThreads(exchange)
-    else if (path.startsWith(PPROF)) void this.pprof.answer(exchange)
+    else if (path === '/stats') await this.sendStats(exchange)
+    else if (path === '/debug/threads') await this.sendThreads(exchange)
+    else if (path.startsWith(PPROF)) await this.pprof.answer(exchange)
     else exchange.send(INDEX)
   }
 
@@ -81,9 +90,12 @@ export class DebugServer {
       return exchange.send(`${LOOKERS_MAX} are looking already\n`, { status: '409 Conflict' })
     this.lookersCount++
     const { threads } = this.options
-    const pulses = await inspect('pulse', { threads, ms: THREADS_MS, signal: exchange.signal })
-    this.lookersCount--
-    if (pulses) exchange.send(threadsText(pulses))
+    try {
+      const pulses = await inspect('pulse', { threads, ms: THREADS_MS, signal: exchange.signal })
+      if (pulses) exchange.send(threadsText(pulses))
+    } finally {
+      this.lookersCount--
+    }
   }
 }
 

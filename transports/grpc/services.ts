@@ -17,7 +17,7 @@ import type { HealthService } from './health.ts'
 import { reflectionMethods } from './reflection.ts'
 import { Status } from './status.ts'
 
-const ERROR_LINES_PER_SEC = 1
+const ERROR_LINES_PER_SEC = 1 // of each kind: calls that failed, defects
 
 export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
@@ -34,6 +34,7 @@ export function services(decider: Decider, health: HealthService, log: Log) {
  */
 export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
   const logCause = limitLines((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
+  const logDefect = limitLines((what) => log('error', what), ERROR_LINES_PER_SEC)
   return [
     {
       path: SHOULD_RATE_LIMIT,
@@ -46,7 +47,7 @@ export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
             call.refuse(Status.Internal, `the request is not a valid RateLimitRequest: ${error.message}`)
             return
           }
-          log('error', `a decision threw: ${error instanceof Error ? error.stack : error}`)
+          logDefect(`a decision threw: ${error instanceof Error ? error.stack : error}`)
           caller.fail(new Error('internal error'))
         }
       },

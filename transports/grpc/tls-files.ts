@@ -50,9 +50,13 @@ export class TlsFiles {
   /** Throws OperatorError when the files cannot be used. */
   constructor(options: TlsFilesOptions) {
     this.options = options
-    const { GRPC_SERVER_TLS_CERT, GRPC_CLIENT_TLS_CACERT } = options.settings
-    this.tls = readTls(options.settings)
+    const { settings, totals } = options
+    const { GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT } = settings
+    this.tls = readTls(settings)
     this.seen = JSON.stringify(this.tls)
+    totals.add('certs.load_attempts', 1)
+    const files = [GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT].filter(Boolean)
+    totals.set('certs.num_values', files.length)
     this.warnOfDates()
     this.folders = new Set([GRPC_SERVER_TLS_CERT, GRPC_CLIENT_TLS_CACERT].filter(Boolean).map(dirname))
     this.watch()

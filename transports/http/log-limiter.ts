@@ -1,18 +1,20 @@
 /**
- * A log line per failed request must not become the load itself: at most some lines a second pass, and the
- * first line of a later second says how many were left out.
+ * A log line per failure must not become the load itself: at most some lines pass in a window of time, and the first line
+ * of a later window says how many were left out.
  *
  *     error: a · error: b · (398 left out) · ···one second··· · error: z (398 more were left out)
  *
- * Gives up: the tail. What is left out in the last second before silence is told with the next line, whenever
+ * Gives up: the tail. What is left out in the last window before silence is told with the next line, whenever
  * it comes.
  */
-const WINDOW_MS = 1_000
+const SECOND_MS = 1_000
+const MINUTE_MS = 60_000
 
-/** Wraps `write` so that at most `linesPerSec` lines pass in one second. `nowMs` is for tests. */
+/** Wraps `write` so that at most `linesMax` lines pass in `windowMs`. `nowMs` is for tests. */
 export function limitLines(
   write: (line: string) => void,
-  linesPerSec: number,
+  linesMax: number,
+  windowMs = SECOND_MS,
   nowMs: () => number = Date.now,
 ): (line: string) => void {
   let windowStartMs = Number.NEGATIVE_INFINITY
@@ -20,11 +22,11 @@ export function limitLines(
   let leftOutCount = 0
   return (line) => {
     const now = nowMs()
-    if (now - windowStartMs >= WINDOW_MS || now < windowStartMs) {
-      windowStartMs = now // a clock set back starts a new second, too
+    if (now - windowStartMs >= windowMs || now < windowStartMs) {
+      windowStartMs = now // a clock set back starts a new window, too
       writtenCount = 0
     }
-    if (writtenCount >= linesPerSec) {
+    if (writtenCount >= linesMax) {
       leftOutCount++
       return
     }
@@ -32,4 +34,9 @@ export function limitLines(
     write(leftOutCount === 0 ? line : `${line} (${leftOutCount} more were left out)`)
     leftOutCount = 0
   }
+}
+
+/** For what goes on failing: the first line at once, then one a minute. */
+export function seldom(write: (line: string) => void, nowMs?: () => number): (line: string) => void {
+  return limitLines(write, 1, MINUTE_MS, nowMs)
 }

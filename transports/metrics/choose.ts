@@ -59,6 +59,7 @@ export async function openSink({ settings, hasNative, env, read, log }: SinkOpti
   if (name === 'printing') return (await import('./printing.ts')).printingSink(tags, log)
   if (name === 'statsd') {
     const protocol = protocolOf(settings.STATSD_PROTOCOL)
+    if (host.includes('://')) throw noSocket(host)
     return (await import('./statsd.ts')).statsdSink({ host, port, protocol, tags, log })
   }
   if (name === 'dogstatsd') {
@@ -87,6 +88,15 @@ export function reservedTagsCount(settings: Pick<Settings, 'EXTRA_TAGS'>): numbe
   return reservedTagsIn(cleanTags(settings.EXTRA_TAGS))
 }
 
+function noSocket(host: string): OperatorError {
+  return new OperatorError({
+    code: 'STATSD_SOCKET',
+    where: `STATSD_HOST=${host}`,
+    what: 'is no host; unix sockets are for DogStatsD alone.',
+    fix: 'Write the host alone, or set USE_STATSD=false and USE_DOG_STATSD=true.',
+  })
+}
+
 /** Go's names of networks. */
 function protocolOf(text: string): 'tcp' | 'udp' {
   const network = /^(tcp|udp)[46]?$/.exec(text)?.[1]
@@ -95,6 +105,6 @@ function protocolOf(text: string): 'tcp' | 'udp' {
     code: 'STATSD_PROTOCOL_UNKNOWN',
     where: `STATSD_PROTOCOL=${text}`,
     what: 'is not known.',
-    fix: 'Write tcp or udp.',
+    fix: 'Write tcp or udp; unix sockets are for DogStatsD alone (STATSD_HOST=unixstream:///path).',
   })
 }

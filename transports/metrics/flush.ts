@@ -5,11 +5,11 @@
  *                   └─► another       ·····hangs·····          └─► (left out: it still has the last one)
  *
  * A sink that is slow is left out until it is done, and nobody waits for it. Nothing is lost by that, since totals only
- * grow. The same holds for the reading.
+ * grow. The same holds for the reading. What a sink has dropped is said once a minute, and told to who counts it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../engine/messages.ts'
-import { seldom } from './seldom.ts'
+import { seldom } from '../http/log-limiter.ts'
 import type { Sink, Snapshot } from './sink.ts'
 
 const FINISH_MS = 1_000 // for a sink that hangs
@@ -20,12 +20,15 @@ export interface FlushLoopOptions {
   read: () => Promise<Snapshot>
   sinks: readonly Sink[]
   log: Log
+  onDropped?: (count: number) => void // since the last time
 }
 
 export class FlushLoop {
   private readonly options: FlushLoopOptions
   private readonly complain: (line: string) => void
+  private readonly regret: (line: string) => void
   private readonly busy = new Set<Sink>()
+  private readonly droppedTold = new Map<Sink, number>()
   private isReading = false
   private newest: Promise<void> = Promise.resolve()
   private timer: NodeJS.Timeout | undefined
@@ -33,6 +36,7 @@ export class FlushLoop {
   constructor(options: FlushLoopOptions) {
     this.options = options
     this.complain = seldom((line) => options.log('warning', line))
+    this.regret = seldom((line) => options.log('warning', line))
   }
 
   start(): void {
@@ -87,5 +91,16 @@ export class FlushLoop {
     } finally {
       this.busy.delete(sink)
     }
+    this.tellDropped(sink)
+  }
+
+  private tellDropped(sink: Sink): void {
+    const count = sink.dropped - (this.droppedTold.get(sink) ?? 0)
+    if (count === 0) return
+    this.droppedTold.set(sink, sink.dropped)
+    this.options.onDropped?.(count)
+    this.regret(
+      `statistics: ${count} values found no room or went down with a connection; ${sink.dropped} since the start`,
+    )
   }
 }

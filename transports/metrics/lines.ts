@@ -9,7 +9,7 @@
  * peer as long as it moves.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Outlet } from './outlet.ts'
+import type { Outlet, Traffic } from './outlet.ts'
 import { NAMES_MAX, type Sink, type Snapshot, type Timer } from './sink.ts'
 
 const PORTION = 2_000 // names looked at before others get a turn: about a millisecond
@@ -29,7 +29,17 @@ export interface LineFormat {
   /** `samples` times the same; 1 to SAMPLES_MAX. */
   timer(head: Head, ms: number, samples: number): string
   /** Closes a flush. */
-  end?(): string
+  end?(told: Told): Iterable<string>
+}
+
+/** What a sink has done since the start. */
+export interface Told {
+  counters: number // values that were taken, not lines: a line of a timer stands for its samples
+  gauges: number
+  timed: number
+  refused: number
+  sent: Traffic
+  lost: Traffic
 }
 
 /** A name we know, and what the peer has been told. */
@@ -44,16 +54,17 @@ export class LineSink implements Sink {
   private readonly outlet: Outlet
   private readonly known = new Map<string, Known>()
   private lookedAtCount = 0
-  private refused = 0
+  private readonly told: Told
   private isStuck = false // in this flush
 
   constructor(format: LineFormat, outlet: Outlet) {
     this.format = format
     this.outlet = outlet
+    this.told = { counters: 0, gauges: 0, timed: 0, refused: 0, sent: outlet.sent, lost: outlet.lost }
   }
 
   get dropped(): number {
-    return this.refused + this.outlet.lost
+    return this.told.refused + this.outlet.lostLines
   }
 
   start(): void {
@@ -66,7 +77,10 @@ export class LineSink implements Sink {
       const known = this.know(name)
       if (known !== null && total > known.told) {
         const line = this.format.counter(known.head, total - known.told)
-        if (this.outlet.offer(line) || (await this.insist(line))) known.told = total
+        if (this.outlet.offer(line) || (await this.insist(line))) {
+          known.told = total
+          this.told.counters++
+        }
       }
       if (++this.lookedAtCount % PORTION === 0) await nextTurn()
     }
@@ -74,10 +88,10 @@ export class LineSink implements Sink {
       const known = this.know(name)
       if (known === null || !Number.isFinite(value)) continue
       const line = this.format.gauge(known.head, value)
-      if (!this.outlet.offer(line)) await this.insist(line)
+      if (this.outlet.offer(line) || (await this.insist(line))) this.told.gauges++
     }
     for (const timer of timers) await this.tell(timer)
-    if (this.format.end) this.outlet.offer(this.format.end())
+    for (const line of this.format.end?.(this.told) ?? []) this.outlet.offer(line)
     this.outlet.push()
   }
 
@@ -96,6 +110,7 @@ export class LineSink implements Sink {
         const line = this.format.timer(known.head, ms, samples)
         if (!this.outlet.offer(line) && !(await this.insist(line))) break
         told += samples
+        this.told.timed += samples
       }
       known.toldOfMs.set(ms, told)
       if (++this.lookedAtCount % PORTION === 0) await nextTurn()
@@ -107,7 +122,7 @@ export class LineSink implements Sink {
     const known = this.known.get(name)
     if (known !== undefined) return known
     if (this.known.size >= NAMES_MAX) {
-      this.refused++
+      this.told.refused++
       return null
     }
     const made = { head: this.format.head(name), told: 0, toldOfMs: null }
@@ -121,7 +136,7 @@ export class LineSink implements Sink {
       if (!(await this.outlet.room(ROOM_MS))) this.isStuck = true
       else if (this.outlet.offer(line)) return true
     }
-    this.refused++
+    this.told.refused++
     return false
   }
 }

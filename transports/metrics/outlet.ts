@@ -9,8 +9,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../engine/messages.ts'
+import { seldom } from '../http/log-limiter.ts'
 import { LineQueue, type LineQueueOptions } from './line-queue.ts'
-import { seldom } from './seldom.ts'
 
 export const QUEUE_BYTES_MAX = 4 * 1024 * 1024
 export const REDIAL_MS = 3_000 // between two dials
@@ -21,6 +21,12 @@ export interface Writer {
   /** Resolves when the bytes have left this process; rejects when that failed, and then they may have left in part. */
   write(bytes: Buffer): Promise<void>
   close(): void
+}
+
+/** What went through, or was lost with a connection. */
+export interface Traffic {
+  packets: number
+  bytes: number
 }
 
 /** Opens a connection, or rejects. `onGone` is called when it ended by itself. */
@@ -34,7 +40,9 @@ export interface OutletOptions extends LineQueueOptions {
 }
 
 export class Outlet {
-  lost = 0 // lines that went down with a connection
+  lostLines = 0 // that went down with a connection
+  readonly lost: Traffic = { packets: 0, bytes: 0 } // the same, as it would have gone out
+  readonly sent: Traffic = { packets: 0, bytes: 0 }
   private readonly options: OutletOptions
   private readonly queue: LineQueue
   private readonly complain: (line: string) => void
@@ -126,12 +134,15 @@ export class Outlet {
   private async pump(writer: Writer): Promise<void> {
     const chunk = this.queue.shift()
     if (chunk === undefined) return this.pause()
+    const bytes = Buffer.from(chunk.text)
     try {
-      await writer.write(Buffer.from(chunk.text))
+      await writer.write(bytes)
     } catch (error) {
-      this.lost += chunk.lines
+      this.lostLines += chunk.lines
+      count(this.lost, bytes)
       throw error
     }
+    count(this.sent, bytes)
     this.tellRoom(true)
   }
 
@@ -146,4 +157,9 @@ export class Outlet {
       }
     })
   }
+}
+
+function count(traffic: Traffic, bytes: Buffer): void {
+  traffic.packets++
+  traffic.bytes += bytes.length
 }

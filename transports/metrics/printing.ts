@@ -43,7 +43,7 @@ function printingFormat(extraTags: Tags, nowMs: () => number): LineFormat {
     counter: ({ name }, delta) => value('counter', name, delta),
     gauge: ({ name }, now) => value('gauge', name, now),
     timer: ({ name }, ms, samples) => value('timer', name, ms, samples === 1 ? {} : { samples }),
-    end: () => line('flushing all stats', { type: 'all stats', value: '0.000000' }),
+    end: () => [line('flushing all stats', { type: 'all stats', value: '0.000000' })],
   }
 }
 

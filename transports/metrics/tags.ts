@@ -12,11 +12,17 @@ const RESERVED = new Set(
   'asg az backend canary host period region shard window source project facet envoyservice'.split(' '),
 )
 
-/** EXTRA_TAGS as they are used: no empty key or value, and nothing in a value that ends a name. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const BROKEN = /[:|\u0000-\u001f\u007f]/g // a line, wherever they stand in it
+
+/** EXTRA_TAGS as they are used: no empty key or value, and nothing that ends a name or a line. */
 export function cleanTags(tags: Readonly<Record<string, string>>): Tags {
   return Object.entries(tags)
     .filter(([key, value]) => key !== '' && value !== '')
-    .map(([key, value]) => [key, value.replaceAll(/[.:|]/g, '_')] as const)
+    .map(
+      ([key, value]) =>
+        [key.replaceAll(BROKEN, '_'), value.replaceAll(/\./g, '_').replaceAll(BROKEN, '_')] as const,
+    )
     .sort(byKey)
 }
 

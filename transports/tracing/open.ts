@@ -26,14 +26,13 @@ import type { Decider } from '../../engine/decider.ts'
 import type { Log } from '../../engine/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { UnaryMethod } from '../grpc/frontend.ts'
-import { limitLines } from '../http/log-limiter.ts'
+import { seldom } from '../http/log-limiter.ts'
 import { type Parent, TracedDecider, TracedJson } from './decider.ts'
 import { openExporter } from './exporter.ts'
 import { TRACE_HEADERS, tracedMethod } from './methods.ts'
 import { storeSpan } from './store-span.ts'
 
 const FLUSH_MS_MAX = 5_000 // for what is queued at the end; beyond it is lost
-const ERROR_LINES_PER_SEC = 1
 
 export interface Tracing {
   readonly headers: readonly string[] // what a frontend must keep for `methods`
@@ -46,7 +45,8 @@ export interface Tracing {
 }
 
 export async function openTracing(settings: Settings, log: Log): Promise<Tracing> {
-  const logCause = limitLines((cause) => log('warning', `traces: ${cause}`), ERROR_LINES_PER_SEC)
+  const tell = (cause: string) => log('warning', `traces: ${cause}`)
+  const logCause = seldom(tell) // a collector may be away for days
   const say = (message: string) => logCause(message)
   const silent = () => {}
   // Both are this thread's: what could not be sent, and what the library finds odd, dropped spans among it.
@@ -78,7 +78,7 @@ export async function openTracing(settings: Settings, log: Log): Promise<Tracing
     methods: (methods) => methods.map((method) => tracedMethod(method, methodTracing)),
     grpcDecider: (engine) => new TracedDecider(engine, parent, tracers, store),
     jsonDecider: (engine) => new TracedJson(engine, tracers, store),
-    close: () => flushed(provider, logCause),
+    close: () => flushed(provider, tell),
   }
 }
 
@@ -92,7 +92,7 @@ function queueOptions() {
   }
 }
 
-async function flushed(provider: TracerProvider, logCause: (cause: string) => void): Promise<void> {
+async function flushed(provider: TracerProvider, tell: (cause: string) => void): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((_, reject) => {
     timer = setTimeout(() => reject(new Error('the last spans did not arrive in time')), FLUSH_MS_MAX)
@@ -100,7 +100,7 @@ async function flushed(provider: TracerProvider, logCause: (cause: string) => vo
   try {
     await Promise.race([provider.shutdown(), late])
   } catch (error) {
-    logCause(messageOf(error))
+    tell(messageOf(error))
   } finally {
     clearTimeout(timer)
   }

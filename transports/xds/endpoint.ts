@@ -1,22 +1,23 @@
 /**
  * What the settings say about the management server and about us (spec 8.6).
  *
- *     CONFIG_GRPC_XDS_SERVER_URL                     target         where
- *     CONFIG_GRPC_XDS_SERVER_USE_TLS, …_TLS_…        credentials    how; the files are read again for each connection
+ *     CONFIG_GRPC_XDS_SERVER_URL                     target         where; a proxy where HTTPS_PROXY says so
+ *     CONFIG_GRPC_XDS_SERVER_USE_TLS, …_TLS_…        layers         how; the files are read again for each connection
  *     CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS      headers        with every call
  *     CONFIG_GRPC_XDS_NODE_ID, …_NODE_METADATA       node           in every request
  *
  * TLS verifies against the system's roots and the CA given. The certificate must hold the host of the target, or the
  * name given instead, which may be an IP address too.
  */
-import { isIP } from 'node:net'
-import { checkServerIdentity, type SecureContext } from 'node:tls'
-import { type ChannelCredentials, type ChannelOptions, credentials, Metadata } from '@grpc/grpc-js'
+import type { SecureContext } from 'node:tls'
+import { type ChannelOptions, experimental, Metadata } from '@grpc/grpc-js'
 import { clientContext } from '../../engine/counters/tls.ts'
 import { OperatorError } from '../../engine/errors.ts'
 import type { Log } from '../../engine/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { DiscoveryNode } from '../../proto/discovery.ts'
+import type { Layers } from './held-credentials.ts'
+import { type Address, type HttpProxy, proxyFor } from './proxy.ts'
 
 const MESSAGE_BYTES_MAX = 4 * 2 ** 20 // unless XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES says otherwise
 // A connection that died in silence would leave the rules of that day in force for ever. Servers allow a ping in 5 minutes.
@@ -24,19 +25,28 @@ const PING_MS = 6 * 60_000
 const PING_TIMEOUT_MS = 20_000
 
 export interface Endpoint {
-  target: string
+  name: string // for people
+  target: string // the server, or the proxy that leads to it
   options: ChannelOptions
   headers: Metadata
   node: DiscoveryNode
   /** For the next connection. */
-  credentials(): ChannelCredentials
+  layers(): Layers
 }
 
 /** Throws OperatorError for files and headers that cannot be used. */
-export function endpointOf(settings: Settings, log: Log): Endpoint {
-  const { CONFIG_GRPC_XDS_SERVER_TLS_SAN: san, CONFIG_GRPC_XDS_SERVER_USE_TLS: usesTls } = settings
+export function endpointOf(settings: Settings, log: Log, env: NodeJS.ProcessEnv = process.env): Endpoint {
+  const { CONFIG_GRPC_XDS_SERVER_URL: url, CONFIG_GRPC_XDS_SERVER_TLS_SAN: san } = settings
+  const server = addressOf(url)
+  const proxy = server && proxyTo(server, env, log)
+  const tunnel = server && proxy && { to: textOf(server), authorization: proxy.authorization }
+  const usesTls = settings.CONFIG_GRPC_XDS_SERVER_USE_TLS
+  const context = usesTls ? contexts(settings, log) : null
+  const authority = usesTls && san !== '' ? san : proxy && textOf(server!)
+  const name = san || (server?.host ?? 'localhost') // as the library calls who listens on a unix socket
   return {
-    target: settings.CONFIG_GRPC_XDS_SERVER_URL,
+    name: proxy ? `${url} through ${proxy.address}` : url,
+    target: proxy?.address ?? url,
     headers: headersOf(settings.CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS),
     node: {
       id: settings.CONFIG_GRPC_XDS_NODE_ID,
@@ -49,9 +59,33 @@ export function endpointOf(settings: Settings, log: Log): Endpoint {
       'grpc.use_local_subchannel_pool': 1, // each connection anew, and the pace of attempts is ours
       'grpc.service_config_disable_resolution': 1,
       'grpc.enable_retries': 0,
-      ...(usesTls && san !== '' && isIP(san) === 0 && { 'grpc.ssl_target_name_override': san }),
+      'grpc.enable_http_proxy': 0, // the library's rules are not those of the reference
+      ...(authority !== null && { 'grpc.default_authority': authority }),
     },
-    credentials: usesTls ? tlsCredentials(settings, log) : () => credentials.createInsecure(),
+    layers: () => ({ tunnel, tls: context && { context: context(), name } }),
+  }
+}
+
+const SCHEME = /^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/i // of targets, where there is one
+const HTTPS_PORT = 443 // gRPC's own, where none is given
+
+/** Null for a unix socket, or what only the library understands. */
+function addressOf(target: string): Address | null {
+  if (/^unix(-abstract)?:/i.test(target)) return null
+  const split = experimental.splitHostPort(target.replace(SCHEME, ''))
+  return split && { host: split.host, port: split.port ?? HTTPS_PORT }
+}
+
+function textOf({ host, port }: Address): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+function proxyTo(server: Address, env: NodeJS.ProcessEnv, log: Log): HttpProxy | null {
+  try {
+    return proxyFor(server, env)
+  } catch (error) {
+    log('warning', `the management server is reached without a proxy: ${(error as Error).message}`)
+    return null
   }
 }
 
@@ -82,10 +116,8 @@ function headersOf(given: Settings['CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS'])
 }
 
 /** Renewed files count from the next connection on; while they cannot be read, the last good ones do. */
-function tlsCredentials(settings: Settings, log: Log): () => ChannelCredentials {
+function contexts(settings: Settings, log: Log): () => SecureContext {
   let context = readContext(settings)
-  const san = settings.CONFIG_GRPC_XDS_SERVER_TLS_SAN
-  const byAddress = isIP(san) === 0 ? {} : { checkServerIdentity: nameCheckFor(san) } // an address is no SNI name
   return () => {
     try {
       context = readContext(settings)
@@ -95,12 +127,8 @@ function tlsCredentials(settings: Settings, log: Log): () => ChannelCredentials 
         `the certificates in force stay, since these cannot be used: ${(error as Error).message}`,
       )
     }
-    return credentials.createFromSecureContext(context, byAddress)
+    return context
   }
-}
-
-function nameCheckFor(name: string): typeof checkServerIdentity {
-  return (_host, certificate) => checkServerIdentity(name, certificate)
 }
 
 function readContext(settings: Settings): SecureContext {

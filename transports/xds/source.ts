@@ -51,12 +51,12 @@ export class XdsRulesSource implements RulesSource {
 
   /** Resolves after the first load, good or bad; a response that cannot be decoded is none (spec 8.6). Never rejects. */
   start(): Promise<void> {
-    const { target } = this.endpoint
+    const { name } = this.endpoint
     const impatient = setTimeout(() => {
-      this.options.log('warning', `no rules have come from ${target} yet; still waiting`)
+      this.options.log('warning', `no rules have come from ${name} yet; still waiting`)
     }, PATIENCE_MS).unref()
     this.ending.signal.addEventListener('abort', () => clearTimeout(impatient))
-    this.options.log('info', `Waiting for rules from ${target}`)
+    this.options.log('info', `Waiting for rules from ${name}`)
     this.running = this.run()
     return new Promise((resolve) => {
       this.onFirstLoad = () => {
@@ -110,7 +110,7 @@ export class XdsRulesSource implements RulesSource {
   private connected(): void {
     this.connectsFailed = 0
     this.toldLoss = ''
-    this.options.log('info', `connected to ${this.endpoint.target} for rules`)
+    this.options.log('info', `connected to ${this.endpoint.name} for rules`)
   }
 
   private async take(response: Response, stream: XdsStream): Promise<void> {

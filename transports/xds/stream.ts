@@ -38,7 +38,7 @@ export class XdsStream {
   /** Throws for a target that is none. */
   constructor({ endpoint, onConnect, connectMsMax = CONNECT_MS_MAX }: StreamOptions) {
     const { target, options, headers } = endpoint
-    this.credentials = new HeldCredentials(endpoint.credentials())
+    this.credentials = new HeldCredentials(endpoint.layers())
     this.client = new Client(target, this.credentials, options)
     this.call = this.client.makeBidiStreamRequest(METHOD, toBuffer, toResponse, headers.clone())
     this.call.on('error', () => {}) // `responses` tells the first one; there may be another when it is closed

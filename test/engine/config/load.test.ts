@@ -141,7 +141,14 @@ describe('1.2, 1.5 a load', () => {
     put('sub/config/b.yaml', 'kee: x')
     put('sub/config/c.yaml', 'domain: [')
     const error = "config.b.yaml: config error, unknown key 'kee' (line 1)"
-    expect(await load()).toEqual({ ok: false, error, warnings: [], failuresCount: 0, remarks: [] })
+    expect(await load()).toEqual({
+      ok: false,
+      error,
+      warnings: [],
+      seenCount: 3,
+      failuresCount: 0,
+      remarks: [],
+    })
   })
   test('12#7: what is not named .yaml and does not parse is skipped with a warning', async () => {
     put('sub/config/README.md', 'Our *rules*: [\n')

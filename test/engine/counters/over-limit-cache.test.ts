@@ -22,3 +22,13 @@ test('7.1: the local cache tells what it holds, what was found, and what it gave
   expect(entries).toBeLessThan(10_000)
   expect(entries + evictions).toBe(10_002)
 })
+
+test('4.5, 11.1: keys that cannot be kept are told ever more seldom, and not in full', () => {
+  const told: string[] = []
+  const cache = new OverLimitCache(0, (key) => told.push(key))
+  const key = 'k'.repeat(60_000)
+  for (let i = 0; i < 1_000; i++) cache.add(key, 1)
+  const shown = `${'k'.repeat(200)}…`
+  expect(told.slice(0, 3)).toEqual([shown, `${shown} (2 by now)`, `${shown} (4 by now)`])
+  expect(told).toHaveLength(10) // up to 512
+})

@@ -74,7 +74,9 @@ describe('empty text', () => {
 describe('a bad value', () => {
   const span = 'a duration such as 10s, 1h30m or 150us'
   const items = 'invalid map item: "b"; items key:value separated by commas, one colon in each'
-  const levels = 'one of panic, fatal, error, warn, warning, info, debug, trace, in any case'
+  const levels =
+    'Could not parse log level. not a valid logrus Level: "loud"; it is ' +
+    'one of panic, fatal, error, warn, warning, info, debug, trace, in any case'
 
   // biome-ignore format: the columns are the specification
   const bad = [
@@ -86,8 +88,8 @@ describe('a bad value', () => {
     ['DRAIN_TIMEOUT',           '30',    span],
     ['REDIS_OPERATION_TIMEOUT', '0',     `${span}, at least 1ms`],
     ['EXTRA_TAGS',              'a:1,b', items],
-    ['CONFIG_TYPE',             'file',  'one of FILE, GRPC_XDS_SOTW'],
-    ['BACKEND_TYPE',            'Redis', 'one of redis, memory, memcache'],
+    ['CONFIG_TYPE',             'file',  'Invalid setting for ConfigType: file; it is one of FILE, GRPC_XDS_SOTW'],
+    ['BACKEND_TYPE',            'Redis', 'Invalid setting for BackendType: Redis; it is one of redis, memory, memcache'],
     ['LOG_LEVEL',               'loud',  levels],
     ['KVSTORE_TYPE',            'x',     'Unrecognized redis type x; it is one of single, sentinel, cluster, in any case'],
     ['REDIS_CLUSTER_PIPELINE_PARALLELISM', '-1', 'redis cluster pipeline parallelism must be >= 0'],

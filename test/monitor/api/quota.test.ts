@@ -263,7 +263,13 @@ describe('13.4: agreement with the decision service', () => {
     const [ours, theirs] = [0, 1].map(() => engine(null, { store: new MemoryStore(table), nowSec }).engine)
     for (const each of [ours, theirs]) each.setRules(rules)
     api = await startApi({ ours })
-    const http = { host: '127.0.0.1', port: 0, bodyBytesMax: 10_000, health: { isHealthy: true, report: '' }, log: () => {} }
+    const http = {
+      host: '127.0.0.1',
+      port: 0,
+      bodyBytesMax: 10_000,
+      health: { isHealthy: true, report: '' },
+      log: () => {},
+    }
     const service = new HttpServer({ ...http, decider: theirs })
     const decide = async () => {
       const entries = [

@@ -2,10 +2,12 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { BroadcastChannel } from 'node:worker_threads'
 import { gunzipSync } from 'node:zlib'
 import { Profile } from 'pprof-format'
 import { afterEach, beforeAll, expect, test } from 'vitest'
 import { answerInspections } from '../../../engine/inspection/thread.ts'
+import { answersOf, QUESTIONS, type Question } from '../../../engine/inspection/words.ts'
 import { DebugServer } from '../../../transports/debug/server.ts'
 
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
@@ -16,13 +18,24 @@ const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /stats: print out stats
 `
 const TEXT = 'text/plain; charset=utf-8'
+const STATS: [string, number][] = [
+  ['a.total_hits', 3],
+  ['b "quoted"', 2 ** 53 - 1],
+]
 
 let server: DebugServer
 
 beforeAll(() => answerInspections('main', () => [['gRPC', '3 connections']]))
 afterEach(() => server.close())
 
-function open(options: { token?: string; threads?: string[]; loadFailure?: string } = {}): string {
+interface Given {
+  token?: string
+  threads?: string[]
+  loadFailure?: string
+  stats?: () => Promise<[string, number][]>
+}
+
+function open(options: Given = {}): string {
   server = new DebugServer({
     host: '127.0.0.1',
     port: 0,
@@ -30,10 +43,7 @@ function open(options: { token?: string; threads?: string[]; loadFailure?: strin
     threads: options.threads ?? ['main'],
     rules: () => null,
     loadFailure: () => options.loadFailure ?? null,
-    stats: async () => [
-      ['a.total_hits', 3],
-      ['b "quoted"', 2 ** 53 - 1],
-    ],
+    stats: options.stats ?? (async () => STATS),
   })
   return `http://127.0.0.1:${server.port}`
 }
@@ -91,6 +101,15 @@ test('6.5#5: /stats is JSON when asked', async () => {
     expect(response.headers.get('content-type')).toBe('application/json')
     expect(await response.json()).toEqual({ 'a.total_hits': 3, 'b "quoted"': 2 ** 53 - 1 })
   }
+})
+
+test('6.5#5: /stats that cannot be read is 500, and the next one works', async () => {
+  let isBroken = true
+  const url = open({ stats: async () => (isBroken ? Promise.reject(new Error('no worker answers')) : STATS) })
+  const response = await fetch(`${url}/stats`)
+  expect([response.status, await response.text()]).toEqual([500, 'no worker answers\n'])
+  isBroken = false
+  expect((await fetch(`${url}/stats`)).status).toBe(200)
 })
 
 test('6.5#2: /debug/pprof/ lists what there is', async () => {
@@ -169,6 +188,29 @@ test('6.5: /debug/threads tells of each thread, and who did not answer', async (
   )
 })
 
+test('6.5: four may look at the threads at once; the fifth is told, and may look later', async () => {
+  const url = open()
+  const all = Array.from({ length: 5 }, () => fetch(`${url}/debug/threads`))
+  const statuses = (await Promise.all(all)).map(({ status }) => status).sort()
+  expect(statuses).toEqual([200, 200, 200, 200, 409])
+  expect((await fetch(`${url}/debug/threads`)).status).toBe(200)
+})
+
+test('6.5: a thread that hangs while it is looked at is left out after a while', async () => {
+  const url = open()
+  const questions = new BroadcastChannel(QUESTIONS) // as a thread that says it is here, and nothing more
+  questions.onmessage = ({ data }: { data: Question }) => {
+    if (data.step !== 'call') return
+    const answers = new BroadcastChannel(answersOf(data.id))
+    answers.postMessage({ thread: 'worker 9', step: 'here', nativeId: 0 })
+    answers.close()
+  }
+  const text = await (await fetch(`${url}/debug/threads`)).text()
+  questions.close()
+  expect(text).toMatch(/^main /)
+  expect(text).toMatch(/\nworker 9: no answer\n$/)
+})
+
 const PATHS = ['/', '/rlconfig', '/stats', '/debug/threads', '/debug/pprof/', '/debug/pprof/profile']
 for (const path of PATHS) {
   test(`6.5: with a token, ${path} without it is 401`, async () => {
@@ -202,4 +244,44 @@ test('6.5: the token opens, in the header and in the query', async () => {
 function keepsTheThreadBusy(): void {
   const endMs = performance.now() + 15
   while (performance.now() < endMs);
+}
+
+test('what a client does not read waits where it is made; a further request on that connection ends it', async () => {
+  const line = [`a.${'x'.repeat(10_000)}`, 1] as [string, number]
+  let made = 0
+  const stats = Object.assign([line], {
+    *[Symbol.iterator]() {
+      for (; made < 10_000; made++) yield line // 100 MB
+    },
+  })
+  open({ stats: async () => stats })
+  const socket = connect(server.port, '127.0.0.1')
+  socket.pause()
+  socket.write('GET /stats HTTP/1.1\r\nHost: a\r\n\r\n')
+  await settles(() => made)
+  expect(made).toBeLessThan(2_000) // what the sockets of both sides hold
+  const madeBefore = made
+  socket.write('GET /stats HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(100))
+  socket.resume()
+  await once(socket, 'close')
+  expect(made - madeBefore).toBeLessThan(2_000)
+})
+
+test('a client that reads slowly gets all of it', async () => {
+  const stats: [string, number][] = Array.from({ length: 200_000 }, (_, index) => [`a.name_${index}`, index])
+  const response = await fetch(`${open({ stats: async () => stats })}/stats`)
+  let text = ''
+  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    await sleep(1)
+  }
+  expect(text).toBe(stats.map(([name, value]) => `${name}: ${value}\n`).join(''))
+})
+
+/** Resolves when a figure has not changed for 200 ms. */
+async function settles(figure: () => number): Promise<void> {
+  for (let before = -1; figure() !== before; ) {
+    before = figure()
+    await sleep(200)
+  }
 }

@@ -128,6 +128,11 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(await ask('answer')).toEqual(OK)
       })
 
+      test('11.1: a defect that every call meets is no flood of lines', async () => {
+        for (let i = 0; i < 50; i++) await refusal(ask('throw'))
+        expect(logged.length).toBeLessThan(50) // a second has two: a stack, and the cause of a failed call
+      })
+
       test('of two answers the first one stands', async () => {
         expect(await ask('twice')).toEqual(OK)
       })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { limitLines } from '../../../transports/http/log-limiter.ts'
+import { limitLines, seldom } from '../../../transports/http/log-limiter.ts'
 
 test('so many lines a second, and the next one says what was left out', () => {
   const lines: string[] = []
@@ -7,6 +7,7 @@ test('so many lines a second, and the next one says what was left out', () => {
   const log = limitLines(
     (line) => lines.push(line),
     2,
+    1_000,
     () => now,
   )
   for (const line of ['a', 'b', 'c', 'd']) log(line)
@@ -19,4 +20,19 @@ test('so many lines a second, and the next one says what was left out', () => {
   now -= 60_000 // the clock was set back: no minute of silence
   log('i')
   expect(lines.at(-1)).toBe('i (1 more were left out)')
+})
+
+test('7.3: what goes on failing is a line a minute', () => {
+  const lines: string[] = []
+  let now = 0
+  const tell = seldom(
+    (line) => lines.push(line),
+    () => now,
+  )
+  for (const line of ['a', 'b', 'c']) tell(line)
+  now += 59_999
+  tell('d')
+  now += 1
+  for (const line of ['e', 'f']) tell(line)
+  expect(lines).toEqual(['a', 'e (3 more were left out)'])
 })

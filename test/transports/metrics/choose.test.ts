@@ -74,9 +74,24 @@ test('7.5: mogrifiers come from the environment, and their mistakes stop the sta
 })
 
 test('7.3 10#42: another STATSD_PROTOCOL stops the start', async () => {
-  await expect(open({ STATSD_PROTOCOL: 'sctp' })).rejects.toThrow(
-    'STATSD_PROTOCOL=sctp: is not known. Write tcp or udp.',
+  for (const STATSD_PROTOCOL of ['sctp', 'unixgram', 'TCP']) {
+    await expect(open({ STATSD_PROTOCOL })).rejects.toThrow(
+      `STATSD_PROTOCOL=${STATSD_PROTOCOL}: is not known. Write tcp or udp; unix sockets are for DogStatsD alone `,
+    )
+  }
+})
+
+test('7.3: a unix socket for statsd stops the start with what to do instead', async () => {
+  await expect(open({ STATSD_HOST: 'unix:///var/run/statsd.socket' })).rejects.toThrow(
+    'STATSD_HOST=unix:///var/run/statsd.socket: is no host; unix sockets are for DogStatsD alone. Write the host ' +
+      'alone, or set USE_STATSD=false and USE_DOG_STATSD=true. [STATSD_SOCKET]',
   )
+})
+
+test('7.3: an interval of 0 between flushes stops the start', () => {
+  for (const STATS_FLUSH_INTERVAL of ['0', '0s', '-1s']) {
+    expect(() => parseSettings({ STATS_FLUSH_INTERVAL })).toThrow('STATS_FLUSH_INTERVAL')
+  }
 })
 
 test('7.1: reserved tag names in EXTRA_TAGS are counted', () => {

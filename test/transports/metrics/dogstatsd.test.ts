@@ -1,4 +1,15 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, expect, test } from 'vitest'
@@ -32,13 +43,29 @@ function open(options: Partial<DogStatsdOptions>): Sink {
   return sink
 }
 
+const OWN = 'datadog.dogstatsd.client.'
+const OWN_LINES = 11 // in each flush
+const isOurs = (line: string) => !line.startsWith(OWN)
+
 /** What arrives of a flush over UDP. */
-async function sent(options: Partial<DogStatsdOptions>, snapshot: Parameters<typeof snapshotOf>[0]) {
+async function sentWithOwn(
+  options: Partial<DogStatsdOptions>,
+  ...snapshots: Parameters<typeof snapshotOf>[0][]
+) {
   const peer = await datagramPeer()
   ends.push(peer.close)
-  await open({ port: peer.port, ...options }).flush(snapshotOf(snapshot))
-  await eventually(() => expect(peer.datagrams).toHaveLength(1))
+  const sink = open({ port: peer.port, ...options })
+  const ownLines = () => peer.lines().filter((line) => !isOurs(line))
+  for (const [i, snapshot] of snapshots.entries()) {
+    await sink.flush(snapshotOf(snapshot))
+    await eventually(() => expect(ownLines()).toHaveLength((i + 1) * OWN_LINES))
+  }
   return peer.lines()
+}
+
+/** The same without what the client tells of itself. */
+async function sent(options: Partial<DogStatsdOptions>, snapshot: Parameters<typeof snapshotOf>[0]) {
+  return (await sentWithOwn(options, snapshot)).filter(isOurs)
 }
 
 test('7.5: lines without tags', async () => {
@@ -110,6 +137,13 @@ test('7.5: what callers wrote cannot make tags of its own', async () => {
   ])
 })
 
+test('7.5: whatever a mogrifier makes of a name, it stays a name', async () => {
+  const env = { DOG_STATSD_MOGRIFIER_D_PATTERN: '(?s)^x\\.(.*)$', DOG_STATSD_MOGRIFIER_D_NAME: 'a:b|$1' }
+  expect(await sent({ mogrify: loadMogrifiers(['D'], env) }, { counters: [['x.c\nd', 1]] })).toEqual([
+    'a_b_c_d:1|c',
+  ])
+})
+
 test('7.5: counters are differences over several flushes, in datagrams of at most 1,432 bytes', async () => {
   const peer = await datagramPeer()
   ends.push(peer.close)
@@ -117,8 +151,9 @@ test('7.5: counters are differences over several flushes, in datagrams of at mos
   const at = (total: number) =>
     Array.from({ length: 300 }, (_, i): [string, number] => [`shop.rule_${i}.hits`, total])
   for (const total of [2, 2, 9]) await sink.flush(snapshotOf({ counters: at(total) }))
-  await eventually(() => expect(sums(peer.lines())).toEqual(Object.fromEntries(at(9))))
-  expect(peer.lines()).toHaveLength(600)
+  const lines = () => peer.lines().filter(isOurs)
+  await eventually(() => expect(sums(lines())).toEqual(Object.fromEntries(at(9))))
+  expect(lines()).toHaveLength(600)
   expect(Math.max(...peer.datagrams.map((datagram) => datagram.length))).toBeLessThanOrEqual(1_432)
 })
 
@@ -144,7 +179,9 @@ test('7.5: an agent on a unix stream socket gets packets behind their lengths', 
     return texts
   }
   await eventually(() =>
-    expect(sums(packets().join('').split('\n').slice(0, -1))).toEqual(Object.fromEntries(counters)),
+    expect(sums(packets().join('').split('\n').slice(0, -1).filter(isOurs))).toEqual(
+      Object.fromEntries(counters),
+    ),
   )
   expect(packets().length).toBeGreaterThan(1)
 })
@@ -156,29 +193,119 @@ test('7.5: unix datagram sockets are refused with what to do instead', () => {
   )
 })
 
-const DOCKER = `12:memory:/docker/${'a1'.repeat(32)}\n0::/`
+test('7.5: unix:// that leads to a datagram socket says so in the log, and what to do', async (context) => {
+  const path = join(folder, 'datagrams.socket')
+  const script =
+    'import socket,sys;s=socket.socket(1,2);s.bind(sys.argv[1]);print(1,flush=True);sys.stdin.read()'
+  const python = spawn('python3', ['-c', script, path]) // Node cannot make such a socket, either
+  ends.push(async () => void python.stdin.end())
+  const isThere = await Promise.race([
+    once(python.stdout, 'data').then(() => true),
+    once(python, 'error').then(() => false),
+  ])
+  if (!isThere) return context.skip('no python3 here')
+  const { log, lines } = notedLog()
+  open({ host: `unix://${path}`, log })
+  await eventually(() => expect(lines).toHaveLength(1))
+  expect(lines[0]).toBe(
+    `warning: statistics: connection error: DogStatsD unix://${path}: unix datagram sockets cannot be used. Please set ` +
+      'dogstatsd_stream_socket in the agent, or use UDP.',
+  )
+})
+
+test('7.5: the client tells of itself as those of Datadog do: since the last flush, with the global tags alone', async () => {
+  const options = {
+    tags: cleanTags({ zone: 'b' }),
+    globals: { tags: [['env', 'prod']] as const, container: 'abc' },
+  }
+  const values = {
+    counters: [['hits', 5]] as const,
+    gauges: [
+      ['a', 1],
+      ['b', 2],
+    ] as const,
+  }
+  const lines = await sentWithOwn(
+    options,
+    { ...values, timers: [{ name: 'time', counts: [[3, 4]] }] },
+    { ...values, timers: [{ name: 'time', counts: [[3, 9]] }] },
+  )
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
+  const tags = `env:prod,client:sluice,client_version:${version},client_transport:udp`
+  const own = lines.filter((line) => line.startsWith(OWN)).map((line) => line.slice(OWN.length))
+  const bytes = (line: string) => Number(/:(\d+)\|/.exec(line)![1])
+  expect(own.slice(0, OWN_LINES)).toEqual([
+    `metrics:7|c|#${tags}|c:abc`,
+    `metrics_by_type:1|c|#${tags},metrics_type:count|c:abc`,
+    `metrics_by_type:2|c|#${tags},metrics_type:gauge|c:abc`,
+    `metrics_by_type:4|c|#${tags},metrics_type:timing|c:abc`,
+    ...['metric_dropped_on_receive', 'packets_sent', 'packets_dropped', 'packets_dropped_writer'].map(
+      (name) => `${name}:0|c|#${tags}|c:abc`,
+    ),
+    ...['bytes_sent', 'bytes_dropped', 'bytes_dropped_writer'].map((name) => `${name}:0|c|#${tags}|c:abc`),
+  ])
+  const [metrics, , , timing, , packetsSent, , , bytesSent] = own.slice(OWN_LINES)
+  expect([bytes(metrics), bytes(timing), bytes(packetsSent)]).toEqual([7, 5, 2]) // the counter has not grown
+  expect(bytes(bytesSent)).toBe(`${lines.slice(0, -(3 + OWN_LINES)).join('\n')}\n`.length)
+})
+
+/** Files as the kernel shows them, below a folder of the test. */
+function machine(files: Record<string, string>): string {
+  const root = mkdtempSync(join(folder, 'root-'))
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(root, path, '..'), { recursive: true })
+    if (text === '') mkdirSync(join(root, path))
+    else writeFileSync(join(root, path), text)
+  }
+  return root
+}
+
+const CGROUP = 'proc/self/cgroup'
+const MOUNTS = 'proc/self/mountinfo'
+const ID = 'a1'.repeat(32)
+const DOCKER = `12:memory:/docker/${ID}\n0::/`
+const mount = (path: string) =>
+  `1 2 0:3 / / rw - overlay\n5 6 8:1 ${path} /etc/hostname rw,relatime - ext4 /dev/sda1 rw\n`
 
 // biome-ignore format: the columns are the specification
 const containers = [
-  // environment, cgroup -> container
-  [{},                                      DOCKER,                                             'a1'.repeat(32)],
-  [{},                                      `0::/kubepods.slice/cri-${'b2'.repeat(32)}.scope`,  'b2'.repeat(32)],
-  [{},                                      `1:cpu:/ecs/${'c'.repeat(32)}-123`,                 `${'c'.repeat(32)}-123`],
-  [{},                                      '0::/user.slice',                                   ''],
-  [{ DD_ORIGIN_DETECTION_ENABLED: 'false' }, DOCKER,                                            ''],
-  [{ DD_ENTITY_ID: 'pod-7' },               DOCKER,                                             ''],
+  // environment, files -> container
+  [{},                                       { [CGROUP]: DOCKER },                                               ID],
+  [{},                                       { [CGROUP]: `0::/kubepods.slice/cri-${ID}.scope` },                 ID],
+  [{},                                       { [CGROUP]: `1:cpu:/ecs/${'c'.repeat(32)}-123` },                   `${'c'.repeat(32)}-123`],
+  [{},                                       { [CGROUP]: '0::/user.slice' },                                     ''],
+  [{},                                       { [CGROUP]: '0::/', [MOUNTS]: mount(`/var/lib/docker/containers/${ID}/hostname`) }, ID],
+  [{},                                       { [CGROUP]: '0::/', [MOUNTS]: mount(`/run/containers/storage/overlay-containers/${ID}/userdata/hostname`) }, ID],
+  [{},                                       { [CGROUP]: '0::/', [MOUNTS]: mount(`/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/${ID}/hostname`) }, ''],
+  [{},                                       { [CGROUP]: DOCKER, [MOUNTS]: mount(`/containers/${'b2'.repeat(32)}/hostname`) }, ID],
+  [{ DD_ORIGIN_DETECTION_ENABLED: 'false' }, { [CGROUP]: DOCKER },                                               ''],
+  [{ DD_ENTITY_ID: 'pod-7' },                { [CGROUP]: DOCKER },                                               ''],
+  [{},                                       {},                                                                 ''],
 ] as const
 
-for (const [env, text, container] of containers) {
-  test(`7.5: ${JSON.stringify(env)} in ${text.slice(0, 30)}… is told as container '${container.slice(0, 10)}'`, () => {
-    const file = join(folder, 'cgroup')
-    writeFileSync(file, text)
-    expect(globalsFrom(env, file).container).toBe(container)
+for (const [env, files, container] of containers) {
+  const text = Object.values(files).join(' ').slice(-60).trim()
+  test(`7.5: ${JSON.stringify(env)} with …${text} is told as container '${container.slice(0, 10)}'`, () => {
+    expect(globalsFrom(env, machine(files)).container).toBe(container)
   })
 }
 
-test('7.5: the container closes a line; without Linux there is none', async () => {
+test('7.5: where nothing names the container, the inode of its cgroup does', () => {
+  const root = machine({ [CGROUP]: '0::/pod', 'sys/fs/cgroup/pod': '' })
+  expect(globalsFrom({}, root).container).toBe(`in-${statSync(join(root, 'sys/fs/cgroup/pod')).ino}`)
+  const older = machine({ [CGROUP]: '3:cpu:/x\n2:memory:/', 'sys/fs/cgroup/memory': '' })
+  expect(globalsFrom({}, older).container).toBe(`in-${statSync(join(older, 'sys/fs/cgroup/memory')).ino}`)
+})
+
+test('7.5: the first cgroup namespace is the host, where the inode of a cgroup is no container', (context) => {
+  const namespace = '/proc/self/ns/cgroup'
+  if (!existsSync(namespace) || statSync(namespace).ino !== 0xeffffffb) return context.skip('not on a host')
+  const root = machine({ [CGROUP]: '0::/pod', 'sys/fs/cgroup/pod': '', 'proc/self/ns': '' })
+  symlinkSync(namespace, join(root, namespace))
+  expect(globalsFrom({}, root).container).toBe('')
+})
+
+test('7.5: the container closes a line', async () => {
   const lines = await sent({ globals: { tags: [], container: 'abc' } }, { counters: [['hits', 5]] })
   expect(lines).toEqual(['hits:5|c|c:abc'])
-  expect(globalsFrom({}, join(folder, 'missing')).container).toBe('')
 })

@@ -1,6 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { FlushLoop } from '../../../transports/metrics/flush.ts'
-import { seldom } from '../../../transports/metrics/seldom.ts'
 import type { Sink, Snapshot } from '../../../transports/metrics/sink.ts'
 import { notedLog, snapshotOf } from './peers.ts'
 
@@ -8,7 +7,7 @@ afterEach(() => void vi.useRealTimers())
 
 /** A sink whose flushes end when told to. */
 class HeldSink implements Sink {
-  readonly dropped = 0
+  dropped = 0
   readonly totals: number[] = []
   isHeld = false
   state = ''
@@ -137,15 +136,27 @@ test('7.3: a sink or a reading that fails stops nothing', async () => {
   expect(lines).toEqual(['warning: a statistics sink failed: a mistake'])
 })
 
-test('7.3: what goes on failing is a line a minute', () => {
-  const lines: string[] = []
-  let now = 0
-  const tell = seldom(
-    (line) => lines.push(line),
-    () => now,
-  )
-  for (const line of ['a', 'b', 'c']) tell(line)
-  now += 60_000
-  for (const line of ['d', 'e']) tell(line)
-  expect(lines).toEqual(['a', 'd (2 more were left out)'])
+test('7.3: what a sink has dropped is logged once a minute, and counted', async () => {
+  vi.useFakeTimers()
+  const sink = new HeldSink()
+  const { log, lines } = notedLog()
+  let counted = 0
+  const onDropped = (count: number) => {
+    counted += count
+  }
+  const loop = new FlushLoop({ intervalMs: 10_000, read: counting(), sinks: [sink], log, onDropped })
+  await loop.flush()
+  expect([counted, lines]).toEqual([0, []])
+  sink.dropped = 7
+  await loop.flush()
+  sink.dropped = 9
+  await loop.flush()
+  await loop.flush()
+  expect(counted).toBe(9)
+  const text = 'values found no room or went down with a connection;'
+  expect(lines).toEqual([`warning: statistics: 7 ${text} 7 since the start`])
+  await vi.advanceTimersByTimeAsync(60_000)
+  sink.dropped = 10
+  await loop.flush()
+  expect(lines[1]).toBe(`warning: statistics: 1 ${text} 10 since the start (1 more were left out)`)
 })

@@ -32,7 +32,11 @@ test('7.3: a chunk whose write failed is lost and counted, never sent again; the
   for (const line of ['aaaa\n', 'bbbb\n', 'cccc\n']) outlet.offer(line)
   outlet.push()
   await eventually(() => expect(written).toEqual(['cccc\n']))
-  expect(outlet.lost).toBe(2)
+  expect(outlet.lostLines).toBe(2)
+  expect([outlet.lost, outlet.sent]).toEqual([
+    { packets: 1, bytes: 10 },
+    { packets: 1, bytes: 5 },
+  ])
   expect(dials).toBe(2)
 })
 

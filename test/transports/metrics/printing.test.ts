@@ -1,4 +1,5 @@
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, createReadStream, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -44,3 +45,49 @@ test('7.3 12#31: without a sink each value is a JSON line, and a last one closes
   closeSync(fd)
   rmSync(folder, { recursive: true })
 })
+
+test('7.3: a reader that stands still costs a bounded queue, and gets whole lines when it reads again', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'printing-'))
+  const pipe = join(folder, 'pipe')
+  execFileSync('mkfifo', [pipe])
+  const fd = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK) // opens without a reader, which then never ends it
+  const { log, lines } = notedLog()
+  const sink = printingSink([], log, fd)
+  sink.start()
+  const name = (i: number) => `ratelimit.service.rate_limit.shop.rule_${i}.total_hits`
+  const counters = Array.from({ length: 60_000 }, (_, i): [string, number] => [name(i), 1]) // some 10 MB
+  await sink.flush(snapshotOf({ counters }))
+  const { dropped } = sink
+  expect(dropped).toBeGreaterThan(10_000)
+
+  let text = ''
+  const reader = createReadStream(pipe, { encoding: 'utf8' }).on('data', (chunk) => {
+    text += chunk
+  })
+  const told = () => text.split('\n').slice(0, -1)
+  await eventually(() => expect(told()).toHaveLength(counters.length - dropped))
+  expect(told().map((line) => JSON.parse(line).json.name)).toEqual(
+    Array.from({ length: counters.length - dropped }, (_, i) => name(i)),
+  )
+  expect(lines).toEqual(['info: statistics go to standard output'])
+  await sink.close()
+  closeSync(fd)
+  reader.destroy()
+  rmSync(folder, { recursive: true })
+})
+
+test.skipIf(process.platform !== 'linux')(
+  '7.3: standard output that cannot be written to is a line in the log, and stops nothing',
+  async () => {
+    const fd = openSync('/dev/full', 'w')
+    const { log, lines } = notedLog()
+    const sink = printingSink([], log, fd)
+    sink.start()
+    await sink.flush(snapshotOf({ counters: [['a', 1]] }))
+    await eventually(() => expect(lines).toHaveLength(2))
+    expect(lines[1]).toMatch(/^warning: statistics: connection error: standard output: ENOSPC/)
+    expect(sink.dropped).toBe(2) // with the line that closes a flush
+    await sink.close()
+    closeSync(fd)
+  },
+)

@@ -1,3 +1,7 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { rateText, SAMPLES_MAX } from '../../../transports/metrics/lines.ts'
 import type { Sink } from '../../../transports/metrics/sink.ts'
@@ -46,6 +50,7 @@ test('7.3 A.5: counters, gauges and timers as lines, tags within the name', asyn
         ['runtime.num_values', 1],
         ['ratelimit.localcache.hitCount', 0],
         ['ratelimit.localcache.averageAccessTime', 1.5],
+        ['never.measured', Number.NaN], // no value, no line
       ],
       timers: [{ name: TIME, counts: [[0, 1]] }],
     }),
@@ -178,6 +183,74 @@ test('7.3: a reader that stands still costs a bounded queue; what found no room 
   expect(sink.dropped).toBeGreaterThan(1_000)
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64 * 1024 * 1024)
   await eventually(() => expect(lines.join()).toContain('a write was not taken in 1000 ms'))
+})
+
+test('7.3: a reader that is slow gets everything, and nobody but its sink waits for it', async () => {
+  let received = ''
+  const server = createServer(async (socket) => {
+    socket.setEncoding('utf8')
+    for await (const text of socket) {
+      received += text
+      await sleep(5) // 64 KiB at a time
+    }
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  ends.push(() => new Promise((resolve) => server.close(() => resolve())))
+  const sink = open({ port: (server.address() as AddressInfo).port })
+  const all = counters(100_000, 3)
+  let turns = 0
+  const timer = setInterval(() => turns++)
+  await sink.flush(snapshotOf({ counters: all }))
+  clearInterval(timer)
+  expect(turns).toBeGreaterThan(3)
+  await eventually(() => expect(received.split('\n')).toHaveLength(all.length + 1))
+  expect(sums(received.split('\n').slice(0, -1))).toEqual(Object.fromEntries(all))
+  expect(sink.dropped).toBe(0)
+})
+
+test('7.3: a reader that hangs up within a line, again and again, is never told half a line', async () => {
+  const texts: string[] = []
+  const server = createServer((socket) => {
+    const place = texts.push('') - 1
+    let leftBytes = 100_001 // within a line
+    socket.on('error', () => {})
+    socket.on('data', (bytes) => {
+      texts[place] += bytes.subarray(0, leftBytes)
+      leftBytes -= bytes.length
+      if (leftBytes <= 0) socket.destroy()
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  ends.push(() => new Promise((resolve) => server.close(() => resolve())))
+  const { log, lines } = notedLog()
+  const sink = open({ port: (server.address() as AddressInfo).port, log })
+  let total = 0
+  await eventually(async () => {
+    total++
+    await sink.flush(snapshotOf({ counters: counters(100_000, total) })) // more than kernels hold
+    expect(texts.filter((text) => text.length === 100_001).length).toBeGreaterThan(3)
+  })
+  for (const text of texts) for (const line of text.split('\n').slice(0, -1)) expect(line).toMatch(LINE)
+  expect(lines.length).toBeLessThanOrEqual(2) // one that it was found, one that it went
+})
+
+const LINE = /^ratelimit\.service\.rate_limit\.shop\.rule_\d+\.total_hits:\d+\|c$/
+
+test('7.3: a server that does not answer a dial is given up after 1.5 s', async (context) => {
+  const script =
+    'import socket,sys;s=socket.socket();s.bind(("127.0.0.1",0));s.listen(0);print(s.getsockname()[1],flush=True);sys.stdin.read()'
+  const python = spawn('python3', ['-c', script]) // Node always accepts, so what waits for that never fills up
+  ends.push(async () => void python.stdin.end())
+  const told = await Promise.race([once(python.stdout, 'data'), once(python, 'error').then(() => null)])
+  if (told === null) return context.skip('no python3 here')
+  const port = Number(told[0])
+  const waiting = Array.from({ length: 3 }, () => connect(port, '127.0.0.1').on('error', () => {}))
+  ends.push(async () => waiting.forEach((socket) => void socket.destroy()))
+  await once(waiting[0], 'connect')
+  const { log, lines } = notedLog()
+  open({ port, log, redialMs: 60_000 })
+  await eventually(() => expect(lines).toHaveLength(1))
+  expect(lines[0]).toMatch(/^warning: statistics: connection error: statsd .* no answer in 1500 ms$/)
 })
 
 test('7.3: what finds no room is told with a later flush, to the last hit', async () => {

@@ -15,6 +15,13 @@ test('7.2: what ends a name becomes _, pairs with an empty half are dropped', ()
   expect(cleanTags({ a: 'x.y:z|w', '': 'v', k: '' })).toEqual([['a', 'x_y_z_w']])
 })
 
+test('7.2: no tag ends a line or begins another; a key keeps its dots', () => {
+  expect(cleanTags({ 'app.io/k': 'v', 'a|b\n': 'x\ny:5|c\r' })).toEqual([
+    ['a_b_', 'x_y_5_c_'],
+    ['app.io/k', 'v'],
+  ])
+})
+
 test('7.2: tags a name has take their place among the others, and win', () => {
   const tags = cleanTags({ zone: 'b', app: 'c', code: 'extra' })
   const name = withTags('ratelimit.memcache.add.__code=error', tags)

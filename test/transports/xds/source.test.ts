@@ -289,6 +289,23 @@ describe('8.6 connections', () => {
     expect(waitsOf(client.lines).slice(5)).toEqual(['80ms', '20ms'])
   })
 
+  test('10: XDS_CLIENT_BACKOFF_JITTER: waits are anywhere between the first one and the doubled ones', async () => {
+    const server = await startXdsServer()
+    const client = follow(server.target, { XDS_CLIENT_BACKOFF_MAX_INTERVAL: '10s' })
+    const widest = [20, 40, 80, 160]
+    for (const _ of widest) {
+      await server.request()
+      server.endStreams()
+    }
+    await server.request()
+    const waits = waitsOf(client.lines).map((wait) => Number.parseInt(wait, 10))
+    for (const [i, wait] of waits.entries()) {
+      expect(wait).toBeGreaterThanOrEqual(20)
+      expect(wait).toBeLessThanOrEqual(widest[i])
+    }
+    expect(waits).not.toEqual(widest)
+  })
+
   test('a wait is at most the maximum, also where the first one is above it', async () => {
     const server = await startXdsServer()
     const client = follow(server.target, { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '1h' })
@@ -306,6 +323,7 @@ describe('8.3 an end', () => {
       XDS_CLIENT_BACKOFF_MAX_INTERVAL: '1h',
     })
     await until(() => client.errorLines().length > 0)
+    expect(waitsOf(client.lines)).toEqual(['1s']) // however long one may wait after a stream
     await client.source.close()
   })
 

@@ -82,6 +82,16 @@ describe('8.6 TLS', () => {
     )
   })
 
+  test('a name given is also what we call the server, as the reference does', async () => {
+    const server = await startXdsServer({ tls: named })
+    follow(server.target, useTls({ [SAN]: 'xds.test' }))
+    await server.request()
+    const plain = await startXdsServer()
+    follow(plain.target, { [SAN]: 'xds.test' }) // of no meaning without TLS
+    await plain.request()
+    expect([...server.authorities, ...plain.authorities]).toEqual(['xds.test', plain.target])
+  })
+
   test('a certificate of ours, when both files are given', async () => {
     const tls = { ...named, clientCa: ours.ca }
     const env = useTls({ [SAN]: 'xds.test' })

@@ -5,8 +5,8 @@
  *     # TYPE ratelimit_service_rate_limit_total_hits counter
  *     ratelimit_service_rate_limit_total_hits{domain="shop",key1="user"} 17
  *
- * OpenMetrics wants `_total` behind every counter. Prometheus asks for that format first, so to rename those without it
- * would rename them on every dashboard: they are of type `unknown` there and keep their names.
+ * OpenMetrics wants `_total` behind every counter. To rename those without it would rename them on every dashboard: they
+ * are of type `unknown` there and keep their names.
  */
 import type { Family, Histogram, Series, Summary } from './series.ts'
 

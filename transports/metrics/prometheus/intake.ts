@@ -48,7 +48,6 @@ export class Intake {
 
   constructor(options: IntakeOptions) {
     this.options = options
-    for (const action of ['drop', 'map']) this.count('events_actions_total', 'action', action, 0)
     this.count('events_unmapped_total', '', '', 0)
   }
 

@@ -6,9 +6,9 @@
  */
 import type { Tags } from '../tags.ts'
 
-/** Every character outside [a-zA-Z0-9_] is one `_`; a digit in front gets one before it. */
+/** Every character outside [a-zA-Z0-9_] is one `_`, dashes in a row are one together; a digit in front gets one before it. */
 export function metricName(text: string): string {
-  const name = text.replaceAll(/[^a-zA-Z0-9_]/gu, '_')
+  const name = text.replaceAll(/-+|[^a-zA-Z0-9_]/gu, '_')
   return /^\d/.test(name) ? `_${name}` : name
 }
 

@@ -1,17 +1,23 @@
 /**
  * What a scraper can read, from its headers.
  *
- *     Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4   ──►  openmetrics
+ *     Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4   ──►  text
+ *     Accept: application/openmetrics-text                                                       ──►  openmetrics
  *     Accept-Encoding: gzip, deflate;q=0.5                                                       ──►  gzip
+ *
+ * Text for whoever reads it, although Prometheus asks for OpenMetrics first: the reference knows text alone (measured), and
+ * in the other format counters lose their type and `le="1"` is `le="1.0"`, another series on every dashboard.
  */
 import type { Format } from './exposition.ts'
 
-/** OpenMetrics where it is named and not less welcome than plain text. */
+/** OpenMetrics where it is named and no text is welcome. */
 export function formatFor(accept: string): Format {
   const openmetrics = weightOf(accept, (type) => type === 'application/openmetrics-text')
-  const text = weightOf(accept, (type) => type === 'text/plain')
-  return openmetrics > 0 && openmetrics >= text ? 'openmetrics' : 'text'
+  const text = weightOf(accept, (type) => TEXT_TYPES.includes(type))
+  return openmetrics > 0 && text === 0 ? 'openmetrics' : 'text'
 }
+
+const TEXT_TYPES = ['text/plain', 'text/*', '*/*']
 
 export function takesGzip(acceptEncoding: string): boolean {
   return weightOf(acceptEncoding, (coding) => coding === 'gzip' || coding === 'x-gzip') > 0

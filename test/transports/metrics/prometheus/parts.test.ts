@@ -11,10 +11,14 @@ const PROMETHEUS =
 const accepts = [
   ['',                                                        'text'],
   ['*/*',                                                     'text'],
-  [PROMETHEUS,                                                'openmetrics'],
+  [PROMETHEUS,                                                'text'], // as it always got it
   ['application/openmetrics-text',                            'openmetrics'],
+  ['application/openmetrics-text, text/plain;q=0',            'openmetrics'],
+  ['application/openmetrics-text, text/*;q=0.1',              'text'],
+  ['application/openmetrics-text;version=1.0.0, */*;q=0.1',   'text'],
   ['text/plain;q=0.9, application/openmetrics-text; q=0.5',   'text'],
   ['application/openmetrics-text;q=0',                        'text'],
+  ['application/json',                                        'text'],
 ] as const
 
 for (const [accept, format] of accepts) {
@@ -26,9 +30,19 @@ test('6.6: gzip by Accept-Encoding', () => {
   expect(answers).toEqual([false, true, true, true, false, false, false])
 })
 
-test('7.6: names as Prometheus has them', () => {
-  expect(['a.b-c/d', '5xx', 'naïve 😀'].map(metricName)).toEqual(['a_b_c_d', '_5xx', 'na_ve__'])
-})
+// biome-ignore format: the columns are the specification
+const names = [
+  ['a.b-c/d',  'a_b_c_d'],
+  ['5xx',      '_5xx'],
+  ['naïve 😀', 'na_ve__'],
+  ['a---b.-c', 'a_b__c'], // dashes in a row are one, as there
+  ['a-_-b',    'a___b'],
+  ['a..b',     'a__b'],
+] as const
+
+for (const [text, name] of names) {
+  test(`7.6: ${text} is ${name} for Prometheus`, () => expect(metricName(text)).toBe(name))
+}
 
 test('7.6: quantiles forget what is too old, slice by slice', () => {
   const window = new QuantileWindow(100, 5)

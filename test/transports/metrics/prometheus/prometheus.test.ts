@@ -66,7 +66,13 @@ test('7.6#4 7.6#6 7.6#7: calls by method, loads; as gauges they have no mapping'
     ratelimit_service_config_load_success: 2,
     ratelimit_service_config_load_error: 3,
   })
-  expect(await scraped({ gauges: [[names[0], 4]] })).toEqual({ ratelimit_server_Check_total_requests: 4 })
+  const errors = 'ratelimit.service.call.should_rate_limit.redis_error'
+  expect(await scraped({ gauges: [...names, errors].map((name) => [name, 4]) })).toEqual({
+    ratelimit_server_Check_total_requests: 4,
+    ratelimit_service_config_load_success: 4,
+    ratelimit_service_config_load_error: 4,
+    ratelimit_service_call_should_rate_limit_redis_error: 4,
+  })
 })
 
 test('7.6#5: response times are a histogram in seconds', async () => {
@@ -203,7 +209,7 @@ test('6.6 7.6: help, types, and the formats', async () => {
   expect(plain.text).toContain('# TYPE some_thing_total counter\nsome_thing_total 2\n')
 
   const open_ = await scraper.get({
-    accept: 'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;q=0.4',
+    accept: 'application/openmetrics-text;version=1.0.0',
   })
   expect(open_.headers['content-type']).toBe('application/openmetrics-text; version=1.0.0; charset=utf-8')
   expect(open_.text).toContain(`# TYPE ${name} unknown\n${name}{domain="d",key1="a"} 1\n`) // the name stays
@@ -257,6 +263,22 @@ test('7.6: what the exporter tells of itself, and of the process', async () => {
   })
   expect(samples.process_resident_memory_bytes).toBeGreaterThan(1e6)
   expect(text).toContain('# TYPE nodejs_version_info gauge\n')
+})
+
+test('7.6: a help of a mapping stays on its line', async () => {
+  const file = join(folder, 'help.yaml')
+  writeFileSync(file, 'mappings: [{match: a, name: a, help: "one\\\\two\\nfree 1"}]')
+  const scraper = await open({ mapperFile: file }, { counters: [['a', 1]] })
+  expect((await scraper.get()).text).toContain('# HELP a one\\\\two\\nfree 1\n# TYPE a counter\n')
+})
+
+test('7.6: a mapping that makes an empty name is an error of the exporter, and no series', async () => {
+  const file = join(folder, 'empty.yaml')
+  writeFileSync(file, 'mappings: [{match: "^(b*)a$", match_type: regex, name: "$1"}]')
+  const scraper = await open({ mapperFile: file }, { counters: [['a', 1]] })
+  expect(await scraper.samples()).toEqual({})
+  const samples = samplesOf((await scraper.get()).text)
+  expect(samples['statsd_exporter_events_error_total{reason="empty_metric_name"}']).toBe(1)
 })
 
 test('7.6: a mapper file stands in for the built-in mapping', async () => {

@@ -1,0 +1,112 @@
+/**
+ * How a start goes, what it waits for and what the operator reads when it fails (spec 8.1).
+ */
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { GrpcClient, question } from '../helpers/grpc.ts'
+import { freePort } from '../helpers/ports.ts'
+import { startRedis } from '../helpers/redis.ts'
+import {
+  postJson,
+  type RunningService,
+  type ServiceOptions,
+  spawnService,
+  startService,
+} from '../helpers/service.ts'
+
+const RULES = { 'shop.yaml': 'domain: shop\n' }
+
+/** Waits for nothing; ends with its test. */
+function spawn(options: ServiceOptions): RunningService {
+  const service = spawnService(options)
+  onTestFinished(async () => {
+    await service.stop('SIGKILL')
+  })
+  return service
+}
+
+test('8.1: a start with info tells of each step, once and in order', async () => {
+  const service = await startService({ rules: RULES, env: { LOG_LEVEL: 'info' } })
+  const messages = service.log.matchAll(/ msg="(.+)"\n/g)
+  const address = / on '127\.0\.0\.1:\d+'$/
+  expect([...messages].map(([, message]) => message.replace(address, ''))).toEqual([
+    'Stats disabled',
+    'Tracing disabled',
+    'Waiting for initial ratelimit config update event',
+    'Successfully loaded new configuration',
+    'Successfully loaded the initial ratelimit configs',
+    'Listening for debug',
+    'Listening for gRPC',
+    'Listening for HTTP',
+  ])
+})
+
+test('12#2: a first load that fails is not told as a success', async () => {
+  const service = await startService({ rules: { 'shop.yaml': 'domain: [' }, env: { LOG_LEVEL: 'info' } })
+  expect(service.log).toContain('Waiting for initial ratelimit config update event')
+  expect(service.log).not.toContain('Successfully')
+})
+
+test('8.1: until Redis is there nobody listens, though the rules are loaded', async () => {
+  const port = await freePort()
+  const [http, grpc, debug] = [await freePort(), await freePort(), await freePort()]
+  const ports = { PORT: `${http}`, GRPC_PORT: `${grpc}`, DEBUG_PORT: `${debug}` }
+  const env = { ...ports, REDIS_URL: `127.0.0.1:${port}`, REDIS_STARTUP_INITIAL_INTERVAL: '20ms' }
+  const service = spawn({ rules: RULES, env: { ...env, LOG_LEVEL: 'info' } })
+  await service.logged('Retrying Redis connection')
+  await service.logged('Successfully loaded new configuration')
+  for (const each of [http, grpc, debug]) expect(await isListening(each)).toBe(false)
+  const redis = await startRedis({ port })
+  onTestFinished(() => redis.stop())
+  await service.logged("Listening for HTTP on '")
+  for (const each of [http, grpc, debug]) expect(await isListening(each)).toBe(true)
+})
+
+for (const [name, env] of Object.entries<Record<string, string>>({
+  'with FORCE_START_WITHOUT_INITIAL_CONFIG': { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' },
+  'while Redis is away': { REDIS_URL: '127.0.0.1:1' },
+})) {
+  test(`8.4, 8.1: a missing directory of rules ends the start, also ${name}`, async () => {
+    const { code, log } = await spawn({ env }).exited
+    expect(code).toBe(2)
+    expect(log).toContain('unable to watch file')
+  })
+}
+
+test('8.1, 11.1: why a start failed is told whatever LOG_LEVEL says', async () => {
+  const other = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void other.close())
+  await once(other, 'listening')
+  const { port } = other.address() as { port: number }
+  const env = { PORT: String(port), LOG_LEVEL: 'panic' }
+  const { code, log } = await spawn({ rules: RULES, env }).exited
+  expect(code).toBe(1)
+  expect(log).toMatch(/^time="[^"]+" level=fatal msg="PORT=\d+: .* \[PORT_IN_USE\]"\n$/)
+})
+
+test('11.1: nothing is logged for a decision, whatever LOG_LEVEL says; a call that fails is', async () => {
+  const service = await startService({ rules: RULES, env: { LOG_LEVEL: 'trace' } })
+  const before = service.log
+  const client = new GrpcClient(service.address('gRPC'))
+  onTestFinished(() => client.close())
+  for (let i = 0; i < 20; i++) {
+    await client.ask(question('shop', { user: 'alice' }))
+    await postJson(service, { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'bob' }] }] })
+  }
+  expect((await postJson(service, '{')).status).toBe(400)
+  await service.logged('error: ')
+  expect(service.log.slice(before.length)).toMatch(/^time="[^"]+" level=warning msg="error: [^\n]+"\n$/)
+})
+
+async function isListening(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}

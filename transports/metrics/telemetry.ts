@@ -1,0 +1,51 @@
+/**
+ * What Datadog's clients tell of themselves, and its dashboards and monitors know (spec 7.5): one line each per flush.
+ *
+ *     datadog.dogstatsd.client.metrics:99|c|#env:prod,client:sluice,client_version:0.1.0,client_transport:udp
+ *     datadog.dogstatsd.client.packets_dropped:3|c|#env:prod,…
+ *
+ * Left out is what is always 0 here: events, service checks, other types, and a queue that drops packets. Ours refuses
+ * values, and then they are `metric_dropped_on_receive`.
+ */
+import { readFileSync } from 'node:fs'
+import { rootUrl } from '../../engine/source-url.ts'
+import type { Told } from './lines.ts'
+
+export type ClientTransport = 'udp' | 'uds-stream'
+
+/** Lines of what has grown since the last call, zeros too. `globals`: the tags of every line, as text; `ending`: what closes it. */
+export function telemetry(
+  globals: readonly string[],
+  transport: ClientTransport,
+  ending: string,
+): (told: Told) => string[] {
+  const { version } = JSON.parse(readFileSync(rootUrl('package.json'), 'utf8'))
+  const own = ['client:sluice', `client_version:${version}`, `client_transport:${transport}`]
+  let before: number[] = []
+  return (told) => {
+    const values = valuesOf(told)
+    const lines = values.map(([name, value, ...tags], i) => {
+      const all = [...globals, ...own, ...tags].join(',')
+      return `datadog.dogstatsd.client.${name}:${value - (before[i] ?? 0)}|c|#${all}${ending}\n`
+    })
+    before = values.map(([, value]) => value)
+    return lines
+  }
+}
+
+/** Since the start. */
+function valuesOf({ counters, gauges, timed, refused, sent, lost }: Told): [string, number, ...string[]][] {
+  return [
+    ['metrics', counters + gauges + timed],
+    ['metrics_by_type', counters, 'metrics_type:count'],
+    ['metrics_by_type', gauges, 'metrics_type:gauge'],
+    ['metrics_by_type', timed, 'metrics_type:timing'],
+    ['metric_dropped_on_receive', refused],
+    ['packets_sent', sent.packets],
+    ['packets_dropped', lost.packets],
+    ['packets_dropped_writer', lost.packets],
+    ['bytes_sent', sent.bytes],
+    ['bytes_dropped', lost.bytes],
+    ['bytes_dropped_writer', lost.bytes],
+  ]
+}
