@@ -169,7 +169,7 @@ export class Targets {
     return new Target({
       rule,
       near: nearLimit(rule.limit.requestsPerUnit, nearLimitRatio),
-      statsBase: stats.rule(this.found.statsKey),
+      statsBase: stats.rule(this.found.statsKey, rule.path),
       missStat: -1,
       hits,
       expirySec,

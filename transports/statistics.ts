@@ -95,16 +95,17 @@ export class Statistics {
   private native(): NativeStats {
     const { totals } = this.options
     const limits = this.limitsNow()
-    const decisions = limits.flatMap(({ domain, rule, path }) => {
-      const hits = totals.of(ruleStat(path, 'total_hits'))
-      const over = totals.of(ruleStat(path, 'over_limit'))
-      if (hits === 0) return []
+    const hits = limits.flatMap(({ domain, rule, path }) => {
+      const more = totals.ofRule(path)
+      const all = totals.of(ruleStat(path, 'total_hits')) + more.hits
+      const over = totals.of(ruleStat(path, 'over_limit')) + more.overLimit
+      if (all === 0) return []
       return [
-        { domain, rule, code: 'ok', total: hits - over } as const,
+        { domain, rule, code: 'ok', total: all - over } as const,
         { domain, rule, code: 'over_limit', total: over } as const,
       ]
     })
-    return { decisions, limits, decisionTime: histogramOf(totals.timers.get(DECISION_TIMER)) }
+    return { hits, limits, decisionTime: histogramOf(totals.timers.get(DECISION_TIMER)) }
   }
 
   /** Put together once per configuration; 100,000 rules are some 100 ms. */

@@ -41,10 +41,12 @@ export interface Deltas {
   values: number[]
   timers: TimerDeltas[]
   gauges: [name: string, value: number][] // as they are now, all of them
+  ofRules: [path: string, hits: number, overLimit: number][] // what was counted under keys other than the rule's path
 }
 
 export class Stats {
   private readonly firstOfRule = new Map<string, number>() // by stats key
+  private readonly pathOfKey = new Map<string, string>() // of a rule, where its stats key holds a caller's values
   private readonly firstOfDomain = new Map<string, number>() // domain_not_found
   private readonly firstOfName = new Map<string, number>()
   private readonly timers = new Map<string, Timer>()
@@ -59,9 +61,13 @@ export class Stats {
     return this.firstOfName.get(name) ?? this.grow(this.firstOfName, name, 1)
   }
 
-  /** Index of the first of a rule's six counters. `statsKey` is spec 2.3's, it starts with the domain. */
-  rule(statsKey: string): number {
-    return this.firstOfRule.get(statsKey) ?? this.admit(this.firstOfRule, statsKey, RULE_STATS.length)
+  /** Index of the first of a rule's six counters. `statsKey` is spec 2.3's, it starts with the domain, as the rule's path. */
+  rule(statsKey: string, path = statsKey): number {
+    const known = this.firstOfRule.get(statsKey)
+    if (known !== undefined) return known
+    const first = this.admit(this.firstOfRule, statsKey, RULE_STATS.length)
+    if (statsKey !== path && this.firstOfRule.has(statsKey)) this.pathOfKey.set(statsKey, path)
+    return first
   }
 
   /** Index of a domain's `domain_not_found` counter. */
@@ -88,7 +94,7 @@ export class Stats {
   takeDeltas(): Deltas {
     const timers = [...this.timers].flatMap(([name, timer]) => timer.take(name) ?? [])
     const gauges = [...this.gauges].map(([name, read]): [string, number] => [name, read()])
-    const deltas: Deltas = { names: [], values: [], timers, gauges }
+    const deltas: Deltas = { names: [], values: [], timers, gauges, ofRules: [] }
     for (const [key, first] of this.firstOfRule) this.takeRule(key, first, deltas)
     for (const [domain, index] of this.firstOfDomain) {
       if (this.hasGrown(index)) this.take(`${ruleName(domain)}.domain_not_found`, index, deltas)
@@ -98,6 +104,9 @@ export class Stats {
   }
 
   private takeRule(key: string, first: number, deltas: Deltas): void {
+    const path = this.pathOfKey.get(key)
+    const [hits, overLimit] = [this.growth(first + TOTAL_HITS), this.growth(first + OVER_LIMIT)]
+    if (path !== undefined && hits + overLimit > 0) deltas.ofRules.push([path, hits, overLimit])
     let name = ''
     for (let i = 0; i < RULE_STATS.length; i++) {
       if (!this.hasGrown(first + i)) continue
@@ -107,12 +116,16 @@ export class Stats {
   }
 
   private hasGrown(index: number): boolean {
-    return this.values[index] !== this.handedOver[index]
+    return this.growth(index) !== 0
+  }
+
+  private growth(index: number): number {
+    return this.values[index] - this.handedOver[index]
   }
 
   private take(name: string, index: number, deltas: Deltas): void {
     deltas.names.push(name)
-    deltas.values.push(this.values[index] - this.handedOver[index])
+    deltas.values.push(this.growth(index))
     this.handedOver[index] = this.values[index]
   }
 

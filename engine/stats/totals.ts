@@ -14,9 +14,15 @@ export interface TimedTotal {
   readonly sumMs: number
 }
 
+export interface RuleHits {
+  hits: number
+  overLimit: number // of those
+}
+
 export class Totals {
   private readonly values = new Map<string, number>()
   private readonly timed = new Map<string, { counts: Map<number, number>; sumMs: number }>()
+  private readonly rules = new Map<string, RuleHits>() // by path: what rules count under the values of callers
   private readonly states = new Map<string, number>()
   private readonly statesOf = new Map<string, Deltas['gauges']>() // by thread
 
@@ -30,9 +36,13 @@ export class Totals {
   }
 
   /** `thread`: whose states these are, in place of those it said before. */
-  merge({ names, values, timers, gauges }: Deltas, thread: string): void {
+  merge({ names, values, timers, gauges, ofRules }: Deltas, thread: string): void {
     for (let i = 0; i < names.length; i++) this.add(names[i], values[i])
     for (const timer of timers) this.addTimed(timer)
+    for (const [path, hits, overLimit] of ofRules) {
+      const before = this.ofRule(path)
+      this.rules.set(path, { hits: before.hits + hits, overLimit: before.overLimit + overLimit })
+    }
     this.statesOf.set(thread, gauges)
   }
 
@@ -44,6 +54,11 @@ export class Totals {
   /** Of a counter; 0 when there is none. */
   of(name: string): number {
     return this.values.get(name) ?? 0
+  }
+
+  /** What a rule has counted under names that hold values of callers (detailed_metric, value_to_metric); zeros for others. */
+  ofRule(path: string): RuleHits {
+    return this.rules.get(path) ?? { hits: 0, overLimit: 0 }
   }
 
   get counters(): Values {

@@ -20,6 +20,7 @@ test('deltas are handed over once, and zeros not at all', () => {
     values: [3, 1],
     timers: [],
     gauges: [],
+    ofRules: [],
   })
   stats.add(base + OVER_LIMIT, 2)
   expect(stats.takeDeltas().values).toEqual([2])
@@ -40,6 +41,24 @@ test('7.1#1-6: the six counters of a rule have their names', () => {
     'ratelimit.service.rate_limit.shop.user.within_limit': 5,
     'ratelimit.service.rate_limit.shop.user.shadow_mode': 6,
   })
+})
+
+test('what a rule counts under the values of callers is known by its path, too', () => {
+  const [stats, totals] = [new Stats(), new Totals()]
+  const [alice, bob, plain] = [
+    stats.rule('shop.user_alice', 'shop.user'),
+    stats.rule('shop.user_bob', 'shop.user'),
+    stats.rule('shop.plan', 'shop.plan'),
+  ]
+  stats.add(alice + TOTAL_HITS, 3)
+  stats.add(bob + TOTAL_HITS, 4)
+  stats.add(plain + TOTAL_HITS, 9)
+  totals.merge(stats.takeDeltas(), 'a thread')
+  stats.add(bob + OVER_LIMIT, 2) // told after its hit
+  totals.merge(stats.takeDeltas(), 'a thread')
+  expect(totals.ofRule('shop.user')).toEqual({ hits: 7, overLimit: 2 })
+  expect(totals.ofRule('shop.plan')).toEqual({ hits: 0, overLimit: 0 })
+  expect(totals.of('ratelimit.service.rate_limit.shop.user_bob.over_limit')).toBe(2)
 })
 
 test('a name made twice is one counter, however many there are', () => {
@@ -109,8 +128,8 @@ test('12#25: a long name counts under `other`, and so does every new one once al
 
 test('totals add what workers hand over and come sorted', () => {
   const totals = new Totals()
-  totals.merge({ names: ['b', 'a'], values: [1, 2], timers: [], gauges: [] }, 'a thread')
-  totals.merge({ names: ['b'], values: [4], timers: [], gauges: [] }, 'a thread')
+  totals.merge({ names: ['b', 'a'], values: [1, 2], timers: [], gauges: [], ofRules: [] }, 'a thread')
+  totals.merge({ names: ['b'], values: [4], timers: [], gauges: [], ofRules: [] }, 'a thread')
   totals.add('c', 1)
   expect(totals.sorted()).toEqual([
     ['a', 2],

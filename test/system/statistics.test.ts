@@ -20,6 +20,9 @@ const RULES = `domain: shop
 descriptors:
   - key: user
     rate_limit: { unit: day, requests_per_unit: ${LIMIT} }
+  - key: plan
+    value_to_metric: true
+    rate_limit: { unit: day, requests_per_unit: 2 }
 `
 const NAME = 'ratelimit.service.rate_limit.shop.user'
 const WAIT = { timeout: 15_000, interval: 50 }
@@ -136,13 +139,17 @@ test('7.6: Prometheus is told every hit, and two who scrape at once take nothing
     ...{ USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: `127.0.0.1:${port}`, PROMETHEUS_NATIVE_SERIES: 'true' },
   })
   const { ok, over } = await load(service)
+  for (const value of ['free', 'paid', 'paid', 'paid'])
+    await postJson(service, { domain: 'shop', descriptors: [{ entries: [{ key: 'plan', value }] }] })
   const scrape = async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
   for (const text of await Promise.all([scrape(), scrape()])) {
     expect(text).toContain(
       `ratelimit_service_rate_limit_total_hits{domain="shop",key1="user"} ${ok + over}\n`,
     )
-    expect(text).toContain(`sluice_decisions_total{code="ok",domain="shop",rule="user"} ${ok}\n`)
-    expect(text).toContain(`sluice_decisions_total{code="over_limit",domain="shop",rule="user"} ${over}\n`)
+    expect(text).toContain(`sluice_hits_total{code="ok",domain="shop",rule="user"} ${ok}\n`)
+    expect(text).toContain(`sluice_hits_total{code="over_limit",domain="shop",rule="user"} ${over}\n`)
+    expect(text).toContain(`sluice_hits_total{code="ok",domain="shop",rule="plan"} 3\n`) // free and paid
+    expect(text).toContain(`sluice_hits_total{code="over_limit",domain="shop",rule="plan"} 1\n`)
     expect(text).toContain(`sluice_limit_requests{domain="shop",rule="user",unit="day"} ${LIMIT}\n`)
   }
 })

@@ -45,23 +45,28 @@ export class Exchange {
 
   /**
    * In chunks, as fast as the client reads: a million lines would not fit into one string, and what a client leaves unread
-   * would pile up in this process. A request that follows on the same connection before all is read ends it.
+   * would pile up in this process. A request that follows on the same connection before all is read ends it. Resolves when
+   * all is written, or the client has gone.
    */
-  sendPieces(pieces: Iterable<string>, head: AnswerHead = {}): void {
-    const chunks = chunksOf(pieces)
-    this.answer(head, () => this.writeOn(chunks))
+  sendPieces(pieces: Iterable<string>, head: AnswerHead = {}): Promise<void> {
+    return new Promise((resolve) => {
+      this.signal.addEventListener('abort', () => resolve())
+      this.answer(head, () => this.writeOn(chunksOf(pieces), resolve))
+      if (this.isHead || this.signal.aborted) resolve()
+    })
   }
 
   /** True when all is written; else goes on by itself when there is room. */
-  private writeOn(chunks: Iterator<string, string>): boolean {
+  private writeOn(chunks: Iterator<string, string>, onEnd: () => void): boolean {
     for (;;) {
       const { value, done } = chunks.next()
       if (done) {
         this.res.end(value)
+        onEnd()
         return true
       }
       if (this.res.write(value)) continue
-      this.res.onWritable(() => this.writeOn(chunks))
+      this.res.onWritable(() => this.writeOn(chunks, onEnd))
       return false
     }
   }

@@ -20,6 +20,7 @@ const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
 `
 
 const THREADS_MS = 1_000
+const READERS_MAX = 8 // of `/stats` and `/rlconfig` at once, until each has read to the end
 const LOOKERS_MAX = 4 // at `/debug/threads` at once; each is a timer in every thread
 
 export interface DebugOptions {
@@ -37,6 +38,7 @@ export class DebugServer {
   private readonly options: DebugOptions
   private readonly uwsPort: UwsPort
   private readonly pprof: Pprof
+  private readersCount = 0
   private lookersCount = 0
 
   constructor(options: DebugOptions) {
@@ -72,17 +74,25 @@ export class DebugServer {
     const { path } = exchange
     const { token, rules, loadFailure } = this.options
     if (!mayEnter(exchange, token)) refuse(exchange)
-    else if (path === '/rlconfig') exchange.sendPieces(rulesLines(rules(), loadFailure()))
-    else if (path === '/stats') await this.sendStats(exchange)
+    else if (path === '/rlconfig')
+      await this.read(exchange, () => exchange.sendPieces(rulesLines(rules(), loadFailure())))
+    else if (path === '/stats') await this.read(exchange, () => this.sendStats(exchange))
     else if (path === '/debug/threads') await this.sendThreads(exchange)
     else if (path.startsWith(PPROF)) await this.pprof.answer(exchange)
     else exchange.send(INDEX)
   }
 
+  private async read(exchange: Exchange, answer: () => Promise<void>): Promise<void> {
+    if (this.readersCount === READERS_MAX)
+      return exchange.send(`${READERS_MAX} are reading already\n`, { status: '409 Conflict' })
+    this.readersCount++
+    await answer().finally(() => this.readersCount--)
+  }
+
   private async sendStats(exchange: Exchange): Promise<void> {
     const stats = await this.options.stats()
-    if (wantsJson(exchange)) exchange.sendPieces(statsJson(stats), { type: JSON_TYPE })
-    else exchange.sendPieces(statsLines(stats))
+    if (wantsJson(exchange)) await exchange.sendPieces(statsJson(stats), { type: JSON_TYPE })
+    else await exchange.sendPieces(statsLines(stats))
   }
 
   private async sendThreads(exchange: Exchange): Promise<void> {

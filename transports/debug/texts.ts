@@ -5,6 +5,9 @@ import { UNIT_NAMES } from '../../proto/ratelimit.ts'
 
 export type Stat = readonly [name: string, value: number]
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROL = /[\u0000-\u001f\u007f]/g // in a key they would make lines of their own
+
 /**
  * shop.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false
  *
@@ -19,7 +22,7 @@ export function* rulesLines(image: RulesImage | null, failure: string | null): I
 function ruleLine({ path, limit, isShadow, isQuota }: Rule): string {
   const unit = UNIT_NAMES[limit.unit]
   const modes = `shadow_mode: ${isShadow}, quota_mode: ${isQuota}`
-  return `${path}: unit=${unit} requests_per_unit=${limit.requestsPerUnit}, ${modes}\n`
+  return `${path.replaceAll(CONTROL, '_')}: unit=${unit} requests_per_unit=${limit.requestsPerUnit}, ${modes}\n`
 }
 
 /** ratelimit.service.rate_limit.shop.user.total_hits: 17 */

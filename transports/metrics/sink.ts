@@ -30,7 +30,7 @@ export interface Timer {
 
 /** What names cannot say: our own series, with a rule's domain and path apart. Totals since the start, too. */
 export interface NativeStats {
-  decisions: readonly { domain: string; rule: string; code: DecisionCode; total: number }[]
+  hits: readonly { domain: string; rule: string; code: HitCode; total: number }[]
   limits: readonly { domain: string; rule: string; unit: string; requestsPerUnit: number }[]
   decisionTime: {
     boundsSec: readonly number[] // upper ends of the buckets, ascending, without infinity
@@ -39,7 +39,7 @@ export interface NativeStats {
   }
 }
 
-export type DecisionCode = 'ok' | 'over_limit'
+export type HitCode = 'ok' | 'over_limit'
 
 /** Names a sink tells apart; beyond, new ones are left out and counted as dropped. Some 150 bytes each. */
 export const NAMES_MAX = 1_000_000

@@ -10,6 +10,7 @@ import {
   type Kind,
   list,
   map,
+  matching,
   oneOf,
   oneOfAnyCase,
   oneOfOrLast,
@@ -18,6 +19,7 @@ import {
 const anyInt = int(-1_000_000, 1_000_000)
 const word = oneOf('redis', 'memory')
 const wordAnyCase = oneOfAnyCase('single', 'cluster')
+const noSpace = matching(/^\S*$/, 'a text without white space')
 const wordOrText = oneOfOrLast('json', 'text')
 
 // biome-ignore format: the columns are the specification
@@ -40,6 +42,7 @@ const read: [Kind<unknown>, string, unknown][] = [
   [map, '', {}], [map, ' ', {}], [map, 'a:1', { a: '1' }], [map, 'a:1, b:', { a: '1', ' b': '' }],
   [map, 'a:1,a:2', { a: '2' }],
   [word, 'redis', 'redis'], [wordAnyCase, 'SINGLE', 'single'], [wordAnyCase, 'Cluster', 'cluster'],
+  [noSpace, '', ''], [noSpace, 'a:b', 'a:b'],
   [wordOrText, 'JSON', 'json'], [wordOrText, 'xml', 'text'],
 ]
 
@@ -53,6 +56,7 @@ const refused: [Kind<unknown>, string[]][] = [
   [map, ['a', 'a:b:c', 'a:1,', 'a:1,b']],
   [word, ['Redis', 'redis ', 'memcached', '']],
   [wordAnyCase, ['', 'sentinell']],
+  [noSpace, [' ', 'a b', 'a\n']],
 ]
 
 for (const [kind, text, value] of read) {

@@ -285,3 +285,19 @@ async function settles(figure: () => number): Promise<void> {
     await sleep(200)
   }
 }
+
+test('eight may read the statistics at once, until each has read to the end', async () => {
+  const stats: [string, number][] = Array.from({ length: 200_000 }, (_, index) => [`a.name_${index}`, index])
+  const url = open({ stats: async () => stats })
+  const deaf = await Promise.all(
+    Array.from({ length: 8 }, async (_, index) => {
+      const socket = connect(server.port, '127.0.0.1')
+      socket.write(`GET /${index < 4 ? 'stats' : 'stats?format=json'} HTTP/1.1\r\nHost: a\r\n\r\n`)
+      await once(socket, 'readable')
+      return socket
+    }),
+  )
+  for (const path of ['/stats', '/rlconfig']) expect((await fetch(url + path)).status).toBe(409)
+  for (const socket of deaf) socket.destroy()
+  await expect.poll(async () => (await fetch(`${url}/rlconfig`)).status).toBe(200)
+})

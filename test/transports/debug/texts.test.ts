@@ -39,3 +39,15 @@ test('6.5#4: /rlconfig is a line per node with a limit, parents first; no names,
       'bar.a: unit=YEAR requests_per_unit=1, shadow_mode: false, quota_mode: false\n',
   )
 })
+
+test('6.5#4: a key with a line feed makes no line of its own', () => {
+  const key = 'a\\nd.user: unit=MINUTE requests_per_unit=999'
+  const image = compile(
+    rulesOf([
+      `domain: d\ndescriptors: [{ key: "${key}", rate_limit: { unit: day, requests_per_unit: 1 } }]\n`,
+    ]),
+  )
+  expect([...rulesLines(image, null)]).toEqual([
+    'd.a_d.user: unit=MINUTE requests_per_unit=999: unit=DAY requests_per_unit=1, shadow_mode: false, quota_mode: false\n',
+  ])
+})

@@ -1,7 +1,7 @@
 /**
  * Our own series, beside the compatible ones: a rule's domain and path apart, whatever dots they hold.
  *
- *     sluice_decisions_total{code="over_limit",domain="shop",rule="user.plan"} 4
+ *     sluice_hits_total{code="over_limit",domain="shop",rule="user.plan"} 4
  *     sluice_decision_duration_seconds_bucket{le="0.001"} 17
  *     sluice_limit_requests{domain="shop",rule="user.plan",unit="minute"} 100
  */
@@ -10,12 +10,13 @@ import type { Tags } from '../tags.ts'
 import { labelText } from './labels.ts'
 import { Refusal, type SeriesTable } from './series.ts'
 
-const DECISIONS = 'sluice_decisions_total'
+const HITS = 'sluice_hits_total'
 const DURATION = 'sluice_decision_duration_seconds'
 const LIMITS = 'sluice_limit_requests'
 const HELP: Record<string, string> = {
-  [DECISIONS]: 'Decisions by rule and answer.',
-  [DURATION]: 'Time from a request to its answer, within the service.',
+  [HITS]:
+    'Hits by rule and answer; with hits_addend a request is several, in shadow mode it passes nevertheless.',
+  [DURATION]: 'Time from a gRPC call to its answer, within the service.',
   [LIMITS]: 'Requests a rule allows in one unit of time, as configured.',
 }
 
@@ -27,10 +28,10 @@ export function* applyNative(table: SeriesTable, native: NativeStats, tags: Tags
     histogram.counts = [...counts]
     histogram.sum = sumSec
   }
-  for (const { domain, rule, code, total } of native.decisions) {
+  for (const { domain, rule, code, total } of native.hits) {
     yield
     const labels = labelText([...tags, ['domain', domain], ['rule', rule], ['code', code]])
-    const series = table.single(DECISIONS, 'counter', labels, HELP[DECISIONS])
+    const series = table.single(HITS, 'counter', labels, HELP[HITS])
     if (!(series instanceof Refusal)) series.value = Math.max(series.value, total)
   }
   table.remove(LIMITS) // rules that are gone are not told any more

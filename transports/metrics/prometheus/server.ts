@@ -6,7 +6,7 @@ import { openUws, type UwsPort } from '../../uws.ts'
 import { CONTENT_TYPES, type Format } from './exposition.ts'
 import { formatFor, takesGzip } from './negotiate.ts'
 
-const SCRAPES_MAX = 16 // at once; beyond, 503
+const SCRAPES_MAX = 16 // at once, until each has read to the end; beyond, 503
 
 /** What one answer holds. */
 export type Scrape = (format: Format, isGzip: boolean) => Promise<Buffer>
@@ -52,15 +52,18 @@ export class MetricsPort {
 
   private async answer(res: HttpResponse, { isHead, format, isGzip }: Asked): Promise<void> {
     let isGone = false
-    res.onAborted(() => {
-      isGone = true
+    const gone = new Promise<void>((resolve) => {
+      res.onAborted(() => {
+        isGone = true
+        resolve()
+      })
     })
     if (this.inFlight >= SCRAPES_MAX) return this.fail(res, 503, `${SCRAPES_MAX} scrapes are under way`)
     this.inFlight++
     try {
       const body = await this.scrape(format, isGzip)
       this.onAnswer(200)
-      if (!isGone) res.cork(() => send(res, body, { isHead, format, isGzip }))
+      if (!isGone) await send(res, body, { isHead, format, isGzip, gone })
     } catch (error) {
       if (!isGone) res.cork(() => this.fail(res, 500, (error as Error).message))
     } finally {
@@ -81,10 +84,33 @@ interface Asked {
   isGzip: boolean
 }
 
-function send(res: HttpResponse, body: Buffer, { isHead, format, isGzip }: Asked): void {
-  res.writeHeader('Content-Type', CONTENT_TYPES[format])
-  res.writeHeader('Vary', 'Accept, Accept-Encoding')
-  if (isGzip) res.writeHeader('Content-Encoding', 'gzip')
-  if (isHead) res.endWithoutBody(body.length)
-  else res.end(body)
+interface Answered extends Asked {
+  gone: Promise<void> // resolves when the client has left
+}
+
+/**
+ * Resolves when all is written, or the client has gone. What it does not read stays in `body`, which all share who ask for
+ * the same at the same time.
+ */
+function send(res: HttpResponse, body: Buffer, { isHead, format, isGzip, gone }: Answered): Promise<void> {
+  const written = new Promise<void>((resolve) => {
+    const writeFrom = (offset: number): boolean => {
+      const [ok, isDone] = res.tryEnd(body.subarray(offset), body.length)
+      if (isDone) resolve()
+      return ok
+    }
+    res.cork(() => {
+      res.writeHeader('Content-Type', CONTENT_TYPES[format])
+      res.writeHeader('Vary', 'Accept, Accept-Encoding')
+      if (isGzip) res.writeHeader('Content-Encoding', 'gzip')
+      if (!isHead) {
+        res.onWritable(writeFrom)
+        writeFrom(0)
+        return
+      }
+      res.endWithoutBody(body.length)
+      resolve()
+    })
+  })
+  return Promise.race([written, gone])
 }

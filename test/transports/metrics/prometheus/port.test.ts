@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { type PrometheusOptions, PrometheusSink } from '../../../../transports/metrics/prometheus.ts'
 import { notedLog, snapshotOf } from '../peers.ts'
@@ -92,4 +95,28 @@ test('6.6: scrapes at once share one reading and one text; the seventeenth is to
 test('6.6: PROMETHEUS_ADDR without a host means every address', async () => {
   const scraper = await open({ address: ':0' })
   expect((await scraper.get()).status).toBe(200) // over 127.0.0.1
+})
+
+test('6.6: scrapers that do not read count until they have left; one that reads slowly gets all', async () => {
+  const counters = Array.from({ length: 100_000 }, (_, index): [string, number] => [`a.name_${index}`, index])
+  const scraper = await open({ read: async () => snapshotOf({ counters }) })
+  const port = (await scraper.sink.listening)!
+  const deaf = await Promise.all(
+    Array.from({ length: 16 }, async () => {
+      const socket = connect(port, '127.0.0.1')
+      socket.write('GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n')
+      await once(socket, 'readable')
+      return socket // paused from here on: more is there than sockets hold
+    }),
+  )
+  expect((await scraper.get()).status).toBe(503)
+  for (const socket of deaf) socket.destroy()
+  await expect.poll(async () => (await scraper.get()).status).toBe(200)
+  const slow = await fetch(`http://127.0.0.1:${port}/metrics`)
+  let text = ''
+  for await (const chunk of slow.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk
+    await sleep(1)
+  }
+  expect(samplesOf(text).a_name_99999).toBe(99_999)
 })

@@ -318,7 +318,7 @@ test('7.6: a mapper file that cannot be used is an error in the log, and nothing
 })
 
 const NATIVE: NativeStats = {
-  decisions: [
+  hits: [
     { domain: 'shop.eu', rule: 'user.plan', code: 'over_limit', total: 4 },
     { domain: 'shop.eu', rule: 'user.plan', code: 'ok', total: 17 },
   ],
@@ -332,8 +332,8 @@ test('7.6: series of our own stand beside the compatible ones, where they are sw
   expect(await scraped(now)).toEqual(compatible)
   const scraper = await open({ hasNative: true, tags: cleanTags({ zone: 'b' }) }, { native: NATIVE })
   expect(await scraper.samples()).toEqual({
-    'sluice_decisions_total{code="over_limit",domain="shop.eu",rule="user.plan",zone="b"}': 4,
-    'sluice_decisions_total{code="ok",domain="shop.eu",rule="user.plan",zone="b"}': 17,
+    'sluice_hits_total{code="over_limit",domain="shop.eu",rule="user.plan",zone="b"}': 4,
+    'sluice_hits_total{code="ok",domain="shop.eu",rule="user.plan",zone="b"}': 17,
     'sluice_limit_requests{domain="shop.eu",rule="user.plan",unit="minute",zone="b"}': 100,
     'sluice_decision_duration_seconds_bucket{zone="b",le="0.001"}': 3,
     'sluice_decision_duration_seconds_bucket{zone="b",le="0.01"}': 5,
