@@ -1,5 +1,5 @@
 /**
- * `/debug/threads`: how each thread is, measured for a second (or `?seconds=`) while you wait.
+ * `/debug/threads`: how each thread is, measured for a second while you wait.
  *
  *     worker 0              up 3h2m, thread 4711
  *       event loop          62.1 % busy, waits: 0.1 ms at least, 0.4 ms mean, 2.0 ms p99, 6.1 ms at most
