@@ -143,12 +143,12 @@ export class FileRulesSource implements RulesSource {
     this.options.log('warning', what)
   }
 
-  private async reload(): Promise<void> {
+  private reload(): Promise<void> {
     this.isStale = true
-    if (this.loading) return this.loading
-    this.loading = this.loadUntilCurrent()
-    await this.loading
-    this.loading = null
+    this.loading ??= this.loadUntilCurrent().finally(() => {
+      this.loading = null
+    })
+    return this.loading
   }
 
   private async loadUntilCurrent(): Promise<void> {
