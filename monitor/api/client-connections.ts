@@ -153,12 +153,27 @@ class CountedResponse implements HttpResponse {
     })
   }
 
-  end(body?: string | Uint8Array, mustClose?: boolean): void {
+  end(body: string | Uint8Array, mustClose: boolean): void {
     this.ending(() => this.res.end(body, mustClose))
   }
 
-  endWithoutBody(): void {
-    this.ending(() => this.res.endWithoutBody())
+  endWithoutBody(reportedBytes?: number, mustClose?: boolean): void {
+    this.ending(() => {
+      if (reportedBytes === undefined) this.res.endWithoutBody()
+      else this.res.endWithoutBody(reportedBytes, mustClose)
+    })
+  }
+
+  tryEnd(rest: string | Uint8Array, totalBytes: number): [hasRoom: boolean, isDone: boolean] {
+    let result: [hasRoom: boolean, isDone: boolean] = [false, false]
+    this.ending(() => {
+      result = this.res.tryEnd(rest, totalBytes)
+    })
+    return result
+  }
+
+  onWritable(handler: (offset: number) => boolean): void {
+    this.res.onWritable(handler)
   }
 
   writeStatus(line: string): void {

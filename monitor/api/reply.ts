@@ -3,11 +3,11 @@
  *
  *     headers that every answer has (spec 1.3, 1.5) + quota + those of this answer ──► one write, in a cork
  *
- * The library's rules live here: nothing is touched after `onAborted`, HEAD gets its length by hand (with a length as
- * its argument `endWithoutBody` waits for a body that never comes), and 204 and 304 say nothing of a body.
+ * The library's rules live here: nothing is touched after `onAborted`, and 204 and 304 say nothing of a body.
  */
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../../engine/messages.ts'
+import { endAnswer, endHead } from '../../transports/answers.ts'
 import { Body, isMatch, preferredCoding } from './bodies.ts'
 import { ApiError, type Headers, retryAfter } from './errors.ts'
 import type { Quota } from './quota.ts'
@@ -128,11 +128,8 @@ export class Reply {
       }
       res.writeHeader('Content-Type', TYPE)
       if (coding !== 'identity') res.writeHeader('Content-Encoding', coding)
-      if (isHead) {
-        res.writeHeader('Content-Length', String(bytes.length))
-        if (this.mustClose) res.writeHeader('Connection', 'close')
-        res.endWithoutBody()
-      } else res.end(bytes, this.mustClose)
+      if (isHead) endHead(res, bytes.length)
+      else endAnswer(res, bytes, this.mustClose)
     })
     this.finish(answer.status)
   }

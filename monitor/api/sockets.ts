@@ -17,8 +17,10 @@ export interface HttpRequest {
 export interface HttpResponse {
   writeStatus(line: string): unknown
   writeHeader(name: string, value: string): unknown
-  end(body?: string | Uint8Array, mustClose?: boolean): unknown
-  endWithoutBody(): unknown
+  end(body: string | Uint8Array, mustClose: boolean): unknown
+  endWithoutBody(reportedBytes?: number, mustClose?: boolean): unknown
+  tryEnd(rest: string | Uint8Array, totalBytes: number): [hasRoom: boolean, isDone: boolean]
+  onWritable(handler: (offset: number) => boolean): unknown
   onAborted(handler: () => void): unknown
   onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): unknown
   cork(write: () => void): unknown

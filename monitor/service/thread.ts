@@ -17,6 +17,7 @@ import type { Log } from '../../engine/messages.ts'
 import { openEngine } from '../../engine/open.ts'
 import type { RulesImage } from '../../engine/rules.ts'
 import { Stats } from '../../engine/stats/stats.ts'
+import { endAnswer } from '../../transports/answers.ts'
 import type { AgentDeskOptions } from '../agent/desk.ts'
 import { Api } from '../api/api.ts'
 import { ClientConnections } from '../api/client-connections.ts'
@@ -315,7 +316,7 @@ class MonitorService {
     res.cork(() => {
       res.writeStatus(status)
       res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
-      res.end(`${text}\n`)
+      endAnswer(res, `${text}\n`, false)
     })
   }
 

@@ -2,6 +2,7 @@
  * One request of an operator and its answer, now or minutes later. uWebSockets.js wants the request read before its callback
  * returns, the answer written in one go, and nothing touched once the client has gone; that is kept here.
  */
+import { endAnswer, endHead } from '../answers.ts'
 import type { HttpRequest, HttpResponse } from '../uws.ts'
 
 export const TEXT = 'text/plain; charset=utf-8'
@@ -13,6 +14,11 @@ export interface AnswerHead {
   status?: string // the whole line, such as `200 OK`, which is the default
   type?: string // default TEXT
   headers?: Record<string, string>
+}
+
+interface AnswerBody {
+  bytesCount(): number // for HEAD
+  write(): void // for everybody else
 }
 
 export class Exchange {
@@ -40,7 +46,8 @@ export class Exchange {
   }
 
   send(body: string | Uint8Array, head: AnswerHead = {}): void {
-    this.answer(head, () => this.res.end(body))
+    const write = () => endAnswer(this.res, body, false)
+    this.answer(head, { bytesCount: () => Buffer.byteLength(body), write })
   }
 
   /**
@@ -51,9 +58,19 @@ export class Exchange {
   sendPieces(pieces: Iterable<string>, head: AnswerHead = {}): Promise<void> {
     return new Promise((resolve) => {
       this.signal.addEventListener('abort', () => resolve())
-      this.answer(head, () => this.writeOn(chunksOf(pieces), resolve))
+      const write = () => this.writeAll(chunksOf(pieces), resolve)
+      this.answer(head, { bytesCount: () => bytesOf(pieces), write })
       if (this.isHead || this.signal.aborted) resolve()
     })
+  }
+
+  private writeAll(chunks: Iterator<string, string>, onEnd: () => void): void {
+    const first = chunks.next()
+    if (first.done) {
+      endAnswer(this.res, first.value, false)
+      onEnd()
+    } else if (this.res.write(first.value)) this.writeOn(chunks, onEnd)
+    else this.res.onWritable(() => this.writeOn(chunks, onEnd))
   }
 
   /** True when all is written; else goes on by itself when there is room. */
@@ -71,17 +88,23 @@ export class Exchange {
     }
   }
 
-  private answer({ status, type = TEXT, headers = {} }: AnswerHead, writeBody: () => void): void {
+  private answer({ status, type = TEXT, headers = {} }: AnswerHead, body: AnswerBody): void {
     const { res } = this
     if (this.signal.aborted) return
     res.cork(() => {
       if (status !== undefined) res.writeStatus(status)
       res.writeHeader('Content-Type', type)
       for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value)
-      if (this.isHead) res.endWithoutBody()
-      else writeBody()
+      if (this.isHead) endHead(res, body.bytesCount())
+      else body.write()
     })
   }
+}
+
+function bytesOf(pieces: Iterable<string>): number {
+  let sum = 0
+  for (const piece of pieces) sum += Buffer.byteLength(piece)
+  return sum
 }
 
 /** Yields what is long enough, returns the rest. */

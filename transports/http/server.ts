@@ -21,6 +21,7 @@ import type { Log } from '../../engine/messages.ts'
 import { requestFromJson } from '../../proto/json.ts'
 import { responseToJson } from '../../proto/json-response.ts'
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../../proto/ratelimit.ts'
+import { endAnswer, endHead } from '../answers.ts'
 import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
 import { Body, bodyText } from './body.ts'
 import { limitLines } from './log-limiter.ts'
@@ -151,19 +152,13 @@ export class HttpServer {
     if (this.inFlightCount === 0) this.onIdle?.()
   }
 
-  /** Answers now. HEAD is told how long the body would be, and the library would send the body itself. */
   send(res: HttpResponse, isHead: boolean, { status, type, body, isError, mustClose }: Answer): void {
-    const closes = this.isEnding || mustClose === true // says `Connection: close`, and does
     res.cork(() => {
       res.writeStatus(status)
       if (type !== '') res.writeHeader('Content-Type', type)
       if (isError) res.writeHeader('X-Content-Type-Options', 'nosniff') // no guessing at error texts
-      if (isHead) {
-        // By hand: with a length as its argument the library waits for a body that never comes, and aborts.
-        res.writeHeader('Content-Length', String(Buffer.byteLength(body)))
-        if (closes) res.writeHeader('Connection', 'close')
-        res.endWithoutBody()
-      } else res.end(body, closes)
+      if (isHead) endHead(res, Buffer.byteLength(body))
+      else endAnswer(res, body, this.isEnding || mustClose === true)
     })
   }
 
@@ -191,7 +186,7 @@ export class HttpServer {
     res.writeStatus('301 Moved Permanently')
     const location = path.replaceAll('\\', '%5C') // browsers take `/\` for `//`, which is another host
     res.writeHeader('Location', query ? `${location}?${query}` : location)
-    res.end('', this.isEnding)
+    endAnswer(res, '', false)
   }
 }
 

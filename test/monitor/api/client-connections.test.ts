@@ -6,10 +6,12 @@ import { type AddressOptions, DIRECT } from '../../../monitor/api/client-address
 import { ClientConnections, placesFor } from '../../../monitor/api/client-connections.ts'
 import type { HttpRequest, HttpResponse } from '../../../monitor/api/sockets.ts'
 import { parseRange } from '../../../monitor/egress/address.ts'
+import { endAnswer } from '../../../transports/answers.ts'
 import { openUws, type UwsPort } from '../../../transports/uws.ts'
 import { startApi } from './setup.ts'
 
 const HERE = '127.0.0.1'
+const LARGE = 'x'.repeat(16 * 1024 * 1024) // more than the sockets of both sides hold
 const THERE = '127.0.0.2'
 
 let connections: ClientConnections
@@ -31,7 +33,8 @@ function answer(res: HttpResponse, req: HttpRequest): void {
   res.onAborted(() => {
     isGone = true
   })
-  const end = () => !isGone && res.end('ok', path === '/closing')
+  const text = path === '/large' ? LARGE : 'ok'
+  const end = () => !isGone && endAnswer(res, text, path === '/closing')
   if (path === '/held') held.push(end)
   else if (path === '/later') setImmediate(() => !isGone && res.cork(end))
   else res.cork(end)
@@ -81,6 +84,22 @@ describe('4.5: the bound', () => {
     next.write(get('/'))
     await until(() => expect(answers(next)).toBe(1))
     await untilCount(3)
+  })
+
+  test('counts whoever leaves an answer unread, until it has read it and gone, or only gone', async () => {
+    open()
+    const [reads, leaves] = [from().pause(), from().pause()]
+    for (const socket of [reads, leaves]) socket.write(get('/large'))
+    await until(() => expect(requestsCount).toBe(2))
+    leaves.destroy()
+    await untilCount(1)
+    reads.resume()
+    await until(() => expect(reads.text.length).toBeGreaterThan(LARGE.length))
+    expect(connections.countOf(HERE)).toBe(1)
+    reads.write(get('/'))
+    await until(() => expect(answers(reads)).toBe(2))
+    reads.destroy()
+    await untilCount(0)
   })
 
   test('is 64', async () => {

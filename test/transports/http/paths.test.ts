@@ -1,4 +1,6 @@
 /** Every path by every method (spec 6.1), with real sockets. */
+import { once } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { responseToJson } from '../../../proto/json-response.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
@@ -83,14 +85,36 @@ describe('6.1: paths and methods', () => {
     })
   })
 
-  test('6.1: HEAD keeps the connection', async () => {
-    const socket = open()
+  test('6.1: HEAD ends the connection', async () => {
     for (const target of ['/healthcheck', '/nope', '/json', '//json']) {
+      const socket = open()
       const answered = answerOf(socket, true)
       socket.write(`HEAD ${target} HTTP/1.1\r\nHost: a\r\n\r\n`)
-      expect((await answered).status).toMatch(/^[234]/)
+      const { status, headers } = await answered
+      expect(status).toMatch(/^[234]/)
+      expect(headers.connection).toBe('close')
+      socket.write('GET /healthcheck HTTP/1.1\r\nHost: a\r\n\r\n')
+      await once(socket, 'close')
     }
   })
+
+  for (const line of ['GET /healthcheck', 'GET /nope', 'GET //nope', 'HEAD /healthcheck', 'POST /json']) {
+    test(`answers to ${line} that nobody reads are bounded: the connection ends`, async () => {
+      const body = line === 'POST /json' ? question('ok') : ''
+      const requests = `${line} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`.repeat(
+        1_000,
+      )
+      const socket = open().pause()
+      let hasEnded = false
+      socket.on('close', () => (hasEnded = true))
+      let written = 0
+      for (; !hasEnded && written < 1_000; written++) {
+        socket.write(requests)
+        await nextTurn()
+      }
+      expect(hasEnded).toBe(true)
+    })
+  }
 
   test('8.2: with ?verbose the body is the report, under the same status', async () => {
     const well = await send('GET /healthcheck?verbose')

@@ -1,6 +1,7 @@
 /**
  * The port Prometheus asks (spec 6.6): one path, whatever the method; any other is 404. No profiles here (Q13).
  */
+import { endAnswer, endHead } from '../../answers.ts'
 import type { HttpRequest, HttpResponse } from '../../uws.ts'
 import { openUws, type UwsPort } from '../../uws.ts'
 import { CONTENT_TYPES, type Format } from './exposition.ts'
@@ -40,7 +41,7 @@ export class MetricsPort {
   private route(res: HttpResponse, req: HttpRequest): void {
     if (req.getUrl() !== this.path) {
       res.writeStatus('404 Not Found').writeHeader('Content-Type', 'text/plain; charset=utf-8')
-      res.end(`Nothing is here; the statistics are at ${this.path}\n`)
+      endAnswer(res, `Nothing is here; the statistics are at ${this.path}\n`, false)
       return
     }
     void this.answer(res, {
@@ -74,7 +75,8 @@ export class MetricsPort {
   private fail(res: HttpResponse, status: 500 | 503, why: string): void {
     this.onAnswer(status)
     res.writeStatus(status === 500 ? '500 Internal Server Error' : '503 Service Unavailable')
-    res.writeHeader('Content-Type', 'text/plain; charset=utf-8').end(`${why}\n`)
+    res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
+    endAnswer(res, `${why}\n`, false)
   }
 }
 
@@ -108,7 +110,7 @@ function send(res: HttpResponse, body: Buffer, { isHead, format, isGzip, gone }:
         writeFrom(0)
         return
       }
-      res.endWithoutBody(body.length)
+      endHead(res, body.length)
       resolve()
     })
   })
