@@ -6,8 +6,8 @@
  * The library's rules live here: nothing is touched after `onAborted`, and 204 and 304 say nothing of a body.
  */
 import { randomUUID } from 'node:crypto'
+import { endAnswer, endHead } from '../../engine/http-answer.ts'
 import type { Log } from '../../engine/messages.ts'
-import { endAnswer, endHead } from '../../transports/answers.ts'
 import { Body, isMatch, preferredCoding } from './bodies.ts'
 import { ApiError, type Headers, retryAfter } from './errors.ts'
 import type { Quota } from './quota.ts'

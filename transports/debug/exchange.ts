@@ -2,7 +2,7 @@
  * One request of an operator and its answer, now or minutes later. uWebSockets.js wants the request read before its callback
  * returns, the answer written in one go, and nothing touched once the client has gone; that is kept here.
  */
-import { endAnswer, endHead } from '../answers.ts'
+import { endAnswer, endHead } from '../../engine/http-answer.ts'
 import type { HttpRequest, HttpResponse } from '../uws.ts'
 
 export const TEXT = 'text/plain; charset=utf-8'

@@ -2,11 +2,11 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { endAnswer } from '../../../engine/http-answer.ts'
 import { type AddressOptions, DIRECT } from '../../../monitor/api/client-address.ts'
 import { ClientConnections, placesFor } from '../../../monitor/api/client-connections.ts'
 import type { HttpRequest, HttpResponse } from '../../../monitor/api/sockets.ts'
 import { parseRange } from '../../../monitor/egress/address.ts'
-import { endAnswer } from '../../../transports/answers.ts'
 import { openUws, type UwsPort } from '../../../transports/uws.ts'
 import { startApi } from './setup.ts'
 

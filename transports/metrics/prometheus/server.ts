@@ -1,7 +1,7 @@
 /**
  * The port Prometheus asks (spec 6.6): one path, whatever the method; any other is 404. No profiles here (Q13).
  */
-import { endAnswer, endHead } from '../../answers.ts'
+import { endAnswer, endHead } from '../../../engine/http-answer.ts'
 import type { HttpRequest, HttpResponse } from '../../uws.ts'
 import { openUws, type UwsPort } from '../../uws.ts'
 import { CONTENT_TYPES, type Format } from './exposition.ts'
