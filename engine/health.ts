@@ -6,15 +6,16 @@
  *     config   only with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: true when a domain is loaded
  *     sigterm  true until the process is told to stop, then false for ever
  *
- * Beside them it knows how old the rules in force are: a load that failed leaves the process healthy, and somebody must see
- * it. Lives in the main thread; workers are told of every change.
+ * Beside them it knows how old the rules in force are, and whether the management server they come from is there: a load that
+ * failed or a server that is away leaves the process healthy, and somebody must see it. Lives in the main thread; workers are
+ * told of every change.
  */
 export type HealthComponent = 'redis' | 'config' | 'sigterm'
 
 /** What workers tell those who ask. */
 export interface HealthState {
   isHealthy: boolean
-  report: string // a line per component, then two on the rules; each ends with a line feed
+  report: string // a line per component, then those on the rules; each ends with a line feed
 }
 
 export class Health {
@@ -22,6 +23,7 @@ export class Health {
   private readonly onChange: (state: HealthState) => void
   private rulesSince: Date | null = null // null = none are in force
   private failedAt: Date | null = null // null = the last load went well, or there was none
+  private server: string | null = null // how the management server is; null = rules come from files
 
   constructor(initial: Partial<Record<HealthComponent, boolean>>, onChange: (state: HealthState) => void) {
     for (const [name, isHealthy] of Object.entries(initial)) {
@@ -43,7 +45,8 @@ export class Health {
     const rules = this.rulesSince ? `in force since ${utc(this.rulesSince)}` : 'none in force'
     const lastLoad = this.failedAt ? `failed at ${utc(this.failedAt)}, ${WHERE_TO_LOOK}` : 'ok'
     const loads = this.rulesSince || this.failedAt ? [`last load: ${lastLoad}`] : []
-    const report = [...components, `rules: ${rules}`, ...loads].map((line) => `${line}\n`).join('')
+    const server = this.server === null ? [] : [`management server: ${this.server}`]
+    const report = [...components, `rules: ${rules}`, ...loads, ...server].map((line) => `${line}\n`).join('')
     return { isHealthy: this.isHealthy, report }
   }
 
@@ -61,6 +64,20 @@ export class Health {
       this.rulesSince = at
       if (this.components.has('config')) this.components.set('config', domainsCount > 0)
     }
+    this.onChange(this.state)
+  }
+
+  /** What failed is wanted by nobody any more; the rules in force are the right ones. */
+  recovered(): void {
+    this.failedAt = null
+    this.onChange(this.state)
+  }
+
+  /** The management server cannot be reached since then; null = is there. */
+  serverAway(since: Date | null): void {
+    const server = since ? `away since ${utc(since)}, the log tells why` : 'connected'
+    if (server === this.server) return
+    this.server = server
     this.onChange(this.state)
   }
 }

@@ -32,6 +32,8 @@ export interface RulesSourceOptions {
   log: Log
   onRules: (rules: RulesImage) => void
   onRefused?: (message: string) => void // a load failed; what is in force stays
+  onRecovered?: () => void // whoever sent what failed has gone back to what is in force
+  onAway?: (since: Date | null) => void // whoever sends the rules cannot be reached since then; null = is there
 }
 
 /** `Task` is what the job takes, `Result` what it makes of it. */

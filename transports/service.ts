@@ -79,7 +79,12 @@ export class Service {
       this.loadFailure = message
       this.health.loaded(null, new Date())
     }
-    this.source = await rulesSource({ settings, totals: this.totals, log, onRules, onRefused })
+    const onRecovered = () => {
+      this.loadFailure = null
+      this.health.recovered()
+    }
+    const onAway = (since: Date | null) => this.health.serverAway(since)
+    this.source = await rulesSource({ settings, totals, log, onRules, onRefused, onRecovered, onAway })
     const firstLoad = this.source.start()
     await Promise.race([firstLoad, null]) // a source that cannot begin ends the start, whatever else is waited for
     firstLoad.catch(() => {}) // awaited below, unless Redis fails first

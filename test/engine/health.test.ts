@@ -75,6 +75,31 @@ describe('8.2: loads', () => {
     )
   })
 
+  test('a failure that is over leaves the rules as old as they are', () => {
+    const { health, told } = start({ sigterm: true })
+    health.loaded(1, at)
+    health.loaded(null, later)
+    health.recovered()
+    expect(told.at(-1)!.report).toBe(
+      'sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\nlast load: ok\n',
+    )
+  })
+
+  test('8.6: where they come from a management server, the report tells whether it is there; nothing else changes', () => {
+    const { health, told } = start({ sigterm: true })
+    health.serverAway(at)
+    health.serverAway(at)
+    health.serverAway(null)
+    const rules = 'sigterm: ok\nrules: none in force\n'
+    expect(told).toEqual([
+      {
+        isHealthy: true,
+        report: `${rules}management server: away since 2026-11-20T10:00:00Z, the log tells why\n`,
+      },
+      { isHealthy: true, report: `${rules}management server: connected\n` },
+    ])
+  })
+
   test('a first load that fails leaves none in force', () => {
     const { health } = start({ sigterm: true })
     health.loaded(null, later)

@@ -253,7 +253,10 @@ test('11.3: a collector that is away, or takes and never answers, stops nobody',
   }
   const patient = { OTEL_EXPORTER_OTLP_TIMEOUT: '3600000', OTEL_BSP_EXPORT_TIMEOUT: '3600000' }
   await Promise.all([
-    isStopped(`http://127.0.0.1:${await freePort()}`, 'traces: '),
+    isStopped(
+      `http://127.0.0.1:${await freePort()}`,
+      'traces: the last spans are lost: connect ECONNREFUSED',
+    ),
     isStopped(`http://127.0.0.1:${port}`, 'traces: the last spans did not arrive in time', patient),
   ])
 }, 40_000)
@@ -274,14 +277,16 @@ test('11.3, 11.1: a collector that takes nothing is a line a minute', async () =
   expect(service.log.split('traces: ')).toHaveLength(2)
 })
 
-test('11.3: an endpoint that is none ends the start', async () => {
+test.each(['http', 'grpc'])('11.3: an endpoint that is none ends the start, %s', async (protocol) => {
   const env = {
     TRACING_ENABLED: 'true',
-    TRACING_EXPORTER_PROTOCOL: 'grpc',
-    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://[bad',
+    TRACING_EXPORTER_PROTOCOL: protocol,
+    OTEL_EXPORTER_OTLP_ENDPOINT: ':::',
   }
   const exit = await spawnService({ rules: { 'shop.yaml': RULES }, env }).exited
-  expect(exit.code).toBe(1)
+  expect(exit.code).toBe(2)
+  const what = `OTEL_EXPORTER_OTLP_ENDPOINT: ":::" is no address of a collector over ${protocol}. Set it to `
+  expect(exit.log.replaceAll('\\"', '"')).toContain(what)
   expect(exit.log).toContain('[TRACING_INVALID]')
 })
 

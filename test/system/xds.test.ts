@@ -56,6 +56,10 @@ async function health(service: RunningService): Promise<number> {
   return (await fetch(`${service.http}/healthcheck`)).status
 }
 
+async function report(service: RunningService): Promise<string> {
+  return (await fetch(`${service.http}/healthcheck?verbose`)).text()
+}
+
 /** Answers the first request with a limit for `user`, then waits for the ACK. */
 async function serve(server: XdsServer, requestsPerYear: number): Promise<void> {
   await server.request()
@@ -84,9 +88,11 @@ test('8.6, 8.5: rules come, change, are refused, go, and outlive their server', 
   await service.logged(`Error loading new configuration: ${error}`)
   expect(await ask(service, 'user')).toBe('7')
   expect(await health(service)).toBe(200)
+  expect(await report(service)).toMatch(/^management server: connected$/m)
 
   server.stop()
   await service.logged('Failed to receive configuration from xDS Management Server:')
+  await expect.poll(() => report(service)).toMatch(/^management server: away since .*Z, the log tells why$/m)
   expect(await ask(service, 'user')).toBe('7')
   const again = await startXdsServer({ port: server.port })
   expect(await again.request()).toMatchObject({ version_info: '3', response_nonce: 'n3' })
@@ -98,6 +104,32 @@ test('8.6, 8.5: rules come, change, are refused, go, and outlive their server', 
   const stats = await service.stats()
   expect(stats['ratelimit.service.config_load_success']).toBe(3)
   expect(stats['ratelimit.service.config_load_error']).toBe(1)
+  expect((await service.stop()).code).toBe(0)
+})
+
+test('8.5, 8.6: a response that is too large is a failed load for all who look, also when what is in force comes again', async () => {
+  const server = await startXdsServer()
+  const service = spawn({ env: xdsEnv(server.target, { XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: '10000' }) })
+  await serve(server, 5)
+  await service.logged(LISTENING)
+  expect(await report(service)).toContain('last load: ok')
+  for (let i = 0; i < 2; i++) {
+    server.send({ version: '2', resources: [limit('shop', 'x'.repeat(10_000), 7)] })
+    await serve(server, 5) // on a new stream
+  }
+  await expect.poll(() => report(service)).toMatch(/^last load: failed at /m)
+  const configuration = await (await fetch(`${service.debug}/rlconfig`)).text()
+  expect(configuration).toMatch(/^# the last load failed: RESOURCE_EXHAUSTED: .*\nshop\.user: unit=YEAR /)
+  expect(await health(service)).toBe(200)
+  const stats = await service.stats()
+  expect(stats['ratelimit.service.config_load_success']).toBe(1)
+  expect(stats['ratelimit.service.config_load_error']).toBe(2)
+  expect(stats['sluice.xds.connected']).toBe(1)
+  expect(stats['sluice.xds.last_response_timestamp_seconds']).toBeGreaterThan(1_700_000_000)
+
+  server.send({ version: '3', resources: [limit('shop', 'user', 7)] })
+  await asked(service, 'user').toBe('7')
+  await expect.poll(() => report(service)).toContain('last load: ok')
   expect((await service.stop()).code).toBe(0)
 })
 

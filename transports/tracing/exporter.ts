@@ -1,10 +1,11 @@
 /**
  * Where spans go: OTLP by http or grpc, with OTEL_EXPORTER_OTLP_* read by the library. Main makes one, too, so that a
- * setting it cannot use ends the start and not a worker.
+ * setting it cannot use ends the start and not a worker; the endpoint is looked at before, since the library may do without.
  */
 import type { SpanExporter } from '@opentelemetry/sdk-trace'
 import { OperatorError } from '../../engine/errors.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
+import { collectorUrl } from './collector.ts'
 
 /** Only the one in use is loaded. */
 export async function openExporter({ TRACING_EXPORTER_PROTOCOL }: Settings): Promise<SpanExporter> {
@@ -16,8 +17,9 @@ export async function openExporter({ TRACING_EXPORTER_PROTOCOL }: Settings): Pro
   return new OTLPTraceExporter()
 }
 
-/** Reaches nobody: a collector that is away is no mistake. */
+/** Rejects with OperatorError. Reaches nobody: a collector that is away is no mistake. */
 export async function checkExporter(settings: Settings): Promise<void> {
+  collectorUrl(settings.TRACING_EXPORTER_PROTOCOL)
   try {
     const exporter = await openExporter(settings)
     await exporter.shutdown()
@@ -25,7 +27,8 @@ export async function checkExporter(settings: Settings): Promise<void> {
     throw new OperatorError({
       code: 'TRACING_INVALID',
       what: `the exporter of traces cannot be made: ${(error as Error).message}.`,
-      fix: 'Set OTEL_EXPORTER_OTLP_ENDPOINT to a URL such as http://localhost:4317, and look at the other OTEL_EXPORTER_OTLP_*.',
+      fix: 'Look at the variables OTEL_EXPORTER_OTLP_*.',
+      exitCode: 2,
     })
   }
 }

@@ -7,6 +7,7 @@
  * Where to, and with what credentials, is the environment's: OTEL_EXPORTER_OTLP_* are read by the exporters, OTEL_BSP_* for
  * the queue below. Of resources only three attributes are told (spec 11.3), so OTEL_RESOURCE_ATTRIBUTES has no effect.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { DiagLogLevel, diag } from '@opentelemetry/api'
 import {
   CompositePropagator,
@@ -22,11 +23,13 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
+import { errorText } from '../../engine/counters/retry.ts'
 import type { Decider } from '../../engine/decider.ts'
 import type { Log } from '../../engine/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { UnaryMethod } from '../grpc/frontend.ts'
 import { seldom } from '../http/log-limiter.ts'
+import { collectorUrl, isAway } from './collector.ts'
 import { type Parent, TracedDecider, TracedJson } from './decider.ts'
 import { openExporter } from './exporter.ts'
 import { TRACE_HEADERS, tracedMethod } from './methods.ts'
@@ -40,7 +43,7 @@ export interface Tracing {
   /** Behind the methods above. */
   grpcDecider(engine: Decider): Decider
   jsonDecider(engine: Decider): Decider
-  /** Sends what is queued; takes FLUSH_MS_MAX at most, and never fails. */
+  /** Sends what is queued; takes FLUSH_MS_MAX at most, no time where the collector is away, and never fails. */
   close(): Promise<void>
 }
 
@@ -62,6 +65,7 @@ export async function openTracing(settings: Settings, log: Log): Promise<Tracing
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(settings.TRACING_SAMPLING_RATE) }),
     spanProcessors: [new BatchSpanProcessor({ exporter: await openExporter(settings), ...queueOptions() })],
   })
+  const collector = collectorUrl(settings.TRACING_EXPORTER_PROTOCOL)
   const store = storeSpan(settings)
   const tracers = {
     decision: provider.getTracer('ratelimit'),
@@ -78,7 +82,7 @@ export async function openTracing(settings: Settings, log: Log): Promise<Tracing
     methods: (methods) => methods.map((method) => tracedMethod(method, methodTracing)),
     grpcDecider: (engine) => new TracedDecider(engine, parent, tracers, store),
     jsonDecider: (engine) => new TracedJson(engine, tracers, store),
-    close: () => flushed(provider, tell),
+    close: () => flushed(provider, collector, tell),
   }
 }
 
@@ -92,22 +96,25 @@ function queueOptions() {
   }
 }
 
-async function flushed(provider: TracerProvider, tell: (cause: string) => void): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the last spans did not arrive in time')), FLUSH_MS_MAX)
-  })
-  try {
-    await Promise.race([provider.shutdown(), late])
-  } catch (error) {
-    tell(messageOf(error))
-  } finally {
-    clearTimeout(timer)
-  }
+/** The exporter tries again and again for 10 s, which nobody would wait for: so we ask ourselves whether anybody is there. */
+async function flushed(
+  provider: TracerProvider,
+  collector: URL,
+  tell: (cause: string) => void,
+): Promise<void> {
+  const ending = new AbortController()
+  const { signal } = ending
+  const sent = provider.shutdown().then(() => null, messageOf)
+  const late = sleep(FLUSH_MS_MAX, 'the last spans did not arrive in time', { signal })
+  const lost = isAway(collector, signal).then((error) => `the last spans are lost: ${messageOf(error)}`)
+  const trouble = await Promise.race([sent, late, lost])
+  if (trouble !== null) tell(trouble)
+  late.catch(() => {}) // ended with the rest
+  ending.abort()
 }
 
 function messageOf(error: unknown): string {
-  if (error instanceof Error) return error.message || error.name
+  if (error instanceof Error) return errorText(error)
   return typeof error === 'object' && error !== null && 'message' in error
     ? String(error.message)
     : String(error)

@@ -5,46 +5,59 @@
  *                  ◄── response n ─────── the whole configuration
  *              job: decode, validate, compile ──┬──► good: into force, then ACK   version n, nonce n
  *                                               └──► bad: what is in force stays, NACK   version of the last ACK, nonce n, why
+ *              what is in force once more ──► ACK, and no load
  *     lost:    wait ──► connect anew ──► request with version and nonce of the last response, good or bad
  *
+ * All is well when something new has come into force, or a stream has stood for STEADY_MS. What is in force once more is no
+ * such news: a server that sends it and then fails to deliver what is newer would hide that with each new stream.
+ *
  * Two kinds of waiting, both doubling with jitter up to XDS_CLIENT_BACKOFF_MAX_INTERVAL. Where there is no connection:
- * from CONNECT_WAIT_MS, until there is one. Where a stream ends: from XDS_CLIENT_BACKOFF_INITIAL_INTERVAL, until a good
- * response; so a server that takes us in and throws us out is not asked without a pause.
+ * from CONNECT_WAIT_MS, until there is one. Where a stream ends: from XDS_CLIENT_BACKOFF_INITIAL_INTERVAL, until all is
+ * well; so a server that takes us in and throws us out is not asked without a pause.
  */
+import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ResponseResult, ResponseTask } from '../../engine/config/response-job.ts'
-import { backoffMs, errorText, goDuration } from '../../engine/counters/retry.ts'
+import { backoffMs, errorText } from '../../engine/counters/retry.ts'
+import type { LogLevel } from '../../engine/messages.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from '../../engine/rules-loader.ts'
 import { sourceUrl } from '../../engine/source-url.ts'
-import type { ResponseHead } from '../../proto/discovery.ts'
+import { type ResponseHead, responseResources } from '../../proto/discovery.ts'
 import { type Endpoint, endpointOf } from './endpoint.ts'
-import { type Response, XdsStream } from './stream.ts'
+import { News } from './news.ts'
+import { type Response, UnusableResponse, XdsStream } from './stream.ts'
 
 const TYPE_URL = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 const CONNECT_WAIT_MS = 1_000 // the first one; less where XDS_CLIENT_BACKOFF_INITIAL_INTERVAL is
 const TIMER_MS_MAX = 2 ** 31 - 1 // beyond, Node's timers fire at once
-const PAUSE_MS = 100 // between two responses: a server that answers each ACK with the same again is taken 10 times a second
+const PAUSE_MS = 100 // between two responses: a server that answers each ACK at once is taken 10 times a second
+const STEADY_MS = 30_000 // a server that has something newer tells it at once
 const ERROR_LENGTH_MAX = 4_096 // characters of a NACK; a key in it can be as long as a message
 const PATIENCE_MS = 10_000 // then the operator reads that nothing has come yet
 
 export class XdsRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
   private readonly endpoint: Endpoint
+  private readonly steadyMs: number
+  private readonly news: News
   private readonly loader: RulesLoader<ResponseTask, ResponseResult>
   private readonly ending = new AbortController()
   private stream: XdsStream | null = null
   private running: Promise<void> | null = null
   private onFirstLoad: () => void = () => {}
   private received: ResponseHead = { version: '', nonce: '' } // the last one, good or bad
-  private ackedVersion = ''
-  private streamsLost = 0 // since a good response
+  private acked = this.received // the last good one
+  private inForce: string | null = null // its fingerprint
+  private failure = '' // what was refused last; '' = it is over
+  private streamsLost = 0 // since all was well
   private connectsFailed = 0 // since a connection
-  private toldLoss = '' // since a connection
-  private toldError = '' // since a good response
+  private steadyTimer: NodeJS.Timeout | undefined
 
-  /** Throws OperatorError for files and headers that cannot be used. */
-  constructor(options: RulesSourceOptions) {
+  /** Throws OperatorError for files and headers that cannot be used. `steadyMs` is for tests. */
+  constructor(options: RulesSourceOptions, steadyMs = STEADY_MS) {
     this.options = options
+    this.steadyMs = steadyMs
+    this.news = new News(options)
     this.endpoint = endpointOf(options.settings, options.log)
     this.loader = new RulesLoader(sourceUrl('../../engine/config/response-job.ts', import.meta.url), options)
   }
@@ -68,6 +81,7 @@ export class XdsRulesSource implements RulesSource {
 
   async close(): Promise<void> {
     this.ending.abort()
+    clearTimeout(this.steadyTimer)
     this.stream?.close()
     await this.loader.close()
     await this.running
@@ -80,14 +94,13 @@ export class XdsRulesSource implements RulesSource {
   private async run(): Promise<void> {
     while (!this.isClosing) {
       const why = await this.follow()
+      clearTimeout(this.steadyTimer)
       const wasConnected = this.stream?.isConnected ?? false
       this.stream?.close()
       this.stream = null
       if (this.isClosing) return
       const waitMs = this.waitMs(wasConnected)
-      const line = `Failed to receive configuration from xDS Management Server: ${why}`
-      this.options.log(why === this.toldLoss ? 'debug' : 'error', `${line}; again in ${goDuration(waitMs)}`)
-      this.toldLoss = why
+      this.news.lost(why, waitMs)
       await this.pause(waitMs)
     }
   }
@@ -103,23 +116,33 @@ export class XdsRulesSource implements RulesSource {
       }
       return 'the server ended the stream'
     } catch (error) {
-      return errorText(error)
+      const why = errorText(error)
+      if (error instanceof UnusableResponse) this.refuse(why, 'debug') // the loss will be told in the same words
+      return why
     }
   }
 
   private connected(): void {
     this.connectsFailed = 0
-    this.toldLoss = ''
-    this.options.log('info', `connected to ${this.endpoint.name} for rules`)
+    this.news.connected(this.endpoint.name)
+    this.watchSteadiness()
   }
 
   private async take(response: Response, stream: XdsStream): Promise<void> {
     const { version, nonce } = response
+    const fingerprint = fingerprintOf(response)
     this.received = { version, nonce }
-    const error = await this.load(response)
-    if (error !== null) return this.send(stream, this.ackedVersion, nonce, error.slice(0, ERROR_LENGTH_MAX))
-    this.ackedVersion = version
-    this.streamsLost = 0
+    this.news.received()
+    if (fingerprint !== null && fingerprint === this.inForce) this.watchSteadiness()
+    else {
+      const error = await this.load(response)
+      if (error !== null)
+        return this.send(stream, this.acked.version, nonce, error.slice(0, ERROR_LENGTH_MAX))
+      this.inForce = fingerprint
+      this.failure = ''
+      this.settle()
+    }
+    this.acked = this.received
     this.send(stream, version, nonce)
   }
 
@@ -133,7 +156,6 @@ export class XdsRulesSource implements RulesSource {
       isDecoded = result.isDecoded
       if (result.ok) {
         this.loader.accept(result.image)
-        this.toldError = ''
         this.onFirstLoad()
         return null
       }
@@ -141,10 +163,38 @@ export class XdsRulesSource implements RulesSource {
     } catch (cause) {
       error = errorText(cause)
     }
-    this.loader.refuse(error, error === this.toldError ? 'debug' : 'error')
-    this.toldError = error
+    this.refuse(error, error === this.failure ? 'debug' : 'error')
     if (isDecoded) this.onFirstLoad()
     return error
+  }
+
+  private refuse(error: string, level: LogLevel): void {
+    this.loader.refuse(error, level)
+    this.failure = error
+  }
+
+  /** From now on the stream has to stand for STEADY_MS. */
+  private watchSteadiness(): void {
+    clearTimeout(this.steadyTimer)
+    this.steadyTimer = setTimeout(() => this.steady(), this.steadyMs).unref()
+  }
+
+  /**
+   * The server wants nothing else of us than what we said last. Where that is what is in force, a failure is over: the
+   * server has gone back to it.
+   */
+  private steady(): void {
+    if (this.failure !== '' && this.inForce !== null && this.acked === this.received) {
+      this.failure = ''
+      this.options.onRecovered?.()
+      this.options.log('info', 'the management server has gone back to the rules in force')
+    }
+    this.settle()
+  }
+
+  private settle(): void {
+    this.streamsLost = 0
+    this.news.settled()
   }
 
   private send(stream: XdsStream, version: string, nonce: string, error: string | null = null): void {
@@ -167,4 +217,17 @@ export class XdsRulesSource implements RulesSource {
   private pause(ms: number): Promise<void> {
     return sleep(ms, undefined, { signal: this.ending.signal }).catch(() => {})
   }
+}
+
+/** The same for the same version with the same resources. Null: they cannot be read. */
+function fingerprintOf({ version, bytes }: Response): string | null {
+  const hash = createHash('sha256').update(`${version.length} ${version}`) // 4 MiB are some 10 ms
+  try {
+    for (const { typeUrl, value } of responseResources(bytes)) {
+      hash.update(` ${typeUrl.length} ${typeUrl} ${value.length} `).update(value)
+    }
+  } catch {
+    return null
+  }
+  return hash.digest('base64')
 }

@@ -21,6 +21,9 @@ export interface Response {
   bytes: Uint8Array<ArrayBuffer> // all of it; memory of its own, so it can go to another thread
 }
 
+/** A response has come, and is too large or none at all. */
+export class UnusableResponse extends Error {}
+
 export interface StreamOptions {
   endpoint: Endpoint
   onConnect: () => void
@@ -58,7 +61,10 @@ export class XdsStream {
     if (this.call.writable) this.call.write(request)
   }
 
-  /** Ends when the server ends the stream. Throws an Error with a sentence for people when it is lost. */
+  /**
+   * Ends when the server ends the stream. Throws an Error with a sentence for people when it is lost, an UnusableResponse
+   * when we gave it up because of what came.
+   */
   async *responses(): AsyncGenerator<Response, void> {
     try {
       yield* this.call
@@ -77,12 +83,18 @@ export class XdsStream {
 
 const DATE = / \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g // of failed attempts; with it no two would be the same to who tells each once
 const NO_NOTE = /\. Resolution note: $/
+const UNUSABLE = /^(?:Received message |Response message |Failed to decompress )/ // the library's words for our side's refusals
+const TOO_LARGE = /^Received message .*larger than/
 
 /** The code's name and what the library has to say, without what only makes it longer. */
 function sentence(error: ServiceError): Error {
   if (error.code === undefined) return error
   const details = error.details.replace(DATE, '').replace(NO_NOTE, '')
-  return new Error(`${status[error.code]}: ${details}`, { cause: error })
+  const advice = TOO_LARGE.test(details) ? '. XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES allows more' : ''
+  const text = `${status[error.code]}: ${details}${advice}`
+  return UNUSABLE.test(details)
+    ? new UnusableResponse(text, { cause: error })
+    : new Error(text, { cause: error })
 }
 
 function toBuffer(request: DiscoveryRequest): Buffer {

@@ -4,20 +4,23 @@
  *     const client = follow(server.target, { CONFIG_GRPC_XDS_NODE_ID: 'n' })
  *     await client.rules()        // the drawing of the next rules that came into force
  *     client.lines, client.stats  // what it logged, what it counted
+ *     client.state                // what people see: a failure that is not over, a server that is away
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { Trie } from '../../../engine/match/trie.ts'
+import type { RulesSourceOptions } from '../../../engine/rules-loader.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
 import { XdsRulesSource } from '../../../transports/xds/source.ts'
 import { Queue } from '../../helpers/queue.ts'
+import { limit, startXdsServer } from '../../helpers/xds-server.ts'
 
 /** Waits of some milliseconds, so that tests of connecting anew take no longer. */
 const QUICK = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '20ms', XDS_CLIENT_BACKOFF_MAX_INTERVAL: '100ms' }
 
-export function sourceOf(target: string, env: Record<string, string> = {}) {
+export function sourceOf(target: string, env: Record<string, string> = {}, steadyMs?: number) {
   const { settings } = parseSettings({
     CONFIG_TYPE: 'GRPC_XDS_SOTW',
     CONFIG_GRPC_XDS_SERVER_URL: target,
@@ -27,26 +30,55 @@ export function sourceOf(target: string, env: Record<string, string> = {}) {
   const lines: string[] = []
   const loads = new Queue<string>()
   const totals = new Totals()
-  const source = new XdsRulesSource({
+  const state: { failure: string | null; isAway: boolean } = { failure: null, isAway: false }
+  const options: RulesSourceOptions = {
     settings,
     totals,
     log: (level, message) => lines.push(`${level} ${message}`),
-    onRules: (rules) => loads.add(String(new Trie(rules))),
-  })
+    onRules(rules) {
+      state.failure = null
+      loads.add(String(new Trie(rules)))
+    },
+    onRefused(message) {
+      state.failure = message
+    },
+    onRecovered() {
+      state.failure = null
+    },
+    onAway(since) {
+      state.isAway = since !== null
+    },
+  }
+  const source = new XdsRulesSource(options, steadyMs)
   onTestFinished(() => source.close())
   return {
     source,
     lines,
+    state,
     rules: () => loads.next(),
     errorLines: () => lines.filter((line) => line.startsWith('error ')),
-    stats: () => Object.fromEntries(totals.sorted()),
+    stats: () => Object.fromEntries(totals.counters),
+    gauges: () => Object.fromEntries(totals.gauges),
   }
 }
 
 /** The same, started. `hasLoaded` resolves when a start would go on. */
-export function follow(target: string, env: Record<string, string> = {}) {
-  const client = sourceOf(target, env)
+export function follow(target: string, env: Record<string, string> = {}, steadyMs?: number) {
+  const client = sourceOf(target, env, steadyMs)
   return { ...client, hasLoaded: client.source.start() }
+}
+
+export const SHOP = 'shop\n  user                  5/YEAR'
+
+/** A server with a client that has loaded version 1 and acknowledged it. */
+export async function loaded(env: Record<string, string> = {}, steadyMs?: number) {
+  const server = await startXdsServer()
+  const client = follow(server.target, env, steadyMs)
+  await server.request()
+  server.send({ version: '1', resources: [limit('shop', 'user', 5)] })
+  expect(await client.rules()).toBe(SHOP)
+  await server.request()
+  return { server, client }
 }
 
 /** Accepts connections, reads, and never says a word. */

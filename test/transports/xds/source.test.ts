@@ -7,27 +7,16 @@ import { status } from '@grpc/grpc-js'
 import { describe, expect, test } from 'vitest'
 import { freePort } from '../../helpers/ports.ts'
 import { CONFIG, config, limit, responseBytes, startXdsServer } from '../../helpers/xds-server.ts'
-import { follow, sourceOf, startSilentServer } from './harness.ts'
+import { follow, loaded, SHOP, sourceOf, startSilentServer } from './harness.ts'
 
 const SUCCESS = 'ratelimit.service.config_load_success'
 const ERROR = 'ratelimit.service.config_load_error'
 const LOST = 'Failed to receive configuration from xDS Management Server:'
+const AGAIN = 'connecting to the xDS Management Server anew in '
 
-const SHOP = 'shop\n  user                  5/YEAR'
 const bad = () => config('bad.conf', 'shop', [{ key: 'user', rate_limit: {} }])
 const BAD = "bad.conf: invalid rate limit unit 'UNKNOWN'"
 const undecodable = { type_url: CONFIG, value: Uint8Array.of(0x1a, 0x7f) }
-
-/** A server with a client that has loaded version 1 and acknowledged it. */
-async function loaded(env: Record<string, string> = {}) {
-  const server = await startXdsServer()
-  const client = follow(server.target, env)
-  await server.request()
-  server.send({ version: '1', resources: [limit('shop', 'user', 5)] })
-  expect(await client.rules()).toBe(SHOP)
-  await server.request()
-  return { server, client }
-}
 
 describe('8.6 one stream', () => {
   test('the first request of a process: who we are, what we want, nothing we have', async () => {
@@ -226,7 +215,7 @@ describe('8.6 connections', () => {
   test('a server that comes later than we do', async () => {
     const port = await freePort()
     const client = follow(`127.0.0.1:${port}`)
-    await until(() => client.lines.filter((line) => line.includes(LOST)).length > 2)
+    await until(() => waitsOf(client.lines).length > 2)
     expect(client.errorLines()).toHaveLength(1) // the same reason is told once
     expect(client.errorLines()[0]).toContain('UNAVAILABLE: No connection established.')
     expect(client.errorLines()[0]).toContain('ECONNREFUSED')
@@ -241,7 +230,7 @@ describe('8.6 connections', () => {
     server.send({ version: '2', resources: [limit('mail', 'x'.repeat(10_000), 7)] })
     expect(await server.request()).toMatchObject({ version_info: '1', response_nonce: 'n1' }) // connected anew
     expect(client.errorLines()[0]).toMatch(/RESOURCE_EXHAUSTED: .*\(10\d{3} vs 10000\)/)
-    expect(client.stats()).toEqual({ [SUCCESS]: 1 })
+    expect(client.stats()).toEqual({ [SUCCESS]: 1, [ERROR]: 1 })
     server.send({ version: '3', resources: [limit('mail', 'to', 7)] })
     expect(await client.rules()).toContain('mail')
   })
@@ -353,7 +342,7 @@ describe('8.3 an end', () => {
 })
 
 function waitsOf(lines: string[]): string[] {
-  return lines.filter((line) => line.includes(LOST)).map((line) => line.split('; again in ')[1])
+  return lines.filter((line) => line.includes(AGAIN)).map((line) => line.split(AGAIN)[1])
 }
 
 async function until(isSo: () => boolean): Promise<void> {
