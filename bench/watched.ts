@@ -13,8 +13,8 @@ import { loadWindow, told } from './serving.ts'
 import { size } from './size.ts'
 
 const ROUNDS = size({ small: 1, full: 5 })
-const WINDOW_SEC = size({ small: 1, full: 10 })
-const PROFILE_SEC = Math.ceil(WINDOW_SEC * 0.9)
+const WINDOW_MS = size({ small: 200, full: 10_000 })
+const PROFILE_SEC = Math.ceil((WINDOW_MS * 0.9) / 1_000)
 const BEFORE_MS = size({ small: 500, full: 1_500 }) // the generator's start and warm-up
 const SCRAPE_MS = 1_000
 
@@ -62,7 +62,7 @@ try {
 /** Calls per second while somebody looks. */
 async function window(look: Look): Promise<number> {
   const [{ ratePerSec }] = await Promise.all([
-    loadWindow(service, { connections: 4, window: `${WINDOW_SEC}s` }),
+    loadWindow(service, { connections: 4, window: `${WINDOW_MS}ms` }),
     sleep(BEFORE_MS).then(() => look(service)),
   ])
   return ratePerSec

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 
 const BENCH = fileURLToPath(new URL('../../bench/', import.meta.url))
 const names = readdirSync(BENCH).filter(
-  (name) => name.endsWith('.ts') && !/run|size|measure|engine/.test(name),
+  (name) => name.endsWith('.ts') && !/run|size|measure|engine|serving/.test(name),
 )
 
 for (const name of names) {

@@ -98,23 +98,31 @@ function wanted(ok: number, over: number) {
   return { [`${NAME}.total_hits`]: ok + over, [`${NAME}.over_limit`]: over, [`${NAME}.within_limit`]: ok }
 }
 
-test('7.3: statsd over TCP gets every hit, the last ones at the end', async () => {
-  let text = ''
+const LAST_ONLY = { STATS_FLUSH_INTERVAL: '1h' } // so all comes with the last flush
+
+/** A statsd over TCP that keeps what it is sent, and the settings that lead to it. */
+async function startStatsd() {
+  const sink = { text: '', env: {} }
   const server = createServer((socket) => {
     socket.setEncoding('utf8').on('data', (chunk) => {
-      text += chunk
+      sink.text += chunk
     })
   }).listen(0, '127.0.0.1')
   onTestFinished(() => void server.close())
   await once(server, 'listening')
-  const port = String((server.address() as AddressInfo).port)
-  const lastOnly = { STATS_FLUSH_INTERVAL: '1h' } // so all comes with the last flush
-  const service = start({ USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: port, ...lastOnly })
+  const { port } = server.address() as AddressInfo
+  sink.env = { USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: String(port) }
+  return sink
+}
+
+test('7.3: statsd over TCP gets every hit, the last ones at the end', async () => {
+  const sink = await startStatsd()
+  const service = start({ ...sink.env, ...LAST_ONLY })
   await service.logged('statistics go to')
   const { ok, over } = await load(service)
   expect([ok, over]).toEqual([LIMIT, 4 * PART - LIMIT])
   expect((await service.stop()).code).toBe(0)
-  await vi.waitFor(() => expect(sums(text)).toMatchObject(wanted(ok, over)), WAIT)
+  await vi.waitFor(() => expect(sums(sink.text)).toMatchObject(wanted(ok, over)), WAIT)
 })
 
 test('7.5: DogStatsD over UDP gets every hit', async () => {
@@ -227,23 +235,14 @@ test('7.3: a statsd that is not there stops nobody', async () => {
 })
 
 test('7.3: workers that have ended are not called silent by the last flush', async () => {
-  let text = ''
-  const server = createServer((socket) => {
-    socket.setEncoding('utf8').on('data', (chunk) => {
-      text += chunk
-    })
-  }).listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  const port = String((server.address() as AddressInfo).port)
-  const env = { USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: port, STATS_FLUSH_INTERVAL: '1h' }
-  const service = start(env)
+  const sink = await startStatsd()
+  const service = start({ ...sink.env, ...LAST_ONLY })
   await service.logged('statistics go to')
   await service.logged('Listening for HTTP')
   expect(await ask(service)).toBe(200)
   expect((await service.stop()).code).toBe(0)
-  await vi.waitFor(() => expect(text).toMatch(/^sluice\.workers\.silent:0\|g$/m), WAIT)
-  expect(sums(text)).toMatchObject({ [`${NAME}.total_hits`]: 1 })
+  await vi.waitFor(() => expect(sink.text).toMatch(/^sluice\.workers\.silent:0\|g$/m), WAIT)
+  expect(sums(sink.text)).toMatchObject({ [`${NAME}.total_hits`]: 1 })
 })
 
 test('7.3: a statsd that takes connections and never reads stops nobody', async () => {
