@@ -6,11 +6,13 @@
  *                                                    a further request meanwhile ──► the library ends the connection
  *
  * With `end` the library would keep answer behind answer for a client that sends one request behind the other and reads
- * nothing. Answers without a byte of body cannot be held back, so those end their connection.
+ * nothing. Answers without a byte of body cannot be held back like that, so those end their connection. It stands here and
+ * not in transports/, since the monitor has ports, too.
  */
 export interface Ending {
   end(body: string | Uint8Array, mustClose: boolean): unknown
-  endWithoutBody(reportedBytes: number, mustClose: boolean): unknown
+  writeHeader(name: string, value: string): unknown
+  close(): unknown
   tryEnd(rest: string | Uint8Array, totalBytes: number): [hasRoom: boolean, isDone: boolean]
   onWritable(handler: (offset: number) => boolean): unknown
   onAborted(handler: () => void): unknown
@@ -30,16 +32,20 @@ export function endAnswer(res: Ending, body: string | Uint8Array, mustClose: boo
 }
 
 /**
- * To HEAD: how long the body would be. The library goes on waiting for that body, which is what ends the connection at the
- * next request; the client is told.
+ * To HEAD: how long the body would be. The library goes on waiting for that body, so a further request ends the connection;
+ * a client that neither sends one nor goes, as it is told to, is cut.
  */
 export function endHead(res: Ending, bodyBytes: number): void {
   if (bodyBytes === 0) {
     res.end('', true)
     return
   }
-  res.onAborted(ignore)
-  res.endWithoutBody(bodyBytes, true)
+  res.writeHeader('Connection', 'close')
+  res.tryEnd('', bodyBytes)
+  const timer = setTimeout(() => res.close(), LINGER_MS).unref()
+  res.onAborted(() => clearTimeout(timer))
 }
+
+const LINGER_MS = 1_000
 
 function ignore(): void {}

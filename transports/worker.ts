@@ -22,8 +22,8 @@ import { HealthService } from './grpc/health.ts'
 import { canSharePort, type Listener, listen } from './grpc/listener.ts'
 import { services } from './grpc/services.ts'
 import type { TlsDoor } from './grpc/tls.ts'
-import { limitLines } from './http/log-limiter.ts'
 import { HttpServer } from './http/server.ts'
+import { limitLines } from './log-limiter.ts'
 import type { Tracing } from './tracing/open.ts'
 
 const DROP_LINES_PER_SEC = 1 // of connections that could not be served; the same of those refused

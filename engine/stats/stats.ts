@@ -64,8 +64,8 @@ export class Stats {
   /** Index of the first of a rule's six counters. `statsKey` is spec 2.3's, it starts with the domain, as the rule's path. */
   rule(statsKey: string, path = statsKey): number {
     const known = this.firstOfRule.get(statsKey)
-    if (known !== undefined) return known
-    const first = this.admit(this.firstOfRule, statsKey, RULE_STATS.length)
+    const first = known ?? this.admit(this.firstOfRule, statsKey, RULE_STATS.length)
+    // Also for a known one: an override may have come first, or another rule that is not in force any more.
     if (statsKey !== path && this.firstOfRule.has(statsKey)) this.pathOfKey.set(statsKey, path)
     return first
   }

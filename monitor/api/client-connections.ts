@@ -91,13 +91,20 @@ export class ClientConnections {
     const client = this.clientOf(connection)
     if (client === null) return res
     const onGone = () => this.gone(client)
-    return new CountedResponse(res, onGone, (end) => {
+    const ending = (end: () => void) => {
       const before = this.closedCount
       end()
       if (this.closedCount !== before)
         onGone() // closed within `end`: there is nothing left to put a handler on
       else connection.onAborted(onGone)
-    })
+    }
+    const closing = () => {
+      const before = this.closedCount
+      setImmediate(() => {
+        if (this.closedCount === before) connection.close() // else it may have been this one, which must not be touched
+      })
+    }
+    return new CountedResponse(res, onGone, { ending, closing })
   }
 
   private gone(client: string): void {
@@ -139,11 +146,17 @@ class CountedResponse implements HttpResponse {
   private readonly res: HttpResponse
   private readonly onGone: () => void
   private readonly ending: (end: () => void) => void
+  private readonly closing: () => void
 
-  constructor(res: HttpResponse, onGone: () => void, ending: (end: () => void) => void) {
+  constructor(
+    res: HttpResponse,
+    onGone: () => void,
+    { ending, closing }: { ending: (end: () => void) => void; closing: () => void },
+  ) {
     this.res = res
     this.onGone = onGone
     this.ending = ending
+    this.closing = closing
   }
 
   onAborted(handler: () => void): void {
@@ -157,11 +170,16 @@ class CountedResponse implements HttpResponse {
     this.ending(() => this.res.end(body, mustClose))
   }
 
-  endWithoutBody(reportedBytes?: number, mustClose?: boolean): void {
-    this.ending(() => {
-      if (reportedBytes === undefined) this.res.endWithoutBody()
-      else this.res.endWithoutBody(reportedBytes, mustClose)
-    })
+  endWithoutBody(): void {
+    this.ending(() => this.res.endWithoutBody())
+  }
+
+  close(): void {
+    this.res.close()
+  }
+
+  closeSoon(): void {
+    this.closing()
   }
 
   tryEnd(rest: string | Uint8Array, totalBytes: number): [hasRoom: boolean, isDone: boolean] {

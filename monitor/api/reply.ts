@@ -122,8 +122,11 @@ export class Reply {
       res.writeStatus(`${answer.status} ${REASONS[answer.status] ?? 'Unknown'}`)
       for (const [name, value] of this.headersOf(answer)) res.writeHeader(name, value)
       if (bytes === null) {
-        if (this.mustClose) res.writeHeader('Connection', 'close')
+        // 304s are bounded by the quota they cost; answers to OPTIONS cost none
+        const mustClose = this.mustClose || this.request.method === 'OPTIONS'
+        if (mustClose) res.writeHeader('Connection', 'close')
         res.endWithoutBody()
+        if (mustClose) res.closeSoon?.()
         return
       }
       res.writeHeader('Content-Type', TYPE)

@@ -18,7 +18,9 @@ export interface HttpResponse {
   writeStatus(line: string): unknown
   writeHeader(name: string, value: string): unknown
   end(body: string | Uint8Array, mustClose: boolean): unknown
-  endWithoutBody(reportedBytes?: number, mustClose?: boolean): unknown
+  endWithoutBody(): unknown
+  close(): unknown
+  closeSoon?(): void // after an answer; absent where nothing needs it, since a trusted proxy reads what it is sent
   tryEnd(rest: string | Uint8Array, totalBytes: number): [hasRoom: boolean, isDone: boolean]
   onWritable(handler: (offset: number) => boolean): unknown
   onAborted(handler: () => void): unknown

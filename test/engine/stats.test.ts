@@ -45,6 +45,7 @@ test('7.1#1-6: the six counters of a rule have their names', () => {
 
 test('what a rule counts under the values of callers is known by its path, too', () => {
   const [stats, totals] = [new Stats(), new Totals()]
+  stats.rule('shop.user_alice') // an override
   const [alice, bob, plain] = [
     stats.rule('shop.user_alice', 'shop.user'),
     stats.rule('shop.user_bob', 'shop.user'),

@@ -245,18 +245,6 @@ test('7.3: workers that have ended are not called silent by the last flush', asy
   expect(sums(sink.text)).toMatchObject({ [`${NAME}.total_hits`]: 1 })
 })
 
-test('7.3: a statsd that takes connections and never reads stops nobody', async () => {
-  const server = createServer((socket) => void socket.pause().on('error', () => {})).listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  const port = String((server.address() as AddressInfo).port)
-  const service = start({ USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: port })
-  await service.logged('statistics go to')
-  await service.logged('Listening for HTTP')
-  for (let i = 0; i < 50; i++) expect(await ask(service)).toBe(200)
-  expect((await service.stop()).code).toBe(0)
-})
-
 test('7.3: without a place they are printed, on standard output alone, and the process ends as ever', async () => {
   const service = start({ LOG_LEVEL: 'warn' })
   await service.logged('Listening for HTTP')

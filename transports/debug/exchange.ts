@@ -1,6 +1,6 @@
 /**
  * One request of an operator and its answer, now or minutes later. uWebSockets.js wants the request read before its callback
- * returns, the answer written in one go, and nothing touched once the client has gone; that is kept here.
+ * returns, and nothing touched once the client has gone; that is kept here.
  */
 import { endAnswer, endHead } from '../../engine/http-answer.ts'
 import type { HttpRequest, HttpResponse } from '../uws.ts'

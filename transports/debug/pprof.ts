@@ -40,7 +40,7 @@ const PROFILES: Record<string, Profile> = {
     defaultSec: 1,
     async run(exchange, options) {
       const pieces = await trace(options)
-      if (pieces) exchange.sendPieces(pieces, fileHead('application/json', 'trace.json'))
+      if (pieces) await exchange.sendPieces(pieces, fileHead('application/json', 'trace.json'))
     },
   },
 }

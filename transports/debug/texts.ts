@@ -6,7 +6,7 @@ import { UNIT_NAMES } from '../../proto/ratelimit.ts'
 export type Stat = readonly [name: string, value: number]
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const CONTROL = /[\u0000-\u001f\u007f]/g // in a key they would make lines of their own
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g // in a key they would make lines of their own
 
 /**
  * shop.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false

@@ -7,7 +7,7 @@
  *       └ longer than HTTP_BODY_MAX_BYTES: 413
  *
  * All workers listen on the same port. uWebSockets.js speaks HTTP/1.1 only and answers what breaks its rules by itself:
- * HTTP/1.0 and a target that is no path (`*`, `http://…`) with 505, header blocks above 4 KiB with 431, no Host, lengths
+ * HTTP/1.0 and a target that is no path (`*`, `http://…`) with 505, header blocks above 16 KiB with 431, no Host, lengths
  * and chunks that are none with 400; a request not complete after about 12 seconds is closed. Requests of one connection
  * may come one behind the other as long as each is decided at once (memory store); one that comes while another still
  * waits for Redis ends the connection.
@@ -22,9 +22,9 @@ import type { Log } from '../../engine/messages.ts'
 import { requestFromJson } from '../../proto/json.ts'
 import { responseToJson } from '../../proto/json-response.ts'
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../../proto/ratelimit.ts'
+import { limitLines } from '../log-limiter.ts'
 import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
 import { Body, bodyText } from './body.ts'
-import { limitLines } from './log-limiter.ts'
 
 const ERROR_LINES_PER_SEC = 10 // causes of 400 and 413 that reach the log
 const DEFECT_LINES_PER_SEC = 1 // a defect that each request meets must not fill the disk with stacks

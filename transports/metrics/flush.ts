@@ -9,7 +9,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../engine/messages.ts'
-import { seldom } from '../http/log-limiter.ts'
+import { seldom } from '../log-limiter.ts'
 import type { Sink, Snapshot } from './sink.ts'
 
 const FINISH_MS = 1_000 // for a sink that hangs
@@ -30,7 +30,7 @@ export class FlushLoop {
   private readonly busy = new Set<Sink>()
   private readonly droppedTold = new Map<Sink, number>()
   private isReading = false
-  private newest: Promise<void> = Promise.resolve()
+  private readonly underWay = new Set<Promise<void>>() // one reads, one waits for a sink; the rest is left out
   private timer: NodeJS.Timeout | undefined
 
   constructor(options: FlushLoopOptions) {
@@ -47,16 +47,16 @@ export class FlushLoop {
 
   /** One flush now. Resolves when every sink that took it is done; never rejects. */
   flush(): Promise<void> {
-    const flush = this.flushOnce()
-    this.newest = flush
+    const flush = this.flushOnce().finally(() => this.underWay.delete(flush))
+    this.underWay.add(flush)
     return flush
   }
 
-  /** The last flush, after one that is under way: it may have read before the last hits. */
+  /** The last flush, after those under way: they may have read before the last hits. */
   async finish(): Promise<void> {
     clearInterval(this.timer)
     const patience = () => sleep(FINISH_MS, undefined, { ref: false })
-    await Promise.race([this.newest, patience()])
+    await Promise.race([Promise.all(this.underWay), patience()])
     await Promise.race([this.flush(), patience()])
   }
 

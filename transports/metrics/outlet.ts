@@ -9,7 +9,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../engine/messages.ts'
-import { seldom } from '../http/log-limiter.ts'
+import { seldom } from '../log-limiter.ts'
 import { LineQueue, type LineQueueOptions } from './line-queue.ts'
 
 export const QUEUE_BYTES_MAX = 4 * 1024 * 1024

@@ -89,7 +89,8 @@ export class PrometheusSink implements Sink {
     const count = (status: number) => this.answers.set(status, this.answers.get(status)! + 1)
     this.server = new MetricsPort(claimed.host, claimed.port, path, scrape, count)
     if (this.server.port === undefined) return void fail('in use, or no address of this machine')
-    log('warning', `Listening for Prometheus on '${host}:${this.server.port}'`)
+    const bracketed = host.includes(':') ? `[${host}]` : host
+    log('warning', `Listening for Prometheus on '${bracketed}:${this.server.port}'`)
     return this.server.port
   }
 

@@ -72,7 +72,8 @@ const HTTPS_PORT = 443 // gRPC's own, where none is given
 /** Null for a unix socket, or what only the library understands. */
 function addressOf(target: string): Address | null {
   if (/^unix(-abstract)?:/i.test(target)) return null
-  const split = experimental.splitHostPort(target.replace(SCHEME, ''))
+  const [first] = target.replace(SCHEME, '').split(',') // `ipv4:` may list several
+  const split = experimental.splitHostPort(first)
   return split && { host: split.host, port: split.port ?? HTTPS_PORT }
 }
 

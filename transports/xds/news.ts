@@ -9,7 +9,7 @@
  */
 import { goDuration } from '../../engine/counters/retry.ts'
 import type { RulesSourceOptions } from '../../engine/rules-loader.ts'
-import { seldom } from '../http/log-limiter.ts'
+import { seldom } from '../log-limiter.ts'
 
 const CONNECTED = 'sluice.xds.connected' // 0 or 1
 const LAST_RESPONSE = 'sluice.xds.last_response_timestamp_seconds' // since 1970, good or bad; 0 = none has come

@@ -31,10 +31,6 @@ export function throughProxy(socket: Socket, { to, authorization }: Tunnel): Pro
       if (early.length > 0) socket.unshift(early) // what the server said at once
       resolve()
     })
-    asking.on('response', ({ statusCode }) => {
-      reject(refused(statusCode!)) // an answer with a body
-      socket.destroy()
-    })
     asking.on('error', reject)
     asking.end()
   })

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { endAnswer } from '../../../engine/http-answer.ts'
+import { endAnswer, endHead } from '../../../engine/http-answer.ts'
 import { type AddressOptions, DIRECT } from '../../../monitor/api/client-address.ts'
 import { ClientConnections, placesFor } from '../../../monitor/api/client-connections.ts'
 import type { HttpRequest, HttpResponse } from '../../../monitor/api/sockets.ts'
@@ -34,7 +34,14 @@ function answer(res: HttpResponse, req: HttpRequest): void {
     isGone = true
   })
   const text = path === '/large' ? LARGE : 'ok'
-  const end = () => !isGone && endAnswer(res, text, path === '/closing')
+  const end = () => {
+    if (isGone) return
+    if (path === '/head') endHead(res, 5)
+    else if (path === '/nothing') {
+      res.endWithoutBody()
+      res.closeSoon?.()
+    } else endAnswer(res, text, path === '/closing')
+  }
   if (path === '/held') held.push(end)
   else if (path === '/later') setImmediate(() => !isGone && res.cork(end))
   else res.cork(end)
@@ -100,6 +107,18 @@ describe('4.5: the bound', () => {
     await until(() => expect(answers(reads)).toBe(2))
     reads.destroy()
     await untilCount(0)
+  })
+
+  test('is not used up by answers without a body: their connections end', async () => {
+    open()
+    const [head, nothing] = [from(), from()]
+    head.write(get('/head').replace('GET', 'HEAD'))
+    nothing.write(get('/nothing').repeat(1_000))
+    await Promise.all([once(head, 'close'), once(nothing, 'close')])
+    expect([answers(head), connections.countOf(HERE)]).toEqual([1, 0])
+    const next = from()
+    next.write(get('/'))
+    await until(() => expect(answers(next)).toBe(1))
   })
 
   test('is 64', async () => {

@@ -115,6 +115,19 @@ test('7.3: the last flush comes after one that is under way, which may have read
   expect(sink.totals).toEqual([1, 5])
 })
 
+test('7.3: the last flush waits for a sink that is busy, also when flushes have been left out meanwhile', async () => {
+  const sink = new HeldSink()
+  const loop = new FlushLoop({ intervalMs: 10_000, read: counting(), sinks: [sink], log: notedLog().log })
+  sink.isHeld = true
+  void loop.flush()
+  await vi.waitFor(() => expect(sink.totals).toEqual([1]))
+  await loop.flush() // left out
+  const finished = loop.finish()
+  setTimeout(() => sink.letGo(), 50)
+  await finished
+  expect(sink.totals).toEqual([1, 3])
+})
+
 test('7.3: a sink or a reading that fails stops nothing', async () => {
   const failing = new HeldSink()
   failing.flush = () => Promise.reject(new Error('a mistake'))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { limitLines, seldom } from '../../../transports/http/log-limiter.ts'
+import { limitLines, seldom } from '../../transports/log-limiter.ts'
 
 test('so many lines a second, and the next one says what was left out', () => {
   const lines: string[] = []
