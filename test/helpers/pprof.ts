@@ -4,16 +4,22 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
-import { onTestFinished } from 'vitest'
+import { onTestFinished, type TestContext } from 'vitest'
 
 const run = promisify(execFile)
 
-export const go = (process.env.PATH ?? '')
+const go = (process.env.PATH ?? '')
   .split(delimiter)
   .map((folder) => join(folder, 'go'))
   .find(existsSync)
 
-export const GO_ABSENT = 'there is no `go` in PATH, so nobody reads the profile'
+/** Skips the test, and says why: Go is too large to be installed for it. */
+export function needsGo(context: TestContext): void {
+  if (go) return
+  const why = 'there is no `go` in PATH, so nobody reads the profile'
+  console.log(`skipped: ${why}`)
+  context.skip(why)
+}
 
 /** What `go tool pprof <flags>` says about a profile. */
 export async function pprof(profile: Uint8Array, ...flags: string[]): Promise<string> {

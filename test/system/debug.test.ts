@@ -13,7 +13,7 @@ import { Profile } from 'pprof-format'
 import { expect, onTestFinished, test } from 'vitest'
 import { rulesFor } from '../../bench/load/questions.ts'
 import { MONITOR_LISTENS, quotas, spawnMonitor } from '../helpers/monitor.ts'
-import { GO_ABSENT, go, pprof } from '../helpers/pprof.ts'
+import { needsGo, pprof } from '../helpers/pprof.ts'
 import { startRedis } from '../helpers/redis.ts'
 import { postJson, type RunningService, startService } from '../helpers/service.ts'
 
@@ -60,7 +60,7 @@ function threadsOf({ sample, stringTable }: Profile): Set<string> {
 }
 
 test('6.5#3: `go tool pprof` shows our functions in the CPU and the heap profile of a loaded service', async (context) => {
-  if (!go) return context.skip(GO_ABSENT)
+  needsGo(context)
   const service = await startService({ rules: { 'load.yaml': LOAD_RULES }, env: { WORKERS: '2' } })
   await load(service)
   const cpu = await get(service, '/debug/pprof/profile?seconds=1')

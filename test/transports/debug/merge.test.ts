@@ -10,7 +10,7 @@ import {
 } from 'pprof-format'
 import { expect, test } from 'vitest'
 import { mergeProfiles } from '../../../transports/debug/merge.ts'
-import { GO_ABSENT, go, pprof } from '../../helpers/pprof.ts'
+import { needsGo, pprof } from '../../helpers/pprof.ts'
 
 /** Of stacks with the innermost function first, each with its nanoseconds. Numbers depend on the order of the stacks. */
 function profileOf(stacks: Record<string, number>, durationNanos: number): Uint8Array {
@@ -89,7 +89,7 @@ test('6.5: what several threads have in common is there once; the longest durati
 })
 
 test('6.5: `go tool pprof` reads it and can tell the threads apart', async (context) => {
-  if (!go) return context.skip(GO_ABSENT)
+  needsGo(context)
   const bytes = gzipSync(mergeProfiles(threads, ['missing: worker 1: no answer']))
   expect(await pprof(bytes, '-top')).toMatch(/30ms +50.00% +flush|30ms +50.00% .*match/)
   expect(await pprof(bytes, '-top', '-tagfocus=thread=main')).not.toContain('match')
