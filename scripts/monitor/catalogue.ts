@@ -30,15 +30,17 @@ Checks a catalogue, a file or a folder of *.yaml, and optout.yaml (beside the fi
 }
 
 export const importing: Command = {
-  usage: `import <file.csv|json|yaml> [--dry-run]
+  usage: `import <file.csv|json|yaml> [--dry-run] [--allow-key-files]
 
 Adds the sites of the file to CATALOGUE_PATH and changes what it names of known ones; removes nothing. All or nothing:
 with a mistake anywhere the catalogue stays as it is. A running monitor takes it up within 2 s.
 
-  --dry-run   say what would change, and change nothing
+  --dry-run           say what would change, and change nothing
+  --allow-key-files   let the file name key files, and send known keys to other addresses; refused without, since the
+                      line in such a file is sent to the address of its site
 `,
   operands: [1, 1],
-  options: { 'dry-run': { type: 'boolean' } },
+  options: { 'dry-run': { type: 'boolean' }, 'allow-key-files': { type: 'boolean' } },
   run({ operands: [file], has }) {
     const format = formatOf(file)
     if (format === null) throw new UsageError(`"${file}" ends in none of .csv, .json, .yaml.`)
@@ -49,11 +51,14 @@ with a mistake anywhere the catalogue stays as it is. A running monitor takes it
       text: textOf(file),
       format,
       isDryRun: has('dry-run'),
+      areKeyFilesAllowed: has('allow-key-files'),
       probePorts: options.ports,
     })
     if (plan.complaints.length > 0) throw new Mistakes(plan.complaints)
     for (const slug of plan.added) print(`+ ${slug}`)
     for (const { slug, keys } of plan.changed) print(`~ ${slug}: ${keys.join(', ')}`)
+    for (const { slug, keyFile, apiBase } of plan.keys)
+      print(`! ${slug}: the key in ${keyFile} goes to ${apiBase}`)
     const { added, changed, unchanged, writtenFiles } = plan
     note(`${added.length} added, ${changed.length} changed, ${unchanged.length} as before`)
     const verb = has('dry-run') ? 'would write' : 'wrote'

@@ -25,6 +25,7 @@ test('8.1: an import adds, changes what it names, leaves the rest and the commen
     added: ['new'],
     changed: [{ slug: 'one', keys: ['name', 'models_claimed', 'hidden'] }],
     unchanged: [],
+    keys: [],
     complaints: [],
     writtenFiles: [path],
   })
@@ -95,6 +96,40 @@ for (const [format, text, complaint] of mistakes) {
     expect(readFileSync(path, 'utf8')).toBe(catalogueOf(siteLines('two')))
   })
 }
+
+test('8.1: an import sends no key anywhere new unless that is allowed, and says which goes where', () => {
+  const before = catalogueOf(siteLines('one', 'key_file: secrets/one.key'), siteLines('two'))
+  const path = folderWith({ 'catalogue.yaml': before })
+  const run = (text: string, more: object = {}) =>
+    importSites({ cataloguePath: path, name: 'in.yaml', text, format: 'yaml', isDryRun: true, ...more })
+  const renamed = 'slug: one\nname: One\nurl: https://elsewhere.example.com'
+  const cases = [
+    [siteLines('new', 'key_file: db-password'), 'new', 'db-password', 'https://new.example.com'],
+    [siteLines('two', 'key_file: secrets/one.key'), 'two', 'secrets/one.key', 'https://two.example.com'],
+    [siteLines('one', 'key_file: .env'), 'one', '.env', 'https://one.example.com'],
+    [renamed, 'one', 'secrets/one.key', 'https://elsewhere.example.com'],
+    [
+      siteLines('one', 'api_base: https://api.example.com'),
+      'one',
+      'secrets/one.key',
+      'https://api.example.com',
+    ],
+  ]
+  for (const [lines, slug, keyFile, apiBase] of cases) {
+    const refused = run(catalogueOf(lines), { isDryRun: false })
+    expect(refused.complaints).toEqual([
+      expect.stringMatching(
+        /^in\.yaml:3, site "[a-z]+": the key in .* would be sent to .*--allow-key-files.*\[KEY_FILE_REFUSED\]$/,
+      ),
+    ])
+    expect(refused.complaints[0]).toContain(`the key in ${keyFile} would be sent to ${apiBase}.`)
+    expect(readFileSync(path, 'utf8')).toBe(before)
+    const allowed = run(catalogueOf(lines), { areKeyFilesAllowed: true })
+    expect([allowed.complaints, allowed.keys]).toEqual([[], [{ slug, keyFile, apiBase }]])
+  }
+  const untouched = run(catalogueOf(siteLines('one', 'key_file: secrets/one.key\nnote: x'), siteLines('two')))
+  expect([untouched.complaints, untouched.keys]).toEqual([[], []])
+})
 
 const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中-]{1,20}$/)
 const entries = fc.uniqueArray(
