@@ -83,7 +83,8 @@ const FORMATS: readonly string[] = ['yaml', 'json', 'csv'] satisfies Format[]
 export const exporting: Command = {
   usage: `export [--format yaml|json|csv]
 
-Writes all sites of CATALOGUE_PATH to standard output, in a form that import reads. Default: yaml.
+Writes all sites of CATALOGUE_PATH to standard output, in a form that import reads. Default: yaml. In CSV, texts that a
+spreadsheet would run as formulas have a ' before them, which import takes away again.
 `,
   options: { format: { type: 'string' } },
   run({ text }) {

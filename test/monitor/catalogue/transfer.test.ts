@@ -131,13 +131,14 @@ test('8.1: an import sends no key anywhere new unless that is allowed, and says 
   expect([untouched.complaints, untouched.keys]).toEqual([[], []])
 })
 
-const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中-]{1,20}$/)
+const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中=+@＝-]{1,20}$/)
+const notes = fc.stringMatching(/^[a,;"'=+@ \t\n-]{1,20}$/)
 const entries = fc.uniqueArray(
   fc.record({
     slug: fc.stringMatching(/^[a-z]([a-z0-9-]{0,8}[a-z0-9])?$/),
     name: words,
     models: fc.uniqueArray(words, { maxLength: 4 }),
-    note: words,
+    note: notes,
     isHidden: fc.boolean(),
     interval: fc.option(fc.integer({ min: 60, max: 3600 })),
   }),
@@ -182,6 +183,35 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
       { numRuns: size({ small: 100, full: 5_000 }) },
     )
   })
+}
+
+test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts cells by', () => {
+  const formulas = ['=HYPERLINK("https://x.example")', '+1', '-1', '@SUM(A1)', '＝1', "'=1", '\t=1']
+  for (const formula of formulas) {
+    const [more] = fullEntries(formula)
+    const text = exportSites([more], 'csv')
+    for (const separator of [',', ';', '\t']) {
+      for (const cell of text.split(/[\r\n]/).flatMap((line) => line.split(separator)))
+        expect(cell).not.toMatch(/^["\s]*[=+\-@＝＋－＠]/)
+    }
+    const complaints = new Complaints()
+    const read = readCsv('x', text, complaints).map((raw) => entryOf(raw, complaints))
+    expect([complaints.lines(), read]).toEqual([[], [more]])
+  }
+  const plain = exportSites(fullEntries('a-b'), 'csv')
+  expect(plain).toContain('one,a-b,https://one.example.com,,2026-03-01,a-b;x;a-b2,')
+})
+
+function fullEntries(text: string): CatalogueEntry[] {
+  const name = text.trim()
+  return [
+    {
+      ...{ slug: 'one', name, url: 'https://one.example.com', apiBase: 'https://one.example.com' },
+      ...{ firstSeen: '2026-03-01', modelsClaimed: [name, 'x', `${name}2`], keyFile: null, aliases: [] },
+      ...{ regions: ['cn'], intervalSec: null, hasScreenshot: true, flags: [], isHidden: false },
+      note: `${text}\n${text};${text}`,
+    },
+  ]
 }
 
 test('8.1: the format is told by the ending', () => {
