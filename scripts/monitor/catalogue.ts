@@ -101,7 +101,9 @@ spreadsheet would run as formulas have a ' before them, which import takes away 
 export const list: Command = {
   usage: `list [--json]
 
-The sites of CATALOGUE_PATH, with tier, score, state and newest probe of those that are published.
+The sites of CATALOGUE_PATH, with tier, score, state and newest probe of those that are published. A site is published, and
+in the API, after its first successful probe, whatever it found; one that fails on this side (inconclusive) does not count.
+sluice monitor probe <slug> shows what a probe finds now.
 `,
   options: JSON_OPTION,
   async run({ has }) {
@@ -132,23 +134,29 @@ function viewOf(
     state: site?.state ?? null,
     first_seen: site?.firstSeen ?? null,
     last_probed: site ? timestamp(site.lastProbedSec) : null,
+    published: site !== undefined,
     hidden: isHidden,
     opted_out: optedOut,
     flags,
   }
 }
 
-function cellsOf({
-  slug,
-  tier,
-  score,
-  state,
-  last_probed,
-  url,
-  hidden,
-  opted_out,
-  flags,
-}: ReturnType<typeof viewOf>) {
-  const remarks = [...(hidden ? ['hidden'] : []), ...(opted_out ? ['opted out'] : []), ...flags].join(', ')
-  return [slug, tier ?? '-', score?.toFixed(1) ?? '-', state ?? '-', last_probed ?? '-', url, remarks]
+function cellsOf(view: ReturnType<typeof viewOf>) {
+  const { slug, tier, score, state, last_probed, url, published, hidden, opted_out, flags } = view
+  const isWaiting = !published && !hidden && !opted_out
+  const remarks = [
+    ...(hidden ? ['hidden'] : []),
+    ...(opted_out ? ['opted out'] : []),
+    ...(isWaiting ? ['waits for its first successful probe'] : []),
+    ...flags,
+  ]
+  return [
+    slug,
+    tier ?? '-',
+    score?.toFixed(1) ?? '-',
+    state ?? '-',
+    last_probed ?? '-',
+    url,
+    remarks.join(', '),
+  ]
 }

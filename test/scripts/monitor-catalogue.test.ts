@@ -152,7 +152,7 @@ test('8.1: list: every site of the catalogue, with what the store knows of it', 
     [
       'SLUG  TIER  SCORE  STATE  LAST PROBED  URL                       REMARKS',
       'gone  -     -      -      -            https://gone.example.com  opted out',
-      'one   -     -      -      -            https://one.example.com',
+      'one   -     -      -      -            https://one.example.com   waits for its first successful probe',
       'two   -     -      -      -            https://two.example.com   hidden, scam',
       '',
     ].join('\n'),
@@ -175,7 +175,7 @@ test('8.1: list: every site of the catalogue, with what the store knows of it', 
   expect(one).toEqual({
     ...{ slug: 'one', name: 'Site one', url: 'https://one.example.com', tier: 'A', score: 89.7, state: 'up' },
     ...{ first_seen: '2026-11-20', last_probed: '2026-11-20T17:00:00Z' },
-    ...{ hidden: false, opted_out: false, flags: [] },
+    ...{ published: true, hidden: false, opted_out: false, flags: [] },
   })
 })
 
