@@ -9,6 +9,7 @@
  */
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import type { RuleTree } from './config/files.ts'
 import type { RuleSource } from './config/load.ts'
 import { OperatorError } from './errors.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
@@ -167,13 +168,7 @@ export class FileRulesSource implements RulesSource {
     const source: RuleSource = {
       from: 'tree',
       isSettling: true,
-      tree: {
-        root: settings.RUNTIME_ROOT,
-        subdirectory: settings.RUNTIME_SUBDIRECTORY,
-        appDirectory: settings.RUNTIME_APPDIRECTORY,
-        isRootWatched: settings.RUNTIME_WATCH_ROOT,
-        isDotIgnored: settings.RUNTIME_IGNOREDOTFILES,
-      },
+      tree: ruleTreeOf(settings),
       isMerging: settings.MERGE_DOMAIN_CONFIG,
     }
     const result = await this.loader.run(source)
@@ -184,6 +179,16 @@ export class FileRulesSource implements RulesSource {
     for (const warning of result.warnings) log('warning', warning)
     if (result.ok) this.loader.accept(result.image)
     else this.loader.refuse(result.error)
+  }
+}
+
+export function ruleTreeOf(settings: Settings): RuleTree {
+  return {
+    root: settings.RUNTIME_ROOT,
+    subdirectory: settings.RUNTIME_SUBDIRECTORY,
+    appDirectory: settings.RUNTIME_APPDIRECTORY,
+    isRootWatched: settings.RUNTIME_WATCH_ROOT,
+    isDotIgnored: settings.RUNTIME_IGNOREDOTFILES,
   }
 }
 

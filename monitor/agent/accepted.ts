@@ -4,10 +4,12 @@
  *     results ─► probes, then the number ─► the store's queue, in this order      killed in between: taken again, and a
  *                                                                                probe of the same second is ignored
  *
- * Belongs to the token: a new one begins at 0, so nobody can spoil the numbers of an agent for good.
+ * Belongs to the token: a new one begins at 0, so nobody can spoil the numbers of an agent for good. A stored number above
+ * SEQUENCE_MAX (versions before the bound took any) begins at 0, too.
  */
 import type { StoredAgent } from '../store/snapshot.ts'
 import type { Store } from '../store/store.ts'
+import { SEQUENCE_MAX } from './wire.ts'
 
 const TOKEN_CHARS = 16 // of its hash; tells tokens of one vantage apart
 
@@ -31,7 +33,9 @@ export class Accepted {
     const text = await this.store.read('meta', keyOf(agent))
     // Another request may have been faster, and have gone on since.
     if (this.noted.has(vantageId)) return
-    this.noted.set(vantageId, text === null ? { token: '', sequence: 0 } : JSON.parse(text))
+    const noted: Noted = text === null ? { token: '', sequence: 0 } : JSON.parse(text)
+    if (noted.sequence > SEQUENCE_MAX) noted.sequence = 0
+    this.noted.set(vantageId, noted)
   }
 
   /** After `load`. */

@@ -6,7 +6,12 @@
  *
  *     server away       ─► probes on with what it knows, keeps a day of results, asks again after 10, 20, 40, 60 s
  *     token not taken   ─► stops probing, keeps its results, goes on asking
+ *     token shared      ─► its results are numbered and sent again, so whoever stole a token destroys nothing here
  *     a day without it  ─► stops probing: nobody would take the results, and hosts may have opted out since
+ *
+ * Results are numbered as they leave, from the last number the server has accepted. Of what was sent nothing is forgotten
+ * unless the server has accepted exactly that: any other number means that somebody else reports with this token. A result
+ * sent twice is harmless, since the server keeps one per site, vantage and second.
  *
  * Calls out only; needs no open port. One call at a time. What is found of models, software and certificates stays with
  * the server's own full probes: such facts are stored without a vantage's name, so no token of an agent may write them.
@@ -65,6 +70,9 @@ export class Agent {
   private online: string[] = []
   private aheadMs = 0 // of the server's clock; negative: ours is ahead
   private polledMs = 0 // the last that was answered
+  private accepted = 0 // by the server, as of its last answer
+  private highestSent: number | null = null // null until the first poll
+  private unanswered: { accepted: number; row: number } | null = null // what the server says when it has taken it all the same
   private failuresCount = 0 // in a row
   private complaint = '' // told last; the same is not told again
   private hash: string | null = null
@@ -75,6 +83,7 @@ export class Agent {
   private lastId = 0
   private isProbing = false
   private isSkewTold = false
+  private isSharedTold = false
   private totals = { sent: 0, refused: 0, lost: 0 }
 
   constructor(options: AgentOptions) {
@@ -136,7 +145,9 @@ export class Agent {
     this.polledMs = nowMs()
     this.aheadMs = answer.clock_ms - (sentMs + this.polledMs) / 2
     this.tellSkew()
-    buffer.continueAfter(answer.accepted)
+    if (answer.accepted === this.unanswered?.accepted) buffer.forget(this.unanswered.row)
+    this.unanswered = null
+    this.noteAccepted(answer.accepted)
     this.vantage = answer.vantage
     this.online = answer.online
     const content = contentOf(answer, this.hash, this.content)
@@ -180,19 +191,39 @@ export class Agent {
   private async send(): Promise<void> {
     const { buffer, log, nowMs } = this.options
     for (let batch = 0; batch < BATCHES_MAX && !this.closing.signal.aborted; batch++) {
-      const results = buffer.first(RESULTS_MAX)
-      if (results.length === 0) return
+      const buffered = buffer.first(RESULTS_MAX)
+      if (buffered.length === 0) return
+      const results = buffered.map(({ measured }, i) => ({ sequence: this.accepted + 1 + i, ...measured }))
+      const sent = { accepted: this.accepted + results.length, row: buffered[buffered.length - 1].row }
       const request: ResultsRequest = { clock_ms: Math.floor(nowMs()), results }
+      this.highestSent = Math.max(this.highestSent ?? 0, sent.accepted)
+      this.unanswered = sent
       const answer = (await this.call(RESULTS_PATH, request, RESULTS_ANSWER)) as ResultsAnswer
-      const { accepted, stored, refused, refusals } = answer
+      const { accepted, stored, repeated, refused, refusals } = answer
+      this.unanswered = null
+      this.noteAccepted(accepted)
       // A server that takes nothing would be asked for ever.
-      if (accepted < results[0].sequence) throw new CallError(200, 'results were answered, and none accepted')
-      buffer.forget(accepted)
+      if (accepted < sent.accepted) throw new CallError(200, 'results were answered, and not all accepted')
+      if (repeated > 0 || accepted > sent.accepted) continue // taken for those of another: once more, with new numbers
+      buffer.forget(sent.row)
       this.totals.sent += stored
       this.totals.refused += refused
       if (refused > 0)
         log('warning', `${refused} results were refused, the first for this reason: ${refusals[0]?.reason}`)
     }
+  }
+
+  private noteAccepted(accepted: number): void {
+    const { log, home } = this.options
+    this.accepted = accepted
+    this.highestSent ??= accepted
+    if (accepted <= this.highestSent) return
+    this.highestSent = accepted
+    if (this.isSharedTold) return
+    this.isSharedTold = true
+    const fix =
+      'If no second agent was started with it, revoke it there and create a new one (monitor vantage)'
+    log('error', `${home.base.host}: somebody else reports with the token of this agent. ${fix}.`)
   }
 
   private async call(path: string, request: object, schema: Schema): Promise<unknown> {

@@ -1,39 +1,51 @@
 /**
- * What an agent has measured and not yet handed over: on disk, numbered, bounded (spec 6.5).
+ * What an agent has measured and not yet handed over: on disk, in order, bounded (spec 6.5).
  *
- *     add ─► [ 7 up | 8 down | 9 up | … ] ─► first(500) ─► sent ─► forget(up to the accepted number)
+ *     add ─► [ 7 up | 8 down | 9 up | … ] ─► first(500) ─► sent ─► forget(the row that was last)
  *              ^ full: the oldest *up* goes first, without one the oldest of all; older than a day: goes
  *
- * Numbers only grow, also over restarts and when all is forgotten, so the server can tell what came before. SQLite, since
- * dropping from the middle, counting and surviving a kill are what it is for; one row is some 20 µs, and a process that is
- * killed loses none. One agent per file: a second one is refused, or both would use the same numbers.
+ *     unreadable ─► renamed to <file>.unreadable (an older one is replaced) ─► a new, empty file; logged, with the remedy
+ *
+ * Row numbers are the file's own and never leave it: agent.ts numbers results as it sends them, so nothing a server says
+ * can make the file unusable. SQLite, since dropping from the middle, counting and surviving a kill are what it is for; one
+ * row is some 20 µs, and a killed process loses none. One agent per file: a second one is refused.
  */
+import { existsSync, renameSync, rmSync } from 'node:fs'
 import { OperatorError } from '../../engine/errors.ts'
+import type { Log } from '../../engine/messages.ts'
 import { Database } from '../store/database.ts'
 import { makeFolderOf } from '../store/path.ts'
-import type { WireResult } from './wire.ts'
+import { BUFFERED_ROWS_MAX, type WireResult } from './wire.ts'
 
-export const ROWS_MAX = 500_000 // a day of 1,700 sites each five minutes
 export const BYTES_MAX = 128 * 1_024 * 1_024 // of their JSON, some 200 each
 const FREED_PAGES = 10_000 // given back to the disk at once, 40 MiB
 
+// The column is named as in files of earlier versions. An empty file numbers from 1 again: those versions could be made to
+// use up the numbers.
 const TABLE = `
 PRAGMA locking_mode=EXCLUSIVE;
 CREATE TABLE IF NOT EXISTS result (
-  sequence INTEGER PRIMARY KEY AUTOINCREMENT, -- remembers the highest there ever was
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
   at INTEGER NOT NULL,
   is_up INTEGER NOT NULL,
   json TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS result_up ON result (is_up, sequence);
 CREATE INDEX IF NOT EXISTS result_at ON result (at);
+DELETE FROM sqlite_sequence WHERE name = 'result' AND NOT EXISTS (SELECT 1 FROM result);
 BEGIN IMMEDIATE; COMMIT;
 `
 
 export type Measured = Omit<WireResult, 'sequence'>
 
+export interface BufferedResult {
+  row: number // grows
+  measured: Measured
+}
+
 export interface BufferOptions {
   path: string
+  log: Log
   rowsMax?: number
   bytesMax?: number
 }
@@ -42,58 +54,55 @@ export class ResultBuffer {
   droppedCount = 0 // for want of room, or too old
   count = 0
   bytes = 0
-  private lastSequence: number
-  private readonly database: Database
+  private database: Database
+  private readonly path: string
+  private readonly log: Log
   private readonly rowsMax: number
   private readonly bytesMax: number
 
   /** Throws OperatorError. */
-  constructor({ path, rowsMax = ROWS_MAX, bytesMax = BYTES_MAX }: BufferOptions) {
+  constructor({ path, log, rowsMax = BUFFERED_ROWS_MAX, bytesMax = BYTES_MAX }: BufferOptions) {
+    this.path = path
+    this.log = log
     this.rowsMax = rowsMax
     this.bytesMax = bytesMax
-    this.database = opened(path)
-    const row = this.database.get<{ last: number }>(
-      "SELECT seq AS last FROM sqlite_sequence WHERE name = 'result'",
-    )
-    this.lastSequence = row?.last ?? 0
-    this.measure()
+    try {
+      this.database = opened(path)
+    } catch (error) {
+      if (!isUnreadable(error)) throw unusable(path, error)
+      this.database = this.replaced(error)
+    }
+    this.orReplaced(() => {
+      this.measure()
+      this.read(1)
+    })
   }
 
   /** Throws when the disk refuses: the result is lost. */
   add(result: Measured): void {
-    const json = JSON.stringify(result)
-    while (this.count > 0 && (this.count >= this.rowsMax || this.bytes + json.length > this.bytesMax))
-      this.drop()
-    const sql = 'INSERT INTO result (sequence, at, is_up, json) VALUES (?, ?, ?, ?)'
-    const isUp = result.outcome === 'up' ? 1 : 0
-    this.database.run(sql, this.lastSequence + 1, result.at_s, isUp, json)
-    this.lastSequence += 1
-    this.count += 1
-    this.bytes += json.length
-  }
-
-  /** The server has seen numbers up to here: those that come are higher. Of what waits it has had those below. */
-  continueAfter(sequence: number): void {
-    this.forget(sequence)
-    this.lastSequence = Math.max(this.lastSequence, sequence)
+    this.orReplaced(() => {
+      const json = JSON.stringify(result)
+      while (this.count > 0 && (this.count >= this.rowsMax || this.bytes + json.length > this.bytesMax))
+        this.drop()
+      const isUp = result.outcome === 'up' ? 1 : 0
+      this.database.run('INSERT INTO result (at, is_up, json) VALUES (?, ?, ?)', result.at_s, isUp, json)
+      this.count += 1
+      this.bytes += json.length
+    })
   }
 
   /** Oldest first. */
-  first(countMax: number): WireResult[] {
-    const rows = this.database.all<{ sequence: number; json: string }>(
-      'SELECT sequence, json FROM result ORDER BY sequence LIMIT ?',
-      countMax,
-    )
-    return rows.map(({ sequence, json }) => ({ sequence, ...(JSON.parse(json) as Measured) }))
+  first(countMax: number): BufferedResult[] {
+    return this.orReplaced(() => this.read(countMax))
   }
 
-  /** All up to this number, itself included. */
-  forget(sequence: number): void {
-    this.remove('sequence <= ?', sequence)
+  /** All up to this row, itself included. */
+  forget(row: number): void {
+    this.orReplaced(() => this.remove('sequence <= ?', row))
   }
 
   forgetBefore(atSec: number): void {
-    this.droppedCount += this.remove('at < ?', atSec)
+    this.droppedCount += this.orReplaced(() => this.remove('at < ?', atSec))
   }
 
   close(): void {
@@ -102,10 +111,17 @@ export class ResultBuffer {
 
   private drop(): void {
     const oldest = (where: string) =>
-      this.database.get<{ sequence: number | null }>(`SELECT min(sequence) AS sequence FROM result ${where}`)!
-        .sequence
+      this.database.get<{ row: number | null }>(`SELECT min(sequence) AS row FROM result ${where}`)!.row
     const up = oldest('WHERE is_up = 1')
     this.droppedCount += this.remove('sequence = ?', up ?? oldest('')!)
+  }
+
+  private read(countMax: number): BufferedResult[] {
+    const rows = this.database.all<{ row: number; json: string }>(
+      'SELECT sequence AS row, json FROM result ORDER BY sequence LIMIT ?',
+      countMax,
+    )
+    return rows.map(({ row, json }) => ({ row, measured: JSON.parse(json) as Measured }))
   }
 
   private remove(where: string, value: number): number {
@@ -126,17 +142,74 @@ export class ResultBuffer {
     const sql = `SELECT count(*) AS count, ifnull(sum(length(json)), 0) AS bytes FROM result ${where}`
     return this.database.get<{ count: number; bytes: number }>(sql, ...values)!
   }
+
+  /** Once more, on a new file, when the content cannot be read. */
+  private orReplaced<T>(work: () => T): T {
+    try {
+      return work()
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      this.database.close()
+      this.database = this.replaced(error)
+      this.measure()
+      return work()
+    }
+  }
+
+  private replaced(cause: unknown): Database {
+    const aside = `${this.path}.unreadable`
+    try {
+      for (const suffix of ['', '-wal', '-shm']) {
+        rmSync(aside + suffix, { force: true })
+        if (existsSync(this.path + suffix)) renameSync(this.path + suffix, aside + suffix)
+      }
+      const database = opened(this.path)
+      this.log('error', unreadable(this.path, aside, cause).message)
+      return database
+    } catch (error) {
+      throw unusable(this.path, error)
+    }
+  }
 }
 
 function opened(path: string): Database {
+  makeFolderOf(path)
+  const database = new Database(path)
   try {
-    makeFolderOf(path)
-    const database = new Database(path)
     database.exec(TABLE)
     return database
   } catch (error) {
-    const what = `cannot be used to keep results: ${(error as Error).message}.`
-    const fix = 'Is another agent running here? Else check the folder, or delete the file and what it keeps.'
-    throw new OperatorError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause: error })
+    database.close()
+    throw error
   }
+}
+
+const SQLITE_ERROR = 1 // the statements are fixed, so the tables are not those of a buffer
+const SQLITE_CORRUPT = 11
+const SQLITE_NOTADB = 26
+
+/** Whether the content is to blame, and not the disk, the rights or another process: waiting or mending those cures nothing. */
+function isUnreadable(error: unknown): boolean {
+  if (error instanceof RangeError || error instanceof SyntaxError) return true // a number beyond 2^53, text that is not JSON
+  const { errcode, cause } = error as { errcode?: number; cause?: unknown }
+  if (errcode === undefined) return cause !== undefined && isUnreadable(cause)
+  return [SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)
+}
+
+function unreadable(path: string, aside: string, cause: unknown): OperatorError {
+  const what = `cannot be read (${reasonOf(cause)}); it is now ${aside}, and results go to a new file.`
+  const fix = 'What it kept is not handed over. Check the disk if this comes again, and delete the file.'
+  return new OperatorError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause })
+}
+
+function unusable(path: string, error: unknown): OperatorError {
+  const what = `cannot be used to keep results: ${reasonOf(error)}.`
+  const fix = 'Is another agent running here? Else check the folder, or delete the file and what it keeps.'
+  return new OperatorError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause: error })
+}
+
+/** What SQLite or the system said, without what the driver made of it. */
+function reasonOf(error: unknown): string {
+  return ((error as Error).cause instanceof Error ? ((error as Error).cause as Error) : (error as Error))
+    .message
 }

@@ -11,10 +11,12 @@
  * A time is never later than now, whatever was sent. An address is believed for votes on blocking only
  * (score/blocking.ts): nobody connects to it, and nobody is shown it.
  */
+import { ApiError } from '../api/errors.ts'
 import { check } from '../api/schema/json-schema.ts'
 import { parseAddress } from '../egress/address.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
 import {
+  BUFFERED_ROWS_MAX,
   KEPT_SEC,
   RESULT,
   type ResultsAnswer,
@@ -38,7 +40,11 @@ export interface IntakeContext {
   nowMs: number
 }
 
+/** Throws ApiError when the sequence numbers jump further than an agent's buffer reaches: nothing is taken then. */
 export function takeResults({ clock_ms, results }: ResultsRequest, context: IntakeContext): Intake {
+  const highestMax = context.accepted + BUFFERED_ROWS_MAX
+  if (results.some(({ sequence }) => sequence > highestMax))
+    throw new ApiError('invalid_request', `sequence numbers must be at most ${highestMax} now; poll again`)
   const answer: ResultsAnswer = {
     accepted: context.accepted,
     stored: 0,

@@ -63,7 +63,7 @@ export function startAgent({ server, token, settings, egress, version, log, ca }
   const out = new Egress({ settings: egress, version })
   const agent = new Agent({
     home,
-    buffer: new ResultBuffer({ path: join(settings.MONITOR_DATA_DIR, file) }),
+    buffer: new ResultBuffer({ path: join(settings.MONITOR_DATA_DIR, file), log }),
     probing: {
       context: { egress: out, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs: settings.SLOW_MS },
       egress: out,

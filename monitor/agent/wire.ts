@@ -18,6 +18,9 @@ export const ONLINE_SEC = 60 // since the last poll
 export const RESULTS_MAX = 500 // of one request
 export const UNPACKED_BYTES_MAX = 4 * 1_024 * 1_024 // of results; 500 are some 120 KiB
 export const KEPT_SEC = 86_400 // by an agent whose server is away
+// At the highest rate the server admits, jumps of BUFFERED_ROWS_MAX reach SEQUENCE_MAX in nine years: numbers do not run out.
+export const SEQUENCE_MAX = 2 ** 48
+export const BUFFERED_ROWS_MAX = 500_000 // a day of 1,700 sites each five minutes; a larger jump in numbers is refused
 
 const SITES_MAX = 5_000 // of the catalogue
 const OPT_OUT_MAX = 100_000
@@ -63,7 +66,7 @@ export interface ResultsRequest {
 
 /** One light probe that counts. */
 export interface WireResult {
-  sequence: number // from 1, grows; gaps are fine
+  sequence: number // 1 to SEQUENCE_MAX, above `accepted` by at most BUFFERED_ROWS_MAX; gaps are fine
   slug: string
   at_s: number // epoch, by the agent's clock
   outcome: Outcome
@@ -113,7 +116,7 @@ export const RESULTS_REQUEST = closed({
     {
       type: 'object',
       required: ['sequence'],
-      properties: { sequence: integer(1, Number.MAX_SAFE_INTEGER) },
+      properties: { sequence: integer(1, SEQUENCE_MAX) },
     },
     RESULTS_MAX,
   ),
@@ -123,7 +126,7 @@ const milliseconds: Schema = { type: ['integer', 'null'], minimum: 0, maximum: M
 
 export const RESULT = closed(
   {
-    sequence: integer(1, Number.MAX_SAFE_INTEGER),
+    sequence: integer(1, SEQUENCE_MAX),
     slug: { type: 'string', pattern: SLUG },
     at_s: integer(0, EPOCH_SEC_MAX),
     outcome: { enum: ['up', 'degraded', 'down', 'inconclusive'] },
@@ -147,7 +150,7 @@ export const POLL_ANSWER = open({
   vantage: text(64),
   clock_ms: integer(0, EPOCH_MS_MAX),
   interval_s: integer(1, 86_400),
-  accepted: integer(0, Number.MAX_SAFE_INTEGER),
+  accepted: integer(0, SEQUENCE_MAX),
   online: list(text(64), VANTAGES_MAX),
   catalogue: { type: 'string', pattern: SHA256 },
   content: orNull(
@@ -168,14 +171,11 @@ export const POLL_ANSWER = open({
 })
 
 export const RESULTS_ANSWER = open({
-  accepted: integer(0, Number.MAX_SAFE_INTEGER),
+  accepted: integer(0, SEQUENCE_MAX),
   stored: integer(0, RESULTS_MAX),
   repeated: integer(0, RESULTS_MAX),
   refused: integer(0, RESULTS_MAX),
-  refusals: list(
-    open({ sequence: integer(1, Number.MAX_SAFE_INTEGER), reason: text(REFUSALS_CHARS_MAX) }),
-    RESULTS_MAX,
-  ),
+  refusals: list(open({ sequence: integer(1, SEQUENCE_MAX), reason: text(REFUSALS_CHARS_MAX) }), RESULTS_MAX),
 })
 
 export function reasonText(reason: string): string {

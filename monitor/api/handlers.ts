@@ -29,6 +29,7 @@ import {
   siteModels,
   siteScore,
 } from './site-detail.ts'
+import { siteIndex } from './site-index.ts'
 import { pageLinks, paramsOf, siteList } from './site-list.ts'
 import { timestampOrNull } from './site-view.ts'
 import type { Upload } from './upload.ts'
@@ -181,10 +182,8 @@ export class Handlers {
   private detection(detection: Detection, headers: Headers = [], status = 200): Answer {
     const { desk } = this.options
     const host = detection.host.replace(/\.$/, '')
-    const site = this.snapshot().sites.find(({ url }) => new URL(url).hostname === host)
-    const body = new Body(
-      JSON.stringify(detectionView(detection, desk.positionOf(detection), site?.slug ?? null)),
-    )
+    const slug = siteIndex(this.snapshot()).slugOfHost(host)
+    const body = new Body(JSON.stringify(detectionView(detection, desk.positionOf(detection), slug)))
     const poll: Headers = isFinished(detection) ? [] : [['Retry-After', String(POLL_AFTER_SEC)]]
     return answer(body, { status, headers: [...headers, ...poll] })
   }

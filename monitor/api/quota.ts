@@ -118,11 +118,11 @@ export function windowEnd(nowSec: number, windowSec: number): { resetSec: number
   return { resetSec: nowSec + afterSec, afterSec }
 }
 
-function classOf(kind: QuotaKind, { key }: QuotaClient): string {
+export function classOf(kind: QuotaKind, { key }: QuotaClient): string {
   return key === null || kind === 'page' ? kind : `key_${kind}`
 }
 
-function entriesOf(name: string, { ip, key }: QuotaClient): Entry[] {
+export function entriesOf(name: string, { ip, key }: QuotaClient): Entry[] {
   const first = { key: 'class', value: name }
   if (key === null || !name.startsWith('key_')) return [first, { key: 'ip', value: ip }]
   return [first, { key: 'tier', value: key.tier }, { key: 'key', value: key.id }]

@@ -1,14 +1,12 @@
 /**
- * `GET /sites` (spec 3.1): filter, order, cut. From the snapshot alone.
- *
- *     rank   S to D ─► score, best first ─► slug        every order ends with the slug, so pages never overlap
+ * `GET /sites` (spec 3.1): order, filter, cut. From the snapshot alone; site-index.ts has what is made once for all questions.
  */
-import { TIERS } from '../score/tier.ts'
 import type { SiteState, Snapshot } from '../store/snapshot.ts'
 import type { Headers } from './errors.ts'
 import { havingModel } from './model-list.ts'
 import type { Query } from './query.ts'
 import { factsOf } from './site-facts.ts'
+import { fold, siteIndex } from './site-index.ts'
 import { siteView, statusOf, summaryView } from './site-view.ts'
 
 const LISTS_MAX = 64 // per snapshot: 5,000 pointers each at most
@@ -38,8 +36,13 @@ function foundIn(snapshot: Snapshot, query: Query): readonly SiteState[] {
 }
 
 function find(snapshot: Snapshot, query: Query): SiteState[] {
-  const hasModel = query.model === undefined ? () => true : havingModel(snapshot, String(query.model))
-  return snapshot.sites.filter((site) => isWanted(site, query) && hasModel(site)).sort(orderOf(query))
+  const { model, q, sort, order } = query
+  const index = siteIndex(snapshot)
+  const hasModel = model === undefined ? () => true : havingModel(snapshot, String(model))
+  const text = q === undefined ? null : fold(String(q))
+  return index
+    .ordered(String(sort), order as 'asc' | 'desc' | undefined)
+    .filter((site) => isWanted(site, query) && (text === null || index.hasText(site, text)) && hasModel(site))
 }
 
 /** The pages there are, other parameters kept (RFC 8288). */
@@ -68,61 +71,14 @@ export function paramsOf(query: Query): string {
   return params.toString()
 }
 
-function isWanted(site: SiteState, { tier, region, q, software, status }: Query): boolean {
+function isWanted(site: SiteState, { tier, region, software, status }: Query): boolean {
   if (tier !== undefined && site.tier !== tier) return false
   if (region !== undefined && !isReachable(site, String(region))) return false
   if (status !== undefined && statusOf(site) !== status) return false
-  if (software !== undefined && factsOf(site).software !== software) return false
-  return q === undefined || hasText(site, fold(String(q)))
+  return software === undefined || factsOf(site).software === software
 }
 
 function isReachable({ regions }: SiteState, region: string): boolean {
   const wanted = region === 'both' ? (['cn', 'overseas'] as const) : [region as 'cn' | 'overseas']
   return wanted.every((each) => regions[each].state === 'reachable')
-}
-
-function hasText({ name, slug, url }: SiteState, text: string): boolean {
-  return [name, slug, new URL(url).host].some((each) => fold(each).includes(text))
-}
-
-function fold(text: string): string {
-  return text.normalize('NFKC').toLowerCase()
-}
-
-type Order = (a: SiteState, b: SiteState) => number
-type Key = (site: SiteState) => number | string | null
-
-/** What each order compares, and whether the small or the big come first unless the caller says so. */
-const KEYS: Record<string, { key: Key; isFalling: boolean }> = {
-  name: { key: ({ name }) => fold(name), isFalling: false },
-  first_seen: { key: ({ firstSeen }) => firstSeen, isFalling: true },
-  last_probed: { key: ({ lastProbedSec }) => lastProbedSec, isFalling: true },
-  availability: { key: (site) => factsOf(site).availability30d, isFalling: true },
-  latency: { key: (site) => factsOf(site).p50Ms, isFalling: false },
-}
-
-function orderOf({ sort, order }: Query): Order {
-  if (sort === 'rank') {
-    const sign = order === 'desc' ? -1 : 1
-    return (a, b) => sign * byRank(a, b) || bySlug(a, b)
-  }
-  const { key, isFalling } = KEYS[String(sort)]
-  const sign = (order === undefined ? isFalling : order === 'desc') ? -1 : 1
-  return (a, b) => byKey(key(a), key(b), sign) || bySlug(a, b)
-}
-
-function byRank(a: SiteState, b: SiteState): number {
-  return TIERS.indexOf(a.tier) - TIERS.indexOf(b.tier) || b.score - a.score
-}
-
-/** What is not known comes last in both directions. */
-function byKey(a: number | string | null, b: number | string | null, sign: number): number {
-  if (a === b) return 0
-  if (a === null || b === null) return a === null ? 1 : -1
-  return a < b ? -sign : sign
-}
-
-function bySlug(a: SiteState, b: SiteState): number {
-  if (a.slug === b.slug) return 0
-  return a.slug < b.slug ? -1 : 1
 }

@@ -5,11 +5,16 @@
  *     one,"Relay, One",https://one.example,gpt-5.4;claude-sonnet-4-6,false
  *
  * Lists are `a;b` (`\;` is a semicolon in an item, `\\` a backslash). An empty cell says nothing, as a key that is not written in YAML.
+ *
+ * What a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading takes away again: names
+ * and notes may come from strangers. Also after ; and line ends, since where ; parts cells a quoted cell may be cut there.
  */
 import type { CatalogueEntry, Complaints, RawSite, RawValue } from './entry.ts'
 import { FIELDS, type FieldKind, rawOf } from './fields.ts'
 
 const ROWS_MAX = 10_000
+const LIVE = /(^|[;\t\r\n])('*)(?=[=+\-@＝＋－＠])/g // how formulas begin, full width in Asian locales
+const QUIET = /(^|[;\t\r\n])'('*)(?=[=+\-@＝＋－＠])/g // the same with a ' more
 
 interface CsvRow {
   line: number // where it begins, from 1
@@ -40,7 +45,7 @@ export function readCsv(name: string, text: string, complaints: Complaints): Raw
     }
     const fields: RawSite['fields'] = new Map()
     keys.forEach((key, index) => {
-      const cell = cells[index] ?? ''
+      const cell = (cells[index] ?? '').replace(QUIET, '$1$2')
       if (cell !== '') fields.set(key, { value: valueOfCell(cell, kindOf(key)), line })
     })
     return [{ file: name, line, fields }]
@@ -77,7 +82,8 @@ function cellOf(value: unknown): string {
   const text = Array.isArray(value)
     ? value.map((item) => String(item).replace(/[;\\]/g, '\\$&')).join(';')
     : String(value ?? '')
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  const quiet = text.replace(LIVE, "$1$2'")
+  return /[",\r\n]/.test(quiet) ? `"${quiet.replaceAll('"', '""')}"` : quiet
 }
 
 /** null: a quote is not closed. */

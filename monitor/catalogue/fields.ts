@@ -4,6 +4,7 @@
  */
 import type { CatalogueSite, Region, SiteFlag } from '../facts.ts'
 import type { CatalogueEntry, Complaints, RawSite, RawValue } from './entry.ts'
+import { isBelowFolder } from './key-file.ts'
 import { canonicalUrl, parsedUrl, targetKeyOf } from './target-key.ts'
 
 export const SLUG = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
@@ -170,6 +171,11 @@ function date(value: RawValue): { value: unknown } | Problem {
 function keyFile(value: RawValue): { value: unknown } | Problem {
   const result = text(512)(value)
   if (!('value' in result)) return result
+  if (!isBelowFolder(value as string))
+    return {
+      what: "is not a path below the catalogue's folder.",
+      fix: 'Put the file into that folder, or one in it, and write its path from there, like secrets/site.key.',
+    }
   if (!KEY_LIKE.test(value as string)) return result
   return {
     what: 'looks like a key itself.',

@@ -5,13 +5,14 @@
  *                                        └── dry run ends here                      └── good ──► files replaced, one by one
  *
  * An import adds sites and changes what it names of known ones; it removes nothing. Comments and order of the files stay.
- * In a folder a new site goes to imported.yaml, a known one stays in its file.
+ * In a folder a new site goes to imported.yaml, a known one stays in its file. A file from elsewhere decides neither which
+ * local file is sent out as a key nor where a key goes, unless that is allowed (`areKeyFilesAllowed`).
  */
 import { existsSync, statSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { isMap, isSeq, parseDocument, stringify, type YAMLMap } from 'yaml'
 import { readCsv, writeCsv } from './csv.ts'
-import { type CatalogueEntry, Complaints, type RawSite } from './entry.ts'
+import { type CatalogueEntry, type Complaint, Complaints, type RawSite } from './entry.ts'
 import { entryOf, FIELDS, rawOf } from './fields.ts'
 import { checkFiles, readFiles, type SourceFile } from './load.ts'
 import { writeWhole } from './write-whole.ts'
@@ -26,8 +27,16 @@ export interface ImportPlan {
   added: string[]
   changed: { slug: string; keys: string[] }[]
   unchanged: string[]
+  keys: KeyRoute[] // those that are new or changed
   complaints: string[] // any: nothing was written
   writtenFiles: string[] // paths; of a dry run what would be written
+}
+
+/** A local file, and where what is in it is sent. */
+export interface KeyRoute {
+  slug: string
+  keyFile: string
+  apiBase: string
 }
 
 export interface ImportOptions {
@@ -36,12 +45,20 @@ export interface ImportOptions {
   text: string
   format: Format
   isDryRun: boolean
+  areKeyFilesAllowed?: boolean
   probePorts?: number[]
 }
 
 export function importSites(options: ImportOptions): ImportPlan {
-  const { cataloguePath, name, text, format, isDryRun, probePorts } = options
-  const plan: ImportPlan = { added: [], changed: [], unchanged: [], complaints: [], writtenFiles: [] }
+  const { cataloguePath, name, text, format, isDryRun, areKeyFilesAllowed = false, probePorts } = options
+  const plan: ImportPlan = {
+    added: [],
+    changed: [],
+    unchanged: [],
+    keys: [],
+    complaints: [],
+    writtenFiles: [],
+  }
   const complaints = new Complaints()
   const incoming = readIncoming(name, text, format, complaints)
   const files = existsSync(cataloguePath) ? readFiles(cataloguePath, complaints).files : []
@@ -49,6 +66,7 @@ export function importSites(options: ImportOptions): ImportPlan {
   if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
 
   const editors = files.map((file) => new FileEditor(file))
+  const known = new Map(editors.flatMap(({ slugs }) => [...slugs]).map(([slug, { entry }]) => [slug, entry]))
   const target = targetFor(cataloguePath, editors)
   for (const { raw, entry } of incoming) {
     const editor = editors.find(({ slugs }) => slugs.has(entry.slug))
@@ -59,11 +77,13 @@ export function importSites(options: ImportOptions): ImportPlan {
     }
   }
   const all = editors.includes(target) || !target.isChanged ? editors : [...editors, target]
-  checkFiles(
+  const { entries } = checkFiles(
     all.map((editor) => editor.result),
     complaints,
     probePorts,
   )
+  plan.keys = entries.filter((entry) => isKeySentAnew(entry, known.get(entry.slug))).map(keyRouteOf)
+  if (!areKeyFilesAllowed) for (const route of plan.keys) complaints.add(keyRefused(route, incoming))
   if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
   const changed = all.filter(({ isChanged }) => isChanged).map(({ result }) => result)
   if (!isDryRun) for (const file of changed) writeWhole(file.path, file.text)
@@ -85,12 +105,12 @@ export function formatOf(path: string): Format | null {
   return ending === 'csv' || ending === 'json' || ending === 'yaml' ? ending : null
 }
 
-function readIncoming(
-  name: string,
-  text: string,
-  format: Format,
-  complaints: Complaints,
-): { raw: RawSite; entry: CatalogueEntry }[] {
+interface Incoming {
+  raw: RawSite
+  entry: CatalogueEntry
+}
+
+function readIncoming(name: string, text: string, format: Format, complaints: Complaints): Incoming[] {
   if (Buffer.byteLength(text) > FILE_BYTES_MAX) {
     const fix = `Keep at most ${FILE_BYTES_MAX} bytes; import the rest with a second file.`
     complaints.add({ file: name, line: 0, site: null, code: 'FILE_TOO_LARGE', what: 'is too much.', fix })
@@ -117,6 +137,22 @@ function readIncoming(
     seen.set(entry.slug, raw.line)
     return [{ raw, entry }]
   })
+}
+
+function isKeySentAnew({ keyFile, apiBase }: CatalogueEntry, before: CatalogueEntry | undefined): boolean {
+  return keyFile !== null && (keyFile !== before?.keyFile || apiBase !== before.apiBase)
+}
+
+function keyRouteOf({ slug, keyFile, apiBase }: CatalogueEntry): KeyRoute {
+  return { slug, keyFile: keyFile!, apiBase }
+}
+
+function keyRefused({ slug, keyFile, apiBase }: KeyRoute, incoming: readonly Incoming[]): Complaint {
+  const { file, line } = incoming.find(({ entry }) => entry.slug === slug)!.raw
+  const what = `the key in ${keyFile} would be sent to ${apiBase}.`
+  const fix =
+    'If that is right, import with --allow-key-files; else change key_file or the address of this site.'
+  return { file, line, site: slug, code: 'KEY_FILE_REFUSED', what, fix }
 }
 
 function record(plan: ImportPlan, slug: string, keys: string[]): void {

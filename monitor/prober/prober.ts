@@ -7,7 +7,7 @@
  * Keeps no results but failures whose minute is not judged yet (held.ts). One timer, set to when the planner next has
  * something to do; a run that ends asks it again.
  */
-import { readFile } from 'node:fs/promises'
+import { type KeyFile, readKey } from '../catalogue/key-file.ts'
 import type { Egress } from '../egress/egress.ts'
 import type { Observation, Outcome, Region } from '../facts.ts'
 import { Planner, type PlannerOptions, type Run } from '../plan/planner.ts'
@@ -21,7 +21,6 @@ import type { FromProber, ProberFigures, ProberSite, ToProber } from './words.ts
 
 const DETECTION_MS = 45_000
 const WAKE_MAX_MS = 60_000
-const KEY_CHARS_MAX = 1_024
 
 export interface ProberOptions {
   context: ProbeContext
@@ -269,14 +268,12 @@ export class Prober {
     }
   }
 
-  /** Read each time, so that a new key needs no restart. Without it the site is looked at as anybody would. */
-  private async keyOf(path: string, slug: string): Promise<string | null> {
+  /** A site whose key cannot be read is probed without it. */
+  private async keyOf(file: KeyFile, slug: string): Promise<string | null> {
     try {
-      const key = (await readFile(path, 'utf8')).trim()
-      if (/^[\x21-\x7e]+$/.test(key) && key.length <= KEY_CHARS_MAX) return key
-      throw new Error('is no key: one line of visible ASCII')
+      return await readKey(file)
     } catch (error) {
-      const text = `site ${slug}: its key file cannot be used, and it is looked at without: ${(error as Error).message}`
+      const text = `site ${slug}: its key file cannot be used, and it is probed without: ${(error as Error).message}`
       this.options.say({ kind: 'log', level: 'warning', text })
       return null
     }

@@ -6,6 +6,7 @@
  */
 import type { LogLevel } from '../../engine/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
+import type { KeyFile } from '../catalogue/key-file.ts'
 import type { Observation, Probe } from '../facts.ts'
 import type { DetectionResult } from '../probe/detect.ts'
 import type { Step } from '../probe/steps.ts'
@@ -17,7 +18,7 @@ export interface ProberSite {
   url: string
   apiBase: string
   extraPort: number | null // one port beyond the general ones
-  keyFile: string | null
+  keyFile: KeyFile | null
   intervalSec: number | null // null = PROBE_INTERVAL_S
   lastFullSec: number | null // null = never
   addresses: string[] // of its last resolution

@@ -1,5 +1,4 @@
 /** From the catalogue to what a prober needs, and from what it saw of models to what the store keeps. */
-import { resolve } from 'node:path'
 import type { CatalogueSite, Observation, Region } from '../facts.ts'
 import type { ProberSite } from '../prober/words.ts'
 import { isAnswered, modelKey, modelsOf } from '../score/models.ts'
@@ -10,7 +9,7 @@ export interface SitesContext {
   ids: Readonly<Record<string, number>> // slug → site; without those the store has refused
   looks: ReadonlyMap<number, Look>
   ports: readonly number[] // PROBE_PORTS
-  folder: string // that key files are named from
+  folder: string // the catalogue's: key files are below it
 }
 
 export function proberSites(
@@ -24,7 +23,7 @@ export function proberSites(
     return {
       ...{ siteId, slug, url, apiBase, intervalSec, regions },
       extraPort: extraPortOf([apiBase, url], ports),
-      keyFile: keyFile && resolve(folder, keyFile),
+      keyFile: keyFile === null ? null : { folder, name: keyFile },
       lastFullSec: look?.lastFullSec ?? null,
       addresses: look?.addresses ?? [],
       downs: look?.downs ?? 0,

@@ -10,6 +10,7 @@
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { OperatorError } from '../../engine/errors.ts'
+import { makePrivateFile } from './path.ts'
 
 const BUSY_MS = 5_000 // another process (the command line) may hold the file for this long
 const WAL_BYTES_KEPT = 64 * 1024 * 1024 // after a checkpoint; a reader that lingers may let it grow past this for a while
@@ -107,6 +108,7 @@ PRAGMA trusted_schema=OFF;
 const READER_PRAGMAS = `PRAGMA busy_timeout=${BUSY_MS}; PRAGMA query_only=ON; PRAGMA trusted_schema=OFF;`
 
 function opened(path: string, isReadOnly: boolean): DatabaseSync {
+  if (!isReadOnly) makePrivateFile(path)
   try {
     return new DatabaseSync(path, { readOnly: isReadOnly })
   } catch (error) {

@@ -7,6 +7,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { OperatorError } from '../../engine/errors.ts'
 import { unusable } from './database.ts'
+import { makePrivateFile } from './path.ts'
 
 const WAIT_MS = 2_000 // one that has been told to end is given time for it
 
@@ -26,6 +27,7 @@ export function lockOf(databasePath: string): DatabaseSync {
 }
 
 function opened(path: string): DatabaseSync {
+  makePrivateFile(path)
   try {
     return new DatabaseSync(path, { timeout: WAIT_MS })
   } catch (cause) {

@@ -6,10 +6,11 @@
  *
  * A process killed in a step leaves the file at the step before; the next start makes the backup anew and goes on.
  */
-import { chmodSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, renameSync, rmSync, statSync } from 'node:fs'
 import { type BackupProgressInfo, backup } from 'node:sqlite'
 import { OperatorError } from '../../engine/errors.ts'
 import type { Database } from './database.ts'
+import { FILE_MODE, makePrivateFile } from './path.ts'
 import { MIGRATIONS } from './schema.ts'
 
 /** Returns the path of the backup, or null when none was needed. */
@@ -35,10 +36,11 @@ export async function backupTo(
 ): Promise<string> {
   const partial = `${path}.partial`
   rmSync(partial, { force: true })
+  makePrivateFile(partial)
   try {
     const progress = (step: BackupProgressInfo) => onProgress(step.remainingPages, step.totalPages)
     await backup(database.raw, partial, { progress })
-    chmodSync(partial, 0o640) // hashes of keys and of callers are in there
+    chmodSync(partial, statSync(database.path).mode & FILE_MODE) // no more open than the database
     renameSync(partial, path)
   } finally {
     rmSync(partial, { force: true })

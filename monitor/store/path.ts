@@ -1,8 +1,9 @@
 /** Where the database is: one file in MONITOR_DATA_DIR, for the monitor and for every command beside it. */
-import { existsSync, mkdirSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-const OURS_ONLY = 0o750 // hashes of keys and of callers are in there
+const FOLDER_MODE = 0o750 // hashes of keys and of callers are in there
+export const FILE_MODE = 0o640 // less the umask; what exists keeps its mode
 
 export function databasePath(dataDir: string): string {
   return join(dataDir, 'monitor.sqlite')
@@ -16,5 +17,15 @@ export function makeFolderOf(path: string): void {
   const folder = dirname(path)
   if (existsSync(folder)) return
   makeFolderOf(folder)
-  mkdirSync(folder, { mode: OURS_ONLY })
+  mkdirSync(folder, { mode: FOLDER_MODE })
+}
+
+/**
+ * Makes an empty file that only owner and group may read, for SQLite to fill: by itself it would make one for all to read.
+ * Its -wal and -shm take the mode of the file. Does nothing where the file is; what is wrong is SQLite's to say.
+ */
+export function makePrivateFile(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', FILE_MODE))
+  } catch {}
 }

@@ -30,15 +30,17 @@ Checks a catalogue, a file or a folder of *.yaml, and optout.yaml (beside the fi
 }
 
 export const importing: Command = {
-  usage: `import <file.csv|json|yaml> [--dry-run]
+  usage: `import <file.csv|json|yaml> [--dry-run] [--allow-key-files]
 
 Adds the sites of the file to CATALOGUE_PATH and changes what it names of known ones; removes nothing. All or nothing:
 with a mistake anywhere the catalogue stays as it is. A running monitor takes it up within 2 s.
 
-  --dry-run   say what would change, and change nothing
+  --dry-run           say what would change, and change nothing
+  --allow-key-files   let the file name key files, and send known keys to other addresses; refused without, since the
+                      line in such a file is sent to the address of its site
 `,
   operands: [1, 1],
-  options: { 'dry-run': { type: 'boolean' } },
+  options: { 'dry-run': { type: 'boolean' }, 'allow-key-files': { type: 'boolean' } },
   run({ operands: [file], has }) {
     const format = formatOf(file)
     if (format === null) throw new UsageError(`"${file}" ends in none of .csv, .json, .yaml.`)
@@ -49,11 +51,14 @@ with a mistake anywhere the catalogue stays as it is. A running monitor takes it
       text: textOf(file),
       format,
       isDryRun: has('dry-run'),
+      areKeyFilesAllowed: has('allow-key-files'),
       probePorts: options.ports,
     })
     if (plan.complaints.length > 0) throw new Mistakes(plan.complaints)
     for (const slug of plan.added) print(`+ ${slug}`)
     for (const { slug, keys } of plan.changed) print(`~ ${slug}: ${keys.join(', ')}`)
+    for (const { slug, keyFile, apiBase } of plan.keys)
+      print(`! ${slug}: the key in ${keyFile} goes to ${apiBase}`)
     const { added, changed, unchanged, writtenFiles } = plan
     note(`${added.length} added, ${changed.length} changed, ${unchanged.length} as before`)
     const verb = has('dry-run') ? 'would write' : 'wrote'
@@ -78,7 +83,8 @@ const FORMATS: readonly string[] = ['yaml', 'json', 'csv'] satisfies Format[]
 export const exporting: Command = {
   usage: `export [--format yaml|json|csv]
 
-Writes all sites of CATALOGUE_PATH to standard output, in a form that import reads. Default: yaml.
+Writes all sites of CATALOGUE_PATH to standard output, in a form that import reads. Default: yaml. In CSV, texts that a
+spreadsheet would run as formulas have a ' before them, which import takes away again.
 `,
   options: { format: { type: 'string' } },
   run({ text }) {
@@ -95,7 +101,9 @@ Writes all sites of CATALOGUE_PATH to standard output, in a form that import rea
 export const list: Command = {
   usage: `list [--json]
 
-The sites of CATALOGUE_PATH, with tier, score, state and newest probe of those that are published.
+The sites of CATALOGUE_PATH, with tier, score, state and newest probe of those that are published. A site is published, and
+in the API, after its first successful probe, whatever it found; one that fails on this side (inconclusive) does not count.
+sluice monitor probe <slug> shows what a probe finds now.
 `,
   options: JSON_OPTION,
   async run({ has }) {
@@ -126,23 +134,29 @@ function viewOf(
     state: site?.state ?? null,
     first_seen: site?.firstSeen ?? null,
     last_probed: site ? timestamp(site.lastProbedSec) : null,
+    published: site !== undefined,
     hidden: isHidden,
     opted_out: optedOut,
     flags,
   }
 }
 
-function cellsOf({
-  slug,
-  tier,
-  score,
-  state,
-  last_probed,
-  url,
-  hidden,
-  opted_out,
-  flags,
-}: ReturnType<typeof viewOf>) {
-  const remarks = [...(hidden ? ['hidden'] : []), ...(opted_out ? ['opted out'] : []), ...flags].join(', ')
-  return [slug, tier ?? '-', score?.toFixed(1) ?? '-', state ?? '-', last_probed ?? '-', url, remarks]
+function cellsOf(view: ReturnType<typeof viewOf>) {
+  const { slug, tier, score, state, last_probed, url, published, hidden, opted_out, flags } = view
+  const isWaiting = !published && !hidden && !opted_out
+  const remarks = [
+    ...(hidden ? ['hidden'] : []),
+    ...(opted_out ? ['opted out'] : []),
+    ...(isWaiting ? ['waits for its first successful probe'] : []),
+    ...flags,
+  ]
+  return [
+    slug,
+    tier ?? '-',
+    score?.toFixed(1) ?? '-',
+    state ?? '-',
+    last_probed ?? '-',
+    url,
+    remarks.join(', '),
+  ]
 }

@@ -14,16 +14,18 @@ const DAYS_MAX = 3_650
 const DAY_SEC = 86_400
 
 export const create: Command = {
-  usage: `keys create [--tier partner] [--note <text>] [--expires <date|days>] [--json]
+  usage: `keys create [--tier partner] [--note <text>] [--expires <date|days>] [--force] [--json]
 
 Makes an API key and prints it, this once: only its SHA-256 is kept. A running monitor knows it within 5 s.
 
   --tier      whose quotas it has: a tier of the rules of the domain relay_monitor
   --note      for whom it is
   --expires   2027-01-31 (the day begins in UTC), or 90d from now; default: never
+  --force     also where no rule limits the tier: such a key has no limit
 `,
   options: {
     ...{ tier: { type: 'string' }, note: { type: 'string' }, expires: { type: 'string' } },
+    force: { type: 'boolean' },
     ...JSON_OPTION,
   },
   async run({ text, has }) {
@@ -31,18 +33,17 @@ Makes an API key and prints it, this once: only its SHA-256 is kept. A running m
     const tier = checkedTier(text('tier') ?? DEFAULT_TIER)
     const remark = checkedNote(text('note') ?? '')
     const expiresAtSec = text('expires') === undefined ? null : expiryOf(text('expires')!, nowSec)
+    const { settings, path } = surroundings()
+    const { reasonUnlimited } = await import('./rules.ts') // reading rules is needed here alone
+    const unlimited = await reasonUnlimited(settings, tier)
+    if (unlimited !== null && !has('force')) throw withoutLimit(tier, unlimited)
     const key = await withDatabase(
-      surroundings().path,
+      path,
       (database) => createApiKey(database, { tier, note: remark, expiresAtSec, nowSec }),
       { isNew: true },
     )
     const expires = expiresAtSec === null ? 'never expires' : `expires ${timestamp(expiresAtSec)}`
-    if (tier !== DEFAULT_TIER) {
-      note(
-        `note: the built-in rules know the tier "${DEFAULT_TIER}" alone; without a rule of yours for "${tier}" this`,
-      )
-      note('      key has no limit')
-    }
+    if (unlimited !== null) note(`note: tier ${tier}: ${unlimited}`)
     note(`key ${key.id}, tier ${tier}, ${expires}. This is the only copy of it:`)
     if (has('json')) printJson({ id: key.id, key: key.text, tier, expires_at: timestampOrNull(expiresAtSec) })
     else print(key.text)
@@ -107,6 +108,11 @@ function viewOf({ id, tier, note, createdAtSec, expiresAtSec, revokedAtSec }: Li
     revoked_at: timestampOrNull(revokedAtSec),
     note,
   }
+}
+
+function withoutLimit(tier: string, what: string): OperatorError {
+  const fix = `Name a tier that has rules ("${DEFAULT_TIER}" is in the built-in ones), add rules, or use --force.`
+  return new OperatorError({ code: 'KEY_UNLIMITED', where: `tier "${tier}"`, what, fix })
 }
 
 function checkedTier(tier: string): string {

@@ -10,6 +10,7 @@ import { OperatorError } from '../../engine/errors.ts'
 import { rootUrl } from '../../engine/source-url.ts'
 import { networkView } from '../../monitor/api/site-detail.ts'
 import { SLUG } from '../../monitor/catalogue/fields.ts'
+import { type KeyFile, readKey } from '../../monitor/catalogue/key-file.ts'
 import { folderOf } from '../../monitor/catalogue/load.ts'
 import { targetKeyOf } from '../../monitor/catalogue/target-key.ts'
 import { Egress, egressSettings } from '../../monitor/egress/egress.ts'
@@ -39,7 +40,7 @@ stored. Exit code 0: it was looked at, whatever was found; 1: it may not be, or 
   async run({ operands: [text], has }) {
     const around = surroundings()
     const { settings } = around
-    const { slug, ...target } = targetOf(text, around)
+    const { slug, ...target } = await targetOf(text, around)
     const egress = openEgress(around)
     mustBeAllowed(egress, target)
     const isFull = has('full')
@@ -57,7 +58,7 @@ stored. Exit code 0: it was looked at, whatever was found; 1: it may not be, or 
 
 type NamedTarget = ProbeTarget & { slug: string | null }
 
-function targetOf(text: string, around: Surroundings): NamedTarget {
+async function targetOf(text: string, around: Surroundings): Promise<NamedTarget> {
   if (text.includes('://')) {
     const url = targetKeyOf(text)
     if (url === null)
@@ -68,7 +69,7 @@ function targetOf(text: string, around: Surroundings): NamedTarget {
   throw new UsageError(`"${text}" is neither a slug nor an address. Write addresses with https://.`)
 }
 
-function siteOf(name: string, { settings, options }: Surroundings): NamedTarget {
+async function siteOf(name: string, { settings, options }: Surroundings): Promise<NamedTarget> {
   const { entries } = readCatalogue(settings.CATALOGUE_PATH, options)
   const entry = entries.find(({ slug, aliases }) => slug === name || aliases.includes(name))
   if (!entry) {
@@ -81,14 +82,14 @@ function siteOf(name: string, { settings, options }: Surroundings): NamedTarget 
   const folder = resolve(folderOf(settings.CATALOGUE_PATH))
   const [site] = proberSites([entry], { ids: { [slug]: 0 }, looks: new Map(), ports, folder })
   const extraPort = site.extraPort ?? undefined
-  return { ...{ slug, url, apiBase, extraPort }, purpose: 'catalogue', key: keyOf(site.keyFile) }
+  return { ...{ slug, url, apiBase, extraPort }, purpose: 'catalogue', key: await keyOf(site.keyFile) }
 }
 
 /** As the prober does it, a site whose key cannot be read is looked at without. */
-function keyOf(path: string | null): string | null {
-  if (path === null) return null
+async function keyOf(file: KeyFile | null): Promise<string | null> {
+  if (file === null) return null
   try {
-    return readFileSync(path, 'utf8').trim()
+    return await readKey(file)
   } catch (error) {
     note(`note: looked at without its key: ${(error as Error).message}`)
     return null

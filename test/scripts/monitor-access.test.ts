@@ -1,11 +1,13 @@
 /** `sluice monitor keys` and `vantage` (monitor spec 4.4, 6.5): made once, shown once, ended for good. */
 import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ApiKeys, usableApiKeys } from '../../monitor/store/api-keys.ts'
 import { readSnapshot } from '../../monitor/store/publish.ts'
 import { openStore } from '../../monitor/store/store.ts'
 import { saveVantage } from '../../monitor/store/vantages.ts'
-import { monitorIn } from './monitor-command.ts'
+import { type MonitorCommand, monitorIn } from './monitor-command.ts'
 
 const DAY_SEC = 86_400
 
@@ -28,24 +30,59 @@ test('4.4: keys create prints the key and nothing else; it works, as long as it 
   expect(table).not.toContain(out.trim().slice(3))
 })
 
-test('4.4: keys create --json; a tier that the built-in rules do not know is warned of', async () => {
+const GOLD = `domain: relay_monitor
+descriptors:
+  - key: class
+    value: key_read
+    descriptors:
+      - { key: tier, value: gold, descriptors: [{ key: key, rate_limit: { unit: minute, requests_per_unit: 9 } }] }
+  - key: class
+    value: key_submit
+    descriptors:
+      - { key: tier, value: gold, descriptors: [{ key: key, rate_limit: { unlimited: true } }] }
+`
+
+/** Where a monitor of `monitorIn` has its rules. */
+function rulesIn(monitor: MonitorCommand, rules: string): void {
+  monitor.env.RUNTIME_ROOT = join(monitor.folder, 'runtime')
+  mkdirSync(join(monitor.folder, 'runtime', 'config'), { recursive: true })
+  writeFileSync(join(monitor.folder, 'runtime', 'config', 'monitor.yaml'), rules)
+}
+
+test('4.4: keys create --json; a tier without a rule is refused, unless by --force', async () => {
   const monitor = monitorIn()
-  const { out, err } = await monitor.run(
-    'keys',
-    'create',
-    '--tier',
-    'gold',
-    '--expires',
-    '2030-01-31',
-    '--json',
+  const gold = ['keys', 'create', '--tier', 'gold', '--expires', '2030-01-31', '--json']
+  const refused = await monitor.run(...gold)
+  expect({ code: refused.code, out: refused.out }).toEqual({ code: 1, out: '' })
+  expect(refused.err).toMatch(
+    /^sluice: tier "gold": no rule of the domain relay_monitor is for it \(key_read and key_submit\), so its keys have no limit\. .* --force\. \[KEY_UNLIMITED\]\n$/,
   )
+  expect(existsSync(monitor.path)).toBe(false) // nothing was made
+  const { code, out, err } = await monitor.run(...gold, '--force')
+  expect(code).toBe(0)
   expect(JSON.parse(out)).toEqual({
     id: expect.stringMatching(/^k_/),
     key: expect.stringMatching(/^rm_/),
     tier: 'gold',
     expires_at: '2030-01-31T00:00:00Z',
   })
-  expect(err).toContain('without a rule of yours for "gold" this')
+  expect(err).toContain('note: tier gold: no rule of the domain relay_monitor is for it')
+})
+
+test('4.4: keys create goes by the rules of the environment', async () => {
+  const monitor = monitorIn()
+  rulesIn(monitor, GOLD)
+  expect(await monitor.run('keys', 'create', '--tier', 'gold')).toMatchObject({ code: 0 })
+  const partner = await monitor.run('keys', 'create') // these rules stand instead of the built-in ones
+  expect([partner.code, partner.err]).toEqual([1, expect.stringContaining('KEY_UNLIMITED')])
+  rulesIn(monitor, GOLD.replace('key_submit', 'other'))
+  expect((await monitor.run('keys', 'create', '--tier', 'gold')).err).toContain('is for it (key_submit), so')
+  rulesIn(monitor, 'domain: else\n')
+  expect(await monitor.run('keys', 'create')).toMatchObject({ code: 0 })
+  rulesIn(monitor, 'domain: relay_monitor\nnonsense: 1\n')
+  expect((await monitor.run('keys', 'create')).err).toMatch(
+    /tier "partner": whether its keys have a limit is not known here: its rules cannot be loaded \(.*nonsense.*KEY_UNLIMITED\]\n$/,
+  )
 })
 
 test('4.4: keys revoke: at once, twice without harm, and not what is not there', async () => {

@@ -100,6 +100,25 @@ test('8.1: import: a mistake leaves everything as it was', async () => {
   expect(foreign.err).toMatch(/^sluice: gbk\.csv: is not UTF-8\. Save it as UTF-8; .*\[IMPORT_ENCODING\]\n$/)
 })
 
+test('8.1: import: a file that names key files is refused; with --allow-key-files the plan shows where they go', async () => {
+  const files = {
+    'catalogue.yaml': TWO,
+    'new.yaml': catalogueOf(siteLines('three', 'key_file: db-password')),
+  }
+  const monitor = monitorIn(files)
+  const refused = await monitor.run('import', 'new.yaml')
+  expect({ code: refused.code, out: refused.out }).toEqual({ code: 1, out: '' })
+  expect(refused.err).toMatch(
+    /^new\.yaml:3, site "three": the key in db-password would be sent to https:\/\/three\.example\.com\. .*\[KEY_FILE_REFUSED\]\n$/,
+  )
+  expect(monitor.read('catalogue.yaml')).toBe(TWO)
+  const planned = await monitor.run('import', 'new.yaml', '--dry-run', '--allow-key-files')
+  expect(planned).toMatchObject({
+    code: 0,
+    out: '+ three\n! three: the key in db-password goes to https://three.example.com\n',
+  })
+})
+
 test('8.1: export: what it writes is imported as the same sites, those that opted out included', async () => {
   const hosts = 'version: 1\nhosts: [two.example.com]\n'
   const monitor = monitorIn({ 'catalogue.yaml': TWO, 'optout.yaml': hosts })
@@ -133,7 +152,7 @@ test('8.1: list: every site of the catalogue, with what the store knows of it', 
     [
       'SLUG  TIER  SCORE  STATE  LAST PROBED  URL                       REMARKS',
       'gone  -     -      -      -            https://gone.example.com  opted out',
-      'one   -     -      -      -            https://one.example.com',
+      'one   -     -      -      -            https://one.example.com   waits for its first successful probe',
       'two   -     -      -      -            https://two.example.com   hidden, scam',
       '',
     ].join('\n'),
@@ -156,7 +175,7 @@ test('8.1: list: every site of the catalogue, with what the store knows of it', 
   expect(one).toEqual({
     ...{ slug: 'one', name: 'Site one', url: 'https://one.example.com', tier: 'A', score: 89.7, state: 'up' },
     ...{ first_seen: '2026-11-20', last_probed: '2026-11-20T17:00:00Z' },
-    ...{ hidden: false, opted_out: false, flags: [] },
+    ...{ published: true, hidden: false, opted_out: false, flags: [] },
   })
 })
 

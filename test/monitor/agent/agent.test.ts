@@ -1,6 +1,9 @@
 /** A real agent, its prober and its buffer, between a relay and a real server. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
+import { POLL_PATH, type PollAnswer, RESULTS_PATH, SEQUENCE_MAX } from '../../../monitor/agent/wire.ts'
+import { Home } from '../../../monitor/egress/home.ts'
 import { inTurn, slotOf } from '../../../monitor/plan/turns.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
 import { NOW_SEC, result, type Server, startAgentOf, startServer } from './setup.ts'
@@ -45,7 +48,7 @@ test('6.5: an agent polls, probes and hands over; a second round asks for no cat
   await agent.round() // is told; sends what it had
   await agent.round()
   await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(3), WAIT)
-  expect(new Set(buffer.first(100).map(({ slug }) => slug))).toEqual(new Set(['relay']))
+  expect(new Set(buffer.first(100).map(({ measured }) => measured.slug))).toEqual(new Set(['relay']))
 })
 
 test('6.5: a connection that fails is handed over with its address, what works without', async () => {
@@ -56,12 +59,13 @@ test('6.5: a connection that fails is handed over with its address, what works w
   const { agent, buffer } = startAgentOf(server, token, relay.port)
   await agent.round()
   await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
-  expect(buffer.first(2).map(({ outcome, address }) => [outcome, address])).toEqual([
+  expect(buffer.first(2).map(({ measured }) => [measured.outcome, measured.address])).toEqual([
     ['up', undefined],
     ['up', undefined],
   ])
   await relay.close()
-  const failed = () => buffer.first(500).filter(({ error }) => error === 'connect_refused')
+  const failed = () =>
+    buffer.first(500).flatMap(({ measured }) => (measured.error === 'connect_refused' ? [measured] : []))
   await vi.waitFor(() => expect(failed().length).toBeGreaterThanOrEqual(1), WAIT)
   expect(failed()[0].address).toBe('127.0.0.2')
   server.clock.ms += 60_000 // the clock stands still, and of one second the server takes one result
@@ -99,25 +103,90 @@ test('6.5: the server away for a while: results are kept and come later, once', 
   expect(await agent.round()).toBe(10_000)
   expect(logged.at(-1)).toMatch(/^info: 127\.0\.0\.1:\d+ answers again$/)
   const stored = await server.rows()
-  const ofOneSecond = new Set(kept.map(({ slug, at_s }) => `${slug} ${at_s}`)) // the clock stands still
+  const ofOneSecond = new Set(kept.map(({ measured }) => `${measured.slug} ${measured.at_s}`)) // the clock stands still
   expect(stored.map(({ slug, at }) => `${slug} ${at}`)).toEqual(expect.arrayContaining([...ofOneSecond]))
-  expect(buffer.first(1)[0]?.sequence ?? 1e9).toBeGreaterThan(kept.at(-1)!.sequence)
+  expect(buffer.first(1)[0]?.row ?? 1e9).toBeGreaterThan(kept.at(-1)!.row)
 })
+
+/** `count` results of one site, a second apart, the newest first. */
+function fill(buffer: ResultBuffer, count: number): void {
+  for (let i = 0; i < count; i++) buffer.add(measured(NOW_SEC - i))
+}
+
+function measured(atSec: number): Measured {
+  const { sequence: _, ...rest } = result(1, { at_s: atSec })
+  return rest
+}
 
 test('6.5: an answer that was lost on the way costs nothing', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
-  const { agent, buffer } = startAgentOf(server, token, 9)
-  for (let i = 0; i < 3; i++) {
-    const { sequence: _, ...measured } = result(1, { at_s: NOW_SEC - i })
-    buffer.add(measured)
+  const home = new Home({ server: server.url(), token, version: '1.0.0' })
+  let isLosing = true
+  const post: Home['post'] = async (path, value, signal) => {
+    const answer = await home.post(path, value, signal)
+    if (path === RESULTS_PATH && isLosing) throw new Error('the line broke')
+    return answer
   }
-  await server.results(token, buffer.first(2)) // taken, and then the line broke
+  const { agent, buffer } = startAgentOf(server, token, 9, { home: { base: home.base, post } })
+  fill(buffer, 2)
+  await agent.round()
+  expect([buffer.count, (await server.rows()).length]).toEqual([2, 2])
+  isLosing = false
+  fill(buffer, 3)
   await agent.round()
   expect(buffer.count).toBe(0)
   expect(await server.rows()).toHaveLength(3)
-  expect(agent.figures()).toMatchObject({ sent: 1, refused: 0 })
+  expect(server.desk.figures()).toMatchObject({ stored: 5, repeated: 0, refused: 0 })
+})
+
+test('6.5: somebody with a stolen token takes nothing from the buffer of the agent', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  server.setSites()
+  const home = new Home({ server: server.url(), token, version: '1.0.0' })
+  let isRacing = false
+  const post: Home['post'] = async (path, value, signal) => {
+    // Right before the agent's own results: its numbers are used up as they arrive.
+    if (path === RESULTS_PATH && isRacing) await server.results(token, [result(1_400, { slug: 'nobody' })])
+    isRacing = false
+    return home.post(path, value, signal)
+  }
+  const { agent, buffer, logged } = startAgentOf(server, token, 9, { home: { base: home.base, post } })
+  fill(buffer, 2)
+  await agent.round()
+  expect([buffer.count, logged]).toEqual([0, []])
+
+  const start = NOW_SEC - 1_000
+  for (let i = 0; i < 700; i++) buffer.add(measured(start + i))
+  expect(await server.results(token, [result(600, { slug: 'nobody' })])).toMatchObject({ accepted: 600 })
+  isRacing = true
+  await agent.round()
+  expect(buffer.count).toBe(0)
+  expect(await server.rows()).toHaveLength(702)
+  expect(logged).toEqual([
+    expect.stringMatching(
+      /^error: 127\.0\.0\.1:\d+: somebody else reports with the token of this agent\. If no second/,
+    ),
+  ])
+
+  // Even where the server itself says so, nothing waiting is forgotten and the buffer goes on.
+  const far = {
+    ...(await home.post(POLL_PATH, { catalogue: null, clock_ms: 0 }, new AbortController().signal)),
+  }
+  far.json = { ...(far.json as PollAnswer), accepted: SEQUENCE_MAX }
+  const base = home.base
+  const { agent: other, buffer: waiting } = startAgentOf(server, token, 9, {
+    home: {
+      base,
+      post: async (path, value, signal) => (path === POLL_PATH ? far : home.post(path, value, signal)),
+    },
+  })
+  fill(waiting, 2)
+  await other.round()
+  fill(waiting, 3)
+  expect(waiting.count).toBe(5)
 })
 
 test('6.5: a long backlog goes in batches of 500, ten to a round, and refusals are told', async () => {
@@ -173,7 +242,7 @@ for (const aheadMs of [600_000, -600_000]) {
       `warning: this clock is 600 s ${aheadMs > 0 ? 'ahead of' : 'behind'} the server's, which corrects it`,
     ])
     await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
-    expect(buffer.first(1)[0].at_s).toBe(Math.floor(nowMs() / 1_000))
+    expect(buffer.first(1)[0].measured.at_s).toBe(Math.floor(nowMs() / 1_000))
     await agent.round()
     expect((await server.rows())[0].at).toBe(Math.floor(server.clock.ms / 1_000))
     expect(logged).toHaveLength(1)
@@ -194,7 +263,7 @@ test('6.5: of three vantages of a region, two take each slot, by the clock of th
   const mine = sites.filter((slug) => inTurn(slug, slot, ['a', 'b', 'c']).includes('a'))
   expect([mine.length > 0, mine.length < sites.length]).toEqual([true, true])
   await agent.round()
-  const probed = () => new Set(buffer.first(1_000).map(({ slug }) => slug))
+  const probed = () => new Set(buffer.first(1_000).map(({ measured }) => measured.slug))
   await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(3 * mine.length), WAIT)
   expect(probed()).toEqual(new Set(mine))
 })

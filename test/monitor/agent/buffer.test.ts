@@ -1,8 +1,9 @@
-/** Results on disk: what stays, what goes first, and how they are numbered. */
-import { statSync } from 'node:fs'
+/** Results on disk: what stays, what goes first, and what becomes of a file that cannot be read. */
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type BufferOptions, type Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
+import { Database } from '../../../monitor/store/database.ts'
 import { NOW_SEC, result, temporaryFolder } from './setup.ts'
 
 function measured(atSec: number, more: Partial<Measured> = {}): Measured {
@@ -14,17 +15,21 @@ const up = (atSec: number) => measured(atSec)
 const down = (atSec: number) =>
   measured(atSec, { outcome: 'down', error: 'tls_reset', address: '203.0.113.7' })
 
+const logged: string[] = []
+beforeEach(() => void logged.splice(0))
+const log: BufferOptions['log'] = (level, text) => logged.push(`${level}: ${text}`)
+
 function bufferOf(options: Partial<BufferOptions> = {}): ResultBuffer {
-  const buffer = new ResultBuffer({ path: join(temporaryFolder(), 'deep', 'agent.sqlite'), ...options })
+  const buffer = new ResultBuffer({ path: join(temporaryFolder(), 'deep', 'agent.sqlite'), log, ...options })
   onTestFinished(() => buffer.close())
   return buffer
 }
 
-/** As `7u 8d`: number, and the first letter of the outcome. */
+/** As `7u 8d`: row, and the first letter of the outcome. */
 const drawn = (buffer: ResultBuffer) =>
   buffer
     .first(100)
-    .map(({ sequence, outcome }) => `${sequence}${outcome[0]}`)
+    .map(({ row, measured }) => `${row}${measured.outcome[0]}`)
     .join(' ')
 
 test('what was added comes back, oldest first, numbered from 1', () => {
@@ -32,31 +37,25 @@ test('what was added comes back, oldest first, numbered from 1', () => {
   buffer.add(up(NOW_SEC))
   buffer.add(down(NOW_SEC - 5))
   expect(buffer.first(500)).toEqual([
-    { sequence: 1, ...up(NOW_SEC) },
-    { sequence: 2, ...down(NOW_SEC - 5) },
+    { row: 1, measured: up(NOW_SEC) },
+    { row: 2, measured: down(NOW_SEC - 5) },
   ])
   expect(buffer.first(1)).toHaveLength(1)
   buffer.forget(1)
   expect(drawn(buffer)).toBe('2d')
 })
 
-test('numbers grow on after all is forgotten, after a restart, and after what the server has seen', () => {
+test('rows grow on after all is forgotten, and what was not forgotten is there after a restart', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
-  const first = new ResultBuffer({ path })
+  const first = bufferOf({ path })
   for (let i = 0; i < 3; i++) first.add(up(NOW_SEC + i))
   first.forget(3)
+  first.add(up(NOW_SEC))
+  expect(drawn(first)).toBe('4u')
   first.close()
-  const second = new ResultBuffer({ path })
-  second.add(up(NOW_SEC))
-  expect(drawn(second)).toBe('4u')
-  second.continueAfter(2) // an older number changes nothing
+  const second = bufferOf({ path })
   second.add(down(NOW_SEC))
   expect(drawn(second)).toBe('4u 5d')
-  second.close()
-  const empty = bufferOf()
-  empty.continueAfter(8_123) // a new disk, the same agent
-  empty.add(up(NOW_SEC))
-  expect(drawn(empty)).toBe('8124u')
 })
 
 test('6.5: full, the oldest up goes first; without one the oldest', () => {
@@ -76,7 +75,7 @@ test('6.5: full, the oldest up goes first; without one the oldest', () => {
 test('bytes are bounded too, and known after a restart', () => {
   const row = JSON.stringify(up(NOW_SEC)).length
   const path = join(temporaryFolder(), 'agent.sqlite')
-  const first = new ResultBuffer({ path, bytesMax: 3 * row })
+  const first = new ResultBuffer({ log, path, bytesMax: 3 * row })
   for (let i = 0; i < 10; i++) first.add(up(NOW_SEC))
   expect([drawn(first), first.bytes]).toEqual(['8u 9u 10u', 3 * row])
   first.close()
@@ -95,11 +94,11 @@ test('6.5: what is older than a day goes', () => {
 
 test('the disk gets back what is handed over', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
-  const first = new ResultBuffer({ path })
+  const first = new ResultBuffer({ log, path })
   for (let i = 0; i < 5_000; i++) first.add(up(NOW_SEC + i))
   first.close()
   const full = statSync(path).size
-  const second = new ResultBuffer({ path })
+  const second = new ResultBuffer({ log, path })
   second.forget(5_000)
   second.close()
   expect(statSync(path).size).toBeLessThan(full / 10)
@@ -108,7 +107,80 @@ test('the disk gets back what is handed over', () => {
 test('two agents cannot use one file', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
   bufferOf({ path }).add(up(NOW_SEC))
-  expect(() => new ResultBuffer({ path })).toThrow(
+  expect(() => new ResultBuffer({ log, path })).toThrow(
     /cannot be used to keep results.*another agent.*AGENT_BUFFER/,
   )
+})
+
+/** Files that no buffer can read. */
+const DAMAGES: [string, (path: string) => void, RegExp][] = [
+  ['is not a database', (path) => writeFileSync(path, 'x'.repeat(8_192)), /file is not a database/],
+  ['is of something else', (path) => other(path, 'CREATE TABLE result (a TEXT)'), /no such column/],
+  [
+    'has text that is not JSON',
+    (path) => other(path, `${MADE}; INSERT INTO result VALUES (1, 1, 1, '{')`),
+    /JSON/,
+  ],
+  [
+    'has a row number beyond what can be read', // as versions before the bound could be made to write
+    (path) => other(path, `${MADE}; INSERT INTO result VALUES (9007199254740992, 1, 1, '{}')`),
+    /too large to be represented/,
+  ],
+]
+const MADE = `CREATE TABLE result (sequence INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,
+  is_up INTEGER NOT NULL, json TEXT NOT NULL) STRICT`
+
+function other(path: string, sql: string): void {
+  const database = new Database(path)
+  database.exec(sql)
+  database.close()
+}
+
+for (const [name, damage, reason] of DAMAGES) {
+  test(`a file that ${name} is set aside with a remedy, and the agent starts`, () => {
+    const path = join(temporaryFolder(), 'agent.sqlite')
+    damage(path)
+    const size = statSync(path).size
+    writeFileSync(`${path}.unreadable`, 'an older one')
+    const buffer = bufferOf({ path })
+    expect(logged).toHaveLength(1)
+    expect(logged[0]).toMatch(reason)
+    expect(logged[0]).toMatch(
+      /^error: .*agent\.sqlite: cannot be read \(.*\); it is now .*agent\.sqlite\.unreadable, .*\[AGENT_BUFFER\]$/,
+    )
+    expect(statSync(`${path}.unreadable`).size).toBeGreaterThanOrEqual(size)
+    buffer.add(up(NOW_SEC))
+    expect(drawn(buffer)).toBe('1u')
+    buffer.close()
+    expect(drawn(bufferOf({ path }))).toBe('1u')
+    expect(logged).toHaveLength(1)
+  })
+}
+
+test('a file that becomes unreadable under way is set aside, too', () => {
+  const path = join(temporaryFolder(), 'agent.sqlite')
+  const buffer = bufferOf({ path })
+  buffer.add(up(NOW_SEC))
+  const { database } = buffer as unknown as { database: Database }
+  database.exec("INSERT INTO result VALUES (9007199254740992, 1, 1, '{}')")
+  expect(buffer.first(500)).toEqual([])
+  buffer.add(down(NOW_SEC))
+  expect([drawn(buffer), buffer.count]).toEqual(['1d', 1])
+  expect(logged).toHaveLength(1)
+})
+
+test('a file of an earlier version whose row numbers were used up is emptied of them', () => {
+  const path = join(temporaryFolder(), 'agent.sqlite')
+  other(path, `${MADE}; INSERT INTO result VALUES (9007199254740991, 1, 1, '{}'); DELETE FROM result`)
+  const buffer = bufferOf({ path })
+  buffer.add(up(NOW_SEC))
+  expect([drawn(buffer), logged]).toEqual(['1u', []])
+})
+
+test("a folder that cannot be written to is the operator's error, and nothing is set aside", () => {
+  const folder = temporaryFolder()
+  const path = join(folder, 'agent.sqlite')
+  mkdirSync(path)
+  expect(() => bufferOf({ path })).toThrow(/cannot be used to keep results: .*AGENT_BUFFER/)
+  expect(readdirSync(folder)).toEqual(['agent.sqlite'])
 })

@@ -1,7 +1,13 @@
 /** The server's side, asked as an agent asks, and as somebody who is none. */
 import { expect, test } from 'vitest'
 import { REQUESTS_PER_MINUTE_MAX } from '../../../monitor/agent/doorkeeper.ts'
-import { hashOf, POLL_PATH, RESULTS_PATH } from '../../../monitor/agent/wire.ts'
+import {
+  BUFFERED_ROWS_MAX,
+  hashOf,
+  POLL_PATH,
+  RESULTS_PATH,
+  SEQUENCE_MAX,
+} from '../../../monitor/agent/wire.ts'
 import { NOW_SEC, result, startServer } from './setup.ts'
 
 test('6.5: a poll tells the sites of its region, and only when the hash differs', async () => {
@@ -262,12 +268,46 @@ test('6.5: bodies that are none, too large or too much unpacked are refused whol
     400,
     'invalid_request',
   ])
-  for (const sequence of [0, -1, 1.5, '1', null, 2 ** 53])
+  for (const sequence of [0, -1, 1.5, '1', null, SEQUENCE_MAX + 1, 2 ** 53])
     expect(await told(RESULTS_PATH, { clock_ms, results: [{ ...result(1), sequence }] })).toEqual([
       ...[400, 'invalid_request'],
     ])
   expect(await server.rows()).toEqual([])
   expect((await server.results(token, results.slice(0, 500))).stored).toBe(500)
+})
+
+test('6.5: numbers that jump further than a buffer reaches are refused whole, and use up nothing', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  server.setSites()
+  const ask = async (sequences: number[]) => {
+    const results = sequences.map((sequence) => result(sequence, { at_s: NOW_SEC - (sequence % 100) }))
+    return server.ask(RESULTS_PATH, { clock_ms: server.clock.ms, results }, { token })
+  }
+  for (const sequence of [BUFFERED_ROWS_MAX + 1, SEQUENCE_MAX]) {
+    const { status, json } = await ask([1, sequence])
+    const error = 'sequence numbers must be at most 500000 now; poll again'
+    expect([status, json]).toEqual([400, { error, code: 'invalid_request' }])
+  }
+  expect([(await server.poll(token)).accepted, await server.rows()]).toEqual([0, []])
+  expect((await ask([1, BUFFERED_ROWS_MAX])).json).toMatchObject({ accepted: BUFFERED_ROWS_MAX, stored: 2 })
+  expect((await ask([2 * BUFFERED_ROWS_MAX + 1])).status).toBe(400)
+  expect((await ask([2 * BUFFERED_ROWS_MAX])).json).toMatchObject({ accepted: 2 * BUFFERED_ROWS_MAX })
+})
+
+test('6.5: a number beyond the bound that an earlier version took begins at 0 again', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  server.setSites()
+  await server.results(token, [result(7)])
+  await server.store.flush()
+  const sql =
+    "UPDATE meta SET value = replace(value, '7}', '9007199254740991}') WHERE key LIKE 'agent-accepted-%'"
+  expect(server.database.run(sql)).toBe(1)
+  server.restart()
+  server.setSites()
+  expect((await server.poll(token)).accepted).toBe(0)
+  expect(await server.results(token, [result(1)])).toMatchObject({ accepted: 1, stored: 1 })
 })
 
 test('6.5: other paths and methods', async () => {

@@ -172,6 +172,7 @@ export function startAgentOf(
   { nowMs = () => server.clock.ms, rowsMax = 1_000, ...more }: AgentChanges = {},
 ) {
   const logged: string[] = []
+  const log: AgentOptions['log'] = (level, text) => logged.push(`${level}: ${text}`)
   const hosts = [...SITES, 'more']
     .flatMap((slug) => [slug, ...[1, 2, 3, 4, 5, 6, 7, 8].map((i) => `${slug}-${i}`)])
     .map((slug) => `${slug}.example.org=127.0.0.2:${relayPort}`)
@@ -183,13 +184,13 @@ export function startAgentOf(
   const egress = new Egress({ settings, version: '1.0.0' })
   const options: AgentOptions = {
     home: new Home({ server: server.url(), token, version: '1.0.0' }),
-    buffer: new ResultBuffer({ path: join(temporaryFolder(), 'agent.sqlite'), rowsMax }),
+    buffer: new ResultBuffer({ path: join(temporaryFolder(), 'agent.sqlite'), rowsMax, log }),
     probing: {
       context: { egress, asn: NO_ASN_TABLE, nowMs },
       ...{ egress, lightMax: 8, repeatsMax: 0, controlUrls: [] },
     },
     nowMs,
-    log: (level, text) => logged.push(`${level}: ${text}`),
+    log,
     ...more,
   }
   const agent = new Agent(options)

@@ -88,6 +88,9 @@ const mistakes: [name: string, text: string, complaint: string][] = [
   ['query', catalogueOf('slug: one\nname: x\nurl: https://one.example.com?a'), 'url has a query or a fragment.'],
   ['date', catalogueOf(siteLines('one', 'first_seen: 2026-02-30')), ':6, site "one": first_seen is not a day. Write it as 2026-03-01.'],
   ['literal key', catalogueOf(siteLines('one', 'key_file: sk-abcdefgh')), 'key_file looks like a key itself. Put the key into a file'],
+  ['key file elsewhere', catalogueOf(siteLines('one', 'key_file: /etc/hostname')),
+    'key_file is not a path below the catalogue\'s folder. Put the file into that folder'],
+  ['key file above', catalogueOf(siteLines('one', 'key_file: a/../../.env')), 'key_file is not a path below the catalogue\'s folder.'],
   ['region', catalogueOf(siteLines('one', 'regions: [us]')), 'regions has an item that names "us". Use cn, overseas.'],
   ['no region', catalogueOf(siteLines('one', 'regions: []')), 'regions is empty.'],
   ['interval below', catalogueOf(siteLines('one', 'interval_s: 59')), 'interval_s is out of bounds. Write whole seconds from 60 to 3600.'],
@@ -129,7 +132,7 @@ for (const [name, text, complaint] of mistakes) {
 }
 
 test('8.1: a path is not taken for a key', () => {
-  for (const path of ['api-keys/one', '/run/secrets/sk-one', 'key_of_one.txt']) {
+  for (const path of ['api-keys/one', 'run/secrets/sk-one', 'key_of_one.txt', './a/../key', '..key']) {
     expect(loaded(catalogueOf(siteLines('one', `key_file: ${path}`))).entries[0].keyFile).toBe(path)
   }
 })

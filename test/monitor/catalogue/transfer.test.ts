@@ -25,6 +25,7 @@ test('8.1: an import adds, changes what it names, leaves the rest and the commen
     added: ['new'],
     changed: [{ slug: 'one', keys: ['name', 'models_claimed', 'hidden'] }],
     unchanged: [],
+    keys: [],
     complaints: [],
     writtenFiles: [path],
   })
@@ -96,13 +97,48 @@ for (const [format, text, complaint] of mistakes) {
   })
 }
 
-const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中-]{1,20}$/)
+test('8.1: an import sends no key anywhere new unless that is allowed, and says which goes where', () => {
+  const before = catalogueOf(siteLines('one', 'key_file: secrets/one.key'), siteLines('two'))
+  const path = folderWith({ 'catalogue.yaml': before })
+  const run = (text: string, more: object = {}) =>
+    importSites({ cataloguePath: path, name: 'in.yaml', text, format: 'yaml', isDryRun: true, ...more })
+  const renamed = 'slug: one\nname: One\nurl: https://elsewhere.example.com'
+  const cases = [
+    [siteLines('new', 'key_file: db-password'), 'new', 'db-password', 'https://new.example.com'],
+    [siteLines('two', 'key_file: secrets/one.key'), 'two', 'secrets/one.key', 'https://two.example.com'],
+    [siteLines('one', 'key_file: .env'), 'one', '.env', 'https://one.example.com'],
+    [renamed, 'one', 'secrets/one.key', 'https://elsewhere.example.com'],
+    [
+      siteLines('one', 'api_base: https://api.example.com'),
+      'one',
+      'secrets/one.key',
+      'https://api.example.com',
+    ],
+  ]
+  for (const [lines, slug, keyFile, apiBase] of cases) {
+    const refused = run(catalogueOf(lines), { isDryRun: false })
+    expect(refused.complaints).toEqual([
+      expect.stringMatching(
+        /^in\.yaml:3, site "[a-z]+": the key in .* would be sent to .*--allow-key-files.*\[KEY_FILE_REFUSED\]$/,
+      ),
+    ])
+    expect(refused.complaints[0]).toContain(`the key in ${keyFile} would be sent to ${apiBase}.`)
+    expect(readFileSync(path, 'utf8')).toBe(before)
+    const allowed = run(catalogueOf(lines), { areKeyFilesAllowed: true })
+    expect([allowed.complaints, allowed.keys]).toEqual([[], [{ slug, keyFile, apiBase }]])
+  }
+  const untouched = run(catalogueOf(siteLines('one', 'key_file: secrets/one.key\nnote: x'), siteLines('two')))
+  expect([untouched.complaints, untouched.keys]).toEqual([[], []])
+})
+
+const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中=+@＝-]{1,20}$/)
+const notes = fc.stringMatching(/^[a,;"'=+@ \t\n-]{1,20}$/)
 const entries = fc.uniqueArray(
   fc.record({
     slug: fc.stringMatching(/^[a-z]([a-z0-9-]{0,8}[a-z0-9])?$/),
     name: words,
     models: fc.uniqueArray(words, { maxLength: 4 }),
-    note: words,
+    note: notes,
     isHidden: fc.boolean(),
     interval: fc.option(fc.integer({ min: 60, max: 3600 })),
   }),
@@ -147,6 +183,35 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
       { numRuns: size({ small: 100, full: 5_000 }) },
     )
   })
+}
+
+test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts cells by', () => {
+  const formulas = ['=HYPERLINK("https://x.example")', '+1', '-1', '@SUM(A1)', '＝1', "'=1", '\t=1']
+  for (const formula of formulas) {
+    const [more] = fullEntries(formula)
+    const text = exportSites([more], 'csv')
+    for (const separator of [',', ';', '\t']) {
+      for (const cell of text.split(/[\r\n]/).flatMap((line) => line.split(separator)))
+        expect(cell).not.toMatch(/^["\s]*[=+\-@＝＋－＠]/)
+    }
+    const complaints = new Complaints()
+    const read = readCsv('x', text, complaints).map((raw) => entryOf(raw, complaints))
+    expect([complaints.lines(), read]).toEqual([[], [more]])
+  }
+  const plain = exportSites(fullEntries('a-b'), 'csv')
+  expect(plain).toContain('one,a-b,https://one.example.com,,2026-03-01,a-b;x;a-b2,')
+})
+
+function fullEntries(text: string): CatalogueEntry[] {
+  const name = text.trim()
+  return [
+    {
+      ...{ slug: 'one', name, url: 'https://one.example.com', apiBase: 'https://one.example.com' },
+      ...{ firstSeen: '2026-03-01', modelsClaimed: [name, 'x', `${name}2`], keyFile: null, aliases: [] },
+      ...{ regions: ['cn'], intervalSec: null, hasScreenshot: true, flags: [], isHidden: false },
+      note: `${text}\n${text};${text}`,
+    },
+  ]
 }
 
 test('8.1: the format is told by the ending', () => {

@@ -67,13 +67,13 @@ test('a site that goes while it is looked at is not told', async () => {
 test('8.1: a key file is read for full probes, sent over https, and a bad one is told without its words', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-key-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  const keyFile = join(folder, 'site.key')
-  writeFileSync(keyFile, `${KEY}\n`)
+  const keyFile = { folder, name: 'site.key' }
+  writeFileSync(join(folder, 'site.key'), `${KEY}\n`)
   const { prober, of } = start()
   prober.receive(sites(site('keyed', { keyFile })))
   await expect.poll(() => of('observation').length, { timeout: 10_000 }).toBe(1)
   expect(of('observation')[0].observation.models).toEqual(MODELS)
-  writeFileSync(keyFile, 'two words')
+  writeFileSync(join(folder, 'site.key'), 'two words')
   const again = start()
   again.prober.receive(sites(site('keyed', { keyFile })))
   await expect.poll(() => again.of('observation').length, { timeout: 10_000 }).toBe(1)

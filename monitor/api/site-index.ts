@@ -1,0 +1,114 @@
+/**
+ * What questions about sites need and a snapshot does not have: orders, folded text, hosts. Each part is made once per
+ * snapshot, when it is first asked for, so that no request parses or sorts all sites again.
+ *
+ *     siteIndex(snapshot).ordered('latency', 'desc')    all sites; a filter keeps the order
+ *                        .hasText(site, foldedText)     in name, slug or host
+ *                        .slugOfHost('a.example.com')   the first site at that host
+ */
+import { TIERS } from '../score/tier.ts'
+import type { SiteState, Snapshot } from '../store/snapshot.ts'
+import { factsOf } from './site-facts.ts'
+
+type Key = number | string | null
+
+/** What each order compares, and whether the large values come first unless the caller says so. */
+const KEYS: Record<string, { keyOf: (site: SiteState) => Key; isFalling: boolean }> = {
+  name: { keyOf: ({ name }) => fold(name), isFalling: false },
+  first_seen: { keyOf: ({ firstSeen }) => firstSeen, isFalling: true },
+  last_probed: { keyOf: ({ lastProbedSec }) => lastProbedSec, isFalling: true },
+  availability: { keyOf: (site) => factsOf(site).availability30d, isFalling: true },
+  latency: { keyOf: (site) => factsOf(site).p50Ms, isFalling: false },
+}
+
+const indexes = new WeakMap<Snapshot, SiteIndex>()
+
+export function siteIndex(snapshot: Snapshot): SiteIndex {
+  let index = indexes.get(snapshot)
+  if (!index) {
+    index = new SiteIndex(snapshot.sites)
+    indexes.set(snapshot, index)
+  }
+  return index
+}
+
+/** As texts are compared: compatibility forms and case do not matter. */
+export function fold(text: string): string {
+  return text.normalize('NFKC').toLowerCase()
+}
+
+class SiteIndex {
+  private readonly sites: readonly SiteState[]
+  private readonly orders = new Map<string, readonly SiteState[]>() // two per sort
+  private names: Names | null = null
+
+  constructor(sites: readonly SiteState[]) {
+    this.sites = sites
+  }
+
+  /** `rank` is from tier S to D, then by score. Every order ends with the slug, so pages never overlap. */
+  ordered(sort: string, order: 'asc' | 'desc' | undefined): readonly SiteState[] {
+    const isFalling = order === undefined ? (KEYS[sort]?.isFalling ?? false) : order === 'desc'
+    const name = `${sort} ${isFalling}`
+    let sites = this.orders.get(name)
+    if (!sites) {
+      sites = sort === 'rank' ? this.byRank(isFalling) : this.byKey(KEYS[sort].keyOf, isFalling)
+      this.orders.set(name, sites)
+    }
+    return sites
+  }
+
+  /** `text` is folded. */
+  hasText(site: SiteState, text: string): boolean {
+    this.names ??= namesOf(this.sites)
+    return this.names.texts.get(site)!.some((each) => each.includes(text))
+  }
+
+  slugOfHost(host: string): string | null {
+    this.names ??= namesOf(this.sites)
+    return this.names.slugs.get(host) ?? null
+  }
+
+  private byRank(isFalling: boolean): SiteState[] {
+    const sign = isFalling ? -1 : 1
+    return this.sites.toSorted((a, b) => {
+      const isBetter = TIERS.indexOf(a.tier) - TIERS.indexOf(b.tier) || b.score - a.score
+      return sign * isBetter || compareSlugs(a, b)
+    })
+  }
+
+  private byKey(keyOf: (site: SiteState) => Key, isFalling: boolean): SiteState[] {
+    const sign = isFalling ? -1 : 1
+    const keyed = this.sites.map((site) => ({ site, key: keyOf(site) }))
+    keyed.sort((a, b) => compareKeys(a.key, b.key, sign) || compareSlugs(a.site, b.site))
+    return keyed.map(({ site }) => site)
+  }
+}
+
+interface Names {
+  texts: Map<SiteState, readonly string[]> // folded; slugs and hosts are lower case ASCII as they are
+  slugs: Map<string, string> // by host, without port
+}
+
+function namesOf(sites: readonly SiteState[]): Names {
+  const texts: Names['texts'] = new Map()
+  const slugs: Names['slugs'] = new Map()
+  for (const site of sites) {
+    const { host, hostname } = new URL(site.url)
+    texts.set(site, [fold(site.name), site.slug, host])
+    if (!slugs.has(hostname)) slugs.set(hostname, site.slug)
+  }
+  return { texts, slugs }
+}
+
+/** What is not known comes last in both directions. */
+function compareKeys(a: Key, b: Key, sign: number): number {
+  if (a === b) return 0
+  if (a === null || b === null) return a === null ? 1 : -1
+  return a < b ? -sign : sign
+}
+
+function compareSlugs(a: SiteState, b: SiteState): number {
+  if (a.slug === b.slug) return 0
+  return a.slug < b.slug ? -1 : 1
+}
