@@ -12,14 +12,26 @@ import { size } from './size.ts'
 const LOAD = fileURLToPath(new URL('load/main.ts', import.meta.url))
 const WARMUP = size({ small: '200ms', full: '1s' })
 
-/** One window of calls of one entry each, zipf keys, closed loop. */
+const SHAPE = { connections: 4, streams: 16, keys: 'zipf:100000', entries: 1 }
+
+interface Window {
+  window: string // how long
+  connections?: number
+  endpoint?: string // the gRPC port unless given
+  shape?: Record<string, string | number> // other flags of the load generator, or other values
+}
+
+/** One window of calls in a closed loop: of one entry each with zipf keys, unless `shape` says otherwise. */
 export async function loadWindow(
   service: RunningService,
-  { connections, window }: { connections: number; window: string },
+  { window, connections = SHAPE.connections, endpoint, shape }: Window,
 ): Promise<Result> {
-  const shape = `--connections ${connections} --streams 16 --keys zipf:100000 --entries 1`
+  const flags = Object.entries({ ...SHAPE, connections, ...shape }).flatMap(([name, value]) => [
+    `--${name}`,
+    String(value),
+  ])
   const time = `--warmup ${WARMUP} --duration ${window} --cpu server=${service.child.pid} --json -`
-  const args = [LOAD, `grpc://${service.address('gRPC')}`, ...`${shape} ${time}`.split(' ')]
+  const args = [LOAD, endpoint ?? `grpc://${service.address('gRPC')}`, ...flags, ...time.split(' ')]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   return JSON.parse(stdout) as Result
 }

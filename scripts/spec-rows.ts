@@ -1,17 +1,21 @@
 /**
- * Does every row of the specification's tables have a test? Silent when all have; else the list, and exit code 1.
+ * Does every row of the specifications have a test? Prints nothing when all have, otherwise the list, and exits with 1.
  *
  *     ### 1.3 Generic key validation        test('1.3#2 1.3#4-6: an unknown key', …)
  *     | Condition | Error |                          │      └─ a range
- *     |---|---|                                      └─ section 1.3, second row of all the tables it has
+ *     |---|---|                                      └─ section 1.3, second row of its tables
  *     | not a string | … |   1.3#1
  *     | unknown word | … |   1.3#2
  *
- *     $ node scripts/spec-rows.ts            all sections below      $ node scripts/spec-rows.ts 1 A.2    some of them
+ *     $ node scripts/spec-rows.ts            all sections            $ node scripts/spec-rows.ts 1 A.2 M4    some of them
  *
- * The head of a table is no row. An id in a name says that this very row is asserted there; nothing can check that but a
- * reader. Names are collected by vitest, because those of tables exist only at run time; skipped tests are not among them.
- * Costs 1.3 s for 1,200 tests. Gives up: test files isolated from each other, which would cost 6 s.
+ * Ids of docs/spec/monitor.md begin with M: M1.2#3. The head of a table is not a row. Where `lists` names a section, the
+ * items of its lists are rows too, counted together with those of its tables in the order of the document. What is
+ * knowingly not built stands in docs/not-built.md with its reason, and nowhere else; README names the same things.
+ *
+ * An id in a name says that this very row is asserted there; only a reader can check that. Names are collected by vitest,
+ * because those of tables exist only at run time; skipped tests are not among them. Costs 6 s for 5,400 tests. Gives up:
+ * test files isolated from each other, which would cost several times as much.
  */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -20,44 +24,60 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { OperatorError } from '../engine/errors.ts'
 
-const SPEC = 'docs/spec/decision-service.md'
+/** A specification: where it is, what its ids begin with, and in which sections list items are rows. */
+export interface Spec {
+  path: string
+  prefix: string
+  lists: readonly string[]
+}
+
+export const SPECS: readonly Spec[] = [
+  { path: 'docs/spec/decision-service.md', prefix: '', lists: ['8.1', '8.3', '8.4'] },
+  {
+    path: 'docs/spec/monitor.md',
+    prefix: 'M',
+    lists: '1.4 3.1 3.2 3.6 4.2 4.3 5 6.4 6.5 7.1 8.3 9 13'.split(' '),
+  },
+]
+const NOT_BUILT = 'docs/not-built.md'
+
 const ROW_SHOWN_MAX = 90 // characters
 const NAMES_BYTES_MAX = 64 * 1024 * 1024 // of vitest's answer
 const STDERR_LINES_MAX = 6 // of what it complains about
 
-/** What must have tests today: the sections of what is built. A section holds those below it. */
-const SECTIONS = '1 2 3 4 5 6.1 6.2 6.3 6.4 6.5 6.6 7 8.2 8.6 9 11.3 11.4 11.5 12 A'.split(' ')
-const EXCEPT = ['A.5']
-
 const HEADING = /^#+ (?:Appendix )?(\d+(?:\.\d+)?|A(?:\.\d+)?)[. ]/
 const TABLE_RULE = /^\|(?: *:?-+:? *\|)+ *$/ // between the head and the rows
-const ID = /(?<![\w.])(\d+(?:\.\d+)?|A(?:\.\d+)?)#(\d+)(?:-(\d+))?/g
+const LIST_ITEM = /^(?:-|\d+\.) / // of the outermost level
+const ID = /(?<![\w.])(M?\d+(?:\.\d+)?|A(?:\.\d+)?)#(\d+)(?:-(\d+))?/g
+const BULLET = /^- (.+)$/gm
+const README_LIST = /(?<=^<!-- not built -->\n).*?(?=^<!-- \/not built -->$)/ms
 
 export interface Row {
   id: string
-  section: string
+  section: string // with the prefix of its specification
+  file: string
   line: number
   text: string
 }
 
-/** All rows of all tables of a specification. */
-export function rowsOf(markdown: string): Row[] {
+/** All rows of a specification. */
+export function rowsOf(markdown: string, { path, prefix, lists }: Spec = SPECS[0]): Row[] {
   const rows: Row[] = []
   const counts = new Map<string, number>()
-  let section = ''
+  let number = ''
   let isTable = false
   let isCode = false
   markdown.split('\n').forEach((text, index) => {
     if (text.startsWith('```')) isCode = !isCode
     if (isCode) return
-    section = HEADING.exec(text)?.[1] ?? section
-    if (!text.startsWith('|')) isTable = false
-    else if (TABLE_RULE.test(text)) isTable = true
-    else if (isTable) {
-      const ordinal = (counts.get(section) ?? 0) + 1
-      counts.set(section, ordinal)
-      rows.push({ id: `${section}#${ordinal}`, section, line: index + 1, text })
-    }
+    number = HEADING.exec(text)?.[1] ?? number
+    const isRow = isTable && text.startsWith('|')
+    isTable = isRow || TABLE_RULE.test(text)
+    if (!isRow && !(lists.includes(number) && LIST_ITEM.test(text))) return
+    const section = prefix + number
+    const ordinal = (counts.get(section) ?? 0) + 1
+    counts.set(section, ordinal)
+    rows.push({ id: `${section}#${ordinal}`, section, file: path, line: index + 1, text })
   })
   return rows
 }
@@ -73,21 +93,73 @@ export function idsIn(names: readonly string[]): Set<string> {
   return ids
 }
 
-/** What is wrong, a line each: rows without a test, and ids without a row. `sections` are those that count. */
-export function complaintsAbout(rows: Row[], ids: Set<string>, sections: string[], except: string[] = []) {
+/** An entry of the list of what is knowingly not built. */
+export interface NotBuilt {
+  what: string
+  ids: Set<string>
+  settings: string[]
+  why: string
+}
+
+/** The table of docs/not-built.md: | what | rows | settings | why | */
+export function notBuiltOf(markdown: string): NotBuilt[] {
+  const lines = markdown.split('\n')
+  const head = lines.findIndex((line) => TABLE_RULE.test(line))
+  const entries: NotBuilt[] = []
+  for (const line of lines.slice(head + 1)) {
+    if (!line.startsWith('|')) break
+    const [what, rows, settings, why] = line
+      .split('|')
+      .slice(1)
+      .map((cell) => cell.trim())
+    entries.push({ what, ids: idsIn([rows]), settings: settings.match(/\w+/g) ?? [], why })
+  }
+  return entries
+}
+
+/** What is wrong, a line each: rows without a test or a reason, and ids without a row. Without `sections`, all count. */
+export function complaintsAbout(
+  rows: Row[],
+  ids: Set<string>,
+  sections: string[] = [],
+  notBuilt: NotBuilt[] = [],
+) {
   const complaints: string[] = []
-  for (const { id, section, line, text } of rows) {
-    const isAsked = isBelow(section, sections) && !isBelow(section, except)
-    if (!isAsked || ids.has(id)) continue
-    const shown = text.length > ROW_SHOWN_MAX ? `${text.slice(0, ROW_SHOWN_MAX)}…` : text
-    complaints.push(`${SPEC}:${line}: ${id} has no test: ${shown}`)
+  const listed = new Set(notBuilt.flatMap((entry) => [...entry.ids]))
+  for (const { id, section, file, line, text } of rows) {
+    if (sections.length > 0 && !isBelow(section, sections)) continue
+    if (ids.has(id)) {
+      if (listed.has(id)) complaints.push(`${NOT_BUILT}: ${id} is listed, but the name of a test has it`)
+    } else if (!listed.has(id)) {
+      const shown = text.length > ROW_SHOWN_MAX ? `${text.slice(0, ROW_SHOWN_MAX)}…` : text
+      complaints.push(`${file}:${line}: ${id} has no test: ${shown}`)
+    }
   }
   const known = new Set(rows.map(({ id }) => id))
-  const withTables = new Set(rows.map(({ section }) => section)) // elsewhere an id may mean an item of a list
+  const withRows = new Set(rows.map(({ section }) => section)) // elsewhere an id may mean an item of a list
   for (const id of ids) {
-    if (!known.has(id) && withTables.has(id.split('#')[0]))
-      complaints.push(`${SPEC}: ${id} is in the name of a test, but there is no such row`)
+    if (!known.has(id) && withRows.has(id.split('#')[0]))
+      complaints.push(`docs/spec: ${id} is in the name of a test, but there is no such row`)
   }
+  for (const id of listed) {
+    if (!known.has(id)) complaints.push(`${NOT_BUILT}: ${id} is listed, but there is no such row`)
+  }
+  return complaints
+}
+
+/** What is wrong with the list of what is not built: reasons it lacks, and what README says otherwise. */
+export function complaintsAboutList(notBuilt: NotBuilt[], readme: string): string[] {
+  const complaints = notBuilt
+    .filter(({ why }) => !why)
+    .map(({ what }) => `${NOT_BUILT}: "${what}" has no reason`)
+  const list = README_LIST.exec(readme)?.[0]
+  if (list === undefined) return [...complaints, 'README.md: no <!-- not built --> list <!-- /not built -->']
+  const named = [...list.matchAll(BULLET)].map(([, what]) => what)
+  for (const { what } of notBuilt)
+    if (!named.includes(what)) complaints.push(`README.md: "${what}" is not built, and the list lacks it`)
+  for (const what of named)
+    if (!notBuilt.some((entry) => entry.what === what))
+      complaints.push(`README.md: "${what}" is in the list, but not in ${NOT_BUILT}`)
   return complaints
 }
 
@@ -110,16 +182,19 @@ export async function testNames(root: string, folders: string[] = []): Promise<s
   return (JSON.parse(stdout) as { name: string }[]).map(({ name }) => name)
 }
 
-/** Prints what is to mend under `root`, of some sections or of all that count; returns the exit code. */
+/** Prints what is to mend under `root`, of some sections or of all; returns the exit code. */
 async function main(root: string, asked: string[]): Promise<number> {
-  const rows = rowsOf(readFileSync(join(root, SPEC), 'utf8'))
+  const read = (path: string) => readFileSync(join(root, path), 'utf8')
+  const rows = SPECS.flatMap((spec) => rowsOf(read(spec.path), spec))
+  const notBuilt = notBuiltOf(read(NOT_BUILT))
   const ids = idsIn(await testNames(root))
-  const complaints = complaintsAbout(rows, ids, asked.length > 0 ? asked : SECTIONS, EXCEPT)
+  const complaints = complaintsAbout(rows, ids, asked, notBuilt)
+  complaints.push(...complaintsAboutList(notBuilt, read('README.md')))
   if (complaints.length === 0) return 0
   for (const complaint of complaints) console.log(complaint)
   console.log(
     `${complaints.length} to mend. A row's test carries its id in its name: test('1.3#12: …'), or several: ` +
-      `'1.3#12 1.3#14-16: …'. Only where that very row is asserted.`,
+      `'1.3#12 1.3#14-16: …'. Only where that very row is asserted. What is not built belongs into ${NOT_BUILT}.`,
   )
   return 1
 }

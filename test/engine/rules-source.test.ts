@@ -1,7 +1,7 @@
 /**
  * Rules from files while their directories come and go (spec 8.4): what the operator reads of it.
  */
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -73,4 +73,17 @@ test('8.4, 11.1: rules that are gone are told once, whatever else happens meanwh
   const before = counts.length
   await expect.poll(() => counts.length, { timeout: 5_000 }).toBeGreaterThan(before)
   expect(counts.at(-1)).toBe(1)
+})
+
+test('8.4#5: a new link renamed over RUNTIME_ROOT loads what it points to', async () => {
+  const root = newRoot()
+  const versions = dirname(root)
+  write(join(versions, 'v1'))
+  symlinkSync('v1', root)
+  const { counts } = await watching(root)
+  write(join(versions, 'v2'))
+  writeFileSync(join(versions, 'v2/config/mail.yaml'), 'domain: mail\n')
+  symlinkSync('v2', join(versions, 'next'))
+  renameSync(join(versions, 'next'), root)
+  await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(2)
 })

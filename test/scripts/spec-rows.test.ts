@@ -2,7 +2,16 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { complaintsAbout, idsIn, rowsOf, testNames } from '../../scripts/spec-rows.ts'
+import { rows as settings } from '../../engine/settings/table.ts'
+import {
+  complaintsAbout,
+  complaintsAboutList,
+  idsIn,
+  notBuiltOf,
+  rowsOf,
+  SPECS,
+  testNames,
+} from '../../scripts/spec-rows.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -50,12 +59,43 @@ test('rows are counted per section, over all its tables, without heads and code'
   ])
 })
 
+test('where a section is named, items of its lists are rows too; ids begin with the prefix', () => {
+  const text = `- before any section
+## 5. Safety
+1. first
+   - within the first
+| a |
+|---|
+| b |
+- third
+### 5.1 Elsewhere
+- no row
+`
+  const rows = rowsOf(text, { path: 'docs/spec/monitor.md', prefix: 'M', lists: ['5'] })
+  expect(rows).toEqual([
+    { id: 'M5#1', section: 'M5', file: 'docs/spec/monitor.md', line: 3, text: '1. first' },
+    { id: 'M5#2', section: 'M5', file: 'docs/spec/monitor.md', line: 7, text: '| b |' },
+    { id: 'M5#3', section: 'M5', file: 'docs/spec/monitor.md', line: 8, text: '- third' },
+  ])
+})
+
+test('each specification is read, and no section with rows is left out', () => {
+  const counts = new Map<string, number>()
+  for (const spec of SPECS) {
+    for (const { section } of rowsOf(readFileSync(join(ROOT, spec.path), 'utf8'), spec))
+      counts.set(section, (counts.get(section) ?? 0) + 1)
+  }
+  const known = { '8.1': 8, '8.3': 5, '8.4': 10, '10': 119, 'M1.2': 22, M5: 14, 'M8.2': 15, M13: 13 }
+  expect(Object.fromEntries(counts)).toMatchObject(known)
+})
+
 describe('ids in names of tests', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     ['1.3#1: a',                        ['1.3#1']],
     ['1.3 keys > 1.3#1 12#7: a',        ['1.3#1', '12#7']],
     ['1.3#9-11, A.1#2: a',              ['1.3#9', '1.3#10', '1.3#11', 'A.1#2']],
+    ['M1.3#2, M5#1-2: a',               ['M1.3#2', 'M5#1', 'M5#2']],
     ['1.3: no id, x.1.3#4, 21.3.1#2, #5', []],
   ] as const
   for (const [name, ids] of cases)
@@ -67,12 +107,55 @@ test('a row without a test is named with its line, an id without a row too', () 
   const ids = new Set(['1.3#1', '1.3#3', '1.3#4', 'A.1#1', '1.4#1']) // 1.4 has no table
   expect(complaintsAbout(rows, ids, ['1.3', 'A'])).toEqual([
     'docs/spec/decision-service.md:9: 1.3#2 has no test: | two | |',
-    'docs/spec/decision-service.md: 1.3#4 is in the name of a test, but there is no such row',
+    'docs/spec: 1.3#4 is in the name of a test, but there is no such row',
   ])
-  expect(complaintsAbout(rows, new Set(), ['1', 'A'], ['1.3', 'A.1'])).toEqual([
+  expect(complaintsAbout(rows, new Set(['1.3#1', '1.3#2', '1.3#3', 'A.1#1']))).toEqual([
     expect.stringContaining('1.31#1 has no test'),
   ])
   expect(complaintsAbout(rows, new Set(rows.map(({ id }) => id)), ['1', 'A'])).toEqual([])
+})
+
+describe('what is not built', () => {
+  const list = notBuiltOf(`# Title
+| What | Rows | Settings | Why |
+|---|---|---|---|
+| Pages | 1.3#2-3 1.31#1 | | later |
+| Pictures | A.1#1 | SHOTS_ENABLED | |
+`)
+  const rows = rowsOf(SPEC)
+
+  test('counts instead of a test', () => {
+    expect(list).toMatchObject([
+      { what: 'Pages', settings: [], why: 'later' },
+      { what: 'Pictures', settings: ['SHOTS_ENABLED'], why: '' },
+    ])
+    expect(complaintsAbout(rows, new Set(['1.3#1']), [], list)).toEqual([])
+  })
+  test('is neither tested nor unknown', () => {
+    const more = [...list, { what: 'x', ids: new Set(['1.4#9']), settings: [], why: 'y' }]
+    expect(complaintsAbout(rows, new Set(['1.3#1', '1.3#2']), [], more)).toEqual([
+      'docs/not-built.md: 1.3#2 is listed, but the name of a test has it',
+      'docs/not-built.md: 1.4#9 is listed, but there is no such row',
+    ])
+  })
+  test('has a reason, and README names the same', () => {
+    const readme = '- Else\n<!-- not built -->\n- Pages\n- Mail\n<!-- /not built -->\n'
+    expect(complaintsAboutList(list, readme)).toEqual([
+      'docs/not-built.md: "Pictures" has no reason',
+      'README.md: "Pictures" is not built, and the list lacks it',
+      'README.md: "Mail" is in the list, but not in docs/not-built.md',
+    ])
+    expect(complaintsAboutList(list, '# no list')).toContainEqual(
+      expect.stringContaining('README.md: no <!--'),
+    )
+  })
+  test('in this repository, it has every setting that is not there yet, and no other', () => {
+    const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
+    const listed = notBuiltOf(read('docs/not-built.md'))
+    const ahead = settings.filter(({ state }) => state !== 'built').map(({ name }) => name as string)
+    expect(listed.flatMap((entry) => entry.settings).sort()).toEqual(ahead.sort())
+    expect(complaintsAboutList(listed, read('README.md'))).toEqual([])
+  })
 })
 
 describe('names of tests', () => {

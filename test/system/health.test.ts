@@ -46,7 +46,7 @@ async function told(stream: Stream): Promise<string | null> {
   return bytes && state(bytes)
 }
 
-test('8.3, Q36: SIGTERM: watches are told at once, ports stay open for DRAIN_DELAY, then watches end', async () => {
+test('8.3#2 8.3#4 Q36: SIGTERM: watches are told at once, ports stay open for DRAIN_DELAY, then watches end', async () => {
   const service = await startService({
     rules: { 'shop.yaml': RULES },
     env: { DRAIN_DELAY: '1500ms', WORKERS: '2' },
@@ -109,7 +109,7 @@ test('8.2: without it health stays as it is when Redis goes', async () => {
 
 const memcached = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:1' } // nobody is there
 for (const [store, env] of Object.entries<Record<string, string>>({ memory: {}, memcached })) {
-  test(`8.2, Q5: with ${store} there is no component of Redis: healthy from the start`, async () => {
+  test(`8.1#6 8.2, Q5: with ${store} there is no component of Redis: healthy from the start`, async () => {
     const service = await startService({
       rules: { 'shop.yaml': RULES },
       env: { REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true', ...env },

@@ -66,7 +66,7 @@ test('a worker that cannot start ends the process with exit code 1, soon', async
   expect(performance.now() - saidMs).toBeLessThan(4_000) // the last resort, ending it by force, comes after five seconds
 })
 
-test('8.3, 12#36: SIGTERM answers running requests, fails health first, then exits 0', async () => {
+test('8.3#3 12#36: SIGTERM answers running requests, fails health first, then exits 0', async () => {
   const redis = await startRedis()
   const proxy = await startTcpProxy(redis.port)
   const service = await startService({
@@ -144,7 +144,7 @@ test('8.3: SIGTERM cuts no busy connection that is kept alive', async () => {
 })
 
 for (const signal of ['SIGINT', 'SIGHUP'] as const) {
-  test(`8.3: ${signal} ends an idle service with exit code 0`, async () => {
+  test(`8.3#1: ${signal} ends an idle service with exit code 0`, async () => {
     const service = await startService({ rules: { 'shop.yaml': RULES } })
     expect((await service.stop(signal)).code).toBe(0)
   })
@@ -175,7 +175,7 @@ test('6.5: a debug port in use is logged and the service goes on', async () => {
   expect((await postJson(service, USER)).status).toBe(200)
 })
 
-test('8.4: a missing directory of rules ends the start with one clear line and exit code 2', async () => {
+test('8.4#8: a missing directory of rules ends the start with one clear line and exit code 2', async () => {
   const { code, log } = await spawnService({}).exited
   expect(code).toBe(2)
   expect(log.trimEnd().split('\n')).toHaveLength(1)
@@ -206,7 +206,7 @@ test('12#2: a broken file at start is one clear line; calls fail until it is men
   client.close()
 })
 
-test('8.5: changed rules are used without a restart; a broken change leaves those in force', async () => {
+test('8.4#6 8.5: changed rules are used without a restart; a broken change leaves those in force', async () => {
   const service = await startService({ rules: { 'shop.yaml': RULES } })
   const file = join(service.rulesDirectory, 'shop.yaml')
   const config = async () => (await fetch(`${service.debug}/rlconfig`)).text()
@@ -238,7 +238,7 @@ for (const RUNTIME_WATCH_ROOT of ['true', 'false']) {
   })
 }
 
-test('10: a bad setting ends the start with variable, value and what is allowed', async () => {
+test('8.1#1 10: a bad setting ends the start with variable, value and what is allowed', async () => {
   const { code, log } = await spawnService({ rules: {}, env: { GRPC_PORT: '80801' } }).exited
   expect(code).toBe(2)
   expect(log).toContain('GRPC_PORT="80801"')

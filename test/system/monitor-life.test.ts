@@ -176,7 +176,7 @@ describe('12: life and death of the process', () => {
 
   const HELD_MS = 500 // everything else has ended by then; requests have 5 s
 
-  test('12: ready, and after SIGTERM not any more, while a request that is under way is finished', async () => {
+  test('M11#11 12: ready, and after SIGTERM not any more, while a request that is under way is finished', async () => {
     const { port, service } = await start('monitor', { PROBER_ENABLED: 'false' })
     const kept = new Agent({ keepAlive: true, maxSockets: 1 }) // the port takes no connection after the signal
     onTestFinished(() => kept.destroy())

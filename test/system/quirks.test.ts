@@ -33,7 +33,7 @@ test('12#15: every line obeys LOG_LEVEL and LOG_FORMAT, the first one too', asyn
   expect({ code, log }).toEqual({ code: 0, log: '' })
 })
 
-test('12#17: a signal while the first rules load ends the process', async () => {
+test('8.3#5 12#17: a signal while the first rules load ends the process', async () => {
   const nodes = Array.from({ length: 40_000 }, (_, i) => {
     return `  - { key: k, value: v${i}, rate_limit: { unit: day, requests_per_unit: 1 } }`
   })

@@ -133,7 +133,7 @@ test('9.5: Redis down for REDIS_STARTUP_MAX_ELAPSED_TIME ends the start with exi
   expect(log).toContain(`timed out waiting for Redis connection to ${address()} after `)
 })
 
-test('8.3: SIGTERM while waiting for Redis ends the process', async () => {
+test('8.3#5: SIGTERM while waiting for Redis ends the process', async () => {
   await redis.stop()
   const service = spawnService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: address() } })
   await service.logged('Retrying Redis connection')

@@ -91,7 +91,7 @@ test(`8.4, 8.5: ${SECONDS} s of ..data swaps: no failed request, each answer of 
   await storm(service, seeded(SEED), { puts: [swap], isAtomic: true })
 })
 
-test('8.4: rules that are rewritten without a pause come into force all the same', async () => {
+test('8.4#9: rules that are rewritten without a pause come into force all the same', async () => {
   const service = await start({})
   const [[name]] = filesOf(1)
   const writing = setInterval(() => writeFileSync(join(service.rulesDirectory, name), filesOf(1)[0][1]), 20)

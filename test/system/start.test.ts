@@ -26,7 +26,7 @@ function spawn(options: ServiceOptions): RunningService {
   return service
 }
 
-test('8.1: a start with info tells of each step, once and in order', async () => {
+test('8.1#2-3 8.1#8: a start with info tells of each step, once and in order', async () => {
   const service = await startService({ rules: RULES, env: { LOG_LEVEL: 'info' } })
   const messages = service.log.matchAll(/ msg="(.+)"\n/g)
   const address = / on '127\.0\.0\.1:\d+'$/
@@ -42,13 +42,27 @@ test('8.1: a start with info tells of each step, once and in order', async () =>
   ])
 })
 
+for (const [sink, env] of Object.entries<Record<string, string>>({
+  statsd: { STATSD_PORT: '1' },
+  dogstatsd: { USE_STATSD: 'false', USE_DOG_STATSD: 'true' },
+  Prometheus: { USE_STATSD: 'false', USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' },
+  stdout: { USE_STATSD: 'false' },
+})) {
+  test(`8.1#2: statistics go to ${sink}, and the log says so and how often`, async () => {
+    const quiet = { DISABLE_STATS: 'false', STATS_FLUSH_INTERVAL: '1h', LOG_LEVEL: 'info' }
+    const { log } = await startService({ rules: RULES, env: { ...quiet, ...env } })
+    expect(log).toContain(`Stats initialized for ${sink}`)
+    expect(log).toContain('Stats flush interval: ')
+  })
+}
+
 test('12#2: a first load that fails is not told as a success', async () => {
   const service = await startService({ rules: { 'shop.yaml': 'domain: [' }, env: { LOG_LEVEL: 'info' } })
   expect(service.log).toContain('Waiting for initial ratelimit config update event')
   expect(service.log).not.toContain('Successfully')
 })
 
-test('8.1: until Redis is there nobody listens, though the rules are loaded', async () => {
+test('8.1#5-6: until Redis is there nobody listens, though the rules are loaded', async () => {
   const port = await freePort()
   const [http, grpc, debug] = [await freePort(), await freePort(), await freePort()]
   const ports = { PORT: `${http}`, GRPC_PORT: `${grpc}`, DEBUG_PORT: `${debug}` }
@@ -67,7 +81,7 @@ for (const [name, env] of Object.entries<Record<string, string>>({
   'with FORCE_START_WITHOUT_INITIAL_CONFIG': { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' },
   'while Redis is away': { REDIS_URL: '127.0.0.1:1' },
 })) {
-  test(`8.4, 8.1: a missing directory of rules ends the start, also ${name}`, async () => {
+  test(`8.4#8, 8.1: a missing directory of rules ends the start, also ${name}`, async () => {
     const { code, log } = await spawn({ env }).exited
     expect(code).toBe(2)
     expect(log).toContain('unable to watch file')

@@ -133,7 +133,7 @@ test('8.5, 8.6: a response that is too large is a failed load for all who look, 
   expect((await service.stop()).code).toBe(0)
 })
 
-test('8.1: a bad first response opens the ports without rules; FORCE_START_WITHOUT_INITIAL_CONFIG does so at once', async () => {
+test('8.1#7: a bad first response opens the ports without rules; FORCE_START_WITHOUT_INITIAL_CONFIG does so at once', async () => {
   const server = await startXdsServer()
   const patient = spawn({ env: xdsEnv(server.target) })
   await server.request()

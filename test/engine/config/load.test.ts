@@ -36,7 +36,7 @@ function namesIn(given: Partial<RuleTree> = {}): string[] {
 }
 
 describe('8.4 which files', () => {
-  test('watch root on: keys below the subdirectory that open with the app directory', () => {
+  test('8.4#1-2: watch root on: keys below the subdirectory that open with the app directory', () => {
     for (const path of ['config/b.yaml', 'config/a/c.yaml', 'config.x', 'configs/no.yaml', 'other/no.yaml']) {
       put(`sub/${path}`)
     }
@@ -46,13 +46,13 @@ describe('8.4 which files', () => {
     put('sub/a/b/x.yaml')
     expect(namesIn({ appDirectory: 'a.b' })).toEqual(['a.b.x.yaml'])
   })
-  test('watch root off: everything in the app directory', () => {
+  test('8.4#1: watch root off: everything in the app directory', () => {
     put('sub/config/b.yaml')
     put('sub/config/a/c.yaml')
     put('sub/other/no.yaml')
     expect(namesIn({ isRootWatched: false })).toEqual(['a.c.yaml', 'b.yaml'])
   })
-  test('12#10: an empty subdirectory is the root', () => {
+  test('8.4#7 12#10: an empty subdirectory is the root', () => {
     put('config/a.yaml')
     expect(namesIn({ subdirectory: '' })).toEqual(['config.a.yaml'])
     expect(namesIn({ subdirectory: '', isRootWatched: false })).toEqual(['a.yaml'])
@@ -61,7 +61,7 @@ describe('8.4 which files', () => {
     for (const name of ['b', 'a.b', 'B', 'a/a']) put(`sub/config/x${name}`)
     expect(namesIn()).toEqual(['config.xB', 'config.xa.a', 'config.xa.b', 'config.xb'])
   })
-  test('dot files', () => {
+  test('8.4#3: dot files', () => {
     for (const path of ['.a.yaml', '.d/b.yaml', 'c.yaml']) put(`sub/config/${path}`)
     expect(namesIn()).toEqual(['config..a.yaml', 'config..d.b.yaml', 'config.c.yaml'])
     expect(namesIn({ isDotIgnored: true })).toEqual(['config.c.yaml'])
@@ -73,7 +73,7 @@ describe('8.4 which files', () => {
     const given = { subdirectory: '', isRootWatched: false, isDotIgnored: true }
     expect(readRuleFiles(tree(given))).toMatchObject({ files: [{ name: 'a.yaml' }], warnings: [] })
   })
-  test('a root that is a link is followed, a linked directory below it is not', () => {
+  test('8.4#1 8.4#4: a root that is a link is followed, a linked directory below it is not', () => {
     put('v1/config/a.yaml')
     symlinkSync('v1', join(root, 'current'))
     symlinkSync('.', join(root, 'v1/config/loop'))
@@ -85,7 +85,7 @@ describe('8.4 which files', () => {
       warnings: [`runtime: error reading ${path}: is a directory`],
     })
   })
-  test('a link to nothing is a warning', () => {
+  test('8.4#4: a link to nothing is a warning', () => {
     put('sub/config/a.yaml')
     symlinkSync('gone', join(root, 'sub/config/b.yaml'))
     const read = readRuleFiles(tree())
@@ -98,7 +98,7 @@ describe('8.4 which files', () => {
     expect(read.files).toEqual([])
     expect(read.warnings[0]).toContain(`runtime: error reading ${join(root, 'sub')}: ENOENT`)
   })
-  test('no root, or no app directory when that is what is watched', () => {
+  test('8.4#7: no root, or no app directory when that is what is watched', () => {
     for (const given of [{ root: '' }, { appDirectory: '', isRootWatched: false }]) {
       expect(readRuleFiles(tree(given)).warnings).toEqual(['no runtime configuration. using nil loader.'])
     }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { settingsHelp, settingsMarkdown } from '../../../engine/settings/help.ts'
 import { families, rows } from '../../../engine/settings/table.ts'
+import { specRows } from '../../helpers/spec.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
@@ -16,22 +17,35 @@ describe('the table holds what section 10 of the specification says', () => {
     ...families.map((row) => [row.name, { older: row.older, type: row.kindName, default: '' }] as const),
   ])
 
-  test.each(specRows())('$name', ({ name, older, type, default: preset }) => {
+  test.each(decisionRows())('$id: $name', ({ name, older, type, default: preset }) => {
     const row = known.get(name)
     expect(row?.older).toBe(older)
     expect(row?.type === 'enum' ? 'string' : row?.type).toBe(type)
     if (preset !== null) expect(row?.default).toBe(preset)
   })
 
+  test.each(specRows('M12'))('$id: the settings of the monitor', ({ cells }) => {
+    const names = cells[0].split(', ')
+    const defaults = cells[1].replaceAll(/ \(.*?\)/g, '').split(', ')
+    expect(defaults.length).toBe(names.length)
+    for (const [i, name] of names.entries()) {
+      const told = known.get(name)!.default
+      const count = /^built-in list of (\d)$/.exec(defaults[i])?.[1]
+      if (count) expect(told.split(',').length).toBe(Number(count))
+      else expect(told).toBe(['empty', 'off'].includes(defaults[i]) ? '' : defaults[i])
+    }
+  })
+
   test('and no variable twice', () => {
     const names = rows.flatMap(({ name, older }) => [name, older ?? name])
     const twice = names.filter((name, i) => names.indexOf(name) !== i && name !== names[i - 1])
     expect(twice).toEqual([])
-    expect(specRows().length).toBeGreaterThan(110)
+    expect(decisionRows().length).toBeGreaterThan(110)
   })
 })
 
 interface SpecRow {
+  id: string
   name: string
   older: string | null // null = none
   type: string
@@ -39,16 +53,17 @@ interface SpecRow {
 }
 
 /** The rows of the specification's table, a row that names two variables as two. */
-function specRows(): SpecRow[] {
+function decisionRows(): SpecRow[] {
   const spec = readFileSync(join(ROOT, 'docs/spec/decision-service.md'), 'utf8')
   const section = spec.slice(spec.indexOf('\n## 10. '), spec.indexOf('\n## 11. '))
   const lines = section.split('\n').filter((line) => line.startsWith('| `'))
-  return lines.flatMap((line) => {
+  return lines.flatMap((line, i) => {
     const [names, older, type, preset] = line
       .split('|')
       .slice(1)
       .map((cell) => cell.trim())
     return [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => ({
+      id: `10#${i + 1}`,
       name,
       older: specOlder(name, older),
       type: specType(type),

@@ -71,7 +71,7 @@ describe('empty text', () => {
   })
 })
 
-describe('a bad value', () => {
+describe('8.1#1 8.1#4: a bad value', () => {
   const span = 'a duration such as 10s, 1h30m or 150us'
   const items = 'invalid map item: "b"; items key:value separated by commas, one colon in each'
   const levels =

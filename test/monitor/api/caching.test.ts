@@ -24,10 +24,10 @@ const lasting = ({ headers }: Told) => {
   return rest
 }
 
-describe('13.5: HEAD and conditions', () => {
+describe('M13#5: HEAD and conditions', () => {
   for (const path of [...PATHS, '/limits', '/nothing', '/sites?limit=x', '/sites/nobody']) {
     for (const coding of ['identity', 'gzip', 'br']) {
-      test(`1.1: HEAD ${path} is GET without its body, ${coding}`, async () => {
+      test(`M1.1#2: HEAD ${path} is GET without its body, ${coding}`, async () => {
         const headers = { 'accept-encoding': coding }
         const got = await api.get(`/api/v1${path}`, { headers })
         const head = await api.ask('HEAD', `/api/v1${path}`, { headers })
@@ -39,7 +39,7 @@ describe('13.5: HEAD and conditions', () => {
   }
 
   for (const path of PATHS) {
-    test(`1.4: ${path} has one ETag in all codings, and 304 for it`, async () => {
+    test(`M1#2 M1.4#1: ${path} has one ETag in all codings, and 304 for it`, async () => {
       const tags = new Set<string>()
       for (const coding of ['identity', 'gzip', 'br']) {
         const { headers } = await api.get(`/api/v1${path}`, { headers: { 'accept-encoding': coding } })
@@ -95,7 +95,7 @@ describe('13.5: HEAD and conditions', () => {
     expect(api.store.reads).toBe(12)
   })
 
-  test('1.4: a list is built once per data version', async () => {
+  test('M1.4#2: a list is built once per data version', async () => {
     const first = await api.get('/api/v1/sites')
     const snapshot = api.state.snapshot!
     const sites = snapshot.sites.map((site) => ({ ...site, name: 'Another' }))
@@ -114,7 +114,7 @@ describe('13.5: HEAD and conditions', () => {
     ['/limits',       'no-store',              'no-store'],
     ['/nothing',      'no-store',              'no-store'],
   ]
-  test('1.4: Cache-Control by kind, and with API_SHARED_CACHE', async () => {
+  test('M1.3#9 M1.4#3: Cache-Control by kind, and with API_SHARED_CACHE', async () => {
     const shared = await startApi({ isSharedCache: true, hasDraftFields: false })
     for (const [path, own, all] of cacheControls) {
       expect((await api.get(`/api/v1${path}`)).headers['cache-control']).toBe(own)
@@ -143,7 +143,7 @@ describe('1: codings', () => {
     test(`1: Accept-Encoding: ${header} is ${coding}`, () => expect(preferredCoding(header)).toBe(coding))
   }
 
-  test('1: bodies from 1 KiB on are compressed, and hold the same', async () => {
+  test('M1#4: bodies from 1 KiB on are compressed, and hold the same', async () => {
     const plain = await api.get('/api/v1/openapi.json')
     for (const [coding, open] of [
       ['br', brotliDecompressSync],
@@ -158,7 +158,7 @@ describe('1: codings', () => {
     expect(small.headers['content-encoding']).toBeUndefined()
   })
 
-  test('1.4: the cache stays within its bound', async () => {
+  test('M1.4#2: the cache stays within its bound', async () => {
     const bodies = new Bodies(100_000)
     for (let i = 0; i < 200; i++) await bodies.get(`k${i}`, () => 'x'.repeat(3_000)).form('gzip')
     expect(bodies.bytes).toBeLessThanOrEqual(100_000)
@@ -167,7 +167,7 @@ describe('1: codings', () => {
 })
 
 describe('1.5: CORS', () => {
-  test('1.5: a preflight', async () => {
+  test('M1.1#3 1.5: a preflight', async () => {
     const origin = { origin: 'https://other.example', 'access-control-request-method': 'POST' }
     const told = await api.ask('OPTIONS', '/api/v1/detections', { headers: origin })
     expect(told.status).toBe(204)
@@ -183,7 +183,7 @@ describe('1.5: CORS', () => {
   })
 })
 
-test('1: a body on GET is thrown away', async () => {
+test('M1#14: a body on GET is thrown away', async () => {
   expect((await api.get('/api/v1/sites', { body: 'x'.repeat(4_096) })).status).toBe(200)
   const told = await api.get('/api/v1/sites', { body: 'x'.repeat(5_000), headers: KEPT })
   expect([told.status, told.headers.connection]).toEqual([200, 'close'])

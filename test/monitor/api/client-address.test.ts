@@ -38,7 +38,7 @@ const cases: [string, string, string][] = [
   ['2001:db8:ffff::1',     '198.51.100.1',                     '198.51.100.1'],
 ]
 for (const [peer, forwarded, client] of cases) {
-  test(`4.3: ${peer} with "${forwarded.slice(0, 40)}" is ${client}`, () =>
+  test(`M4.3#1-3: ${peer} with "${forwarded.slice(0, 40)}" is ${client}`, () =>
     expect(behind(peer, forwarded)).toBe(client))
 }
 
@@ -52,10 +52,10 @@ describe('4.3: other headers', () => {
     ['x-real-ip',        '198.51.100.1',                    '198.51.100.1'],
   ]
   for (const [header, value, client] of others) {
-    test(`4.3: ${header}: ${value}`, () => expect(behind('10.0.0.1', value, header)).toBe(client))
+    test(`M4.3#3: ${header}: ${value}`, () => expect(behind('10.0.0.1', value, header)).toBe(client))
   }
 
-  test('4.3: PROXY protocol only when it is on, and only from trusted peers', () => {
+  test('M4.3#4: PROXY protocol only when it is on, and only from trusted peers', () => {
     const from = (peer: string, hasProxyProtocol: boolean) =>
       clientOf(
         { peer: address(peer), proxied: address('198.51.100.9'), forwarded: '' },

@@ -73,7 +73,7 @@ const until = (what: () => void) => vi.waitFor(what, { timeout: 10_000, interval
 const untilCount = (count: number, client = HERE) =>
   until(() => expect(connections.countOf(client)).toBe(count))
 
-describe('4.5: the bound', () => {
+describe('M4.5#9: the bound', () => {
   test('the connection after the last is closed without a word; others are let in', async () => {
     open(3)
     const first = [from(), from(), from()]

@@ -1,5 +1,6 @@
 /** The source contract, row by row (spec 13.1), and the bounds of every parameter (13.2). */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { specRows } from '../../helpers/spec.ts'
 import { startApi } from './setup.ts'
 
 let api: Awaited<ReturnType<typeof startApi>>
@@ -10,11 +11,18 @@ afterEach(() => api.close())
 
 // biome-ignore format: the columns are the specification
 const SITE_FIELDS = ['slug', 'name', 'tier', 'url', 'first_seen', 'last_probed', 'reachable_cn', 'reachable_overseas']
+/** The row of a parameter in the tables of 3.1 and 3.3; '' for those that have no table. */
+function rowOf(path: string, name: string): string {
+  const section = { sites: 'M3.1', leaderboard: 'M3.3' }[path]
+  const hasName = ([names]: string[]) => names?.replace(' [S]', '').split(', ').includes(name)
+  return section ? specRows(section).find(({ cells }) => hasName(cells))!.id : ''
+}
+
 const slugsOf = (told: { json: never }) =>
   (told.json as { sites: { slug: string }[] }).sites.map(({ slug }) => slug)
 
-describe('13.1: the source contract', () => {
-  test('2.1: a list item has exactly these fields', async () => {
+describe('M13#1: the source contract', () => {
+  test('M3.1#11 2.1: a list item has exactly these fields', async () => {
     const told = await api.get('/api/v1/sites')
     expect(Object.keys(told.json)).toEqual(['total', 'sites'])
     for (const site of (told.json as { sites: object[] }).sites)
@@ -55,7 +63,7 @@ describe('13.1: the source contract', () => {
     expect([board.board, board.total, board.entries.length]).toEqual(['red', 60, 10])
   })
 
-  test('3.3: an entry has the eight fields and its own', async () => {
+  test('M1#6 3.3: an entry has the eight fields and its own', async () => {
     const { json } = await api.get('/api/v1/leaderboard?board=black')
     expect(json).toMatchObject({
       ...{ board: 'black', generated_at: '2025-11-20T12:00:00Z', window_days: 30, total: 1 },
@@ -93,7 +101,7 @@ describe('13.1: the source contract', () => {
     ['BREW',   '/api/v1/sites',            405, 'method_not_allowed'],
   ] as const
   for (const [method, path, status, code] of errors) {
-    test(`1.2: ${method} ${path} is ${status} ${code}`, async () => {
+    test(`M1#13 M1.1#4-5 1.2: ${method} ${path} is ${status} ${code}`, async () => {
       const told = await api.ask(method, path)
       expect(told.status).toBe(status)
       expect(Object.keys(told.json)).toEqual(['error', 'code'])
@@ -102,12 +110,12 @@ describe('13.1: the source contract', () => {
     })
   }
 
-  test('1.1: 405 tells the methods there are', async () => {
+  test('M1.1#4: 405 tells the methods there are', async () => {
     expect((await api.ask('PUT', '/api/v1/sites')).headers.allow).toBe('GET, HEAD, OPTIONS')
     expect((await api.ask('PUT', '/api/v1/detections')).headers.allow).toBe('POST, OPTIONS')
   })
 
-  test('1: one slash at the end is treated as absent, two are not', async () => {
+  test('M1#12: one slash at the end is treated as absent, two are not', async () => {
     expect((await api.get('/api/v1/sites/')).status).toBe(200)
     expect((await api.get('/api/v1/')).status).toBe(200)
     expect((await api.get('/api/v1/sites//')).status).toBe(404)
@@ -173,13 +181,13 @@ describe('3.1: filters and order', () => {
     ['unknown=1&unknown=2',   ['best', 'alpha', 'equal', 'cn-only', 'no-facts', 'down']],
   ] as const
   for (const [query, slugs] of cases) {
-    test(`3.1: ?${query}`, async () => {
+    test(`M3.1#10-12: ?${query}`, async () => {
       const told = await api.get(`/api/v1/sites?${query}`)
       expect(slugsOf(told)).toEqual(slugs)
     })
   }
 
-  test('3.1: Link leads to the pages there are, parameters kept', async () => {
+  test('M3.1#13: Link leads to the pages there are, parameters kept', async () => {
     const link = async (query: string) => (await api.get(`/api/v1/sites?${query}`)).headers.link
     expect(await link('tier=A&limit=1&offset=1')).toBe(
       [
@@ -198,7 +206,7 @@ describe('3.1: filters and order', () => {
     expect(link).toContain('</api/v1/sites?limit=1&model=gpt-5.4&offset=1&sort=rank>; rel="next"')
   })
 
-  test('3.1: include=summary adds one object to each', async () => {
+  test('M3.1#14: include=summary adds one object to each', async () => {
     const { sites } = (await api.get('/api/v1/sites?include=summary')).json as {
       sites: Record<string, object>[]
     }
@@ -212,7 +220,7 @@ describe('3.1: filters and order', () => {
   })
 })
 
-describe('3.6: models', () => {
+describe('M3.6#5: models', () => {
   const models = async (query: string) => {
     const { json } = await api.get(`/api/v1/models?${query}`)
     const told = json as { total: number; models: { id: string; sites: number; verified_sites: string[] }[] }
@@ -266,7 +274,7 @@ describe('3.6: models', () => {
   })
 })
 
-describe('13.2: bounds', () => {
+describe('M13#2: bounds', () => {
   // biome-ignore format: a table
   const cases = [
     ['sites', 'tier',    ['S', 'D'],         ['s', 'E', 'SA', '%53A', '']],
@@ -291,7 +299,7 @@ describe('13.2: bounds', () => {
     ['leaderboard', 'limit', ['1', '99', '100'], ['0', '101', '-1']],
   ] as const
   for (const [path, name, good, bad] of cases) {
-    test(`3: ${path} ${name}`, async () => {
+    test(`M1#10-11 ${rowOf(path, name)}: ${path} ${name}`, async () => {
       const status = async (query: string) => (await api.get(`/api/v1/${path}?${query}`)).status
       for (const value of good) expect([value, await status(`${name}=${value}`)]).toEqual([value, 200])
       for (const value of bad) {
@@ -323,14 +331,14 @@ describe('13.2: bounds', () => {
     ])
   })
 
-  for (const path of ['score', 'history?days=1', 'models', 'incidents']) {
-    test(`3.2: /sites/alpha/${path} conforms`, async () => {
+  for (const [i, path] of ['score', 'history?days=1', 'models', 'incidents'].entries()) {
+    test(`M3.2#${i + 1}: /sites/alpha/${path} conforms`, async () => {
       expect((await api.get(`/api/v1/sites/alpha/${path}`)).status).toBe(200)
       expect((await api.get(`/api/v1/sites/nobody/${path}`)).json).toMatchObject({ code: 'site_not_found' })
     })
   }
 
-  test('3.6: the small ones conform', async () => {
+  test('M3.6#2-4: the small ones conform', async () => {
     for (const path of ['', '/limits', '/meta', '/changelog', '/openapi.json']) {
       expect((await api.get(`/api/v1${path}`)).status).toBe(200)
     }

@@ -23,8 +23,8 @@ const later = (seconds: number) => {
 /** Takes the next one and finishes it. */
 const run = () => api.desk.finish(api.desk.take()!.id, { result: RESULT })
 
-describe('3.4: a submission', () => {
-  test('new: 202, where to read it, when to ask', async () => {
+describe('M13#6 3.4: a submission', () => {
+  test('M3.4#3: new: 202, where to read it, when to ask', async () => {
     const told = await api.submit(`${A}/v1/models?x=1#y`)
     expect(told.status).toBe(202)
     expect(told.headers).toMatchObject({
@@ -48,7 +48,7 @@ describe('3.4: a submission', () => {
     expect([read.status, read.json]).toEqual([200, told.json])
   })
 
-  test('the same target, unfinished: 202 with the same id, for every client, however it is spelled', async () => {
+  test('M3.4#4: the same target, unfinished: 202 with the same id, for every client, however it is spelled', async () => {
     const first = idOf(await api.submit(`${A}/`))
     for (const url of ['HTTPS://A.Example.COM:443/v1', `${A}/v1/?q`, 'https://a.example.com./v1/models/']) {
       const told = await api.submit(url, { from: '127.0.0.2' })
@@ -57,7 +57,7 @@ describe('3.4: a submission', () => {
     expect(idOf(await api.submit('http://a.example.com', { from: '127.0.0.2' }))).not.toBe(first)
   })
 
-  test('finished within 600 s: 200 with the same id; later anew', async () => {
+  test('M3.4#5: finished within 600 s: 200 with the same id; later anew', async () => {
     const first = idOf(await api.submit(A))
     run()
     later(599)
@@ -98,7 +98,7 @@ describe('3.4: a submission', () => {
     ['an opt-out',      '{"url":"https://x.private.example.com"}', 422, 'target_not_allowed'],
   ]
   for (const [what, body, status, code] of refused) {
-    test(`3.4: ${what} is ${status} ${code}`, async () => {
+    test(`M3.4#1: ${what} is ${status} ${code}`, async () => {
       const headers = { 'content-type': 'application/json; charset=UTF-8' }
       const told = await api.ask('POST', PATH, { body, headers })
       expect(codeOf(told)).toEqual([status, code])
@@ -132,8 +132,8 @@ describe('3.4: a submission', () => {
   }
 })
 
-describe('4.5: bounds', () => {
-  test('two unfinished per client, joining others is free', async () => {
+describe('M13#6 4.5: bounds', () => {
+  test('M4.5#1: two unfinished per client, joining others is free', async () => {
     await api.submit('https://a1.example.com')
     await api.submit('https://a2.example.com')
     const third = await api.submit('https://a3.example.com')
@@ -144,7 +144,7 @@ describe('4.5: bounds', () => {
     expect((await api.submit('https://a4.example.com')).status).toBe(202)
   })
 
-  test('a full queue is 503', async () => {
+  test('M4.5#2: a full queue is 503', async () => {
     api.close()
     api = await startApi({ queueMax: 2 })
     for (const [i, from] of ['127.0.0.2', '127.0.0.3'].entries())
@@ -155,7 +155,7 @@ describe('4.5: bounds', () => {
     expect((await api.submit('https://b9.example.com')).status).toBe(202)
   })
 
-  test('a host once a minute: another path is 429, the same target its last result', async () => {
+  test('M4.5#4: a host once a minute: another path is 429, the same target its last result', async () => {
     api.close()
     api = await startApi({ reuseSec: 10 })
     const first = idOf(await api.submit(A))
@@ -169,7 +169,7 @@ describe('4.5: bounds', () => {
     expect((await api.submit(A)).status).toBe(202)
   })
 
-  test('a host 12 times a day, then its last result until the next day', async () => {
+  test('M4.5#4: a host 12 times a day, then its last result until the next day', async () => {
     const ids = new Set<string>()
     for (let i = 0; i < 13; i++) {
       ids.add(idOf(await api.submit(A, { from: `127.0.0.${10 + i}` })))
@@ -187,7 +187,7 @@ describe('4.5: bounds', () => {
     expect((await api.submit(A)).status).toBe(202)
   })
 
-  test('a registrable domain 60 times a day, whatever the hosts below it', async () => {
+  test('M4.5#5: a registrable domain 60 times a day, whatever the hosts below it', async () => {
     const submit = (host: number) =>
       api.submit(`https://h${host}.wild.io/`, { from: `127.0.1.${1 + (host % 200)}` })
     for (let host = 0; host < 60; host++) {
@@ -217,7 +217,7 @@ describe('4.5: bounds', () => {
     expect(codeOf(await api.submit(A))).toEqual([503, 'detections_disabled'])
   })
 
-  test('120 s in the queue, 45 s of running, then it has failed', async () => {
+  test('M4.5#7: 120 s in the queue, 45 s of running, then it has failed', async () => {
     const waits = idOf(await api.submit('https://c1.example.com'))
     later(119)
     const runs = idOf(await api.submit('https://c2.example.com'))
@@ -266,7 +266,7 @@ describe('3.5: reading', () => {
     expect(done.headers['retry-after']).toBeUndefined()
   })
 
-  test("an id that is none, is nobody's, is too old", async () => {
+  test("M4.5#10: an id that is none, is nobody's, is too old", async () => {
     const id = idOf(await api.submit(A))
     expect(codeOf(await api.get(`${PATH}/${id.toUpperCase()}`))).toEqual([404, 'detection_not_found'])
     expect(codeOf(await api.get(`${PATH}/${uuidV7(NOON * 1_000)}`))).toEqual([404, 'detection_not_found'])
@@ -315,7 +315,7 @@ describe('3.5: the long poll', () => {
     expect(performance.now() - startMs).toBeGreaterThan(950)
   })
 
-  test('4.5: the third of a client is answered at once, others are held', async () => {
+  test('M4.5#8: the third of a client is answered at once, others are held', async () => {
     const id = idOf(await api.submit(A))
     const first = [1, 2].map(() => api.get(`${PATH}/${id}?wait=25`))
     await held(2)

@@ -97,7 +97,7 @@ describe('10: the document', () => {
     expect(Object.keys(operations)).toEqual(Object.keys(OWN_CODES))
   })
 
-  test('9: parameters are what they were', () => {
+  test('M9#3: parameters are what they were', () => {
     const parameters = Object.entries(operations).map(([id, { parameters }]) => {
       return [id, ...parameters.map(({ name, schema }) => `${name}=${schema.default ?? ''}`)].join(' ')
     })
@@ -125,7 +125,7 @@ describe('10: the document', () => {
     expect(open).toEqual([])
   })
 
-  test('10: closed in tests; in the document only what the source contract closes', () => {
+  test('M1#9 10: closed in tests; in the document only what the source contract closes', () => {
     const isClosed = (name: string, all: Record<string, Schema>) => all[name].additionalProperties === false
     const names = Object.keys(components(false)).filter((name) => isClosed(name, components(false) as never))
     expect(names).toEqual(
@@ -159,7 +159,7 @@ describe('10: the validator', () => {
   }
 })
 
-describe('9: changelog.yaml', () => {
+describe('M9#4: changelog.yaml', () => {
   test('9: what is in the repository keeps the rule of 14 days', () => {
     expect(readChangelog()).toMatchObject([{ id: 'v1', announced_on: '2026-11-21', kind: 'added' }])
   })

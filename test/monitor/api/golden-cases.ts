@@ -61,6 +61,7 @@ type Options = NonNullable<Parameters<Start>[0]>
 type Api = Awaited<ReturnType<Start>>
 
 const json = { 'content-type': 'application/json' }
+const KEPT = { connection: 'keep-alive' } // without it node itself asks for the end of the connection
 const post = (body: string, headers: Ask['headers'] = json) =>
   ['POST', '/detections', { body, headers }] as const
 const submission = (url: string) => post(JSON.stringify({ url }))
@@ -84,13 +85,16 @@ const WAYS: Record<string, Way> = {
   site_not_found: { ask: ['GET', '/sites/nobody'] },
   detection_not_found: { ask: ['GET', '/detections/1'] },
   method_not_allowed: { ask: ['DELETE', '/sites'] },
-  request_timeout: { ask: post('{', { ...json, 'content-length': '20' }), options: { bodyTimeoutMs: 20 } },
+  request_timeout: {
+    ask: post('{', { ...json, ...KEPT, 'content-length': '20' }),
+    options: { bodyTimeoutMs: 20 },
+  },
   detection_expired: { ask: ['GET', `/detections/${uuidStart(NOON - YEAR_SEC)}-7000-8000-000000000001`] },
   version_retired: {
     ask: ['GET', '/sites'],
     options: { successor: { releasedSec: NOON - 2 * YEAR_SEC, sunsetSec: NOON } },
   },
-  payload_too_large: { ask: post(' '.repeat(5_000)) },
+  payload_too_large: { ask: post(' '.repeat(5_000), { ...json, ...KEPT }) },
   unsupported_media_type: { ask: post('{}', { 'content-type': 'text/plain' }) },
   target_not_allowed: { ask: submission('https://private.example.com') },
   rate_limited: {
@@ -123,21 +127,24 @@ function eightSeconds(body: { error: string; code: string }) {
   return { ...body, error: body.error.replace('0.02 s', '8 s') }
 }
 
+/** The answer with this error, from a service of its own, which the caller closes. */
+export async function answerWith(code: string, start: Start) {
+  const { ask, before = [], options, prepare } = WAYS[code]
+  const api = await start(options)
+  prepare?.(api)
+  for (const [method, path, more] of before) await api.ask(method, `/api/v1${path}`, more)
+  const [method, path, more] = ask
+  const whole = path.startsWith('/../') ? `/api${path.slice(3)}` : `/api/v1${path}`
+  return { told: await api.ask(method, whole, more), close: api.close }
+}
+
 /** Code → body, each from a request to a service of its own. */
 export async function errorsOf(start: Start): Promise<Record<string, unknown>> {
   const errors: Record<string, unknown> = {}
-  for (const [code, { ask, before = [], options, prepare }] of Object.entries(WAYS)) {
-    const api = await start(options)
-    prepare?.(api)
-    for (const [method, path, more] of before) await api.ask(method, `/api/v1${path}`, more)
-    const [method, path, more] = ask
-    const { json: body } = await api.ask(
-      method,
-      path.startsWith('/../') ? `/api${path.slice(3)}` : `/api/v1${path}`,
-      more,
-    )
-    api.close()
-    errors[code] = code === 'request_timeout' ? eightSeconds(body) : body
+  for (const code of Object.keys(WAYS)) {
+    const { told, close } = await answerWith(code, start)
+    close()
+    errors[code] = code === 'request_timeout' ? eightSeconds(told.json) : told.json
   }
   return errors
 }

@@ -60,7 +60,7 @@ const CHANGELOG = [
   },
 ]
 
-describe('9: what v1 writes', () => {
+describe('M9#1: what v1 writes', () => {
   for (const [file, path] of CASES) {
     test(file, async () => {
       const { status, bytes } = await api.get(`/api/v1${path}`)

@@ -31,8 +31,8 @@ const rates = ({ headers }: Told) =>
   ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 const json = { 'content-type': 'application/json' }
 
-describe('13.3: rate headers', () => {
-  test('4.2: Remaining falls by one, Reset is the end of the aligned window, 429 at the end', async () => {
+describe('M13#3: rate headers', () => {
+  test('M1.3#10 M4.2#1-2: Remaining falls by one, Reset is the end of the aligned window, 429 at the end', async () => {
     api.clock.ms = (NOON + 18) * 1_000
     for (let left = 119; left >= 0; left--) {
       const told = await api.get('/api/v1/leaderboard')
@@ -53,7 +53,7 @@ describe('13.3: rate headers', () => {
     expect(rates(await api.get('/api/v1/leaderboard'))).toEqual([120, 119, NOON + 120])
   })
 
-  test('1.3: on every status there is, one hit each', async () => {
+  test('M1.3#1-3 M4.2#5: on every status there is, one hit each', async () => {
     const etag = (await api.get('/api/v1/sites')).headers.etag
     api.state.snapshot = { ...api.state.snapshot!, aliases: {} }
     let left = 119
@@ -82,7 +82,7 @@ describe('13.3: rate headers', () => {
     expect([free.status, ...rates(free)]).toEqual([204, 120, left, NOON + 60])
   })
 
-  test('4.2: a submission has its own class, and pays for junk', async () => {
+  test('M4.2#7: a submission has its own class, and pays for junk', async () => {
     const submit = (body: string | Buffer, headers = json as Record<string, string>) =>
       api.ask('POST', '/api/v1/detections', { body, headers })
     // biome-ignore format: a table
@@ -106,7 +106,7 @@ describe('13.3: rate headers', () => {
     expect(rates(await api.get('/api/v1/meta'))).toEqual([120, 119, NOON + 60])
   })
 
-  test('3.6: limits tells all classes without consuming', async () => {
+  test('M3.6#1: limits tells all classes without consuming', async () => {
     await api.get('/api/v1/meta')
     for (let i = 0; i < 3; i++) {
       expect((await api.get('/api/v1/limits')).json).toEqual({
@@ -120,7 +120,7 @@ describe('13.3: rate headers', () => {
     }
   })
 
-  test('4.3: forwarding headers count only from a trusted proxy; /64 neighbours share', async () => {
+  test('M4.3#2: forwarding headers count only from a trusted proxy; /64 neighbours share', async () => {
     const left = async (told: Promise<Told>) => rates(await told)[1]
     const forged = { headers: { 'x-forwarded-for': '198.51.100.9' } }
     expect(await left(api.get('/api/v1/meta', forged))).toBe(119)
@@ -139,7 +139,7 @@ describe('13.3: rate headers', () => {
     expect(api.lines.map(({ client }) => client)[0]).toBe('2001:db8:1::/48')
   })
 
-  test('4.2: an engine that fails lets reading pass and submissions not, under the limits that are configured', async () => {
+  test('M4.2#6: an engine that fails lets reading pass and submissions not, under the limits that are configured', async () => {
     api.close()
     const rules = DEFAULT_RULES.replace(
       'requests_per_unit: 120 }',
@@ -159,7 +159,7 @@ describe('13.3: rate headers', () => {
     expect(failures).toEqual(['read', 'read', 'submit'])
   })
 
-  test('4.2: an engine that does not answer is not waited for', async () => {
+  test('M4.2#6: an engine that does not answer is not waited for', async () => {
     api.close()
     const silent = { decide: () => {}, limitOf: () => null } as unknown as Engine
     api = await startApi({ ours: silent })
@@ -167,7 +167,7 @@ describe('13.3: rate headers', () => {
     expect((await api.submit('https://a.example.com/')).status).toBe(503)
   })
 
-  test('4.1: an operator blocks one address, exempts one, tries one out', async () => {
+  test('M4.2#4 4.1: an operator blocks one address, exempts one, tries one out', async () => {
     const text = DEFAULT_RULES.replace(
       'requests_per_unit: 120 }',
       `requests_per_unit: 120 }
@@ -254,7 +254,7 @@ describe('4.4: API keys', () => {
   })
 })
 
-describe('13.4: agreement with the decision service', () => {
+describe('M13#4: agreement with the decision service', () => {
   test('4.1: POST /json with the same descriptor sees the same counter', async () => {
     api.close()
     const table = createMemoryTable(1 << 20) // two workers, one table

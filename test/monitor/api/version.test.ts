@@ -49,7 +49,7 @@ describe('9: a pure function of options and time', () => {
   })
 })
 
-describe('9: over HTTP', () => {
+describe('M1.3#11 M9#2: over HTTP', () => {
   let api: Awaited<ReturnType<typeof startApi>>
   afterEach(() => api.close())
 

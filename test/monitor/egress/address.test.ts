@@ -109,7 +109,7 @@ const reserved = [
   ['3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff', '4000::',    'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff', null],
 ] as const
 for (const [before, first, last, after] of reserved) {
-  test(`5.4: ${first} to ${last} is denied, its neighbours are not`, () => {
+  test(`M5#4: ${first} to ${last} is denied, its neighbours are not`, () => {
     for (const address of [first, last]) {
       expect([address, addressDenial(address, policy, [])]).toEqual([address, 'reserved'])
     }
@@ -133,7 +133,7 @@ test('5.4: the second opinion alone denies as well', () => {
   }
 })
 
-test('5.4: what embeds IPv4 is denied whole, public or not', () => {
+test('M5#4: what embeds IPv4 is denied whole, public or not', () => {
   for (const address of [
     '::ffff:8.8.8.8',
     '::ffff:0808:0808',
@@ -159,7 +159,7 @@ test('5.4: under NAT64_PREFIX the embedded IPv4 is asked', () => {
   expect(asked('::ffff:8.8.8.8')).toBe('embedded')
 })
 
-test('5.4: EGRESS_DENY and our own addresses', () => {
+test('M5#4: EGRESS_DENY and our own addresses', () => {
   const deny = [range('8.8.0.0/16'), range('2606:4700::/32')]
   expect(addressDenial('8.8.4.4', { ...policy, deny }, [])).toBe('listed')
   expect(addressDenial('2606:4700::1111', { ...policy, deny }, [])).toBe('listed')

@@ -29,7 +29,7 @@ function visit(path: string, limits = {}): Promise<Visit> {
   return world.egress({ limits }).visit({ url: world.url(path), purpose: 'catalogue' })
 }
 
-test('5.9: the limits are those of the specification', () => {
+test('M5#9: the limits are those of the specification', () => {
   expect(LIMITS).toMatchObject({
     dnsMs: 4_000,
     connectMs: 5_000,

@@ -38,7 +38,7 @@ const lookups: [string, Zone, string][] = [
   ['one silence, no address',        { silent: ['A'] },                                  'dns_timeout'],
 ]
 for (const [i, [name, zone, wanted]] of lookups.entries()) {
-  test(`5.3, 6.3: ${name}: ${wanted}`, async () => {
+  test(`M5#3 6.3: ${name}: ${wanted}`, async () => {
     const host = `lookup-${i}.example.org`
     world.dns.tell(host, zone)
     const startedAtMs = performance.now()
@@ -51,14 +51,14 @@ for (const [i, [name, zone, wanted]] of lookups.entries()) {
   })
 }
 
-test('5.3: two tries of a silent server, and no more than the deadline', async () => {
+test('M5#3: two tries of a silent server, and no more than the deadline', async () => {
   world.dns.tell('tries.example.org', { silent: ['A', 'AAAA'] })
   const options = { limits: { ...LIMITS, dnsTryMs: 100 }, servers: [world.dns.server] }
   await expect(resolveHost('tries.example.org', options)).rejects.toMatchObject({ code: 'dns_timeout' })
   expect(world.dns.asked.filter((line) => line === 'A tries.example.org')).toHaveLength(2)
 })
 
-test('5.3: no hosts file and no search domains: what is asked is the name', async () => {
+test('M5#3: no hosts file and no search domains: what is asked is the name', async () => {
   const options = { limits, servers: [world.dns.server] }
   await expect(resolveHost('ip6-localhost', options)).rejects.toMatchObject({ code: 'dns_nxdomain' })
   expect(world.dns.asked.filter((line) => line.includes('ip6-localhost'))).toEqual([

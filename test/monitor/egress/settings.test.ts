@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { Egress } from '../../../monitor/egress/egress.ts'
 import { egressSettings } from '../../../monitor/egress/settings.ts'
 
-test('5.1: without a word of the operator', () => {
+test('M5#1: without a word of the operator', () => {
   const settings = egressSettings({})
   expect([...settings.ports]).toEqual([80, 443, 3000, 8000, 8080, 8443])
   expect(settings).toMatchObject({ deny: [], nat64: null, publicBaseUrl: null, proxy: null, testAllow: [] })
@@ -26,7 +26,7 @@ test('5: what an operator may say', () => {
 const OUTSIDE =
   'opens addresses that must stay closed. Unset it, or set NODE_ENV=test in a test. [EGRESS_SETTING]'
 for (const name of ['EGRESS_TEST_ALLOW', 'EGRESS_TEST_HOSTS']) {
-  test(`5.14: ${name} outside tests is no start`, () => {
+  test(`M5#14: ${name} outside tests is no start`, () => {
     for (const NODE_ENV of [undefined, '', 'production', 'Test', 'test ']) {
       expect(() => egressSettings({ NODE_ENV, [name]: 'anything' })).toThrow(`${name}: ${OUTSIDE}`)
     }
@@ -34,7 +34,7 @@ for (const name of ['EGRESS_TEST_ALLOW', 'EGRESS_TEST_HOSTS']) {
   })
 }
 
-test('5.14: in a test they are read', () => {
+test('M5#14: in a test they are read', () => {
   const env = {
     NODE_ENV: 'test',
     EGRESS_TEST_ALLOW: '127.0.0.0/8',

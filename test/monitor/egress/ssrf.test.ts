@@ -41,7 +41,7 @@ afterAll(async () => {
 
 const at = (text: string) => text.replaceAll('PORT', String(world.port))
 
-test('13.7: the corpus has at least 150 targets, each once', () => {
+test('M13#7: the corpus has at least 150 targets, each once', () => {
   expect(URLS.length + ANSWERS.length + LOCATIONS.length).toBeGreaterThanOrEqual(150)
   expect(URLS.length).toBeGreaterThanOrEqual(150)
   expect(new Set(URLS.map(([, url]) => url)).size).toBe(URLS.length)
@@ -142,7 +142,7 @@ test('13.7: a redirect does not take a kept connection: its hop is checked as it
   expect([first.error, second.error]).toEqual([null, 'redirect_refused'])
 })
 
-test('5.6: a peer that is not who was checked is destroyed', async () => {
+test('M5#6: a peer that is not who was checked is destroyed', async () => {
   const deceive = (message: unknown) => {
     Object.defineProperty((message as { socket: Socket }).socket, 'remoteAddress', { value: '127.0.0.3' })
   }
@@ -154,12 +154,12 @@ test('5.6: a peer that is not who was checked is destroyed', async () => {
   expect(world.relay.requests.length).toBe(before)
 })
 
-test('5.5: a name that reaches the socket is not looked up', async () => {
+test('M5#5: a name that reaches the socket is not looked up', async () => {
   const signal = new AbortController().signal
   await expect(dial({ address: 'localhost', port: world.port }, signal)).rejects.toThrow()
 })
 
-test('5.4: our own public address, and those of the cache backend', async () => {
+test('M5#4: our own public address, and those of the cache backend', async () => {
   const egress = world.egress({ ownHosts: ['2620:fe::9'] }, { PUBLIC_BASE_URL: 'https://9.9.9.9:8090' })
   world.dns.tell('name-of-us.example.org', { A: ['9.9.9.9'] })
   world.dns.tell('six.example.org', { AAAA: ['2620:fe::9'] })
@@ -180,7 +180,7 @@ test('5: a host that opted out is not resolved either', async () => {
   expect(world.dns.asked.length).toBe(asked)
 })
 
-test('5.12: a denial after DNS is told to a detection at a whole step, to a probe at once', async () => {
+test('M5#12: a denial after DNS is told to a detection at a whole step, to a probe at once', async () => {
   const egress = world.egress({ limits: { denialStepMs: 300 } })
   const took = async (purpose: 'catalogue' | 'detection') => {
     const url = world.url('/', 'loopback.example.org')

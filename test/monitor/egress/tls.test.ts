@@ -57,7 +57,7 @@ afterAll(async () => {
 const visit = (name: string, host = RELAY, path = '/', session?: Session): Promise<Visit> =>
   egress.visit({ url: `https://${host}:${relays[name].port}${path}`, purpose: 'catalogue', session })
 
-test('6.2: a valid certificate and its facts', async () => {
+test('M6.2#5: a valid certificate and its facts', async () => {
   const found = await visit('good')
   expect([found.error, found.body.toString()]).toEqual([null, 'inside'])
   expect(found.certificate).toMatchObject({
@@ -95,7 +95,7 @@ const invalid = [
   ['untrusted',  'tls_untrusted',     false,  true],
 ] as const
 for (const [name, error, isChainValid, isNameValid] of invalid) {
-  test(`6.2: a certificate that is ${name}: ${error}, its facts kept, no request sent`, async () => {
+  test(`M6.2#5: a certificate that is ${name}: ${error}, its facts kept, no request sent`, async () => {
     const found = await visit(name)
     expect([found.error, found.status, found.timings.ttfbMs]).toEqual([error, null, null])
     expect(found.certificate).toMatchObject({ isValid: false, isChainValid, isNameValid, issuer: 'Test CA' })
@@ -108,7 +108,7 @@ for (const [name, error, isChainValid, isNameValid] of invalid) {
   })
 }
 
-test('6.2: the extra handshake offers h2', async () => {
+test('M6.2#5: the extra handshake offers h2', async () => {
   const url = `https://${RELAY}:${relays.good.port}/`
   const found = await egress.handshake({ url, purpose: 'catalogue' })
   expect(found).toMatchObject({ error: null, addresses: ['127.0.0.2'], remoteAddress: '127.0.0.2' })

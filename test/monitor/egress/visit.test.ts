@@ -18,7 +18,7 @@ afterEach(async () => {
 })
 afterAll(() => world.close())
 
-test('5: a visit gives status, headers, body, timings, addresses', async () => {
+test('M6.2#1-2 5: a visit gives status, headers, body, timings, addresses', async () => {
   world.relay.on('/plain', ok('{"data":[]}', 'X-New-Api-Version: v1\r\nset-cookie: a\r\nSet-Cookie: b\r\n'))
   const visit = await world.egress().visit({ url: world.url('/plain#part'), purpose })
   expect(visit).toMatchObject({
@@ -42,7 +42,7 @@ test('5: a visit gives status, headers, body, timings, addresses', async () => {
   expect(totalMs).toBeGreaterThanOrEqual(ttfbMs as number)
 })
 
-test('5.10: what a request says of us', async () => {
+test('M5#10: what a request says of us', async () => {
   world.relay.on('/headers', ok(''))
   const egress = world.egress({}, { PUBLIC_BASE_URL: 'http://127.0.0.1:8090/' })
   await egress.visit({ url: world.url('/headers?a=1'), purpose, headers: { authorization: 'Bearer k' } })
@@ -69,7 +69,7 @@ test('5.10: a key that cannot be a header is the caller’s mistake, and stays o
   }
 })
 
-test('5.8: HTTP_PROXY and its friends are ignored', async () => {
+test('M5#8: HTTP_PROXY and its friends are ignored', async () => {
   world.relay.on('/plain', ok('direct'))
   const proxy = `http://127.0.0.1:${world.port}` // the tripwire
   for (const name of ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'ALL_PROXY']) vi.stubEnv(name, proxy)
@@ -116,7 +116,7 @@ test('5.9: an empty body that calls itself gzip, a 204 and a 304 are complete', 
   }
 })
 
-test('6.1: the visits of a session share a connection, and only measure it once', async () => {
+test('M6.2#1 6.1: the visits of a session share a connection, and only measure it once', async () => {
   world.relay.on('/one', ok('1'))
   world.relay.on('/two', ok('2'))
   const [session, egress, before] = [new Session(), world.egress(), world.relay.connections]
@@ -157,7 +157,7 @@ test('6.1: a server that closes is not waited for; a closed session keeps nothin
   expect([after.error, after.isReused]).toEqual([null, false])
 })
 
-test('5.7: three redirects are followed, a fourth is not', async () => {
+test('M5#7: three redirects are followed, a fourth is not', async () => {
   world.relay.on('/a', redirect('/b', 301))
   world.relay.on('/b', redirect('c?x=1', 307))
   world.relay.on('/c', redirect(world.url('/end'), 308))
@@ -224,7 +224,7 @@ test('5.1: the one more port of an entry is open on its own host only', async ()
   expect((await visit('/leave', world.port)).error).toBe('redirect_refused')
 })
 
-test('5.7: a key is dropped when the origin changes, and stays dropped', async () => {
+test('M5#7: a key is dropped when the origin changes, and stays dropped', async () => {
   world.dns.tell('other.example.org', { A: ['127.0.0.2'] })
   world.relay.on('/in', redirect('/same'))
   world.relay.on('/same', redirect(`http://other.example.org:${world.port}/out`))

@@ -120,7 +120,7 @@ function longestGapMs(seen: Seen, world: World): number {
 
 const days = size({ small: 1, full: 7 })
 
-describe('6.4: days of probing keep every limit and starve nobody', () => {
+describe('M13#9 6.4: days of probing keep every limit and starve nobody', () => {
   test('an easy day: every slot is met, within the jitter', () => {
     const world: World = {
       sites: 200,

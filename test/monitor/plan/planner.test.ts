@@ -39,7 +39,7 @@ function play(
   return log
 }
 
-test('6.4: a site is probed at its own place in the interval, and from plan to plan', () => {
+test('M6.1#1 M6.4#1: a site is probed at its own place in the interval, and from plan to plan', () => {
   const planner = plannerOf([{}])
   expect(planner.due(first('s0') - 1)).toEqual([])
   expect(planner.wakeMs(0)).toBe(first('s0'))
@@ -94,7 +94,7 @@ describe('6.3: a failure is confirmed', () => {
   })
 })
 
-test('6.4: back-off doubles from the fourth down on, to an hour; one good answer ends it', () => {
+test('M6.4#2: back-off doubles from the fourth down on, to an hour; one good answer ends it', () => {
   const planner = plannerOf([{}], { repeatsMax: 0 })
   const log = play(planner, 0, 6 * HOUR - 1, (_, nowMs) => (nowMs > 5 * HOUR ? 'up' : 'down'))
   const light = log.filter(({ kind }) => kind === 'light').map(({ atMs }) => atMs)
@@ -103,7 +103,7 @@ test('6.4: back-off doubles from the fourth down on, to an hour; one good answer
   expect(gapsMin.at(-1)).toBe(5)
 })
 
-test('6.4: a week of downs stretches the back-off to six hours', () => {
+test('M6.4#2: a week of downs stretches the back-off to six hours', () => {
   const planner = plannerOf([{ downs: 200, downForMs: 8 * 24 * HOUR }], { repeatsMax: 0 })
   const light = play(planner, 0, 24 * HOUR, () => 'down').filter(({ kind }) => kind === 'light')
   expect(light[1].atMs - light[0].atMs).toBe(6 * HOUR)
@@ -124,7 +124,7 @@ const holds = [
   [ 3 * HOUR,    60 * MIN], // up to 60 min
 ] as const
 for (const [asked, want] of holds) {
-  test(`6.4: Retry-After of ${asked} ms holds the site for ${want} ms, its full probe too`, () => {
+  test(`M6.4#2: Retry-After of ${asked} ms holds the site for ${want} ms, its full probe too`, () => {
     const planner = plannerOf([{ lastFullAgoMs: 6 * HOUR - first('s0') - MIN }]) // full due a minute after light
     const [run] = planner.due(first('s0'))
     expect(planner.finish(run.id, { outcome: 'degraded', retryAfterMs: asked }, first('s0'))).toBe('store')
@@ -136,11 +136,11 @@ for (const [asked, want] of holds) {
   })
 }
 
-describe('6.4: limits', () => {
+describe('M6.4#3: limits', () => {
   const many = (count: number, site: (i: number) => Partial<PlannedSite> = () => ({})) =>
     Array.from({ length: count }, (_, i) => site(i))
 
-  test('32 light, 4 full, 4 detections', () => {
+  test('M4.5#3: 32 light, 4 full, 4 detections', () => {
     const planner = plannerOf(many(60, () => ({ lastFullAgoMs: null })))
     for (let i = 0; i < 10; i++) planner.detect(`d${i}`, `elsewhere-${i}`, 0)
     const runs = planner.due(INTERVAL)
@@ -163,7 +163,7 @@ describe('6.4: limits', () => {
     expect(shown(planner.due(INTERVAL))).toEqual(['light s0'])
   })
 
-  test('two per /24', () => {
+  test('M4.5#6: two per /24', () => {
     const planner = plannerOf(many(5, (i) => ({ addresses: [`9.9.9.${i}`] })))
     const [a] = planner.due(INTERVAL)
     expect(planner.due(INTERVAL)).toEqual([])
@@ -214,7 +214,7 @@ describe('6.4: limits', () => {
   })
 })
 
-test('6.4: a full probe every six hours, and soon after a change of state, at most every half hour', () => {
+test('M6.1#1 6.4: a full probe every six hours, and soon after a change of state, at most every half hour', () => {
   const planner = plannerOf([{ lastFullAgoMs: 0 }], { repeatsMax: 0 })
   const flaps = play(planner, 0, 5 * HOUR, (_, nowMs) => (Math.floor(nowMs / INTERVAL) % 2 ? 'up' : 'down'))
   const full = flaps.filter(({ kind }) => kind === 'full').map(({ atMs }) => atMs)
@@ -255,7 +255,7 @@ test('6.4: runs that never finish give their places back after ten minutes', () 
   expect(planner.finish(lost.id, { outcome: 'up' }, INTERVAL + 10 * MIN)).toBe('drop')
 })
 
-test('3.4, 4.5: a hundred detections wait, one more is refused; a waiting one can be cancelled', () => {
+test('M4.5#2 3.4: a hundred detections wait, one more is refused; a waiting one can be cancelled', () => {
   const planner = plannerOf([])
   const accepted = Array.from({ length: 101 }, (_, i) => planner.detect(`d${i}`, `t${i}`, 0))
   expect(accepted.filter(Boolean)).toHaveLength(100)

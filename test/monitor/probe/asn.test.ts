@@ -49,10 +49,10 @@ const cases: [string, object][] = [
   ['relay.example.org',      nothing],
 ]
 for (const [address, facts] of cases) {
-  test(`6.2: the network of "${address}"`, () => expect(table.find(address)).toEqual(facts))
+  test(`M6.2#7: the network of "${address}"`, () => expect(table.find(address)).toEqual(facts))
 }
 
-test('6.2: no file, no facts', async () => {
+test('M6.2#7: no file, no facts', async () => {
   const none = await loadAsnTable(join(folder, 'absent.tsv.gz'))
   expect(none.find('1.0.0.0')).toEqual(nothing)
 })

@@ -29,7 +29,7 @@ const cases: [Record<string, string>, string[], string | null, string | null, st
   [{ 'x-vercel-id': 'x', 'cf-ray': '8d1' },             [],                    '104.16.0.1', 'cloudflare', ['header:cf-ray', 'cidr']],
 ]
 for (const [headers, cnames, address, provider, evidence] of cases) {
-  test(`6.2: ${JSON.stringify(headers)} ${cnames} ${address ?? ''}: ${provider}`, () => {
+  test(`M6.2#6: ${JSON.stringify(headers)} ${cnames} ${address ?? ''}: ${provider}`, () => {
     expect(cdnOf({ headers: new Map(Object.entries(headers)), cnames, address })).toEqual({
       provider,
       evidence,

@@ -45,11 +45,11 @@ const lists: [unknown, string[] | null][] = [
   [JSON.parse('{"__proto__":{"data":[]}}'),          null],
 ]
 for (const [json, models] of lists) {
-  test(`6.2: ${JSON.stringify(json)} is ${models ? `a listing of ${models.length}` : 'no listing'}`, () =>
+  test(`M6.2#3: ${JSON.stringify(json)} is ${models ? `a listing of ${models.length}` : 'no listing'}`, () =>
     expect(modelsIn(json)).toEqual(models))
 }
 
-test('6.2: bounds of ids', () => {
+test('M6.2#4: bounds of ids', () => {
   expect(modelIds(['x'.repeat(128), 'x'.repeat(129)])).toEqual(['x'.repeat(128)])
   expect(modelIds([`models/${'x'.repeat(128)}`])).toEqual(['x'.repeat(128)])
   expect(modelIds(['models/', ' ', '\u0000'])).toEqual([])

@@ -51,7 +51,7 @@ const cases: [RelayKind, string, string | null, number | null, string, string, n
   ['silent',               'down',     'http_timeout',     null, 'absent',      'unknown ',                0,      null],
 ]
 for (const [kind, outcome, error, httpStatus, listing, software, confidence, models] of cases) {
-  test(`6.2, 6.3: ${kind} is ${outcome}${error ? `, ${error}` : ''}; ${listing}; ${software}`, async () => {
+  test(`M6.1#3 M6.2#8 M6.2#10-16 M6.3#1-3: ${kind} is ${outcome}${error ? `, ${error}` : ''}; ${listing}; ${software}`, async () => {
     const relay = world.relays[kind]
     const light = await lightProbe(world.context(), world.target(kind))
     expect(light.probe).toMatchObject({ kind: 'light', outcome, error, httpStatus, atSec: NOW_SEC })
@@ -79,7 +79,7 @@ for (const [kind, outcome, error, httpStatus, listing, software, confidence, mod
   })
 }
 
-test('6.2: every fake relay stands in the table, but for those that need more than one look', () => {
+test('M13#8: every fake relay stands in the table, but for those that need more than one look', () => {
   const elsewhere = ['flapping', 'downgrade', 'echo']
   expect([...cases.map(([kind]) => kind), ...elsewhere].sort()).toEqual(Object.keys(RELAYS).sort())
 })
@@ -92,7 +92,7 @@ test('6.3: a flapping relay is what it is at the moment', async () => {
   expect(outcomes).toEqual(['up', 'down', 'up', 'down'])
 })
 
-test('6.1: a light probe is one request of the listing, without a key', async () => {
+test('M6.1#2: a light probe is one request of the listing, without a key', async () => {
   const { requests } = world.relays.open
   requests.length = 0
   const { probe } = await lightProbe(world.context(), world.target('open', { key: 'sk-x' }))
@@ -117,7 +117,7 @@ const requests: [RelayKind, string[]][] = [
   ['huge',                 ['/v1/models', '/', '/api/status', '/api/pricing', '/api/v1/settings/public', '/health']],
 ]
 for (const [kind, paths] of requests) {
-  test(`6.1: a full probe of ${kind} asks ${paths.length} times`, async () => {
+  test(`M6.1#2: a full probe of ${kind} asks ${paths.length} times`, async () => {
     const relay = world.relays[kind]
     relay.requests.length = 0
     await fullProbe(world.context(), world.target(kind))
@@ -133,7 +133,7 @@ test('6.1: a full probe has one connection, besides the handshake; its listing i
   expect(probe.timings.connectMs).not.toBeNull()
 })
 
-test('7.1: claimed comes from the price list and from available models, sorted', async () => {
+test('M7.1#1: claimed comes from the price list and from available models, sorted', async () => {
   const claimed = async (kind: string) =>
     (await fullProbe(world.context(), world.target(kind))).observation?.claimed
   expect(await claimed('new-api')).toEqual([...MODELS].sort())
@@ -150,7 +150,7 @@ test('7.1: a site of an unknown program keeps its claims; a listing that failed 
   expect(empty.observation).toMatchObject({ listing: 'open', models: [] })
 })
 
-test('6.2: ids are trimmed, cleaned, unique, of 1 to 128 characters, without models/', async () => {
+test('M6.2#4: ids are trimmed, cleaned, unique, of 1 to 128 characters, without models/', async () => {
   const { listing } = await lightProbe(world.context(), world.target('wild'))
   expect(listing.models?.slice(0, 5)).toEqual(['gpt-5.4', 'x', 'ab', 'z'.repeat(128), 'm-0'])
 })
@@ -176,7 +176,7 @@ test('6.4: Retry-After is handed on, up to an hour', async () => {
   expect([await after('too-many'), await after('busy'), await after('open')]).toEqual([120_000, 3_600_000, 0])
 })
 
-test('6.2: an alias names the CDN, a name server the parking service', async () => {
+test('M6.2#6 M6.2#9: an alias names the CDN, a name server the parking service', async () => {
   world.dns.tell('open.example.org', { CNAME: ['d1.cloudfront.net'] })
   world.dns.tell('plain.example.org', { NS: ['ns1.sedoparking.com'] })
   const open = await fullProbe(world.context(), world.target('open'))
@@ -225,7 +225,7 @@ for (const [host, error] of unreachable) {
   })
 }
 
-test('6.3: our own failure is inconclusive', async () => {
+test('M6.3#4: our own failure is inconclusive', async () => {
   const { egress } = world.context()
   const visit = await egress.visit({ url: 'http://reset.example.org/', purpose: 'catalogue' })
   const ours = { ...egress, visit: async () => ({ ...visit, isOurs: true }) }

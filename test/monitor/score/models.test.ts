@@ -18,11 +18,11 @@ const keys = [
   ['',                       ''],
 ] as const
 for (const [id, key] of keys) {
-  test(`7.1: the key of ${JSON.stringify(id)} is ${JSON.stringify(key)}`, () =>
+  test(`M7.1#3: the key of ${JSON.stringify(id)} is ${JSON.stringify(key)}`, () =>
     expect(modelKey(id)).toBe(key))
 }
 
-test('7.1: lists keep a spelling, once per key, sorted by code unit, without blanks', () => {
+test('M7.1#3: lists keep a spelling, once per key, sorted by code unit, without blanks', () => {
   expect(uniqueModels(['b', 'openai/a', 'A', ' a ', 'models/B', '', '  ', 'Z'])).toEqual(['A', 'Z', 'b'])
   expect(uniqueModels(['é', 'z', 'Z'])).toEqual(['Z', 'é'].sort()) // z and Z are one
 })
@@ -36,12 +36,12 @@ const full = (probe: Partial<FullProbe>): FullProbe => ({
 })
 
 describe('7.1: claimed and verified', () => {
-  test('claimed is the union of catalogue and pricing, verified what is listed', () => {
+  test('M7.1#1-2: claimed is the union of catalogue and pricing, verified what is listed', () => {
     const models = modelsOf(['a', 'c'], full({ claimed: ['openai/C', 'b'] }), NOW_SEC)
     expect(models).toEqual({ claimed: ['a', 'b', 'c'], verified: ['a', 'b'], truthRatio: 2 / 3 })
   })
 
-  test('listed but not claimed costs nothing', () => {
+  test('M7.1#4: listed but not claimed costs nothing', () => {
     expect(modelsOf(['a'], full({ models: ['a', 'x', 'y', 'z'] }), NOW_SEC).truthRatio).toBe(1)
   })
 
@@ -58,7 +58,7 @@ describe('7.1: claimed and verified', () => {
     [169, ['a'],      [],    0],     // and now the claims are too
   ] as const
   for (const [hours, claimed, verified, truthRatio] of ages) {
-    test(`a full probe of ${hours} h ago`, () => {
+    test(`M7.1#2: a full probe of ${hours} h ago`, () => {
       const probe = full({ atSec: NOW_SEC - hours * HOUR_SEC, models: ['a'], claimed: ['p'] })
       expect(modelsOf(['a'], probe, NOW_SEC)).toEqual({ claimed, verified, truthRatio })
     })
@@ -71,7 +71,7 @@ describe('7.1: claimed and verified', () => {
     ['never seen whole',         ['a'], null],
   ] as const
   for (const [name, claims, probe] of unknown) {
-    test(`${name}: no ratio`, () => expect(modelsOf(claims, probe, NOW_SEC).truthRatio).toBeNull())
+    test(`M7.1#4: ${name}: no ratio`, () => expect(modelsOf(claims, probe, NOW_SEC).truthRatio).toBeNull())
   }
 
   test('a listing that a key of ours opened counts', () => {

@@ -20,7 +20,7 @@ function vantage(letters: string, lastSeenSec = NOW_SEC): VantageView {
 
 const stateOf = (...views: VantageView[]) => evaluate(firstEvaluation(0), views, NOW_SEC)
 
-describe('6.5: a vantage says up when 2 of its 3 newest counted results are up or degraded', () => {
+describe('M6.5#1: a vantage says up when 2 of its 3 newest counted results are up or degraded', () => {
   // biome-ignore format: the columns are the specification
   const says = [
     ['uuu', 'reachable'],
@@ -47,7 +47,7 @@ describe('6.5: a vantage says up when 2 of its 3 newest counted results are up o
   })
 })
 
-describe('6.5: the quorum of n vantages', () => {
+describe('M6.5#2 M13#10: the quorum of n vantages', () => {
   // biome-ignore format: the columns are the specification
   const quorums = [
     // n, say up -> state, agreeing
@@ -92,7 +92,7 @@ describe('6.5: the quorum of n vantages', () => {
   })
 })
 
-describe('6.5: a change must hold for 2 evaluations in a row, except from unknown', () => {
+describe('M6.5#3: a change must hold for 2 evaluations in a row, except from unknown', () => {
   // biome-ignore format: the columns are the specification
   const walks = [
     // seen at each evaluation -> state after each: R reachable, U unreachable, - unknown

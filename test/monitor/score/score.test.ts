@@ -42,7 +42,7 @@ for (const [vector, score, tier] of vectors) {
   })
 }
 
-test('7.2: the components say where a score comes from', () => {
+test('M7.2#2: the components say where a score comes from', () => {
   const { components, method } = scoreOf(inputsOf(vectors[1][0]))
   expect(method).toBe('score-1')
   expect(components.map(({ key, weight }) => [key, weight])).toEqual([
@@ -69,7 +69,7 @@ const worths = [
   [1,      1],
 ] as const
 for (const [a, worth] of worths) {
-  test(`7.2: an availability of ${a} is worth ${worth}`, () => {
+  test(`M7.2#1: an availability of ${a} is worth ${worth}`, () => {
     const history = { a24h: a, a7d: a, a30d: a, p50Ms: null, p95Ms: null }
     expect(availabilityWorth(history)).toBeCloseTo(worth, 9)
   })
@@ -87,7 +87,7 @@ const latencies = [
   [null, null,   null],
 ] as const
 for (const [p50, p95, worth] of latencies) {
-  test(`7.2: first bytes of ${p50} and ${p95} ms are worth ${worth}`, () => {
+  test(`M7.2#3: first bytes of ${p50} and ${p95} ms are worth ${worth}`, () => {
     if (worth === null) expect(latencyWorth(p50, p95)).toBeNull()
     else expect(latencyWorth(p50, p95)).toBeCloseTo(worth, 3)
   })
@@ -99,13 +99,13 @@ for (const [value, shown] of displayed) {
   test(`7.2: ${value} is shown as ${shown}`, () => expect(displayScore(value)).toBe(shown))
 }
 
-test('7.2: reachability is the mean over measured regions', () => {
+test('M7.2#4: reachability is the mean over measured regions', () => {
   expect(reachabilityOf(['reachable', 'unreachable'])).toBe(0.5)
   expect(reachabilityOf(['reachable', 'unknown'])).toBe(1)
   expect(reachabilityOf(['unknown', 'unknown'])).toBeNull()
 })
 
-describe('7.2: hygiene', () => {
+describe('M7.2#5: hygiene', () => {
   const tls = (days: number, more: Partial<Certificate> = {}): Certificate => ({
     version: 'TLSv1.3',
     issuer: 'x',

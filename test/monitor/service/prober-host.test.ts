@@ -105,7 +105,7 @@ test('3.5: detections that ran when the prober broke end as failed; after 5 s th
   expect(await stateOf(next)).toEqual(['done', null])
 })
 
-test('6.4: the next prober is given the sites that the one before had', async () => {
+test('M6.4#4: the next prober is given the sites that the one before had', async () => {
   relay.turn('open')
   const { host, poison, told } = start()
   const site: ProberSite = {

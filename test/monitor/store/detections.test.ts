@@ -51,7 +51,7 @@ test('3.5: at a start queued ones stay, running ones are queued once more, then 
   expect(findDetection(database, 'third')).toMatchObject({ status: 'done', version: 3 })
 })
 
-test('4.5: beyond 50,000 rows the oldest finished ones go first; what is not finished stays', async () => {
+test('M4.5#10: beyond 50,000 rows the oldest finished ones go first; what is not finished stays', async () => {
   const database = await freshDatabase()
   save(database, detection('queued', { submittedAtSec: NOW_SEC - 99 }))
   for (let i = 0; i < 6; i++) {

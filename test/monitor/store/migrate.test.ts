@@ -6,6 +6,7 @@ import { Database } from '../../../monitor/store/database.ts'
 import { migrate } from '../../../monitor/store/migrate.ts'
 import { MIGRATIONS } from '../../../monitor/store/schema.ts'
 import { saveVantage } from '../../../monitor/store/vantages.ts'
+import { specRows } from '../../helpers/spec.ts'
 import { catalogueSite, freshDatabase, NOW_SEC, temporaryFolder } from './stores.ts'
 
 test('8.2: the pragmas', async () => {
@@ -45,11 +46,14 @@ const tables: Record<string, string> = {
   meta: 'key value',
 }
 
-test('8.2: the tables and their columns', async () => {
+test.each(specRows('M8.2'))('$id: the tables of the row, with their columns', async ({ cells }) => {
   const database = await freshDatabase()
-  for (const [table, columns] of Object.entries(tables)) {
-    const names = database.all<{ name: string }>(`PRAGMA table_info(${table})`).map(({ name }) => name)
-    expect(names, table).toEqual(expect.arrayContaining(columns.split(' ')))
+  const [names, described] = cells
+  for (const table of names.split(', ')) {
+    const columns = tables[table].split(' ')
+    expect(described.match(/\w+/g)).toEqual(expect.arrayContaining(columns)) // the list above is the specification's
+    const there = database.all<{ name: string }>(`PRAGMA table_info(${table})`).map(({ name }) => name)
+    expect(there, table).toEqual(expect.arrayContaining(columns))
   }
 })
 

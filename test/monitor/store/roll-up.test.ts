@@ -44,7 +44,7 @@ const history = fc.uniqueArray(seen, {
   maxLength: 80,
 })
 
-test('13.11: roll-ups equal a direct computation from raw rows, whatever the batches and the moment', async () => {
+test('M13#11: roll-ups equal a direct computation from raw rows, whatever the batches and the moment', async () => {
   await fc.assert(
     fc.asyncProperty(
       history,

@@ -13,7 +13,7 @@ import { NOW_SEC, temporaryFolder } from './stores.ts'
 const kills = size({ small: 3, full: 50 })
 const LOST_MAX_MS = 250
 
-test(`13.11: killed ${kills} times in the middle of writes, at most 250 ms of probes are lost`, async () => {
+test(`M13#11: killed ${kills} times in the middle of writes, at most 250 ms of probes are lost`, async () => {
   const path = join(temporaryFolder(), 'monitor.db')
   const random = seeded(seed())
   let first = 0

@@ -123,7 +123,7 @@ test('6.5: a probe that comes twice counts once; an inconclusive one is kept and
   expect(await store.read('rawProbes', siteId, 'cn', 0)).toEqual([])
 })
 
-test('8.2: while the disk refuses, writes wait, the snapshot is served, ups are dropped at the bound', async () => {
+test('M6.4#4 8.2: while the disk refuses, writes wait, the snapshot is served, ups are dropped at the bound', async () => {
   const path = `${temporaryFolder()}/monitor.db`
   const store = await openTestStore({ path, queueRowsMax: 100 })
   const { siteId, vantageId } = await withSite(store)

@@ -11,10 +11,13 @@ type Value = MetricValue<string> & { metricName?: string }
 export function measureProcess(): () => Promise<Family[]> {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  return async () => {
-    const metrics = (await registry.getMetricsAsJSON()) as unknown as MetricObjectWithValues<Value>[]
-    return metrics.filter(({ values }) => values.length > 0).map(familyOf)
-  }
+  return () => familiesOf(registry)
+}
+
+/** What a registry holds now. */
+export async function familiesOf(registry: Registry): Promise<Family[]> {
+  const metrics = (await registry.getMetricsAsJSON()) as unknown as MetricObjectWithValues<Value>[]
+  return metrics.filter(({ values }) => values.length > 0).map(familyOf)
 }
 
 function familyOf({ name, type, help, values }: MetricObjectWithValues<Value>): Family {

@@ -4,10 +4,19 @@
  *     ratelimit_service_rate_limit_total_hits   counter    {domain="shop",key1="user"}               17
  *                                                          {domain="shop",key1="user",key2="plan"}    4
  *
- * Our own and not prom-client's, which cannot say this: there a metric has its label names once and for all, and a mapper
- * file invents them as it goes; labels `a:1,b:2` and `a:1`, `b:2` are one series; a scrape in the OpenMetrics format
- * renames counters for every later one; and all of it is one text, which 100,000 rules overflow. What it measures of the
- * process is good and used (prometheus/process-series.ts).
+ * prom-client measures the process (process-series.ts) and does not keep these series. It cannot keep those of a mapper
+ * file: a metric there has its label names for good, while a file invents them as names come; its key of the labels `a:1,b:2`
+ * and `a:1`, `b:2` is the same; and a scrape in the OpenMetrics format renames counters for every later one.
+ * It could keep the native series, and does not because of what a scrape then costs main, which also answers for health and
+ * signals. Measured with bench/series.ts on Node 22.23, prom-client 15.1, two busy cores; medians of 15 turns, three runs:
+ *
+ *     native series    a scrape       longest turn of the thread        heap per series    prom-client / this table
+ *     10,000           0.9 to 1.3 x   52 / 12 ms, 3.6 to 5.0 x          274 / 350 bytes
+ *     100,000          1.3 to 1.4 x   417 / 12 ms, 26 to 34 x           220 / 279 bytes
+ *
+ * Filled and written in portions, as here, it takes 1.0 to 1.7 x the time, and its longest turn is 2.8 to 22 x. Its heap is
+ * the smaller one. On the path of a decision its `inc` costs 300 ns; workers count in arrays, 2 ns. One table also sees when
+ * a mapped and a native family have one name: two registries would write it twice, and Prometheus refuses such a scrape.
  */
 import { QuantileWindow } from './quantiles.ts'
 

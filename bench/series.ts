@@ -1,0 +1,215 @@
+/**
+ * What does a scrape of the native series cost (PROMETHEUS_NATIVE_SERIES), with our table and with prom-client's?
+ *   floor   the lines joined from what is known already: no series, no table
+ *   now     the sink as it stands: the table, in portions that give others a turn
+ *   prom    prom-client's counters and gauges, and its own text
+ *   mixed   the same in portions, read as JSON and written by our exposition, as the series of the process are
+ *   add     floor: one cell of a typed array, as workers count; labels: prom-client's inc with labels; child: its bound child
+ * Per scrape: the time of it, the longest turn in which nothing else of the thread runs, and the heap that stays per series.
+ * Worth changing when `prom` is at most 1.5 x of `now` in all three. Variants take turns; medians.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { expose } from '../transports/metrics/prometheus/exposition.ts'
+import { familiesOf } from '../transports/metrics/prometheus/process-series.ts'
+import { PrometheusSink } from '../transports/metrics/prometheus.ts'
+import type { NativeStats, Snapshot } from '../transports/metrics/sink.ts'
+import { measure } from './measure.ts'
+import { seeded, size } from './size.ts'
+
+const SERIES_PER_RULE = 3 // hits that passed, hits over the limit, the limit
+const ROUNDS = size({ small: 1, full: 15 })
+const COUNTS = size({ small: [300], full: [10_000, 100_000] })
+const TAGS = [['zone', 'b']] as const
+const PORTION = 2_000 // values before others get a turn, as in intake.ts
+const ADDS = size({ small: 1_000, full: 1_000_000 })
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+const random = seeded(7)
+let checksum = 0
+
+for (const seriesCount of COUNTS) {
+  const rules = Math.floor(seriesCount / SERIES_PER_RULE)
+  const snapshot = snapshotOf(rules)
+  const scrapes = {
+    floor: floor(snapshot),
+    now: await kept(() => now(snapshot)),
+    prom: await kept(() => prom(snapshot, false)),
+    mixed: await kept(() => prom(snapshot, true)),
+  }
+  const results = new Map(
+    Object.keys(scrapes).map((name) => [name, { ms: [] as number[], turnMs: [] as number[] }]),
+  )
+  for (let round = -1; round < ROUNDS; round++) {
+    for (const [name, { scrape }] of Object.entries(scrapes)) {
+      for (const hit of snapshot.native!.hits) (hit as { total: number }).total += Math.floor(random() * 3)
+      const { ms, turnMs, bytes } = await timed(scrape)
+      checksum += bytes
+      if (round < 0) continue // code is compiled
+      results.get(name)!.ms.push(ms)
+      results.get(name)!.turnMs.push(turnMs)
+    }
+  }
+  for (const [name, { ms, turnMs }] of results) {
+    const ratio = name === 'floor' ? '' : `${(median(ms) / median(results.get('floor')!.ms)).toFixed(1)} x`
+    const { heapBytes } = scrapes[name as keyof typeof scrapes]
+    console.log(
+      `series  ${`${name} ${seriesCount}`.padEnd(14)}${median(ms).toFixed(2).padStart(9)} ms ${ratio.padStart(8)}` +
+        `   longest turn ${median(turnMs).toFixed(2)} ms   ${Math.round(heapBytes / seriesCount)} bytes per series`,
+    )
+  }
+}
+console.log(`series  checksum ${checksum}`)
+
+const cells = new Float64Array(1_000)
+const counter = new Counter({
+  name: 'hits_total',
+  help: 'x',
+  labelNames: ['domain', 'rule', 'code'],
+  registers: [],
+})
+const labels = Array.from(cells, (_, i) => ({ domain: 'shop', rule: `user.plan${i}`, code: 'ok' }))
+const children = labels.map((each) => counter.labels(each))
+await measure('add', ADDS, {
+  floor: () => {
+    for (let i = 0; i < ADDS; i++) cells[i % 1_000]++
+    return cells[7]
+  },
+  labels: () => {
+    for (let i = 0; i < ADDS; i++) counter.inc(labels[i % 1_000])
+    return 1
+  },
+  child: () => {
+    for (let i = 0; i < ADDS; i++) children[i % 1_000].inc()
+    return 1
+  },
+})
+
+interface Variant {
+  scrape: () => Promise<number> // yields how many bytes
+  heapBytes: number
+}
+
+function snapshotOf(rules: number): Snapshot {
+  const names = Array.from({ length: rules }, (_, i) => `user_${i}.path_/api/items`)
+  const hits = names.flatMap((rule) =>
+    (['ok', 'over_limit'] as const).map((code) => ({ domain: 'shop', rule, code, total: 1 })),
+  )
+  const limits = names.map((rule) => ({ domain: 'shop', rule, unit: 'minute', requestsPerUnit: 100 }))
+  const decisionTime = { boundsSec: [0.001, 0.01], counts: [5, 3, 1], sumSec: 0.1 }
+  return { counters: [], gauges: [], timers: [], native: { hits, limits, decisionTime } }
+}
+
+/** With what it keeps on the heap once it has answered a first time. */
+async function kept(make: () => Variant['scrape']): Promise<Variant> {
+  const before = heapBytes()
+  const scrape = make()
+  await scrape()
+  return { scrape, heapBytes: heapBytes() - before }
+}
+
+function heapBytes(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
+function floor({ native }: Snapshot): Variant {
+  const { hits, limits } = native as NativeStats
+  const heads = hits.map(
+    ({ domain, rule, code }) =>
+      `sluice_hits_total{code="${code}",domain="${domain}",rule="${rule}",zone="b"} `,
+  )
+  const limitLines = limits.map(
+    ({ rule, unit, requestsPerUnit }) =>
+      `sluice_limit_requests{domain="shop",rule="${rule}",unit="${unit}",zone="b"} ${requestsPerUnit}\n`,
+  )
+  const scrape = async () => {
+    let text = ''
+    for (let i = 0; i < heads.length; i++) text += `${heads[i]}${hits[i].total}\n`
+    for (const line of limitLines) text += line
+    return Buffer.from(text).length
+  }
+  return { scrape, heapBytes: 0 }
+}
+
+function now(snapshot: Snapshot): Variant['scrape'] {
+  const sink = new PrometheusSink({
+    ...{ address: '', path: '', mapperFile: '', isInMilliseconds: false, hasNative: true, tags: TAGS },
+    ...{ read: async () => snapshot, log: () => {} },
+  })
+  return async () => (await sink.scrape('text', false)).length
+}
+
+/** Counters grow by what the snapshot has more than the last one; limits are set anew, since rules may have gone. */
+function prom({ native }: Snapshot, isPortioned: boolean): Variant['scrape'] {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const registers = [registry]
+  const zone = TAGS[0][0]
+  const hitsOf = {
+    name: 'sluice_hits_total',
+    help: 'Hits',
+    labelNames: [zone, 'domain', 'rule', 'code'],
+    registers,
+  }
+  const limitsOf = {
+    name: 'sluice_limit_requests',
+    help: 'Limits',
+    labelNames: [zone, 'domain', 'rule', 'unit'],
+    registers,
+  }
+  const [hitsTotal, limitsNow] = [new Counter(hitsOf), new Gauge(limitsOf)]
+  const told = new Float64Array(native!.hits.length)
+  const zoneValue = TAGS[0][1]
+  return async () => {
+    const { hits, limits } = native as NativeStats
+    for (let i = 0; i < hits.length; i++) {
+      if (isPortioned && i % PORTION === 0) await nextTurn()
+      const { domain, rule, code, total } = hits[i]
+      if (total === told[i]) continue
+      hitsTotal.inc({ [zone]: zoneValue, domain, rule, code }, total - told[i])
+      told[i] = total
+    }
+    limitsNow.reset()
+    for (let i = 0; i < limits.length; i++) {
+      if (isPortioned && i % PORTION === 0) await nextTurn()
+      const { domain, rule, unit, requestsPerUnit } = limits[i]
+      limitsNow.set({ [zone]: zoneValue, domain, rule, unit }, requestsPerUnit)
+    }
+    if (!isPortioned) return Buffer.from(await registry.metrics()).length
+    let bytes = 0
+    let lines = 0
+    for (const text of expose(await familiesOf(registry), 'text', 0)) {
+      bytes += Buffer.from(text).length
+      if (++lines % PORTION === 0) await nextTurn()
+    }
+    return bytes
+  }
+}
+
+/** One scrape, and the longest time for which it left nobody else a turn. */
+async function timed(scrape: Variant['scrape']): Promise<{ ms: number; turnMs: number; bytes: number }> {
+  let isDone = false
+  let turnMs = 0
+  const watching = (async () => {
+    for (let lastMs = performance.now(); !isDone; ) {
+      await nextTurn()
+      const nowMs = performance.now()
+      turnMs = Math.max(turnMs, nowMs - lastMs)
+      lastMs = nowMs
+    }
+  })()
+  const startMs = performance.now()
+  const bytes = await scrape()
+  const ms = performance.now() - startMs
+  isDone = true
+  await watching
+  return { ms, turnMs, bytes }
+}
+
+function median(values: number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1]
+}
