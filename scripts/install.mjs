@@ -53,7 +53,7 @@ installed: either optional dependencies are omitted, or there is none for this p
   const load = `require('node:module').createRequire(${JSON.stringify(RUNTIME_FOLDER.href)})('uWebSockets.js').App.name`
   const { status, output } = run(node, ['-p', load], { msMax: LOAD_MS_MAX })
   if (status === 0) return undefined
-  return `${output}\nsluice: uWebSockets.js does not load, see above. It needs glibc Linux or macOS on x64 or arm64.`
+  return `${output}\nsluice: uWebSockets.js does not load, see above. It needs glibc Linux, macOS or Windows on x64 or arm64.`
 }
 
 /** The npm that runs this script, or the one on the PATH, and its arguments. */

@@ -8,11 +8,13 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const LAUNCHER = join(ROOT, 'scripts/sluice.mjs')
-const MAX_MS = 20_000
+const MAX_MS = 60_000 // 1 s is usual
+
+vi.setConfig({ testTimeout: 2 * MAX_MS })
 
 let folder: string
 
