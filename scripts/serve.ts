@@ -15,7 +15,7 @@ import { rootUrl } from '../engine/source-url.ts'
 import type { Monitor } from '../monitor/service/monitor.ts'
 import { Service } from '../transports/service.ts'
 import { createLog } from './log.ts'
-import { whenSignalled } from './signals.ts'
+import { whenNpmEnds, whenSignalled } from './signals.ts'
 
 const USAGE = `usage: sluice serve [--example]
 
@@ -58,6 +58,7 @@ export async function serve(args: string[]): Promise<number> {
   process.on('uncaughtException', failByDefect) // ended in order: threads must close their ports
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
   whenSignalled(log, () => ending.abort())
+  whenNpmEnds(log, () => ending.abort())
   obeyTests(service)
   let monitor: Monitor | null = null
   try {

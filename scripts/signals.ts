@@ -1,12 +1,13 @@
 /**
- * The signals that end a service (spec 8.3).
+ * What ends a service from outside (spec 8.3).
  *
  *     SIGTERM, SIGINT, SIGHUP ──► end, in order
  *     the same a second later ──► the end, at once
+ *     npm is gone (npm start) ──► end, in order
  */
 import type { Log } from '../engine/messages.ts'
 
-/** A terminal and a supervisor may both send the same signal, and the launcher passes it on. */
+/** A terminal and a supervisor may both send the same signal: Ctrl-C reaches the service and npm, which forwards it. */
 const SAME_SIGNAL_MS = 1_000
 
 /** Calls `end` once. */
@@ -26,4 +27,22 @@ export function whenSignalled(log: Log, end: () => void): void {
       }
     })
   }
+}
+
+const ORPHANED_POLL_MS = 500
+
+/**
+ * Calls `end` if this process was started by `npm start` of this package and npm is gone, for example by SIGKILL, which it
+ * cannot forward. npm is the parent process, since the script runs `exec node`.
+ */
+export function whenNpmEnds(log: Log, end: () => void, env = process.env): void {
+  if (env.npm_lifecycle_event !== 'start' || env.npm_package_name !== 'sluice') return
+  const npm = process.ppid
+  const timer = setInterval(() => {
+    if (process.ppid === npm) return
+    clearInterval(timer)
+    log('warning', 'npm has ended without a signal to this process, initiating shutdown')
+    end()
+  }, ORPHANED_POLL_MS)
+  timer.unref()
 }

@@ -1,81 +1,82 @@
 #!/usr/bin/env node
 /**
- * The command `sluice`, wherever it lies and whatever Node starts it.
+ * The command `sluice`, in a checkout and in an installed package, under Node 18 or later. It runs the entry
+ * (scripts/sluice.ts or dist/scripts/sluice.js) under Node 22, so that the process people start is the one that serves:
  *
- *     checkout: scripts/sluice.ts       package: dist/scripts/sluice.js
+ *     this is Node 22.18 or a newer 22 ──► import the entry
+ *     this Node can exec (22.15, 23.11 and later, not Windows) ──► become the installed Node 22
+ *     otherwise ──► run it as a child, which gets each signal once and ends when this process does
  *
- *     this Node fits ──► import it, same process
- *     it does not    ──► run it under the Node of the package `node`; stdio, signals and exit code pass through
- *
- * Fits means Node 22.18 or a newer 22: the sources need that, and uWebSockets.js has a binary per Node major, of which
- * npm installs only the one for the Node it runs under. Plain JavaScript for Node 18 and later.
+ * The child has a process group of its own. A signal to the group of this process, such as Ctrl-C, therefore reaches
+ * this process only and is forwarded once. A closed IPC channel tells the child that this process is gone, even by
+ * SIGKILL. Price: Ctrl-Z does not stop the child.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { constants } from 'node:os'
-import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { hasUwsBinary, installedNode, isFitting, MAJOR, MINOR_MIN, uwsBinary } from './runtime.mjs'
 
-const MAJOR = 22
-const MINOR_MIN = 18
+const IS_WINDOWS = process.platform === 'win32'
+const FORWARDED = IS_WINDOWS ? [] : ['SIGTERM', 'SIGINT', 'SIGHUP'] // a console signals all its processes; kill() ends one
+const LAUNCHED = 'SLUICE_LAUNCHED' // set for the child only
 
-const require = createRequire(import.meta.url)
 const source = new URL('./sluice.ts', import.meta.url)
-const entry = existsSync(source) ? source : new URL('../dist/scripts/sluice.js', import.meta.url)
+const isCheckout = existsSync(source)
+const entry = isCheckout ? source : new URL('../dist/scripts/sluice.js', import.meta.url)
+const args = process.argv.slice(2)
 
-const [major, minor] = process.versions.node.split('.').map(Number)
-const isFitting = major === MAJOR && minor >= MINOR_MIN
-const node = isFitting ? process.execPath : nodeOfPackage()
+const node = isFitting() ? process.execPath : installedNode()
 const fault = faultOf()
 
-if (fault) {
-  process.stderr.write(`sluice: ${fault}\n`)
-  process.exitCode = 1
-} else if (isFitting) {
+if (fault) explain(fault)
+else if (isFitting()) {
+  if (process.env[LAUNCHED]) endWithLauncher()
   await import(entry)
+} else if (process.execve && !IS_WINDOWS) {
+  process.execve(node, [node, fileURLToPath(entry), ...args], process.env)
 } else {
-  passThrough(spawn(node, [fileURLToPath(entry), ...process.argv.slice(2)], { stdio: 'inherit' }))
+  passThrough()
 }
 
-/** The binary that the package `node` installed beside us; undefined when it is not there. */
-function nodeOfPackage() {
-  try {
-    const manifest = require.resolve('node/package.json')
-    const bin = JSON.parse(readFileSync(manifest, 'utf8')).bin.node
-    const path = join(dirname(manifest), bin)
-    return existsSync(path) ? path : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** What is missing, and the one line that mends it; undefined when nothing is. */
+/** What is missing, and the command that adds it; undefined if nothing is. */
 function faultOf() {
-  const again =
-    entry === source
-      ? 'Run: node scripts/bootstrap.mjs'
-      : `Where you ran npm install, run: npx --yes --package=node@${MAJOR} -- sh -c 'node "$npm_execpath" install'`
+  const script = isCheckout ? './bootstrap.mjs' : './install.mjs'
+  const command = `Run: node ${fileURLToPath(new URL(script, import.meta.url))}`
   if (!node) {
-    return `needs Node ${MAJOR}.${MINOR_MIN} or a newer ${MAJOR}, this is ${process.version}, and the one of the package \
-"node" is not installed. ${again}`
+    const why = `needs Node ${MAJOR}.${MINOR_MIN} or a newer ${MAJOR}, and this is ${process.version}`
+    return isCheckout
+      ? `${why}. ${command}`
+      : `${why}. npm installs one unless optional dependencies are omitted; install again without --omit=optional.`
   }
-  if (!hasBinary()) return `uWebSockets.js is installed without its binary for Node ${MAJOR}. ${again}`
+  if (!hasUwsBinary()) return `uWebSockets.js is installed without its binary, ${uwsBinary()}. ${command}`
   return undefined
 }
 
-function hasBinary() {
-  try {
-    const uws = createRequire(require.resolve('uWebSockets.js'))
-    return Boolean(uws.resolve(`@uwsjs/${process.platform}-${process.arch}-${MAJOR}`))
-  } catch {
-    return false
+/** Version and usage are available whatever is missing. */
+function explain(fault) {
+  const [first = ''] = args
+  if (/^--?v(ersion)?$/.test(first)) {
+    process.stdout.write(`${JSON.parse(read('../package.json')).version}\n`)
+    return
   }
+  const isHelp = first === 'help' || args.some((arg) => /^--?h(elp)?$/.test(arg))
+  if (isHelp) process.stdout.write(read('./usage.txt'))
+  else process.exitCode = 1
+  process.stderr.write(`sluice: ${fault}\n`)
 }
 
-function passThrough(child) {
-  // A terminal sends Ctrl-C to both of us, a supervisor only to this process; so a signal may arrive there twice.
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+function read(relative) {
+  return readFileSync(new URL(relative, import.meta.url), 'utf8')
+}
+
+function passThrough() {
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...args], {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    detached: !IS_WINDOWS,
+    env: { ...process.env, [LAUNCHED]: '1' },
+  })
+  for (const signal of FORWARDED) process.on(signal, () => child.kill(signal))
   child.on('error', (error) => {
     process.stderr.write(`sluice: ${node} cannot be run: ${error.message}\n`)
     process.exitCode = 1
@@ -83,4 +84,13 @@ function passThrough(child) {
   child.on('close', (code, signal) => {
     process.exit(code ?? 128 + constants.signals[signal]) // as a shell reports it
   })
+}
+
+/** At once rather than in order: whoever ended the launcher by SIGKILL expects its ports to be free. */
+function endWithLauncher() {
+  delete process.env[LAUNCHED]
+  const end = () => process.kill(process.pid, 'SIGKILL')
+  process.once('disconnect', end)
+  if (!process.connected) end()
+  process.channel?.unref()
 }

@@ -5,18 +5,6 @@ import { readFileSync } from 'node:fs'
 import { OperatorError } from '../engine/errors.ts'
 import { rootUrl } from '../engine/source-url.ts'
 
-const USAGE = `Sluice: a rate limit decision service for Envoy and other gRPC proxies.
-
-usage: sluice <command> [flags]
-
-  serve          run the service; settings come from the environment (sluice serve --help lists them)
-  monitor        run the relay site monitor alone, or one of its commands (sluice monitor --help)
-  client         ask a running service one question
-  check-config   check rule files without running anything
-
-sluice <command> --help tells more; sluice --version is the version.
-`
-
 const COMMANDS: Record<string, () => Promise<(args: string[]) => Promise<number>>> = {
   serve: async () => (await import('./serve.ts')).serve,
   monitor: async () => (await import('./monitor.ts')).monitor,
@@ -27,7 +15,7 @@ const COMMANDS: Record<string, () => Promise<(args: string[]) => Promise<number>
 /** Runs one command and returns the exit code. */
 async function main([name = '', ...args]: string[]): Promise<number> {
   if (['', 'help', '-h', '--help', '-help'].includes(name)) {
-    process.stdout.write(USAGE)
+    process.stdout.write(usage())
     return name === '' ? 2 : 0
   }
   if (/^--?v(ersion)?$/.test(name)) {
@@ -37,7 +25,7 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   }
   const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (!load) {
-    process.stderr.write(`sluice: there is no command "${name}".\n\n${USAGE}`)
+    process.stderr.write(`sluice: there is no command "${name}".\n\n${usage()}`)
     return 2
   }
   try {
@@ -47,6 +35,11 @@ async function main([name = '', ...args]: string[]): Promise<number> {
     process.stderr.write(`sluice: ${error.message}\n`)
     return error.exitCode
   }
+}
+
+/** Shared with the launcher, which prints it where the sources cannot run. */
+function usage(): string {
+  return readFileSync(rootUrl('scripts/usage.txt'), 'utf8')
 }
 
 // Read once, when uWebSockets.js is loaded: header blocks up to 16 KiB instead of 4 (spec of the monitor, 1.2).

