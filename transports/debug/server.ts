@@ -2,8 +2,9 @@
  * The operators' port (spec 6.5): what is loaded, what was counted, how the threads are. Runs in main. Any method will do;
  * any other path is the index.
  */
+import { withStrictFraming } from '../../engine/http-framing.ts'
 import type { RulesImage } from '../../engine/rules.ts'
-import { openUws, type UwsPort } from '../uws.ts'
+import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
 import { mayEnter } from './access.ts'
 import { Exchange, JSON_TYPE } from './exchange.ts'
 import { inspect } from './inspect.ts'
@@ -45,9 +46,8 @@ export class DebugServer {
     const { host, port, threads } = options
     this.options = options
     this.pprof = new Pprof(threads)
-    const opened = openUws(host, port, (app) => {
-      app.any('/*', (res, req) => void this.answer(new Exchange(res, req)))
-    })
+    const route = (res: HttpResponse, req: HttpRequest) => void this.answer(new Exchange(res, req))
+    const opened = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'refused')))
     if (opened === null)
       throw new Error(`cannot listen on ${host}:${port}: in use, or no address of this machine`)
     this.uwsPort = opened
