@@ -75,6 +75,11 @@ async function exchange(name: string, bytes: string): Promise<string[]> {
   return isClosed ? [...answers(), 'closed'] : answers()
 }
 
+test('the table above has every port of the service but that of gRPC', () => {
+  const listening = [...service.log.matchAll(/Listening for (.+?) on '/g)].map(([, name]) => name)
+  expect(listening.filter((name) => name !== 'gRPC').sort()).toEqual(PORTS.map(([name]) => name).sort())
+})
+
 describe.each(PORTS)('%s', (name, path, behind, chunked) => {
   const post = (head: string, body: string) =>
     `POST ${path} HTTP/1.1\r\nHost: localhost\r\n${head}\r\n${body}`
