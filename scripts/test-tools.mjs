@@ -58,6 +58,12 @@ export const tools = [
       'install memcached 1.6 (apt-get install memcached, brew install memcached, dnf install memcached)',
   },
   {
+    name: 'nginx', // examples/nginx, before the monitor
+    isThere: () => isOnPath('nginx') || isExecutable('/usr/sbin/nginx'), // not on everybody's PATH
+    deb: 'nginx',
+    byHand: 'install nginx (apt-get install nginx, brew install nginx, dnf install nginx)',
+  },
+  {
     name: 'chromium', // the API and the pages of the monitor, as a browser has them
     isThere: () => isOnPath('chromium'),
     deb: 'chromium',

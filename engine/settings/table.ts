@@ -108,6 +108,7 @@ const table = {
     [string,      built,  'DEBUG_HOST', '0.0.0.0', 'address of the debug port'],
     [port,        built,  'DEBUG_PORT', '6070', 'for operators: rules, statistics, profiles'],
     [token,       built,  'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
+    [list,        built,  'DEBUG_ALLOWED_HOSTS', '', 'names it may be asked by without a token, beside its own; * = any'],
   ],
   'TLS on the gRPC port': [
     [bool,        built,  'GRPC_SERVER_USE_TLS',    'false', 'take TLS connections only'],

@@ -17,6 +17,7 @@ import { ClientKeys, type KeyFinding } from './client-key.ts'
 import type { Desk } from './detections/desk.ts'
 import type { CheckUrl } from './detections/submission.ts'
 import { ApiError, type Headers, retryAfter } from './errors.ts'
+import { ForwardingWatch } from './forwarding-watch.ts'
 import { Handlers } from './handlers.ts'
 import { readQuery } from './query.ts'
 import { type Quota, type QuotaClient, type QuotaEngine, type QuotaKind, Quotas } from './quota.ts'
@@ -82,6 +83,7 @@ export class Api {
   private readonly quotas: Quotas
   private readonly handlers: Handlers
   private readonly keys = new ClientKeys()
+  private readonly forwarding: ForwardingWatch
   private isEnding = false
   private inFlightCount = 0 // bounded by connections: one request each
   private onIdle: (() => void) | null = null
@@ -92,12 +94,14 @@ export class Api {
     const { decider, onQuotaFailure: onFailure } = options
     this.quotas = new Quotas({ decider, nowSec: () => this.nowSec(), onFailure })
     this.handlers = new Handlers(options, this.quotas)
+    this.forwarding = new ForwardingWatch(options.address, options.log)
   }
 
   /** One request under /api; to be called in the library's own callback. */
   handle(res: HttpResponse, req: HttpRequest): void {
     const startMs = performance.now()
     const request = readRequest(req, res, this.options.address)
+    this.forwarding.see(req, request.peer)
     const reply = new Reply(res, request, this.options.hasDraftFields)
     const notice = noticeOf(this.options.successor ?? null, request.path, this.nowSec())
     reply.ofVersion = notice.headers

@@ -107,7 +107,7 @@ function rangeText(address: Address, bits: number): string {
 }
 
 /** An IPv4 client of a socket for both families comes mapped. */
-function plain(address: Uint8Array): Address {
+export function plain(address: Uint8Array): Address {
   const isMapped = address.length === 16 && address.every((byte, i) => i > 11 || byte === (i > 9 ? 255 : 0))
   return isMapped ? address.slice(12) : address
 }

@@ -18,6 +18,7 @@
  * two patterns: to the library all that begins with `*` fits any rest of a path.
  */
 import { readFileSync } from 'node:fs'
+import { withStrictFraming } from '../../engine/http-framing.ts'
 import { type AddressOptions, clientOf, isTrustedPeer } from './client-address.ts'
 import type { Connection, HttpRequest, HttpResponse, ServedApp } from './sockets.ts'
 
@@ -54,6 +55,7 @@ export class ClientConnections {
       }
     }
     app.filter(changed)
+    const handleFramed = withStrictFraming(handle, 'taken')
     let connection: Connection
     app.any('/*connection', (res, req) => {
       connection = res
@@ -61,7 +63,7 @@ export class ClientConnections {
       if (peerOf(res).length === 0 && !this.options.trustsUnix) res.close()
       else req.setYield(true)
     })
-    app.any('/*', (res, req) => handle(this.counted(res, connection), req))
+    app.any('/*', (res, req) => handleFramed(this.counted(res, connection), req))
   }
 
   countOf(client: string): number {

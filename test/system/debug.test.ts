@@ -5,7 +5,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { type IncomingMessage, request } from 'node:http'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gunzipSync } from 'node:zlib'
@@ -161,6 +162,19 @@ test('6.5: open to strangers without a token is one warning at the start; with D
   expect(closed.log).not.toContain('sesame')
   expect((await fetch(`${closed.debug}/stats`)).status).toBe(401)
   expect((await fetch(`${closed.debug}/stats?token=sesame`)).status).toBe(200)
+})
+
+test('6.5: without a token, other names than its own need DEBUG_ALLOWED_HOSTS', async () => {
+  const env = { DEBUG_ALLOWED_HOSTS: 'debug.example.org, other.example.org' }
+  const service = await startService({ rules: { 'shop.yaml': RULES }, env })
+  const statusBy = async (host: string): Promise<number> => {
+    const asked = request(`${service.debug}/stats`, { headers: { host } }).end()
+    const [response] = (await once(asked, 'response')) as [IncomingMessage]
+    response.resume()
+    return response.statusCode!
+  }
+  const hosts = ['evil.example', 'other.example.org', 'ratelimit:6070', `${hostname()}:6070`, '127.0.0.1']
+  expect(await Promise.all(hosts.map(statusBy))).toEqual([421, 200, 200, 200, 200])
 })
 
 function ask() {

@@ -1,11 +1,14 @@
 /**
- * Who may use the debug port: whoever reaches it, or who shows DEBUG_TOKEN.
+ * Who may use the debug port: whoever shows DEBUG_TOKEN or, if none is set, whoever reaches it by a name of its own.
  *
  *     curl -H 'Authorization: Bearer <token>' …/stats        go tool pprof '…/debug/pprof/profile?token=<token>'
  *
- * The second way is for tools that cannot send headers; a token in a URL may end up in logs of proxies.
+ * The second way is for tools that cannot send headers; a token in a URL may end up in logs of proxies. Names are checked
+ * since a web page could otherwise read the port through the browser of an operator, by a name of the page's author that is
+ * made to lead to this machine (DNS rebinding).
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
+import { isIP } from 'node:net'
 import type { Exchange } from './exchange.ts'
 
 const LOOPBACK = /^((::ffff:)?127\.\d+\.\d+\.\d+|::1|localhost)$/i
@@ -15,6 +18,34 @@ export function mayEnter({ authorization, query }: Exchange, token: string): boo
   if (token === '') return true
   const bearer = /^Bearer +(\S+) *$/i.exec(authorization)?.[1]
   return [bearer, query.get('token')].some((shown) => shown != null && isSame(shown, token))
+}
+
+const NAME_CHARS_MAX = 253 // of a DNS name
+
+/**
+ * Whether the `Host` header holds a name that no stranger can own: an IP address, a name without a dot (localhost, a host of the
+ * local network, a service of Docker Compose), `*.localhost`, or one of `names`, which are in lower case; `*` is any.
+ */
+export function isOwnHost(header: string, names: ReadonlySet<string>): boolean {
+  if (names.has('*')) return true
+  const host = hostOf(header)
+  if (host === '' || host.length > NAME_CHARS_MAX) return false
+  return !host.includes('.') || isIP(host) !== 0 || host.endsWith('.localhost') || names.has(host)
+}
+
+/** The names of the debug port: of this machine, of DEBUG_HOST, of DEBUG_ALLOWED_HOSTS. */
+export function ownNames(...names: string[]): ReadonlySet<string> {
+  return new Set(names.map((name) => hostOf(name)).filter(Boolean))
+}
+
+/** In lower case, without port, brackets and final dot. */
+function hostOf(header: string): string {
+  const text = header.trim().toLowerCase()
+  if (text.startsWith('[')) return text.slice(1, Math.max(1, text.indexOf(']')))
+  if (isIP(text) === 6) return text
+  const colon = text.indexOf(':')
+  const name = colon < 0 ? text : text.slice(0, colon)
+  return name.endsWith('.') ? name.slice(0, -1) : name
 }
 
 /** Takes the same time wherever they differ. */

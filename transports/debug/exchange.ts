@@ -26,6 +26,7 @@ export class Exchange {
   readonly query: URLSearchParams
   readonly accept: string
   readonly authorization: string
+  readonly host: string
   private readonly res: HttpResponse
   private readonly isHead: boolean
   private readonly leaving = new AbortController()
@@ -37,6 +38,7 @@ export class Exchange {
     this.isHead = req.getMethod() === 'head'
     this.accept = req.getHeader('accept')
     this.authorization = req.getHeader('authorization')
+    this.host = req.getHeader('host')
     res.onAborted(() => this.leaving.abort())
   }
 

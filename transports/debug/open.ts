@@ -1,14 +1,15 @@
 /**
  * Opens the debug port as the settings have it. Without it everything goes on: it is told, and that is all.
  */
+import { hostname } from 'node:os'
 import { answerInspections } from '../../engine/inspection/thread.ts'
 import type { Log } from '../../engine/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import { type Address, NO_PORT } from '../ports.ts'
-import { accessWarning } from './access.ts'
+import { accessWarning, ownNames } from './access.ts'
 import { type DebugOptions, DebugServer } from './server.ts'
 
-export interface DebugPortOptions extends Omit<DebugOptions, 'host' | 'port' | 'token'> {
+export interface DebugPortOptions extends Omit<DebugOptions, 'host' | 'port' | 'token' | 'names'> {
   settings: Settings
   port: number // as it was claimed; NO_PORT: it could not be
   log: Log
@@ -21,11 +22,12 @@ export function debugAddress({ DEBUG_HOST: host, DEBUG_PORT: port }: Settings, l
 
 /** Null: it cannot be had. */
 export function openDebugPort({ settings, port, log, ...options }: DebugPortOptions): DebugServer | null {
-  const { DEBUG_HOST: host, DEBUG_TOKEN: token } = settings
+  const { DEBUG_HOST: host, DEBUG_TOKEN: token, DEBUG_ALLOWED_HOSTS: allowed } = settings
   if (port === NO_PORT) return null
   try {
     answerInspections('main')
-    const debug = new DebugServer({ ...options, host, port, token })
+    const names = ownNames(hostname(), host, ...allowed)
+    const debug = new DebugServer({ ...options, host, port, token, names })
     log('warning', `Listening for debug on '${host}:${debug.port}'`)
     const warning = accessWarning(host, token)
     if (warning !== null) log('warning', warning)

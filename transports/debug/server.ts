@@ -2,9 +2,10 @@
  * The operators' port (spec 6.5): what is loaded, what was counted, how the threads are. Runs in main. Any method will do;
  * any other path is the index.
  */
+import { withStrictFraming } from '../../engine/http-framing.ts'
 import type { RulesImage } from '../../engine/rules.ts'
-import { openUws, type UwsPort } from '../uws.ts'
-import { mayEnter } from './access.ts'
+import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
+import { isOwnHost, mayEnter } from './access.ts'
 import { Exchange, JSON_TYPE } from './exchange.ts'
 import { inspect } from './inspect.ts'
 import { PPROF, Pprof } from './pprof.ts'
@@ -27,6 +28,7 @@ export interface DebugOptions {
   host: string
   port: number // 0 = any free one
   token: string // empty = none is asked for
+  names: ReadonlySet<string> // of access.ts; checked without a token
   threads: readonly string[] // that must answer when they are looked at
   rules: () => RulesImage | null
   loadFailure: () => string | null // what the last load said, if it failed
@@ -45,9 +47,8 @@ export class DebugServer {
     const { host, port, threads } = options
     this.options = options
     this.pprof = new Pprof(threads)
-    const opened = openUws(host, port, (app) => {
-      app.any('/*', (res, req) => void this.answer(new Exchange(res, req)))
-    })
+    const route = (res: HttpResponse, req: HttpRequest) => void this.answer(new Exchange(res, req))
+    const opened = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'refused')))
     if (opened === null)
       throw new Error(`cannot listen on ${host}:${port}: in use, or no address of this machine`)
     this.uwsPort = opened
@@ -72,8 +73,9 @@ export class DebugServer {
 
   private async route(exchange: Exchange): Promise<void> {
     const { path } = exchange
-    const { token, rules, loadFailure } = this.options
-    if (!mayEnter(exchange, token)) refuse(exchange)
+    const { token, names, rules, loadFailure } = this.options
+    if (token === '' && !isOwnHost(exchange.host, names)) refuseName(exchange)
+    else if (!mayEnter(exchange, token)) refuse(exchange)
     else if (path === '/rlconfig')
       await this.read(exchange, () => exchange.sendPieces(rulesLines(rules(), loadFailure())))
     else if (path === '/stats') await this.read(exchange, () => this.sendStats(exchange))
@@ -112,6 +114,13 @@ export class DebugServer {
 function wantsJson({ query, accept }: Exchange): boolean {
   const format = query.get('format')
   return format === null ? /\bapplication\/json\b/i.test(accept) : format === 'json'
+}
+
+function refuseName(exchange: Exchange): void {
+  const how = 'Ask by IP address or localhost, add the name to DEBUG_ALLOWED_HOSTS, or set DEBUG_TOKEN.'
+  exchange.send(`the name in the Host header is not one of this port. ${how}\n`, {
+    status: '421 Misdirected Request',
+  })
 }
 
 function refuse(exchange: Exchange): void {

@@ -130,7 +130,7 @@ export class TlsFiles {
   }
 }
 
-/** What is set and has no effect, for operators who believe it has. */
+/** Settings that have no effect, or let in more callers than they seem to. */
 export function tlsWarnings(settings: Settings): string[] {
   const { GRPC_SERVER_USE_TLS: usesTls, GRPC_CLIENT_TLS_CACERT: ca, GRPC_CLIENT_TLS_SAN: san } = settings
   if (!usesTls && ca !== '')
@@ -138,6 +138,12 @@ export function tlsWarnings(settings: Settings): string[] {
   if (san !== '' && (!usesTls || ca === '')) {
     const needs = 'GRPC_SERVER_USE_TLS=true and GRPC_CLIENT_TLS_CACERT'
     return [`GRPC_CLIENT_TLS_SAN has no effect without ${needs}: no caller is checked.`]
+  }
+  if (usesTls && ca !== '' && san === '') {
+    return [
+      'GRPC_CLIENT_TLS_CACERT without GRPC_CLIENT_TLS_SAN: every certificate of that CA, and of every public CA that this ' +
+        "system trusts, is let in, whatever its name. Set GRPC_CLIENT_TLS_SAN to the name in your callers' certificates.",
+    ]
   }
   return []
 }

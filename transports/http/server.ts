@@ -8,9 +8,9 @@
  *
  * All workers listen on the same port. uWebSockets.js speaks HTTP/1.1 only and answers what breaks its rules by itself:
  * HTTP/1.0 and a target that is no path (`*`, `http://…`) with 505, header blocks above 16 KiB with 431, no Host, lengths
- * and chunks that are none with 400; a request not complete after about 12 seconds is closed. Requests of one connection
- * may come one behind the other as long as each is decided at once (memory store); one that comes while another still
- * waits for Redis ends the connection.
+ * and chunks that are none with 400; engine/http-framing.ts refuses other requests that could hide a second one. A request
+ * not complete after about 12 seconds is closed. Requests of one connection may come one behind the other as long as each
+ * is decided at once (memory store); one that comes while another still waits for Redis ends the connection.
  */
 import { posix } from 'node:path'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
@@ -18,6 +18,7 @@ import type { Caller, Decider } from '../../engine/decider.ts'
 import { OperatorError } from '../../engine/errors.ts'
 import type { HealthState } from '../../engine/health.ts'
 import { endAnswer, endHead } from '../../engine/http-answer.ts'
+import { withStrictFraming } from '../../engine/http-framing.ts'
 import type { Log } from '../../engine/messages.ts'
 import { requestFromJson } from '../../proto/json.ts'
 import { responseToJson } from '../../proto/json-response.ts'
@@ -80,7 +81,8 @@ export class HttpServer {
     this.health = health
     this.logCause = limitLines((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
     this.logDefect = limitLines((what) => log('error', what), DEFECT_LINES_PER_SEC)
-    const opened = openUws(host, port, (app) => app.any('/*', (res, req) => this.route(res, req)))
+    const route = (res: HttpResponse, req: HttpRequest) => this.route(res, req)
+    const opened = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'taken')))
     if (opened === null) {
       throw new OperatorError({
         code: 'PORT_IN_USE',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { accessWarning } from '../../../transports/debug/access.ts'
+import { accessWarning, isOwnHost, ownNames } from '../../../transports/debug/access.ts'
 
 // biome-ignore format: the columns are the specification
 const cases = [
@@ -26,3 +26,43 @@ for (const [host, token, warns] of cases) {
 test('6.5: the warning says what to set', () => {
   expect(accessWarning('0.0.0.0', '')).toContain('Set DEBUG_TOKEN, or DEBUG_HOST=127.0.0.1.')
 })
+
+const NAMES = ownNames('Box.example.net', '0.0.0.0', 'debug.example.org', '[::1]', '')
+
+// biome-ignore format: the columns are the specification
+const hosts = [
+  // Host header -> may be asked by it, without a token
+  ['127.0.0.1:6070',             true],
+  ['203.0.113.7',                true],
+  ['[::1]:6070',                 true],
+  ['[2001:db8::1]',              true],
+  ['localhost:6070',             true],
+  ['LOCALHOST',                  true],
+  ['localhost.:6070',            true],
+  ['a.localhost',                true],
+  ['ratelimit:6070',             true], // a service of Docker Compose: nobody can register it
+  ['box.example.net:6070',       true], // the machine's own name
+  ['BOX.example.net.',           true],
+  ['debug.example.org',          true], // DEBUG_ALLOWED_HOSTS
+  ['evil.example',               false],
+  ['evil.example:6070',          false],
+  ['a.debug.example.org',        false],
+  ['127.0.0.1.evil.example',     false],
+  ['localhost.evil.example',     false],
+  ['xlocalhost.evil',            false],
+  ['evil.example:6070:127.0.0.1', false],
+  ['127.0.0.1@evil.example',     false],
+  ['[evil.example]',             false],
+  ['[',                          false],
+  [':6070',                      false],
+  ['',                           false],
+  ['.',                          false],
+  ['a'.repeat(16_000),           false],
+] as const
+
+for (const [host, isOwn] of hosts) {
+  test(`6.5: without a token, Host: ${host.slice(0, 40)} is ${isOwn ? 'answered' : 'refused'}`, () => {
+    expect(isOwnHost(host, NAMES)).toBe(isOwn)
+    expect(isOwnHost(host, ownNames('*'))).toBe(true)
+  })
+}

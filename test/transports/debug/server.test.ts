@@ -40,6 +40,7 @@ function open(options: Given = {}): string {
     host: '127.0.0.1',
     port: 0,
     token: options.token ?? '',
+    names: new Set(['debug.example.org']),
     threads: options.threads ?? ['main'],
     rules: () => null,
     loadFailure: () => options.loadFailure ?? null,
@@ -227,6 +228,36 @@ for (const path of PATHS) {
     }
   })
 }
+
+/** fetch does not send a Host of one's choice. */
+async function statusBy(host: string, path = '/stats'): Promise<{ status: number; text: string }> {
+  const socket = connect(server.port, '127.0.0.1')
+  let text = ''
+  socket.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk
+  })
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+  await once(socket, 'close')
+  return { status: Number(text.slice(9, 12)), text }
+}
+
+test('6.5: without a token, a name that may be of a stranger is 421, and says what to do', async () => {
+  open()
+  for (const path of ['/', '/stats', '/rlconfig', '/debug/pprof/', '/debug/threads']) {
+    const { status, text } = await statusBy('evil.example:6070', path)
+    expect(status, path).toBe(421)
+    expect(text).toContain('add the name to DEBUG_ALLOWED_HOSTS, or set DEBUG_TOKEN.')
+    expect(text).not.toContain('evil')
+  }
+  for (const host of ['localhost:6070', '127.0.0.1', 'debug.example.org'])
+    expect((await statusBy(host)).status, host).toBe(200)
+})
+
+test('6.5: with a token, any name will do', async () => {
+  open({ token: 'sesame' })
+  expect((await statusBy('evil.example', '/stats?token=sesame')).status).toBe(200)
+  expect((await statusBy('evil.example')).status).toBe(401)
+})
 
 test('6.5: the token opens, in the header and in the query', async () => {
   const url = open({ token: 'se/sa+me=' })

@@ -2,6 +2,7 @@
  * The port Prometheus asks (spec 6.6): one path, whatever the method; any other is 404. No profiles here (Q13).
  */
 import { endAnswer, endHead } from '../../../engine/http-answer.ts'
+import { withStrictFraming } from '../../../engine/http-framing.ts'
 import type { HttpRequest, HttpResponse } from '../../uws.ts'
 import { openUws, type UwsPort } from '../../uws.ts'
 import { CONTENT_TYPES, type Format } from './exposition.ts'
@@ -24,9 +25,8 @@ export class MetricsPort {
     this.path = path
     this.scrape = scrape
     this.onAnswer = onAnswer
-    this.uwsPort = openUws(host, port, (app) => {
-      app.any('/*', (res, req) => this.route(res, req))
-    })
+    const route = (res: HttpResponse, req: HttpRequest) => this.route(res, req)
+    this.uwsPort = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'refused')))
   }
 
   /** Undefined where it does not listen. */
