@@ -55,6 +55,7 @@ export class TlsFiles {
     this.tls = readTls(settings)
     this.seen = JSON.stringify(this.tls)
     totals.add('certs.load_attempts', 1)
+    totals.add('certs.load_failures', 0) // there before the first, for `increase()`
     const files = [GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT].filter(Boolean)
     totals.set('certs.num_values', files.length)
     this.warnOfDates()

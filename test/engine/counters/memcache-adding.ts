@@ -53,7 +53,7 @@ export function storeOn(nodes: string[], options: Partial<MemcacheOptions> = {},
       const { names, values } = stats.takeDeltas()
       names.forEach((name, i) => {
         const short = name.replace('ratelimit.memcache.', '')
-        totals.set(short, (totals.get(short) ?? 0) + values[i])
+        if (values[i] !== 0) totals.set(short, (totals.get(short) ?? 0) + values[i])
       })
       return Object.fromEntries(totals)
     },
