@@ -7,13 +7,14 @@
  *       rules, health, tls ──────────►
  *       stats ───────────────────────►    answers within one turn of its event loop
  *            ◄──────────────── stats      also sent unasked, once, when the thread ends
- *            ◄─────────── redis, log
+ *            ◄─────────── store, log
  *       ending ──────────────────────►    asks clients to go
  *       drain ───────────────────────►    stops listening, finishes, closes; then its task resolves
  *
  * No message is ever sent per request.
  */
 import type { MessagePort } from 'node:worker_threads'
+import type { InstanceHealth } from './counters/store-health.ts'
 import type { HealthState } from './health.ts'
 import type { RulesImage } from './rules.ts'
 import type { Settings } from './settings/parse.ts'
@@ -50,7 +51,7 @@ export type ToWorker =
 export type FromWorker =
   | { kind: 'ready' }
   | { kind: 'stats'; deltas: Deltas }
-  | { kind: 'redis'; isConnected: boolean }
+  | { kind: 'store'; instances: readonly InstanceHealth[] } // whether it works, on every change
   | { kind: 'log'; level: LogLevel; message: string }
 
 export type LogLevel = 'fatal' | 'error' | 'warning' | 'info' | 'debug'

@@ -5,6 +5,7 @@
  */
 import { OverLimitCache } from './counters/over-limit-cache.ts'
 import type { CounterStore } from './counters/store.ts'
+import type { OnHealth } from './counters/store-health.ts'
 import { Engine } from './decide.ts'
 import type { Log } from './messages.ts'
 import type { Settings } from './settings/parse.ts'
@@ -15,7 +16,7 @@ export interface OpenOptions {
   decisionsStat: string // the name under which this thread counts its decisions
   stats: Stats
   log: Log
-  onConnected?: (isConnected: boolean) => void // to Redis
+  onHealth?: OnHealth // of the store; memory always works
 }
 
 /** Resolves when the store is connected; rejects with OperatorError when it never will be. `store` is the caller's to close. */
@@ -33,7 +34,7 @@ export async function openEngine(
 /** One kind of store per process, so one shape at every call site. Only its own code is loaded. */
 async function openStore(
   settings: Settings,
-  { memoryTable, stats, log, onConnected }: OpenOptions,
+  { memoryTable, stats, log, onHealth }: OpenOptions,
 ): Promise<CounterStore> {
   if (memoryTable) {
     const { MemoryStore } = await import('./counters/memory.ts')
@@ -42,12 +43,12 @@ async function openStore(
   if (settings.BACKEND_TYPE === 'memcache') {
     const { MemcacheStore } = await import('./counters/memcache.ts')
     const { memcacheOptions } = await import('./counters/memcache-options.ts')
-    const store = new MemcacheStore(memcacheOptions(settings), { log, stats })
+    const store = new MemcacheStore(memcacheOptions(settings), { log, stats, onHealth })
     await store.connect()
     return store
   }
   const { RedisStore, redisOptions } = await import('./counters/redis.ts')
-  const store = new RedisStore(redisOptions(settings), { log, stats, onConnected })
+  const store = new RedisStore(redisOptions(settings), { log, stats, onHealth })
   await store.connect()
   return store
 }

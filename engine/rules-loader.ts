@@ -19,6 +19,9 @@ import type { Totals } from './stats/totals.ts'
 // 4 s came to 1.3 GB with 5 s here. A new thread costs 0.1 s.
 const JOB_IDLE_MS = 200
 
+const LOADED = 'ratelimit.service.config_load_success'
+const FAILED = 'ratelimit.service.config_load_error'
+
 /** Where rules come from. They go to `onRules` of its options. */
 export interface RulesSource {
   /** Resolves after the first load, good or bad. Rejects with OperatorError when there can be none. */
@@ -46,6 +49,7 @@ export class RulesLoader<Task, Result extends LoadResult = LoadResult> {
   constructor(job: URL, options: RulesSourceOptions) {
     this.options = options
     this.jobs = jobThread(job, { idleMs: JOB_IDLE_MS })
+    for (const name of [LOADED, FAILED]) options.totals.add(name, 0) // there before the first, for `increase()`
   }
 
   /** Rejects when the job itself breaks; a mistake in the rules is a result. */
@@ -56,14 +60,14 @@ export class RulesLoader<Task, Result extends LoadResult = LoadResult> {
   accept(image: RulesImage): void {
     if (this.isClosing) return
     const { totals, onRules, log } = this.options
-    totals.add('ratelimit.service.config_load_success', 1)
+    totals.add(LOADED, 1)
     onRules(image)
     log('info', 'Successfully loaded new configuration')
   }
 
   refuse(message: string, level: LogLevel = 'error'): void {
     if (this.isClosing) return // the job was ended with its thread
-    this.options.totals.add('ratelimit.service.config_load_error', 1)
+    this.options.totals.add(FAILED, 1)
     this.options.onRefused?.(message)
     this.options.log(level, `Error loading new configuration: ${message}`)
   }

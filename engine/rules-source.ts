@@ -37,6 +37,7 @@ export class FileRulesSource implements RulesSource {
   constructor(options: RulesSourceOptions) {
     this.options = options
     this.loader = new RulesLoader(sourceUrl('./config/load-job.ts', import.meta.url), options)
+    options.totals.add('runtime.load_failures', 0) // there before the first, for `increase()`
   }
 
   /** Watches, then loads. Resolves after the first load, good or bad; rejects when there is nothing to watch. */

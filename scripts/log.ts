@@ -16,19 +16,27 @@ const LEVELS: Record<string, string> = { warning: 'warn', panic: 'fatal' }
 
 const UNWRITTEN_BYTES_MAX = 256 * 1024 // what cannot be written is kept up to here, then dropped
 
-/** `level` is any name of spec 11.1 in any case, `format` is `json` in any case or anything else for text. */
-export function createLog(level: string, format: string): Log {
+/**
+ * `level` is any name of spec 11.1 in any case, `format` is `json` in any case or anything else for text. `onLine` is called
+ * with the level of each line that is written.
+ */
+export function createLog(level: string, format: string, onLine: (level: string) => void = () => {}): Log {
   const name = level.toLowerCase()
   // Sync, since a line must not be lost when the process ends after it.
   const stderr = pino.destination({ dest: 2, sync: true, maxLength: UNWRITTEN_BYTES_MAX })
   stderr.on('error', () => {}) // a full disk costs lines, never the process; they are written when there is room again
-  const line = format.toLowerCase() === 'json' ? jsonLine : textLine
+  const toLine = format.toLowerCase() === 'json' ? jsonLine : textLine
+  const streamWrite = (json: string) => {
+    const line: Line = JSON.parse(json)
+    onLine(line.level)
+    return toLine(line)
+  }
   const logger = pino(
     {
       level: LEVELS[name] ?? name,
       base: null,
       timestamp: false,
-      hooks: { streamWrite: (json) => line(JSON.parse(json)) },
+      hooks: { streamWrite },
       formatters: { level: (label) => ({ level: label === 'warn' ? 'warning' : label }) },
     },
     stderr,

@@ -10,6 +10,7 @@ import { OperatorError } from '../engine/errors.ts'
 import type { Log } from '../engine/messages.ts'
 import type { RulesImage } from '../engine/rules.ts'
 import { parseSettings, type Settings } from '../engine/settings/parse.ts'
+import { inWrittenNames } from '../engine/settings/written-names.ts'
 import { rootUrl, sourceUrl } from '../engine/source-url.ts'
 import { Totals } from '../engine/stats/totals.ts'
 import { Monitor, type MonitorHooks } from '../monitor/service/monitor.ts'
@@ -21,7 +22,7 @@ import { claimPorts } from '../transports/ports.ts'
 import { rulesSource } from '../transports/rules.ts'
 import type { Service } from '../transports/service.ts'
 import { Statistics } from '../transports/statistics.ts'
-import { createLog } from './log.ts'
+import { processLog } from './process-log.ts'
 import { whenSignalled } from './signals.ts'
 
 /** From the end of everything to the end of the process, whatever is still open. */
@@ -50,9 +51,10 @@ export async function startBeside(
 
 /** Until a signal ends it. Returns the exit code; rejects with OperatorError. */
 export async function runMonitor(): Promise<number> {
-  const { settings, warnings } = parseSettings(process.env)
-  const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
-  for (const warning of warnings) log('warning', warning)
+  const parsed = parseSettings(process.env)
+  const { settings } = parsed
+  const { log } = processLog(parsed)
+  for (const warning of parsed.warnings) log('warning', warning)
   checkMonitorSettings(settings)
   const ended = new Promise<'ended'>((resolve) => whenSignalled(log, () => resolve('ended')))
   const totals = new Totals()
@@ -90,9 +92,11 @@ export async function runMonitor(): Promise<number> {
     await ended
     return 0
   } catch (error) {
+    const { message, exitCode } = error as Partial<OperatorError> // of another thread: no instance, but its fields
     throw new OperatorError({
       code: 'MONITOR_START',
-      what: `the monitor cannot start: ${(error as Error).message}`,
+      what: `the monitor cannot start: ${inWrittenNames(parsed.written)?.(message!) ?? message}`,
+      exitCode,
     })
   } finally {
     await monitor.stop(settings.DRAIN_DELAY)

@@ -11,10 +11,13 @@ import { OperatorError } from '../engine/errors.ts'
 import type { Log } from '../engine/messages.ts'
 import { settingsHelp } from '../engine/settings/help.ts'
 import { parseSettings, type Settings } from '../engine/settings/parse.ts'
+import { storeWarnings } from '../engine/settings/store.ts'
+import { rows } from '../engine/settings/table.ts'
 import { rootUrl } from '../engine/source-url.ts'
 import type { Monitor } from '../monitor/service/monitor.ts'
 import { Service } from '../transports/service.ts'
 import { createLog } from './log.ts'
+import { processLog } from './process-log.ts'
 import { whenNpmEnds, whenSignalled } from './signals.ts'
 
 const USAGE = `usage: sluice serve [--example]
@@ -37,9 +40,11 @@ export async function serve(args: string[]): Promise<number> {
   }
   const isExample = args.length > 0
   const env = isExample ? { ...exampleEnv(process.env), ...process.env } : process.env
-  const { settings, warnings } = parseToldInFormat(env)
-  const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
-  for (const warning of warnings) log('warning', warning)
+  const parsed = parseToldInFormat(env)
+  const { settings } = parsed
+  const { log, endWithFatal } = processLog(parsed)
+  for (const warning of [...parsed.warnings, ...storeWarnings(parsed)]) log('warning', warning)
+  if (isExample) logExampleDefaults(settings, log)
   logNodesWarnings(log)
   process.stdout.on('error', () => {}) // nobody may read what the example prints
 
@@ -75,6 +80,7 @@ export async function serve(args: string[]): Promise<number> {
     } else failByDefect(error)
   } finally {
     await Promise.all([service.stop(), monitor?.stop(settings.DRAIN_DELAY)])
+    endWithFatal()
   }
   process.channel?.unref()
   setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only comes when a thread does not let go
@@ -115,7 +121,6 @@ function obeyTests(service: Service): void {
 /** The example's settings; its rules only where the environment names none. */
 function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   const env: Record<string, string> = {
-    USE_STATSD: 'false',
     ...(!SINKS.some((name) => name in given) && { DISABLE_STATS: 'true' }),
     MONITOR_ENABLED: 'true',
     CATALOGUE_PATH: fileURLToPath(rootUrl('examples/monitor/catalogue.yaml')),
@@ -129,7 +134,22 @@ function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   return { ...env, ...rules }
 }
 
-const SINKS = ['USE_STATSD', 'USE_DOG_STATSD', 'USE_PROMETHEUS']
+const SINKS = rows
+  .filter(({ name }) => ['USE_STATSD', 'USE_DOG_STATSD', 'USE_PROMETHEUS'].includes(name))
+  .flatMap(({ name, older }) => [name, older!])
+
+/** What `npm start` changes beyond its rules, for someone who took it for the way to run in production. */
+function logExampleDefaults({ MONITOR_ENABLED, MONITOR_ADDR, DISABLE_STATS }: Settings, log: Log): void {
+  const changes = [
+    ...(MONITOR_ENABLED ? [`opens the monitor on ${MONITOR_ADDR} (MONITOR_ENABLED=false prevents it)`] : []),
+    ...(DISABLE_STATS ? ['sends no statistics (DISABLE_STATS=false prevents it)'] : []),
+  ]
+  if (changes.length === 0) return
+  log(
+    'warning',
+    `This is the example (serve --example): it ${changes.join(' and ')}. In production run \`sluice serve\`.`,
+  )
+}
 
 function namesRules(given: NodeJS.ProcessEnv): boolean {
   return Object.keys(given).some((name) => name.startsWith('RUNTIME_'))

@@ -11,6 +11,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
 import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
+import { StoreHealth } from '../engine/counters/store-health.ts'
 import { Health } from '../engine/health.ts'
 import { workerThread } from '../engine/inspection/words.ts'
 import type { FromWorker, Log } from '../engine/messages.ts'
@@ -35,7 +36,7 @@ export class Service {
   private readonly log: Log
   private readonly totals = new Totals()
   private readonly health: Health
-  private readonly disconnected = new Set<number>() // workers without a live connection to Redis
+  private readonly storeHealth = new StoreHealth()
   private readonly onFatal: (error: Error) => void
   private pool: ServePool | null = null
   private debug: DebugServer | null = null
@@ -226,20 +227,27 @@ export class Service {
   private receive(index: number, message: FromWorker): void {
     if (message.kind === 'stats') this.totals.merge(message.deltas, `worker ${index}`)
     else if (message.kind === 'log') this.log(message.level, message.message)
-    else if (message.kind === 'redis') this.setConnected(index, message.isConnected)
+    else if (message.kind === 'store') {
+      this.storeHealth.set(index, message.instances)
+      this.storeChanged()
+    }
   }
 
-  /** Spec 8.2: after the start, lost connections change health only where the operator asked for it. */
-  private setConnected(index: number, isConnected: boolean): void {
-    if (isConnected) this.disconnected.delete(index)
-    else this.disconnected.add(index)
-    if (!this.settings.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION) return
-    this.health.set('redis', this.disconnected.size === 0)
+  /** Spec 8.2: after the start, lost connections change the status only where the operator asked for it; the report tells all. */
+  private storeChanged(): void {
+    const { instances } = this.storeHealth
+    if (this.settings.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION)
+      this.health.set(
+        'redis',
+        instances.every(({ isConnected }) => isConnected),
+      )
+    this.health.setStore(instances, new Date())
   }
 
   private workerDied(index: number, error: Error, willRestart: boolean): void {
     this.totals.forget(`worker ${index}`)
-    this.setConnected(index, true) // it counts again when its replacement says so
+    this.storeHealth.forget(index)
+    this.storeChanged()
     const next = willRestart ? 'starting another' : 'not starting it again'
     this.log(
       willRestart ? 'error' : 'fatal',

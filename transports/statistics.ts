@@ -61,8 +61,8 @@ export class Statistics {
     const hasNative = settings.PROMETHEUS_NATIVE_SERIES
     const sink = await openSink({ settings, hasNative, env: process.env, read, log })
     log('info', TITLES[chosenSink(settings)])
-    const reserved = reservedTagsCount(settings)
-    if (reserved > 0) totals.add('reserved_tag', reserved)
+    totals.add('reserved_tag', reservedTagsCount(settings))
+    totals.add(DROPPED, 0) // there before the first, for `increase()`
     if (sink === null) return statistics
     const intervalMs = settings.STATS_FLUSH_INTERVAL
     log('info', `Stats flush interval: ${intervalMs / 1_000}s`)

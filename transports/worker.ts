@@ -49,7 +49,7 @@ async function run(task: ServeTask): Promise<void> {
     decisionsStat: `sluice.worker.${task.index}.decisions`,
     stats,
     log,
-    onConnected: (isConnected) => say({ kind: 'redis', isConnected }),
+    onHealth: (instances) => say({ kind: 'store', instances }),
   })
   let rulesBytes = 0
   const setRules = ({ rules }: { rules: RulesImage }) => {

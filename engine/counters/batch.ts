@@ -41,6 +41,7 @@ export class Batch {
   readonly isStopping: boolean
   slotsCount = 0
   membersCount = 0
+  hasErrors = false // in any slot
 
   /** Per slot. `hits` is the sum over its members; above 2^53-1 it is rounded and `hitsText` has the exact number. */
   readonly counters: Counter[] = []
@@ -178,6 +179,7 @@ export class Batch {
     this.filling = ++fillingsCount
     this.slotsCount = 0
     this.membersCount = 0
+    this.hasErrors = false
     this.hasSplitKeys = false
     if (this.bigHits.size > 0) this.bigHits.clear()
     this.requestsCount = 0
@@ -194,16 +196,22 @@ export class Batch {
   /** For stores: the slot was not counted, or nobody knows. */
   setError(slot: number, error: Error): void {
     this.errors[slot] = error
+    this.hasErrors = true
   }
 
   /** For stores: no slot was answered. */
   failAll(error: Error): void {
     this.errors.fill(error, 0, this.slotsCount)
+    this.hasErrors = true
   }
 
   /** The count right before this member's hits, as if it had come alone. */
   beforeOf(member: number): number {
     return this.before[this.slotOf[member]] + this.hitsBefore[member]
+  }
+
+  errorOfSlot(slot: number): Error | null {
+    return this.errors[slot]
   }
 
   errorOf(member: number): Error | null {

@@ -35,6 +35,7 @@ export interface NodeOptions {
   tls: TlsTo | null
   timeoutMs: number
   onLost: (reason: string) => void
+  onState: () => void // isFailing or isConnected may have changed
 }
 
 /** Commands without a reply at most; further ones fail at once. */
@@ -59,9 +60,10 @@ interface Command {
 
 export class MemcacheNode {
   readonly address: MemcacheAddress
+  isConnected = false
+  isFailing = false // the last command got no answer or an error of the server, or the last attempt to connect failed
   private readonly options: NodeOptions
   private socket: Socket | null = null
-  private isConnected = false
   private openedMs = 0
   private failures = 0 // attempts to connect since the last reply
   private pausedUntilMs = 0
@@ -74,6 +76,7 @@ export class MemcacheNode {
   private isFlushScheduled = false
   private sweepTimer: NodeJS.Timeout | undefined
   private isRetired = false
+  private isLooking = false // a look waits for its reply
 
   constructor(options: NodeOptions) {
     this.options = options
@@ -123,6 +126,15 @@ export class MemcacheNode {
       if (this.socket === socket) this.lose('closed by the other side')
     })
     if (this.sweepTimer === undefined) this.sweepIn(this.options.timeoutMs)
+  }
+
+  /** Asks the node something harmless, so that its state is known again. What fails here is not told. */
+  look(): void {
+    if (this.isLooking) return
+    this.isLooking = true
+    this.send('version\r\n', () => {
+      this.isLooking = false
+    })
   }
 
   /** No further commands will come, but those that follow from replies: closes when none waits. */
@@ -202,6 +214,7 @@ export class MemcacheNode {
     this.first = command.next
     if (this.first === null) this.last = null
     this.commandsCount--
+    this.setFailing(isError && line.startsWith('SERVER_ERROR'))
     if (isError) command.onEnd(new Error(line), '')
     else command.onEnd(null, line)
     if (this.isRetired && this.first === null) this.close()
@@ -230,8 +243,17 @@ export class MemcacheNode {
     const pauseMs = this.failures === 0 ? 0 : backoffMs(this.failures, RECONNECT, Math.random)
     this.pausedUntilMs = performance.now() + pauseMs
     this.failures++
-    this.options.onLost(reason)
+    if (!this.isLooking || this.commandsCount > 1) this.options.onLost(reason)
+    const isFailure = !this.isConnected || this.commandsCount > 0
     this.drop(reason)
+    if (isFailure) this.setFailing(true)
+    else this.options.onState()
+  }
+
+  private setFailing(isFailing: boolean): void {
+    if (isFailing === this.isFailing) return
+    this.isFailing = isFailing
+    this.options.onState()
   }
 
   private drop(reason: string): void {

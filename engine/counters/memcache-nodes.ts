@@ -8,9 +8,11 @@ import { type MemcacheAddress, MemcacheNode } from './memcache-node.ts'
 import type { MemcacheOptions } from './memcache-options.ts'
 import type { MemcacheReport } from './memcache-report.ts'
 import { findServers, placeOf } from './memcache-servers.ts'
+import type { Working } from './store-health.ts'
 
 const TIMER_MS_MAX = 2 ** 31 - 1 // where Node's timers end
 const RETRY_MS = 1_000 // while the DNS has not given any list
+const LOOK_MS = 1_000 // between two looks at nodes that fail or have lost their connection
 
 export const NO_SERVERS = 'memcache: no servers configured or available'
 
@@ -20,10 +22,20 @@ export class MemcacheNodes {
   private readonly closing = new AbortController() // ends a question to the DNS
   private nodes: MemcacheNode[] = []
   private timer: NodeJS.Timeout | undefined
+  private lookTimer: NodeJS.Timeout | undefined
+  private readonly onState: () => void
 
-  constructor(options: MemcacheOptions, report: MemcacheReport) {
+  /** `onState`: `working` may have changed. */
+  constructor(options: MemcacheOptions, report: MemcacheReport, onState: () => void = () => {}) {
     this.options = options
     this.report = report
+    this.onState = onState
+  }
+
+  get working(): Working {
+    const failingCount = this.nodes.filter(({ isFailing }) => isFailing).length
+    if (failingCount === this.nodes.length) return 'failing' // also when there are none
+    return failingCount === 0 ? 'ok' : 'partly'
   }
 
   get count(): number {
@@ -50,6 +62,7 @@ export class MemcacheNodes {
   freeze(): void {
     this.closing.abort()
     clearTimeout(this.timer)
+    clearTimeout(this.lookTimer)
   }
 
   close(): void {
@@ -82,13 +95,27 @@ export class MemcacheNodes {
     }
     for (const node of this.nodes) if (!nodes.includes(node)) node.retire()
     this.nodes = nodes
+    this.onState()
+  }
+
+  /** A node that fails is asked again without callers, so that it is known when it works again. */
+  private stateChanged(): void {
+    this.onState()
+    if (this.lookTimer !== undefined || this.closing.signal.aborted) return
+    const uncertain = () => this.nodes.filter((node) => node.isFailing || !node.isConnected)
+    if (uncertain().length === 0) return
+    this.lookTimer = setTimeout(() => {
+      this.lookTimer = undefined
+      for (const node of uncertain()) node.look()
+      this.stateChanged()
+    }, LOOK_MS)
   }
 
   private make(address: MemcacheAddress): MemcacheNode {
     const { tls, timeoutMs } = this.options
     const onLost = (reason: string) =>
       this.report.complain(address.text, () => `memcached at ${address.text} is not connected: ${reason}`)
-    const node = new MemcacheNode({ address, tls, timeoutMs, onLost })
+    const node = new MemcacheNode({ address, tls, timeoutMs, onLost, onState: () => this.stateChanged() })
     node.open()
     return node
   }

@@ -24,10 +24,12 @@ import { MemcacheNodes, NO_SERVERS } from './memcache-nodes.ts'
 import type { MemcacheOptions } from './memcache-options.ts'
 import { MemcacheReport } from './memcache-report.ts'
 import type { CounterStore } from './store.ts'
+import { HealthReporter, type InstanceHealth, type OnHealth } from './store-health.ts'
 
 export interface MemcacheHooks {
   log: Log
   stats: Stats
+  onHealth?: OnHealth // on every change
 }
 
 /** Batches that wait for their counts at most. Beyond: hits join the next batch; that one full: callers get an error. */
@@ -60,16 +62,18 @@ export class MemcacheStore implements CounterStore {
 
   private readonly isErrorZero: boolean
   private readonly report: MemcacheReport
+  private readonly health: HealthReporter | null
   private readonly nodes: MemcacheNodes
   private readonly additions: MemcacheAdditions
   private tripsCount = 0
   private isClosing = false
   private whenIdle: (() => void) | null = null
 
-  constructor(options: MemcacheOptions, { log, stats }: MemcacheHooks) {
+  constructor(options: MemcacheOptions, { log, stats, onHealth }: MemcacheHooks) {
     this.isErrorZero = options.isErrorZero
     this.report = new MemcacheReport(log, stats)
-    this.nodes = new MemcacheNodes(options, this.report)
+    this.health = onHealth ? new HealthReporter(() => this.instancesHealth(), onHealth) : null
+    this.nodes = new MemcacheNodes(options, this.report, () => this.health?.soon())
     this.additions = new MemcacheAdditions(this.report, () => this.lookIdle())
   }
 
@@ -85,6 +89,7 @@ export class MemcacheStore implements CounterStore {
   /** Resolves when all hits are added or given up: some timeouts from now at most. */
   async close(): Promise<void> {
     this.isClosing = true
+    this.health?.close()
     this.nodes.freeze()
     if (this.tripsCount + this.additions.count > 0) {
       await new Promise<void>((resolve) => {
@@ -216,6 +221,11 @@ export class MemcacheStore implements CounterStore {
   private fail(batch: Batch, slot: number, error: StoreError): void {
     if (this.isErrorZero) batch.setBefore(slot, 0)
     else batch.setError(slot, error)
+  }
+
+  private instancesHealth(): InstanceHealth[] {
+    const { working } = this.nodes
+    return [{ name: 'memcached', isConnected: working === 'ok', working }]
   }
 
   private lookIdle(): void {

@@ -33,7 +33,12 @@ export interface RedisAddressText {
 const PORT_DEFAULT = 6379
 const PORT_MAX = 65_535
 
-export function parseRedisAddress({ url, socketType, auth, variable }: RedisAddressText): RedisAddress {
+export function parseRedisAddress({
+  url,
+  socketType,
+  auth,
+  variable = 'REDIS_URL',
+}: RedisAddressText): RedisAddress {
   const address: RedisAddress = {
     path: '',
     host: '',
@@ -44,18 +49,19 @@ export function parseRedisAddress({ url, socketType, auth, variable }: RedisAddr
     db: 0,
     masked: maskRedisUrl(url),
   }
-  const where = `${variable ?? 'REDIS_URL'} "${address.masked}"`
-  if (url === '') throw wrong(where, 'it is empty.')
-  if (url.includes('://')) readUrl(url, address, where)
+  const from: Origin = { variable, where: `${variable} "${address.masked}"` }
+  if (url === '') throw wrong(from, 'it is empty.')
+  if (url.includes('://')) readUrl(url, address, from)
   else if (socketType === 'unix') address.path = url
-  else if (/^tcp[46]?$/.test(socketType)) readHostPort(url, address, where)
+  else if (/^tcp[46]?$/.test(socketType)) readHostPort(url, address, from)
   else {
     const fix = 'Write tcp or unix.'
     throw new OperatorError({
       code: 'REDIS_SOCKET_TYPE_UNKNOWN',
-      where: 'REDIS_SOCKET_TYPE',
-      what: `"${socketType}" is no kind of socket.`,
+      where: sibling(from, 'SOCKET_TYPE'),
+      what: `"${socketType}" is not a kind of socket.`,
       fix,
+      exitCode: 2,
     })
   }
   if (auth !== '') {
@@ -97,46 +103,59 @@ export function maskRedisUrl(urls: string): string {
     .replace(/([?&]password=)[^&,]*/gi, '$1*****')
 }
 
-function readHostPort(text: string, address: RedisAddress, where: string): void {
+/** The setting that an address comes from, for errors. */
+interface Origin {
+  variable: string
+  where: string // the setting with its value, masked
+}
+
+/** Another setting of the same instance: REDIS_PERSECOND_TLS for REDIS_PERSECOND_URL. */
+function sibling({ variable }: Origin, name: string): string {
+  return variable.replace(/URL$/, name)
+}
+
+function readHostPort(text: string, address: RedisAddress, from: Origin): void {
   const parts = /^(?:\[([^\]]+)\]|([^:[\]]*)):(\d+)$/.exec(text)
   const port = Number(parts?.[3] ?? 0)
-  if (parts === null || port < 1 || port > PORT_MAX) throw wrong(where, 'it is not host:port.')
+  if (parts === null || port < 1 || port > PORT_MAX) throw wrong(from, 'it is not host:port.')
   address.host = parts[1] ?? (parts[2] || 'localhost')
   address.port = port
 }
 
-function readUrl(text: string, address: RedisAddress, where: string): void {
+function readUrl(text: string, address: RedisAddress, from: Origin): void {
   if (text.startsWith('rediss://')) {
     throw new OperatorError({
       code: 'REDIS_URL_SCHEME',
-      where,
+      where: from.where,
       what: 'rediss:// is not supported.',
-      fix: 'Write redis:// and set REDIS_TLS=true.',
+      fix: `Write redis:// and set ${sibling(from, 'TLS')}=true.`,
+      exitCode: 2,
     })
   }
   const url = URL.parse(text)
   if (url === null || url.protocol !== 'redis:' || url.hostname === '')
-    throw wrong(where, 'it is not a redis:// URL.')
+    throw wrong(from, 'it is not a redis:// URL.')
   address.host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   if (url.port !== '') address.port = Number(url.port)
   try {
     address.username = decodeURIComponent(url.username) || (url.searchParams.get('username') ?? '')
     address.password = decodeURIComponent(url.password) || (url.searchParams.get('password') ?? '')
   } catch (cause) {
-    throw wrong(where, 'its user or password has a % that encodes nothing.', { cause })
+    throw wrong(from, 'its user or password has a % that encodes nothing.', { cause })
   }
   const db = url.searchParams.get('db') || url.pathname.slice(1) || '0'
-  if (!/^\d{1,9}$/.test(db)) throw wrong(where, `"${db}" is not a database number.`)
+  if (!/^\d{1,9}$/.test(db)) throw wrong(from, `"${db}" is not a database number.`)
   address.db = Number(db)
 }
 
-function wrong(where: string, what: string, options?: ErrorOptions): OperatorError {
+function wrong(from: Origin, what: string, options?: ErrorOptions): OperatorError {
   return new OperatorError(
     {
       code: 'REDIS_URL_INVALID',
-      where,
+      where: from.where,
       what,
-      fix: 'Write host:port, redis://user:password@host:port/db, or a path with REDIS_SOCKET_TYPE=unix.',
+      fix: `Write host:port, redis://user:password@host:port/db, or a path with ${sibling(from, 'SOCKET_TYPE')}=unix.`,
+      exitCode: 2,
     },
     options,
   )

@@ -23,18 +23,25 @@ import { Pace } from './redis-pace.ts'
 import { Trip } from './redis-trip.ts'
 import { goDuration, openWithRetries } from './retry.ts'
 import type { CounterStore } from './store.ts'
+import { HealthReporter, type InstanceHealth, type OnHealth } from './store-health.ts'
 
 export { type RedisOptions, redisOptions, redisWarnings } from './redis-options.ts'
 
 export interface RedisHooks {
   log: Log
   stats?: Stats
-  onConnected?: (isConnected: boolean) => void // to every instance; told on every change
+  onHealth?: OnHealth // on every change
   signal?: AbortSignal // ends the waiting in `connect`
 }
 
 /** Batches on their way at most. Beyond: one waits, hits join the next; that one full: callers get an error. */
 const TRIPS_MAX = 64
+
+/** Of `instances`, for people. */
+const INSTANCE_NAMES = ['redis', 'redis per second']
+
+/** Errors that say something about one counter, and so that Redis works. */
+const ABOUT_COUNTER = /: -?(WRONGTYPE|ERR (value is not an integer|increment or decrement would overflow))\b/
 
 interface Waiting {
   trip: Trip
@@ -51,7 +58,10 @@ export class RedisStore implements CounterStore {
   private tripsCount = 0
   private waiting: Waiting | null = null
   private fullMs = 0 // since when hits wait in the next batch, as no more may be on their way; 0 = they do not
-  private wasConnected = false
+  private readonly wasConnected: boolean[] // by instance
+  private readonly isFailing: boolean[] // by instance: its last hits all failed
+  private isAnyFailing = false
+  private health: HealthReporter | null = null // from the first moment on that all instances have been connected
   private isClosing = false
   private whenIdle: (() => void) | null = null
 
@@ -68,6 +78,8 @@ export class RedisStore implements CounterStore {
     }
     const main = create(options, 'redis_pool')
     this.instances = options.perSecond ? [main, create(options.perSecond, 'redis_per_second_pool')] : [main]
+    this.wasConnected = this.instances.map(() => false)
+    this.isFailing = this.instances.map(() => false)
   }
 
   get isConnected(): boolean {
@@ -101,6 +113,8 @@ export class RedisStore implements CounterStore {
         signal?.removeEventListener('abort', stop)
       }
     }
+    const { onHealth } = this.hooks
+    if (onHealth) this.health = new HealthReporter(() => this.instancesHealth(), onHealth)
     this.changed()
   }
 
@@ -116,6 +130,7 @@ export class RedisStore implements CounterStore {
   }
 
   private async closeAll(): Promise<void> {
+    this.health?.close()
     await Promise.all(this.instances.map((instance) => instance.close()))
   }
 
@@ -123,7 +138,7 @@ export class RedisStore implements CounterStore {
     const nowMs = performance.now()
     const startMs = this.fullMs || nowMs // the oldest of them have waited since then
     this.fullMs = 0
-    const trip = new Trip(batch, this.instances, startMs, () => this.finished(() => done(batch)))
+    const trip: Trip = new Trip(batch, this.instances, startMs, () => this.finished(trip, done))
     if (this.isClosing) this.refuse(batch, 'closing', done)
     else if (nowMs - startMs >= this.options.operationTimeoutMs)
       this.refuse(batch, tooMany(nowMs - startMs), done)
@@ -146,8 +161,9 @@ export class RedisStore implements CounterStore {
     if (this.tripsCount > 0) this.pace.sent(trip.batch.requestsCount)
   }
 
-  private finished(done: () => void): void {
+  private finished(trip: Trip, done: (batch: Batch) => void): void {
     this.tripsCount--
+    if (trip.batch.hasErrors || this.isAnyFailing) this.judge(trip.batch)
     if (this.tripsCount === 0) this.pace.answered()
     const { waiting } = this
     if (waiting !== null) {
@@ -155,7 +171,7 @@ export class RedisStore implements CounterStore {
       clearTimeout(waiting.timer)
       this.start(waiting.trip)
     }
-    done()
+    done(trip.batch)
     if (this.tripsCount === 0) this.whenIdle?.()
   }
 
@@ -179,10 +195,42 @@ export class RedisStore implements CounterStore {
   }
 
   private changed(): void {
-    const { isConnected } = this
-    if (isConnected === this.wasConnected) return
-    this.wasConnected = isConnected
-    if (!this.isClosing) this.hooks.onConnected?.(isConnected)
+    for (const [index, { isConnected }] of this.instances.entries()) {
+      if (isConnected && !this.wasConnected[index]) this.isFailing[index] = false // until a call says otherwise
+      this.wasConnected[index] = isConnected
+    }
+    if (!this.isClosing) this.health?.now()
+  }
+
+  /** Which instances have failed all their hits of a batch. What is wrong with one counter is no fault of Redis. */
+  private judge(batch: Batch): void {
+    for (let index = 0; index < this.instances.length; index++) {
+      let slotsCount = 0
+      let failedCount = 0
+      for (let slot = 0; slot < batch.slotsCount; slot++) {
+        if (this.instances.length === 2 && batch.isPerSecond[slot] !== (index === 1)) continue
+        slotsCount++
+        const error = batch.errorOfSlot(slot)
+        if (error !== null && !ABOUT_COUNTER.test(error.message)) failedCount++
+      }
+      if (slotsCount > 0) this.isFailing[index] = failedCount === slotsCount
+    }
+    this.isAnyFailing = this.isFailing.includes(true)
+    if (!this.isClosing) this.health?.soon()
+  }
+
+  private instancesHealth(): InstanceHealth[] {
+    return this.instances.map(({ isConnected, refusal }, index) => ({
+      name: INSTANCE_NAMES[index],
+      isConnected,
+      working: isConnected
+        ? this.isFailing[index]
+          ? 'failing'
+          : 'ok'
+        : refusal === null
+          ? 'partly'
+          : 'failing',
+    }))
   }
 }
 

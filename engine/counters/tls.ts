@@ -58,7 +58,7 @@ export function clientContext(files: ClientFiles, variables: ClientFiles): Secur
   try {
     return createSecureContext({ ca: [...ca], cert, key })
   } catch (cause) {
-    const what = `failed lo load TLS key pair (${clientCert},${clientKey}): ${(cause as Error).message}` // sic
+    const what = `failed to load TLS key pair (${clientCert},${clientKey}): ${(cause as Error).message}`
     throw unusable(`${variables.clientCert}, ${variables.clientKey}`, what, cause)
   }
 }

@@ -5,12 +5,13 @@
  *        │
  *        ├─► settings   every variable, typed: GRPC_PORT 9090, REDIS_URL 'redis:6379', BACKEND_TYPE 'redis'
  *        ├─► warnings   'REDIS_ULR is not a setting; did you mean REDIS_URL?'
- *        └─► given      GRPC_PORT, REDIS_URL
+ *        └─► written    GRPC_PORT → GRPC_PORT, REDIS_URL → KVSTORE_URL
  *
  * All mistakes are reported at once, so that a start fails once and not once per mistake. The price of
  * strictness: a value that the reference would have taken and never used stops the start too.
  */
 import { OperatorError } from '../errors.ts'
+import { impliedStore, type WrittenNames } from './store.ts'
 import { families, type Row, rows, type SettingName, type Settings } from './table.ts'
 import { nearest } from './typos.ts'
 
@@ -21,13 +22,14 @@ type Environment = Record<string, string | undefined>
 export interface ParsedSettings {
   settings: Settings
   warnings: string[]
-  given: ReadonlySet<SettingName> // real names of all that is set, by either name, to whatever value
+  written: WrittenNames // all that is set, by either name, to whatever value
 }
 
 /** Throws OperatorError with a line for every variable that is wrong. */
 export function parseSettings(env: Environment): ParsedSettings {
   const values: Record<string, unknown> = {}
   const given = new Map<SettingName, string>()
+  const written = new Map<SettingName, string>()
   const warnings: string[] = []
   const mistakes: string[] = []
   for (const row of rows) {
@@ -37,6 +39,7 @@ export function parseSettings(env: Environment): ParsedSettings {
       continue
     }
     given.set(row.name, variable.text)
+    written.set(row.name, variable.name)
     const { value, mistake } = read(row, variable)
     values[row.name] = value
     if (mistake) mistakes.push(mistake)
@@ -50,9 +53,9 @@ export function parseSettings(env: Environment): ParsedSettings {
   }
   warnings.push(...strangers(env))
   return {
-    settings: Object.freeze(conclude(values as Settings, given)),
+    settings: Object.freeze(conclude(values as Settings, given, impliedStore(written))),
     warnings,
-    given: new Set(given.keys()),
+    written,
   }
 }
 
@@ -124,20 +127,38 @@ function strangers(env: Environment): string[] {
   return warnings
 }
 
-/** The defaults that depend on what else is given. */
-function conclude(values: Settings, given: ReadonlyMap<SettingName, string>): Settings {
-  const namesStore = [...given.keys()].some((name) =>
-    /^(BACKEND_TYPE|REDIS_URL|REDIS_TYPE|MEMCACHE_.+)$/.test(name),
-  )
-  const { REDIS_URL, REDIS_PERSECOND_URL } = values
+/** The defaults that depend on what else is given. An empty text stands for the default, so it gives nothing. */
+function conclude(
+  values: Settings,
+  given: ReadonlyMap<SettingName, string>,
+  store: Settings['BACKEND_TYPE'] | null,
+): Settings {
+  const isGiven = (name: SettingName) => Boolean(given.get(name))
+  const { REDIS_URL, REDIS_PERSECOND_URL, USE_DOG_STATSD, USE_PROMETHEUS } = values
   return {
     ...values,
-    ...(!namesStore && { BACKEND_TYPE: 'memory' }),
-    ...(isAddress(REDIS_URL) && !given.get('REDIS_SOCKET_TYPE') && { REDIS_SOCKET_TYPE: 'tcp' }),
+    ...(store !== null && { BACKEND_TYPE: store }),
+    ...(isAddress(REDIS_URL) && !isGiven('REDIS_SOCKET_TYPE') && { REDIS_SOCKET_TYPE: 'tcp' }),
     ...(isAddress(REDIS_PERSECOND_URL) &&
-      !given.get('REDIS_PERSECOND_SOCKET_TYPE') && { REDIS_PERSECOND_SOCKET_TYPE: 'tcp' }),
+      !isGiven('REDIS_PERSECOND_SOCKET_TYPE') && { REDIS_PERSECOND_SOCKET_TYPE: 'tcp' }),
+    ...operationTimeout('REDIS', values, isGiven),
+    ...operationTimeout('REDIS_PERSECOND', values, isGiven),
+    ...((USE_DOG_STATSD || USE_PROMETHEUS) && !isGiven('USE_STATSD') && { USE_STATSD: false }),
   }
 }
+
+/** One timeout is meant for everything where the other is not set. 0 is no bound for connecting, and none to take over. */
+function operationTimeout(
+  prefix: 'REDIS' | 'REDIS_PERSECOND',
+  values: Settings,
+  isGiven: (name: SettingName) => boolean,
+): Partial<Settings> {
+  const ms = values[`${prefix}_TIMEOUT`]
+  if (ms === 0 || !isGiven(`${prefix}_TIMEOUT`) || isGiven(`${prefix}_OPERATION_TIMEOUT`)) return {}
+  return { [`${prefix}_OPERATION_TIMEOUT`]: Math.max(ms, OPERATION_MS_MIN) }
+}
+
+const OPERATION_MS_MIN = 1 // what REDIS_OPERATION_TIMEOUT itself accepts
 
 /** host:port or redis://, which cannot be the path of a socket. */
 function isAddress(url: string): boolean {

@@ -48,7 +48,6 @@ const cacheBytes = int(0, TIB)
 const memoryBytes = int(MIB, 2048 * MIB) // what one table can have
 const ratio = float(0, 1)
 const factor = float(0)
-const rate = float() // below 0 is never, above 1 always
 const span = duration()
 const instant = duration(0, 1) // longer would be a busy core, or a thread that serves nobody
 const wait = duration(1) // 0 would mean no time at all
@@ -163,7 +162,7 @@ const table = {
     [bool,        built,  'RESPONSE_DYNAMIC_METADATA', 'false', "answer with rules' metadata"],
   ],
   Counters: [
-    [backend,     built,  'BACKEND_TYPE', 'redis', 'where they live; memory when no store is set'],
+    [backend,     built,  'BACKEND_TYPE', 'redis', 'where they live; memory when no REDIS_* or MEMCACHE_* is set'],
     [memoryBytes, built,  'MEMORY_STORE_BYTES', '67108864', 'size of the memory store (64 MiB)'],
     [string,      built,  'CACHE_KEY_PREFIX', '', 'opens every counter key'],
     [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'expiries are spread so wide'],
@@ -177,11 +176,11 @@ const table = {
     [string,      built,  'REDIS_AUTH', '', 'password, or user:password; wins over redis://'],
     [string,      built,  'REDIS_SENTINEL_AUTH', '', 'the same for the sentinels'],
     [span,        built,  'REDIS_TIMEOUT', '10s', 'longest wait for a connection'],
-    [wait,        built,  'REDIS_OPERATION_TIMEOUT', '1s', 'longest trip before an error, also of hits that wait their turn'],
+    [wait,        built,  'REDIS_OPERATION_TIMEOUT', '1s', 'longest trip before an error, also of hits that wait their turn; REDIS_TIMEOUT where only that is set'],
     [span,        built,  'REDIS_STARTUP_INITIAL_INTERVAL', '1s', 'at the start: first wait before a retry'],
     [span,        built,  'REDIS_STARTUP_MAX_INTERVAL', '30s', 'longest wait'],
     [span,        built,  'REDIS_STARTUP_MAX_ELAPSED_TIME', '0', 'give up after it; 0 = never'],
-    [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'unhealthy while one is missing'],
+    [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'unhealthy while no worker has one to an instance'],
     [count,       built,  'REDIS_POOL_SIZE', '10', 'no effect: each worker shares one connection per node'],
     [onEmpty,     built,  'REDIS_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', '64 batches in flight: hits wait (ERROR: less)'],
     [span,        built,  'REDIS_POOL_ON_EMPTY_WAIT_DURATION', '1s', 'longest such wait with ERROR'],
@@ -227,7 +226,7 @@ const table = {
   ],
   Statistics: [
     [bool,        built,  'DISABLE_STATS', 'false', 'send none'],
-    [bool,        built,  'USE_STATSD', 'true', 'send them to statsd'],
+    [bool,        built,  'USE_STATSD', 'true', 'send them to statsd; false where another sink is chosen'],
     [bool,        built,  'USE_DOG_STATSD', 'false', 'send them to DogStatsD'],
     [bool,        built,  'USE_PROMETHEUS', 'false', 'let Prometheus fetch them'],
     [map,         built,  'EXTRA_TAGS', '', 'tags of every one: k:v,k2:v2'],
@@ -245,7 +244,7 @@ const table = {
   Tracing: [
     [bool,        built,  'TRACING_ENABLED',             'false', 'send traces by OTLP; OTEL_* say where to'],
     [otlp,        built,  'TRACING_EXPORTER_PROTOCOL',   'http', 'how'],
-    [rate,        built,  'TRACING_SAMPLING_RATE',       '1', 'share of the traces that is sent'],
+    [ratio,       built,  'TRACING_SAMPLING_RATE',       '1', 'share of the traces that is sent, 0 to 1'],
     [string,      built,  'TRACING_SERVICE_NAME',        'RateLimit', 'service.name'],
     [string,      built,  'TRACING_SERVICE_NAMESPACE',   '', 'service.namespace'],
     [string,      built,  'TRACING_SERVICE_INSTANCE_ID', '', 'service.instance.id; empty = a random UUID'],

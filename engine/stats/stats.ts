@@ -35,7 +35,11 @@ const KEY_CHARS_MAX = 1_024 // of one; a longer one counts under `other` from it
 const KEYS_CHARS_MAX = 6_000_000 // of all
 const OTHER = 'other'
 
-/** What grew since the last hand-over: `names[i]` by `values[i]`. */
+/**
+ * What grew since the last hand-over: `names[i]` by `values[i]`. Counters worth an alert are also handed over once at 0, plain
+ * ones when they are made and a rule's over_limit with its first hits: `increase()` does not see the first step of a series that
+ * begins at 1. Keys with values of callers are left out, since that would be one more series for each.
+ */
 export interface Deltas {
   names: string[]
   values: number[]
@@ -49,6 +53,7 @@ export class Stats {
   private readonly pathOfKey = new Map<string, string>() // of a rule, where its stats key holds a caller's values
   private readonly firstOfDomain = new Map<string, number>() // domain_not_found
   private readonly firstOfName = new Map<string, number>()
+  private newNames: string[] = [] // of `firstOfName`, not handed over yet
   private readonly timers = new Map<string, Timer>()
   private readonly gauges = new Map<string, () => number>()
   private count = 0
@@ -58,7 +63,10 @@ export class Stats {
 
   /** Index of a counter with this full name, made on first use. Only for names of our own. */
   counter(name: string): number {
-    return this.firstOfName.get(name) ?? this.grow(this.firstOfName, name, 1)
+    const known = this.firstOfName.get(name)
+    if (known !== undefined) return known
+    this.newNames.push(name)
+    return this.grow(this.firstOfName, name, 1)
   }
 
   /** Index of the first of a rule's six counters. `statsKey` is spec 2.3's, it starts with the domain, as the rule's path. */
@@ -99,6 +107,8 @@ export class Stats {
     for (const [domain, index] of this.firstOfDomain) {
       if (this.hasGrown(index)) this.take(`${ruleName(domain)}.domain_not_found`, index, deltas)
     }
+    for (const name of this.newNames) this.take(name, this.firstOfName.get(name)!, deltas)
+    this.newNames = []
     for (const [name, index] of this.firstOfName) if (this.hasGrown(index)) this.take(name, index, deltas)
     return deltas
   }
@@ -107,9 +117,10 @@ export class Stats {
     const path = this.pathOfKey.get(key)
     const [hits, overLimit] = [this.growth(first + TOTAL_HITS), this.growth(first + OVER_LIMIT)]
     if (path !== undefined && hits + overLimit > 0) deltas.ofRules.push([path, hits, overLimit])
+    const isNew = path === undefined && hits > 0 && this.handedOver[first + TOTAL_HITS] === 0
     let name = ''
     for (let i = 0; i < RULE_STATS.length; i++) {
-      if (!this.hasGrown(first + i)) continue
+      if (!this.hasGrown(first + i) && !(isNew && i === OVER_LIMIT)) continue
       name ||= ruleName(key)
       this.take(`${name}.${RULE_STATS[i]}`, first + i, deltas)
     }

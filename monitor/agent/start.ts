@@ -79,5 +79,5 @@ export function startAgent({ server, token, settings, egress, version, log, ca }
 }
 
 function complaint(where: string, what: string, fix: string, cause?: unknown): OperatorError {
-  return new OperatorError({ code: 'AGENT_SETTING', where, what, fix }, { cause })
+  return new OperatorError({ code: 'AGENT_SETTING', where, what, fix, exitCode: 2 }, { cause })
 }

@@ -25,7 +25,8 @@ const BUDGET_MS = 20
 const UNLIMITED = 4_294_967_295
 const MINUTE_SEC = 60
 
-export type QuotaKind = 'read' | 'submit' | 'page'
+export const QUOTA_KINDS = ['read', 'submit', 'page'] as const
+export type QuotaKind = (typeof QUOTA_KINDS)[number]
 
 /** Who is counted: an address, or a key. */
 export interface QuotaClient {

@@ -123,7 +123,7 @@ function baseOf(text: string): URL {
 }
 
 function complaint(where: string, what: string, fix: string): OperatorError {
-  return new OperatorError({ code: 'AGENT_SETTING', where, what, fix })
+  return new OperatorError({ code: 'AGENT_SETTING', where, what, fix, exitCode: 2 })
 }
 
 /** For logs: what kept a call from being answered, never a word of the other side. */

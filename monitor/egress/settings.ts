@@ -67,7 +67,7 @@ export function egressSettings(env: Readonly<Record<string, string | undefined>>
 }
 
 function complaint(where: string, what: string, fix: string): OperatorError {
-  return new OperatorError({ code: 'EGRESS_SETTING', where, what, fix })
+  return new OperatorError({ code: 'EGRESS_SETTING', where, what, fix, exitCode: 2 })
 }
 
 function items(env: Readonly<Record<string, string | undefined>>, name: string, max: number, preset = '') {

@@ -8,6 +8,7 @@
  */
 import type { Stats } from '../../engine/stats/stats.ts'
 import type { RequestLine } from '../api/api.ts'
+import { QUOTA_KINDS } from '../api/quota.ts'
 import type { Probe, Region } from '../facts.ts'
 import type { ProberFigures } from '../prober/words.ts'
 import { isOnline } from '../score/regions.ts'
@@ -24,6 +25,7 @@ export class Metrics {
 
   constructor(stats: Stats) {
     this.stats = stats
+    for (const kind of QUOTA_KINDS) stats.counter(`${PREFIX}quota_failures.${kind}`) // handed over at 0, for alerts
   }
 
   request({ route, method, status, ms }: RequestLine): void {

@@ -61,7 +61,7 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
   const stats = () => {
     const { names, values } = collected.takeDeltas()
     names.forEach((name, i) => {
-      if (name !== DECISIONS) totals[name] = (totals[name] ?? 0) + values[i]
+      if (name !== DECISIONS && values[i] !== 0) totals[name] = (totals[name] ?? 0) + values[i]
     })
     return totals
   }

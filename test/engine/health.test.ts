@@ -116,3 +116,49 @@ test('Q5: a component this process does not have counts for nothing', () => {
   health.loaded(0, new Date())
   expect(health.isHealthy).toBe(true)
 })
+
+describe('8.2: the store', () => {
+  const at = new Date('2026-11-20T10:00:00Z')
+  const later = new Date('2026-11-20T11:00:00Z')
+  const redis = (working: 'ok' | 'partly' | 'failing') => [{ name: 'redis', isConnected: true, working }]
+  const linesOf = (health: Health) => health.state.report.split('\n').slice(0, -2)
+
+  test('that fails is told with its time, and the status stays', () => {
+    const { health } = start({ sigterm: true, redis: true })
+    health.setStore(redis('ok'), at)
+    expect(linesOf(health)).toEqual(['sigterm: ok', 'redis: ok'])
+    health.setStore(redis('partly'), at)
+    health.setStore(redis('failing'), later)
+    const told =
+      'redis: failing since 2026-11-20T10:00:00Z, the log tells why; the status does not depend on it'
+    expect(linesOf(health)).toEqual(['sigterm: ok', told])
+    expect(health.isHealthy).toBe(true)
+    health.setStore(redis('ok'), later)
+    expect(linesOf(health)).toEqual(['sigterm: ok', 'redis: ok'])
+  })
+
+  test('says nothing about the status where that follows it', () => {
+    const { health } = start({ sigterm: true, redis: true })
+    health.set('redis', false)
+    health.setStore(redis('failing'), at)
+    expect(linesOf(health)).toEqual([
+      'sigterm: ok',
+      'redis: failing since 2026-11-20T10:00:00Z, the log tells why',
+    ])
+  })
+
+  test('Q5: memcached is told, and is no component', () => {
+    const { health, told } = start({ sigterm: true })
+    const memcached = [{ name: 'memcached', isConnected: false, working: 'partly' as const }]
+    health.setStore(memcached, at)
+    health.setStore(memcached, later)
+    expect(told).toEqual([
+      {
+        isHealthy: true,
+        report:
+          'sigterm: ok\nmemcached: failing in part since 2026-11-20T10:00:00Z, the log tells why; ' +
+          'the status does not depend on it\nrules: none in force\n',
+      },
+    ])
+  })
+})

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import {
+  type Deltas,
   NEAR_LIMIT,
   OVER_LIMIT,
   OVER_LIMIT_WITH_LOCAL_CACHE,
@@ -10,14 +11,54 @@ import {
 } from '../../engine/stats/stats.ts'
 import { Totals } from '../../engine/stats/totals.ts'
 
-test('deltas are handed over once, and zeros not at all', () => {
+/** What has grown: counters that are handed over at 0 have not. */
+function grown({ names, values }: Deltas): [name: string, value: number][] {
+  return names.map((name, i): [string, number] => [name, values[i]]).filter(([, value]) => value !== 0)
+}
+
+test('plain counters are handed over at 0 when they are made, once', () => {
+  const stats = new Stats()
+  stats.counter('error')
+  expect(stats.takeDeltas()).toMatchObject({ names: ['error'], values: [0] })
+  expect(stats.takeDeltas().names).toEqual([])
+  stats.add(stats.counter('error'), 2)
+  expect(stats.takeDeltas()).toMatchObject({ names: ['error'], values: [2] })
+})
+
+test("a rule's over_limit is handed over at 0 with its first hits, once, unless its key holds values of callers", () => {
+  const stats = new Stats()
+  const base = stats.rule('shop.user')
+  const ofCaller = stats.rule('shop.user_alice', 'shop.user')
+  expect(stats.takeDeltas().names).toEqual([])
+  stats.add(base + TOTAL_HITS, 1)
+  stats.add(ofCaller + TOTAL_HITS, 1)
+  const name = 'ratelimit.service.rate_limit.shop.user'
+  const { names, values } = stats.takeDeltas()
+  expect(names).toEqual([`${name}.total_hits`, `${name}.over_limit`, `${name}_alice.total_hits`])
+  expect(values).toEqual([1, 0, 1])
+  stats.add(base + TOTAL_HITS, 1)
+  expect(stats.takeDeltas().names).toEqual([`${name}.total_hits`])
+})
+
+test('totals know what was handed over at 0', () => {
+  const [stats, totals] = [new Stats(), new Totals()]
+  stats.counter('error')
+  totals.merge(stats.takeDeltas(), 'a thread')
+  expect(totals.counters).toEqual([['error', 0]])
+})
+
+test('deltas are handed over once', () => {
   const stats = new Stats()
   const base = stats.rule('shop.user')
   stats.add(base + TOTAL_HITS, 3)
   stats.add(stats.counter('plain'), 1)
   expect(stats.takeDeltas()).toEqual({
-    names: ['ratelimit.service.rate_limit.shop.user.total_hits', 'plain'],
-    values: [3, 1],
+    names: [
+      'ratelimit.service.rate_limit.shop.user.total_hits',
+      'ratelimit.service.rate_limit.shop.user.over_limit',
+      'plain',
+    ],
+    values: [3, 0, 1],
     timers: [],
     gauges: [],
     ofRules: [],
@@ -67,7 +108,7 @@ test('a name made twice is one counter, however many there are', () => {
   const bases = Array.from({ length: 1000 }, (_, i) => stats.rule(`shop.rule${i}`))
   expect(Array.from({ length: 1000 }, (_, i) => stats.rule(`shop.rule${i}`))).toEqual(bases)
   for (const base of bases) stats.add(base + TOTAL_HITS, 1)
-  expect(stats.takeDeltas().values).toEqual(bases.map(() => 1))
+  expect(grown(stats.takeDeltas()).map(([, value]) => value)).toEqual(bases.map(() => 1))
 })
 
 // biome-ignore format: the columns are the specification
@@ -88,7 +129,7 @@ for (const [written, counted] of names) {
     const stats = new Stats()
     stats.add(stats.rule(`shop.${written}`) + TOTAL_HITS, 1)
     stats.add(stats.domainNotFound(written), 1)
-    expect(stats.takeDeltas().names).toEqual([
+    expect(grown(stats.takeDeltas()).map(([name]) => name)).toEqual([
       `ratelimit.service.rate_limit.shop.${counted}.total_hits`,
       `ratelimit.service.rate_limit.${counted}.domain_not_found`,
     ])
@@ -105,12 +146,10 @@ test('12#25: names made of caller text end by number; the rest counts under `oth
     stats.add(stats.rule(`shop.${late}`) + TOTAL_HITS, 1)
     stats.add(stats.domainNotFound(late), 1)
   }
-  const { names, values } = stats.takeDeltas()
-  expect(names).toEqual([
-    'ratelimit.service.rate_limit.other.total_hits',
-    'ratelimit.service.rate_limit.other.domain_not_found',
+  expect(grown(stats.takeDeltas())).toEqual([
+    ['ratelimit.service.rate_limit.other.total_hits', 2],
+    ['ratelimit.service.rate_limit.other.domain_not_found', 2],
   ])
-  expect(values).toEqual([2, 2])
 })
 
 test('12#25: a long name counts under `other`, and so does every new one once all are long together', () => {

@@ -31,6 +31,7 @@ export function startFuzzed(): Promise<RunningService> {
     rules: { 'limits.yaml': RULES },
     env: {
       WORKERS: '2',
+      BACKEND_TYPE: 'memory',
       HTTP_BODY_MAX_BYTES: String(BODY_BYTES_MAX),
       RESPONSE_DYNAMIC_METADATA: 'true',
       LIMIT_RESPONSE_HEADERS_ENABLED: 'true',

@@ -76,7 +76,7 @@ test('settings that are wrong are told in one line, typos are warned of', async 
   expect(bad.code).toBe(2)
   expect(bad.err).toMatch(/^sluice: PROBE_INTERVAL_S="5" is not allowed: .*\[SETTING_INVALID\]\n$/)
   const open = await monitorIn({}, { EGRESS_TEST_ALLOW: '127.0.0.0/8', NODE_ENV: 'production' }).run('list')
-  expect(open.code).toBe(1)
+  expect(open.code).toBe(2)
   expect(open.err).toMatch(/^sluice: EGRESS_TEST_ALLOW: .*\[EGRESS_SETTING\]\n$/)
   const files = { 'catalogue.yaml': 'version: 1\nsites: []\n' }
   const typo = await monitorIn(files, { MONITOR_DATA_DIRE: '/x' }).run('list')

@@ -9,11 +9,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
 import { expect, onTestFinished, test } from 'vitest'
 import { startRedis } from '../helpers/redis.ts'
-import { type RunningService, startService } from '../helpers/service.ts'
+import { postJson, type RunningService, startService } from '../helpers/service.ts'
 import { newClient, Stream, unary } from '../transports/grpc/open-port.ts'
 import { protoRoot } from '../transports/grpc/proto-types.ts'
 
 const RULES = 'domain: shop\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 9 } }]\n'
+const USER = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
+const WAIT = { timeout: 15_000 }
 const root = protoRoot('grpc/health/v1/health.proto')
 const Request = root.lookupType('grpc.health.v1.HealthCheckRequest')
 const Response = root.lookupType('grpc.health.v1.HealthCheckResponse')
@@ -30,6 +32,7 @@ function observe(service: RunningService) {
   return {
     check,
     http,
+    report: async () => (await fetch(`${service.http}/healthcheck?verbose`)).text(),
     watch: (name: string) => new Stream(client, '/grpc.health.v1.Health/Watch').send(about(name)).end(),
     /** Both say so, for `ratelimit`; workers are told one by one, so it may take a moment. */
     async isServing(expected: boolean): Promise<void> {
@@ -96,19 +99,86 @@ test('8.2: with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION health follows Redis, also 
   await service.stop()
 })
 
-test('8.2: without it health stays as it is when Redis goes', async () => {
+test('8.2: without it health stays as it is when Redis goes; the report tells', async () => {
   const redis = await startRedis()
   const service = await startService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: redis.address } })
   const health = observe(service)
   await health.isServing(true)
+  await expect.poll(health.report, WAIT).toMatch(/^sigterm: ok\nredis: ok\nrules: /)
   await redis.stop()
   await service.logged('is not connected any more')
+  await expect
+    .poll(health.report, WAIT)
+    .toMatch(
+      /^sigterm: ok\nredis: failing since .+Z, the log tells why; the status does not depend on it\nrules: /,
+    )
   await health.isServing(true)
+  const again = await startRedis({ port: redis.port })
+  onTestFinished(() => again.stop())
+  await expect.poll(health.report, WAIT).toMatch(/^sigterm: ok\nredis: ok\nrules: /)
   await service.stop()
 })
 
+test('8.2: the report tells of a Redis that is connected and fails every call', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const env = { REDIS_URL: redis.address, REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' }
+  const service = await startService({ rules: { 'shop.yaml': RULES }, env })
+  const health = observe(service)
+  await redis.run('CONFIG', 'SET', 'maxmemory', '1')
+  expect((await postJson(service, USER)).status).toBe(400)
+  await expect
+    .poll(health.report, WAIT)
+    .toMatch(/^redis: failing since .+Z, the log tells why; the status does not /m)
+  await health.isServing(true) // there is a connection, which is all the setting asks for
+})
+
+test('8.2: with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION one worker with a connection is enough', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: {
+      REDIS_URL: redis.address,
+      REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
+      REDIS_STARTUP_INITIAL_INTERVAL: '10ms',
+      WORKERS: '2',
+    },
+  })
+  const health = observe(service)
+  const watch = health.watch('ratelimit')
+  expect(await told(watch)).toBe('SERVING')
+  const own = Number(await redis.run('CLIENT', 'ID'))
+  const others = async () => {
+    const ids = String(await redis.run('CLIENT', 'LIST')).matchAll(/^id=(\d+) /gm)
+    return Array.from(ids, ([, id]) => Number(id)).filter((id) => id !== own)
+  }
+  await expect.poll(async () => (await others()).length, WAIT).toBe(2) // that of main is gone
+  await redis.run('CONFIG', 'SET', 'maxclients', '2') // one worker cannot come back
+  await redis.run('CLIENT', 'KILL', 'ID', (await others())[0])
+  await expect.poll(health.report, WAIT).toMatch(/^redis: failing in part since .+Z/m)
+  await health.isServing(true)
+  await redis.run('CONFIG', 'SET', 'maxclients', '1')
+  await redis.run('CLIENT', 'KILL', 'ID', (await others())[0])
+  await health.isServing(false)
+})
+
+test('8.2, Q5: the report tells of a memcached that is away; the status stays', async () => {
+  const env = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:1' }
+  const health = observe(await startService({ rules: { 'shop.yaml': RULES }, env }))
+  await expect
+    .poll(health.report, WAIT)
+    .toMatch(
+      /^sigterm: ok\nmemcached: failing since .+Z, the log tells why; the status does not depend on it\nrules: /,
+    )
+  await health.isServing(true)
+})
+
 const memcached = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:1' } // nobody is there
-for (const [store, env] of Object.entries<Record<string, string>>({ memory: {}, memcached })) {
+for (const [store, env] of Object.entries<Record<string, string>>({
+  memory: { BACKEND_TYPE: 'memory' },
+  memcached,
+})) {
   test(`8.1#6 8.2, Q5: with ${store} there is no component of Redis: healthy from the start`, async () => {
     const service = await startService({
       rules: { 'shop.yaml': RULES },

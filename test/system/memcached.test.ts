@@ -127,7 +127,7 @@ test('MEMCACHE_ERRORS_AS_ZERO: memcached down means that nobody is limited', asy
   await memcached.stop()
   expect(await statuses(service, 5, 'user')).toEqual([200, 200, 200, 200, 200])
   await service.logged('Error multi-getting memcache keys (shop_user_alice_')
-  expect((await service.stats())['ratelimit.service.call.should_rate_limit.redis_error']).toBeUndefined()
+  expect((await service.stats())['ratelimit.service.call.should_rate_limit.redis_error']).toBe(0)
 })
 
 test('3.4: a key that memcached cannot take fails its request, and no other', async () => {
@@ -169,6 +169,10 @@ test('7.1: statistics', async () => {
   await reaches('increment.__code=success')
   const stats = Object.entries(await service.stats())
   expect(Object.fromEntries(stats.filter(([name]) => name.startsWith('ratelimit.memcache.')))).toEqual({
+    'ratelimit.memcache.multiget.__code=error': 0,
+    'ratelimit.memcache.increment.__code=error': 0,
+    'ratelimit.memcache.add.__code=error': 0,
+    'ratelimit.memcache.add.__code=not_stored': 0,
     'ratelimit.memcache.multiget.__code=success': 2,
     'ratelimit.memcache.keys_requested': 2,
     'ratelimit.memcache.keys_found': 1,

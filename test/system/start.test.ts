@@ -2,8 +2,11 @@
  * How a start goes, what it waits for and what the operator reads when it fails (spec 8.1).
  */
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { GrpcClient, question } from '../helpers/grpc.ts'
 import { freePort } from '../helpers/ports.ts'
 import { startRedis } from '../helpers/redis.ts'
@@ -27,7 +30,7 @@ function spawn(options: ServiceOptions): RunningService {
 }
 
 test('8.1#2-3 8.1#8: a start with info tells of each step, once and in order', async () => {
-  const service = await startService({ rules: RULES, env: { LOG_LEVEL: 'info' } })
+  const service = await startService({ rules: RULES, env: { LOG_LEVEL: 'info', BACKEND_TYPE: 'memory' } })
   const messages = service.log.matchAll(/ msg="(.+)"\n/g)
   const address = / on '127\.0\.0\.1:\d+'$/
   expect([...messages].map(([, message]) => message.replace(address, ''))).toEqual([
@@ -111,6 +114,50 @@ test('11.1: nothing is logged for a decision, whatever LOG_LEVEL says; a call th
   expect((await postJson(service, '{')).status).toBe(400)
   await service.logged('error: ')
   expect(service.log.slice(before.length)).toMatch(/^time="[^"]+" level=warning msg="error: [^\n]+"\n$/)
+})
+
+describe('8.1: a start that fails ends with exit code 2 and its cause as the last line', () => {
+  const away = { STATSD_HOST: '127.0.0.1', STATSD_PORT: '1', DISABLE_STATS: 'false' } // which is logged, too
+  // biome-ignore format: the columns are the specification
+  const cases: [env: Record<string, string>, cause: RegExp][] = [
+    [{ REDIS_URL: 'nowhere', REDIS_SOCKET_TYPE: 'tcp' },     /^REDIS_URL \\"nowhere\\": it is not host:port\. .*\[REDIS_URL_INVALID\]$/],
+    [{ KVSTORE_URL: 'nowhere', KVSTORE_SOCKET_TYPE: 'tcp' }, /^KVSTORE_URL \\"nowhere\\": .* a path with KVSTORE_SOCKET_TYPE=unix\. /],
+    [{ KVSTORE_URL: 'rediss://host:1' },                     /^KVSTORE_URL \\"rediss:.* set REDIS_TLS=true\. \[REDIS_URL_SCHEME\]$/],
+    [{ REDIS_URL: '127.0.0.1:1', REDIS_STARTUP_MAX_ELAPSED_TIME: '1ms' }, /^timed out waiting for Redis connection to 127\.0\.0\.1:1 /],
+    [{ USE_PUSH_STATS: 'true', USE_PULLMETRICS: 'true', PULLMETRICS_ADDR: '127.0.0.1:0' },
+                                                             /^Error: unable to use more .* USE_PUSH_STATS and USE_PULLMETRICS are true: set all but one/],
+  ]
+  for (const [env, cause] of cases) {
+    test(JSON.stringify(env), async () => {
+      const { code, log } = await spawn({ rules: RULES, env: { ...away, ...env } }).exited
+      const last = log.trimEnd().split('\n').at(-1)!
+      expect(/^time="[^"]+" level=fatal msg="(.*)"$/.exec(last)?.[1]).toMatch(cause)
+      expect(code).toBe(2)
+    })
+  }
+})
+
+test('a service that counts in memory unasked says so, once', async () => {
+  const service = await startService({ rules: RULES, env: { WORKERS: '2' } })
+  expect(service.log.split('Counters are kept in the memory of this process')).toHaveLength(2)
+})
+
+test('the example says in one line what it changes beyond its rules, and how to run in production', async () => {
+  const data = mkdtempSync(join(tmpdir(), 'sluice-example-'))
+  onTestFinished(() => rmSync(data, { recursive: true, force: true }))
+  const address = `127.0.0.1:${await freePort()}`
+  const service = await startService({
+    args: ['serve', '--example'],
+    env: { BACKEND_TYPE: 'memory', MONITOR_ADDR: address, MONITOR_DATA_DIR: data, PROBER_ENABLED: 'false' },
+    rules: RULES,
+  })
+  const lines = service.log.split('\n').filter((line) => line.includes('This is the example'))
+  expect(lines).toEqual([
+    expect.stringMatching(
+      ` level=warning msg="This is the example \\(serve --example\\): it opens the monitor on ${address} .* and sends no ` +
+        'statistics .* In production run `sluice serve`\\."',
+    ),
+  ])
 })
 
 async function isListening(port: number): Promise<boolean> {

@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { GrpcClient, question } from '../helpers/grpc.ts'
 import { freePort } from '../helpers/ports.ts'
+import { startRedis } from '../helpers/redis.ts'
 import { postJson, type RunningService, type ServiceOptions, spawnService } from '../helpers/service.ts'
 
 const PART = 250
@@ -193,7 +194,7 @@ for (const frontend of ['http2', 'grpc-js'] as const) {
     expect(text).toContain(`ratelimit_service_total_requests${method} 2\n`)
     expect(text).toContain(`ratelimit_service_response_time_seconds_count${method} 2\n`)
     expect(text).toContain('ratelimit_service_should_rate_limit_error{err_type="service_error"} 1\n')
-    expect(text).not.toContain('redis_error')
+    expect(text).toContain('ratelimit_service_should_rate_limit_error{err_type="redis_error"} 0\n')
   })
 }
 
@@ -215,6 +216,31 @@ test('7.1: loads, files, unknown domains and reserved tags are counted', async (
       expect(await service.stats()).toMatchObject({ 'runtime.num_values': 2, 'runtime.load_attempts': 2 }),
     WAIT,
   )
+})
+
+test('7.1: counters worth an alert are there at 0 before the first error, so that increase() sees it', async () => {
+  const [port, redis] = [await freePort(), await startRedis()]
+  onTestFinished(() => redis.stop())
+  const service = start({
+    ...{ BACKEND_TYPE: 'redis', REDIS_URL: redis.address },
+    ...{ USE_STATSD: 'false', USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: `127.0.0.1:${port}` },
+  })
+  await service.logged('Listening for HTTP')
+  const samples = (await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()).split('\n')
+  expect(samples).toEqual(
+    expect.arrayContaining([
+      'ratelimit_service_config_load_error 0',
+      'ratelimit_service_should_rate_limit_error{err_type="redis_error"} 0',
+      'ratelimit_service_should_rate_limit_error{err_type="service_error"} 0',
+      'ratelimit_service_global_shadow_mode 0',
+      'ratelimit_redis_pool_cx_local_close 0',
+      'runtime_load_failures 0',
+      'sluice_statistics_dropped 0',
+    ]),
+  )
+  expect(await ask(service)).toBe(200)
+  const later = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  expect(later).toContain('ratelimit_service_rate_limit_over_limit{domain="shop",key1="user"} 0\n')
 })
 
 test('7.3: two places at once end the start with a line that names them', async () => {

@@ -55,6 +55,7 @@ export class TlsFiles {
     this.tls = readTls(settings)
     this.seen = JSON.stringify(this.tls)
     totals.add('certs.load_attempts', 1)
+    totals.add('certs.load_failures', 0) // there before the first, for `increase()`
     const files = [GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT].filter(Boolean)
     totals.set('certs.num_values', files.length)
     this.warnOfDates()
@@ -156,7 +157,7 @@ function readTls(settings: TlsSettings): PortTls {
     throw unusable(where, 'GRPC_SERVER_USE_TLS=true needs both.', 'Set them to two PEM files of one folder.')
   if (dirname(normalize(certFile)) !== dirname(normalize(keyFile))) {
     const what = `certFile and keyFile must be in the same directory: ${certFile}, ${keyFile}.`
-    throw unusable(where, what, 'Put them into one folder, so that both change together.', { exitCode: 1 })
+    throw unusable(where, what, 'Put them into one folder, so that both change together.')
   }
   const cert = read('GRPC_SERVER_TLS_CERT', certFile)
   const key = read('GRPC_SERVER_TLS_KEY', keyFile)
@@ -167,7 +168,7 @@ function readTls(settings: TlsSettings): PortTls {
     new X509Certificate(cert)
     createSecureContext(contextOptions(tls))
   } catch (cause) {
-    const what = `failed lo load TLS key pair (${certFile},${keyFile}): ${reasonOf(cause)}.` // sic
+    const what = `failed to load TLS key pair (${certFile},${keyFile}): ${reasonOf(cause)}.`
     const fix =
       "Both are PEM: the chain with the server's own certificate first, and its key without a passphrase."
     throw unusable(where, what, fix, { cause })
@@ -200,18 +201,8 @@ function read(variable: string, file: string): string {
   }
 }
 
-interface More {
-  cause?: unknown
-  exitCode?: number
-}
-
-function unusable(
-  where: string,
-  what: string,
-  fix: string,
-  { cause, exitCode = 2 }: More = {},
-): OperatorError {
-  return new OperatorError({ code: 'TLS_FILES_UNUSABLE', where, what, fix, exitCode }, { cause })
+function unusable(where: string, what: string, fix: string, options?: ErrorOptions): OperatorError {
+  return new OperatorError({ code: 'TLS_FILES_UNUSABLE', where, what, fix, exitCode: 2 }, options)
 }
 
 /** OpenSSL's errors have it in words. */

@@ -34,15 +34,18 @@ export interface SinkOptions {
   log: Log
 }
 
-/** Throws OperatorError when more than one of three is on. */
+/** Throws OperatorError when more than one of three is on. A USE_STATSD that nobody set is off beside another one. */
 export function chosenSink(settings: StatsSettings): SinkName {
   const { DISABLE_STATS, USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS } = settings
   if (DISABLE_STATS) return 'none'
-  if ([USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS].filter(Boolean).length > 1) {
+  const sinks = Object.entries({ USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS })
+  const chosen = sinks.filter(([, isOn]) => isOn).map(([name]) => name)
+  if (chosen.length > 1) {
     throw new OperatorError({
       code: 'STATS_SINKS',
       what: 'Error: unable to use more than one stats sink at the same time.',
-      fix: 'Set one of USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS.',
+      fix: `${chosen.join(' and ')} are true: set all but one of them to false.`,
+      exitCode: 2,
     })
   }
   if (USE_DOG_STATSD) return 'dogstatsd'
@@ -94,6 +97,7 @@ function noSocket(host: string): OperatorError {
     where: `STATSD_HOST=${host}`,
     what: 'is no host; unix sockets are for DogStatsD alone.',
     fix: 'Write the host alone, or set USE_STATSD=false and USE_DOG_STATSD=true.',
+    exitCode: 2,
   })
 }
 
@@ -106,5 +110,6 @@ function protocolOf(text: string): 'tcp' | 'udp' {
     where: `STATSD_PROTOCOL=${text}`,
     what: 'is not known.',
     fix: 'Write tcp or udp; unix sockets are for DogStatsD alone (STATSD_HOST=unixstream:///path).',
+    exitCode: 2,
   })
 }

@@ -74,6 +74,7 @@ function routeTo(host: string, port: number): Route {
       where: 'STATSD_HOST',
       what: NO_DATAGRAMS,
       fix: `Write unixstream:// and ${INSTEAD}`,
+      exitCode: 2,
     })
   }
   const dial = unlessDatagrams(streamDial({ path: socket[2] }, lengthPrefixed))

@@ -86,13 +86,14 @@ function readTags(name: string, env: Environment): Tags {
 
 /** Names of variables are in upper case, whatever the mogrifier's. The real one wins over the older one. */
 function variable(name: string, part: string, env: Environment): { variableName: string; text: string } {
-  const variableName = `DOG_STATSD_MOGRIFIER_${name}_${part}`.toUpperCase()
+  const realName = `DOG_STATSD_MOGRIFIER_${name}_${part}`.toUpperCase()
   const olderName = `TAGGED_STATS_MOGRIFIER_${name}_${part}`.toUpperCase()
-  return { variableName, text: env[variableName] ?? env[olderName] ?? '' }
+  const variableName = env[realName] === undefined && env[olderName] !== undefined ? olderName : realName
+  return { variableName, text: env[variableName] ?? '' }
 }
 
 function mistake(what: string): OperatorError {
-  return new OperatorError({ code: 'MOGRIFIER_INVALID', what })
+  return new OperatorError({ code: 'MOGRIFIER_INVALID', what, exitCode: 2 })
 }
 
 /** `$0` is the whole match; a number without a group stays as it is. */

@@ -3,6 +3,7 @@ import { Batch } from '../../../engine/counters/batch.ts'
 import { Counter } from '../../../engine/counters/counter.ts'
 import { MemcacheStore } from '../../../engine/counters/memcache.ts'
 import type { MemcacheOptions } from '../../../engine/counters/memcache-options.ts'
+import type { Working } from '../../../engine/counters/store-health.ts'
 import { Stats } from '../../../engine/stats/stats.ts'
 
 export const NOW_SEC = Math.floor(Date.now() / 1000) // memcached compares dates with its own clock
@@ -14,6 +15,7 @@ export type Befores = (number | string)[][] // per request, per member
 export interface Adding {
   store: MemcacheStore
   log: string[]
+  health: Working[] // as it was reported
   /** One batch. */
   add(...requests: (readonly Hits[])[]): Promise<Befores>
   /** Counters that are not 0, without `ratelimit.memcache.`. */
@@ -23,6 +25,7 @@ export interface Adding {
 /** A store on these nodes. With `onDone`, that is called in the moment of the answer, before hits are added. */
 export function storeOn(nodes: string[], options: Partial<MemcacheOptions> = {}, onDone = () => {}): Adding {
   const log: string[] = []
+  const health: Working[] = []
   const stats = new Stats()
   const store = new MemcacheStore(
     {
@@ -34,18 +37,23 @@ export function storeOn(nodes: string[], options: Partial<MemcacheOptions> = {},
       timeoutMs: 5_000,
       ...options,
     },
-    { stats, log: (level, message) => log.push(`${level} ${message}`) },
+    {
+      stats,
+      log: (level, message) => log.push(`${level} ${message}`),
+      onHealth: ([{ working }]) => health.push(working),
+    },
   )
   const totals = new Map<string, number>()
   return {
     store,
     log,
+    health,
     add: (...requests) => addTo(store, requests, onDone),
     stats() {
       const { names, values } = stats.takeDeltas()
       names.forEach((name, i) => {
         const short = name.replace('ratelimit.memcache.', '')
-        totals.set(short, (totals.get(short) ?? 0) + values[i])
+        if (values[i] !== 0) totals.set(short, (totals.get(short) ?? 0) + values[i])
       })
       return Object.fromEntries(totals)
     },

@@ -36,6 +36,7 @@ async function nodeOf(onRequest: (socket: Socket, text: string) => void): Promis
     tls: null,
     timeoutMs: TIMEOUT_MS,
     onLost: (reason) => lost.push(reason),
+    onState: () => {},
   })
   return node
 }

@@ -53,14 +53,22 @@ const bad = [
   ['redis://b:pw@host/one', 'tcp',  `REDIS_URL "redis://*****@host/one": "one" is not a database number. ${FIX} [REDIS_URL_INVALID]`],
   ['redis://b:p%w@host',    'tcp',  `REDIS_URL "redis://*****@host": its user or password has a % that encodes nothing. ${FIX} [REDIS_URL_INVALID]`],
   ['rediss://b:pw@host',    'tcp',  'REDIS_URL "rediss://*****@host": rediss:// is not supported. Write redis:// and set REDIS_TLS=true. [REDIS_URL_SCHEME]'],
-  ['host:6379',             'udp',  'REDIS_SOCKET_TYPE: "udp" is no kind of socket. Write tcp or unix. [REDIS_SOCKET_TYPE_UNKNOWN]'],
+  ['host:6379',             'udp',  'REDIS_SOCKET_TYPE: "udp" is not a kind of socket. Write tcp or unix. [REDIS_SOCKET_TYPE_UNKNOWN]'],
 ] as const
 
 for (const [url, socketType, message] of bad) {
   test(`"${url}" by ${socketType} is refused`, () => {
-    expect(() => parseRedisAddress({ url, socketType, auth: 'secret' })).toThrow(message)
+    const parse = () => parseRedisAddress({ url, socketType, auth: 'secret' })
+    expect(parse).toThrow(expect.objectContaining({ message: expect.stringContaining(message), exitCode: 2 }))
   })
 }
+
+test('a mistake of the second instance names the settings of that one', () => {
+  const parse = (url: string) => () =>
+    parseRedisAddress({ url, socketType: 'tcp', auth: '', variable: 'REDIS_PERSECOND_URL' })
+  expect(parse('host')).toThrow(/^REDIS_PERSECOND_URL "host": .* REDIS_PERSECOND_SOCKET_TYPE=unix\./)
+  expect(parse('rediss://host')).toThrow('Write redis:// and set REDIS_PERSECOND_TLS=true.')
+})
 
 // biome-ignore format: the columns are the specification
 const masks = [

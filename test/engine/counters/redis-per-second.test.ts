@@ -1,6 +1,7 @@
 /** A second instance for limits per second (spec 3.2): two real servers, each with its own counters and its own troubles. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { RedisStore } from '../../../engine/counters/redis.ts'
+import type { InstanceHealth } from '../../../engine/counters/store-health.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../../helpers/tcp-proxy.ts'
 import { addAll, addStopping, type Hits, redisOptionsOf, type Wanted } from './adding.ts'
@@ -12,19 +13,22 @@ let main: RedisServer
 let second: RedisServer
 let proxies: TcpProxy[] // of main, of second
 let store: RedisStore
-let states: boolean[]
+let reports: InstanceHealth[][]
 let log: string[]
 
 beforeEach(async () => {
   ;[main, second] = await Promise.all([startRedis(), startRedis()])
   proxies = await Promise.all([main, second].map(({ port }) => startTcpProxy(port)))
-  states = []
+  reports = []
   log = []
   const [url, perSecondUrl] = proxies.map(({ port }) => `127.0.0.1:${port}`)
   const options = { operationTimeoutMs: TIMEOUT_MS }
   store = new RedisStore(
     { ...redisOptionsOf(url, options), perSecond: redisOptionsOf(perSecondUrl, options) },
-    { log: (level, message) => log.push(`${level} ${message}`), onConnected: (is) => states.push(is) },
+    {
+      log: (level, message) => log.push(`${level} ${message}`),
+      onHealth: (instances) => reports.push([...instances]),
+    },
   )
   await store.connect()
 })
@@ -67,13 +71,39 @@ test('3.2: one batch, one key, two units: each in its own place (Q20)', async ()
   expect([await values(main), await values(second)]).toEqual([{ same: '10' }, { same: '2' }])
 })
 
-test('8.2: connected means both are; the one for limits per second is connected first (8.1)', async () => {
-  expect(states).toEqual([true])
+test('8.2: each instance is reported by itself; the one for limits per second is connected first (8.1)', async () => {
+  const health = (isMain: boolean, isSecond: boolean) => [
+    { name: 'redis', isConnected: isMain, working: isMain ? 'ok' : 'failing' },
+    { name: 'redis per second', isConnected: isSecond, working: isSecond ? 'ok' : 'failing' },
+  ]
+  expect(reports).toEqual([health(true, true)])
   expect(log).toEqual([1, 0].map((i) => `info Redis at 127.0.0.1:${proxies[i].port} is connected`))
   await proxies[1].refuse()
-  await vi.waitFor(() => expect(states).toEqual([true, false]))
+  await vi.waitFor(() => expect(reports.at(-1)).toEqual(health(true, false)), { timeout: 5_000 })
   await proxies[1].accept()
-  await vi.waitFor(() => expect(states).toEqual([true, false, true]), { timeout: 5_000 })
+  await vi.waitFor(() => expect(reports.at(-1)).toEqual(health(true, true)), { timeout: 5_000 })
+})
+
+test('calls that one instance fails are reported of that one, until it counts again', async () => {
+  const working = () => reports.at(-1)!.map((each) => each.working)
+  await second.run('CONFIG', 'SET', 'maxmemory', '1')
+  expect(await add(['m', 1], ['s', 1])).toEqual([1, expect.stringContaining('OOM')])
+  await vi.waitFor(() => expect(working()).toEqual(['ok', 'failing']), { timeout: 5_000 })
+  expect(reports.at(-1)!.map(({ isConnected }) => isConnected)).toEqual([true, true])
+  await second.run('CONFIG', 'SET', 'maxmemory', '0')
+  expect(await add(['m', 1])).toEqual([2]) // which says nothing about the second
+  expect(await add(['s', 1])).toEqual([1])
+  await vi.waitFor(() => expect(working()).toEqual(['ok', 'ok']), { timeout: 5_000 })
+})
+
+test('a counter of another kind is no failure of Redis', async () => {
+  await main.run('LPUSH', 'm', 'x')
+  expect(await add(['m', 1])).toEqual([expect.stringContaining('WRONGTYPE')])
+  await second.run('CONFIG', 'SET', 'maxmemory', '1')
+  await add(['s', 1]) // the next report; it would hold the first
+  await vi.waitFor(() => expect(reports.at(-1)!.map((each) => each.working)).toEqual(['ok', 'failing']), {
+    timeout: 5_000,
+  })
 })
 
 test('12#37: an error of one fails only who needs it, and the other stays incremented', async () => {

@@ -111,7 +111,7 @@ test('8.1: files that cannot be used are named, with their variable', async () =
     [{ ...NONE, caCert: broken },                                        `REDIS_TLS_CACERT: failed to load the provided TLS CA certificate: ${broken}`],
     [{ ...NONE, clientCert: '/no/cert', clientKey: named.key },          'REDIS_TLS_CLIENT_CERT: failed to read file: /no/cert: ENOENT'],
     [{ ...NONE, clientCert: named.cert, clientKey: '/no/key' },          'REDIS_TLS_CLIENT_KEY: failed to read file: /no/key: ENOENT'],
-    [{ ...NONE, clientCert: named.cert, clientKey: numbered.key },       `failed lo load TLS key pair (${named.cert},${numbered.key}): `],
+    [{ ...NONE, clientCert: named.cert, clientKey: numbered.key },       `failed to load TLS key pair (${named.cert},${numbered.key}): `],
   ] as const
   for (const [files, message] of cases) expect(() => tlsTo(files)).toThrow(message)
 })

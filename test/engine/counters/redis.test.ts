@@ -43,7 +43,7 @@ afterEach(async () => {
 function storeOf(url: string, options = {}): RedisStore {
   return new RedisStore(redisOptionsOf(url, { operationTimeoutMs: TIMEOUT_MS, ...options }), {
     log: (level: LogLevel, message: string) => log.push(`${level} ${message}`),
-    onConnected: (isConnected) => states.push(isConnected),
+    onHealth: ([{ isConnected }]) => states.at(-1) !== isConnected && states.push(isConnected),
   })
 }
 

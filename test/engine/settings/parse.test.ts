@@ -19,7 +19,7 @@ function complaint(env: Environment): string {
 }
 
 describe('an empty environment', () => {
-  const { settings, warnings, given } = parseSettings({})
+  const { settings, warnings, written } = parseSettings({})
 
   test('holds the default of every row, with its type', () => {
     expect(Object.keys(settings)).toEqual(rows.map(({ name }) => name))
@@ -37,7 +37,7 @@ describe('an empty environment', () => {
 
   test('warns of nothing and gives nothing', () => {
     expect(warnings).toEqual([])
-    expect([...given]).toEqual([])
+    expect([...written]).toEqual([])
   })
 })
 
@@ -65,9 +65,9 @@ describe('empty text', () => {
   })
 
   test('an undefined variable is not set', () => {
-    const { settings, given } = parseSettings({ HOST: undefined, KVSTORE_URL: undefined })
+    const { settings, written } = parseSettings({ HOST: undefined, KVSTORE_URL: undefined })
     expect(settings.HOST).toBe('0.0.0.0')
-    expect(given.size).toBe(0)
+    expect(written.size).toBe(0)
   })
 })
 
@@ -84,6 +84,8 @@ describe('8.1#1 8.1#4: a bad value', () => {
     ['WORKERS',                 '0',     'an integer from 1 to 256, or cores'],
     ['MEMORY_STORE_BYTES',      '1000',  'an integer from 1048576 to 2147483648'],
     ['NEAR_LIMIT_RATIO',        '80%',   'a number from 0 to 1'],
+    ['TRACING_SAMPLING_RATE',   '1.5',   'a number from 0 to 1'],
+    ['TRACING_SAMPLING_RATE',   '-0.1',  'a number from 0 to 1'],
     ['SHADOW_MODE',             'yes',   'true or false (also 1 t T TRUE True 0 f F FALSE False)'],
     ['DRAIN_TIMEOUT',           '30',    span],
     ['REDIS_OPERATION_TIMEOUT', '0',     `${span}, at least 1ms`],
@@ -142,8 +144,8 @@ describe('names', () => {
   test('the older name of every setting is accepted', () => {
     for (const { name, older, kind, default: preset, state } of rows) {
       if (older === null || state === 'refuse') continue
-      const { given, settings } = parseSettings({ [older]: preset })
-      expect([...given]).toEqual([name])
+      const { written, settings } = parseSettings({ [older]: preset })
+      expect([...written]).toEqual([[name, older]])
       if (name !== 'REDIS_SOCKET_TYPE') expect(settings[name]).toEqual(kind.parse(preset))
     }
     expect(parseSettings({ KVSTORE_URL: 'redis:6379' }).settings.REDIS_URL).toBe('redis:6379')
@@ -246,7 +248,11 @@ describe('defaults that depend on the rest', () => {
   // biome-ignore format: the columns are the specification
   const backends: [Environment, string][] = [
     [{},                                               'memory'],
-    [{ REDIS_AUTH: 'x', REDIS_SOCKET_TYPE: 'tcp' },    'memory'],
+    [{ REDIS_AUTH: 'x' },                              'redis'],
+    [{ REDIS_PERSECOND_URL: 'redis:6379' },            'redis'],
+    [{ KVSTORE_PERSECOND: 'true' },                    'redis'],
+    [{ REDIS_TLS: 'false' },                           'redis'],
+    [{ REDIS_PORT: 'tcp://10.0.0.7:6379', REDIS_SERVICE_HOST: '10.0.0.7', REDIS_PORT_6379_TCP: 'tcp://10.0.0.7:6379' }, 'memory'],
     [{ MEMCACHED_PORT: 'tcp://10.0.0.7:11211' },       'memory'], // Kubernetes, no setting
     [{ BACKEND_TYPE: '' },                             'redis'],
     [{ BACKEND_TYPE: 'redis' },                        'redis'],
@@ -279,6 +285,28 @@ describe('defaults that depend on the rest', () => {
   for (const [env, type] of sockets) {
     test(`${JSON.stringify(env)} is a ${type} socket`, () => {
       expect(parseSettings(env).settings.REDIS_SOCKET_TYPE).toBe(type)
+    })
+  }
+
+  // biome-ignore format: the columns are the specification
+  const timeouts: [Environment, number, number][] = [
+    // environment -> longest trip in ms, of the instance for limits per second
+    [{},                                                             1_000, 1_000],
+    [{ REDIS_TIMEOUT: '250ms' },                                       250, 1_000],
+    [{ KVSTORE_TIMEOUT: '3s' },                                      3_000, 1_000],
+    [{ REDIS_TIMEOUT: '3s', REDIS_OPERATION_TIMEOUT: '2s' },         2_000, 1_000],
+    [{ REDIS_TIMEOUT: '3s', REDIS_OPERATION_TIMEOUT: '' },           3_000, 1_000],
+    [{ REDIS_TIMEOUT: '' },                                          1_000, 1_000],
+    [{ REDIS_TIMEOUT: '0' },                                         1_000, 1_000], // no bound to take over
+    [{ REDIS_TIMEOUT: '10us' },                                          1, 1_000],
+    [{ REDIS_PERSECOND_TIMEOUT: '250ms' },                           1_000,   250],
+    [{ REDIS_PERSECOND_TIMEOUT: '3s', REDIS_PERSECOND_OPERATION_TIMEOUT: '2s' }, 1_000, 2_000],
+  ]
+  for (const [env, ms, perSecondMs] of timeouts) {
+    test(`${JSON.stringify(env)} bounds operations by ${ms} ms and ${perSecondMs} ms`, () => {
+      const { settings } = parseSettings(env)
+      expect(settings.REDIS_OPERATION_TIMEOUT).toBe(ms)
+      expect(settings.REDIS_PERSECOND_OPERATION_TIMEOUT).toBe(perSecondMs)
     })
   }
 

@@ -11,8 +11,9 @@ function choose(env: Record<string, string>): string {
   }
 }
 
-const TWO =
-  'Error: unable to use more than one stats sink at the same time. Set one of USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS. [STATS_SINKS]'
+const two = (...names: string[]) =>
+  `Error: unable to use more than one stats sink at the same time. ${names.join(' and ')} are true: ` +
+  'set all but one of them to false. [STATS_SINKS]'
 
 // biome-ignore format: the columns are the specification
 const cases = [
@@ -21,9 +22,14 @@ const cases = [
   ['-',     '-',    'false', '-',    'printing'],
   ['-',     'true', 'false', '-',    'dogstatsd'],
   ['-',     '-',    'false', 'true', 'prometheus'],
-  ['-',     'true', '-',     '-',    TWO],
-  ['-',     '-',    '-',     'true', TWO],
-  ['-',     'true', 'false', 'true', TWO],
+  ['-',     'true', '-',     '-',    'dogstatsd'],  // a default gives way
+  ['-',     '-',    '-',     'true', 'prometheus'],
+  ['-',     '-',    '',      'true', 'prometheus'], // empty is the default
+  ['-',     '-',    '-',     'false', 'statsd'],
+  ['-',     'true', 'true',  '-',    two('USE_DOG_STATSD', 'USE_STATSD')],
+  ['-',     '-',    'true',  'true', two('USE_STATSD', 'USE_PROMETHEUS')],
+  ['-',     'true', '-',     'true', two('USE_DOG_STATSD', 'USE_PROMETHEUS')],
+  ['-',     'true', 'true',  'true', two('USE_DOG_STATSD', 'USE_STATSD', 'USE_PROMETHEUS')],
   ['true',  'true', 'true',  'true', 'none'],
   ['true',  '-',    'false', '-',    'none'],
 ] as const
@@ -44,7 +50,21 @@ for (const [disable, dog, statsd, prometheus, expected] of cases) {
 
 test('7.3: the older names choose, too', () => {
   expect(choose({ USE_PUSH_STATS: 'false', USE_TAGGED_STATS: 'true' })).toBe('dogstatsd')
-  expect(choose({ USE_PUSH_STATS: 'false', USE_PULLMETRICS: 'true' })).toBe('prometheus')
+  expect(choose({ USE_PULLMETRICS: 'true' })).toBe('prometheus')
+  expect(choose({ USE_PUSH_STATS: 'true', USE_PULLMETRICS: 'true' })).toBe(
+    two('USE_STATSD', 'USE_PROMETHEUS'),
+  )
+})
+
+test('a setting of statistics that cannot be used ends the process with exit code 2', async () => {
+  const environments: Record<string, string>[] = [
+    { USE_STATSD: 'true', USE_PROMETHEUS: 'true' },
+    { STATSD_PROTOCOL: 'sctp' },
+    { STATSD_HOST: 'unix:///run/statsd.socket' },
+    { USE_DOG_STATSD: 'true', STATSD_HOST: 'unixgram:///run/statsd.socket' },
+    { USE_DOG_STATSD: 'true', USE_DOG_STATSD_MOGRIFIERS: 'FOO' },
+  ]
+  for (const env of environments) await expect(open(env)).rejects.toMatchObject({ exitCode: 2 })
 })
 
 function open(env: Record<string, string>) {

@@ -105,7 +105,9 @@ test('7.1 7.6: hostile names make no series of their own for Prometheus', async 
   const samples = Object.entries(await scraper.samples()) // which fails on a line that is none
   let count = 0
   for (const [series, value] of samples) {
-    expect(series).toMatch(/^ratelimit_service_rate_limit_\w*(?:total_hits|domain_not_found)\{.*zone="b"\}$/)
+    expect(series).toMatch(
+      /^ratelimit_service_rate_limit_\w*(?:total_hits|over_limit|domain_not_found)\{.*zone="b"\}$/,
+    )
     expect(series).not.toContain('env="')
     count += value
   }

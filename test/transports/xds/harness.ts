@@ -57,7 +57,7 @@ export function sourceOf(target: string, env: Record<string, string> = {}, stead
     state,
     rules: () => loads.next(),
     errorLines: () => lines.filter((line) => line.startsWith('error ')),
-    stats: () => Object.fromEntries(totals.counters),
+    stats: () => Object.fromEntries(totals.counters.filter(([, value]) => value !== 0)),
     gauges: () => Object.fromEntries(totals.gauges),
   }
 }

@@ -125,7 +125,7 @@ describe('8.1 TLS files that stop a start', () => {
     [CA,   () => '/nowhere/ca.pem',            'failed to read file: /nowhere/ca.pem: ENOENT'],
     [CA,   () => ours.key,                     'failed to load the provided TLS CA certificate: '],
     [CERT, () => '/nowhere/tls.crt',           'failed to read file: /nowhere/tls.crt: ENOENT'],
-    [CERT, () => ours.ca,                      'failed lo load TLS key pair ('],
+    [CERT, () => ours.ca,                      'failed to load TLS key pair ('],
   ] as const
   for (const [variable, file, text] of cases) {
     test(`${variable}: ${text}`, () => {
