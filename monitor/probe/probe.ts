@@ -14,6 +14,7 @@ import type { Egress, Visit, VisitRequest } from '../egress/egress.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
 import { retryAfterMs } from '../plan/schedule.ts'
 import { outcomeOf, SLOW_MS } from '../score/outcome.ts'
+import { trimEndSlashes } from '../trim-slashes.ts'
 import type { AsnTable } from './asn.ts'
 import type { Listing } from './listing.ts'
 import { LISTING_PATH, listingOf } from './listing.ts'
@@ -87,7 +88,7 @@ export function urlBelow(base: string, path: string): string {
   const url = new URL(base)
   url.search = ''
   url.hash = ''
-  const folder = url.pathname.replace(/\/+$/, '').replace(/\/v1(\/models)?$/, '')
+  const folder = trimEndSlashes(url.pathname).replace(/\/v1(\/models)?$/, '')
   url.pathname = folder + path
   return url.href
 }
