@@ -11,7 +11,7 @@
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ErrorCode, Timings } from '../facts.ts'
-import { addressDenial } from './address-policy.ts'
+import { addressDenial, interfaceAddresses } from './address-policy.ts'
 import type { PeerFacts } from './connect.ts'
 import { dial, secure } from './connect.ts'
 import { within } from './deadline.ts'
@@ -197,7 +197,10 @@ async function resolve(
     ? [test.address]
     : await resolveHost(target.host, { limits, servers, signal: ask.signal })
   const own = reach.own.known
-  const reason = addresses.map((address) => addressDenial(address, reach.policy.addresses, own)).find(Boolean)
+  const interfaces = interfaceAddresses()
+  const reason = addresses
+    .map((address) => addressDenial(address, reach.policy.addresses, own, interfaces))
+    .find((denial) => denial !== null)
   if (!reason) return { addresses, port }
   const code = ask.purpose === 'catalogue' ? 'dns_bogus' : 'target_not_allowed'
   await hideTime(reach, ask, startedAtMs)

@@ -19,6 +19,7 @@ export const LIMITS = {
   decompressionRatio: 100,
   redirects: 3,
   urlChars: 2_048,
+  answersMax: 64, // of one name, A and AAAA together; more is dns_bogus
   answers: 8, // addresses told to the caller; all are checked
   names: 50, // of one certificate
   sessionConnections: 4, // kept for one probe; beyond: the oldest is closed
