@@ -25,6 +25,7 @@ import { tunnel } from './proxy.ts'
 import { resolveHost } from './resolver.ts'
 import type { Connection, Session } from './session.ts'
 import type { Endpoint, ProxyServer } from './settings.ts'
+import { startStallWatch } from './stall-watch.ts'
 import type { Target, UrlPolicy } from './url-policy.ts'
 import { checkUrl } from './url-policy.ts'
 
@@ -70,6 +71,7 @@ export interface Hop {
   remoteAddress: string | null
   triedAddress: string | null
   isReused: boolean
+  hasStalled: boolean
 }
 
 type Opening = Pick<
@@ -81,6 +83,7 @@ type OpenAsk = Pick<HopAsk, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> 
 export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
   await reach.own.refresh()
   const startedAtMs = performance.now()
+  const watch = startStallWatch()
   const hop: Hop = {
     url: ask.url,
     failure: null,
@@ -92,6 +95,7 @@ export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
     remoteAddress: null,
     triedAddress: null,
     isReused: false,
+    hasStalled: false,
   }
   try {
     const target = admit(reach, ask)
@@ -107,6 +111,7 @@ export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
     hop.failure = failureOf('http', error)
   }
   hop.timings.totalMs = Math.round(performance.now() - startedAtMs)
+  hop.hasStalled = watch.stop() >= reach.limits.stallMs
   return hop
 }
 

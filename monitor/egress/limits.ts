@@ -23,6 +23,7 @@ export const LIMITS = {
   answers: 8, // addresses told to the caller; all are checked
   names: 50, // of one certificate
   sessionConnections: 4, // kept for one probe; beyond: the oldest is closed
+  stallMs: 1_000, // this thread stood still for as long during one hop: its failure does not count
   denialStepMs: 1_000, // a denial after DNS is told at a whole multiple of this, so the resolver's view does not show
 }
 export type Limits = typeof LIMITS

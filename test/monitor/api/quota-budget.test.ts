@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Caller } from '../../../engine/decider.ts'
 import { type Quota, type QuotaEngine, type QuotaKind, Quotas } from '../../../monitor/api/quota.ts'
 import { Code, Unit } from '../../../proto/ratelimit.ts'
+import { standStill } from '../../helpers/stand-still.ts'
 
 const STALL_MS = 200 // ten times the budget
 const ECHO = `
@@ -32,11 +33,6 @@ afterAll(async () => {
   store.destroy()
   await echo.terminate()
 })
-
-function standStill(ms: number): void {
-  const untilMs = performance.now() + ms
-  while (performance.now() < untilMs);
-}
 
 /** Its answer, which is that the limit is reached, comes when the socket has echoed a byte; `send` decides when that leaves. */
 function quotasOf(send: (write: () => void) => void) {

@@ -15,6 +15,7 @@ function visit(status: number | null, body = '', changes: Partial<Visit> = {}): 
       error: null,
       detail: null,
       isOurs: false,
+      hasStalled: false,
       url,
       status,
       httpVersion: '1.1',
