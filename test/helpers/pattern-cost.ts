@@ -30,18 +30,19 @@ export function worstCost(
   const run = runner(pattern, isRepeated)
   let worst: Cost = { multiple: 0, text: null, chars: 0 }
   let current: HostileText | null = null
-  const isTooDear = (text: HostileText, chars: number) => {
+  const measure = (text: HostileText, chars: number, whole: string) => {
     current = text
-    const multiple = multipleOf(run, text, chars)
+    const multiple = multipleOf(run, chars === whole.length ? whole : toText(text, chars), whole)
     if (multiple > worst.multiple) worst = { multiple, text, chars }
     return multiple
   }
   const search = () => {
     const screened: { text: HostileText; multiple: number }[] = []
     for (const text of hostileTexts(pattern)) {
+      const whole = toText(text, SCREEN_CHARS)
       let multiple = 0
-      for (const chars of SCREEN_LENGTHS.filter((each) => each <= charsMax)) {
-        multiple = isTooDear(text, chars)
+      for (const chars of SCREEN_LENGTHS) {
+        multiple = measure(text, chars, whole)
         if (multiple > MULTIPLE_MAX) return
       }
       screened.push({ text, multiple })
@@ -49,7 +50,8 @@ export function worstCost(
     screened.sort((one, other) => other.multiple - one.multiple)
     for (const { text } of screened.slice(0, DEAREST)) {
       for (let chars = 4 * SCREEN_CHARS; chars < 4 * charsMax; chars *= 4) {
-        if (isTooDear(text, Math.min(chars, charsMax)) > MULTIPLE_MAX) return
+        const whole = toText(text, Math.min(chars, charsMax))
+        if (measure(text, whole.length, whole) > MULTIPLE_MAX) return
       }
     }
   }
@@ -61,9 +63,7 @@ export function worstCost(
   return worst
 }
 
-function multipleOf(run: (text: string) => void, hostile: HostileText, chars: number): number {
-  const text = toText(hostile, chars)
-  const whole = toText(hostile, Math.max(chars, SCREEN_CHARS))
+function multipleOf(run: (text: string) => void, text: string, whole: string): number {
   let least = Number.POSITIVE_INFINITY
   for (let attempt = 0; attempt < ATTEMPTS && least > MULTIPLE_MAX; attempt++) {
     const scanNs = nsOf(() => scan(whole))
