@@ -5,8 +5,8 @@
  *     new RegExp(`^${name}$`)       { line: 2, text: 'new RegExp(`^${name}$`)', isBuilt: true, … }
  *     text.match('a+')              { line: 3, text: "text.match('a+')", isBuilt: true, … }
  *
- * A tokenizer, not a parser: a slash opens a literal unless the token before it can end an expression. Code in the form
- * that Biome gives it never divides after `}` and never opens a literal after `)`.
+ * A tokenizer, not a parser: a slash opens a literal unless the token before it can end an expression and no `.test(` or
+ * `.exec(` follows. Code in the form that Biome gives it never divides after `}`.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -51,6 +51,7 @@ const OPERATOR_WORDS = new Set([
   'yield',
 ])
 const EXPRESSION_ENDS = new Set([')', ']', '"', '`'])
+const USED = /^\.(?:test|exec)\b/ // what only an expression has, also after `if (…)`
 const NAME_CHARS_MAX = 40 // of what is called
 
 export function patternsIn(file: string, source: string): FoundPattern[] {
@@ -71,7 +72,10 @@ export function patternsIn(file: string, source: string): FoundPattern[] {
     } else if (string) {
       before = '"'
       index += string.length
-    } else if (literal && !endsExpression(before)) {
+    } else if (
+      literal &&
+      (!endsExpression(before) || USED.test(source.slice(index + literal.length, index + literal.length + 6)))
+    ) {
       const flags = literal.slice(literal.lastIndexOf('/') + 1)
       add(index, literal, false, /[gy]/.test(flags) || source.slice(0, index).endsWith('.split('))
       before = '"'

@@ -31,6 +31,7 @@ describe('the scanner', () => {
     ['`${{ a: { b: 1 } }}` / 2 / 1',           []],
     ['return /[/]\\/[\\]/]/.test(x)',          ['/[/]\\/[\\]/]/']],
     ['a ? /b/ : !/c/u',                        ['/b/', '/c/u']],
+    ['if (a) /b/.test(c)',                     ['/b/']],
     ['text.split(/,/)',                        ['/,/']],
     ['new RegExp(`^${f(a)}$`, "u").test(b)',   ['new RegExp(`^${f(a)}$`, "u")']],
     ["text.match('a+')",                       ["text.match('a+')"]],
