@@ -5,6 +5,7 @@
  *     one door  uWebSockets.js is imported by transports/uws.ts alone, so moving to a newer one is one line
  *     way out   under monitor/ only monitor/egress opens sockets or asks DNS (monitor spec 5)
  *     lock      package-lock.json has an integrity for everything but known gaps (lockfile.ts)
+ *     patterns  a regular expression built from text is listed, so that the hostile-input test has it (patterns.ts)
  *     map       every top folder has a README.md of at most 30 lines, which names only files that exist
  *
  * How long a function or a file may be is Biome's part (biome.json); an exception there is a `biome-ignore` with its
@@ -15,6 +16,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { lockComplaints, readLock } from './lockfile.ts'
+import { PATTERN_FOLDERS, patternComplaints, patternsBelow } from './patterns.ts'
 
 const README_LINES_MAX = 30 // one screen: one sentence, then the files in reading order
 
@@ -129,7 +131,9 @@ function filesBelow(root: string, folder: string): string[] {
 
 if (import.meta.main) {
   const root = new URL('..', import.meta.url)
-  const complaints = [...tidy(fileURLToPath(root)), ...lockComplaints(readLock(root))]
+  const path = fileURLToPath(root)
+  const patterns = patternsBelow(path, PATTERN_FOLDERS)
+  const complaints = [...tidy(path), ...patternComplaints(patterns), ...lockComplaints(readLock(root))]
   for (const complaint of complaints) console.error(complaint)
   console.log(
     complaints.length === 0 ? 'tidy: everything is in its place.' : `tidy: ${complaints.length} to mend.`,

@@ -6,6 +6,8 @@ import type { Snapshot, StoredApiKey } from '../store/snapshot.ts'
 import type { ApiRequest } from './request.ts'
 import { WrongKeys } from './wrong-keys.ts'
 
+const SCHEME = 'bearer'
+
 /** `blockedUntilSec` > 0: not looked at, since too many wrong ones came from there. */
 export type KeyFinding =
   | { kind: 'none' }
@@ -36,6 +38,13 @@ export class ClientKeys {
 }
 
 function sentKeys(apiKey: string, authorization: string): string[] {
-  const bearer = /^bearer(?: +(.*))?$/i.exec(authorization.trim())
-  return [...(apiKey === '' ? [] : [apiKey]), ...(bearer ? [bearer[1] ?? ''] : [])]
+  const bearer = bearerOf(authorization.trim())
+  return [...(apiKey === '' ? [] : [apiKey]), ...(bearer === null ? [] : [bearer])]
+}
+
+/** Empty where only the scheme was sent, null for another scheme. */
+function bearerOf(authorization: string): string | null {
+  if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return null
+  const rest = authorization.slice(SCHEME.length)
+  return rest === '' || rest.startsWith(' ') ? rest.trimStart() : null
 }

@@ -7,6 +7,8 @@
  *     answer ─► its status: Limit, Remaining, Reset     none, or unlimited ─► 2^32-1 until the end of the minute
  *     error, or none within 20 ms ─► read and page pass, submit does not
  *
+ * The 20 ms are those of a running event loop: four ticks of one timer, at most one tick per turn of the loop. A thread that
+ * stood still finds its timers due before it has read the answers that came meanwhile, and would let everybody pass.
  * Nothing is computed here: the engine's window is told on.
  */
 import type { Engine } from '../../engine/decide.ts'
@@ -21,7 +23,8 @@ import {
 } from '../../proto/ratelimit.ts'
 import { DOMAIN } from './default-rules.ts'
 
-const BUDGET_MS = 20
+const TICK_MS = 5
+const BUDGET_TICKS = 5 // four whole ones, and what is left of the one a question begins in: 20 to 25 ms
 const UNLIMITED = 4_294_967_295
 const MINUTE_SEC = 60
 
@@ -56,6 +59,9 @@ export interface QuotaOptions {
 
 export class Quotas {
   private readonly options: QuotaOptions
+  private readonly waiting = new Set<Question>() // oldest first; as many as there are requests under way
+  private ticks = 0
+  private isTicking = false
 
   constructor(options: QuotaOptions) {
     this.options = options
@@ -80,10 +86,32 @@ export class Quotas {
     const name = classOf(kind, client)
     const descriptor = { entries: entriesOf(name, client), limit: null, hitsAddend }
     const request = { domain: DOMAIN, descriptors: [descriptor], hitsAddend: 1 }
-    new Question(this.options.decider, request, (response) => {
+    const question = new Question(this.options.decider, request, (response) => {
+      this.waiting.delete(question)
       if (response === null) this.options.onFailure?.(kind)
       done(response === null ? this.failed(name, descriptor) : this.told(name, response))
     })
+    question.ask()
+    if (question.isGone) return
+    question.lastTick = this.ticks + BUDGET_TICKS
+    this.waiting.add(question)
+    if (this.isTicking) return
+    this.isTicking = true
+    setTimeout(this.tick, TICK_MS)
+  }
+
+  private readonly tick = () => {
+    this.ticks++
+    for (const question of this.waiting) {
+      if (question.lastTick > this.ticks) break
+      question.fail()
+    }
+    this.isTicking = this.waiting.size > 0
+    if (this.isTicking) setImmediate(this.tickLater) // a turn later, so sockets are read between two ticks
+  }
+
+  private readonly tickLater = () => {
+    setTimeout(this.tick, TICK_MS)
   }
 
   private told(name: string, { overallCode, statuses }: RateLimitResponse): Quota {
@@ -129,24 +157,31 @@ export function entriesOf(name: string, { ip, key }: QuotaClient): Entry[] {
   return [first, { key: 'tier', value: key.tier }, { key: 'key', value: key.id }]
 }
 
-/** One question to the engine; null = it failed, or took longer than its budget. */
+/** One question to the engine, answered once; null = it failed, or took longer than its budget. */
 class Question implements Caller {
   isGone = false
+  lastTick = 0 // fails then
+  private readonly decider: QuotaEngine
+  private readonly request: Parameters<QuotaEngine['decide']>[0]
   private readonly done: (response: RateLimitResponse | null) => void
-  private timer: NodeJS.Timeout | null = null
 
   constructor(
     decider: QuotaEngine,
     request: Parameters<QuotaEngine['decide']>[0],
     done: (response: RateLimitResponse | null) => void,
   ) {
+    this.decider = decider
+    this.request = request
     this.done = done
+  }
+
+  /** May be answered before this returns. */
+  ask(): void {
     try {
-      decider.decide(request, this)
+      this.decider.decide(this.request, this)
     } catch {
       this.end(null)
     }
-    if (!this.isGone) this.timer = setTimeout(() => this.end(null), BUDGET_MS)
   }
 
   answer(response: RateLimitResponse): void {
@@ -160,7 +195,6 @@ class Question implements Caller {
   private end(response: RateLimitResponse | null): void {
     if (this.isGone) return
     this.isGone = true
-    if (this.timer) clearTimeout(this.timer)
     this.done(response)
   }
 }

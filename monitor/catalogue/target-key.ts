@@ -6,6 +6,7 @@
  *
  * Syntax alone, no policy: which hosts and ports may be asked is egress' part.
  */
+import { trimEndSlashes } from '../trim-slashes.ts'
 
 const PATH_CHARS_MAX = 256
 const URL_CHARS_MAX = 2_048
@@ -14,13 +15,13 @@ const URL_CHARS_MAX = 2_048
 export function targetKeyOf(text: string): string | null {
   const url = parsedUrl(text)
   if (!url) return null
-  const path = trimSlashes(trimSlashes(url.pathname).replace(/\/v1(\/models)?$/, ''))
+  const path = trimEndSlashes(trimEndSlashes(url.pathname).replace(/\/v1(\/models)?$/, ''))
   return path.length > PATH_CHARS_MAX ? null : `${originOf(url)}${path}`
 }
 
 /** The address as it is shown: canonical host, its path kept. */
 export function canonicalUrl(url: URL): string {
-  return `${originOf(url)}${trimSlashes(url.pathname)}`
+  return `${originOf(url)}${trimEndSlashes(url.pathname)}`
 }
 
 export function parsedUrl(text: string): URL | null {
@@ -32,8 +33,4 @@ export function parsedUrl(text: string): URL | null {
 
 function originOf(url: URL): string {
   return `${url.protocol}//${url.hostname.replace(/\.$/, '')}${url.port && `:${url.port}`}`
-}
-
-function trimSlashes(path: string): string {
-  return path.replace(/\/+$/, '')
 }

@@ -27,6 +27,7 @@ import type { Names } from './resolver.ts'
 import { resolveNames } from './resolver.ts'
 import type { Session } from './session.ts'
 import type { EgressSettings } from './settings.ts'
+import { startStallWatch } from './stall-watch.ts'
 import type { Refusal, Target } from './url-policy.ts'
 import { checkUrl } from './url-policy.ts'
 
@@ -59,6 +60,7 @@ export interface Visit {
   error: ErrorCode | null
   detail: string | null // our word or a system code, never the target's; for logs
   isOurs: boolean // this host failed (sockets, ports): inconclusive
+  hasStalled: boolean // this thread stood still meanwhile: neither a failure nor times say anything about the target
   url: string
   status: number | null
   httpVersion: string | null
@@ -87,6 +89,7 @@ export type Handshake = Pick<
   | 'error'
   | 'detail'
   | 'isOurs'
+  | 'hasStalled'
   | 'timings'
   | 'certificate'
   | 'addresses'
@@ -159,8 +162,9 @@ export class Egress {
   ): Promise<Handshake> {
     await this.#reach.own.refresh()
     const startedAtMs = performance.now()
+    const watch = startStallWatch()
     const timings: Timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
-    const found: Omit<Handshake, 'error' | 'detail' | 'isOurs'> = {
+    const found: Omit<Handshake, 'error' | 'detail' | 'isOurs' | 'hasStalled'> = {
       timings,
       certificate: null,
       addresses: [],
@@ -177,7 +181,8 @@ export class Egress {
       failure = failureOf('tls', error)
     }
     timings.totalMs = Math.round(performance.now() - startedAtMs)
-    return { ...found, ...told(failure) }
+    const hasStalled = watch.stop() >= this.#reach.limits.stallMs
+    return { ...found, ...told(failure), hasStalled }
   }
 
   /** Neither a name that may not be visited is asked for, nor any where DNS is the proxy's: both lists are empty then. */
@@ -237,6 +242,7 @@ function visitOf(hops: Hop[]): Visit {
   const hop = hops[hops.length - 1]
   return {
     ...told(hop.failure),
+    hasStalled: hop.hasStalled,
     url: hop.url,
     status: hop.message?.status ?? null,
     httpVersion: hop.message?.httpVersion ?? null,

@@ -11,7 +11,7 @@
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ErrorCode, Timings } from '../facts.ts'
-import { addressDenial } from './address-policy.ts'
+import { addressDenial, interfaceAddresses } from './address-policy.ts'
 import type { PeerFacts } from './connect.ts'
 import { dial, secure } from './connect.ts'
 import { within } from './deadline.ts'
@@ -25,6 +25,7 @@ import { tunnel } from './proxy.ts'
 import { resolveHost } from './resolver.ts'
 import type { Connection, Session } from './session.ts'
 import type { Endpoint, ProxyServer } from './settings.ts'
+import { startStallWatch } from './stall-watch.ts'
 import type { Target, UrlPolicy } from './url-policy.ts'
 import { checkUrl } from './url-policy.ts'
 
@@ -70,6 +71,7 @@ export interface Hop {
   remoteAddress: string | null
   triedAddress: string | null
   isReused: boolean
+  hasStalled: boolean
 }
 
 type Opening = Pick<
@@ -81,6 +83,7 @@ type OpenAsk = Pick<HopAsk, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> 
 export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
   await reach.own.refresh()
   const startedAtMs = performance.now()
+  const watch = startStallWatch()
   const hop: Hop = {
     url: ask.url,
     failure: null,
@@ -92,6 +95,7 @@ export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
     remoteAddress: null,
     triedAddress: null,
     isReused: false,
+    hasStalled: false,
   }
   try {
     const target = admit(reach, ask)
@@ -107,6 +111,7 @@ export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
     hop.failure = failureOf('http', error)
   }
   hop.timings.totalMs = Math.round(performance.now() - startedAtMs)
+  hop.hasStalled = watch.stop() >= reach.limits.stallMs
   return hop
 }
 
@@ -197,7 +202,10 @@ async function resolve(
     ? [test.address]
     : await resolveHost(target.host, { limits, servers, signal: ask.signal })
   const own = reach.own.known
-  const reason = addresses.map((address) => addressDenial(address, reach.policy.addresses, own)).find(Boolean)
+  const interfaces = interfaceAddresses()
+  const reason = addresses
+    .map((address) => addressDenial(address, reach.policy.addresses, own, interfaces))
+    .find((denial) => denial !== null)
   if (!reason) return { addresses, port }
   const code = ask.purpose === 'catalogue' ? 'dns_bogus' : 'target_not_allowed'
   await hideTime(reach, ask, startedAtMs)

@@ -19,9 +19,11 @@ export const LIMITS = {
   decompressionRatio: 100,
   redirects: 3,
   urlChars: 2_048,
+  answersMax: 64, // of one name, A and AAAA together; more is dns_bogus
   answers: 8, // addresses told to the caller; all are checked
   names: 50, // of one certificate
   sessionConnections: 4, // kept for one probe; beyond: the oldest is closed
+  stallMs: 1_000, // this thread stood still for as long during one hop: its failure does not count
   denialStepMs: 1_000, // a denial after DNS is told at a whole multiple of this, so the resolver's view does not show
 }
 export type Limits = typeof LIMITS

@@ -27,11 +27,12 @@ const CNAMES_MAX = 4
 const PARENTS_MAX = 4 // names asked for NS on the way up
 const NO_SUCH_RECORD = new Set(['ENODATA', 'ENOTFOUND'])
 
-/** At least one address, or a Failure. */
+/** One to `answersMax` addresses, or a Failure. Each is judged on the prober's thread, so a flood of them is not a site. */
 export function resolveHost(host: string, options: ResolverOptions): Promise<string[]> {
   return asking(options, async (resolver) => {
     const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+    if (addresses.length > options.limits.answersMax) throw new Failure('dns_bogus', 'too many addresses')
     if (addresses.length > 0) return addresses
     const failures = answers.map((answer) =>
       answer.status === 'rejected' ? failureOf('dns', answer.reason) : new Failure('dns_error', 'no address'),

@@ -6,9 +6,12 @@ import type { Visit } from '../egress/egress.ts'
 import type { Hygiene } from '../facts.ts'
 import type { Answer } from './answer.ts'
 
-/** Hosts behind relays. Help pages of theirs (platform.openai.com) are no leak: everyone links there. */
+/**
+ * Hosts behind relays. Help pages of theirs (platform.openai.com) are no leak: everyone links there. A name that begins with
+ * a free label is tried once per run of label characters, not at each of them, or a page of `a-a-a-` would cost its square.
+ */
 const UPSTREAM =
-  /\b(api\.openai\.com|api\.anthropic\.com|generativelanguage\.googleapis\.com|aiplatform\.googleapis\.com|[\w-]+\.openai\.azure\.com|bedrock-runtime\.[\w-]+\.amazonaws\.com|openrouter\.ai|api\.deepseek\.com|api\.x\.ai|dashscope\.aliyuncs\.com|ark\.[\w-]+\.volces\.com)\b/gi
+  /(?:\b(?:api\.openai\.com|api\.anthropic\.com|generativelanguage\.googleapis\.com|aiplatform\.googleapis\.com|bedrock-runtime\.[\w-]{1,63}\.amazonaws\.com|openrouter\.ai|api\.deepseek\.com|api\.x\.ai|dashscope\.aliyuncs\.com|ark\.[\w-]{1,63}\.volces\.com)|(?<![\w-])[\w-]{1,63}\.openai\.azure\.com)\b/gi
 const KEY = /\b(sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}|AKIA[0-9A-Z]{16})(?![*.…])/
 const INSIDE =
   /\b(dial tcp|connect ECONNREFUSED|https?:\/\/)\s*(10\.\d+|127\.\d+|192\.168|172\.(1[6-9]|2\d|3[01]))\.\d+\.\d+/

@@ -7,13 +7,14 @@
  *     await fullProbe(context, target, { onStep })            full.ts: at most 6 requests; an Observation
  *     await detect(context, { url, signal, onStep })          detect.ts: a full probe and a verdict
  *
- * Nothing is thrown for what a relay does. A try whose failure was our own network's is `inconclusive`; the control
- * check of score/outcome.ts finds those that do not show here. Repeating a failure is the planner's (plan/confirm.ts).
+ * Nothing is thrown for what a relay does. A try that failed through our own network, or while this thread stood still, is
+ * `inconclusive`; the control check of score/outcome.ts finds failures of our network that do not show here. Repeating a failure is the planner's (plan/confirm.ts).
  */
 import type { Egress, Visit, VisitRequest } from '../egress/egress.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
 import { retryAfterMs } from '../plan/schedule.ts'
 import { outcomeOf, SLOW_MS } from '../score/outcome.ts'
+import { trimEndSlashes } from '../trim-slashes.ts'
 import type { AsnTable } from './asn.ts'
 import type { Listing } from './listing.ts'
 import { LISTING_PATH, listingOf } from './listing.ts'
@@ -64,7 +65,8 @@ export function triedOf(
   const address = visit.triedAddress ?? visit.remoteAddress // the latter of a connection that was there already
   const error: ErrorCode | null = isParked ? 'parked' : listing.error
   const judged = outcomeOf({ listing: listing.auth, httpStatus, ttfbMs: timings.ttfbMs, error }, slowMs)
-  const outcome = visit.isOurs ? 'inconclusive' : judged.outcome
+  const isDoubtful = visit.hasStalled && (judged.outcome === 'down' || judged.error === 'slow')
+  const outcome = visit.isOurs || isDoubtful ? 'inconclusive' : judged.outcome
   const atMs = nowMs()
   return {
     probe: {
@@ -87,7 +89,7 @@ export function urlBelow(base: string, path: string): string {
   const url = new URL(base)
   url.search = ''
   url.hash = ''
-  const folder = url.pathname.replace(/\/+$/, '').replace(/\/v1(\/models)?$/, '')
+  const folder = trimEndSlashes(url.pathname).replace(/\/v1(\/models)?$/, '')
   url.pathname = folder + path
   return url.href
 }

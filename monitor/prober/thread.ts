@@ -2,6 +2,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { answerInspections } from '../../engine/inspection/thread.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
+import { LIMITS } from '../egress/limits.ts'
 import { loadAsnTable } from '../probe/asn.ts'
 import { Prober } from './prober.ts'
 import type { FromProber, ProberData, ToProber } from './words.ts'
@@ -32,7 +33,16 @@ const prober = new Prober({
   controlUrls: settings.CONTROL_URLS,
   say,
 })
-const figures = setInterval(() => say({ kind: 'figures', figures: prober.figures() }), FIGURES_MS)
+let lastMs = performance.now()
+const figures = setInterval(() => {
+  const nowMs = performance.now()
+  const stalledMs = nowMs - lastMs - FIGURES_MS
+  lastMs = nowMs
+  say({ kind: 'figures', figures: prober.figures() })
+  if (stalledMs < LIMITS.stallMs) return
+  const text = `the prober's thread stood still for ${(stalledMs / 1_000).toFixed(1)} s: what failed meanwhile does not count`
+  say({ kind: 'log', level: 'warning', text })
+}, FIGURES_MS)
 port.on('message', async (message: ToProber) => {
   if (message.kind !== 'close') return prober.receive(message)
   clearInterval(figures)

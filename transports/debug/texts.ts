@@ -14,7 +14,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g // in a key they wou
  * `failure`: what the last load said if it failed; the rules shown are from before it.
  */
 export function* rulesLines(image: RulesImage | null, failure: string | null): Iterable<string> {
-  if (failure !== null) yield `# the last load failed: ${failure.replaceAll(/\s*[\r\n]+\s*/g, ' ')}\n`
+  if (failure !== null) yield `# the last load failed: ${toOneLine(failure)}\n`
   if (image === null) return
   for (const rule of new Trie(image).rules()) yield ruleLine(rule)
 }
@@ -38,4 +38,9 @@ export function* statsJson(stats: readonly Stat[]): Iterable<string> {
     before = ',\n'
   }
   yield stats.length === 0 ? '{}\n' : '\n}\n'
+}
+
+function toOneLine(text: string): string {
+  const lines = text.split(/[\r\n]/).map((line) => line.trim())
+  return lines.filter((line) => line !== '').join(' ')
 }

@@ -6,6 +6,8 @@
  *
  * Takes a URL that was parsed and allowed (egress/url-policy.ts): case, IDNA, default port and final dot are settled.
  */
+import { trimEndSlashes } from '../../trim-slashes.ts'
+
 const PATH_CHARS_MAX = 256
 const LISTING_END = /\/v1(?:\/models)?\/?$/
 
@@ -15,7 +17,7 @@ export interface DetectionTarget {
 }
 
 export function detectionTarget(url: URL): DetectionTarget {
-  const path = url.pathname.replace(LISTING_END, '').replace(/\/+$/, '').slice(0, PATH_CHARS_MAX)
+  const path = trimEndSlashes(url.pathname.replace(LISTING_END, '')).slice(0, PATH_CHARS_MAX)
   return { key: `${url.protocol}//${url.host}${path}`, host: url.hostname }
 }
 

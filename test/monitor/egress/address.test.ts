@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { contains, isSameAddress, parseAddress, parseRange } from '../../../monitor/egress/address.ts'
-import { addressDenial } from '../../../monitor/egress/address-policy.ts'
+import { addressDenial, interfaceAddresses } from '../../../monitor/egress/address-policy.ts'
 import { isUnicast } from '../../../monitor/egress/second-opinion.ts'
 
 const policy = { deny: [], nat64: null, testAllow: [] }
@@ -166,6 +166,15 @@ test('M5#4: EGRESS_DENY and our own addresses', () => {
   expect(addressDenial('9.9.9.9', policy, ['2620:fe::9', '9.9.9.9'])).toBe('own')
   expect(addressDenial('2620:fe:0::9', policy, ['2620:fe::9'])).toBe('own')
   expect(addressDenial('127.0.0.1', policy, [])).toBe('own') // the interface
+})
+
+test('5.4: interfaces are read once for many addresses', () => {
+  const interfaces = interfaceAddresses()
+  expect(interfaces).toContain('127.0.0.1')
+  expect(addressDenial('9.9.9.9', policy, [], ['9.9.9.9'])).toBe('own')
+  expect(
+    addressDenial('64:ff9b::9.9.9.9', { ...policy, nat64: range('64:ff9b::/96') }, [], ['9.9.9.9']),
+  ).toBe('own')
 })
 
 test('5.14: the override of tests opens its range and nothing beside it', () => {

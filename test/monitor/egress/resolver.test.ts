@@ -1,7 +1,9 @@
 /** Look-ups against a name server that answers, stays silent or lies, and what comes before a request: connecting. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { syncBuiltinESMExports } from 'node:module'
 import { connect } from 'node:net'
+import os from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Failure } from '../../../monitor/egress/failure.ts'
 import { failureOf } from '../../../monitor/egress/failure.ts'
@@ -24,6 +26,8 @@ afterAll(async () => {
   await world.close()
 })
 
+const MANY = Array.from({ length: 65 }, (_, i) => `8.8.8.${i}`)
+
 // biome-ignore format: the columns are the specification
 const lookups: [string, Zone, string][] = [
   ['A and AAAA',                     { A: ['8.8.8.8', '8.8.4.4'], AAAA: ['2606:4700::1'] }, '8.8.8.8 8.8.4.4 2606:4700::1'],
@@ -36,6 +40,9 @@ const lookups: [string, Zone, string][] = [
   ['a server that refuses',          { code: 'REFUSED' },                                'dns_error'],
   ['a server that says nothing',     { silent: ['A', 'AAAA'] },                          'dns_timeout'],
   ['one silence, no address',        { silent: ['A'] },                                  'dns_timeout'],
+  ['64 addresses',                   { A: MANY.slice(1) },                               MANY.slice(1).join(' ')],
+  ['65 addresses',                   { A: MANY },                                        'dns_bogus'],
+  ['65 of both families',            { A: MANY.slice(1), AAAA: ['2606:4700::1'] },       'dns_bogus'],
 ]
 for (const [i, [name, zone, wanted]] of lookups.entries()) {
   test(`M5#3 6.3: ${name}: ${wanted}`, async () => {
@@ -50,6 +57,26 @@ for (const [i, [name, zone, wanted]] of lookups.entries()) {
     expect(performance.now() - startedAtMs).toBeLessThan(1_000)
   })
 }
+
+test('M5#3: the interfaces are read once per lookup, however many addresses it has', async () => {
+  const { networkInterfaces } = os
+  let reads = 0
+  os.networkInterfaces = () => {
+    reads++
+    return networkInterfaces()
+  }
+  syncBuiltinESMExports() // for those who import it by name
+  try {
+    world.dns.tell('many.example.org', { A: [...MANY.slice(2), '10.0.0.1'] })
+    const visit = await world
+      .egress()
+      .visit({ url: world.url('/', 'many.example.org'), purpose: 'catalogue' })
+    expect([visit.error, visit.detail, reads]).toEqual(['dns_bogus', 'reserved', 1])
+  } finally {
+    os.networkInterfaces = networkInterfaces
+    syncBuiltinESMExports()
+  }
+})
 
 test('M5#3: two tries of a silent server, and no more than the deadline', async () => {
   world.dns.tell('tries.example.org', { silent: ['A', 'AAAA'] })

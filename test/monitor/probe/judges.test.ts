@@ -15,6 +15,7 @@ function visit(status: number | null, body = '', changes: Partial<Visit> = {}): 
       error: null,
       detail: null,
       isOurs: false,
+      hasStalled: false,
       url,
       status,
       httpVersion: '1.1',
@@ -134,6 +135,9 @@ const leaks: [string, boolean][] = [
   ['Incorrect API key provided: sk-proj-abcdefghijklmnopqrstuvwxyz',           true],
   ['Post "https://api.anthropic.com/v1/messages": EOF',                        true],
   ['my-team.openai.azure.com did not answer',                                  true],
+  [`${'a-'.repeat(100)} my-team.openai.azure.com did not answer`,              true],
+  [`${'a'.repeat(64)}.openai.azure.com`,                                       false], // no label is that long
+  ['ark.cn-beijing.volces.com and bedrock-runtime.us-east-1.amazonaws.com',    true],
   ['dial tcp 10.1.2.3:3000: connect: connection refused',                      true],
   ['https://relay.example.org/v1 is down',                                     false],
 ]

@@ -3,9 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type { VisitRequest } from '../../../monitor/egress/egress.ts'
 import type { ProberOptions } from '../../../monitor/prober/prober.ts'
 import type { ProberSite } from '../../../monitor/prober/words.ts'
 import { KEY, MODELS } from '../../helpers/fake-relays.ts'
+import { standStill } from '../../helpers/stand-still.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
 import { siteOf, sites, startProber } from './setup.ts'
@@ -42,6 +44,21 @@ test('6.5: while control addresses do not answer, a failure does not count, and 
     of('probe').find(({ siteId }) => siteId === id)?.probe.outcome
   expect([outcomeOf(failing), outcomeOf(open)]).toEqual(['inconclusive', 'up'])
   expect(prober.figures().areControlsAnswering).toBe(false)
+})
+
+test('6.3: while its own thread stands still, no site is down', async () => {
+  const context = world.context({ nowMs: Date.now })
+  const egress = {
+    ...{ optOut: [], denials: new Map(), handshake: context.egress.handshake, names: context.egress.names },
+    visit: (request: VisitRequest) => {
+      setTimeout(() => standStill(1_500), 20) // longer than every deadline of the visit
+      return context.egress.visit(request)
+    },
+  }
+  const { prober, of } = start({ context: { ...context, egress }, egress })
+  prober.receive(sites(site('slow', { lastFullSec: nowSec() }))) // answers after 250 of the 400 ms it has
+  await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(1)
+  expect(of('probe')[0].probe).toMatchObject({ outcome: 'inconclusive', error: 'http_timeout' })
 })
 
 test('nothing to look at: nobody is asked anything', async () => {

@@ -29,7 +29,7 @@ export const DEFAULT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const DEFAULT_SUMMARY = { quantiles: [0.5, 0.9, 0.99], maxAgeMs: 600_000, ageBuckets: 5 }
 export const DEFAULT_OBSERVER: Observer = { type: 'summary', ...DEFAULT_SUMMARY }
 
-const NAME = /^(?:[a-zA-Z_]|\$\{?\w+\}?)(?:[a-zA-Z0-9_]|\$\{?\w+\}?)*$/
+const NAME = /^(?:[a-zA-Z_]|\$\{?\w+(?!\w)\}?)(?:\w|\$\{?\w+(?!\w)\}?)*$/ // a placeholder's word is read whole
 const LABEL = /^[a-zA-Z_][a-zA-Z0-9_]*$/
 const span = duration(1)
 

@@ -22,6 +22,7 @@ const cases = [
   ['[{match: a.*.c, name: m, labels: {x: "${1}s"}}]',                'a.b.c',     'm x=bs'],
   ['[{match: a.*, name: m, labels: {x: "$1-$2"}}]',                  'a.b',       'm x=b-$2'], // no such star: stays
   ['[{match: a.*, name: m_$1}]',                                     'a.b',       'm_b'],
+  ['[{match: a.*, name: "$1_m$1_x"}]',                               'a.b',       'b_mb_x'],
   ['[{match: a.*, name: m}]',                                        'a.b.c',     'unmapped'], // a star is one component
   ['[{match: a.*, name: m}]',                                        'x.a.b',     'unmapped'],
   ['[{match: a.*.c, name: m}]',                                      'a..c',      'm'],
@@ -105,6 +106,9 @@ const bad = [
   ['mappings: [a]',                                            'm.yaml: mapping 1: a map is needed here.'],
   ['mappings: [{match: a, name: b}, {match: c.*}]',            'm.yaml: mapping 2 (match "c.*"): there is no name for the metric.'],
   ['mappings: [{match: a, name: a-b}]',                        '"a-b" cannot be the name of a metric.'],
+  ['mappings: [{match: a, name: "a$"}]',                       '"a$" cannot be the name of a metric.'],
+  ['mappings: [{match: a, name: "$1}}"}]',                      '"$1}}" cannot be the name of a metric.'],
+  ['mappings: [{match: a, name: 1a}]',                         '"1a" cannot be the name of a metric.'],
   ['mappings: [{match: a, name: b, labels: {x-y: z}}]',        '"x-y" cannot be the name of a label.'],
   ['mappings: [{match: a.b*, name: b}]',                       'a glob has components between dots, and * is a whole one.'],
   ['mappings: [{match: a..b, name: b}]',                       'a glob has components between dots'],
