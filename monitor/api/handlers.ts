@@ -6,6 +6,7 @@
  */
 import { HOUR_SEC } from '../score/bucket.ts'
 import { timestamp } from '../score/probe-point.ts'
+import { RESULT_AGE_MAX_SEC } from '../score/regions.ts'
 import type { SiteState, Snapshot } from '../store/snapshot.ts'
 import type { ApiOptions } from './api.ts'
 import { Bodies, Body } from './bodies.ts'
@@ -217,7 +218,9 @@ export class Handlers {
       online: lastSeenSec !== null && snapshot.generatedAtSec - lastSeenSec <= ONLINE_SEC,
       last_seen: timestampOrNull(lastSeenSec),
     }))
-    const isMeasured = (region: string) => vantages.some((each) => each.region === region && each.online)
+    const sinceSec = snapshot.generatedAtSec - RESULT_AGE_MAX_SEC
+    const isMeasured = (wanted: string) =>
+      snapshot.vantages.some(({ region, lastSeenSec }) => region === wanted && (lastSeenSec ?? 0) >= sinceSec)
     return {
       service: 'relay-site-monitor',
       version,

@@ -41,6 +41,10 @@ export const UUID_V7 = '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-
 export const SLUG = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
 const url: Schema = { type: 'string', format: 'uri', minLength: 1, maxLength: 2_048 }
 const status: Schema = { enum: ['up', 'degraded', 'down'] }
+const checkedAt: Schema = {
+  ...nullable(timestamp),
+  description: 'End of the newest probe behind the state: up to 24 hours ago while no vantage is there.',
+}
 const state: Schema = { enum: ['reachable', 'unreachable', 'unknown'] }
 
 const SITE: Members = {
@@ -70,7 +74,9 @@ const SITES: Components = {
     status,
     software: openEnum(),
     china_state: state,
+    china_checked_at: checkedAt,
     overseas_state: state,
+    overseas_checked_at: checkedAt,
     days: list(nullable(ratio), 30, { minItems: 30 }),
   }),
   SiteList: exactly({
@@ -132,7 +138,7 @@ const NETWORK: Components = {
     blocking: { enum: ['none', 'dns', 'tcp', 'tls', 'http', 'unknown'] },
     vantages: integer(0, 10_000),
     agreeing: integer(0, 10_000),
-    checked_at: nullable(timestamp),
+    checked_at: checkedAt,
   }),
   Certificate: open({
     version: text(16),
