@@ -13,7 +13,7 @@ import { Bodies, Body } from './bodies.ts'
 import { type ChangelogEntry, readChangelog } from './changelog.ts'
 import { type Detection, detectionView, isFinished } from './detections/detection.ts'
 import { checkMediaType, targetOf } from './detections/submission.ts'
-import { ApiError, type Headers } from './errors.ts'
+import { ApiError, HELP_LINK, type Headers } from './errors.ts'
 import { leaderboard } from './leaderboard.ts'
 import { modelList } from './model-list.ts'
 import type { Query } from './query.ts'
@@ -61,7 +61,7 @@ export class Handlers {
     this.quotas = quotas
     this.changelog = options.changelog ?? readChangelog()
     this.byId = {
-      getIndex: () => this.lasting('index', indexView, 15, [['Link', '</changelog>; rel="help"']]),
+      getIndex: () => this.lasting('index', indexView, 15, [HELP_LINK]),
       listSites: (call) => this.listSites(call),
       getSite: (call) => this.getSite(call),
       getSiteScore: (call) => this.ofSite(call, 'score', (_, site) => siteScore(site)),
@@ -131,7 +131,9 @@ export class Handlers {
   private getLeaderboard({ query }: Call): Answer {
     const board = query.board as 'red' | 'black'
     const limit = Number(query.limit)
-    return this.ofData(`board ${board} ${limit}`, (snapshot) => leaderboard(snapshot, board, limit))
+    return this.ofData(`board ${board} ${limit}`, (snapshot) =>
+      leaderboard(snapshot, board, limit, this.options),
+    )
   }
 
   private async submitDetection({ request, upload, client }: Call): Promise<Answer> {

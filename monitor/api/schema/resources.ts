@@ -223,19 +223,28 @@ const SUB_RESOURCES: Components = {
     total: anyCount,
     entries: list(ref('LeaderboardEntry'), 100),
   }),
-  LeaderboardEntry: exactly({
-    ...SITE,
-    rank: integer(1, 100_000),
-    rank_change: nullable(integer(-100_000, 100_000)),
-    score: { type: 'number', minimum: 0, maximum: 100 },
-    availability_7d: nullable(ratio),
-    availability_30d: nullable(ratio),
-    latency_p50_ms: durationMs,
-    models_claimed: integer(0, 10_000),
-    models_verified: integer(0, 10_000),
-    since: date,
-    reasons: list(openEnum(), 32, { minItems: 1 }),
-  }),
+  LeaderboardEntry: exactly(
+    {
+      ...SITE,
+      rank: integer(1, 100_000),
+      rank_change: nullable(integer(-100_000, 100_000)),
+      score: { type: 'number', minimum: 0, maximum: 100 },
+      availability_7d: nullable(ratio),
+      availability_30d: nullable(ratio),
+      latency_p50_ms: durationMs,
+      models_claimed: integer(0, 10_000),
+      models_verified: integer(0, 10_000),
+      since: date,
+      reasons: list(openEnum(), 32, { minItems: 1 }),
+      evidence_url: { ...text(2_048), description: 'Of the black board: what the warning rests on.' },
+      appeal_url: {
+        ...nullable(text(512)),
+        description:
+          'Of the black board: where to report a mistake; null where the operator names no address.',
+      },
+    },
+    ['evidence_url', 'appeal_url'],
+  ),
 }
 
 const DETECTIONS: Components = {

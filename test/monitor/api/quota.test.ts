@@ -230,6 +230,29 @@ describe('4.4: API keys', () => {
     })
   }
 
+  test('1.2: 401 and 429 tell how to get a higher quota where the operator names an address, and only there', async () => {
+    const errorsWith = async (supportEmail: string) => {
+      api.close()
+      api = await startApi({ supportEmail })
+      const wrong = await withKey({ 'x-api-key': 'x' }, '/api/v1/meta')
+      for (let i = 0; i < 119; i++) await api.get('/api/v1/meta')
+      return [wrong, await api.get('/api/v1/meta')].map(({ status, json }) => [
+        status,
+        (json as { error: string }).error,
+      ])
+    }
+    const help = '; for an API key with a higher quota write to help@example.org'
+    expect(await errorsWith('help@example.org')).toEqual([
+      [401, `the API key is not valid${help}`],
+      [429, `too many requests; see Retry-After${help}`],
+    ])
+    for (const none of ['', `${'x'.repeat(240)}@example.org`]) // an address that would be cut is not told
+      expect(await errorsWith(none)).toEqual([
+        [401, 'the API key is not valid'],
+        [429, 'too many requests; see Retry-After'],
+      ])
+  })
+
   test('4.4: other schemes of Authorization are no key', async () => {
     expect((await withKey({ authorization: 'Basic YTpi' })).status).toBe(200)
   })
