@@ -68,7 +68,7 @@ function aboutProbe({ intervalSec, userAgent, supportEmail }: PageOptions): stri
 
 User-Agent: ${userAgent}
 
-To each listed site one GET /v1/models every ${intervalSec} s from each vantage, up to three more when it fails, and every ${fullHours} hours a
+To each listed site one GET /v1/models every ${intervalSec} s from each vantage, repeated a few times when it fails, and every ${fullHours} hours a
 look with up to 6 requests: landing page, model listing, status and price list of known programs. A site that stays down is
 asked less often, up to once in 6 hours. Only GET and HEAD, no cookies, no referrer; at most 3 redirects are followed. A key is
 sent only where the operator of this monitor has been given one for that site.

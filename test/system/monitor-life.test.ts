@@ -277,6 +277,16 @@ function asked(agent: Agent, port: number, path: string): Promise<[status: numbe
 }
 
 describe('12: a monitor alone', () => {
+  test('HEAD of a plain page has its length and no body', async () => {
+    const { port } = await start('monitor', { PROBER_ENABLED: 'false' })
+    for (const path of ['/healthz', '/methodology', '/nothing']) {
+      const socket = open(port)
+      socket.write(`HEAD ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+      await once(socket, 'close')
+      expect(socket.text).toMatch(/^HTTP\/1\.1 (200|404) [\s\S]*\r\nContent-Length: [1-9]\d*\r\n\r\n$/)
+    }
+  })
+
   test('its figures and threads are seen through the debug port, its figures through Prometheus, too', async () => {
     const port = await freePort()
     const { service, origin } = await start('monitor', {
