@@ -24,6 +24,14 @@ export class OperatorError extends Error {
   }
 }
 
+/**
+ * The text to log: the message alone where it ends with the code of an OperatorError, else with the stack. Errors from other
+ * threads have lost their class, so only the message can tell.
+ */
+export function toLogText(error: Error): string {
+  return /\[[A-Z][A-Z_]{2,63}\]$/.test(error.message) ? error.message : (error.stack ?? error.message)
+}
+
 /** The caller's request cannot be decided (spec 5.4); counted as `service_error`. The message goes on the wire. */
 export class ServiceError extends Error {
   override name = 'ServiceError'

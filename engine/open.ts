@@ -38,7 +38,7 @@ async function openStore(
 ): Promise<CounterStore> {
   if (memoryTable) {
     const { MemoryStore } = await import('./counters/memory.ts')
-    return new MemoryStore(memoryTable)
+    return new MemoryStore(memoryTable, settings.CACHE_KEY_PREFIX)
   }
   if (settings.BACKEND_TYPE === 'memcache') {
     const { MemcacheStore } = await import('./counters/memcache.ts')

@@ -1,11 +1,12 @@
 /**
  * `npm run demo`: the monitor alive in one command, without the internet.
  *
- *     relays on loopback ─► one full probe of each ─► 30 days of history ─► the monitor, looking at them from now on
+ *     relays on loopback ─► one full probe of each ─► 30 days of history ─► the monitor, looking at them from now on,
+ *                                                                          and an agent that plays a place in cn
  *
  * Everything is in a folder of its own and goes when the demo ends.
  */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,28 +17,32 @@ import { OperatorError } from '../engine/errors.ts'
 import { loadCatalogue } from '../monitor/catalogue/load.ts'
 import { Egress, egressSettings } from '../monitor/egress/egress.ts'
 import type { Observation } from '../monitor/facts.ts'
-import { NO_ASN_TABLE } from '../monitor/probe/asn.ts'
+import { loadAsnTable } from '../monitor/probe/asn.ts'
 import { fullProbe } from '../monitor/probe/full.ts'
 import { listenAddress } from '../monitor/service/options.ts'
+import { Database } from '../monitor/store/database.ts'
 import { databasePath } from '../monitor/store/path.ts'
 import { openStore } from '../monitor/store/store.ts'
+import { createVantage } from '../monitor/store/vantages.ts'
 import { claimPorts } from '../transports/ports.ts'
 import { fillHistory } from './demo/history.ts'
-import { DEMO_SITES, demoCatalogue, urlOf } from './demo/sites.ts'
+import { DEMO_SITES, demoAsnTable, demoCatalogue, urlOf } from './demo/sites.ts'
 import { startWorld } from './demo/world.ts'
 
 const USAGE = `usage: npm run demo -- [--days 30] [--addr 127.0.0.1:8090]
 
 Starts small relays on this machine (good, slow, flapping, lying, parked, broken), makes up their last days, and serves
-the monitor's API on them. Ctrl-C ends it and leaves nothing behind.
+the monitor's API on them. A second process plays a vantage in cn, from where one of them is blocked. Ctrl-C ends it and leaves nothing behind.
 
   --days   of history, 1 to 60; default 30
   --addr   where the monitor listens; default MONITOR_ADDR, or 127.0.0.1:8090
 `
 const DAYS_MAX = 60
 const DAY_SEC = 86_400
+const AGENT_HOST = '127.0.0.1'
 const SLUICE = fileURLToPath(new URL('sluice.ts', import.meta.url))
 const VANTAGE = 'main'
+const AGENT = { name: 'shanghai', region: 'cn', country: 'CN' } as const
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const READY_LOOK_MS = 100
 const OPTIONS = {
@@ -54,13 +59,21 @@ const leave = () => process.exit(130)
 for (const name of SIGNALS) process.on(name, leave)
 try {
   const { host, port } = listenAddress('--addr', addr)
-  await claimPorts([{ variable: '--addr', host, port }])
+  const [, agentPort] = await claimPorts([
+    { variable: '--addr', host, port },
+    { variable: 'the port of the agent', host: AGENT_HOST, port: 0 },
+  ])
+  const agents = `${AGENT_HOST}:${agentPort}`
   const world = await startWorld(DEMO_SITES)
   const catalogue = join(folder, 'catalogue.yaml')
-  await prepare(catalogue, world.env)
-  await serve({
+  const asnPath = join(folder, 'ip2asn.tsv')
+  writeFileSync(asnPath, demoAsnTable())
+  const token = await prepare(catalogue, asnPath, world.env)
+  const env = {
     ...world.env,
     CATALOGUE_PATH: catalogue,
+    ASN_DB: asnPath,
+    AGENT_ADDR: agents,
     MONITOR_DATA_DIR: folder,
     MONITOR_ADDR: addr,
     PROBE_INTERVAL_S: '60',
@@ -68,7 +81,17 @@ try {
     BACKEND_TYPE: 'memory',
     DISABLE_STATS: 'true',
     DEBUG_PORT: '0',
-  })
+    DEBUG_HOST: '127.0.0.1',
+  }
+  const agentEnv = {
+    ...world.agentEnv,
+    AGENT_SERVER: `http://${agents}`,
+    AGENT_TOKEN: token,
+    MONITOR_DATA_DIR: join(folder, 'agent'),
+    CONTROL_URLS: '',
+    LOG_LEVEL: 'error',
+  }
+  await serve(env, agentEnv)
   await world.close()
 } catch (error) {
   if (!(error instanceof OperatorError)) throw error
@@ -91,8 +114,8 @@ function options(): { days: number; addr: string } {
   }
 }
 
-/** The catalogue, and a database that knows the sites for so many days. */
-async function prepare(cataloguePath: string, env: Record<string, string>): Promise<void> {
+/** The catalogue, and a database that knows the sites for so many days. Returns the agent's token. */
+async function prepare(cataloguePath: string, asnPath: string, env: Record<string, string>): Promise<string> {
   const nowSec = Math.floor(Date.now() / 1_000)
   const firstSeen = (ageDays = days) =>
     new Date((nowSec - ageDays * DAY_SEC) * 1_000).toISOString().slice(0, 10)
@@ -103,7 +126,7 @@ async function prepare(cataloguePath: string, env: Record<string, string>): Prom
   const loaded = loadCatalogue({ path: cataloguePath })
   if (loaded.kind !== 'loaded') throw new Error(`the demo's catalogue is bad: ${JSON.stringify(loaded)}`)
   tell(`looking once at each of ${DEMO_SITES.length} relays …`)
-  const observations = await lookOnce(nowSec, env)
+  const observations = await lookOnce(nowSec, asnPath, env)
   const path = databasePath(folder)
   const store = await openStore({ path, log: (_, text) => tell(`${text}\n`) })
   const { ids } = await store.ask({
@@ -111,20 +134,38 @@ async function prepare(cataloguePath: string, env: Record<string, string>): Prom
     nowSec: nowSec - days * DAY_SEC,
   })
   const id = await store.ask({ kind: 'vantage', name: VANTAGE, region: 'overseas', country: null })
+  const { agentId, token } = addAgent(path)
   const probes = await fillHistory({
-    ...{ store, path, ids, observations, days, nowSec },
+    ...{ store, path, ids, observations, days, nowSec, agentId },
     sites: DEMO_SITES,
     vantage: { id, name: VANTAGE },
     onProgress: (share) => tell(`making up ${days} days of history: ${Math.round(share * 100)} %`),
   })
   await store.close()
   tell(`${probes} probes of ${days} days, rolled up and judged.\n`)
+  return token
 }
 
-async function lookOnce(nowSec: number, env: Record<string, string>): Promise<Map<string, Observation>> {
+/** As `sluice monitor vantage create` does. */
+function addAgent(path: string): { agentId: number; token: string } {
+  const database = new Database(path)
+  try {
+    const token = createVantage(database, AGENT)
+    const row = database.get<{ id: number }>('SELECT id FROM vantage WHERE name = ?', AGENT.name)
+    return { agentId: row!.id, token }
+  } finally {
+    database.close()
+  }
+}
+
+async function lookOnce(
+  nowSec: number,
+  asnPath: string,
+  env: Record<string, string>,
+): Promise<Map<string, Observation>> {
   const ca = readFileSync(env.NODE_EXTRA_CA_CERTS, 'utf8')
   const egress = new Egress({ settings: egressSettings(env), version: 'demo', ca })
-  const context = { egress, asn: NO_ASN_TABLE, nowMs: () => nowSec * 1_000 }
+  const context = { egress, asn: await loadAsnTable(asnPath), nowMs: () => nowSec * 1_000 }
   const found = DEMO_SITES.map(async (site) => {
     const url = urlOf(site)
     const { observation } = await fullProbe(context, { url, apiBase: url, purpose: 'catalogue' })
@@ -135,15 +176,32 @@ async function lookOnce(nowSec: number, env: Record<string, string>): Promise<Ma
 }
 
 /** Until the monitor ends, by Ctrl-C or by itself. */
-async function serve(env: Record<string, string>): Promise<void> {
-  const child = spawn(process.execPath, [SLUICE, 'monitor'], {
-    env: { ...process.env, ...env },
-    stdio: 'inherit',
-  })
-  for (const name of SIGNALS) process.off(name, leave).on(name, () => child.kill(name))
-  const ended = new Promise<number>((resolve) => child.on('exit', (code) => resolve(code ?? 1)))
-  if (await Promise.race([ready(), ended.then(() => false)])) process.stdout.write(whatToTry())
+async function serve(env: Record<string, string>, agentEnv: Record<string, string>): Promise<void> {
+  const monitor = run(['monitor'], env)
+  const children = [monitor]
+  for (const name of SIGNALS)
+    process.off(name, leave).on(name, () => {
+      for (const child of children) child.kill(name)
+    })
+  const ended = exitOf(monitor)
+  if (await Promise.race([ready(), ended.then(() => false)])) {
+    children.push(run(['monitor', 'agent'], agentEnv))
+    process.stdout.write(whatToTry())
+  }
   process.exitCode = await ended
+  for (const agent of children.slice(1)) {
+    agent.kill('SIGTERM')
+    await exitOf(agent)
+  }
+}
+
+function run(args: string[], env: Record<string, string>): ChildProcess {
+  return spawn(process.execPath, [SLUICE, ...args], { env: { ...process.env, ...env }, stdio: 'inherit' })
+}
+
+function exitOf(child: ChildProcess): Promise<number> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode ?? 1)
+  return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
 }
 
 async function ready(): Promise<boolean> {
@@ -163,6 +221,8 @@ function whatToTry(): string {
 The monitor serves ${DEMO_SITES.length} relays of this machine, and looks at each once a minute. Try it:
 
   curl -s '${base}/sites?include=summary'
+  curl -s '${base}/sites?region=cn'
+  curl -s '${base}/sites/bamboo'          # blocked in cn: see network_profile.china
   curl -s '${base}/sites/ember?history=day'
   curl -s '${base}/leaderboard?board=black'
   curl -s -H 'Content-Type: application/json' -d '{"url":"${urlOf(DEMO_SITES[0])}"}' ${base}/detections

@@ -28,6 +28,7 @@ MONITOR_DATA_DIR the folder of the database, sluice serve --help lists them all.
   vantage create|list|revoke      agents that probe from elsewhere, and their tokens
   agent                           be such an agent: probe from here, report to AGENT_SERVER
 
+  asn install <file>              the table that tells whose network an address is in
   backup <file>                   copy the database, also while the monitor runs
   prune                           forget now what is past its time
   openapi                         print the API's OpenAPI document
@@ -51,12 +52,13 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   'vantage list': async () => (await import('./monitor/vantages.ts')).list,
   'vantage revoke': async () => (await import('./monitor/vantages.ts')).revoke,
   agent: async () => (await import('./monitor/agent.ts')).agent,
+  'asn install': async () => (await import('./monitor/asn.ts')).install,
   backup: async () => (await import('./monitor/upkeep.ts')).backup,
   prune: async () => (await import('./monitor/upkeep.ts')).prune,
   recompute: async () => (await import('./monitor/upkeep.ts')).recompute,
   openapi: async () => (await import('./monitor/openapi.ts')).openapi,
 }
-const GROUPS = ['optout', 'keys', 'vantage']
+const GROUPS = ['optout', 'keys', 'vantage', 'asn']
 const HELP = ['help', '--help', '-help', '-h']
 
 /** Returns the exit code. */

@@ -7,6 +7,7 @@
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources, as text
 import { parse } from 'yaml'
+import { rows } from '../engine/settings/table.ts'
 import { POLL_ANSWER, POLL_REQUEST, RESULT, RESULTS_ANSWER, RESULTS_REQUEST } from '../monitor/agent/wire.ts'
 import { ENDPOINTS } from '../monitor/api/schema/endpoints.ts'
 import { components, UUID_V7 } from '../monitor/api/schema/resources.ts'
@@ -36,6 +37,7 @@ export const PATTERN_NOTES: readonly PatternNote[] = [
   { file: 'engine/settings/values.ts', text: raw`/^[+-]?(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9]+)?$/`, trusted: SETTING },
   { file: 'engine/settings/values.ts', text: raw`/^\+?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)$/`, trusted: SETTING },
   { file: 'engine/settings/values.ts', text: raw`/([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)/g`, trusted: SETTING },
+  { file: 'engine/settings/written-names.ts', text: "new RegExp(`\\\\b(?:${[...olderNames.keys()].join('|')})\\\\b`, 'g')", built: settingNames },
   { file: 'monitor/api/detections/desk.ts', text: 'new RegExp(UUID_V7)', built: () => [new RegExp(UUID_V7)] },
   { file: 'monitor/api/schema/json-schema.ts', text: "new RegExp(pattern, 'u')", built: schemaPatterns },
   { file: 'transports/grpc/tls-files.ts', text: raw`/-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g`, trusted: CERTIFICATES },
@@ -69,4 +71,9 @@ function schemaPatterns(): RegExp[] {
 function builtInMappings(): RegExp[] {
   const { mappings } = parse(builtInMapping(true)) as { mappings: { match: string; match_type?: string }[] }
   return mappings.flatMap(({ match, match_type }) => (match_type === 'regex' ? [new RegExp(match)] : []))
+}
+
+/** The longest alternation: every setting, as if all were set under their older names. */
+function settingNames(): RegExp[] {
+  return [new RegExp(`\\b(?:${rows.map(({ name }) => name).join('|')})\\b`, 'g')]
 }

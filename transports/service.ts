@@ -10,7 +10,12 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { collectLater, collectWhenIdle } from '../engine/collect.ts'
-import { createMemoryTable, evictionsOf } from '../engine/counters/memory-layout.ts'
+import {
+  createMemoryTable,
+  evictionsOf,
+  PUBLIC_BYTES,
+  publicEvictionsOf,
+} from '../engine/counters/memory-layout.ts'
 import { StoreHealth } from '../engine/counters/store-health.ts'
 import { Health } from '../engine/health.ts'
 import { workerThread } from '../engine/inspection/words.ts'
@@ -47,6 +52,7 @@ export class Service {
   private tlsFiles: TlsFiles | null = null
   private memoryTable: SharedArrayBuffer | null = null
   private toldEvictions = 0
+  private toldPublicEvictions = 0
   onRules: (rules: RulesImage) => void = () => {} // they have come into force
   private watchTimer: NodeJS.Timeout | undefined
 
@@ -94,7 +100,10 @@ export class Service {
     if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await this.waitForRules(firstLoad, signal)
     if (signal.aborted) return null
     const { httpPort, grpcPort, debugPort } = await this.claim()
-    if (settings.BACKEND_TYPE === 'memory') this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES)
+    if (settings.BACKEND_TYPE === 'memory') {
+      const publicBytes = settings.MONITOR_ENABLED ? PUBLIC_BYTES : 0
+      this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES, publicBytes)
+    }
     const options = {
       settings: { ...settings, ...traced, PORT: httpPort, GRPC_PORT: grpcPort },
       memoryTable: this.memoryTable,
@@ -265,17 +274,28 @@ export class Service {
   private async collectStats(): Promise<void> {
     const silentCount = await this.pool?.collectStats()
     this.totals.set('sluice.workers.silent', silentCount ?? 0)
-    if (this.memoryTable) this.totals.set('sluice.memory_store.live_evictions', evictionsOf(this.memoryTable))
+    if (!this.memoryTable) return
+    this.totals.set('sluice.memory_store.live_evictions', evictionsOf(this.memoryTable))
+    if (!this.settings.MONITOR_ENABLED) return
+    this.totals.set('sluice.memory_store.public_live_evictions', publicEvictionsOf(this.memoryTable))
   }
 
   private tellEvictions(): void {
     if (!this.memoryTable) return
     const evictions = evictionsOf(this.memoryTable)
+    const publicEvictions = publicEvictionsOf(this.memoryTable)
     const count = evictions - this.toldEvictions
-    if (count === 0) return
-    const what = `the memory store is full: ${count} counters were dropped before their windows ended`
-    this.log('warning', `${what}. Raise MEMORY_STORE_BYTES.`)
+    const publicCount = publicEvictions - this.toldPublicEvictions
     this.toldEvictions = evictions
+    this.toldPublicEvictions = publicEvictions
+    const dropped = 'counters were dropped before their windows ended'
+    if (count !== 0)
+      this.log('warning', `the memory store is full: ${count} ${dropped}. Raise MEMORY_STORE_BYTES.`)
+    if (publicCount !== 0)
+      this.log(
+        'warning',
+        `the memory store's part for the monitor's quotas is full: ${publicCount} ${dropped}. No other counters are affected. Use Redis to count more clients.`,
+      )
   }
 
   private openDebugPort(port: number): DebugServer | null {

@@ -9,7 +9,7 @@ export class Counter {
   readonly key: string
   /** For the store alone, 0 at first. */
   note = 0
-  /** For the memory store alone: the key's fingerprint; B is 0 until it is known. */
+  /** For the memory store alone: the key's fingerprint, and the first word of its bucket; B is 0 until they are known. */
   markA = 0
   markB = 0
   markBucket = 0

@@ -1,19 +1,31 @@
 /**
  * The shared counter table: who writes which word, and after what. Every thread that counts imports this file.
  *
- *     header │ bucket 0                                  │ bucket 1 …      all words are Int32, all access is atomic
+ *     header │ bucket 0                                  │ bucket 1 … │ public buckets      all words are Int32
  *            │ LOCK · · · │ slot 0 │ slot 1 │ … │ slot 9 │
- *                         A B END COUNT BIG_LOW BIG_HIGH                   a slot is one counter in one window
+ *                         A B END COUNT BIG_LOW BIG_HIGH                a slot is one counter in one window
  *
  * A counter lives in one bucket, which its fingerprint names, in any slot of it. So a full bucket can lose a counter
  * while others have room: at 40 % of the slots taken that happens to 3 in 1,000 buckets, at 50 % to 14.
  * A bucket of 256 bytes is four cache lines; its first slots, which fill first, share the line of the lock.
+ *
+ * The public buckets hold the counters of PUBLIC_DOMAIN and nothing else. Anyone on the internet can create such counters;
+ * in buckets of their own they evict only each other. All access to the words is atomic.
  */
+
+/** The domain of the monitor's quotas. */
+export const PUBLIC_DOMAIN = 'relay_monitor'
+
+/** Size of the public buckets. 65,000 clients fill 40 % of the slots; beyond, the counters that end first are dropped. */
+export const PUBLIC_BYTES = 4 * 2 ** 20
 
 /** Header. Its size keeps buckets on cache lines. */
 export const HEADER_WORDS = 64
 export const THREADS_COUNT = 0 //   Atomics.add by each store as it opens the table; its number there
-export const LIVE_EVICTIONS = 1 //  Atomics.add by the thread that drops a counter whose window has not ended; wraps at 2^32
+export const LIVE_EVICTIONS = 1 //  Atomics.add by the thread that drops a counter whose window has not ended; wraps at 2^32.
+//                                  Without those in public buckets
+export const PUBLIC_BUCKETS = 2 //  how many; written once before the table is handed out
+export const PUBLIC_EVICTIONS = 3 // as LIVE_EVICTIONS, of counters in public buckets
 export const SEEDS = 4 //           four words of randomness, written once before the table is handed out
 
 /** Bucket. */
@@ -40,23 +52,35 @@ const BUCKETS_MAX = 2 ** 23 // 2 GiB, so that word numbers stay small integers
 
 /**
  * Makes the table, in the main thread. Uses `bytes` rounded down to whole buckets of 256 bytes and 10 counters, after
- * a header of 256 bytes; at least one bucket and at most 2 GiB.
+ * a header of 256 bytes; at least one bucket and at most 2 GiB. `publicBytes` come on top; without them the counters of
+ * PUBLIC_DOMAIN are kept among the others.
  */
-export function createMemoryTable(bytes: number): SharedArrayBuffer {
+export function createMemoryTable(bytes: number, publicBytes = 0): SharedArrayBuffer {
   const fitting = Math.floor((bytes - HEADER_BYTES) / BUCKET_BYTES)
   const bucketsCount = Math.min(Math.max(fitting, 1), BUCKETS_MAX)
-  const table = new SharedArrayBuffer(HEADER_BYTES + bucketsCount * BUCKET_BYTES)
-  const seeds = crypto.getRandomValues(new Int32Array(4))
-  new Int32Array(table).set(seeds, SEEDS)
+  const publicCount = Math.floor(publicBytes / BUCKET_BYTES)
+  const table = new SharedArrayBuffer(HEADER_BYTES + (bucketsCount + publicCount) * BUCKET_BYTES)
+  const words = new Int32Array(table)
+  words[PUBLIC_BUCKETS] = publicCount
+  words.set(crypto.getRandomValues(new Int32Array(4)), SEEDS)
   return table
 }
 
-/** How many buckets a table has. */
+/** How many buckets a table has, without the public ones. */
 export function bucketsCountOf(table: SharedArrayBuffer): number {
-  return (table.byteLength - HEADER_BYTES) / BUCKET_BYTES
+  return (table.byteLength - HEADER_BYTES) / BUCKET_BYTES - publicBucketsOf(table)
+}
+
+export function publicBucketsOf(table: SharedArrayBuffer): number {
+  return new Int32Array(table, 0, HEADER_WORDS)[PUBLIC_BUCKETS]
 }
 
 /** Counters dropped although their window still ran, by all threads since the table was made; wraps at 2^32. */
 export function evictionsOf(table: SharedArrayBuffer): number {
-  return Atomics.load(new Int32Array(table), LIVE_EVICTIONS) >>> 0
+  return Atomics.load(new Int32Array(table, 0, HEADER_WORDS), LIVE_EVICTIONS) >>> 0
+}
+
+/** The same, of counters in public buckets. */
+export function publicEvictionsOf(table: SharedArrayBuffer): number {
+  return Atomics.load(new Int32Array(table, 0, HEADER_WORDS), PUBLIC_EVICTIONS) >>> 0
 }

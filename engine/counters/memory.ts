@@ -20,6 +20,9 @@
  * Gives up: when all slots of a bucket are live the counter that ends first is dropped (`evictionsOf`) and its hits are
  * forgotten; an add in flight to it may land in its successor. Memory stays what it was, and no caller ever fails.
  * Counts end at 2^53-1, which stands for "over any limit".
+ *
+ * Counters of PUBLIC_DOMAIN have buckets of their own. Their keys are recognised by their start, so a domain "relay" whose
+ * descriptors begin with the key "monitor" is counted there, too: correctly, but in less memory.
  */
 import type { Batch } from './batch.ts'
 import type { Counter } from './counter.ts'
@@ -38,6 +41,9 @@ import {
   HEADER_WORDS,
   LIVE_EVICTIONS,
   LOCK,
+  PUBLIC_DOMAIN,
+  PUBLIC_EVICTIONS,
+  publicBucketsOf,
   SEEDS,
   SLOT_WORDS,
   THREADS_COUNT,
@@ -60,14 +66,20 @@ export class MemoryStore implements CounterStore {
 
   private readonly words: Int32Array
   private readonly bucketsCount: number
+  private readonly publicCount: number // 0 = all counters share the other buckets
+  private readonly publicStart: number // word of the first public bucket
+  private readonly publicPrefix: string // how keys in public buckets begin
   private readonly seeds: Int32Array
-  private readonly mark = new Int32Array(3) // the fingerprint being looked for
+  private readonly mark = new Int32Array(3) // the fingerprint being looked for, and the first word of its bucket
   private readonly tickets: Tickets
 
-  /** `table` comes from `createMemoryTable`, the same one for every thread. */
-  constructor(table: SharedArrayBuffer) {
+  /** `table` comes from `createMemoryTable`, the same one for every thread; `keyPrefix` is CACHE_KEY_PREFIX. */
+  constructor(table: SharedArrayBuffer, keyPrefix = '') {
     this.words = new Int32Array(table)
     this.bucketsCount = bucketsCountOf(table)
+    this.publicCount = publicBucketsOf(table)
+    this.publicStart = HEADER_WORDS + this.bucketsCount * BUCKET_WORDS
+    this.publicPrefix = `${keyPrefix}${PUBLIC_DOMAIN}_`
     this.seeds = this.words.slice(SEEDS, SEEDS + 4) // written before the table was handed out, never again
     this.tickets = new Tickets(Atomics.add(this.words, THREADS_COUNT, 1))
   }
@@ -117,14 +129,14 @@ export class MemoryStore implements CounterStore {
 
   /** Adds `hits`, 0 to 2^53-1, and returns the count after them, 0 to 2^53-1. */
   addOne(key: string, hits: number, windowEndSec: number, nowSec: number): number {
-    fingerprint(key, this.seeds, this.mark)
+    this.markKey(key)
     return this.addMarked(hits, windowEndSec, nowSec)
   }
 
   private addTo(counter: Counter, hits: number, windowEndSec: number, nowSec: number): number {
     const { mark } = this
     if (counter.markB === 0) {
-      fingerprint(counter.key, this.seeds, mark)
+      this.markKey(counter.key)
       counter.markA = mark[A]
       counter.markB = mark[B]
       counter.markBucket = mark[BUCKET]
@@ -139,7 +151,7 @@ export class MemoryStore implements CounterStore {
   /** Adds to the counter whose fingerprint is in `mark`. */
   private addMarked(hits: number, windowEndSec: number, nowSec: number): number {
     const words = this.words
-    const bucket = HEADER_WORDS + this.bucketOf(this.mark[BUCKET]) * BUCKET_WORDS
+    const bucket = this.mark[BUCKET]
     const end = windowEndSec - EPOCH_SEC
     if (hits <= HITS_MAX) {
       const slot = this.find(bucket)
@@ -153,9 +165,18 @@ export class MemoryStore implements CounterStore {
     return this.addLocked(bucket, hits, end, nowSec - EPOCH_SEC)
   }
 
-  /** Any number of buckets works, so the table uses all the memory it was given. */
-  private bucketOf(hash: number): number {
-    return ((hash >>> 0) * BUCKET_SHARE * this.bucketsCount) | 0
+  /**
+   * Writes the key's fingerprint into `mark`, with the first word of its bucket in place of the bucket's hash. Any number of
+   * buckets works, so the table uses all the memory it was given.
+   */
+  private markKey(key: string): void {
+    const { mark, publicCount } = this
+    fingerprint(key, this.seeds, mark)
+    const share = (mark[BUCKET] >>> 0) * BUCKET_SHARE
+    const isPublic = publicCount > 0 && key.startsWith(this.publicPrefix)
+    mark[BUCKET] = isPublic
+      ? this.publicStart + ((share * publicCount) | 0) * BUCKET_WORDS
+      : HEADER_WORDS + ((share * this.bucketsCount) | 0) * BUCKET_WORDS
   }
 
   /** The slot whose fingerprint is `mark`, or -1. B is written last and wiped first, so it is read first. */
@@ -220,7 +241,7 @@ export class MemoryStore implements CounterStore {
         chosenEnd = slotEnd
       }
     }
-    if (chosenEnd > now) Atomics.add(words, LIVE_EVICTIONS, 1)
+    if (chosenEnd > now) Atomics.add(words, bucket < this.publicStart ? LIVE_EVICTIONS : PUBLIC_EVICTIONS, 1)
     Atomics.store(words, chosen + FINGERPRINT_B, 0)
     Atomics.store(words, chosen + FINGERPRINT_A, this.mark[A])
     Atomics.store(words, chosen + WINDOW_END, end)

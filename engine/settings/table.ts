@@ -274,7 +274,7 @@ const table = {
     [string,      built,  'EGRESS_DENY', '', 'ranges that may not, beside all that are not public'],
     [string,      built,  'NAT64_PREFIX', '', 'a /96 whose embedded IPv4 address is judged instead'],
     [string,      built,  'EGRESS_PROXY', '', 'http://[user:password@]host:port: probes go there by CONNECT, and names are judged there; an agent calls its server without it'],
-    [path,        built,  'ASN_DB', 'data/ip2asn-combined.tsv.gz', 'whose network an address is in; missing = not told'],
+    [path,        built,  'ASN_DB', 'data/ip2asn-combined.tsv.gz', 'whose network an address is in; `sluice monitor asn install`'],
     [string,      built,  'VANTAGE_NAME', 'main', 'this place that probes'],
     [region,      built,  'VANTAGE_REGION', 'overseas', 'where it is'],
     [string,      built,  'VANTAGE_COUNTRY', '', 'two letters'],

@@ -16,7 +16,7 @@ import { type AddressOptions, clientOf, truncatedClient } from './client-address
 import { ClientKeys, type KeyFinding } from './client-key.ts'
 import type { Desk } from './detections/desk.ts'
 import type { CheckUrl } from './detections/submission.ts'
-import { ApiError, type Headers, retryAfter } from './errors.ts'
+import { ApiError, type Headers, retryAfter, TEXT_CHARS_MAX } from './errors.ts'
 import { ForwardingWatch } from './forwarding-watch.ts'
 import { Handlers } from './handlers.ts'
 import { readQuery } from './query.ts'
@@ -179,13 +179,14 @@ export class Api {
       this.options.onLimited?.(reply.quota!.class)
       throw new ApiError(
         'rate_limited',
-        'too many requests; see Retry-After',
+        this.withContact('too many requests; see Retry-After'),
         retryAfter(reply.quota!.afterSec),
       )
     }
     if (this.isEnding) throw new ApiError('not_ready', 'the service is shutting down')
     if (way.error) throw way.error
-    if (finding.kind === 'wrong') throw new ApiError('invalid_api_key', 'the API key is not valid')
+    if (finding.kind === 'wrong')
+      throw new ApiError('invalid_api_key', this.withContact('the API key is not valid'))
     if (quota.hasFailed && kind === 'submit') {
       throw new ApiError('not_ready', 'the quota cannot be told now; try again')
     }
@@ -198,6 +199,13 @@ export class Api {
     const answered = this.handlers.byId[way.endpoint.id](call)
     if (!(answered instanceof Promise)) reply.send(answered)
     else answered.then((each) => reply.send(each)).catch((error) => reply.fail(error, this.options.log))
+  }
+
+  /** Tells whom to ask, where there is an address and room for it. */
+  private withContact(text: string): string {
+    const { supportEmail } = this.options
+    const whole = `${text}; for an API key with a higher quota write to ${supportEmail}`
+    return supportEmail === '' || whole.length > TEXT_CHARS_MAX ? text : whole
   }
 
   private ended(

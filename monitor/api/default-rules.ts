@@ -4,12 +4,13 @@
  *     engine.setRules(quotaRules(loaded, await defaultRules()))     with each load
  */
 import { loadRules } from '../../engine/config/load.ts'
+import { PUBLIC_DOMAIN } from '../../engine/counters/memory-layout.ts'
 import { Trie } from '../../engine/match/trie.ts'
 import type { RulesImage } from '../../engine/rules.ts'
 
-export const DOMAIN = 'relay_monitor'
+export const DOMAIN = PUBLIC_DOMAIN
 
-export const DEFAULT_RULES = `domain: relay_monitor
+export const DEFAULT_RULES = `domain: ${DOMAIN}
 descriptors:
   - key: class
     value: read

@@ -36,10 +36,13 @@ export type ApiErrorCode = keyof typeof ERROR_STATUS
 
 export type Headers = readonly (readonly [name: string, value: string])[]
 
+/** Leads to the API's own changelog, since there is no web site yet (spec 9). */
+export const HELP_LINK = ['Link', '</api/v1/changelog>; rel="help"'] as const
+
 /** Headers that belong to a code whatever its cause. */
 const OF_CODE: Partial<Record<ApiErrorCode, Headers>> = {
   invalid_api_key: [['WWW-Authenticate', 'Bearer']],
-  unknown_version: [['Link', '</changelog>; rel="help"']],
+  unknown_version: [HELP_LINK],
   unsupported_media_type: [['Accept-Post', 'application/json']],
   too_many_pending: [['Retry-After', '5']],
   queue_full: [['Retry-After', '30']],
@@ -50,7 +53,7 @@ const OF_CODE: Partial<Record<ApiErrorCode, Headers>> = {
 /** After these nothing more can be read from the connection. */
 const CLOSING: readonly ApiErrorCode[] = ['request_timeout', 'payload_too_large']
 
-const TEXT_CHARS_MAX = 300
+export const TEXT_CHARS_MAX = 300
 
 export class ApiError extends Error {
   override name = 'ApiError'

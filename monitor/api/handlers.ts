@@ -6,13 +6,14 @@
  */
 import { HOUR_SEC } from '../score/bucket.ts'
 import { timestamp } from '../score/probe-point.ts'
+import { RESULT_AGE_MAX_SEC } from '../score/regions.ts'
 import type { SiteState, Snapshot } from '../store/snapshot.ts'
 import type { ApiOptions } from './api.ts'
 import { Bodies, Body } from './bodies.ts'
 import { type ChangelogEntry, readChangelog } from './changelog.ts'
 import { type Detection, detectionView, isFinished } from './detections/detection.ts'
 import { checkMediaType, targetOf } from './detections/submission.ts'
-import { ApiError, type Headers } from './errors.ts'
+import { ApiError, HELP_LINK, type Headers } from './errors.ts'
 import { leaderboard } from './leaderboard.ts'
 import { modelList } from './model-list.ts'
 import type { Query } from './query.ts'
@@ -61,7 +62,7 @@ export class Handlers {
     this.quotas = quotas
     this.changelog = options.changelog ?? readChangelog()
     this.byId = {
-      getIndex: () => this.lasting('index', indexView, 15, [['Link', '</changelog>; rel="help"']]),
+      getIndex: () => this.lasting('index', indexView, 15, [HELP_LINK]),
       listSites: (call) => this.listSites(call),
       getSite: (call) => this.getSite(call),
       getSiteScore: (call) => this.ofSite(call, 'score', (_, site) => siteScore(site)),
@@ -131,7 +132,9 @@ export class Handlers {
   private getLeaderboard({ query }: Call): Answer {
     const board = query.board as 'red' | 'black'
     const limit = Number(query.limit)
-    return this.ofData(`board ${board} ${limit}`, (snapshot) => leaderboard(snapshot, board, limit))
+    return this.ofData(`board ${board} ${limit}`, (snapshot) =>
+      leaderboard(snapshot, board, limit, this.options),
+    )
   }
 
   private async submitDetection({ request, upload, client }: Call): Promise<Answer> {
@@ -216,7 +219,9 @@ export class Handlers {
       online: lastSeenSec !== null && snapshot.generatedAtSec - lastSeenSec <= ONLINE_SEC,
       last_seen: timestampOrNull(lastSeenSec),
     }))
-    const isMeasured = (region: string) => vantages.some((each) => each.region === region && each.online)
+    const sinceSec = snapshot.generatedAtSec - RESULT_AGE_MAX_SEC
+    const isMeasured = (wanted: string) =>
+      snapshot.vantages.some(({ region, lastSeenSec }) => region === wanted && (lastSeenSec ?? 0) >= sinceSec)
     return {
       service: 'relay-site-monitor',
       version,

@@ -9,7 +9,24 @@ import { ratioOrNull, siteView } from './site-view.ts'
 
 const WINDOW_DAYS = 30
 
-export function leaderboard(snapshot: Snapshot, board: 'red' | 'black', limit: number) {
+interface Addresses {
+  publicBaseUrl: string // without a slash at its end; empty = root-relative links
+  supportEmail: string // empty = none
+}
+
+export function leaderboard(
+  snapshot: Snapshot,
+  board: 'red' | 'black',
+  limit: number,
+  { publicBaseUrl, supportEmail }: Addresses,
+) {
+  const linksOf = ({ slug }: SiteState) =>
+    board === 'red'
+      ? {}
+      : {
+          evidence_url: `${publicBaseUrl}/api/v1/sites/${slug}`,
+          appeal_url: supportEmail === '' ? null : `mailto:${supportEmail}`,
+        }
   const bySlug = new Map(snapshot.sites.map((site) => [site.slug, site]))
   const entries = snapshot.boards[board].filter(({ slug }) => bySlug.has(slug))
   return {
@@ -17,7 +34,10 @@ export function leaderboard(snapshot: Snapshot, board: 'red' | 'black', limit: n
     generated_at: timestamp(snapshot.generatedAtSec),
     window_days: WINDOW_DAYS,
     total: entries.length,
-    entries: entries.slice(0, limit).map((entry) => entryView(entry, bySlug.get(entry.slug)!)),
+    entries: entries.slice(0, limit).map((entry) => {
+      const site = bySlug.get(entry.slug)!
+      return { ...entryView(entry, site), ...linksOf(site) }
+    }),
   }
 }
 

@@ -31,7 +31,9 @@ export function summaryView(site: SiteState) {
     status: statusOf(site),
     software: facts.software,
     china_state: site.regions.cn.state,
+    china_checked_at: timestampOrNull(site.regions.cn.checkedAtSec),
     overseas_state: site.regions.overseas.state,
+    overseas_checked_at: timestampOrNull(site.regions.overseas.checkedAtSec),
     days: facts.days.map(ratioOrNull),
   }
 }

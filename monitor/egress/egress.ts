@@ -105,8 +105,8 @@ const VISIBLE = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/ // a key with a line f
 
 export class Egress {
   readonly denials = new Map<string, number>() // reason → count, for monitor_egress_denied_total
+  readonly userAgent: string
   readonly #reach: Reach
-  readonly #userAgent: string
 
   constructor({ settings, version, ownHosts = [], limits, dnsServers, ca }: EgressOptions) {
     const ownNames = [settings.publicBaseUrl?.hostname.replace(/^\[|\]$|\.$/g, ''), settings.proxy?.host]
@@ -127,7 +127,7 @@ export class Egress {
       denials: this.denials,
     }
     const home = settings.publicBaseUrl
-    this.#userAgent = `RelayMonitor/${version}${home ? ` (+${home.href.replace(/\/$/, '')}/about/probe)` : ''}`
+    this.userAgent = `RelayMonitor/${version}${home ? ` (+${home.href.replace(/\/$/, '')}/about/probe)` : ''}`
   }
 
   /** Hosts that are not to be probed, with everything below them; replaces the list before. */
@@ -196,7 +196,7 @@ export class Egress {
   #firstAsk(request: VisitRequest): HopAsk {
     const { url, purpose, method = 'GET', extraPort, session, signal, onResolved } = request
     const headers: Record<string, string> = {
-      'user-agent': this.#userAgent,
+      'user-agent': this.userAgent,
       'accept-encoding': ACCEPT_ENCODING,
       accept: '*/*',
     }

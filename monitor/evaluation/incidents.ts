@@ -8,7 +8,8 @@
  * It starts with the first failed probe of the place that tipped the scales, and ends with the first good one of the place
  * that tipped them back: a place that has been down for weeks does not date the outage of the others. It opens and
  * closes with the settled state of its region, so both are known one interval later than they are dated.
- * An outage that goes on after a time when nobody looked is the same incident again.
+ * An incident stays open while its vantages are away, up to 24 h. An outage whose failed probes reach back to the end of the
+ * newest incident is the same incident again.
  */
 import type { ErrorCode } from '../facts.ts'
 import { ERROR_CODES } from '../facts.ts'
@@ -17,7 +18,7 @@ import type { KnownIncident, Result } from './rows.ts'
 
 /**
  * What is to be written, or null. `newest`: the region's newest incident, open or closed. `resultsOf`: counted results of
- * every online place of the region, newest first; asked for only when something opens or closes.
+ * every place whose word counts, newest first; asked for only when something opens or closes.
  */
 export function nextIncident(
   { state, sinceSec, agreeing }: Pick<Evaluation, 'state' | 'sinceSec' | 'agreeing'>,

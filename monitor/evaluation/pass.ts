@@ -28,8 +28,8 @@ import { boardWrites, type PassCandidate } from './boards.ts'
 import { type Findings, findingsOf } from './findings.ts'
 import { nextIncident } from './incidents.ts'
 import { accountOf, candidateOf, type Judged, type Memory, memoryOf, PEAK } from './judged.ts'
-import { type Looked, lookAtRegions, type Places, resultsIn } from './regions.ts'
-import { type PassSite, readNewestIncident, readOnlineVantages, readSites, sumHours } from './rows.ts'
+import { type Looked, lookAtRegions, type Places, voicesIn } from './regions.ts'
+import { type PassSite, readNewestIncident, readSites, readVantages, sumHours } from './rows.ts'
 
 export interface PassOptions {
   nowSec: number
@@ -62,7 +62,7 @@ class Pass {
   constructor(database: Database, options: PassOptions) {
     this.database = database
     this.reader = new Reader(database)
-    this.places = { database, online: readOnlineVantages(database, options), nowSec: options.nowSec }
+    this.places = { database, vantages: readVantages(database, options), nowSec: options.nowSec }
     this.options = options
     this.evaluations = new Map(this.reader.evaluations().map((row) => [keyOf(row.siteId, row.region), row]))
     this.memories = new Map(this.reader.scores().map((row) => [row.siteId, memoryOf(row)]))
@@ -89,7 +89,7 @@ class Pass {
       this.writes.push({ kind: 'region', siteId, region, state, sinceSec, pending })
     }
     const newest = readNewestIncident(this.database, siteId, region)
-    const results = () => resultsIn(this.places, siteId, region, RAW_MAX)
+    const results = () => voicesIn(this.places, siteId, region, RAW_MAX).map((voice) => voice.results)
     const incident = nextIncident(evaluation, newest, results, this.options.nowSec)
     if (incident) this.writes.push({ kind: 'incident', siteId, region, ...incident })
   }

@@ -4,6 +4,8 @@
  *     region_state ─► before ─┐
  *     newest results ─────────┴─► evaluate ─► after ─► with the other region as control: blocking ─► region_state
  *
+ * Results of vantages that are away are read only where no online vantage of the region has any.
+ *
  * A change has to hold for two evaluations, one per interval. A look in between (a pass is repeated, or a site is judged
  * out of turn) is none of these two: it takes a region out of `unknown` and changes no other state, nor what is pending.
  *
@@ -16,11 +18,12 @@ import type { Region, RegionState } from '../facts.ts'
 import { type Evidence, regionState } from '../score/blocking.ts'
 import { type Evaluation, evaluate, firstEvaluation, NEWEST } from '../score/regions.ts'
 import type { Database } from '../store/database.ts'
-import { type OnlineVantage, type Result, readAddresses, readResults } from './rows.ts'
+import { type PlacedVantage, type Result, readAddresses, readResults } from './rows.ts'
 
 const EVIDENCE_SEC = 1_800
 const EVIDENCE_MAX = 30 // of one place: one per minute, the shortest interval
 const ADDRESSES_AGE_MAX_SEC = 43_200 // two full probes; what was before them says nothing of now
+const AWAY_SEC = 0 // last seen, of a vantage that is not online
 const REGIONS: readonly Region[] = ['cn', 'overseas']
 
 export interface Looked {
@@ -29,9 +32,15 @@ export interface Looked {
   state: RegionState
 }
 
+/** Counted results of one vantage, newest first. */
+export interface Voice {
+  isOnline: boolean
+  results: Result[]
+}
+
 export interface Places {
   database: Database
-  online: readonly OnlineVantage[]
+  vantages: readonly PlacedVantage[]
   nowSec: number
 }
 
@@ -44,8 +53,8 @@ export function lookAtRegions(
 ): Looked[] {
   const { nowSec } = places
   const after = REGIONS.map((region) => {
-    const results = resultsIn(places, siteId, region, NEWEST)
-    return nextEvaluation(before(region) ?? firstEvaluation(nowSec), results, nowSec, isOutOfTurn)
+    const voices = voicesIn(places, siteId, region, NEWEST)
+    return nextEvaluation(before(region) ?? firstEvaluation(nowSec), voices, nowSec, isOutOfTurn)
   })
   return REGIONS.map((region, i) => {
     const [here, other] = [after[i], after[1 - i]]
@@ -59,24 +68,32 @@ export function lookAtRegions(
   })
 }
 
-/** Of every online place of the region, newest first. */
-export function resultsIn(
-  { database, online, nowSec }: Places,
+/** Of every online vantage of the region, and of those that are away where the others have no results. */
+export function voicesIn(
+  { database, vantages, nowSec }: Places,
   siteId: number,
   region: Region,
   resultsMax: number,
-): Result[][] {
-  const vantages = online.filter((vantage) => vantage.region === region)
-  return vantages.map(({ id }) => readResults(database, { siteId, vantageId: id, nowSec, resultsMax }))
+): Voice[] {
+  const read = (wanted: boolean): Voice[] =>
+    vantages
+      .filter((vantage) => vantage.region === region && vantage.isOnline === wanted)
+      .map(({ id, isOnline }) => {
+        return { isOnline, results: readResults(database, { siteId, vantageId: id, nowSec, resultsMax }) }
+      })
+  const online = read(true)
+  return online.some(({ results }) => results.length > 0) ? online : [...online, ...read(false)]
 }
 
 export function nextEvaluation(
   before: Evaluation,
-  results: readonly Result[][],
+  voices: readonly Voice[],
   nowSec: number,
   isOutOfTurn: boolean,
 ): Evaluation {
-  const views = results.map((ofOne) => ({ lastSeenSec: nowSec, results: ofOne }))
+  const views = voices.map(({ isOnline, results }) => {
+    return { lastSeenSec: isOnline ? nowSec : AWAY_SEC, results }
+  })
   if (!isOutOfTurn) return evaluate(before, views, nowSec)
   const after = evaluate({ ...before, pending: null }, views, nowSec)
   return after.state === before.state ? { ...after, pending: before.pending } : after
@@ -84,7 +101,7 @@ export function nextEvaluation(
 
 /** Of the last 30 minutes, and the newest of each place in any case: a site that is down is asked less often. */
 function evidenceIn(places: Places, siteId: number, region: Region): Evidence[] {
-  return resultsIn(places, siteId, region, EVIDENCE_MAX).flatMap((results) =>
+  return voicesIn(places, siteId, region, EVIDENCE_MAX).flatMap(({ results }) =>
     results
       .filter(({ atSec }, i) => i < NEWEST || places.nowSec - atSec <= EVIDENCE_SEC)
       .map(({ error, httpStatus, address }) => ({ error, httpStatus, address })),
@@ -96,8 +113,8 @@ function evidenceIn(places: Places, siteId: number, region: Region): Evidence[] 
  * the few that agents tell of TLS that failed would be taken for all there are, and one agent could silence the others.
  */
 function controlIn(places: Places, siteId: number, region: Region): Evidence[] {
-  const { database, online, nowSec } = places
-  const isServers = online.some((vantage) => vantage.isOwn && vantage.region === region)
+  const { database, vantages, nowSec } = places
+  const isServers = vantages.some((vantage) => vantage.isOwn && vantage.region === region)
   const addresses = isServers ? readAddresses(database, siteId, nowSec - ADDRESSES_AGE_MAX_SEC) : []
   const seen = evidenceIn(places, siteId, region)
   if (addresses.length === 0) return seen.map((evidence) => ({ ...evidence, address: null }))

@@ -16,10 +16,11 @@ export interface PassSite {
   catalogue: Pick<CatalogueSite, 'modelsClaimed' | 'flags' | 'isHidden' | 'intervalSec'>
 }
 
-export interface OnlineVantage {
+export interface PlacedVantage {
   id: number
   region: Region
   isOwn: boolean // the server's own, the only one that makes full probes
+  isOnline: boolean
 }
 
 /** A counted probe, as far as a region's state needs it. */
@@ -45,18 +46,24 @@ export function readSites(database: Database, siteIds?: readonly number[]): Pass
     .map(({ catalogue, ...row }) => ({ ...row, catalogue: JSON.parse(catalogue) }))
 }
 
-/** The server's own place is there as long as it asks; agents are by their last poll (spec 6.5). */
-export function readOnlineVantages(
+/**
+ * Those that may have results young enough to count. The server's own is online as long as it probes; agents are by their
+ * last poll (spec 6.5).
+ */
+export function readVantages(
   database: Database,
   { nowSec, ownVantage }: { nowSec: number; ownVantage: string | null },
-): OnlineVantage[] {
-  const rows = database.all<Omit<OnlineVantage, 'isOwn'> & { name: string; lastSeenSec: number | null }>(
-    'SELECT id, name, region, last_seen AS lastSeenSec FROM vantage WHERE revoked_at IS NULL ORDER BY id',
+): PlacedVantage[] {
+  const rows = database.all<{ id: number; name: string; region: Region; lastSeenSec: number }>(
+    `SELECT id, name, region, ifnull(last_seen, 0) AS lastSeenSec FROM vantage WHERE revoked_at IS NULL ORDER BY id`,
   )
   return rows
-    .map((row) => ({ ...row, isOwn: row.name === ownVantage }))
-    .filter(({ isOwn, lastSeenSec }) => isOwn || isOnline(lastSeenSec ?? 0, nowSec))
-    .map(({ id, region, isOwn }) => ({ id, region, isOwn }))
+    .map(({ id, name, region, lastSeenSec }) => {
+      const isOwn = name === ownVantage
+      return { id, region, isOwn, isOnline: isOwn || isOnline(lastSeenSec, nowSec), lastSeenSec }
+    })
+    .filter((each) => each.isOnline || nowSec - each.lastSeenSec <= RESULT_AGE_MAX_SEC)
+    .map(({ lastSeenSec: _, ...vantage }) => vantage)
 }
 
 /** Counted ones of one place, newest first. */

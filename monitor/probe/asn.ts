@@ -6,11 +6,14 @@
  *     find('104.16.0.1')  ─► { number: 13335, name: 'CLOUDFLARENET', country: 'US' }     a binary search, 20 steps
  *
  * Addresses are rows of 32-bit words, one for IPv4 and four for IPv6, so one search does both. No file, no facts: nulls.
+ * `sluice monitor asn install` puts the file in its place.
  */
 import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { createGunzip } from 'node:zlib'
 import { OperatorError } from '../../engine/errors.ts'
+import type { Log } from '../../engine/messages.ts'
 import { parseAddress } from '../egress/address.ts'
 import type { NetworkFacts } from '../facts.ts'
 import { shown } from './answer.ts'
@@ -19,17 +22,40 @@ export const ASN_DB = 'data/ip2asn-combined.tsv.gz' // default of the setting
 const ROWS_MAX = 2_000_000 // per family; beyond: the file is not what it should be
 const LINE_CHARS_MAX = 1_000
 const NAME_CHARS = 80
+const GZIP_MAGIC = 0x1f8b
 
 type AsnFacts = NetworkFacts['asn']
 export interface AsnTable {
+  readonly rangesCount: number
   find(address: string): AsnFacts
 }
 
 const NOTHING: AsnFacts = Object.freeze({ number: null, name: null, country: null })
-export const NO_ASN_TABLE: AsnTable = { find: () => ({ ...NOTHING }) }
+export const NO_ASN_TABLE: AsnTable = { rangesCount: 0, find: () => ({ ...NOTHING }) }
 
-/** NO_ASN_TABLE when there is no such file; an OperatorError when it is not one of these, or its rows are not in order. */
-export async function loadAsnTable(path: string): Promise<AsnTable> {
+/** As `loadAsnTable`, for a service that goes on without: a file that is missing or unusable is one log line. */
+export async function asnTableOf(path: string, log: Log): Promise<AsnTable> {
+  if (path === '') return NO_ASN_TABLE
+  try {
+    const table = await loadAsnTable(path)
+    if (table === NO_ASN_TABLE)
+      log(
+        'warning',
+        `ASN_DB: there is no file ${path}, so networks are not told (asn is null); \`sluice monitor asn install\` puts one there`,
+      )
+    return table
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error
+    log('error', `networks are not told (asn is null): ${error.message}`)
+    return NO_ASN_TABLE
+  }
+}
+
+/**
+ * NO_ASN_TABLE when there is no such file; an OperatorError when it is not one of these, or its rows are not in order. Packed
+ * or not. `name`: what errors call the file.
+ */
+export async function loadAsnTable(path: string, name = path): Promise<AsnTable> {
   const families = [new Rows(1), new Rows(4)]
   const owners = new Map<number, AsnFacts>()
   let lineNumber = 0
@@ -37,7 +63,7 @@ export async function loadAsnTable(path: string): Promise<AsnTable> {
     for await (const line of linesOf(path)) {
       lineNumber++
       if (line === '') continue
-      const [first, last, number, country, name = ''] = line.slice(0, LINE_CHARS_MAX).split('\t')
+      const [first, last, number, country, owner = ''] = line.slice(0, LINE_CHARS_MAX).split('\t')
       const [from, to] = [parseAddress(first), parseAddress(last ?? '')]
       if (from === null || from.length !== to?.length || !/^[0-9]{1,10}$/.test(number))
         throw new Error('is no row')
@@ -46,18 +72,19 @@ export async function loadAsnTable(path: string): Promise<AsnTable> {
       if (owners.has(Number(number))) continue
       owners.set(Number(number), {
         number: Number(number),
-        name: shown(name, NAME_CHARS) || null,
+        name: shown(owner, NAME_CHARS) || null,
         country: /^[A-Z]{2}$/.test(country) ? country : null,
       })
     }
   } catch (error) {
     if ((error as { code?: string }).code === 'ENOENT') return NO_ASN_TABLE
-    const where = lineNumber > 0 ? `${path}:${lineNumber}` : path
+    const where = lineNumber > 0 ? `${name}:${lineNumber}` : name
     const what = `${(error as Error).message}.`
-    const fix = 'Fetch the file anew, or unset ASN_DB to do without.'
+    const fix = 'Fetch the file anew, or remove it to do without.'
     throw new OperatorError({ code: 'ASN_DB', where, what, fix }, { cause: error })
   }
   return {
+    rangesCount: families[0].count + families[1].count,
     find: (text) => {
       const address = parseAddress(text)
       const number = address && families[address.length === 4 ? 0 : 1].find(address)
@@ -67,10 +94,22 @@ export async function loadAsnTable(path: string): Promise<AsnTable> {
 }
 
 async function* linesOf(path: string): AsyncIterable<string> {
+  const isPacked = await startsPacked(path)
   const file = createReadStream(path)
-  const plain = path.endsWith('.gz') ? file.pipe(createGunzip()) : file
+  const plain = isPacked ? file.pipe(createGunzip()) : file
   file.on('error', (error) => plain.destroy(error))
   yield* createInterface({ input: plain, crlfDelay: Number.POSITIVE_INFINITY })
+}
+
+/** By its first bytes: people unpack files and keep their names. */
+async function startsPacked(path: string): Promise<boolean> {
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(2), 0, 2, 0)
+    return bytesRead === 2 && buffer.readUInt16BE() === GZIP_MAGIC
+  } finally {
+    await file.close()
+  }
 }
 
 /** Ranges of one family, ascending and apart. */
@@ -97,6 +136,10 @@ class Rows {
     this.#firsts.set(from, this.#count * this.#words)
     this.#lasts.set(to, this.#count * this.#words)
     this.#numbers[this.#count++] = number
+  }
+
+  get count(): number {
+    return this.#count
   }
 
   find(address: Uint8Array): number | null {

@@ -3,7 +3,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { answerInspections } from '../../engine/inspection/thread.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
 import { LIMITS } from '../egress/limits.ts'
-import { loadAsnTable } from '../probe/asn.ts'
+import { asnTableOf } from '../probe/asn.ts'
 import { Prober } from './prober.ts'
 import type { FromProber, ProberData, ToProber } from './words.ts'
 
@@ -18,7 +18,7 @@ const egress = new Egress({ settings: egressSettings(process.env), version, ownH
 const prober = new Prober({
   context: {
     egress,
-    asn: await loadAsnTable(settings.ASN_DB),
+    asn: await asnTableOf(settings.ASN_DB, (level, text) => say({ kind: 'log', level, text })),
     nowMs: Date.now,
     slowMs: settings.SLOW_MS,
   },

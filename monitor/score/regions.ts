@@ -5,6 +5,9 @@
  *     … of another                  ─► …                   ├─► quorum ─► twice in a row? ─► state ─► blocking
  *     (only vantages that are online count)                ┘
  *
+ * While none of them has results, those that are away are asked for theirs: a state survives their absence for 24 h, with
+ * no vantage agreeing and `checkedAtSec` as its age. A revoked vantage is not asked.
+ *
  * Pure: the caller keeps the Evaluation of each site and region and hands it back, once per probe interval.
  * Why a region is blocked needs the other region as control, so `blocking` is a second step: see blocking.ts.
  */
@@ -15,7 +18,7 @@ const HOLD_COUNT = 2 // evaluations in a row that a change has to hold
 export const RESULT_AGE_MAX_SEC = 86_400 // three probes at the longest back-off take 20 h; older ones are no evidence of now
 const ONLINE_SEC = 60 // since an agent's last poll
 
-/** What one vantage of the region has found lately. */
+/** What one vantage of the region has found lately, online or not. */
 export interface VantageView {
   lastSeenSec: number // of its poll; the server itself passes now
   results: { atSec: number; outcome: Outcome }[] // in any order; inconclusive ones are skipped
@@ -42,7 +45,8 @@ export function isOnline(lastSeenSec: number, nowSec: number): boolean {
 /** The next evaluation. A change takes effect when it is seen twice in a row, away from `unknown` at once. */
 export function evaluate(before: Evaluation, views: VantageView[], nowSec: number): Evaluation {
   const online = views.filter((view) => isOnline(view.lastSeenSec, nowSec))
-  const says = online.map((view) => saysUp(view, nowSec)).filter((said) => said !== null)
+  const saysNow = voices(online, nowSec)
+  const says = saysNow.length > 0 ? saysNow : voices(views, nowSec)
   const upCount = says.filter(Boolean).length
   const found = stateOf(upCount, says.length)
   const count = before.pending?.state === found ? before.pending.count + 1 : 1
@@ -52,10 +56,14 @@ export function evaluate(before: Evaluation, views: VantageView[], nowSec: numbe
     state,
     sinceSec: state === before.state ? before.sinceSec : nowSec,
     vantages: online.length,
-    agreeing: agreeing(state, upCount, says.length),
-    checkedAtSec: newestSec(online) ?? before.checkedAtSec,
+    agreeing: saysNow.length > 0 ? agreeing(state, upCount, says.length) : 0,
+    checkedAtSec: newestSec(saysNow.length > 0 ? online : views) ?? before.checkedAtSec,
     pending: isSettled ? null : { state: found, count },
   }
+}
+
+function voices(views: VantageView[], nowSec: number): boolean[] {
+  return views.map((view) => saysUp(view, nowSec)).filter((said) => said !== null)
 }
 
 /** At least 2 of the 3 newest counted results are up or degraded; with fewer results, at least half. null = no results. */
@@ -78,9 +86,9 @@ function agreeing(state: RegionState['state'], upCount: number, sayingCount: num
   return state === 'reachable' ? upCount : sayingCount - upCount
 }
 
-function newestSec(online: VantageView[]): number | null {
+function newestSec(views: VantageView[]): number | null {
   let newest: number | null = null
-  for (const { results } of online) {
+  for (const { results } of views) {
     for (const { atSec, outcome } of results) {
       if (outcome !== 'inconclusive' && (newest === null || atSec > newest)) newest = atSec
     }

@@ -2,17 +2,24 @@
  * Main's side of the monitor: its thread is started, told of new rules, ended, and begun again when it breaks. Nothing of
  * it ever stops a decision.
  *
- *     start ──► thread ── ready ──► listening        breaks ──► 1 s, 5 s, then 30 s ──► start again
+ *     start ──► thread ── ready ──► listening        breaks ──► 1 s, 5 s, 30 s, then 5 min ──► start again
+ *
+ * A failure is logged once. Attempts go on for ever, but only a new reason is logged, and no more than LINES_MAX of them;
+ * `sluice.monitor.up` tells the state at any time.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
+import { toLogText } from '../../engine/errors.ts'
 import type { Log } from '../../engine/messages.ts'
 import type { RulesImage } from '../../engine/rules.ts'
 import type { Deltas } from '../../engine/stats/stats.ts'
 import type { Gauges } from './metrics.ts'
 import type { FromMonitor, MonitorTask, ToMonitor } from './words.ts'
 
-const PAUSES_MS = [1_000, 5_000, 30_000]
+const PAUSES_MS = [1_000, 5_000, 30_000, 300_000]
+const LINES_MAX = 4 // for failures without a minute of life between them; further reasons are not logged
+const UP = 'sluice.monitor.up'
+const NO_DELTAS: Deltas = { names: [], values: [], timers: [], gauges: [], ofRules: [] }
 const REQUESTS_MS = 5_000 // spec 12: for those in flight at the end
 const STOP_MS = 15_000 // with the writer's queue
 const STOP_STARTING_MS = 1_000 // one that has not answered anybody yet
@@ -35,6 +42,8 @@ export class Monitor {
   private timer: NodeJS.Timeout | undefined
   private isReady = false
   private deathsCount = 0
+  private readonly toldReasons = new Set<string>() // of deaths without a minute of life between them; at most LINES_MAX
+  private isToldDown = false // the last line about its state says that it does not run
   private isEnding = false
 
   /** `file`: what the thread runs; it opens the port. */
@@ -94,7 +103,7 @@ export class Monitor {
       failure = error as Error
     })
     worker.on('message', (message: FromMonitor) => {
-      if (message.kind === 'stats') this.hooks.stats(message.deltas, message.gauges)
+      if (message.kind === 'stats') this.hooks.stats(message.deltas, [...message.gauges, [UP, 1]])
       else if (message.kind === 'log') this.hooks.log(message.level, message.text, message.fields)
       else {
         this.isReady = true
@@ -113,12 +122,32 @@ export class Monitor {
   }
 
   private died(error: Error, livedMs: number): void {
-    if (livedMs > LIVED_MS) this.deathsCount = 0
+    if (livedMs > LIVED_MS) {
+      this.deathsCount = 0
+      this.toldReasons.clear()
+    }
     const pauseMs = PAUSES_MS[Math.min(this.deathsCount, PAUSES_MS.length - 1)]
     this.deathsCount++
-    this.hooks.log('error', `the monitor ended, it starts again in ${pauseMs / 1_000} s: ${error.stack}`)
-    const onReady = (port: number) => this.hooks.log('warning', `the monitor listens again on port ${port}`)
-    this.timer = setTimeout(() => this.launch(onReady, null), pauseMs)
+    this.hooks.stats(NO_DELTAS, [[UP, 0]])
+    this.tellDown(error, pauseMs)
+    this.timer = setTimeout(() => this.launch((port) => this.tellUp(port), null), pauseMs)
+  }
+
+  private tellDown(error: Error, pauseMs: number): void {
+    if (this.toldReasons.has(error.message) || this.toldReasons.size === LINES_MAX) return
+    this.toldReasons.add(error.message)
+    this.isToldDown = true
+    const rest = 'decisions go on; the same failure is not logged again'
+    this.hooks.log(
+      'error',
+      `the monitor is down, next start in ${pauseMs / 1_000} s (${rest}): ${toLogText(error)}`,
+    )
+  }
+
+  private tellUp(port: number): void {
+    if (!this.isToldDown) return
+    this.isToldDown = false
+    this.hooks.log('warning', `the monitor listens again on port ${port}`)
   }
 
   private send(message: ToMonitor): void {

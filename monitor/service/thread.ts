@@ -13,7 +13,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { CounterStore } from '../../engine/counters/store.ts'
 import type { Engine } from '../../engine/decide.ts'
 import { OperatorError } from '../../engine/errors.ts'
-import { endAnswer } from '../../engine/http-answer.ts'
+import { endAnswer, endHead } from '../../engine/http-answer.ts'
 import type { Log } from '../../engine/messages.ts'
 import { openEngine } from '../../engine/open.ts'
 import type { RulesImage } from '../../engine/rules.ts'
@@ -35,6 +35,7 @@ import { Detections } from './detections.ts'
 import { Evaluations } from './evaluations.ts'
 import { gaugesOf, Metrics } from './metrics.ts'
 import { type MonitorOptions, monitorOptions, ownHosts } from './options.ts'
+import { plainPages } from './pages.ts'
 import { ProberHost } from './prober-host.ts'
 import { type PlacedSite, SiteKeeper } from './site-keeper.ts'
 import { sightingsOf } from './sites.ts'
@@ -100,6 +101,7 @@ class MonitorService {
   private readonly opened: NonNullable<ReturnType<OpenPort>>
   private readonly ticks: NodeJS.Timeout
   private readonly prober: ProberHost
+  private readonly pages: ReturnType<typeof plainPages>
   private readonly agents: Agents | null
   private readonly refusals = new Map<string, number>() // of submitted addresses: reason → how many
   private ticksCount = 0
@@ -148,6 +150,11 @@ class MonitorService {
     this.connections = new ClientConnections(options.address)
     engine.setRules(quotaRules(task.rules, builtInRules))
     this.egress = new Egress({ settings: egressSettings(process.env), version, ownHosts: ownHosts(settings) })
+    this.pages = plainPages({
+      intervalSec: settings.PROBE_INTERVAL_S,
+      userAgent: this.egress.userAgent,
+      supportEmail: settings.SUPPORT_EMAIL,
+    })
     this.prober = new ProberHost(
       { settings, version, ownHosts: ownHosts(settings) },
       { log, message: (message) => this.receive(message), lost: () => this.proberLost() },
@@ -306,18 +313,25 @@ class MonitorService {
   private answer(res: HttpResponse, req: HttpRequest): void {
     const path = req.getUrl()
     if (path === '/api' || path.startsWith('/api/')) this.api.handle(res, req)
-    else this.answerPlain(res, CHECK_PATHS[path])
+    else this.answerPlain(res, path, req.getCaseSensitiveMethod() === 'HEAD')
   }
 
-  private answerPlain(res: HttpResponse, check: Check | undefined): void {
-    const [status, text] = check
-      ? check(this.isLoaded && !this.isEnding)
-      : ['404 Not Found', 'The API is below /api/v1.']
+  private answerPlain(res: HttpResponse, path: string, isHead: boolean): void {
+    const [status, line] = this.plainAnswer(path)
+    const text = `${line}\n`
     res.cork(() => {
       res.writeStatus(status)
       res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
-      endAnswer(res, `${text}\n`, false)
+      res.writeHeader('X-Content-Type-Options', 'nosniff')
+      if (isHead) endHead(res, Buffer.byteLength(text))
+      else endAnswer(res, text, false)
     })
+  }
+
+  private plainAnswer(path: string): [status: string, line: string] {
+    if (Object.hasOwn(CHECK_PATHS, path)) return CHECK_PATHS[path](this.isLoaded && !this.isEnding)
+    if (Object.hasOwn(this.pages, path)) return ['200 OK', this.pages[path].trimEnd()]
+    return ['404 Not Found', 'The API is below /api/v1.']
   }
 
   private tick(): void {

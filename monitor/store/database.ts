@@ -118,6 +118,7 @@ function opened(path: string, isReadOnly: boolean): DatabaseSync {
 
 export function unusable(path: string, error: unknown): OperatorError {
   const what = `cannot be used as the monitor's database: ${(error as Error).message}.`
-  const fix = 'Check the folder and its rights, or put back a backup (monitor backup makes them).'
+  const fix =
+    'Check MONITOR_DATA_DIR and its rights, or put back a backup (sluice monitor backup makes them).'
   return new OperatorError({ code: 'STORE_UNUSABLE', where: path, what, fix }, { cause: error })
 }

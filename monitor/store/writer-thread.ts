@@ -15,7 +15,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { answerInspections } from '../../engine/inspection/thread.ts'
 import { applyBatch } from './apply.ts'
 import { syncCatalogue } from './catalogue-sync.ts'
-import { Database } from './database.ts'
+import { Database, unusable } from './database.ts'
 import { restartDetections } from './detections.ts'
 import { lockOf } from './lock.ts'
 import type { FromWriter, Question, ToWriter, WriterData } from './messages.ts'
@@ -158,6 +158,12 @@ function inodeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.ino ?? 0
 }
 
+/** A folder that cannot be made or written, a file that SQLite refuses: for an operator to mend. */
+function isOfDisk(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code ?? ''
+  return code === 'ERR_SQLITE_ERROR' || /^E[A-Z]{2,20}$/.test(code)
+}
+
 async function start({ path, isRunner }: WriterData): Promise<void> {
   try {
     makeFolderOf(path)
@@ -169,7 +175,7 @@ async function start({ path, isRunner }: WriterData): Promise<void> {
     writer.publish()
     send({ kind: 'ready' })
   } catch (error) {
-    send({ kind: 'failed', error: error as Error })
+    send({ kind: 'failed', error: isOfDisk(error) ? unusable(path, error) : (error as Error) })
   }
 }
 

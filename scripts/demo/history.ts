@@ -3,6 +3,8 @@
  * story say what would have been found, and everything after that is real: roll-ups, evaluations, tiers, boards.
  *
  *     planner.due ─► what the site was like then ─► planner.finish ─► store ── each hour: flush, tick, evaluate ──► store
+ *
+ * The place in cn looks once for every AGENT_EVERY looks of the server, which keeps the demo's start short.
  */
 import evaluate from '../../monitor/evaluation/job.ts'
 import type { NetworkFacts, Observation, Probe } from '../../monitor/facts.ts'
@@ -14,6 +16,8 @@ import type { DemoSite } from './sites.ts'
 const HOUR_SEC = 3_600
 const DAY_SEC = 24 * HOUR_SEC
 const INTERVAL_SEC = 300
+const AGENT_EVERY = 3
+const AGENT_SLOWER = 1.7 // its way to the relays is longer
 const MOOD_SEC = 120 // for so long chance keeps to what it said, so that a failure is there when it is looked for again
 
 export interface HistoryOptions {
@@ -22,6 +26,7 @@ export interface HistoryOptions {
   sites: readonly DemoSite[]
   ids: Readonly<Record<string, number>>
   vantage: { id: number; name: string }
+  agentId: number // vantage of the place in cn
   observations: ReadonlyMap<string, Observation> // what a full probe of each finds today
   days: number
   nowSec: number
@@ -38,6 +43,7 @@ export async function fillHistory(options: HistoryOptions): Promise<number> {
     for (const site of sites)
       if (site.ageDays === undefined || atSec >= nowSec - site.ageDays * DAY_SEC) past.know(site, atSec)
     past.run(toSec)
+    past.see(toSec)
     await store.flush()
     await store.tick(toSec)
     await past.judge(toSec)
@@ -78,22 +84,30 @@ class Past {
     this.nowMs = endMs
   }
 
+  /** Both places are online. */
+  see(atSec: number): void {
+    const { store, vantage, agentId } = this.options
+    for (const vantageId of [vantage.id, agentId]) store.write({ kind: 'vantage-seen', vantageId, atSec })
+  }
+
   async judge(nowSec: number): Promise<void> {
     const { store, path, vantage } = this.options
-    store.write({ kind: 'vantage-seen', vantageId: vantage.id, atSec: nowSec })
     const task = { path, nowSec, intervalSec: INTERVAL_SEC, ownVantage: vantage.name }
     for (const write of await evaluate(task)) store.write(write)
   }
 
   private look(runId: number, kind: Probe['kind'], slug: string): void {
-    const { store, ids, vantage, observations } = this.options
+    const { store, ids, vantage, agentId, observations } = this.options
     const site = this.known.get(slug)!
     const atSec = this.startSec + Math.floor(this.nowMs / 1_000)
-    const probe = probeOf(site, kind, atSec, (this.options.nowSec - atSec) / HOUR_SEC)
+    const hoursAgo = (this.options.nowSec - atSec) / HOUR_SEC
+    const probe = probeOf(site, kind, atSec, hoursAgo)
     if (this.planner.finish(runId, { outcome: probe.outcome }, this.nowMs) !== 'store') return
     this.probesCount++
     const siteId = ids[slug]
     store.write({ kind: 'probe', siteId, vantageId: vantage.id, probe })
+    if (this.probesCount % AGENT_EVERY === 0)
+      store.write({ kind: 'probe', siteId, vantageId: agentId, probe: fromCn(probe, site, hoursAgo) })
     const today = observations.get(slug)
     if (kind === 'light' || probe.outcome === 'down' || !today) return
     const observation = { ...today, atSec, isParked: false, profile: withValidCertificate(today.profile) }
@@ -125,6 +139,19 @@ function probeOf(site: DemoSite, kind: Probe['kind'], atSec: number, hoursAgo: n
   const httpStatus = error === 'http_5xx' ? 502 : error === 'http_4xx' ? 404 : error === 'parked' ? 200 : null
   const none = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
   return { atSec, kind, outcome: 'down', error, httpStatus, timings: none }
+}
+
+/** What the place in cn found in the same second. */
+function fromCn(probe: Probe, { blockedFromHours = -1 }: DemoSite, hoursAgo: number): Probe {
+  if (hoursAgo <= blockedFromHours) {
+    const timings = { ...probe.timings, tlsMs: null, ttfbMs: null, totalMs: null }
+    return { ...probe, kind: 'light', outcome: 'down', error: 'tls_reset', httpStatus: null, timings }
+  }
+  const slower = Object.entries(probe.timings).map(([phase, ms]) => [
+    phase,
+    ms && Math.round(ms * AGENT_SLOWER),
+  ])
+  return { ...probe, kind: 'light', timings: Object.fromEntries(slower) }
 }
 
 /** Slower in the evenings of UTC+8, as such sites are. */

@@ -4,6 +4,7 @@
  *     relay     which fake relay answers (test/helpers/fake-relays.ts), with which certificate
  *     ttfbMs    the median of its first byte      upShare   how often a probe found it up
  *     story     what happened when, counted back from now in hours
+ *     blockedFromHours   since when its TLS is reset on the way from the place in cn
  */
 import type { ErrorCode, SiteFlag } from '../../monitor/facts.ts'
 import type { RelayKind } from '../../test/helpers/fake-relays.ts'
@@ -18,6 +19,7 @@ export interface DemoSite {
   error: ErrorCode // of a failing probe
   claimed?: string[]
   flags?: SiteFlag[]
+  blockedFromHours?: number
   isFlapping?: boolean // its relay goes away and comes back while the demo runs
   ageDays?: number // of its history; default all
   story?: { fromHours: number; toHours: number; error: ErrorCode | 'slow' | 'challenge' }[]
@@ -32,7 +34,7 @@ export const DEMO_SITES: readonly DemoSite[] = [
   },
   {
     ...{ slug: 'bamboo', name: 'Bamboo Gateway', relay: 'new-api', certificate: 'good' },
-    ...{ ttfbMs: 340, upShare: 0.998, error: 'http_5xx' },
+    ...{ ttfbMs: 340, upShare: 0.998, error: 'http_5xx', blockedFromHours: 200 },
     story: [{ fromHours: 400, toHours: 397, error: 'http_5xx' }],
   },
   {
@@ -87,6 +89,19 @@ export const DEMO_SITES: readonly DemoSite[] = [
     ...{ ttfbMs: 350, upShare: 0.999, error: 'http_5xx', flags: ['scam'] },
   },
 ]
+
+/** Where the relays are, in turn: addresses of this machine, and whose they are in the demo's ASN_DB. */
+export const DEMO_NETWORKS = [
+  { address: '127.0.0.2', asn: 64_496, country: 'US', name: 'DEMO-CLOUD' }, // numbers reserved for documentation
+  { address: '127.0.0.3', asn: 64_497, country: 'DE', name: 'DEMO-HOSTING' },
+  { address: '127.0.0.4', asn: 64_498, country: 'SG', name: 'DEMO-EDGE' },
+] as const
+
+/** In the format of ip2asn-combined.tsv. */
+export function demoAsnTable(): string {
+  const rows = DEMO_NETWORKS.map(({ address, asn, country, name }) => [address, address, asn, country, name])
+  return rows.map((cells) => `${cells.join('\t')}\n`).join('')
+}
 
 export const DEMO_DOMAIN = 'demo-relays.com' // names that no DNS server is ever asked for
 

@@ -36,6 +36,7 @@ export interface FakeRelay {
   port: number
   requests: string[]
   connections: number
+  userAgent: string // of the newest request
   turn(kind: RelayKind): void
   close(): Promise<void>
 }
@@ -272,6 +273,7 @@ export async function startFakeRelay(kind: RelayKind, options: FakeRelayOptions 
     const [path] = (request.url as string).split('?')
     const key = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1] ?? null
     relay.requests.push(path)
+    relay.userAgent = request.headers['user-agent'] ?? ''
     const count = relay.requests.length - 1
     const reply: Reply = (RELAYS[current] as Relay)({ path, count, key, delayMs })
     const timer = setTimeout(() => answer(reply, request, response), reply.delayMs ?? 0)
@@ -285,6 +287,7 @@ export async function startFakeRelay(kind: RelayKind, options: FakeRelayOptions 
     port,
     requests: [],
     connections: 0,
+    userAgent: '',
     turn: (next) => {
       current = next
     },

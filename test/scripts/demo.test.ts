@@ -32,6 +32,23 @@ test('8.1: relays, a past and a monitor that knows them; Ctrl-C leaves nothing b
   expect(total).toBe(DEMO_SITES.length)
   const statusOf = (slug: string) => sites.find((site: { slug: string }) => site.slug === slug).summary.status
   expect([statusOf('aurora'), statusOf('fjord'), statusOf('koi')]).toEqual(['up', 'degraded', 'down'])
+  const { sites: fromCn } = await get('/sites?region=cn')
+  const slugs = fromCn.map(({ slug }: { slug: string }) => slug)
+  expect(slugs).toContain('aurora')
+  expect(slugs).not.toContain('bamboo')
+  const blocked = { state: 'unreachable', blocking: 'tls' }
+  expect(await get('/sites/bamboo')).toMatchObject({
+    ...{ reachable_cn: false, reachable_overseas: true },
+    network_profile: {
+      china: blocked,
+      overseas: { state: 'reachable', blocking: 'none' },
+      asn: { number: 64_497, name: 'DEMO-HOSTING', country: 'DE' },
+    },
+  })
+  const agentOf = async () =>
+    (await get('/meta')).vantages.find(({ region }: { region: string }) => region === 'cn')
+  const seenBefore = (await agentOf()).last_seen
+  await expect.poll(async () => (await agentOf()).last_seen, { timeout: 60_000 }).not.toBe(seenBefore) // it polls
   const { entries } = await get('/leaderboard?board=black')
   expect(entries.map(({ slug }: { slug: string }) => slug)).toContain('mirage')
   child.kill('SIGINT')

@@ -6,13 +6,13 @@
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../helpers/ports.ts'
-import { type RunningService, spawnService } from '../helpers/service.ts'
+import { postJson, type RunningService, spawnService } from '../helpers/service.ts'
 
 const POLL = { timeout: 10_000 }
 const OTHERS_RULES: Record<string, string> = { 'shop.yaml': 'domain: shop' }
@@ -170,6 +170,68 @@ describe('4.3: behind a balancer that speaks PROXY v2', () => {
   })
 })
 
+describe('12: a monitor that cannot start beside the service', () => {
+  const LISTENS_AGAIN_MS = 90_000 // it is tried again after 1 s, 5 s and 30 s
+
+  async function startUnfit(folder: string, env: Record<string, string>): Promise<RunningService> {
+    const catalogue = join(folder, 'catalogue.yaml')
+    writeFileSync(catalogue, 'version: 1\nsites: []\n')
+    const service = spawnService({
+      rules: { 'shop.yaml': 'domain: shop' },
+      env: {
+        ...{ MONITOR_ENABLED: 'true', CATALOGUE_PATH: catalogue, CONTROL_URLS: '', BACKEND_TYPE: 'memory' },
+        ...env,
+      },
+    })
+    onTestFinished(() => service.stop('SIGKILL').then(() => {}))
+    return service
+  }
+
+  /** What it logged of its monitor, once it listens after all. */
+  async function linesUntilItListens(service: RunningService): Promise<string[]> {
+    await expect.poll(() => service.log, { timeout: LISTENS_AGAIN_MS }).toContain('the monitor listens again')
+    return service.log.split('\n').filter((line) => /monitor/.test(line) && !/debug|ASN_DB/.test(line))
+  }
+
+  const isServing = async (service: RunningService) => {
+    const entries = [{ key: 'user', value: 'alice' }]
+    const { status } = await postJson(service, { domain: 'shop', descriptors: [{ entries }] })
+    return [status, (await service.stats())['sluice.monitor.up']]
+  }
+
+  test.each(['a port that is taken', 'a folder that cannot be made'])(
+    '%s is one sentence; decisions go on, and the monitor starts when it can',
+    async (what) => {
+      const folder = mkdtempSync(join(tmpdir(), 'sluice-unfit-'))
+      onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+      const taken = createServer().listen(0, '127.0.0.1')
+      await once(taken, 'listening')
+      onTestFinished(() => void taken.close())
+      const isPort = what.includes('port')
+      const port = isPort ? (taken.address() as AddressInfo).port : 0
+      const file = join(folder, 'data')
+      if (!isPort) writeFileSync(file, '')
+      const service = await startUnfit(folder, {
+        MONITOR_ADDR: `127.0.0.1:${port}`,
+        MONITOR_DATA_DIR: join(file, 'monitor'),
+      })
+      await service.logged('the monitor is down')
+      expect(await isServing(service)).toEqual([200, 0])
+      await expect.poll(() => service.stats().then((stats) => stats['sluice.monitor.up']), POLL).toBe(0)
+      if (isPort) taken.close()
+      else unlinkSync(file)
+      const lines = await linesUntilItListens(service)
+      expect(lines).toHaveLength(2)
+      expect(lines[0]).toMatch(
+        isPort ? /MONITOR_ADDR.*in use.*\[PORT_IN_USE\]/ : /ENOTDIR.*MONITOR_DATA_DIR.*\[STORE_UNUSABLE\]/,
+      )
+      expect(lines[0]).not.toMatch(/ {4}at |\.ts:\d/)
+      await expect.poll(() => isServing(service), POLL).toEqual([200, 1])
+    },
+    LISTENS_AGAIN_MS + 30_000,
+  )
+})
+
 describe('12: life and death of the process', () => {
   const BODY = '{"url":"https://relay.example.com/"}'
   const HEAD = `POST /api/v1/detections HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}\r\n\r\n`
@@ -215,6 +277,16 @@ function asked(agent: Agent, port: number, path: string): Promise<[status: numbe
 }
 
 describe('12: a monitor alone', () => {
+  test('HEAD of a plain page has its length and no body', async () => {
+    const { port } = await start('monitor', { PROBER_ENABLED: 'false' })
+    for (const path of ['/healthz', '/methodology', '/nothing']) {
+      const socket = open(port)
+      socket.write(`HEAD ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+      await once(socket, 'close')
+      expect(socket.text).toMatch(/^HTTP\/1\.1 (200|404) [\s\S]*\r\nContent-Length: [1-9]\d*\r\n\r\n$/)
+    }
+  })
+
   test('its figures and threads are seen through the debug port, its figures through Prometheus, too', async () => {
     const port = await freePort()
     const { service, origin } = await start('monitor', {

@@ -233,6 +233,7 @@ test('12: what was asked and what was probed is among the statistics of the serv
       'sluice.monitor.http_requests.GET.404.none': 1,
       'sluice.monitor.probes.overseas.up': expect.any(Number),
       'sluice.monitor.catalogue_sites': 1,
+      'sluice.memory_store.public_live_evictions': 0,
       'sluice.monitor.store_queue': expect.any(Number),
       'sluice.monitor.vantage_online.main': 1,
       'sluice.monitor.egress_denied.reserved': 1,

@@ -41,6 +41,10 @@ export const UUID_V7 = '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-
 export const SLUG = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
 const url: Schema = { type: 'string', format: 'uri', minLength: 1, maxLength: 2_048 }
 const status: Schema = { enum: ['up', 'degraded', 'down'] }
+const checkedAt: Schema = {
+  ...nullable(timestamp),
+  description: 'End of the newest probe behind the state: up to 24 hours ago while no vantage is there.',
+}
 const state: Schema = { enum: ['reachable', 'unreachable', 'unknown'] }
 
 const SITE: Members = {
@@ -70,7 +74,9 @@ const SITES: Components = {
     status,
     software: openEnum(),
     china_state: state,
+    china_checked_at: checkedAt,
     overseas_state: state,
+    overseas_checked_at: checkedAt,
     days: list(nullable(ratio), 30, { minItems: 30 }),
   }),
   SiteList: exactly({
@@ -132,7 +138,7 @@ const NETWORK: Components = {
     blocking: { enum: ['none', 'dns', 'tcp', 'tls', 'http', 'unknown'] },
     vantages: integer(0, 10_000),
     agreeing: integer(0, 10_000),
-    checked_at: nullable(timestamp),
+    checked_at: checkedAt,
   }),
   Certificate: open({
     version: text(16),
@@ -217,19 +223,28 @@ const SUB_RESOURCES: Components = {
     total: anyCount,
     entries: list(ref('LeaderboardEntry'), 100),
   }),
-  LeaderboardEntry: exactly({
-    ...SITE,
-    rank: integer(1, 100_000),
-    rank_change: nullable(integer(-100_000, 100_000)),
-    score: { type: 'number', minimum: 0, maximum: 100 },
-    availability_7d: nullable(ratio),
-    availability_30d: nullable(ratio),
-    latency_p50_ms: durationMs,
-    models_claimed: integer(0, 10_000),
-    models_verified: integer(0, 10_000),
-    since: date,
-    reasons: list(openEnum(), 32, { minItems: 1 }),
-  }),
+  LeaderboardEntry: exactly(
+    {
+      ...SITE,
+      rank: integer(1, 100_000),
+      rank_change: nullable(integer(-100_000, 100_000)),
+      score: { type: 'number', minimum: 0, maximum: 100 },
+      availability_7d: nullable(ratio),
+      availability_30d: nullable(ratio),
+      latency_p50_ms: durationMs,
+      models_claimed: integer(0, 10_000),
+      models_verified: integer(0, 10_000),
+      since: date,
+      reasons: list(openEnum(), 32, { minItems: 1 }),
+      evidence_url: { ...text(2_048), description: 'Of the black board: what the warning rests on.' },
+      appeal_url: {
+        ...nullable(text(512)),
+        description:
+          'Of the black board: where to report a mistake; null where the operator names no address.',
+      },
+    },
+    ['evidence_url', 'appeal_url'],
+  ),
 }
 
 const DETECTIONS: Components = {

@@ -11,6 +11,8 @@ import {
   FIRST_SLOT,
   HEADER_WORDS,
   LOCK,
+  PUBLIC_DOMAIN,
+  publicEvictionsOf,
   SLOT_WORDS,
 } from '../../../engine/counters/memory-layout.ts'
 import { size } from '../../helpers/size.ts'
@@ -136,6 +138,50 @@ test('a full bucket drops the live counter that ends first, and says so', () => 
   expect(evictionsOf(table)).toBe(1)
   for (const i of [0, 1, 2, 3, 4, 6, 7, 8, 9]) expect(store.addOne(`k${i}`, 0, END_SEC, NOW_SEC)).toBe(7)
   expect(store.addOne('k5', 0, END_SEC + 200, NOW_SEC)).toBe(0) // it ended first, so it had to go
+})
+
+describe('counters of the public domain', () => {
+  const flood = (store: MemoryStore, prefix = '') => {
+    for (let i = 0; i < 1_000; i++)
+      store.addOne(`${prefix}${PUBLIC_DOMAIN}_class_read_ip_${i}_`, 1, END_SEC + 60, NOW_SEC)
+  }
+
+  test('have buckets of their own and evict only each other, also with CACHE_KEY_PREFIX', () => {
+    const table = createMemoryTable(ONE_BUCKET_BYTES, BUCKET_WORDS * 4)
+    for (const prefix of ['', 'prod_']) {
+      const store = new MemoryStore(table, prefix)
+      store.addOne(`${prefix}shop_user_7_`, 3, END_SEC, NOW_SEC)
+      flood(store, prefix)
+      expect(store.addOne(`${prefix}shop_user_7_`, 1, END_SEC, NOW_SEC)).toBe(4)
+    }
+    expect(evictionsOf(table)).toBe(0)
+    expect(publicEvictionsOf(table)).toBe(1_990)
+  })
+
+  test('are evicted by no others', () => {
+    const table = createMemoryTable(ONE_BUCKET_BYTES, BUCKET_WORDS * 4)
+    const store = new MemoryStore(table)
+    store.addOne(`${PUBLIC_DOMAIN}_class_read_`, 3, END_SEC, NOW_SEC)
+    for (let i = 0; i < 1_000; i++) store.addOne(`shop_user_${i}_`, 1, END_SEC + 60, NOW_SEC)
+    expect(store.addOne(`${PUBLIC_DOMAIN}_class_read_`, 1, END_SEC, NOW_SEC)).toBe(4)
+    expect(publicEvictionsOf(table)).toBe(0)
+  })
+
+  test('are evenly spread over the public buckets, and reach no others', () => {
+    const table = createMemoryTable(ONE_BUCKET_BYTES, 64 * BUCKET_WORDS * 4)
+    flood(new MemoryStore(table))
+    const words = new Int32Array(table)
+    const taken = (bucket: number) => words[HEADER_WORDS + bucket * BUCKET_WORDS + FIRST_SLOT + 1] !== 0
+    expect(Array.from({ length: 65 }, (_, bucket) => taken(bucket)).indexOf(true)).toBe(1)
+    expect(Array.from({ length: 65 }, (_, bucket) => taken(bucket)).lastIndexOf(false)).toBe(0)
+    expect(table.byteLength).toBe((HEADER_WORDS + 65 * BUCKET_WORDS) * 4)
+  })
+
+  test('share all buckets where no public ones were made', () => {
+    const table = createMemoryTable(ONE_BUCKET_BYTES)
+    flood(new MemoryStore(table))
+    expect([evictionsOf(table), publicEvictionsOf(table)]).toEqual([990, 0])
+  })
 })
 
 test('a slot is free for others 2 s after its window, without an eviction', () => {

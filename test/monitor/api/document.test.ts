@@ -161,7 +161,8 @@ describe('10: the validator', () => {
 
 describe('M9#4: changelog.yaml', () => {
   test('9: what is in the repository keeps the rule of 14 days', () => {
-    expect(readChangelog()).toMatchObject([{ id: 'v1', announced_on: '2026-11-21', kind: 'added' }])
+    const v1 = { id: 'v1', announced_on: '2026-11-21', kind: 'added' }
+    expect(readChangelog()).toContainEqual(expect.objectContaining(v1))
   })
 
   const entry = (more: object) => {

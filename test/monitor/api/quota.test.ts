@@ -9,8 +9,9 @@ import type { Engine } from '../../../engine/decide.ts'
 import type { RulesImage } from '../../../engine/rules.ts'
 import { DEFAULT_RULES, defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
 import { parseRange } from '../../../monitor/egress/address.ts'
+import { Unit } from '../../../proto/ratelimit.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
-import { engine } from '../../engine/harness.ts'
+import { engine, rule } from '../../engine/harness.ts'
 import { NOON, snapshotOf } from './fake-store.ts'
 import { send, startApi, type Told } from './setup.ts'
 
@@ -229,6 +230,29 @@ describe('4.4: API keys', () => {
     })
   }
 
+  test('1.2: 401 and 429 tell how to get a higher quota where the operator names an address, and only there', async () => {
+    const errorsWith = async (supportEmail: string) => {
+      api.close()
+      api = await startApi({ supportEmail })
+      const wrong = await withKey({ 'x-api-key': 'x' }, '/api/v1/meta')
+      for (let i = 0; i < 119; i++) await api.get('/api/v1/meta')
+      return [wrong, await api.get('/api/v1/meta')].map(({ status, json }) => [
+        status,
+        (json as { error: string }).error,
+      ])
+    }
+    const help = '; for an API key with a higher quota write to help@example.org'
+    expect(await errorsWith('help@example.org')).toEqual([
+      [401, `the API key is not valid${help}`],
+      [429, `too many requests; see Retry-After${help}`],
+    ])
+    for (const none of ['', `${'x'.repeat(240)}@example.org`]) // an address that would be cut is not told
+      expect(await errorsWith(none)).toEqual([
+        [401, 'the API key is not valid'],
+        [429, 'too many requests; see Retry-After'],
+      ])
+  })
+
   test('4.4: other schemes of Authorization are no key', async () => {
     expect((await withKey({ authorization: 'Basic YTpi' })).status).toBe(200)
   })
@@ -289,6 +313,21 @@ describe('M13#4: agreement with the decision service', () => {
       service.close()
     }
   })
+})
+
+test('4.1: clients with unique addresses evict no counter of another domain', async () => {
+  api.close()
+  const table = createMemoryTable(512, 512) // 1 bucket, 2 public ones
+  const store = () => new MemoryStore(table)
+  const nowSec = () => NOON
+  const shop = engine([rule('user', { unit: Unit.Minute })], { store: store(), nowSec })
+  const ours = engine(null, { store: store(), nowSec }).engine
+  ours.setRules(await defaultRules())
+  api = await startApi({ ours })
+  const remaining = () => shop.ask({ user: 'alice' }).statuses[0].limitRemaining
+  expect(remaining()).toBe(4)
+  for (let i = 1; i <= 60; i++) await api.submit('http://10.0.0.1/', { from: `127.0.0.${i}` }) // counted for an hour
+  expect(remaining()).toBe(3)
 })
 
 test('1.2: a body that does not come is 408, and the connection ends', async () => {

@@ -83,7 +83,7 @@ describe('M1.3#11 M9#2: over HTTP', () => {
     }
     expect((await api.get('/api/v1/nothing')).headers.sunset).toBeDefined()
     const other = await api.get('/api/v7/meta')
-    expect([other.headers.sunset, other.headers.link]).toEqual([undefined, '</changelog>; rel="help"'])
+    expect([other.headers.sunset, other.headers.link]).toEqual([undefined, '</api/v1/changelog>; rel="help"'])
   })
 
   test('pages of a list keep their links', async () => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { nextEvaluation } from '../../../monitor/evaluation/regions.ts'
+import { nextEvaluation, type Voice } from '../../../monitor/evaluation/regions.ts'
 import type { Result } from '../../../monitor/evaluation/rows.ts'
 import type { Evaluation } from '../../../monitor/score/regions.ts'
 import { saveVantage } from '../../../monitor/store/vantages.ts'
-import { INTERVAL_SEC, MAIN, NOW_SEC, observationOf, openWorld, type World } from './world.ts'
+import { DAY_SEC, INTERVAL_SEC, MAIN, NOW_SEC, observationOf, openWorld, type World } from './world.ts'
 
 const AGENTS = ['one', 'two']
 
@@ -51,10 +51,25 @@ describe('6.5: two agents of one region', () => {
     expect(world.incidents('site')).toHaveLength(2)
   })
 
-  test('agents that do not ask for work are not there: the region becomes unknown, its incident ends', async () => {
+  test('what absent agents found last stands for 24 h with its age; then the region is unknown, its incident ends', async () => {
     const world = await withAgents()
     round(world, { main: 'up', one: 'tls_reset', two: 'tls_reset' })
     expect(world.state('site', 'cn')).toBe('unreachable') // from unknown at once
+    const foundSec = world.nowSec
+    world.live(2, 'up', 'site')
+    const kept = {
+      state: 'unreachable',
+      vantages: 0,
+      agreeing: 0,
+      checkedAtSec: foundSec,
+      blocking: 'tls',
+      pending: null,
+    }
+    expect(world.evaluation('site', 'cn')).toMatchObject(kept)
+    expect(world.incidents('site')).toMatchObject([{ endedAtSec: null }])
+    world.nowSec = foundSec + DAY_SEC - 3 * INTERVAL_SEC
+    world.live(3, 'up', 'site')
+    expect(world.evaluation('site', 'cn')).toMatchObject(kept)
     world.live(1, 'up', 'site')
     expect([world.state('site', 'cn'), world.state('site')]).toEqual(['unreachable…', 'reachable'])
     world.live(1, 'up', 'site')
@@ -66,9 +81,35 @@ describe('6.5: two agents of one region', () => {
     const [incident] = world.incidents('site')
     expect(incident).toMatchObject({ region: 'cn', endedAtSec: world.nowSec })
 
-    // Back, and the site still fails from there: the same incident goes on.
+    // Back after more than 24 h, and the site still fails from there: nobody knows of the time between, so it is another.
     round(world, { main: 'up', one: 'tls_reset', two: 'tls_reset' })
-    expect(world.incidents('site')).toEqual([{ ...incident, endedAtSec: null }])
+    expect(world.incidents('site')).toMatchObject([
+      { startedAtSec: world.nowSec, endedAtSec: null },
+      incident,
+    ])
+  })
+
+  test('a site that was reachable stays so while its agents are away, and is judged anew when they are back', async () => {
+    const world = await withAgents()
+    round(world, { main: 'up', one: 'up', two: 'up' })
+    const foundSec = world.nowSec
+    world.nowSec += DAY_SEC / 2
+    world.live(2, 'up', 'site')
+    expect(world.snapshot().sites[0].regions.cn).toEqual({
+      ...{ state: 'reachable', blocking: 'none', vantages: 0, agreeing: 0, checkedAtSec: foundSec },
+    })
+    round(world, { main: 'up', one: 'tls_reset' }) // one is back, and alone
+    round(world, { main: 'up', one: 'tls_reset' })
+    round(world, { main: 'up', one: 'tls_reset' })
+    expect(world.evaluation('site', 'cn')).toMatchObject({ state: 'unreachable', vantages: 1, agreeing: 1 })
+  })
+
+  test('what a revoked agent found does not stand', async () => {
+    const world = await withAgents()
+    round(world, { main: 'up', one: 'up', two: 'up' })
+    world.database.run('UPDATE vantage SET revoked_at = 1 WHERE region = ?', 'cn')
+    world.live(2, 'up', 'site')
+    expect(world.state('site', 'cn')).toBe('unknown')
   })
 
   test('an agent counts for 60 s after its last poll, and not after it was revoked', async () => {
@@ -155,12 +196,13 @@ describe('6.5: a failure to connect is blocking where the control reaches the sa
   }
 })
 
-test("6.5: the server's own place is always there; without one its old probes say nothing", async () => {
+test("6.5: the server's own place is always there; without one its probes say nothing after 24 h", async () => {
   const world = await openWorld('site')
   world.probed('site')
   world.pass()
   expect([world.state('site'), world.state('site', 'cn')]).toEqual(['reachable', 'unknown'])
   world.ownVantage = null
+  world.nowSec += DAY_SEC
   for (let i = 0; i < 2; i++) {
     world.nowSec += INTERVAL_SEC
     world.pass()
@@ -247,9 +289,10 @@ function round(world: World, found: Record<string, Parameters<World['probed']>[1
   world.pass()
 }
 
-function resultsOf(outcomes: string[][]): Result[][] {
-  return outcomes.map((ofOne) =>
-    ofOne.map(
+function resultsOf(outcomes: string[][]): Voice[] {
+  return outcomes.map((ofOne) => ({
+    isOnline: true,
+    results: ofOne.map(
       (outcome, i) =>
         ({
           atSec: NOW_SEC - i * INTERVAL_SEC,
@@ -259,5 +302,5 @@ function resultsOf(outcomes: string[][]): Result[][] {
           address: null,
         }) as Result,
     ),
-  )
+  }))
 }

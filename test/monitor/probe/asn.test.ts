@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { AsnTable } from '../../../monitor/probe/asn.ts'
-import { loadAsnTable } from '../../../monitor/probe/asn.ts'
+import { asnTableOf, loadAsnTable } from '../../../monitor/probe/asn.ts'
 
 const ROWS = `1.0.0.0\t1.0.0.255\t13335\tUS\tCLOUDFLARENET
 1.0.1.0\t1.0.3.255\t0\tNone\tNot routed
@@ -71,10 +71,45 @@ const broken: [string, string, RegExp][] = [
 for (const [name, text, message] of broken) {
   test(`6.2: ${name} says where it is broken`, () => expect(load(name, text)).rejects.toThrow(message))
 }
-test('6.2: a file that is not gzip says so', () =>
-  expect(load('not.tsv.gz', 'x', (text) => Buffer.from(text as string))).rejects.toThrow(
-    /not\.tsv\.gz: .*ASN_DB/,
+test('6.2: whether it is packed says its first bytes, not its name', async () => {
+  const unpacked = await load('unpacked.tsv.gz', ROWS, (text) => Buffer.from(text as string))
+  expect(unpacked.find('1.0.0.0')).toEqual(cloudflare)
+  await writeFile(join(folder, 'packed.tsv'), gzipSync(ROWS))
+  expect(await loadAsnTable(join(folder, 'packed.tsv'))).toMatchObject({ rangesCount: 5 })
+})
+test('6.2: a file that is cut says so', () =>
+  expect(load('cut.tsv.gz', ROWS, (text) => gzipSync(text).subarray(0, 60))).rejects.toThrow(
+    /cut\.tsv\.gz(:\d+)?: unexpected end of file\. .*ASN_DB/,
   ))
+
+describe('6.2: a monitor goes on without the table', () => {
+  const tried = async (path: string): Promise<[string[], object]> => {
+    const lines: string[] = []
+    const asn = await asnTableOf(path, (level, text) => lines.push(`${level} ${text}`))
+    return [lines, asn.find('1.0.0.0')]
+  }
+
+  test('one line says that the file is missing, and how to install it', async () => {
+    const [lines, found] = await tried(join(folder, 'absent.tsv.gz'))
+    expect(lines).toEqual([
+      expect.stringMatching(/^warning ASN_DB: .*absent\.tsv\.gz.*sluice monitor asn install/),
+    ])
+    expect(found).toEqual(nothing)
+  })
+
+  test('one line says where it is broken', async () => {
+    await writeFile(join(folder, 'bad.tsv'), 'x')
+    const [lines, found] = await tried(join(folder, 'bad.tsv'))
+    expect(lines).toEqual([expect.stringMatching(/^error .*bad\.tsv:1: is no row/)])
+    expect(found).toEqual(nothing)
+  })
+
+  test('nothing is said where it is good, or ASN_DB is empty', async () => {
+    await writeFile(join(folder, 'good.tsv'), ROWS)
+    expect(await tried(join(folder, 'good.tsv'))).toEqual([[], cloudflare])
+    expect(await tried('')).toEqual([[], nothing])
+  })
+})
 
 test('6.2: many ranges find what a walk through all of them finds', async () => {
   const ranges = Array.from({ length: 3_000 }, (_, i) => ({

@@ -76,6 +76,15 @@ describe('M6.5#2 M13#10: the quorum of n vantages', () => {
     expect(at60).toMatchObject({ state: 'reachable', vantages: 1, agreeing: 1 })
   })
 
+  test('while no online one has results, those of the others stand for 24 h, and none agrees now', () => {
+    const away = vantage('uud', NOW_SEC - 61)
+    const kept = { state: 'reachable', vantages: 0, agreeing: 0, checkedAtSec: NOW_SEC }
+    expect(stateOf(away)).toMatchObject(kept)
+    expect(stateOf(away, vantage('iii'))).toMatchObject({ ...kept, vantages: 1 })
+    expect(evaluate(firstEvaluation(0), [away], NOW_SEC + 86_400).state).toBe('reachable')
+    expect(evaluate(firstEvaluation(0), [away], NOW_SEC + 86_401 + 600).state).toBe('unknown')
+  })
+
   test('one without results is online, and has no voice', () => {
     expect(stateOf(vantage('ddd'), vantage(''))).toMatchObject({
       state: 'unreachable',

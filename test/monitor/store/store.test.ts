@@ -209,7 +209,7 @@ test('8.2: a store that cannot be opened says so and leaves nothing running', as
   const path = `${temporaryFolder()}/monitor.db`
   writeFileSync(path, 'not a database, but long enough to be looked at as one '.repeat(100))
   await expect(openTestStore({ path })).rejects.toThrow(
-    /monitor\.db: cannot be used .* Check the folder and its rights/,
+    /monitor\.db: cannot be used .* Check MONITOR_DATA_DIR and its rights/,
   )
 })
 
