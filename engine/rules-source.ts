@@ -9,6 +9,7 @@
  */
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { isBackupFile } from './config/files.ts'
 import type { RuleSource } from './config/load.ts'
 import { OperatorError } from './errors.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
@@ -28,6 +29,7 @@ export class FileRulesSource implements RulesSource {
   private looking: NodeJS.Timeout | null = null // for a directory that is gone
   private retrying: NodeJS.Timeout | null = null // to watch what could not be watched
   private toldTrouble = '' // since it could be watched
+  private toldWarnings: readonly string[] = [] // of the last load
   private loading: Promise<void> | null = null
   private isStale = false
   private isThere = false // the directory of rules, when last watched
@@ -81,9 +83,11 @@ export class FileRulesSource implements RulesSource {
       this.watchers.push(watcher.on('error', onError))
     }
     // The second watch alone would do without a root, but where the system refuses one that is recursive, Node is silent.
-    add(watched, false, (name) => !settings.RUNTIME_WATCH_ROOT || name === basename(root))
+    const isRoot = (name: string | null) => name === basename(root)
+    const isRead = (name: string | null) => name === null || !isBackupFile(join(rules, name))
+    add(watched, false, settings.RUNTIME_WATCH_ROOT ? isRoot : isRead)
     this.isThere = existsSync(rules)
-    if (this.isThere) add(rules, true, () => true)
+    if (this.isThere) add(rules, true, isRead)
   }
 
   private get directory(): string {
@@ -163,7 +167,7 @@ export class FileRulesSource implements RulesSource {
   }
 
   private async loadOnce(): Promise<void> {
-    const { settings, totals, log } = this.options
+    const { settings, totals } = this.options
     const source: RuleSource = {
       from: 'tree',
       isSettling: true,
@@ -181,9 +185,16 @@ export class FileRulesSource implements RulesSource {
     totals.add('runtime.load_attempts', 1)
     totals.add('runtime.load_failures', result.failuresCount)
     totals.set('runtime.num_values', result.seenCount)
-    for (const warning of result.warnings) log('warning', warning)
+    this.tellWarnings(result.warnings)
     if (result.ok) this.loader.accept(result.image)
     else this.loader.refuse(result.error)
+  }
+
+  /** A file that is skipped by every load is logged once. */
+  private tellWarnings(warnings: readonly string[]): void {
+    const told = new Set(this.toldWarnings)
+    for (const warning of warnings) if (!told.has(warning)) this.options.log('warning', warning)
+    this.toldWarnings = warnings
   }
 }
 

@@ -66,6 +66,7 @@ async function filesOf(source: FileSource, notes: LoadNotes): Promise<RuleFile[]
   notes.warnings.push(...read.warnings)
   notes.seenCount = read.files.length
   notes.failuresCount = read.failuresCount
+  if (read.unreadable) throw read.unreadable
   return read.files
 }
 
