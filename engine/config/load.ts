@@ -8,14 +8,13 @@
  * load: the caller gets an image of everything or none at all.
  */
 import { compile } from '../match/compile.ts'
-import type { RuleNode, RulesImage } from '../rules.ts'
+import type { RulesImage } from '../rules.ts'
 import type { RuleDraft } from './draft.ts'
 import { ConfigError } from './error.ts'
 import type { FilesRead, RuleFile, RuleTree } from './files.ts'
 import { isRuleName, readRuleFiles } from './files.ts'
 import { Remarks } from './remarks.ts'
 import { readSettledFiles } from './settled.ts'
-import type { Place } from './validate.ts'
 import { validate } from './validate.ts'
 
 const SKIPPED = 'skipped a file that is not named .yaml or .yml'
@@ -47,10 +46,9 @@ export async function loadRules(source: RuleSource): Promise<LoadResult> {
   const remarks = source.isRemarking ? new Remarks() : null
   try {
     const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, remarks)
-    const places = remarks ? new Map<RuleNode, Place>() : undefined
-    const domains = validate(drafts, { isMerging: source.isMerging, places })
+    const domains = validate(drafts, { isMerging: source.isMerging })
     const image = compile(domains)
-    if (remarks && places) (await import('./lint.ts')).lint(domains, places, remarks)
+    if (remarks) (await import('./lint.ts')).lint(domains, remarks)
     return { ...notes, remarks: remarks?.texts() ?? [], ok: true, image, filesCount: drafts.length }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error

@@ -5,8 +5,8 @@
  *
  * Each is said once, however many aliases lead to its place, and they are told in the order of the files.
  */
+import type { Place } from '../rules.ts'
 import { REMARKS_MAX } from './bounds.ts'
-import type { Place } from './validate.ts'
 
 export class Remarks {
   private readonly made = new Map<string, Place & { order: number }>() // by text
