@@ -16,7 +16,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { backupWarning, isBackupFile, type RuleFile } from '../engine/config/files.ts'
-import { type LoadResult, loadRules } from '../engine/config/load.ts'
+import { type LoadResult, load } from '../engine/config/load.ts'
 import { OperatorError } from '../engine/errors.ts'
 import { parseSettings } from '../engine/settings/parse.ts'
 
@@ -61,8 +61,8 @@ export async function checkConfig(
   const skipped: string[] = []
   const files = readAll(options.paths, output, skipped)
   if (!files) return 1
-  const result = await loadRules({ from: 'files', files, isMerging: options.isMerging, isRemarking: true })
-  const warnings = [...skipped.map(backupWarning), ...result.warnings, ...result.remarks]
+  const { result, remark } = await load({ from: 'files', files, isMerging: options.isMerging })
+  const warnings = [...skipped.map(backupWarning), ...result.warnings, ...(await remark())]
   for (const warning of warnings) output.err(`warning: ${warning}`)
   const problem = problemOf(result, env)
   if (problem) output.out(`error loading rate limit configs: ${problem}`)

@@ -1,5 +1,6 @@
 /**
- * Remarks: what loads, as it does with the reference, and still can hardly be meant. Only `check-config` asks for them.
+ * Remarks: what loads, as it does with the reference, and still can hardly be meant. `check-config` prints them, and the service
+ * logs them after a load.
  *
  *     rules.yaml: line 12: 'shop.user' can never match: 'user_*' takes every value of its key first
  *

@@ -134,3 +134,30 @@ test('8.4, 8.5: a rule file that cannot be read any more is a failed load; what 
   await expect.poll(() => counts.length, { timeout: 10_000 }).toBeGreaterThan(1)
   expect(counts.at(-1)).toBe(1)
 })
+
+const NEVER_MET = "domain: shop\ndescriptors: [{key: k}, {key: k, value: '*'}]\n"
+const REMARK = "warning config.shop.yaml: line 2: 'shop.k' can never match: 'k_*' takes all others first"
+
+test('8.5: remarks on the rules are logged at each load, once per content', async () => {
+  const root = newRoot()
+  write(root)
+  const path = join(root, 'config', 'shop.yaml')
+  writeFileSync(path, NEVER_MET)
+  const { counts, warnings } = await watching(root)
+  await expect.poll(warnings, { timeout: 10_000 }).toEqual([REMARK])
+  writeFileSync(path, NEVER_MET)
+  await expect.poll(() => counts.length, { timeout: 10_000 }).toBeGreaterThan(1)
+  writeFileSync(path, `${NEVER_MET}# another content\n`)
+  await expect.poll(() => warnings().length, { timeout: 10_000 }).toBe(2)
+  expect(warnings()).toEqual([REMARK, REMARK])
+})
+
+test('8.5: of many remarks the first are logged, then how many there are', async () => {
+  const root = newRoot()
+  write(root)
+  const nodes = Array.from({ length: 25 }, (_, i) => `  - {key: k${i}, unit: day}\n`).join('')
+  writeFileSync(join(root, 'config', 'shop.yaml'), `domain: shop\ndescriptors:\n${nodes}`)
+  const { warnings } = await watching(root)
+  await expect.poll(() => warnings().length, { timeout: 10_000 }).toBe(21)
+  expect(warnings().at(-1)).toBe('warning and 5 more remarks on the rules: see sluice check-config')
+})

@@ -1,6 +1,6 @@
 /** Remarks on rules written short, and random trees of rules whose texts meet often. */
 import fc from 'fast-check'
-import { loadRules } from '../../../engine/config/load.ts'
+import { load } from '../../../engine/config/load.ts'
 import { compositeOf } from '../../../engine/config/patterns.ts'
 import type { RuleNode } from '../../../engine/rules.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
@@ -10,9 +10,9 @@ export const DAY = 'rate_limit: {unit: day, requests_per_unit: 3}'
 
 export async function remarks(...files: string[]): Promise<string[]> {
   const named = files.map((yaml, i) => ({ name: `${i}.yaml`, bytes: Buffer.from(yaml) }))
-  const result = await loadRules({ from: 'files', files: named, isMerging: true, isRemarking: true })
+  const { result, remark } = await load({ from: 'files', files: named, isMerging: true })
   if (!result.ok) throw new Error(result.error)
-  return result.remarks
+  return remark()
 }
 
 /** Of a domain `d` with one node per line; the first is line 3. */

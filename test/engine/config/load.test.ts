@@ -10,6 +10,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads'
 import { Piscina } from 'piscina'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { RuleTree } from '../../../engine/config/files.ts'
@@ -255,7 +256,6 @@ describe('1.2, 1.5 a load', () => {
       warnings: [],
       seenCount: 3,
       failuresCount: 0,
-      remarks: [],
     })
   })
   test('12#7: what is not named .yaml and does not parse is skipped with a warning', async () => {
@@ -296,8 +296,13 @@ describe('1.2, 1.5 a load', () => {
     put('sub/config/a.yaml', `domain: a\ndescriptors: [{key: x, ${DAY}}]`)
     const filename = new URL('../../../engine/config/load-job.ts', import.meta.url).href
     const pool = new Piscina({ filename, maxThreads: 1 })
-    const result: LoadResult = await pool.run({ from: 'tree', tree: tree(), isMerging: false })
+    const { port1, port2: port } = new MessageChannel()
+    const task = { from: 'tree', tree: tree(), isMerging: false }
+    const made = await pool.run({ task, port }, { transferList: [port] })
+    const result: LoadResult = receiveMessageOnPort(port1)?.message
+    port1.close()
     await pool.close()
+    expect(made).toEqual({ remarks: [], content: expect.stringMatching(/^.{44}$/) })
     expect(result).toMatchObject({ ok: true, filesCount: 1 })
     if (!result.ok) return
     expect(result.image.memory).toBeInstanceOf(SharedArrayBuffer)
