@@ -7,7 +7,7 @@
  * Runs in main, which never parses (rules-loader.ts). One load runs at a time; changes during a load cause exactly one
  * more.
  */
-import { existsSync, type FSWatcher, watch } from 'node:fs'
+import { accessSync, constants, existsSync, type FSWatcher, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { isBackupFile } from './config/files.ts'
 import type { RuleSource } from './config/load.ts'
@@ -19,7 +19,7 @@ import { sourceUrl } from './source-url.ts'
 // A change is rarely alone: editors and deployments write several files. Counted from the first, since a tree that is
 // written to again and again would never be loaded; the job waits until nobody writes (config/settled.ts).
 const GATHER_MS = 100
-const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for
+const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for, and a file that cannot be read
 
 export class FileRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
@@ -28,6 +28,7 @@ export class FileRulesSource implements RulesSource {
   private timer: NodeJS.Timeout | null = null
   private looking: NodeJS.Timeout | null = null // for a directory that is gone
   private retrying: NodeJS.Timeout | null = null // to watch what could not be watched
+  private unreadable: NodeJS.Timeout | undefined // while what failed the last load cannot be read
   private toldTrouble = '' // since it could be watched
   private toldWarnings: readonly string[] = [] // of the last load
   private loading: Promise<void> | null = null
@@ -49,6 +50,7 @@ export class FileRulesSource implements RulesSource {
   async close(): Promise<void> {
     this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
+    clearInterval(this.unreadable)
     for (const timer of [this.timer, this.looking, this.retrying]) if (timer) clearTimeout(timer)
     await this.loader.close()
   }
@@ -186,8 +188,21 @@ export class FileRulesSource implements RulesSource {
     totals.add('runtime.load_failures', result.failuresCount)
     totals.set('runtime.num_values', result.seenCount)
     this.tellWarnings(result.warnings)
+    this.awaitReadable(result.unreadablePath)
     if (result.ok) this.loader.accept(result.image)
     else this.loader.refuse(result.error)
+  }
+
+  /** Rights of a directory, and what is behind a link, can change without an event. */
+  private awaitReadable(path: string | undefined): void {
+    clearInterval(this.unreadable)
+    if (path === undefined || this.isClosing || isReadable(path)) return
+    const look = setInterval(() => {
+      if (!isReadable(path)) return
+      clearInterval(look)
+      this.reloadSoon()
+    }, MISSING_RETRY_MS).unref()
+    this.unreadable = look
   }
 
   /** A file that is skipped by every load is logged once. */
@@ -195,6 +210,15 @@ export class FileRulesSource implements RulesSource {
     const told = new Set(this.toldWarnings)
     for (const warning of warnings) if (!told.has(warning)) this.options.log('warning', warning)
     this.toldWarnings = warnings
+  }
+}
+
+function isReadable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK)
+    return true
+  } catch {
+    return false
   }
 }
 

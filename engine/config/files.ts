@@ -34,7 +34,7 @@ export interface FilesRead {
   files: RuleFile[] // sorted by name
   warnings: string[]
   failuresCount: number // entries that could not be read: `runtime.load_failures`
-  unreadable: ConfigError | null // the first entry whose rules are missing from `files`: the load must fail
+  unreadable: { path: string; error: ConfigError } | null // the first whose rules are missing: the load must fail
 }
 
 /** Whether a file is meant as rules. Others may be rules too, but are skipped when they are not (Q7). */
@@ -183,7 +183,7 @@ function refuse(read: FilesRead, path: string, name: string, error: unknown): vo
   read.failuresCount++
   const { code, message } = error as NodeJS.ErrnoException
   const text = `cannot be read: ${message}. ${REMEDIES[code ?? ''] ?? 'Repair it'}, or remove it.`
-  read.unreadable = new ConfigError(name, text)
+  read.unreadable = { path, error: new ConfigError(name, text) }
 }
 
 const REMEDIES: Record<string, string> = {

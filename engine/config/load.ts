@@ -34,6 +34,7 @@ export interface LoadNotes {
   warnings: string[]
   seenCount: number // files that were read: `runtime.num_values`
   failuresCount: number // files and directories that could not be read: `runtime.load_failures`
+  unreadablePath?: string // why the load failed
 }
 
 /** Plain data, so it can be posted; the image's memory is shared and not copied. */
@@ -82,7 +83,10 @@ async function filesOf(source: FileSource, notes: LoadNotes): Promise<RuleFile[]
   notes.warnings.push(...read.warnings)
   notes.seenCount = read.files.length
   notes.failuresCount = read.failuresCount
-  if (read.unreadable) throw read.unreadable
+  if (read.unreadable) {
+    notes.unreadablePath = read.unreadable.path
+    throw read.unreadable.error
+  }
   return read.files
 }
 

@@ -78,6 +78,17 @@ test('8.4, 11.1: rules that are gone are told once, whatever else happens meanwh
   expect(counts.at(-1)).toBe(1)
 })
 
+test('8.4: what could not be read is loaded once it can be, without any change of the directory', async () => {
+  const root = newRoot()
+  write(root)
+  const elsewhere = join(root, '..', '..', 'mail.yaml')
+  symlinkSync(elsewhere, join(root, 'config', 'mail.yaml'))
+  const { counts, lines } = await watching(root)
+  expect(lines).toEqual([expect.stringContaining('config.mail.yaml: cannot be read: ENOENT')])
+  writeFileSync(elsewhere, 'domain: mail\n')
+  await expect.poll(() => counts, { timeout: 10_000 }).toEqual([2])
+})
+
 const ROUNDS = 15 // of GATHER_MS: a load each, if a backup file could cause one
 const GATHER_MS = 100
 
