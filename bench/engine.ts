@@ -39,6 +39,8 @@ export function ruleNode(key: string, value = '', children: RuleNode[] = []): Ru
     hasDetailedMetric: false,
     hasValueToMetric: false,
     hasShareThreshold: false,
+    file: 'rules.yaml',
+    line: 1,
     metadata: null,
   }
 }

@@ -5,10 +5,12 @@
  *     transports/xds    resources     ┴──► job: read, validate, compile ──┬──► accept: counted, into force
  *                                                                         └──► refuse: counted, said; what is in force stays
  *
- * Runs in main, which never parses: the work is a task of a thread that ends when idle and gives its memory back.
+ * Runs in main, which never parses: the work is a task of a thread that ends when idle and gives its memory back. Remarks on
+ * the rules are made after they have come into force, and logged once per content.
  */
-import type { Transferable } from 'node:worker_threads'
+import { MessageChannel, type Transferable } from 'node:worker_threads'
 import type { LoadResult } from './config/load.ts'
+import type { LoadJob, LoadRemarks } from './config/load-job.ts'
 import { jobThread } from './job-thread.ts'
 import type { Log, LogLevel } from './messages.ts'
 import type { RulesImage } from './rules.ts'
@@ -21,6 +23,7 @@ const JOB_IDLE_MS = 200
 
 const LOADED = 'ratelimit.service.config_load_success'
 const FAILED = 'ratelimit.service.config_load_error'
+const REMARKS_LOGGED_MAX = 20 // of one load; the rest is a count
 
 /** Where rules come from. They go to `onRules` of its options. */
 export interface RulesSource {
@@ -44,17 +47,33 @@ export class RulesLoader<Task, Result extends LoadResult = LoadResult> {
   private readonly options: RulesSourceOptions
   private readonly jobs: ReturnType<typeof jobThread>
   private isClosing = false
+  private remarkedContent = ''
 
-  /** `job`: a file whose default export makes a result of a task. */
+  /** `job`: a file whose default export takes a LoadJob and resolves with LoadRemarks. */
   constructor(job: URL, options: RulesSourceOptions) {
     this.options = options
     this.jobs = jobThread(job, { idleMs: JOB_IDLE_MS })
     for (const name of [LOADED, FAILED]) options.totals.add(name, 0) // there before the first, for `increase()`
   }
 
-  /** Rejects when the job itself breaks; a mistake in the rules is a result. */
-  run(task: Task, transferList?: Transferable[]): Promise<Result> {
-    return this.jobs.run(task, { transferList })
+  /** Rejects when the job itself breaks; a mistake in the rules is a result. Remarks on them are logged later. */
+  run(task: Task, transferList: Transferable[] = []): Promise<Result> {
+    const { port1, port2 } = new MessageChannel()
+    const job: LoadJob<Task> = { task, port: port2 }
+    const remarked: Promise<LoadRemarks> = this.jobs.run(job, { transferList: [...transferList, port2] })
+    return new Promise<Result>((resolve, reject) => {
+      port1.once('message', resolve)
+      remarked.then((remarks) => this.logRemarks(remarks), reject)
+    }).finally(() => port1.close())
+  }
+
+  private logRemarks({ remarks, content }: LoadRemarks): void {
+    if (this.isClosing || (content !== '' && content === this.remarkedContent)) return
+    this.remarkedContent = content
+    for (const remark of remarks.slice(0, REMARKS_LOGGED_MAX)) this.options.log('warning', remark)
+    const leftCount = remarks.length - REMARKS_LOGGED_MAX
+    if (leftCount > 0)
+      this.options.log('warning', `and ${leftCount} more remarks on the rules: see sluice check-config`)
   }
 
   accept(image: RulesImage): void {

@@ -7,9 +7,9 @@
  * Runs in main, which never parses (rules-loader.ts). One load runs at a time; changes during a load cause exactly one
  * more.
  */
-import { existsSync, type FSWatcher, watch } from 'node:fs'
+import { accessSync, constants, existsSync, type FSWatcher, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import type { RuleTree } from './config/files.ts'
+import { isBackupFile, type RuleTree } from './config/files.ts'
 import type { RuleSource } from './config/load.ts'
 import { OperatorError } from './errors.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
@@ -19,7 +19,7 @@ import { sourceUrl } from './source-url.ts'
 // A change is rarely alone: editors and deployments write several files. Counted from the first, since a tree that is
 // written to again and again would never be loaded; the job waits until nobody writes (config/settled.ts).
 const GATHER_MS = 100
-const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for
+const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for, and a file that cannot be read
 
 export class FileRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
@@ -28,7 +28,9 @@ export class FileRulesSource implements RulesSource {
   private timer: NodeJS.Timeout | null = null
   private looking: NodeJS.Timeout | null = null // for a directory that is gone
   private retrying: NodeJS.Timeout | null = null // to watch what could not be watched
+  private unreadable: NodeJS.Timeout | undefined // while what failed the last load cannot be read
   private toldTrouble = '' // since it could be watched
+  private toldWarnings: readonly string[] = [] // of the last load
   private loading: Promise<void> | null = null
   private isStale = false
   private isThere = false // the directory of rules, when last watched
@@ -49,6 +51,7 @@ export class FileRulesSource implements RulesSource {
   async close(): Promise<void> {
     this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
+    clearInterval(this.unreadable)
     for (const timer of [this.timer, this.looking, this.retrying]) if (timer) clearTimeout(timer)
     await this.loader.close()
   }
@@ -83,9 +86,11 @@ export class FileRulesSource implements RulesSource {
       this.watchers.push(watcher.on('error', onError))
     }
     // The second watch alone would do without a root, but where the system refuses one that is recursive, Node is silent.
-    add(watched, false, (name) => !settings.RUNTIME_WATCH_ROOT || name === basename(root))
+    const isRoot = (name: string | null) => name === basename(root)
+    const isRead = (name: string | null) => name === null || !isBackupFile(join(rules, name))
+    add(watched, false, settings.RUNTIME_WATCH_ROOT ? isRoot : isRead)
     this.isThere = existsSync(rules)
-    if (this.isThere) add(rules, true, () => true)
+    if (this.isThere) add(rules, true, isRead)
   }
 
   private get directory(): string {
@@ -165,7 +170,7 @@ export class FileRulesSource implements RulesSource {
   }
 
   private async loadOnce(): Promise<void> {
-    const { settings, totals, log } = this.options
+    const { settings, totals } = this.options
     const source: RuleSource = {
       from: 'tree',
       isSettling: true,
@@ -177,9 +182,38 @@ export class FileRulesSource implements RulesSource {
     totals.add('runtime.load_attempts', 1)
     totals.add('runtime.load_failures', result.failuresCount)
     totals.set('runtime.num_values', result.seenCount)
-    for (const warning of result.warnings) log('warning', warning)
+    this.tellWarnings(result.warnings)
+    this.awaitReadable(result.unreadablePath)
     if (result.ok) this.loader.accept(result.image)
     else this.loader.refuse(result.error)
+  }
+
+  /** Rights of a directory, and what is behind a link, can change without an event. */
+  private awaitReadable(path: string | undefined): void {
+    clearInterval(this.unreadable)
+    if (path === undefined || this.isClosing || isReadable(path)) return
+    const look = setInterval(() => {
+      if (!isReadable(path)) return
+      clearInterval(look)
+      this.reloadSoon()
+    }, MISSING_RETRY_MS).unref()
+    this.unreadable = look
+  }
+
+  /** A file that is skipped by every load is logged once. */
+  private tellWarnings(warnings: readonly string[]): void {
+    const told = new Set(this.toldWarnings)
+    for (const warning of warnings) if (!told.has(warning)) this.options.log('warning', warning)
+    this.toldWarnings = warnings
+  }
+}
+
+function isReadable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK)
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -9,8 +9,14 @@
  */
 import type { JsonObject, RateLimit } from '../proto/ratelimit.ts'
 
+/** Where something is configured. */
+export interface Place {
+  file: string // a rule file, or the name of an xDS resource
+  line: number // 0 when the source has no lines
+}
+
 /** One node of a validated configuration: `key`, or `key` and `value`, with an optional limit and children. */
-export interface RuleNode {
+export interface RuleNode extends Place {
   key: string
   value: string // empty = the default node of that key
   limit: RuleLimit | null

@@ -9,13 +9,14 @@
  *     all rate limit configs ok
  *
  * As the reference, it looks at each entry of a directory, does not go down into others, and parses the settings of the
- * environment too. Warnings are ours, so they stay off standard output, which says what the reference says.
+ * environment too. Warnings are not the reference's, so they stay off standard output. Backup files are skipped in
+ * directories, as the service skips them, and checked when they are named.
  * Exit codes: 0 all is well, 1 something is wrong with the files, 2 something is wrong with the command.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { RuleFile } from '../engine/config/files.ts'
-import { type LoadResult, loadRules } from '../engine/config/load.ts'
+import { backupWarning, isBackupFile, type RuleFile } from '../engine/config/files.ts'
+import { type LoadResult, load } from '../engine/config/load.ts'
 import { OperatorError } from '../engine/errors.ts'
 import { parseSettings } from '../engine/settings/parse.ts'
 
@@ -57,10 +58,11 @@ export async function checkConfig(
     return 2
   }
   output.out('checking rate limit configs...')
-  const files = readAll(options.paths, output)
+  const skipped: string[] = []
+  const files = readAll(options.paths, output, skipped)
   if (!files) return 1
-  const result = await loadRules({ from: 'files', files, isMerging: options.isMerging, isRemarking: true })
-  const warnings = [...result.warnings, ...result.remarks]
+  const { result, remark } = await load({ from: 'files', files, isMerging: options.isMerging })
+  const warnings = [...skipped.map(backupWarning), ...result.warnings, ...(await remark())]
   for (const warning of warnings) output.err(`warning: ${warning}`)
   const problem = problemOf(result, env)
   if (problem) output.out(`error loading rate limit configs: ${problem}`)
@@ -122,13 +124,17 @@ function isTrue(name: string, value: string): boolean {
   throw new UsageError(`invalid boolean value "${value}" for -${name}`)
 }
 
-/** The files of all paths, or null after a complaint. */
-function readAll(paths: string[], output: Output): RuleFile[] | null {
+/** The files of all paths, or null after a complaint. Adds to `skipped` what the service would not read. */
+function readAll(paths: string[], output: Output, skipped: string[]): RuleFile[] | null {
   const files: RuleFile[] = []
   for (const path of paths) {
     const names = list(path, output)
     if (!names) return null
     for (const name of names) {
+      if (name !== path && isBackupFile(name)) {
+        skipped.push(name)
+        continue
+      }
       output.out(`opening config file: ${name}`)
       try {
         // A pipe or a device has no end; the service does not read them either.

@@ -12,8 +12,8 @@
  * file of ours is not looked at, so a root of `/` costs one listing.
  * Synchronous: it runs in a job thread or a command, and there it is the shortest way.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { type Dirent, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { FILE_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX } from './bounds.ts'
 import { ConfigError } from './error.ts'
 
@@ -34,6 +34,7 @@ export interface FilesRead {
   files: RuleFile[] // sorted by name
   warnings: string[]
   failuresCount: number // entries that could not be read: `runtime.load_failures`
+  unreadable: { path: string; error: ConfigError } | null // the first whose rules are missing: the load must fail
 }
 
 /** Whether a file is meant as rules. Others may be rules too, but are skipped when they are not (Q7). */
@@ -41,10 +42,37 @@ export function isRuleName(name: string): boolean {
   return name.endsWith('.yaml') || name.endsWith('.yml')
 }
 
-/** Reads the tree. An unreadable entry is a warning; throws a ConfigError where a bound is passed. */
+const BACKUP_ENDINGS = ['~', '.bak', '.orig', '.rej', '.swp', '.tmp', '.rpmsave', '.rpmnew']
+const BACKUPS_NAMED_MAX = 100 // in the warnings of one load; the rest is a count
+
+/**
+ * Whether a path is of a file that no load reads. Of a path where nothing is any more, the name decides; so a directory with
+ * such a name, which is read, can be moved away unnoticed until the next change.
+ */
+export function isBackupFile(path: string): boolean {
+  if (!isBackupName(basename(path))) return false
+  try {
+    return !lstatSync(path).isDirectory()
+  } catch {
+    return true
+  }
+}
+
+/** Whether this is how editors, patch, rpm and dpkg name what they leave beside a file. */
+function isBackupName(name: string): boolean {
+  if (BACKUP_ENDINGS.some((ending) => name.endsWith(ending)) || name.includes('.dpkg-')) return true
+  return name.startsWith('.#') || (name.length > 1 && name.startsWith('#') && name.endsWith('#'))
+}
+
+export function backupWarning(name: string): string {
+  return `skipped a backup or editor file: ${name}`
+}
+
+/** Reads the tree. Throws a ConfigError where a bound is passed; for what cannot be read see FilesRead. */
 export function readRuleFiles(tree: RuleTree): FilesRead {
   const found = find(tree)
   const { read } = found
+  warnOfBackups(found)
   let bytesLeft = FILES_BYTES_MAX
   for (const [path, name] of [...found.paths].sort(byName)) {
     const bytes = readFile(read, path, name)
@@ -66,6 +94,7 @@ export function findRuleFiles(tree: RuleTree): string[] {
 interface Found {
   directories: string[]
   paths: Map<string, string> // of files, path -> name
+  backups: string[] // names
   read: FilesRead
   prefix: string // names that do not open with it are not ours
   isDotIgnored: boolean
@@ -73,9 +102,9 @@ interface Found {
 
 function find(tree: RuleTree): Found {
   const { isRootWatched, appDirectory, isDotIgnored } = tree
-  const read: FilesRead = { files: [], warnings: [], failuresCount: 0 }
+  const read: FilesRead = { files: [], warnings: [], failuresCount: 0, unreadable: null }
   const prefix = isRootWatched ? `${appDirectory}.` : ''
-  const found: Found = { directories: [], paths: new Map(), read, prefix, isDotIgnored }
+  const found: Found = { directories: [], paths: new Map(), backups: [], read, prefix, isDotIgnored }
   const isNil = isRootWatched ? tree.root === '' : appDirectory === ''
   if (isNil) read.warnings.push('no runtime configuration. using nil loader.')
   else list(found, join(tree.root, tree.subdirectory, isRootWatched ? '' : appDirectory), '')
@@ -84,14 +113,7 @@ function find(tree: RuleTree): Found {
 
 function list(found: Found, directory: string, namePrefix: string): void {
   found.directories.push(directory)
-  let entries: import('node:fs').Dirent[]
-  try {
-    entries = readdirSync(directory, { withFileTypes: true })
-  } catch (error) {
-    fail(found.read, directory, error)
-    return
-  }
-  for (const entry of entries) {
+  for (const entry of entriesOf(found, directory, namePrefix)) {
     if (found.isDotIgnored && entry.name.startsWith('.')) continue
     const name = namePrefix + entry.name
     const path = join(directory, entry.name)
@@ -99,10 +121,29 @@ function list(found: Found, directory: string, namePrefix: string): void {
       const below = `${name}.`
       if (below.startsWith(found.prefix) || found.prefix.startsWith(below)) list(found, path, below)
     } else if (name.startsWith(found.prefix)) {
-      if (found.paths.size >= FILES_MAX) throw new ConfigError(name, `more than ${FILES_MAX} files`)
-      found.paths.set(path, name)
+      if (isBackupName(entry.name)) found.backups.push(name)
+      else if (found.paths.size >= FILES_MAX) throw new ConfigError(name, `more than ${FILES_MAX} files`)
+      else found.paths.set(path, name)
     }
   }
+}
+
+/** None of a missing directory: that is an empty tree, or one of its directories was removed a moment ago. */
+function entriesOf({ read }: Found, directory: string, namePrefix: string): Dirent[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true })
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) fail(read, directory, error)
+    else refuse(read, directory, namePrefix.slice(0, -1) || directory, error)
+    return []
+  }
+}
+
+function warnOfBackups({ backups, read }: Found): void {
+  backups.sort()
+  for (const name of backups.slice(0, BACKUPS_NAMED_MAX)) read.warnings.push(backupWarning(name))
+  const unnamedCount = backups.length - BACKUPS_NAMED_MAX
+  if (unnamedCount > 0) read.warnings.push(`skipped ${unnamedCount} more backup or editor files`)
 }
 
 /** By name, then by path: `a/b.yaml` and `a.b.yaml` have one name. */
@@ -111,22 +152,48 @@ function byName([pathA, nameA]: [string, string], [pathB, nameB]: [string, strin
   return pathA < pathB ? -1 : 1
 }
 
+/** Null for what holds no rules, and for what cannot be read. */
 function readFile(read: FilesRead, path: string, name: string): Uint8Array | null {
   try {
     const stat = statSync(path) // before opening: to open a pipe that nobody writes to would wait for ever
-    if (!stat.isFile()) throw new Error(stat.isDirectory() ? 'is a directory' : 'is not a file')
-    if (stat.size <= FILE_BYTES_MAX) return readFileSync(path)
-    const text = `file has ${stat.size} bytes, at most ${FILE_BYTES_MAX} are read`
-    if (isRuleName(name)) throw new ConfigError(name, `error loading config file: ${text}`)
-    throw new Error(text)
+    if (stat.isFile() && stat.size <= FILE_BYTES_MAX) return readFileSync(path)
+    const size = `file has ${stat.size} bytes, at most ${FILE_BYTES_MAX} are read`
+    if (stat.isFile() && isRuleName(name)) throw new ConfigError(name, `error loading config file: ${size}`)
+    fail(read, path, stat.isFile() ? size : stat.isDirectory() ? 'is a directory' : 'is not a file')
   } catch (error) {
     if (error instanceof ConfigError) throw error
-    fail(read, path, error)
-    return null
+    const isRemoved = isCode(error, 'ENOENT') && !lstatSync(path, { throwIfNoEntry: false })
+    if (isRemoved) fail(read, path, error)
+    else refuse(read, path, name, error)
   }
+  return null
 }
 
 function fail(read: FilesRead, path: string, error: unknown): void {
   read.failuresCount++
   read.warnings.push(`runtime: error reading ${path}: ${error instanceof Error ? error.message : error}`)
+}
+
+/** Limits are missing, so the load must fail. The first such entry is the load's error, the others are warnings. */
+function refuse(read: FilesRead, path: string, name: string, error: unknown): void {
+  if (read.unreadable) {
+    fail(read, path, error)
+    return
+  }
+  read.failuresCount++
+  const { code, message } = error as NodeJS.ErrnoException
+  const text = `cannot be read: ${message}. ${REMEDIES[code ?? ''] ?? 'Repair it'}, or remove it.`
+  read.unreadable = { path, error: new ConfigError(name, text) }
+}
+
+const REMEDIES: Record<string, string> = {
+  EACCES: 'Let the user that runs the service read it',
+  EPERM: 'Let the user that runs the service read it',
+  ENOENT: 'Let the link lead to a file',
+  ELOOP: 'Let the link lead to a file',
+  ENOTDIR: 'Put a directory there',
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return (error as NodeJS.ErrnoException).code === code
 }

@@ -1,6 +1,6 @@
 /**
  * Looks over validated rules for what can hardly be meant: nodes that are never met (reach.ts), counters that two rules
- * share (sharing.ts), `replaces` that replace nothing. Costs comparisons, so their number is bounded.
+ * share or that callers' values can reach (sharing.ts), `replaces` that replace nothing. Costs comparisons, so their number is bounded.
  */
 import type { RuleDomain, RuleNode } from '../rules.ts'
 import { REMARK_STEPS_MAX } from './bounds.ts'
@@ -8,26 +8,19 @@ import { compositeOf } from './patterns.ts'
 import type { Closed } from './reach.ts'
 import { closedNodes } from './reach.ts'
 import type { Remarks } from './remarks.ts'
-import { sharedCounters } from './sharing.ts'
-import type { Place } from './validate.ts'
+import { type Shared, sharedCounters } from './sharing.ts'
 
-export function lint(domains: readonly RuleDomain[], places: Map<RuleNode, Place>, remarks: Remarks): void {
+export function lint(domains: readonly RuleDomain[], remarks: Remarks): void {
   const steps = { left: REMARK_STEPS_MAX }
   for (const { name, nodes } of domains) {
-    lintReach(nodes, name, { places, remarks, steps })
-    lintReplaces(name, nodes, places, remarks)
+    lintReach(nodes, name, { remarks, steps })
+    lintReplaces(name, nodes, remarks)
   }
-  for (const { rule, path, other, otherPath, entries, when } of sharedCounters(domains, steps)) {
-    const { file, line } = places.get(other)!
-    const asked = entries.map(({ key, value }) => `${key}=${value}`).join(', ')
-    const text = `'${path}' and '${otherPath}' (${file}: line ${line}) asked with ${asked} share a counter ${when}`
-    remarks.add(places.get(rule)!, text)
-  }
+  lintCounters(domains, steps, remarks)
   if (steps.left <= 0) remarks.setPartial()
 }
 
 interface Run {
-  places: Map<RuleNode, Place>
   remarks: Remarks
   steps: { left: number }
 }
@@ -36,7 +29,7 @@ function lintReach(siblings: readonly RuleNode[], path: string, run: Run): void 
   const never = new Set<RuleNode>()
   for (const closed of closedNodes(siblings, run.steps)) {
     if (!closed.isExactOpen && !closed.isDefaultOpen) never.add(closed.node)
-    run.remarks.add(run.places.get(closed.node)!, reachText(`${path}.${closed.composite}`, closed))
+    run.remarks.add(closed.node, reachText(`${path}.${closed.composite}`, closed))
   }
   for (const node of siblings) {
     if (never.has(node) || node.children.length === 0) continue
@@ -52,13 +45,40 @@ function reachText(path: string, { composite, by, isExactOpen, isDefaultOpen }: 
   return `'${path}' ${left ? `matches nothing but ${left}` : 'can never match'}: '${by}' takes all others first`
 }
 
+/** A rule whose callers can reach many counters is one remark: below an open value, all rules are reached. */
+function lintCounters(domains: readonly RuleDomain[], steps: Run['steps'], remarks: Remarks): void {
+  const reached = new Map<RuleNode, { first: Shared; count: number }>() // by the rule that reaches
+  for (const shared of sharedCounters(domains, steps)) {
+    const { rule, path, other, otherPath, entries, when, isOpen } = shared
+    if (isOpen) {
+      const before = reached.get(other)
+      if (before) before.count++
+      else reached.set(other, { first: shared, count: 1 })
+    } else {
+      const text = `'${path}' and '${otherPath}' (${placeOf(other)}) asked with ${entriesText(entries)} share a counter ${when}`
+      remarks.add(rule, text)
+    }
+  }
+  for (const [other, { first, count }] of reached) remarks.add(other, reachedText(first, count))
+}
+
+function reachedText({ rule, path, ruleEntries, otherPath, entries, when }: Shared, count: number): string {
+  const asked = `'${otherPath}' asked with ${entriesText(entries)}`
+  const shares = `'${path}' (${placeOf(rule)}) asked with ${entriesText(ruleEntries)} share a counter ${when}`
+  const more = count > 1 ? `; it reaches ${count - 1} more in this way` : ''
+  return `a value chosen by callers can reach another rule's counter: ${asked} and ${shares}${more}`
+}
+
+function entriesText(entries: Shared['entries']): string {
+  return entries.map(({ key, value }) => `${key}=${value}`).join(', ')
+}
+
+function placeOf({ file, line }: RuleNode): string {
+  return line > 0 ? `${file}: line ${line}` : file
+}
+
 /** Names are looked for in the whole domain, because one request may match any of its rules (spec 2.6). */
-function lintReplaces(
-  domain: string,
-  nodes: readonly RuleNode[],
-  places: Map<RuleNode, Place>,
-  remarks: Remarks,
-): void {
+function lintReplaces(domain: string, nodes: readonly RuleNode[], remarks: Remarks): void {
   const rules = [...withLimit(nodes)]
   const names = new Set(rules.filter(({ limit }) => !limit!.isUnlimited).map(({ limit }) => limit!.name))
   const unlimitedNames = new Set(rules.map(({ limit }) => limit!.name))
@@ -68,7 +88,7 @@ function lintReplaces(
       const why = unlimitedNames.has(name)
         ? 'only unlimited rules have that name, and those are never replaced'
         : `no rule of domain '${domain}' has that name`
-      remarks.add(places.get(rule)!, `replaces '${name}', but ${why}`)
+      remarks.add(rule, `replaces '${name}', but ${why}`)
     }
   }
 }

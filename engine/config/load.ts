@@ -5,17 +5,18 @@
  *     xDS ─────────────────┘
  *
  * So an error of syntax in any file is told before an error of meaning in any other (spec 1.2). The first error ends the
- * load: the caller gets an image of everything or none at all.
+ * load: the caller gets an image of everything or none at all. Remarks are a step of their own, since they can take as long
+ * as the load, and rules in force should not wait for them.
  */
+import { createHash, type Hash } from 'node:crypto'
 import { compile } from '../match/compile.ts'
-import type { RuleNode, RulesImage } from '../rules.ts'
+import type { RulesImage } from '../rules.ts'
 import type { RuleDraft } from './draft.ts'
 import { ConfigError } from './error.ts'
 import type { FilesRead, RuleFile, RuleTree } from './files.ts'
 import { isRuleName, readRuleFiles } from './files.ts'
 import { Remarks } from './remarks.ts'
 import { readSettledFiles } from './settled.ts'
-import type { Place } from './validate.ts'
 import { validate } from './validate.ts'
 
 const SKIPPED = 'skipped a file that is not named .yaml or .yml'
@@ -27,34 +28,50 @@ export type RuleSource = (
   | { from: 'drafts'; drafts: RuleDraft[] } // xDS resources in the order of the response
 ) & {
   isMerging: boolean // MERGE_DOMAIN_CONFIG
-  isRemarking?: boolean // check-config: also tell what loads and still cannot be meant
 }
 
 export interface LoadNotes {
   warnings: string[]
   seenCount: number // files that were read: `runtime.num_values`
   failuresCount: number // files and directories that could not be read: `runtime.load_failures`
-  remarks: string[] // `<file>: line <n>: <text>`; of an unfinished load those made so far
+  unreadablePath?: string // why the load failed
 }
 
 /** Plain data, so it can be posted; the image's memory is shared and not copied. */
 export type LoadResult = LoadNotes &
   ({ ok: true; image: RulesImage; filesCount: number } | { ok: false; error: string })
 
+/** A load that has ended, and what is left to do about it. */
+export interface Load {
+  result: LoadResult
+  /** What loads and can hardly be meant: `<file>: line <n>: <text>`. Of a failed load, what was found before the error. */
+  remark(): Promise<string[]>
+  content: string // a hash of the files; '' for drafts and failed loads
+}
+
 /** Loads all rules of a source. A mistake in them is an answer (`ok: false`), not a rejection. */
 export async function loadRules(source: RuleSource): Promise<LoadResult> {
-  const notes: LoadNotes = { warnings: [], seenCount: 0, failuresCount: 0, remarks: [] }
-  const remarks = source.isRemarking ? new Remarks() : null
+  return (await load(source)).result
+}
+
+export async function load(source: RuleSource): Promise<Load> {
+  const notes: LoadNotes = { warnings: [], seenCount: 0, failuresCount: 0 }
+  const remarks = new Remarks()
+  const hash = createHash('sha256')
   try {
-    const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, remarks)
-    const places = remarks ? new Map<RuleNode, Place>() : undefined
-    const domains = validate(drafts, { isMerging: source.isMerging, places })
-    const image = compile(domains)
-    if (remarks && places) (await import('./lint.ts')).lint(domains, places, remarks)
-    return { ...notes, remarks: remarks?.texts() ?? [], ok: true, image, filesCount: drafts.length }
+    const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, remarks, hash)
+    const domains = validate(drafts, { isMerging: source.isMerging })
+    const result: LoadResult = { ...notes, ok: true, image: compile(domains), filesCount: drafts.length }
+    const remark = async () => {
+      const { lint } = await import('./lint.ts')
+      lint(domains, remarks)
+      return remarks.texts()
+    }
+    return { result, remark, content: source.from === 'drafts' ? '' : hash.digest('base64') }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    return { ...notes, remarks: remarks?.texts() ?? [], ok: false, error: error.message }
+    const result: LoadResult = { ...notes, ok: false, error: error.message }
+    return { result, remark: async () => remarks.texts(), content: '' }
   }
 }
 
@@ -66,20 +83,26 @@ async function filesOf(source: FileSource, notes: LoadNotes): Promise<RuleFile[]
   notes.warnings.push(...read.warnings)
   notes.seenCount = read.files.length
   notes.failuresCount = read.failuresCount
+  if (read.unreadable) {
+    notes.unreadablePath = read.unreadable.path
+    throw read.unreadable.error
+  }
   return read.files
 }
 
 async function readDrafts(
   source: FileSource,
   notes: LoadNotes,
-  remarks: Remarks | null,
+  remarks: Remarks,
+  hash: Hash,
 ): Promise<RuleDraft[]> {
   const files = await filesOf(source, notes)
   if (files.length === 0) return []
   const { readDraft } = await import('./read.ts') // brings the YAML parser along: 30 ms that xDS need not pay
   const drafts: RuleDraft[] = []
   for (const { name, bytes } of files) {
-    remarks?.open(name)
+    remarks.open(name)
+    hash.update(`${name.length} ${name} ${bytes.length} `).update(bytes)
     try {
       const draft = readDraft(name, bytes, remarks)
       const isEmpty = draft.domain === '' && draft.nodes.length === 0 // .gitkeep, notes behind `#`

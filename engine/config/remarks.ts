@@ -1,12 +1,13 @@
 /**
- * Remarks: what loads, as it does with the reference, and still can hardly be meant. Only `check-config` asks for them.
+ * Remarks: what loads, as it does with the reference, and still can hardly be meant. `check-config` prints them, and the service
+ * logs them after a load.
  *
  *     rules.yaml: line 12: 'shop.user' can never match: 'user_*' takes every value of its key first
  *
  * Each is said once, however many aliases lead to its place, and they are told in the order of the files.
  */
+import type { Place } from '../rules.ts'
 import { REMARKS_MAX } from './bounds.ts'
-import type { Place } from './validate.ts'
 
 export class Remarks {
   private readonly made = new Map<string, Place & { order: number }>() // by text

@@ -6,7 +6,8 @@
  */
 import { responseResources } from '../../proto/discovery.ts'
 import type { RuleDraft } from './draft.ts'
-import { type LoadResult, loadRules } from './load.ts'
+import { type Load, type LoadResult, load } from './load.ts'
+import { type LoadJob, type LoadRemarks, remarksOn } from './load-job.ts'
 import { type Count, readResource } from './resource.ts'
 
 /** Plain data, so it can be posted. */
@@ -17,14 +18,23 @@ export interface ResponseTask {
 
 export type ResponseResult = LoadResult & { isDecoded: boolean }
 
-export default async function loadResponse({ response, isMerging }: ResponseTask): Promise<ResponseResult> {
+export default async function responseJob({ task, port }: LoadJob<ResponseTask>): Promise<LoadRemarks> {
+  const loaded = await loadResponse(task)
+  port.postMessage(loaded.result)
+  return 'remark' in loaded ? remarksOn(loaded) : { remarks: [], content: '' }
+}
+
+type LoadedResponse = { result: ResponseResult } | (Load & { result: ResponseResult })
+
+export async function loadResponse({ response, isMerging }: ResponseTask): Promise<LoadedResponse> {
   const drafts: RuleDraft[] = []
   const count: Count = { descriptors: 0 }
   try {
     for (const resource of responseResources(response)) drafts.push(readResource(resource, count))
   } catch (cause) {
     const error = `resource ${drafts.length + 1} cannot be decoded: ${(cause as Error).message}`
-    return { ok: false, error, isDecoded: false, warnings: [], seenCount: 0, failuresCount: 0, remarks: [] }
+    return { result: { ok: false, error, isDecoded: false, warnings: [], seenCount: 0, failuresCount: 0 } }
   }
-  return { ...(await loadRules({ from: 'drafts', drafts, isMerging })), isDecoded: true }
+  const loaded = await load({ from: 'drafts', drafts, isMerging })
+  return { ...loaded, result: { ...loaded.result, isDecoded: true } }
 }

@@ -5,11 +5,16 @@
  *                   a > c                    entries    a=b · c=d      count under   shop_a_b_c_d_<window start>
  *     domain shop_a   b: c_d                 the entry  b=c_d          counts under  shop_a_b_c_d_<window start>
  *
- * A rule whose entries are all written out (values without a star, or shared patterns) has one key, and that text is read
- * back: which other rules does a request reach whose key text is the same? All ways of splitting are tried, one look-up
- * per level as a request would make it, so a rule named here does share, with the entries named.
- * Not told: rules that meet only when both leave a value open (`user` = `id_5` and `user_id` = `5`). The values decide,
- * and nearly every nested file has such pairs. Nor shared patterns with a star in the key, whose texts begin with any key.
+ * A rule whose entries are all written out (values without a star, or shared patterns) has one key. A rule that leaves a value
+ * to callers has a key per value; it is asked with an ordinary one, SAMPLE. Either text is read back: which other rules does
+ * a request reach whose key text is the same? All ways of splitting are tried, one look-up per level as a request would
+ * make it, so a rule named here does share, with the entries named.
+ *
+ *                   user          user=7_plan_free   counts under  shop_user_7_plan_free_<window start>, as
+ *                   user > plan   user=7 · plan=free  does: who chooses the value of `user` reaches the counter of others
+ *
+ * Not told: rules that meet only when callers choose odd values for both. Nor stars in a key, since such a text begins with
+ * any key.
  */
 import { UNIT_NAMES, type Unit } from '../../proto/ratelimit.ts'
 import { bytesOfText } from '../match/utf8.ts'
@@ -17,53 +22,82 @@ import type { RuleDomain, RuleNode } from '../rules.ts'
 import { unitSec } from '../window.ts'
 import { compositeOf, fits, type Pattern, patternsOf } from './patterns.ts'
 
-/** Two rules with one key. `rule` has no other key; `other` has it when asked with `entries`. */
+type Entries = readonly { key: string; value: string }[]
+
+/** Two rules with one key: `rule` when asked with `ruleEntries`, `other` when asked with `entries`. */
 export interface Shared {
   rule: RuleNode
   path: string
+  ruleEntries: Entries
+  isOpen: boolean // `rule` has other keys for other values
   other: RuleNode
   otherPath: string
-  entries: { key: string; value: string }[]
+  entries: Entries
   when: string // 'always', or in which windows
 }
 
-/** `steps.left` counts down per look-up and comparison; at 0 the rest is not looked at. */
-export function sharedCounters(domains: readonly RuleDomain[], steps: { left: number }): Shared[] {
-  const found: Shared[] = []
-  const readers = new Readers(domains, steps)
-  const walk = (siblings: readonly RuleNode[], text: string, path: string) => {
-    for (const node of siblings) {
-      if (steps.left <= 0) return
-      if (!isWrittenOut(node)) continue
-      const composite = compositeOf(node)
-      const nodeText = `${text}${composite}_`
-      const nodePath = `${path}.${composite}`
-      if (isCounted(node)) found.push(...readers.of(node, nodePath, nodeText))
-      walk(node.children, nodeText, nodePath)
-    }
-  }
-  for (const { name, nodes } of domains) walk(nodes, `${name}_`, name)
-  return withoutMirrored(found)
+const SAMPLE = '7' // for a value, or a star, that callers choose; without an underscore
+
+/** A rule, and how it is asked. */
+interface Asked {
+  rule: RuleNode
+  path: string
+  text: string // of its counter key, up to the window
+  ruleEntries: Entries
+  isOpen: boolean
+  isMet: boolean // a request with these entries finds the rule
 }
 
-/** Whether all requests that meet a node as it is meant put the same text into the key. */
-function isWrittenOut({ key, value, hasShareThreshold }: RuleNode): boolean {
-  if (value === '' || key.includes('*')) return false
-  return hasShareThreshold || !value.includes('*')
+/** Each pair once. `steps.left` counts down per look-up and comparison; at 0 the rest is not looked at. */
+export function* sharedCounters(domains: readonly RuleDomain[], steps: { left: number }): Generator<Shared> {
+  const readers = new Readers(domains, steps)
+  const told = new Map<RuleNode, Set<RuleNode>>() // two rules written out name each other
+  for (const asked of askedRules(domains, readers, steps)) {
+    for (const shared of readers.of(asked)) {
+      const { rule, other } = shared
+      if (told.get(other)?.has(rule)) continue
+      told.set(rule, (told.get(rule) ?? new Set()).add(other))
+      yield shared
+    }
+  }
+}
+
+function* askedRules(
+  domains: readonly RuleDomain[],
+  readers: Readers,
+  steps: { left: number },
+): Generator<Asked> {
+  function* below(siblings: readonly RuleNode[], above: Omit<Asked, 'rule'>): Generator<Asked> {
+    for (const rule of siblings) {
+      if (steps.left <= 0) return
+      if (rule.key.includes('*')) continue
+      const isOpen = !isWrittenOut(rule)
+      const value = rule.value === '' ? SAMPLE : rule.value.replaceAll('*', SAMPLE)
+      const isMet = above.isMet && readers.meets(siblings, rule.key, value) === rule
+      const asked: Asked = {
+        rule,
+        path: `${above.path}.${compositeOf(rule)}`,
+        text: `${above.text}${isOpen ? `${rule.key}_${value}` : compositeOf(rule)}_`,
+        ruleEntries: [...above.ruleEntries, { key: rule.key, value }],
+        isOpen: above.isOpen || isOpen,
+        isMet,
+      }
+      if (asked.isOpen && !isMet) continue
+      if (isCounted(rule)) yield asked
+      yield* below(rule.children, asked)
+    }
+  }
+  for (const { name, nodes } of domains)
+    yield* below(nodes, { path: name, text: `${name}_`, ruleEntries: [], isOpen: false, isMet: true })
+}
+
+/** Whether all requests that meet a node as it is meant put the same text into the key. The key has no star. */
+function isWrittenOut({ value, hasShareThreshold }: RuleNode): boolean {
+  return value !== '' && (hasShareThreshold || !value.includes('*'))
 }
 
 function isCounted({ limit }: RuleNode): boolean {
   return limit !== null && !limit.isUnlimited
-}
-
-/** Two rules written out name each other: the first one to do so is told. */
-function withoutMirrored(found: readonly Shared[]): Shared[] {
-  const told = new Map<RuleNode, Set<RuleNode>>()
-  return found.filter(({ rule, other }) => {
-    if (told.get(other)?.has(rule)) return false
-    told.set(rule, (told.get(rule) ?? new Set()).add(other))
-    return true
-  })
 }
 
 interface Level {
@@ -84,8 +118,7 @@ class Readers {
   private readonly steps: { left: number }
   private readonly levels = new Map<readonly RuleNode[], Level>()
   private touched: Level[] = []
-  private rule: RuleNode | null = null // the one whose text is at hand
-  private path = ''
+  private asked: Asked | null = null // the one whose text is at hand
   private text = ''
   private found: Shared[] = []
 
@@ -94,9 +127,9 @@ class Readers {
     this.steps = steps
   }
 
-  of(rule: RuleNode, path: string, text: string): Shared[] {
-    this.rule = rule
-    this.path = path
+  of(asked: Asked): Shared[] {
+    const { text } = asked
+    this.asked = asked
     this.text = text
     this.found = []
     for (const level of this.touched) level.readFrom.clear()
@@ -108,9 +141,23 @@ class Readers {
     return this.found
   }
 
+  /** The node that a request finds at this level (spec 2.2). */
+  meets(siblings: readonly RuleNode[], key: string, value: string): RuleNode | undefined {
+    const { byText, patterns } = this.level(siblings)
+    const text = `${key}_${value}`
+    const exact = byText.get(text)
+    if (exact) return exact
+    const bytes = patterns.length > 0 ? bytesOfText(text) : null
+    for (const pattern of patterns) {
+      this.steps.left--
+      if (fits(pattern, bytes!)) return pattern.node
+    }
+    return byText.get(key)
+  }
+
   /** Takes one entry after the other off the text from `from` on, in every way. */
-  private read(siblings: readonly RuleNode[], from: number, path: string, entries: Shared['entries']): void {
-    const { text, steps } = this
+  private read(siblings: readonly RuleNode[], from: number, path: string, entries: Entries): void {
+    const { asked, text, steps } = this
     const level = this.level(siblings)
     if (level.readFrom.has(from)) return
     level.readFrom.add(from)
@@ -118,10 +165,11 @@ class Readers {
     let end = text.indexOf('_', text.indexOf('_', from) + 1) // an entry holds an underscore and is followed by one
     for (; end > 0 && steps.left > 0; end = text.indexOf('_', end + 1)) {
       for (const { node, key, value } of this.lookUp(level, text.slice(from, end))) {
+        if (asked!.isOpen && key !== node.key) continue // callers choose values, not keys
         const nodePath = `${path}.${compositeOf(node)}`
         const nodeEntries = [...entries, { key, value }]
         if (end < text.length - 1) this.read(node.children, end + 1, nodePath, nodeEntries)
-        else if (node !== this.rule && isCounted(node)) this.tell(node, nodePath, nodeEntries)
+        else if (node !== this.asked!.rule && isCounted(node)) this.tell(node, nodePath, nodeEntries)
       }
     }
   }
@@ -153,11 +201,11 @@ class Readers {
     return found
   }
 
-  private tell(other: RuleNode, otherPath: string, entries: Shared['entries']): void {
-    const rule = this.rule!
+  private tell(other: RuleNode, otherPath: string, entries: Entries): void {
+    const { rule, path, ruleEntries, isOpen } = this.asked!
     if (this.found.some((shared) => shared.other === other)) return
     const when = whenWindowsMeet(rule.limit!.unit, other.limit!.unit)
-    this.found.push({ rule, path: this.path, other, otherPath, entries, when })
+    this.found.push({ rule, path, ruleEntries, isOpen, other, otherPath, entries, when })
   }
 
   private level(siblings: readonly RuleNode[]): Level {

@@ -16,17 +16,10 @@ import { ConfigError } from './error.ts'
 
 export interface ValidateOptions {
   isMerging: boolean // MERGE_DOMAIN_CONFIG: several files may feed one domain
-  places?: Map<RuleNode, Place> // filled when given
-}
-
-/** Where a node is written. */
-export interface Place {
-  file: string
-  line: number // 0 when the source has no lines
 }
 
 /** Throws a ConfigError. `drafts` in load order; nothing of them is kept, except metadata. */
-export function validate(drafts: readonly RuleDraft[], { isMerging, places }: ValidateOptions): RuleDomain[] {
+export function validate(drafts: readonly RuleDraft[], { isMerging }: ValidateOptions): RuleDomain[] {
   const domains = new Map<string, { domain: RuleDomain; composites: Set<string> }>()
   const count = { descriptors: 0 }
   for (const draft of drafts) {
@@ -45,7 +38,6 @@ export function validate(drafts: readonly RuleDraft[], { isMerging, places }: Va
       depth: 1,
       composites: loaded.composites,
       count,
-      places,
     }
     for (const node of draft.nodes) loaded.domain.nodes.push(ruleNode(node, level))
   }
@@ -58,7 +50,6 @@ interface Level {
   depth: number
   composites: Set<string> // of the siblings so far
   count: { descriptors: number }
-  places: Map<RuleNode, Place> | undefined
 }
 
 function ruleNode(draft: NodeDraft, level: Level): RuleNode {
@@ -82,7 +73,9 @@ function ruleNode(draft: NodeDraft, level: Level): RuleNode {
   const problem = structProblem(draft.metadata)
   if (problem) fail(`error parsing metadata: ${problem}`)
   const below = { ...level, path, depth: level.depth + 1, composites: new Set<string>() }
-  const node: RuleNode = {
+  return {
+    file: level.file,
+    line: draft.line,
     key: draft.key,
     value: draft.value,
     limit,
@@ -94,8 +87,6 @@ function ruleNode(draft: NodeDraft, level: Level): RuleNode {
     hasShareThreshold: draft.hasShareThreshold,
     metadata: draft.metadata as JsonObject | null, // `structProblem` has looked at it
   }
-  level.places?.set(node, { file: level.file, line: draft.line })
-  return node
 }
 
 function ruleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {

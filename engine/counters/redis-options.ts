@@ -37,8 +37,6 @@ export function redisWarnings(settings: Settings): string[] {
         `${prefix}_POOL_ON_EMPTY_BEHAVIOR=CREATE works as WAIT: each worker has one connection per Redis node.`,
       )
     }
-    if (settings[`${prefix}_PIPELINE_LIMIT`] > 0)
-      warnings.push(`${prefix}_PIPELINE_LIMIT is deprecated and has no effect.`)
   }
   return warnings
 }

@@ -30,6 +30,7 @@ export function compile(domains: readonly RuleDomain[]): RulesImage {
   const pool = new Pool()
   for (const { text, node } of rows) {
     pool.add(text)
+    if (node) pool.add(node.file)
     if (node?.limit) for (const part of ruleTexts(node)) pool.add(part)
   }
   return new Writer(rows, wilds, pool).write(domains.length)
@@ -98,7 +99,8 @@ class Writer {
     const nodesAt = I.HEADER + slotsCount * I.SLOT
     const wildsAt = nodesAt + rows.length * I.NODE
     const rulesAt = wildsAt + wildsCount * I.WILD
-    const poolAt = (rulesAt + rulesCount * I.RULE) * 4
+    const originsAt = rulesAt + rulesCount * I.RULE
+    const poolAt = (originsAt + rows.length * I.ORIGIN) * 4
     this.memory = new SharedArrayBuffer(poolAt + Math.ceil(pool.size / 4) * 4) // a view of ints must fit
     this.ints = new Int32Array(this.memory)
     this.bytes = Buffer.from(this.memory, poolAt, pool.size)
@@ -115,6 +117,7 @@ class Writer {
     ints[I.H_POOL_AT] = poolAt
     ints[I.H_POOL_SIZE] = pool.size
     ints[I.H_DEPTH_MAX] = depthMax
+    ints[I.H_ORIGINS_AT] = originsAt
   }
 
   write(domainsCount: number): RulesImage {
@@ -122,7 +125,11 @@ class Writer {
       if (text.isWellFormed()) this.bytes.write(text, start)
       else this.bytes.set(bytesOfText(text), start)
     }
-    for (let id = 0; id < this.rows.length; id++) this.writeNode(id, this.rows[id])
+    for (let id = 0; id < this.rows.length; id++) {
+      const row = this.rows[id]
+      this.writeNode(id, row)
+      if (row.node) this.writeOrigin(id, row.node)
+    }
     return { memory: this.memory, rulesCount: this.rulesCount, domainsCount }
   }
 
@@ -140,6 +147,14 @@ class Writer {
       (node?.hasShareThreshold ? I.HAS_SHARE_THRESHOLD : 0) |
       (node?.hasValueToMetric ? I.HAS_VALUE_TO_METRIC : 0) |
       (node?.hasDetailedMetric ? I.HAS_DETAILED_METRIC : 0)
+  }
+
+  private writeOrigin(id: number, { key, file, line }: RuleNode): void {
+    const { ints } = this
+    const at = ints[I.H_ORIGINS_AT] + id * I.ORIGIN
+    ints[at + I.ORIGIN_KEY_SIZE] = sizeOfText(key)
+    ints[at + I.ORIGIN_LINE] = line
+    this.writeText(at + I.ORIGIN_FILE, file)
   }
 
   private writeSlot(id: number, parent: number, start: number, size: number): void {

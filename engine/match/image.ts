@@ -7,6 +7,7 @@
  *                node 0 is the root. Its children are the domains, a node each; theirs are the top level descriptors
  *     wilds    node, start, size, prefix size   the wildcard children of one parent stand together, in load order
  *     rules    10 ints, in the order of their nodes
+ *     origins  key size, line, file             one per node, where it is configured; read for operators only
  *     pool     UTF-8; equal texts are stored once
  *
  *     domain shop: user=7 5/min > path=/a*           slots                  nodes                       rules
@@ -14,10 +15,10 @@
  *     looked up: (1, `user_7`), then wilds of 1,     ├ (1, user_7) ───►  2  parent 1  user_7   rule 0 ──► 5 MINUTE
  *     then (1, `user`); never a step back            └ (2, path_/a*) ─►  3  parent 2  path_/a*
  *
- * Slots hold the hash beside the node, so a miss reads one cache line and no text. 100,000 rules: 9 to 13 MB.
+ * Slots hold the hash beside the node, so a miss reads one cache line and no text. 100,000 rules: 11 to 15 MB.
  */
 
-export const MAGIC = 0x51c0_0001 | 0 // "this is an image, layout 1"
+export const MAGIC = 0x51c0_0002 | 0 // "this is an image, layout 2"
 
 /** Header ints. `*_AT` in ints from the start, POOL_AT in bytes. */
 export const HEADER = 16
@@ -33,6 +34,7 @@ export const H_RULES_COUNT = 8
 export const H_POOL_AT = 9
 export const H_POOL_SIZE = 10
 export const H_DEPTH_MAX = 11 // levels of the deepest descriptor
+export const H_ORIGINS_AT = 12
 
 export const SLOT = 2
 export const SLOT_HASH = 0
@@ -67,6 +69,11 @@ export const RULE_FLAGS = 3
 export const RULE_NAME = 4 // start and size in the pool; size 0 = none. So are the next two, both JSON
 export const RULE_REPLACES = 6
 export const RULE_METADATA = 8
+
+export const ORIGIN = 4
+export const ORIGIN_KEY_SIZE = 0 // bytes of the composite text that are the key; then comes `_` and the value, if there is one
+export const ORIGIN_LINE = 1 // 0 = the source has no lines
+export const ORIGIN_FILE = 2 // start and size in the pool
 
 export const IS_UNLIMITED = 1
 export const IS_SHADOW = 2

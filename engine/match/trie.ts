@@ -11,7 +11,7 @@
  * Gives up: wildcards of one parent are tried one after the other, in load order, because the first must win.
  */
 import type { Entry, Unit } from '../../proto/ratelimit.ts'
-import type { Match, Rule, RulesImage } from '../rules.ts'
+import type { Match, Place, Rule, RulesImage } from '../rules.ts'
 import { draw } from './draw.ts'
 import * as I from './image.ts'
 import { How, StatsKeys } from './stats-key.ts'
@@ -269,6 +269,28 @@ export class Trie {
     return this.text(this.nodesAt + node * I.NODE + I.NODE_START)
   }
 
+  /** The key and the value of a node's text; '' for a node without a value, and for a domain. */
+  keyAndValueOf(node: number): { key: string; value: string } {
+    const at = this.nodesAt + node * I.NODE + I.NODE_START
+    const start = this.image[at]
+    const end = start + this.image[at + 1]
+    const keyEnd = start + this.image[this.originAt(node) + I.ORIGIN_KEY_SIZE]
+    return {
+      key: this.poolText.toString('utf8', start, keyEnd),
+      value: keyEnd < end ? this.poolText.toString('utf8', keyEnd + 1, end) : '',
+    }
+  }
+
+  /** Where a node is configured. */
+  placeOf(node: number): Place {
+    const at = this.originAt(node)
+    return { file: this.text(at + I.ORIGIN_FILE), line: this.image[at + I.ORIGIN_LINE] }
+  }
+
+  private originAt(node: number): number {
+    return this.image[I.H_ORIGINS_AT] + node * I.ORIGIN
+  }
+
   flagsOf(node: number): number {
     return this.image[this.nodesAt + node * I.NODE + I.NODE_FLAGS]
   }
@@ -283,10 +305,16 @@ export class Trie {
   }
 
   /** The name of the domain that a rule is of. */
-  domainOfRule({ id }: Rule): string {
+  domainOfRule(rule: Rule): string {
+    return this.textOf(this.nodesOfRule(rule)[0])
+  }
+
+  /** The node of the domain, then those down to the one that has the limit. */
+  nodesOfRule({ id }: Rule): number[] {
+    const nodes: number[] = []
     let node = this.image[this.image[I.H_RULES_AT] + id * I.RULE + I.RULE_NODE]
-    while (this.parentOf(node) !== NONE) node = this.parentOf(node)
-    return this.textOf(node)
+    for (; node !== NONE; node = this.parentOf(node)) nodes.push(node)
+    return nodes.reverse()
   }
 
   /** The name of the domain that a node of the top level belongs to. */

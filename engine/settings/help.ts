@@ -39,7 +39,7 @@ const COLUMNS_MIN = 40 // narrower than this, lines may be longer than the termi
 export function settingsHelp(columns = 100): string {
   const width = Math.max(columns, COLUMNS_MIN) - TEXT_INDENT
   const block = (entry: Entry) => {
-    const notYet = entry.state === 'built' ? '' : '  (not yet)'
+    const notYet = isBuilt(entry) ? '' : '  (not yet)'
     const older = entry.older === null ? '' : `older name ${entry.older}`
     const lines = wrap([entry.type, entry.help, older].filter(Boolean).join('; '), width)
     const head = `${' '.repeat(NAME_INDENT)}${entry.name}=${entry.default}${notYet}`
@@ -57,7 +57,7 @@ export function settingsHelp(columns = 100): string {
 /** All settings as Markdown tables, one per group. */
 export function settingsMarkdown(): string {
   const line = (entry: Entry) => {
-    const notYet = entry.state === 'built' ? '' : '*(not yet)*'
+    const notYet = isBuilt(entry) ? '' : '*(not yet)*'
     const older = entry.older === null ? '' : code(entry.older)
     const preset = entry.default === '' ? 'empty' : code(entry.default)
     const cells = [
@@ -73,6 +73,10 @@ export function settingsMarkdown(): string {
   return grouped()
     .map(([title, group]) => `**${title}**\n\n${heading}\n${group.map(line).join('\n')}`)
     .join('\n\n')
+}
+
+function isBuilt({ state }: Entry): boolean {
+  return state === 'built' || state === 'inert'
 }
 
 function code(text: string): string {

@@ -45,6 +45,7 @@ export function parseSettings(env: Environment): ParsedSettings {
     if (mistake) mistakes.push(mistake)
     else if (row.state !== 'built' && asksForSomething(row, value)) {
       if (row.state === 'refuse') mistakes.push(refusal(variable.name))
+      else if (row.state === 'inert') warnings.push(`${variable.name} has ${row.help}.`)
       else warnings.push(`${variable.name} has no effect yet in this version.`)
     }
   }
@@ -104,7 +105,7 @@ function kubernetesHint(name: string, text: string): string {
   return ' Kubernetes wrote it, for a Service of that name: set enableServiceLinks: false, or the variable.'
 }
 
-/** Whether a setting that is not there yet would change anything. What is switched off is off already. */
+/** Whether a setting that is not built would change anything. What is switched off is off already. */
 function asksForSomething(row: Row, value: unknown): boolean {
   if (row.kind.name === 'bool') return value === true
   return JSON.stringify(value) !== JSON.stringify(row.kind.parse(row.default))

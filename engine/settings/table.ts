@@ -8,6 +8,7 @@
  * `--help` and the table in the README all follow. A default is written as an operator would write it.
  * State: what happens when this version meets the variable.
  *     built   it does what the help says
+ *     inert   accepted for those who switch, and never has an effect: set to something else than its default it is a warning
  *     later   not there yet: set to something else than its default it is a warning, and has no effect
  *     refuse  not there yet, and to go on without it would weaken security or send data elsewhere: no start
  */
@@ -29,8 +30,9 @@ import {
   string,
 } from './values.ts'
 
-export type State = 'built' | 'later' | 'refuse'
+export type State = 'built' | 'inert' | 'later' | 'refuse'
 const built = 'built'
+const inert = 'inert'
 const later = 'later'
 const refuse = 'refuse'
 
@@ -136,7 +138,7 @@ const table = {
   ],
   'Rules from a management server (xDS)': [
     [string,      built,  'CONFIG_GRPC_XDS_SERVER_URL', 'localhost:18000', 'host:port of the server'],
-    [span,        built,  'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL', '3s', 'no effect'],
+    [span,        inert,  'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL', '3s', 'no effect: connects are repeated after 1s, then after waits that double'],
     [bool,        built,  'CONFIG_GRPC_XDS_SERVER_USE_TLS', 'false', 'TLS to the server'],
     [path,        built,  'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', '', "its CA, beside the system's"],
     [string,      built,  'CONFIG_GRPC_XDS_SERVER_TLS_SAN', '', 'the name its certificate must hold'],
@@ -147,7 +149,7 @@ const table = {
     [string,      built,  'CONFIG_GRPC_XDS_NODE_METADATA', '', 'its metadata: k=v,k2=v2'],
     [wait,        built,  'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL', '10s', 'first wait after a stream has ended; it doubles'],
     [wait,        built,  'XDS_CLIENT_BACKOFF_MAX_INTERVAL', '60s', 'longest wait'],
-    [factor,      built,  'XDS_CLIENT_BACKOFF_RANDOM_FACTOR', '0.5', 'no effect: a wait is doubled'],
+    [factor,      inert,  'XDS_CLIENT_BACKOFF_RANDOM_FACTOR', '0.5', 'no effect: a wait is doubled'],
     [bool,        built,  'XDS_CLIENT_BACKOFF_JITTER', 'true', 'spread the waits at random'],
     [natural,     built,  'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES', '0', 'longest message taken; 0 = 4 MiB'],
   ],
@@ -181,12 +183,12 @@ const table = {
     [span,        built,  'REDIS_STARTUP_MAX_INTERVAL', '30s', 'longest wait'],
     [span,        built,  'REDIS_STARTUP_MAX_ELAPSED_TIME', '0', 'give up after it; 0 = never'],
     [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'unhealthy while no worker has one to an instance'],
-    [count,       built,  'REDIS_POOL_SIZE', '10', 'no effect: each worker shares one connection per node'],
+    [count,       inert,  'REDIS_POOL_SIZE', '10', 'no effect: each worker shares one connection per node'],
     [onEmpty,     built,  'REDIS_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', '64 batches in flight: hits wait (ERROR: less)'],
     [span,        built,  'REDIS_POOL_ON_EMPTY_WAIT_DURATION', '1s', 'longest such wait with ERROR'],
-    [span,        built,  'REDIS_PIPELINE_WINDOW', '0', 'no effect: one turn of the event loop is one batch'],
-    [count,       built,  'REDIS_PIPELINE_LIMIT', '0', 'no effect'],
-    [parallelism, built,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes at once'],
+    [span,        inert,  'REDIS_PIPELINE_WINDOW', '0', 'no effect: one turn of the event loop is one batch'],
+    [count,       inert,  'REDIS_PIPELINE_LIMIT', '0', 'no effect: one turn of the event loop is one batch'],
+    [parallelism, inert,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes at once'],
     [instant,     built,  'REDIS_REPLY_SPIN', '40us', 'so long a reply is looked for before sleeping, at most 1ms'],
     [instant,     built,  'REDIS_REPLY_NAP', '20us', 'so long all wait for replies where calls come closely, at most 1ms'],
     [bool,        built,  'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
@@ -204,19 +206,19 @@ const table = {
     [string,      built,  'REDIS_PERSECOND_SENTINEL_AUTH', '', ''],
     [span,        built,  'REDIS_PERSECOND_TIMEOUT', '10s', ''],
     [wait,        built,  'REDIS_PERSECOND_OPERATION_TIMEOUT', '1s', ''],
-    [count,       built,  'REDIS_PERSECOND_POOL_SIZE', '10', ''],
+    [count,       inert,  'REDIS_PERSECOND_POOL_SIZE', '10', 'no effect: see REDIS_POOL_SIZE'],
     [onEmpty,     built,  'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', ''],
     [span,        built,  'REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION', '1s', ''],
-    [span,        built,  'REDIS_PERSECOND_PIPELINE_WINDOW', '0', ''],
-    [count,       built,  'REDIS_PERSECOND_PIPELINE_LIMIT', '0', ''],
-    [parallelism, built,  'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM', '1', ''],
+    [span,        inert,  'REDIS_PERSECOND_PIPELINE_WINDOW', '0', 'no effect: see REDIS_PIPELINE_WINDOW'],
+    [count,       inert,  'REDIS_PERSECOND_PIPELINE_LIMIT', '0', 'no effect: see REDIS_PIPELINE_LIMIT'],
+    [parallelism, inert,  'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: see REDIS_CLUSTER_PIPELINE_PARALLELISM'],
     [bool,        built,  'REDIS_PERSECOND_TLS', 'false', 'with the files of REDIS_TLS'],
   ],
   memcached: [
     [list,        built,  'MEMCACHE_HOST_PORT', '', 'host:port or socket path of every node'],
     [string,      built,  'MEMCACHE_SRV', '', 'or the DNS record that names them'],
     [span,        built,  'MEMCACHE_SRV_REFRESH', '0', 'how often it is read again; 0 = never'],
-    [count,       built,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'no effect: each worker has one connection per node'],
+    [count,       inert,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'no effect: each worker has one connection per node'],
     [bool,        built,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'where reading fails, the count is 0: no error'],
     [bool,        built,  'MEMCACHE_TLS', 'false', 'TLS to the nodes'],
     [path,        built,  'MEMCACHE_TLS_CACERT', '', "their CA, beside the system's"],

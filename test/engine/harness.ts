@@ -103,6 +103,8 @@ export function rule(key: string, limit: Partial<RuleLimit>): RuleNode {
     hasDetailedMetric: false,
     hasValueToMetric: false,
     hasShareThreshold: false,
+    file: 'rules.yaml',
+    line: 1,
     metadata: null,
   }
 }

@@ -9,7 +9,6 @@ import { lint } from '../../engine/config/lint.ts'
 import { compositeOf } from '../../engine/config/patterns.ts'
 import { readDraft } from '../../engine/config/read.ts'
 import { Remarks } from '../../engine/config/remarks.ts'
-import type { Place } from '../../engine/config/validate.ts'
 import { validate } from '../../engine/config/validate.ts'
 import { compile } from '../../engine/match/compile.ts'
 import { Trie } from '../../engine/match/trie.ts'
@@ -71,10 +70,9 @@ parentPort!.postMessage(told)
 /** The rules of a file, or null after an error that is stated. */
 function load(bytes: Buffer): RuleDomain[] | null {
   const remarks = new Remarks()
-  const places = new Map<RuleNode, Place>()
   try {
-    const domains = validate([readDraft(FILE, bytes, remarks)], { isMerging: false, places })
-    lint(domains, places, remarks)
+    const domains = validate([readDraft(FILE, bytes, remarks)], { isMerging: false })
+    lint(domains, remarks)
     remarks.texts()
     told.accepted++
     return domains

@@ -129,6 +129,16 @@ describe('11.5 check-config', () => {
     expect(err[0]).toMatch(/^warning: skipped a file .*README.md: /)
   })
 
+  test('backup and editor files of a directory are named in warnings; one that is asked for is checked', async () => {
+    const file = put('a.yaml', 'domain: a')
+    const backup = put('a.yaml~', 'domain: a')
+    expect(await run(dir)).toMatchObject({
+      code: 0,
+      err: [`warning: skipped a backup or editor file: ${backup}`],
+    })
+    expect((await run(file, backup)).out.at(-1)).toContain("a.yaml~: duplicate domain 'a' in config file")
+  })
+
   test('mistakes in the command: usage, exit code 2', async () => {
     for (const args of [
       ['-foo'],

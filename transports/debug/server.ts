@@ -9,7 +9,7 @@ import { isOwnHost, mayEnter } from './access.ts'
 import { Exchange, JSON_TYPE } from './exchange.ts'
 import { inspect } from './inspect.ts'
 import { PPROF, Pprof } from './pprof.ts'
-import { rulesLines, type Stat, statsJson, statsLines } from './texts.ts'
+import { rulesJson, rulesLines, type Stat, statsJson, statsLines } from './texts.ts'
 import { threadsText } from './threads.ts'
 
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
@@ -73,11 +73,10 @@ export class DebugServer {
 
   private async route(exchange: Exchange): Promise<void> {
     const { path } = exchange
-    const { token, names, rules, loadFailure } = this.options
+    const { token, names } = this.options
     if (token === '' && !isOwnHost(exchange.host, names)) refuseName(exchange)
     else if (!mayEnter(exchange, token)) refuse(exchange)
-    else if (path === '/rlconfig')
-      await this.read(exchange, () => exchange.sendPieces(rulesLines(rules(), loadFailure())))
+    else if (path === '/rlconfig') await this.read(exchange, () => this.sendRules(exchange))
     else if (path === '/stats') await this.read(exchange, () => this.sendStats(exchange))
     else if (path === '/debug/threads') await this.sendThreads(exchange)
     else if (path.startsWith(PPROF)) await this.pprof.answer(exchange)
@@ -89,6 +88,12 @@ export class DebugServer {
       return exchange.send(`${READERS_MAX} are reading already\n`, { status: '409 Conflict' })
     this.readersCount++
     await answer().finally(() => this.readersCount--)
+  }
+
+  private sendRules(exchange: Exchange): Promise<void> {
+    const [rules, failure] = [this.options.rules(), this.options.loadFailure()]
+    if (wantsJson(exchange)) return exchange.sendPieces(rulesJson(rules, failure), { type: JSON_TYPE })
+    return exchange.sendPieces(rulesLines(rules, failure))
   }
 
   private async sendStats(exchange: Exchange): Promise<void> {

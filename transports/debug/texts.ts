@@ -1,4 +1,5 @@
 /** What `/rlconfig` and `/stats` say. */
+import { HAS_DETAILED_METRIC, HAS_SHARE_THRESHOLD, HAS_VALUE_TO_METRIC } from '../../engine/match/image.ts'
 import { Trie } from '../../engine/match/trie.ts'
 import type { Rule, RulesImage } from '../../engine/rules.ts'
 import { UNIT_NAMES } from '../../proto/ratelimit.ts'
@@ -10,6 +11,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g // in a key they wou
 
 /**
  * shop.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false
+ * shop.user_admin: unlimited, shadow_mode: false, quota_mode: false
  *
  * `failure`: what the last load said if it failed; the rules shown are from before it.
  */
@@ -19,10 +21,57 @@ export function* rulesLines(image: RulesImage | null, failure: string | null): I
   for (const rule of new Trie(image).rules()) yield ruleLine(rule)
 }
 
-function ruleLine({ path, limit, isShadow, isQuota }: Rule): string {
-  const unit = UNIT_NAMES[limit.unit]
-  const modes = `shadow_mode: ${isShadow}, quota_mode: ${isQuota}`
-  return `${path.replaceAll(CONTROL, '_')}: unit=${unit} requests_per_unit=${limit.requestsPerUnit}, ${modes}\n`
+function ruleLine({ path, limit, isUnlimited, isShadow, isQuota }: Rule): string {
+  const { unit, requestsPerUnit } = limit
+  const bound = isUnlimited ? 'unlimited' : `unit=${UNIT_NAMES[unit]} requests_per_unit=${requestsPerUnit}`
+  return `${path.replaceAll(CONTROL, '_')}: ${bound}, shadow_mode: ${isShadow}, quota_mode: ${isQuota}\n`
+}
+
+/** { "load_failure": null, "rules": [ … ] } with a line per rule, each with all that its file says. */
+export function* rulesJson(image: RulesImage | null, failure: string | null): Iterable<string> {
+  yield `{ "load_failure": ${JSON.stringify(failure)}, "rules": [`
+  const trie = image && new Trie(image)
+  let before = '\n'
+  for (const rule of trie?.rules() ?? []) {
+    yield `${before}${JSON.stringify(ruleFields(trie!, rule))}`
+    before = ',\n'
+  }
+  yield '\n] }\n'
+}
+
+function ruleFields(trie: Trie, rule: Rule): object {
+  const [domain, ...nodes] = trie.nodesOfRule(rule)
+  const { path, limit, isUnlimited, isShadow, isQuota, replaces, metadata } = rule
+  const bound = isUnlimited
+    ? { unlimited: true }
+    : { unit: UNIT_NAMES[limit.unit], requests_per_unit: limit.requestsPerUnit }
+  return {
+    path,
+    domain: trie.textOf(domain),
+    descriptors: nodes.map((node) => descriptorFields(trie, node)),
+    rate_limit: {
+      ...bound,
+      ...(limit.name !== '' && { name: limit.name }),
+      ...(replaces.length > 0 && { replaces: replaces.map((name) => ({ name })) }),
+    },
+    shadow_mode: isShadow,
+    quota_mode: isQuota,
+    ...(metadata && { metadata }),
+    ...trie.placeOf(nodes[nodes.length - 1]),
+  }
+}
+
+/** What a file says of one level, in its words; flags that are off are left out. */
+function descriptorFields(trie: Trie, node: number): object {
+  const { key, value } = trie.keyAndValueOf(node)
+  const flags = trie.flagsOf(node)
+  return {
+    key,
+    ...(value !== '' && { value }),
+    ...(flags & HAS_DETAILED_METRIC && { detailed_metric: true }),
+    ...(flags & HAS_VALUE_TO_METRIC && { value_to_metric: true }),
+    ...(flags & HAS_SHARE_THRESHOLD && { share_threshold: true }),
+  }
 }
 
 /** ratelimit.service.rate_limit.shop.user.total_hits: 17 */

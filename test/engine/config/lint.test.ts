@@ -1,29 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { loadRules } from '../../../engine/config/load.ts'
 import { compositeOf } from '../../../engine/config/patterns.ts'
 import type { Closed } from '../../../engine/config/reach.ts'
 import { closedNodes } from '../../../engine/config/reach.ts'
-import { sharedCounters } from '../../../engine/config/sharing.ts'
-import type { RuleDomain, RuleNode } from '../../../engine/rules.ts'
-import { type Entry, Unit } from '../../../proto/ratelimit.ts'
+import type { RuleNode } from '../../../engine/rules.ts'
+import type { Entry } from '../../../proto/ratelimit.ts'
 import { size } from '../../helpers/size.ts'
 import { fits, naiveMatch } from '../match/naive.ts'
-import { limited, ruleDomain, ruleLimit, ruleNode } from '../match/rules.ts'
-
-const DAY = 'rate_limit: {unit: day, requests_per_unit: 3}'
-
-async function remarks(...files: string[]): Promise<string[]> {
-  const named = files.map((yaml, i) => ({ name: `${i}.yaml`, bytes: Buffer.from(yaml) }))
-  const result = await loadRules({ from: 'files', files: named, isMerging: true, isRemarking: true })
-  if (!result.ok) throw new Error(result.error)
-  return result.remarks
-}
-
-/** Of a domain `d` with one node per line; the first is line 3. */
-function remarksOn(...nodes: string[]): Promise<string[]> {
-  return remarks(`domain: d\ndescriptors:\n${nodes.map((node) => `  - ${node}\n`).join('')}`)
-}
+import { ruleDomain } from '../match/rules.ts'
+import { DAY, entry, nodesOf, remarks, remarksOn } from './linting.ts'
 
 describe('remarks on fields', () => {
   // biome-ignore format: the columns are the specification
@@ -130,50 +115,6 @@ describe('2.2 rules that nothing meets', () => {
   })
 })
 
-describe('3.1 rules that share a counter', () => {
-  const units = (a: string, b: string) => [
-    `{key: a, value: b_c_d, rate_limit: {unit: ${a}, requests_per_unit: 1}}`,
-    `{key: a, descriptors: [{key: c, rate_limit: {unit: ${b}, requests_per_unit: 1}}]}`,
-  ]
-  // biome-ignore format: the columns are the specification
-  const cases = [
-    ['day',    'day',   'always'],
-    ['minute', 'hour',  'in the first minute of each hour'],
-    ['hour',   'minute', 'in the first minute of each hour'],
-    ['week',   'month', 'whenever a week and a month begin together'],
-  ] as const
-  for (const [a, b, when] of cases) {
-    test(`a=b_c_d per ${a} and a=b, c=d per ${b}: ${when}`, async () => {
-      expect(await remarksOn(...units(a, b))).toEqual([
-        `0.yaml: line 3: 'd.a_b_c_d' and 'd.a.c' (0.yaml: line 4) asked with a=b, c=d share a counter ${when}`,
-      ])
-    })
-  }
-  test('across domains, told once', async () => {
-    const a = `domain: shop\ndescriptors: [{key: eu_a, value: x, ${DAY}}]`
-    const b = `domain: shop_eu\ndescriptors: [{key: a, value: x, ${DAY}}]`
-    expect(await remarks(a, b)).toEqual([
-      "0.yaml: line 2: 'shop.eu_a_x' and 'shop_eu.a_x' (1.yaml: line 2) asked with a=x share a counter always",
-    ])
-  })
-  test('a shared pattern is a fixed text too', async () => {
-    const shared = `{key: p, value: 'x*', share_threshold: true, ${DAY}}`
-    const nested = `{key: p, descriptors: [{key: q, ${DAY}}]}`
-    expect(await remarksOn(shared.replace('x*', 'x*_q_1'), nested)).toEqual([
-      "0.yaml: line 3: 'd.p_x*_q_1' and 'd.p.q' (0.yaml: line 4) asked with p=x*, q=1 share a counter always",
-    ])
-    expect(await remarksOn(shared, nested)).toEqual([])
-  })
-  test('of two open values only the one that another rule writes out is news', async () => {
-    const nodes = [`{key: user, ${DAY}}`, `{key: user_id, ${DAY}}`, `{key: user, value: admin, ${DAY}}`]
-    expect(await remarksOn(...nodes)).toEqual([])
-  })
-  test('rules that count nothing share nothing', async () => {
-    const unlimited = '{key: a, value: b_c_d, rate_limit: {unlimited: true}}'
-    expect(await remarksOn(unlimited, units('day', 'day')[1])).toEqual([])
-  })
-})
-
 test('more remarks than anybody reads are counted', async () => {
   const nodes = Array.from({ length: 1_100 }, (_, i) => `{key: k${i}, unit: day}`)
   const made = await remarksOn(...nodes)
@@ -186,32 +127,6 @@ test('too many patterns to compare end in a remark, not in a wait', async () => 
   const started = performance.now()
   expect((await remarksOn(...nodes)).at(-1)).toContain('too many rules to compare each with each')
   expect(performance.now() - started).toBeLessThan(15_000)
-})
-
-// Trees of texts that meet often.
-const text = fc.string({ unit: fc.constantFrom('a', 'b', '_', '*'), maxLength: 4 })
-const leaf = fc.record({
-  key: fc.oneof(
-    fc.constantFrom('a', 'b', 'a_b', 'a*', '*', '*a*', 'a*b*a'),
-    text.filter((key) => key !== ''),
-  ),
-  value: fc.oneof(fc.constantFrom('', '', 'b', '*', 'a*', 'a*b', '*a*', '*b*a'), text),
-  limit: fc.option(
-    fc.constantFrom(ruleLimit(), ruleLimit({ unit: Unit.Hour }), ruleLimit({ isUnlimited: true })),
-  ),
-  hasShareThreshold: fc.boolean(),
-})
-function nodesOf(depth: number): fc.Arbitrary<RuleNode[]> {
-  const children = depth > 1 ? nodesOf(depth - 1) : fc.constant<RuleNode[]>([])
-  const node = fc.tuple(leaf, children).map(([given, below]) => {
-    const hasShareThreshold = given.hasShareThreshold && compositeOf(ruleNode(given)).includes('*')
-    return ruleNode({ ...given, hasShareThreshold, children: below })
-  })
-  return fc.uniqueArray(node, { maxLength: 5, selector: compositeOf })
-}
-const entry = fc.record({
-  key: fc.oneof(fc.constantFrom('a', 'b', 'a_b', 'a*'), text),
-  value: fc.oneof(fc.constantFrom('', 'a', 'b', 'z', 'ab', '*'), text),
 })
 
 /** The node that an entry meets among siblings, by the words of the specification, and how. */
@@ -288,89 +203,3 @@ function withoutNever(siblings: RuleNode[]): RuleNode[] {
   const left = siblings.filter((node) => !never.has(node))
   return left.map((node) => ({ ...node, children: withoutNever(node.children) }))
 }
-
-/** Text of the counter key without the window, and the rule, of a request. */
-function keyOf(domains: RuleDomain[], domain: string, entries: Entry[]) {
-  const found = naiveMatch(domains, domain, entries)
-  if (!found) return null
-  const texts = entries.map(({ key, value }, i) => `${key}_${found.sharedValues[i] || value}`)
-  const composites = found.path.split('.').slice(1)
-  const isKeyOpen = found.sharedValues.some((shared, i) => shared !== '' && texts[i] !== composites[i])
-  return { text: `${[domain, ...texts].join('_')}_`, path: found.path, isKeyOpen }
-}
-
-test('property, 3.1: rules said to share a counter do, with the entries named; all that do are said', () => {
-  const trees = fc.tuple(nodesOf(2), nodesOf(2))
-  const domains = trees.map(([a, b]) => [ruleDomain('d', ...a), ruleDomain('d_a', ...b)])
-  fc.assert(
-    fc.property(domains, (rules) => {
-      const shared = sharedCounters(rules, { left: 1_000_000 })
-      for (const { path, otherPath, entries } of shared) {
-        const other = keyOf(rules, otherPath.startsWith('d_a.') ? 'd_a' : 'd', entries)
-        expect(other?.path).toBe(otherPath)
-        expect(other?.text).toBe(`${writtenText(path)}_`)
-      }
-      for (const { path, text } of writtenOut(rules)) {
-        for (const { name } of rules) {
-          if (!text.startsWith(`${name}_`)) continue
-          for (const entries of readings(text.slice(name.length + 1))) {
-            const other = keyOf(rules, name, entries)
-            if (!other || other.text !== text || other.isKeyOpen || other.path === path) continue
-            const isSaid = shared.some((said) => {
-              const pair = [said.path, said.otherPath]
-              return pair.includes(path) && pair.includes(other.path)
-            })
-            expect(isSaid || isUnlimited(rules, other.path)).toBe(true)
-          }
-        }
-      }
-    }),
-    { numRuns: size({ small: 1_000, full: 100_000 }) },
-  )
-})
-
-/** All entries whose keys and values, each followed by `_`, read like this. */
-function readings(text: string): Entry[][] {
-  const bars = [...text.matchAll(/_/g)].map(({ index }) => index)
-  return bars.flatMap((end, i) =>
-    bars.slice(0, i).flatMap((at) => {
-      const first = { key: text.slice(0, at), value: text.slice(at + 1, end) }
-      if (end === text.length - 1) return [[first]]
-      return readings(text.slice(end + 1)).map((others) => [first, ...others])
-    }),
-  )
-}
-
-/** A path as key text: levels are joined by `_` there. Domains and values hold no dots here. */
-function writtenText(path: string): string {
-  return path.replaceAll('.', '_')
-}
-
-function writtenOut(domains: RuleDomain[]): { path: string; text: string }[] {
-  const found: { path: string; text: string }[] = []
-  const walk = (nodes: RuleNode[], path: string) => {
-    for (const node of nodes) {
-      if (node.value === '' || node.key.includes('*')) continue
-      if (node.value.includes('*') && !node.hasShareThreshold) continue
-      const below = `${path}.${compositeOf(node)}`
-      if (node.limit && !node.limit.isUnlimited) found.push({ path: below, text: `${writtenText(below)}_` })
-      walk(node.children, below)
-    }
-  }
-  for (const { name, nodes } of domains) walk(nodes, name)
-  return found
-}
-
-function isUnlimited(domains: RuleDomain[], path: string): boolean {
-  const search = (nodes: RuleNode[], above: string): boolean =>
-    nodes.some((node) => {
-      const at = `${above}.${compositeOf(node)}`
-      return (at === path && node.limit?.isUnlimited === true) || search(node.children, at)
-    })
-  return domains.some(({ name, nodes }) => search(nodes, name))
-}
-
-test('3.1: one rule with two texts is one rule', () => {
-  const rules = [ruleDomain('d', limited({ key: 'a', value: 'b' }), limited({ key: 'c' }))]
-  expect(sharedCounters(rules, { left: 1_000 })).toEqual([])
-})

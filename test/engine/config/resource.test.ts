@@ -6,7 +6,7 @@ import protobuf from 'protobufjs/minimal.js'
 import { describe, expect, test } from 'vitest'
 import { DESCRIPTOR_DEPTH_MAX, DESCRIPTORS_MAX } from '../../../engine/config/bounds.ts'
 import { readResource } from '../../../engine/config/resource.ts'
-import loadResponse from '../../../engine/config/response-job.ts'
+import { loadResponse } from '../../../engine/config/response-job.ts'
 import { Trie } from '../../../engine/match/trie.ts'
 import { type Any, CONFIG, config, type DescriptorFields, responseBytes } from '../../helpers/xds-server.ts'
 
@@ -15,7 +15,7 @@ const DAY = { unit: 'DAY', requests_per_unit: 3 }
 const draftOf = ({ type_url, value }: Any) => readResource({ typeUrl: type_url, value }, { descriptors: 0 })
 
 async function load(resources: Any[], isMerging = false): Promise<string> {
-  const result = await loadResponse({ response: responseBytes({ version: '1', resources }), isMerging })
+  const { result } = await loadResponse({ response: responseBytes({ version: '1', resources }), isMerging })
   return result.ok ? String(new Trie(result.image)) : result.error
 }
 

@@ -163,7 +163,7 @@ descriptors:
   - {<<: *base, key: b}`
     const [a, b] = rulesOf([yaml])[0].nodes
     expect(a.limit).toMatchObject({ unit: 4, requestsPerUnit: 3 })
-    expect(b).toEqual({ ...a, key: 'b' })
+    expect(b).toEqual({ ...a, key: 'b', line: b.line })
     expect(errorOf(yaml.replace('name:', 'anchors:'))).toBe('no error') // what is under metadata is not looked at
     expect(errorOf(yaml.replace('metadata:', 'anchors:'))).toBe(
       "config error, unknown key 'anchors' (line 2)",

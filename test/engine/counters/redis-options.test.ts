@@ -73,12 +73,10 @@ test('3.2: without REDIS_PERSECOND there is one instance', () => {
   expect(optionsOf({ REDIS_PERSECOND_URL: 'host:2' }).perSecond).toBeNull()
 })
 
-test('12#30 9.3: settings that mean nothing here are told once, as those of an instance that is used', () => {
-  expect(warningsOf({ REDIS_POOL_SIZE: '3', REDIS_PIPELINE_WINDOW: '1ms' })).toEqual([])
-  expect(warningsOf({ REDIS_POOL_ON_EMPTY_BEHAVIOR: 'Create', REDIS_PERSECOND_PIPELINE_LIMIT: '8' })).toEqual(
-    ['REDIS_POOL_ON_EMPTY_BEHAVIOR=CREATE works as WAIT: each worker has one connection per Redis node.'],
-  )
-  expect(warningsOf({ REDIS_PERSECOND: 'true', REDIS_PERSECOND_PIPELINE_LIMIT: '8' })).toEqual([
-    'REDIS_PERSECOND_PIPELINE_LIMIT is deprecated and has no effect.',
-  ])
+test('12#30 9.3: values that mean something else here are told once, as those of an instance that is used', () => {
+  const told = (prefix: string) =>
+    `${prefix}_POOL_ON_EMPTY_BEHAVIOR=CREATE works as WAIT: each worker has one connection per Redis node.`
+  const both = { REDIS_POOL_ON_EMPTY_BEHAVIOR: 'Create', REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: 'CREATE' }
+  expect(warningsOf(both)).toEqual([told('REDIS')])
+  expect(warningsOf({ ...both, REDIS_PERSECOND: 'true' })).toEqual([told('REDIS'), told('REDIS_PERSECOND')])
 })

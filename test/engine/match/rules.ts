@@ -19,6 +19,8 @@ export function ruleNode(given: Partial<RuleNode> & { key: string }): RuleNode {
     hasDetailedMetric: false,
     hasValueToMetric: false,
     hasShareThreshold: false,
+    file: 'rules.yaml',
+    line: 1,
     metadata: null,
     ...given,
   }

@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { OperatorError } from '../../../engine/errors.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
@@ -213,6 +215,46 @@ test('10#118: a protocol of traces that is not known; empty is http', () => {
     'Invalid otlptrace client protocol: kafka',
   )
   expect(parseSettings({ TRACING_EXPORTER_PROTOCOL: '' }).settings.TRACING_EXPORTER_PROTOCOL).toBe('http')
+})
+
+describe('what has no effect', () => {
+  const inert = rows.filter(({ state }) => state === 'inert')
+
+  test('is what the help says has none', () => {
+    expect(inert.map(({ name }) => name)).toEqual(
+      rows.filter(({ help }) => help.startsWith('no effect')).map(({ name }) => name),
+    )
+    expect(inert.length).toBeGreaterThan(10)
+  })
+
+  test.each(inert)(
+    '$name is a warning under the name that was written',
+    ({ name, older, kind, default: preset }) => {
+      const value = kind.name === 'duration' ? '7s' : '7'
+      for (const written of older === null ? [name] : [name, older]) {
+        expect(parseSettings({ [written]: value }).warnings).toEqual([
+          expect.stringMatching(new RegExp(`^${written} has no effect: \\w.*\\.$`)),
+        ])
+        expect(parseSettings({ [written]: preset }).warnings).toEqual([])
+        expect(parseSettings({ [written]: '' }).warnings).toEqual([])
+      }
+    },
+  )
+
+  test('the same value as the default, written in another way, is silent', () => {
+    const env = {
+      REDIS_PIPELINE_WINDOW: '0ms',
+      KVSTORE_POOL_SIZE: '0xa',
+      XDS_CLIENT_BACKOFF_RANDOM_FACTOR: '.5',
+    }
+    expect(parseSettings(env).warnings).toEqual([])
+  })
+
+  test.each(inert)('$name has a row in docs/differences.md', ({ name }) => {
+    const differences = readFileSync(join(import.meta.dirname, '../../../docs/differences.md'), 'utf8')
+    const section = differences.slice(differences.indexOf('## Settings that have no effect'))
+    expect(section.slice(0, section.indexOf('\n## ', 1))).toContain(`\`${name}\``)
+  })
 })
 
 describe('what is not there yet', () => {

@@ -77,6 +77,17 @@ test('6.5: HEAD has no body, and ends the connection', async () => {
   )
 })
 
+test('6.5#4: /rlconfig is JSON for those who ask for it', async () => {
+  const url = `${open({ loadFailure: 'why' })}/rlconfig`
+  for (const response of [
+    await fetch(`${url}?format=json`),
+    await fetch(url, { headers: { Accept: 'application/json' } }),
+  ]) {
+    expect(response.headers.get('content-type')).toBe('application/json')
+    expect(await response.json()).toEqual({ load_failure: 'why', rules: [] })
+  }
+})
+
 test('6.5#4: /rlconfig is empty without rules', async () => {
   expect(await (await fetch(`${open()}/rlconfig`)).text()).toBe('')
 })

@@ -40,6 +40,19 @@ describe('8.6 one stream', () => {
     })
   })
 
+  test('remarks on the rules are logged under the name of the resource', async () => {
+    const server = await startXdsServer()
+    const client = follow(server.target)
+    await server.request()
+    const rate_limit = { unit: 4, requests_per_unit: 1 }
+    const user = { key: 'user', rate_limit, descriptors: [{ key: 'plan', rate_limit }] }
+    server.send({ version: '1', resources: [config('shop.conf', 'shop', [user])] })
+    const remark = () => client.lines.find((line) => line.startsWith('warning shop.conf: '))
+    await expect
+      .poll(remark, { timeout: 10_000 })
+      .toContain("'shop.user.plan' (shop.conf) asked with user=7, plan=7")
+  })
+
   test('a response comes into force, then is acknowledged with its version and nonce', async () => {
     const server = await startXdsServer()
     const client = follow(server.target)
