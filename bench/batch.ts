@@ -5,8 +5,8 @@
  *   clear  one Batch, cleared every turn: what the engine does
  * Worth changing when `clear` is above `floor`.
  */
-import { Batch } from '../engine/counters/batch.ts'
-import { Counter } from '../engine/counters/counter.ts'
+import { Batch } from '../engine/stores/batch.ts'
+import { Counter } from '../engine/stores/counter.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 
@@ -54,8 +54,8 @@ for (const turn of [1, 8, 32, 256]) {
 function fill(batch: Batch, from: number, to: number): number {
   const end = Math.min(to, hitsCount)
   for (let i = from; i < end; i++) batch.add(counters[order[i]], 1, 9, NOW_SEC + 60, 100, false)
-  for (let slot = 0; slot < batch.slotsCount; slot++) batch.setBefore(slot, batch.hits[slot])
+  for (let slot = 0; slot < batch.slotsCount; slot++) batch.setPreviousCount(slot, batch.hits[slot])
   let sum = 0
-  for (let member = 0; member < batch.membersCount; member++) sum += batch.beforeOf(member)
+  for (let member = 0; member < batch.membersCount; member++) sum += batch.getPreviousCount(member)
   return sum
 }

@@ -7,9 +7,10 @@
  *   many   the same with all users as often: hardly any is kept
  * Worth changing when `zipf` is more than 1 µs above `floor`.
  */
-import { MemoryStore } from '../engine/counters/memory.ts'
-import { createMemoryTable } from '../engine/counters/memory-layout.ts'
+
 import { compile } from '../engine/match/compile.ts'
+import { MemoryStore } from '../engine/stores/memory/memory-store.ts'
+import { createMemoryTable } from '../engine/stores/memory/table-layout.ts'
 import { encodeRequest } from '../proto/codec.ts'
 import type { RateLimitRequest } from '../proto/ratelimit.ts'
 import { benchEngine, NOW_SEC, ruleNode } from './engine.ts'
@@ -33,11 +34,11 @@ const store = new MemoryStore(createMemoryTable(64 * 2 ** 20))
 const keys = users.map((user) => `shop_user_${user}_${NOW_SEC}`)
 let sum = 0
 const caller = {
-  isGone: false,
-  answer: ({ statuses }: { statuses: unknown[] }) => {
+  isCancelled: false,
+  onDecision: ({ statuses }: { statuses: unknown[] }) => {
     sum += statuses.length
   },
-  fail: (error: Error) => {
+  onError: (error: Error) => {
     throw error
   },
 }

@@ -1,9 +1,10 @@
 /** An engine as the benchmarks of whole decisions need it (a memory store of its own, a clock that stands still); rules. */
-import { MemoryStore } from '../engine/counters/memory.ts'
-import { createMemoryTable } from '../engine/counters/memory-layout.ts'
-import { Engine } from '../engine/decide.ts'
-import type { RuleNode } from '../engine/rules.ts'
+
+import type { RuleNode } from '../engine/config/rules.ts'
+import { Engine } from '../engine/decision/engine.ts'
 import { Stats } from '../engine/stats/stats.ts'
+import { MemoryStore } from '../engine/stores/memory/memory-store.ts'
+import { createMemoryTable } from '../engine/stores/memory/table-layout.ts'
 import { Unit } from '../proto/ratelimit.ts'
 
 export const NOW_SEC = 1_790_000_000
@@ -20,7 +21,7 @@ export function benchEngine(random: () => number): Engine {
     jitterMaxSec: 300,
     isShadow: false,
     isQuota: false,
-    isStopping: false,
+    stopIncrementWhenOverLimit: false,
     hasMetadata: false,
     localCache: null,
     headerNames: null,

@@ -12,8 +12,8 @@ import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { type AddressInfo, createServer } from 'node:net'
 import { Flag, FrameType, PREFACE } from '../transports/grpc/http2/frames.ts'
-import { Heads } from '../transports/grpc/http2/heads.ts'
 import { unpackHuffman } from '../transports/grpc/http2/huffman.ts'
+import { RequestHeadersDecoder } from '../transports/grpc/http2/request-headers-decoder.ts'
 import { Routes } from '../transports/grpc/http2/routes.ts'
 import { SHOULD_RATE_LIMIT } from '../transports/grpc/services.ts'
 import { measure } from './measure.ts'
@@ -26,11 +26,11 @@ const hex = (count: number) =>
   Array.from({ length: count }, () => Math.floor(random() * 16).toString(16)).join('')
 const traceparent = () => ({ traceparent: `00-${hex(32)}-${hex(16)}-01` })
 
-const same = await blocksOf(() => ({}))
+const same = await encodeBlocks(() => ({}))
 const block = same.at(-1)!
 const copy = Buffer.from(block)
-const traced = await blocksOf(traceparent)
-const paths = await blocksOf((i) => ({ ':path': `/a.B/${i}${hex(40)}`, ...traceparent() }))
+const traced = await encodeBlocks(traceparent)
+const paths = await encodeBlocks((i) => ({ ':path': `/a.B/${i}${hex(40)}`, ...traceparent() }))
 const packed = Buffer.from('18c6318c63'.repeat(8), 'hex') // 64 letters `a`
 const into = Buffer.alloc(64)
 const routes = new Routes({ methods: [] })
@@ -40,7 +40,7 @@ function reads(blocks: readonly Buffer[]): () => number {
   return () => {
     let sum = 0
     for (let round = 0; round < rounds; round++) {
-      const heads = new Heads(routes)
+      const heads = new RequestHeadersDecoder(routes)
       for (const each of blocks) sum += heads.read(each, 0, each.length).head.path.length
     }
     return sum
@@ -68,7 +68,7 @@ await measure('hpack', BLOCKS * rounds, {
 })
 
 /** The header blocks of BLOCKS calls on one connection. */
-async function blocksOf(fields: (i: number) => Record<string, string>): Promise<Buffer[]> {
+async function encodeBlocks(fields: (i: number) => Record<string, string>): Promise<Buffer[]> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)

@@ -12,8 +12,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { type RunningService, spawnService } from '../test/helpers/service.ts'
 import { CpuMeter, cpuMs } from './load/cpu.ts'
-import { keysOf } from './load/keys.ts'
-import { jsonQuestion, rulesFor, type Shape, Template } from './load/questions.ts'
+import { parseKeys } from './load/keys.ts'
+import { jsonRequest, rulesFor, type Shape, Template } from './load/requests.ts'
 import { loadWindow, told } from './serving.ts'
 import { size } from './size.ts'
 
@@ -32,7 +32,7 @@ interface Figures extends Told {
   cpuUs: number
 }
 
-const shape: Shape = { domain: 'load', descriptors: 1, entries: 1, hits: 1, keys: keysOf(KEYS)! }
+const shape: Shape = { domain: 'load', descriptors: 1, entries: 1, hits: 1, keys: parseKeys(KEYS)! }
 const service = spawnService({
   rules: { 'load.yaml': rulesFor(shape.domain) },
   env: { BACKEND_TYPE: 'memory' },
@@ -100,7 +100,7 @@ async function byAutocannon(asked: RunningService): Promise<Told> {
 
 /** The very body that bench/load sends. */
 function question(): string {
-  const template = new Template(jsonQuestion(shape), shape)
+  const template = new Template(jsonRequest(shape), shape)
   const bytes = Buffer.alloc(template.bytes.length)
   template.write(bytes, 0, shape.keys.start(0))
   return bytes.toString()

@@ -5,8 +5,8 @@
  *   now    the store as it stands
  * Worth changing when `now` on one hot key is more than 120 ns above `floor`; some 70 of them are reading the text.
  */
-import { MemoryStore } from '../engine/counters/memory.ts'
-import { createMemoryTable } from '../engine/counters/memory-layout.ts'
+import { MemoryStore } from '../engine/stores/memory/memory-store.ts'
+import { createMemoryTable } from '../engine/stores/memory/table-layout.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 

@@ -6,9 +6,9 @@
  *   new    keys whose first hit this is: INCRBY and EXPIRE
  * CPU is user and system: ours of this process, Redis' as its INFO says. Wall is what a caller waits.
  */
-import { Batch } from '../engine/counters/batch.ts'
-import { Counter } from '../engine/counters/counter.ts'
-import { RedisStore } from '../engine/counters/redis.ts'
+import { Batch } from '../engine/stores/batch.ts'
+import { Counter } from '../engine/stores/counter.ts'
+import { RedisStore } from '../engine/stores/redis/redis-store.ts'
 import { startRedis } from '../test/helpers/redis.ts'
 import { size } from './size.ts'
 
@@ -41,7 +41,7 @@ for (const slots of [1, 8, 32, keptCount]) {
         batch.add(kind === 'known' ? kept[i] : new Counter(key), 1, 9, NOW_SEC + 60, 100, false)
       }
       await new Promise((resolve) => store.add(batch, NOW_SEC, resolve))
-      if (batch.errorOf(0)) throw batch.errorOf(0)
+      if (batch.getError(0)) throw batch.getError(0)
     })
   }
 }

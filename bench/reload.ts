@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { postJson, spawnService } from '../test/helpers/service.ts'
-import { rulesFor } from './load/questions.ts'
+import { rulesFor } from './load/requests.ts'
 import type { Result } from './load/run.ts'
 import { size } from './size.ts'
 

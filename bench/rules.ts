@@ -29,11 +29,11 @@ for (const rulesCount of [100, MANY]) {
   engine.setRules(compile([{ name: 'shop', nodes }]))
   let sum = 0
   const caller = {
-    isGone: false,
-    answer: ({ statuses }: { statuses: { currentLimit: unknown }[] }) => {
+    isCancelled: false,
+    onDecision: ({ statuses }: { statuses: { currentLimit: unknown }[] }) => {
       for (const { currentLimit } of statuses) if (currentLimit) sum++
     },
-    fail: (error: Error) => {
+    onError: (error: Error) => {
       throw error
     },
   }

@@ -13,7 +13,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { expose } from '../transports/metrics/prometheus/exposition.ts'
-import { familiesOf } from '../transports/metrics/prometheus/process-series.ts'
+import { toFamilies } from '../transports/metrics/prometheus/process-series.ts'
 import { PrometheusSink } from '../transports/metrics/prometheus.ts'
 import type { NativeStats, Snapshot } from '../transports/metrics/sink.ts'
 import { measure } from './measure.ts'
@@ -23,7 +23,7 @@ const SERIES_PER_RULE = 3 // hits that passed, hits over the limit, the limit
 const ROUNDS = size({ small: 1, full: 15 })
 const COUNTS = size({ small: [300], full: [10_000, 100_000] })
 const TAGS = [['zone', 'b']] as const
-const PORTION = 2_000 // values before others get a turn, as in intake.ts
+const PORTION = 2_000 // values before others get a turn, as in series-updater.ts
 const ADDS = size({ small: 1_000, full: 1_000_000 })
 
 setFlagsFromString('--expose-gc')
@@ -182,7 +182,7 @@ function prom({ native }: Snapshot, isPortioned: boolean): Variant['scrape'] {
     if (!isPortioned) return Buffer.from(await registry.metrics()).length
     let bytes = 0
     let lines = 0
-    for (const text of expose(await familiesOf(registry), 'text', 0)) {
+    for (const text of expose(await toFamilies(registry), 'text', 0)) {
       bytes += Buffer.from(text).length
       if (++lines % PORTION === 0) await nextTurn()
     }

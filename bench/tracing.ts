@@ -12,7 +12,7 @@ import { parseSettings } from '../engine/settings/parse.ts'
 import { encodeRequest } from '../proto/codec.ts'
 import type { UnaryCall, UnaryMethod } from '../transports/grpc/frontend.ts'
 import { unaryMethods } from '../transports/grpc/services.ts'
-import { openTracing } from '../transports/tracing/open.ts'
+import { openTracing } from '../transports/tracing/open-tracing.ts'
 import { benchEngine, ruleNode } from './engine.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
@@ -45,11 +45,11 @@ const call: UnaryCall = {
   },
 }
 const caller = {
-  isGone: false,
-  answer: ({ statuses }: { statuses: unknown[] }) => {
+  isCancelled: false,
+  onDecision: ({ statuses }: { statuses: unknown[] }) => {
     sum += statuses.length
   },
-  fail: (error: Error) => {
+  onError: (error: Error) => {
     throw error
   },
 }
@@ -79,7 +79,7 @@ async function traced(rate: string) {
     BACKEND_TYPE: 'memory',
   })
   const tracing = await openTracing(settings, log)
-  const [method] = tracing.methods(unaryMethods(tracing.grpcDecider(engine), log))
+  const [method] = tracing.methods(unaryMethods(tracing.grpcLimiter(engine), log))
   return method
 }
 

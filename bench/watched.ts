@@ -18,9 +18,9 @@ const PROFILE_SEC = Math.ceil((WINDOW_MS * 0.9) / 1_000)
 const BEFORE_MS = size({ small: 500, full: 1_500 }) // the generator's start and warm-up
 const SCRAPE_MS = 1_000
 
-type Look = (service: RunningService) => Promise<void>
+type Probe = (service: RunningService) => Promise<void>
 
-const looks: Record<string, Look> = {
+const probes: Record<string, Probe> = {
   floor: async () => {},
   metrics: async (service) => {
     for (const end = performance.now() + PROFILE_SEC * 1_000; performance.now() < end; await sleep(SCRAPE_MS))
@@ -44,10 +44,10 @@ const service = spawnService({
 })
 try {
   await service.logged("Listening for HTTP on '")
-  await window(looks.floor) // code is compiled
-  const rates: Record<string, number[]> = Object.fromEntries(Object.keys(looks).map((name) => [name, []]))
+  await window(probes.floor) // code is compiled
+  const rates: Record<string, number[]> = Object.fromEntries(Object.keys(probes).map((name) => [name, []]))
   for (let round = 0; round < ROUNDS; round++) {
-    for (const [name, look] of Object.entries(looks)) rates[name].push(await window(look))
+    for (const [name, look] of Object.entries(probes)) rates[name].push(await window(look))
   }
   for (const [name, perSec] of Object.entries(rates)) {
     const left = told(perSec.map((each, round) => each / rates.floor[round]))
@@ -60,7 +60,7 @@ try {
 }
 
 /** Calls per second while somebody looks. */
-async function window(look: Look): Promise<number> {
+async function window(look: Probe): Promise<number> {
   const [{ ratePerSec }] = await Promise.all([
     loadWindow(service, { connections: 4, window: `${WINDOW_MS}ms` }),
     sleep(BEFORE_MS).then(() => look(service)),

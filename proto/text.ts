@@ -29,7 +29,7 @@ export function requestToText({ domain, descriptors, hitsAddend }: RateLimitRequ
 
 export function responseToText(response: RateLimitResponse): string {
   const fields: string[] = []
-  if (response.overallCode !== 0) fields.push(`overall_code:${nameOf(CODE_NAMES, response.overallCode)}`)
+  if (response.overallCode !== 0) fields.push(`overall_code:${enumName(CODE_NAMES, response.overallCode)}`)
   for (const status of response.statuses) fields.push(`statuses:{${statusText(status)}}`)
   for (const { key, value } of response.responseHeadersToAdd) {
     fields.push(`response_headers_to_add:{${pairText(key, value)}}`)
@@ -63,7 +63,7 @@ function pairText(key: string, value: string): string {
 
 function statusText(status: DescriptorStatus): string {
   const fields: string[] = []
-  if (status.code !== 0) fields.push(`code:${nameOf(CODE_NAMES, status.code)}`)
+  if (status.code !== 0) fields.push(`code:${enumName(CODE_NAMES, status.code)}`)
   if (status.currentLimit !== null) fields.push(`current_limit:{${limitText(status.currentLimit)}}`)
   if (status.limitRemaining !== 0) fields.push(`limit_remaining:${status.limitRemaining}`)
   if (status.resetSec !== 0) fields.push(`duration_until_reset:{seconds:${status.resetSec}}`)
@@ -74,7 +74,7 @@ function limitText(limit: LimitOverride & { name: string }): string {
   const fields: string[] = []
   if (limit.name !== '') fields.push(`name:${quote(limit.name)}`)
   if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`)
-  if (limit.unit !== 0) fields.push(`unit:${nameOf(UNIT_NAMES, limit.unit)}`)
+  if (limit.unit !== 0) fields.push(`unit:${enumName(UNIT_NAMES, limit.unit)}`)
   return fields.join(' ')
 }
 
@@ -100,6 +100,6 @@ function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value)
 }
 
-function nameOf(names: readonly string[], number: number): string {
+function enumName(names: readonly string[], number: number): string {
   return names[number] ?? String(number)
 }

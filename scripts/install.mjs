@@ -6,7 +6,7 @@
  * binary of uWebSockets.js that the service needs. Then the library is installed once more, with that binary as a direct
  * dependency, into runtime/ of this package, where npm leaves it alone and transports/uws.ts finds it.
  *
- * In a checkout there is nothing to do, scripts/bootstrap.mjs does it; package.json runs this only if it exists, so that
+ * In a checkout there is nothing to do, scripts/dev/bootstrap.mjs does it; package.json runs this only if it exists, so that
  * `npm ci` needs no sources. Plain JavaScript for Node 18 and later.
  */
 import { spawnSync } from 'node:child_process'

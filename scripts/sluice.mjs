@@ -27,7 +27,7 @@ const entry = isCheckout ? source : new URL('../dist/scripts/sluice.js', import.
 const args = process.argv.slice(2)
 
 const node = isFitting() ? process.execPath : installedNode()
-const fault = faultOf()
+const fault = describeFault()
 
 if (fault) explain(fault)
 else if (isFitting()) {
@@ -40,8 +40,8 @@ else if (isFitting()) {
 }
 
 /** What is missing, and the command that adds it; undefined if nothing is. */
-function faultOf() {
-  const script = isCheckout ? './bootstrap.mjs' : './install.mjs'
+function describeFault() {
+  const script = isCheckout ? './dev/bootstrap.mjs' : './install.mjs'
   const command = `Run: node ${fileURLToPath(new URL(script, import.meta.url))}`
   if (!node) {
     const why = `needs Node ${MAJOR}.${MINOR_MIN} or a newer ${MAJOR}, and this is ${process.version}`

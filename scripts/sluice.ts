@@ -2,14 +2,14 @@
  * The command line: `sluice <command>`. Each command is a module loaded only when asked for.
  */
 import { readFileSync } from 'node:fs'
-import { OperatorError } from '../engine/errors.ts'
-import { rootUrl } from '../engine/source-url.ts'
+import { ConfigurationError } from '../engine/runtime/errors.ts'
+import { resolveRoot } from '../engine/runtime/module-url.ts'
 
 const COMMANDS: Record<string, () => Promise<(args: string[]) => Promise<number>>> = {
-  serve: async () => (await import('./serve.ts')).serve,
-  monitor: async () => (await import('./monitor.ts')).monitor,
-  client: async () => (await import('./client.ts')).client,
-  'check-config': async () => (await import('./check-config.ts')).checkConfig,
+  serve: async () => (await import('./commands/serve.ts')).serve,
+  monitor: async () => (await import('./commands/monitor.ts')).monitor,
+  client: async () => (await import('./commands/client.ts')).client,
+  'check-config': async () => (await import('./commands/check-config.ts')).checkConfig,
 }
 
 /** Runs one command and returns the exit code. */
@@ -19,7 +19,7 @@ async function main([name = '', ...args]: string[]): Promise<number> {
     return name === '' ? 2 : 0
   }
   if (/^--?v(ersion)?$/.test(name)) {
-    const { version } = JSON.parse(readFileSync(rootUrl('package.json'), 'utf8'))
+    const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
     process.stdout.write(`${version}\n`)
     return 0
   }
@@ -31,7 +31,7 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   try {
     return await (await load())(args)
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error // a bug: the stack trace is the report
+    if (!(error instanceof ConfigurationError)) throw error // a bug: the stack trace is the report
     process.stderr.write(`sluice: ${error.message}\n`)
     return error.exitCode
   }
@@ -39,7 +39,7 @@ async function main([name = '', ...args]: string[]): Promise<number> {
 
 /** Shared with the launcher, which prints it where the sources cannot run. */
 function usage(): string {
-  return readFileSync(rootUrl('scripts/usage.txt'), 'utf8')
+  return readFileSync(resolveRoot('scripts/usage.txt'), 'utf8')
 }
 
 // Read once, when uWebSockets.js is loaded: header blocks up to 16 KiB instead of 4 (spec of the monitor, 1.2).

@@ -7,14 +7,14 @@
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
-import { OperatorError } from '../engine/errors.ts'
+import { ConfigurationError } from '../engine/runtime/errors.ts'
 import { listen } from './grpc/listener.ts'
 
 export interface Address {
   variable: string // the setting that holds the port, for error texts
   host: string
   port: number // 0 = any free one
-  onFailure?: (error: OperatorError) => void // the service can do without this one
+  onFailure?: (error: ConfigurationError) => void // the service can do without this one
 }
 
 /** Of an address that could not be had and need not be. */
@@ -45,7 +45,7 @@ async function tryBind(address: Address): Promise<Server | null> {
     return await bind(address)
   } catch (error) {
     if (!address.onFailure) throw error
-    address.onFailure(error as OperatorError)
+    address.onFailure(error as ConfigurationError)
     return null
   }
 }
@@ -60,17 +60,17 @@ async function bind({ variable, host, port }: Address): Promise<Server> {
   }
 }
 
-function portError({ variable, host, port }: Address, cause: NodeJS.ErrnoException): OperatorError {
+function portError({ variable, host, port }: Address, cause: NodeJS.ErrnoException): ConfigurationError {
   const where = `${variable}=${port}`
   if (cause.code === 'EADDRINUSE') {
     const fix = `Stop the other process, or choose another port with ${variable}.`
-    return new OperatorError(
+    return new ConfigurationError(
       { code: 'PORT_IN_USE', where, what: `${host}:${port} is already in use.`, fix },
       { cause },
     )
   }
   const what = `cannot listen on ${host}:${port}: ${cause.message}.`
-  return new OperatorError(
+  return new ConfigurationError(
     { code: 'LISTEN_FAILED', where, what, fix: 'Check the host and the port.' },
     { cause },
   )

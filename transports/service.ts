@@ -9,24 +9,24 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { collectLater, collectWhenIdle } from '../engine/collect.ts'
-import {
-  createMemoryTable,
-  evictionsOf,
-  PUBLIC_BYTES,
-  publicEvictionsOf,
-} from '../engine/counters/memory-layout.ts'
-import { StoreHealth } from '../engine/counters/store-health.ts'
-import { Health } from '../engine/health.ts'
-import { workerThread } from '../engine/inspection/words.ts'
-import type { FromWorker, Log } from '../engine/messages.ts'
-import { ServePool } from '../engine/pool.ts'
-import type { RulesImage } from '../engine/rules.ts'
-import type { RulesSource } from '../engine/rules-loader.ts'
+import type { RulesImage } from '../engine/config/rules.ts'
+import type { RulesSource } from '../engine/config/rules-loader.ts'
+import { Health } from '../engine/runtime/health.ts'
+import { workerThread } from '../engine/runtime/inspection/messages.ts'
+import type { FromWorker, Log } from '../engine/runtime/messages.ts'
+import { resolveModule } from '../engine/runtime/module-url.ts'
+import { collectLater, collectWhenIdle } from '../engine/runtime/release-memory.ts'
+import { ServePool } from '../engine/runtime/serve-pool.ts'
 import type { Settings } from '../engine/settings/parse.ts'
-import { sourceUrl } from '../engine/source-url.ts'
 import type { Deltas } from '../engine/stats/stats.ts'
 import { Totals } from '../engine/stats/totals.ts'
+import {
+  createMemoryTable,
+  getLiveEvictions,
+  getPublicLiveEvictions,
+  PUBLIC_BYTES,
+} from '../engine/stores/memory/table-layout.ts'
+import { StoreHealth } from '../engine/stores/store-health.ts'
 import { debugAddress, openDebugPort } from './debug/open.ts'
 import type { DebugServer } from './debug/server.ts'
 import type { TlsFiles } from './grpc/tls-files.ts'
@@ -51,8 +51,8 @@ export class Service {
   private loadFailure: string | null = null // what the last load said, if it failed
   private tlsFiles: TlsFiles | null = null
   private memoryTable: SharedArrayBuffer | null = null
-  private toldEvictions = 0
-  private toldPublicEvictions = 0
+  private reportedEvictions = 0
+  private reportedPublicEvictions = 0
   onRules: (rules: RulesImage) => void = () => {} // they have come into force
   private watchTimer: NodeJS.Timeout | undefined
 
@@ -91,7 +91,15 @@ export class Service {
       this.health.recovered()
     }
     const onAway = (since: Date | null) => this.health.serverAway(since)
-    this.source = await rulesSource({ settings, totals, log, onRules, onRefused, onRecovered, onAway })
+    this.source = await rulesSource({
+      settings,
+      totals,
+      log,
+      onRules,
+      onRefused,
+      onRecovered,
+      onDisconnected: onAway,
+    })
     const firstLoad = this.source.start()
     await Promise.race([firstLoad, null]) // a source that cannot begin ends the start, whatever else is waited for
     firstLoad.catch(() => {}) // awaited below, unless Redis fails first
@@ -111,14 +119,14 @@ export class Service {
       health: this.health.state,
       tls: this.tlsFiles?.tls ?? null,
     }
-    this.pool = new ServePool(sourceUrl('./worker.ts', import.meta.url), settings.WORKERS, options, {
+    this.pool = new ServePool(resolveModule('./worker.ts', import.meta.url), settings.WORKERS, options, {
       message: (index, message) => this.receive(index, message),
       died: (index, error, willRestart) => this.workerDied(index, error, willRestart),
     })
     await this.pool.start()
     this.debug = this.openDebugPort(debugPort)
     collectWhenIdle()
-    this.watchTimer = setInterval(() => this.tellEvictions(), WATCH_MS).unref()
+    this.watchTimer = setInterval(() => this.reportEvictions(), WATCH_MS).unref()
     log('warning', `Listening for gRPC on '${settings.GRPC_UDS || `${settings.GRPC_HOST}:${grpcPort}`}'`)
     if (settings.GRPC_UDS !== '' && settings.WORKERS > 1)
       log('info', `gRPC is answered by worker 0 alone, since a unix socket cannot be shared; HTTP by all`)
@@ -132,7 +140,7 @@ export class Service {
   async stop(): Promise<void> {
     const { settings } = this
     this.health.set('sigterm', false)
-    this.pool?.announceEnd()
+    this.pool?.beginShutdown()
     await sleep(this.pool ? settings.DRAIN_DELAY : 0)
     await this.pool?.drain(settings.DRAIN_TIMEOUT)
     clearInterval(this.watchTimer)
@@ -210,7 +218,7 @@ export class Service {
   }
 
   private async waitForRedis(signal: AbortSignal): Promise<void> {
-    const { RedisStore, redisOptions, redisWarnings } = await import('../engine/counters/redis.ts')
+    const { RedisStore, redisOptions, redisWarnings } = await import('../engine/stores/redis/redis-store.ts')
     for (const warning of redisWarnings(this.settings)) this.log('warning', warning)
     const store = new RedisStore(redisOptions(this.settings), { log: this.log, signal })
     await store.connect()
@@ -220,7 +228,7 @@ export class Service {
 
   /** Settings and DNS only: the nodes need not be there, so health has no part for them (Q5). */
   private async checkMemcache(): Promise<void> {
-    const { checkMemcache } = await import('../engine/counters/memcache-options.ts')
+    const { checkMemcache } = await import('../engine/stores/memcached/options.ts')
     await checkMemcache(this.settings)
   }
 
@@ -275,19 +283,19 @@ export class Service {
     const silentCount = await this.pool?.collectStats()
     this.totals.set('sluice.workers.silent', silentCount ?? 0)
     if (!this.memoryTable) return
-    this.totals.set('sluice.memory_store.live_evictions', evictionsOf(this.memoryTable))
+    this.totals.set('sluice.memory_store.live_evictions', getLiveEvictions(this.memoryTable))
     if (!this.settings.MONITOR_ENABLED) return
-    this.totals.set('sluice.memory_store.public_live_evictions', publicEvictionsOf(this.memoryTable))
+    this.totals.set('sluice.memory_store.public_live_evictions', getPublicLiveEvictions(this.memoryTable))
   }
 
-  private tellEvictions(): void {
+  private reportEvictions(): void {
     if (!this.memoryTable) return
-    const evictions = evictionsOf(this.memoryTable)
-    const publicEvictions = publicEvictionsOf(this.memoryTable)
-    const count = evictions - this.toldEvictions
-    const publicCount = publicEvictions - this.toldPublicEvictions
-    this.toldEvictions = evictions
-    this.toldPublicEvictions = publicEvictions
+    const evictions = getLiveEvictions(this.memoryTable)
+    const publicEvictions = getPublicLiveEvictions(this.memoryTable)
+    const count = evictions - this.reportedEvictions
+    const publicCount = publicEvictions - this.reportedPublicEvictions
+    this.reportedEvictions = evictions
+    this.reportedPublicEvictions = publicEvictions
     const dropped = 'counters were dropped before their windows ended'
     if (count !== 0)
       this.log('warning', `the memory store is full: ${count} ${dropped}. Raise MEMORY_STORE_BYTES.`)

@@ -4,14 +4,15 @@
  *     workers, monitor ── deltas ──► Totals ──┐
  *     main's own states ──────────────────────┴─► Snapshot ──► the one sink that the settings choose
  */
+
+import type { RulesImage } from '../engine/config/rules.ts'
 import { Trie } from '../engine/match/trie.ts'
-import type { Log } from '../engine/messages.ts'
-import type { RulesImage } from '../engine/rules.ts'
+import type { Log } from '../engine/runtime/messages.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { ruleStat } from '../engine/stats/stats.ts'
 import type { TimedTotal, Totals } from '../engine/stats/totals.ts'
 import { UNIT_NAMES } from '../proto/ratelimit.ts'
-import { chosenSink, openSink, reservedTagsCount } from './metrics/choose.ts'
+import { createSink, reservedTagsCount, selectSink } from './metrics/create-sink.ts'
 import { FlushLoop } from './metrics/flush.ts'
 import type { NativeStats, Snapshot } from './metrics/sink.ts'
 
@@ -59,8 +60,8 @@ export class Statistics {
     const statistics = new Statistics(options)
     const read = () => statistics.snapshot()
     const hasNative = settings.PROMETHEUS_NATIVE_SERIES
-    const sink = await openSink({ settings, hasNative, env: process.env, read, log })
-    log('info', TITLES[chosenSink(settings)])
+    const sink = await createSink({ settings, hasNative, env: process.env, read, log })
+    log('info', TITLES[selectSink(settings)])
     totals.add('reserved_tag', reservedTagsCount(settings))
     totals.add(DROPPED, 0) // there before the first, for `increase()`
     if (sink === null) return statistics
@@ -96,16 +97,16 @@ export class Statistics {
     const { totals } = this.options
     const limits = this.limitsNow()
     const hits = limits.flatMap(({ domain, rule, path }) => {
-      const more = totals.ofRule(path)
-      const all = totals.of(ruleStat(path, 'total_hits')) + more.hits
-      const over = totals.of(ruleStat(path, 'over_limit')) + more.overLimit
+      const more = totals.getRule(path)
+      const all = totals.getCounter(ruleStat(path, 'total_hits')) + more.hits
+      const over = totals.getCounter(ruleStat(path, 'over_limit')) + more.overLimit
       if (all === 0) return []
       return [
         { domain, rule, code: 'ok', total: all - over } as const,
         { domain, rule, code: 'over_limit', total: over } as const,
       ]
     })
-    return { hits, limits, decisionTime: histogramOf(totals.timers.get(DECISION_TIMER)) }
+    return { hits, limits, decisionTime: toHistogram(totals.timers.get(DECISION_TIMER)) }
   }
 
   /** Put together once per configuration; 100,000 rules are some 100 ms. */
@@ -125,7 +126,7 @@ export class Statistics {
   }
 }
 
-function histogramOf(timed: TimedTotal | undefined): NativeStats['decisionTime'] {
+function toHistogram(timed: TimedTotal | undefined): NativeStats['decisionTime'] {
   const counts = new Array<number>(BOUNDS_MS.length + 1).fill(0)
   for (const [ms, count] of timed?.counts ?? []) {
     const place = BOUNDS_MS.findIndex((bound) => ms < bound) // whole ms, truncated: 0 is below 1

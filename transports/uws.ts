@@ -7,12 +7,12 @@
  * more than once.
  */
 import { createRequire } from 'node:module'
-import { rootUrl } from '../engine/source-url.ts'
+import { resolveRoot } from '../engine/runtime/module-url.ts'
 
 export type { HttpRequest, HttpResponse, TemplatedApp } from 'uWebSockets.js'
 
 /** From runtime/ of an installed package (scripts/install.mjs) if it is there, else from node_modules as usual. */
-const require = createRequire(rootUrl('runtime/'))
+const require = createRequire(resolveRoot('runtime/'))
 const uws: typeof import('uWebSockets.js') = require('uWebSockets.js')
 
 export interface UwsPort {

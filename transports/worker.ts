@@ -7,24 +7,24 @@
  * Whatever ends the thread, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
  */
 import type { Socket } from 'node:net'
-import { collectLater, collectWhenIdle } from '../engine/collect.ts'
-import type { Engine } from '../engine/decide.ts'
-import type { HealthState } from '../engine/health.ts'
-import { answerInspections } from '../engine/inspection/thread.ts'
-import { type Fact, workerThread } from '../engine/inspection/words.ts'
-import type { FromWorker, Log, PortTls, ServeTask, ToWorker } from '../engine/messages.ts'
-import { openEngine } from '../engine/open.ts'
-import type { RulesImage } from '../engine/rules.ts'
+import type { RulesImage } from '../engine/config/rules.ts'
+import type { Engine } from '../engine/decision/engine.ts'
+import { openEngine } from '../engine/open-engine.ts'
+import type { HealthState } from '../engine/runtime/health.ts'
+import { handleInspections } from '../engine/runtime/inspection/inspected-thread.ts'
+import { type Diagnostic, workerThread } from '../engine/runtime/inspection/messages.ts'
+import type { FromWorker, Log, PortTls, ServeTask, ToWorker } from '../engine/runtime/messages.ts'
+import { rateLimitedLog } from '../engine/runtime/rate-limited-log.ts'
+import { collectLater, collectWhenIdle } from '../engine/runtime/release-memory.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import { Stats } from '../engine/stats/stats.ts'
-import type { CallMeter, GrpcFrontend, GrpcFrontendOptions } from './grpc/frontend.ts'
+import type { CallMetrics, GrpcFrontend, GrpcFrontendOptions } from './grpc/frontend.ts'
 import { HealthService } from './grpc/health.ts'
 import { canSharePort, type Listener, listen } from './grpc/listener.ts'
 import { services } from './grpc/services.ts'
-import type { TlsDoor } from './grpc/tls.ts'
+import type { TlsAcceptor } from './grpc/tls-acceptor.ts'
 import { HttpServer } from './http/server.ts'
-import { limitLines } from './log-limiter.ts'
-import type { Tracing } from './tracing/open.ts'
+import type { Tracing } from './tracing/open-tracing.ts'
 
 const DROP_LINES_PER_SEC = 1 // of connections that could not be served; the same of those refused
 
@@ -39,17 +39,17 @@ export default async function serve(task: ServeTask): Promise<void> {
 
 async function run(task: ServeTask): Promise<void> {
   const stats = new Stats()
-  const say = (message: FromWorker) => task.port.postMessage(message)
-  const sayStats = () => say({ kind: 'stats', deltas: stats.takeDeltas() })
-  process.on('exit', sayStats) // also when the thread throws: a message posted here still arrives
-  const log: Log = (level, message) => say({ kind: 'log', level, message })
+  const send = (message: FromWorker) => task.port.postMessage(message)
+  const sendStats = () => send({ kind: 'stats', deltas: stats.takeDeltas() })
+  process.on('exit', sendStats) // also when the thread throws: a message posted here still arrives
+  const log: Log = (level, message) => send({ kind: 'log', level, message })
 
   const { engine, store } = await openEngine(task.settings, {
     memoryTable: task.memoryTable,
     decisionsStat: `sluice.worker.${task.index}.decisions`,
     stats,
     log,
-    onHealth: (instances) => say({ kind: 'store', instances }),
+    onHealth: (instances) => send({ kind: 'store', instances }),
   })
   let rulesBytes = 0
   const setRules = ({ rules }: { rules: RulesImage }) => {
@@ -66,8 +66,8 @@ async function run(task: ServeTask): Promise<void> {
       if (message.kind === 'rules') setRules(message)
       else if (message.kind === 'health') ports.setHealth(message.health)
       else if (message.kind === 'tls') ports.renew(message.tls)
-      else if (message.kind === 'stats') sayStats()
-      else if (message.kind === 'ending') ports.announceEnd()
+      else if (message.kind === 'stats') sendStats()
+      else if (message.kind === 'ending') ports.beginShutdown()
       else if (message.kind === 'drain') resolve(message.timeoutMs)
       else if (process.env.NODE_ENV === 'test') throw new Error('told to crash')
     })
@@ -79,17 +79,17 @@ async function run(task: ServeTask): Promise<void> {
       throw error
     })
   })
-  answerInspections(workerThread(task.index), async () => [
-    ...ports.facts(),
-    ...((await store.facts?.()) ?? []),
+  handleInspections(workerThread(task.index), async () => [
+    ...ports.diagnostics(),
+    ...((await store.diagnostics?.()) ?? []),
   ])
   collectWhenIdle()
-  say({ kind: 'ready' })
+  send({ kind: 'ready' })
   await ports.drain(await drained)
   await store.close()
   await tracing?.close()
-  process.off('exit', sayStats)
-  sayStats()
+  process.off('exit', sendStats)
+  sendStats()
 }
 
 /** The caller-facing ports of this thread. */
@@ -97,20 +97,20 @@ class Ports {
   private readonly health: HealthService
   private readonly frontend: GrpcFrontend
   private readonly listener: Listener | null // null = another worker has the socket
-  private readonly door: TlsDoor | null // null = no TLS
+  private readonly tlsAcceptor: TlsAcceptor | null // null = no TLS
   private readonly http: HttpServer
 
   private constructor(
     health: HealthService,
     frontend: GrpcFrontend,
     listener: Listener | null,
-    door: TlsDoor | null,
+    tlsAcceptor: TlsAcceptor | null,
     http: HttpServer,
   ) {
     this.health = health
     this.frontend = frontend
     this.listener = listener
-    this.door = door
+    this.tlsAcceptor = tlsAcceptor
     this.http = http
   }
 
@@ -123,22 +123,22 @@ class Ports {
   ): Promise<Ports> {
     const { settings } = task
     const health = new HealthService(task.health.isHealthy)
-    const { methods, streams } = services(tracing?.grpcDecider(engine) ?? engine, health, log)
+    const { methods, streams } = services(tracing?.grpcLimiter(engine) ?? engine, health, log)
     const frontend = await makeFrontend(settings, {
       methods: tracing?.methods(methods) ?? methods,
       streams,
       headers: tracing?.headers ?? [],
       connectionAgeMs: settings.GRPC_MAX_CONNECTION_AGE,
       connectionAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
-      meterOf: (method) => meterOf(method, stats),
+      getMetrics: (method) => createCallMetrics(method, stats),
     })
-    const door = await openDoor(task, frontend, log)
+    const door = await openTlsAcceptor(task, frontend, log)
     const listener = await listenForGrpc(task, door ?? frontend, log)
     const http = new HttpServer({
       host: settings.HOST,
       port: settings.PORT,
       bodyBytesMax: settings.HTTP_BODY_MAX_BYTES,
-      decider: tracing?.jsonDecider(engine) ?? engine,
+      decider: tracing?.jsonLimiter(engine) ?? engine,
       health: task.health,
       log,
     })
@@ -152,11 +152,11 @@ class Ports {
 
   /** The gRPC port shows another certificate from now on. */
   renew(tls: PortTls): void {
-    this.door?.renew(tls)
+    this.tlsAcceptor?.renew(tls)
   }
 
   /** For an operator who looks. */
-  facts(): Fact[] {
+  diagnostics(): Diagnostic[] {
     const { connections, calls } = this.frontend.load()
     const callsText = calls < 0 ? '' : `, ${calls} calls in flight`
     return [
@@ -165,20 +165,20 @@ class Ports {
     ]
   }
 
-  announceEnd(): void {
-    this.http.announceEnd()
+  beginShutdown(): void {
+    this.http.beginShutdown()
   }
 
   async drain(timeoutMs: number): Promise<void> {
     this.listener?.stop()
-    this.door?.close()
+    this.tlsAcceptor?.close()
     await Promise.all([this.frontend.drain(timeoutMs), this.http.drain(timeoutMs)])
   }
 
   /** Cuts everything now. */
   close(): void {
     this.listener?.stop()
-    this.door?.close()
+    this.tlsAcceptor?.close()
     this.frontend.close()
     this.http.close()
   }
@@ -187,7 +187,7 @@ class Ports {
 /** Without tracing nothing of it is loaded, and nothing stands between the ports and the engine. */
 async function openTracing(settings: Settings, log: Log): Promise<Tracing | null> {
   if (!settings.TRACING_ENABLED) return null
-  return (await import('./tracing/open.ts')).openTracing(settings, log)
+  return (await import('./tracing/open-tracing.ts')).openTracing(settings, log)
 }
 
 /** Only the one in use is loaded. */
@@ -196,13 +196,17 @@ async function makeFrontend(settings: Settings, options: GrpcFrontendOptions): P
   return (await import('./grpc/http2/server.ts')).http2Frontend(options)
 }
 
-async function openDoor({ tls }: ServeTask, frontend: GrpcFrontend, log: Log): Promise<TlsDoor | null> {
+async function openTlsAcceptor(
+  { tls }: ServeTask,
+  frontend: GrpcFrontend,
+  log: Log,
+): Promise<TlsAcceptor | null> {
   if (tls === null) return null
-  const { TlsDoor } = await import('./grpc/tls.ts')
+  const { TlsAcceptor } = await import('./grpc/tls-acceptor.ts')
   const limited = (level: 'warning' | 'info') =>
-    limitLines((why) => log(level, `a gRPC connection was refused: ${why}`), DROP_LINES_PER_SEC)
+    rateLimitedLog((why) => log(level, `a gRPC connection was refused: ${why}`), DROP_LINES_PER_SEC)
   const lines = { warning: limited('warning'), info: limited('info') }
-  return new TlsDoor(tls, {
+  return new TlsAcceptor(tls, {
     onSocket: (socket) => frontend.accept(socket),
     onRefused: (level, why) => lines[level](why),
   })
@@ -212,15 +216,15 @@ async function openDoor({ tls }: ServeTask, frontend: GrpcFrontend, log: Log): P
  * Counts and times calls (spec 7.4). Time in eighths of a millisecond and 32 bits: a number that needs no memory of its
  * own, and whose differences stay right when it begins anew, every six days.
  */
-function meterOf(method: string, stats: Stats): CallMeter {
+function createCallMetrics(method: string, stats: Stats): CallMetrics {
   const total = stats.counter(`ratelimit_server.${method}.total_requests`)
   const timer = stats.timer(`ratelimit_server.${method}.response_time`)
   return {
-    began() {
+    onStart() {
       stats.add(total, 1)
       return (performance.now() * EIGHTHS) | 0
     },
-    ended(began) {
+    onEnd(began) {
       timer.add(((((performance.now() * EIGHTHS) | 0) - began) >>> 0) / EIGHTHS)
     },
   }
@@ -237,7 +241,7 @@ async function listenForGrpc(
   return listen({
     ...(path !== '' ? { path } : { host, port }),
     onSocket: (socket) => next.accept(socket),
-    onDrop: limitLines(
+    onDrop: rateLimitedLog(
       (why) => log('warning', `a gRPC connection was not served: ${why}`),
       DROP_LINES_PER_SEC,
     ),

@@ -1,5 +1,5 @@
 /** `npm run compare`: see README.md, or --help. */
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { type Options, parseOptions, USAGE } from './options.ts'
 import { appendRow } from './rows.ts'
 import { isPinned, startBoth } from './services.ts'
@@ -55,7 +55,7 @@ async function compareAll(options: Options, sides: Parameters<typeof compare>[2]
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  if (!(error instanceof OperatorError)) throw error // a bug: the stack trace is the report
+  if (!(error instanceof ConfigurationError)) throw error // a bug: the stack trace is the report
   process.stderr.write(`compare: ${error.message}\n`)
   process.exitCode = error.exitCode
 }

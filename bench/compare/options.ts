@@ -1,6 +1,6 @@
 /** The command line of `npm run compare`. */
 import { fileURLToPath } from 'node:url'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 
 /** A service that runs already. */
 export interface Given {
@@ -81,8 +81,8 @@ export function parseOptions(args: string[]): Options {
     given: reference === '' ? { a: readGiven('a', a), b: readGiven('b', b) } : null,
     reference,
     sluice,
-    over: oneOf('over', texts.over, ['grpc', 'json']),
-    store: oneOf('store', texts.store, ['redis', 'memory']),
+    over: parseWord('over', texts.over, ['grpc', 'json']),
+    store: parseWord('store', texts.store, ['redis', 'memory']),
     workloads,
     rounds: readRounds(texts.rounds),
     windowMs: readTime('window', texts.window),
@@ -118,7 +118,7 @@ function readGiven(name: string, text: string): Given {
   )
 }
 
-function oneOf<T extends string>(name: string, text: string, right: T[]): T {
+function parseWord<T extends string>(name: string, text: string, right: T[]): T {
   const found = right.find((each) => each === text)
   if (found !== undefined) return found
   throw usageError(`--${name}`, `"${text}" is not understood.`, `Write ${right.join(' or ')}.`)
@@ -140,6 +140,6 @@ function readTime(name: string, text: string): number {
   throw usageError(`--${name}`, `"${text}" is not understood.`, 'Write a time such as 500ms or 3s.')
 }
 
-function usageError(where: string, what: string, fix: string): OperatorError {
-  return new OperatorError({ code: 'COMPARE_USAGE', where, what, fix, exitCode: 2 })
+function usageError(where: string, what: string, fix: string): ConfigurationError {
+  return new ConfigurationError({ code: 'COMPARE_USAGE', where, what, fix, exitCode: 2 })
 }

@@ -14,10 +14,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { freePort } from '../../test/helpers/ports.ts'
 import { startRedis } from '../../test/helpers/redis.ts'
-import { rulesFor } from '../load/questions.ts'
+import { rulesFor } from '../load/requests.ts'
 import type { Given, Options } from './options.ts'
 
 const START_MS_MAX = 20_000
@@ -139,7 +139,7 @@ async function startService(command: string[], env: Record<string, string | unde
     if (!isRunning || Date.now() > until) {
       await stop()
       const what = `did not start. It said:\n${log}`
-      throw new OperatorError({ code: 'COMPARE_START', where: command.join(' '), what })
+      throw new ConfigurationError({ code: 'COMPARE_START', where: command.join(' '), what })
     }
     await sleep(10)
   }

@@ -5,7 +5,7 @@
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Result } from '../load/run.ts'
 import type { Given, Options } from './options.ts'
 import { onOtherCore } from './services.ts'
@@ -87,7 +87,7 @@ export async function runLoad(options: Options, workload: string, { endpoint, cp
   const code = await new Promise((resolve) => child.once('close', resolve))
   if (code === 0) return JSON.parse(out) as Result
   const errors = out === '' ? err : JSON.stringify((JSON.parse(out) as Result).errors)
-  throw new OperatorError({ code: 'COMPARE_LOAD', where: endpoint, what: `the load failed: ${errors}` })
+  throw new ConfigurationError({ code: 'COMPARE_LOAD', where: endpoint, what: `the load failed: ${errors}` })
 }
 
 function figures(results: Result[]): Figures {

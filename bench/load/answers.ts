@@ -19,7 +19,7 @@ const STATUS_LIMIT = 0x12
 let at = 0 // where reading goes on; one for all, since reading never pauses
 let limited = 0 // LIMITED once a status has named its limit
 
-export function judge(bytes: Uint8Array, from: number, to: number, descriptors: number): number {
+export function classifyResponse(bytes: Uint8Array, from: number, to: number, descriptors: number): number {
   let overall = 0
   let statuses = 0
   at = from

@@ -37,7 +37,7 @@ export class Calls {
   }
 
   /** -1: a call that is over, or never was. */
-  slotOf(id: number): number {
+  findSlot(id: number): number {
     const slot = (id >>> 1) & this.mask
     return id !== 0 && this.ids[slot] === id ? slot : -1
   }

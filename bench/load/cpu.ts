@@ -7,7 +7,7 @@
  * The first is used while all threads seen at the start still live, else the second.
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 
 const TICK_MS = 10 // USER_HZ is 100 on every Linux that Node runs on
 const BUSY_FIELDS = [0, 1, 2, 5, 6, 7] // user, nice, system, irq, softirq, steal
@@ -34,7 +34,7 @@ export class CpuMeter {
     for (const pid of pids) {
       if (stat(pid) !== null) continue
       const what = `there is no process ${pid} on this machine.`
-      throw new OperatorError({
+      throw new ConfigurationError({
         code: 'LOAD_PID',
         where: given ?? `--cpu ${name}=${pid}`,
         what,

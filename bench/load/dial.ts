@@ -4,7 +4,7 @@ import type { Connection, Listener } from './connection.ts'
 import { GrpcConnection } from './grpc-connection.ts'
 import { HttpConnection } from './http-connection.ts'
 import type { NextKey } from './keys.ts'
-import type { Shape } from './questions.ts'
+import type { Shape } from './requests.ts'
 
 export interface Endpoint {
   protocol: 'grpc' | 'http'

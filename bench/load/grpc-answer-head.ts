@@ -3,7 +3,7 @@
  * HPACK is read; blocks that leave the table as it was are remembered by their bytes, which are few.
  */
 import { HeaderDecoder } from '../../transports/grpc/http2/hpack.ts'
-import { decoded } from './reasons.ts'
+import { decoded } from './errors.ts'
 
 const REMEMBERED_MAX = 8 // further ones take the place of the oldest
 const REMEMBERED_BYTES_MAX = 256

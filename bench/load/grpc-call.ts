@@ -7,7 +7,7 @@
 import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../transports/grpc/http2/frames.ts'
 import { headBlocks } from './grpc-head.ts'
 import type { NextKey } from './keys.ts'
-import { protobufQuestion, type Shape, Template } from './questions.ts'
+import { protobufRequest, type Shape, Template } from './requests.ts'
 
 const ID_AT = 5 // within a frame's header
 
@@ -28,7 +28,7 @@ export class CallWriter {
   /** `tableBytes`: of the server's table of header fields. */
   constructor({ authority, deadline, shape, nextKey }: CallOptions, tableBytes: number) {
     const blocks = headBlocks(authority, deadline, tableBytes)
-    const question = protobufQuestion(shape)
+    const question = protobufRequest(shape)
     const message = Buffer.concat([Buffer.from([0]), uint32(question.length), question])
     const data = frame(FrameType.Data, Flag.EndStream, message)
     const template = (block: Buffer) =>

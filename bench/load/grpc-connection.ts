@@ -23,7 +23,7 @@ import {
   WINDOW_MAX,
 } from '../../transports/grpc/http2/frames.ts'
 import { settingsPayload } from '../../transports/grpc/http2/settings.ts'
-import { judge, WRONG } from './answers.ts'
+import { classifyResponse, WRONG } from './answers.ts'
 import { Calls } from './calls.ts'
 import type { Connection, Listener } from './connection.ts'
 import { AnswerHeads } from './grpc-answer-head.ts'
@@ -200,7 +200,7 @@ export class GrpcConnection implements Connection {
       end -= bytes[start]
       start++
     }
-    const slot = this.calls.slotOf(id)
+    const slot = this.calls.findSlot(id)
     if (slot >= 0) this.message(slot, id, bytes, start, end)
     if (flags & Flag.EndStream) this.finish(id, NO_STATUS, '')
   }
@@ -221,7 +221,7 @@ export class GrpcConnection implements Connection {
 
   private judge(bytes: Buffer, from: number, to: number): number {
     if (bytes[from] !== 0) return WRONG // compressed, which nobody asked for
-    return judge(bytes, from + GRPC_PREFIX_BYTES, to, this.options.shape.descriptors)
+    return classifyResponse(bytes, from + GRPC_PREFIX_BYTES, to, this.options.shape.descriptors)
   }
 
   private headers(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
@@ -242,13 +242,13 @@ export class GrpcConnection implements Connection {
   private head(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
     if (to - from > HEADER_BLOCK_BYTES_MAX) throw new Error('a header block too long')
     const head = this.heads.read(bytes, from, to)
-    const slot = this.calls.slotOf(id)
+    const slot = this.calls.findSlot(id)
     if (slot >= 0 && head.status >= 200) this.calls.statuses[slot] = head.status
     if (flags & Flag.EndStream) this.finish(id, head.grpcStatus, head.grpcMessage)
   }
 
   private finish(id: number, grpcStatus: number, grpcMessage: string): void {
-    const slot = this.calls.slotOf(id)
+    const slot = this.calls.findSlot(id)
     if (slot < 0) return
     const [status, code] = [this.calls.statuses[slot], this.calls.codes[slot]]
     if (status === 200 && grpcStatus === 0 && code > 0) {
@@ -266,7 +266,7 @@ export class GrpcConnection implements Connection {
   }
 
   private fail(id: number, reason: string): void {
-    const slot = this.calls.slotOf(id)
+    const slot = this.calls.findSlot(id)
     if (slot < 0) return
     const intendedMs = this.calls.intendedMs[slot]
     this.release(id, slot)
@@ -274,7 +274,7 @@ export class GrpcConnection implements Connection {
   }
 
   private refuse(id: number): void {
-    const slot = this.calls.slotOf(id)
+    const slot = this.calls.findSlot(id)
     if (slot < 0) return
     const intendedMs = this.calls.intendedMs[slot]
     this.release(id, slot)

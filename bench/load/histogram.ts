@@ -12,7 +12,7 @@
 const TICKS_PER_MS = 10_000
 const SUB_BITS = 7
 const TICKS_MAX = 2 ** 31 - 1 // 214 s: whatever took longer counts as that
-const BUCKETS = indexOf(TICKS_MAX) + 1
+const BUCKETS = toBucketIndex(TICKS_MAX) + 1
 
 export interface Bucket {
   fromMs: number
@@ -30,7 +30,7 @@ export class Histogram {
   /** Negative times, which a clock should not yield, count as 0. */
   add(ms: number): void {
     const ticks = Math.max(0, Math.min(TICKS_MAX, Math.round(ms * TICKS_PER_MS))) | 0
-    this.counts[indexOf(ticks)]++
+    this.counts[toBucketIndex(ticks)]++
     this.count++
     this.ticks += ticks
     if (ticks < this.least) this.least = ticks
@@ -65,7 +65,7 @@ export class Histogram {
       if (seen >= rank) break
       index++
     }
-    const middle = (startOf(index) + startOf(index + 1) - 1) / 2
+    const middle = (bucketStart(index) + bucketStart(index + 1) - 1) / 2
     return Math.min(this.most, Math.max(this.least, middle)) / TICKS_PER_MS
   }
 
@@ -85,7 +85,7 @@ export class Histogram {
   buckets(): Bucket[] {
     const found: Bucket[] = []
     this.counts.forEach((count, i) => {
-      const [fromMs, toMs] = [startOf(i) / TICKS_PER_MS, startOf(i + 1) / TICKS_PER_MS]
+      const [fromMs, toMs] = [bucketStart(i) / TICKS_PER_MS, bucketStart(i + 1) / TICKS_PER_MS]
       if (count > 0) found.push({ fromMs, toMs, count })
     })
     return found
@@ -93,12 +93,12 @@ export class Histogram {
 }
 
 /** Octave 0 holds 2 * 2^SUB_BITS ticks one by one; each later one 2^SUB_BITS buckets, twice as wide as before. */
-function indexOf(ticks: number): number {
+function toBucketIndex(ticks: number): number {
   const shift = Math.max(0, 31 - Math.clz32(ticks) - SUB_BITS)
   return (shift << SUB_BITS) + (ticks >>> shift)
 }
 
-function startOf(index: number): number {
+function bucketStart(index: number): number {
   const shift = Math.max(0, (index >>> SUB_BITS) - 1)
   return (index - (shift << SUB_BITS)) * 2 ** shift
 }

@@ -9,7 +9,7 @@ import { Code } from '../../proto/ratelimit.ts'
 import { LIMITED } from './answers.ts'
 import type { Connection, Listener } from './connection.ts'
 import type { NextKey } from './keys.ts'
-import { jsonQuestion, type Shape, Template } from './questions.ts'
+import { jsonRequest, type Shape, Template } from './requests.ts'
 
 const ANSWER_BYTES_MAX = 1_048_576 // head and body; beyond: the connection ends
 const CODES: Record<string, number> = { OK: Code.Ok, OVER_LIMIT: Code.OverLimit }
@@ -41,7 +41,7 @@ export class HttpConnection implements Connection {
     this.options = options
     this.listener = listener
     const { authority, path, shape } = options
-    const body = jsonQuestion(shape)
+    const body = jsonRequest(shape)
     const head = `POST ${path} HTTP/1.1\r\nhost: ${authority}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`
     this.template = new Template(Buffer.concat([Buffer.from(head + HEAD_END), body]), shape)
     this.out = Buffer.alloc(this.template.bytes.length)

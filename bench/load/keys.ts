@@ -24,7 +24,7 @@ export interface Keys {
 }
 
 /** null: not understood. */
-export function keysOf(text: string): Keys | null {
+export function parseKeys(text: string): Keys | null {
   const [, kind, digits] = /^(hot|zipf|uniform)(?::(\d+))?$/.exec(text) ?? []
   if (kind === 'hot' && digits === undefined) return { name: text, count: 1, start: () => (place) => place }
   const count = Number(digits)

@@ -10,7 +10,7 @@
  * dropped, and counted.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { Clock } from './clock.ts'
 import type { Connection, Listener } from './connection.ts'
 import { type DialOptions, dial } from './dial.ts'
@@ -200,11 +200,11 @@ export class Loop implements Listener {
     return null
   }
 
-  private noServer(what: string, cause?: unknown): OperatorError {
+  private noServer(what: string, cause?: unknown): ConfigurationError {
     const { protocol, host, port } = this.options.endpoint
     const fix =
       protocol === 'grpc' ? 'Is a gRPC server without TLS there?' : 'Is an HTTP server without TLS there?'
-    return new OperatorError(
+    return new ConfigurationError(
       { code: 'LOAD_CONNECT', where: `${protocol}://${host}:${port}`, what, fix },
       { cause },
     )

@@ -1,14 +1,14 @@
 /** `npm run load`: see README.md, or --help. */
 import { accessSync, constants, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { parseOptions, usage } from './options.ts'
-import { rulesFor } from './questions.ts'
 import { htmlReport } from './report.ts'
+import { rulesFor } from './requests.ts'
 import { isFailed, type Progress, run } from './run.ts'
 import { progressTo, summary } from './text.ts'
 
-const SILENT: Progress = { everyMs: 60_000, tell: () => {} }
+const SILENT: Progress = { everyMs: 60_000, print: () => {} }
 const ECHO_MS = 500 // npm passes on a Ctrl-C that came to us as well
 
 async function main(args: string[]): Promise<number> {
@@ -66,9 +66,9 @@ function save(flag: string, path: string, text: string): void {
   }
 }
 
-function cannotWrite(flag: string, path: string, { message }: Error): OperatorError {
+function cannotWrite(flag: string, path: string, { message }: Error): ConfigurationError {
   const what = `cannot write ${path}: ${message}.`
-  return new OperatorError({
+  return new ConfigurationError({
     code: 'LOAD_FILE',
     where: `--${flag}`,
     what,
@@ -79,7 +79,7 @@ function cannotWrite(flag: string, path: string, { message }: Error): OperatorEr
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  if (!(error instanceof OperatorError)) throw error // a bug: the stack trace is the report
+  if (!(error instanceof ConfigurationError)) throw error // a bug: the stack trace is the report
   process.stderr.write(`load: ${error.message}\n`)
   process.exitCode = error.exitCode
 }

@@ -1,8 +1,8 @@
 /** The command line of `npm run load`: one table, from which `--help`, the defaults and the errors come. */
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Group } from './cpu.ts'
 import type { Endpoint } from './dial.ts'
-import { type Keys, keysOf } from './keys.ts'
+import { type Keys, parseKeys } from './keys.ts'
 
 export interface Options {
   endpoint: Endpoint
@@ -54,7 +54,7 @@ const FLAGS: Record<string, Flag> = {
   warmup: { takes: 'TIME', otherwise: '2s', help: 'the same load before that, not measured; with 0s the window holds the first call',
     read: (text, options) => { options.warmupMs = time(text, 0) } },
   keys: { takes: 'KIND', otherwise: 'zipf:100000', help: 'hot, zipf:N (exponent 1, N up to 1000000) or uniform:N (up to 1000000000)',
-    read: (text, options) => { options.keys = keysOf(text) ?? bad('hot, zipf:N with N up to 1000000, or uniform:N with N up to 1000000000') } },
+    read: (text, options) => { options.keys = parseKeys(text) ?? bad('hot, zipf:N with N up to 1000000, or uniform:N with N up to 1000000000') } },
   descriptors: { takes: 'N', otherwise: '2', help: 'descriptors per request, 1 to 10, each with a key of its own',
     read: (text, options) => { options.descriptors = whole(text, 1, 10) } },
   entries: { takes: 'N', otherwise: '2', help: 'entries per descriptor: 1 (user) or 2 (user, path)',
@@ -147,8 +147,8 @@ export function parseEndpoint(text: string): Endpoint {
   return { protocol, host: url.hostname.replace(/^\[|\]$/g, ''), port, path }
 }
 
-function usageError(where: string, what: string, fix: string): OperatorError {
-  return new OperatorError({ code: 'LOAD_USAGE', where, what, fix, exitCode: 2 })
+function usageError(where: string, what: string, fix: string): ConfigurationError {
+  return new ConfigurationError({ code: 'LOAD_USAGE', where, what, fix, exitCode: 2 })
 }
 
 function bad(right: string): never {

@@ -12,8 +12,8 @@
  */
 import { Code } from '../../proto/ratelimit.ts'
 import { LIMITED } from './answers.ts'
+import { normalizeReason, readable } from './errors.ts'
 import { Histogram } from './histogram.ts'
-import { causeOf, readable } from './reasons.ts'
 
 const CAUSES_MAX = 20 // of errors; further ones count under OTHERS
 const OTHERS = 'other errors'
@@ -102,7 +102,7 @@ export class Recorder {
   failed(reason: string): void {
     this.errorCount++
     const text = readable(reason)
-    const own = causeOf(text)
+    const own = normalizeReason(text)
     const key = this.causes.has(own) || this.causes.size < CAUSES_MAX ? own : OTHERS
     const cause = this.causes.get(key)
     if (cause === undefined)

@@ -59,7 +59,7 @@ const INTERVAL_MS_MIN = 100
 
 export interface Progress {
   everyMs: number
-  tell(point: Point): void
+  print(point: Point): void
 }
 
 /** `ending`: ends the window early; the figures come all the same. */
@@ -84,7 +84,7 @@ export async function run(
   const fromMs = options.warmupMs > 0 ? performance.now() : loop.beginMs
   recorder.begin(fromMs)
   ticking.refresh()
-  const telling = setInterval(() => progress.tell(recorder.takeNews(performance.now())), progress.everyMs)
+  const telling = setInterval(() => progress.print(recorder.takeNews(performance.now())), progress.everyMs)
   await pause(options.durationMs, ending)
   const toMs = performance.now()
   recorder.toMs = toMs
@@ -108,9 +108,9 @@ export async function run(
     startedAt,
     ...describe(options),
     ...counted(recorder, ms),
-    warnings: warningsOf(recorder),
+    warnings: listWarnings(recorder),
     isCut: ending.aborted && ms < options.durationMs,
-    openLoop: options.ratePerSec === 0 ? null : lagOf(options.ratePerSec, recorder),
+    openLoop: options.ratePerSec === 0 ? null : computeLag(options.ratePerSec, recorder),
     cpu,
     generator,
     othersCores: Math.max(0, machineUsed / ms - knownCores),
@@ -128,7 +128,7 @@ async function pause(ms: number, ending: AbortSignal): Promise<void> {
   }
 }
 
-function warningsOf({ decisions, overLimit, limited }: Recorder): string[] {
+function listWarnings({ decisions, overLimit, limited }: Recorder): string[] {
   if (decisions === 0 || overLimit > 0 || limited > 0) return []
   return [
     'no rule applied to any request, or only unlimited ones: no answer named a limit; see --rules and --domain',
@@ -185,7 +185,7 @@ function counted(recorder: Recorder, ms: number) {
   }
 }
 
-function lagOf(ratePerSec: number, { lag, held, dropped, unconnected }: Recorder): Lag {
+function computeLag(ratePerSec: number, { lag, held, dropped, unconnected }: Recorder): Lag {
   return { ratePerSec, lagP99Ms: lag.quantileMs(0.99), lagMaxMs: lag.maxMs, held, dropped, unconnected }
 }
 

@@ -20,7 +20,7 @@ export function progressTo(stream: NodeJS.WriteStream): Progress {
     const pace = `${sec.toFixed(1).padStart(6)} s  ${whole(ratePerSec).padStart(9)}/s`
     stream.write(`${before}${pace}  p50 ${ms(p50Ms)}  p99 ${ms(p99Ms)}  max ${ms(maxMs)} ms${failed}${after}`)
   }
-  return { everyMs: stream.isTTY ? LIVE_MS : PLAIN_MS, tell }
+  return { everyMs: stream.isTTY ? LIVE_MS : PLAIN_MS, print: tell }
 }
 
 export function summary(result: Result): string {

@@ -113,7 +113,7 @@ function find(tree: RuleTree): Found {
 
 function list(found: Found, directory: string, namePrefix: string): void {
   found.directories.push(directory)
-  for (const entry of entriesOf(found, directory, namePrefix)) {
+  for (const entry of listEntries(found, directory, namePrefix)) {
     if (found.isDotIgnored && entry.name.startsWith('.')) continue
     const name = namePrefix + entry.name
     const path = join(directory, entry.name)
@@ -129,7 +129,7 @@ function list(found: Found, directory: string, namePrefix: string): void {
 }
 
 /** None of a missing directory: that is an empty tree, or one of its directories was removed a moment ago. */
-function entriesOf({ read }: Found, directory: string, namePrefix: string): Dirent[] {
+function listEntries({ read }: Found, directory: string, namePrefix: string): Dirent[] {
   try {
     return readdirSync(directory, { withFileTypes: true })
   } catch (error) {

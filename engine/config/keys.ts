@@ -11,7 +11,7 @@
  */
 import { isMap, isScalar, isSeq } from 'yaml'
 import { ConfigError } from './error.ts'
-import { kindOf, textOf } from './scalar.ts'
+import { scalarKind, scalarText } from './scalar.ts'
 import type { AnyNode, YamlFile } from './yaml.ts'
 import { printed } from './yaml.ts'
 
@@ -27,25 +27,25 @@ export function checkKeys(file: YamlFile, node: AnyNode): void {
   if (!isMap(map)) return
   const pairs = file.pairs(map)
   const last = new Map<string, AnyNode>() // of a word written twice only the last value is looked at
-  for (const pair of pairs) last.set(wordOf(file, pair.key), pair.value)
+  for (const pair of pairs) last.set(keyText(file, pair.key), pair.value)
   for (const pair of pairs) {
     const word = checkKey(file, pair.key)
     if (word !== 'metadata' && last.get(word) === pair.value) checkValue(file, pair.value)
   }
 }
 
-function wordOf(file: YamlFile, node: AnyNode): string {
+function keyText(file: YamlFile, node: AnyNode): string {
   const key = file.follow(node)
-  return isScalar(key) ? textOf(key) : ''
+  return isScalar(key) ? scalarText(key) : ''
 }
 
 function checkKey(file: YamlFile, node: AnyNode): string {
   const key = file.follow(node)
-  const line = file.lineOf(node)
+  const line = file.getLine(node)
   if (!isScalar(key)) throw new ConfigError(file.name, 'config error, key is not of type string: <nil>', line)
-  const text = textOf(key)
+  const text = scalarText(key)
   if (KNOWN_WORDS.has(text)) return text
-  const kind = kindOf(key)
+  const kind = scalarKind(key)
   if (kind !== 'str' && kind !== 'binary') {
     throw new ConfigError(file.name, `config error, key is not of type string: ${printed(file, key)}`, line)
   }
@@ -60,14 +60,14 @@ function checkValue(file: YamlFile, node: AnyNode): void {
     for (const item of value.items as AnyNode[]) {
       if (!isMap(file.follow(item))) {
         const text = `config error, yaml file contains list of type other than map: ${printed(file, item)}`
-        throw new ConfigError(file.name, text, file.lineOf(item) || file.lineOf(value))
+        throw new ConfigError(file.name, text, file.getLine(item) || file.getLine(value))
       }
       checkKeys(file, item)
     }
   } else if (isScalar(value)) {
-    const kind = kindOf(value)
+    const kind = scalarKind(value)
     if (kind === 'float' || kind === 'uint') {
-      throw new ConfigError(file.name, 'error checking config', file.lineOf(node))
+      throw new ConfigError(file.name, 'error checking config', file.getLine(node))
     }
   }
 }

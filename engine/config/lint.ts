@@ -1,43 +1,44 @@
 /**
- * Looks over validated rules for what can hardly be meant: nodes that are never met (reach.ts), counters that two rules
- * share or that callers' values can reach (sharing.ts), `replaces` that replace nothing. Costs comparisons, so their number is bounded.
+ * Looks over validated rules for what can hardly be meant: nodes that are never met (unreachable-rules.ts), counters that two rules
+ * share or that callers' values can reach (shared-counters.ts), `replaces` that replace nothing. Costs comparisons, so their number is bounded.
  */
-import type { RuleDomain, RuleNode } from '../rules.ts'
-import { REMARK_STEPS_MAX } from './bounds.ts'
-import { compositeOf } from './patterns.ts'
-import type { Closed } from './reach.ts'
-import { closedNodes } from './reach.ts'
-import type { Remarks } from './remarks.ts'
-import { type Shared, sharedCounters } from './sharing.ts'
 
-export function lint(domains: readonly RuleDomain[], remarks: Remarks): void {
+import { REMARK_STEPS_MAX } from './bounds.ts'
+import type { LintWarnings } from './lint-warnings.ts'
+import { toCompositeKey } from './patterns.ts'
+import type { RuleDomain, RuleNode } from './rules.ts'
+import { findSharedCounters, type Shared } from './shared-counters.ts'
+import type { UnreachableNode } from './unreachable-rules.ts'
+import { findUnreachableNodes } from './unreachable-rules.ts'
+
+export function lint(domains: readonly RuleDomain[], remarks: LintWarnings): void {
   const steps = { left: REMARK_STEPS_MAX }
   for (const { name, nodes } of domains) {
-    lintReach(nodes, name, { remarks, steps })
+    lintUnreachable(nodes, name, { remarks, steps })
     lintReplaces(name, nodes, remarks)
   }
   lintCounters(domains, steps, remarks)
   if (steps.left <= 0) remarks.setPartial()
 }
 
-interface Run {
-  remarks: Remarks
+interface LintRun {
+  remarks: LintWarnings
   steps: { left: number }
 }
 
-function lintReach(siblings: readonly RuleNode[], path: string, run: Run): void {
+function lintUnreachable(siblings: readonly RuleNode[], path: string, run: LintRun): void {
   const never = new Set<RuleNode>()
-  for (const closed of closedNodes(siblings, run.steps)) {
+  for (const closed of findUnreachableNodes(siblings, run.steps)) {
     if (!closed.isExactOpen && !closed.isDefaultOpen) never.add(closed.node)
     run.remarks.add(closed.node, reachText(`${path}.${closed.composite}`, closed))
   }
   for (const node of siblings) {
     if (never.has(node) || node.children.length === 0) continue
-    lintReach(node.children, `${path}.${compositeOf(node)}`, run)
+    lintUnreachable(node.children, `${path}.${toCompositeKey(node)}`, run)
   }
 }
 
-function reachText(path: string, { composite, by, isExactOpen, isDefaultOpen }: Closed): string {
+function reachText(path: string, { composite, by, isExactOpen, isDefaultOpen }: UnreachableNode): string {
   if (by === '') return `'${path}' can never match: it is no UTF-8, and requests are`
   const together = `a request whose key and value together read '${composite}'`
   const alone = `one whose key reads '${composite}'`
@@ -46,16 +47,16 @@ function reachText(path: string, { composite, by, isExactOpen, isDefaultOpen }: 
 }
 
 /** A rule whose callers can reach many counters is one remark: below an open value, all rules are reached. */
-function lintCounters(domains: readonly RuleDomain[], steps: Run['steps'], remarks: Remarks): void {
+function lintCounters(domains: readonly RuleDomain[], steps: LintRun['steps'], remarks: LintWarnings): void {
   const reached = new Map<RuleNode, { first: Shared; count: number }>() // by the rule that reaches
-  for (const shared of sharedCounters(domains, steps)) {
+  for (const shared of findSharedCounters(domains, steps)) {
     const { rule, path, other, otherPath, entries, when, isOpen } = shared
     if (isOpen) {
       const before = reached.get(other)
       if (before) before.count++
       else reached.set(other, { first: shared, count: 1 })
     } else {
-      const text = `'${path}' and '${otherPath}' (${placeOf(other)}) asked with ${entriesText(entries)} share a counter ${when}`
+      const text = `'${path}' and '${otherPath}' (${describePlace(other)}) asked with ${entriesText(entries)} share a counter ${when}`
       remarks.add(rule, text)
     }
   }
@@ -64,7 +65,7 @@ function lintCounters(domains: readonly RuleDomain[], steps: Run['steps'], remar
 
 function reachedText({ rule, path, ruleEntries, otherPath, entries, when }: Shared, count: number): string {
   const asked = `'${otherPath}' asked with ${entriesText(entries)}`
-  const shares = `'${path}' (${placeOf(rule)}) asked with ${entriesText(ruleEntries)} share a counter ${when}`
+  const shares = `'${path}' (${describePlace(rule)}) asked with ${entriesText(ruleEntries)} share a counter ${when}`
   const more = count > 1 ? `; it reaches ${count - 1} more in this way` : ''
   return `a value chosen by callers can reach another rule's counter: ${asked} and ${shares}${more}`
 }
@@ -73,12 +74,12 @@ function entriesText(entries: Shared['entries']): string {
   return entries.map(({ key, value }) => `${key}=${value}`).join(', ')
 }
 
-function placeOf({ file, line }: RuleNode): string {
+function describePlace({ file, line }: RuleNode): string {
   return line > 0 ? `${file}: line ${line}` : file
 }
 
 /** Names are looked for in the whole domain, because one request may match any of its rules (spec 2.6). */
-function lintReplaces(domain: string, nodes: readonly RuleNode[], remarks: Remarks): void {
+function lintReplaces(domain: string, nodes: readonly RuleNode[], remarks: LintWarnings): void {
   const rules = [...withLimit(nodes)]
   const names = new Set(rules.filter(({ limit }) => !limit!.isUnlimited).map(({ limit }) => limit!.name))
   const unlimitedNames = new Set(rules.map(({ limit }) => limit!.name))

@@ -10,20 +10,20 @@
  */
 import { createHash, type Hash } from 'node:crypto'
 import { compile } from '../match/compile.ts'
-import type { RulesImage } from '../rules.ts'
 import type { RuleDraft } from './draft.ts'
 import { ConfigError } from './error.ts'
 import type { FilesRead, RuleFile, RuleTree } from './files.ts'
 import { isRuleName, readRuleFiles } from './files.ts'
-import { Remarks } from './remarks.ts'
-import { readSettledFiles } from './settled.ts'
+import { LintWarnings } from './lint-warnings.ts'
+import type { RulesImage } from './rules.ts'
+import { readStableFiles } from './stable-read.ts'
 import { validate } from './validate.ts'
 
 const SKIPPED = 'skipped a file that is not named .yaml or .yml'
 
 /** Plain data, so it can be posted to a job. */
 export type RuleSource = (
-  | { from: 'tree'; tree: RuleTree; isSettling?: boolean } // settling: others may be writing to it (settled.ts)
+  | { from: 'tree'; tree: RuleTree; isSettling?: boolean } // settling: others may be writing to it (stable-read.ts)
   | { from: 'files'; files: RuleFile[] } // in load order
   | { from: 'drafts'; drafts: RuleDraft[] } // xDS resources in the order of the response
 ) & {
@@ -56,7 +56,7 @@ export async function loadRules(source: RuleSource): Promise<LoadResult> {
 
 export async function load(source: RuleSource): Promise<Load> {
   const notes: LoadNotes = { warnings: [], seenCount: 0, failuresCount: 0 }
-  const remarks = new Remarks()
+  const remarks = new LintWarnings()
   const hash = createHash('sha256')
   try {
     const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, remarks, hash)
@@ -77,9 +77,9 @@ export async function load(source: RuleSource): Promise<Load> {
 
 type FileSource = RuleSource & { from: 'tree' | 'files' }
 
-async function filesOf(source: FileSource, notes: LoadNotes): Promise<RuleFile[]> {
+async function readSourceFiles(source: FileSource, notes: LoadNotes): Promise<RuleFile[]> {
   if (source.from === 'files') return source.files
-  const read: FilesRead = await (source.isSettling ? readSettledFiles : readRuleFiles)(source.tree)
+  const read: FilesRead = await (source.isSettling ? readStableFiles : readRuleFiles)(source.tree)
   notes.warnings.push(...read.warnings)
   notes.seenCount = read.files.length
   notes.failuresCount = read.failuresCount
@@ -93,10 +93,10 @@ async function filesOf(source: FileSource, notes: LoadNotes): Promise<RuleFile[]
 async function readDrafts(
   source: FileSource,
   notes: LoadNotes,
-  remarks: Remarks,
+  remarks: LintWarnings,
   hash: Hash,
 ): Promise<RuleDraft[]> {
-  const files = await filesOf(source, notes)
+  const files = await readSourceFiles(source, notes)
   if (files.length === 0) return []
   const { readDraft } = await import('./read.ts') // brings the YAML parser along: 30 ms that xDS need not pay
   const drafts: RuleDraft[] = []

@@ -1,9 +1,9 @@
 /**
- * The wildcards among siblings, for those who look at rules and not at requests (reach.ts, sharing.ts).
+ * The wildcards among siblings, for those who look at rules and not at requests (unreachable-rules.ts, shared-counters.ts).
  */
 import { bytesOfText } from '../match/utf8.ts'
 import { fitsAfterPrefix } from '../match/wildcard.ts'
-import type { RuleNode } from '../rules.ts'
+import type { RuleNode } from './rules.ts'
 
 export interface Pattern {
   node: RuleNode
@@ -16,15 +16,15 @@ export interface Pattern {
 const STAR = 0x2a
 
 /** The text of a node that requests are compared with (spec 1.4 b). */
-export function compositeOf({ key, value }: RuleNode): string {
+export function toCompositeKey({ key, value }: RuleNode): string {
   return value === '' ? key : `${key}_${value}`
 }
 
 /** In load order. Without those that hold bytes that are no UTF-8: they fit nothing. */
-export function patternsOf(siblings: readonly RuleNode[]): Pattern[] {
+export function toPatterns(siblings: readonly RuleNode[]): Pattern[] {
   const patterns: Pattern[] = []
   siblings.forEach((node, at) => {
-    const composite = compositeOf(node)
+    const composite = toCompositeKey(node)
     if (!composite.includes('*') || !composite.isWellFormed()) return
     const bytes = bytesOfText(composite)
     patterns.push({ node, at, composite, bytes, prefixSize: bytes.indexOf(STAR) })

@@ -12,8 +12,8 @@
 import { isAlias, isMap, isScalar, isSeq } from 'yaml'
 import { emptyNode, type LimitDraft, type NodeDraft, type RuleDraft } from './draft.ts'
 import { checkKeys } from './keys.ts'
-import type { Remarks } from './remarks.ts'
-import { binaryText, boolOf, floatOf, intOf, kindOf, textOf } from './scalar.ts'
+import type { LintWarnings } from './lint-warnings.ts'
+import { binaryText, parseBoolean, parseFloatText, parseInteger, scalarKind, scalarText } from './scalar.ts'
 import type { AnyNode } from './yaml.ts'
 import { YamlFile } from './yaml.ts'
 
@@ -33,18 +33,18 @@ const HOMES: Record<string, string> = {
 }
 
 /** Both passes over one file (spec 1.2). Throws a ConfigError. */
-export function readDraft(name: string, bytes: Uint8Array, remarks: Remarks | null = null): RuleDraft {
+export function readDraft(name: string, bytes: Uint8Array, remarks: LintWarnings | null = null): RuleDraft {
   const file = new YamlFile(name, bytes)
   return new Reader(file, remarks).read()
 }
 
 class Reader {
   private readonly file: YamlFile
-  private readonly remarks: Remarks | null
+  private readonly remarks: LintWarnings | null
   private readonly errors: string[] = []
   private readonly withRequests = new Set<LimitDraft>() // limits that say how many requests
 
-  constructor(file: YamlFile, remarks: Remarks | null) {
+  constructor(file: YamlFile, remarks: LintWarnings | null) {
     this.file = file
     this.remarks = remarks
   }
@@ -71,7 +71,7 @@ class Reader {
   }
 
   private node(item: AnyNode): NodeDraft {
-    const draft = emptyNode(this.file.lineOf(item))
+    const draft = emptyNode(this.file.getLine(item))
     this.eachPair(item, 'config.YamlDescriptor', (word, value, key) => {
       this.nodeField(draft, word, value, key)
     })
@@ -120,7 +120,7 @@ class Reader {
   private requests(draft: LimitDraft, value: AnyNode): void {
     const scalar = this.file.follow(value)
     draft.requestsPerUnit = this.uint32(value)
-    if (isScalar(scalar) && kindOf(scalar) !== 'null') this.withRequests.add(draft)
+    if (isScalar(scalar) && scalarKind(scalar) !== 'null') this.withRequests.add(draft)
     else this.withRequests.delete(draft)
   }
 
@@ -141,24 +141,24 @@ class Reader {
       if (scalar) this.refuse(scalar, 'string')
       return ''
     }
-    const kind = kindOf(scalar)
+    const kind = scalarKind(scalar)
     if (kind === 'binary') return binaryText(scalar)
-    return kind === 'null' ? '' : textOf(scalar)
+    return kind === 'null' ? '' : scalarText(scalar)
   }
 
   private flag(node: AnyNode): boolean {
     const scalar = this.file.follow(node)
-    const kind = isScalar(scalar) ? kindOf(scalar) : null
-    if (kind === 'bool') return boolOf(textOf(scalar as never))
+    const kind = isScalar(scalar) ? scalarKind(scalar) : null
+    if (kind === 'bool') return parseBoolean(scalarText(scalar as never))
     if (scalar && kind !== 'null') this.refuse(scalar, 'bool')
     return false
   }
 
   private uint32(node: AnyNode): number {
     const scalar = this.file.follow(node)
-    const kind = isScalar(scalar) ? kindOf(scalar) : null
+    const kind = isScalar(scalar) ? scalarKind(scalar) : null
     if (kind === 'int') {
-      const int = intOf(textOf(scalar as never)) ?? -1n
+      const int = parseInteger(scalarText(scalar as never)) ?? -1n
       if (int >= 0n && int <= UINT32_MAX) return Number(int)
     }
     if (scalar && kind !== 'null') this.refuse(scalar, 'uint32')
@@ -185,13 +185,13 @@ class Reader {
       return Object.fromEntries(pairs.map((pair) => [this.keyText(pair.key), this.anything(pair.value)]))
     }
     if (!isScalar(found)) return null
-    const text = textOf(found)
+    const text = scalarText(found)
     // biome-ignore format: one line is the table
-    switch (kindOf(found)) {
+    switch (scalarKind(found)) {
       case 'null': return null
-      case 'bool': return boolOf(text)
-      case 'int': case 'uint': return Number(intOf(text))
-      case 'float': return floatOf(text)
+      case 'bool': return parseBoolean(text)
+      case 'int': case 'uint': return Number(parseInteger(text))
+      case 'float': return parseFloatText(text)
       case 'binary': return binaryText(found)
       case 'str': return text
     }
@@ -207,14 +207,14 @@ class Reader {
   private isMapFor(node: AnyNode, type: string): boolean {
     const found = this.file.follow(node)
     if (isMap(found)) return true
-    if (found && !(isScalar(found) && kindOf(found) === 'null')) this.refuse(found, type)
+    if (found && !(isScalar(found) && scalarKind(found) === 'null')) this.refuse(found, type)
     return false
   }
 
   private items(node: AnyNode, type: string): AnyNode[] {
     const found = this.file.follow(node)
     if (isSeq(found)) return found.items as AnyNode[]
-    if (found && !(isScalar(found) && kindOf(found) === 'null')) this.refuse(found, type)
+    if (found && !(isScalar(found) && scalarKind(found) === 'null')) this.refuse(found, type)
     return []
   }
 
@@ -226,7 +226,7 @@ class Reader {
     const map = this.file.follow(node)
     if (!this.isMapFor(node, type) || !isMap(map)) return
     for (const pair of this.file.pairs(map)) {
-      visit(textOf(this.file.follow(pair.key) as never), pair.value, pair.key)
+      visit(scalarText(this.file.follow(pair.key) as never), pair.value, pair.key)
     }
   }
 
@@ -240,12 +240,12 @@ class Reader {
   }
 
   private remark(node: AnyNode, text: string): void {
-    this.remarks?.add({ file: this.file.name, line: this.file.lineOf(node) }, text)
+    this.remarks?.add({ file: this.file.name, line: this.file.getLine(node) }, text)
   }
 
   private refuse(node: AnyNode, type: string): void {
     if (this.errors.length >= ERRORS_MAX) return
-    const line = this.file.lineOf(node)
+    const line = this.file.getLine(node)
     this.errors.push(`line ${line}: cannot unmarshal ${tagAndText(node)} into ${type}`)
   }
 
@@ -267,8 +267,8 @@ function hasAnchor(node: AnyNode): boolean {
 function tagAndText(node: AnyNode): string {
   if (isMap(node)) return '!!map'
   if (!isScalar(node)) return '!!seq'
-  const kind = kindOf(node)
-  const text = textOf(node)
+  const kind = scalarKind(node)
+  const text = scalarText(node)
   const shown = text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX - 3)}...` : text
   return `!!${kind === 'uint' ? 'int' : kind} \`${shown}\``
 }

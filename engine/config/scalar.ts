@@ -24,21 +24,21 @@ const INT64_MAX = 2n ** 63n - 1n
 const UINT64_MAX = 2n ** 64n - 1n
 
 /** The text of a scalar; yaml.ts parses with a schema in which every scalar is text. */
-export function textOf(node: Scalar): string {
+export function scalarText(node: Scalar): string {
   return typeof node.value === 'string' ? node.value : ''
 }
 
 /** Short name of an explicit standard tag (`!!int` is `int`), `!foo` for a tag of one's own, '' without a tag. */
-function tagOf(node: Scalar): string {
+function scalarTag(node: Scalar): string {
   const tag = node.tag ?? ''
   return tag.startsWith(TAG_PREFIX) ? tag.slice(TAG_PREFIX.length) : tag
 }
 
 /** The kind of a scalar. An explicit tag that the text cannot have is found by `tagProblem`, before anybody asks. */
-export function kindOf(node: Scalar): Kind {
-  switch (tagOf(node)) {
+export function scalarKind(node: Scalar): Kind {
+  switch (scalarTag(node)) {
     case '':
-      return node.type === 'PLAIN' || node.type === undefined ? plainKind(textOf(node)) : 'str'
+      return node.type === 'PLAIN' || node.type === undefined ? plainKind(scalarText(node)) : 'str'
     case 'binary':
       return 'binary'
     case 'float':
@@ -46,7 +46,7 @@ export function kindOf(node: Scalar): Kind {
     case 'int':
     case 'bool':
     case 'null':
-      return plainKind(textOf(node))
+      return plainKind(scalarText(node))
     default:
       return 'str'
   }
@@ -54,8 +54,8 @@ export function kindOf(node: Scalar): Kind {
 
 /** Why an explicitly tagged scalar cannot be read, or ''. */
 export function tagProblem(node: Scalar): string {
-  const tag = tagOf(node)
-  const text = textOf(node)
+  const tag = scalarTag(node)
+  const text = scalarText(node)
   if (tag === 'binary') return isBase64(text) ? '' : '!!binary value contains invalid base64 data'
   if (tag !== 'int' && tag !== 'float' && tag !== 'bool' && tag !== 'null') return ''
   const kind = plainKind(text)
@@ -73,7 +73,7 @@ export function plainKind(text: string): Kind {
   if (first !== '-' && first !== '+' && (first < '0' || first > '9')) return 'str'
   if (FLOAT_WORD.test(text)) return 'float'
   const plain = text.replaceAll('_', '')
-  const int = intOf(plain)
+  const int = parseInteger(plain)
   if (int !== null && int >= INT64_MIN && int <= INT64_MAX) return 'int'
   if (int !== null && int >= 0n && int <= UINT64_MAX && plain[0] !== '+') return 'uint'
   return isFloat(plain) ? 'float' : 'str'
@@ -85,7 +85,7 @@ function isFloat(text: string): boolean {
 }
 
 /** The integer that a text of kind int or uint stands for, null for any other text. A leading 0 means octal. */
-export function intOf(text: string): bigint | null {
+export function parseInteger(text: string): bigint | null {
   const parts = INT.exec(text.replaceAll('_', ''))
   if (parts === null) return null
   const [, sign, literal, octal] = parts
@@ -94,7 +94,7 @@ export function intOf(text: string): bigint | null {
 }
 
 /** The number that a text of kind float stands for. */
-export function floatOf(text: string): number {
+export function parseFloatText(text: string): number {
   const word = text.toLowerCase()
   if (word === '.nan') return Number.NaN
   if (word.endsWith('.inf')) return word[0] === '-' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
@@ -102,13 +102,13 @@ export function floatOf(text: string): number {
 }
 
 /** The yes or no that a text of kind bool stands for. */
-export function boolOf(text: string): boolean {
+export function parseBoolean(text: string): boolean {
   return TRUES.has(text)
 }
 
 /** The text of a `!!binary` scalar: its bytes as UTF-8. What is none is kept, and equal to nothing a request can say. */
 export function binaryText(node: Scalar): string {
-  return textOfBytes(Buffer.from(textOf(node), 'base64'))
+  return textOfBytes(Buffer.from(scalarText(node), 'base64'))
 }
 
 function isBase64(text: string): boolean {

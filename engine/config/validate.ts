@@ -8,11 +8,11 @@
  * A parent's checks come before its children's, a file's before the next file's; the first error ends the load.
  */
 import type { JsonObject } from '../../proto/ratelimit.ts'
-import type { RuleDomain, RuleLimit, RuleNode } from '../rules.ts'
-import { unitOf } from '../window.ts'
+import { parseUnit } from '../decision/window.ts'
 import { DESCRIPTOR_DEPTH_MAX, DESCRIPTORS_MAX } from './bounds.ts'
 import type { LimitDraft, NodeDraft, RuleDraft } from './draft.ts'
 import { ConfigError } from './error.ts'
+import type { RuleDomain, RuleLimit, RuleNode } from './rules.ts'
 
 export interface ValidateOptions {
   isMerging: boolean // MERGE_DOMAIN_CONFIG: several files may feed one domain
@@ -90,7 +90,7 @@ function ruleNode(draft: NodeDraft, level: Level): RuleNode {
 }
 
 function ruleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {
-  const unit = unitOf(draft.unit)
+  const unit = parseUnit(draft.unit)
   if (draft.isUnlimited && unit) fail('should not specify rate limit unit when unlimited')
   if (!draft.isUnlimited && !unit) fail(`invalid rate limit unit '${draft.unit}'`)
   for (const name of draft.replaces) {

@@ -1,7 +1,7 @@
 /**
  * One YAML file as a graph that may be walked without surprises: parsed, aliases resolved, size and depth known.
  *
- *     bytes ── UTF-8, no control characters ──► text ──┬── plain.ts, line by line ──────────────────┬──► nodes
+ *     bytes ── UTF-8, no control characters ──► text ──┬── yaml-fast-path.ts, line by line ──────────────────┬──► nodes
  *                                                      └── or else the parser, first document only ──┘      │
  *          unknown anchor, anchor inside itself, list as a key, too many nodes ◄── survey, once, in order ──┘
  *
@@ -14,8 +14,8 @@ import type { Alias, Document, Node, Pair, Scalar, YAMLMap } from 'yaml'
 import { Composer, isAlias, isMap, isScalar, isSeq, LineCounter, Parser } from 'yaml'
 import { EXPANDED_NODES_MAX, FILE_BYTES_MAX, NODE_DEPTH_MAX } from './bounds.ts'
 import { ConfigError } from './error.ts'
-import { readPlain } from './plain.ts'
-import { kindOf, tagProblem, textOf } from './scalar.ts'
+import { scalarKind, scalarText, tagProblem } from './scalar.ts'
+import { readYamlFast } from './yaml-fast-path.ts'
 
 export type AnyNode = Node | null | undefined
 
@@ -51,7 +51,7 @@ export class YamlFile {
     for (let at = 0; at > 0 || this.lines.lineStarts.length === 0; at = this.text.indexOf('\n', at) + 1) {
       this.lines.addNewLine(at)
     }
-    this.root = readPlain(this.text) ?? this.compose(this.text)
+    this.root = readYamlFast(this.text) ?? this.compose(this.text)
     this.survey(this.root, 0)
   }
 
@@ -71,14 +71,14 @@ export class YamlFile {
   }
 
   /** 1 for the first line; 0 when there is no place to tell. */
-  lineOf(node: AnyNode): number {
+  getLine(node: AnyNode): number {
     const range = node?.range
     return range ? this.lines.linePos(range[0]).line : 0
   }
 
   /** A parse error (spec 1.2). */
   problem(text: string, node: AnyNode): ConfigError {
-    const line = this.lineOf(node)
+    const line = this.getLine(node)
     return new ConfigError(
       this.name,
       `error loading config file: yaml: ${line > 0 ? `line ${line}: ` : ''}${text}`,
@@ -233,7 +233,7 @@ export function printed(file: YamlFile, node: AnyNode): string {
 function printedWhole(file: YamlFile, node: AnyNode, lengthLeft: number): string {
   const found = file.follow(node)
   if (lengthLeft <= 0) return ''
-  if (isScalar(found)) return kindOf(found) === 'null' ? '<nil>' : textOf(found)
+  if (isScalar(found)) return scalarKind(found) === 'null' ? '<nil>' : scalarText(found)
   if (!isMap(found) && !isSeq(found)) return '<nil>'
   let text = ''
   for (const item of found.items as (Pair<AnyNode, AnyNode> | AnyNode)[]) {

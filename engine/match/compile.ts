@@ -6,7 +6,7 @@
  * Depth first, so parents come before their children and siblings stay in load order; that is all the order there is.
  * Costs about 1 µs per rule, in a job; see bench.
  */
-import type { RuleDomain, RuleNode, RulesImage } from '../rules.ts'
+import type { RuleDomain, RuleNode, RulesImage } from '../config/rules.ts'
 import * as I from './image.ts'
 import { bytesOfText, sizeOfText } from './utf8.ts'
 
@@ -74,22 +74,22 @@ class Pool {
 
 class Writer {
   private readonly rows: Row[]
-  private readonly wilds: Map<number, number[]>
+  private readonly wildcards: Map<number, number[]>
   private readonly pool: Pool
   private readonly memory: SharedArrayBuffer
   private readonly ints: Int32Array
   private readonly bytes: Buffer
-  private wildsCount = 0
+  private wildcardsCount = 0
   private rulesCount = 0
 
-  constructor(rows: Row[], wilds: Map<number, number[]>, pool: Pool) {
+  constructor(rows: Row[], wildcards: Map<number, number[]>, pool: Pool) {
     this.rows = rows
-    this.wilds = wilds
+    this.wildcards = wildcards
     this.pool = pool
     let slotsCount = 2
     while (slotsCount < rows.length * 2) slotsCount *= 2
-    let wildsCount = 0
-    for (const siblings of wilds.values()) wildsCount += siblings.length
+    let wildcardsCount = 0
+    for (const siblings of wildcards.values()) wildcardsCount += siblings.length
     let rulesCount = 0
     let depthMax = 0
     for (const { node, depth } of rows) {
@@ -98,7 +98,7 @@ class Writer {
     }
     const nodesAt = I.HEADER + slotsCount * I.SLOT
     const wildsAt = nodesAt + rows.length * I.NODE
-    const rulesAt = wildsAt + wildsCount * I.WILD
+    const rulesAt = wildsAt + wildcardsCount * I.WILDCARD
     const originsAt = rulesAt + rulesCount * I.RULE
     const poolAt = (originsAt + rows.length * I.ORIGIN) * 4
     this.memory = new SharedArrayBuffer(poolAt + Math.ceil(pool.size / 4) * 4) // a view of ints must fit
@@ -110,8 +110,8 @@ class Writer {
     ints[I.H_SLOTS_COUNT] = slotsCount
     ints[I.H_NODES_AT] = nodesAt
     ints[I.H_NODES_COUNT] = rows.length
-    ints[I.H_WILDS_AT] = wildsAt
-    ints[I.H_WILDS_COUNT] = wildsCount
+    ints[I.H_WILDCARDS_AT] = wildsAt
+    ints[I.H_WILDCARDS_COUNT] = wildcardsCount
     ints[I.H_RULES_AT] = rulesAt
     ints[I.H_RULES_COUNT] = rulesCount
     ints[I.H_POOL_AT] = poolAt
@@ -140,7 +140,7 @@ class Writer {
     ints[at + I.NODE_DEPTH] = depth
     this.writeText(at + I.NODE_START, text)
     if (id > 0) this.writeSlot(id, parent, ints[at + I.NODE_START], ints[at + I.NODE_SIZE])
-    this.writeWilds(at, this.wilds.get(id) ?? [])
+    this.writeWildcards(at, this.wildcards.get(id) ?? [])
     ints[at + I.NODE_RULE] = node?.limit ? this.writeRule(id, node) : -1
     ints[at + I.NODE_FLAGS] =
       (hasChildren ? I.HAS_CHILDREN : 0) |
@@ -169,16 +169,16 @@ class Writer {
     ints[I.HEADER + slot * I.SLOT + I.SLOT_NODE] = id
   }
 
-  private writeWilds(nodeAt: number, siblings: number[]): void {
+  private writeWildcards(nodeAt: number, siblings: number[]): void {
     const { ints, rows } = this
-    ints[nodeAt + I.NODE_WILDS] = this.wildsCount
-    ints[nodeAt + I.NODE_WILDS_COUNT] = siblings.length
+    ints[nodeAt + I.NODE_WILDCARDS] = this.wildcardsCount
+    ints[nodeAt + I.NODE_WILDCARDS_COUNT] = siblings.length
     for (const id of siblings) {
-      const at = ints[I.H_WILDS_AT] + this.wildsCount++ * I.WILD
+      const at = ints[I.H_WILDCARDS_AT] + this.wildcardsCount++ * I.WILDCARD
       const { text } = rows[id]
-      ints[at + I.WILD_NODE] = id
-      this.writeText(at + I.WILD_START, text)
-      ints[at + I.WILD_PREFIX] = sizeOfText(text.slice(0, text.indexOf('*')))
+      ints[at + I.WILDCARD_NODE] = id
+      this.writeText(at + I.WILDCARD_START, text)
+      ints[at + I.WILDCARD_PREFIX] = sizeOfText(text.slice(0, text.indexOf('*')))
     }
   }
 

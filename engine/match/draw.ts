@@ -8,7 +8,7 @@
  *         method              3/HOUR "writes" replaces "reads"
  */
 import { UNIT_NAMES } from '../../proto/ratelimit.ts'
-import type { Rule } from '../rules.ts'
+import type { Rule } from '../config/rules.ts'
 import { HAS_DETAILED_METRIC, HAS_SHARE_THRESHOLD, HAS_VALUE_TO_METRIC } from './image.ts'
 import type { Trie } from './trie.ts'
 
@@ -17,14 +17,14 @@ const COLUMN = 24 // where limits start, longer texts push them
 export function draw(trie: Trie): string {
   const lines: string[] = []
   for (let node = 1; node < trie.nodesCount; node++) {
-    const text = '  '.repeat(trie.depthOf(node)) + trie.textOf(node)
-    const notes = notesOf(trie.ruleOf(node), trie.flagsOf(node))
+    const text = '  '.repeat(trie.getDepth(node)) + trie.getText(node)
+    const notes = describeRule(trie.getRule(node), trie.getFlags(node))
     lines.push(notes ? `${text.padEnd(COLUMN - 1)} ${notes}` : text)
   }
   return lines.join('\n')
 }
 
-function notesOf(rule: Rule | null, flags: number): string {
+function describeRule(rule: Rule | null, flags: number): string {
   const notes: string[] = []
   if (rule) {
     const { name, requestsPerUnit, unit } = rule.limit

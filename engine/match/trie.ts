@@ -11,10 +11,10 @@
  * Gives up: wildcards of one parent are tried one after the other, in load order, because the first must win.
  */
 import type { Entry, Unit } from '../../proto/ratelimit.ts'
-import type { Match, Place, Rule, RulesImage } from '../rules.ts'
+import type { Match, Place, Rule, RulesImage } from '../config/rules.ts'
 import { draw } from './draw.ts'
 import * as I from './image.ts'
-import { How, StatsKeys } from './stats-key.ts'
+import { MatchKind, StatsKeys } from './stats-key.ts'
 import { writeUtf8 } from './utf8.ts'
 import { fitsAfterPrefix } from './wildcard.ts'
 
@@ -41,12 +41,12 @@ export class Trie {
   private readonly poolText: Buffer // the same bytes, for texts
   private readonly slotsMask: number
   private readonly nodesAt: number
-  private readonly wildsAt: number
+  private readonly wildcardsAt: number
   private readonly depthMax: number
   private readonly scratch = new Uint8Array(SCRATCH_BYTES)
   private readonly made: (Rule | null)[] // by rule id
   private readonly stats: StatsKeys
-  private how: How = How.Exact // of the last `child`
+  private how: MatchKind = MatchKind.Exact // of the last `child`
   private domainName = '' // of the last `domain`
   private domainNode = -1
 
@@ -58,7 +58,7 @@ export class Trie {
     this.poolText = Buffer.from(memory, image[I.H_POOL_AT], image[I.H_POOL_SIZE])
     this.slotsMask = image[I.H_SLOTS_COUNT] - 1
     this.nodesAt = image[I.H_NODES_AT]
-    this.wildsAt = image[I.H_WILDS_AT]
+    this.wildcardsAt = image[I.H_WILDCARDS_AT]
     this.depthMax = image[I.H_DEPTH_MAX]
     this.rulesCount = image[I.H_RULES_COUNT]
     // Holey for ever, but made in 0.3 ms; 100,000 pushes take 4, and a serving thread waits for them.
@@ -88,7 +88,7 @@ export class Trie {
     if (domain < 0 || count === 0 || count > this.depthMax) return false
     let node = domain
     for (let i = 0; i < count; i++) {
-      node = this.childOf(node, entries[i])
+      node = this.findChild(node, entries[i])
       if (node === NONE) return false
       stats.node[i] = node
       stats.how[i] = this.how
@@ -112,7 +112,7 @@ export class Trie {
     for (let i = 0; i < levelsCount; i++) {
       node = this.child(node, buffer, starts[i], keyEnds[i], ends[i])
       if (node === NONE) return NO_RULE
-      if (this.how === How.Exact && ends[i] === keyEnds[i] + 1) return NOT_PLAIN // `key_` is written, `key` is counted
+      if (this.how === MatchKind.Exact && ends[i] === keyEnds[i] + 1) return NOT_PLAIN // `key_` is written, `key` is counted
       stats.node[i] = node
       stats.how[i] = this.how
     }
@@ -122,7 +122,7 @@ export class Trie {
   }
 
   /** One level: the child that an entry leads to, or 0. */
-  private childOf(parent: number, { key, value }: Entry): number {
+  private findChild(parent: number, { key, value }: Entry): number {
     const sizeMax = (key.length + 1 + value.length) * 3
     const buffer = sizeMax <= SCRATCH_BYTES ? this.scratch : new Uint8Array(sizeMax)
     const keyEnd = writeUtf8(buffer, 0, key)
@@ -146,15 +146,22 @@ export class Trie {
 
     const exact = this.find(parent, hash, buffer, start, end)
     if (exact !== NONE) {
-      this.how = How.Exact
+      this.how = MatchKind.Exact
       return exact
     }
-    const wildsCount = this.image[at + I.NODE_WILDS_COUNT]
+    const wildsCount = this.image[at + I.NODE_WILDCARDS_COUNT]
     if (wildsCount > 0) {
-      const wild = this.findWild(this.image[at + I.NODE_WILDS], wildsCount, buffer, start, keyEnd, end)
+      const wild = this.findWildcard(
+        this.image[at + I.NODE_WILDCARDS],
+        wildsCount,
+        buffer,
+        start,
+        keyEnd,
+        end,
+      )
       if (wild !== NONE) return wild
     }
-    this.how = How.Default
+    this.how = MatchKind.Default
     return this.find(parent, keyHash, buffer, start, keyEnd)
   }
 
@@ -166,12 +173,12 @@ export class Trie {
       const at = I.HEADER + slot * I.SLOT
       const node = image[at + I.SLOT_NODE]
       if (node === NONE) return NONE // at least half of the slots are free, so this comes
-      if (image[at + I.SLOT_HASH] === hash && this.is(node, parent, buffer, start, end)) return node
+      if (image[at + I.SLOT_HASH] === hash && this.matchesText(node, parent, buffer, start, end)) return node
       slot = (slot + 1) & slotsMask
     }
   }
 
-  private findWild(
+  private findWildcard(
     first: number,
     count: number,
     buffer: Uint8Array,
@@ -182,23 +189,25 @@ export class Trie {
     const { image, pool } = this
     const textSize = end - start
     for (let i = 0; i < count; i++) {
-      const at = this.wildsAt + (first + i) * I.WILD
-      const prefixSize = image[at + I.WILD_PREFIX]
+      const at = this.wildcardsAt + (first + i) * I.WILDCARD
+      const prefixSize = image[at + I.WILDCARD_PREFIX]
       if (prefixSize > textSize) continue
-      const pattern = image[at + I.WILD_START]
+      const pattern = image[at + I.WILDCARD_START]
       // Backwards: siblings mostly share their first bytes and differ in the last ones.
       let p = prefixSize - 1
       while (p >= 0 && pool[pattern + p] === buffer[start + p]) p--
       if (p >= 0) continue
-      if (fitsAfterPrefix(pool, pattern, pattern + image[at + I.WILD_SIZE], prefixSize, buffer, start, end)) {
-        this.how = prefixSize > keyEnd - start ? How.Wild : How.WildKey
-        return image[at + I.WILD_NODE]
+      if (
+        fitsAfterPrefix(pool, pattern, pattern + image[at + I.WILDCARD_SIZE], prefixSize, buffer, start, end)
+      ) {
+        this.how = prefixSize > keyEnd - start ? MatchKind.Wild : MatchKind.WildKey
+        return image[at + I.WILDCARD_NODE]
       }
     }
     return NONE
   }
 
-  private is(node: number, parent: number, buffer: Uint8Array, start: number, end: number): boolean {
+  private matchesText(node: number, parent: number, buffer: Uint8Array, start: number, end: number): boolean {
     const { image, pool } = this
     const at = this.nodesAt + node * I.NODE
     const size = end - start
@@ -250,8 +259,8 @@ export class Trie {
 
   /** `domain.key_value.key` of a node. */
   private path(node: number): string {
-    const parent = this.parentOf(node)
-    return parent === NONE ? this.textOf(node) : `${this.path(parent)}.${this.textOf(node)}`
+    const parent = this.getParent(node)
+    return parent === NONE ? this.getText(node) : `${this.path(parent)}.${this.getText(node)}`
   }
 
   /** An indented tree, for tests and for eyes: wildcards as written, limits behind their nodes. */
@@ -265,12 +274,12 @@ export class Trie {
     return this.image[I.H_NODES_COUNT]
   }
 
-  textOf(node: number): string {
+  getText(node: number): string {
     return this.text(this.nodesAt + node * I.NODE + I.NODE_START)
   }
 
   /** The key and the value of a node's text; '' for a node without a value, and for a domain. */
-  keyAndValueOf(node: number): { key: string; value: string } {
+  getKeyAndValue(node: number): { key: string; value: string } {
     const at = this.nodesAt + node * I.NODE + I.NODE_START
     const start = this.image[at]
     const end = start + this.image[at + 1]
@@ -282,7 +291,7 @@ export class Trie {
   }
 
   /** Where a node is configured. */
-  placeOf(node: number): Place {
+  getPlace(node: number): Place {
     const at = this.originAt(node)
     return { file: this.text(at + I.ORIGIN_FILE), line: this.image[at + I.ORIGIN_LINE] }
   }
@@ -291,38 +300,38 @@ export class Trie {
     return this.image[I.H_ORIGINS_AT] + node * I.ORIGIN
   }
 
-  flagsOf(node: number): number {
+  getFlags(node: number): number {
     return this.image[this.nodesAt + node * I.NODE + I.NODE_FLAGS]
   }
 
-  depthOf(node: number): number {
+  getDepth(node: number): number {
     return this.image[this.nodesAt + node * I.NODE + I.NODE_DEPTH]
   }
 
-  ruleOf(node: number): Rule | null {
+  getRule(node: number): Rule | null {
     const id = this.image[this.nodesAt + node * I.NODE + I.NODE_RULE]
     return id < 0 ? null : this.rule(id)
   }
 
   /** The name of the domain that a rule is of. */
   domainOfRule(rule: Rule): string {
-    return this.textOf(this.nodesOfRule(rule)[0])
+    return this.getText(this.getRuleNodes(rule)[0])
   }
 
   /** The node of the domain, then those down to the one that has the limit. */
-  nodesOfRule({ id }: Rule): number[] {
+  getRuleNodes({ id }: Rule): number[] {
     const nodes: number[] = []
     let node = this.image[this.image[I.H_RULES_AT] + id * I.RULE + I.RULE_NODE]
-    for (; node !== NONE; node = this.parentOf(node)) nodes.push(node)
+    for (; node !== NONE; node = this.getParent(node)) nodes.push(node)
     return nodes.reverse()
   }
 
   /** The name of the domain that a node of the top level belongs to. */
-  domainOf(node: number): string {
-    return this.textOf(this.parentOf(node))
+  getDomainName(node: number): string {
+    return this.getText(this.getParent(node))
   }
 
-  private parentOf(node: number): number {
+  private getParent(node: number): number {
     return this.image[this.nodesAt + node * I.NODE + I.NODE_PARENT]
   }
 }

@@ -10,7 +10,7 @@
  * All mistakes are reported at once, so that a start fails once and not once per mistake. The price of
  * strictness: a value that the reference would have taken and never used stops the start too.
  */
-import { OperatorError } from '../errors.ts'
+import { ConfigurationError } from '../runtime/errors.ts'
 import { impliedStore, type WrittenNames } from './store.ts'
 import { families, type Row, rows, type SettingName, type Settings } from './table.ts'
 import { nearest } from './typos.ts'
@@ -43,18 +43,18 @@ export function parseSettings(env: Environment): ParsedSettings {
     const { value, mistake } = read(row, variable)
     values[row.name] = value
     if (mistake) mistakes.push(mistake)
-    else if (row.state !== 'built' && asksForSomething(row, value)) {
+    else if (row.state !== 'built' && isRequested(row, value)) {
       if (row.state === 'refuse') mistakes.push(refusal(variable.name))
       else if (row.state === 'inert') warnings.push(`${variable.name} has ${row.help}.`)
       else warnings.push(`${variable.name} has no effect yet in this version.`)
     }
   }
   if (mistakes.length > 0) {
-    throw new OperatorError({ code: 'SETTING_INVALID', what: mistakes.join('\n'), exitCode: 2 })
+    throw new ConfigurationError({ code: 'SETTING_INVALID', what: mistakes.join('\n'), exitCode: 2 })
   }
-  warnings.push(...strangers(env))
+  warnings.push(...unknownVariables(env))
   return {
-    settings: Object.freeze(conclude(values as Settings, given, impliedStore(written))),
+    settings: Object.freeze(applyDerivedDefaults(values as Settings, given, impliedStore(written))),
     warnings,
     written,
   }
@@ -106,7 +106,7 @@ function kubernetesHint(name: string, text: string): string {
 }
 
 /** Whether a setting that is not built would change anything. What is switched off is off already. */
-function asksForSomething(row: Row, value: unknown): boolean {
+function isRequested(row: Row, value: unknown): boolean {
   if (row.kind.name === 'bool') return value === true
   return JSON.stringify(value) !== JSON.stringify(row.kind.parse(row.default))
 }
@@ -116,7 +116,7 @@ function refusal(name: string): string {
 }
 
 /** Warnings about variables that nothing knows and that look like typos. */
-function strangers(env: Environment): string[] {
+function unknownVariables(env: Environment): string[] {
   const known = new Set(rows.flatMap(({ name, older }) => (older === null ? [name] : [name, older])))
   const warnings: string[] = []
   for (const name of Object.keys(env)) {
@@ -129,7 +129,7 @@ function strangers(env: Environment): string[] {
 }
 
 /** The defaults that depend on what else is given. An empty text stands for the default, so it gives nothing. */
-function conclude(
+function applyDerivedDefaults(
   values: Settings,
   given: ReadonlyMap<SettingName, string>,
   store: Settings['BACKEND_TYPE'] | null,

@@ -17,13 +17,13 @@ import {
   BadValue,
   bool,
   duration,
+  exactWord,
   float,
   int,
   intOrCores,
   list,
   map,
   matching,
-  oneOf,
   oneOfAnyCase,
   oneOfOrLast,
   path,
@@ -53,38 +53,38 @@ const factor = float(0)
 const span = duration()
 const instant = duration(0, 1) // longer would be a busy core, or a thread that serves nobody
 const wait = duration(1) // 0 would mean no time at all
-const level = complaining(
+const level = describingErrors(
   oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace'),
   (text, allowed) =>
     `Could not parse log level. not a valid logrus Level: ${JSON.stringify(text)}; it is ${allowed}`,
 )
 const format = oneOfOrLast('json', 'text')
-const frontend = oneOf('http2', 'grpc-js')
-const source = complaining(oneOf('FILE', 'GRPC_XDS_SOTW'), (text, allowed) => {
+const frontend = exactWord('http2', 'grpc-js')
+const source = describingErrors(exactWord('FILE', 'GRPC_XDS_SOTW'), (text, allowed) => {
   return `Invalid setting for ConfigType: ${text}; it is ${allowed}`
 })
-const backend = complaining(oneOf('redis', 'memory', 'memcache'), (text, allowed) => {
+const backend = describingErrors(exactWord('redis', 'memory', 'memcache'), (text, allowed) => {
   return `Invalid setting for BackendType: ${text}; it is ${allowed}`
 })
-const socketType = oneOf('tcp', 'tcp4', 'tcp6', 'unix') // Go's names of networks
-const redisType = complaining(oneOfAnyCase('single', 'sentinel', 'cluster'), (text, allowed) => {
+const socketType = exactWord('tcp', 'tcp4', 'tcp6', 'unix') // Go's names of networks
+const redisType = describingErrors(oneOfAnyCase('single', 'sentinel', 'cluster'), (text, allowed) => {
   return `Unrecognized redis type ${text}; it is ${allowed}`
 })
-const parallelism = complaining(count, (text, allowed) => {
+const parallelism = describingErrors(count, (text, allowed) => {
   return text.startsWith('-') ? 'redis cluster pipeline parallelism must be >= 0' : allowed
 })
-const addressIn = oneOf('x-forwarded-for', 'forwarded', 'cf-connecting-ip', 'x-real-ip')
+const addressIn = exactWord('x-forwarded-for', 'forwarded', 'cf-connecting-ip', 'x-real-ip')
 const prefix = int(48, 128)
 const interval = int(60, 3_600)
 const probes = int(1, 256)
 const repeats = int(0, 5)
 const millis = int(1, 60_000)
-const region = oneOf('overseas', 'cn')
-const shots = oneOf('auto', 'true', 'false')
+const region = exactWord('overseas', 'cn')
+const shots = exactWord('auto', 'true', 'false')
 const queued = int(1, 100)
 const running = int(1, 16)
 const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
-const otlp = complaining(oneOf('http', 'grpc'), (text, allowed) => {
+const otlp = describingErrors(exactWord('http', 'grpc'), (text, allowed) => {
   return `Invalid otlptrace client protocol: ${text}; it is ${allowed}`
 })
 
@@ -316,7 +316,7 @@ const OLDER_PREFIXES = [
 ] as const
 
 /** The same kind with another sentence for a text that is not allowed: the one that operators of the reference know. */
-function complaining<T>(kind: Kind<T>, sentence: (text: string, allowed: string) => string): Kind<T> {
+function describingErrors<T>(kind: Kind<T>, sentence: (text: string, allowed: string) => string): Kind<T> {
   return {
     ...kind,
     parse(text) {
@@ -359,12 +359,12 @@ function family(suffix: string, kindName: string, help: string): Family {
 }
 
 type AnyCells = (typeof table)[keyof typeof table][number]
-type ValueOf<C> = C extends readonly [Kind<infer T>, ...unknown[]] ? T : never
+type SettingValue<C> = C extends readonly [Kind<infer T>, ...unknown[]] ? T : never
 
 export type SettingName = AnyCells[2]
 
 /** What every variable says. Durations are milliseconds. Frozen, and safe to post to a worker. */
-export type Settings = { readonly [C in AnyCells as C[2]]: ValueOf<C> }
+export type Settings = { readonly [C in AnyCells as C[2]]: SettingValue<C> }
 
 /** One variable, as the parser and the help see it. */
 export interface Row {

@@ -190,7 +190,7 @@ export const map: Kind<Readonly<Record<string, string>>> = {
 }
 
 /** One of a few words, exactly as written here. */
-export function oneOf<const W extends string>(...words: W[]): Kind<W> {
+export function exactWord<const W extends string>(...words: W[]): Kind<W> {
   return wordKind(`one of ${words.join(', ')}`, (text) => words.find((word) => word === text))
 }
 

@@ -34,7 +34,7 @@ export class Timer {
     if (this.used.length === 0) return null
     const places = this.used.splice(0).sort((a, b) => a - b)
     const deltas = {
-      ...{ name, ms: places.map(msOf), sumMs: this.sumMs },
+      ...{ name, ms: places.map(bucketToMs), sumMs: this.sumMs },
       counts: places.map((place) => this.counts[place]),
     }
     for (const place of places) this.counts[place] = 0
@@ -43,6 +43,6 @@ export class Timer {
   }
 }
 
-function msOf(place: number): number {
+function bucketToMs(place: number): number {
   return place < EXACT_MS ? place : EXACT_MS + (place - EXACT_MS) * STEP_MS
 }

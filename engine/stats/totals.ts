@@ -24,7 +24,7 @@ export class Totals {
   private readonly timed = new Map<string, { counts: Map<number, number>; sumMs: number }>()
   private readonly rules = new Map<string, RuleHits>() // by path: what rules count under the values of callers
   private readonly states = new Map<string, number>()
-  private readonly statesOf = new Map<string, Deltas['gauges']>() // by thread
+  private readonly getGauge = new Map<string, Deltas['gauges']>() // by thread
 
   add(name: string, amount: number): void {
     this.values.set(name, (this.values.get(name) ?? 0) + amount)
@@ -40,24 +40,24 @@ export class Totals {
     for (let i = 0; i < names.length; i++) this.add(names[i], values[i])
     for (const timer of timers) this.addTimed(timer)
     for (const [path, hits, overLimit] of ofRules) {
-      const before = this.ofRule(path)
+      const before = this.getRule(path)
       this.rules.set(path, { hits: before.hits + hits, overLimit: before.overLimit + overLimit })
     }
-    this.statesOf.set(thread, gauges)
+    this.getGauge.set(thread, gauges)
   }
 
   /** It has ended; what it has counted stays. */
   forget(thread: string): void {
-    this.statesOf.delete(thread)
+    this.getGauge.delete(thread)
   }
 
   /** Of a counter; 0 when there is none. */
-  of(name: string): number {
+  getCounter(name: string): number {
     return this.values.get(name) ?? 0
   }
 
   /** What a rule has counted under names that hold values of callers (detailed_metric, value_to_metric); zeros for others. */
-  ofRule(path: string): RuleHits {
+  getRule(path: string): RuleHits {
     return this.rules.get(path) ?? { hits: 0, overLimit: 0 }
   }
 
@@ -67,7 +67,7 @@ export class Totals {
 
   get gauges(): Values {
     const all = new Map(this.states)
-    for (const states of this.statesOf.values())
+    for (const states of this.getGauge.values())
       for (const [name, value] of states) all.set(name, (all.get(name) ?? 0) + value)
     return [...all]
   }

@@ -17,35 +17,35 @@
  * the server's own full probes: such facts are stored without a vantage's name, so no token of an agent may write them.
  */
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Log } from '../../engine/messages.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { check, type Schema } from '../api/schema/json-schema.ts'
-import { type Home, homeFailure } from '../egress/home.ts'
+import { type AgentClient, agentClientFailure } from '../egress/agent-client.ts'
 import type { Probe } from '../facts.ts'
-import { inTurn, slotOf } from '../plan/turns.ts'
+import type { FromProber, ProberSite } from '../prober/messages.ts'
 import { Prober, type ProberOptions } from '../prober/prober.ts'
-import type { FromProber, ProberSite } from '../prober/words.ts'
-import { addressToKeep } from '../score/blocking.ts'
+import { getSlotNumber, inTurn } from '../scheduler/vantage-rotation.ts'
+import { addressToKeep } from '../scoring/blocking.ts'
 import type { ResultBuffer } from './buffer.ts'
-import type { CatalogueContent, PollAnswer, PollRequest, ResultsAnswer, ResultsRequest } from './wire.ts'
+import type { CatalogueContent, PollRequest, PollResponse, ResultsRequest, ResultsResponse } from './wire.ts'
 import {
-  hashOf,
+  hashContent,
   KEPT_SEC,
-  POLL_ANSWER,
   POLL_MS,
   POLL_PATH,
-  RESULTS_ANSWER,
+  POLL_RESPONSE,
   RESULTS_MAX,
   RESULTS_PATH,
+  RESULTS_RESPONSE,
 } from './wire.ts'
 
 const BATCHES_MAX = 10 // per round: a day of 1,000 sites is handed over in ten minutes
 const PAUSE_MAX_MS = 60_000 // between polls while they fail; as long as a vantage counts as online
 const RETRY_AFTER_MAX_MS = 600_000
 const PAUSE_JITTER = 0.2 // of the pause, less or more: agents of one server do not come back at once
-const SKEW_TOLD_MS = 60_000
+const SKEW_LOGGED_MS = 60_000
 
 export interface AgentOptions {
-  home: Pick<Home, 'post' | 'base'>
+  client: Pick<AgentClient, 'post' | 'base'>
   buffer: ResultBuffer
   probing: Pick<ProberOptions, 'context' | 'egress' | 'lightMax' | 'repeatsMax' | 'controlUrls'>
   nowMs: () => number
@@ -53,7 +53,7 @@ export interface AgentOptions {
 }
 
 /** Since the start. */
-export interface AgentFigures {
+export interface AgentMetrics {
   waiting: number // results in the buffer
   dropped: number
   lost: number // the disk did not take them
@@ -82,7 +82,7 @@ export class Agent {
   private slugs = new Map<number, string>() // by the id that the prober knows a site by
   private lastId = 0
   private isProbing = false
-  private isSkewTold = false
+  private isSkewLogged = false
   private isSharedTold = false
   private totals = { sent: 0, refused: 0, lost: 0 }
 
@@ -93,7 +93,7 @@ export class Agent {
       ...{ region: 'overseas', vantage: '', isSingleVantage: false, detectionsMax: 1 }, // of detections; an agent has none
       intervalSec: 0, // each site is given its own
       planner: { isTurn: (slug, dueMs) => this.isTurn(slug, dueMs), fullMax: 0 },
-      say: (message) => this.hear(message),
+      send: (message) => this.hear(message),
     })
   }
 
@@ -108,14 +108,14 @@ export class Agent {
     this.options.buffer.close()
   }
 
-  figures(): AgentFigures {
+  metrics(): AgentMetrics {
     const { count, droppedCount } = this.options.buffer
     return { ...this.totals, waiting: count, dropped: droppedCount }
   }
 
   /** One poll and what follows from it. Never rejects; says how long to wait for the next. */
   async round(): Promise<number> {
-    const { nowMs, log, home, buffer } = this.options
+    const { nowMs, log, client: home, buffer } = this.options
     try {
       buffer.forgetBefore(Math.floor(nowMs() / 1_000) - KEPT_SEC)
       await this.poll()
@@ -141,16 +141,16 @@ export class Agent {
     const { nowMs, buffer } = this.options
     const sentMs = nowMs()
     const request: PollRequest = { catalogue: this.hash, clock_ms: Math.floor(sentMs) }
-    const answer = (await this.call(POLL_PATH, request, POLL_ANSWER)) as PollAnswer
+    const answer = (await this.call(POLL_PATH, request, POLL_RESPONSE)) as PollResponse
     this.polledMs = nowMs()
     this.aheadMs = answer.clock_ms - (sentMs + this.polledMs) / 2
-    this.tellSkew()
+    this.logSkew()
     if (answer.accepted === this.unanswered?.accepted) buffer.forget(this.unanswered.row)
     this.unanswered = null
     this.noteAccepted(answer.accepted)
     this.vantage = answer.vantage
     this.online = answer.online
-    const content = contentOf(answer, this.hash, this.content)
+    const content = selectContent(answer, this.hash, this.content)
     const isSame = this.isProbing && answer.catalogue === this.hash && answer.interval_s === this.intervalSec
     this.hash = answer.catalogue
     this.content = content
@@ -198,7 +198,7 @@ export class Agent {
       const request: ResultsRequest = { clock_ms: Math.floor(nowMs()), results }
       this.highestSent = Math.max(this.highestSent ?? 0, sent.accepted)
       this.unanswered = sent
-      const answer = (await this.call(RESULTS_PATH, request, RESULTS_ANSWER)) as ResultsAnswer
+      const answer = (await this.call(RESULTS_PATH, request, RESULTS_RESPONSE)) as ResultsResponse
       const { accepted, stored, repeated, refused, refusals } = answer
       this.unanswered = null
       this.noteAccepted(accepted)
@@ -214,7 +214,7 @@ export class Agent {
   }
 
   private noteAccepted(accepted: number): void {
-    const { log, home } = this.options
+    const { log, client: home } = this.options
     this.accepted = accepted
     this.highestSent ??= accepted
     if (accepted <= this.highestSent) return
@@ -227,7 +227,7 @@ export class Agent {
   }
 
   private async call(path: string, request: object, schema: Schema): Promise<unknown> {
-    const { status, json, retryAfterSec } = await this.options.home.post(path, request, this.closing.signal)
+    const { status, json, retryAfterSec } = await this.options.client.post(path, request, this.closing.signal)
     if (status !== 200) throw new CallError(status, `${path} was answered with ${status}`, retryAfterSec)
     const complaint = check(schema, json, {})
     if (complaint !== null) throw new CallError(status, `${path} was answered wrongly: ${complaint}`)
@@ -240,19 +240,19 @@ export class Agent {
     this.failuresCount++
     const { status, retryAfterSec } = error instanceof CallError ? error : { status: null, retryAfterSec: 0 }
     if (status === 401 || nowMs() - this.polledMs > KEPT_SEC * 1_000) this.rest()
-    this.tell(error instanceof CallError ? error.message : homeFailure(error), status === 401)
+    this.logState(error instanceof CallError ? error.message : agentClientFailure(error), status === 401)
     const pauseMs = Math.min(PAUSE_MAX_MS, POLL_MS * 2 ** Math.min(this.failuresCount - 1, 10))
     const jitter = 1 + (2 * Math.random() - 1) * PAUSE_JITTER
     return Math.max(pauseMs * jitter, Math.min(RETRY_AFTER_MAX_MS, retryAfterSec * 1_000))
   }
 
-  private tell(complaint: string, isRefused: boolean): void {
+  private logState(complaint: string, isRefused: boolean): void {
     if (complaint === this.complaint) return
     this.complaint = complaint
     const then = isRefused
       ? 'Nothing is probed until its token is taken'
       : 'Results are kept, at most for a day'
-    const { log, home } = this.options
+    const { log, client: home } = this.options
     log(isRefused ? 'error' : 'warning', `${home.base.host}: ${complaint}. ${then}; asking on.`)
   }
 
@@ -285,17 +285,17 @@ export class Agent {
     const intervalSec = this.sites.get(slug)?.intervalSec
     if (!intervalSec) return false
     const atMs = this.options.nowMs() + this.aheadMs + dueMs - performance.now()
-    return inTurn(slug, slotOf(atMs / 1_000, intervalSec), this.online).includes(this.vantage)
+    return inTurn(slug, getSlotNumber(atMs / 1_000, intervalSec), this.online).includes(this.vantage)
   }
 
-  private tellSkew(): void {
-    const isSkewed = Math.abs(this.aheadMs) > SKEW_TOLD_MS
-    if (isSkewed && !this.isSkewTold) {
+  private logSkew(): void {
+    const isSkewed = Math.abs(this.aheadMs) > SKEW_LOGGED_MS
+    if (isSkewed && !this.isSkewLogged) {
       const seconds = Math.round(Math.abs(this.aheadMs) / 1_000)
       const text = `this clock is ${seconds} s ${this.aheadMs < 0 ? 'ahead of' : 'behind'} the server's, which corrects it`
       this.options.log('warning', text)
     }
-    this.isSkewTold = isSkewed
+    this.isSkewLogged = isSkewed
   }
 }
 
@@ -313,9 +313,13 @@ class CallError extends Error {
 }
 
 /** The catalogue check of spec 6.5: what is probed is what the server's hash is of. */
-function contentOf(answer: PollAnswer, knownHash: string | null, known: CatalogueContent): CatalogueContent {
+function selectContent(
+  answer: PollResponse,
+  knownHash: string | null,
+  known: CatalogueContent,
+): CatalogueContent {
   const { catalogue, content } = answer
   if (content === null && catalogue === knownHash) return known
-  if (content !== null && hashOf(content) === catalogue) return content
+  if (content !== null && hashContent(content) === catalogue) return content
   throw new CallError(200, 'the catalogue that came is not the one its hash is of')
 }

@@ -3,15 +3,15 @@
  *
  *     setSites ─► cn        { sha256, content, siteIds }      an agent whose hash is the same gets no content
  *              └► overseas  { … }
- *     seen ─► online: the names of a region that polled within a minute, for turns (plan/turns.ts)
+ *     seen ─► online: the names of a region that polled within a minute, for turns (scheduler/vantage-rotation.ts)
  *
  * Made when the catalogue changes, not per poll. Key files and whatever the store knows of a site stay here: a light probe
  * needs neither, and without them the hash changes with the catalogue only.
  */
 import type { Region } from '../facts.ts'
-import type { ProberSite } from '../prober/words.ts'
-import type { VantageState } from '../store/snapshot.ts'
-import { type CatalogueContent, hashOf, ONLINE_SEC } from './wire.ts'
+import type { ProberSite } from '../prober/messages.ts'
+import type { VantageState } from '../storage/snapshot.ts'
+import { type CatalogueContent, hashContent, ONLINE_SEC } from './wire.ts'
 
 export type AgentSite = Pick<
   ProberSite,
@@ -36,7 +36,7 @@ export class Assignments {
   }
 
   /** null: no catalogue yet. */
-  of(region: Region): Assignment | null {
+  getAssignment(region: Region): Assignment | null {
     return this.byRegion?.[region] ?? null
   }
 
@@ -67,7 +67,7 @@ function assign(region: Region, sites: readonly AgentSite[], optOut: string[]): 
     opt_out: optOut,
   }
   return {
-    sha256: hashOf(content),
+    sha256: hashContent(content),
     content,
     siteIds: new Map(mine.map(({ slug, siteId }) => [slug, siteId])),
   }

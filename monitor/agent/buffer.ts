@@ -11,10 +11,10 @@
  * row is some 20 µs, and a killed process loses none. One agent per file: a second one is refused.
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
-import { OperatorError } from '../../engine/errors.ts'
-import type { Log } from '../../engine/messages.ts'
-import { Database } from '../store/database.ts'
-import { makeFolderOf } from '../store/path.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { Database } from '../storage/database.ts'
+import { createParentFolder } from '../storage/path.ts'
 import { BUFFERED_ROWS_MAX, type WireResult } from './wire.ts'
 
 export const BYTES_MAX = 128 * 1_024 * 1_024 // of their JSON, some 200 each
@@ -173,7 +173,7 @@ export class ResultBuffer {
 }
 
 function opened(path: string): Database {
-  makeFolderOf(path)
+  createParentFolder(path)
   const database = new Database(path)
   try {
     database.exec(TABLE)
@@ -196,16 +196,16 @@ function isUnreadable(error: unknown): boolean {
   return [SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)
 }
 
-function unreadable(path: string, aside: string, cause: unknown): OperatorError {
+function unreadable(path: string, aside: string, cause: unknown): ConfigurationError {
   const what = `cannot be read (${reasonOf(cause)}); it is now ${aside}, and results go to a new file.`
   const fix = 'What it kept is not handed over. Check the disk if this comes again, and delete the file.'
-  return new OperatorError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause })
+  return new ConfigurationError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause })
 }
 
-function unusable(path: string, error: unknown): OperatorError {
+function unusable(path: string, error: unknown): ConfigurationError {
   const what = `cannot be used to keep results: ${reasonOf(error)}.`
   const fix = 'Is another agent running here? Else check the folder, or delete the file and what it keeps.'
-  return new OperatorError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause: error })
+  return new ConfigurationError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause: error })
 }
 
 /** What SQLite or the system said, without what the driver made of it. */

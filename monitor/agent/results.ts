@@ -9,7 +9,7 @@
  *
  * Gives up: what was measured before an agent's clock was put right is moved by what that clock says afterwards.
  * A time is never later than now, whatever was sent. An address is believed for votes on blocking only
- * (score/blocking.ts): nobody connects to it, and nobody is shown it.
+ * (scoring/blocking.ts): nobody connects to it, and nobody is shown it.
  */
 import { ApiError } from '../api/errors.ts'
 import { check } from '../api/schema/json-schema.ts'
@@ -19,8 +19,8 @@ import {
   BUFFERED_ROWS_MAX,
   KEPT_SEC,
   RESULT,
-  type ResultsAnswer,
   type ResultsRequest,
+  type ResultsResponse,
   reasonText,
   type WireResult,
 } from './wire.ts'
@@ -29,30 +29,30 @@ export const SKEW_MAX_SEC = 60
 const LATE_MAX_SEC = KEPT_SEC + 3_600 // the hour is for what is kept while the last of it is sent
 const DEGRADED: readonly (ErrorCode | null)[] = ['slow', 'http_429', 'challenge'] // spec 6.3
 
-export interface Intake {
-  answer: ResultsAnswer
+export interface ResultsOutcome {
+  answer: ResultsResponse
   probes: { siteId: number; probe: Probe }[] // oldest sequence first
 }
 
-export interface IntakeContext {
+export interface ResultsContext {
   accepted: number // highest sequence so far
   siteIds: ReadonlyMap<string, number> // by slug, of what this agent is to probe
   nowMs: number
 }
 
 /** Throws ApiError when the sequence numbers jump further than an agent's buffer reaches: nothing is taken then. */
-export function takeResults({ clock_ms, results }: ResultsRequest, context: IntakeContext): Intake {
+export function takeResults({ clock_ms, results }: ResultsRequest, context: ResultsContext): ResultsOutcome {
   const highestMax = context.accepted + BUFFERED_ROWS_MAX
   if (results.some(({ sequence }) => sequence > highestMax))
     throw new ApiError('invalid_request', `sequence numbers must be at most ${highestMax} now; poll again`)
-  const answer: ResultsAnswer = {
+  const answer: ResultsResponse = {
     accepted: context.accepted,
     stored: 0,
     repeated: 0,
     refused: 0,
     refusals: [],
   }
-  const probes: Intake['probes'] = []
+  const probes: ResultsOutcome['probes'] = []
   const clock = { agentSec: Math.floor(clock_ms / 1_000), nowSec: Math.floor(context.nowMs / 1_000) }
   for (const result of results.toSorted((one, other) => one.sequence - other.sequence)) {
     const { sequence } = result
@@ -61,7 +61,7 @@ export function takeResults({ clock_ms, results }: ResultsRequest, context: Inta
       continue
     }
     answer.accepted = sequence
-    const taken = probeOf(result, clock, context.siteIds)
+    const taken = toProbe(result, clock, context.siteIds)
     if (typeof taken === 'string') answer.refusals.push({ sequence, reason: reasonText(taken) })
     else probes.push(taken)
   }
@@ -71,12 +71,12 @@ export function takeResults({ clock_ms, results }: ResultsRequest, context: Inta
 }
 
 /** Text: why it is refused. */
-function probeOf(
+function toProbe(
   result: WireResult,
   clock: { agentSec: number; nowSec: number },
   siteIds: ReadonlyMap<string, number>,
-): Intake['probes'][number] | string {
-  const complaint = check(RESULT, result, {}) ?? contradictionOf(result)
+): ResultsOutcome['probes'][number] | string {
+  const complaint = check(RESULT, result, {}) ?? findContradiction(result)
   if (complaint !== null) return `impossible: ${complaint}`
   const siteId = siteIds.get(result.slug)
   if (siteId === undefined) return 'unknown_site: not in the catalogue of this agent'
@@ -97,7 +97,7 @@ function probeOf(
 }
 
 /** What no probe can find, though each value by itself could be; and an address that is none, which no schema can tell. */
-function contradictionOf(result: WireResult): string | null {
+function findContradiction(result: WireResult): string | null {
   const { outcome, error, http_status, ttfb_ms, total_ms, address = null } = result
   if (outcome === 'up' && error !== null) return 'what is up has no error'
   if (outcome !== 'up' && error === null) return 'what is not up has an error'

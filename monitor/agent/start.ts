@@ -13,11 +13,11 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { OperatorError } from '../../engine/errors.ts'
-import type { Log } from '../../engine/messages.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
+import { AgentClient } from '../egress/agent-client.ts'
 import { Egress, type EgressOptions } from '../egress/egress.ts'
-import { Home } from '../egress/home.ts'
 import { NO_ASN_TABLE } from '../probe/asn.ts'
 import { Agent } from './agent.ts'
 import { ResultBuffer } from './buffer.ts'
@@ -56,13 +56,13 @@ export function agentAccess(env: Readonly<Record<string, string | undefined>>): 
 
 /** Throws OperatorError. */
 export function startAgent({ server, token, settings, egress, version, log, ca }: StartOptions): Agent {
-  const home = new Home({ server, token, version, ca })
+  const home = new AgentClient({ server, token, version, ca })
   if (home.base.protocol === 'http:')
     log('warning', `${home.base.host} is asked over plain http: whoever listens in has the token`)
   const file = `agent-${createHash('sha256').update(home.base.href).digest('hex').slice(0, 12)}.sqlite`
   const out = new Egress({ settings: egress, version })
   const agent = new Agent({
-    home,
+    client: home,
     buffer: new ResultBuffer({ path: join(settings.MONITOR_DATA_DIR, file), log }),
     probing: {
       context: { egress: out, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs: settings.SLOW_MS },
@@ -78,6 +78,6 @@ export function startAgent({ server, token, settings, egress, version, log, ca }
   return agent
 }
 
-function complaint(where: string, what: string, fix: string, cause?: unknown): OperatorError {
-  return new OperatorError({ code: 'AGENT_SETTING', where, what, fix, exitCode: 2 }, { cause })
+function complaint(where: string, what: string, fix: string, cause?: unknown): ConfigurationError {
+  return new ConfigurationError({ code: 'AGENT_SETTING', where, what, fix, exitCode: 2 }, { cause })
 }

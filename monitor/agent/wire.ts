@@ -36,12 +36,12 @@ export interface PollRequest {
   clock_ms: number // epoch, its own
 }
 
-export interface PollAnswer {
+export interface PollResponse {
   vantage: string // the name that belongs to the token
   clock_ms: number // epoch, the server's
   interval_s: number // of sites that say none
   accepted: number // highest sequence number; the next result needs a higher one
-  online: string[] // names of this region that probe now, this one among them (plan/turns.ts)
+  online: string[] // names of this region that probe now, this one among them (scheduler/vantage-rotation.ts)
   catalogue: string // SHA-256 of the content, as hashOf makes it
   content: CatalogueContent | null // null: the agent has it
 }
@@ -80,7 +80,7 @@ export interface WireResult {
   address?: string | null // of a connection that failed; agents from before it was sent have none
 }
 
-export interface ResultsAnswer {
+export interface ResultsResponse {
   accepted: number // everything up to here is done with: taken, seen before, or refused
   stored: number
   repeated: number
@@ -89,7 +89,7 @@ export interface ResultsAnswer {
 }
 
 /** Both sides make it from the values, so that it also says whether they arrived whole. */
-export function hashOf({ sites, opt_out }: CatalogueContent): string {
+export function hashContent({ sites, opt_out }: CatalogueContent): string {
   return createHash('sha256').update(JSON.stringify({ sites, opt_out })).digest('hex')
 }
 
@@ -146,7 +146,7 @@ const open = (properties: Record<string, Schema>): Schema => ({
   ...{ type: 'object', properties, required: Object.keys(properties) },
 })
 
-export const POLL_ANSWER = open({
+export const POLL_RESPONSE = open({
   vantage: text(64),
   clock_ms: integer(0, EPOCH_MS_MAX),
   interval_s: integer(1, 86_400),
@@ -170,7 +170,7 @@ export const POLL_ANSWER = open({
   ),
 })
 
-export const RESULTS_ANSWER = open({
+export const RESULTS_RESPONSE = open({
   accepted: integer(0, SEQUENCE_MAX),
   stored: integer(0, RESULTS_MAX),
   repeated: integer(0, RESULTS_MAX),

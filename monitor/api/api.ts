@@ -9,34 +9,34 @@
  *     const api = new Api({ decider, snapshot: () => store.snapshot, details: store, desk, … })
  *     openUws(host, port, (app) => app.any('/*', (res, req) => api.handle(res, req)))
  */
-import type { Log } from '../../engine/messages.ts'
-import type { Snapshot } from '../store/snapshot.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import type { DetectionQueue } from '../detections/detection-queue.ts'
+import type { CheckUrl } from '../detections/submission.ts'
+import type { Snapshot } from '../storage/snapshot.ts'
 import type { ChangelogEntry } from './changelog.ts'
-import { type AddressOptions, clientOf, truncatedClient } from './client-address.ts'
+import { type AddressOptions, getClientAddress, truncatedClient } from './client-address.ts'
 import { ClientKeys, type KeyFinding } from './client-key.ts'
-import type { Desk } from './detections/desk.ts'
-import type { CheckUrl } from './detections/submission.ts'
 import { ApiError, type Headers, retryAfter, TEXT_CHARS_MAX } from './errors.ts'
 import { ForwardingWatch } from './forwarding-watch.ts'
 import { Handlers } from './handlers.ts'
 import { readQuery } from './query.ts'
 import { type Quota, type QuotaClient, type QuotaEngine, type QuotaKind, Quotas } from './quota.ts'
-import { answer, Reply } from './reply.ts'
 import { type ApiRequest, readRequest } from './request.ts'
-import { findRoute, methodsOf, type Route } from './router.ts'
+import { ApiResponse, answer } from './response.ts'
+import { findRoute, listMethods, type Route } from './router.ts'
 import type { Endpoint } from './schema/endpoints.ts'
 import type { Details } from './site-detail.ts'
 import type { HttpRequest, HttpResponse } from './sockets.ts'
 import { BODY_BYTES_MAX, Upload } from './upload.ts'
-import { checkSuccessor, noticeOf, type Successor } from './version.ts'
+import { checkSuccessor, getNotice, type Successor } from './version.ts'
 import { WRONG_KEYS_MAX, WRONG_KEYS_WINDOW_SEC } from './wrong-keys.ts'
 
 export interface ApiOptions {
-  decider: QuotaEngine // on the rules of default-rules.ts
+  limiter: QuotaEngine // on the rules of default-rules.ts
   nowMs: () => number // the engine's clock
   snapshot: () => Snapshot | null // null = not loaded
   details: Details
-  desk: Desk
+  detections: DetectionQueue
   checkUrl: CheckUrl // egress/url-policy.ts with its policy
   address: AddressOptions
   version: string // of the service
@@ -72,7 +72,7 @@ const PREFLIGHT: Headers = [
 const KNOWN_METHODS = ['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'] // others are `other` in logs
 
 /** Where a request leads, before anybody is counted. */
-interface Way {
+interface MatchedRoute {
   route: Route | null
   endpoint: Endpoint | null // null: OPTIONS, or an error
   error: ApiError | null
@@ -91,8 +91,8 @@ export class Api {
   constructor(options: ApiOptions) {
     this.options = options
     if (options.successor) checkSuccessor(options.successor)
-    const { decider, onQuotaFailure: onFailure } = options
-    this.quotas = new Quotas({ decider, nowSec: () => this.nowSec(), onFailure })
+    const { limiter: decider, onQuotaFailure: onFailure } = options
+    this.quotas = new Quotas({ limiter: decider, nowSec: () => this.nowSec(), onFailure })
     this.handlers = new Handlers(options, this.quotas)
     this.forwarding = new ForwardingWatch(options.address, options.log)
   }
@@ -102,14 +102,14 @@ export class Api {
     const startMs = performance.now()
     const request = readRequest(req, res, this.options.address)
     this.forwarding.see(req, request.peer)
-    const reply = new Reply(res, request, this.options.hasDraftFields)
-    const notice = noticeOf(this.options.successor ?? null, request.path, this.nowSec())
-    reply.ofVersion = notice.headers
-    const way = wayOf(request, notice.isRetired)
+    const reply = new ApiResponse(res, request, this.options.hasDraftFields)
+    const notice = getNotice(this.options.successor ?? null, request.path, this.nowSec())
+    reply.versionHeaders = notice.headers
+    const way = matchRoute(request, notice.isRetired)
     const isSubmission = request.method === 'POST' && way.endpoint !== null
     const length = Number(request.headers['content-length'] || Number.NaN)
     const upload = isSubmission ? new Upload(res, length, this.options.bodyTimeoutMs) : null
-    const ip = clientOf(request, this.options.address)
+    const ip = getClientAddress(request, this.options.address)
     this.inFlightCount++
     reply.onEnd = () => {
       upload?.cancel()
@@ -118,21 +118,21 @@ export class Api {
     if (this.isEnding) reply.mustClose = true
     if (upload === null && length > BODY_BYTES_MAX) reply.mustClose = true // nobody reads it; nobody waits for it
     try {
-      this.admit({ request, reply, way, upload, ip })
+      this.admit({ request, reply, route: way, upload, ip })
     } catch (error) {
       reply.fail(error, this.options.log) // nothing may reach the library: the request would hang
     }
   }
 
   /** From now on 503; held requests are answered at once. */
-  announceEnd(): void {
+  beginShutdown(): void {
     this.isEnding = true
-    this.options.desk.close()
+    this.options.detections.close()
   }
 
   /** Resolves when nothing is in flight, at the latest after `timeoutMs`. The port is the composition's to close. */
   async drain(timeoutMs: number): Promise<void> {
-    this.announceEnd()
+    this.beginShutdown()
     if (this.inFlightCount === 0) return
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, timeoutMs)
@@ -144,7 +144,7 @@ export class Api {
   }
 
   private admit(arrival: Arrival): void {
-    const { request, reply, way, ip } = arrival
+    const { request, reply, route: way, ip } = arrival
     const nowSec = this.nowSec()
     const isOptions = request.method === 'OPTIONS' && way.error === null
     const finding: KeyFinding = isOptions
@@ -168,7 +168,7 @@ export class Api {
   }
 
   private decided(
-    { request, reply, way, upload }: Arrival,
+    { request, reply, route: way, upload }: Arrival,
     client: QuotaClient,
     quota: Quota,
     finding: KeyFinding,
@@ -191,7 +191,7 @@ export class Api {
       throw new ApiError('not_ready', 'the quota cannot be told now; try again')
     }
     if (way.endpoint === null) {
-      reply.send(answer(null, { headers: [['Allow', methodsOf(way.route!)], ...PREFLIGHT] }))
+      reply.send(answer(null, { headers: [['Allow', listMethods(way.route!)], ...PREFLIGHT] }))
       return
     }
     const query = readQuery(request.query, way.endpoint.parameters)
@@ -209,8 +209,8 @@ export class Api {
   }
 
   private ended(
-    { requestId, status }: Reply,
-    { route }: Way,
+    { requestId, status }: ApiResponse,
+    { route }: MatchedRoute,
     { method }: ApiRequest,
     ip: string,
     ms: number,
@@ -234,14 +234,14 @@ export class Api {
 
 interface Arrival {
   request: ApiRequest
-  reply: Reply
-  way: Way
+  reply: ApiResponse
+  route: MatchedRoute
   upload: Upload | null
   ip: string
 }
 
 /** OPTIONS goes on after the sunset: without it no page of another origin could read the 410. */
-function wayOf({ path, method }: ApiRequest, isRetired: boolean): Way {
+function matchRoute({ path, method }: ApiRequest, isRetired: boolean): MatchedRoute {
   let route: Route | null = null
   try {
     if (isRetired && method !== 'OPTIONS') throw new ApiError('version_retired', 'v1 has ended; use /api/v2')
@@ -250,7 +250,7 @@ function wayOf({ path, method }: ApiRequest, isRetired: boolean): Way {
     const wanted = method === 'HEAD' ? 'GET' : method
     const endpoint = route.endpoints.find((each) => each.method === wanted) ?? null
     if (endpoint) return { route, endpoint, error: null }
-    const allow = methodsOf(route)
+    const allow = listMethods(route)
     const text = `this path answers to ${allow}`
     return { route, endpoint, error: new ApiError('method_not_allowed', text, [['Allow', allow]]) }
   } catch (error) {

@@ -109,7 +109,7 @@ export class Bodies {
 export function preferredCoding(header: string): Coding {
   let best: Coding = 'identity'
   let bestWeight = 0
-  const weights = weightsOf(header)
+  const weights = parseWeights(header)
   for (const coding of ['br', 'gzip'] as const) {
     const weight = weights.get(coding) ?? weights.get('*') ?? 0
     if (weight > bestWeight) [best, bestWeight] = [coding, weight]
@@ -117,7 +117,7 @@ export function preferredCoding(header: string): Coding {
   return best
 }
 
-function weightsOf(header: string): Map<string, number> {
+function parseWeights(header: string): Map<string, number> {
   const weights = new Map<string, number>()
   for (const part of header.split(',')) {
     const [name, ...parameters] = part.split(';').map((piece) => piece.trim().toLowerCase())

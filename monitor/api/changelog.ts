@@ -19,11 +19,11 @@ export interface ChangelogEntry {
 }
 
 export function readChangelog(path = new URL('./changelog.yaml', import.meta.url)): ChangelogEntry[] {
-  return changelogOf(readFileSync(path, 'utf8'))
+  return parseChangelog(readFileSync(path, 'utf8'))
 }
 
 /** Newest first, whatever their order in the file. Throws on an entry that breaks a rule. */
-export function changelogOf(text: string): ChangelogEntry[] {
+export function parseChangelog(text: string): ChangelogEntry[] {
   const value: unknown = parse(text, { schema: 'core', maxAliasCount: 0 })
   const schemas = components(true)
   const complaint = check(schemas.Changelog, value, schemas)

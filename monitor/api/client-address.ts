@@ -36,7 +36,7 @@ export interface Forwarding {
 }
 
 /** The descriptor value `ip`; `unix` for a Unix socket that names nobody. */
-export function clientOf({ peer, proxied, forwarded }: Forwarding, options: AddressOptions): string {
+export function getClientAddress({ peer, proxied, forwarded }: Forwarding, options: AddressOptions): string {
   let address = plain(peer)
   if (!isTrusted(address, options)) return clientText(address, options)
   if (options.hasProxyProtocol && proxied.length > 0) address = plain(proxied)

@@ -18,8 +18,8 @@
  * two patterns: to the library all that begins with `*` fits any rest of a path.
  */
 import { readFileSync } from 'node:fs'
-import { withStrictFraming } from '../../engine/http-framing.ts'
-import { type AddressOptions, clientOf, isTrustedPeer } from './client-address.ts'
+import { withStrictFraming } from '../../engine/runtime/http-framing.ts'
+import { type AddressOptions, getClientAddress, isTrustedPeer } from './client-address.ts'
 import type { Connection, HttpRequest, HttpResponse, ServedApp } from './sockets.ts'
 
 const CONNECTIONS_MAX = 64 // of one address
@@ -60,13 +60,13 @@ export class ClientConnections {
     app.any('/*connection', (res, req) => {
       connection = res
       // A reset that came with the request: the address is not known any more, but the handler there is knows it.
-      if (peerOf(res).length === 0 && !this.options.trustsUnix) res.close()
+      if (getPeerBytes(res).length === 0 && !this.options.trustsUnix) res.close()
       else req.setYield(true)
     })
     app.any('/*', (res, req) => handleFramed(this.counted(res, connection), req))
   }
 
-  countOf(client: string): number {
+  getCount(client: string): number {
     return this.counts.get(client) ?? 0
   }
 
@@ -77,9 +77,9 @@ export class ClientConnections {
       connection.close()
       return
     }
-    const client = this.clientOf(connection)
+    const client = this.getClient(connection)
     if (client === null) return
-    const count = this.countOf(client)
+    const count = this.getCount(client)
     if (count >= this.connectionsMax) {
       this.refusedCount++
       connection.close()
@@ -90,7 +90,7 @@ export class ClientConnections {
   }
 
   private counted(res: HttpResponse, connection: Connection): HttpResponse {
-    const client = this.clientOf(connection)
+    const client = this.getClient(connection)
     if (client === null) return res
     const onGone = () => this.gone(client)
     const ending = (end: () => void) => {
@@ -110,16 +110,16 @@ export class ClientConnections {
   }
 
   private gone(client: string): void {
-    const count = this.countOf(client) - 1
+    const count = this.getCount(client) - 1
     if (count > 0) this.counts.set(client, count)
     else this.counts.delete(client)
   }
 
   /** As quotas know it; null = not to be counted. */
-  private clientOf(connection: Connection): string | null {
-    const peer = peerOf(connection)
+  private getClient(connection: Connection): string | null {
+    const peer = getPeerBytes(connection)
     if (peer.length === 0 || isTrustedPeer(peer, this.options)) return null
-    return clientOf({ peer, proxied: NOBODY, forwarded: '' }, this.options)
+    return getClientAddress({ peer, proxied: NOBODY, forwarded: '' }, this.options)
   }
 }
 
@@ -139,7 +139,7 @@ function openFilesMax(): number {
   }
 }
 
-function peerOf(connection: Connection): Uint8Array {
+function getPeerBytes(connection: Connection): Uint8Array {
   return new Uint8Array(connection.getRemoteAddress())
 }
 

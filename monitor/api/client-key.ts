@@ -1,8 +1,8 @@
 /**
  * Whose key a request carries (spec 4.4): `X-API-Key`, or `Authorization: Bearer`. Both and different is a wrong key.
  */
-import { type ApiKeyGrant, ApiKeys } from '../store/api-keys.ts'
-import type { Snapshot, StoredApiKey } from '../store/snapshot.ts'
+import { type ApiKeyGrant, ApiKeys } from '../storage/api-keys.ts'
+import type { Snapshot, StoredApiKey } from '../storage/snapshot.ts'
 import type { ApiRequest } from './request.ts'
 import { WrongKeys } from './wrong-keys.ts'
 

@@ -4,9 +4,9 @@
  *     engine.setRules(quotaRules(loaded, await defaultRules()))     with each load
  */
 import { loadRules } from '../../engine/config/load.ts'
-import { PUBLIC_DOMAIN } from '../../engine/counters/memory-layout.ts'
+import type { RulesImage } from '../../engine/config/rules.ts'
 import { Trie } from '../../engine/match/trie.ts'
-import type { RulesImage } from '../../engine/rules.ts'
+import { PUBLIC_DOMAIN } from '../../engine/stores/memory/table-layout.ts'
 
 export const DOMAIN = PUBLIC_DOMAIN
 

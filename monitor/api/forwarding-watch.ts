@@ -3,7 +3,7 @@
  * a proxy are one client with one quota. A private peer that sends such a header is taken for a proxy, and told of once; from
  * public addresses anyone may send it.
  */
-import type { Log } from '../../engine/messages.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { contains, parseRange, type Range } from '../egress/address.ts'
 import { type AddressOptions, addressText, plain } from './client-address.ts'
 import type { HttpRequest } from './sockets.ts'

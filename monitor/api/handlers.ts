@@ -4,22 +4,23 @@
  *     snapshot ── sites, boards, meta ──► body, built once per data version     details ── reader ──► the same, later
  *     desk     ── detections          ──► body of this request alone
  */
-import { HOUR_SEC } from '../score/bucket.ts'
-import { timestamp } from '../score/probe-point.ts'
-import { RESULT_AGE_MAX_SEC } from '../score/regions.ts'
-import type { SiteState, Snapshot } from '../store/snapshot.ts'
+
+import { type Detection, detectionView, isFinished } from '../detections/detection.ts'
+import { checkMediaType, parseSubmission } from '../detections/submission.ts'
+import { HOUR_SEC } from '../scoring/bucket.ts'
+import { timestamp } from '../scoring/probe-point.ts'
+import { RESULT_AGE_MAX_SEC } from '../scoring/regions.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import type { ApiOptions } from './api.ts'
 import { Bodies, Body } from './bodies.ts'
 import { type ChangelogEntry, readChangelog } from './changelog.ts'
-import { type Detection, detectionView, isFinished } from './detections/detection.ts'
-import { checkMediaType, targetOf } from './detections/submission.ts'
 import { ApiError, HELP_LINK, type Headers } from './errors.ts'
 import { leaderboard } from './leaderboard.ts'
 import { modelList } from './model-list.ts'
 import type { Query } from './query.ts'
 import type { Quota, QuotaClient, Quotas } from './quota.ts'
-import { type Answer, answer, type Reply } from './reply.ts'
 import type { ApiRequest } from './request.ts'
+import { type ApiResponse, answer, type ResponseContent } from './response.ts'
 import { ENDPOINTS } from './schema/endpoints.ts'
 import { openApi } from './schema/openapi.ts'
 import {
@@ -31,7 +32,7 @@ import {
   siteScore,
 } from './site-detail.ts'
 import { siteIndex } from './site-index.ts'
-import { pageLinks, paramsOf, siteList } from './site-list.ts'
+import { canonicalQuery, pageLinks, siteList } from './site-list.ts'
 import { timestampOrNull } from './site-view.ts'
 import type { Upload } from './upload.ts'
 
@@ -41,14 +42,14 @@ const BASE = '/api/v1'
 
 export interface Call {
   request: ApiRequest
-  reply: Reply
+  reply: ApiResponse
   query: Query
   argument: string // of the path
   client: QuotaClient
   upload: Upload | null // of POST
 }
 
-export type Handler = (call: Call) => Answer | Promise<Answer>
+export type Handler = (call: Call) => ResponseContent | Promise<ResponseContent>
 
 export class Handlers {
   readonly byId: Readonly<Record<string, Handler>>
@@ -65,39 +66,40 @@ export class Handlers {
       getIndex: () => this.lasting('index', indexView, 15, [HELP_LINK]),
       listSites: (call) => this.listSites(call),
       getSite: (call) => this.getSite(call),
-      getSiteScore: (call) => this.ofSite(call, 'score', (_, site) => siteScore(site)),
-      getSiteHistory: (call) => this.ofSite(call, `history ${paramsOf(call.query)}`, this.history(call)),
+      getSiteScore: (call) => this.withSite(call, 'score', (_, site) => siteScore(site)),
+      getSiteHistory: (call) =>
+        this.withSite(call, `history ${canonicalQuery(call.query)}`, this.history(call)),
       getSiteModels: (call) =>
-        this.ofSite(call, 'models', (at, site) => siteModels(at, site, options.details)),
+        this.withSite(call, 'models', (at, site) => siteModels(at, site, options.details)),
       getSiteIncidents: (call) =>
-        this.ofSite(call, 'incidents', (at, site) => siteIncidents(at, site, options.details)),
+        this.withSite(call, 'incidents', (at, site) => siteIncidents(at, site, options.details)),
       listModels: (call) => this.listModels(call),
       getLeaderboard: (call) => this.getLeaderboard(call),
       submitDetection: (call) => this.submitDetection(call),
       getDetection: (call) => this.getDetection(call),
       getLimits: (call) => this.getLimits(call),
-      getMeta: () => this.ofData('meta', (snapshot) => this.metaView(snapshot)),
+      getMeta: () => this.dataHeaders('meta', (snapshot) => this.metaView(snapshot)),
       getChangelog: () => this.lasting('changelog', () => ({ entries: this.changelog }), 15),
       getOpenApi: () =>
         this.lasting('openapi', () => openApi({ version: options.version, isClosed: false }), 3_600),
     }
   }
 
-  private listSites({ query }: Call): Answer {
+  private listSites({ query }: Call): ResponseContent {
     const snapshot = this.snapshot()
-    const key = `${snapshot.version} sites ${paramsOf(query)}`
+    const key = `${snapshot.version} sites ${canonicalQuery(query)}`
     const body = this.bodies.get(key, () => siteList(snapshot, query))
-    return this.cached(body, 15, pageLinks(`${BASE}/sites`, totalOf(body), query))
+    return this.cached(body, 15, pageLinks(`${BASE}/sites`, readTotal(body), query))
   }
 
-  private listModels({ query }: Call): Answer {
+  private listModels({ query }: Call): ResponseContent {
     const snapshot = this.snapshot()
-    const key = `${snapshot.version} models ${paramsOf(query)}`
+    const key = `${snapshot.version} models ${canonicalQuery(query)}`
     const body = this.bodies.get(key, () => modelList(snapshot, query))
-    return this.cached(body, 15, pageLinks(`${BASE}/models`, totalOf(body), query))
+    return this.cached(body, 15, pageLinks(`${BASE}/models`, readTotal(body), query))
   }
 
-  private getSite({ argument, query }: Call): Promise<Answer> | Answer {
+  private getSite({ argument, query }: Call): Promise<ResponseContent> | ResponseContent {
     const snapshot = this.snapshot()
     const site = findSite(snapshot, argument)
     const headers: Headers =
@@ -109,11 +111,11 @@ export class Handlers {
     return body.then((each) => this.cached(each, 15, headers))
   }
 
-  private async ofSite(
+  private async withSite(
     { argument }: Call,
     what: string,
     view: (snapshot: Snapshot, site: SiteState) => unknown,
-  ): Promise<Answer> {
+  ): Promise<ResponseContent> {
     const snapshot = this.snapshot()
     const site = findSite(snapshot, argument)
     const key = `${stateKey(snapshot, site)} ${what}`
@@ -129,20 +131,20 @@ export class Handlers {
     return (snapshot: Snapshot, site: SiteState) => siteHistory(snapshot, site, range, this.options.details)
   }
 
-  private getLeaderboard({ query }: Call): Answer {
+  private getLeaderboard({ query }: Call): ResponseContent {
     const board = query.board as 'red' | 'black'
     const limit = Number(query.limit)
-    return this.ofData(`board ${board} ${limit}`, (snapshot) =>
+    return this.dataHeaders(`board ${board} ${limit}`, (snapshot) =>
       leaderboard(snapshot, board, limit, this.options),
     )
   }
 
-  private async submitDetection({ request, upload, client }: Call): Promise<Answer> {
+  private async submitDetection({ request, upload, client }: Call): Promise<ResponseContent> {
     checkMediaType(request.headers['content-type'])
     const body = await new Promise<Buffer | ApiError>((resolve) => upload!.whenDone(resolve))
     if (body instanceof ApiError) throw body
-    const { checkUrl, desk, hasDetections } = this.options
-    const target = targetOf(body, checkUrl)
+    const { checkUrl, detections: desk, hasDetections } = this.options
+    const target = parseSubmission(body, checkUrl)
     if (!hasDetections) throw new ApiError('detections_disabled', 'detections are switched off')
     this.snapshot()
     const detection = await desk.submit(target, clientText(client))
@@ -150,8 +152,8 @@ export class Handlers {
     return this.detection(detection, [location], isFinished(detection) ? 200 : 202)
   }
 
-  private async getDetection({ argument, query, client, reply }: Call): Promise<Answer> {
-    const { desk } = this.options
+  private async getDetection({ argument, query, client, reply }: Call): Promise<ResponseContent> {
+    const { detections: desk } = this.options
     this.snapshot()
     const first = await desk.find(argument)
     const since = query.since === undefined ? first.version : Number(query.since)
@@ -162,8 +164,14 @@ export class Handlers {
   }
 
   /** Wakes with every change, and goes back to sleep while the version is not above `since`. */
-  private async heldUntil(first: Detection, since: number, client: string, waitMs: number, reply: Reply) {
-    const { desk } = this.options
+  private async heldUntil(
+    first: Detection,
+    since: number,
+    client: string,
+    waitMs: number,
+    reply: ApiResponse,
+  ) {
+    const { detections: desk } = this.options
     const endMs = performance.now() + waitMs
     let current = first
     for (;;) {
@@ -182,17 +190,17 @@ export class Handlers {
     }
   }
 
-  private detection(detection: Detection, headers: Headers = [], status = 200): Answer {
-    const { desk } = this.options
+  private detection(detection: Detection, headers: Headers = [], status = 200): ResponseContent {
+    const { detections: desk } = this.options
     const host = detection.host.replace(/\.$/, '')
     const slug = siteIndex(this.snapshot()).slugOfHost(host)
-    const body = new Body(JSON.stringify(detectionView(detection, desk.positionOf(detection), slug)))
+    const body = new Body(JSON.stringify(detectionView(detection, desk.getPosition(detection), slug)))
     const poll: Headers = isFinished(detection) ? [] : [['Retry-After', String(POLL_AFTER_SEC)]]
     return answer(body, { status, headers: [...headers, ...poll] })
   }
 
   /** Classes as this client is counted in; nothing is consumed. */
-  private async getLimits({ client }: Call): Promise<Answer> {
+  private async getLimits({ client }: Call): Promise<ResponseContent> {
     const kinds = ['read', 'submit', 'page'] as const
     const quotas = await Promise.all(
       kinds.map((kind) => new Promise<Quota>((resolve) => this.quotas.peek(kind, client, resolve))),
@@ -237,7 +245,7 @@ export class Handlers {
     }
   }
 
-  private ofData(key: string, view: (snapshot: Snapshot) => unknown): Answer {
+  private dataHeaders(key: string, view: (snapshot: Snapshot) => unknown): ResponseContent {
     const snapshot = this.snapshot()
     return this.cached(
       this.bodies.get(`${snapshot.version} ${key}`, () => view(snapshot)),
@@ -246,11 +254,16 @@ export class Handlers {
   }
 
   /** Bodies that no data changes. */
-  private lasting(key: string, view: () => unknown, maxAgeSec: number, headers: Headers = []): Answer {
+  private lasting(
+    key: string,
+    view: () => unknown,
+    maxAgeSec: number,
+    headers: Headers = [],
+  ): ResponseContent {
     return this.cached(this.bodies.get(key, view), maxAgeSec, headers)
   }
 
-  private cached(body: Body, maxAgeSec: number, headers: Headers = []): Answer {
+  private cached(body: Body, maxAgeSec: number, headers: Headers = []): ResponseContent {
     const isShared = this.options.isSharedCache && maxAgeSec < HOUR_SEC
     const cacheControl = isShared
       ? `public, max-age=${maxAgeSec}, stale-while-revalidate=60`
@@ -292,7 +305,7 @@ function findSite({ sites, aliases }: Snapshot, name: string): SiteState {
 }
 
 /** Of a list's own text: `{"total":17,…`. */
-function totalOf({ plain }: Body): number {
+function readTotal({ plain }: Body): number {
   return Number.parseInt(plain.toString('latin1', '{"total":'.length, 32), 10)
 }
 

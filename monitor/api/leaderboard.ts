@@ -1,10 +1,10 @@
 /**
  * `GET /leaderboard` (spec 3.3): the boards as the scorer made them, each entry with what the site is now.
  */
-import { timestamp } from '../score/probe-point.ts'
-import { displayScore } from '../score/score.ts'
-import type { BoardEntry, SiteState, Snapshot } from '../store/snapshot.ts'
-import { factsOf } from './site-facts.ts'
+import { timestamp } from '../scoring/probe-point.ts'
+import { displayScore } from '../scoring/score.ts'
+import type { BoardEntry, SiteState, Snapshot } from '../storage/snapshot.ts'
+import { getSiteFacts } from './site-facts.ts'
 import { ratioOrNull, siteView } from './site-view.ts'
 
 const WINDOW_DAYS = 30
@@ -42,7 +42,7 @@ export function leaderboard(
 }
 
 function entryView({ rank, rankBefore, sinceSec, reasons }: BoardEntry, site: SiteState) {
-  const facts = factsOf(site)
+  const facts = getSiteFacts(site)
   return {
     rank,
     rank_change: rankBefore === null ? null : rankBefore - rank,

@@ -6,16 +6,16 @@
  * Models are known by their key (spec 7.1), so `openai/GPT-5.4` and `gpt-5.4` are one. Counting passes over every entry:
  * some 10 ms for 5,000 sites with 200 models each, once per snapshot, and as much for each page that nobody had before.
  */
-import { modelKey } from '../score/models.ts'
-import { VERIFIED } from '../store/model-index.ts'
-import type { SiteState, Snapshot } from '../store/snapshot.ts'
+import { modelKey } from '../scoring/models.ts'
+import { VERIFIED } from '../storage/model-index.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import type { Query } from './query.ts'
 
 const VERIFIED_SITES_MAX = 50
 
 export function modelList(snapshot: Snapshot, query: Query) {
   const { names } = snapshot.models
-  const { counts, order } = rankingOf(snapshot)
+  const { counts, order } = getRanking(snapshot)
   const text = String(query.q ?? '').toLowerCase() // keys are lower case
   const found = text === '' ? order : order.filter((place) => names[place].includes(text))
   const offset = Number(query.offset)
@@ -34,7 +34,7 @@ export function havingModel(
   { models, generatedAtSec }: Snapshot,
   model: string,
 ): (site: SiteState) => boolean {
-  const place = models.placeOf(modelKey(model))
+  const place = models.findModel(modelKey(model))
   return ({ id }) => models.has(id, place, generatedAtSec)
 }
 
@@ -44,7 +44,7 @@ interface Ranking {
 }
 const rankings = new WeakMap<Snapshot, Ranking>()
 
-function rankingOf(snapshot: Snapshot): Ranking {
+function getRanking(snapshot: Snapshot): Ranking {
   const known = rankings.get(snapshot)
   if (known) return known
   const ranking = rank(snapshot)

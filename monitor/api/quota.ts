@@ -11,9 +11,9 @@
  * stood still finds its timers due before it has read the answers that came meanwhile, and would let everybody pass.
  * Nothing is computed here: the engine's window is told on.
  */
-import type { Engine } from '../../engine/decide.ts'
-import type { Caller } from '../../engine/decider.ts'
-import { unitSec } from '../../engine/window.ts'
+import type { Engine } from '../../engine/decision/engine.ts'
+import type { DecisionCallback } from '../../engine/decision/rate-limiter.ts'
+import { unitSec } from '../../engine/decision/window.ts'
 import {
   Code,
   type Descriptor,
@@ -49,17 +49,17 @@ export interface Quota {
 }
 
 /** The engine, as far as quotas need it. */
-export type QuotaEngine = Pick<Engine, 'decide' | 'limitOf'>
+export type QuotaEngine = Pick<Engine, 'decide' | 'findLimit'>
 
 export interface QuotaOptions {
-  decider: QuotaEngine
+  limiter: QuotaEngine
   nowSec: () => number
   onFailure?: (kind: QuotaKind) => void
 }
 
 export class Quotas {
   private readonly options: QuotaOptions
-  private readonly waiting = new Set<Question>() // oldest first; as many as there are requests under way
+  private readonly waiting = new Set<QuotaDecision>() // oldest first; as many as there are requests under way
   private ticks = 0
   private isTicking = false
 
@@ -83,16 +83,16 @@ export class Quotas {
     hitsAddend: 0 | null,
     done: (quota: Quota) => void,
   ): void {
-    const name = classOf(kind, client)
-    const descriptor = { entries: entriesOf(name, client), limit: null, hitsAddend }
+    const name = getQuotaClass(kind, client)
+    const descriptor = { entries: toEntries(name, client), limit: null, hitsAddend }
     const request = { domain: DOMAIN, descriptors: [descriptor], hitsAddend: 1 }
-    const question = new Question(this.options.decider, request, (response) => {
+    const question = new QuotaDecision(this.options.limiter, request, (response) => {
       this.waiting.delete(question)
       if (response === null) this.options.onFailure?.(kind)
-      done(response === null ? this.failed(name, descriptor) : this.told(name, response))
+      done(response === null ? this.failed(name, descriptor) : this.toQuota(name, response))
     })
     question.ask()
-    if (question.isGone) return
+    if (question.isCancelled) return
     question.lastTick = this.ticks + BUDGET_TICKS
     this.waiting.add(question)
     if (this.isTicking) return
@@ -104,7 +104,7 @@ export class Quotas {
     this.ticks++
     for (const question of this.waiting) {
       if (question.lastTick > this.ticks) break
-      question.fail()
+      question.onError()
     }
     this.isTicking = this.waiting.size > 0
     if (this.isTicking) setImmediate(this.tickLater) // a turn later, so sockets are read between two ticks
@@ -114,7 +114,7 @@ export class Quotas {
     setTimeout(this.tick, TICK_MS)
   }
 
-  private told(name: string, { overallCode, statuses }: RateLimitResponse): Quota {
+  private toQuota(name: string, { overallCode, statuses }: RateLimitResponse): Quota {
     const nowSec = this.options.nowSec()
     const [status] = statuses // one descriptor was asked about
     const isOver = overallCode === Code.OverLimit
@@ -129,7 +129,7 @@ export class Quotas {
   }
 
   private failed(name: string, descriptor: Descriptor): Quota {
-    const limit = this.options.decider.limitOf(DOMAIN, descriptor)
+    const limit = this.options.limiter.findLimit(DOMAIN, descriptor)
     return this.full(name, limit, { isOver: false, hasFailed: true })
   }
 
@@ -147,19 +147,19 @@ export function windowEnd(nowSec: number, windowSec: number): { resetSec: number
   return { resetSec: nowSec + afterSec, afterSec }
 }
 
-export function classOf(kind: QuotaKind, { key }: QuotaClient): string {
+export function getQuotaClass(kind: QuotaKind, { key }: QuotaClient): string {
   return key === null || kind === 'page' ? kind : `key_${kind}`
 }
 
-export function entriesOf(name: string, { ip, key }: QuotaClient): Entry[] {
+export function toEntries(name: string, { ip, key }: QuotaClient): Entry[] {
   const first = { key: 'class', value: name }
   if (key === null || !name.startsWith('key_')) return [first, { key: 'ip', value: ip }]
   return [first, { key: 'tier', value: key.tier }, { key: 'key', value: key.id }]
 }
 
 /** One question to the engine, answered once; null = it failed, or took longer than its budget. */
-class Question implements Caller {
-  isGone = false
+class QuotaDecision implements DecisionCallback {
+  isCancelled = false
   lastTick = 0 // fails then
   private readonly decider: QuotaEngine
   private readonly request: Parameters<QuotaEngine['decide']>[0]
@@ -184,17 +184,17 @@ class Question implements Caller {
     }
   }
 
-  answer(response: RateLimitResponse): void {
+  onDecision(response: RateLimitResponse): void {
     this.end(response)
   }
 
-  fail(): void {
+  onError(): void {
     this.end(null)
   }
 
   private end(response: RateLimitResponse | null): void {
-    if (this.isGone) return
-    this.isGone = true
+    if (this.isCancelled) return
+    this.isCancelled = true
     this.done(response)
   }
 }

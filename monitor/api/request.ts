@@ -26,7 +26,7 @@ export function readRequest(req: HttpRequest, res: HttpResponse, address: Addres
     path: req.getUrl(),
     query: req.getQuery() ?? '',
     headers: Object.fromEntries(HEADERS.map((name) => [name, req.getHeader(name)])) as Record<Known, string>,
-    forwarded: hasTrusted(address) ? linesOf(req, address.header) : '',
+    forwarded: hasTrusted(address) ? readLines(req, address.header) : '',
     peer: new Uint8Array(res.getRemoteAddress()).slice(),
     proxied: new Uint8Array(res.getProxiedRemoteAddress()).slice(),
   }
@@ -40,7 +40,7 @@ function hasTrusted({ trusted, trustsUnix }: AddressOptions): boolean {
  * Lines of one name are one list (RFC 9110, 5.3). `getHeader` gives the first alone, which is the client's own where a
  * proxy adds a line below instead of appending to it.
  */
-function linesOf(req: HttpRequest, name: string): string {
+function readLines(req: HttpRequest, name: string): string {
   const lines: string[] = []
   req.forEach((key, value) => {
     if (key === name) lines.push(value)

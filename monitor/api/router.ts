@@ -25,12 +25,12 @@ for (const endpoint of ENDPOINTS) {
   const pattern = BASE + (endpoint.path === '/' ? '' : endpoint.path)
   const known = patterns.find((each) => each.pattern === pattern)
   if (known) known.endpoints.push(endpoint)
-  else patterns.push({ pattern, segments: segmentsOf(pattern), endpoints: [endpoint] })
+  else patterns.push({ pattern, segments: splitPath(pattern), endpoints: [endpoint] })
 }
 
 /** Throws an ApiError: `unknown_version` or `not_found`. One slash at the end is treated as absent. */
 export function findRoute(path: string): Route {
-  const segments = segmentsOf(path.endsWith('/') ? path.slice(0, -1) : path)
+  const segments = splitPath(path.endsWith('/') ? path.slice(0, -1) : path)
   const version = segments[1] ?? ''
   if (version !== 'v1' && /^v[0-9]+$/.test(version)) {
     throw new ApiError('unknown_version', 'this version of the API is not served; the newest is v1')
@@ -45,12 +45,12 @@ export function findRoute(path: string): Route {
 }
 
 /** What a path answers to, in the order of RFC 9110's own examples. */
-export function methodsOf({ endpoints }: Route): string {
+export function listMethods({ endpoints }: Route): string {
   const methods = endpoints.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   return [...methods, 'OPTIONS'].join(', ')
 }
 
-function segmentsOf(path: string): string[] {
+function splitPath(path: string): string[] {
   return path.split('/').slice(1)
 }
 

@@ -3,13 +3,13 @@
  * All times are counted back from the snapshot's own, so equal data gives equal bytes.
  */
 import type { NetworkFacts } from '../facts.ts'
-import { bucketStartSec, DAY_SEC, HOUR_SEC } from '../score/bucket.ts'
-import { modelKey, modelsOf } from '../score/models.ts'
-import { type ProbePoint, pointOfBucket, pointOfProbe, ratio, timestamp } from '../score/probe-point.ts'
-import { displayScore } from '../score/score.ts'
-import type { SiteState, Snapshot } from '../store/snapshot.ts'
-import type { Store } from '../store/store.ts'
-import { factsOf } from './site-facts.ts'
+import { bucketStartSec, DAY_SEC, HOUR_SEC } from '../scoring/bucket.ts'
+import { compareModels, modelKey } from '../scoring/models.ts'
+import { type ProbePoint, pointOfBucket, pointOfProbe, ratio, timestamp } from '../scoring/probe-point.ts'
+import { displayScore } from '../scoring/score.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
+import type { Store } from '../storage/store.ts'
+import { getSiteFacts } from './site-facts.ts'
 import { ratioOrNull, regionView, siteView, timestampOrNull } from './site-view.ts'
 
 export type Details = Pick<Store, 'read'>
@@ -30,7 +30,7 @@ export async function siteDetail(
   mediaBase: string,
 ) {
   const [points, observation, models, screenshot] = await Promise.all([
-    pointsOf(details, site.id, 'all', history, HISTORY_DAYS, nowSec),
+    readPoints(details, site.id, 'all', history, HISTORY_DAYS, nowSec),
     details.read('observation', site.id),
     modelsNow(details, site.id, nowSec),
     details.read('screenshotPath', site.id),
@@ -50,7 +50,7 @@ export async function siteDetail(
 }
 
 export function siteScore(site: SiteState) {
-  const facts = factsOf(site)
+  const facts = getSiteFacts(site)
   return {
     score: displayScore(site.score),
     tier: site.tier,
@@ -76,7 +76,7 @@ export async function siteHistory(
   { days, history, region }: { days: number; history: HistoryKind; region: Regions },
   details: Details,
 ) {
-  const points = await pointsOf(details, site.id, region, history, days, nowSec)
+  const points = await readPoints(details, site.id, region, history, days, nowSec)
   return { from: timestamp(nowSec - spanSec(history, days)), to: timestamp(nowSec), points }
 }
 
@@ -88,10 +88,10 @@ export async function siteModels({ generatedAtSec: nowSec }: Snapshot, site: Sit
     modelsNow(details, site.id, nowSec),
   ])
   const keys = {
-    claimed: keysOf(now.claimed),
-    catalogue: keysOf(now.catalogue),
-    pricing: keysOf(now.priced),
-    listing: keysOf(now.verified),
+    claimed: toKeySet(now.claimed),
+    catalogue: toKeySet(now.catalogue),
+    pricing: toKeySet(now.priced),
+    listing: toKeySet(now.verified),
   }
   const known = new Set(seen.map(({ id }) => modelKey(id)))
   const firstSeen = `${site.firstSeen}T00:00:00Z`
@@ -120,11 +120,11 @@ const SOURCES = ['catalogue', 'pricing', 'listing'] as const
 /** As the score has it (spec 7.1). */
 async function modelsNow(details: Details, siteId: number, nowSec: number) {
   const { catalogue, answered } = await details.read('modelSources', siteId)
-  const priced = modelsOf([], answered, nowSec).claimed
-  return { ...modelsOf(catalogue, answered, nowSec), catalogue, priced }
+  const priced = compareModels([], answered, nowSec).claimed
+  return { ...compareModels(catalogue, answered, nowSec), catalogue, priced }
 }
 
-function keysOf(ids: readonly string[]): Set<string> {
+function toKeySet(ids: readonly string[]): Set<string> {
   return new Set(ids.map(modelKey))
 }
 
@@ -180,7 +180,7 @@ export const UNKNOWN_NETWORK: NetworkFacts = {
 }
 
 /** Oldest first: at most 721 hours, 31 days, or 500 probes. */
-async function pointsOf(
+async function readPoints(
   details: Details,
   siteId: number,
   region: Regions,

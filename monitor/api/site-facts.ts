@@ -3,9 +3,9 @@
  * store keeps without looking at it. Whoever writes scores writes this shape; whatever else is found there, of an older
  * version or of none, is shown as not known and never as wrong.
  */
-import type { Component } from '../score/score.ts'
-import type { Cap } from '../score/tier.ts'
-import type { SiteState } from '../store/snapshot.ts'
+import type { Component } from '../scoring/score.ts'
+import type { Cap } from '../scoring/tier.ts'
+import type { SiteState } from '../storage/snapshot.ts'
 
 export interface SiteFacts {
   availability7d: number | null // 0 to 1, unrounded
@@ -26,7 +26,7 @@ export interface SiteFacts {
 const DAYS = 30
 const NO_DAYS = new Array<null>(DAYS).fill(null)
 
-export function factsOf({ facts, lastProbedSec }: SiteState): SiteFacts {
+export function getSiteFacts({ facts, lastProbedSec }: SiteState): SiteFacts {
   const known = (typeof facts === 'object' && facts !== null ? facts : {}) as Partial<SiteFacts>
   const days = Array.isArray(known.days) ? known.days.slice(-DAYS) : []
   return {

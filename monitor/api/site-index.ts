@@ -6,9 +6,9 @@
  *                        .hasText(site, foldedText)     in name, slug or host
  *                        .slugOfHost('a.example.com')   the first site at that host
  */
-import { TIERS } from '../score/tier.ts'
-import type { SiteState, Snapshot } from '../store/snapshot.ts'
-import { factsOf } from './site-facts.ts'
+import { TIERS } from '../scoring/tier.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
+import { getSiteFacts } from './site-facts.ts'
 
 type Key = number | string | null
 
@@ -17,8 +17,8 @@ const KEYS: Record<string, { keyOf: (site: SiteState) => Key; isFalling: boolean
   name: { keyOf: ({ name }) => fold(name), isFalling: false },
   first_seen: { keyOf: ({ firstSeen }) => firstSeen, isFalling: true },
   last_probed: { keyOf: ({ lastProbedSec }) => lastProbedSec, isFalling: true },
-  availability: { keyOf: (site) => factsOf(site).availability30d, isFalling: true },
-  latency: { keyOf: (site) => factsOf(site).p50Ms, isFalling: false },
+  availability: { keyOf: (site) => getSiteFacts(site).availability30d, isFalling: true },
+  latency: { keyOf: (site) => getSiteFacts(site).p50Ms, isFalling: false },
 }
 
 const indexes = new WeakMap<Snapshot, SiteIndex>()
@@ -60,12 +60,12 @@ class SiteIndex {
 
   /** `text` is folded. */
   hasText(site: SiteState, text: string): boolean {
-    this.names ??= namesOf(this.sites)
+    this.names ??= indexNames(this.sites)
     return this.names.texts.get(site)!.some((each) => each.includes(text))
   }
 
   slugOfHost(host: string): string | null {
-    this.names ??= namesOf(this.sites)
+    this.names ??= indexNames(this.sites)
     return this.names.slugs.get(host) ?? null
   }
 
@@ -90,7 +90,7 @@ interface Names {
   slugs: Map<string, string> // by host, without port
 }
 
-function namesOf(sites: readonly SiteState[]): Names {
+function indexNames(sites: readonly SiteState[]): Names {
   const texts: Names['texts'] = new Map()
   const slugs: Names['slugs'] = new Map()
   for (const site of sites) {

@@ -1,13 +1,13 @@
 /**
  * `GET /sites` (spec 3.1): order, filter, cut. From the snapshot alone; site-index.ts has what is made once for all questions.
  */
-import type { SiteState, Snapshot } from '../store/snapshot.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import type { Headers } from './errors.ts'
 import { havingModel } from './model-list.ts'
 import type { Query } from './query.ts'
-import { factsOf } from './site-facts.ts'
+import { getSiteFacts } from './site-facts.ts'
 import { fold, siteIndex } from './site-index.ts'
-import { siteView, statusOf, summaryView } from './site-view.ts'
+import { getStatus, siteView, summaryView } from './site-view.ts'
 
 const LISTS_MAX = 64 // per snapshot: 5,000 pointers each at most
 const lists = new WeakMap<Snapshot, Map<string, readonly SiteState[]>>()
@@ -28,7 +28,7 @@ function foundIn(snapshot: Snapshot, query: Query): readonly SiteState[] {
   const known = lists.get(snapshot) ?? new Map<string, readonly SiteState[]>()
   lists.set(snapshot, known)
   const { limit, offset, include, ...question } = query
-  const key = paramsOf(question)
+  const key = canonicalQuery(question)
   const found = known.get(key) ?? find(snapshot, query)
   if (known.size >= LISTS_MAX) known.clear()
   known.set(key, found)
@@ -58,12 +58,12 @@ export function pageLinks(path: string, total: number, query: Query): Headers {
   ]
   const links = pages
     .filter(([, , exists]) => exists)
-    .map(([rel, at]) => `<${path}?${paramsOf({ ...query, offset: at })}>; rel="${rel}"`)
+    .map(([rel, at]) => `<${path}?${canonicalQuery({ ...query, offset: at })}>; rel="${rel}"`)
   return links.length === 0 ? [] : [['Link', links.join(', ')]]
 }
 
 /** Known parameters in one order, so that equal questions have equal text. */
-export function paramsOf(query: Query): string {
+export function canonicalQuery(query: Query): string {
   const params = new URLSearchParams()
   for (const name of Object.keys(query).sort()) {
     if (query[name] !== undefined) params.set(name, String(query[name]))
@@ -74,8 +74,8 @@ export function paramsOf(query: Query): string {
 function isWanted(site: SiteState, { tier, region, software, status }: Query): boolean {
   if (tier !== undefined && site.tier !== tier) return false
   if (region !== undefined && !isReachable(site, String(region))) return false
-  if (status !== undefined && statusOf(site) !== status) return false
-  return software === undefined || factsOf(site).software === software
+  if (status !== undefined && getStatus(site) !== status) return false
+  return software === undefined || getSiteFacts(site).software === software
 }
 
 function isReachable({ regions }: SiteState, region: string): boolean {

@@ -2,10 +2,10 @@
  * A site as v1 writes it (spec 2.1): exactly eight fields, in the order of the specification. What lists and boards add.
  */
 import type { RegionState } from '../facts.ts'
-import { ratio, timestamp } from '../score/probe-point.ts'
-import { displayScore } from '../score/score.ts'
-import type { SiteState } from '../store/snapshot.ts'
-import { factsOf } from './site-facts.ts'
+import { ratio, timestamp } from '../scoring/probe-point.ts'
+import { displayScore } from '../scoring/score.ts'
+import type { SiteState } from '../storage/snapshot.ts'
+import { getSiteFacts } from './site-facts.ts'
 
 export function siteView(site: SiteState) {
   return {
@@ -22,13 +22,13 @@ export function siteView(site: SiteState) {
 
 /** `include=summary` of the list (spec 3.1). */
 export function summaryView(site: SiteState) {
-  const facts = factsOf(site)
+  const facts = getSiteFacts(site)
   return {
     score: displayScore(site.score),
     availability_7d: ratioOrNull(facts.availability7d),
     availability_30d: ratioOrNull(facts.availability30d),
     latency_p50_ms: facts.p50Ms,
-    status: statusOf(site),
+    status: getStatus(site),
     software: facts.software,
     china_state: site.regions.cn.state,
     china_checked_at: timestampOrNull(site.regions.cn.checkedAtSec),
@@ -51,7 +51,7 @@ export function regionView({ state, blocking, vantages, agreeing, checkedAtSec }
 }
 
 /** The row never holds an inconclusive probe; were it there, it says nothing good. */
-export function statusOf({ state }: SiteState): 'up' | 'degraded' | 'down' {
+export function getStatus({ state }: SiteState): 'up' | 'degraded' | 'down' {
   return state === 'inconclusive' ? 'degraded' : state
 }
 

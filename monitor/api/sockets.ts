@@ -3,7 +3,7 @@
  * request over. Two rules of the library stand behind every use:
  *
  *     a request is gone after its callback returns    ─► request.ts reads all of it first
- *     a response is gone once `onAborted` has fired   ─► reply.ts asks before it writes, and writes within `cork`
+ *     a response is gone once `onAborted` has fired   ─► response.ts asks before it writes, and writes within `cork`
  */
 
 export interface HttpRequest {

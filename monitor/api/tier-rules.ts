@@ -1,10 +1,11 @@
 /**
  * Whether rules limit the API keys of a tier. Without a rule a key has no limit at all, which a mistyped tier must not give.
  */
+
+import type { Match, RulesImage } from '../../engine/config/rules.ts'
 import { Trie } from '../../engine/match/trie.ts'
-import type { Match, RulesImage } from '../../engine/rules.ts'
 import { DOMAIN } from './default-rules.ts'
-import { classOf, entriesOf } from './quota.ts'
+import { getQuotaClass, toEntries } from './quota.ts'
 
 const ANY_KEY = 'k_' // no key has this id, so rules for single keys do not match
 
@@ -15,6 +16,6 @@ export function classesWithoutRule(rules: RulesImage, tier: string): string[] {
   const found: Match = { rule: null, statsKey: '', sharedValues: [] }
   const client = { ip: '', key: { id: ANY_KEY, tier } }
   return (['read', 'submit'] as const)
-    .map((kind) => classOf(kind, client))
-    .filter((name) => !trie.match(domain, entriesOf(name, client), found))
+    .map((kind) => getQuotaClass(kind, client))
+    .filter((name) => !trie.match(domain, toEntries(name, client), found))
 }

@@ -18,15 +18,15 @@ export interface Successor {
   sunsetSec: number // from which v1 no longer is
 }
 
-export interface Notice {
+export interface VersionNotice {
   headers: Headers
   isRetired: boolean
 }
 
-const NOTHING: Notice = { headers: [], isRetired: false }
+const NOTHING: VersionNotice = { headers: [], isRetired: false }
 
 /** For a request to `path`; nothing while there is no successor, and for what is not v1's. */
-export function noticeOf(successor: Successor | null, path: string, nowSec: number): Notice {
+export function getNotice(successor: Successor | null, path: string, nowSec: number): VersionNotice {
   const isOurs = path === BASE || path.startsWith(`${BASE}/`)
   if (successor === null || !isOurs || nowSec < successor.releasedSec) return NOTHING
   const { releasedSec, sunsetSec } = successor

@@ -1,8 +1,8 @@
 /**
  * What no entry can tell alone (spec 8.1): names, addresses and targets that two sites share, ports, how many there are.
  */
-import type { CatalogueEntry, Complaint, Complaints, RawSite } from './entry.ts'
-import { targetKeyOf } from './target-key.ts'
+import type { CatalogueEntry, Diagnostic, Diagnostics, RawSite } from './entry.ts'
+import { toTargetKey } from './target-key.ts'
 
 export const SITES_MAX = 5_000
 export const DEFAULT_PORTS = [80, 443, 3_000, 8_000, 8_080, 8_443] // spec 5.1; PROBE_PORTS
@@ -12,10 +12,14 @@ export interface Placed {
   entry: CatalogueEntry
 }
 
-export function checkTogether(sites: readonly Placed[], complaints: Complaints, ports = DEFAULT_PORTS): void {
+export function checkTogether(
+  sites: readonly Placed[],
+  complaints: Diagnostics,
+  ports = DEFAULT_PORTS,
+): void {
   if (sites.length > SITES_MAX) {
     const what = `there are ${sites.length} sites.`
-    complaints.add(complaint(sites[SITES_MAX], 'SITES_TOO_MANY', what, `Keep at most ${SITES_MAX}.`))
+    complaints.add(toDiagnostic(sites[SITES_MAX], 'SITES_TOO_MANY', what, `Keep at most ${SITES_MAX}.`))
   }
   const names = new Map<string, Placed>() // slugs and aliases
   const targets = new Map<string, Placed>()
@@ -23,7 +27,7 @@ export function checkTogether(sites: readonly Placed[], complaints: Complaints, 
     const { slug, aliases } = site.entry
     claim(names, slug, site, 'slug', complaints)
     for (const alias of aliases) claim(names, alias, site, 'aliases', complaints)
-    for (const key of new Set([targetKeyOf(site.entry.url)!, site.entry.apiBase])) {
+    for (const key of new Set([toTargetKey(site.entry.url)!, site.entry.apiBase])) {
       const other = targets.get(key)
       if (other) complaints.add(sameTarget(site, other, key))
       else targets.set(key, site)
@@ -37,43 +41,55 @@ function claim(
   name: string,
   site: Placed,
   key: 'slug' | 'aliases',
-  complaints: Complaints,
+  complaints: Diagnostics,
 ): void {
   const other = names.get(name)
   if (!other) {
     names.set(name, site)
     return
   }
-  const what = `${key === 'slug' ? 'slug' : 'alias'} ${JSON.stringify(name)} is taken by ${placeOf(other)}.`
-  complaints.add(complaint(site, 'NAME_TAKEN', what, 'Choose another, or take one of the two out.', key))
+  const what = `${key === 'slug' ? 'slug' : 'alias'} ${JSON.stringify(name)} is taken by ${describePlace(other)}.`
+  complaints.add(toDiagnostic(site, 'NAME_TAKEN', what, 'Choose another, or take one of the two out.', key))
 }
 
-function sameTarget(site: Placed, other: Placed, key: string): Complaint {
-  const what = `${key} is already probed for site "${other.entry.slug}" (${placeOf(other)}).`
-  return complaint(site, 'TARGET_TAKEN', what, 'Make them one entry; a former name goes to aliases.', 'url')
+function sameTarget(site: Placed, other: Placed, key: string): Diagnostic {
+  const what = `${key} is already probed for site "${other.entry.slug}" (${describePlace(other)}).`
+  return toDiagnostic(
+    site,
+    'TARGET_TAKEN',
+    what,
+    'Make them one entry; a former name goes to aliases.',
+    'url',
+  )
 }
 
 /** Beside the usual ports a site may name one more. */
-function checkPorts(site: Placed, usual: readonly number[], complaints: Complaints): void {
-  const ports = [site.entry.url, site.entry.apiBase].map(portOf)
+function checkPorts(site: Placed, usual: readonly number[], complaints: Diagnostics): void {
+  const ports = [site.entry.url, site.entry.apiBase].map(parsePort)
   const unusual = new Set(ports.filter((port) => !usual.includes(port)))
   if (unusual.size <= 1) return
   const what = `url and api_base use two unusual ports, ${[...unusual].join(' and ')}.`
   complaints.add(
-    complaint(site, 'PORTS_TOO_MANY', what, `Use one of ${usual.join(', ')} for one of them.`, 'api_base'),
+    toDiagnostic(site, 'PORTS_TOO_MANY', what, `Use one of ${usual.join(', ')} for one of them.`, 'api_base'),
   )
 }
 
-function portOf(text: string): number {
+function parsePort(text: string): number {
   const url = new URL(text)
   return url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
 }
 
-function complaint({ raw, entry }: Placed, code: string, what: string, fix: string, key?: string): Complaint {
+function toDiagnostic(
+  { raw, entry }: Placed,
+  code: string,
+  what: string,
+  fix: string,
+  key?: string,
+): Diagnostic {
   const line = (key && raw.fields.get(key)?.line) || raw.line
   return { file: raw.file, line, site: entry.slug, code, what, fix }
 }
 
-function placeOf({ raw }: Placed): string {
+function describePlace({ raw }: Placed): string {
   return `${raw.file}:${raw.line}`
 }

@@ -9,8 +9,8 @@
  * What a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading takes away again: names
  * and notes may come from strangers. Also after ; and line ends, since where ; parts cells a quoted cell may be cut there.
  */
-import type { CatalogueEntry, Complaints, RawSite, RawValue } from './entry.ts'
-import { FIELDS, type FieldKind, rawOf } from './fields.ts'
+import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
+import { FIELDS, type FieldKind, toRaw } from './fields.ts'
 
 const ROWS_MAX = 10_000
 const LIVE = /(^|[;\t\r\n])('*)(?=[=+\-@＝＋－＠])/g // how formulas begin, full width in Asian locales
@@ -21,10 +21,10 @@ interface CsvRow {
   cells: string[]
 }
 
-export function readCsv(name: string, text: string, complaints: Complaints): RawSite[] {
+export function readCsv(name: string, text: string, complaints: Diagnostics): RawSite[] {
   const complain = (line: number, what: string, fix: string) =>
     complaints.add({ file: name, line, site: null, code: 'CSV_INVALID', what, fix })
-  const rows = rowsOf(text.replace(/^\ufeff/, ''))
+  const rows = parseRows(text.replace(/^\ufeff/, ''))
   if (!rows) {
     complain(0, 'a quote is not closed.', 'Write "…" around the cell and "" for a quote inside.')
     return []
@@ -46,7 +46,7 @@ export function readCsv(name: string, text: string, complaints: Complaints): Raw
     const fields: RawSite['fields'] = new Map()
     keys.forEach((key, index) => {
       const cell = (cells[index] ?? '').replace(QUIET, '$1$2')
-      if (cell !== '') fields.set(key, { value: valueOfCell(cell, kindOf(key)), line })
+      if (cell !== '') fields.set(key, { value: parseCell(cell, getFieldKind(key)), line })
     })
     return [{ file: name, line, fields }]
   })
@@ -55,30 +55,30 @@ export function readCsv(name: string, text: string, complaints: Complaints): Raw
 export function writeCsv(entries: readonly CatalogueEntry[]): string {
   const keys = FIELDS.map(({ key }) => key)
   const lines = entries.map((entry) => {
-    const raw = rawOf(entry)
-    return keys.map((key) => cellOf(raw[key])).join(',')
+    const raw = toRaw(entry)
+    return keys.map((key) => toCell(raw[key])).join(',')
   })
   return `${[keys.join(','), ...lines].join('\r\n')}\r\n`
 }
 
-function kindOf(key: string): FieldKind {
+function getFieldKind(key: string): FieldKind {
   return FIELDS.find((field) => field.key === key)?.kind ?? 'text'
 }
 
 /** What cannot be converted stays text, and the field says what is wrong with it. */
-function valueOfCell(cell: string, kind: FieldKind): RawValue {
-  if (kind === 'list') return itemsOf(cell)
+function parseCell(cell: string, kind: FieldKind): RawValue {
+  if (kind === 'list') return splitItems(cell)
   if (kind === 'number' && /^\d{1,9}$/.test(cell)) return Number(cell)
   if (kind === 'flag' && /^(true|false)$/i.test(cell)) return cell.toLowerCase() === 'true'
   return cell
 }
 
-function itemsOf(cell: string): string[] {
+function splitItems(cell: string): string[] {
   const items = cell.match(/(?:\\.|[^;\\])+/gs) ?? [] // an empty item is none
   return items.map((item) => item.replace(/\\(.)/gs, '$1').trim())
 }
 
-function cellOf(value: unknown): string {
+function toCell(value: unknown): string {
   const text = Array.isArray(value)
     ? value.map((item) => String(item).replace(/[;\\]/g, '\\$&')).join(';')
     : String(value ?? '')
@@ -87,7 +87,7 @@ function cellOf(value: unknown): string {
 }
 
 /** null: a quote is not closed. */
-function rowsOf(text: string): CsvRow[] | null {
+function parseRows(text: string): CsvRow[] | null {
   const rows: CsvRow[] = []
   let line = 1
   let row: CsvRow = { line, cells: [] }

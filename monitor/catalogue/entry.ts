@@ -20,7 +20,7 @@ export interface RawSite {
 }
 
 /** Something to mend: `catalogue.yaml:14, site "x": what fix [CODE]`. */
-export interface Complaint {
+export interface Diagnostic {
   file: string
   line: number // 0 = of the whole file
   site: string | null
@@ -29,14 +29,14 @@ export interface Complaint {
   fix: string
 }
 
-export const COMPLAINTS_MAX = 50 // enough to mend a file by; the rest is told as a number
+export const DIAGNOSTICS_MAX = 50 // enough to mend a file by; the rest is told as a number
 
-export class Complaints {
-  readonly list: Complaint[] = []
+export class Diagnostics {
+  readonly list: Diagnostic[] = []
   moreCount = 0
 
-  add(complaint: Complaint): void {
-    if (this.list.length < COMPLAINTS_MAX) this.list.push(complaint)
+  add(complaint: Diagnostic): void {
+    if (this.list.length < DIAGNOSTICS_MAX) this.list.push(complaint)
     else this.moreCount += 1
   }
 
@@ -45,12 +45,12 @@ export class Complaints {
   }
 
   lines(): string[] {
-    const lines = this.list.map(complaintText)
+    const lines = this.list.map(diagnosticText)
     return this.moreCount > 0 ? [...lines, `and ${this.moreCount} more`] : lines
   }
 }
 
-export function complaintText({ file, line, site, what, fix, code }: Complaint): string {
+export function diagnosticText({ file, line, site, what, fix, code }: Diagnostic): string {
   const where = `${file}${line > 0 ? `:${line}` : ''}${site === null ? '' : `, site ${JSON.stringify(site)}`}`
   return `${where}: ${what} ${fix} [${code}]`
 }

@@ -3,9 +3,9 @@
  * and export all go by it.
  */
 import type { CatalogueSite, Region, SiteFlag } from '../facts.ts'
-import type { CatalogueEntry, Complaints, RawSite, RawValue } from './entry.ts'
+import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
 import { isBelowFolder } from './key-file.ts'
-import { canonicalUrl, parsedUrl, targetKeyOf } from './target-key.ts'
+import { canonicalUrl, parsedUrl, toTargetKey } from './target-key.ts'
 
 export const SLUG = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 export const INTERVAL_MIN_SEC = 60
@@ -49,7 +49,7 @@ export const FIELDS: readonly Field[] = [
   { key: 'regions',        kind: 'list',   property: 'regions',       read: regions },
   { key: 'interval_s',     kind: 'number', property: 'intervalSec',   read: interval },
   { key: 'screenshot',     kind: 'flag',   property: 'hasScreenshot', read: flag },
-  { key: 'flags',          kind: 'list',   property: 'flags',         read: list(FLAGS.length, oneOf(FLAGS)) },
+  { key: 'flags',          kind: 'list',   property: 'flags',         read: list(FLAGS.length, wordField(FLAGS)) },
   { key: 'hidden',         kind: 'flag',   property: 'isHidden',      read: flag },
   { key: 'note',           kind: 'text',   property: 'note',          read: note },
 ]
@@ -70,7 +70,7 @@ const DEFAULTS: Omit<CatalogueEntry, 'slug' | 'name' | 'url' | 'apiBase'> = {
 }
 
 /** null when anything is wrong with it, which is then among the complaints. */
-export function entryOf(raw: RawSite, complaints: Complaints): CatalogueEntry | null {
+export function parseEntry(raw: RawSite, complaints: Diagnostics): CatalogueEntry | null {
   const named = raw.fields.get('slug')?.value
   const site = typeof named === 'string' ? named.slice(0, 64) : null
   let isRight = true
@@ -100,21 +100,21 @@ export function entryOf(raw: RawSite, complaints: Complaints): CatalogueEntry | 
   }
   if (!isRight) return null
   const entry = { ...DEFAULTS, ...values } as CatalogueEntry
-  return { ...entry, apiBase: entry.apiBase ?? targetKeyOf(entry.url)! }
+  return { ...entry, apiBase: entry.apiBase ?? toTargetKey(entry.url)! }
 }
 
 /** Without the operator's note: what the rest of the monitor works with. */
-export function siteOf({ note: _, ...site }: CatalogueEntry): CatalogueSite {
+export function toSite({ note: _, ...site }: CatalogueEntry): CatalogueSite {
   return site
 }
 
 /** The keys to write so that the entry is read again as it is; defaults are left out. */
-export function rawOf(entry: CatalogueEntry): Record<string, unknown> {
+export function toRaw(entry: CatalogueEntry): Record<string, unknown> {
   const written = FIELDS.flatMap(({ key, property }) => {
     const value = entry[property]
     const isDefault =
       property === 'apiBase'
-        ? value === targetKeyOf(entry.url)
+        ? value === toTargetKey(entry.url)
         : property in DEFAULTS &&
           JSON.stringify(value) === JSON.stringify(DEFAULTS[property as keyof typeof DEFAULTS])
     return isDefault ? [] : [[key, value]]
@@ -146,7 +146,7 @@ const ADDRESS_FIX = 'Write http:// or https://, a host, perhaps a port and a pat
 
 function address(value: RawValue): { value: unknown } | Problem {
   const url = typeof value === 'string' ? parsedUrl(value) : null
-  if (!url || targetKeyOf(value as string) === null)
+  if (!url || toTargetKey(value as string) === null)
     return { what: 'is not an absolute web address.', fix: ADDRESS_FIX }
   if (url.search || url.hash)
     return { what: 'has a query or a fragment.', fix: 'Take out what begins with ? or #.' }
@@ -156,7 +156,7 @@ function address(value: RawValue): { value: unknown } | Problem {
 /** As the prober needs it: `/v1/models` is added to it, so an ending /v1 is cut. */
 function apiBase(value: RawValue): { value: unknown } | Problem {
   const result = address(value)
-  return 'value' in result ? { value: targetKeyOf(value as string) } : result
+  return 'value' in result ? { value: toTargetKey(value as string) } : result
 }
 
 function date(value: RawValue): { value: unknown } | Problem {
@@ -184,7 +184,7 @@ function keyFile(value: RawValue): { value: unknown } | Problem {
 }
 
 function regions(value: RawValue): { value: unknown } | Problem {
-  const result = list(REGIONS.length, oneOf(REGIONS))(value)
+  const result = list(REGIONS.length, wordField(REGIONS))(value)
   if (!('value' in result)) return result
   const named = result.value as Region[]
   if (named.length > 0) return { value: REGIONS.filter((region) => named.includes(region)) }
@@ -216,7 +216,7 @@ function note(value: RawValue): { value: unknown } | Problem {
   }
 }
 
-function oneOf(names: readonly string[]) {
+function wordField(names: readonly string[]) {
   return (value: RawValue): { value: unknown } | Problem =>
     names.includes(value as string)
       ? { value }

@@ -13,8 +13,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { hasSuffix } from '../egress/url-policy.ts'
 import { checkTogether, DEFAULT_PORTS, type Placed } from './check.ts'
-import { type CatalogueEntry, type Complaint, Complaints } from './entry.ts'
-import { entryOf } from './fields.ts'
+import { type CatalogueEntry, type Diagnostic, Diagnostics } from './entry.ts'
+import { parseEntry } from './fields.ts'
 import { readOptOut } from './opt-out.ts'
 import { FILE_BYTES_MAX, readYaml, type YamlFile } from './yaml.ts'
 
@@ -31,7 +31,7 @@ export interface Catalogue {
 export type LoadResult =
   | { kind: 'same' }
   | { kind: 'loaded'; catalogue: Catalogue }
-  | { kind: 'bad'; sha256: string | null; complaints: string[]; optOut: Set<string> } // the hosts it could make out
+  | { kind: 'bad'; sha256: string | null; diagnostics: string[]; optOut: Set<string> } // the hosts it could make out
 
 export interface LoadOptions {
   path: string // a file or a folder
@@ -52,15 +52,15 @@ export function loadCatalogue({
   probePorts = DEFAULT_PORTS,
   hadOptOut = false,
 }: LoadOptions): LoadResult {
-  const complaints = new Complaints()
+  const complaints = new Diagnostics()
   const { files, optOut } = readFiles(path, complaints, hadOptOut)
   const isRead = complaints.isEmpty
-  const sha256 = isRead ? hashOf(optOut ? [...files, optOut] : files) : null
+  const sha256 = isRead ? hashFiles(optOut ? [...files, optOut] : files) : null
   if (isRead && sha256 === knownSha256) return { kind: 'same' }
   const hosts = readOptOut(optOut?.name ?? OPT_OUT_NAME, optOut?.text ?? null, complaints)
   const { entries } = isRead ? checkFiles(files, complaints, probePorts) : { entries: [] }
   if (sha256 === null || !complaints.isEmpty)
-    return { kind: 'bad', sha256, complaints: complaints.lines(), optOut: hosts }
+    return { kind: 'bad', sha256, diagnostics: complaints.lines(), optOut: hosts }
   entries.sort((a, b) => (a.slug < b.slug ? -1 : 1))
   return { kind: 'loaded', catalogue: { sha256, ...withOptOut(entries, hosts) } }
 }
@@ -81,13 +81,13 @@ export function withOptOut(
 /** Parses and checks all files as one catalogue. */
 export function checkFiles(
   files: readonly SourceFile[],
-  complaints: Complaints,
+  complaints: Diagnostics,
   probePorts = DEFAULT_PORTS,
 ): { entries: CatalogueEntry[]; documents: YamlFile[] } {
   const documents = files.map(({ name, text }) => readYaml(name, text, complaints))
   const placed: Placed[] = []
   for (const raw of documents.flatMap(({ sites }) => sites)) {
-    const entry = entryOf(raw, complaints)
+    const entry = parseEntry(raw, complaints)
     if (entry) placed.push({ raw, entry })
   }
   checkTogether(placed, complaints, probePorts)
@@ -97,14 +97,14 @@ export function checkFiles(
 /** The catalogue's files in the order of their names, and the opt-out list if there is one; where there was one, it must be. */
 export function readFiles(
   path: string,
-  complaints: Complaints,
+  complaints: Diagnostics,
   hadOptOut = false,
 ): { files: SourceFile[]; optOut: SourceFile | null } {
   const complain = (file: string, code: string, what: string, fix: string) =>
-    complaints.add(fileComplaint(file, code, what, fix))
+    complaints.add(fileDiagnostic(file, code, what, fix))
   let paths: string[] = []
   try {
-    paths = filesOf(path)
+    paths = listCatalogueFiles(path)
   } catch (error) {
     complain(
       path,
@@ -155,16 +155,16 @@ export function readFiles(
 }
 
 export function optOutPath(cataloguePath: string): string {
-  return join(folderOf(cataloguePath), OPT_OUT_NAME)
+  return join(getCatalogueFolder(cataloguePath), OPT_OUT_NAME)
 }
 
 /** What paths in the catalogue begin at, and where the opt-outs lie. */
-export function folderOf(cataloguePath: string): string {
+export function getCatalogueFolder(cataloguePath: string): string {
   const isFolder = statSync(cataloguePath, { throwIfNoEntry: false })?.isDirectory() ?? false
   return isFolder ? cataloguePath : dirname(cataloguePath)
 }
 
-export function filesOf(path: string): string[] {
+export function listCatalogueFiles(path: string): string[] {
   if (!statSync(path).isDirectory()) return [path]
   const names = readdirSync(path).filter((name) => name.endsWith('.yaml') && name !== OPT_OUT_NAME)
   return names.sort().map((name) => join(path, name))
@@ -175,12 +175,12 @@ export function isOptedOut({ url, apiBase }: CatalogueEntry, hosts: ReadonlySet<
   return [url, apiBase].some((text) => hasSuffix(new URL(text).hostname, hosts))
 }
 
-function hashOf(files: readonly SourceFile[]): string {
+function hashFiles(files: readonly SourceFile[]): string {
   const hash = createHash('sha256')
   for (const { name, text } of files) hash.update(`${name}\0${text.length}\0${text}`)
   return hash.digest('hex')
 }
 
-function fileComplaint(file: string, code: string, what: string, fix: string): Complaint {
+function fileDiagnostic(file: string, code: string, what: string, fix: string): Diagnostic {
   return { file, line: 0, site: null, code, what, fix }
 }

@@ -9,8 +9,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, YAMLSeq } from 'yaml'
-import type { Complaints } from './entry.ts'
-import { writeWhole } from './write-whole.ts'
+import type { Diagnostics } from './entry.ts'
+import { writeAtomic } from './write-atomic.ts'
 
 const HOSTS_MAX = 100_000
 const EMPTY =
@@ -18,11 +18,11 @@ const EMPTY =
 const HOST_FIX = 'Write a name such as example.com, without scheme, port and path.'
 
 /** Missing file: nobody has opted out. */
-export function readOptOut(path: string, text: string | null, complaints: Complaints): Set<string> {
+export function readOptOut(path: string, text: string | null, complaints: Diagnostics): Set<string> {
   const hosts = new Set<string>()
   if (text === null) return hosts
   const lines = new LineCounter()
-  const lineOf = (node: Node | null) => (node?.range ? lines.linePos(node.range[0]).line : 1)
+  const getLine = (node: Node | null) => (node?.range ? lines.linePos(node.range[0]).line : 1)
   const complain = (line: number, code: string, what: string, fix: string) =>
     complaints.add({ file: path, line, site: null, code, what, fix })
   const document = parseDocument(text, {
@@ -41,8 +41,8 @@ export function readOptOut(path: string, text: string | null, complaints: Compla
     return hosts
   }
   for (const item of list.items as Node[]) {
-    const host = isScalar(item) && typeof item.value === 'string' ? hostOf(item.value) : null
-    if (host === null) complain(lineOf(item), 'HOST_INVALID', 'is not a host.', HOST_FIX)
+    const host = isScalar(item) && typeof item.value === 'string' ? parseHost(item.value) : null
+    if (host === null) complain(getLine(item), 'HOST_INVALID', 'is not a host.', HOST_FIX)
     else hosts.add(host)
   }
   if (hosts.size > HOSTS_MAX)
@@ -51,7 +51,7 @@ export function readOptOut(path: string, text: string | null, complaints: Compla
 }
 
 /** As `URL` writes it: lower case, ASCII, no final dot. null: not a host. */
-export function hostOf(text: string): string | null {
+export function parseHost(text: string): string | null {
   const isPlain = /^[^\s/?#@:[\]\\]+$/.test(text) && URL.canParse(`http://${text}/`)
   const host = isPlain ? new URL(`http://${text}/`).hostname.replace(/^\*\./, '').replace(/\.$/, '') : ''
   return host === '' || host.includes('*') ? null : host
@@ -60,7 +60,7 @@ export function hostOf(text: string): string | null {
 /** False when it stands there already. Comments and order of the file stay. */
 export function addOptOut(path: string, host: string): boolean {
   return edit(path, (hosts) => {
-    const known = hosts.items.some((item) => hostOf(String((item as Node).toJSON())) === host)
+    const known = hosts.items.some((item) => parseHost(String((item as Node).toJSON())) === host)
     if (!known) hosts.add(host)
     return !known
   })
@@ -69,14 +69,14 @@ export function addOptOut(path: string, host: string): boolean {
 /** False when it does not stand there. */
 export function removeOptOut(path: string, host: string): boolean {
   return edit(path, (hosts) => {
-    const index = hosts.items.findIndex((item) => hostOf(String((item as Node).toJSON())) === host)
+    const index = hosts.items.findIndex((item) => parseHost(String((item as Node).toJSON())) === host)
     if (index >= 0) hosts.delete(index)
     return index >= 0
   })
 }
 
 function edit(path: string, change: (hosts: YAMLSeq) => boolean): boolean {
-  const document = parseDocument(textOf(path) ?? EMPTY)
+  const document = parseDocument(readText(path) ?? EMPTY)
   let hosts = document.get('hosts')
   if (!isSeq(hosts)) {
     hosts = new YAMLSeq()
@@ -84,11 +84,11 @@ function edit(path: string, change: (hosts: YAMLSeq) => boolean): boolean {
   }
   ;(hosts as YAMLSeq).flow = false
   const isChanged = change(hosts as YAMLSeq)
-  if (isChanged) writeWhole(path, document.toString({ lineWidth: 0 }))
+  if (isChanged) writeAtomic(path, document.toString({ lineWidth: 0 }))
   return isChanged
 }
 
-function textOf(path: string): string | null {
+function readText(path: string): string | null {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {

@@ -10,12 +10,19 @@
  * and "twice in a row" waits for whoever is still writing. Loading is the job's, so nobody waits for a large file.
  */
 import { stat } from 'node:fs/promises'
-import { jobThread } from '../../engine/job-thread.ts'
-import type { Log } from '../../engine/messages.ts'
-import { sourceUrl } from '../../engine/source-url.ts'
-import { type Catalogue, filesOf, type LoadOptions, type LoadResult, optOutPath, withOptOut } from './load.ts'
+import { jobThread } from '../../engine/runtime/job-thread.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { resolveModule } from '../../engine/runtime/module-url.ts'
+import {
+  type Catalogue,
+  type LoadOptions,
+  type LoadResult,
+  listCatalogueFiles,
+  optOutPath,
+  withOptOut,
+} from './load.ts'
 
-const LOOK_MS = 250
+const POLL_MS = 250
 const JOB_IDLE_MS = 5_000
 const LOGGED_MAX = 20 // lines per bad load
 
@@ -30,9 +37,9 @@ export class CatalogueSource {
   /** In force; null until one was good. */
   catalogue: Catalogue | null = null
   loadErrorsCount = 0 // monitor_catalogue_load_error_total
-  complaints: string[] = [] // of the last load; empty = what is on disk is in force (`catalogue_load_error`)
+  diagnostics: string[] = [] // of the last load; empty = what is on disk is in force (`catalogue_load_error`)
   private readonly options: CatalogueSourceOptions
-  private readonly jobs = jobThread(sourceUrl('./load-job.ts', import.meta.url), { idleMs: JOB_IDLE_MS })
+  private readonly jobs = jobThread(resolveModule('./load-job.ts', import.meta.url), { idleMs: JOB_IDLE_MS })
   private timer: NodeJS.Timeout | null = null
   private seen = '' // the files' state at the last look
   private loaded = '' // and at the last load
@@ -45,9 +52,9 @@ export class CatalogueSource {
 
   /** Resolves after the first load, good or bad. */
   async start(): Promise<void> {
-    this.seen = await stateOf(this.options.path)
+    this.seen = await readFingerprint(this.options.path)
     await this.load()
-    this.lookLater()
+    this.checkLater()
   }
 
   async close(): Promise<void> {
@@ -56,16 +63,16 @@ export class CatalogueSource {
     await this.jobs.destroy()
   }
 
-  private lookLater(): void {
-    if (!this.isClosing) this.timer = setTimeout(() => void this.look(), LOOK_MS).unref()
+  private checkLater(): void {
+    if (!this.isClosing) this.timer = setTimeout(() => void this.check(), POLL_MS).unref()
   }
 
-  private async look(): Promise<void> {
-    const state = await stateOf(this.options.path)
+  private async check(): Promise<void> {
+    const state = await readFingerprint(this.options.path)
     const isQuiet = state === this.seen
     this.seen = state
     if (isQuiet && state !== this.loaded) await this.load()
-    this.lookLater()
+    this.checkLater()
   }
 
   private async load(): Promise<void> {
@@ -84,17 +91,17 @@ export class CatalogueSource {
     if (this.isClosing || result.kind === 'same') return
     if (result.kind === 'bad') {
       this.knownSha256 = result.sha256
-      this.refuse(result.complaints)
+      this.refuse(result.diagnostics)
       this.optOutMore(result.optOut)
       return
     }
     const { catalogue } = result
     this.knownSha256 = catalogue.sha256
-    this.complaints = []
+    this.diagnostics = []
     const isNew = catalogue.sha256 !== this.catalogue?.sha256 // a mistake that was taken back changes nothing
     this.options.log('info', `the catalogue has ${catalogue.entries.length} sites`)
     if (!isNew) return
-    this.tellBack(catalogue.optOut)
+    this.logRecovered(catalogue.optOut)
     this.catalogue = catalogue
     for (const slug of catalogue.optedOutSlugs)
       this.options.log('warning', `site ${slug} has opted out and is left out`)
@@ -102,7 +109,7 @@ export class CatalogueSource {
   }
 
   /** Whoever takes an opt-out back should know of it. */
-  private tellBack(optOut: ReadonlySet<string>): void {
+  private logRecovered(optOut: ReadonlySet<string>): void {
     const back = [...(this.catalogue?.optOut ?? [])].filter((host) => !optOut.has(host))
     if (back.length === 0) return
     const some = back.slice(0, LOGGED_MAX).join(', ')
@@ -121,7 +128,7 @@ export class CatalogueSource {
   }
 
   private refuse(complaints: string[]): void {
-    this.complaints = complaints
+    this.diagnostics = complaints
     this.loadErrorsCount += 1
     const { log } = this.options
     const kept = this.catalogue ? 'the old one stays in force' : 'there is none in force'
@@ -132,10 +139,10 @@ export class CatalogueSource {
 }
 
 /** Differs when a file of the catalogue does; blind only to a change that keeps size, time and inode. */
-async function stateOf(path: string): Promise<string> {
+async function readFingerprint(path: string): Promise<string> {
   let paths: string[]
   try {
-    paths = [...filesOf(path), optOutPath(path)]
+    paths = [...listCatalogueFiles(path), optOutPath(path)]
   } catch (error) {
     return `missing: ${(error as NodeJS.ErrnoException).code}`
   }

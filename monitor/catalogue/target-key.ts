@@ -12,16 +12,16 @@ const PATH_CHARS_MAX = 256
 const URL_CHARS_MAX = 2_048
 
 /** null: not an absolute http or https address, or with user info, or beyond the bounds. */
-export function targetKeyOf(text: string): string | null {
+export function toTargetKey(text: string): string | null {
   const url = parsedUrl(text)
   if (!url) return null
   const path = trimEndSlashes(trimEndSlashes(url.pathname).replace(/\/v1(\/models)?$/, ''))
-  return path.length > PATH_CHARS_MAX ? null : `${originOf(url)}${path}`
+  return path.length > PATH_CHARS_MAX ? null : `${toOrigin(url)}${path}`
 }
 
 /** The address as it is shown: canonical host, its path kept. */
 export function canonicalUrl(url: URL): string {
-  return `${originOf(url)}${trimEndSlashes(url.pathname)}`
+  return `${toOrigin(url)}${trimEndSlashes(url.pathname)}`
 }
 
 export function parsedUrl(text: string): URL | null {
@@ -31,6 +31,6 @@ export function parsedUrl(text: string): URL | null {
   return isHttp && url.username === '' && url.password === '' && url.port !== '0' ? url : null
 }
 
-function originOf(url: URL): string {
+function toOrigin(url: URL): string {
   return `${url.protocol}//${url.hostname.replace(/\.$/, '')}${url.port && `:${url.port}`}`
 }

@@ -12,10 +12,10 @@ import { existsSync, statSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { isMap, isSeq, parseDocument, stringify, type YAMLMap } from 'yaml'
 import { readCsv, writeCsv } from './csv.ts'
-import { type CatalogueEntry, type Complaint, Complaints, type RawSite } from './entry.ts'
-import { entryOf, FIELDS, rawOf } from './fields.ts'
+import { type CatalogueEntry, type Diagnostic, Diagnostics, type RawSite } from './entry.ts'
+import { FIELDS, parseEntry, toRaw } from './fields.ts'
 import { checkFiles, readFiles, type SourceFile } from './load.ts'
-import { writeWhole } from './write-whole.ts'
+import { writeAtomic } from './write-atomic.ts'
 import { FILE_BYTES_MAX, readYaml } from './yaml.ts'
 
 export type Format = 'csv' | 'json' | 'yaml'
@@ -28,7 +28,7 @@ export interface ImportPlan {
   changed: { slug: string; keys: string[] }[]
   unchanged: string[]
   keys: KeyRoute[] // those that are new or changed
-  complaints: string[] // any: nothing was written
+  diagnostics: string[] // any: nothing was written
   writtenFiles: string[] // paths; of a dry run what would be written
 }
 
@@ -56,14 +56,14 @@ export function importSites(options: ImportOptions): ImportPlan {
     changed: [],
     unchanged: [],
     keys: [],
-    complaints: [],
+    diagnostics: [],
     writtenFiles: [],
   }
-  const complaints = new Complaints()
+  const complaints = new Diagnostics()
   const incoming = readIncoming(name, text, format, complaints)
   const files = existsSync(cataloguePath) ? readFiles(cataloguePath, complaints).files : []
   if (complaints.isEmpty) checkFiles(files, complaints, probePorts) // a catalogue with mistakes is mended first
-  if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
+  if (!complaints.isEmpty) return { ...plan, diagnostics: complaints.lines() }
 
   const editors = files.map((file) => new FileEditor(file))
   const known = new Map(editors.flatMap(({ slugs }) => [...slugs]).map(([slug, { entry }]) => [slug, entry]))
@@ -84,22 +84,22 @@ export function importSites(options: ImportOptions): ImportPlan {
   )
   plan.keys = entries.filter((entry) => isKeySentAnew(entry, known.get(entry.slug))).map(keyRouteOf)
   if (!areKeyFilesAllowed) for (const route of plan.keys) complaints.add(keyRefused(route, incoming))
-  if (!complaints.isEmpty) return { ...plan, complaints: complaints.lines() }
+  if (!complaints.isEmpty) return { ...plan, diagnostics: complaints.lines() }
   const changed = all.filter(({ isChanged }) => isChanged).map(({ result }) => result)
-  if (!isDryRun) for (const file of changed) writeWhole(file.path, file.text)
+  if (!isDryRun) for (const file of changed) writeAtomic(file.path, file.text)
   return { ...plan, writtenFiles: changed.map(({ path }) => path) }
 }
 
 export function exportSites(entries: readonly CatalogueEntry[], format: Format): string {
   if (format === 'csv') return writeCsv(entries)
-  const catalogue = { version: 1, sites: entries.map(rawOf) }
+  const catalogue = { version: 1, sites: entries.map(toRaw) }
   return format === 'json'
     ? `${JSON.stringify(catalogue, null, 2)}\n`
     : stringify(catalogue, { lineWidth: 0 })
 }
 
 /** By the ending of a file's name; null: none of ours. */
-export function formatOf(path: string): Format | null {
+export function detectFormat(path: string): Format | null {
   const ending = extname(path).slice(1).toLowerCase()
   if (ending === 'yml') return 'yaml'
   return ending === 'csv' || ending === 'json' || ending === 'yaml' ? ending : null
@@ -110,7 +110,7 @@ interface Incoming {
   entry: CatalogueEntry
 }
 
-function readIncoming(name: string, text: string, format: Format, complaints: Complaints): Incoming[] {
+function readIncoming(name: string, text: string, format: Format, complaints: Diagnostics): Incoming[] {
   if (Buffer.byteLength(text) > FILE_BYTES_MAX) {
     const fix = `Keep at most ${FILE_BYTES_MAX} bytes; import the rest with a second file.`
     complaints.add({ file: name, line: 0, site: null, code: 'FILE_TOO_LARGE', what: 'is too much.', fix })
@@ -120,7 +120,7 @@ function readIncoming(name: string, text: string, format: Format, complaints: Co
     format === 'csv' ? readCsv(name, text, complaints) : readYaml(name, text, complaints, true).sites
   const seen = new Map<string, number>()
   return raws.flatMap((raw) => {
-    const entry = entryOf(raw, complaints)
+    const entry = parseEntry(raw, complaints)
     if (!entry) return []
     const line = seen.get(entry.slug)
     if (line !== undefined) {
@@ -147,7 +147,7 @@ function keyRouteOf({ slug, keyFile, apiBase }: CatalogueEntry): KeyRoute {
   return { slug, keyFile: keyFile!, apiBase }
 }
 
-function keyRefused({ slug, keyFile, apiBase }: KeyRoute, incoming: readonly Incoming[]): Complaint {
+function keyRefused({ slug, keyFile, apiBase }: KeyRoute, incoming: readonly Incoming[]): Diagnostic {
   const { file, line } = incoming.find(({ entry }) => entry.slug === slug)!.raw
   const what = `the key in ${keyFile} would be sent to ${apiBase}.`
   const fix =
@@ -183,9 +183,9 @@ class FileEditor {
     const list = this.document.get('sites')
     if (!isSeq(list)) return
     if (list.items.length === 0) list.flow = false // `[]` becomes lines
-    const { sites, nodes } = readYaml(file.name, file.text, new Complaints())
+    const { sites, nodes } = readYaml(file.name, file.text, new Diagnostics())
     sites.forEach((raw, index) => {
-      const entry = entryOf(raw, new Complaints())
+      const entry = parseEntry(raw, new Diagnostics())
       const node = list.items[index]
       if (entry) this.slugs.set(entry.slug, { node: isMap(node) ? node : nodes[index], entry })
     })
@@ -197,7 +197,7 @@ class FileEditor {
   }
 
   add(entry: CatalogueEntry): void {
-    this.document.addIn(['sites'], this.document.createNode(rawOf(entry)))
+    this.document.addIn(['sites'], this.document.createNode(toRaw(entry)))
     this.isChanged = true
   }
 

@@ -22,7 +22,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml'
-import type { Complaints, RawSite, RawValue } from './entry.ts'
+import type { Diagnostics, RawSite, RawValue } from './entry.ts'
 
 export const FILE_BYTES_MAX = 4 * 1024 * 1024 // of all files together
 export const EXPANDED_NODES_MAX = 10_000
@@ -37,21 +37,21 @@ export interface YamlFile {
 }
 
 /** What is wrong goes to the complaints; what could be read is returned. `mayBeList`: of an import. */
-export function readYaml(name: string, text: string, complaints: Complaints, mayBeList = false): YamlFile {
+export function readYaml(name: string, text: string, complaints: Diagnostics, mayBeList = false): YamlFile {
   return new YamlReader(name, text, complaints).read(mayBeList)
 }
 
 class YamlReader {
   private readonly name: string
-  private readonly complaints: Complaints
+  private readonly diagnostics: Diagnostics
   private readonly lines = new LineCounter()
   private readonly document: Document
   private readonly targets = new Map<Node, Node>() // of aliases; the library's own look-up walks the whole file for each
   private expandedNodesCount = 0
 
-  constructor(name: string, text: string, complaints: Complaints) {
+  constructor(name: string, text: string, diagnostics: Diagnostics) {
     this.name = name
-    this.complaints = complaints
+    this.diagnostics = diagnostics
     this.document = parse(text, this.lines)
     const anchors = new Map<string, Node>()
     visit(this.document, {
@@ -70,34 +70,34 @@ class YamlReader {
     const { name, document } = this
     for (const { message, pos } of [...document.errors, ...document.warnings]) {
       const line = this.lines.linePos(pos[0]).line
-      this.complain(
+      this.addDiagnostic(
         line,
         'YAML_INVALID',
         `the YAML is not valid: ${message}.`,
         'Mend it; a checker of YAML shows where.',
       )
     }
-    const list = document.errors.length > 0 ? null : this.listOf(this.follow(document.contents), mayBeList)
+    const list = document.errors.length > 0 ? null : this.readList(this.follow(document.contents), mayBeList)
     const nodes: YAMLMap[] = []
     for (const item of list?.items ?? []) {
       const node = this.follow(item as Node)
       if (isMap(node)) nodes.push(node)
       else
-        this.complain(
-          this.lineOf(item as Node),
+        this.addDiagnostic(
+          this.getLine(item as Node),
           'SITE_INVALID',
           'is not a site.',
           'Write slug:, name: and url: for each.',
         )
     }
-    return { name, document, nodes, sites: nodes.map((node) => this.siteOf(node)) }
+    return { name, document, nodes, sites: nodes.map((node) => this.readSite(node)) }
   }
 
-  private listOf(root: Node | null, mayBeList: boolean): YAMLSeq | null {
+  private readList(root: Node | null, mayBeList: boolean): YAMLSeq | null {
     if (mayBeList && isSeq(root)) return root
     if (!isMap(root)) {
-      this.complain(
-        this.lineOf(root) || 1,
+      this.addDiagnostic(
+        this.getLine(root) || 1,
         'SHAPE_INVALID',
         'is not a catalogue.',
         'Begin with `version: 1` and `sites:`.',
@@ -112,50 +112,55 @@ class YamlReader {
       if (name === 'version') version = isScalar(node) ? node.value : null
       else if (name === 'sites' && isSeq(node)) list = node
       else if (name === 'sites')
-        this.complain(
-          this.lineOf(key),
+        this.addDiagnostic(
+          this.getLine(key),
           'SHAPE_INVALID',
           'sites is not a list.',
           'Begin each site with `- slug:`; write [] for none.',
         )
       else
-        this.complain(
-          this.lineOf(key),
+        this.addDiagnostic(
+          this.getLine(key),
           'KEY_UNKNOWN',
           `there is no key ${JSON.stringify(name)} here.`,
           'Use version and sites.',
         )
     }
     if (version !== VERSION) {
-      this.complain(
-        this.lineOf(root),
+      this.addDiagnostic(
+        this.getLine(root),
         'VERSION_INVALID',
         `version is not ${VERSION}.`,
         `Write \`version: ${VERSION}\` at the top.`,
       )
     }
     if (!root.has('sites'))
-      this.complain(this.lineOf(root), 'KEY_MISSING', 'sites is missing.', 'Write `sites:` and the list.')
+      this.addDiagnostic(
+        this.getLine(root),
+        'KEY_MISSING',
+        'sites is missing.',
+        'Write `sites:` and the list.',
+      )
     return list
   }
 
-  private siteOf(node: YAMLMap): RawSite {
+  private readSite(node: YAMLMap): RawSite {
     const fields: RawSite['fields'] = new Map()
     for (const { key, value } of node.items as Pair<Node, Node | null>[]) {
       const name = isScalar(key) ? String(key.value) : ''
-      fields.set(name, { value: this.valueOf(value), line: this.lineOf(key) })
+      fields.set(name, { value: this.readValue(value), line: this.getLine(key) })
     }
-    return { file: this.name, line: this.lineOf(node), fields }
+    return { file: this.name, line: this.getLine(node), fields }
   }
 
   /** Of one level: nothing in an entry is deeper than a list of scalars. */
-  private valueOf(node: Node | null): RawValue {
+  private readValue(node: Node | null): RawValue {
     const target = this.follow(node)
-    if (isSeq(target)) return target.items.map((item) => this.scalarOf(this.follow(item as Node)))
-    return this.scalarOf(target)
+    if (isSeq(target)) return target.items.map((item) => this.readScalar(this.follow(item as Node)))
+    return this.readScalar(target)
   }
 
-  private scalarOf(node: Node | null): RawValue {
+  private readScalar(node: Node | null): RawValue {
     if (!isScalar(node)) return node ? { nested: true } : null
     return node.value as RawValue
   }
@@ -165,12 +170,17 @@ class YamlReader {
     const target = this.targets.get(node)
     if (!target) {
       const what = `there is no anchor &${node.source.slice(0, 64)} before this alias.`
-      this.complain(this.lineOf(node), 'ALIAS_UNKNOWN', what, 'Write the value out, or put it in quotes.')
+      this.addDiagnostic(
+        this.getLine(node),
+        'ALIAS_UNKNOWN',
+        what,
+        'Write the value out, or put it in quotes.',
+      )
     }
-    this.expandedNodesCount += this.countOf(target, 0, 0)
+    this.expandedNodesCount += this.countNodes(target, 0, 0)
     if (this.expandedNodesCount <= EXPANDED_NODES_MAX) return target ?? null
-    this.complain(
-      this.lineOf(node),
+    this.addDiagnostic(
+      this.getLine(node),
       'ALIASES_TOO_MANY',
       `aliases stand for more than ${EXPANDED_NODES_MAX} nodes.`,
       'Write the values out instead of using & and *.',
@@ -179,24 +189,24 @@ class YamlReader {
   }
 
   /** Written out, aliases inside included; beyond the bound it need not be exact. */
-  private countOf(node: Node | undefined, before: number, depth: number): number {
+  private countNodes(node: Node | undefined, before: number, depth: number): number {
     if (depth > DEPTH_MAX) return EXPANDED_NODES_MAX + 1 // an anchor inside itself, or near enough
     if (!isSeq(node) && !isMap(node)) return 1
     let count = 1
     for (const item of node.items as (Node | Pair<Node, Node>)[]) {
       const inner = isPair(item) ? ((item.value ?? item.key) as Node) : item
-      count += this.countOf(isAlias(inner) ? this.targets.get(inner) : inner, before + count, depth + 1)
+      count += this.countNodes(isAlias(inner) ? this.targets.get(inner) : inner, before + count, depth + 1)
       if (before + count > EXPANDED_NODES_MAX) break
     }
     return count
   }
 
-  private lineOf(node: Node | null): number {
+  private getLine(node: Node | null): number {
     return node?.range ? this.lines.linePos(node.range[0]).line : 0
   }
 
-  private complain(line: number, code: string, what: string, fix: string): void {
-    this.complaints.add({ file: this.name, line, site: null, code, what, fix })
+  private addDiagnostic(line: number, code: string, what: string, fix: string): void {
+    this.diagnostics.add({ file: this.name, line, site: null, code, what, fix })
   }
 }
 

@@ -9,7 +9,7 @@
 import { networkInterfaces } from 'node:os'
 import type { Address, Range } from './address.ts'
 import { contains, isSameAddress, parseAddress, parseRange } from './address.ts'
-import { isUnicast } from './second-opinion.ts'
+import { isUnicast } from './special-ranges.ts'
 
 export type AddressDenial = 'unreadable' | 'reserved' | 'embedded' | 'own' | 'listed' | 'second_opinion'
 

@@ -27,7 +27,7 @@ export async function readBody(response: IncomingMessage, limits: BodyLimits): P
   let wireBytes = 0
   let plainBytes = 0
   const chunks: Buffer[] = []
-  const decoder = isEmpty ? null : decoderOf(response.headers['content-encoding'])
+  const decoder = isEmpty ? null : createDecoder(response.headers['content-encoding'])
 
   async function* counted(source: AsyncIterable<Buffer>) {
     for await (const chunk of source) {
@@ -54,7 +54,7 @@ export async function readBody(response: IncomingMessage, limits: BodyLimits): P
   return Buffer.concat(chunks)
 }
 
-function decoderOf(header = ''): Transform | null {
+function createDecoder(header = ''): Transform | null {
   const encoding = header.trim().toLowerCase()
   if (encoding === '' || encoding === 'identity') return null
   if (encoding === 'gzip' || encoding === 'x-gzip') return createGunzip()

@@ -13,7 +13,7 @@ import type { PeerCertificate, TLSSocket } from 'node:tls'
 import { checkServerIdentity, connect as tlsConnect } from 'node:tls'
 import type { Certificate } from '../facts.ts'
 import { isSameAddress } from './address.ts'
-import { Failure, failureOf } from './failure.ts'
+import { Failure, toFailure } from './failure.ts'
 import { LIMITS } from './limits.ts'
 import type { Endpoint } from './settings.ts'
 
@@ -55,7 +55,7 @@ export function connected(socket: Socket, signal: AbortSignal): Promise<void> {
     const leave = () => signal.removeEventListener('abort', abort)
     signal.addEventListener('abort', abort, { once: true })
     if (signal.aborted) abort()
-    socket.on('error', (error) => reject(failureOf('connect', error))) // stays: later errors are told elsewhere
+    socket.on('error', (error) => reject(toFailure('connect', error))) // stays: later errors are told elsewhere
     socket.once('close', leave)
     socket.once('connect', () => {
       leave()
@@ -89,7 +89,7 @@ export function secure(raw: Socket, options: TlsOptions, signal: AbortSignal): P
     const leave = () => signal.removeEventListener('abort', abort)
     socket.on('error', (error) => {
       raw.destroy()
-      reject(failureOf('tls', error))
+      reject(toFailure('tls', error))
     })
     socket.once('close', () => {
       leave()
@@ -97,12 +97,12 @@ export function secure(raw: Socket, options: TlsOptions, signal: AbortSignal): P
     })
     socket.once('secureConnect', () => {
       leave()
-      resolve({ socket, ...judge(socket, options.host) })
+      resolve({ socket, ...verifyPeer(socket, options.host) })
     })
   })
 }
 
-function judge(socket: TLSSocket, host: string): Omit<Secured, 'socket'> {
+function verifyPeer(socket: TLSSocket, host: string): Omit<Secured, 'socket'> {
   const peer = socket.getPeerCertificate()
   if (Object.keys(peer ?? {}).length === 0)
     return { certificate: null, failure: new Failure('tls_untrusted', 'no certificate') }
@@ -111,11 +111,11 @@ function judge(socket: TLSSocket, host: string): Omit<Secured, 'socket'> {
   const isNameValid = isNamed(host, peer)
   const certificate: PeerFacts = {
     version: socket.getProtocol() ?? 'unknown',
-    issuer: issuerOf(peer),
+    issuer: issuerText(peer),
     notAfterSec: Math.floor(Date.parse(peer.valid_to) / 1000) || 0,
     isValid: isChainValid && isNameValid,
     alpn: socket.alpnProtocol || null,
-    names: namesOf(peer),
+    names: listNames(peer),
     isChainValid,
     isNameValid,
   }
@@ -138,12 +138,12 @@ function isNamed(host: string, peer: PeerCertificate): boolean {
   }
 }
 
-function issuerOf({ issuer }: PeerCertificate): string {
+function issuerText({ issuer }: PeerCertificate): string {
   const text = [issuer?.CN, issuer?.O].flat().find((part) => part)
   return (text ?? '').slice(0, TEXT_CHARS)
 }
 
-function namesOf({ subjectaltname }: PeerCertificate): string[] {
+function listNames({ subjectaltname }: PeerCertificate): string[] {
   const names = (subjectaltname ?? '').matchAll(/DNS:([^,\s"]{1,253})/g)
   return Array.from(names, ([, name]) => name.toLowerCase()).slice(0, LIMITS.names)
 }

@@ -15,11 +15,11 @@
 import type { ErrorCode, Timings } from '../facts.ts'
 import { ACCEPT_ENCODING } from './body.ts'
 import type { PeerFacts } from './connect.ts'
-import type { Message } from './exchange.ts'
-import { isRedirect } from './exchange.ts'
-import { Failure, failureOf } from './failure.ts'
-import type { Hop, HopAsk, OnResolved, Reach } from './hop.ts'
+import { Failure, toFailure } from './failure.ts'
+import type { EgressContext, Hop, HopRequest, OnResolved } from './hop.ts'
 import { admit, open, takeHop } from './hop.ts'
+import type { Response } from './http-connection.ts'
+import { isRedirect } from './http-connection.ts'
 import type { Limits } from './limits.ts'
 import { LIMITS, LISTING_PATHS } from './limits.ts'
 import { OwnAddresses } from './own-addresses.ts'
@@ -28,7 +28,7 @@ import { resolveNames } from './resolver.ts'
 import type { Session } from './session.ts'
 import type { EgressSettings } from './settings.ts'
 import { startStallWatch } from './stall-watch.ts'
-import type { Refusal, Target } from './url-policy.ts'
+import type { Refusal, UrlTarget } from './url-policy.ts'
 import { checkUrl } from './url-policy.ts'
 
 export { Session } from './session.ts'
@@ -106,12 +106,12 @@ const VISIBLE = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/ // a key with a line f
 export class Egress {
   readonly denials = new Map<string, number>() // reason → count, for monitor_egress_denied_total
   readonly userAgent: string
-  readonly #reach: Reach
+  readonly #context: EgressContext
 
   constructor({ settings, version, ownHosts = [], limits, dnsServers, ca }: EgressOptions) {
     const ownNames = [settings.publicBaseUrl?.hostname.replace(/^\[|\]$|\.$/g, ''), settings.proxy?.host]
     const own = ownNames.filter((name) => name !== undefined)
-    this.#reach = {
+    this.#context = {
       policy: {
         ports: settings.ports,
         addresses: { deny: settings.deny, nat64: settings.nat64, testAllow: settings.testAllow },
@@ -132,27 +132,27 @@ export class Egress {
 
   /** Hosts that are not to be probed, with everything below them; replaces the list before. */
   set optOut(suffixes: Iterable<string>) {
-    this.#reach.policy.optOut = new Set(Array.from(suffixes, (suffix) => suffix.toLowerCase()))
+    this.#context.policy.optOut = new Set(Array.from(suffixes, (suffix) => suffix.toLowerCase()))
   }
 
   /** The static checks: what can be said without asking anyone. */
-  check(url: string, extraPort?: number): { target: Target } | { refusal: Refusal } {
-    return checkUrl(url, this.#reach.policy, this.#reach.own.known, extraPort)
+  check(url: string, extraPort?: number): { target: UrlTarget } | { refusal: Refusal } {
+    return checkUrl(url, this.#context.policy, this.#context.own.known, extraPort)
   }
 
   async visit(request: VisitRequest): Promise<Visit> {
     const hops: Hop[] = []
     let ask = this.#firstAsk(request)
     for (;;) {
-      const hop = await takeHop(this.#reach, ask)
+      const hop = await takeHop(this.#context, ask)
       hops.push(hop)
       const isLast = hop.message === null || hop.failure !== null || !isRedirect(hop.message)
-      if (isLast || request.redirects === 'none') return visitOf(hops)
+      if (isLast || request.redirects === 'none') return toVisit(hops)
       try {
-        ask = nextAsk(hops, ask, request, this.#reach.limits)
+        ask = nextAsk(hops, ask, request, this.#context.limits)
       } catch (error) {
-        hop.failure = failureOf('http', error)
-        return visitOf(hops)
+        hop.failure = toFailure('http', error)
+        return toVisit(hops)
       }
     }
   }
@@ -160,7 +160,7 @@ export class Egress {
   async handshake(
     request: Pick<VisitRequest, 'url' | 'purpose' | 'extraPort' | 'signal' | 'onResolved'>,
   ): Promise<Handshake> {
-    await this.#reach.own.refresh()
+    await this.#context.own.refresh()
     const startedAtMs = performance.now()
     const watch = startStallWatch()
     const timings: Timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
@@ -175,25 +175,25 @@ export class Egress {
     let failure: Failure | null = null
     try {
       const ask = { ...request, isRedirect: false, alpn: ['h2', 'http/1.1'] }
-      const connection = await open(this.#reach, admit(this.#reach, ask), ask, found)
-      connection.line.close()
+      const connection = await open(this.#context, admit(this.#context, ask), ask, found)
+      connection.http.close()
     } catch (error) {
-      failure = failureOf('tls', error)
+      failure = toFailure('tls', error)
     }
     timings.totalMs = Math.round(performance.now() - startedAtMs)
-    const hasStalled = watch.stop() >= this.#reach.limits.stallMs
-    return { ...found, ...told(failure), hasStalled }
+    const hasStalled = watch.stop() >= this.#context.limits.stallMs
+    return { ...found, ...logRefusal(failure), hasStalled }
   }
 
   /** Neither a name that may not be visited is asked for, nor any where DNS is the proxy's: both lists are empty then. */
   async names(host: string, signal?: AbortSignal): Promise<Names> {
-    const { limits, dnsServers: servers, proxy } = this.#reach
+    const { limits, dnsServers: servers, proxy } = this.#context
     const verdict = this.check(`https://${host}/`, 443)
     if (proxy || !('target' in verdict) || verdict.target.isLiteral) return { cnames: [], nameservers: [] }
     return resolveNames(verdict.target.host, { limits, servers, signal })
   }
 
-  #firstAsk(request: VisitRequest): HopAsk {
+  #firstAsk(request: VisitRequest): HopRequest {
     const { url, purpose, method = 'GET', extraPort, session, signal, onResolved } = request
     const headers: Record<string, string> = {
       'user-agent': this.userAgent,
@@ -211,7 +211,7 @@ export class Egress {
 }
 
 /** The next hop of a redirect, or a Failure. The address policy is asked again when it is taken. */
-function nextAsk(hops: Hop[], ask: HopAsk, request: VisitRequest, limits: Limits): HopAsk {
+function nextAsk(hops: Hop[], ask: HopRequest, request: VisitRequest, limits: Limits): HopRequest {
   const from = new URL(hops[hops.length - 1].url)
   const location = hops[hops.length - 1].message?.headers.get('location') ?? ''
   if (!URL.canParse(location, from.href)) throw new Failure('redirect_refused', 'location')
@@ -238,10 +238,10 @@ function nextAsk(hops: Hop[], ask: HopAsk, request: VisitRequest, limits: Limits
   }
 }
 
-function visitOf(hops: Hop[]): Visit {
+function toVisit(hops: Hop[]): Visit {
   const hop = hops[hops.length - 1]
   return {
-    ...told(hop.failure),
+    ...logRefusal(hop.failure),
     hasStalled: hop.hasStalled,
     url: hop.url,
     status: hop.message?.status ?? null,
@@ -258,18 +258,18 @@ function visitOf(hops: Hop[]): Visit {
     hops: hops.map(({ url, message, remoteAddress, timings }) => ({
       url,
       status: message?.status ?? null,
-      location: message && isRedirect(message) ? locationOf(message) : null,
+      location: message && isRedirect(message) ? getLocation(message) : null,
       remoteAddress,
       timings,
     })),
   }
 }
 
-function locationOf({ headers }: Message): string {
+function getLocation({ headers }: Response): string {
   return (headers.get('location') as string).slice(0, LIMITS.urlChars)
 }
 
-function told(failure: Failure | null): Pick<Visit, 'error' | 'detail' | 'isOurs'> {
+function logRefusal(failure: Failure | null): Pick<Visit, 'error' | 'detail' | 'isOurs'> {
   if (failure === null) return { error: null, detail: null, isOurs: false }
   return { error: failure.code, detail: failure.detail, isOurs: failure.isOurs }
 }

@@ -67,7 +67,7 @@ const BY_PHASE: Record<Phase, { otherwise: ErrorCode; codes: Record<string, Erro
 }
 
 /** A Failure as it is; any other error by its system code and the phase it happened in. */
-export function failureOf(phase: Phase, error: unknown): Failure {
+export function toFailure(phase: Phase, error: unknown): Failure {
   if (error instanceof Failure) return error
   const { code } = error as { code?: unknown }
   const detail =

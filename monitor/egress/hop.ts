@@ -15,9 +15,9 @@ import { addressDenial, interfaceAddresses } from './address-policy.ts'
 import type { PeerFacts } from './connect.ts'
 import { dial, secure } from './connect.ts'
 import { within } from './deadline.ts'
-import type { Message } from './exchange.ts'
-import { Line } from './exchange.ts'
-import { Failure, failureOf } from './failure.ts'
+import { Failure, toFailure } from './failure.ts'
+import type { Response } from './http-connection.ts'
+import { HttpConnection } from './http-connection.ts'
 import type { Limits } from './limits.ts'
 import { LISTING_PATHS } from './limits.ts'
 import type { OwnAddresses } from './own-addresses.ts'
@@ -26,11 +26,11 @@ import { resolveHost } from './resolver.ts'
 import type { Connection, Session } from './session.ts'
 import type { Endpoint, ProxyServer } from './settings.ts'
 import { startStallWatch } from './stall-watch.ts'
-import type { Target, UrlPolicy } from './url-policy.ts'
+import type { UrlPolicy, UrlTarget } from './url-policy.ts'
 import { checkUrl } from './url-policy.ts'
 
 /** What all hops of a process share. */
-export interface Reach {
+export interface EgressContext {
   policy: UrlPolicy
   limits: Limits
   own: OwnAddresses
@@ -41,7 +41,7 @@ export interface Reach {
   denials: Map<string, number> // reason → how many, for the metric
 }
 
-export interface HopAsk {
+export interface HopRequest {
   url: string
   purpose: 'catalogue' | 'detection'
   isRedirect: boolean // policy then answers redirect_refused
@@ -63,7 +63,7 @@ export type OnResolved = (addresses: readonly string[]) => boolean
 export interface Hop {
   url: string // as it was asked for, parsed when it could be
   failure: Failure | null
-  message: Message | null
+  message: Response | null
   timings: Timings
   certificate: PeerFacts | null
   addresses: string[]
@@ -78,9 +78,9 @@ type Opening = Pick<
   Hop,
   'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress' | 'triedAddress'
 >
-type OpenAsk = Pick<HopAsk, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> & { alpn: string[] }
+type OpenRequest = Pick<HopRequest, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> & { alpn: string[] }
 
-export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
+export async function takeHop(reach: EgressContext, ask: HopRequest): Promise<Hop> {
   await reach.own.refresh()
   const startedAtMs = performance.now()
   const watch = startStallWatch()
@@ -108,7 +108,7 @@ export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
       await exchange(reach, hop, connection, target, ask, startedAtMs)
     }
   } catch (error) {
-    hop.failure = failureOf('http', error)
+    hop.failure = toFailure('http', error)
   }
   hop.timings.totalMs = Math.round(performance.now() - startedAtMs)
   hop.hasStalled = watch.stop() >= reach.limits.stallMs
@@ -116,21 +116,29 @@ export async function takeHop(reach: Reach, ask: HopAsk): Promise<Hop> {
 }
 
 /** Steps 1 and 2. */
-export function admit(reach: Reach, ask: Pick<HopAsk, 'url' | 'isRedirect' | 'extraPort'>): Target {
+export function admit(
+  reach: EgressContext,
+  ask: Pick<HopRequest, 'url' | 'isRedirect' | 'extraPort'>,
+): UrlTarget {
   const verdict = checkUrl(ask.url, reach.policy, reach.own.known, ask.extraPort)
   if ('target' in verdict) return verdict.target
   throw denial(reach, verdict.refusal.reason, ask.isRedirect ? 'redirect_refused' : 'target_not_allowed')
 }
 
 /** Steps 3 to 6 and TLS. Writes into `found` as it learns, so that a failure keeps what came before it. */
-export async function open(reach: Reach, target: Target, ask: OpenAsk, found: Opening): Promise<Connection> {
+export async function open(
+  reach: EgressContext,
+  target: UrlTarget,
+  ask: OpenRequest,
+  found: Opening,
+): Promise<Connection> {
   const { limits, proxy } = reach
   const raw = proxy
     ? await openThrough(proxy, reach, target, ask, found)
     : await openDirectly(reach, target, ask, found)
   const { addresses, hasIpv6, remoteAddress } = found
   const connection = { addresses, hasIpv6, remoteAddress }
-  if (!target.isTls) return { ...connection, line: new Line(raw), certificate: null }
+  if (!target.isTls) return { ...connection, http: new HttpConnection(raw), certificate: null }
 
   const clock = stopwatch()
   const { host, isLiteral } = target
@@ -143,10 +151,15 @@ export async function open(reach: Reach, target: Target, ask: OpenAsk, found: Op
     socket.destroy()
     throw failure
   }
-  return { ...connection, line: new Line(socket), certificate }
+  return { ...connection, http: new HttpConnection(socket), certificate }
 }
 
-async function openDirectly(reach: Reach, target: Target, ask: OpenAsk, found: Opening): Promise<Socket> {
+async function openDirectly(
+  reach: EgressContext,
+  target: UrlTarget,
+  ask: OpenRequest,
+  found: Opening,
+): Promise<Socket> {
   const { limits } = reach
   const clock = stopwatch()
   const { addresses, port } = await resolve(reach, target, ask)
@@ -168,9 +181,9 @@ async function openDirectly(reach: Reach, target: Target, ask: OpenAsk, found: O
 /** Steps 3 to 6 are the proxy's. What it forbids is our network's rule: no probe counts it, a detection is told late. */
 async function openThrough(
   proxy: ProxyServer,
-  reach: Reach,
-  target: Target,
-  ask: OpenAsk,
+  reach: EgressContext,
+  target: UrlTarget,
+  ask: OpenRequest,
   { timings }: Opening,
 ): Promise<Socket> {
   const { connectMs: ms, headBytes } = reach.limits
@@ -189,9 +202,9 @@ async function openThrough(
 
 /** Steps 3 and 4: all addresses of the name, each of them allowed. */
 async function resolve(
-  reach: Reach,
-  target: Target,
-  ask: OpenAsk,
+  reach: EgressContext,
+  target: UrlTarget,
+  ask: OpenRequest,
 ): Promise<{ addresses: string[]; port: number }> {
   const startedAtMs = performance.now()
   const test = reach.testHosts.get(target.host)
@@ -213,7 +226,11 @@ async function resolve(
 }
 
 /** A denial to a detection comes at a whole step (spec 5.12), so it does not show what a resolver knew. */
-async function hideTime({ limits }: Reach, { purpose, signal }: OpenAsk, startedAtMs: number): Promise<void> {
+async function hideTime(
+  { limits }: EgressContext,
+  { purpose, signal }: OpenRequest,
+  startedAtMs: number,
+): Promise<void> {
   if (purpose !== 'detection') return
   const elapsedMs = performance.now() - startedAtMs
   const steps = Math.ceil(elapsedMs / limits.denialStepMs)
@@ -228,7 +245,7 @@ async function dialAny(addresses: string[], port: number, found: Opening, signal
     try {
       return await dial({ address, port }, signal)
     } catch (error) {
-      failure = failureOf('connect', error)
+      failure = toFailure('connect', error)
       if (signal.aborted || failure.code === 'target_not_allowed') break
     }
   }
@@ -237,14 +254,14 @@ async function dialAny(addresses: string[], port: number, found: Opening, signal
 
 /** False when a kept connection turned out to be dead before it answered: the caller opens another, once. */
 async function exchange(
-  reach: Reach,
+  reach: EgressContext,
   hop: Hop,
   connection: Connection,
-  target: Target,
-  ask: HopAsk,
+  target: UrlTarget,
+  ask: HopRequest,
   startedAtMs: number,
 ): Promise<boolean> {
-  const { line } = connection
+  const { http: line } = connection
   hop.isReused = line.hasAnswered
   hop.certificate = connection.certificate
   hop.addresses = connection.addresses
@@ -275,7 +292,12 @@ async function exchange(
   }
 }
 
-function denial(reach: Reach, reason: string, code: ErrorCode, options?: { isOurs: boolean }): Failure {
+function denial(
+  reach: EgressContext,
+  reason: string,
+  code: ErrorCode,
+  options?: { isOurs: boolean },
+): Failure {
   reach.denials.set(reason, (reach.denials.get(reason) ?? 0) + 1) // reasons are a closed set
   return new Failure(code, reason, options)
 }

@@ -22,9 +22,9 @@ import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import type { ErrorCode } from '../facts.ts'
 import { connected } from './connect.ts'
-import { Failure, failureOf } from './failure.ts'
+import { Failure, toFailure } from './failure.ts'
 import type { ProxyServer } from './settings.ts'
-import type { Target } from './url-policy.ts'
+import type { UrlTarget } from './url-policy.ts'
 
 export interface TunnelOptions {
   headBytes: number // of the proxy's answer
@@ -39,7 +39,7 @@ const FAULTS_OF_TARGET: Record<number, ErrorCode> = {
 
 export async function tunnel(
   proxy: ProxyServer,
-  target: Pick<Target, 'url' | 'port'>,
+  target: Pick<UrlTarget, 'url' | 'port'>,
   options: TunnelOptions,
 ): Promise<Socket | 'forbidden'> {
   const { host, port } = proxy
@@ -47,7 +47,7 @@ export async function tunnel(
   try {
     await connected(socket, options.signal)
   } catch (error) {
-    throw oursOf(error)
+    throw toOwnFailure(error)
   }
   const status = await ask(socket, proxy, target, options)
   if (status >= 200 && status <= 299) return socket
@@ -61,7 +61,7 @@ export async function tunnel(
 async function ask(
   socket: Socket,
   { authorization }: ProxyServer,
-  { url, port }: Pick<Target, 'url' | 'port'>,
+  { url, port }: Pick<UrlTarget, 'url' | 'port'>,
   { headBytes, signal }: TunnelOptions,
 ): Promise<number> {
   const authority = `${url.hostname}:${port}`
@@ -89,13 +89,13 @@ async function ask(
   } catch (error) {
     socket.destroy()
     if (error instanceof Failure) throw error // late: it was still trying to reach the target
-    throw oursOf(error)
+    throw toOwnFailure(error)
   } finally {
     signal.removeEventListener('abort', abort)
   }
 }
 
-function oursOf(error: unknown): Failure {
-  const { code, detail } = failureOf('connect', error)
+function toOwnFailure(error: unknown): Failure {
+  const { code, detail } = toFailure('connect', error)
   return new Failure(code, `proxy ${detail}`, { isOurs: true })
 }

@@ -9,7 +9,7 @@
  */
 import { Resolver } from 'node:dns/promises'
 import { within } from './deadline.ts'
-import { Failure, failureOf } from './failure.ts'
+import { Failure, toFailure } from './failure.ts'
 import type { Limits } from './limits.ts'
 
 export interface ResolverOptions {
@@ -35,7 +35,7 @@ export function resolveHost(host: string, options: ResolverOptions): Promise<str
     if (addresses.length > options.limits.answersMax) throw new Failure('dns_bogus', 'too many addresses')
     if (addresses.length > 0) return addresses
     const failures = answers.map((answer) =>
-      answer.status === 'rejected' ? failureOf('dns', answer.reason) : new Failure('dns_error', 'no address'),
+      answer.status === 'rejected' ? toFailure('dns', answer.reason) : new Failure('dns_error', 'no address'),
     )
     const worst = ['dns_nxdomain', 'dns_timeout', 'dns_error'] as const
     const found = worst.map((code) => failures.find((failure) => failure.code === code)).find(Boolean)

@@ -8,12 +8,12 @@
  *     session.close()
  */
 import type { PeerFacts } from './connect.ts'
-import type { Line } from './exchange.ts'
+import type { HttpConnection } from './http-connection.ts'
 import { LIMITS } from './limits.ts'
 
 /** An open connection and what was found while it was opened. */
 export interface Connection {
-  line: Line
+  http: HttpConnection
   certificate: PeerFacts | null
   addresses: string[] // of the host, all checked, LIMITS.answers of them told
   hasIpv6: boolean
@@ -28,29 +28,29 @@ export class Session {
   take(origin: string): Connection | undefined {
     const connection = this.#kept.get(origin)
     this.#kept.delete(origin)
-    if (connection?.line.isIdle) return connection
-    connection?.line.close()
+    if (connection?.http.isIdle) return connection
+    connection?.http.close()
     return undefined
   }
 
   /** One that is closed already is only forgotten, when it is taken or the session ends. */
   keep(origin: string, connection: Connection): void {
     if (this.#isClosed) {
-      connection.line.close()
+      connection.http.close()
       return
     }
-    this.#kept.get(origin)?.line.close()
+    this.#kept.get(origin)?.http.close()
     this.#kept.set(origin, connection)
-    for (const [oldest, { line }] of this.#kept) {
+    for (const [oldest, { http }] of this.#kept) {
       if (this.#kept.size <= LIMITS.sessionConnections) break
       this.#kept.delete(oldest)
-      line.close()
+      http.close()
     }
   }
 
   close(): void {
     this.#isClosed = true
-    for (const { line } of this.#kept.values()) line.close()
+    for (const { http } of this.#kept.values()) http.close()
     this.#kept.clear()
   }
 }

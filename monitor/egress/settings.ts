@@ -10,7 +10,7 @@
  *     EGRESS_TEST_HOSTS  relay.example.com=127.0.0.1:4000,…   the same
  *     EGRESS_PROXY       http://[user:password@]host:port   the operator's, so its host may be private
  */
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Range } from './address.ts'
 import { parseAddress, parseRange } from './address.ts'
 
@@ -66,8 +66,8 @@ export function egressSettings(env: Readonly<Record<string, string | undefined>>
   }
 }
 
-function complaint(where: string, what: string, fix: string): OperatorError {
-  return new OperatorError({ code: 'EGRESS_SETTING', where, what, fix, exitCode: 2 })
+function complaint(where: string, what: string, fix: string): ConfigurationError {
+  return new ConfigurationError({ code: 'EGRESS_SETTING', where, what, fix, exitCode: 2 })
 }
 
 function items(env: Readonly<Record<string, string | undefined>>, name: string, max: number, preset = '') {

@@ -13,7 +13,7 @@ import { addressDenial } from './address-policy.ts'
 import { LIMITS } from './limits.ts'
 
 /** A URL that may be asked for, its host still to be resolved unless `literal`. */
-export interface Target {
+export interface UrlTarget {
   url: URL // without user info, fragment and final dot
   host: string // name, or address without brackets
   port: number
@@ -49,7 +49,7 @@ export function checkUrl(
   policy: UrlPolicy,
   own: readonly string[],
   extraPort?: number,
-): { target: Target } | { refusal: Refusal } {
+): { target: UrlTarget } | { refusal: Refusal } {
   const bad = (reason: Refusal['reason']) => ({ refusal: { code: 'invalid_url', reason } }) as const
   const denied = (reason: Refusal['reason']) => ({ refusal: { code: 'target_not_allowed', reason } }) as const
 
@@ -59,7 +59,7 @@ export function checkUrl(
   if (url.username !== '' || url.password !== '') return bad('user_info')
   url.hash = ''
 
-  const literal = literalOf(url.hostname)
+  const literal = toAddressLiteral(url.hostname)
   if (literal === null) {
     const name = url.hostname.replace(/\.$/, '')
     url.hostname = name
@@ -86,7 +86,7 @@ export function hasSuffix(host: string, suffixes: ReadonlySet<string>): boolean 
 }
 
 /** `URL` gives IPv4 in dotted form and IPv6 in brackets, whatever was written. A name never ends in a number. */
-function literalOf(hostname: string): string | null {
+function toAddressLiteral(hostname: string): string | null {
   if (hostname.startsWith('[')) return hostname.slice(1, -1)
   return parseAddress(hostname) === null ? null : hostname
 }

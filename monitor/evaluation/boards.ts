@@ -4,13 +4,13 @@
  *     board as it was a moment ago ─► since ─┐
  *     candidates ─► boardsOf ────────────────┴─► today's rows, replaced with every pass ─► tomorrow: "24 h ago"
  *
- * Days of boards are days of UTC. The change of rank is joined where boards are read (store/publish.ts).
+ * Days of boards are days of UTC. The change of rank is joined where boards are read (storage/publish.ts).
  * An empty board leaves no row, so the day it was made for is kept by itself.
  */
-import { type BoardPast, boardsOf, type Candidate } from '../score/boards.ts'
-import { bucketStartSec, DAY_SEC } from '../score/bucket.ts'
-import type { Database } from '../store/database.ts'
-import { BOARDS_DAY, type Board, type Write } from '../store/rows.ts'
+import { type BoardPast, buildBoards, type Candidate } from '../scoring/boards.ts'
+import { bucketStartSec, DAY_SEC } from '../scoring/bucket.ts'
+import type { Database } from '../storage/database.ts'
+import { BOARDS_DAY, type Board, type Write } from '../storage/rows.ts'
 import { readSince } from './rows.ts'
 
 const NO_RANKS: ReadonlyMap<string, number> = new Map()
@@ -30,11 +30,11 @@ export function boardWrites(
     const since = readSince(database, board)
     const known = candidates.flatMap(({ slug, siteId }) => {
       const sinceSec = since.get(siteId)
-      return sinceSec === undefined ? [] : [[slug, dateOf(sinceSec)] as const]
+      return sinceSec === undefined ? [] : [[slug, toDate(sinceSec)] as const]
     })
     return { dayAgoRanks: NO_RANKS, since: new Map(known) }
   }
-  const boards = boardsOf(candidates, { red: past('red'), black: past('black') }, nowSec)
+  const boards = buildBoards(candidates, { red: past('red'), black: past('black') }, nowSec)
   const write = (board: Board): Write => {
     const rows = boards[board].map(({ slug, rank, since, reasons }) => {
       return { siteId: ids.get(slug)!, rank, sinceSec: Date.parse(since) / 1_000, reasons }
@@ -44,6 +44,6 @@ export function boardWrites(
   return [write('red'), write('black'), { kind: 'meta', key: BOARDS_DAY, value: String(daySec) }]
 }
 
-function dateOf(atSec: number): string {
+function toDate(atSec: number): string {
   return new Date(atSec * 1_000).toISOString().slice(0, 10)
 }

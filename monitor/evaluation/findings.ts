@@ -5,8 +5,8 @@
  *     the newest that was answered ─► models, program                     a failed one knows nothing of them
  */
 import type { CatalogueSite, Observation } from '../facts.ts'
-import { type Models, modelsOf } from '../score/models.ts'
-import { hygieneOf } from '../score/score.ts'
+import { compareModels, type Models } from '../scoring/models.ts'
+import { getHygieneValue } from '../scoring/score.ts'
 
 const NOW_AGE_MAX_SEC = 72 * 3_600 // as long as a listing counts (spec 7.1); later nobody knows what is so now
 
@@ -18,7 +18,7 @@ export interface Findings {
   software: string
 }
 
-export function findingsOf(
+export function collectFindings(
   { apiBase, catalogue }: { apiBase: string; catalogue: Pick<CatalogueSite, 'modelsClaimed'> },
   newest: Observation | null,
   answered: Observation | null,
@@ -28,8 +28,8 @@ export function findingsOf(
   const now = isNow ? newest : null
   const isHttps = apiBase.startsWith('https:')
   return {
-    models: modelsOf(catalogue.modelsClaimed, answered, nowSec),
-    hygiene: now && hygieneOf(now.profile.tls, now.hygiene, { isHttps, nowSec }),
+    models: compareModels(catalogue.modelsClaimed, answered, nowSec),
+    hygiene: now && getHygieneValue(now.profile.tls, now.hygiene, { isHttps, nowSec }),
     isCertificateInvalid: isInvalid(now?.profile.tls ?? null, nowSec),
     isParked: now?.isParked ?? false,
     software: (answered ?? newest)?.profile.software.name ?? 'unknown',

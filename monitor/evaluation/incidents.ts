@@ -13,7 +13,7 @@
  */
 import type { ErrorCode } from '../facts.ts'
 import { ERROR_CODES } from '../facts.ts'
-import { type Evaluation, NEWEST, saysUp } from '../score/regions.ts'
+import { type Evaluation, NEWEST, saysUp } from '../scoring/regions.ts'
 import type { KnownIncident, Result } from './rows.ts'
 
 /**
@@ -32,7 +32,7 @@ export function nextIncident(
     const endSec = state === 'reachable' ? recoveredAtSec(resultsOf(), newest.startedAtSec, nowSec) : null
     return { ...newest, endedAtSec: Math.max(newest.startedAtSec, endSec ?? sinceSec) }
   }
-  const { startedAtSec, cause } = outageOf(resultsOf(), nowSec) ?? {
+  const { startedAtSec, cause } = findOutage(resultsOf(), nowSec) ?? {
     startedAtSec: sinceSec,
     cause: 'unknown',
   }
@@ -42,7 +42,7 @@ export function nextIncident(
     : { startedAtSec, endedAtSec: null, cause, vantages: agreeing }
 }
 
-function outageOf(
+function findOutage(
   results: readonly Result[][],
   nowSec: number,
 ): { startedAtSec: number; cause: ErrorCode } | null {

@@ -1,6 +1,6 @@
 /** Piscina task: one pass over the file, off every thread that answers or probes. It can only read. */
-import { Database } from '../store/database.ts'
-import type { Write } from '../store/rows.ts'
+import { Database } from '../storage/database.ts'
+import type { Write } from '../storage/rows.ts'
 import { evaluateAll, type PassOptions } from './pass.ts'
 
 export interface EvaluationTask extends PassOptions {

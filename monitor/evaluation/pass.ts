@@ -15,21 +15,28 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import type { Region } from '../facts.ts'
-import { DAY_SEC } from '../score/bucket.ts'
-import { isAnswered } from '../score/models.ts'
-import { reachabilityOf, scoreOf } from '../score/score.ts'
-import { capsOf, nextTier } from '../score/tier.ts'
-import { historyOfPast, type Past } from '../score/windows.ts'
-import type { Database } from '../store/database.ts'
-import { readAnswered } from '../store/observations.ts'
-import { RAW_MAX, Reader, type StoredEvaluation } from '../store/reader.ts'
-import type { Write } from '../store/rows.ts'
+import { DAY_SEC } from '../scoring/bucket.ts'
+import { isAnswered } from '../scoring/models.ts'
+import { computeScore, getReachability } from '../scoring/score.ts'
+import { listCaps, nextTier } from '../scoring/tier.ts'
+import { computePastHistory, type Past } from '../scoring/windows.ts'
+import type { Database } from '../storage/database.ts'
+import { readAnswered } from '../storage/observations.ts'
+import { RAW_MAX, Reader, type StoredEvaluation } from '../storage/reader.ts'
+import type { Write } from '../storage/rows.ts'
 import { boardWrites, type PassCandidate } from './boards.ts'
-import { type Findings, findingsOf } from './findings.ts'
+import { collectFindings, type Findings } from './findings.ts'
 import { nextIncident } from './incidents.ts'
-import { accountOf, candidateOf, type Judged, type Memory, memoryOf, PEAK } from './judged.ts'
-import { type Looked, lookAtRegions, type Places, voicesIn } from './regions.ts'
+import { type EvaluatedRegion, evaluateRegions, type Places, voicesIn } from './regions.ts'
 import { type PassSite, readNewestIncident, readSites, readVantages, sumHours } from './rows.ts'
+import {
+  type Memory,
+  PEAK,
+  readMemory,
+  type SiteEvaluation,
+  toCandidate,
+  toStoredEvaluation,
+} from './site-evaluation.ts'
 
 export interface PassOptions {
   nowSec: number
@@ -40,7 +47,7 @@ export interface PassOptions {
 
 /** In the order in which they are to be written. Some 1.2 ms per site with 30 days of history and 300 models. */
 export function evaluateAll(database: Database, options: PassOptions): Write[] {
-  const pass = new Pass(database, options)
+  const pass = new EvaluationPass(database, options)
   const candidates: PassCandidate[] = []
   for (const site of readSites(database, options.siteIds)) {
     const candidate = pass.evaluate(site)
@@ -50,7 +57,7 @@ export function evaluateAll(database: Database, options: PassOptions): Write[] {
   return pass.writes
 }
 
-class Pass {
+class EvaluationPass {
   readonly writes: Write[] = []
   private readonly database: Database
   private readonly reader: Reader
@@ -64,27 +71,29 @@ class Pass {
     this.reader = new Reader(database)
     this.places = { database, vantages: readVantages(database, options), nowSec: options.nowSec }
     this.options = options
-    this.evaluations = new Map(this.reader.evaluations().map((row) => [keyOf(row.siteId, row.region), row]))
-    this.memories = new Map(this.reader.scores().map((row) => [row.siteId, memoryOf(row)]))
+    this.evaluations = new Map(
+      this.reader.evaluations().map((row) => [evaluationKey(row.siteId, row.region), row]),
+    )
+    this.memories = new Map(this.reader.scores().map((row) => [row.siteId, readMemory(row)]))
   }
 
   evaluate(site: PassSite): PassCandidate {
     const { nowSec, intervalSec } = this.options
-    const memory = this.memories.get(site.id) ?? memoryOf(undefined)
+    const memory = this.memories.get(site.id) ?? readMemory(undefined)
     const { evaluatedSec } = memory
     const isOutOfTurn = evaluatedSec !== null && Math.abs(nowSec - evaluatedSec) < intervalSec / 2
-    const before = (region: Region) => this.evaluations.get(keyOf(site.id, region))
-    const regions = lookAtRegions(this.places, site.id, before, isOutOfTurn)
+    const before = (region: Region) => this.evaluations.get(evaluationKey(site.id, region))
+    const regions = evaluateRegions(this.places, site.id, before, isOutOfTurn)
     for (const looked of regions) this.settle(site.id, looked)
-    const judged = this.judge(site, memory, regions)
+    const judged = this.evaluateSite(site, memory, regions)
     this.keep(site.id, judged, isOutOfTurn ? evaluatedSec : nowSec)
-    return candidateOf(site, judged, this.options)
+    return toCandidate(site, judged, this.options)
   }
 
   /** State and incident of a region. */
-  private settle(siteId: number, { region, state, evaluation }: Looked): void {
+  private settle(siteId: number, { region, state, evaluation }: EvaluatedRegion): void {
     const { sinceSec, pending } = evaluation
-    const before = this.evaluations.get(keyOf(siteId, region))
+    const before = this.evaluations.get(evaluationKey(siteId, region))
     if (!isDeepStrictEqual(before, { siteId, region, ...state, sinceSec, pending })) {
       this.writes.push({ kind: 'region', siteId, region, state, sinceSec, pending })
     }
@@ -94,25 +103,34 @@ class Pass {
     if (incident) this.writes.push({ kind: 'incident', siteId, region, ...incident })
   }
 
-  private judge(site: PassSite, memory: Memory, regions: readonly Looked[]): Judged & { past: Past } {
+  private evaluateSite(
+    site: PassSite,
+    memory: Memory,
+    regions: readonly EvaluatedRegion[],
+  ): SiteEvaluation & { past: Past } {
     const { nowSec } = this.options
     const past = this.reader.past(site.id, nowSec)
-    const history = historyOfPast(past, nowSec)
+    const history = computePastHistory(past, nowSec)
     const findings = this.findings(site)
     const states = regions.map(({ state }) => state.state)
     const { hygiene, isCertificateInvalid, models } = findings
-    const reachability = reachabilityOf(states)
-    const score = scoreOf({ history, truthRatio: models.truthRatio, reachability, hygiene })
-    const caps = capsOf({ history, isCertificateInvalid, flags: site.catalogue.flags })
+    const reachability = getReachability(states)
+    const score = computeScore({ history, truthRatio: models.truthRatio, reachability, hygiene })
+    const caps = listCaps({ history, isCertificateInvalid, flags: site.catalogue.flags })
     const tier = nextTier(memory.tier, score.value, caps, nowSec)
     const hasOpenIncident = states.includes('unreachable') // an incident is open as long as its region is that
     return { past, history, findings, states, hasOpenIncident, score, caps, tier }
   }
 
-  private keep(siteId: number, judged: Judged & { past: Past }, evaluatedSec: number): void {
+  private keep(siteId: number, judged: SiteEvaluation & { past: Past }, evaluatedSec: number): void {
     const { nowSec } = this.options
     const { tier, score, past } = judged
-    const facts = accountOf(judged, { nowSec, evaluatedSec, past, peakBefore: this.peakBefore(siteId) })
+    const facts = toStoredEvaluation(judged, {
+      nowSec,
+      evaluatedSec,
+      past,
+      peakBefore: this.peakBefore(siteId),
+    })
     this.writes.push({
       kind: 'score',
       siteId,
@@ -127,7 +145,7 @@ class Pass {
   private findings(site: PassSite): Findings {
     const newest = this.reader.observation(site.id)
     const answered = newest && (isAnswered(newest) ? newest : readAnswered(this.database, site.id))
-    return findingsOf(site, newest, answered, this.options.nowSec)
+    return collectFindings(site, newest, answered, this.options.nowSec)
   }
 
   /** Peak hours of 30 days, up to where the hours of a Past begin. */
@@ -138,6 +156,6 @@ class Pass {
   }
 }
 
-function keyOf(siteId: number, region: Region): string {
+function evaluationKey(siteId: number, region: Region): string {
   return `${siteId} ${region}`
 }

@@ -15,9 +15,9 @@
  * another host, has fewer votes for `tcp` than it deserves.
  */
 import type { Region, RegionState } from '../facts.ts'
-import { type Evidence, regionState } from '../score/blocking.ts'
-import { type Evaluation, evaluate, firstEvaluation, NEWEST } from '../score/regions.ts'
-import type { Database } from '../store/database.ts'
+import { type Evidence, regionState } from '../scoring/blocking.ts'
+import { type Evaluation, evaluate, firstEvaluation, NEWEST } from '../scoring/regions.ts'
+import type { Database } from '../storage/database.ts'
 import { type PlacedVantage, type Result, readAddresses, readResults } from './rows.ts'
 
 const EVIDENCE_SEC = 1_800
@@ -26,7 +26,7 @@ const ADDRESSES_AGE_MAX_SEC = 43_200 // two full probes; what was before them sa
 const AWAY_SEC = 0 // last seen, of a vantage that is not online
 const REGIONS: readonly Region[] = ['cn', 'overseas']
 
-export interface Looked {
+export interface EvaluatedRegion {
   region: Region
   evaluation: Evaluation
   state: RegionState
@@ -45,12 +45,12 @@ export interface Places {
 }
 
 /** `before` undefined: never evaluated. */
-export function lookAtRegions(
+export function evaluateRegions(
   places: Places,
   siteId: number,
   before: (region: Region) => Evaluation | undefined,
   isOutOfTurn: boolean,
-): Looked[] {
+): EvaluatedRegion[] {
   const { nowSec } = places
   const after = REGIONS.map((region) => {
     const voices = voicesIn(places, siteId, region, NEWEST)

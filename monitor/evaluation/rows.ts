@@ -1,11 +1,11 @@
 /**
- * What a pass reads beyond what details are made of (store/reader.ts): sites, places, results, incidents, boards.
+ * What a pass reads beyond what details are made of (storage/reader.ts): sites, places, results, incidents, boards.
  */
 import type { CatalogueSite, ErrorCode, Outcome, Region } from '../facts.ts'
-import { isOnline, RESULT_AGE_MAX_SEC } from '../score/regions.ts'
-import type { Database } from '../store/database.ts'
-import { newestBoardsDay } from '../store/publish.ts'
-import type { Board, IncidentWrite } from '../store/rows.ts'
+import { isOnline, RESULT_AGE_MAX_SEC } from '../scoring/regions.ts'
+import type { Database } from '../storage/database.ts'
+import { newestBoardsDay } from '../storage/publish.ts'
+import type { Board, IncidentWrite } from '../storage/rows.ts'
 
 /** A site of the catalogue that has a finished probe. */
 export interface PassSite {
@@ -69,7 +69,7 @@ export function readVantages(
 /** Counted ones of one place, newest first. */
 export function readResults(
   database: Database,
-  { siteId, vantageId, nowSec, resultsMax }: ResultsOf,
+  { siteId, vantageId, nowSec, resultsMax }: GetResults,
 ): Result[] {
   return database.all<Result>(
     `SELECT at AS atSec, outcome, error, http_status AS httpStatus, address FROM probe_raw
@@ -77,7 +77,7 @@ export function readResults(
     ...[siteId, vantageId, nowSec - RESULT_AGE_MAX_SEC, resultsMax],
   )
 }
-interface ResultsOf {
+interface GetResults {
   siteId: number
   vantageId: number
   nowSec: number
@@ -107,7 +107,7 @@ export function readNewestIncident(database: Database, siteId: number, region: R
 /** Probes by outcome in hours of the better region that begin at these hours of the day (UTC, both included). */
 export function sumHours(
   database: Database,
-  { siteId, fromSec, toSec, firstHour, lastHour }: HoursOf,
+  { siteId, fromSec, toSec, firstHour, lastHour }: GetHours,
 ): { up: number; degraded: number; down: number } {
   return database.get<{ up: number; degraded: number; down: number }>(
     `SELECT ifnull(sum(up), 0) AS up, ifnull(sum(degraded), 0) AS degraded, ifnull(sum(down), 0) AS down FROM probe_hour
@@ -115,7 +115,7 @@ export function sumHours(
     ...[siteId, fromSec, toSec, firstHour, lastHour],
   )!
 }
-interface HoursOf {
+interface GetHours {
   siteId: number
   fromSec: number
   toSec: number

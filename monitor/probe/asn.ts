@@ -12,11 +12,11 @@ import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { createGunzip } from 'node:zlib'
-import { OperatorError } from '../../engine/errors.ts'
-import type { Log } from '../../engine/messages.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { parseAddress } from '../egress/address.ts'
 import type { NetworkFacts } from '../facts.ts'
-import { shown } from './answer.ts'
+import { shown } from './probe-response.ts'
 
 export const ASN_DB = 'data/ip2asn-combined.tsv.gz' // default of the setting
 const ROWS_MAX = 2_000_000 // per family; beyond: the file is not what it should be
@@ -34,7 +34,7 @@ const NOTHING: AsnFacts = Object.freeze({ number: null, name: null, country: nul
 export const NO_ASN_TABLE: AsnTable = { rangesCount: 0, find: () => ({ ...NOTHING }) }
 
 /** As `loadAsnTable`, for a service that goes on without: a file that is missing or unusable is one log line. */
-export async function asnTableOf(path: string, log: Log): Promise<AsnTable> {
+export async function openAsnTable(path: string, log: Log): Promise<AsnTable> {
   if (path === '') return NO_ASN_TABLE
   try {
     const table = await loadAsnTable(path)
@@ -45,7 +45,7 @@ export async function asnTableOf(path: string, log: Log): Promise<AsnTable> {
       )
     return table
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error
+    if (!(error instanceof ConfigurationError)) throw error
     log('error', `networks are not told (asn is null): ${error.message}`)
     return NO_ASN_TABLE
   }
@@ -60,7 +60,7 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
   const owners = new Map<number, AsnFacts>()
   let lineNumber = 0
   try {
-    for await (const line of linesOf(path)) {
+    for await (const line of readLines(path)) {
       lineNumber++
       if (line === '') continue
       const [first, last, number, country, owner = ''] = line.slice(0, LINE_CHARS_MAX).split('\t')
@@ -81,7 +81,7 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
     const where = lineNumber > 0 ? `${name}:${lineNumber}` : name
     const what = `${(error as Error).message}.`
     const fix = 'Fetch the file anew, or remove it to do without.'
-    throw new OperatorError({ code: 'ASN_DB', where, what, fix }, { cause: error })
+    throw new ConfigurationError({ code: 'ASN_DB', where, what, fix }, { cause: error })
   }
   return {
     rangesCount: families[0].count + families[1].count,
@@ -93,7 +93,7 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
   }
 }
 
-async function* linesOf(path: string): AsyncIterable<string> {
+async function* readLines(path: string): AsyncIterable<string> {
   const isPacked = await startsPacked(path)
   const file = createReadStream(path)
   const plain = isPacked ? file.pipe(createGunzip()) : file
@@ -128,7 +128,7 @@ class Rows {
   }
 
   add(first: Uint8Array, last: Uint8Array, number: number): void {
-    const [from, to] = [wordsOf(first), wordsOf(last)]
+    const [from, to] = [toWords(first), toWords(last)]
     if (this.#count === ROWS_MAX) throw new Error('has too many rows')
     const isAfter = this.#count === 0 || this.#compare(this.#lasts, this.#count - 1, from) < 0
     if (!isAfter || compareWords(from, 0, to) > 0) throw new Error('is out of order')
@@ -143,7 +143,7 @@ class Rows {
   }
 
   find(address: Uint8Array): number | null {
-    const words = wordsOf(address)
+    const words = toWords(address)
     let low = 0 // the last range that begins at or before the address is in [low - 1, high - 1]
     let high = this.#count
     while (low < high) {
@@ -179,7 +179,7 @@ function compareWords(column: Uint32Array, at: number, words: Uint32Array): numb
   return 0
 }
 
-function wordsOf(bytes: Uint8Array): Uint32Array {
+function toWords(bytes: Uint8Array): Uint32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   return Uint32Array.from({ length: bytes.length / 4 }, (_, i) => view.getUint32(4 * i))
 }

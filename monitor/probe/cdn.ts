@@ -20,7 +20,7 @@ export interface CdnTraces {
   address: string | null
 }
 
-export function cdnOf({ headers, cnames, address }: CdnTraces): NetworkFacts['cdn'] {
+export function detectCdn({ headers, cnames, address }: CdnTraces): NetworkFacts['cdn'] {
   const found = new Map<string, { strength: number; evidence: string[] }>()
   const note = (provider: string, strength: keyof typeof STRENGTHS, evidence: string) => {
     const entry = found.get(provider) ?? { strength: 0, evidence: [] }

@@ -9,9 +9,9 @@
  * 45 s of a run are the caller's: it hands in a signal, and when that fires the run ends as deadline_exceeded.
  */
 import type { BucketStatus, ListingAuth, NetworkFacts, Probe, Region, RegionState, Tier } from '../facts.ts'
-import { modelsOf } from '../score/models.ts'
-import { hygieneOf, scoreOf } from '../score/score.ts'
-import { TIERS, tierOfScore } from '../score/tier.ts'
+import { compareModels } from '../scoring/models.ts'
+import { computeScore, getHygieneValue } from '../scoring/score.ts'
+import { TIERS, toTier } from '../scoring/tier.ts'
 import type { FullTried } from './full.ts'
 import { fullProbe } from './full.ts'
 import type { ProbeContext, ProbeTarget } from './probe.ts'
@@ -43,7 +43,7 @@ export interface DetectionResult {
   notices: Notice[]
 }
 
-export type Detection =
+export type DetectionOutcome =
   | { status: 'done'; result: DetectionResult }
   | { status: 'failed'; code: 'target_not_allowed' | 'deadline_exceeded' | 'internal_error' }
 
@@ -62,7 +62,7 @@ const TIER_MAX_INVALID: Tier = 'C'
 const CERTIFICATE_DAYS_MIN = 14
 const DAY_SEC = 86_400
 
-export async function detect(context: ProbeContext, request: DetectRequest): Promise<Detection> {
+export async function detect(context: ProbeContext, request: DetectRequest): Promise<DetectionOutcome> {
   const { url, signal, onStep, onResolved } = request
   const target = { url, apiBase: url, purpose: 'detection', onResolved } as const
   const tried = await fullProbe(context, target, { onStep, signal })
@@ -73,25 +73,25 @@ export async function detect(context: ProbeContext, request: DetectRequest): Pro
 
   const { observation, listing } = tried
   const models = [...(observation?.models ?? [])].sort()
-  const { verdict, confidence } = verdictOf(tried)
+  const { verdict, confidence } = toVerdict(tried)
   const result: DetectionResult = {
     verdict,
     confidence,
     status: outcome,
-    estimatedTier: verdict === 'relay' || verdict === 'compatible_api' ? tierOf(tried, url) : null,
+    estimatedTier: verdict === 'relay' || verdict === 'compatible_api' ? estimateTier(tried, url) : null,
     probe: tried.probe,
     models: models.slice(0, MODELS_SHOWN),
     modelsTotal: models.length,
     listingAuth: listing.auth,
     profile: observation?.profile ?? null,
-    regions: regionsOf(tried.probe, request.region),
-    notices: noticesOf(tried, request),
+    regions: toRegions(tried.probe, request.region),
+    notices: listNotices(tried, request),
   }
   return { status: 'done', result }
 }
 
 /** Confidences without a fingerprint are ours: an open list is hard to have by accident, a 401 in JSON is not. */
-function verdictOf({ listing, observation, probe }: FullTried): { verdict: Verdict; confidence: number } {
+function toVerdict({ listing, observation, probe }: FullTried): { verdict: Verdict; confidence: number } {
   const software = observation?.profile.software
   if (software && software.name !== 'unknown') return { verdict: 'relay', confidence: software.confidence }
   if (listing.auth === 'open') {
@@ -110,7 +110,7 @@ function verdictOf({ listing, observation, probe }: FullTried): { verdict: Verdi
 }
 
 /** The score's own formula over one probe; what it cannot know drops out. */
-function tierOf({ probe, observation }: FullTried, url: string): Tier {
+function estimateTier({ probe, observation }: FullTried, url: string): Tier {
   if (observation === null || probe.outcome === 'down') return 'D'
   const { profile, hygiene, atSec } = observation
   const availability = probe.outcome === 'up' ? 1 : 0.7
@@ -122,20 +122,20 @@ function tierOf({ probe, observation }: FullTried, url: string): Tier {
     p50Ms: ttfbMs,
     p95Ms: ttfbMs,
   }
-  const { truthRatio } = modelsOf([], observation, atSec)
+  const { truthRatio } = compareModels([], observation, atSec)
   const isHttps = url.startsWith('https:')
-  const { value } = scoreOf({
+  const { value } = computeScore({
     history,
     truthRatio,
     reachability: 1,
-    hygiene: hygieneOf(profile.tls, hygiene, { isHttps, nowSec: atSec }),
+    hygiene: getHygieneValue(profile.tls, hygiene, { isHttps, nowSec: atSec }),
   })
   const worst = profile.tls?.isValid === false ? TIER_MAX_INVALID : TIER_MAX
-  return TIERS[Math.max(TIERS.indexOf(tierOfScore(value)), TIERS.indexOf(worst))]
+  return TIERS[Math.max(TIERS.indexOf(toTier(value)), TIERS.indexOf(worst))]
 }
 
 /** One probe speaks for the region it was made in, and says nothing of the other (spec 6.5). */
-function regionsOf({ outcome, atSec }: Probe, region: Region): Record<Region, RegionState> {
+function toRegions({ outcome, atSec }: Probe, region: Region): Record<Region, RegionState> {
   const unknown = {
     state: 'unknown',
     blocking: 'unknown',
@@ -148,7 +148,7 @@ function regionsOf({ outcome, atSec }: Probe, region: Region): Record<Region, Re
   return { cn: unknown, overseas: unknown, [region]: measured }
 }
 
-function noticesOf({ probe, observation }: FullTried, { url, isSingleVantage }: DetectRequest): Notice[] {
+function listNotices({ probe, observation }: FullTried, { url, isSingleVantage }: DetectRequest): Notice[] {
   const tls = observation?.profile.tls
   const isLasting = tls && tls.notAfterSec - probe.atSec > CERTIFICATE_DAYS_MIN * DAY_SEC
   // biome-ignore format: one line per notice

@@ -14,23 +14,23 @@
 import type { Handshake, Visit } from '../egress/egress.ts'
 import { Session } from '../egress/egress.ts'
 import type { Certificate, Observation } from '../facts.ts'
-import type { Answer } from './answer.ts'
-import { answerOf } from './answer.ts'
-import { cdnOf } from './cdn.ts'
-import { claimsIn } from './claims.ts'
+import { detectCdn } from './cdn.ts'
+import { isChallenge, isParkedName, isParkedPage } from './challenge-pages.ts'
 import { LANDING_PATH, PRICING_PATH, STATUS_PATH } from './fingerprints.ts'
-import { hygieneOf } from './hygiene.ts'
+import { checkHygiene } from './hygiene.ts'
 import type { Listing } from './listing.ts'
-import { LISTING_PATH, listingOf } from './listing.ts'
-import { nextPathOf } from './next-path.ts'
-import type { ProbeContext, ProbeTarget, Tried } from './probe.ts'
-import { triedOf, urlBelow } from './probe.ts'
-import { noticesOf, softwareOf } from './software.ts'
+import { LISTING_PATH, parseListing } from './listing.ts'
+import { selectNextPath } from './next-path.ts'
+import { claimsIn } from './pricing.ts'
+import type { ProbeAttempt, ProbeContext, ProbeTarget } from './probe.ts'
+import { toProbeAttempt, urlBelow } from './probe.ts'
+import type { ProbeResponse } from './probe-response.ts'
+import { toProbeResponse } from './probe-response.ts'
+import { detectSoftware, readNotices } from './software.ts'
 import type { OnStep, StepStatus } from './steps.ts'
 import { Steps } from './steps.ts'
-import { isChallenge, isParkedName, isParkedPage } from './walls.ts'
 
-export interface FullTried extends Tried {
+export interface FullTried extends ProbeAttempt {
   observation: Observation | null // null = nobody was reached, or it was our own failure
   landingStatus: number | null
 }
@@ -45,7 +45,7 @@ export async function fullProbe(
   target: ProbeTarget,
   { onStep, signal }: { onStep?: OnStep; signal?: AbortSignal } = {},
 ): Promise<FullTried> {
-  const look = new Look(context, target, new Steps(onStep), signal)
+  const look = new FullProbe(context, target, new Steps(onStep), signal)
   try {
     return await look.take()
   } finally {
@@ -54,14 +54,14 @@ export async function fullProbe(
 }
 
 /** One full probe under way. */
-class Look {
+class FullProbe {
   readonly session = new Session()
   readonly #context: ProbeContext
   readonly #target: ProbeTarget
   readonly #steps: Steps
   readonly #signal?: AbortSignal
   readonly #base: URL
-  readonly #answers: Answer[] = []
+  readonly #responses: ProbeResponse[] = []
   #requests = 0
 
   constructor(context: ProbeContext, target: ProbeTarget, steps: Steps, signal?: AbortSignal) {
@@ -88,12 +88,12 @@ class Look {
 
     this.#steps.start('landing')
     const visit = await this.#ask(LISTING_PATH, urlBelow(apiBase, LISTING_PATH))
-    const listing = listingOf(visit)
+    const listing = parseListing(visit)
     const isUnwilling = listing.error !== null && UNWILLING.test(listing.error)
     const landing = isUnwilling ? null : await this.#ask(LANDING_PATH, this.#target.url)
-    this.#tellLanding(landing)
+    this.#reportLanding(landing)
     const keyed = isUnwilling ? null : await this.#askWithKey()
-    this.#tellListing(visit, listing, keyed)
+    this.#reportListing(visit, listing, keyed)
     if (!isUnwilling) await this.#fingerprint()
     return this.#end(handshake, visit, keyed, landing)
   }
@@ -104,9 +104,9 @@ class Look {
     const { session } = this
     const signal = this.#signal
     const visit = await this.#context.egress.visit({ url, purpose, extraPort, session, signal, headers })
-    const answer = answerOf(path, visit)
+    const answer = toProbeResponse(path, visit)
     const isJudged = headers === undefined // an error that repeats the operator's own key back to us is no leak
-    if (answer !== null && isJudged) this.#answers.push(answer)
+    if (answer !== null && isJudged) this.#responses.push(answer)
     return visit
   }
 
@@ -115,7 +115,7 @@ class Look {
     const { key, apiBase } = this.#target
     if (!key || this.#base.protocol !== 'https:') return null
     const headers = { authorization: `Bearer ${key}` }
-    return listingOf(await this.#ask(LISTING_PATH, urlBelow(apiBase, LISTING_PATH), headers))
+    return parseListing(await this.#ask(LISTING_PATH, urlBelow(apiBase, LISTING_PATH), headers))
   }
 
   async #fingerprint(): Promise<void> {
@@ -126,12 +126,12 @@ class Look {
     await ask(PRICING_PATH)
     const asked = new Set<string>() // not only answered: silence is not asked again
     while (this.#requests < REQUESTS_MAX) {
-      const path = nextPathOf(this.#answers, asked)
+      const path = selectNextPath(this.#responses, asked)
       if (path === null) break
       asked.add(path)
       await ask(path)
     }
-    const { name, version, confidence } = softwareOf(this.#answers)
+    const { name, version, confidence } = detectSoftware(this.#responses)
     const detail = name === 'unknown' ? name : `${[name, version].filter(Boolean).join(' ')}, ${confidence}`
     const ms = this.#context.nowMs() - startedAtMs
     this.#steps.end('fingerprint', name === 'unknown' ? 'warn' : 'ok', ms, detail)
@@ -145,11 +145,11 @@ class Look {
   ): Promise<FullTried> {
     const isReached = handshake.timings.connectMs !== null && !handshake.isOurs && !visit.isOurs
     const isAnswered = visit.status !== null
-    const listing = handshake.error === null ? listingOf(visit) : { ...NO_LISTING, error: handshake.error }
+    const listing = handshake.error === null ? parseListing(visit) : { ...NO_LISTING, error: handshake.error }
     const network = isAnswered ? await this.#network(visit, landing) : null
     const isSilent = listing.auth === 'absent' && listing.error !== 'challenge' && isAnswered
-    const isParked = isSilent && (network?.hasParkedName || this.#answers.some(isParkedPage))
-    const tried = triedOf('full', visit, listing, this.#context, { isParked })
+    const isParked = isSilent && (network?.hasParkedName || this.#responses.some(isParkedPage))
+    const tried = toProbeAttempt('full', visit, listing, this.#context, { isParked })
     const { outcome, error, atSec } = tried.probe
     this.#steps.end('summary', STATUS_OF[outcome], null, error === null ? outcome : `${outcome}, ${error}`)
 
@@ -158,18 +158,18 @@ class Look {
       atSec,
       models: keyed?.models ?? listing.models,
       listing: listing.auth,
-      claimed: claimsIn(this.#answers),
+      claimed: claimsIn(this.#responses),
       profile: {
-        cdn: cdnOf(traces),
+        cdn: detectCdn(traces),
         asn: this.#context.asn.find(visit.remoteAddress ?? ''),
         ips: handshake.addresses,
         hasIpv6: handshake.hasIpv6,
-        tls: certificateOf(handshake),
-        software: softwareOf(this.#answers),
+        tls: toCertificate(handshake),
+        software: detectSoftware(this.#responses),
       },
-      hygiene: hygieneOf(this.#base, this.#answers, network?.insecure ?? null),
+      hygiene: checkHygiene(this.#base, this.#responses, network?.insecure ?? null),
       isParked,
-      notices: noticesOf(this.#answers),
+      notices: readNotices(this.#responses),
     }
     return {
       ...tried,
@@ -190,7 +190,7 @@ class Look {
       this.#base.protocol === 'https:'
         ? await egress.visit({ url: insecureUrl, purpose, redirects: 'none', signal })
         : landing
-    const { provider } = cdnOf({ headers: visit.headers, cnames, address: visit.remoteAddress })
+    const { provider } = detectCdn({ headers: visit.headers, cnames, address: visit.remoteAddress })
     const { number, name } = asn.find(visit.remoteAddress ?? '')
     const network = number === null ? null : `AS${number} ${name ?? ''}`.trim()
     const detail = [provider ?? 'no CDN seen', network].filter(Boolean).join(', ')
@@ -198,13 +198,13 @@ class Look {
     return { cnames, insecure, hasParkedName: isParkedName([...cnames, ...nameservers]) }
   }
 
-  #tellLanding(landing: Visit | null): void {
+  #reportLanding(landing: Visit | null): void {
     if (landing === null) {
       this.#steps.end('landing', 'skipped', null, null)
       return
     }
     const { error, status, timings } = landing
-    const answer = answerOf(LANDING_PATH, landing)
+    const answer = toProbeResponse(LANDING_PATH, landing)
     const wall =
       answer && isChallenge(answer) ? 'challenge' : answer && isParkedPage(answer) ? 'parked' : null
     const isFine = error === null && wall === null && (status as number) < 400
@@ -212,7 +212,7 @@ class Look {
     this.#steps.end('landing', isFine ? 'ok' : 'warn', timings.totalMs, detail)
   }
 
-  #tellListing({ status, timings }: Visit, { auth, models, error }: Listing, keyed: Listing | null): void {
+  #reportListing({ status, timings }: Visit, { auth, models, error }: Listing, keyed: Listing | null): void {
     this.#steps.start('listing')
     const parts = [status, auth, models && `${models.length} models`, error]
     if (keyed !== null) parts.push(keyed.models ? `${keyed.models.length} with key` : 'key not accepted')
@@ -225,7 +225,7 @@ class Look {
   }
 }
 
-const STATUS_OF: Record<Tried['probe']['outcome'], StepStatus> = {
+const STATUS_OF: Record<ProbeAttempt['probe']['outcome'], StepStatus> = {
   up: 'ok',
   degraded: 'warn',
   down: 'error',
@@ -233,7 +233,7 @@ const STATUS_OF: Record<Tried['probe']['outcome'], StepStatus> = {
 }
 
 /** As of the handshake that offers h2 too; without the names it covers, which nobody stores. */
-function certificateOf({ certificate }: Handshake): Certificate | null {
+function toCertificate({ certificate }: Handshake): Certificate | null {
   if (certificate === null) return null
   const { version, issuer, notAfterSec, isValid, alpn } = certificate
   return { version, issuer, notAfterSec, isValid, alpn }

@@ -4,7 +4,7 @@
  */
 import type { Visit } from '../egress/egress.ts'
 import type { Hygiene } from '../facts.ts'
-import type { Answer } from './answer.ts'
+import type { ProbeResponse } from './probe-response.ts'
 
 /**
  * Hosts behind relays. Help pages of theirs (platform.openai.com) are no leak: everyone links there. A name that begins with
@@ -18,7 +18,7 @@ const INSIDE =
 const TEXT_CHARS = 65_536
 
 /** `insecure`: a visit over http that began at the site's own host, null = not made. */
-export function hygieneOf(base: URL, answers: readonly Answer[], insecure: Visit | null): Hygiene {
+export function checkHygiene(base: URL, answers: readonly ProbeResponse[], insecure: Visit | null): Hygiene {
   return {
     redirectsToHttps: insecure && leadsToHttps(insecure),
     hasHsts: hasHsts(base, answers),
@@ -34,7 +34,7 @@ function leadsToHttps({ error, hops }: Visit): boolean | null {
   return location !== null && URL.canParse(location, url) && new URL(location, url).protocol === 'https:'
 }
 
-function hasHsts(base: URL, answers: readonly Answer[]): boolean | null {
+function hasHsts(base: URL, answers: readonly ProbeResponse[]): boolean | null {
   if (base.protocol === 'http:') return false // browsers heed it over https only
   if (answers.length === 0) return null
   return answers.some(({ headers }) => {
@@ -43,7 +43,7 @@ function hasHsts(base: URL, answers: readonly Answer[]): boolean | null {
   })
 }
 
-function leaksUpstream(base: URL, answers: readonly Answer[]): boolean | null {
+function leaksUpstream(base: URL, answers: readonly ProbeResponse[]): boolean | null {
   const errors = answers.filter(({ status }) => status >= 400)
   if (errors.length === 0) return null
   return errors.some((answer) => {

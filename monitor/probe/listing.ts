@@ -7,9 +7,9 @@
  */
 import type { Visit } from '../egress/egress.ts'
 import type { ErrorCode, ListingAuth } from '../facts.ts'
-import type { Answer } from './answer.ts'
-import { answerOf, isRecord, shown } from './answer.ts'
-import { isChallenge, isParkedPage } from './walls.ts'
+import { isChallenge, isParkedPage } from './challenge-pages.ts'
+import type { ProbeResponse } from './probe-response.ts'
+import { isRecord, shown, toProbeResponse } from './probe-response.ts'
 
 export const LISTING_PATH = '/v1/models'
 export const MODELS_MAX = 5_000 // the rest is left out
@@ -24,9 +24,9 @@ export interface Listing {
   error: ErrorCode | null // null with `absent`: its status says it all
 }
 
-export function listingOf(visit: Visit): Listing {
+export function parseListing(visit: Visit): Listing {
   const absent = (error: ErrorCode | null): Listing => ({ auth: 'absent', models: null, error })
-  const answer = answerOf(LISTING_PATH, visit)
+  const answer = toProbeResponse(LISTING_PATH, visit)
   if (answer === null) return absent(visit.error)
   if (isChallenge(answer)) return absent('challenge')
   if (answer.status === 429) return absent('http_429')
@@ -46,7 +46,7 @@ export function modelsIn(json: unknown): string[] | null {
   const list = Array.isArray(json.data) ? json.data : json.models
   if (!Array.isArray(list)) return null
   const isBare = list === json.models
-  const ids = modelIds(list.map((entry) => idOf(entry, isBare)))
+  const ids = modelIds(list.map((entry) => readModelId(entry, isBare)))
   return list.length > 0 && ids.length === 0 ? null : ids
 }
 
@@ -64,11 +64,11 @@ export function modelIds(ids: Iterable<unknown>): string[] {
   return [...unique]
 }
 
-function idOf(entry: unknown, isBare: boolean): unknown {
+function readModelId(entry: unknown, isBare: boolean): unknown {
   if (!isRecord(entry)) return isBare ? entry : undefined
   return entry.id ?? (isBare ? entry.name : undefined)
 }
 
-function isJsonError({ json }: Answer): boolean {
+function isJsonError({ json }: ProbeResponse): boolean {
   return isRecord(json) && ERROR_MEMBERS.some((name) => Object.hasOwn(json, name))
 }

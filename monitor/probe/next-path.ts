@@ -6,16 +6,17 @@
  *
  * A hint that misleads costs a request, no more: the other paths are still next in line.
  */
-import type { Answer } from './answer.ts'
+
 import type { Software } from './fingerprints.ts'
 import { AVAILABLE_PATH, OWN_PATHS, VERSIONS } from './fingerprints.ts'
-import { softwareOf, suspectsIn } from './software.ts'
+import type { ProbeResponse } from './probe-response.ts'
+import { detectSoftware, suspectsIn } from './software.ts'
 
 const SURE = 0.9 // of a program: one strong mark
 
 /** `asked`: those of OWN_PATHS that were. Null: nothing more is worth asking. */
-export function nextPathOf(answers: readonly Answer[], asked: ReadonlySet<string>): string | null {
-  const { name, version, confidence } = softwareOf(answers)
+export function selectNextPath(answers: readonly ProbeResponse[], asked: ReadonlySet<string>): string | null {
+  const { name, version, confidence } = detectSoftware(answers)
   const left = OWN_PATHS.filter(({ path }) => !asked.has(path))
   if (confidence >= SURE) {
     const owed = left.find(

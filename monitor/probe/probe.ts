@@ -8,16 +8,16 @@
  *     await detect(context, { url, signal, onStep })          detect.ts: a full probe and a verdict
  *
  * Nothing is thrown for what a relay does. A try that failed through our own network, or while this thread stood still, is
- * `inconclusive`; the control check of score/outcome.ts finds failures of our network that do not show here. Repeating a failure is the planner's (plan/confirm.ts).
+ * `inconclusive`; the control check of scoring/outcome.ts finds failures of our network that do not show here. Repeating a failure is the planner's (scheduler/confirm.ts).
  */
 import type { Egress, Visit, VisitRequest } from '../egress/egress.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
-import { retryAfterMs } from '../plan/schedule.ts'
-import { outcomeOf, SLOW_MS } from '../score/outcome.ts'
+import { retryAfterMs } from '../scheduler/schedule.ts'
+import { classifyProbe, SLOW_MS } from '../scoring/outcome.ts'
 import { trimEndSlashes } from '../trim-slashes.ts'
 import type { AsnTable } from './asn.ts'
 import type { Listing } from './listing.ts'
-import { LISTING_PATH, listingOf } from './listing.ts'
+import { LISTING_PATH, parseListing } from './listing.ts'
 
 export interface ProbeContext {
   egress: Pick<Egress, 'visit' | 'handshake' | 'names'>
@@ -35,7 +35,7 @@ export interface ProbeTarget {
   key?: string | null // asked with as well in full probes, over https only; never logged, never in a result
 }
 
-export interface Tried {
+export interface ProbeAttempt {
   probe: Probe
   listing: Listing
   detail: string | null // why, for logs; never the target's words
@@ -46,25 +46,25 @@ export async function lightProbe(
   context: ProbeContext,
   target: ProbeTarget,
   signal?: AbortSignal,
-): Promise<Tried> {
+): Promise<ProbeAttempt> {
   const { purpose, extraPort, onResolved } = target
   const url = urlBelow(target.apiBase, LISTING_PATH)
   const visit = await context.egress.visit({ url, purpose, extraPort, signal, onResolved })
-  return triedOf('light', visit, listingOf(visit), context)
+  return toProbeAttempt('light', visit, parseListing(visit), context)
 }
 
 /** What a visit of the listing means. `parked`: seen elsewhere, where the listing only shows that it is none. */
-export function triedOf(
+export function toProbeAttempt(
   kind: Probe['kind'],
   visit: Omit<Visit, 'body'>,
   listing: Listing,
   { nowMs, slowMs = SLOW_MS }: ProbeContext,
   { isParked = false } = {},
-): Tried {
+): ProbeAttempt {
   const { status: httpStatus, timings } = visit
   const address = visit.triedAddress ?? visit.remoteAddress // the latter of a connection that was there already
   const error: ErrorCode | null = isParked ? 'parked' : listing.error
-  const judged = outcomeOf({ listing: listing.auth, httpStatus, ttfbMs: timings.ttfbMs, error }, slowMs)
+  const judged = classifyProbe({ listing: listing.auth, httpStatus, ttfbMs: timings.ttfbMs, error }, slowMs)
   const isDoubtful = visit.hasStalled && (judged.outcome === 'down' || judged.error === 'slow')
   const outcome = visit.isOurs || isDoubtful ? 'inconclusive' : judged.outcome
   const atMs = nowMs()

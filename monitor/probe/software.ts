@@ -6,10 +6,10 @@
  * A program shows the marks of those it descends from; so once a descendant has 0.5 itself, its ancestors step back.
  */
 import type { SiteNotices } from '../facts.ts'
-import type { Answer } from './answer.ts'
-import { memberOf, shown } from './answer.ts'
 import type { Mark, Software, SoftwareFacts, Where } from './fingerprints.ts'
 import { LANDING_PATH, MARKS, PARENTS, STATUS_PATH, VERSIONS } from './fingerprints.ts'
+import type { ProbeResponse } from './probe-response.ts'
+import { getMember, shown } from './probe-response.ts'
 
 const STRENGTHS: Record<Mark['strength'], number> = { strong: 0.9, weak: 0.4, hint: 0 }
 const CONFIDENCE_MAX = 0.99
@@ -18,7 +18,7 @@ const VERSION_CHARS = 40
 const TEXT_CHARS = 65_536
 const NAME_CHARS = 80
 
-export function softwareOf(answers: readonly Answer[]): SoftwareFacts {
+export function detectSoftware(answers: readonly ProbeResponse[]): SoftwareFacts {
   const doubts = new Map<Software, number>() // ∏ (1 − strength)
   for (const { software, strength, where } of MARKS) {
     if (!answers.some((answer) => isThere(where, answer))) continue
@@ -35,20 +35,20 @@ export function softwareOf(answers: readonly Answer[]): SoftwareFacts {
   }
   const [best] = [...confidences].filter(([software]) => !hidden.has(software)).sort((a, b) => b[1] - a[1])
   if (best === undefined) return { name: 'unknown', version: null, confidence: 0 }
-  return { name: best[0], version: versionOf(best[0], answers), confidence: best[1] }
+  return { name: best[0], version: detectVersion(best[0], answers), confidence: best[1] }
 }
 
 /** Programs of which anything shows, be it a hint. */
-export function suspectsIn(answers: readonly Answer[]): Set<Software> {
+export function suspectsIn(answers: readonly ProbeResponse[]): Set<Software> {
   const marks = MARKS.filter(({ where }) => answers.some((answer) => isThere(where, answer)))
   return new Set(marks.map(({ software }) => software))
 }
 
-export function noticesOf(answers: readonly Answer[]): SiteNotices {
+export function readNotices(answers: readonly ProbeResponse[]): SiteNotices {
   const status = answers.find(({ path }) => path === STATUS_PATH)?.json
-  const name = memberOf(status, 'data.system_name')
-  const start = memberOf(status, 'data.start_time')
-  const topUp = memberOf(status, 'data.top_up_link')
+  const name = getMember(status, 'data.system_name')
+  const start = getMember(status, 'data.start_time')
+  const topUp = getMember(status, 'data.top_up_link')
   return {
     systemName: typeof name === 'string' ? shown(name, NAME_CHARS) || null : null,
     startTimeSec: Number.isSafeInteger(start) && (start as number) > 0 ? (start as number) : null,
@@ -56,27 +56,27 @@ export function noticesOf(answers: readonly Answer[]): SiteNotices {
   }
 }
 
-function isThere(where: Where, { path, finalPath, status, headers, text, json }: Answer): boolean {
+function isThere(where: Where, { path, finalPath, status, headers, text, json }: ProbeResponse): boolean {
   if ('header' in where) return headers.has(where.header)
-  if ('errorType' in where) return memberOf(json, 'error.type') === where.errorType
+  if ('errorType' in where) return getMember(json, 'error.type') === where.errorType
   if ('landsOn' in where) return path === LANDING_PATH && finalPath.startsWith(where.landsOn)
   if (path !== where.path) return false
   if ('has' in where) {
-    const isNone = where.without?.every((name) => memberOf(json, name) === undefined) ?? true
-    return isNone && where.has.every((name) => memberOf(json, name) !== undefined)
+    const isNone = where.without?.every((name) => getMember(json, name) === undefined) ?? true
+    return isNone && where.has.every((name) => getMember(json, name) !== undefined)
   }
   if ('text' in where) return status === 200 && where.text.test(text.slice(0, TEXT_CHARS).trim())
-  const value = memberOf(json, where.member)
+  const value = getMember(json, where.member)
   return typeof value === 'string' && where.matches.test(value)
 }
 
-function versionOf(software: Software, answers: readonly Answer[]): string | null {
+function detectVersion(software: Software, answers: readonly ProbeResponse[]): string | null {
   for (const { of, header, path, member } of VERSIONS) {
     if (!of.includes(software)) continue
     for (const answer of answers) {
       const value = header
         ? answer.headers.get(header)
-        : answer.path === path && memberOf(answer.json, member!)
+        : answer.path === path && getMember(answer.json, member!)
       const text = typeof value === 'string' ? shown(value, VERSION_CHARS) : ''
       if (text !== '') return text
     }

@@ -4,20 +4,20 @@
  *     setSites ─► planner ─► due ─► light or full probe ─► planner: store, again, drop ─► control check of its minute ─► told
  *     detect   ─► planner ─► due ─► detect, step by step ─► down? a control check of its own ────────────────────────► told
  *
- * Keeps no results but failures whose minute is not judged yet (held.ts). One timer, set to when the planner next has
+ * Keeps no results but failures whose minute is not judged yet (pending-results.ts). One timer, set to when the planner next has
  * something to do; a run that ends asks it again.
  */
 import { type KeyFile, readKey } from '../catalogue/key-file.ts'
 import type { Egress } from '../egress/egress.ts'
 import type { Observation, Outcome, Region } from '../facts.ts'
-import { Planner, type PlannerOptions, type Run } from '../plan/planner.ts'
-import { inTurn, slotOf } from '../plan/turns.ts'
-import { type Detection as Detected, detect } from '../probe/detect.ts'
+import { type DetectionOutcome as Detected, detect } from '../probe/detect.ts'
 import { fullProbe } from '../probe/full.ts'
-import { lightProbe, type ProbeContext, type ProbeTarget, type Tried } from '../probe/probe.ts'
-import { Controls } from './controls.ts'
-import { type Found, Held } from './held.ts'
-import type { FromProber, ProberFigures, ProberSite, ToProber } from './words.ts'
+import { lightProbe, type ProbeAttempt, type ProbeContext, type ProbeTarget } from '../probe/probe.ts'
+import { Planner, type PlannerOptions, type Run } from '../scheduler/planner.ts'
+import { getSlotNumber, inTurn } from '../scheduler/vantage-rotation.ts'
+import { ConnectivityCheck } from './connectivity-check.ts'
+import type { FromProber, ProberMetrics, ProberSite, ToProber } from './messages.ts'
+import { type PendingResult, PendingResults } from './pending-results.ts'
 
 const DETECTION_MS = 45_000
 const WAKE_MAX_MS = 60_000
@@ -34,10 +34,10 @@ export interface ProberOptions {
   repeatsMax: number // CONFIRM_FAILURES
   controlUrls: readonly string[]
   planner?: Pick<PlannerOptions, 'isTurn' | 'fullMax'> // of agents: turns of their own, and no full probes
-  say: (message: FromProber) => void
+  send: (message: FromProber) => void
 }
 
-interface Detection {
+interface RunningDetection {
   url: string
   abort: AbortController
 }
@@ -45,11 +45,11 @@ interface Detection {
 export class Prober {
   private readonly options: ProberOptions
   private readonly planner: Planner
-  private readonly controls: Controls
-  private readonly held: Held
+  private readonly connectivity: ConnectivityCheck
+  private readonly pending: PendingResults
   private readonly closing = new AbortController()
   private sites = new Map<string, ProberSite>() // by slug
-  private readonly detections = new Map<string, Detection>() // as many as the planner's line and places
+  private readonly detections = new Map<string, RunningDetection>() // as many as the planner's line and places
   private online: readonly string[] = [] // in its region; none known = it probes every slot
   private isSingleVantage: boolean
   private readonly running = new Set<Promise<void>>()
@@ -57,7 +57,7 @@ export class Prober {
 
   constructor(options: ProberOptions) {
     this.options = options
-    const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, say } = options
+    const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, send: say } = options
     this.planner = new Planner({
       random: Math.random,
       lightMax,
@@ -66,7 +66,7 @@ export class Prober {
       isTurn: (slug, dueMs) => this.isTurn(slug, dueMs),
       ...options.planner,
     })
-    this.controls = new Controls({
+    this.connectivity = new ConnectivityCheck({
       urls: controlUrls,
       egress,
       nowSec: () => this.nowSec(),
@@ -76,11 +76,11 @@ export class Prober {
           : 'the control addresses do not answer: until they do, failures of sites do not count'
         say({ kind: 'log', level: 'warning', text })
       },
-      onCheck: () => this.held.releaseSettled(),
+      onCheck: () => this.pending.releaseSettled(),
     })
-    this.held = new Held(
-      (probe) => this.controls.isSettled(probe),
-      (found) => this.sayFound(found),
+    this.pending = new PendingResults(
+      (probe) => this.connectivity.isSettled(probe),
+      (found) => this.sendResult(found),
     )
     this.context = context
     this.isSingleVantage = options.isSingleVantage
@@ -96,7 +96,7 @@ export class Prober {
     else void this.close()
   }
 
-  figures(): ProberFigures {
+  metrics(): ProberMetrics {
     const { starts, skippedSlots, lostRuns } = this.planner.totals
     const lagSec = Math.round(this.planner.lagMs('light', performance.now()) / 1_000)
     const denials = [...this.options.egress.denials]
@@ -106,7 +106,7 @@ export class Prober {
       lostRuns,
       lagSec,
       denials,
-      areControlsAnswering: this.controls.isAnswering,
+      areControlsAnswering: this.connectivity.isAnswering,
     }
   }
 
@@ -114,8 +114,8 @@ export class Prober {
   async close(): Promise<void> {
     this.closing.abort()
     clearTimeout(this.timer)
-    this.controls.close()
-    this.held.releaseAll()
+    this.connectivity.close()
+    this.pending.releaseAll()
     for (const { abort } of this.detections.values()) abort.abort()
     await Promise.all(this.running)
   }
@@ -129,11 +129,11 @@ export class Prober {
       // At another address it is another site for the planner: nothing of its past holds.
       if (next && next.apiBase === site.apiBase && next.url === site.url) continue
       this.planner.remove(slug)
-      this.held.drop(site.siteId)
+      this.pending.drop(site.siteId)
     }
     const nowMs = performance.now()
     for (const site of sites) this.planner.put(this.planned(site), nowMs)
-    this.controls.isNeeded = sites.length > 0
+    this.connectivity.isNeeded = sites.length > 0
     this.turn()
   }
 
@@ -152,7 +152,7 @@ export class Prober {
   private detect(id: string, url: string, slug: string | null): void {
     const isTaken = this.planner.detect(id, slug ?? url, performance.now())
     if (isTaken) this.detections.set(id, { url, abort: new AbortController() })
-    else this.options.say({ kind: 'detected', id, result: null, failure: 'internal_error' })
+    else this.options.send({ kind: 'detected', id, result: null, failure: 'internal_error' })
     this.turn()
   }
 
@@ -165,7 +165,7 @@ export class Prober {
   private isTurn(slug: string, dueMs: number): boolean {
     const { vantage, intervalSec } = this.options
     const atMs = this.context.nowMs() + dueMs - performance.now()
-    const slot = slotOf(atMs / 1_000, this.sites.get(slug)?.intervalSec ?? intervalSec)
+    const slot = getSlotNumber(atMs / 1_000, this.sites.get(slug)?.intervalSec ?? intervalSec)
     return this.online.length === 0 || inTurn(slug, slot, this.online).includes(vantage)
   }
 
@@ -196,33 +196,33 @@ export class Prober {
     if (run.kind === 'detection') return this.runDetection(run)
     const site = this.sites.get(run.key)
     if (!site) return this.finish(run, 'inconclusive')
-    const target = await this.targetOf(site, run)
+    const target = await this.createTarget(site, run)
     const { signal } = this.closing
     if (run.kind === 'light')
-      return this.tell(run, site, await lightProbe(this.context, target, signal), null)
+      return this.report(run, site, await lightProbe(this.context, target, signal), null)
     const full = await fullProbe(this.context, target, { signal })
-    this.tell(run, site, full, full.observation)
+    this.report(run, site, full, full.observation)
   }
 
-  private tell(run: Run, site: ProberSite, tried: Tried, observation: Observation | null): void {
+  private report(run: Run, site: ProberSite, tried: ProbeAttempt, observation: Observation | null): void {
     if (this.closing.signal.aborted) return
-    const probe = this.controls.judge(tried.probe)
+    const probe = this.connectivity.evaluate(tried.probe)
     const { retryAfterMs } = tried
     const verdict = this.planner.finish(run.id, { outcome: probe.outcome, retryAfterMs }, performance.now())
-    if (verdict === 'store') this.held.add({ siteId: site.siteId, probe: tried.probe, observation })
+    if (verdict === 'store') this.pending.add({ siteId: site.siteId, probe: tried.probe, observation })
   }
 
-  private sayFound({ siteId, probe: found, observation }: Found): void {
-    const probe = this.controls.judge(found)
-    this.options.say({ kind: 'probe', siteId, probe })
+  private sendResult({ siteId, probe: found, observation }: PendingResult): void {
+    const probe = this.connectivity.evaluate(found)
+    this.options.send({ kind: 'probe', siteId, probe })
     if (observation && probe.outcome !== 'inconclusive') {
-      this.options.say({ kind: 'observation', siteId, observation })
+      this.options.send({ kind: 'observation', siteId, observation })
     }
   }
 
   private async runDetection(run: Run): Promise<void> {
     const detection = this.detections.get(run.key)
-    const { say, region } = this.options
+    const { send: say, region } = this.options
     const { isSingleVantage } = this
     const id = run.key
     if (!detection) return this.finish(run, 'inconclusive')
@@ -238,7 +238,7 @@ export class Prober {
       },
     })
     if (isPutOff && !detection.abort.signal.aborted) return // it waits in the planner's line again
-    const found = await this.judged(detected, signal)
+    const found = await this.onEvaluated(detected, signal)
     this.finish(run, 'up')
     this.detections.delete(id)
     if (this.closing.signal.aborted) return
@@ -250,31 +250,31 @@ export class Prober {
    * That a target is down is a finding only while our own network is there. With no sites nobody else asks, and a finding
    * is shown for minutes, so a check that began after it must say so. It keeps its place until then.
    */
-  private async judged(detected: Detected, signal: AbortSignal): Promise<Detected> {
+  private async onEvaluated(detected: Detected, signal: AbortSignal): Promise<Detected> {
     if (detected.status !== 'done' || detected.result.probe.outcome !== 'down') return detected
     const givenUp = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
-    const isAnswering = await Promise.race([this.controls.check(), givenUp])
+    const isAnswering = await Promise.race([this.connectivity.check(), givenUp])
     if (signal.aborted) return { status: 'failed', code: 'deadline_exceeded' }
-    const { outcome } = this.controls.judge(detected.result.probe)
+    const { outcome } = this.connectivity.evaluate(detected.result.probe)
     return isAnswering && outcome === 'down' ? detected : { status: 'failed', code: 'internal_error' }
   }
 
-  private async targetOf(site: ProberSite, run: Run): Promise<ProbeTarget> {
+  private async createTarget(site: ProberSite, run: Run): Promise<ProbeTarget> {
     const { url, apiBase, extraPort, keyFile } = site
     return {
       ...{ url, apiBase, purpose: 'catalogue', extraPort: extraPort ?? undefined },
-      key: run.kind === 'full' && keyFile !== null ? await this.keyOf(keyFile, site.slug) : null,
+      key: run.kind === 'full' && keyFile !== null ? await this.readKey(keyFile, site.slug) : null,
       onResolved: (addresses) => this.planner.resolved(run.id, addresses, performance.now()),
     }
   }
 
   /** A site whose key cannot be read is probed without it. */
-  private async keyOf(file: KeyFile, slug: string): Promise<string | null> {
+  private async readKey(file: KeyFile, slug: string): Promise<string | null> {
     try {
       return await readKey(file)
     } catch (error) {
       const text = `site ${slug}: its key file cannot be used, and it is probed without: ${(error as Error).message}`
-      this.options.say({ kind: 'log', level: 'warning', text })
+      this.options.send({ kind: 'log', level: 'warning', text })
       return null
     }
   }
@@ -282,7 +282,7 @@ export class Prober {
   /** A defect of ours: the run must not stay open, and its site is tried again like others. */
   private broke(run: Run, error: Error): void {
     this.finish(run, 'inconclusive')
-    const { say } = this.options
+    const { send: say } = this.options
     say({ kind: 'log', level: 'error', text: `a ${run.kind} probe broke, please report it: ${error.stack}` })
     if (run.kind !== 'detection' || !this.detections.delete(run.key)) return
     say({ kind: 'detected', id: run.key, result: null, failure: 'internal_error' })

@@ -1,24 +1,24 @@
 /** The prober's thread: everything that reaches out does so here, and no answer of the API waits for it. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { answerInspections } from '../../engine/inspection/thread.ts'
+import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
 import { LIMITS } from '../egress/limits.ts'
-import { asnTableOf } from '../probe/asn.ts'
+import { openAsnTable } from '../probe/asn.ts'
+import type { FromProber, ProberData, ToProber } from './messages.ts'
 import { Prober } from './prober.ts'
-import type { FromProber, ProberData, ToProber } from './words.ts'
 
 const FIGURES_MS = 1_000
 
 const port = parentPort as MessagePort
-const say = (message: FromProber) => port.postMessage(message)
+const send = (message: FromProber) => port.postMessage(message)
 const { settings, version, ownHosts } = workerData as ProberData
 
-answerInspections('monitor prober')
+handleInspections('monitor prober')
 const egress = new Egress({ settings: egressSettings(process.env), version, ownHosts })
 const prober = new Prober({
   context: {
     egress,
-    asn: await asnTableOf(settings.ASN_DB, (level, text) => say({ kind: 'log', level, text })),
+    asn: await openAsnTable(settings.ASN_DB, (level, text) => send({ kind: 'log', level, text })),
     nowMs: Date.now,
     slowMs: settings.SLOW_MS,
   },
@@ -31,21 +31,21 @@ const prober = new Prober({
   detectionsMax: settings.DETECTION_CONCURRENCY,
   repeatsMax: settings.CONFIRM_FAILURES,
   controlUrls: settings.CONTROL_URLS,
-  say,
+  send,
 })
 let lastMs = performance.now()
-const figures = setInterval(() => {
+const sendMetrics = setInterval(() => {
   const nowMs = performance.now()
   const stalledMs = nowMs - lastMs - FIGURES_MS
   lastMs = nowMs
-  say({ kind: 'figures', figures: prober.figures() })
+  send({ kind: 'figures', sendMetrics: prober.metrics() })
   if (stalledMs < LIMITS.stallMs) return
   const text = `the prober's thread stood still for ${(stalledMs / 1_000).toFixed(1)} s: what failed meanwhile does not count`
-  say({ kind: 'log', level: 'warning', text })
+  send({ kind: 'log', level: 'warning', text })
 }, FIGURES_MS)
 port.on('message', async (message: ToProber) => {
   if (message.kind !== 'close') return prober.receive(message)
-  clearInterval(figures)
+  clearInterval(sendMetrics)
   await prober.close()
   port.close()
 })

@@ -2,33 +2,33 @@
  * Agents of other places (spec 6.5): their port, what they are told to look at, and what their being there means for the
  * server's own prober.
  */
-import type { Log } from '../../engine/messages.ts'
-import { AgentDesk, type AgentDeskOptions } from '../agent/desk.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { AgentApi, type AgentApiOptions } from '../agent/agent-api.ts'
 import { ClientConnections } from '../api/client-connections.ts'
 import type { Region } from '../facts.ts'
-import type { ProberSite, ToProber } from '../prober/words.ts'
+import type { ProberSite, ToProber } from '../prober/messages.ts'
 import type { OpenPort } from './thread.ts'
 
 const REGIONS: readonly Region[] = ['cn', 'overseas']
 
-export interface AgentsOptions extends AgentDeskOptions {
+export interface AgentsOptions extends AgentApiOptions {
   host: string
   port: number
   region: Region // of the server's own prober
 }
 
 export class Agents {
-  private readonly desk: AgentDesk
+  private readonly api: AgentApi
   private readonly region: Region
   private readonly opened: NonNullable<ReturnType<OpenPort>>
 
   /** Throws when the port cannot be had. */
   constructor(openPort: OpenPort, { host, port, region, ...options }: AgentsOptions) {
     this.region = region
-    this.desk = new AgentDesk(options)
+    this.api = new AgentApi(options)
     const connections = new ClientConnections(options.address)
     const opened = openPort(host, port, (app) =>
-      connections.serve(app, (res, req) => this.desk.handle(res, req)),
+      connections.serve(app, (res, req) => this.api.handle(res, req)),
     )
     if (opened === null) throw new Error(`AGENT_ADDR: ${host}:${port} cannot be listened on`)
     this.opened = opened
@@ -36,21 +36,21 @@ export class Agents {
   }
 
   setSites(sites: readonly (ProberSite & { regions: readonly Region[] })[], optOut: readonly string[]): void {
-    this.desk.setSites(sites, optOut)
+    this.api.setSites(sites, optOut)
   }
 
   /** Whose turn it is, for the server's own prober; about every 10 s. */
   turns(): Extract<ToProber, { kind: 'turns' }> {
-    const all = REGIONS.flatMap((region) => this.desk.online(region))
-    return { kind: 'turns', online: this.desk.online(this.region), isSingleVantage: all.length <= 1 }
+    const all = REGIONS.flatMap((region) => this.api.online(region))
+    return { kind: 'turns', online: this.api.online(this.region), isSingleVantage: all.length <= 1 }
   }
 
-  figures(): Record<string, number> {
-    return { ...this.desk.figures() }
+  metrics(): Record<string, number> {
+    return { ...this.api.metrics() }
   }
 
-  announceEnd(): void {
-    this.desk.announceEnd()
+  beginShutdown(): void {
+    this.api.beginShutdown()
   }
 
   close(): void {

@@ -5,12 +5,12 @@
  *     every 5 min, or PROBE_INTERVAL_S ─► all ─┐
  *     a site's first probe ── 2 s ──► that one ┴─► flush ─► job reads the file ─► writes ─► store
  */
-import { jobThread } from '../../engine/job-thread.ts'
-import type { Log } from '../../engine/messages.ts'
-import { sourceUrl } from '../../engine/source-url.ts'
+import { jobThread } from '../../engine/runtime/job-thread.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { resolveModule } from '../../engine/runtime/module-url.ts'
 import type { EvaluationTask } from '../evaluation/job.ts'
-import type { Write } from '../store/rows.ts'
-import type { Store } from '../store/store.ts'
+import type { Write } from '../storage/rows.ts'
+import type { Store } from '../storage/store.ts'
 
 const FIRST_MS = 2_000
 const ALL_SEC_MAX = 300 // spec 7.2
@@ -29,9 +29,9 @@ export interface EvaluationsOptions {
 
 export class Evaluations {
   private readonly options: EvaluationsOptions
-  private readonly judged: Set<number> // sites that have a tier
+  private readonly evaluated: Set<number> // sites that have a tier
   private readonly fresh = new Set<number>()
-  private readonly jobs = jobThread(sourceUrl('../evaluation/job.ts', import.meta.url), {
+  private readonly jobs = jobThread(resolveModule('../evaluation/job.ts', import.meta.url), {
     idleMs: JOB_IDLE_MS,
     execArgv: ['--disable-warning=ExperimentalWarning'], // of node:sqlite
   })
@@ -42,7 +42,7 @@ export class Evaluations {
 
   constructor(options: EvaluationsOptions) {
     this.options = options
-    this.judged = new Set(options.store.snapshot.sites.map(({ id }) => id))
+    this.evaluated = new Set(options.store.snapshot.sites.map(({ id }) => id))
   }
 
   start(): void {
@@ -53,7 +53,7 @@ export class Evaluations {
   }
 
   probed(siteId: number): void {
-    if (this.judged.has(siteId)) return
+    if (this.evaluated.has(siteId)) return
     this.fresh.add(siteId)
     this.timer ??= setTimeout(() => void this.run([...this.fresh]), FIRST_MS)
   }
@@ -62,7 +62,7 @@ export class Evaluations {
   run(siteIds?: number[]): Promise<void> {
     if (siteIds) this.timer = null
     for (const id of siteIds ?? this.fresh) {
-      this.judged.add(id)
+      this.evaluated.add(id)
       this.fresh.delete(id)
     }
     this.running = this.running.then(() => this.runOne(siteIds))
@@ -87,7 +87,7 @@ export class Evaluations {
       for (const write of writes) store.write(write)
     } catch (error) {
       if (this.isClosed) return
-      for (const id of siteIds ?? []) this.judged.delete(id) // its next probe asks again
+      for (const id of siteIds ?? []) this.evaluated.delete(id) // its next probe asks again
       log('error', `sites could not be judged, what they had stays: ${(error as Error).stack}`)
     }
   }

@@ -10,10 +10,10 @@ import type { Stats } from '../../engine/stats/stats.ts'
 import type { RequestLine } from '../api/api.ts'
 import { QUOTA_KINDS } from '../api/quota.ts'
 import type { Probe, Region } from '../facts.ts'
-import type { ProberFigures } from '../prober/words.ts'
-import { isOnline } from '../score/regions.ts'
-import type { VantageState } from '../store/snapshot.ts'
-import type { StoreFigures } from '../store/store.ts'
+import type { ProberMetrics } from '../prober/messages.ts'
+import { isOnline } from '../scoring/regions.ts'
+import type { VantageState } from '../storage/snapshot.ts'
+import type { StoreMetrics } from '../storage/store.ts'
 
 const PREFIX = 'sluice.monitor.'
 
@@ -55,19 +55,19 @@ export class Metrics {
 }
 
 export interface States {
-  prober: ProberFigures | null
+  prober: ProberMetrics | null
   denials: ReadonlyMap<string, number>
   vantages: readonly VantageState[]
   nowSec: number
-  store: StoreFigures
+  store: StoreMetrics
   sites: number
-  agents: Record<string, number> // of agent/desk.ts
+  agents: Record<string, number> // of agent/agent-api.ts
   refusedConnections: number
   catalogueErrors: number
   detections: { queued: number; running: number; held: number }
 }
 
-export function gaugesOf({
+export function collectGauges({
   prober,
   denials,
   vantages,

@@ -2,7 +2,7 @@
  * What the settings mean for the monitor. Read once by main, so that a mistake ends the start with one line that names it,
  * and again by the thread.
  */
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { AddressOptions } from '../api/client-address.ts'
 import { parseRange } from '../egress/address.ts'
@@ -75,8 +75,8 @@ export function listenAddress(name: string, text: string): { host: string; port:
   return { host: match[1] ?? (match[2] || '0.0.0.0'), port }
 }
 
-function complaint(where: string, value: string, fix: string): OperatorError {
-  return new OperatorError({
+function complaint(where: string, value: string, fix: string): ConfigurationError {
+  return new ConfigurationError({
     code: 'MONITOR_SETTING',
     where,
     what: `"${value.slice(0, 64)}" is not allowed.`,

@@ -1,7 +1,7 @@
 /** What a detection has found, as callers see it (spec 3.5): the result that the desk keeps and hands out. */
 import { networkView, UNKNOWN_NETWORK } from '../api/site-detail.ts'
 import type { DetectionResult } from '../probe/detect.ts'
-import { pointOfProbe, ratio, timestamp } from '../score/probe-point.ts'
+import { pointOfProbe, ratio, timestamp } from '../scoring/probe-point.ts'
 
 export function resultView(result: DetectionResult, vantage: string) {
   const { atSec } = result.probe

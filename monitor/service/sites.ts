@@ -1,20 +1,20 @@
 /** From the catalogue to what a prober needs, and from what it saw of models to what the store keeps. */
 import type { CatalogueSite, Observation, Region } from '../facts.ts'
-import type { ProberSite } from '../prober/words.ts'
-import { isAnswered, modelKey, modelsOf } from '../score/models.ts'
-import type { Look } from '../store/reader.ts'
-import type { ModelSighting } from '../store/rows.ts'
+import type { ProberSite } from '../prober/messages.ts'
+import { compareModels, isAnswered, modelKey } from '../scoring/models.ts'
+import type { SiteProbeState } from '../storage/reader.ts'
+import type { ModelSighting } from '../storage/rows.ts'
 
 export interface SitesContext {
   ids: Readonly<Record<string, number>> // slug → site; without those the store has refused
-  looks: ReadonlyMap<number, Look>
+  probeStates: ReadonlyMap<number, SiteProbeState>
   ports: readonly number[] // PROBE_PORTS
   folder: string // the catalogue's: key files are below it
 }
 
 export function proberSites(
   sites: readonly CatalogueSite[],
-  { ids, looks, ports, folder }: SitesContext,
+  { ids, probeStates: looks, ports, folder }: SitesContext,
 ): (ProberSite & { regions: readonly Region[] })[] {
   return sites.flatMap(({ slug, url, apiBase, keyFile, intervalSec, regions }) => {
     const siteId = ids[slug]
@@ -22,7 +22,7 @@ export function proberSites(
     const look = looks.get(siteId)
     return {
       ...{ siteId, slug, url, apiBase, intervalSec, regions },
-      extraPort: extraPortOf([apiBase, url], ports),
+      extraPort: findExtraPort([apiBase, url], ports),
       keyFile: keyFile === null ? null : { folder, name: keyFile },
       lastFullSec: look?.lastFullSec ?? null,
       addresses: look?.addresses ?? [],
@@ -33,7 +33,7 @@ export function proberSites(
 }
 
 /** The one port beyond the general ones that an entry may name (spec 5.1). */
-function extraPortOf(urls: readonly string[], ports: readonly number[]): number | null {
+function findExtraPort(urls: readonly string[], ports: readonly number[]): number | null {
   const named = urls
     .map((url) => Number(new URL(url).port))
     .filter((port) => port > 0 && !ports.includes(port))
@@ -44,9 +44,9 @@ function extraPortOf(urls: readonly string[], ports: readonly number[]): number 
  * The models of one full probe, each once; what the catalogue claims is read beside them. Null: its listing was no answer,
  * so it says nothing about models (spec 7.1).
  */
-export function sightingsOf(observation: Observation): ModelSighting[] | null {
+export function toSightings(observation: Observation): ModelSighting[] | null {
   if (!isAnswered(observation)) return null
-  const { claimed, verified } = modelsOf([], observation, observation.atSec)
+  const { claimed, verified } = compareModels([], observation, observation.atSec)
   const sightings = new Map<string, ModelSighting>()
   for (const id of claimed)
     sightings.set(modelKey(id), { key: modelKey(id), id, isClaimed: true, isVerified: false })

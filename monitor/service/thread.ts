@@ -1,54 +1,45 @@
 /**
- * The monitor's thread: everything of it put together, around one port.
- *
- *     catalogue ──► store, prober        prober ──► store ──► evaluation ──► store ──► snapshot ──► api ──► public
- *                                        desk ◄──► prober                              engine: quotas ──┘
+ * The composition of the monitor's thread, around one port. No socket library is loaded here: the caller passes `openPort`.
  *
  *     start   store ─► engine ─► port ─► catalogue ─► prober
  *     drain   not ready ─► requests answered ─► prober ─► evaluation ─► store ─► port
- *
- * Loads no socket library: whoever runs the thread opens the port (`openPort`).
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import type { CounterStore } from '../../engine/counters/store.ts'
-import type { Engine } from '../../engine/decide.ts'
-import { OperatorError } from '../../engine/errors.ts'
-import { endAnswer, endHead } from '../../engine/http-answer.ts'
-import type { Log } from '../../engine/messages.ts'
-import { openEngine } from '../../engine/open.ts'
-import type { RulesImage } from '../../engine/rules.ts'
+import type { RulesImage } from '../../engine/config/rules.ts'
+import type { Engine } from '../../engine/decision/engine.ts'
+import { openEngine } from '../../engine/open-engine.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { Stats } from '../../engine/stats/stats.ts'
-import type { AgentDeskOptions } from '../agent/desk.ts'
+import type { CounterStore } from '../../engine/stores/counter-store.ts'
+import type { AgentApiOptions } from '../agent/agent-api.ts'
 import { Api } from '../api/api.ts'
 import { ClientConnections } from '../api/client-connections.ts'
 import { defaultRules, quotaRules } from '../api/default-rules.ts'
-import { Desk } from '../api/detections/desk.ts'
 import { ApiError } from '../api/errors.ts'
 import type { HttpRequest, HttpResponse, ServedApp } from '../api/sockets.ts'
+import { DetectionQueue } from '../detections/detection-queue.ts'
+import { DetectionRunner } from '../detections/detection-runner.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
-import type { FromProber } from '../prober/words.ts'
-import { databasePath } from '../store/path.ts'
-import type { Write } from '../store/rows.ts'
-import { openStore, type Store } from '../store/store.ts'
+import type { FromProber } from '../prober/messages.ts'
+import { plainPages } from '../site/plain-pages.ts'
+import { databasePath } from '../storage/path.ts'
+import type { Write } from '../storage/rows.ts'
+import { openStore, type Store } from '../storage/store.ts'
 import { Agents } from './agents.ts'
-import { Detections } from './detections.ts'
+import { CatalogueSync, type PlacedSite } from './catalogue-sync.ts'
 import { Evaluations } from './evaluations.ts'
-import { gaugesOf, Metrics } from './metrics.ts'
+import { HEALTH_CHECKS } from './health-checks.ts'
+import type { FromMonitor, MonitorTask, ToMonitor } from './messages.ts'
+import { collectGauges, Metrics } from './metrics.ts'
 import { type MonitorOptions, monitorOptions, ownHosts } from './options.ts'
-import { plainPages } from './pages.ts'
-import { ProberHost } from './prober-host.ts'
-import { type PlacedSite, SiteKeeper } from './site-keeper.ts'
-import { sightingsOf } from './sites.ts'
-import type { FromMonitor, MonitorTask, ToMonitor } from './words.ts'
+import { ProberSupervisor } from './prober-supervisor.ts'
+import { toSightings } from './sites.ts'
 
 const TICK_MS = 1_000
 const SEEN_TICKS = 10 // between two times that this place says that it probes
 const FULL_TICKS = 60 // between two lines that connections are refused
-type Check = (isReady: boolean) => [status: string, text: string]
-const CHECK_PATHS: Record<string, Check> = {
-  '/healthz': () => ['200 OK', 'ok'],
-  '/readyz': (isReady) => (isReady ? ['200 OK', 'ready'] : ['503 Service Unavailable', 'not ready']),
-}
 
 /** A port that can be opened; transports/uws.ts has it. Null: somebody else holds it. */
 export type OpenPort = (
@@ -60,22 +51,22 @@ export type OpenPort = (
 /** The whole life of the thread: resolves when it has drained. Rejects when it cannot start. */
 export async function runMonitorThread(openPort: OpenPort): Promise<void> {
   const port = parentPort as MessagePort
-  const say = (message: FromMonitor) => port.postMessage(message)
-  const log: Log = (level, text, fields) => say({ kind: 'log', level, text, fields })
-  const monitor = await MonitorService.open(workerData as MonitorTask, openPort, say, log)
+  const send = (message: FromMonitor) => port.postMessage(message)
+  const log: Log = (level, text, fields) => send({ kind: 'log', level, text, fields })
+  const monitor = await MonitorService.open(workerData as MonitorTask, openPort, send, log)
   const timeoutMs = await new Promise<number>((resolve) => {
     port.on('message', (message: ToMonitor) => {
       if (message.kind === 'rules') monitor.setRules(message.rules)
-      else if (message.kind === 'ending') monitor.announceEnd()
+      else if (message.kind === 'ending') monitor.beginShutdown()
       else resolve(message.timeoutMs)
     })
-    say({ kind: 'ready', port: monitor.port })
+    send({ kind: 'ready', port: monitor.port })
   })
   await monitor.drain(timeoutMs)
   port.close()
 }
 
-interface Parts {
+interface MonitorParts {
   task: MonitorTask
   options: MonitorOptions
   store: Store
@@ -87,25 +78,25 @@ interface Parts {
 }
 
 class MonitorService {
-  private readonly parts: Parts
-  private readonly say: (message: FromMonitor) => void
+  private readonly parts: MonitorParts
+  private readonly send: (message: FromMonitor) => void
   private readonly log: Log
   private readonly egress: Egress // asks nobody here: for what can be said without
-  private readonly desk: Desk
-  private readonly detections: Detections
+  private readonly desk: DetectionQueue
+  private readonly detections: DetectionRunner
   private readonly api: Api
   private readonly metrics: Metrics
   private readonly connections: ClientConnections
   private readonly evaluations: Evaluations
-  private readonly sites: SiteKeeper
+  private readonly sites: CatalogueSync
   private readonly opened: NonNullable<ReturnType<OpenPort>>
   private readonly ticks: NodeJS.Timeout
-  private readonly prober: ProberHost
+  private readonly prober: ProberSupervisor
   private readonly pages: ReturnType<typeof plainPages>
   private readonly agents: Agents | null
   private readonly refusals = new Map<string, number>() // of submitted addresses: reason → how many
   private ticksCount = 0
-  private toldFull = 0 // connections that were refused
+  private reportedFull = 0 // connections that were refused
   private hasBegun = false
   private isEnding = false
 
@@ -140,11 +131,16 @@ class MonitorService {
     return monitor
   }
 
-  private constructor(parts: Parts, openPort: OpenPort, say: (message: FromMonitor) => void, log: Log) {
+  private constructor(
+    parts: MonitorParts,
+    openPort: OpenPort,
+    send: (message: FromMonitor) => void,
+    log: Log,
+  ) {
     const { task, options, store, engine, builtInRules } = parts
     const { settings, version } = task
     this.parts = parts
-    this.say = say
+    this.send = send
     this.log = log
     this.metrics = new Metrics(parts.stats)
     this.connections = new ClientConnections(options.address)
@@ -155,28 +151,28 @@ class MonitorService {
       userAgent: this.egress.userAgent,
       supportEmail: settings.SUPPORT_EMAIL,
     })
-    this.prober = new ProberHost(
+    this.prober = new ProberSupervisor(
       { settings, version, ownHosts: ownHosts(settings) },
       { log, message: (message) => this.receive(message), lost: () => this.proberLost() },
     )
-    this.desk = new Desk({
+    this.desk = new DetectionQueue({
       ...{ store, nowMs: Date.now, onQueued: () => this.startDetections() },
       reuseSec: settings.DETECTION_REUSE_S,
       queueMax: settings.DETECTION_QUEUE,
       runningMax: settings.DETECTION_CONCURRENCY,
     })
-    this.detections = new Detections(
+    this.detections = new DetectionRunner(
       this.desk,
       settings.VANTAGE_NAME,
       this.prober,
-      ({ host }) => this.sites.slugOf(host), // so that no two probes of a site run at once
+      ({ host }) => this.sites.findSlug(host), // so that no two probes of a site run at once
     )
     this.api = new Api({
-      decider: engine,
+      limiter: engine,
       nowMs: Date.now,
       snapshot: () => (this.isLoaded ? store.snapshot : null),
       details: store,
-      desk: this.desk,
+      detections: this.desk,
       checkUrl: (url) => this.checked(url),
       address: options.address,
       version,
@@ -201,17 +197,17 @@ class MonitorService {
       intervalSec: settings.PROBE_INTERVAL_S,
       ownVantage: this.ownVantage,
     })
-    this.sites = new SiteKeeper({
+    this.sites = new CatalogueSync({
       ...{ store, path: settings.CATALOGUE_PATH, ports: options.ports, nowSec, log },
       onSites: (sites, optOut) => this.setSites(sites, optOut),
     })
     const port = openPort(options.host, options.port, (app) =>
-      this.connections.serve(app, (res, req) => this.answer(res, req)),
+      this.connections.serve(app, (res, req) => this.handleRequest(res, req)),
     )
     if (port === null) {
       const where = `MONITOR_ADDR ${settings.MONITOR_ADDR}`
       const fix = 'Stop what listens there, or set another address.'
-      throw new OperatorError({ code: 'PORT_IN_USE', where, what: 'cannot be listened on.', fix })
+      throw new ConfigurationError({ code: 'PORT_IN_USE', where, what: 'cannot be listened on.', fix })
     }
     this.opened = port
     this.agents = this.openAgents(openPort)
@@ -226,14 +222,14 @@ class MonitorService {
     this.parts.engine.setRules(quotaRules(rules, this.parts.builtInRules))
   }
 
-  announceEnd(): void {
+  beginShutdown(): void {
     this.isEnding = true
-    this.api.announceEnd()
-    this.agents?.announceEnd()
+    this.api.beginShutdown()
+    this.agents?.beginShutdown()
   }
 
   async drain(timeoutMs: number): Promise<void> {
-    this.announceEnd()
+    this.beginShutdown()
     this.opened.stopListening()
     clearInterval(this.ticks)
     await this.sites.close()
@@ -245,7 +241,7 @@ class MonitorService {
     if (lost > 0) this.log('error', `the monitor ends with ${lost} writes that the disk did not take`)
     this.opened.close()
     await this.parts.counters.close()
-    this.sayStats()
+    this.sendStats()
   }
 
   private begin(): void {
@@ -292,7 +288,7 @@ class MonitorService {
   }
 
   /** The store, where a site's first probe is noticed, whoever made it. */
-  private noticing(store: Store): AgentDeskOptions['store'] {
+  private noticing(store: Store): AgentApiOptions['store'] {
     const write = (each: Write) => {
       store.write(each)
       if (each.kind !== 'probe') return
@@ -306,30 +302,30 @@ class MonitorService {
       },
       write,
       read: (...question) => store.read(...question),
-      figures: () => store.figures(),
+      metrics: () => store.metrics(),
     }
   }
 
-  private answer(res: HttpResponse, req: HttpRequest): void {
+  private handleRequest(res: HttpResponse, req: HttpRequest): void {
     const path = req.getUrl()
     if (path === '/api' || path.startsWith('/api/')) this.api.handle(res, req)
-    else this.answerPlain(res, path, req.getCaseSensitiveMethod() === 'HEAD')
+    else this.respondPlain(res, path, req.getCaseSensitiveMethod() === 'HEAD')
   }
 
-  private answerPlain(res: HttpResponse, path: string, isHead: boolean): void {
+  private respondPlain(res: HttpResponse, path: string, isHead: boolean): void {
     const [status, line] = this.plainAnswer(path)
     const text = `${line}\n`
     res.cork(() => {
       res.writeStatus(status)
       res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
       res.writeHeader('X-Content-Type-Options', 'nosniff')
-      if (isHead) endHead(res, Buffer.byteLength(text))
-      else endAnswer(res, text, false)
+      if (isHead) endHeadResponse(res, Buffer.byteLength(text))
+      else endResponse(res, text, false)
     })
   }
 
   private plainAnswer(path: string): [status: string, line: string] {
-    if (Object.hasOwn(CHECK_PATHS, path)) return CHECK_PATHS[path](this.isLoaded && !this.isEnding)
+    if (Object.hasOwn(HEALTH_CHECKS, path)) return HEALTH_CHECKS[path](this.isLoaded && !this.isEnding)
     if (Object.hasOwn(this.pages, path)) return ['200 OK', this.pages[path].trimEnd()]
     return ['404 Not Found', 'The API is below /api/v1.']
   }
@@ -343,14 +339,14 @@ class MonitorService {
       if (task.settings.PROBER_ENABLED) store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec() })
       if (this.agents) this.prober.send(this.agents.turns())
     }
-    if (this.ticksCount % FULL_TICKS === 1) this.tellFull()
-    this.sayStats()
+    if (this.ticksCount % FULL_TICKS === 1) this.reportFull()
+    this.sendStats()
   }
 
-  private tellFull(): void {
+  private reportFull(): void {
     const { allMax, fullCount } = this.connections
-    const count = fullCount - this.toldFull
-    this.toldFull = fullCount
+    const count = fullCount - this.reportedFull
+    this.reportedFull = fullCount
     if (count > 0)
       this.log(
         'warning',
@@ -358,20 +354,20 @@ class MonitorService {
       )
   }
 
-  private sayStats(): void {
-    const gauges = gaugesOf({
-      prober: this.prober.figures,
+  private sendStats(): void {
+    const gauges = collectGauges({
+      prober: this.prober.metrics,
       denials: this.refusals,
       vantages: this.parts.store.snapshot.vantages,
       nowSec: nowSec(),
-      store: this.parts.store.figures(),
-      agents: this.agents?.figures() ?? {},
+      store: this.parts.store.metrics(),
+      agents: this.agents?.metrics() ?? {},
       refusedConnections: this.connections.refusedCount,
       sites: this.sites.catalogue?.entries.length ?? 0,
       catalogueErrors: this.sites.errorsCount,
       detections: { ...this.desk.counts, held: this.desk.waiting.count },
     })
-    this.say({ kind: 'stats', deltas: this.parts.stats.takeDeltas(), gauges })
+    this.send({ kind: 'stats', deltas: this.parts.stats.takeDeltas(), gauges })
   }
 
   private setSites(all: PlacedSite[], optOut: string[]): void {
@@ -393,7 +389,7 @@ class MonitorService {
     else if (message.kind === 'detected') this.detections.ended(message)
     else if (message.kind === 'observation') {
       const { siteId, observation } = message
-      const models = sightingsOf(observation)
+      const models = toSightings(observation)
       store.write({ kind: 'observation', siteId, observation, models })
     } else if (message.kind === 'probe') {
       store.write({ kind: 'probe', siteId: message.siteId, vantageId, probe: message.probe })

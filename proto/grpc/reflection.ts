@@ -16,7 +16,7 @@ export interface ReflectionRequest {
   text: string // the file's or the symbol's name
 }
 
-export type ReflectionAnswer =
+export type ReflectionResponse =
   | { files: readonly Uint8Array[] } // FileDescriptorProto each
   | { services: readonly string[] }
   | { code: number; message: string } // a gRPC status: this question failed, the stream goes on
@@ -25,8 +25,8 @@ export type ReflectionAnswer =
 const VARINT = 0
 const LENGTH = 2
 const HOST = (1 << 3) | LENGTH
-const QUESTION_FIRST = 3
-const QUESTION_LAST = 7
+const REQUEST_FIELD_FIRST = 3
+const REQUEST_FIELD_LAST = 7
 const KINDS = new Map(
   Object.entries(FIELDS).map(([kind, field]) => [(field << 3) | LENGTH, kind as keyof typeof FIELDS]),
 )
@@ -44,7 +44,7 @@ export function decodeReflectionRequest(bytes: Uint8Array): ReflectionRequest {
       request.text = reader.stringVerify()
     } else {
       const field = tag >>> 3
-      if (field >= QUESTION_FIRST && field <= QUESTION_LAST) request.kind = 'other'
+      if (field >= REQUEST_FIELD_FIRST && field <= REQUEST_FIELD_LAST) request.kind = 'other'
       reader.skipType(tag & 7, 0, field)
     }
   }
@@ -55,7 +55,7 @@ export function decodeReflectionRequest(bytes: Uint8Array): ReflectionRequest {
 export function encodeReflectionResponse(
   host: string,
   question: Uint8Array,
-  answer: ReflectionAnswer,
+  answer: ReflectionResponse,
 ): Uint8Array {
   const writer = protobuf.Writer.create()
   if (host !== '') writer.uint32((1 << 3) | LENGTH).string(host)

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
-import { rulesFor } from '../../bench/load/questions.ts'
+import { rulesFor } from '../../bench/load/requests.ts'
 import { startService } from '../helpers/service.ts'
 
 const COMPARE = fileURLToPath(new URL('../../bench/compare/main.ts', import.meta.url))

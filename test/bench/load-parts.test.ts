@@ -4,15 +4,15 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { judge, LIMITED, WRONG } from '../../bench/load/answers.ts'
+import { classifyResponse, LIMITED, WRONG } from '../../bench/load/answers.ts'
 import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
 import { AnswerHeads } from '../../bench/load/grpc-answer-head.ts'
 import { headBlocks, PACKED_PATH } from '../../bench/load/grpc-head.ts'
 import { Histogram } from '../../bench/load/histogram.ts'
 import { judgeJson } from '../../bench/load/http-connection.ts'
-import { keysOf } from '../../bench/load/keys.ts'
-import { jsonQuestion, protobufQuestion, Template } from '../../bench/load/questions.ts'
+import { parseKeys } from '../../bench/load/keys.ts'
 import { Recorder } from '../../bench/load/recorder.ts'
+import { jsonRequest, protobufRequest, Template } from '../../bench/load/requests.ts'
 import { decodeRequest } from '../../proto/codec.ts'
 import { HeaderDecoder } from '../../transports/grpc/http2/hpack.ts'
 import { unpackHuffman } from '../../transports/grpc/http2/huffman.ts'
@@ -52,7 +52,7 @@ test('histograms of intervals add up to that of the whole', () => {
 })
 
 test('zipf: key k comes 1/(k+1) as often as key 0; the same seed yields the same keys', () => {
-  const [next, again, other] = [7, 7, 8].map((seed) => keysOf('zipf:1000')!.start(seed))
+  const [next, again, other] = [7, 7, 8].map((seed) => parseKeys('zipf:1000')!.start(seed))
   const counts = new Array(1_000).fill(0)
   const [first, second, third] = [next, again, other].map((each) =>
     Array.from({ length: 200_000 }, () => each(0)),
@@ -64,21 +64,21 @@ test('zipf: key k comes 1/(k+1) as often as key 0; the same seed yields the same
 })
 
 test('uniform: all keys, equally often; hot: one key per descriptor', () => {
-  const uniform = keysOf('uniform:10')!.start(7)
+  const uniform = parseKeys('uniform:10')!.start(7)
   const counts = new Array(10).fill(0)
   for (let i = 0; i < 100_000; i++) counts[uniform(0)]++
   for (const count of counts) expect(Math.abs(count - 10_000)).toBeLessThan(500)
-  const hot = keysOf('hot')!.start(7)
+  const hot = parseKeys('hot')!.start(7)
   expect([hot(0), hot(1), hot(0)]).toEqual([0, 1, 0])
 })
 
 // biome-ignore format: a table
 for (const text of ['', 'hot:1', 'zipf', 'zipf:0', 'zipf:1000001', 'uniform:1000000001', 'zipf:1e3']) {
-  test(`"${text}" is no kind of keys`, () => expect(keysOf(text)).toBeNull())
+  test(`"${text}" is no kind of keys`, () => expect(parseKeys(text)).toBeNull())
 }
 
 test('a question holds the keys drawn for it, as protobuf and as JSON', () => {
-  const keys = keysOf('uniform:1000000000')!
+  const keys = parseKeys('uniform:1000000000')!
   for (const [descriptors, entries] of [
     [1, 1],
     [2, 2],
@@ -97,9 +97,9 @@ test('a question holds the keys drawn for it, as protobuf and as JSON', () => {
       { key: 'path', value: '/api/v1/items' },
     ])
     const expected = all.map((each) => ({ entries: each.slice(0, entries) }))
-    const decoded = decodeRequest(filled(protobufQuestion(shape)))
+    const decoded = decodeRequest(filled(protobufRequest(shape)))
     expect(decoded).toMatchObject({ domain: 'shop', hitsAddend: 3, descriptors: expected })
-    const json = JSON.parse(filled(jsonQuestion(shape)).toString())
+    const json = JSON.parse(filled(jsonRequest(shape)).toString())
     expect(json).toEqual({ domain: 'shop', hitsAddend: 3, descriptors: expected })
   }
 })
@@ -126,14 +126,14 @@ const answers: [string, number, number][] = [
 for (const [hex, descriptors, judged] of answers) {
   test(`the answer <${hex}> to ${descriptors} descriptors is judged ${judged}`, () => {
     const bytes = Buffer.from(`ffff${hex.replaceAll(' ', '')}ff`, 'hex')
-    expect(judge(bytes, 2, bytes.length - 1, descriptors)).toBe(judged)
+    expect(classifyResponse(bytes, 2, bytes.length - 1, descriptors)).toBe(judged)
   })
 }
 
 test('any bytes are judged, whatever they are', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
-      expect([WRONG, 1, 2, 1 | LIMITED, 2 | LIMITED]).toContain(judge(bytes, 0, bytes.length, 1))
+      expect([WRONG, 1, 2, 1 | LIMITED, 2 | LIMITED]).toContain(classifyResponse(bytes, 0, bytes.length, 1))
     }),
   )
 })

@@ -1,10 +1,11 @@
 /** A whole engine on a memory store of its own, at noon, for tests of decisions. */
-import { MemoryStore } from '../../engine/counters/memory.ts'
-import { createMemoryTable } from '../../engine/counters/memory-layout.ts'
-import { Engine, type EngineOptions } from '../../engine/decide.ts'
+
+import type { RuleLimit, RuleNode } from '../../engine/config/rules.ts'
+import { Engine, type EngineOptions } from '../../engine/decision/engine.ts'
 import { compile } from '../../engine/match/compile.ts'
-import type { RuleLimit, RuleNode } from '../../engine/rules.ts'
 import { Stats } from '../../engine/stats/stats.ts'
+import { MemoryStore } from '../../engine/stores/memory/memory-store.ts'
+import { createMemoryTable } from '../../engine/stores/memory/table-layout.ts'
 import {
   type Descriptor,
   type Entry,
@@ -36,7 +37,7 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
     jitterMaxSec: 0,
     isShadow: false,
     isQuota: false,
-    isStopping: false,
+    stopIncrementWhenOverLimit: false,
     hasMetadata: false,
     localCache: null,
     headerNames: null,
@@ -46,11 +47,11 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
   const askRaw = (request: RateLimitRequest): RateLimitResponse => {
     let answered: RateLimitResponse | Error = new Error('the memory store did not answer at once')
     one.decide(request, {
-      isGone: false,
-      answer(response) {
+      isCancelled: false,
+      onDecision(response) {
         answered = response
       },
-      fail(error) {
+      onError(error) {
         answered = error
       },
     })

@@ -98,9 +98,9 @@ test('what a rule counts under the values of callers is known by its path, too',
   totals.merge(stats.takeDeltas(), 'a thread')
   stats.add(bob + OVER_LIMIT, 2) // told after its hit
   totals.merge(stats.takeDeltas(), 'a thread')
-  expect(totals.ofRule('shop.user')).toEqual({ hits: 7, overLimit: 2 })
-  expect(totals.ofRule('shop.plan')).toEqual({ hits: 0, overLimit: 0 })
-  expect(totals.of('ratelimit.service.rate_limit.shop.user_bob.over_limit')).toBe(2)
+  expect(totals.getRule('shop.user')).toEqual({ hits: 7, overLimit: 2 })
+  expect(totals.getRule('shop.plan')).toEqual({ hits: 0, overLimit: 0 })
+  expect(totals.getCounter('ratelimit.service.rate_limit.shop.user_bob.over_limit')).toBe(2)
 })
 
 test('a name made twice is one counter, however many there are', () => {

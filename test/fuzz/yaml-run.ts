@@ -6,13 +6,13 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { seeded } from '../../bench/size.ts'
 import { ConfigError } from '../../engine/config/error.ts'
 import { lint } from '../../engine/config/lint.ts'
-import { compositeOf } from '../../engine/config/patterns.ts'
+import { LintWarnings } from '../../engine/config/lint-warnings.ts'
+import { toCompositeKey } from '../../engine/config/patterns.ts'
 import { readDraft } from '../../engine/config/read.ts'
-import { Remarks } from '../../engine/config/remarks.ts'
+import type { Match, RuleDomain, RuleNode } from '../../engine/config/rules.ts'
 import { validate } from '../../engine/config/validate.ts'
 import { compile } from '../../engine/match/compile.ts'
 import { Trie } from '../../engine/match/trie.ts'
-import type { Match, RuleDomain, RuleNode } from '../../engine/rules.ts'
 import type { Entry } from '../../proto/ratelimit.ts'
 import { naiveMatch } from '../engine/match/naive.ts'
 import { damagedFile, originals } from './yaml-files.ts'
@@ -69,7 +69,7 @@ parentPort!.postMessage(told)
 
 /** The rules of a file, or null after an error that is stated. */
 function load(bytes: Buffer): RuleDomain[] | null {
-  const remarks = new Remarks()
+  const remarks = new LintWarnings()
   try {
     const domains = validate([readDraft(FILE, bytes, remarks)], { isMerging: false })
     lint(domains, remarks)
@@ -111,7 +111,7 @@ function isWellFormed({ key, value }: Entry): boolean {
 
 function requestsFor(siblings: RuleNode[], random: () => number): Entry[][] {
   return siblings.flatMap((node) => {
-    const text = compositeOf(node).replaceAll('*', () => (random() < 0.5 ? '' : 'x'))
+    const text = toCompositeKey(node).replaceAll('*', () => (random() < 0.5 ? '' : 'x'))
     const at = node.value === '' || random() < 0.1 ? text.length : node.key.length
     const entry = { key: text.slice(0, at), value: text.slice(at + 1) }
     const below = requestsFor(node.children, random).map((entries) => [entry, ...entries])

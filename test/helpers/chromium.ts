@@ -1,5 +1,5 @@
 /**
- * A real browser for tests: headless Chromium at one page. `npm test` installs it (scripts/test-tools.mjs).
+ * A real browser for tests: headless Chromium at one page. `npm test` installs it (scripts/dev/test-tools.mjs).
  *
  *     const close = await openPage('http://127.0.0.1:1234/')   // the page tells its server what it finds
  *     …

@@ -1,5 +1,5 @@
 /** Slugs of sites that a prober looks at within its first two seconds: first looks are spread over a whole interval. */
-import { firstSlotMs } from '../../monitor/plan/schedule.ts'
+import { firstSlotMs } from '../../monitor/scheduler/schedule.ts'
 
 const SOON_MS = 2_000
 

@@ -1,7 +1,7 @@
 /** Rows of the specifications' tables, for tests that take their cases from there. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { notBuiltOf, rowsOf, SPECS } from '../../scripts/spec-rows.ts'
+import { parseNotBuilt, parseRows, SPECS } from '../../scripts/dev/spec-rows.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -14,8 +14,10 @@ export interface SpecRow {
 export function specRows(section: string): SpecRow[] {
   const spec = SPECS.find(({ prefix }) => (prefix === 'M') === section.startsWith('M'))!
   const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
-  const skipped = new Set(notBuiltOf(read('docs/not-built.md')).flatMap(({ ids }) => [...ids]))
-  const rows = rowsOf(read(spec.path), spec).filter((row) => row.section === section && !skipped.has(row.id))
+  const skipped = new Set(parseNotBuilt(read('docs/not-built.md')).flatMap(({ ids }) => [...ids]))
+  const rows = parseRows(read(spec.path), spec).filter(
+    (row) => row.section === section && !skipped.has(row.id),
+  )
   if (rows.length === 0) throw new Error(`${spec.path} has no rows in section ${section}`)
   return rows.map(({ id, text }) => ({ id, cells: cellsOf(text) }))
 }

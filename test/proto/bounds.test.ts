@@ -1,7 +1,7 @@
 /** What a caller can make us do with 4 MiB, the longest message and body there is by default. */
 import { describe, expect, test } from 'vitest'
 import { DESCRIPTOR_DEPTH_MAX } from '../../engine/config/bounds.ts'
-import { BATCH_SLOTS_MAX } from '../../engine/counters/batch.ts'
+import { BATCH_SLOTS_MAX } from '../../engine/stores/batch.ts'
 import { DESCRIPTORS_MAX, ENTRIES_MAX } from '../../proto/bounds.ts'
 import { decodeRequest, encodeRequest } from '../../proto/codec.ts'
 import { requestFromJson } from '../../proto/json.ts'

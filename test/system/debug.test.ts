@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 import { gunzipSync } from 'node:zlib'
 import { Profile } from 'pprof-format'
 import { expect, onTestFinished, test } from 'vitest'
-import { rulesFor } from '../../bench/load/questions.ts'
+import { rulesFor } from '../../bench/load/requests.ts'
 import { MONITOR_LISTENS, quotas, spawnMonitor } from '../helpers/monitor.ts'
 import { needsGo, pprof } from '../helpers/pprof.ts'
 import { startRedis } from '../helpers/redis.ts'
@@ -72,7 +72,7 @@ test('6.5#3: `go tool pprof` shows our functions in the CPU and the heap profile
   const ours = (name: string, file: string) => new RegExp(`\\s${name} .*/${file}$`, 'm')
   const cpuTop = await top(cpu)
   expect(cpuTop).toMatch(/^Type: wall$/m)
-  expect(cpuTop).toMatch(ours('takeInParts', 'engine/decide.ts'))
+  expect(cpuTop).toMatch(ours('takeInParts', 'engine/decision/engine.ts'))
   expect(cpuTop).toMatch(ours('flush', 'transports/grpc/http2/[\\w-]+.ts'))
   const heapTop = await top(heap)
   expect(heapTop).toMatch(/^Type: inuse_space$/m)

@@ -1,6 +1,6 @@
 /**
  * Every HTTP port of a whole service, asked by requests whose end is not clear: the connection ends, and what stands behind
- * them is not served. The cases and what the handler sees of them are in test/engine/http-framing.test.ts.
+ * them is not served. The cases and what the handler sees of them are in test/engine/runtime/http-framing.test.ts.
  */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CHUNKED_BAD, HEADERS_BAD, HEADERS_GOOD } from '../engine/framings.ts'
+import { CHUNKED_BAD, HEADERS_BAD, HEADERS_GOOD } from '../engine/runtime/framings.ts'
 import { MONITOR_LISTENS, quotas, spawnMonitor } from '../helpers/monitor.ts'
 import type { RunningService } from '../helpers/service.ts'
 

@@ -31,7 +31,7 @@ const CHANGE_MS = 100
 const CHANGES = (SECONDS * 1_000) / CHANGE_MS
 const BROKEN_SHARE = 0.25
 const PIECES_MS = 15 // from the first piece of a file to the second
-const SLOW_MS = 35 // the service's 50 (engine/config/settled.ts) less a tick of file times, 10 at most
+const SLOW_MS = 35 // the service's 50 (engine/config/stable-read.ts) less a tick of file times, 10 at most
 const WAIT = { timeout: 15_000, interval: 50 }
 const WAIT_LONG = { timeout: 25_000, interval: 50 } // 5 s per load, and one may meet an empty file
 // V8's heaps grow to a plateau some 90 MiB above the start, reached after a minute or two, and shrink again (150 s were

@@ -81,7 +81,7 @@ test.each(['memory', 'redis'])(
 function load(endpoint: string, flags: string[]): Promise<Result> {
   const rate = ['--rate', String(CALLS_PER_SEC), '--streams', '100']
   const time = ['--warmup', '500ms', '--duration', `${SECONDS}s`]
-  return run(parseOptions([endpoint, ...rate, ...time, ...flags]), { everyMs: 60_000, tell: () => {} })
+  return run(parseOptions([endpoint, ...rate, ...time, ...flags]), { everyMs: 60_000, print: () => {} })
 }
 
 function rssBytes(pid: number): number {

@@ -4,7 +4,7 @@
  *     answer  OK at once          over   OVER_LIMIT at once      fail   the error `no rules today`
  *     wait    when the test says  throw  a defect                twice  answers, then answers again and fails
  */
-import type { Caller, Decider } from '../../engine/decider.ts'
+import type { DecisionCallback, RateLimiter } from '../../engine/decision/rate-limiter.ts'
 import { decodeRequest } from '../../proto/codec.ts'
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
 
@@ -23,27 +23,27 @@ export const OK: RateLimitResponse = {
 }
 export const OVER: RateLimitResponse = { ...OK, overallCode: 2 }
 
-export class FakeDecider implements Decider {
+export class FakeDecider implements RateLimiter {
   readonly requests: RateLimitRequest[] = []
-  readonly waiting: Caller[] = []
+  readonly waiting: DecisionCallback[] = []
   private onWaiting: (() => void) | null = null
 
-  decide(request: RateLimitRequest, caller: Caller): void {
+  decide(request: RateLimitRequest, caller: DecisionCallback): void {
     this.requests.push(request)
-    if (request.domain === 'fail') caller.fail(new Error('no rules today'))
-    else if (request.domain === 'fail oddly') caller.fail(new Error('50 % \ud800 é\n'))
+    if (request.domain === 'fail') caller.onError(new Error('no rules today'))
+    else if (request.domain === 'fail oddly') caller.onError(new Error('50 % \ud800 é\n'))
     else if (request.domain === 'throw') throw new Error('a defect')
     else if (request.domain === 'wait') {
       this.waiting.push(caller)
       this.onWaiting?.()
-    } else caller.answer(request.domain === 'over' ? OVER : OK)
+    } else caller.onDecision(request.domain === 'over' ? OVER : OK)
     if (request.domain === 'twice') {
-      caller.answer(OVER)
-      caller.fail(new Error('never seen'))
+      caller.onDecision(OVER)
+      caller.onError(new Error('never seen'))
     }
   }
 
-  decideBytes(bytes: Uint8Array, caller: Caller): void {
+  decideBytes(bytes: Uint8Array, caller: DecisionCallback): void {
     this.decide(decodeRequest(bytes), caller)
   }
 
@@ -54,6 +54,6 @@ export class FakeDecider implements Decider {
 
   /** Answers all who wait. */
   release(): void {
-    for (const caller of this.waiting.splice(0)) caller.answer(OK)
+    for (const caller of this.waiting.splice(0)) caller.onDecision(OK)
   }
 }

@@ -28,18 +28,18 @@ const NAME_CHARS_MAX = 253 // of a DNS name
  */
 export function isOwnHost(header: string, names: ReadonlySet<string>): boolean {
   if (names.has('*')) return true
-  const host = hostOf(header)
+  const host = parseHost(header)
   if (host === '' || host.length > NAME_CHARS_MAX) return false
   return !host.includes('.') || isIP(host) !== 0 || host.endsWith('.localhost') || names.has(host)
 }
 
 /** The names of the debug port: of this machine, of DEBUG_HOST, of DEBUG_ALLOWED_HOSTS. */
 export function ownNames(...names: string[]): ReadonlySet<string> {
-  return new Set(names.map((name) => hostOf(name)).filter(Boolean))
+  return new Set(names.map((name) => parseHost(name)).filter(Boolean))
 }
 
 /** In lower case, without port, brackets and final dot. */
-function hostOf(header: string): string {
+function parseHost(header: string): string {
   const text = header.trim().toLowerCase()
   if (text.startsWith('[')) return text.slice(1, Math.max(1, text.indexOf(']')))
   if (isIP(text) === 6) return text
@@ -50,10 +50,10 @@ function hostOf(header: string): string {
 
 /** Takes the same time wherever they differ. */
 function isSame(shown: string, token: string): boolean {
-  return timingSafeEqual(hashOf(shown), hashOf(token))
+  return timingSafeEqual(sha256(shown), sha256(token))
 }
 
-function hashOf(text: string): Buffer {
+function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest() // of one length, as the comparison wants it
 }
 

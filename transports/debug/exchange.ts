@@ -2,7 +2,7 @@
  * One request of an operator and its answer, now or minutes later. uWebSockets.js wants the request read before its callback
  * returns, and nothing touched once the client has gone; that is kept here.
  */
-import { endAnswer, endHead } from '../../engine/http-answer.ts'
+import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
 import type { HttpRequest, HttpResponse } from '../uws.ts'
 
 export const TEXT = 'text/plain; charset=utf-8'
@@ -10,13 +10,13 @@ export const JSON_TYPE = 'application/json'
 
 const CHUNK_CHARS = 64 * 1024
 
-export interface AnswerHead {
+export interface ResponseHead {
   status?: string // the whole line, such as `200 OK`, which is the default
   type?: string // default TEXT
   headers?: Record<string, string>
 }
 
-interface AnswerBody {
+interface ResponseBody {
   bytesCount(): number // for HEAD
   write(): void // for everybody else
 }
@@ -47,8 +47,8 @@ export class Exchange {
     return this.leaving.signal
   }
 
-  send(body: string | Uint8Array, head: AnswerHead = {}): void {
-    const write = () => endAnswer(this.res, body, false)
+  send(body: string | Uint8Array, head: ResponseHead = {}): void {
+    const write = () => endResponse(this.res, body, false)
     this.answer(head, { bytesCount: () => Buffer.byteLength(body), write })
   }
 
@@ -57,11 +57,11 @@ export class Exchange {
    * would pile up in this process. A request that follows on the same connection before all is read ends it. Resolves when
    * all is written, or the client has gone.
    */
-  sendPieces(pieces: Iterable<string>, head: AnswerHead = {}): Promise<void> {
+  sendPieces(pieces: Iterable<string>, head: ResponseHead = {}): Promise<void> {
     return new Promise((resolve) => {
       this.signal.addEventListener('abort', () => resolve())
       const write = () => this.writeAll(chunksOf(pieces), resolve)
-      this.answer(head, { bytesCount: () => bytesOf(pieces), write })
+      this.answer(head, { bytesCount: () => countBytes(pieces), write })
       if (this.isHead || this.signal.aborted) resolve()
     })
   }
@@ -69,7 +69,7 @@ export class Exchange {
   private writeAll(chunks: Iterator<string, string>, onEnd: () => void): void {
     const first = chunks.next()
     if (first.done) {
-      endAnswer(this.res, first.value, false)
+      endResponse(this.res, first.value, false)
       onEnd()
     } else if (this.res.write(first.value)) this.writeOn(chunks, onEnd)
     else this.res.onWritable(() => this.writeOn(chunks, onEnd))
@@ -90,20 +90,20 @@ export class Exchange {
     }
   }
 
-  private answer({ status, type = TEXT, headers = {} }: AnswerHead, body: AnswerBody): void {
+  private answer({ status, type = TEXT, headers = {} }: ResponseHead, body: ResponseBody): void {
     const { res } = this
     if (this.signal.aborted) return
     res.cork(() => {
       if (status !== undefined) res.writeStatus(status)
       res.writeHeader('Content-Type', type)
       for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value)
-      if (this.isHead) endHead(res, body.bytesCount())
+      if (this.isHead) endHeadResponse(res, body.bytesCount())
       else body.write()
     })
   }
 }
 
-function bytesOf(pieces: Iterable<string>): number {
+function countBytes(pieces: Iterable<string>): number {
   let sum = 0
   for (const piece of pieces) sum += Buffer.byteLength(piece)
   return sum

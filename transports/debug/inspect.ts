@@ -1,5 +1,5 @@
 /**
- * Looks at all threads of the process, for a while (engine/inspection/words.ts has the conversation).
+ * Looks at all threads of the process, for a while (engine/runtime/inspection/messages.ts has the conversation).
  *
  *     call ──► who is here? ──► each begins, in turn ── so many ms, or until the client goes ──► each ends, in turn
  *
@@ -8,13 +8,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BroadcastChannel } from 'node:worker_threads'
 import {
-  type Answer,
-  answersOf,
   type Findings,
+  type InspectionRequest,
+  type InspectionResponse,
   type Kind,
-  QUESTIONS,
-  type Question,
-} from '../../engine/inspection/words.ts'
+  REQUESTS_CHANNEL,
+  responseChannelName,
+} from '../../engine/runtime/inspection/messages.ts'
 
 const ANSWER_MS = 2_000 // a thread with much to do hears of it late, and writing down a profile takes 10 to 30 ms
 
@@ -37,7 +37,7 @@ export async function inspect<K extends Kind>(
   kind: K,
   { threads, ms, signal }: InspectOptions,
 ): Promise<Inspection<Findings[K]> | null> {
-  const talk = new Talk<Findings[K]>(kind)
+  const talk = new InspectionSession<Findings[K]>(kind)
   try {
     await sleep(ms, undefined, { signal })
     return await talk.end(threads, signal)
@@ -50,11 +50,11 @@ export async function inspect<K extends Kind>(
 }
 
 /** One conversation with all threads. It begins when it is made. */
-class Talk<Found> {
+class InspectionSession<Found> {
   private readonly id = String(++inspectionsCount)
   private readonly kind: Kind
-  private readonly questions = new BroadcastChannel(QUESTIONS)
-  private readonly answers = new BroadcastChannel(answersOf(this.id))
+  private readonly questions = new BroadcastChannel(REQUESTS_CHANNEL)
+  private readonly answers = new BroadcastChannel(responseChannelName(this.id))
   private readonly nativeIds = new Map<string, number>() // of those that are here
   private readonly begun = new Set<string>()
   private readonly found = new Map<string, Found>()
@@ -64,8 +64,8 @@ class Talk<Found> {
 
   constructor(kind: Kind) {
     this.kind = kind
-    this.answers.onmessage = (event) => this.hear((event as { data: Answer }).data)
-    this.ask({ id: this.id, step: 'call' })
+    this.answers.onmessage = (event) => this.onResponse((event as { data: InspectionResponse }).data)
+    this.request({ id: this.id, step: 'call' })
   }
 
   /** Those of `threads` that have not found anything are missing. */
@@ -86,12 +86,12 @@ class Talk<Found> {
   }
 
   close(): void {
-    this.ask({ id: this.id, step: 'cancel' }) // for those that have not ended
+    this.request({ id: this.id, step: 'cancel' }) // for those that have not ended
     this.questions.close()
     this.answers.close()
   }
 
-  private hear(answer: Answer): void {
+  private onResponse(answer: InspectionResponse): void {
     const { thread, step } = answer
     if (step === 'here') {
       this.nativeIds.set(thread, answer.nativeId)
@@ -105,19 +105,19 @@ class Talk<Found> {
   }
 
   /** Asks one thread, and waits until it has answered, but not for ever. */
-  private async turn(question: Question & { thread: string }): Promise<void> {
+  private async turn(question: InspectionRequest & { thread: string }): Promise<void> {
     const { thread } = question
     const late = new AbortController()
     const answered = new Promise<void>((resolve) => {
       this.awaited = { thread, answered: resolve }
     })
-    this.ask(question)
+    this.request(question)
     await Promise.race([answered, sleep(ANSWER_MS, undefined, { signal: late.signal }).catch(() => {})])
     late.abort() // the timer
     this.awaited = null
   }
 
-  private ask(question: Question): void {
+  private request(question: InspectionRequest): void {
     this.questions.postMessage(question)
   }
 }

@@ -44,13 +44,13 @@ class Merged {
     const label = new Label({ key: this.strings.dedup(THREAD_LABEL), str: this.strings.dedup(thread) })
     if (this.first === null) {
       this.first = profile
-      this.sampleType = profile.sampleType.map((type) => this.typeOf(type, own))
-      this.periodType = profile.periodType && this.typeOf(profile.periodType, own)
+      this.sampleType = profile.sampleType.map((type) => this.addType(type, own))
+      this.periodType = profile.periodType && this.addType(profile.periodType, own)
     }
     this.durationNanos = Math.max(this.durationNanos, Number(profile.durationNanos))
-    const functions = new Map(profile.function.map((each) => [Number(each.id), this.functionOf(each, own)]))
+    const functions = new Map(profile.function.map((each) => [Number(each.id), this.addFunction(each, own)]))
     const locations = new Map<number, Numeric>()
-    for (const each of profile.location) locations.set(Number(each.id), this.locationOf(each, functions))
+    for (const each of profile.location) locations.set(Number(each.id), this.addLocation(each, functions))
     for (const { locationId, value } of profile.sample) {
       const ids = locationId.map((id) => locations.get(Number(id))!)
       this.samples.push(new Sample({ locationId: ids, value, label: [label] }))
@@ -72,11 +72,11 @@ class Merged {
     }).encode()
   }
 
-  private typeOf({ type, unit }: ValueType, own: string[]): ValueType {
+  private addType({ type, unit }: ValueType, own: string[]): ValueType {
     return new ValueType({ type: this.text(type, own), unit: this.text(unit, own) })
   }
 
-  private functionOf({ name, filename }: PprofFunction, own: string[]): PprofFunction {
+  private addFunction({ name, filename }: PprofFunction, own: string[]): PprofFunction {
     const key = `${own[Number(name)]}\n${own[Number(filename)]}`
     let known = this.functions.get(key)
     if (known === undefined) {
@@ -89,7 +89,7 @@ class Merged {
   }
 
   /** A location of ours is one line of one function: V8's are. */
-  private locationOf({ line: [line] }: Location, functions: ReadonlyMap<number, PprofFunction>): Numeric {
+  private addLocation({ line: [line] }: Location, functions: ReadonlyMap<number, PprofFunction>): Numeric {
     const functionId = functions.get(Number(line.functionId))!.id
     const key = `${functionId}:${line.line}`
     let known = this.locations.get(key)

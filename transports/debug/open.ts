@@ -2,8 +2,8 @@
  * Opens the debug port as the settings have it. Without it everything goes on: it is told, and that is all.
  */
 import { hostname } from 'node:os'
-import { answerInspections } from '../../engine/inspection/thread.ts'
-import type { Log } from '../../engine/messages.ts'
+import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import { type Address, NO_PORT } from '../ports.ts'
 import { accessWarning, ownNames } from './access.ts'
@@ -25,7 +25,7 @@ export function openDebugPort({ settings, port, log, ...options }: DebugPortOpti
   const { DEBUG_HOST: host, DEBUG_TOKEN: token, DEBUG_ALLOWED_HOSTS: allowed } = settings
   if (port === NO_PORT) return null
   try {
-    answerInspections('main')
+    handleInspections('main')
     const names = ownNames(hostname(), host, ...allowed)
     const debug = new DebugServer({ ...options, host, port, token, names })
     log('warning', `Listening for debug on '${host}:${debug.port}'`)

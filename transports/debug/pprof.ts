@@ -66,7 +66,7 @@ export class Pprof {
       const body = `${what} means nothing in Node. There are:\n\n${indexText()}`
       return exchange.send(body, { status: '404 Not Found' })
     }
-    const seconds = secondsOf(exchange.query, profile.defaultSec)
+    const seconds = parseSeconds(exchange.query, profile.defaultSec)
     if (seconds === null) {
       const body = `seconds must be a whole number, ${SECONDS_MIN} to ${SECONDS_MAX}\n`
       return exchange.send(body, { status: '400 Bad Request' })
@@ -112,7 +112,7 @@ function fileHead(type: string, name: string) {
   return { type, headers: { 'Content-Disposition': `attachment; filename="${name}"` } }
 }
 
-function secondsOf(query: URLSearchParams, defaultSec: number): number | null {
+function parseSeconds(query: URLSearchParams, defaultSec: number): number | null {
   const text = query.get('seconds')
   if (text === null) return defaultSec
   const seconds = /^\d+$/.test(text) ? Number(text) : Number.NaN

@@ -2,14 +2,15 @@
  * The operators' port (spec 6.5): what is loaded, what was counted, how the threads are. Runs in main. Any method will do;
  * any other path is the index.
  */
-import { withStrictFraming } from '../../engine/http-framing.ts'
-import type { RulesImage } from '../../engine/rules.ts'
+
+import type { RulesImage } from '../../engine/config/rules.ts'
+import { withStrictFraming } from '../../engine/runtime/http-framing.ts'
 import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
 import { isOwnHost, mayEnter } from './access.ts'
 import { Exchange, JSON_TYPE } from './exchange.ts'
 import { inspect } from './inspect.ts'
 import { PPROF, Pprof } from './pprof.ts'
-import { rulesJson, rulesLines, type Stat, statsJson, statsLines } from './texts.ts'
+import { rulesJson, rulesLines, type Stat, statsJson, statsLines } from './text-pages.ts'
 import { threadsText } from './threads.ts'
 
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.

@@ -8,19 +8,19 @@
  *       Redis               2 batches on their way, …
  */
 
-import { goDuration } from '../../engine/counters/retry.ts'
-import type { Pulse } from '../../engine/inspection/words.ts'
+import type { ThreadStats } from '../../engine/runtime/inspection/messages.ts'
+import { goDuration } from '../../engine/stores/connect-retry.ts'
 import type { Inspection } from './inspect.ts'
 
 const NAME_CHARS = 16
 const MIB = 2 ** 20
 
-export function threadsText({ found, nativeIds, missing }: Inspection<Pulse>): string {
+export function threadsText({ found, nativeIds, missing }: Inspection<ThreadStats>): string {
   const parts = [...found].map(([thread, pulse]) => threadText(thread, nativeIds.get(thread) ?? 0, pulse))
   return [...parts, ...missing.map((each) => `${each}\n`)].join('\n')
 }
 
-function threadText(thread: string, nativeId: number, pulse: Pulse): string {
+function threadText(thread: string, nativeId: number, pulse: ThreadStats): string {
   const { uptimeSec, delayMs, busyShare, heapUsedBytes, heapTotalBytes, externalBytes, facts } = pulse
   const { min, mean, p99, max } = delayMs
   const native = nativeId === 0 ? '' : `, thread ${nativeId}`

@@ -33,13 +33,13 @@ export async function trace(options: InspectOptions): Promise<Iterable<string> |
     const pulses = await inspect('pulse', options) // for the time it takes, and the names of threads
     await session.post('NodeTracing.stop')
     await completed
-    return pulses && pieces([...events, ...namesOf(pulses.nativeIds)]) // the last name of a thread counts, and Node has some, too
+    return pulses && pieces([...events, ...threadNames(pulses.nativeIds)]) // the last name of a thread counts, and Node has some, too
   } finally {
     session.disconnect()
   }
 }
 
-function* namesOf(nativeIds: ReadonlyMap<string, number>): Iterable<TraceEvent> {
+function* threadNames(nativeIds: ReadonlyMap<string, number>): Iterable<TraceEvent> {
   for (const [name, tid] of nativeIds)
     yield { name: 'thread_name', ph: 'M', cat: '__metadata', pid: process.pid, tid, args: { name } }
 }

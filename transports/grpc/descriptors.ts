@@ -34,7 +34,7 @@ export class Descriptors {
       const members = root.define(packageName).nestedArray.filter((member) => member.filename === name)
       this.files.set(name, { bytes: fileBytes(protobuf, { name, packageName, imports, members }), imports })
       for (const member of members) {
-        for (const symbol of symbolsOf(protobuf, member)) this.fileNames.set(symbol, name)
+        for (const symbol of listSymbols(protobuf, member)) this.fileNames.set(symbol, name)
       }
     }
   }
@@ -68,13 +68,13 @@ function parseAll(protobuf: Protobuf, names: readonly string[], root: InstanceTy
 }
 
 /** Every full name that stands for something: of services, methods, messages, fields, oneofs, enums and their values. */
-function* symbolsOf(protobuf: Protobuf, object: ReflectionObject): Iterable<string> {
+function* listSymbols(protobuf: Protobuf, object: ReflectionObject): Iterable<string> {
   const { Type, Service, Enum } = protobuf
   yield object.fullName.slice(1)
   const within: ReflectionObject[] = []
   if (object instanceof Type) within.push(...object.fieldsArray, ...object.oneofsArray, ...object.nestedArray)
   if (object instanceof Service) within.push(...object.methodsArray)
-  for (const each of within) yield* symbolsOf(protobuf, each)
+  for (const each of within) yield* listSymbols(protobuf, each)
   if (object instanceof Enum) {
     const scope = object.parent!.fullName.slice(1) // values are siblings of their enum
     for (const value of Object.keys(object.values)) yield `${scope}.${value}`

@@ -45,15 +45,15 @@ export interface GrpcFrontendOptions {
   connectionAgeMs?: number // GOAWAY after this, give or take 10 %; 0 or absent = no limit
   connectionAgeGraceMs?: number // from that GOAWAY until what still runs is cut; 0 or absent = no limit
   /** Asked once per method that is served, by its name: `ShouldRateLimit`. Unary calls of it are told to the meter. */
-  meterOf?: (method: string) => CallMeter
+  getMetrics?: (method: string) => CallMetrics
   /** Names, lower case, that services ask for by `CallOrigin.header`. Of other headers nothing is kept. */
   headers?: readonly string[]
 }
 
 /** Told of every call of one method: before it is handled, and when it has ended, whatever came of it. */
-export interface CallMeter {
-  began(): number // what `ended` is to be given
-  ended(began: number): void
+export interface CallMetrics {
+  onStart(): number // what `ended` is to be given
+  onEnd(onStart: number): void
 }
 
 export interface UnaryMethod {

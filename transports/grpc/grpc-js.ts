@@ -35,7 +35,7 @@ import { Status } from './status.ts'
 
 type Callback = sendUnaryData<Uint8Array>
 
-const HELLO_BYTES = 24 + 9 // HTTP/2's preface and an empty SETTINGS frame: the least a client begins with
+const PREFACE_BYTES = 24 + 9 // HTTP/2's preface and an empty SETTINGS frame: the least a client begins with
 const TIMER_MS_MAX = 2 ** 31 - 1 // beyond, Node's timers fire at once; the library takes it as no limit
 const PING_IDLE_MS = 2 * 60 * 60 * 1000 // gRPC's defaults (spec 5.6): ping after this silence,
 const PING_TIMEOUT_MS = 20_000 // and close after this long without an answer
@@ -43,11 +43,11 @@ const PING_TIMEOUT_MS = 20_000 // and close after this long without an answer
 export function grpcJsFrontend(options: GrpcFrontendOptions): GrpcFrontend {
   const server = new Server(channelOptions(options))
   for (const method of options.methods) {
-    const meter = options.meterOf?.(methodName(method.path)) ?? null
+    const meter = options.getMetrics?.(methodName(method.path)) ?? null
     const handle: handleUnaryCall<Buffer, Uint8Array> = (call, callback) => {
-      const began = meter?.began() ?? 0
+      const began = meter?.onStart() ?? 0
       const ended: Callback = (...answer) => {
-        meter?.ended(began)
+        meter?.onEnd(began)
         callback(...answer)
       }
       method.handle(call.request, new GrpcJsCall(call, ended))
@@ -81,7 +81,7 @@ export function grpcJsFrontend(options: GrpcFrontendOptions): GrpcFrontend {
       }
       sockets.add(socket)
       const timer = setTimeout(() => {
-        if (socket.bytesRead < HELLO_BYTES) socket.destroy()
+        if (socket.bytesRead < PREFACE_BYTES) socket.destroy()
       }, options.handshakeMs ?? HANDSHAKE_MS)
       socket.once('close', () => {
         clearTimeout(timer)

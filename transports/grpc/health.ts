@@ -50,7 +50,7 @@ export class HealthService {
     for (const watcher of this.watchers) watcher.update()
   }
 
-  statusOf(service: string): ServingStatus {
+  getStatus(service: string): ServingStatus {
     if (service === '') return ServingStatus.Serving
     if (service !== SERVICE) return ServingStatus.ServiceUnknown
     return this.isHealthyNow ? ServingStatus.Serving : ServingStatus.NotServing
@@ -59,13 +59,13 @@ export class HealthService {
   private check(bytes: Uint8Array, call: Parameters<UnaryMethod['handle']>[1]): void {
     const service = serviceIn(bytes, call)
     if (service === null) return
-    const status = this.statusOf(service)
+    const status = this.getStatus(service)
     if (status === ServingStatus.ServiceUnknown) call.refuse(Status.NotFound, 'unknown service')
     else call.reply(ANSWERS[status])
   }
 
   private list(): Uint8Array {
-    return encodeHealthListResponse({ '': this.statusOf(''), [SERVICE]: this.statusOf(SERVICE) })
+    return encodeHealthListResponse({ '': this.getStatus(''), [SERVICE]: this.getStatus(SERVICE) })
   }
 }
 
@@ -74,7 +74,7 @@ class Watcher implements StreamHandler {
   private readonly health: HealthService
   private readonly watchers: Set<Watcher>
   private service: string | null = null // until the request has come
-  private told: ServingStatus = ServingStatus.Unknown // is never a state of ours
+  private reported: ServingStatus = ServingStatus.Unknown // is never a state of ours
   private canSend = true
 
   constructor(call: StreamCall, health: HealthService, watchers: Set<Watcher>) {
@@ -114,9 +114,9 @@ class Watcher implements StreamHandler {
   /** Sends the state, unless the caller knows it or cannot take it now. */
   update(): void {
     if (!this.canSend || this.service === null) return
-    const status = this.health.statusOf(this.service)
-    if (status === this.told) return
-    this.told = status
+    const status = this.health.getStatus(this.service)
+    if (status === this.reported) return
+    this.reported = status
     this.canSend = this.call.send(ANSWERS[status])
   }
 }

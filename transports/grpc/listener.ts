@@ -9,7 +9,7 @@
  * worker. A port shared this way can be shared with a stranger, too; who starts workers claims it first (ports.ts).
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 
 /** Open connections of one listener; beyond: a connection is closed as soon as it is accepted. */
 export const CONNECTIONS_MAX = 10_000
@@ -63,12 +63,12 @@ export async function listen(options: ListenOptions): Promise<Listener> {
         : { host: options.host, port: options.port, reusePort: canSharePort }
     server.listen(place, () => {
       isListening = true
-      resolve(listenerOf(server))
+      resolve(toListener(server))
     })
   })
 }
 
-function listenerOf(server: Server): Listener {
+function toListener(server: Server): Listener {
   const stop = () => {
     process.off('exit', stop)
     server.close()
@@ -79,34 +79,34 @@ function listenerOf(server: Server): Listener {
   return { port: 0, stop }
 }
 
-function portError(error: NodeJS.ErrnoException, host: string, port: number): OperatorError {
+function portError(error: NodeJS.ErrnoException, host: string, port: number): ConfigurationError {
   const where = `${host}:${port}`
   if (error.code === 'EADDRINUSE') {
     const what = 'another program listens on this gRPC port.'
     const fix = 'Stop it, or set GRPC_PORT to a free one.'
-    return new OperatorError({ code: 'PORT_IN_USE', where, what, fix }, { cause: error })
+    return new ConfigurationError({ code: 'PORT_IN_USE', where, what, fix }, { cause: error })
   }
   if (error.code === 'EACCES') {
     const what = 'this user may not listen on this gRPC port.'
     const fix = 'Set GRPC_PORT to 1024 or more.'
-    return new OperatorError({ code: 'PORT_FORBIDDEN', where, what, fix }, { cause: error })
+    return new ConfigurationError({ code: 'PORT_FORBIDDEN', where, what, fix }, { cause: error })
   }
   const what = `cannot listen for gRPC: ${error.message}.`
   const fix = 'Set GRPC_HOST to an address of this machine.'
-  return new OperatorError({ code: 'LISTEN_FAILED', where, what, fix }, { cause: error })
+  return new ConfigurationError({ code: 'LISTEN_FAILED', where, what, fix }, { cause: error })
 }
 
 /** Spec 5.6 has a file that exists stop the start, also a dead one; the remedy differs. */
-async function pathError(error: NodeJS.ErrnoException, path: string): Promise<OperatorError> {
+async function pathError(error: NodeJS.ErrnoException, path: string): Promise<ConfigurationError> {
   const what = `Failed to listen for gRPC on '${path}': ${error.message}.`
   if (error.code !== 'EADDRINUSE') {
     const fix = `Set GRPC_UDS to a path of at most ${PATH_BYTES_MAX} bytes, in a folder that this user may write.`
-    return new OperatorError({ code: 'LISTEN_FAILED', what, fix }, { cause: error })
+    return new ConfigurationError({ code: 'LISTEN_FAILED', what, fix }, { cause: error })
   }
   const fix = (await answers(path))
     ? 'A process answers there: stop it, or set GRPC_UDS to another path.'
     : 'Nobody answers there: if a killed process left the file behind, remove it, else set GRPC_UDS to another path.'
-  return new OperatorError({ code: 'SOCKET_IN_USE', what, fix }, { cause: error })
+  return new ConfigurationError({ code: 'SOCKET_IN_USE', what, fix }, { cause: error })
 }
 
 /** Whether a process accepts connections there. Its kernel answers for it, so this ends at once. */

@@ -5,12 +5,12 @@
  *     file_by_filename, file_containing_symbol ► .proto files as descriptors (descriptors.ts)
  *     questions about extensions ─────────────► UNIMPLEMENTED, inside an answer, as all errors of a question
  */
-import type { Log } from '../../engine/messages.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import {
   decodeReflectionRequest,
   encodeReflectionResponse,
-  type ReflectionAnswer,
   type ReflectionRequest,
+  type ReflectionResponse,
 } from '../../proto/grpc/reflection.ts'
 import { Descriptors } from './descriptors.ts'
 import type { StreamCall, StreamHandler, StreamMethod } from './frontend.ts'
@@ -48,7 +48,7 @@ class Reflection {
     this.log = log
   }
 
-  answer({ kind, text }: ReflectionRequest): ReflectionAnswer {
+  answer({ kind, text }: ReflectionRequest): ReflectionResponse {
     if (kind === 'listServices') return { services: this.services }
     if (kind === 'other')
       return { code: Status.Unimplemented, message: 'not served; there are no extensions' }

@@ -5,13 +5,13 @@
  *       │           └──────► error: UNKNOWN with its message (spec 5.4)
  *       └ not a RateLimitRequest: INTERNAL, as gRPC libraries say it
  */
-import type { Caller, Decider } from '../../engine/decider.ts'
-import { StoreError } from '../../engine/errors.ts'
-import type { Log } from '../../engine/messages.ts'
+import type { DecisionCallback, RateLimiter } from '../../engine/decision/rate-limiter.ts'
+import { StoreError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { rateLimitedLog } from '../../engine/runtime/rate-limited-log.ts'
 import { MalformedRequest } from '../../proto/codec.ts'
 import type { RateLimitResponse } from '../../proto/ratelimit.ts'
 import { encodeResponse } from '../../proto/response-bytes.ts'
-import { limitLines } from '../log-limiter.ts'
 import type { GrpcFrontendOptions, UnaryCall, UnaryMethod } from './frontend.ts'
 import type { HealthService } from './health.ts'
 import { reflectionMethods } from './reflection.ts'
@@ -22,7 +22,7 @@ const ERROR_LINES_PER_SEC = 1 // of each kind: calls that failed, defects
 export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
 /** Everything the port serves. */
-export function services(decider: Decider, health: HealthService, log: Log) {
+export function services(decider: RateLimiter, health: HealthService, log: Log) {
   const methods = [...unaryMethods(decider, log), ...health.methods]
   const paths = [...methods, ...health.streams].map(({ path }) => path)
   const streams = [...health.streams, ...reflectionMethods(paths, log)]
@@ -32,9 +32,9 @@ export function services(decider: Decider, health: HealthService, log: Log) {
 /**
  * ShouldRateLimit. A Decider that throws has a defect: that call fails, the rest go on.
  */
-export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
-  const logCause = limitLines((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
-  const logDefect = limitLines((what) => log('error', what), ERROR_LINES_PER_SEC)
+export function unaryMethods(decider: RateLimiter, log: Log): UnaryMethod[] {
+  const logCause = rateLimitedLog((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
+  const logDefect = rateLimitedLog((what) => log('error', what), ERROR_LINES_PER_SEC)
   return [
     {
       path: SHOULD_RATE_LIMIT,
@@ -48,14 +48,14 @@ export function unaryMethods(decider: Decider, log: Log): UnaryMethod[] {
             return
           }
           logDefect(`a decision threw: ${error instanceof Error ? error.stack : error}`)
-          caller.fail(new Error('internal error'))
+          caller.onError(new Error('internal error'))
         }
       },
     },
   ]
 }
 
-class DecisionCaller implements Caller {
+class DecisionCaller implements DecisionCallback {
   private readonly call: UnaryCall
   private readonly logCause: (cause: string) => void
   private isDone = false // only a defect calls twice; the first word stands
@@ -65,11 +65,11 @@ class DecisionCaller implements Caller {
     this.logCause = logCause
   }
 
-  get isGone(): boolean {
+  get isCancelled(): boolean {
     return this.call.isCancelled
   }
 
-  answer(response: RateLimitResponse): void {
+  onDecision(response: RateLimitResponse): void {
     if (this.isDone) return
     this.isDone = true
     if (this.call.isCancelled)
@@ -78,7 +78,7 @@ class DecisionCaller implements Caller {
   }
 
   /** What the store did not confirm is the operator's to know; what callers do wrong, theirs. */
-  fail(error: Error): void {
+  onError(error: Error): void {
     if (this.isDone) return
     this.isDone = true
     if (error instanceof StoreError && !this.call.isCancelled) this.logCause(error.message)

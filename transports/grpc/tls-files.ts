@@ -12,11 +12,11 @@ import { X509Certificate } from 'node:crypto'
 import { type FSWatcher, readFileSync, statSync, watch } from 'node:fs'
 import { dirname, normalize } from 'node:path'
 import { createSecureContext } from 'node:tls'
-import { OperatorError } from '../../engine/errors.ts'
-import type { Log, PortTls } from '../../engine/messages.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log, PortTls } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { Totals } from '../../engine/stats/totals.ts'
-import { contextOptions } from './tls.ts'
+import { contextOptions } from './tls-acceptor.ts'
 
 const QUIET_MS = 100 // both files of a pair are written, then we read
 const QUIET_MS_MAX = 1_000 // however busy the folder is
@@ -40,7 +40,7 @@ export interface TlsFilesOptions {
 export class TlsFiles {
   private readonly options: TlsFilesOptions
   private readonly folders: ReadonlySet<string>
-  private readonly looker: NodeJS.Timeout
+  private readonly pollTimer: NodeJS.Timeout
   private watchers: FSWatcher[] = []
   private timer: NodeJS.Timeout | null = null
   private changedMs = 0 // the first change not looked at yet
@@ -61,11 +61,11 @@ export class TlsFiles {
     this.warnOfDates()
     this.folders = new Set([GRPC_SERVER_TLS_CERT, GRPC_CLIENT_TLS_CACERT].filter(Boolean).map(dirname))
     this.watch()
-    this.looker = setInterval(() => this.look(), options.lookMs ?? LOOK_MS).unref()
+    this.pollTimer = setInterval(() => this.check(), options.lookMs ?? LOOK_MS).unref()
   }
 
   close(): void {
-    clearInterval(this.looker)
+    clearInterval(this.pollTimer)
     if (this.timer) clearTimeout(this.timer)
     for (const watcher of this.watchers) watcher.close()
   }
@@ -76,21 +76,21 @@ export class TlsFiles {
     this.watchers = []
     for (const folder of this.folders) {
       try {
-        const watcher = watch(folder, { persistent: false }, () => this.lookSoon())
+        const watcher = watch(folder, { persistent: false }, () => this.checkSoon())
         this.watchers.push(watcher.on('error', () => {})) // then LOOK_MS tells
       } catch {} // a folder that is gone: reading says so, and LOOK_MS finds it again
     }
   }
 
-  private lookSoon(): void {
+  private checkSoon(): void {
     const nowMs = performance.now()
     if (this.timer) clearTimeout(this.timer)
     else this.changedMs = nowMs
     const waitMs = Math.min(QUIET_MS, this.changedMs + QUIET_MS_MAX - nowMs)
-    this.timer = setTimeout(() => this.look(), Math.max(0, waitMs)).unref()
+    this.timer = setTimeout(() => this.check(), Math.max(0, waitMs)).unref()
   }
 
-  private look(): void {
+  private check(): void {
     if (this.timer) clearTimeout(this.timer)
     this.timer = null
     this.watch()
@@ -168,7 +168,7 @@ function readTls(settings: TlsSettings): PortTls {
     new X509Certificate(cert)
     createSecureContext(contextOptions(tls))
   } catch (cause) {
-    const what = `failed to load TLS key pair (${certFile},${keyFile}): ${reasonOf(cause)}.`
+    const what = `failed to load TLS key pair (${certFile},${keyFile}): ${describeError(cause)}.`
     const fix =
       "Both are PEM: the chain with the server's own certificate first, and its key without a passphrase."
     throw unusable(where, what, fix, { cause })
@@ -184,7 +184,7 @@ function readRoots(file: string): string[] {
     for (const each of found) new X509Certificate(each)
     return found
   } catch (cause) {
-    const what = `failed to load the provided TLS CA certificate: ${file}: ${reasonOf(cause)}.`
+    const what = `failed to load the provided TLS CA certificate: ${file}: ${describeError(cause)}.`
     throw unusable(where, what, 'It is a PEM file with the certificate of each CA.', { cause })
   }
 }
@@ -201,11 +201,11 @@ function read(variable: string, file: string): string {
   }
 }
 
-function unusable(where: string, what: string, fix: string, options?: ErrorOptions): OperatorError {
-  return new OperatorError({ code: 'TLS_FILES_UNUSABLE', where, what, fix, exitCode: 2 }, options)
+function unusable(where: string, what: string, fix: string, options?: ErrorOptions): ConfigurationError {
+  return new ConfigurationError({ code: 'TLS_FILES_UNUSABLE', where, what, fix, exitCode: 2 }, options)
 }
 
 /** OpenSSL's errors have it in words. */
-function reasonOf(error: unknown): string {
+function describeError(error: unknown): string {
   return (error as { reason?: string }).reason ?? (error as Error).message
 }

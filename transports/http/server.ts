@@ -8,22 +8,22 @@
  *
  * All workers listen on the same port. uWebSockets.js speaks HTTP/1.1 only and answers what breaks its rules by itself:
  * HTTP/1.0 and a target that is no path (`*`, `http://…`) with 505, header blocks above 16 KiB with 431, no Host, lengths
- * and chunks that are none with 400; engine/http-framing.ts refuses other requests that could hide a second one. A request
+ * and chunks that are none with 400; engine/runtime/http-framing.ts refuses other requests that could hide a second one. A request
  * not complete after about 12 seconds is closed. Requests of one connection may come one behind the other as long as each
  * is decided at once (memory store); one that comes while another still waits for Redis ends the connection.
  */
 import { posix } from 'node:path'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import type { Caller, Decider } from '../../engine/decider.ts'
-import { OperatorError } from '../../engine/errors.ts'
-import type { HealthState } from '../../engine/health.ts'
-import { endAnswer, endHead } from '../../engine/http-answer.ts'
-import { withStrictFraming } from '../../engine/http-framing.ts'
-import type { Log } from '../../engine/messages.ts'
+import type { DecisionCallback, RateLimiter } from '../../engine/decision/rate-limiter.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { HealthState } from '../../engine/runtime/health.ts'
+import { withStrictFraming } from '../../engine/runtime/http-framing.ts'
+import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { rateLimitedLog } from '../../engine/runtime/rate-limited-log.ts'
 import { requestFromJson } from '../../proto/json.ts'
 import { responseToJson } from '../../proto/json-response.ts'
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../../proto/ratelimit.ts'
-import { limitLines } from '../log-limiter.ts'
 import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
 import { Body, bodyText } from './body.ts'
 
@@ -34,7 +34,7 @@ export interface HttpServerOptions {
   host: string
   port: number // 0 = any free one, which then cannot be shared with other workers
   bodyBytesMax: number
-  decider: Decider
+  decider: RateLimiter
   health: HealthState // until another one is set
   log: Log
 }
@@ -54,7 +54,7 @@ const TEXT = 'text/plain; charset=utf-8'
 const HEALTHY: Answer = { status: '200 OK', type: TEXT, body: 'OK' }
 const UNHEALTHY: Answer = { status: '500 Internal Server Error', type: '', body: '' }
 const NOT_FOUND: Answer = { status: '404 Not Found', type: TEXT, body: '404 page not found\n', isError: true }
-const UNSPEAKABLE: Answer = {
+const VERSION_NOT_SUPPORTED: Answer = {
   status: '500 Internal Server Error',
   type: TEXT,
   body: 'Internal Server Error\n',
@@ -65,7 +65,7 @@ const BAD_REQUEST: Answer = { status: '400 Bad Request', type: TEXT, body: 'Bad 
 /** Listens at once, or throws an OperatorError. Must be closed or drained before its thread ends. */
 export class HttpServer {
   readonly bodyBytesMax: number
-  readonly decider: Decider
+  readonly decider: RateLimiter
   readonly logCause: (cause: string) => void
   readonly logDefect: (what: string) => void
   health: HealthState
@@ -79,12 +79,12 @@ export class HttpServer {
     this.bodyBytesMax = bodyBytesMax
     this.decider = decider
     this.health = health
-    this.logCause = limitLines((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
-    this.logDefect = limitLines((what) => log('error', what), DEFECT_LINES_PER_SEC)
+    this.logCause = rateLimitedLog((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
+    this.logDefect = rateLimitedLog((what) => log('error', what), DEFECT_LINES_PER_SEC)
     const route = (res: HttpResponse, req: HttpRequest) => this.route(res, req)
     const opened = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'taken')))
     if (opened === null) {
-      throw new OperatorError({
+      throw new ConfigurationError({
         code: 'PORT_IN_USE',
         where: `${host}:${port}`,
         what: 'cannot listen for HTTP: the port is taken, or the address is not of this machine.',
@@ -104,7 +104,7 @@ export class HttpServer {
   }
 
   /** From now on each answer ends its connection, so that clients have moved before `drain`. */
-  announceEnd(): void {
+  beginShutdown(): void {
     this.isEnding = true
   }
 
@@ -159,8 +159,8 @@ export class HttpServer {
       res.writeStatus(status)
       if (type !== '') res.writeHeader('Content-Type', type)
       if (isError) res.writeHeader('X-Content-Type-Options', 'nosniff') // no guessing at error texts
-      if (isHead) endHead(res, Buffer.byteLength(body))
-      else endAnswer(res, body, this.isEnding || mustClose === true)
+      if (isHead) endHeadResponse(res, Buffer.byteLength(body))
+      else endResponse(res, body, this.isEnding || mustClose === true)
     })
   }
 
@@ -188,12 +188,12 @@ export class HttpServer {
     res.writeStatus('301 Moved Permanently')
     const location = path.replaceAll('\\', '%5C') // browsers take `/\` for `//`, which is another host
     res.writeHeader('Location', query ? `${location}?${query}` : location)
-    endAnswer(res, '', false)
+    endResponse(res, '', false)
   }
 }
 
 /** One `/json` request, from its first byte to its answer, or to the moment its client goes away. */
-class JsonCall implements Caller {
+class JsonCall implements DecisionCallback {
   private readonly server: HttpServer
   private readonly res: HttpResponse
   private readonly isHead: boolean
@@ -215,13 +215,13 @@ class JsonCall implements Caller {
     this.isHead = isHead
   }
 
-  get isGone(): boolean {
+  get isCancelled(): boolean {
     return this.isDone
   }
 
-  answer(response: RateLimitResponse): void {
+  onDecision(response: RateLimitResponse): void {
     if (!this.finish()) return
-    let answer = UNSPEAKABLE
+    let answer = VERSION_NOT_SUPPORTED
     try {
       const body = responseToJson(response)
       answer = { status: statusLine(response.overallCode), type: 'application/json', body }
@@ -231,7 +231,7 @@ class JsonCall implements Caller {
     this.server.send(this.res, this.isHead, answer)
   }
 
-  fail(error: Error): void {
+  onError(error: Error): void {
     this.server.logCause(error.message)
     if (this.finish()) this.server.send(this.res, this.isHead, BAD_REQUEST)
   }
@@ -255,14 +255,14 @@ class JsonCall implements Caller {
     try {
       request = requestFromJson(readText())
     } catch (error) {
-      this.fail(error as Error)
+      this.onError(error as Error)
       return
     }
     try {
       this.server.decider.decide(request, this)
     } catch (error) {
       this.server.logDefect(`a decision threw: ${error instanceof Error ? error.stack : error}`)
-      this.fail(new Error('internal error'))
+      this.onError(new Error('internal error'))
     }
   }
 

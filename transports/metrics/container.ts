@@ -17,19 +17,19 @@ const INODE_MIN = 2 // below, it is no cgroup
 
 /** Empty where nothing tells. `root` is for tests. */
 export function containerId(root = '/'): string {
-  const cgroup = linesOf(join(root, 'proc/self/cgroup'))
+  const cgroup = readLines(join(root, 'proc/self/cgroup'))
   for (const line of cgroup) {
     const found = IN_CGROUP.exec(line)
     if (found) return found[1]
   }
-  for (const line of linesOf(join(root, 'proc/self/mountinfo'))) {
+  for (const line of readLines(join(root, 'proc/self/mountinfo'))) {
     const found = IN_MOUNTS.exec(line)
     if (found && found[1] !== 'sandboxes') return found[2] // a sandbox is the pod's, not ours
   }
-  return inodeOf(cgroup, root)
+  return readInode(cgroup, root)
 }
 
-function inodeOf(cgroup: readonly string[], root: string): string {
+function readInode(cgroup: readonly string[], root: string): string {
   if (inodeAt(join(root, 'proc/self/ns/cgroup')) === HOST_CGROUP_INODE) return ''
   for (const line of cgroup) {
     const [, controller, path] = CGROUP_LINE.exec(line) ?? []
@@ -40,7 +40,7 @@ function inodeOf(cgroup: readonly string[], root: string): string {
   return ''
 }
 
-function linesOf(file: string): string[] {
+function readLines(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n')
   } catch {

@@ -9,12 +9,12 @@
  * (unix-dgram, under hot-shots) is compiled on the machine that installs it, which costs every installation a compiler.
  * Our own writer instead of hot-shots, since what it adds (sampling, aggregation, a call per value) is done by the totals.
  */
-import { OperatorError } from '../../engine/errors.ts'
-import type { Log } from '../../engine/messages.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { containerId } from './container.ts'
 import { type LineFormat, LineSink, plain, rateText } from './lines.ts'
 import type { Mogrify } from './mogrifiers.ts'
-import { type Dial, Outlet, QUEUE_BYTES_MAX } from './outlet.ts'
+import { type Dial, QUEUE_BYTES_MAX, ReconnectingWriter } from './reconnecting-writer.ts'
 import { DATAGRAM_BYTES, DATAGRAM_BYTES_MAX } from './statsd.ts'
 import { splitTags, type Tags, withTags } from './tags.ts'
 import { type ClientTransport, telemetry } from './telemetry.ts'
@@ -41,7 +41,7 @@ export interface Globals {
 /** Throws OperatorError for an address that cannot be used. */
 export function dogStatsdSink({ host, port, log, redialMs, ...rest }: DogStatsdOptions): LineSink {
   const { transport, dial, peer, chunkBytes, lineBytesMax } = routeTo(host, port)
-  const outlet = new Outlet({
+  const outlet = new ReconnectingWriter({
     peer: `DogStatsD ${peer}`,
     dial,
     chunkBytes,
@@ -69,7 +69,7 @@ function routeTo(host: string, port: number): Route {
     return { transport: 'udp', dial, peer: `${host}:${port}`, ...sizes }
   }
   if (socket[1] === 'unixgram') {
-    throw new OperatorError({
+    throw new ConfigurationError({
       code: 'DOGSTATSD_UNIXGRAM',
       where: 'STATSD_HOST',
       what: NO_DATAGRAMS,

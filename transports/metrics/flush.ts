@@ -8,8 +8,8 @@
  * grow. The same holds for the reading. What a sink has dropped is said once a minute, and told to who counts it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Log } from '../../engine/messages.ts'
-import { seldom } from '../log-limiter.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { logOncePerMinute } from '../../engine/runtime/rate-limited-log.ts'
 import type { Sink, Snapshot } from './sink.ts'
 
 const FINISH_MS = 1_000 // for a sink that hangs
@@ -25,18 +25,18 @@ export interface FlushLoopOptions {
 
 export class FlushLoop {
   private readonly options: FlushLoopOptions
-  private readonly complain: (line: string) => void
-  private readonly regret: (line: string) => void
+  private readonly logFailure: (line: string) => void
+  private readonly logDropped: (line: string) => void
   private readonly busy = new Set<Sink>()
-  private readonly droppedTold = new Map<Sink, number>()
+  private readonly droppedReported = new Map<Sink, number>()
   private isReading = false
-  private readonly underWay = new Set<Promise<void>>() // one reads, one waits for a sink; the rest is left out
+  private readonly running = new Set<Promise<void>>() // one reads, one waits for a sink; the rest is left out
   private timer: NodeJS.Timeout | undefined
 
   constructor(options: FlushLoopOptions) {
     this.options = options
-    this.complain = seldom((line) => options.log('warning', line))
-    this.regret = seldom((line) => options.log('warning', line))
+    this.logFailure = logOncePerMinute((line) => options.log('warning', line))
+    this.logDropped = logOncePerMinute((line) => options.log('warning', line))
   }
 
   start(): void {
@@ -47,8 +47,8 @@ export class FlushLoop {
 
   /** One flush now. Resolves when every sink that took it is done; never rejects. */
   flush(): Promise<void> {
-    const flush = this.flushOnce().finally(() => this.underWay.delete(flush))
-    this.underWay.add(flush)
+    const flush = this.flushOnce().finally(() => this.running.delete(flush))
+    this.running.add(flush)
     return flush
   }
 
@@ -56,19 +56,19 @@ export class FlushLoop {
   async finish(): Promise<void> {
     clearInterval(this.timer)
     const patience = () => sleep(FINISH_MS, undefined, { ref: false })
-    await Promise.race([Promise.all(this.underWay), patience()])
+    await Promise.race([Promise.all(this.running), patience()])
     await Promise.race([this.flush(), patience()])
   }
 
   private async flushOnce(): Promise<void> {
     if (this.isReading)
-      return this.complain('statistics are left out once: the last ones are still being read')
+      return this.logFailure('statistics are left out once: the last ones are still being read')
     this.isReading = true
     let snapshot: Snapshot
     try {
       snapshot = await this.options.read()
     } catch (error) {
-      return this.complain(`statistics cannot be read: ${(error as Error).message}`)
+      return this.logFailure(`statistics cannot be read: ${(error as Error).message}`)
     } finally {
       this.isReading = false
     }
@@ -82,24 +82,25 @@ export class FlushLoop {
   }
 
   private async give(sink: Sink, snapshot: Snapshot): Promise<void> {
-    if (this.busy.has(sink)) return this.complain('statistics wait for a later flush: a sink is not done yet')
+    if (this.busy.has(sink))
+      return this.logFailure('statistics wait for a later flush: a sink is not done yet')
     this.busy.add(sink)
     try {
       await sink.flush(snapshot)
     } catch (error) {
-      this.complain(`a statistics sink failed: ${(error as Error).message}`) // a mistake of ours
+      this.logFailure(`a statistics sink failed: ${(error as Error).message}`) // a mistake of ours
     } finally {
       this.busy.delete(sink)
     }
-    this.tellDropped(sink)
+    this.reportDropped(sink)
   }
 
-  private tellDropped(sink: Sink): void {
-    const count = sink.dropped - (this.droppedTold.get(sink) ?? 0)
+  private reportDropped(sink: Sink): void {
+    const count = sink.dropped - (this.droppedReported.get(sink) ?? 0)
     if (count === 0) return
-    this.droppedTold.set(sink, sink.dropped)
+    this.droppedReported.set(sink, sink.dropped)
     this.options.onDropped?.(count)
-    this.regret(
+    this.logDropped(
       `statistics: ${count} values found no room or went down with a connection; ${sink.dropped} since the start`,
     )
   }

@@ -9,7 +9,7 @@
  * peer as long as it moves.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Outlet, Traffic } from './outlet.ts'
+import type { ReconnectingWriter, Traffic } from './reconnecting-writer.ts'
 import { NAMES_MAX, type Sink, type Snapshot, type Timer } from './sink.ts'
 
 const PORTION = 2_000 // names looked at before others get a turn: about a millisecond
@@ -29,11 +29,11 @@ export interface LineFormat {
   /** `samples` times the same; 1 to SAMPLES_MAX. */
   timer(head: Head, ms: number, samples: number): string
   /** Closes a flush. */
-  end?(told: Told): Iterable<string>
+  end?(told: SentTotals): Iterable<string>
 }
 
 /** What a sink has done since the start. */
-export interface Told {
+export interface SentTotals {
   counters: number // values that were taken, not lines: a line of a timer stands for its samples
   gauges: number
   timed: number
@@ -43,28 +43,28 @@ export interface Told {
 }
 
 /** A name we know, and what the peer has been told. */
-interface Known {
+interface SeriesState {
   head: Head
-  told: number
-  toldOfMs: Map<number, number> | null // of a timer
+  sent: number
+  sentOfMs: Map<number, number> | null // of a timer
 }
 
 export class LineSink implements Sink {
   private readonly format: LineFormat
-  private readonly outlet: Outlet
-  private readonly known = new Map<string, Known>()
-  private lookedAtCount = 0
-  private readonly told: Told
+  private readonly outlet: ReconnectingWriter
+  private readonly states = new Map<string, SeriesState>()
+  private visitedCount = 0
+  private readonly sent: SentTotals
   private isStuck = false // in this flush
 
-  constructor(format: LineFormat, outlet: Outlet) {
+  constructor(format: LineFormat, outlet: ReconnectingWriter) {
     this.format = format
     this.outlet = outlet
-    this.told = { counters: 0, gauges: 0, timed: 0, refused: 0, sent: outlet.sent, lost: outlet.lost }
+    this.sent = { counters: 0, gauges: 0, timed: 0, refused: 0, sent: outlet.sent, lost: outlet.lost }
   }
 
   get dropped(): number {
-    return this.told.refused + this.outlet.lostLines
+    return this.sent.refused + this.outlet.lostLines
   }
 
   start(): void {
@@ -74,24 +74,24 @@ export class LineSink implements Sink {
   async flush({ counters, gauges, timers }: Snapshot): Promise<void> {
     this.isStuck = false
     for (const [name, total] of counters) {
-      const known = this.know(name)
-      if (known !== null && total > known.told) {
-        const line = this.format.counter(known.head, total - known.told)
-        if (this.outlet.offer(line) || (await this.insist(line))) {
-          known.told = total
-          this.told.counters++
+      const known = this.getState(name)
+      if (known !== null && total > known.sent) {
+        const line = this.format.counter(known.head, total - known.sent)
+        if (this.outlet.offer(line) || (await this.sendWhenWritable(line))) {
+          known.sent = total
+          this.sent.counters++
         }
       }
-      if (++this.lookedAtCount % PORTION === 0) await nextTurn()
+      if (++this.visitedCount % PORTION === 0) await nextTurn()
     }
     for (const [name, value] of gauges) {
-      const known = this.know(name)
+      const known = this.getState(name)
       if (known === null || !Number.isFinite(value)) continue
       const line = this.format.gauge(known.head, value)
-      if (this.outlet.offer(line) || (await this.insist(line))) this.told.gauges++
+      if (this.outlet.offer(line) || (await this.sendWhenWritable(line))) this.sent.gauges++
     }
-    for (const timer of timers) await this.tell(timer)
-    for (const line of this.format.end?.(this.told) ?? []) this.outlet.offer(line)
+    for (const timer of timers) await this.send(timer)
+    for (const line of this.format.end?.(this.sent) ?? []) this.outlet.offer(line)
     this.outlet.push()
   }
 
@@ -99,44 +99,44 @@ export class LineSink implements Sink {
     return this.outlet.close()
   }
 
-  private async tell({ name, counts }: Timer): Promise<void> {
-    const known = this.know(name)
+  private async send({ name, counts }: Timer): Promise<void> {
+    const known = this.getState(name)
     if (known === null) return
-    known.toldOfMs ??= new Map()
+    known.sentOfMs ??= new Map()
     for (const [ms, count] of counts) {
-      let told = known.toldOfMs.get(ms) ?? 0
+      let told = known.sentOfMs.get(ms) ?? 0
       while (told < count) {
         const samples = Math.min(count - told, SAMPLES_MAX)
         const line = this.format.timer(known.head, ms, samples)
-        if (!this.outlet.offer(line) && !(await this.insist(line))) break
+        if (!this.outlet.offer(line) && !(await this.sendWhenWritable(line))) break
         told += samples
-        this.told.timed += samples
+        this.sent.timed += samples
       }
-      known.toldOfMs.set(ms, told)
-      if (++this.lookedAtCount % PORTION === 0) await nextTurn()
+      known.sentOfMs.set(ms, told)
+      if (++this.visitedCount % PORTION === 0) await nextTurn()
     }
   }
 
   /** A name's record, made at its first sight; null when there are too many. */
-  private know(name: string): Known | null {
-    const known = this.known.get(name)
+  private getState(name: string): SeriesState | null {
+    const known = this.states.get(name)
     if (known !== undefined) return known
-    if (this.known.size >= NAMES_MAX) {
-      this.told.refused++
+    if (this.states.size >= NAMES_MAX) {
+      this.sent.refused++
       return null
     }
-    const made = { head: this.format.head(name), told: 0, toldOfMs: null }
-    this.known.set(name, made)
+    const made = { head: this.format.head(name), sent: 0, sentOfMs: null }
+    this.states.set(name, made)
     return made
   }
 
   /** Waits for room; once that was in vain, the rest of the flush does not wait. */
-  private async insist(line: string): Promise<boolean> {
+  private async sendWhenWritable(line: string): Promise<boolean> {
     while (!this.isStuck) {
       if (!(await this.outlet.room(ROOM_MS))) this.isStuck = true
       else if (this.outlet.offer(line)) return true
     }
-    this.told.refused++
+    this.sent.refused++
     return false
   }
 }

@@ -9,7 +9,7 @@
  * The older names TAGGED_STATS_MOGRIFIER_… are read, too; the bare PATTERN, NAME and TAGS never (Q21). What patterns may
  * hold stands in re2.ts. Start errors are those of the reference to the word.
  */
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { map } from '../../engine/settings/values.ts'
 import { Pattern } from './re2.ts'
 import type { Tags } from './tags.ts'
@@ -92,8 +92,8 @@ function variable(name: string, part: string, env: Environment): { variableName:
   return { variableName, text: env[variableName] ?? '' }
 }
 
-function mistake(what: string): OperatorError {
-  return new OperatorError({ code: 'MOGRIFIER_INVALID', what, exitCode: 2 })
+function mistake(what: string): ConfigurationError {
+  return new ConfigurationError({ code: 'MOGRIFIER_INVALID', what, exitCode: 2 })
 }
 
 /** `$0` is the whole match; a number without a group stays as it is. */

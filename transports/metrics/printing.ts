@@ -10,9 +10,9 @@
  */
 import { write } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Log } from '../../engine/messages.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { type LineFormat, LineSink } from './lines.ts'
-import { Outlet, QUEUE_BYTES_MAX, type Writer } from './outlet.ts'
+import { QUEUE_BYTES_MAX, ReconnectingWriter, type Writer } from './reconnecting-writer.ts'
 import { type Tags, withTags } from './tags.ts'
 
 const CHUNK_BYTES = 64 * 1024
@@ -20,7 +20,7 @@ const FULL_PAUSE_MS = 50 // of a pipe that says it is full
 
 /** `fd` and `nowMs` are for tests. */
 export function printingSink(tags: Tags, log: Log, fd = 1, nowMs: () => number = Date.now): LineSink {
-  const outlet = new Outlet({
+  const outlet = new ReconnectingWriter({
     peer: 'standard output',
     dial: async () => fileWriter(fd),
     chunkBytes: CHUNK_BYTES,

@@ -12,16 +12,16 @@ import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
-import { OperatorError } from '../../engine/errors.ts'
-import type { Log } from '../../engine/messages.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { claimPorts, NO_PORT } from '../ports.ts'
 import { builtInMapping } from './prometheus/built-in-mapping.ts'
 import { expose, type Format } from './prometheus/exposition.ts'
-import { Intake } from './prometheus/intake.ts'
 import { Mapper } from './prometheus/mapper.ts'
 import { DEFAULT_OBSERVER, parseMapperFile } from './prometheus/mapper-file.ts'
 import { measureProcess } from './prometheus/process-series.ts'
 import { type Family, Refusal } from './prometheus/series.ts'
+import { SeriesUpdater } from './prometheus/series-updater.ts'
 import { MetricsPort } from './prometheus/server.ts'
 import type { Sink, Snapshot } from './sink.ts'
 import type { Tags } from './tags.ts'
@@ -43,7 +43,7 @@ export interface PrometheusOptions {
 
 export class PrometheusSink implements Sink {
   private readonly options: PrometheusOptions
-  private readonly intake: Intake
+  private readonly intake: SeriesUpdater
   private readonly readProcess = measureProcess()
   private readonly underWay = new Map<string, Promise<Buffer>>() // by format and coding
   private readonly answers = new Map([200, 500, 503].map((status) => [status, 0]))
@@ -56,7 +56,7 @@ export class PrometheusSink implements Sink {
   constructor(options: PrometheusOptions) {
     const { tags, hasNative } = options
     this.options = options
-    this.intake = new Intake({ mapper: mapperOf(options), tags, hasNative, nowMs: Date.now })
+    this.intake = new SeriesUpdater({ mapper: loadMapper(options), tags, hasNative, nowMs: Date.now })
   }
 
   get dropped(): number {
@@ -121,7 +121,7 @@ export class PrometheusSink implements Sink {
 
   private async collectNow(): Promise<Family[]> {
     await this.intake.take(await this.options.read())
-    this.tellScrapes()
+    this.completeScrapes()
     return this.readProcess()
   }
 
@@ -141,7 +141,7 @@ export class PrometheusSink implements Sink {
   }
 
   /** What the Go client library tells of its own port. */
-  private tellScrapes(): void {
+  private completeScrapes(): void {
     const { table } = this.intake
     const set = (name: string, type: 'counter' | 'gauge', labels: string, help: string, value: number) => {
       const series = table.single(`promhttp_metric_handler_requests_${name}`, type, labels, help)
@@ -154,14 +154,15 @@ export class PrometheusSink implements Sink {
 }
 
 /** A file that cannot be used is an error in the log; then nothing is mapped, as in the reference. */
-function mapperOf({ mapperFile, isInMilliseconds, log }: PrometheusOptions): Mapper {
+function loadMapper({ mapperFile, isInMilliseconds, log }: PrometheusOptions): Mapper {
   const warn = (line: string) => log('warning', line)
   if (mapperFile === '')
     return parseMapperFile(builtInMapping(isInMilliseconds), 'the built-in mapping', warn, true)
   try {
     return parseMapperFile(readFileSync(mapperFile, 'utf8'), mapperFile, warn)
   } catch (error) {
-    const told = error instanceof OperatorError ? error.message : `${mapperFile}: ${(error as Error).message}`
+    const told =
+      error instanceof ConfigurationError ? error.message : `${mapperFile}: ${(error as Error).message}`
     log(
       'error',
       `PROMETHEUS_MAPPER_YAML: ${told} No name is mapped until this is mended and the service restarted.`,

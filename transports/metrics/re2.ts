@@ -195,7 +195,7 @@ class Translation {
     if (isRange) this.index++
     const to = isRange ? this.unit() : from
     if (to < from) throw new Error(`bad range ${rest.slice(0, 3)}`)
-    return rangeText(from, to) + (this.isAnyCase ? otherCaseOf(from, to) : '')
+    return rangeText(from, to) + (this.isAnyCase ? toOtherCase(from, to) : '')
   }
 
   /** The next character inside brackets, as its number. */
@@ -228,7 +228,7 @@ function rangeText(from: number, to: number): string {
 }
 
 /** The letters of a range in their other case. */
-function otherCaseOf(from: number, to: number): string {
+function toOtherCase(from: number, to: number): string {
   let text = ''
   for (const [first, last, shift] of CASES) {
     const [low, high] = [Math.max(from, first), Math.min(to, last)]

@@ -5,9 +5,9 @@
  *     ratelimit.localcache.entryCount.__zone=b:4|g
  *     ratelimit_server.ShouldRateLimit.response_time.__zone=b:0|ms|@0.25        four of them
  */
-import type { Log } from '../../engine/messages.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import { type LineFormat, LineSink, plain, rateText } from './lines.ts'
-import { Outlet, QUEUE_BYTES_MAX } from './outlet.ts'
+import { QUEUE_BYTES_MAX, ReconnectingWriter } from './reconnecting-writer.ts'
 import { type Tags, withTags } from './tags.ts'
 import { datagramDial, streamDial } from './writers.ts'
 
@@ -26,7 +26,7 @@ export interface StatsdOptions {
 
 export function statsdSink({ host, port, protocol, tags, log, redialMs }: StatsdOptions): LineSink {
   const isStream = protocol === 'tcp'
-  const outlet = new Outlet({
+  const outlet = new ReconnectingWriter({
     peer: `statsd ${host}:${port} (${protocol})`,
     dial: isStream ? streamDial({ host, port }) : datagramDial(host, port),
     chunkBytes: isStream ? STREAM_CHUNK_BYTES : DATAGRAM_BYTES,

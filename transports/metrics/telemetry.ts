@@ -8,8 +8,8 @@
  * values, and then they are `metric_dropped_on_receive`.
  */
 import { readFileSync } from 'node:fs'
-import { rootUrl } from '../../engine/source-url.ts'
-import type { Told } from './lines.ts'
+import { resolveRoot } from '../../engine/runtime/module-url.ts'
+import type { SentTotals } from './lines.ts'
 
 export type ClientTransport = 'udp' | 'uds-stream'
 
@@ -18,12 +18,12 @@ export function telemetry(
   globals: readonly string[],
   transport: ClientTransport,
   ending: string,
-): (told: Told) => string[] {
-  const { version } = JSON.parse(readFileSync(rootUrl('package.json'), 'utf8'))
+): (told: SentTotals) => string[] {
+  const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
   const own = ['client:sluice', `client_version:${version}`, `client_transport:${transport}`]
   let before: number[] = []
   return (told) => {
-    const values = valuesOf(told)
+    const values = telemetryValues(told)
     const lines = values.map(([name, value, ...tags], i) => {
       const all = [...globals, ...own, ...tags].join(',')
       return `datadog.dogstatsd.client.${name}:${value - (before[i] ?? 0)}|c|#${all}${ending}\n`
@@ -34,7 +34,14 @@ export function telemetry(
 }
 
 /** Since the start. */
-function valuesOf({ counters, gauges, timed, refused, sent, lost }: Told): [string, number, ...string[]][] {
+function telemetryValues({
+  counters,
+  gauges,
+  timed,
+  refused,
+  sent,
+  lost,
+}: SentTotals): [string, number, ...string[]][] {
   return [
     ['metrics', counters + gauges + timed],
     ['metrics_by_type', counters, 'metrics_type:count'],

@@ -10,7 +10,7 @@ import { createSocket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
 import { connect, type NetConnectOpts, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Dial, Writer } from './outlet.ts'
+import type { Dial, Writer } from './reconnecting-writer.ts'
 
 const DIAL_MS = 1_500
 const WRITE_MS = 1_000
@@ -54,7 +54,7 @@ function writeTo(socket: Socket, bytes: Buffer): Promise<void> {
 /** A refused datagram shows with a later one, so the connection is made anew; until then datagrams vanish, as UDP's do. */
 export function datagramDial(host: string, port: number): Dial {
   return async (onGone) => {
-    const address = await addressOf(host)
+    const address = await lookUpAddress(host)
     const socket = createSocket(address.family === 6 ? 'udp6' : 'udp4').unref()
     await new Promise<void>((resolve, reject) => {
       socket.once('error', (error) => {
@@ -89,7 +89,7 @@ class DatagramWriter implements Writer {
 }
 
 /** IPv4 where there is a choice: agents that listen on `localhost` mean 127.0.0.1. */
-async function addressOf(host: string): Promise<{ address: string; family: number }> {
+async function lookUpAddress(host: string): Promise<{ address: string; family: number }> {
   const addresses = await Promise.race([lookup(host, { all: true }), notFound(host)])
   return addresses.find(({ family }) => family === 4) ?? addresses[0]
 }

@@ -8,7 +8,7 @@
  * behind what is there, so a space at the end spoils it, too.
  */
 import { connect } from 'node:net'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 
 type Protocol = Settings['TRACING_EXPORTER_PROTOCOL']
@@ -31,7 +31,7 @@ export function collectorUrl(protocol: Protocol, env: NodeJS.ProcessEnv = proces
     protocol === 'grpc' && !SCHEME.test(text.trim()) ? `https://${text.trim()}` : `${text}/`,
   )
   if (url !== null && ALLOWED[protocol].includes(url.protocol)) return url
-  throw new OperatorError({
+  throw new ConfigurationError({
     code: 'TRACING_INVALID',
     where: variable,
     what: `"${masked(text)}" is no address of a collector over ${protocol}.`,

@@ -3,7 +3,7 @@
  * setting it cannot use ends the start and not a worker; the endpoint is looked at before, since the library may do without.
  */
 import type { SpanExporter } from '@opentelemetry/sdk-trace'
-import { OperatorError } from '../../engine/errors.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import { collectorUrl } from './collector.ts'
 
@@ -24,7 +24,7 @@ export async function checkExporter(settings: Settings): Promise<void> {
     const exporter = await openExporter(settings)
     await exporter.shutdown()
   } catch (error) {
-    throw new OperatorError({
+    throw new ConfigurationError({
       code: 'TRACING_INVALID',
       what: `the exporter of traces cannot be made: ${(error as Error).message}.`,
       fix: 'Look at the variables OTEL_EXPORTER_OTLP_*.',

@@ -11,13 +11,13 @@
  */
 import type { SecureContext } from 'node:tls'
 import { type ChannelOptions, experimental, Metadata } from '@grpc/grpc-js'
-import { clientContext } from '../../engine/counters/tls.ts'
-import { OperatorError } from '../../engine/errors.ts'
-import type { Log } from '../../engine/messages.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
+import { clientContext } from '../../engine/stores/tls.ts'
 import type { DiscoveryNode } from '../../proto/discovery.ts'
-import type { Layers } from './held-credentials.ts'
 import { type Address, type HttpProxy, proxyFor } from './proxy.ts'
+import type { Layers } from './tracked-credentials.ts'
 
 const MESSAGE_BYTES_MAX = 4 * 2 ** 20 // unless XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES says otherwise
 // A connection that died in silence would leave the rules of that day in force for ever. Servers allow a ping in 5 minutes.
@@ -35,22 +35,22 @@ export interface Endpoint {
 }
 
 /** Throws OperatorError for files and headers that cannot be used. */
-export function endpointOf(settings: Settings, log: Log, env: NodeJS.ProcessEnv = process.env): Endpoint {
+export function createEndpoint(settings: Settings, log: Log, env: NodeJS.ProcessEnv = process.env): Endpoint {
   const { CONFIG_GRPC_XDS_SERVER_URL: url, CONFIG_GRPC_XDS_SERVER_TLS_SAN: san } = settings
-  const server = addressOf(url)
+  const server = parseTarget(url)
   const proxy = server && proxyTo(server, env, log)
-  const tunnel = server && proxy && { to: textOf(server), authorization: proxy.authorization }
+  const tunnel = server && proxy && { to: addressText(server), authorization: proxy.authorization }
   const usesTls = settings.CONFIG_GRPC_XDS_SERVER_USE_TLS
   const context = usesTls ? contexts(settings, log) : null
-  const authority = usesTls && san !== '' ? san : proxy && textOf(server!)
+  const authority = usesTls && san !== '' ? san : proxy && addressText(server!)
   const name = san || (server?.host ?? 'localhost') // as the library calls who listens on a unix socket
   return {
     name: proxy ? `${url} through ${proxy.address}` : url,
     target: proxy?.address ?? url,
-    headers: headersOf(settings.CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS),
+    headers: toMetadata(settings.CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS),
     node: {
       id: settings.CONFIG_GRPC_XDS_NODE_ID,
-      metadata: metadataOf(settings.CONFIG_GRPC_XDS_NODE_METADATA),
+      metadata: parseMetadata(settings.CONFIG_GRPC_XDS_NODE_METADATA),
     },
     options: {
       'grpc.max_receive_message_length': settings.XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES || MESSAGE_BYTES_MAX,
@@ -70,14 +70,14 @@ const SCHEME = /^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/i // of targets, where there 
 const HTTPS_PORT = 443 // gRPC's own, where none is given
 
 /** Null for a unix socket, or what only the library understands. */
-function addressOf(target: string): Address | null {
+function parseTarget(target: string): Address | null {
   if (/^unix(-abstract)?:/i.test(target)) return null
   const [first] = target.replace(SCHEME, '').split(',') // `ipv4:` may list several
   const split = experimental.splitHostPort(first)
   return split && { host: split.host, port: split.port ?? HTTPS_PORT }
 }
 
-function textOf({ host, port }: Address): string {
+function addressText({ host, port }: Address): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 
@@ -91,20 +91,20 @@ function proxyTo(server: Address, env: NodeJS.ProcessEnv, log: Log): HttpProxy |
 }
 
 /** Of `k=v,k2=v2`; items without `=` are ignored. */
-export function metadataOf(text: string): DiscoveryNode['metadata'] {
+export function parseMetadata(text: string): DiscoveryNode['metadata'] {
   const items = text.split(',').filter((item) => item.includes('='))
   return Object.fromEntries(
     items.map((item) => [item.slice(0, item.indexOf('=')), item.slice(item.indexOf('=') + 1)]),
   )
 }
 
-function headersOf(given: Settings['CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS']): Metadata {
+function toMetadata(given: Settings['CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS']): Metadata {
   const headers = new Metadata()
   for (const [name, value] of Object.entries(given)) {
     try {
       headers.set(name, name.toLowerCase().endsWith('-bin') ? Buffer.from(value) : value)
     } catch {
-      throw new OperatorError({
+      throw new ConfigurationError({
         code: 'XDS_HEADER_INVALID',
         where: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
         what: `the header ${JSON.stringify(name)} has characters that no header can have.`, // its value is nobody's business

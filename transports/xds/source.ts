@@ -18,13 +18,13 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ResponseResult, ResponseTask } from '../../engine/config/response-job.ts'
-import { backoffMs, errorText } from '../../engine/counters/retry.ts'
-import type { LogLevel } from '../../engine/messages.ts'
-import { RulesLoader, type RulesSource, type RulesSourceOptions } from '../../engine/rules-loader.ts'
-import { sourceUrl } from '../../engine/source-url.ts'
+import { RulesLoader, type RulesSource, type RulesSourceOptions } from '../../engine/config/rules-loader.ts'
+import type { LogLevel } from '../../engine/runtime/messages.ts'
+import { resolveModule } from '../../engine/runtime/module-url.ts'
+import { backoffMs, errorText } from '../../engine/stores/connect-retry.ts'
 import { type ResponseHead, responseResources } from '../../proto/discovery.ts'
-import { type Endpoint, endpointOf } from './endpoint.ts'
-import { News } from './news.ts'
+import { ConnectionReporter } from './connection-reporter.ts'
+import { createEndpoint, type Endpoint } from './endpoint.ts'
 import { type Response, UnusableResponse, XdsStream } from './stream.ts'
 
 const TYPE_URL = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
@@ -39,7 +39,7 @@ export class XdsRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
   private readonly endpoint: Endpoint
   private readonly steadyMs: number
-  private readonly news: News
+  private readonly reporter: ConnectionReporter
   private readonly loader: RulesLoader<ResponseTask, ResponseResult>
   private readonly ending = new AbortController()
   private stream: XdsStream | null = null
@@ -57,9 +57,12 @@ export class XdsRulesSource implements RulesSource {
   constructor(options: RulesSourceOptions, steadyMs = STEADY_MS) {
     this.options = options
     this.steadyMs = steadyMs
-    this.news = new News(options)
-    this.endpoint = endpointOf(options.settings, options.log)
-    this.loader = new RulesLoader(sourceUrl('../../engine/config/response-job.ts', import.meta.url), options)
+    this.reporter = new ConnectionReporter(options)
+    this.endpoint = createEndpoint(options.settings, options.log)
+    this.loader = new RulesLoader(
+      resolveModule('../../engine/config/response-job.ts', import.meta.url),
+      options,
+    )
   }
 
   /** Resolves after the first load, good or bad; a response that cannot be decoded is none (spec 8.6). Never rejects. */
@@ -100,7 +103,7 @@ export class XdsRulesSource implements RulesSource {
       this.stream = null
       if (this.isClosing) return
       const waitMs = this.waitMs(wasConnected)
-      this.news.lost(why, waitMs)
+      this.reporter.lost(why, waitMs)
       await this.pause(waitMs)
     }
   }
@@ -124,15 +127,15 @@ export class XdsRulesSource implements RulesSource {
 
   private connected(): void {
     this.connectsFailed = 0
-    this.news.connected(this.endpoint.name)
+    this.reporter.connected(this.endpoint.name)
     this.watchSteadiness()
   }
 
   private async take(response: Response, stream: XdsStream): Promise<void> {
     const { version, nonce } = response
-    const fingerprint = fingerprintOf(response)
+    const fingerprint = fingerprintResponse(response)
     this.received = { version, nonce }
-    this.news.received()
+    this.reporter.received()
     if (fingerprint !== null && fingerprint === this.inForce) this.watchSteadiness()
     else {
       const error = await this.load(response)
@@ -194,7 +197,7 @@ export class XdsRulesSource implements RulesSource {
 
   private settle(): void {
     this.streamsLost = 0
-    this.news.settled()
+    this.reporter.settled()
   }
 
   private send(stream: XdsStream, version: string, nonce: string, error: string | null = null): void {
@@ -220,7 +223,7 @@ export class XdsRulesSource implements RulesSource {
 }
 
 /** The same for the same version with the same resources. Null: they cannot be read. */
-function fingerprintOf({ version, bytes }: Response): string | null {
+function fingerprintResponse({ version, bytes }: Response): string | null {
   const hash = createHash('sha256').update(`${version.length} ${version}`) // 4 MiB are some 10 ms
   try {
     for (const { typeUrl, value } of responseResources(bytes)) {

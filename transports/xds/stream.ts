@@ -10,7 +10,7 @@
 import { Client, type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js'
 import { type DiscoveryRequest, encodeDiscoveryRequest, responseHead } from '../../proto/discovery.ts'
 import type { Endpoint } from './endpoint.ts'
-import { HeldCredentials } from './held-credentials.ts'
+import { TrackedCredentials } from './tracked-credentials.ts'
 
 const METHOD = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources'
 const CONNECT_MS_MAX = 20_000 // for names, TCP and TLS together; the library itself would wait for ever
@@ -32,7 +32,7 @@ export interface StreamOptions {
 
 export class XdsStream {
   isConnected = false // has been
-  private readonly credentials: HeldCredentials
+  private readonly credentials: TrackedCredentials
   private readonly client: Client
   private readonly call: ClientDuplexStream<DiscoveryRequest, Response>
   private readonly timer: NodeJS.Timeout
@@ -41,7 +41,7 @@ export class XdsStream {
   /** Throws for a target that is none. */
   constructor({ endpoint, onConnect, connectMsMax = CONNECT_MS_MAX }: StreamOptions) {
     const { target, options, headers } = endpoint
-    this.credentials = new HeldCredentials(endpoint.layers())
+    this.credentials = new TrackedCredentials(endpoint.layers())
     this.client = new Client(target, this.credentials, options)
     this.call = this.client.makeBidiStreamRequest(METHOD, toBuffer, toResponse, headers.clone())
     this.call.on('error', () => {}) // `responses` tells the first one; there may be another when it is closed
@@ -77,7 +77,7 @@ export class XdsStream {
     clearTimeout(this.timer)
     this.call.cancel()
     this.client.close()
-    this.credentials.letGo()
+    this.credentials.destroySockets()
   }
 }
 

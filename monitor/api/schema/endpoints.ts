@@ -70,7 +70,7 @@ const SITES_QUERY: Parameter[] = [
   choice('include', ['summary'], 'Adds an object `summary` to each site.'),
 ]
 
-const ofSite: ApiErrorCode[] = ['site_not_found']
+const siteEndpoint: ApiErrorCode[] = ['site_not_found']
 
 const SUBMIT_ERRORS: ApiErrorCode[] = [
   ...(['invalid_request', 'invalid_url', 'request_timeout', 'payload_too_large'] as const),
@@ -105,11 +105,11 @@ export const ENDPOINTS: readonly Endpoint[] = [
   }),
   get('getSite', '/sites/{slug}', 'One site with its history', 'SiteDetail', {
     parameters: [HISTORY],
-    errors: ofSite,
+    errors: siteEndpoint,
     successHeaders: [...CACHED, 'Content-Location'],
   }),
   get('getSiteScore', '/sites/{slug}/score', 'Why a site has its tier', 'SiteScore', {
-    errors: ofSite,
+    errors: siteEndpoint,
     successHeaders: CACHED,
   }),
   get('getSiteHistory', '/sites/{slug}/history', 'Probes of a site, by region', 'SiteHistory', {
@@ -118,15 +118,15 @@ export const ENDPOINTS: readonly Endpoint[] = [
       HISTORY,
       choice('region', ['cn', 'overseas', 'all'], 'From where; `all` is the better one of both.', 'all'),
     ],
-    errors: ofSite,
+    errors: siteEndpoint,
     successHeaders: CACHED,
   }),
   get('getSiteModels', '/sites/{slug}/models', 'Models of a site, and which came and went', 'SiteModels', {
-    errors: ofSite,
+    errors: siteEndpoint,
     successHeaders: CACHED,
   }),
   get('getSiteIncidents', '/sites/{slug}/incidents', 'When a site was down', 'SiteIncidents', {
-    errors: ofSite,
+    errors: siteEndpoint,
     successHeaders: CACHED,
   }),
   get('listModels', '/models', 'Models, and how many sites claim or list each', 'ModelList', {

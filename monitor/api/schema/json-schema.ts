@@ -63,7 +63,7 @@ export function check(schema: Schema, value: unknown, components: Components, at
   if (schema.type !== undefined) {
     const types = [schema.type].flat()
     const names = types.map((type) => TYPE_NAMES[type])
-    if (!types.some((type) => isOf(type, value))) return `${where(at)} must be ${names.join(' or ')}`
+    if (!types.some((type) => hasType(type, value))) return `${where(at)} must be ${names.join(' or ')}`
   }
   if (schema.const !== undefined && value !== schema.const) return `${where(at)} must be ${schema.const}`
   if (schema.enum && !schema.enum.includes(value as string)) {
@@ -144,7 +144,7 @@ function checkObject(
   return null
 }
 
-function isOf(type: JsonType, value: unknown): boolean {
+function hasType(type: JsonType, value: unknown): boolean {
   if (type === 'null') return value === null
   if (type === 'array') return Array.isArray(value)
   if (type === 'object') return typeof value === 'object' && value !== null && !Array.isArray(value)

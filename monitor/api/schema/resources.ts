@@ -4,7 +4,7 @@
  *     exactly({…})   no more and no fewer members, by the source contract
  *     open({…})      members may be added within v1; closed in tests (`components(true)`), open in the document
  */
-import { CAPS } from '../../score/tier.ts'
+import { CAPS } from '../../scoring/tier.ts'
 import type { Components, Schema } from './json-schema.ts'
 
 const OPEN = Symbol('open')

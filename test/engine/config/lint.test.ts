@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { compositeOf } from '../../../engine/config/patterns.ts'
-import type { Closed } from '../../../engine/config/reach.ts'
-import { closedNodes } from '../../../engine/config/reach.ts'
-import type { RuleNode } from '../../../engine/rules.ts'
+import { toCompositeKey } from '../../../engine/config/patterns.ts'
+import type { RuleNode } from '../../../engine/config/rules.ts'
+import type { UnreachableNode } from '../../../engine/config/unreachable-rules.ts'
+import { findUnreachableNodes } from '../../../engine/config/unreachable-rules.ts'
 import type { Entry } from '../../../proto/ratelimit.ts'
 import { size } from '../../helpers/size.ts'
 import { fits, naiveMatch } from '../match/naive.ts'
@@ -132,18 +132,20 @@ test('too many patterns to compare end in a remark, not in a wait', async () => 
 /** The node that an entry meets among siblings, by the words of the specification, and how. */
 function met(siblings: RuleNode[], { key, value }: Entry): { node: RuleNode; how: string } | null {
   const text = `${key}_${value}`
-  const exact = siblings.find((node) => compositeOf(node) === text)
+  const exact = siblings.find((node) => toCompositeKey(node) === text)
   if (exact) return { node: exact, how: 'exact' }
-  const wild = siblings.find((node) => compositeOf(node).includes('*') && fits(compositeOf(node), text))
+  const wild = siblings.find((node) => toCompositeKey(node).includes('*') && fits(toCompositeKey(node), text))
   if (wild) return { node: wild, how: 'wild' }
-  const other = siblings.find((node) => compositeOf(node) === key)
+  const other = siblings.find((node) => toCompositeKey(node) === key)
   return other ? { node: other, how: 'default' } : null
 }
 
 test('property, 2.2: a node said to be closed is met in no other way than said, and one not said to be is met', () => {
   fc.assert(
     fc.property(nodesOf(1), fc.array(entry, { maxLength: 40 }), (siblings, entries) => {
-      const closed = new Map(closedNodes(siblings, { left: 1_000_000 }).map((found) => [found.node, found]))
+      const closed = new Map(
+        findUnreachableNodes(siblings, { left: 1_000_000 }).map((found) => [found.node, found]),
+      )
       for (const asked of [...entries, ...siblings.flatMap(witnesses)]) {
         const found = met(siblings, asked)
         const said = found && closed.get(found.node)
@@ -163,13 +165,13 @@ test('property, 2.2: a node said to be closed is met in no other way than said, 
 })
 
 function meantHow(node: RuleNode): string {
-  if (compositeOf(node).includes('*')) return 'wild'
+  if (toCompositeKey(node).includes('*')) return 'wild'
   return node.value === '' ? 'default' : 'exact'
 }
 
 /** Requests that would meet a node, if nothing else did: each star is a letter that stands nowhere else. */
 function witnesses(node: RuleNode): Entry[] {
-  const composite = compositeOf(node)
+  const composite = toCompositeKey(node)
   const parts = composite.split('*')
   const texts = [composite, `${composite}_◊`, parts.join('◊')]
   for (let i = 1; i < parts.length; i++)
@@ -194,9 +196,9 @@ test('property, 2.2: without the nodes that can never match, every request finds
 })
 
 function withoutNever(siblings: RuleNode[]): RuleNode[] {
-  const isNever = ({ isExactOpen, isDefaultOpen }: Closed) => !isExactOpen && !isDefaultOpen
+  const isNever = ({ isExactOpen, isDefaultOpen }: UnreachableNode) => !isExactOpen && !isDefaultOpen
   const never = new Set(
-    closedNodes(siblings, { left: 1_000_000 })
+    findUnreachableNodes(siblings, { left: 1_000_000 })
       .filter(isNever)
       .map(({ node }) => node),
   )

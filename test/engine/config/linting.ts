@@ -1,8 +1,8 @@
 /** Remarks on rules written short, and random trees of rules whose texts meet often. */
 import fc from 'fast-check'
 import { load } from '../../../engine/config/load.ts'
-import { compositeOf } from '../../../engine/config/patterns.ts'
-import type { RuleNode } from '../../../engine/rules.ts'
+import { toCompositeKey } from '../../../engine/config/patterns.ts'
+import type { RuleNode } from '../../../engine/config/rules.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
 import { ruleLimit, ruleNode } from '../match/rules.ts'
 
@@ -35,10 +35,10 @@ const leaf = fc.record({
 export function nodesOf(depth: number): fc.Arbitrary<RuleNode[]> {
   const children = depth > 1 ? nodesOf(depth - 1) : fc.constant<RuleNode[]>([])
   const node = fc.tuple(leaf, children).map(([given, below]) => {
-    const hasShareThreshold = given.hasShareThreshold && compositeOf(ruleNode(given)).includes('*')
+    const hasShareThreshold = given.hasShareThreshold && toCompositeKey(ruleNode(given)).includes('*')
     return ruleNode({ ...given, hasShareThreshold, children: below })
   })
-  return fc.uniqueArray(node, { maxLength: 5, selector: compositeOf })
+  return fc.uniqueArray(node, { maxLength: 5, selector: toCompositeKey })
 }
 export const entry = fc.record({
   key: fc.oneof(fc.constantFrom('a', 'b', 'a_b', 'a*'), text),

@@ -2,8 +2,8 @@
  * YAML to rules, short: `nodeOf('value: 7')` is the first node of a domain, with that line in it.
  */
 import { readDraft } from '../../../engine/config/read.ts'
+import type { RuleDomain, RuleNode } from '../../../engine/config/rules.ts'
 import { validate } from '../../../engine/config/validate.ts'
-import type { RuleDomain, RuleNode } from '../../../engine/rules.ts'
 
 /** Files `0.yaml`, `1.yaml`, … loaded as one configuration. */
 export function rulesOf(files: (string | Uint8Array)[], isMerging = false): RuleDomain[] {

@@ -1,8 +1,8 @@
 /** Section 1.1, row by row: each field, its default and what it means. */
 import { describe, expect, test } from 'vitest'
 import { loadRules } from '../../../engine/config/load.ts'
+import type { Match } from '../../../engine/config/rules.ts'
 import { Trie } from '../../../engine/match/trie.ts'
-import type { Match } from '../../../engine/rules.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
 import { errorOf, nodeError, nodeOf, rulesOf } from './loading.ts'
 

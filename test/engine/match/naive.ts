@@ -1,7 +1,7 @@
 /**
  * Section 2 of the specification word for word: strings, recursion, no cleverness. The trie must agree with it.
  */
-import type { RuleDomain, RuleNode } from '../../../engine/rules.ts'
+import type { RuleDomain, RuleNode } from '../../../engine/config/rules.ts'
 import type { Entry } from '../../../proto/ratelimit.ts'
 
 export interface Found {

@@ -1,7 +1,7 @@
 /**
  * Rules written short, for tests: `limited({ key: 'user', value: '7' })` is 1 per second for user_7.
  */
-import type { RuleDomain, RuleLimit, RuleNode } from '../../../engine/rules.ts'
+import type { RuleDomain, RuleLimit, RuleNode } from '../../../engine/config/rules.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
 
 export function ruleLimit(given: Partial<RuleLimit> = {}): RuleLimit {

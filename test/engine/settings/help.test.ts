@@ -115,7 +115,7 @@ describe('help for the terminal', () => {
 
 describe('the table in a README', () => {
   const run = (...args: string[]) =>
-    spawnSync(process.execPath, [join(ROOT, 'scripts/settings-table.ts'), ...args])
+    spawnSync(process.execPath, [join(ROOT, 'scripts/dev/settings-table.ts'), ...args])
   const fileWith = (text: string) => {
     const folder = mkdtempSync(join(tmpdir(), 'settings-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -139,7 +139,7 @@ describe('the table in a README', () => {
     const file = fileWith('above\n<!-- settings -->\nold\n<!-- /settings -->\nbelow\n')
     const check = run('--check', file)
     expect(check.status).toBe(1)
-    expect(String(check.stderr)).toContain('is not current. Run node scripts/settings-table.ts.')
+    expect(String(check.stderr)).toContain('is not current. Run node scripts/dev/settings-table.ts.')
     expect(run(file).status).toBe(0)
     const expected = `above\n<!-- settings -->\n\n${settingsMarkdown()}\n\n<!-- /settings -->\nbelow\n`
     expect(readFileSync(file, 'utf8')).toBe(expected)

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { OperatorError } from '../../../engine/errors.ts'
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { rows } from '../../../engine/settings/table.ts'
 
@@ -13,8 +13,8 @@ function complaint(env: Environment): string {
   try {
     parseSettings(env)
   } catch (error) {
-    expect(error).toBeInstanceOf(OperatorError)
-    expect((error as OperatorError).exitCode).toBe(2) // as the reference
+    expect(error).toBeInstanceOf(ConfigurationError)
+    expect((error as ConfigurationError).exitCode).toBe(2) // as the reference
     return (error as Error).message
   }
   throw new Error(`${JSON.stringify(env)} was accepted`)

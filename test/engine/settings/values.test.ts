@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import {
   bool,
   duration,
+  exactWord,
   float,
   int,
   intOrCores,
@@ -11,13 +12,12 @@ import {
   list,
   map,
   matching,
-  oneOf,
   oneOfAnyCase,
   oneOfOrLast,
 } from '../../../engine/settings/values.ts'
 
 const anyInt = int(-1_000_000, 1_000_000)
-const word = oneOf('redis', 'memory')
+const word = exactWord('redis', 'memory')
 const wordAnyCase = oneOfAnyCase('single', 'cluster')
 const noSpace = matching(/^\S*$/, 'a text without white space')
 const wordOrText = oneOfOrLast('json', 'text')

@@ -2,9 +2,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
-import { POLL_PATH, type PollAnswer, RESULTS_PATH, SEQUENCE_MAX } from '../../../monitor/agent/wire.ts'
-import { Home } from '../../../monitor/egress/home.ts'
-import { inTurn, slotOf } from '../../../monitor/plan/turns.ts'
+import { POLL_PATH, type PollResponse, RESULTS_PATH, SEQUENCE_MAX } from '../../../monitor/agent/wire.ts'
+import { AgentClient } from '../../../monitor/egress/agent-client.ts'
+import { getSlotNumber, inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
 import { NOW_SEC, result, type Server, startAgentOf, startServer } from './setup.ts'
 
@@ -39,8 +39,8 @@ test('6.5: an agent polls, probes and hands over; a second round asks for no cat
   expect(new Set(rows.map(({ slug }) => slug))).toEqual(new Set(['other', 'relay']))
   expect(relay.requests).toContain('/v1/models')
   expect(relay.requests).not.toContain('/api/status') // no full probes: nothing of them would be kept
-  expect(agent.figures()).toMatchObject({ refused: 0, dropped: 0, lost: 0 })
-  expect(agent.figures().sent).toBeGreaterThanOrEqual(2)
+  expect(agent.metrics()).toMatchObject({ refused: 0, dropped: 0, lost: 0 })
+  expect(agent.metrics().sent).toBeGreaterThanOrEqual(2)
 
   const url = 'http://relay.example.org'
   const relayOnly = { siteId: server.ids.relay, slug: 'relay', url, apiBase: url, extraPort: null }
@@ -122,14 +122,14 @@ test('6.5: an answer that was lost on the way costs nothing', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
-  const home = new Home({ server: server.url(), token, version: '1.0.0' })
+  const home = new AgentClient({ server: server.url(), token, version: '1.0.0' })
   let isLosing = true
-  const post: Home['post'] = async (path, value, signal) => {
+  const post: AgentClient['post'] = async (path, value, signal) => {
     const answer = await home.post(path, value, signal)
     if (path === RESULTS_PATH && isLosing) throw new Error('the line broke')
     return answer
   }
-  const { agent, buffer } = startAgentOf(server, token, 9, { home: { base: home.base, post } })
+  const { agent, buffer } = startAgentOf(server, token, 9, { client: { base: home.base, post } })
   fill(buffer, 2)
   await agent.round()
   expect([buffer.count, (await server.rows()).length]).toEqual([2, 2])
@@ -138,22 +138,22 @@ test('6.5: an answer that was lost on the way costs nothing', async () => {
   await agent.round()
   expect(buffer.count).toBe(0)
   expect(await server.rows()).toHaveLength(3)
-  expect(server.desk.figures()).toMatchObject({ stored: 5, repeated: 0, refused: 0 })
+  expect(server.desk.metrics()).toMatchObject({ stored: 5, repeated: 0, refused: 0 })
 })
 
 test('6.5: somebody with a stolen token takes nothing from the buffer of the agent', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
-  const home = new Home({ server: server.url(), token, version: '1.0.0' })
+  const home = new AgentClient({ server: server.url(), token, version: '1.0.0' })
   let isRacing = false
-  const post: Home['post'] = async (path, value, signal) => {
+  const post: AgentClient['post'] = async (path, value, signal) => {
     // Right before the agent's own results: its numbers are used up as they arrive.
     if (path === RESULTS_PATH && isRacing) await server.results(token, [result(1_400, { slug: 'nobody' })])
     isRacing = false
     return home.post(path, value, signal)
   }
-  const { agent, buffer, logged } = startAgentOf(server, token, 9, { home: { base: home.base, post } })
+  const { agent, buffer, logged } = startAgentOf(server, token, 9, { client: { base: home.base, post } })
   fill(buffer, 2)
   await agent.round()
   expect([buffer.count, logged]).toEqual([0, []])
@@ -175,10 +175,10 @@ test('6.5: somebody with a stolen token takes nothing from the buffer of the age
   const far = {
     ...(await home.post(POLL_PATH, { catalogue: null, clock_ms: 0 }, new AbortController().signal)),
   }
-  far.json = { ...(far.json as PollAnswer), accepted: SEQUENCE_MAX }
+  far.json = { ...(far.json as PollResponse), accepted: SEQUENCE_MAX }
   const base = home.base
   const { agent: other, buffer: waiting } = startAgentOf(server, token, 9, {
-    home: {
+    client: {
       base,
       post: async (path, value, signal) => (path === POLL_PATH ? far : home.post(path, value, signal)),
     },
@@ -202,7 +202,7 @@ test('6.5: a long backlog goes in batches of 500, ten to a round, and refusals a
   expect(buffer.count).toBe(600)
   await agent.round()
   expect(buffer.count).toBe(0)
-  expect(agent.figures()).toMatchObject({ sent: 5_599, refused: 1 })
+  expect(agent.metrics()).toMatchObject({ sent: 5_599, refused: 1 })
   expect(logged).toContain(
     'warning: 1 results were refused, the first for this reason: unknown_site: not in the catalogue of this agent',
   )
@@ -222,7 +222,7 @@ test('6.5: a revoked agent stops probing and keeps what it has', async () => {
   expect(logged.at(-1)).toMatch(
     /^error: .* was answered with 401\. Nothing is probed until its token is taken/,
   )
-  expect(agent.figures().waiting).toBeGreaterThanOrEqual(1)
+  expect(agent.metrics().waiting).toBeGreaterThanOrEqual(1)
   const asked = relay.requests.length
   await wait(3_500) // three times would each of two sites have been asked
   expect(relay.requests.length).toBeLessThanOrEqual(asked + 2) // what was under way
@@ -259,7 +259,7 @@ test('6.5: of three vantages of a region, two take each slot, by the clock of th
   // The clocks stand still, so it is the same slot all the time; the agent's own says another.
   const nowMs = () => server.clock.ms + 3_000
   const { agent, buffer } = startAgentOf(server, tokens[0], relay.port, { nowMs })
-  const slot = slotOf(server.clock.ms / 1_000, 1)
+  const slot = getSlotNumber(server.clock.ms / 1_000, 1)
   const mine = sites.filter((slug) => inTurn(slug, slot, ['a', 'b', 'c']).includes('a'))
   expect([mine.length > 0, mine.length < sites.length]).toEqual([true, true])
   await agent.round()
@@ -273,7 +273,7 @@ test('6.5: a catalogue that is not what its hash says is not probed', async () =
   const token = await server.create('shanghai')
   let json: unknown
   const home = { base: new URL('http://home'), post: async () => ({ status: 200, retryAfterSec: 0, json }) }
-  const { agent, logged } = startAgentOf(server, token, 9, { home })
+  const { agent, logged } = startAgentOf(server, token, 9, { client: home })
   const told = async (next: unknown) => {
     json = next
     await agent.round()

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type BufferOptions, type Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
-import { Database } from '../../../monitor/store/database.ts'
+import { Database } from '../../../monitor/storage/database.ts'
 import { NOW_SEC, result, temporaryFolder } from './setup.ts'
 
 function measured(atSec: number, more: Partial<Measured> = {}): Measured {

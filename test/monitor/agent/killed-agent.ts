@@ -20,6 +20,6 @@ const agent = startAgent({
   log: (level, text) => console.error(level, text),
 })
 setInterval(() => {
-  const { waiting, sent } = agent.figures()
+  const { waiting, sent } = agent.metrics()
   writeSync(1, `${waiting} ${sent}\n`)
 }, 20)

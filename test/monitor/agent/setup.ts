@@ -7,25 +7,25 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { onTestFinished } from 'vitest'
 import { Agent, type AgentOptions } from '../../../monitor/agent/agent.ts'
+import { AgentApi, type AgentApiOptions } from '../../../monitor/agent/agent-api.ts'
 import type { AgentSite } from '../../../monitor/agent/assignments.ts'
 import { ResultBuffer } from '../../../monitor/agent/buffer.ts'
-import { AgentDesk, type AgentDeskOptions } from '../../../monitor/agent/desk.ts'
-import type { PollAnswer, ResultsAnswer, WireResult } from '../../../monitor/agent/wire.ts'
+import type { PollResponse, ResultsResponse, WireResult } from '../../../monitor/agent/wire.ts'
 import { POLL_PATH, RESULTS_PATH } from '../../../monitor/agent/wire.ts'
 import { DIRECT } from '../../../monitor/api/client-address.ts'
+import { AgentClient } from '../../../monitor/egress/agent-client.ts'
 import { Egress, egressSettings } from '../../../monitor/egress/egress.ts'
-import { Home } from '../../../monitor/egress/home.ts'
 import type { Region } from '../../../monitor/facts.ts'
 import { NO_ASN_TABLE } from '../../../monitor/probe/asn.ts'
-import { Database } from '../../../monitor/store/database.ts'
-import { openStore, type Store } from '../../../monitor/store/store.ts'
-import { createVantage, revokeVantage } from '../../../monitor/store/vantages.ts'
+import { Database } from '../../../monitor/storage/database.ts'
+import { openStore, type Store } from '../../../monitor/storage/store.ts'
+import { createVantage, revokeVantage } from '../../../monitor/storage/vantages.ts'
 import { openUws, type UwsPort } from '../../../transports/uws.ts'
 import { freePort } from '../../helpers/ports.ts'
 import { send } from '../api/setup.ts'
-import { catalogueSite, NOW_SEC, temporaryFolder } from '../store/stores.ts'
+import { catalogueSite, NOW_SEC, temporaryFolder } from '../storage/stores.ts'
 
-export { NOW_SEC, temporaryFolder } from '../store/stores.ts'
+export { NOW_SEC, temporaryFolder } from '../storage/stores.ts'
 
 export interface Asking {
   token?: string
@@ -37,7 +37,7 @@ export interface Asking {
 
 export const SITES = ['relay', 'other', 'abroad'] // abroad is probed from overseas only
 
-export async function startServer(options: Partial<AgentDeskOptions> = {}, sites = SITES) {
+export async function startServer(options: Partial<AgentApiOptions> = {}, sites = SITES) {
   const path = join(temporaryFolder(), 'monitor.db')
   const logged: string[] = []
   const log = (level: string, text: string) => logged.push(`${level}: ${text}`)
@@ -47,11 +47,11 @@ export async function startServer(options: Partial<AgentDeskOptions> = {}, sites
   const { ids } = await store.ask({ kind: 'sync-catalogue', sites: listed, nowSec: NOW_SEC })
   const database = new Database(path) // as a command of another process has it
   const queued = { rows: 0 } // beside those that are
-  const behind: AgentDeskOptions['store'] = Object.create(store, {
-    figures: { value: () => ({ ...store.figures(), queuedRows: store.figures().queuedRows + queued.rows }) },
+  const behind: AgentApiOptions['store'] = Object.create(store, {
+    metrics: { value: () => ({ ...store.metrics(), queuedRows: store.metrics().queuedRows + queued.rows }) },
   })
   const newDesk = () =>
-    new AgentDesk({
+    new AgentApi({
       ...{ store: behind, nowMs: () => clock.ms, intervalSec: 300, ownVantage: null, address: DIRECT, log },
       ...options,
     })
@@ -105,7 +105,7 @@ export async function startServer(options: Partial<AgentDeskOptions> = {}, sites
     },
     poll: async (token: string, catalogue: string | null = null, more: Asking = {}) => {
       const request = { catalogue, clock_ms: clock.ms }
-      return (await ask(POLL_PATH, request, { token, ...more })).json as PollAnswer
+      return (await ask(POLL_PATH, request, { token, ...more })).json as PollResponse
     },
     results: async (
       token: string,
@@ -113,7 +113,7 @@ export async function startServer(options: Partial<AgentDeskOptions> = {}, sites
       { clockMs = clock.ms, ...more }: Asking & { clockMs?: number } = {},
     ) => {
       const request = { clock_ms: clockMs, results }
-      return (await ask(RESULTS_PATH, request, { token, ...more })).json as ResultsAnswer
+      return (await ask(RESULTS_PATH, request, { token, ...more })).json as ResultsResponse
     },
     /** What the store has, oldest first. */
     rows: async () => {
@@ -162,7 +162,7 @@ export function result(sequence: number, more: Partial<WireResult> = {}): WireRe
   }
 }
 
-export type AgentChanges = Partial<Pick<AgentOptions, 'nowMs' | 'home'>> & { rowsMax?: number }
+export type AgentChanges = Partial<Pick<AgentOptions, 'nowMs' | 'client'>> & { rowsMax?: number }
 
 /** An agent whose every site is the relay on `relayPort`, with the server's clock. Rounds are made by the test. */
 export function startAgentOf(
@@ -183,7 +183,7 @@ export function startAgentOf(
   })
   const egress = new Egress({ settings, version: '1.0.0' })
   const options: AgentOptions = {
-    home: new Home({ server: server.url(), token, version: '1.0.0' }),
+    client: new AgentClient({ server: server.url(), token, version: '1.0.0' }),
     buffer: new ResultBuffer({ path: join(temporaryFolder(), 'agent.sqlite'), rowsMax, log }),
     probing: {
       context: { egress, asn: NO_ASN_TABLE, nowMs },

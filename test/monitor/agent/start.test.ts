@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { agentAccess } from '../../../monitor/agent/start.ts'
-import { Home } from '../../../monitor/egress/home.ts'
+import { AgentClient } from '../../../monitor/egress/agent-client.ts'
 import { temporaryFolder } from './setup.ts'
 
 const TOKEN = `vt_${'x'.repeat(32)}`
@@ -26,7 +26,7 @@ for (const server of [
   ...['https://monitor.example.org/?a=b', 'https://monitor.example.org/#a', 'unix:/run/monitor.sock'],
 ]) {
   test(`6.5: ${JSON.stringify(server)} is no server`, () => {
-    const start = () => new Home({ server, token: TOKEN, version: '1.0.0' })
+    const start = () => new AgentClient({ server, token: TOKEN, version: '1.0.0' })
     expect(start).toThrow('AGENT_SERVER: is no address of a server. Write it like')
     expect(start).not.toThrow('secret')
   })
@@ -34,7 +34,7 @@ for (const server of [
 
 for (const token of ['', 'a b', 'a\r\nX-Header: b', 'ä', 'x'.repeat(257)]) {
   test(`6.5: ${JSON.stringify(token.slice(0, 20))} is no token, and it is not shown`, () => {
-    const start = () => new Home({ server: 'https://monitor.example.org', token, version: '1.0.0' })
+    const start = () => new AgentClient({ server: 'https://monitor.example.org', token, version: '1.0.0' })
     expect(start).toThrow(
       /^AGENT_TOKEN: is no token: one line of visible characters\. Write what [^.]* has shown\. \[AGENT_SETTING\]$/,
     )

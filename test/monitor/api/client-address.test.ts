@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import {
   type AddressHeader,
   addressText,
-  clientOf,
   DIRECT,
+  getClientAddress,
   truncatedClient,
 } from '../../../monitor/api/client-address.ts'
 import { parseAddress, parseRange } from '../../../monitor/egress/address.ts'
@@ -13,7 +13,7 @@ const NONE = new Uint8Array(0)
 const address = (text: string) => parseAddress(text) ?? NONE
 const trusted = ['10.0.0.0/8', '2001:db8:ffff::/48'].map((text) => parseRange(text)!)
 const behind = (peer: string, forwarded: string, header: AddressHeader = 'x-forwarded-for', more = {}) =>
-  clientOf({ peer: address(peer), proxied: NONE, forwarded }, { ...DIRECT, trusted, header, ...more })
+  getClientAddress({ peer: address(peer), proxied: NONE, forwarded }, { ...DIRECT, trusted, header, ...more })
 
 // biome-ignore format: the columns are the specification
 const cases: [string, string, string][] = [
@@ -57,7 +57,7 @@ describe('4.3: other headers', () => {
 
   test('M4.3#4: PROXY protocol only when it is on, and only from trusted peers', () => {
     const from = (peer: string, hasProxyProtocol: boolean) =>
-      clientOf(
+      getClientAddress(
         { peer: address(peer), proxied: address('198.51.100.9'), forwarded: '' },
         { ...DIRECT, trusted, hasProxyProtocol },
       )

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { endAnswer, endHead } from '../../../engine/http-answer.ts'
+import { endHeadResponse, endResponse } from '../../../engine/runtime/http-response.ts'
 import { type AddressOptions, DIRECT } from '../../../monitor/api/client-address.ts'
 import { ClientConnections, placesFor } from '../../../monitor/api/client-connections.ts'
 import type { HttpRequest, HttpResponse } from '../../../monitor/api/sockets.ts'
@@ -36,11 +36,11 @@ function answer(res: HttpResponse, req: HttpRequest): void {
   const text = path === '/large' ? LARGE : 'ok'
   const end = () => {
     if (isGone) return
-    if (path === '/head') endHead(res, 5)
+    if (path === '/head') endHeadResponse(res, 5)
     else if (path === '/nothing') {
       res.endWithoutBody()
       res.closeSoon?.()
-    } else endAnswer(res, text, path === '/closing')
+    } else endResponse(res, text, path === '/closing')
   }
   if (path === '/held') held.push(end)
   else if (path === '/later') setImmediate(() => !isGone && res.cork(end))
@@ -71,7 +71,7 @@ const get = (path: string, more = '') => `GET ${path} HTTP/1.1\r\nHost: a\r\n${m
 const answers = ({ text }: { text: string }) => text.split('HTTP/1.1 200').length - 1
 const until = (what: () => void) => vi.waitFor(what, { timeout: 10_000, interval: 5 })
 const untilCount = (count: number, client = HERE) =>
-  until(() => expect(connections.countOf(client)).toBe(count))
+  until(() => expect(connections.getCount(client)).toBe(count))
 
 describe('M4.5#9: the bound', () => {
   test('the connection after the last is closed without a word; others are let in', async () => {
@@ -81,7 +81,7 @@ describe('M4.5#9: the bound', () => {
     const refused = from()
     refused.write(get('/'))
     await once(refused, 'close')
-    expect([refused.text, connections.refusedCount, connections.countOf(HERE)]).toEqual(['', 1, 3])
+    expect([refused.text, connections.refusedCount, connections.getCount(HERE)]).toEqual(['', 1, 3])
     const other = from(THERE)
     other.write(get('/'))
     await until(() => expect(answers(other)).toBe(1))
@@ -102,7 +102,7 @@ describe('M4.5#9: the bound', () => {
     await untilCount(1)
     reads.resume()
     await until(() => expect(reads.text.length).toBeGreaterThan(LARGE.length))
-    expect(connections.countOf(HERE)).toBe(1)
+    expect(connections.getCount(HERE)).toBe(1)
     reads.write(get('/'))
     await until(() => expect(answers(reads)).toBe(2))
     reads.destroy()
@@ -115,7 +115,7 @@ describe('M4.5#9: the bound', () => {
     head.write(get('/head').replace('GET', 'HEAD'))
     nothing.write(get('/nothing').repeat(1_000))
     await Promise.all([once(head, 'close'), once(nothing, 'close')])
-    expect([answers(head), connections.countOf(HERE)]).toEqual([1, 0])
+    expect([answers(head), connections.getCount(HERE)]).toEqual([1, 0])
     const next = from()
     next.write(get('/'))
     await until(() => expect(answers(next)).toBe(1))
@@ -126,7 +126,7 @@ describe('M4.5#9: the bound', () => {
     for (let i = 0; i < 64; i++) from()
     await untilCount(64)
     await once(from(), 'close')
-    expect([connections.countOf(HERE), connections.refusedCount]).toEqual([64, 1])
+    expect([connections.getCount(HERE), connections.refusedCount]).toEqual([64, 1])
   })
 
   test('does not hold for trusted proxies', async () => {
@@ -135,7 +135,7 @@ describe('M4.5#9: the bound', () => {
     const both = [from(), from()]
     for (const socket of both) socket.write(get('/'))
     await until(() => expect(both.map(answers)).toEqual([1, 1]))
-    expect([connections.countOf(HERE), connections.refusedCount]).toEqual([0, 0])
+    expect([connections.getCount(HERE), connections.refusedCount]).toEqual([0, 0])
   })
 })
 
@@ -199,9 +199,9 @@ describe('4.5: a connection that ends is no longer counted', () => {
     const socket = from()
     socket.write(get('/held', 'Connection: close\r\n'))
     await until(() => expect(held.length).toBe(1))
-    expect(connections.countOf(HERE)).toBe(1)
+    expect(connections.getCount(HERE)).toBe(1)
     held[0]()
-    expect(connections.countOf(HERE)).toBe(0)
+    expect(connections.getCount(HERE)).toBe(0)
     await once(socket, 'close')
   })
 
@@ -234,7 +234,7 @@ test('4.5: the whole API behind it', async () => {
   for (const [i, text] of asked.entries()) {
     socket.write(text)
     await until(() => expect(socket.text.split(/HTTP\/1\.1 \d/).length - 1).toBe(i + 1))
-    expect(connections.countOf(HERE)).toBe(1)
+    expect(connections.getCount(HERE)).toBe(1)
   }
   socket.destroy()
   await untilCount(0)

@@ -1,8 +1,8 @@
 /** Detections over HTTP (spec 3.4, 3.5, 4.5, 13.6): new, pending, reused, refused, waited for, restarted. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { uuidV7 } from '../../../monitor/api/detections/detection.ts'
-import { detectionTarget, registrableDomain } from '../../../monitor/api/detections/target.ts'
+import { uuidV7 } from '../../../monitor/detections/detection.ts'
+import { detectionTarget, registrableDomain } from '../../../monitor/detections/target.ts'
 import { NOON } from './fake-store.ts'
 import { RESULT } from './golden-cases.ts'
 import { send, startApi, type Told } from './setup.ts'

@@ -1,6 +1,6 @@
 /** The OpenAPI document as such, and the changelog (spec 9, 10). */
 import { describe, expect, test } from 'vitest'
-import { changelogOf, readChangelog } from '../../../monitor/api/changelog.ts'
+import { parseChangelog, readChangelog } from '../../../monitor/api/changelog.ts'
 import { ApiError, ERROR_STATUS } from '../../../monitor/api/errors.ts'
 import { check, type Schema } from '../../../monitor/api/schema/json-schema.ts'
 import { openApi } from '../../../monitor/api/schema/openapi.ts'
@@ -191,14 +191,14 @@ describe('M9#4: changelog.yaml', () => {
   ]
   for (const [what, yaml, complaint] of cases) {
     test(`9: ${what}`, () => {
-      if (complaint) expect(() => changelogOf(yaml)).toThrow(complaint)
-      else expect(changelogOf(yaml).length).toBe(1)
+      if (complaint) expect(() => parseChangelog(yaml)).toThrow(complaint)
+      else expect(parseChangelog(yaml).length).toBe(1)
     })
   }
 
   test('9: newest first', () => {
     const later = entry({ id: 'b', announced_on: '2026-03-01', effective_on: '2026-04-01' })
-    expect(changelogOf(file(entry({}), later)).map(({ id }) => id)).toEqual(['b', 'a'])
+    expect(parseChangelog(file(entry({}), later)).map(({ id }) => id)).toEqual(['b', 'a'])
   })
 })
 

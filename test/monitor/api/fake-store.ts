@@ -3,10 +3,10 @@
 import type { Details } from '../../../monitor/api/site-detail.ts'
 import type { SiteFacts } from '../../../monitor/api/site-facts.ts'
 import type { RegionState } from '../../../monitor/facts.ts'
-import { addProbe, type Bucket, emptyBucket, type HOUR_SEC } from '../../../monitor/score/bucket.ts'
-import { entryOf, ModelIndex } from '../../../monitor/store/model-index.ts'
-import type { DetectionRow, Write } from '../../../monitor/store/rows.ts'
-import type { SiteState, Snapshot } from '../../../monitor/store/snapshot.ts'
+import { addProbe, type Bucket, emptyBucket, type HOUR_SEC } from '../../../monitor/scoring/bucket.ts'
+import { ModelIndex, packEntry } from '../../../monitor/storage/model-index.ts'
+import type { DetectionRow, Write } from '../../../monitor/storage/rows.ts'
+import type { SiteState, Snapshot } from '../../../monitor/storage/snapshot.ts'
 
 export const NOON = 1_763_640_000 // 2025-11-20T12:00:00Z
 
@@ -76,11 +76,20 @@ const MODEL_INDEX = ModelIndex.NONE.with({
   isWhole: true,
   names: ['gpt-5.4', 'claude-sonnet-4-6', 'qwen3-max'],
   sites: [
-    [1, { entries: Uint32Array.of(entryOf(0, true, true), entryOf(1, true, false)), seenSec: NOON - 600 }],
-    [2, { entries: Uint32Array.of(entryOf(0, false, true), entryOf(2, false, true)), seenSec: NOON - 600 }],
+    [
+      1,
+      { entries: Uint32Array.of(packEntry(0, true, true), packEntry(1, true, false)), seenSec: NOON - 600 },
+    ],
+    [
+      2,
+      { entries: Uint32Array.of(packEntry(0, false, true), packEntry(2, false, true)), seenSec: NOON - 600 },
+    ],
     [
       3,
-      { entries: Uint32Array.of(entryOf(0, true, true), entryOf(2, false, true)), seenSec: NOON - 300_000 },
+      {
+        entries: Uint32Array.of(packEntry(0, true, true), packEntry(2, false, true)),
+        seenSec: NOON - 300_000,
+      },
     ],
   ],
 })

@@ -1,8 +1,9 @@
 /** What the golden files need besides the sites of fake-store.ts: three detections, and a way to each error. */
-import { PENDING_STEPS, STEPS } from '../../../monitor/api/detections/detection.ts'
+
 import { networkView } from '../../../monitor/api/site-detail.ts'
-import { pointOfProbe } from '../../../monitor/score/probe-point.ts'
-import type { DetectionRow } from '../../../monitor/store/rows.ts'
+import { PENDING_STEPS, STEPS } from '../../../monitor/detections/detection.ts'
+import { pointOfProbe } from '../../../monitor/scoring/probe-point.ts'
+import type { DetectionRow } from '../../../monitor/storage/rows.ts'
 import { NETWORK, NOON, SITES } from './fake-store.ts'
 import type { Ask, startApi } from './setup.ts'
 

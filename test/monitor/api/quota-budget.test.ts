@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Caller } from '../../../engine/decider.ts'
+import type { DecisionCallback } from '../../../engine/decision/rate-limiter.ts'
 import { type Quota, type QuotaEngine, type QuotaKind, Quotas } from '../../../monitor/api/quota.ts'
 import { Code, Unit } from '../../../proto/ratelimit.ts'
 import { standStill } from '../../helpers/stand-still.ts'
@@ -38,13 +38,13 @@ afterAll(async () => {
 function quotasOf(send: (write: () => void) => void) {
   const decider = {
     limitOf: () => limit,
-    decide: (_request: unknown, caller: Caller) => {
-      store.once('data', () => caller.answer(OVER))
+    decide: (_request: unknown, caller: DecisionCallback) => {
+      store.once('data', () => caller.onDecision(OVER))
       send(() => store.write('x'))
     },
   } as unknown as QuotaEngine
   const failures: QuotaKind[] = []
-  const quotas = new Quotas({ decider, nowSec: () => 0, onFailure: (kind) => failures.push(kind) })
+  const quotas = new Quotas({ limiter: decider, nowSec: () => 0, onFailure: (kind) => failures.push(kind) })
   const take = () =>
     new Promise<Quota>((resolve) => quotas.take('read', { ip: '203.0.113.7', key: null }, resolve))
   return { take, failures }

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { loadRules } from '../../../engine/config/load.ts'
-import { MemoryStore } from '../../../engine/counters/memory.ts'
-import { createMemoryTable } from '../../../engine/counters/memory-layout.ts'
-import type { Engine } from '../../../engine/decide.ts'
-import type { RulesImage } from '../../../engine/rules.ts'
+import type { RulesImage } from '../../../engine/config/rules.ts'
+import type { Engine } from '../../../engine/decision/engine.ts'
+import { MemoryStore } from '../../../engine/stores/memory/memory-store.ts'
+import { createMemoryTable } from '../../../engine/stores/memory/table-layout.ts'
 import { DEFAULT_RULES, defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
 import { parseRange } from '../../../monitor/egress/address.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
@@ -149,8 +149,8 @@ describe('M13#3: rate headers', () => {
     )
     const { engine: real } = engine(null, { nowSec: () => NOON })
     real.setRules(await imageOf(rules))
-    const fail: Engine['decide'] = (_, caller) => caller.fail(new Error('no store'))
-    const broken = { decide: fail, limitOf: real.limitOf.bind(real) } as unknown as Engine
+    const fail: Engine['decide'] = (_, caller) => caller.onError(new Error('no store'))
+    const broken = { decide: fail, limitOf: real.findLimit.bind(real) } as unknown as Engine
     const failures: string[] = []
     api = await startApi({ ours: broken, onQuotaFailure: (kind) => failures.push(kind) })
     expect(rates(await api.get('/api/v1/sites', { from: '127.0.0.2' }))).toEqual([7, 7, NOON + 3_600])

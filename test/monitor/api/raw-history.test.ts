@@ -1,7 +1,7 @@
 /** `history=raw` (spec 3.2): at most the newest 500 probes of the last 48 hours, of all places, out of the real store. */
 import { expect, onTestFinished, test } from 'vitest'
-import type { Store } from '../../../monitor/store/store.ts'
-import { catalogueSite, openTestStore, probe } from '../store/stores.ts'
+import type { Store } from '../../../monitor/storage/store.ts'
+import { catalogueSite, openTestStore, probe } from '../storage/stores.ts'
 import { NOON } from './fake-store.ts'
 import { startApi } from './setup.ts'
 

@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Desk } from '../../../monitor/api/detections/desk.ts'
+import { DetectionQueue } from '../../../monitor/detections/detection-queue.ts'
 import type { CatalogueSite } from '../../../monitor/facts.ts'
-import { openStore } from '../../../monitor/store/store.ts'
+import { openStore } from '../../../monitor/storage/store.ts'
 import { NETWORK, NOON } from './fake-store.ts'
 import { startApi } from './setup.ts'
 
@@ -29,8 +29,8 @@ test('3.2: a probed site and a detection go through the real store and back', as
   const folder = await mkdtemp(join(tmpdir(), 'monitor-api-'))
   const store = await openStore({ path: join(folder, 'monitor.db'), log: () => {} })
   const nowMs = () => NOON * 1_000
-  const desk = new Desk({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4 })
-  const api = await startApi({ snapshot: () => store.snapshot, details: store, desk })
+  const desk = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4 })
+  const api = await startApi({ snapshot: () => store.snapshot, details: store, detections: desk })
   try {
     const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [SITE], nowSec: NOON })
     const vantage = { name: 'main', region: 'overseas', country: null } as const

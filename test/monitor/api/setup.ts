@@ -3,13 +3,13 @@
  * response that passes through `ask` is held against the OpenAPI document (conforms.ts).
  */
 import { request as httpRequest } from 'node:http'
-import type { Engine } from '../../../engine/decide.ts'
+import type { Engine } from '../../../engine/decision/engine.ts'
 import { Api, type ApiOptions, type RequestLine } from '../../../monitor/api/api.ts'
 import { DIRECT } from '../../../monitor/api/client-address.ts'
 import { defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
-import { Desk, type DeskOptions } from '../../../monitor/api/detections/desk.ts'
+import { DetectionQueue, type DetectionQueueOptions } from '../../../monitor/detections/detection-queue.ts'
 import { checkUrl } from '../../../monitor/egress/url-policy.ts'
-import type { Snapshot } from '../../../monitor/store/snapshot.ts'
+import type { Snapshot } from '../../../monitor/storage/snapshot.ts'
 import { openUws } from '../../../transports/uws.ts'
 import { engine } from '../../engine/harness.ts'
 import { conforms } from './conforms.ts'
@@ -28,7 +28,9 @@ export interface Ask {
   from?: string // of 127.0.0.0/8; a client of its own
 }
 
-export async function startApi(options: Partial<ApiOptions & DeskOptions> & { ours?: Engine } = {}) {
+export async function startApi(
+  options: Partial<ApiOptions & DetectionQueueOptions> & { ours?: Engine } = {},
+) {
   const clock = { ms: NOON * 1_000 }
   const nowMs = () => clock.ms
   const own = engine(null, { nowSec: () => Math.floor(clock.ms / 1_000) })
@@ -36,7 +38,7 @@ export async function startApi(options: Partial<ApiOptions & DeskOptions> & { ou
   if (!options.ours) decider.setRules(quotaRules(null, await defaultRules()))
   const store = new FakeStore()
   const state = { snapshot: snapshotOf() as Snapshot | null }
-  const desk = new Desk({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4, ...options })
+  const desk = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4, ...options })
   const lines: RequestLine[] = []
   const logged: string[] = []
   const policy = {
@@ -46,11 +48,11 @@ export async function startApi(options: Partial<ApiOptions & DeskOptions> & { ou
     optOut: new Set(['private.example.com']),
   }
   const api = new Api({
-    decider,
+    limiter: decider,
     nowMs,
     snapshot: () => state.snapshot,
     details: store,
-    desk,
+    detections: desk,
     checkUrl: (text) => checkUrl(text, policy, []),
     address: DIRECT,
     version: '0.1.0',

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { Query } from '../../../monitor/api/query.ts'
 import { siteIndex } from '../../../monitor/api/site-index.ts'
 import { siteList } from '../../../monitor/api/site-list.ts'
-import type { SiteState } from '../../../monitor/store/snapshot.ts'
+import type { SiteState } from '../../../monitor/storage/snapshot.ts'
 import { site, snapshotOf } from './fake-store.ts'
 import { startApi } from './setup.ts'
 

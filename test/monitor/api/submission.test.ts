@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { checkMediaType } from '../../../monitor/api/detections/submission.ts'
+import { checkMediaType } from '../../../monitor/detections/submission.ts'
 
 // biome-ignore format: a table
 const accepted = [

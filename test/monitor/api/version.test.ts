@@ -1,6 +1,6 @@
 /** What v1 says of its end (spec 9): nothing, then when, then that it has come. */
 import { afterEach, describe, expect, test } from 'vitest'
-import { checkSuccessor, noticeOf } from '../../../monitor/api/version.ts'
+import { checkSuccessor, getNotice } from '../../../monitor/api/version.ts'
 import { NOON } from './fake-store.ts'
 import { startApi } from './setup.ts'
 
@@ -23,17 +23,17 @@ describe('9: a pure function of options and time', () => {
   ]
   for (const [what, path, nowSec, headersCount, isRetired] of cases) {
     test(what, () => {
-      const notice = noticeOf(successor, path, nowSec)
+      const notice = getNotice(successor, path, nowSec)
       expect([notice.headers.length, notice.isRetired]).toEqual([headersCount, isRetired])
     })
   }
 
   test('no successor, no notice', () => {
-    expect(noticeOf(null, '/api/v1/sites', SUNSET)).toEqual({ headers: [], isRetired: false })
+    expect(getNotice(null, '/api/v1/sites', SUNSET)).toEqual({ headers: [], isRetired: false })
   })
 
   test('the successor of a path; of one that cannot stand in a header, v2 itself', () => {
-    const link = (path: string) => noticeOf(successor, path, NOON).headers[2][1].split(', ')[2]
+    const link = (path: string) => getNotice(successor, path, NOON).headers[2][1].split(', ')[2]
     expect(link('/api/v1')).toBe('</api/v2>; rel="successor-version"')
     expect(link('/api/v1/sites/a%20b')).toBe('</api/v2/sites/a%20b>; rel="successor-version"')
     expect(link('/api/v1/sites/a>; rel="x')).toBe('</api/v2>; rel="successor-version"')

@@ -1,7 +1,7 @@
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { siteOf } from '../../../monitor/catalogue/fields.ts'
+import { toSite } from '../../../monitor/catalogue/fields.ts'
 import { type LoadResult, loadCatalogue } from '../../../monitor/catalogue/load.ts'
 import { size } from '../../helpers/size.ts'
 import { catalogueOf, folderWith, siteLines } from './catalogues.ts'
@@ -42,7 +42,7 @@ test('8.1: every key of a site', () => {
       note: 'free text',
     },
   ])
-  expect(siteOf(entries[0])).not.toHaveProperty('note')
+  expect(toSite(entries[0])).not.toHaveProperty('note')
 })
 
 test('8.1: what a site need not say', () => {
@@ -127,7 +127,7 @@ for (const [name, text, complaint] of mistakes) {
   test(`8.1: ${name}: the complaint says file, line, what and how to mend it`, () => {
     const result = load(text)
     expect(result.kind).toBe('bad')
-    expect(result.kind === 'bad' && result.complaints.join('\n')).toContain(complaint)
+    expect(result.kind === 'bad' && result.diagnostics.join('\n')).toContain(complaint)
   })
 }
 
@@ -151,7 +151,7 @@ test('8.1: a mistake in one file of a folder keeps the whole from being loaded, 
   )
   const result = loadCatalogue({ path: folder })
   expect(result).toMatchObject({ kind: 'bad' })
-  expect(result.kind === 'bad' && result.complaints.map((line) => line.split(' ')[0])).toEqual([
+  expect(result.kind === 'bad' && result.diagnostics.map((line) => line.split(' ')[0])).toEqual([
     ...['b.yaml:3,', 'b.yaml:3,', 'b.yaml:3,', 'b.yaml:4,', 'b.yaml:4,'],
   ])
 })
@@ -182,7 +182,7 @@ test('8.1: the same SHA-256 is no reload; a link that is swapped is a change', (
 
 test('8.1: a missing catalogue and one that is not UTF-8', () => {
   const missing = loadCatalogue({ path: folderWith({}) })
-  expect(missing.kind === 'bad' && missing.complaints[0]).toMatch(
+  expect(missing.kind === 'bad' && missing.diagnostics[0]).toMatch(
     /cannot be read: ENOENT.* Create it, or set CATALOGUE_PATH\./,
   )
   const path = folderWith({})

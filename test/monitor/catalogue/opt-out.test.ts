@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { Complaints } from '../../../monitor/catalogue/entry.ts'
-import { addOptOut, hostOf, readOptOut, removeOptOut } from '../../../monitor/catalogue/opt-out.ts'
+import { Diagnostics } from '../../../monitor/catalogue/entry.ts'
+import { addOptOut, parseHost, readOptOut, removeOptOut } from '../../../monitor/catalogue/opt-out.ts'
 import { hasSuffix } from '../../../monitor/egress/url-policy.ts'
 import { folderWith } from './catalogues.ts'
 
@@ -21,7 +21,7 @@ const cases = [
 
 for (const [entry, host, isRefused] of cases) {
   test(`5: ${entry} opted out: ${host} is ${isRefused ? '' : 'not '}refused`, () => {
-    const hosts = readOptOut('optout.yaml', `version: 1\nhosts: ["${entry}"]\n`, new Complaints())
+    const hosts = readOptOut('optout.yaml', `version: 1\nhosts: ["${entry}"]\n`, new Diagnostics())
     expect(hasSuffix(host, hosts)).toBe(isRefused)
   })
 }
@@ -36,7 +36,7 @@ const mistakes = [
 
 for (const [text, complaint] of mistakes) {
   test(`5: ${JSON.stringify(text)} is told`, () => {
-    const complaints = new Complaints()
+    const complaints = new Diagnostics()
     readOptOut('optout.yaml', text, complaints)
     expect(complaints.lines().join('\n')).toContain(complaint)
   })
@@ -55,6 +55,6 @@ test('8.1: optout add and remove keep the comments', () => {
   expect(removeOptOut(path, 'b.example')).toBe(true)
   expect(removeOptOut(path, 'b.example')).toBe(false)
   const fresh = folderWith({}, 'new.yaml')
-  expect(addOptOut(fresh, hostOf('B.Example')!)).toBe(true)
-  expect(readOptOut(fresh, readFileSync(fresh, 'utf8'), new Complaints())).toEqual(new Set(['b.example']))
+  expect(addOptOut(fresh, parseHost('B.Example')!)).toBe(true)
+  expect(readOptOut(fresh, readFileSync(fresh, 'utf8'), new Diagnostics())).toEqual(new Set(['b.example']))
 })

@@ -18,19 +18,19 @@ test('8.1: a change is in force within 2 s; a mistake keeps the old one, is logg
 
   writeFileSync(path, catalogueOf(siteLines('one'), siteLines('one')))
   await vi.waitFor(() => expect(source.loadErrorsCount).toBe(1), WITHIN)
-  expect(source.complaints).toEqual([
+  expect(source.diagnostics).toEqual([
     expect.stringContaining('catalogue.yaml:6, site "one": slug "one" is taken by catalogue.yaml:3.'),
     expect.stringContaining('catalogue.yaml:8, site "one": https://one.example.com is already probed'),
   ])
   expect(log.slice(-3)).toEqual([
     'error: the catalogue has mistakes, the old one stays in force:',
-    ...source.complaints.map((line) => `error: ${line}`),
+    ...source.diagnostics.map((line) => `error: ${line}`),
   ])
   expect(source.catalogue!.entries).toHaveLength(2)
 
   // Taken back: the complaint goes, and nobody is told of a new catalogue.
   writeFileSync(path, catalogueOf(siteLines('one'), siteLines('two')))
-  await vi.waitFor(() => expect(source.complaints).toEqual([]), WITHIN)
+  await vi.waitFor(() => expect(source.diagnostics).toEqual([]), WITHIN)
   expect(slugs).toHaveLength(2)
 })
 
@@ -55,10 +55,10 @@ test('8.1: files of a folder, a swapped link, a replaced file, a file that goes 
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'three']), WITHIN)
 
   renameSync(folder, `${folder}.gone`)
-  await vi.waitFor(() => expect(source.complaints[0]).toContain('cannot be read'), WITHIN)
+  await vi.waitFor(() => expect(source.diagnostics[0]).toContain('cannot be read'), WITHIN)
   expect(source.catalogue!.entries).toHaveLength(2)
   renameSync(`${folder}.gone`, folder)
-  await vi.waitFor(() => expect(source.complaints).toEqual([]), WITHIN)
+  await vi.waitFor(() => expect(source.diagnostics).toEqual([]), WITHIN)
   rmSync(join(folder, 'b.yaml'))
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one']), WITHIN)
 })
@@ -98,7 +98,7 @@ test('5: opt-outs do not go with their file; an empty list takes them back', asy
   const { source, slugs } = await watched(path)
   rmSync(optOut)
   await vi.waitFor(() => expect(source.loadErrorsCount).toBe(1), WITHIN)
-  expect(source.complaints).toEqual([expect.stringMatching(/optout\.yaml: cannot be read.*hosts: \[\]/)])
+  expect(source.diagnostics).toEqual([expect.stringMatching(/optout\.yaml: cannot be read.*hosts: \[\]/)])
   expect(slugs).toEqual([['one']])
   writeFileSync(optOut, 'version: 1\nhosts: []\n')
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'two']), WITHIN)
@@ -108,7 +108,7 @@ test('8.1: an empty folder is a mistake, as where a volume is not mounted', asyn
   const folder = folderWith({ 'a.yaml': catalogueOf(siteLines('one')) }, '')
   const { source, slugs } = await watched(folder)
   rmSync(join(folder, 'a.yaml'))
-  await vi.waitFor(() => expect(source.complaints[0]).toContain('CATALOGUE_EMPTY'), WITHIN)
+  await vi.waitFor(() => expect(source.diagnostics[0]).toContain('CATALOGUE_EMPTY'), WITHIN)
   expect(slugs).toEqual([['one']])
   writeFileSync(join(folder, 'a.yaml'), 'version: 1\nsites: []\n')
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual([]), WITHIN)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { targetKeyOf } from '../../../monitor/catalogue/target-key.ts'
+import { toTargetKey } from '../../../monitor/catalogue/target-key.ts'
 
 // biome-ignore format: the columns are the specification
 const cases = [
@@ -28,5 +28,5 @@ const cases = [
 
 for (const [text, key] of cases) {
   test(`3.4: the target of ${text.slice(0, 50)} is ${key?.slice(0, 50)}`, () =>
-    expect(targetKeyOf(text)).toBe(key))
+    expect(toTargetKey(text)).toBe(key))
 }

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { readCsv } from '../../../monitor/catalogue/csv.ts'
-import { type CatalogueEntry, Complaints } from '../../../monitor/catalogue/entry.ts'
-import { entryOf } from '../../../monitor/catalogue/fields.ts'
+import { type CatalogueEntry, Diagnostics } from '../../../monitor/catalogue/entry.ts'
+import { parseEntry } from '../../../monitor/catalogue/fields.ts'
 import { loadCatalogue } from '../../../monitor/catalogue/load.ts'
-import { exportSites, type Format, formatOf, importSites } from '../../../monitor/catalogue/transfer.ts'
+import { detectFormat, exportSites, type Format, importSites } from '../../../monitor/catalogue/transfer.ts'
 import { readYaml } from '../../../monitor/catalogue/yaml.ts'
 import { size } from '../../helpers/size.ts'
 import { catalogueOf, folderWith, siteLines } from './catalogues.ts'
@@ -92,7 +92,7 @@ for (const [format, text, complaint] of mistakes) {
   test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: told with its line, nothing is written`, () => {
     const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('two')) })
     const plan = importSites({ cataloguePath: path, name: 'in', text, format, isDryRun: false })
-    expect(plan.complaints.join('\n')).toContain(complaint)
+    expect(plan.diagnostics.join('\n')).toContain(complaint)
     expect(readFileSync(path, 'utf8')).toBe(catalogueOf(siteLines('two')))
   })
 }
@@ -117,18 +117,18 @@ test('8.1: an import sends no key anywhere new unless that is allowed, and says 
   ]
   for (const [lines, slug, keyFile, apiBase] of cases) {
     const refused = run(catalogueOf(lines), { isDryRun: false })
-    expect(refused.complaints).toEqual([
+    expect(refused.diagnostics).toEqual([
       expect.stringMatching(
         /^in\.yaml:3, site "[a-z]+": the key in .* would be sent to .*--allow-key-files.*\[KEY_FILE_REFUSED\]$/,
       ),
     ])
-    expect(refused.complaints[0]).toContain(`the key in ${keyFile} would be sent to ${apiBase}.`)
+    expect(refused.diagnostics[0]).toContain(`the key in ${keyFile} would be sent to ${apiBase}.`)
     expect(readFileSync(path, 'utf8')).toBe(before)
     const allowed = run(catalogueOf(lines), { areKeyFilesAllowed: true })
-    expect([allowed.complaints, allowed.keys]).toEqual([[], [{ slug, keyFile, apiBase }]])
+    expect([allowed.diagnostics, allowed.keys]).toEqual([[], [{ slug, keyFile, apiBase }]])
   }
   const untouched = run(catalogueOf(siteLines('one', 'key_file: secrets/one.key\nnote: x'), siteLines('two')))
-  expect([untouched.complaints, untouched.keys]).toEqual([[], []])
+  expect([untouched.diagnostics, untouched.keys]).toEqual([[], []])
 })
 
 const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中=+@＝-]{1,20}$/)
@@ -173,10 +173,10 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
             },
           }),
         )
-        const complaints = new Complaints()
+        const complaints = new Diagnostics()
         const text = exportSites(sites, format)
         const raws = format === 'csv' ? readCsv('x', text, complaints) : readYaml('x', text, complaints).sites
-        const read = raws.map((raw) => entryOf(raw, complaints))
+        const read = raws.map((raw) => parseEntry(raw, complaints))
         expect(complaints.lines()).toEqual([])
         expect(read).toEqual(sites)
       }),
@@ -194,8 +194,8 @@ test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts
       for (const cell of text.split(/[\r\n]/).flatMap((line) => line.split(separator)))
         expect(cell).not.toMatch(/^["\s]*[=+\-@＝＋－＠]/)
     }
-    const complaints = new Complaints()
-    const read = readCsv('x', text, complaints).map((raw) => entryOf(raw, complaints))
+    const complaints = new Diagnostics()
+    const read = readCsv('x', text, complaints).map((raw) => parseEntry(raw, complaints))
     expect([complaints.lines(), read]).toEqual([[], [more]])
   }
   const plain = exportSites(fullEntries('a-b'), 'csv')
@@ -215,7 +215,7 @@ function fullEntries(text: string): CatalogueEntry[] {
 }
 
 test('8.1: the format is told by the ending', () => {
-  expect(['a.csv', 'a.JSON', 'a.yaml', 'a.yml', 'a.txt', 'a'].map(formatOf)).toEqual([
+  expect(['a.csv', 'a.JSON', 'a.yaml', 'a.yml', 'a.txt', 'a'].map(detectFormat)).toEqual([
     'csv',
     'json',
     'yaml',

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { contains, isSameAddress, parseAddress, parseRange } from '../../../monitor/egress/address.ts'
 import { addressDenial, interfaceAddresses } from '../../../monitor/egress/address-policy.ts'
-import { isUnicast } from '../../../monitor/egress/second-opinion.ts'
+import { isUnicast } from '../../../monitor/egress/special-ranges.ts'
 
 const policy = { deny: [], nat64: null, testAllow: [] }
 const range = (text: string) => parseRange(text) ?? expect.fail(`${text} is a range`)

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import os from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Failure } from '../../../monitor/egress/failure.ts'
-import { failureOf } from '../../../monitor/egress/failure.ts'
+import { toFailure } from '../../../monitor/egress/failure.ts'
 import { LIMITS } from '../../../monitor/egress/limits.ts'
 import { resolveHost } from '../../../monitor/egress/resolver.ts'
 import { freePort } from '../../helpers/ports.ts'
@@ -173,7 +173,7 @@ const codes = [
 ] as const
 for (const [phase, code, error, isOurs] of codes) {
   test(`6.3: ${code} while ${phase}: ${error}${isOurs ? ', and our own fault' : ''}`, () => {
-    expect(failureOf(phase, Object.assign(new Error('secret <b>text</b>'), { code }))).toMatchObject({
+    expect(toFailure(phase, Object.assign(new Error('secret <b>text</b>'), { code }))).toMatchObject({
       code: error,
       detail: code,
       isOurs,
@@ -183,7 +183,7 @@ for (const [phase, code, error, isOurs] of codes) {
 
 test('5.11: no word of a target travels on in a failure', () => {
   for (const code of [undefined, '<script>', 'x'.repeat(99), 7]) {
-    const { detail, message } = failureOf('http', Object.assign(new Error('<b>text</b>'), { code }))
+    const { detail, message } = toFailure('http', Object.assign(new Error('<b>text</b>'), { code }))
     expect(detail).toMatch(/^[A-Za-z0-9_]{0,60}$/)
     expect(message).not.toContain('text')
   }

@@ -1,12 +1,12 @@
 /** What a pass says of availability, against a computation from the probes themselves. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { factsOf } from '../../../monitor/api/site-facts.ts'
+import { getSiteFacts } from '../../../monitor/api/site-facts.ts'
 import type { Outcome, Region } from '../../../monitor/facts.ts'
-import { historyOf } from '../../../monitor/score/windows.ts'
-import type { Write } from '../../../monitor/store/rows.ts'
+import { computeHistory } from '../../../monitor/scoring/windows.ts'
+import type { Write } from '../../../monitor/storage/rows.ts'
 import { size } from '../../helpers/size.ts'
-import { probe } from '../store/stores.ts'
+import { probe } from '../storage/stores.ts'
 import { DAY_SEC, MAIN, NOW_SEC, openWorld, type World } from './world.ts'
 
 const HOUR_SEC = 3_600
@@ -66,7 +66,7 @@ function availability(probes: Seen[]): number | null {
 }
 
 function figures(world: World) {
-  const facts = factsOf(world.snapshot().sites[0])
+  const facts = getSiteFacts(world.snapshot().sites[0])
   const rounded = (value: number | null) => value && Number(value.toFixed(9))
   return {
     week: rounded(facts.availability7d),
@@ -94,7 +94,7 @@ test('7.2: what is read for the score is what pages read, of both regions', asyn
       const range = { siteId, region: 'all', toSec: NOW_SEC + 1 } as const
       const hours = world.reader.history({ ...range, windowSec: HOUR_SEC, fromSec: NOW_SEC - 7 * DAY_SEC })
       const days = world.reader.history({ ...range, windowSec: DAY_SEC, fromSec: NOW_SEC - 30 * DAY_SEC })
-      expect(world.reader.scoreHistory(siteId, NOW_SEC)).toEqual(historyOf(hours, days, NOW_SEC))
+      expect(world.reader.scoreHistory(siteId, NOW_SEC)).toEqual(computeHistory(hours, days, NOW_SEC))
       world.database.close()
     }),
     { numRuns: size({ small: 25, full: 1_000 }), seed: 8 },

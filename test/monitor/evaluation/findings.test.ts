@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { findingsOf } from '../../../monitor/evaluation/findings.ts'
+import { collectFindings } from '../../../monitor/evaluation/findings.ts'
 import type { Observation } from '../../../monitor/facts.ts'
 import { DAY_SEC, INTERVAL_SEC, NOW_SEC, observationOf, openWorld } from './world.ts'
 
@@ -22,7 +22,7 @@ describe('7.2: the certificate, now', () => {
     test(name, () => {
       const seen = observationOf(NOW_SEC - ageHours * 3_600)
       seen.profile.tls = certificate
-      const findings = findingsOf(SITE, seen, seen, NOW_SEC)
+      const findings = collectFindings(SITE, seen, seen, NOW_SEC)
       expect(findings.isCertificateInvalid).toBe(isInvalid)
       if (hygiene === null) expect(findings.hygiene).toBeNull()
       else expect(findings.hygiene).toBeCloseTo(hygiene)
@@ -32,7 +32,7 @@ describe('7.2: the certificate, now', () => {
   test('on plain http none is missed, and none is invalid', () => {
     const seen = observationOf(NOW_SEC)
     seen.profile.tls = null
-    const findings = findingsOf({ ...SITE, apiBase: 'http://site.example.com' }, seen, seen, NOW_SEC)
+    const findings = collectFindings({ ...SITE, apiBase: 'http://site.example.com' }, seen, seen, NOW_SEC)
     expect([findings.isCertificateInvalid, findings.hygiene]).toEqual([false, expect.closeTo(0.4)])
   })
 })
@@ -48,7 +48,7 @@ test('7.1: models and program come from the newest full probe that was answered,
   world.pass()
   const [site] = world.snapshot().sites
   expect(site.facts).toMatchObject({ software: 'new-api', modelsClaimed: 2, modelsVerified: 2 })
-  const findings = findingsOf(SITE, { ...observationOf(NOW_SEC), isParked: true }, null, NOW_SEC)
+  const findings = collectFindings(SITE, { ...observationOf(NOW_SEC), isParked: true }, null, NOW_SEC)
   expect(findings).toMatchObject({
     isParked: true,
     models: { claimed: ['gpt-5.4', 'other'], truthRatio: null },
@@ -56,7 +56,7 @@ test('7.1: models and program come from the newest full probe that was answered,
 })
 
 test('7.2: of a site without a full probe nothing is known but what the catalogue claims', () => {
-  expect(findingsOf(SITE, null, null, NOW_SEC)).toEqual({
+  expect(collectFindings(SITE, null, null, NOW_SEC)).toEqual({
     models: { claimed: ['gpt-5.4', 'other'], verified: [], truthRatio: null },
     hygiene: null,
     isCertificateInvalid: false,

@@ -1,9 +1,9 @@
 import { Piscina } from 'piscina'
 import { expect, onTestFinished, test } from 'vitest'
 import type { EvaluationTask } from '../../../monitor/evaluation/job.ts'
-import type { Write } from '../../../monitor/store/rows.ts'
-import { openStore } from '../../../monitor/store/store.ts'
-import { catalogueSite, NOW_SEC, probe, temporaryFolder } from '../store/stores.ts'
+import type { Write } from '../../../monitor/storage/rows.ts'
+import { openStore } from '../../../monitor/storage/store.ts'
+import { catalogueSite, NOW_SEC, probe, temporaryFolder } from '../storage/stores.ts'
 
 test('a job beside the running store judges what is there, and the store publishes it', async () => {
   const path = `${temporaryFolder()}/monitor.db`

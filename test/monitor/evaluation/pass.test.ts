@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { factsOf } from '../../../monitor/api/site-facts.ts'
-import type { Account } from '../../../monitor/evaluation/judged.ts'
+import { getSiteFacts } from '../../../monitor/api/site-facts.ts'
+import type { StoredEvaluation } from '../../../monitor/evaluation/site-evaluation.ts'
 import type { ErrorCode, Outcome } from '../../../monitor/facts.ts'
 import { DAY_SEC, INTERVAL_SEC, NOW_SEC, openWorld, type World } from './world.ts'
 
@@ -100,7 +100,7 @@ test('3.2: facts are what pages read: 30 days, counts, components, caps', async 
   world.nowSec += DAY_SEC // nobody looked
   world.liveHours(12, 'connect_timeout', 'site')
   const [{ score }] = world.reader.scores()
-  const facts = factsOf(world.snapshot().sites[0])
+  const facts = getSiteFacts(world.snapshot().sites[0])
   expect(facts.days).toHaveLength(30)
   expect(facts.days.slice(0, 26)).toEqual(new Array(26).fill(null))
   expect(facts.days.slice(26)).toEqual([1, expect.closeTo(0.7), null, 0])
@@ -145,6 +145,6 @@ test('a clock that was set back does not stop evaluations', async () => {
   expect(account(world).evaluatedSec).toBe(world.nowSec)
 })
 
-function account(world: World): Account {
-  return world.reader.scores()[0].facts as Account
+function account(world: World): StoredEvaluation {
+  return world.reader.scores()[0].facts as StoredEvaluation
 }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { nextEvaluation, type Voice } from '../../../monitor/evaluation/regions.ts'
 import type { Result } from '../../../monitor/evaluation/rows.ts'
-import type { Evaluation } from '../../../monitor/score/regions.ts'
-import { saveVantage } from '../../../monitor/store/vantages.ts'
+import type { Evaluation } from '../../../monitor/scoring/regions.ts'
+import { saveVantage } from '../../../monitor/storage/vantages.ts'
 import { DAY_SEC, INTERVAL_SEC, MAIN, NOW_SEC, observationOf, openWorld, type World } from './world.ts'
 
 const AGENTS = ['one', 'two']

@@ -2,17 +2,17 @@
 import { expect } from 'vitest'
 import { evaluateAll, type PassOptions } from '../../../monitor/evaluation/pass.ts'
 import type { CatalogueSite, ErrorCode, Observation, Outcome, Region } from '../../../monitor/facts.ts'
-import { applyBatch } from '../../../monitor/store/apply.ts'
-import { syncCatalogue } from '../../../monitor/store/catalogue-sync.ts'
-import type { Database } from '../../../monitor/store/database.ts'
-import { readSnapshot } from '../../../monitor/store/publish.ts'
-import { Reader } from '../../../monitor/store/reader.ts'
-import { RollUp } from '../../../monitor/store/roll-up.ts'
-import type { Write } from '../../../monitor/store/rows.ts'
-import { saveVantage } from '../../../monitor/store/vantages.ts'
-import { catalogueSite, freshDatabase, NOW_SEC, probe } from '../store/stores.ts'
+import { applyBatch } from '../../../monitor/storage/apply.ts'
+import { syncCatalogue } from '../../../monitor/storage/catalogue-transaction.ts'
+import type { Database } from '../../../monitor/storage/database.ts'
+import { readSnapshot } from '../../../monitor/storage/publish.ts'
+import { Reader } from '../../../monitor/storage/reader.ts'
+import { RollUp } from '../../../monitor/storage/roll-up.ts'
+import type { Write } from '../../../monitor/storage/rows.ts'
+import { saveVantage } from '../../../monitor/storage/vantages.ts'
+import { catalogueSite, freshDatabase, NOW_SEC, probe } from '../storage/stores.ts'
 
-export { NOW_SEC } from '../store/stores.ts'
+export { NOW_SEC } from '../storage/stores.ts'
 
 export const INTERVAL_SEC = 300
 export const DAY_SEC = 86_400

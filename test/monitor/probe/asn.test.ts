@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { AsnTable } from '../../../monitor/probe/asn.ts'
-import { asnTableOf, loadAsnTable } from '../../../monitor/probe/asn.ts'
+import { loadAsnTable, openAsnTable } from '../../../monitor/probe/asn.ts'
 
 const ROWS = `1.0.0.0\t1.0.0.255\t13335\tUS\tCLOUDFLARENET
 1.0.1.0\t1.0.3.255\t0\tNone\tNot routed
@@ -85,7 +85,7 @@ test('6.2: a file that is cut says so', () =>
 describe('6.2: a monitor goes on without the table', () => {
   const tried = async (path: string): Promise<[string[], object]> => {
     const lines: string[] = []
-    const asn = await asnTableOf(path, (level, text) => lines.push(`${level} ${text}`))
+    const asn = await openAsnTable(path, (level, text) => lines.push(`${level} ${text}`))
     return [lines, asn.find('1.0.0.0')]
   }
 

@@ -1,7 +1,7 @@
 /** Marks of content delivery networks: one strong or two weak ones name a provider. */
 import { expect, test } from 'vitest'
 import { parseRange } from '../../../monitor/egress/address.ts'
-import { cdnOf } from '../../../monitor/probe/cdn.ts'
+import { detectCdn } from '../../../monitor/probe/cdn.ts'
 import { HEADER_MARKS, RANGE_MARKS } from '../../../monitor/probe/cdn-table.ts'
 
 // biome-ignore format: the columns are the specification
@@ -30,7 +30,7 @@ const cases: [Record<string, string>, string[], string | null, string | null, st
 ]
 for (const [headers, cnames, address, provider, evidence] of cases) {
   test(`M6.2#6: ${JSON.stringify(headers)} ${cnames} ${address ?? ''}: ${provider}`, () => {
-    expect(cdnOf({ headers: new Map(Object.entries(headers)), cnames, address })).toEqual({
+    expect(detectCdn({ headers: new Map(Object.entries(headers)), cnames, address })).toEqual({
       provider,
       evidence,
     })

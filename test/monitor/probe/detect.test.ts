@@ -1,6 +1,6 @@
 /** Detections of the fake relays: verdict, tier, notices, and the steps that lead there. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Detection } from '../../../monitor/probe/detect.ts'
+import type { DetectionOutcome } from '../../../monitor/probe/detect.ts'
 import { detect } from '../../../monitor/probe/detect.ts'
 import type { Step } from '../../../monitor/probe/steps.ts'
 import type { RelayKind } from '../../helpers/fake-relays.ts'
@@ -15,7 +15,7 @@ afterAll(() => world.close())
 
 const request = { region: 'overseas', isSingleVantage: true } as const
 const told: Step[] = []
-const run = (url: string, signal?: AbortSignal): Promise<Detection> => {
+const run = (url: string, signal?: AbortSignal): Promise<DetectionOutcome> => {
   told.length = 0
   return detect(world.context(), { ...request, url, signal, onStep: (step) => told.push(step) })
 }
@@ -49,13 +49,13 @@ for (const [kind, verdict, confidence, status, estimatedTier, notices] of cases)
 
 test('3.5: models are sorted and at most 2,000 are shown, with their number', async () => {
   const detection = await run('http://wild.example.org')
-  const { models, modelsTotal } = (detection as Extract<Detection, { status: 'done' }>).result
+  const { models, modelsTotal } = (detection as Extract<DetectionOutcome, { status: 'done' }>).result
   expect([models.length, modelsTotal]).toEqual([2_000, 5_000])
   expect(models).toEqual([...models].sort())
 })
 
 test('2.2, 6.5: one probe speaks for its own region only', async () => {
-  const { result } = (await run('http://open.example.org')) as Extract<Detection, { status: 'done' }>
+  const { result } = (await run('http://open.example.org')) as Extract<DetectionOutcome, { status: 'done' }>
   const { cn, overseas } = result.regions
   expect(cn).toEqual({
     state: 'unknown',
@@ -65,7 +65,7 @@ test('2.2, 6.5: one probe speaks for its own region only', async () => {
     checkedAtSec: null,
   })
   expect(overseas).toMatchObject({ state: 'reachable', blocking: 'none', vantages: 1, checkedAtSec: NOW_SEC })
-  const down = (await run('http://gone.example.org')) as Extract<Detection, { status: 'done' }>
+  const down = (await run('http://gone.example.org')) as Extract<DetectionOutcome, { status: 'done' }>
   expect(down.result.regions.overseas.state).toBe('unreachable')
 })
 

@@ -1,11 +1,11 @@
 /** The judges of single answers: listings, programs, hygiene; and text of strangers. */
 import { expect, test } from 'vitest'
 import type { Visit } from '../../../monitor/egress/egress.ts'
-import type { Answer } from '../../../monitor/probe/answer.ts'
-import { answerOf, memberOf, shown } from '../../../monitor/probe/answer.ts'
-import { hygieneOf } from '../../../monitor/probe/hygiene.ts'
+import { checkHygiene } from '../../../monitor/probe/hygiene.ts'
 import { MODELS_MAX, modelIds, modelsIn } from '../../../monitor/probe/listing.ts'
-import { softwareOf } from '../../../monitor/probe/software.ts'
+import type { ProbeResponse } from '../../../monitor/probe/probe-response.ts'
+import { getMember, shown, toProbeResponse } from '../../../monitor/probe/probe-response.ts'
+import { detectSoftware } from '../../../monitor/probe/software.ts'
 
 const timings = { dnsMs: 1, connectMs: 1, tlsMs: 1, ttfbMs: 1, totalMs: 1 }
 function visit(status: number | null, body = '', changes: Partial<Visit> = {}): Visit {
@@ -28,8 +28,16 @@ function visit(status: number | null, body = '', changes: Partial<Visit> = {}): 
     ...changes,
   }
 }
-const answer = (path: string, status: number, json: unknown, headers: Record<string, string> = {}): Answer =>
-  answerOf(path, visit(status, JSON.stringify(json), { headers: new Map(Object.entries(headers)) })) as Answer
+const answer = (
+  path: string,
+  status: number,
+  json: unknown,
+  headers: Record<string, string> = {},
+): ProbeResponse =>
+  toProbeResponse(
+    path,
+    visit(status, JSON.stringify(json), { headers: new Map(Object.entries(headers)) }),
+  ) as ProbeResponse
 
 // biome-ignore format: the columns are the specification
 const lists: [unknown, string[] | null][] = [
@@ -64,14 +72,14 @@ test('5.11: text of strangers is cut, on one line, without what cannot be seen',
 })
 
 test('5: members of answers are own ones', () => {
-  expect(memberOf({ a: { b: 1 } }, 'a.b')).toBe(1)
-  expect(memberOf({}, 'constructor')).toBeUndefined()
-  expect(memberOf({}, '__proto__')).toBeUndefined()
-  expect(memberOf([1], 'length')).toBeUndefined()
+  expect(getMember({ a: { b: 1 } }, 'a.b')).toBe(1)
+  expect(getMember({}, 'constructor')).toBeUndefined()
+  expect(getMember({}, '__proto__')).toBeUndefined()
+  expect(getMember([1], 'length')).toBeUndefined()
 })
 
 // biome-ignore format: the columns are the specification
-const programs: [string, Answer[], string, number][] = [
+const programs: [string, ProbeResponse[], string, number][] = [
   ['nothing',                            [],                                                                      'unknown', 0],
   ['one weak mark is not enough',        [answer('/api/status', 200, { data: { uptime_kuma_enabled: 1 } })],      'unknown', 0],
   ['two weak marks are',                 [answer('/api/pricing', 200, { group_ratio: {}, usable_group: {} })],    'new-api', 0.64],
@@ -83,12 +91,13 @@ const programs: [string, Answer[], string, number][] = [
 ]
 for (const [what, answers, name, confidence] of programs) {
   test(`6.2: ${what}: ${name}, ${confidence}`, () =>
-    expect(softwareOf(answers)).toMatchObject({ name, confidence }))
+    expect(detectSoftware(answers)).toMatchObject({ name, confidence }))
 }
 
 test('6.2: a version is at most 40 characters, and only a text', () => {
   const of = (version: unknown) =>
-    softwareOf([answer('/api/status', 200, { error: { type: 'one_api_error' }, data: { version } })]).version
+    detectSoftware([answer('/api/status', 200, { error: { type: 'one_api_error' }, data: { version } })])
+      .version
   expect(of('v'.repeat(50))).toBe('v'.repeat(40))
   expect([of(''), of(1), of(null), of({})]).toEqual([null, null, null, null])
 })
@@ -112,19 +121,19 @@ const insecure: [string, Visit | null, boolean | null][] = [
 ]
 for (const [what, found, redirectsToHttps] of insecure) {
   test(`7.2: port 80 ${what}: ${redirectsToHttps}`, () =>
-    expect(hygieneOf(https, [], found).redirectsToHttps).toBe(redirectsToHttps))
+    expect(checkHygiene(https, [], found).redirectsToHttps).toBe(redirectsToHttps))
 }
 
 test('7.2: HSTS counts over https, with an age', () => {
   const hsts = (value: string, base = https) =>
-    hygieneOf(base, [answer('/', 200, {}, { 'strict-transport-security': value })], null).hasHsts
+    checkHygiene(base, [answer('/', 200, {}, { 'strict-transport-security': value })], null).hasHsts
   expect([hsts('max-age=31536000; includeSubDomains'), hsts('max-age=0'), hsts('preload')]).toEqual([
     true,
     false,
     false,
   ])
   expect(hsts('max-age=1', new URL('http://relay.example.org'))).toBe(false)
-  expect(hygieneOf(https, [], null).hasHsts).toBeNull()
+  expect(checkHygiene(https, [], null).hasHsts).toBeNull()
 })
 
 // biome-ignore format: the columns are the specification
@@ -143,7 +152,7 @@ const leaks: [string, boolean][] = [
 ]
 for (const [message, isLeak] of leaks) {
   test(`7.2: an error "${message}" ${isLeak ? 'leaks' : 'does not leak'}`, () => {
-    expect(hygieneOf(https, [answer('/', 500, { error: message })], null).leaksUpstream).toBe(isLeak)
-    expect(hygieneOf(https, [answer('/', 200, { error: message })], null).leaksUpstream).toBeNull()
+    expect(checkHygiene(https, [answer('/', 500, { error: message })], null).leaksUpstream).toBe(isLeak)
+    expect(checkHygiene(https, [answer('/', 200, { error: message })], null).leaksUpstream).toBeNull()
   })
 }

@@ -1,10 +1,15 @@
 /** Which paths are asked of whom, when only some can be; and that each is asked once. */
 import { expect, test } from 'vitest'
-import type { Answer } from '../../../monitor/probe/answer.ts'
 import { OWN_PATHS } from '../../../monitor/probe/fingerprints.ts'
-import { nextPathOf } from '../../../monitor/probe/next-path.ts'
+import { selectNextPath } from '../../../monitor/probe/next-path.ts'
+import type { ProbeResponse } from '../../../monitor/probe/probe-response.ts'
 
-const answer = (path: string, json: unknown, status = 200, headers: Record<string, string> = {}): Answer => ({
+const answer = (
+  path: string,
+  json: unknown,
+  status = 200,
+  headers: Record<string, string> = {},
+): ProbeResponse => ({
   ...{ path, finalPath: path, status, headers: new Map(Object.entries(headers)) },
   ...{ text: typeof json === 'string' ? json : JSON.stringify(json), json, saysJson: true, isHtml: false },
 })
@@ -20,7 +25,7 @@ const lands = { ...answer('/', ''), finalPath: '/admin-next/api-stats' }
 const oneApi = { 'x-oneapi-request-id': '1' }
 
 // biome-ignore format: the columns are the specification
-const cases: [string, Answer[], string[]][] = [
+const cases: [string, ProbeResponse[], string[]][] = [
   // what was answered                    paths that follow, when none of them answers
   ['nothing',                             [],                                                              anyOrder],
   ['the refusal of sub2api',              [noKey],                                                         first(settings, '/setup/status')],
@@ -39,7 +44,7 @@ for (const [what, answers, paths] of cases) {
   test(`6.1: after ${what}: ${paths.slice(0, 2).join(', ') || 'nothing more'}`, () => {
     const asked = new Set<string>()
     for (let i = 0; i <= OWN_PATHS.length; i++) {
-      const path = nextPathOf(answers, asked)
+      const path = selectNextPath(answers, asked)
       if (path === null) break
       asked.add(path)
     }

@@ -32,7 +32,7 @@ async function startHolding() {
   prober.receive(sites(siteOf(world, 'failing')))
   clock.ms += MINUTE_MS
   // One run per site at a time: when the light probe begins the full one has ended.
-  await expect.poll(() => prober.figures().starts, { timeout: 10_000 }).toBe(2)
+  await expect.poll(() => prober.metrics().starts, { timeout: 10_000 }).toBe(2)
   expect(of('probe')).toEqual([])
   return started
 }
@@ -59,7 +59,7 @@ test('3.5: while control addresses are silent, a detection of what is down fails
 test('3.5: the check that a failed detection asks for counts, also when the next minute has begun', async () => {
   world.relays[CONTROL].turn('silent')
   const { prober, of, clock } = start({
-    say: (message) => {
+    send: (message) => {
       if (message.kind === 'step' && message.step.name === 'summary') clock.ms += MINUTE_MS
     },
   })

@@ -1,7 +1,7 @@
 /** What a prober is told from outside and must heed: opt-outs, who else probes, and whether anybody does. */
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
-import { inTurn } from '../../../monitor/plan/turns.ts'
+import { inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
 import { detection, INTERVAL_SEC, siteOf, sites, startProber } from './setup.ts'
@@ -68,10 +68,10 @@ for (const [online, count] of cases) {
 
     const looked: boolean[] = []
     for (let i = 0; i < SLOTS; i++) {
-      const { starts } = prober.figures()
+      const { starts } = prober.metrics()
       vi.advanceTimersByTime(i === 0 ? 2_000 : INTERVAL_MS) // its first look is due within two seconds
-      looked.push(prober.figures().starts > starts)
-      await expect.poll(() => of('probe').length, { interval: 5 }).toBe(prober.figures().starts)
+      looked.push(prober.metrics().starts > starts)
+      await expect.poll(() => of('probe').length, { interval: 5 }).toBe(prober.metrics().starts)
     }
     const all = Array.from({ length: SLOTS }, (_, i) => FIRST_SLOT + i)
     const isOurs = (slot: number) => !online?.length || inTurn(site.slug, slot, online).includes('main')

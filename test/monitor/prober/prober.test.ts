@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { VisitRequest } from '../../../monitor/egress/egress.ts'
+import type { ProberSite } from '../../../monitor/prober/messages.ts'
 import type { ProberOptions } from '../../../monitor/prober/prober.ts'
-import type { ProberSite } from '../../../monitor/prober/words.ts'
 import { KEY, MODELS } from '../../helpers/fake-relays.ts'
 import { standStill } from '../../helpers/stand-still.ts'
 import type { Relays } from '../probe/setup.ts'
@@ -43,7 +43,7 @@ test('6.5: while control addresses do not answer, a failure does not count, and 
   const outcomeOf = ({ siteId: id }: ProberSite) =>
     of('probe').find(({ siteId }) => siteId === id)?.probe.outcome
   expect([outcomeOf(failing), outcomeOf(open)]).toEqual(['inconclusive', 'up'])
-  expect(prober.figures().areControlsAnswering).toBe(false)
+  expect(prober.metrics().areControlsAnswering).toBe(false)
 })
 
 test('6.3: while its own thread stands still, no site is down', async () => {

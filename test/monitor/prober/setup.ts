@@ -1,8 +1,8 @@
 /** A prober at fake relays, and what it has told so far. */
 import { onTestFinished } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
+import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/messages.ts'
 import { Prober, type ProberOptions } from '../../../monitor/prober/prober.ts'
-import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/words.ts'
 import { soonProbed } from '../../helpers/slugs.ts'
 import type { Relays } from '../probe/setup.ts'
 
@@ -23,9 +23,9 @@ export function startProber(world: Relays, options: Partial<ProberOptions> = {})
     repeatsMax: 0,
     controlUrls: [],
     ...options,
-    say: (message) => {
+    send: (message) => {
       told.push(message)
-      options.say?.(message)
+      options.send?.(message)
     },
   })
   onTestFinished(() => prober.close())

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Evaluations } from '../../../monitor/service/evaluations.ts'
-import { catalogueSite, NOW_SEC, openTestStore, probe, temporaryFolder } from '../store/stores.ts'
+import { catalogueSite, NOW_SEC, openTestStore, probe, temporaryFolder } from '../storage/stores.ts'
 
 test('7.2: a new site is judged 2 s after its first probe, all of them every 5 minutes', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })

@@ -1,12 +1,12 @@
 /**
- * What monitor.test.ts runs instead of the monitor's thread: it counts its lives, and breaks when it is told to.
+ * What monitor-supervisor.test.ts runs instead of the monitor's thread: it counts its lives, and breaks when it is told to.
  *
  *     memoryTable, three Int32:   LIVES       how often it began; each life adds one
  *                                 BREAKS_IN   the life with this number breaks as soon as it sees it
  *                                 IS_UNFIT    1 = each life breaks before it is ready
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import type { FromMonitor, MonitorTask, ToMonitor } from '../../../monitor/service/words.ts'
+import type { FromMonitor, MonitorTask, ToMonitor } from '../../../monitor/service/messages.ts'
 
 export const LIVES = 0
 export const BREAKS_IN = 1

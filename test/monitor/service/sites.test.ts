@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { ListingAuth, Observation } from '../../../monitor/facts.ts'
-import { sightingsOf } from '../../../monitor/service/sites.ts'
-import { NOW_SEC } from '../store/stores.ts'
+import { toSightings } from '../../../monitor/service/sites.ts'
+import { NOW_SEC } from '../storage/stores.ts'
 
 function observation(listing: ListingAuth, models: string[] | null, claimed: string[]): Observation {
   return { atSec: NOW_SEC, listing, models, claimed } as Observation
@@ -16,6 +16,6 @@ test.each([
   ['an open listing',     observation('open', ['gpt-5.4'], []),            [['gpt-5.4', false, true]]],
   ['two spellings',       observation('open', ['OpenAI/GPT-5.4'], ['gpt-5.4']), [['gpt-5.4', true, true]]],
 ])('7.1: what a full probe says of models: %s', (_, seen, sightings) => {
-  const found = sightingsOf(seen)
+  const found = toSightings(seen)
   expect(found?.map(({ key, isClaimed, isVerified }) => [key, isClaimed, isVerified]) ?? null).toEqual(sightings)
 })

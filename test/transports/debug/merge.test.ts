@@ -18,7 +18,7 @@ function profileOf(stacks: Record<string, number>, durationNanos: number): Uint8
   const wall = new ValueType({ type: strings.dedup('wall'), unit: strings.dedup('nanoseconds') })
   const names = [...new Set(Object.keys(stacks).flatMap((stack) => stack.split(' ')))]
   const idOf = (name: string) => names.indexOf(name) + 1
-  const filename = strings.dedup('/engine/decide.ts')
+  const filename = strings.dedup('/engine/decision/engine.ts')
   return new Profile({
     sampleType: [wall],
     periodType: wall,

@@ -6,8 +6,12 @@ import { BroadcastChannel } from 'node:worker_threads'
 import { gunzipSync } from 'node:zlib'
 import { Profile } from 'pprof-format'
 import { afterEach, beforeAll, expect, test } from 'vitest'
-import { answerInspections } from '../../../engine/inspection/thread.ts'
-import { answersOf, QUESTIONS, type Question } from '../../../engine/inspection/words.ts'
+import { handleInspections } from '../../../engine/runtime/inspection/inspected-thread.ts'
+import {
+  type InspectionRequest,
+  REQUESTS_CHANNEL,
+  responseChannelName,
+} from '../../../engine/runtime/inspection/messages.ts'
 import { DebugServer } from '../../../transports/debug/server.ts'
 
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
@@ -25,7 +29,7 @@ const STATS: [string, number][] = [
 
 let server: DebugServer
 
-beforeAll(() => answerInspections('main', () => [['gRPC', '3 connections']]))
+beforeAll(() => handleInspections('main', () => [['gRPC', '3 connections']]))
 afterEach(() => server.close())
 
 interface Given {
@@ -208,10 +212,10 @@ test('6.5: four may look at the threads at once; the fifth is told, and may look
 
 test('6.5: a thread that hangs while it is looked at is left out after a while', async () => {
   const url = open()
-  const questions = new BroadcastChannel(QUESTIONS) // as a thread that says it is here, and nothing more
-  questions.onmessage = ({ data }: { data: Question }) => {
+  const questions = new BroadcastChannel(REQUESTS_CHANNEL) // as a thread that says it is here, and nothing more
+  questions.onmessage = ({ data }: { data: InspectionRequest }) => {
     if (data.step !== 'call') return
-    const answers = new BroadcastChannel(answersOf(data.id))
+    const answers = new BroadcastChannel(responseChannelName(data.id))
     answers.postMessage({ thread: 'worker 9', step: 'here', nativeId: 0 })
     answers.close()
   }

@@ -1,7 +1,4 @@
-/**
- * What every gRPC frontend does for real clients on real sockets: one suite over all of them, so they stay
- * equal.
- */
+/** What every gRPC frontend does for real clients on real sockets: one suite over all of them keeps them equal. */
 import { once } from 'node:events'
 import * as http2 from 'node:http2'
 import { connect, type Socket } from 'node:net'
@@ -36,11 +33,13 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     let calls: string[]
     let ended: number[] // with what the meter gave at the beginning
     let logged: string[]
-
     const start = async (options: Partial<GrpcFrontendOptions> = {}) => {
       frontend = make({
         methods: unaryMethods(decider, (level, message) => logged.push(`${level} ${message}`)),
-        meterOf: (method) => ({ began: () => calls.push(method), ended: (began) => void ended.push(began) }),
+        getMetrics: (method) => ({
+          onStart: () => calls.push(method),
+          onEnd: (began) => void ended.push(began),
+        }),
         ...options,
       })
       listener = await listen({ host: HOST, port: 0, onSocket: (socket) => frontend.accept(socket) })
@@ -189,7 +188,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         await decider.untilWaiting(1)
         expect((await refusal(late))[0]).toBe(status.DEADLINE_EXCEEDED)
         expect(await ask('answer')).toEqual(OK)
-        decider.waiting[0].fail(new Error('too late'))
+        decider.waiting[0].onError(new Error('too late'))
         expect(await ask('answer')).toEqual(OK)
       })
 
@@ -391,8 +390,7 @@ function rawRequest(
 
 async function exchange(session: http2.ClientHttp2Session, body: Buffer, extra?: Record<string, string>) {
   const stream = rawRequest(session, body, extra)
-  let headers: http2.IncomingHttpHeaders = {}
-  let trailers: http2.IncomingHttpHeaders = {}
+  let [headers, trailers]: http2.IncomingHttpHeaders[] = [{}, {}]
   const chunks: Buffer[] = []
   stream.on('response', (received) => (headers = received))
   stream.on('trailers', (received) => (trailers = received))

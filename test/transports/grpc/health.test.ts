@@ -28,7 +28,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const decider = new FakeDecider()
       return openPort(make, {
         ...services(decider, health, () => {}),
-        meterOf: (method) => ({ began: () => called.push(method), ended: () => {} }),
+        getMetrics: (method) => ({ onStart: () => called.push(method), onEnd: () => {} }),
       })
     }
     beforeEach(() => {

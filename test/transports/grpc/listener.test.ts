@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { OperatorError } from '../../../engine/errors.ts'
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { canSharePort, listen, PATH_BYTES_MAX } from '../../../transports/grpc/listener.ts'
 
 const HOST = '127.0.0.1'
@@ -15,7 +15,7 @@ test('a port held by another program is one clear line', async () => {
   await once(stranger, 'listening')
   const { port } = stranger.address() as { port: number }
   const error = await listen({ host: HOST, port, onSocket: () => {} }).catch((error) => error)
-  expect(error).toBeInstanceOf(OperatorError)
+  expect(error).toBeInstanceOf(ConfigurationError)
   expect(error.message).toBe(
     `127.0.0.1:${port}: another program listens on this gRPC port. ` +
       'Stop it, or set GRPC_PORT to a free one. [PORT_IN_USE]',
@@ -68,7 +68,7 @@ describe('5.6: a unix socket', () => {
     const path = join(folder, 'rls.sock')
     writeFileSync(path, 'precious')
     const error = await refusal(path)
-    expect(error).toBeInstanceOf(OperatorError)
+    expect(error).toBeInstanceOf(ConfigurationError)
     expect(error.message).toBe(
       `Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use ${path}. ` +
         'Nobody answers there: if a killed process left the file behind, remove it, ' +

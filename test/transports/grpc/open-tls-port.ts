@@ -9,12 +9,12 @@ import type { Socket } from 'node:net'
 import { type ConnectionOptions, type TLSSocket, connect as tlsConnect } from 'node:tls'
 import { Client, credentials, status } from '@grpc/grpc-js'
 import { afterAll, beforeAll, onTestFinished } from 'vitest'
-import type { PortTls } from '../../../engine/messages.ts'
+import type { PortTls } from '../../../engine/runtime/messages.ts'
 import { decodeResponse, encodeRequest } from '../../../proto/codec.ts'
 import type { GrpcFrontendOptions } from '../../../transports/grpc/frontend.ts'
 import { listen } from '../../../transports/grpc/listener.ts'
 import { SHOULD_RATE_LIMIT, unaryMethods } from '../../../transports/grpc/services.ts'
-import { TlsDoor, type TlsDoorOptions } from '../../../transports/grpc/tls.ts'
+import { TlsAcceptor, type TlsAcceptorOptions } from '../../../transports/grpc/tls-acceptor.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
 import { question } from '../../helpers/grpc.ts'
 import { FakeDecider } from '../fake-decider.ts'
@@ -56,7 +56,7 @@ export function portTls({ pair = made.ours as Pair, clientCa = '', clientSan = '
 
 export interface TlsPortOptions extends Partial<GrpcFrontendOptions> {
   tls?: PortTls
-  door?: Partial<TlsDoorOptions>
+  door?: Partial<TlsAcceptorOptions>
   connectionsMax?: number
   path?: string
 }
@@ -68,7 +68,7 @@ export async function openTlsPort(make: (typeof FRONTENDS)[string], options: Tls
   const refused: string[] = []
   const sockets: Socket[] = []
   const drops: string[] = []
-  const door = new TlsDoor(tls, {
+  const door = new TlsAcceptor(tls, {
     onSocket(socket) {
       sockets.push(socket)
       frontend.accept(socket)

@@ -56,7 +56,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       openPort(make, {
         methods: [],
         streams: [echo],
-        meterOf: (method) => ({ began: () => called.push(method), ended: () => {} }),
+        getMetrics: (method) => ({ onStart: () => called.push(method), onEnd: () => {} }),
         ...options,
       })
     beforeEach(() => {

@@ -14,8 +14,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { OperatorError } from '../../../engine/errors.ts'
-import type { PortTls } from '../../../engine/messages.ts'
+import type { ConfigurationError } from '../../../engine/runtime/errors.ts'
+import type { PortTls } from '../../../engine/runtime/messages.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
 import { TlsFiles, tlsWarnings } from '../../../transports/grpc/tls-files.ts'
@@ -263,11 +263,11 @@ describe('5.7: while the service runs', () => {
   })
 })
 
-function refusalOf(start: () => unknown): OperatorError {
+function refusalOf(start: () => unknown): ConfigurationError {
   try {
     start()
   } catch (error) {
-    return error as OperatorError
+    return error as ConfigurationError
   }
   return expect.fail('it started')
 }

@@ -100,7 +100,7 @@ describe('6.2: /json', () => {
   test('6.2#7: an overall code that should not be: 500', async () => {
     const asked = post(question('wait'))
     await decider.untilWaiting(1)
-    decider.waiting[0].answer({ ...OK, overallCode: 0, statuses: [] })
+    decider.waiting[0].onDecision({ ...OK, overallCode: 0, statuses: [] })
     expect(await asked).toMatchObject({ status: '500 Internal Server Error', body: '{}' })
   })
 
@@ -114,7 +114,7 @@ describe('6.2: /json', () => {
   test('6.2#4: an answer that JSON cannot say: 500, and why in the log only', async () => {
     const asked = post(question('wait'))
     await decider.untilWaiting(1)
-    decider.waiting[0].answer({ ...OK, dynamicMetadata: { a: Number.NaN } })
+    decider.waiting[0].onDecision({ ...OK, dynamicMetadata: { a: Number.NaN } })
     const { status, headers, body } = await asked
     expect([status, body]).toEqual(['500 Internal Server Error', 'Internal Server Error\n'])
     expect(headers['content-type']).toBe('text/plain; charset=utf-8')

@@ -6,7 +6,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { isMainThread, parentPort, threadId, Worker, workerData } from 'node:worker_threads'
-import type { Decider } from '../../../engine/decider.ts'
+import type { RateLimiter } from '../../../engine/decision/rate-limiter.ts'
 import { decodeRequest } from '../../../proto/codec.ts'
 import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
 import { listen } from '../../../transports/grpc/listener.ts'
@@ -24,10 +24,10 @@ interface Ports {
  * Answers with the name of its thread; asked for `slow`, it takes a moment, so that a drain finds it in
  * flight.
  */
-const decider: Decider = {
+const decider: RateLimiter = {
   decide({ domain }, caller) {
     const answer = () =>
-      caller.answer({
+      caller.onDecision({
         overallCode: 1,
         statuses: [],
         responseHeadersToAdd: [{ key: 'thread', value: String(threadId) }],

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { expect, vi } from 'vitest'
-import type { Log } from '../../../engine/messages.ts'
+import type { Log } from '../../../engine/runtime/messages.ts'
 import type { Snapshot } from '../../../transports/metrics/sink.ts'
 
 export function snapshotOf(parts: Partial<Snapshot>): Snapshot {

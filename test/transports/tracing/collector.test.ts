@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { OperatorError } from '../../../engine/errors.ts'
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { collectorUrl, isAway } from '../../../transports/tracing/collector.ts'
 import { freePort } from '../../helpers/ports.ts'
 
@@ -54,7 +54,7 @@ describe('11.3: endpoints that are none end the start', () => {
     for (const [protocol, value, shown] of cases)
       test(`${variable}, ${protocol}, "${value}"`, () => {
         const use = () => collectorUrl(protocol, { [variable]: value })
-        expect(use).toThrow(OperatorError)
+        expect(use).toThrow(ConfigurationError)
         expect(use).toThrow(
           `${variable}: "${shown}" is no address of a collector over ${protocol}. Set it to `,
         )

@@ -9,8 +9,8 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { expect, onTestFinished } from 'vitest'
+import type { RulesSourceOptions } from '../../../engine/config/rules-loader.ts'
 import { Trie } from '../../../engine/match/trie.ts'
-import type { RulesSourceOptions } from '../../../engine/rules-loader.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
 import { XdsRulesSource } from '../../../transports/xds/source.ts'
@@ -45,7 +45,7 @@ export function sourceOf(target: string, env: Record<string, string> = {}, stead
     onRecovered() {
       state.failure = null
     },
-    onAway(since) {
+    onDisconnected(since) {
       state.isAway = since !== null
     },
   }

@@ -5,9 +5,9 @@ import { once } from 'node:events'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { OperatorError } from '../../../engine/errors.ts'
+import type { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
-import { endpointOf } from '../../../transports/xds/endpoint.ts'
+import { createEndpoint } from '../../../transports/xds/endpoint.ts'
 import { XdsStream } from '../../../transports/xds/stream.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
 import { limit, startXdsServer } from '../../helpers/xds-server.ts'
@@ -129,11 +129,11 @@ describe('8.1 TLS files that stop a start', () => {
   ] as const
   for (const [variable, file, text] of cases) {
     test(`${variable}: ${text}`, () => {
-      let thrown: OperatorError | null = null
+      let thrown: ConfigurationError | null = null
       try {
         sourceOf('localhost:1', useTls({ [CERT]: client.cert, [KEY]: client.key, [variable]: file() }))
       } catch (error) {
-        thrown = error as OperatorError
+        thrown = error as ConfigurationError
       }
       expect(thrown?.message).toContain(variable)
       expect(thrown?.message).toContain(text)
@@ -149,7 +149,7 @@ describe('8.1 TLS files that stop a start', () => {
 test('8.6: a server that accepts and says nothing is given up, and its connection closed', async () => {
   const silent = await startSilentServer()
   const { settings } = parseSettings({ CONFIG_GRPC_XDS_SERVER_URL: silent.target, ...useTls() })
-  const endpoint = endpointOf(settings, () => {})
+  const endpoint = createEndpoint(settings, () => {})
   const stream = new XdsStream({ endpoint, onConnect: () => {}, connectMsMax: 50 })
   const closed = once(await silent.accepted, 'close')
   await expect(stream.responses().next()).rejects.toThrow('no connection in time')

@@ -52,7 +52,7 @@ export const CALLS_FAIR_MAX = 16
  */
 export const TURN_BYTES = 32_768
 export const READ_MUCH_BYTES = 2_048 // at once; less is neither counted nor ever made to rest
-export const RESTING_WOKEN = 4
+export const THROTTLED_RESUMED_MAX = 4
 
 /** gzip messages unpacked at once by a thread; others queue, and connections take turns. */
 export const INFLATING_MAX = 2
@@ -108,7 +108,7 @@ export interface Rate {
 }
 
 /** A bucket of tokens, looked after only when it is empty. */
-export class Allowance {
+export class TokenBucket {
   private readonly rate: Rate
   private left: number
   private filledMs = 0 // 0 = nothing taken yet

@@ -11,15 +11,16 @@ import type { Socket } from 'node:net'
 import { type CallOrigin, DRAIN_MESSAGE, STREAMS_MAX } from '../frontend.ts'
 import { Status } from '../status.ts'
 import * as bounds from './bounds.ts'
+import type { ConnectionQuota } from './connection-quota.ts'
 import { EndedStreams } from './ended-streams.ts'
 import { FrameReader } from './frame-reader.ts'
 import {
   ConnectionError,
   ErrorCode,
   FrameType,
-  fault,
   Setting,
   STREAM_ID_MAX,
+  throwConnectionError,
   WINDOW_DEFAULT,
   WINDOW_MAX,
 } from './frames.ts'
@@ -29,7 +30,6 @@ import { RECEIVE_WINDOW, Receiver } from './receiver.ts'
 import type { Http2Server } from './server.ts'
 import { settingsPayload } from './settings.ts'
 import { readShared } from './shared-reads.ts'
-import type { Share } from './shares.ts'
 import type { Stream } from './stream.ts'
 import { StreamTable } from './stream-table.ts'
 
@@ -44,7 +44,7 @@ const STREAM_BYTES = 1_024
 export class Connection {
   readonly server: Http2Server
   readonly output: Output
-  readonly share: Share
+  readonly share: ConnectionQuota
   readonly waiting = new Set<Stream>() // streams with a window of their own that wait for the connection's
   nowMs = Date.now() // when something arrived last
   sendWindow = WINDOW_DEFAULT
@@ -55,12 +55,12 @@ export class Connection {
   readonly streams = new StreamTable<Stream>()
   readonly endedStreams = new EndedStreams()
   readonly lifetime: Lifetime
-  private readonly forcedResets = new bounds.Allowance(bounds.FORCED_RESETS)
+  private readonly forcedResets = new bounds.TokenBucket(bounds.FORCED_RESETS)
   private blockedBytes = 0
   private isReading = false
-  private isChoked = false // it does not read, so it is not read from
-  private isResting = false // others are read first
-  private isTouched = false
+  private isBackpressured = false // it does not read, so it is not read from
+  private isReadThrottled = false // others are read first
+  private isFlushScheduled = false
   isDraining = false // first GOAWAY
   isLast = false // last GOAWAY: later streams are not served
   isEnding = false // nothing is read any more
@@ -78,7 +78,7 @@ export class Connection {
     socket.on('close', () => this.closed())
     this.output.small(FrameType.Settings, 0, SETTINGS)
     this.output.number(FrameType.WindowUpdate, 0, RECEIVE_WINDOW - WINDOW_DEFAULT)
-    this.touch()
+    this.scheduleFlush()
   }
 
   /** Of a call with these values of `server.headers`. On a unix socket nothing is known of the other end. */
@@ -93,11 +93,11 @@ export class Connection {
   // ---- what arrives
 
   read(chunk: Buffer): void {
-    if (!this.isEnding) this.understand(chunk)
-    this.pace(chunk.length)
+    if (!this.isEnding) this.process(chunk)
+    this.throttleReads(chunk.length)
   }
 
-  private understand(chunk: Buffer): void {
+  private process(chunk: Buffer): void {
     this.nowMs = Date.now()
     this.isReading = true
     try {
@@ -112,22 +112,22 @@ export class Connection {
   }
 
   /** Also while it ends: a flood goes on, and dropping it costs reading it. */
-  private pace(count: number): void {
-    if (this.output.waitingBytes > bounds.OUTPUT_BYTES_MAX && !this.isEnding) this.isChoked = true
-    if (count >= bounds.READ_MUCH_BYTES && !this.server.takeTurn(count, this)) this.isResting = true
-    if (this.isChoked || this.isResting) this.socket.pause()
+  private throttleReads(count: number): void {
+    if (this.output.waitingBytes > bounds.OUTPUT_BYTES_MAX && !this.isEnding) this.isBackpressured = true
+    if (count >= bounds.READ_MUCH_BYTES && !this.server.takeTurn(count, this)) this.isReadThrottled = true
+    if (this.isBackpressured || this.isReadThrottled) this.socket.pause()
   }
 
   /** Its turn has come again. */
-  rested(): void {
-    this.isResting = false
-    if (!this.isChoked) this.socket.resume()
+  onThrottleEnd(): void {
+    this.isReadThrottled = false
+    if (!this.isBackpressured) this.socket.resume()
   }
 
   /** It has read what there was. */
   private resume(): void {
-    this.isChoked = false
-    if (!this.isResting) this.socket.resume()
+    this.isBackpressured = false
+    if (!this.isReadThrottled) this.socket.resume()
   }
 
   // ---- for the receiver
@@ -137,7 +137,7 @@ export class Connection {
     const change = bytes - this.streamWindow
     this.streamWindow = bytes
     for (const stream of this.streams.values()) {
-      if (!stream.widen(change)) fault(ErrorCode.FlowControlError, 'a window too large')
+      if (!stream.widen(change)) throwConnectionError(ErrorCode.FlowControlError, 'a window too large')
     }
   }
 
@@ -145,7 +145,7 @@ export class Connection {
   widen(count: number): void {
     const wasShut = this.sendWindow <= 0
     this.sendWindow += count
-    if (this.sendWindow > WINDOW_MAX) fault(ErrorCode.FlowControlError, 'a window too large')
+    if (this.sendWindow > WINDOW_MAX) throwConnectionError(ErrorCode.FlowControlError, 'a window too large')
     if (wasShut) this.pumpWaiting()
   }
 
@@ -163,25 +163,26 @@ export class Connection {
   reset(id: number, code: ErrorCode): void {
     this.rst(id, code)
     this.streams.get(id)?.cancelled()
-    if (!this.forcedResets.take(this.nowMs)) fault(ErrorCode.EnhanceYourCalm, 'too many faulty streams')
+    if (!this.forcedResets.take(this.nowMs))
+      throwConnectionError(ErrorCode.EnhanceYourCalm, 'too many faulty streams')
   }
 
   /** Only says so. What the peer has sent before it hears of it is no fault. */
   rst(id: number, code: ErrorCode): void {
     this.output.number(FrameType.RstStream, id, code)
     this.endedStreams.add(id)
-    this.touch()
+    this.scheduleFlush()
   }
 
   windowUpdate(id: number, bytes: number): void {
     this.output.number(FrameType.WindowUpdate, id, bytes)
-    this.touch()
+    this.scheduleFlush()
   }
 
   /** Counts bytes of answers that wait for the peer's windows. */
   blocked(bytes: number): void {
     this.blockedBytes += bytes
-    this.share.keep(bytes)
+    this.share.reserveUnchecked(bytes)
   }
 
   forget(stream: Stream): void {
@@ -191,14 +192,14 @@ export class Connection {
   }
 
   /** Something was said: it leaves at the end of this turn. */
-  touch(): void {
-    if (this.isReading || this.isTouched) return
-    this.isTouched = true
-    this.server.touch(this)
+  scheduleFlush(): void {
+    if (this.isReading || this.isFlushScheduled) return
+    this.isFlushScheduled = true
+    this.server.scheduleFlush(this)
   }
 
   flush(): void {
-    this.isTouched = false
+    this.isFlushScheduled = false
     this.output.flush()
   }
 
@@ -206,7 +207,7 @@ export class Connection {
 
   /** No new calls any more; `isServer`: the whole server goes, which ends streams too. */
   drain(isServer = true): void {
-    if (this.lifetime.isBeforeHello) {
+    if (this.lifetime.isBeforePreface) {
       this.destroy()
       return
     }
@@ -229,7 +230,7 @@ export class Connection {
 
   ping(payload: Buffer): void {
     this.output.small(FrameType.Ping, 0, payload)
-    this.touch()
+    this.scheduleFlush()
   }
 
   sweep(nowMs: number): void {
@@ -253,7 +254,7 @@ export class Connection {
     payload.writeUInt32BE(code, 4)
     payload.write(text, 8, 'latin1')
     this.output.small(FrameType.Goaway, 0, payload)
-    this.touch()
+    this.scheduleFlush()
   }
 
   private fail({ code, message }: ConnectionError): void {

@@ -7,8 +7,9 @@
  * A frame within one chunk is read where it lies; only what a chunk cuts is copied, so chunks may come from a buffer
  * that is used again. The copy grows with what has arrived, never with what a frame's head promises, and counts.
  */
+
+import type { ConnectionQuota } from './connection-quota.ts'
 import { ConnectionError, ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, PREFACE } from './frames.ts'
-import type { Share } from './shares.ts'
 
 /** `bytes[from, to)` is the payload, valid until this returns. False: the connection has ended, read no more. */
 export interface FrameSink {
@@ -27,9 +28,9 @@ export class FrameReader {
   private prefaceLeft = PREFACE.length
   private rest: Buffer = NONE
   private restLength = 0
-  private readonly share: Share
+  private readonly share: ConnectionQuota
 
-  constructor(sink: FrameSink, share: Share) {
+  constructor(sink: FrameSink, share: ConnectionQuota) {
     this.sink = sink
     this.share = share
   }
@@ -100,7 +101,7 @@ export class FrameReader {
     const length = this.restLength + to - from
     if (length > this.rest.length) {
       const grown = memory(Math.max(REST_BYTES_MIN, length, this.rest.length * 2))
-      this.share.keep(grown.length)
+      this.share.reserveUnchecked(grown.length)
       this.rest.copy(grown, 0, 0, this.restLength)
       this.recycle(this.rest)
       this.rest = grown

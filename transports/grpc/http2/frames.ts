@@ -68,6 +68,6 @@ export class ConnectionError extends Error {
   }
 }
 
-export function fault(code: ErrorCode, text: string): never {
+export function throwConnectionError(code: ErrorCode, text: string): never {
   throw new ConnectionError(code, text)
 }

@@ -3,18 +3,18 @@
  * else may come between, so a connection has at most one.
  */
 import { CONTINUATIONS_MAX, HEADER_BLOCK_BYTES_MAX } from './bounds.ts'
+import type { ConnectionQuota } from './connection-quota.ts'
 import { ConnectionError, ErrorCode } from './frames.ts'
-import type { Share } from './shares.ts'
 
 export class HeaderBlock {
   id = 0 // of its stream; 0 = none is open
   isEnd = false // END_STREAM, which HEADERS carried
   isOwnParent = false // a faulty priority
-  private readonly share: Share
+  private readonly share: ConnectionQuota
   private parts: Buffer[] = []
   private bytes = 0
 
-  constructor(share: Share) {
+  constructor(share: ConnectionQuota) {
     this.share = share
   }
 
@@ -33,7 +33,7 @@ export class HeaderBlock {
   /** Throws a ConnectionError when it becomes too much: the table cannot be kept in step with what is not read. */
   add(bytes: Buffer, from: number, to: number): void {
     const isFull = this.parts.length > CONTINUATIONS_MAX || this.bytes + to - from > HEADER_BLOCK_BYTES_MAX
-    if (isFull || !this.share.hold(to - from)) {
+    if (isFull || !this.share.reserve(to - from)) {
       throw new ConnectionError(ErrorCode.EnhanceYourCalm, 'a header block too long')
     }
     this.bytes += to - from

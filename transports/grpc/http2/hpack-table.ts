@@ -12,7 +12,7 @@
 export const UNREAD = 0 // known to be of no interest: the value is not kept
 export const MALFORMED = -1 // may not stand in a request
 
-export type KindOf = (name: string) => number
+export type ClassifyName = (name: string) => number
 
 export const TABLE_BYTES_MAX = 4_096 // the protocol's default; we announce no other
 const FIELD_OVERHEAD_BYTES = 32 // RFC 7541, 4.1
@@ -51,7 +51,7 @@ export const FIXED_COUNT = FIXED.length
 
 export class HeaderTable {
   version = 0 // another one after each change
-  readonly kindOf: KindOf
+  readonly classifyName: ClassifyName
   private readonly fixed: readonly Field[]
   private readonly ring: (Field | null)[] = []
   private newest = 0 // counts up for ever; its place is the low bits
@@ -59,8 +59,8 @@ export class HeaderTable {
   private bytes = 0
   private bytesMax = TABLE_BYTES_MAX
 
-  constructor(kindOf: KindOf, fixed = fixedFields(kindOf)) {
-    this.kindOf = kindOf
+  constructor(classifyName: ClassifyName, fixed = fixedFields(classifyName)) {
+    this.classifyName = classifyName
     this.fixed = fixed
   }
 
@@ -102,7 +102,7 @@ export class HeaderTable {
 }
 
 /** The fixed part as one kind of reader sees it: made once, shared by its connections. */
-export function fixedFields(kindOf: KindOf): readonly Field[] {
+export function fixedFields(kindOf: ClassifyName): readonly Field[] {
   return FIXED.map(({ name, value }) => {
     const field = new Field(name, value, name.length + value.length)
     field.kind = kindOf(name)

@@ -16,11 +16,11 @@
 import { HEADER_BLOCK_BYTES_MAX } from './bounds.ts'
 import { ConnectionError, ErrorCode } from './frames.ts'
 import {
+  type ClassifyName,
   FIXED_COUNT,
   Field,
   type fixedFields,
   HeaderTable,
-  type KindOf,
   MALFORMED,
   UNREAD,
 } from './hpack-table.ts'
@@ -55,7 +55,7 @@ export class HeaderDecoder {
   private memoTextBytes = 0
   private memoValue = ''
 
-  constructor(kindOf: KindOf, fixed?: ReturnType<typeof fixedFields>) {
+  constructor(kindOf: ClassifyName, fixed?: ReturnType<typeof fixedFields>) {
     this.table = new HeaderTable(kindOf, fixed)
   }
 
@@ -120,7 +120,7 @@ export class HeaderDecoder {
 
   /** A field whose value was faulty says nothing about its name. */
   private nameKind(index: number, field: Field): number {
-    return index > FIXED_COUNT && field.kind === MALFORMED ? this.table.kindOf(field.name) : field.kind
+    return index > FIXED_COUNT && field.kind === MALFORMED ? this.table.classifyName(field.name) : field.kind
   }
 
   private indexed(index: number): Field {
@@ -130,7 +130,7 @@ export class HeaderDecoder {
   private name(): Field {
     this.string()
     const field = new Field(this.latin1(), '', 0)
-    field.kind = this.table.kindOf(field.name)
+    field.kind = this.table.classifyName(field.name)
     return field
   }
 

@@ -11,7 +11,7 @@
  * one of several members whose last is not the most of it; no gRPC library makes such.
  */
 import { createGunzip, gunzip } from 'node:zlib'
-import { Garbage } from '../../../engine/collect.ts'
+import { Garbage } from '../../../engine/runtime/release-memory.ts'
 import { MESSAGE_BYTES_MAX } from '../frontend.ts'
 import { INFLATING_MAX } from './bounds.ts'
 import { free } from './memory.ts'

@@ -36,12 +36,12 @@ export class Lifetime {
     this.handshake = setTimeout(() => connection.destroy(), connection.server.options.handshakeMs)
   }
 
-  get isBeforeHello(): boolean {
+  get isBeforePreface(): boolean {
     return this.handshake !== null
   }
 
   /** Age begins here: a connection cut before its hello takes the calls along that were sent with it. */
-  hello(): void {
+  onPreface(): void {
     if (this.handshake === null) return
     clearTimeout(this.handshake)
     this.handshake = null
@@ -82,7 +82,7 @@ export class Lifetime {
     this.sentMark = now.sent
     if (nowMs - this.framesMs > stalledMs || nowMs - this.sentMs > stalledMs) this.connection.destroy()
     else if (this.pingedMs > 0 && nowMs - this.pingedMs > pingTimeoutMs) this.connection.destroy()
-    else if (this.pingedMs === 0 && nowMs - this.connection.nowMs > pingIdleMs && !this.isBeforeHello) {
+    else if (this.pingedMs === 0 && nowMs - this.connection.nowMs > pingIdleMs && !this.isBeforePreface) {
       this.pingedMs = nowMs
       this.connection.ping(ALIVE)
     }

@@ -14,8 +14,8 @@
  */
 import type { Socket } from 'node:net'
 import { OUTPUT_PIECE_BYTES, STATUS_MESSAGE_BYTES_MAX } from './bounds.ts'
+import type { ConnectionQuota } from './connection-quota.ts'
 import { Flag, FRAME_HEADER_BYTES, FrameType } from './frames.ts'
-import type { Share } from './shares.ts'
 
 const CHUNK_BYTES = 65_536 // a turn that says more writes more than once
 const FREE_CHUNKS_MAX = 32
@@ -61,7 +61,7 @@ export class Output {
   hasAnswered = false // since somebody set this to false
   waitingBytes = 0 // not taken by the peer's TCP; kept, and counted
   private readonly socket: Socket
-  private readonly share: Share
+  private readonly share: ConnectionQuota
   private readonly onFree: () => void
   private bytes: Buffer = NONE
   private length = 0
@@ -70,7 +70,7 @@ export class Output {
   private mustSayTable = false
 
   /** `onFree`: everything that waited has been taken. */
-  constructor(socket: Socket, share: Share, onFree: () => void) {
+  constructor(socket: Socket, share: ConnectionQuota, onFree: () => void) {
     this.socket = socket
     this.share = share
     this.onFree = onFree
@@ -206,7 +206,7 @@ export class Output {
 
   private wait(bytes: number): void {
     this.waitingBytes += bytes
-    this.share.keep(bytes)
+    this.share.reserveUnchecked(bytes)
   }
 
   private messageFrame(id: number, message: Uint8Array): void {

@@ -13,9 +13,9 @@ import { Status } from '../status.ts'
 import * as bounds from './bounds.ts'
 import type { Connection } from './connection.ts'
 import type { FrameSink } from './frame-reader.ts'
-import { ErrorCode, Flag, FrameType, fault, STREAM_ID_MAX, WINDOW_MAX } from './frames.ts'
+import { ErrorCode, Flag, FrameType, STREAM_ID_MAX, throwConnectionError, WINDOW_MAX } from './frames.ts'
 import { HeaderBlock } from './header-block.ts'
-import { Heads, type ReadHead } from './heads.ts'
+import { type DecodedHeaders, RequestHeadersDecoder } from './request-headers-decoder.ts'
 import { refusal } from './routes.ts'
 import { readSettings } from './settings.ts'
 import { Stream } from './stream.ts'
@@ -29,16 +29,16 @@ export class Receiver implements FrameSink {
   frames = 0 // ever received
   lastId = 0 // of the last call
   private readonly connection: Connection
-  private readonly heads: Heads
+  private readonly heads: RequestHeadersDecoder
   private readonly block: HeaderBlock
-  private readonly settingsFrames = new bounds.Allowance(bounds.SETTINGS_FRAMES)
-  private readonly idleFrames = new bounds.Allowance(bounds.IDLE_FRAMES)
-  private readonly rapidResets = new bounds.Allowance(bounds.RAPID_RESETS)
+  private readonly settingsFrames = new bounds.TokenBucket(bounds.SETTINGS_FRAMES)
+  private readonly idleFrames = new bounds.TokenBucket(bounds.IDLE_FRAMES)
+  private readonly rapidResets = new bounds.TokenBucket(bounds.RAPID_RESETS)
   private uncredited = 0 // bytes of RECEIVE_WINDOW not given back yet
 
   constructor(connection: Connection) {
     this.connection = connection
-    this.heads = new Heads(connection.server.routes, connection.server.fields)
+    this.heads = new RequestHeadersDecoder(connection.server.routes, connection.server.fields)
     this.block = new HeaderBlock(connection.share)
   }
 
@@ -55,8 +55,8 @@ export class Receiver implements FrameSink {
   frame(type: number, flags: number, id: number, bytes: Buffer, from: number, to: number): boolean {
     this.frames++
     if (this.block.isOpen && type !== FrameType.Continuation)
-      fault(ErrorCode.ProtocolError, 'a header block is cut')
-    if (this.connection.lifetime.isBeforeHello) this.hello(type, flags)
+      throwConnectionError(ErrorCode.ProtocolError, 'a header block is cut')
+    if (this.connection.lifetime.isBeforePreface) this.onPreface(type, flags)
     if (type === FrameType.Data) this.onData(flags, id, bytes, from, to)
     else if (type === FrameType.Headers) this.onHeaders(flags, id, bytes, from, to)
     else if (type === FrameType.WindowUpdate) this.onWindowUpdate(id, bytes, from, to)
@@ -77,18 +77,21 @@ export class Receiver implements FrameSink {
     else if (type === FrameType.Ping) this.onPing(flags, id, bytes, from, to)
     else if (type === FrameType.Settings) this.onSettings(flags, id, bytes, from, to)
     else if (type === FrameType.Priority) this.onPriority(id, bytes, from, to)
-    else if (type === FrameType.PushPromise) fault(ErrorCode.ProtocolError, 'clients do not push')
-    else if (type === FrameType.Goaway && id !== 0) fault(ErrorCode.ProtocolError, 'GOAWAY on a stream')
+    else if (type === FrameType.PushPromise)
+      throwConnectionError(ErrorCode.ProtocolError, 'clients do not push')
+    else if (type === FrameType.Goaway && id !== 0)
+      throwConnectionError(ErrorCode.ProtocolError, 'GOAWAY on a stream')
     else this.idle() // GOAWAY: what runs is answered, and the peer closes; unknown types are ignored (5.5)
   }
 
-  private hello(type: number, flags: number): void {
-    if (type !== FrameType.Settings || flags & Flag.Ack) fault(ErrorCode.ProtocolError, 'SETTINGS come first')
-    this.connection.lifetime.hello()
+  private onPreface(type: number, flags: number): void {
+    if (type !== FrameType.Settings || flags & Flag.Ack)
+      throwConnectionError(ErrorCode.ProtocolError, 'SETTINGS come first')
+    this.connection.lifetime.onPreface()
   }
 
   private onHeaders(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
-    if (id === 0) fault(ErrorCode.ProtocolError, 'HEADERS without a stream')
+    if (id === 0) throwConnectionError(ErrorCode.ProtocolError, 'HEADERS without a stream')
     let from = start
     let to = end
     if (flags & Flag.Padded) to -= bytes[from++]
@@ -98,7 +101,10 @@ export class Receiver implements FrameSink {
       from += 5
     }
     if (from > to)
-      fault(start === end ? ErrorCode.FrameSizeError : ErrorCode.ProtocolError, 'HEADERS too short')
+      throwConnectionError(
+        start === end ? ErrorCode.FrameSizeError : ErrorCode.ProtocolError,
+        'HEADERS too short',
+      )
     if (flags & Flag.EndHeaders)
       this.onBlock(id, (flags & Flag.EndStream) !== 0, isOwnParent, bytes, from, to)
     else this.block.open(id, (flags & Flag.EndStream) !== 0, isOwnParent, bytes, from, to)
@@ -106,7 +112,8 @@ export class Receiver implements FrameSink {
 
   private onContinuation(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
     const { block } = this
-    if (!block.isOpen || id !== block.id) fault(ErrorCode.ProtocolError, 'CONTINUATION of nothing')
+    if (!block.isOpen || id !== block.id)
+      throwConnectionError(ErrorCode.ProtocolError, 'CONTINUATION of nothing')
     block.add(bytes, from, to)
     if (!(flags & Flag.EndHeaders)) return
     const whole = block.close()
@@ -127,7 +134,7 @@ export class Receiver implements FrameSink {
       this.onTrailers(id, known, isEnd, bytes, from, to)
       return
     }
-    if (id % 2 === 0) fault(ErrorCode.ProtocolError, 'a stream of the server')
+    if (id % 2 === 0) throwConnectionError(ErrorCode.ProtocolError, 'a stream of the server')
     const read = this.heads.read(bytes, from, to) // also for what is refused: the table must stay in step
     if (this.connection.isLast) return
     this.lastId = id
@@ -138,7 +145,7 @@ export class Receiver implements FrameSink {
     } else this.open(id, read, isEnd)
   }
 
-  private open(id: number, { head, route }: ReadHead, isEnd: boolean): void {
+  private open(id: number, { head, route }: DecodedHeaders, isEnd: boolean): void {
     const { connection } = this
     this.idleFrames.give(bounds.IDLE_FRAMES_PER_CALL)
     if (typeof route === 'function' || !connection.share.isOpenForCalls) {
@@ -167,18 +174,19 @@ export class Receiver implements FrameSink {
     if (stream === undefined) {
       this.idle()
       if (this.connection.endedStreams.has(id)) return
-      if (id < this.lastId) fault(ErrorCode.ProtocolError, 'stream ids must grow')
-      fault(ErrorCode.StreamClosed, 'HEADERS on a closed stream')
+      if (id < this.lastId) throwConnectionError(ErrorCode.ProtocolError, 'stream ids must grow')
+      throwConnectionError(ErrorCode.StreamClosed, 'HEADERS on a closed stream')
     } else if (stream.isPeerDone) this.connection.reset(id, ErrorCode.StreamClosed)
     else if (!isEnd || !isGood) this.connection.reset(id, ErrorCode.ProtocolError)
     else stream.ended()
   }
 
   private onData(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
-    if (id === 0) fault(ErrorCode.ProtocolError, 'DATA without a stream')
+    if (id === 0) throwConnectionError(ErrorCode.ProtocolError, 'DATA without a stream')
     const length = end - start
     this.uncredited += length
-    if (this.uncredited > RECEIVE_WINDOW) fault(ErrorCode.FlowControlError, 'more DATA than the window')
+    if (this.uncredited > RECEIVE_WINDOW)
+      throwConnectionError(ErrorCode.FlowControlError, 'more DATA than the window')
     if (this.uncredited >= RECEIVE_WINDOW / 2) {
       this.connection.windowUpdate(0, this.uncredited)
       this.uncredited = 0
@@ -186,25 +194,25 @@ export class Receiver implements FrameSink {
     let from = start
     let to = end
     if (flags & Flag.Padded) {
-      if (length === 0) fault(ErrorCode.FrameSizeError, 'DATA too short')
+      if (length === 0) throwConnectionError(ErrorCode.FrameSizeError, 'DATA too short')
       to -= bytes[from++]
-      if (to < from) fault(ErrorCode.ProtocolError, 'more padding than frame')
+      if (to < from) throwConnectionError(ErrorCode.ProtocolError, 'more padding than frame')
     }
     const isEnd = (flags & Flag.EndStream) !== 0
     const stream = this.connection.streams.get(id)
     if (stream === undefined || (from === to && !isEnd)) this.idle()
     if (stream !== undefined && !stream.isPeerDone) stream.data(bytes, from, to, length, isEnd)
     else if (id > this.lastId && !this.connection.isLast)
-      fault(ErrorCode.ProtocolError, 'DATA on an idle stream')
+      throwConnectionError(ErrorCode.ProtocolError, 'DATA on an idle stream')
     else if (id <= this.lastId && !this.connection.endedStreams.has(id)) {
       this.connection.reset(id, ErrorCode.StreamClosed)
     }
   }
 
   private onReset(id: number, length: number): void {
-    if (length !== 4) fault(ErrorCode.FrameSizeError, 'RST_STREAM is 4 bytes')
+    if (length !== 4) throwConnectionError(ErrorCode.FrameSizeError, 'RST_STREAM is 4 bytes')
     if (id === 0 || (id > this.lastId && !this.connection.isLast))
-      fault(ErrorCode.ProtocolError, 'RST_STREAM on an idle stream')
+      throwConnectionError(ErrorCode.ProtocolError, 'RST_STREAM on an idle stream')
     const stream = this.connection.streams.get(id)
     if (stream === undefined) {
       this.idle()
@@ -214,22 +222,22 @@ export class Receiver implements FrameSink {
       this.connection.nowMs - stream.openedMs < bounds.RAPID_MS &&
       !this.rapidResets.take(this.connection.nowMs)
     ) {
-      fault(ErrorCode.EnhanceYourCalm, 'too many calls taken back at once')
+      throwConnectionError(ErrorCode.EnhanceYourCalm, 'too many calls taken back at once')
     }
     stream.cancelled()
   }
 
   private onWindowUpdate(id: number, bytes: Buffer, from: number, to: number): void {
-    if (to - from !== 4) fault(ErrorCode.FrameSizeError, 'WINDOW_UPDATE is 4 bytes')
+    if (to - from !== 4) throwConnectionError(ErrorCode.FrameSizeError, 'WINDOW_UPDATE is 4 bytes')
     this.idle()
     const count = bytes.readUInt32BE(from) & WINDOW_MAX
     if (id === 0) {
-      if (count === 0) fault(ErrorCode.ProtocolError, 'a WINDOW_UPDATE of 0')
+      if (count === 0) throwConnectionError(ErrorCode.ProtocolError, 'a WINDOW_UPDATE of 0')
       this.connection.widen(count)
       return
     }
     if (id > this.lastId && !this.connection.isLast)
-      fault(ErrorCode.ProtocolError, 'WINDOW_UPDATE on an idle stream')
+      throwConnectionError(ErrorCode.ProtocolError, 'WINDOW_UPDATE on an idle stream')
     const stream = this.connection.streams.get(id)
     if (stream === undefined) return
     if (count === 0) this.connection.reset(id, ErrorCode.ProtocolError)
@@ -237,14 +245,14 @@ export class Receiver implements FrameSink {
   }
 
   private onSettings(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-    if (id !== 0) fault(ErrorCode.ProtocolError, 'SETTINGS on a stream')
+    if (id !== 0) throwConnectionError(ErrorCode.ProtocolError, 'SETTINGS on a stream')
     if (flags & Flag.Ack) {
-      if (to > from) fault(ErrorCode.FrameSizeError, 'an acknowledgement says nothing')
+      if (to > from) throwConnectionError(ErrorCode.FrameSizeError, 'an acknowledgement says nothing')
       this.idle()
       return
     }
     if (!this.settingsFrames.take(this.connection.nowMs))
-      fault(ErrorCode.EnhanceYourCalm, 'too many SETTINGS')
+      throwConnectionError(ErrorCode.EnhanceYourCalm, 'too many SETTINGS')
     const { streamWindow, hasTableSize } = readSettings(bytes, from, to)
     this.connection.output.small(FrameType.Settings, Flag.Ack, NONE) // before the DATA that it may set free
     if (hasTableSize) this.connection.output.tableChanged()
@@ -252,8 +260,8 @@ export class Receiver implements FrameSink {
   }
 
   private onPing(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-    if (id !== 0) fault(ErrorCode.ProtocolError, 'PING on a stream')
-    if (to - from !== 8) fault(ErrorCode.FrameSizeError, 'PING is 8 bytes')
+    if (id !== 0) throwConnectionError(ErrorCode.ProtocolError, 'PING on a stream')
+    if (to - from !== 8) throwConnectionError(ErrorCode.FrameSizeError, 'PING is 8 bytes')
     if (flags & Flag.Ack) {
       this.idle()
       this.connection.lifetime.answered(bytes.subarray(from, to))
@@ -267,27 +275,27 @@ export class Receiver implements FrameSink {
         this.connection.streams.size > 0,
       )
     ) {
-      fault(ErrorCode.EnhanceYourCalm, 'too_many_pings') // gRPC clients know this text, and ping less often
+      throwConnectionError(ErrorCode.EnhanceYourCalm, 'too_many_pings') // gRPC clients know this text, and ping less often
     }
     output.hasAnswered = false
     output.small(FrameType.Ping, Flag.Ack, bytes.subarray(from, to))
   }
 
   private onPriority(id: number, bytes: Buffer, from: number, to: number): void {
-    if (id === 0) fault(ErrorCode.ProtocolError, 'PRIORITY without a stream')
+    if (id === 0) throwConnectionError(ErrorCode.ProtocolError, 'PRIORITY without a stream')
     this.idle()
     const isIdle = id > this.lastId
     let code: ErrorCode = ErrorCode.NoError
     if (to - from !== 5) code = ErrorCode.FrameSizeError
     else if ((bytes.readUInt32BE(from) & STREAM_ID_MAX) === id) code = ErrorCode.ProtocolError
     if (code === ErrorCode.NoError) return
-    if (isIdle) fault(code, 'a faulty PRIORITY') // a stream that is idle cannot be reset
+    if (isIdle) throwConnectionError(code, 'a faulty PRIORITY') // a stream that is idle cannot be reset
     this.connection.reset(id, code)
   }
 
   /** A frame that moves nothing. */
   private idle(): void {
     if (!this.idleFrames.take(this.connection.nowMs))
-      fault(ErrorCode.EnhanceYourCalm, 'too many frames about nothing')
+      throwConnectionError(ErrorCode.EnhanceYourCalm, 'too many frames about nothing')
   }
 }

@@ -9,7 +9,7 @@
 import { HEADER_KEPT_MAX } from '../frontend.ts'
 import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
 import type { FieldSink } from './hpack.ts'
-import { fixedFields, type KindOf, MALFORMED, UNREAD } from './hpack-table.ts'
+import { type ClassifyName, fixedFields, MALFORMED, UNREAD } from './hpack-table.ts'
 
 const METHOD = 1
 const SCHEME = 2
@@ -42,22 +42,22 @@ const KINDS = new Map([
 const BAD_NAME = /[^\x21-\x39\x3b-\x40\x5b-\x7e]/ // upper case, a colon within, anything that is not visible ASCII
 
 /** For the HPACK table: a number per name, judged once. */
-export function kindOf(name: string): number {
+export function classifyHeaderName(name: string): number {
   return KINDS.get(name) ?? (name === '' || BAD_NAME.test(name) ? MALFORMED : UNREAD)
 }
-export const FIXED_FIELDS = fixedFields(kindOf)
+export const FIXED_FIELDS = fixedFields(classifyHeaderName)
 
 /** How names are judged on all connections of a server. */
 export interface Fields {
-  kindOf: KindOf
+  kindOf: ClassifyName
   fixed: ReturnType<typeof fixedFields>
 }
 
 /** Where services want headers, too. A name that is read anyway is not among them. */
 export function fieldsWith(names: readonly string[]): Fields {
-  if (names.length === 0) return { kindOf, fixed: FIXED_FIELDS }
+  if (names.length === 0) return { kindOf: classifyHeaderName, fixed: FIXED_FIELDS }
   const kinds = new Map(names.map((name, index) => [name, KEPT + index]))
-  const judge = (name: string) => kinds.get(name) ?? kindOf(name)
+  const judge = (name: string) => kinds.get(name) ?? classifyHeaderName(name)
   return { kindOf: judge, fixed: fixedFields(judge) }
 }
 

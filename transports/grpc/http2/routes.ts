@@ -5,7 +5,7 @@
  *     too many headers ──► RESOURCE_EXHAUSTED           grpc-timeout not understood ──► INTERNAL, 0 ──► DEADLINE_EXCEEDED
  */
 import {
-  type CallMeter,
+  type CallMetrics,
   type GrpcFrontendOptions,
   methodName,
   type StreamMethod,
@@ -19,7 +19,7 @@ import type { RequestHead } from './request-head.ts'
 /** One of the three is there. */
 export interface Route {
   readonly unary: UnaryMethod | null
-  readonly meter: CallMeter | null // of a unary method, if anybody wants to know
+  readonly meter: CallMetrics | null // of a unary method, if anybody wants to know
   readonly stream: StreamMethod | null
   readonly plain: Plain | null
 }
@@ -52,10 +52,10 @@ export class Routes {
   constructor({
     methods,
     streams = [],
-    meterOf,
-  }: Pick<GrpcFrontendOptions, 'methods' | 'streams' | 'meterOf'>) {
+    getMetrics,
+  }: Pick<GrpcFrontendOptions, 'methods' | 'streams' | 'getMetrics'>) {
     for (const unary of methods) {
-      const meter = meterOf?.(methodName(unary.path)) ?? null
+      const meter = getMetrics?.(methodName(unary.path)) ?? null
       this.routes.set(unary.path, { unary, meter, stream: null, plain: null })
     }
     for (const stream of streams)

@@ -11,15 +11,15 @@
  * headers we send.
  */
 import type { Socket } from 'node:net'
-import { Garbage } from '../../../engine/collect.ts'
+import { Garbage } from '../../../engine/runtime/release-memory.ts'
 import { type GrpcFrontend, type GrpcFrontendOptions, HANDSHAKE_MS } from '../frontend.ts'
-import { PING_IDLE_MS, PING_TIMEOUT_MS, RESTING_WOKEN, STALLED_MS, TURN_BYTES } from './bounds.ts'
+import { PING_IDLE_MS, PING_TIMEOUT_MS, STALLED_MS, THROTTLED_RESUMED_MAX, TURN_BYTES } from './bounds.ts'
 import { Connection } from './connection.ts'
+import { ConnectionQuotas } from './connection-quota.ts'
 import { Deadlines } from './deadlines.ts'
 import { Inflater } from './inflater.ts'
 import { type Fields, fieldsWith } from './request-head.ts'
 import { Routes } from './routes.ts'
-import { Shares } from './shares.ts'
 
 const SWEEP_MS = 1_000
 
@@ -43,17 +43,17 @@ export function http2Frontend(options: Http2Options): GrpcFrontend {
 
 /** What the connections of a thread share. */
 export class Http2Server {
-  readonly options: Required<Omit<Http2Options, 'streams' | 'meterOf' | 'headers'>>
+  readonly options: Required<Omit<Http2Options, 'streams' | 'getMetrics' | 'headers'>>
   readonly routes: Routes
   readonly headers: readonly string[] // that services ask for
   readonly fields: Fields
   readonly deadlines = new Deadlines()
   readonly inflater = new Inflater()
   readonly garbage = new Garbage('all') // connections, and the calls that ended with them
-  readonly shares = new Shares()
+  readonly shares = new ConnectionQuotas()
   private readonly connections = new Set<Connection>() // the listener bounds how many
-  private touched: Connection[] = []
-  private resting: Connection[] = [] // each at most once
+  private connectionsToFlush: Connection[] = []
+  private throttledConnections: Connection[] = [] // each at most once
   private turnBytes = 0
   private sweeper: NodeJS.Timeout | null = null
   private isDraining = false
@@ -107,8 +107,8 @@ export class Http2Server {
   }
 
   /** Its output leaves when this turn's JavaScript has run, together with what it still says until then. */
-  touch(connection: Connection): void {
-    if (this.touched.push(connection) === 1) process.nextTick(this.flush)
+  scheduleFlush(connection: Connection): void {
+    if (this.connectionsToFlush.push(connection) === 1) process.nextTick(this.flush)
   }
 
   /** It has sent much at once. False: too much for this turn; it is to rest until those before it have been read. */
@@ -116,7 +116,7 @@ export class Http2Server {
     if (this.turnBytes === 0) setImmediate(this.nextTurn)
     this.turnBytes += bytes
     if (this.turnBytes <= TURN_BYTES) return true
-    this.resting.push(connection)
+    this.throttledConnections.push(connection)
     return false
   }
 
@@ -129,15 +129,16 @@ export class Http2Server {
   }
 
   private readonly flush = () => {
-    const { touched } = this
-    this.touched = []
-    for (const connection of touched) connection.flush()
+    const { connectionsToFlush } = this
+    this.connectionsToFlush = []
+    for (const connection of connectionsToFlush) connection.flush()
   }
 
   private readonly nextTurn = () => {
-    for (const connection of this.resting.splice(0, RESTING_WOKEN)) connection.rested()
-    this.turnBytes = this.resting.length > 0 ? 1 : 0 // 1: the next turn is seen to
-    if (this.resting.length > 0) setImmediate(this.nextTurn)
+    for (const connection of this.throttledConnections.splice(0, THROTTLED_RESUMED_MAX))
+      connection.onThrottleEnd()
+    this.turnBytes = this.throttledConnections.length > 0 ? 1 : 0 // 1: the next turn is seen to
+    if (this.throttledConnections.length > 0) setImmediate(this.nextTurn)
   }
 
   private sweep(): void {

@@ -16,7 +16,7 @@ const SHARED_BYTES = 16_384 // some 250 calls, and as much as others wait for
 const shared = Buffer.allocUnsafeSlow(SHARED_BYTES)
 
 /** What Node keeps in a socket and does not document. */
-interface Insides {
+interface SocketInternals {
   _handle?: { useUserBuffer?: unknown } | null
   _server?: unknown // counts its connections, and is told by the socket that has this
 }
@@ -26,7 +26,7 @@ interface Insides {
  * chunk, whose bytes are the next read's. Nobody may have read or listened before.
  */
 export function readShared(socket: Socket, onBytes: (chunk: Buffer) => void): Socket {
-  const old = socket as Insides
+  const old = socket as SocketInternals
   if (!canTake(socket)) {
     socket.on('data', onBytes)
     return socket
@@ -41,7 +41,7 @@ export function readShared(socket: Socket, onBytes: (chunk: Buffer) => void): So
     onread: { buffer: shared, callback },
   }
   const own = new Socket(options)
-  const insides = own as Insides
+  const insides = own as SocketInternals
   old._handle = null // its owner is the new one
   insides._server = old._server
   old._server = null
@@ -52,5 +52,5 @@ export function readShared(socket: Socket, onBytes: (chunk: Buffer) => void): So
 function canTake(socket: Socket): boolean {
   if ('encrypted' in socket || !(socket instanceof Socket) || socket.destroyed) return false
   if (socket.readableLength > 0 || socket.readableFlowing !== null) return false
-  return typeof (socket as Insides)._handle?.useUserBuffer === 'function'
+  return typeof (socket as SocketInternals)._handle?.useUserBuffer === 'function'
 }

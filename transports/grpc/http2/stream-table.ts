@@ -18,7 +18,7 @@ export class StreamTable<T> {
   get(id: number): T | undefined {
     const { ids } = this
     const mask = ids.length - 1
-    for (let place = placeOf(id, mask); ids[place] !== 0; place = (place + 1) & mask) {
+    for (let place = toBucketIndex(id, mask); ids[place] !== 0; place = (place + 1) & mask) {
       if (ids[place] === id) return this.streams[place]
     }
     return undefined
@@ -35,14 +35,14 @@ export class StreamTable<T> {
   delete(id: number): void {
     const { ids, streams } = this
     const mask = ids.length - 1
-    let gap = placeOf(id, mask)
+    let gap = toBucketIndex(id, mask)
     while (ids[gap] !== id) {
       if (ids[gap] === 0) return
       gap = (gap + 1) & mask
     }
     // those behind the gap that a search would pass it for move up, so that searches may end at free places
     for (let place = (gap + 1) & mask; ids[place] !== 0; place = (place + 1) & mask) {
-      const home = placeOf(ids[place], mask)
+      const home = toBucketIndex(ids[place], mask)
       if (((place - home) & mask) < ((place - gap) & mask)) continue
       ids[gap] = ids[place]
       streams[gap] = streams[place]
@@ -62,7 +62,7 @@ export class StreamTable<T> {
   private put(id: number, stream: T): void {
     const { ids } = this
     const mask = ids.length - 1
-    let place = placeOf(id, mask)
+    let place = toBucketIndex(id, mask)
     while (ids[place] !== 0) place = (place + 1) & mask
     ids[place] = id
     this.streams[place] = stream
@@ -78,7 +78,7 @@ export class StreamTable<T> {
   }
 }
 
-function placeOf(id: number, mask: number): number {
+function toBucketIndex(id: number, mask: number): number {
   return (Math.imul(id, SPREAD) >>> 16) & mask
 }
 

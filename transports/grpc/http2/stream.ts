@@ -40,7 +40,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private readonly kept: readonly string[] | null // headers that services ask for
   private handler: StreamHandler | null = null
   private isOver = false
-  private isGone = false
+  private isFinished = false
   private isAsked = false
   private began = 0 // by the meter
   private askedBytes = 0 // counted of its message
@@ -125,13 +125,13 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   /** The peer has reset it, or the connection is gone. */
   cancelled(): void {
     this.over()
-    this.gone()
+    this.onGone()
   }
 
   override expired(): void {
     if (this.isOver) {
       this.connection.rst(this.id, ErrorCode.Cancel) // answered, but the answer was never taken
-      this.gone()
+      this.onGone()
     } else this.endWith(Status.DeadlineExceeded, 'Deadline exceeded')
   }
 
@@ -146,7 +146,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private hold(bytes: Buffer, from: number, to: number): boolean {
     this.reader ??= new MessageReader()
     const more = this.reader.sizeWith(to - from) - this.reader.size
-    if (more > 0 && !this.connection.share.hold(more)) {
+    if (more > 0 && !this.connection.share.reserve(more)) {
       this.endWith(Status.ResourceExhausted, 'too many large messages at once')
       return false
     }
@@ -200,7 +200,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private call(bytes: Buffer): void {
     this.hasCalled = true
     if (bytes.length > SMALL_MESSAGE_BYTES) {
-      if (!this.connection.share.ask(bytes.length)) {
+      if (!this.connection.share.charge(bytes.length)) {
         this.endWith(Status.ResourceExhausted, 'too many large messages at once')
         return
       }
@@ -208,7 +208,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     }
     this.isAsked = true
     const { unary, meter } = this.route
-    if (meter !== null) this.began = meter.began()
+    if (meter !== null) this.began = meter.onStart()
     unary!.handle(bytes, this)
   }
 
@@ -218,7 +218,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
       return
     }
     const { connection } = this
-    if (!connection.share.hold(message.length)) {
+    if (!connection.share.reserve(message.length)) {
       this.endWith(Status.ResourceExhausted, 'too many large messages at once')
       return
     }
@@ -245,7 +245,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
 
   /** Gives the window back, unless the caller is to wait. */
   private credit(): void {
-    if (this.isPeerDone || this.isGone || this.isBehind || this.isBusy) return
+    if (this.isPeerDone || this.isFinished || this.isBehind || this.isBusy) return
     if (this.uncredited < WINDOW_DEFAULT / 2) return
     this.connection.windowUpdate(this.id, this.uncredited)
     this.uncredited = 0
@@ -280,7 +280,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     bytes.set(response, PREFIX_BYTES)
     this.enqueue(bytes)
     this.pump()
-    connection.touch()
+    connection.scheduleFlush()
     if (this.queueBytes > STREAM_QUEUE_BYTES_MAX) this.isBehind = true
     return !this.isBehind
   }
@@ -297,7 +297,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     this.connection.output.plainHead(this.id, fields)
     this.enqueue(text)
     this.pump()
-    this.connection.touch()
+    this.connection.scheduleFlush()
   }
 
   end(): void {
@@ -319,7 +319,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
       this.connection.output.trailersOnly(this.id, status, message)
       this.finish()
     }
-    this.connection.touch()
+    this.connection.scheduleFlush()
   }
 
   /** The peer's window for this stream has changed by so much. False: beyond what a window can be. */
@@ -333,7 +333,7 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   /** Sends what the windows allow; then the end, if there is one. */
   pump(): void {
     const { connection, queue } = this
-    if (queue === null || this.isGone) return
+    if (queue === null || this.isFinished) return
     while (queue.length > 0) {
       const [first] = queue
       const left = first.length - this.queueAt
@@ -368,8 +368,8 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   /** END_STREAM has been written. Who still talks is told that nobody listens. */
   private finish(): void {
     if (!this.isPeerDone) this.connection.rst(this.id, ErrorCode.NoError)
-    this.gone()
-    this.connection.touch()
+    this.onGone()
+    this.connection.scheduleFlush()
   }
 
   private over(): void {
@@ -378,9 +378,9 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
     this.handler?.closed()
   }
 
-  private gone(): void {
-    if (this.isGone) return
-    this.isGone = true
+  private onGone(): void {
+    if (this.isFinished) return
+    this.isFinished = true
     const { share } = this.connection
     if (this.reader !== null) {
       share.release(this.reader.size)
@@ -402,9 +402,9 @@ export class Stream extends Deadline implements UnaryCall, StreamCall {
   private returned(): void {
     if (!this.isAsked) return
     this.isAsked = false
-    this.route.meter?.ended(this.began)
+    this.route.meter?.onEnd(this.began)
     const { share } = this.connection
-    if (this.askedBytes > 0) share.answered(this.askedBytes)
-    if (this.isGone) share.callReturns()
+    if (this.askedBytes > 0) share.settle(this.askedBytes)
+    if (this.isFinished) share.callReturns()
   }
 }

@@ -13,7 +13,7 @@
  * those of re2.ts.
  */
 import { parse } from 'yaml'
-import { OperatorError } from '../../../engine/errors.ts'
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { duration } from '../../../engine/settings/values.ts'
 import { Pattern } from '../re2.ts'
 import type { Tags } from '../tags.ts'
@@ -68,18 +68,18 @@ export function parseMapperFile(
 ): Mapper {
   if (text.length > FILE_CHARS_MAX)
     throw mistake(file, `the file is longer than ${FILE_CHARS_MAX} characters.`)
-  const root = fieldsOf(parsed(text, file) ?? {}, file)
-  const defaults = fieldsOf(root.defaults ?? {}, `${file}: defaults`)
+  const root = parseFields(parsed(text, file) ?? {}, file)
+  const defaults = parseFields(root.defaults ?? {}, `${file}: defaults`)
   warnOfOthers(defaults, DEFAULTS_KEYS, `${file}: defaults`, warn)
   const items = root.mappings ?? []
   if (!Array.isArray(items)) throw mistake(file, 'mappings must be a list.')
   if (items.length > MAPPINGS_MAX) throw mistake(file, `there are more than ${MAPPINGS_MAX} mappings.`)
-  const observer = observerOf(defaults, DEFAULT_OBSERVER, `${file}: defaults`)
+  const observer = parseObserver(defaults, DEFAULT_OBSERVER, `${file}: defaults`)
   const mappings = items.map((item, index) => {
     const where = `${file}: mapping ${index + 1}`
-    const fields = fieldsOf(item, where)
+    const fields = parseFields(item, where)
     warnOfOthers(fields, MAPPING_KEYS, where, warn)
-    return mappingOf({ match_type: defaults.match_type, ...fields }, observer, where, isOurs)
+    return parseMapping({ match_type: defaults.match_type, ...fields }, observer, where, isOurs)
   })
   return new Mapper(mappings, observer, defaults.glob_disable_ordering !== true)
 }
@@ -92,29 +92,34 @@ function parsed(text: string, file: string): unknown {
   }
 }
 
-function mappingOf(fields: Fields, defaultObserver: Observer, place: string, isOurs: boolean): Mapping {
+function parseMapping(fields: Fields, defaultObserver: Observer, place: string, isOurs: boolean): Mapping {
   const match = text(fields, 'match', '', place)
   const where = `${place} (match ${JSON.stringify(match.slice(0, 100))})`
-  const action = oneOf(fields, 'action', ['map', 'drop'], 'map', where)
+  const action = parseWord(fields, 'action', ['map', 'drop'], 'map', where)
   const isDrop = action === 'drop'
   const name = text(fields, 'name', '', where)
   if (name === '' && !isDrop) throw mistake(where, 'there is no name for the metric.')
   if (name !== '' && !NAME.test(name))
     throw mistake(where, `${JSON.stringify(name)} cannot be the name of a metric.`)
   return {
-    match: matchOf(match, oneOf(fields, 'match_type', ['glob', 'regex'], 'glob', where), where, isOurs),
-    metricType: metricTypeOf(fields, where),
+    match: parseMatch(
+      match,
+      parseWord(fields, 'match_type', ['glob', 'regex'], 'glob', where),
+      where,
+      isOurs,
+    ),
+    metricType: parseMetricType(fields, where),
     isDrop,
     name,
-    labels: labelsOf(fields, where),
+    labels: parseLabels(fields, where),
     honorLabels: fields.honor_labels === true,
     help: text(fields, 'help', DEFAULT_HELP, where),
     scale: number(fields.scale ?? 1, 'scale', where),
-    observer: observerOf(fields, defaultObserver, where),
+    observer: parseObserver(fields, defaultObserver, where),
   }
 }
 
-function matchOf(match: string, kind: 'glob' | 'regex', where: string, isOurs: boolean): Mapping['match'] {
+function parseMatch(match: string, kind: 'glob' | 'regex', where: string, isOurs: boolean): Mapping['match'] {
   if (kind === 'regex') {
     try {
       return new Pattern(match, isOurs)
@@ -128,14 +133,14 @@ function matchOf(match: string, kind: 'glob' | 'regex', where: string, isOurs: b
   return components
 }
 
-function metricTypeOf(fields: Fields, where: string): MappedType | null {
+function parseMetricType(fields: Fields, where: string): MappedType | null {
   const words = ['counter', 'gauge', 'observer', 'timer', ''] as const
-  const word = oneOf(fields, 'match_metric_type', words, '', where)
+  const word = parseWord(fields, 'match_metric_type', words, '', where)
   return word === '' ? null : word === 'timer' ? 'observer' : word
 }
 
-function labelsOf(fields: Fields, where: string): Tags {
-  const labels = Object.entries(fieldsOf(fields.labels ?? {}, `${where}: labels`))
+function parseLabels(fields: Fields, where: string): Tags {
+  const labels = Object.entries(parseFields(fields.labels ?? {}, `${where}: labels`))
   for (const [name] of labels) {
     if (!LABEL.test(name)) throw mistake(where, `${JSON.stringify(name)} cannot be the name of a label.`)
   }
@@ -143,15 +148,15 @@ function labelsOf(fields: Fields, where: string): Tags {
 }
 
 /** Options of the other type are a mistake, as there. */
-function observerOf(fields: Fields, preset: Observer, where: string): Observer {
-  const presetType = oneOf(fields, 'timer_type', ['histogram', 'summary'], preset.type, where)
-  const type = oneOf(fields, 'observer_type', ['histogram', 'summary'], presetType, where)
-  const histogram = fieldsOf(fields.histogram_options ?? {}, `${where}: histogram_options`)
-  const summary = fieldsOf(fields.summary_options ?? {}, `${where}: summary_options`)
+function parseObserver(fields: Fields, preset: Observer, where: string): Observer {
+  const presetType = parseWord(fields, 'timer_type', ['histogram', 'summary'], preset.type, where)
+  const type = parseWord(fields, 'observer_type', ['histogram', 'summary'], presetType, where)
+  const histogram = parseFields(fields.histogram_options ?? {}, `${where}: histogram_options`)
+  const summary = parseFields(fields.summary_options ?? {}, `${where}: summary_options`)
   if (type === 'histogram') {
     if (fields.summary_options) throw mistake(where, 'summary_options have no meaning for a histogram.')
     const buckets = histogram.buckets ?? fields.buckets
-    if (buckets !== undefined) return { type, buckets: bucketsOf(buckets, where) }
+    if (buckets !== undefined) return { type, buckets: parseBuckets(buckets, where) }
     return { type, buckets: preset.type === 'histogram' ? preset.buckets : DEFAULT_BUCKETS }
   }
   if (fields.histogram_options) throw mistake(where, 'histogram_options have no meaning for a summary.')
@@ -162,13 +167,13 @@ function observerOf(fields: Fields, preset: Observer, where: string): Observer {
     throw mistake(where, `age_buckets must be from 1 to ${AGE_BUCKETS_MAX}.`)
   return {
     type,
-    quantiles: quantiles === undefined ? from.quantiles : quantilesOf(quantiles, where),
-    maxAgeMs: summary.max_age === undefined ? from.maxAgeMs : spanOf(summary.max_age, where),
+    quantiles: quantiles === undefined ? from.quantiles : parseQuantiles(quantiles, where),
+    maxAgeMs: summary.max_age === undefined ? from.maxAgeMs : parseDurationSec(summary.max_age, where),
     ageBuckets: Math.floor(ageBuckets),
   }
 }
 
-function bucketsOf(value: unknown, where: string): number[] {
+function parseBuckets(value: unknown, where: string): number[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > BUCKETS_MAX)
     throw mistake(where, `buckets must be a list of 1 to ${BUCKETS_MAX} numbers.`)
   const buckets = value.map((bound) => number(bound, 'buckets', where))
@@ -177,17 +182,17 @@ function bucketsOf(value: unknown, where: string): number[] {
   return buckets
 }
 
-function quantilesOf(value: unknown, where: string): number[] {
+function parseQuantiles(value: unknown, where: string): number[] {
   if (!Array.isArray(value) || value.length > BUCKETS_MAX)
     throw mistake(where, `quantiles must be a list of at most ${BUCKETS_MAX}.`)
   return value.map((item) => {
-    const quantile = number(fieldsOf(item, `${where}: quantiles`).quantile, 'quantile', where)
+    const quantile = number(parseFields(item, `${where}: quantiles`).quantile, 'quantile', where)
     if (quantile < 0 || quantile > 1) throw mistake(where, 'a quantile is from 0 to 1.')
     return quantile
   })
 }
 
-function spanOf(value: unknown, where: string): number {
+function parseDurationSec(value: unknown, where: string): number {
   try {
     return span.parse(String(value))
   } catch {
@@ -206,7 +211,7 @@ function number(value: unknown, key: string, where: string): number {
   return value
 }
 
-function oneOf<const W extends string>(
+function parseWord<const W extends string>(
   fields: Fields,
   key: string,
   words: readonly W[],
@@ -219,7 +224,7 @@ function oneOf<const W extends string>(
   return word
 }
 
-function fieldsOf(value: unknown, where: string): Fields {
+function parseFields(value: unknown, where: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw mistake(where, 'a map is needed here.')
   return value as Fields
@@ -236,6 +241,6 @@ function warnOfOthers(
     warn(`${where}: ${others.join(', ')} ${others.length > 1 ? 'have' : 'has'} no effect here`)
 }
 
-function mistake(where: string, what: string): OperatorError {
-  return new OperatorError({ code: 'MAPPER_INVALID', where, what })
+function mistake(where: string, what: string): ConfigurationError {
+  return new ConfigurationError({ code: 'MAPPER_INVALID', where, what })
 }

@@ -12,19 +12,19 @@ import type { Format } from './exposition.ts'
 
 /** OpenMetrics where it is named and no text is welcome. */
 export function formatFor(accept: string): Format {
-  const openmetrics = weightOf(accept, (type) => type === 'application/openmetrics-text')
-  const text = weightOf(accept, (type) => TEXT_TYPES.includes(type))
+  const openmetrics = parseWeight(accept, (type) => type === 'application/openmetrics-text')
+  const text = parseWeight(accept, (type) => TEXT_TYPES.includes(type))
   return openmetrics > 0 && text === 0 ? 'openmetrics' : 'text'
 }
 
 const TEXT_TYPES = ['text/plain', 'text/*', '*/*']
 
 export function takesGzip(acceptEncoding: string): boolean {
-  return weightOf(acceptEncoding, (coding) => coding === 'gzip' || coding === 'x-gzip') > 0
+  return parseWeight(acceptEncoding, (coding) => coding === 'gzip' || coding === 'x-gzip') > 0
 }
 
 /** The highest `q` of the items that are meant; 0 for none. */
-function weightOf(header: string, isMeant: (item: string) => boolean): number {
+function parseWeight(header: string, isMeant: (item: string) => boolean): number {
   const weights = header.split(',').flatMap((item) => {
     const [name, ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
     if (!isMeant(name)) return []

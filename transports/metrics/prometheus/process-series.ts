@@ -11,16 +11,16 @@ type Value = MetricValue<string> & { metricName?: string }
 export function measureProcess(): () => Promise<Family[]> {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  return () => familiesOf(registry)
+  return () => toFamilies(registry)
 }
 
 /** What a registry holds now. */
-export async function familiesOf(registry: Registry): Promise<Family[]> {
+export async function toFamilies(registry: Registry): Promise<Family[]> {
   const metrics = (await registry.getMetricsAsJSON()) as unknown as MetricObjectWithValues<Value>[]
-  return metrics.filter(({ values }) => values.length > 0).map(familyOf)
+  return metrics.filter(({ values }) => values.length > 0).map(toFamily)
 }
 
-function familyOf({ name, type, help, values }: MetricObjectWithValues<Value>): Family {
+function toFamily({ name, type, help, values }: MetricObjectWithValues<Value>): Family {
   const all: Series[] = type.toString() === 'histogram' ? histograms(name, values) : values.map(single)
   return {
     name,
@@ -31,7 +31,7 @@ function familyOf({ name, type, help, values }: MetricObjectWithValues<Value>): 
 }
 
 function single({ labels, value }: Value): Series {
-  return { kind: 'single', labels: textOf(labels), value }
+  return { kind: 'single', labels: labelsText(labels), value }
 }
 
 /** Buckets come one by one, each with all below it, in ascending order; then the sum. */
@@ -42,7 +42,7 @@ function histograms(name: string, values: readonly Value[]): Series[] {
     value,
     metricName,
   } of values) {
-    const text = textOf(labels)
+    const text = labelsText(labels)
     const series = known.get(text) ?? { kind: 'histogram', labels: text, bounds: [], counts: [], sum: 0 }
     known.set(text, series)
     if (metricName === `${name}_sum`) series.sum = value
@@ -53,6 +53,6 @@ function histograms(name: string, values: readonly Value[]): Series[] {
   return [...known.values()]
 }
 
-function textOf(labels: Partial<Record<string, string | number>>): string {
+function labelsText(labels: Partial<Record<string, string | number>>): string {
   return labelText(Object.entries(labels).map(([name, value]) => [name, String(value)] as const))
 }

@@ -112,7 +112,7 @@ export class SeriesTable {
   }
 
   /** How many families have a type. */
-  countOf(type: MetricType): number {
+  countFamilies(type: MetricType): number {
     let count = 0
     for (const family of this.families.values()) if (family.type === type) count++
     return count

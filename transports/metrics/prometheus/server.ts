@@ -1,8 +1,9 @@
 /**
  * The port Prometheus asks (spec 6.6): one path, whatever the method; any other is 404. No profiles here (Q13).
  */
-import { endAnswer, endHead } from '../../../engine/http-answer.ts'
-import { withStrictFraming } from '../../../engine/http-framing.ts'
+
+import { withStrictFraming } from '../../../engine/runtime/http-framing.ts'
+import { endHeadResponse, endResponse } from '../../../engine/runtime/http-response.ts'
 import type { HttpRequest, HttpResponse } from '../../uws.ts'
 import { openUws, type UwsPort } from '../../uws.ts'
 import { CONTENT_TYPES, type Format } from './exposition.ts'
@@ -41,7 +42,7 @@ export class MetricsPort {
   private route(res: HttpResponse, req: HttpRequest): void {
     if (req.getUrl() !== this.path) {
       res.writeStatus('404 Not Found').writeHeader('Content-Type', 'text/plain; charset=utf-8')
-      endAnswer(res, `Nothing is here; the statistics are at ${this.path}\n`, false)
+      endResponse(res, `Nothing is here; the statistics are at ${this.path}\n`, false)
       return
     }
     void this.answer(res, {
@@ -76,7 +77,7 @@ export class MetricsPort {
     this.onAnswer(status)
     res.writeStatus(status === 500 ? '500 Internal Server Error' : '503 Service Unavailable')
     res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
-    endAnswer(res, `${why}\n`, false)
+    endResponse(res, `${why}\n`, false)
   }
 }
 
@@ -110,7 +111,7 @@ function send(res: HttpResponse, body: Buffer, { isHead, format, isGzip, gone }:
         writeFrom(0)
         return
       }
-      endHead(res, body.length)
+      endHeadResponse(res, body.length)
       resolve()
     })
   })

@@ -14,10 +14,10 @@ import {
   FrameType,
   PREFACE,
 } from '../../../../transports/grpc/http2/frames.ts'
-import { Heads } from '../../../../transports/grpc/http2/heads.ts'
 import { HeaderDecoder } from '../../../../transports/grpc/http2/hpack.ts'
 import { HeaderTable } from '../../../../transports/grpc/http2/hpack-table.ts'
 import { unpackedBytesMax, unpackHuffman } from '../../../../transports/grpc/http2/huffman.ts'
+import { RequestHeadersDecoder } from '../../../../transports/grpc/http2/request-headers-decoder.ts'
 import { Routes } from '../../../../transports/grpc/http2/routes.ts'
 import { CODES } from './huffman-codes.ts'
 import { field, frame } from './raw-peer.ts'
@@ -257,7 +257,7 @@ function huffman(bytes: Uint8Array): Buffer {
 }
 
 test('a block seen before is only the same while the table is', () => {
-  const heads = new Heads(new Routes({ methods: [] }))
+  const heads = new RequestHeadersDecoder(new Routes({ methods: [] }))
   const joining = (name: string, value: string) =>
     Buffer.concat([Buffer.of(0x40), field(name, value).subarray(1)])
   const read = (block: Buffer) => heads.read(block, 0, block.length).head.path

@@ -1,0 +1,26 @@
+/** Reasons of failed calls: made readable, and told apart by cause, not by whom or what a call was about. */
+const CHARS_MAX = 200 // of a reason; what follows says little more
+
+/** Of a protocol, and so part of the cause. */
+const CODE = /\b(?:status|RST_STREAM|GOAWAY|with) \d{1,3}\b/
+const VARIABLE = new RegExp(`(${CODE.source})|"[^"]*"|'[^']*'|\\d+`, 'g')
+
+/** A grpc-message, which is percent-encoded UTF-8; as it came when it is not. */
+export function decoded(grpcMessage: string): string {
+  try {
+    return decodeURIComponent(grpcMessage)
+  } catch {
+    return grpcMessage
+  }
+}
+
+/** For a terminal: one line that cannot steer it, and not too long a one. */
+export function readable(reason: string): string {
+  const line = reason.slice(0, CHARS_MAX + 1).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ')
+  return line.length > CHARS_MAX ? `${line.slice(0, CHARS_MAX)}...` : line
+}
+
+/** Equal for reasons that differ in numbers and quoted parts alone. */
+export function normalizeReason(reason: string): string {
+  return reason.replace(VARIABLE, (_, code?: string) => code ?? '#')
+}

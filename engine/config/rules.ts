@@ -1,0 +1,69 @@
+/**
+ * Rules: what one configuration load yields. Immutable; a request uses one version from its first look-up to its answer.
+ *
+ *     YAML files ──► Node trees (validated) ──► RulesImage ──► Trie, a view of it in every worker
+ *                    config/, in a job          shared memory   match/
+ *
+ * The image is flat typed memory that all threads read, so handing over 100,000 rules moves one pointer.
+ * Rule objects are made from it on first use and kept, so a hit allocates nothing.
+ */
+import type { JsonObject, RateLimit } from '../../proto/ratelimit.ts'
+
+/** Where something is configured. */
+export interface Place {
+  file: string // a rule file, or the name of an xDS resource
+  line: number // 0 when the source has no lines
+}
+
+/** One node of a validated configuration: `key`, or `key` and `value`, with an optional limit and children. */
+export interface RuleNode extends Place {
+  key: string
+  value: string // empty = the default node of that key
+  limit: RuleLimit | null
+  children: RuleNode[]
+  isShadow: boolean
+  isQuota: boolean
+  hasDetailedMetric: boolean
+  hasValueToMetric: boolean
+  hasShareThreshold: boolean
+  metadata: JsonObject | null
+}
+
+export interface RuleLimit extends RateLimit {
+  isUnlimited: boolean
+  replaces: string[] // names of rules dropped when this one matches in the same request
+}
+
+/** All domains of one load, in load order (files sorted by name; several files may feed one domain). */
+export interface RuleDomain {
+  name: string
+  nodes: RuleNode[]
+}
+
+/** The compiled rules, ready to be posted to any thread. Layout: match/image.ts. */
+export interface RulesImage {
+  memory: SharedArrayBuffer
+  rulesCount: number // nodes that carry a limit
+  domainsCount: number
+}
+
+/** A limit as requests meet it. `id` is its place in the image; -1 for a limit that came with the request. */
+export interface Rule {
+  readonly id: number
+  readonly path: string // `domain.key_value.key`, the configured text (spec 2.3 "config key")
+  readonly limit: RateLimit
+  readonly isUnlimited: boolean
+  readonly isShadow: boolean
+  readonly isQuota: boolean
+  readonly replaces: readonly string[]
+  readonly metadata: JsonObject | null
+}
+
+/** Where a match puts its findings. Owned by the caller and reused, so matching allocates nothing on a miss. */
+export interface Match {
+  rule: Rule | null
+  statsKey: string // spec 2.3; equals rule.path unless metric flags say otherwise
+  /** Per entry: the text that stands for its value in the counter key (share_threshold), or '' for the value itself.
+   * Never made shorter: beyond the entries of this match stand leftovers of earlier ones. */
+  sharedValues: string[]
+}

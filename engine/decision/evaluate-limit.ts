@@ -1,0 +1,73 @@
+/**
+ * The verdict on one descriptor, from the count before its hits (spec 4.4), and what is counted along the way.
+ *
+ *     0 ─────────────── near ───────── limit ─────────────►
+ *            within             near            over           where each hit falls decides which counter grows
+ *     before ├── hits ──────────────────────────┤ after        here 8 hits: some near, some over; the code is OVER_LIMIT
+ */
+import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
+import type { Rule } from '../config/rules.ts'
+import {
+  NEAR_LIMIT,
+  OVER_LIMIT,
+  OVER_LIMIT_WITH_LOCAL_CACHE,
+  SHADOW_MODE,
+  type Stats,
+  WITHIN_LIMIT,
+} from '../stats/stats.ts'
+import { resetSec, unitSec } from './window.ts'
+
+/** Hits from here on are near the limit. 32-bit floats, as the service we replace computes: visible for large limits. */
+export function nearLimit(limit: number, ratio: number): number {
+  return Math.floor(Math.fround(Math.fround(limit) * Math.fround(ratio)))
+}
+
+/**
+ * `before` and `after` are the counts without and with these hits. `before` below 0 means that they were not added,
+ * because another counter of the request is over (spec 4.2): then `after` is the count as it stands, and all hits are as
+ * near to the limit as that is (Q9).
+ */
+export function evaluateLimit(
+  rule: Rule,
+  before: number,
+  after: number,
+  hits: number,
+  near: number,
+  stats: Stats,
+  statsBase: number,
+  nowSec: number,
+): DescriptorStatus {
+  const limit = rule.limit.requestsPerUnit
+  const reset = resetSec(nowSec, unitSec(rule.limit.unit))
+  if (after <= limit) {
+    if (after > near) stats.add(statsBase + NEAR_LIMIT, before >= near || before < 0 ? hits : after - near)
+    stats.add(statsBase + WITHIN_LIMIT, hits)
+    return { code: Code.Ok, currentLimit: rule.limit, limitRemaining: limit - after, resetSec: reset }
+  }
+  const isAllOver = before >= limit || before < 0
+  const over = isAllOver ? hits : after - limit
+  stats.add(statsBase + OVER_LIMIT, over)
+  // `near` passes the limit where 32 bits round a limit up: never below 0
+  if (!isAllOver) stats.add(statsBase + NEAR_LIMIT, Math.max(0, limit - Math.max(near, before)))
+  return refusal(rule, over, stats, statsBase, reset)
+}
+
+/** The verdict when the local cache says that the counter is over (spec 4.4, step 2). */
+export function evaluateLocalHit(
+  rule: Rule,
+  hits: number,
+  stats: Stats,
+  statsBase: number,
+  nowSec: number,
+): DescriptorStatus {
+  stats.add(statsBase + OVER_LIMIT, hits)
+  stats.add(statsBase + OVER_LIMIT_WITH_LOCAL_CACHE, hits)
+  return refusal(rule, hits, stats, statsBase, resetSec(nowSec, unitSec(rule.limit.unit)))
+}
+
+/** Over the limit; a rule in shadow mode says OK and counts what it would have refused. */
+function refusal(rule: Rule, over: number, stats: Stats, statsBase: number, reset: number): DescriptorStatus {
+  if (rule.isShadow) stats.add(statsBase + SHADOW_MODE, over)
+  const code = rule.isShadow ? Code.Ok : Code.OverLimit
+  return { code, currentLimit: rule.limit, limitRemaining: 0, resetSec: reset }
+}

@@ -1,0 +1,82 @@
+/**
+ * An engine and its store, as the settings have them: what every thread that decides opens for itself.
+ *
+ *     BACKEND_TYPE ──► memory: the table that all threads share │ Redis │ memcached ──► Engine
+ */
+
+import { Engine } from './decision/engine.ts'
+import type { Log } from './runtime/messages.ts'
+import type { Settings } from './settings/parse.ts'
+import type { Stats } from './stats/stats.ts'
+import type { CounterStore } from './stores/counter-store.ts'
+import { OverLimitCache } from './stores/over-limit-cache.ts'
+import type { OnHealth } from './stores/store-health.ts'
+
+export interface OpenOptions {
+  memoryTable: SharedArrayBuffer | null // with BACKEND_TYPE=memory
+  decisionsStat: string // the name under which this thread counts its decisions
+  stats: Stats
+  log: Log
+  onHealth?: OnHealth // of the store; memory always works
+}
+
+/** Resolves when the store is connected; rejects with OperatorError when it never will be. `store` is the caller's to close. */
+export async function openEngine(
+  settings: Settings,
+  options: OpenOptions,
+): Promise<{ engine: Engine; store: CounterStore }> {
+  const { stats, log, decisionsStat } = options
+  const store = await openStore(settings, options)
+  const given = engineOptions(settings, log)
+  given.localCache?.count(stats)
+  return { engine: new Engine({ store, stats, decisionsStat, ...given }), store }
+}
+
+/** One kind of store per process, so one shape at every call site. Only its own code is loaded. */
+async function openStore(
+  settings: Settings,
+  { memoryTable, stats, log, onHealth }: OpenOptions,
+): Promise<CounterStore> {
+  if (memoryTable) {
+    const { MemoryStore } = await import('./stores/memory/memory-store.ts')
+    return new MemoryStore(memoryTable, settings.CACHE_KEY_PREFIX)
+  }
+  if (settings.BACKEND_TYPE === 'memcache') {
+    const { MemcacheStore } = await import('./stores/memcached/memcached-store.ts')
+    const { memcacheOptions } = await import('./stores/memcached/options.ts')
+    const store = new MemcacheStore(memcacheOptions(settings), { log, stats, onHealth })
+    await store.connect()
+    return store
+  }
+  const { RedisStore, redisOptions } = await import('./stores/redis/redis-store.ts')
+  const store = new RedisStore(redisOptions(settings), { log, stats, onHealth })
+  await store.connect()
+  return store
+}
+
+function engineOptions(settings: Settings, log: Log) {
+  const cacheBytes = settings.LOCAL_CACHE_SIZE_IN_BYTES / settings.WORKERS // the setting is for the process
+  return {
+    nowSec: () => Math.floor(Date.now() / 1000),
+    random: Math.random,
+    nearLimitRatio: settings.NEAR_LIMIT_RATIO,
+    keyPrefix: settings.CACHE_KEY_PREFIX,
+    jitterMaxSec: settings.EXPIRATION_JITTER_MAX_SECONDS,
+    isShadow: settings.SHADOW_MODE,
+    isQuota: settings.QUOTA_MODE,
+    stopIncrementWhenOverLimit:
+      settings.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT && settings.BACKEND_TYPE !== 'memcache', // spec 4.3
+    hasMetadata: settings.RESPONSE_DYNAMIC_METADATA,
+    localCache:
+      cacheBytes > 0
+        ? new OverLimitCache(cacheBytes, (key) => log('error', `Failing to set local cache key: ${key}`))
+        : null,
+    headerNames: settings.LIMIT_RESPONSE_HEADERS_ENABLED
+      ? {
+          limit: settings.LIMIT_LIMIT_HEADER,
+          remaining: settings.LIMIT_REMAINING_HEADER,
+          reset: settings.LIMIT_RESET_HEADER,
+        }
+      : null,
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * The serve pool: WORKERS threads, each running one long `serve` task until it is told to drain.
+ *
+ *     start(i) ── task ──► running ── throws ──► its last statistics arrive ──► start(i) again, after a pause
+ *                             │
+ *                             └── drain ──► finishes its requests, closes ──► ends
+ *
+ * Threads end by message, never by force: terminating a thread that holds a uWebSockets.js app aborts the process.
+ * Runs in main. The file each thread runs is an argument, so the engine need not know who listens.
+ */
+import { once } from 'node:events'
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import { Piscina } from 'piscina'
+import type { FromWorker, ServeTask, ToWorker } from './messages.ts'
+
+/** A worker that does not answer within this time is left out of a statistics round; its deltas come with the next. */
+const STATS_WAIT_MS = 200
+
+/** A worker that ends this often within RESTART_WINDOW_MS is not started again: the cause is not a passing one. */
+const RESTARTS_MAX = 5
+const RESTART_WINDOW_MS = 60_000
+const RESTART_PAUSE_MS = 50 // times the restarts in the window, so a storm slows down
+
+/**
+ * Of each thread; three parts of V8's young generation, 4 MB each. So little of a decision survives that V8's own 48 were
+ * no faster at any load we measured.
+ */
+const YOUNG_MB_MAX = 12
+
+export type WorkerOptions = Omit<ServeTask, 'index' | 'port'>
+
+export interface ServePoolHooks {
+  message(index: number, message: FromWorker): void
+  /** A worker ended by an error; it is replaced unless `willRestart` is false. */
+  died(index: number, error: Error, willRestart: boolean): void
+}
+
+interface Slot {
+  port: MessagePort
+  isReady: boolean
+  ended: Promise<void>
+  restartedAtMs: number[]
+}
+
+export class ServePool {
+  private readonly piscina: Piscina
+  private readonly hooks: ServePoolHooks
+  private readonly slots: Slot[] = []
+  private options: WorkerOptions
+  private isDraining = false
+  private round: Promise<number> | null = null // of statistics, under way or the last one
+  private nextRound: Promise<number> | null = null // asked for, not begun
+
+  constructor(file: URL, workersCount: number, options: WorkerOptions, hooks: ServePoolHooks) {
+    this.options = options
+    this.hooks = hooks
+    this.piscina = new Piscina({
+      filename: file.href,
+      minThreads: workersCount,
+      maxThreads: workersCount,
+      atomics: 'disabled', // a worker blocked in Atomics.wait between tasks would not run its event loop
+      idleTimeout: Number.POSITIVE_INFINITY,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
+    })
+    this.piscina.on('error', () => {}) // each task's own promise tells
+  }
+
+  /** Starts every worker; resolves when all are listening, rejects with the first error. */
+  async start(): Promise<void> {
+    const count = this.piscina.options.maxThreads
+    await Promise.all(Array.from({ length: count }, (_, index) => this.launch(index, [])))
+  }
+
+  /** For all workers, and for replacements started later. */
+  update(change: Partial<Pick<WorkerOptions, 'rules' | 'health' | 'tls'>>): void {
+    this.options = { ...this.options, ...change }
+    if (change.rules) this.broadcast({ kind: 'rules', rules: change.rules })
+    if (change.tls) this.broadcast({ kind: 'tls', tls: change.tls })
+    if (change.health) this.broadcast({ kind: 'health', health: change.health })
+  }
+
+  send(index: number, message: ToWorker): void {
+    this.slots[index]?.port.postMessage(message)
+  }
+
+  /**
+   * Asks every worker for its statistics, which come through `hooks.message`. Resolves with how many did not answer in
+   * time. Those who ask while a round is under way share the next one, which has all that was counted until they asked.
+   */
+  collectStats(): Promise<number> {
+    this.nextRound ??= Promise.allSettled([this.round]).then(() => {
+      this.nextRound = null
+      this.round = this.askForStats()
+      return this.round
+    })
+    return this.nextRound
+  }
+
+  private async askForStats(): Promise<number> {
+    const answers = this.slots.filter((slot) => slot.isReady).map((slot) => hasAnswered(slot.port))
+    this.broadcast({ kind: 'stats' })
+    return (await Promise.all(answers)).filter((answered) => !answered).length
+  }
+
+  /** Tells every worker that `drain` is to come. */
+  beginShutdown(): void {
+    this.broadcast({ kind: 'ending' })
+  }
+
+  /** Tells every worker to finish; resolves when all have ended. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.isDraining = true
+    this.broadcast({ kind: 'drain', timeoutMs })
+    await Promise.allSettled(this.slots.map((slot) => slot.ended))
+  }
+
+  private broadcast(message: ToWorker): void {
+    for (const slot of this.slots) slot?.port.postMessage(message)
+  }
+
+  /** Resolves when worker `index` listens. */
+  private async launch(index: number, restartedAtMs: number[]): Promise<void> {
+    const { port1: port, port2 } = new MessageChannel()
+    const task: ServeTask = { ...this.options, index, port: port2 }
+    const ended: Promise<void> = this.piscina.run(task, { transferList: [port2] })
+    const slot: Slot = { port, isReady: false, ended, restartedAtMs }
+    this.slots[index] = slot
+    const ready = new Promise<void>((resolve, reject) => {
+      port.on('message', (message: FromWorker) => {
+        if (message.kind === 'ready') {
+          slot.isReady = true
+          resolve()
+        }
+        this.hooks.message(index, message)
+      })
+      port.on('close', () => {
+        slot.isReady = false // it has said all
+      })
+      ended.catch(reject) // the worker closes the port: closing it here could drop its last statistics
+    })
+    await ready
+    ended.catch((error) => this.replace(index, slot, error))
+  }
+
+  private replace(index: number, slot: Slot, error: Error): void {
+    slot.isReady = false
+    const now = Date.now()
+    const recent = slot.restartedAtMs.filter((at) => now - at < RESTART_WINDOW_MS)
+    const willRestart = !this.isDraining && recent.length < RESTARTS_MAX && !isOutOfMemory(error)
+    this.hooks.died(index, error, willRestart)
+    if (!willRestart) return
+    setTimeout(() => {
+      if (this.isDraining) return
+      this.launch(index, [...recent, now]).catch((again) => this.replace(index, this.slots[index], again))
+    }, RESTART_PAUSE_MS * recent.length)
+  }
+}
+
+async function hasAnswered(port: MessagePort): Promise<boolean> {
+  const over = new AbortController()
+  const signal = AbortSignal.any([AbortSignal.timeout(STATS_WAIT_MS), over.signal])
+  const closed = once(port, 'close', { signal }).then(() => 'closed' as const)
+  closed.catch(() => {}) // where nobody waits for it
+  try {
+    for (;;) {
+      const heard = await Promise.race([once(port, 'message', { signal }), closed])
+      if (heard === 'closed') return true // it has ended, and what it had to say has come before
+      const [message] = heard as [FromWorker]
+      if (message.kind === 'stats') return true
+    }
+  } catch {
+    return false // the deltas stay in the worker and come with the next round
+  } finally {
+    over.abort() // takes the listeners off
+  }
+}
+
+export function isOutOfMemory(error: Error): boolean {
+  return 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+}

@@ -1,0 +1,86 @@
+/**
+ * Trying again: how long to wait between attempts, and what the operator reads meanwhile (spec 9.3, 9.5).
+ *
+ *     attempt 1      2            3                   4
+ *             initial  initial..2×  initial..4×         …  never above the maximum
+ *
+ * Random between the first wait and the doubled one, so a fleet that lost its Redis does not come back in one wave.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ConfigurationError } from '../runtime/errors.ts'
+import type { Log } from '../runtime/messages.ts'
+
+export interface RetrySpan {
+  initialMs: number
+  maxMs: number
+}
+
+export interface Startup extends RetrySpan {
+  maxElapsedMs: number // then give up; 0 = never
+}
+
+export interface ConnectAttempts {
+  open: () => Promise<void> // one attempt; rejects with its reason
+  address: string // masked, for people
+  startup: Startup
+  log: Log
+  signal?: AbortSignal // ends the waiting
+  random?: () => number
+}
+
+const DOUBLINGS_MAX = 30 // any maximum is reached long before
+
+/** Milliseconds before the attempt after `failures` failed ones, 1 or more. */
+export function backoffMs(failures: number, span: RetrySpan, random: () => number): number {
+  const widest = span.initialMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX)
+  return Math.min(span.initialMs + random() * (widest - span.initialMs), span.maxMs)
+}
+
+/** Tries to open a connection until it stands. Throws an OperatorError after `maxElapsedMs`, or when told to stop. */
+export async function openWithRetries(attempts: ConnectAttempts): Promise<void> {
+  const { open, address, startup, log, signal, random = Math.random } = attempts
+  const startMs = performance.now()
+  for (let failures = 1; ; failures++) {
+    if (signal?.aborted) throw cancelled(address)
+    try {
+      return await open()
+    } catch (cause) {
+      const elapsedMs = performance.now() - startMs
+      const elapsed = goDuration(elapsedMs)
+      const error = errorText(cause)
+      if (startup.maxElapsedMs > 0 && elapsedMs >= startup.maxElapsedMs) {
+        const what = `timed out waiting for Redis connection to ${address} after ${elapsed}: ${error}`
+        throw new ConfigurationError({ code: 'REDIS_UNREACHABLE', what, exitCode: 2 }, { cause })
+      }
+      const waitMs = backoffMs(failures, startup, random)
+      log(
+        'warning',
+        `Retrying Redis connection to ${address} in ${goDuration(waitMs)} (elapsed: ${elapsed}): ${error}`,
+      )
+      await sleep(waitMs, undefined, { signal }).catch(() => {}) // aborted: the next turn says so
+    }
+  }
+}
+
+function cancelled(address: string): ConfigurationError {
+  const what = `context cancelled while waiting for Redis connection to ${address}: context canceled`
+  return new ConfigurationError({ code: 'START_CANCELLED', what, exitCode: 2 })
+}
+
+/** An error's message; a name that resolves to several addresses fails with an empty one and a code. */
+export function errorText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.message || String((error as NodeJS.ErrnoException).code ?? error.name)
+}
+
+/** As Go prints a duration, to the millisecond: `125ms`, `1.5s`, `2m0.25s`, `1h0m0s`. */
+export function goDuration(ms: number): string {
+  const whole = Math.round(ms)
+  if (whole === 0) return '0s'
+  if (whole < 1_000) return `${whole}ms`
+  const hours = Math.floor(whole / 3_600_000)
+  const minutes = Math.floor(whole / 60_000) % 60
+  const seconds = `${(whole % 60_000) / 1_000}s`
+  if (hours > 0) return `${hours}h${minutes}m${seconds}`
+  return minutes > 0 ? `${minutes}m${seconds}` : seconds
+}

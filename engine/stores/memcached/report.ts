@@ -1,0 +1,64 @@
+/**
+ * What operators see of memcached: counters (spec 7.1), and a log that does not become the load itself.
+ *
+ *     multi-get: a · (398 left out) · ···one second··· · multi-get: z (398 more were left out)
+ */
+import type { Log, LogLevel } from '../../runtime/messages.ts'
+import type { Stats } from '../../stats/stats.ts'
+
+/** The tag is part of the name, in the form of spec 7.2. */
+const COUNTERS = [
+  'multiget.__code=success',
+  'multiget.__code=error',
+  'increment.__code=success',
+  'increment.__code=miss',
+  'increment.__code=error',
+  'add.__code=success',
+  'add.__code=error',
+  'add.__code=not_stored',
+  'keys_requested',
+  'keys_found',
+] as const
+export type MemcacheCounter = (typeof COUNTERS)[number]
+
+const WINDOW_MS = 1_000
+const KINDS_MAX = 1_000 // one for each node, among others; beyond: all are forgotten, so some lines more pass
+
+export class MemcacheReport {
+  private readonly log: Log
+  private readonly stats: Stats
+  private readonly nowMs: () => number
+  private readonly indexOf: Record<MemcacheCounter, number>
+  private readonly kinds = new Map<string, { writtenMs: number; leftOutCount: number }>()
+
+  constructor(log: Log, stats: Stats, nowMs: () => number = () => performance.now()) {
+    this.log = log
+    this.stats = stats
+    this.nowMs = nowMs
+    const indices = COUNTERS.map((name) => [name, stats.counter(`ratelimit.memcache.${name}`)])
+    this.indexOf = Object.fromEntries(indices)
+  }
+
+  count(name: MemcacheCounter, amount = 1): void {
+    this.stats.add(this.indexOf[name], amount)
+  }
+
+  /** For what happens once. */
+  logSummary(level: LogLevel, message: string): void {
+    this.log(level, message)
+  }
+
+  /** For what comes by the thousand: one line a second of each kind, which says how many were left out before it. */
+  logError(kind: string, message: () => string): void {
+    const now = this.nowMs()
+    const last = this.kinds.get(kind)
+    if (last !== undefined && now - last.writtenMs < WINDOW_MS) {
+      last.leftOutCount++
+      return
+    }
+    const leftOut = last?.leftOutCount ? ` (${last.leftOutCount} more were left out)` : ''
+    if (this.kinds.size >= KINDS_MAX) this.kinds.clear()
+    this.kinds.set(kind, { writtenMs: now, leftOutCount: 0 })
+    this.log('error', message() + leftOut)
+  }
+}

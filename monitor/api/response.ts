@@ -1,0 +1,186 @@
+/**
+ * One response, from the arrival of its request to its last byte, or to the moment its client goes away.
+ *
+ *     headers that every answer has (spec 1.3, 1.5) + quota + those of this answer ──► one write, in a cork
+ *
+ * The library's rules live here: nothing is touched after `onAborted`, and 204 and 304 say nothing of a body.
+ */
+import { randomUUID } from 'node:crypto'
+import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { Body, isMatch, preferredCoding } from './bodies.ts'
+import { ApiError, type Headers, retryAfter } from './errors.ts'
+import type { Quota } from './quota.ts'
+import type { ApiRequest } from './request.ts'
+import type { HttpResponse } from './sockets.ts'
+
+const TYPE = 'application/json; charset=utf-8'
+
+// biome-ignore format: the phrases of RFC 9110
+const REASONS: Record<number, string> = {
+  200: 'OK', 202: 'Accepted', 204: 'No Content', 304: 'Not Modified', 400: 'Bad Request', 401: 'Unauthorized',
+  404: 'Not Found', 405: 'Method Not Allowed', 408: 'Request Timeout', 410: 'Gone', 413: 'Content Too Large',
+  415: 'Unsupported Media Type', 422: 'Unprocessable Content', 429: 'Too Many Requests', 500: 'Internal Server Error',
+  503: 'Service Unavailable',
+}
+
+/** What a handler yields. */
+export interface ResponseContent {
+  status: number
+  body: Body | null // null: 204
+  cacheControl: string
+  hasEtag: boolean
+  headers: Headers
+}
+
+const EXPOSED = [
+  ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'RateLimit', 'RateLimit-Policy'],
+  ...['Retry-After', 'Location', 'ETag', 'Link', 'Deprecation', 'Sunset', 'X-Request-Id'],
+].join(', ')
+
+const OF_ALL: Headers = [
+  ['X-Content-Type-Options', 'nosniff'],
+  ['X-Robots-Tag', 'noindex'],
+  ['Cross-Origin-Resource-Policy', 'cross-origin'],
+  ['Access-Control-Allow-Origin', '*'],
+  ['Access-Control-Expose-Headers', EXPOSED],
+  ['Vary', 'Accept-Encoding'],
+]
+
+export class ApiResponse {
+  readonly requestId = randomUUID().replaceAll('-', '')
+  isDone = false // answered or gone
+  status = 0 // of the answer; 0 = the client went away first
+  quota: Quota | null = null
+  mustClose = false // whatever the answer is
+  versionHeaders: Headers = [] // version.ts
+  onEnd: (() => void) | null = null // once, answered or gone
+  onGone: (() => void) | null = null // while it is held: nobody waits any more
+  private readonly res: HttpResponse
+  private readonly request: ApiRequest
+  private readonly hasDraftFields: boolean
+
+  constructor(res: HttpResponse, request: ApiRequest, hasDraftFields: boolean) {
+    this.res = res
+    this.request = request
+    this.hasDraftFields = hasDraftFields
+    res.onAborted(() => this.finish(0))
+  }
+
+  error(error: ApiError): void {
+    const headers =
+      error.status === 503 && !hasRetry(error) ? [...error.headers, ...retryAfter(5)] : error.headers
+    if (error.mustClose) this.mustClose = true
+    const { status } = error
+    const body = new Body(error.body())
+    this.send({ status, body, cacheControl: 'no-store', hasEtag: false, headers })
+  }
+
+  /** What is no ApiError is a defect of ours: logged under the request's id, and said to be no more than that. */
+  fail(error: unknown, log: Log): void {
+    if (this.isDone) return
+    if (error instanceof ApiError) {
+      this.error(error)
+      return
+    }
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    log('error', `monitor request ${this.requestId} failed: ${text}`)
+    this.error(new ApiError('internal_error', 'something went wrong on our side'))
+  }
+
+  send(answer: ResponseContent): void {
+    const { body, hasEtag } = answer
+    const { method, headers } = this.request
+    const isRead = method === 'GET' || method === 'HEAD'
+    if (body !== null && hasEtag && isRead && headers['if-none-match'] !== '') {
+      if (isMatch(headers['if-none-match'], body.etag)) {
+        this.write({ ...answer, status: 304 }, null, 'identity')
+        return
+      }
+    }
+    if (body === null) {
+      this.write(answer, null, 'identity')
+      return
+    }
+    const coding = body.codingFor(preferredCoding(headers['accept-encoding']))
+    const form = body.form(coding)
+    if (form instanceof Uint8Array) {
+      this.write(answer, form, coding)
+      return
+    }
+    form.then(
+      (bytes) => this.write(answer, bytes, coding),
+      () => this.write(answer, body.plain, 'identity'), // not compressed is better than not at all
+    )
+  }
+
+  private write(answer: ResponseContent, bytes: Uint8Array | null, coding: string): void {
+    if (this.isDone) return
+    const { res } = this
+    const isHead = this.request.method === 'HEAD'
+    res.cork(() => {
+      res.writeStatus(`${answer.status} ${REASONS[answer.status] ?? 'Unknown'}`)
+      for (const [name, value] of this.buildHeaders(answer)) res.writeHeader(name, value)
+      if (bytes === null) {
+        // 304s are bounded by the quota they cost; answers to OPTIONS cost none
+        const mustClose = this.mustClose || this.request.method === 'OPTIONS'
+        if (mustClose) res.writeHeader('Connection', 'close')
+        res.endWithoutBody()
+        if (mustClose) res.closeSoon?.()
+        return
+      }
+      res.writeHeader('Content-Type', TYPE)
+      if (coding !== 'identity') res.writeHeader('Content-Encoding', coding)
+      if (isHead) endHeadResponse(res, bytes.length)
+      else endResponse(res, bytes, this.mustClose)
+    })
+    this.finish(answer.status)
+  }
+
+  private *buildHeaders({
+    body,
+    cacheControl,
+    hasEtag,
+    headers,
+  }: ResponseContent): Generator<readonly [string, string]> {
+    yield* OF_ALL
+    yield ['X-Request-Id', this.requestId]
+    yield ['Cache-Control', cacheControl]
+    if (body !== null && hasEtag) yield ['ETag', body.etag]
+    if (this.quota !== null) yield* this.quotaHeaders(this.quota)
+    yield* this.versionHeaders
+    yield* headers
+  }
+
+  private *quotaHeaders(quota: Quota): Generator<readonly [string, string]> {
+    yield ['X-RateLimit-Limit', String(quota.limit)]
+    yield ['X-RateLimit-Remaining', String(quota.remaining)]
+    yield ['X-RateLimit-Reset', String(quota.resetSec)]
+    if (!this.hasDraftFields) return
+    yield ['RateLimit-Policy', `"${quota.class}";q=${quota.limit};w=${quota.windowSec}`]
+    yield ['RateLimit', `"${quota.class}";r=${quota.remaining};t=${quota.afterSec}`]
+  }
+
+  private finish(status: number): void {
+    if (this.isDone) return
+    this.isDone = true
+    this.status = status
+    this.onGone?.()
+    this.onEnd?.()
+  }
+}
+
+function hasRetry({ headers }: ApiError): boolean {
+  return headers.some(([name]) => name === 'Retry-After')
+}
+
+export function answer(body: Body | null, more: Partial<ResponseContent> = {}): ResponseContent {
+  return {
+    status: body === null ? 204 : 200,
+    body,
+    cacheControl: 'no-store',
+    hasEtag: false,
+    headers: [],
+    ...more,
+  }
+}

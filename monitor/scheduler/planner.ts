@@ -1,0 +1,395 @@
+/**
+ * The planner of one vantage: which probe starts now (spec 6.4). Same calls with the same times, same answers: it has no
+ * clock, no timer and no chance of its own. Times are milliseconds of any monotonic clock.
+ *
+ *     put(site) ─► heap, by due time ─► lines of what is due ─► due(now): runs to start ─► finish(run, result)
+ *                        ▲               detections, full,                                    │
+ *                        │               light; each by due time                              │
+ *                        └── next slot, or 5 s and 15 s later to confirm a failure ◄──────────┘
+ *
+ *     loop of the prober:   for (const run of planner.due(now)) start(run)      at wakeMs(), and after every finish()
+ *                           planner.resolved(run.id, addresses, now)            after DNS; false = it has gone back in line
+ *                           planner.finish(run.id, result, now)                 'store' the outcome, try 'again', or 'drop' it
+ *
+ * Nobody starves: within a line the longest waiting is looked at first, what it still lacks of a network is kept for it,
+ * and the three kinds have places of their own. Late slots are not made up for: a site that waits is in line once.
+ */
+import type { Outcome } from '../facts.ts'
+import { REPEATS, repeatDelayMs } from './confirm.ts'
+import { DueHeap, type HeapItem } from './heap.ts'
+import {
+  type Claim,
+  DETECTIONS_MAX,
+  FULL_MAX,
+  LIGHT_MAX,
+  listNetworks,
+  type RunKind,
+  Running,
+  StartRate,
+} from './limits.ts'
+import { backedOff, FULL_INTERVAL_MS, firstSlotMs, nextSlot, RETRY_AFTER_MAX_MS } from './schedule.ts'
+
+const KINDS: readonly RunKind[] = ['detection', 'full', 'light'] // by priority
+const DETECTIONS_WAITING_MAX = 100 // beyond: detect() says no
+const FULL_GAP_MS = 30 * 60_000 // between full probes that changes of state ask for, so that flapping costs little;
+// also after one that our own network lost
+const RUN_MAX_MS = 10 * 60_000 // a run that never finished, as of an agent that died, gives back its places
+
+export interface PlannerOptions {
+  random: () => number // 0 to 1, 1 excluded
+  lightMax?: number
+  fullMax?: number
+  detectionsMax?: number
+  repeatsMax?: number // confirm_failures
+  isTurn?: (slug: string, dueMs: number) => boolean // false: another vantage probes this slot (vantage-rotation.ts)
+}
+
+/** A site to be probed, with what was known of it before a restart. */
+export interface PlannedSite {
+  slug: string
+  intervalMs: number
+  addresses?: readonly string[] // of its last resolution
+  lastFullAgoMs?: number | null // null = never
+  downs?: number // in a row
+  downForMs?: number
+}
+
+export interface Run {
+  id: number
+  kind: RunKind
+  key: string // slug; of a detection its id
+  plannedMs: number // the slot it belongs to
+  repeatsDone: number // earlier tries of this probe, all down
+}
+
+export interface RunResult {
+  outcome: Outcome
+  retryAfterMs?: number // what the site asked for with a 429 or 503
+}
+
+interface Owner {
+  key: string // of the site: one run at a time
+  networks: readonly string[]
+}
+
+interface Site extends Owner {
+  intervalMs: number
+  light: Task
+  full: Task
+  fullStartedMs: number
+  outcome: Outcome | null // the last that counted
+  downs: number
+  downSinceMs: number
+  holdUntilMs: number // it asked for this
+}
+
+interface Task extends HeapItem {
+  kind: RunKind
+  key: string
+  owner: Owner
+  plannedMs: number
+  repeatsDone: number
+}
+
+interface RunningTask {
+  task: Task
+  claim: Claim
+  startedMs: number
+}
+
+export class Planner {
+  readonly #random: () => number
+  readonly #isTurn: (slug: string, dueMs: number) => boolean
+  readonly #repeatsMax: number
+  readonly #sites = new Map<string, Site>()
+  readonly #heap = new DueHeap<Task>()
+  readonly #lines: Record<RunKind, Task[]> = { detection: [], full: [], light: [] }
+  readonly #runs = new Map<number, RunningTask>() // oldest first
+  readonly #running: Running
+  readonly #rate = new StartRate()
+  #nextId = 1
+  readonly totals = { starts: 0, skippedSlots: 0, lostRuns: 0 }
+
+  constructor({ random, lightMax, fullMax, detectionsMax, repeatsMax, isTurn }: PlannerOptions) {
+    this.#random = random
+    this.#isTurn = isTurn ?? (() => true)
+    this.#repeatsMax = repeatsMax ?? REPEATS
+    this.#running = new Running({
+      detection: detectionsMax ?? DETECTIONS_MAX,
+      full: fullMax ?? FULL_MAX,
+      light: lightMax ?? LIGHT_MAX,
+    })
+  }
+
+  get sitesCount(): number {
+    return this.#sites.size
+  }
+
+  /** A new site, or a new interval for a known one. As many as the catalogue may hold (5,000). */
+  put(planned: PlannedSite, nowMs: number): void {
+    const { slug, intervalMs } = planned
+    const known = this.#sites.get(slug)
+    if (known?.intervalMs === intervalMs) return
+    const site = known ?? newSite(planned, nowMs)
+    site.intervalMs = intervalMs
+    this.#sites.set(slug, site)
+    const firstMs = firstSlotMs(slug, intervalMs, nowMs)
+    if (known === undefined || known.light.heapIndex >= 0) this.#plan(site.light, firstMs)
+    if (known !== undefined) return
+    // A site that was never seen whole should not wait six hours for its models: with the first light probe.
+    const fullMs = nowMs + FULL_INTERVAL_MS - (planned.lastFullAgoMs ?? FULL_INTERVAL_MS)
+    this.#plan(site.full, Math.max(fullMs, firstMs))
+  }
+
+  /** What of it is running may finish; its outcome is dropped. */
+  remove(slug: string): void {
+    const site = this.#sites.get(slug)
+    if (!site) return
+    this.#sites.delete(slug)
+    for (const task of [site.light, site.full]) this.#take(task)
+  }
+
+  /** A detection joins its line; `site` is the slug when the target is of the catalogue. false = the line is full. */
+  detect(id: string, site: string, nowMs: number): boolean {
+    const line = this.#lines.detection
+    if (line.length >= DETECTIONS_WAITING_MAX) return false
+    line.push({ ...newTask('detection', id, { key: site, networks: [] }), dueMs: nowMs, plannedMs: nowMs })
+    return true
+  }
+
+  /** Takes a waiting detection out of its line; false = it is not there (any more). */
+  cancel(id: string): boolean {
+    const task = this.#lines.detection.find(({ key }) => key === id)
+    if (task) this.#take(task)
+    return task !== undefined
+  }
+
+  /** The site has changed: its next full probe is wanted soon. */
+  hasten(slug: string, nowMs: number): void {
+    const site = this.#sites.get(slug)
+    if (!site || site.full.heapIndex < 0 || site.full.repeatsDone > 0) return
+    const soonMs = Math.max(nowMs, site.fullStartedMs + FULL_GAP_MS, site.holdUntilMs)
+    if (soonMs < site.full.dueMs) this.#plan(site.full, soonMs)
+  }
+
+  /** What is to start now. Every run must come back through finish(), or it is given up after ten minutes. */
+  due(nowMs: number): Run[] {
+    this.#giveUp(nowMs)
+    this.#collect(nowMs)
+    const started: Run[] = []
+    const owed = new Map<string, number>() // places of networks, kept for those who wait longer
+    for (const kind of KINDS) this.#startLine(kind, nowMs, owed, started)
+    return started
+  }
+
+  /**
+   * Where the run would connect to. false: too many are there already; the run is over, waits in its old place of the
+   * line, and starts again when there is room.
+   */
+  resolved(runId: number, addresses: readonly string[], nowMs: number): boolean {
+    const run = this.#runs.get(runId)
+    if (!run) return false
+    const networks = listNetworks(addresses)
+    run.task.owner.networks = networks
+    this.#running.leave(run.claim)
+    run.claim = { ...run.claim, networks }
+    if (this.#running.hasNetworks(networks)) {
+      this.#running.enter(run.claim)
+      return true
+    }
+    this.#runs.delete(runId)
+    if (this.#isPlanned(run.task)) this.#enqueue(run.task, Math.min(run.task.dueMs, nowMs))
+    return false
+  }
+
+  /** 'store': this is the outcome of the probe. 'again': it will be repeated first. 'drop': nobody asked any more. */
+  finish(runId: number, { outcome, retryAfterMs = 0 }: RunResult, nowMs: number): 'store' | 'again' | 'drop' {
+    const run = this.#runs.get(runId)
+    if (!run) return 'drop'
+    const { task } = run
+    this.#release(runId, run)
+    if (task.kind === 'detection') return 'store'
+    const site = this.#sites.get(task.key)
+    if (!site || site !== task.owner) return 'drop'
+    const { repeatsDone } = task
+    const delayMs = repeatDelayMs(outcome, { repeatsDone, repeatsMax: this.#repeatsMax, retryAfterMs })
+    if (delayMs !== null) {
+      task.repeatsDone++
+      this.#heap.put(task, nowMs + delayMs)
+      return 'again'
+    }
+    if (retryAfterMs > 0) site.holdUntilMs = nowMs + Math.min(RETRY_AFTER_MAX_MS, retryAfterMs)
+    this.#planNext(task, site, outcome, nowMs)
+    return 'store'
+  }
+
+  /**
+   * When to call due() again at the latest if no run finishes before; Infinity when nothing is planned. Ask right after
+   * due(): what is still in line then waits for a run to finish, or for the second to pass that holds 50 starts.
+   */
+  wakeMs(nowMs: number): number {
+    const [oldest] = this.#runs.values()
+    const giveUpMs = oldest ? oldest.startedMs + RUN_MAX_MS : Number.POSITIVE_INFINITY
+    const isWaiting = KINDS.some((kind) => this.#lines[kind].length > 0)
+    const freeMs = this.#rate.freeAtMs()
+    const lineMs = isWaiting && freeMs > nowMs ? freeMs : Number.POSITIVE_INFINITY
+    return Math.min(this.#heap.first()?.dueMs ?? Number.POSITIVE_INFINITY, giveUpMs, lineMs)
+  }
+
+  /** How late the longest waiting run of this kind is; 0 when none waits. */
+  lagMs(kind: RunKind, nowMs: number): number {
+    const [first] = this.#lines[kind]
+    return first ? Math.max(0, nowMs - first.dueMs) : 0
+  }
+
+  #giveUp(nowMs: number): void {
+    for (const [id, run] of this.#runs) {
+      if (nowMs - run.startedMs < RUN_MAX_MS) return
+      this.totals.lostRuns++
+      this.finish(id, { outcome: 'inconclusive' }, nowMs)
+    }
+  }
+
+  /** Moves what is due from the heap to its line. */
+  #collect(nowMs: number): void {
+    let task = this.#heap.first()
+    while (task && task.dueMs <= nowMs) {
+      const site = task.owner as Site // detections never enter the heap
+      const isElsewhere =
+        task.kind === 'light' && task.repeatsDone === 0 && !this.#isTurn(task.key, task.dueMs)
+      if (site.holdUntilMs > nowMs) this.#plan(task, site.holdUntilMs)
+      else if (isElsewhere) this.#plan(task, this.#slotAfter(task.plannedMs, site, nowMs))
+      else {
+        this.#heap.remove(task)
+        this.#enqueue(task, task.dueMs)
+      }
+      task = this.#heap.first()
+    }
+  }
+
+  #startLine(kind: RunKind, nowMs: number, owed: Map<string, number>, started: Run[]): void {
+    const line = this.#lines[kind]
+    let kept = 0
+    let i = 0
+    for (; i < line.length && this.#running.hasRoom(kind) && this.#rate.freeAtMs() <= nowMs; i++) {
+      const { key, networks } = line[i].owner
+      const hasSite = this.#running.hasSite(key)
+      if (!hasSite && this.#running.hasNetworks(networks, owed)) {
+        started.push(this.#start(line[i], nowMs))
+        continue
+      }
+      if (!hasSite) for (const network of networks) owed.set(network, (owed.get(network) ?? 0) + 1)
+      line[kept++] = line[i]
+    }
+    line.splice(kept, i - kept)
+  }
+
+  #start(task: Task, nowMs: number): Run {
+    const { kind, key, owner, plannedMs, repeatsDone } = task
+    const claim = { kind, site: owner.key, networks: owner.networks }
+    const id = this.#nextId++
+    this.#running.enter(claim)
+    this.#rate.note(nowMs)
+    this.#runs.set(id, { task, claim, startedMs: nowMs })
+    this.totals.starts++
+    if (kind === 'full') (owner as Site).fullStartedMs = nowMs
+    return { id, kind, key, plannedMs, repeatsDone }
+  }
+
+  #release(runId: number, run: RunningTask): void {
+    this.#runs.delete(runId)
+    this.#running.leave(run.claim)
+  }
+
+  #planNext(task: Task, site: Site, outcome: Outcome, nowMs: number): void {
+    task.repeatsDone = 0
+    const isChange = site.outcome !== null && outcome !== 'inconclusive' && outcome !== site.outcome
+    noteOutcome(site, outcome, nowMs)
+    if (task.kind === 'light') {
+      this.#plan(task, this.#slotAfter(task.plannedMs, site, nowMs))
+      if (isChange) this.hasten(site.key, nowMs)
+      return
+    }
+    this.#plan(task, this.#fullSlotAfter(task, site, outcome, nowMs))
+    // Found well again: a light probe that still waits out its back-off comes sooner.
+    const { light } = site
+    if (!isChange || outcome === 'down' || light.heapIndex < 0 || light.repeatsDone > 0) return
+    const soonMs = this.#slotAfter(nowMs, site, nowMs)
+    if (soonMs < light.dueMs) this.#plan(light, soonMs)
+  }
+
+  #slotAfter(plannedMs: number, site: Site, nowMs: number): number {
+    const intervalMs = backedOff(site.intervalMs, site.downs, nowMs - site.downSinceMs)
+    const { dueMs, skipped } = nextSlot(plannedMs, intervalMs, nowMs, this.#random())
+    this.totals.skippedSlots += skipped
+    return Math.max(dueMs, site.holdUntilMs)
+  }
+
+  #fullSlotAfter({ plannedMs }: Task, site: Site, outcome: Outcome, nowMs: number): number {
+    // What our own network lost should not be missing for six hours.
+    const isLost = outcome === 'inconclusive'
+    const [fromMs, intervalMs] = isLost ? [nowMs, FULL_GAP_MS] : [plannedMs, FULL_INTERVAL_MS]
+    const { dueMs, skipped } = nextSlot(fromMs, intervalMs, nowMs, this.#random())
+    this.totals.skippedSlots += skipped
+    return Math.max(dueMs, site.holdUntilMs)
+  }
+
+  #plan(task: Task, dueMs: number): void {
+    task.plannedMs = dueMs
+    this.#heap.put(task, dueMs)
+  }
+
+  /** Into its line, by due time. Nearly always at the end, because the heap gives in that order. */
+  #enqueue(task: Task, dueMs: number): void {
+    const line = this.#lines[task.kind]
+    task.dueMs = dueMs
+    let at = line.length
+    while (at > 0 && line[at - 1].dueMs > dueMs) at--
+    line.splice(at, 0, task)
+  }
+
+  /** Out of the heap or the line, wherever it waits. */
+  #take(task: Task): void {
+    this.#heap.remove(task)
+    const line = this.#lines[task.kind]
+    const at = line.indexOf(task)
+    if (at >= 0) line.splice(at, 1)
+  }
+
+  #isPlanned(task: Task): boolean {
+    return task.kind === 'detection' || this.#sites.get(task.key) === task.owner
+  }
+}
+
+/** Downs in a row, and since when. What our own network lost changes nothing. */
+function noteOutcome(site: Site, outcome: Outcome, nowMs: number): void {
+  if (outcome === 'inconclusive') return
+  site.outcome = outcome
+  if (outcome !== 'down') {
+    site.downs = 0
+    return
+  }
+  if (site.downs === 0) site.downSinceMs = nowMs
+  site.downs++
+}
+
+function newSite({ slug, intervalMs, addresses, downs, downForMs }: PlannedSite, nowMs: number): Site {
+  const networks = listNetworks(addresses ?? [])
+  const owner: Owner = { key: slug, networks }
+  const light = newTask('light', slug, owner)
+  const full = newTask('full', slug, owner)
+  return Object.assign(owner, {
+    intervalMs,
+    light,
+    full,
+    fullStartedMs: Number.NEGATIVE_INFINITY,
+    outcome: (downs ?? 0) > 0 ? ('down' as const) : null,
+    downs: downs ?? 0,
+    downSinceMs: nowMs - (downForMs ?? 0),
+    holdUntilMs: Number.NEGATIVE_INFINITY,
+  })
+}
+
+function newTask(kind: RunKind, key: string, owner: Owner): Task {
+  return { kind, key, owner, plannedMs: 0, repeatsDone: 0, dueMs: 0, heapIndex: -1 }
+}

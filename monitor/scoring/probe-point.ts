@@ -1,0 +1,80 @@
+/**
+ * ProbePoint, the shape in which callers see buckets and single probes (spec 2.2), member by member as on the wire.
+ * A bucket without a counted probe, and a probe that was inconclusive, is no point: null, to be left out.
+ */
+import { type BucketStatus, ERROR_CODES, type ErrorCode, type Probe } from '../facts.ts'
+import {
+  addProbe,
+  type Bucket,
+  countProbes,
+  emptyBucket,
+  getAvailability,
+  HOUR_SEC,
+  toStatus,
+} from './bucket.ts'
+import { PHASES, type Phase, percentile } from './histogram.ts'
+
+export interface ProbePoint {
+  at: string
+  window_s: number
+  status: BucketStatus
+  probes: number
+  up: number
+  degraded: number
+  down: number
+  availability: number
+  http_status: number | null
+  latency_ms: Record<Phase, number | null>
+  errors: Partial<Record<ErrorCode, number>>
+}
+
+export function pointOfBucket(bucket: Bucket): ProbePoint | null {
+  const availability = getAvailability([bucket])
+  if (availability === null) return null
+  const latency = PHASES.map((phase) => [phase, percentile(bucket.histogram, phase, 0.5)])
+  return {
+    at: timestamp(bucket.atSec),
+    window_s: bucket.windowSec,
+    status: toStatus(availability),
+    probes: countProbes(bucket),
+    up: bucket.up,
+    degraded: bucket.degraded,
+    down: bucket.down,
+    availability: ratio(availability),
+    http_status: mostFrequentStatus(bucket),
+    latency_ms: Object.fromEntries(latency),
+    errors: inOrder(bucket.errors),
+  }
+}
+
+/** A single probe has its own timings, whatever its outcome: nothing is averaged here. */
+export function pointOfProbe(probe: Probe): ProbePoint | null {
+  const bucket = emptyBucket(probe.atSec, HOUR_SEC)
+  if (!addProbe(bucket, probe)) return null
+  const latency = PHASES.map((phase) => [phase, probe.timings[`${phase}Ms`]])
+  return { ...pointOfBucket(bucket)!, window_s: 0, latency_ms: Object.fromEntries(latency) }
+}
+
+/** `YYYY-MM-DDThh:mm:ssZ`, without fractions (spec 1). */
+export function timestamp(atSec: number): string {
+  return `${new Date(atSec * 1000).toISOString().slice(0, 19)}Z`
+}
+
+/** At most 4 decimals (spec 1). */
+export function ratio(value: number): number {
+  return Math.round(value * 10_000) / 10_000
+}
+
+/** Of equally frequent ones the lowest, so that equal data gives equal bytes. */
+function mostFrequentStatus({ statuses }: Bucket): number | null {
+  let most: number | null = null
+  for (const status of Object.keys(statuses)) {
+    // Keys that are whole numbers come in rising order.
+    if (most === null || statuses[status] > statuses[most]) most = Number(status)
+  }
+  return most
+}
+
+function inOrder(errors: Bucket['errors']): Bucket['errors'] {
+  return Object.fromEntries(ERROR_CODES.filter((code) => errors[code]).map((code) => [code, errors[code]]))
+}

@@ -1,0 +1,97 @@
+/**
+ * Can a site be reached from a region? (spec 6.5)
+ *
+ *     3 newest results of a vantage ─► it says up or down ─┐
+ *     … of another                  ─► …                   ├─► quorum ─► twice in a row? ─► state ─► blocking
+ *     (only vantages that are online count)                ┘
+ *
+ * While none of them has results, those that are away are asked for theirs: a state survives their absence for 24 h, with
+ * no vantage agreeing and `checkedAtSec` as its age. A revoked vantage is not asked.
+ *
+ * Pure: the caller keeps the Evaluation of each site and region and hands it back, once per probe interval.
+ * Why a region is blocked needs the other region as control, so `blocking` is a second step: see blocking.ts.
+ */
+import type { Outcome, RegionState } from '../facts.ts'
+
+export const NEWEST = 3 // results of a vantage that decide what it says
+const HOLD_COUNT = 2 // evaluations in a row that a change has to hold
+export const RESULT_AGE_MAX_SEC = 86_400 // three probes at the longest back-off take 20 h; older ones are no evidence of now
+const ONLINE_SEC = 60 // since an agent's last poll
+
+/** What one vantage of the region has found lately, online or not. */
+export interface VantageView {
+  lastSeenSec: number // of its poll; the server itself passes now
+  results: { atSec: number; outcome: Outcome }[] // in any order; inconclusive ones are skipped
+}
+
+/** What is remembered between evaluations; the table region_state (spec 8.2). */
+export interface Evaluation {
+  state: RegionState['state']
+  sinceSec: number
+  vantages: number // online now
+  agreeing: number // of those, that say what `state` says
+  checkedAtSec: number | null // of the newest result that was looked at
+  pending: { state: RegionState['state']; count: number } | null
+}
+
+export function firstEvaluation(nowSec: number): Evaluation {
+  return { state: 'unknown', sinceSec: nowSec, vantages: 0, agreeing: 0, checkedAtSec: null, pending: null }
+}
+
+export function isOnline(lastSeenSec: number, nowSec: number): boolean {
+  return Math.abs(nowSec - lastSeenSec) <= ONLINE_SEC // also where the clock was set back
+}
+
+/** The next evaluation. A change takes effect when it is seen twice in a row, away from `unknown` at once. */
+export function evaluate(before: Evaluation, views: VantageView[], nowSec: number): Evaluation {
+  const online = views.filter((view) => isOnline(view.lastSeenSec, nowSec))
+  const saysNow = voices(online, nowSec)
+  const says = saysNow.length > 0 ? saysNow : voices(views, nowSec)
+  const upCount = says.filter(Boolean).length
+  const found = toState(upCount, says.length)
+  const count = before.pending?.state === found ? before.pending.count + 1 : 1
+  const isSettled = found === before.state || before.state === 'unknown' || count >= HOLD_COUNT
+  const state = isSettled ? found : before.state
+  return {
+    state,
+    sinceSec: state === before.state ? before.sinceSec : nowSec,
+    vantages: online.length,
+    agreeing: saysNow.length > 0 ? agreeing(state, upCount, says.length) : 0,
+    checkedAtSec: newestSec(saysNow.length > 0 ? online : views) ?? before.checkedAtSec,
+    pending: isSettled ? null : { state: found, count },
+  }
+}
+
+function voices(views: VantageView[], nowSec: number): boolean[] {
+  return views.map((view) => saysUp(view, nowSec)).filter((said) => said !== null)
+}
+
+/** At least 2 of the 3 newest counted results are up or degraded; with fewer results, at least half. null = no results. */
+export function saysUp({ results }: Pick<VantageView, 'results'>, nowSec: number): boolean | null {
+  const counted = results
+    .filter(({ outcome, atSec }) => outcome !== 'inconclusive' && nowSec - atSec <= RESULT_AGE_MAX_SEC)
+    .sort((a, b) => b.atSec - a.atSec)
+    .slice(0, NEWEST)
+  if (counted.length === 0) return null
+  return counted.filter(({ outcome }) => outcome !== 'down').length >= Math.ceil(counted.length / 2)
+}
+
+function toState(upCount: number, sayingCount: number): RegionState['state'] {
+  if (sayingCount === 0) return 'unknown'
+  return upCount >= Math.ceil(sayingCount / 2) ? 'reachable' : 'unreachable'
+}
+
+function agreeing(state: RegionState['state'], upCount: number, sayingCount: number): number {
+  if (state === 'unknown') return 0
+  return state === 'reachable' ? upCount : sayingCount - upCount
+}
+
+function newestSec(views: VantageView[]): number | null {
+  let newest: number | null = null
+  for (const { results } of views) {
+    for (const { atSec, outcome } of results) {
+      if (outcome !== 'inconclusive' && (newest === null || atSec > newest)) newest = atSec
+    }
+  }
+  return newest
+}

@@ -1,0 +1,29 @@
+/**
+ * What main and the monitor's thread say to each other. No message is ever sent per request.
+ *
+ *     main ── rules, ending, drain ──► monitor        main ◄── ready, stats, log, closed ── monitor
+ */
+
+import type { RulesImage } from '../../engine/config/rules.ts'
+import type { LogFields, LogLevel } from '../../engine/runtime/messages.ts'
+import type { Settings } from '../../engine/settings/parse.ts'
+import type { Deltas } from '../../engine/stats/stats.ts'
+import type { Gauges } from './metrics.ts'
+
+/** The thread's workerData. Everything in it can be cloned or is shared memory. */
+export interface MonitorTask {
+  settings: Settings
+  version: string // of Sluice
+  memoryTable: SharedArrayBuffer | null // the service's counters, with BACKEND_TYPE=memory; quotas have buckets apart in it
+  rules: RulesImage | null
+}
+
+export type ToMonitor =
+  | { kind: 'rules'; rules: RulesImage }
+  | { kind: 'ending' } // not ready any more; the port stays open
+  | { kind: 'drain'; timeoutMs: number }
+
+export type FromMonitor =
+  | { kind: 'ready'; port: number }
+  | { kind: 'stats'; deltas: Deltas; gauges: Gauges } // each second, and at the end
+  | { kind: 'log'; level: LogLevel; text: string; fields?: LogFields }

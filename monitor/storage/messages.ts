@@ -1,0 +1,46 @@
+/**
+ * The whole vocabulary between the store (its owner's thread) and the writer's thread.
+ *
+ *     owner ── batch, tick, ask, close ──► writer          one batch and one tick under way at a time, so neither
+ *     owner ◄── ready, wrote, ticked, answer, snapshot, closed ── writer     port ever holds more than a few messages
+ */
+import type { CatalogueSite, Region } from '../facts.ts'
+import type { SyncResult } from './catalogue-transaction.ts'
+import type { ModelIndexDelta } from './model-index.ts'
+import type { DetectionRow, Write } from './rows.ts'
+import type { SnapshotRows } from './snapshot.ts'
+
+export type ToWriter =
+  | { kind: 'batch'; writes: Write[] }
+  | { kind: 'tick'; nowSec: number }
+  | { kind: 'ask'; id: number; question: WriterRequest }
+  | { kind: 'close' }
+
+export type FromWriter =
+  | { kind: 'ready' }
+  | { kind: 'failed'; error: Error } // at the start: nothing can be written
+  | { kind: 'wrote'; refused: number; why: string | null; error: string | null } // error: none of it, try again
+  | { kind: 'ticked' }
+  | { kind: 'answer'; id: number; value?: unknown; error?: Error }
+  | { kind: 'snapshot'; rows: SnapshotRows; models: ModelIndexDelta }
+  | { kind: 'log'; level: 'info' | 'warning' | 'error'; text: string }
+  | { kind: 'closed' }
+
+/** What is answered. Each sees the batches sent before it. */
+export type WriterRequest =
+  | { kind: 'sync-catalogue'; sites: readonly CatalogueSite[]; nowSec: number }
+  | { kind: 'vantage'; name: string; region: Region; country: string | null }
+  | { kind: 'restart-detections'; nowSec: number }
+  | { kind: 'backup'; path: string }
+
+export interface WriterResponses {
+  'sync-catalogue': SyncResult
+  vantage: number // its id; made if there was none, its region and country brought up to date
+  'restart-detections': DetectionRow[] // queued ones, oldest first
+  backup: string // the path
+}
+
+export interface WriterData {
+  path: string
+  isRunner: boolean
+}

@@ -1,0 +1,35 @@
+/** The reader's thread: one question, one answer. Opened after the writer, which has made the file. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
+import { Reader } from './reader.ts'
+
+export interface ReaderRequest {
+  id: number
+  method: string
+  args: unknown[]
+}
+export interface ReaderResponse {
+  id: number
+  value?: unknown
+  error?: Error
+}
+
+const port = parentPort as MessagePort
+const reader = new Reader(workerData.path)
+
+handleInspections('monitor reader')
+port.on('message', ({ id, method, args }: ReaderRequest) => {
+  if (method === 'close') {
+    reader.close()
+    port.close()
+    return
+  }
+  let answer: ReaderResponse
+  try {
+    const call = reader[method as 'history'] as (...args: unknown[]) => unknown
+    answer = { id, value: call.apply(reader, args) }
+  } catch (error) {
+    answer = { id, error: error as Error }
+  }
+  port.postMessage(answer)
+})

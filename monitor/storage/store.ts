@@ -1,0 +1,144 @@
+/**
+ * The monitor's memory (spec 8.2): what others see of this folder.
+ *
+ *     prober, scorer ── write ──► writer thread ──► SQLite ──► reader thread ──► read: details
+ *                                      └── every 5 s, if changed ──► snapshot: lists, boards
+ *
+ *     const store = await openStore({ path, log, onSnapshot })
+ *     const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec })
+ *     store.write({ kind: 'probe', siteId: ids[slug], vantageId, probe })
+ *     setInterval(() => store.tick(clock()), 1_000)   // the store reads no clock
+ *     await store.read('history', { siteId, region: 'all', windowSec: 3600, fromSec, toSec })
+ *
+ * Nobody waits for the disk: writes are queued (50,000 rows, then the oldest *up* results go), lists come from memory. A
+ * killed process loses at most the last 250 ms. A dead disk still serves the last snapshot.
+ */
+import type { Log } from '../../engine/runtime/messages.ts'
+import { resolveModule } from '../../engine/runtime/module-url.ts'
+import type { WriterRequest, WriterResponses } from './messages.ts'
+import { ModelIndex, type ModelIndexDelta } from './model-index.ts'
+import type { Reader } from './reader.ts'
+import type { ReaderResponse } from './reader-thread.ts'
+import type { Write } from './rows.ts'
+import type { Snapshot, SnapshotRows } from './snapshot.ts'
+import { Thread } from './thread.ts'
+import { Writer } from './writer.ts'
+
+export interface Store {
+  /** Replaced, never changed. The first is there when the store opens. */
+  readonly snapshot: Snapshot
+  /** Never waits, never throws. */
+  write(write: Write): void
+  /** Everything written so far is on disk (or was refused, or dropped). */
+  flush(): Promise<void>
+  ask<K extends WriterRequest['kind']>(
+    question: Extract<WriterRequest, { kind: K }>,
+  ): Promise<WriterResponses[K]>
+  read<M extends ReadMethod>(method: M, ...args: Parameters<Reader[M]>): Promise<ReturnType<Reader[M]>>
+  /** To be called about once a second; rolls up, prunes, publishes. Resolves when that is done. */
+  tick(nowSec: number): Promise<void>
+  metrics(): StoreMetrics
+  /** Flushes for at most 5 s. Returns how many writes were lost. */
+  close(): Promise<number>
+}
+
+export type ReadMethod = Exclude<keyof Reader, 'close'>
+
+export interface StoreMetrics {
+  queuedRows: number // monitor_store_queue
+  droppedUps: number
+  droppedOthers: number
+  refused: number
+}
+
+export interface StoreOptions {
+  path: string // of the database; its folder is made
+  log: Log
+  onSnapshot?: (snapshot: Snapshot) => void
+  queueRowsMax?: number // default 50,000
+  isRunner?: boolean // runs a monitor on it: only one may at a time
+}
+
+export async function openStore({
+  path,
+  log,
+  onSnapshot,
+  queueRowsMax,
+  isRunner = false,
+}: StoreOptions): Promise<Store> {
+  let snapshot: Snapshot | null = null
+  let models = ModelIndex.NONE
+  const take = (rows: SnapshotRows, news: ModelIndexDelta) => {
+    models = models.with(news)
+    snapshot = Object.freeze({ ...deepFreeze(rows), models })
+    onSnapshot?.(snapshot)
+  }
+  const writer = new Writer({ path, isRunner }, { log, snapshot: take }, queueRowsMax)
+  await writer.start()
+  const details = new Details(path, log)
+  return {
+    get snapshot() {
+      return snapshot!
+    },
+    write: (write) => writer.add(write),
+    flush: () => writer.flush(),
+    ask: (question) => writer.ask(question),
+    read: (method, ...args) => details.read(method, args),
+    tick: (nowSec) => writer.tick(nowSec),
+    metrics: () => ({
+      queuedRows: writer.queue.rowsCount,
+      droppedUps: writer.queue.droppedUps,
+      droppedOthers: writer.queue.droppedOthers,
+      refused: writer.refusedCount,
+    }),
+    close: async () => {
+      await details.close()
+      return writer.close()
+    },
+  }
+}
+
+/** The reader's thread, begun with the first question, and again with the next one after it has died. */
+class Details {
+  private readonly path: string
+  private readonly log: Log
+  private thread: Thread | null = null
+  private isClosed = false
+
+  constructor(path: string, log: Log) {
+    this.path = path
+    this.log = log
+  }
+
+  read<T>(method: string, args: unknown[]): Promise<T> {
+    if (this.isClosed) return Promise.reject(new Error('the store is closed'))
+    this.thread ??= this.start()
+    const { thread } = this
+    return thread.ask((id) => thread.worker.postMessage({ id, method, args }))
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true
+    this.thread?.worker.postMessage({ id: 0, method: 'close', args: [] })
+    await this.thread?.ended
+  }
+
+  private start(): Thread {
+    const thread = new Thread(
+      resolveModule('./reader-thread.ts', import.meta.url),
+      { path: this.path },
+      (error) => {
+        if (error) this.log('error', `the monitor's reader ended: ${error.message}`)
+        this.thread = null
+      },
+    )
+    thread.worker.on('message', (answer: ReaderResponse) => thread.settle(answer))
+    return thread
+  }
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value // views cannot be frozen
+  for (const part of Object.values(value)) deepFreeze(part)
+  return Object.freeze(value)
+}

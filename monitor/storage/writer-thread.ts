@@ -1,0 +1,183 @@
+/**
+ * The writer's thread: the only one that writes the file.
+ *
+ *     start ──► open ──► migrate ──► first snapshot ──► ready
+ *     batch ──► one transaction ──► wrote
+ *     tick  ──► snapshot, if 5 s have passed and anything changed ──► roll up and prune, step by step ──► ticked
+ *
+ * Between two steps waiting messages have their turn, so a batch waits for one step (tens of ms) and never for all.
+ * It reads no clock: time comes with the ticks.
+ */
+import { statSync } from 'node:fs'
+import type { DatabaseSync } from 'node:sqlite'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
+import { applyBatch } from './apply.ts'
+import { syncCatalogue } from './catalogue-transaction.ts'
+import { Database, unusable } from './database.ts'
+import { restartDetections } from './detections.ts'
+import { acquireLock } from './lock.ts'
+import type { FromWriter, ToWriter, WriterData, WriterRequest } from './messages.ts'
+import { backupTo, migrate } from './migrate.ts'
+import { ModelReader } from './model-index-delta.ts'
+import { createParentFolder } from './path.ts'
+import { Prune } from './prune.ts'
+import { readSnapshot } from './publish.ts'
+import { RollUp } from './roll-up.ts'
+import type { Write } from './rows.ts'
+import { saveVantage } from './vantages.ts'
+
+const SNAPSHOT_EVERY_SEC = 5
+
+class WriterThread {
+  private readonly database: Database
+  private readonly lock: DatabaseSync | null
+  private readonly rollUp: RollUp
+  private readonly prune: Prune
+  private readonly models: ModelReader
+  private nowSec = 0
+  private publishedAtSec = 0
+  private isChanged = true
+  private foreignVersion: unknown = null // grows when another process commits (`monitor keys create`)
+  private isFailing = false
+  private isClosing = false
+  private readonly inode: number
+  private isGone = false // its file, or another is there in its place
+
+  constructor(database: Database, lock: DatabaseSync | null) {
+    this.database = database
+    this.lock = lock
+    this.inode = readInode(database.path)
+    this.rollUp = new RollUp(database)
+    this.prune = new Prune(database)
+    this.models = new ModelReader(database)
+  }
+
+  receive(message: ToWriter): void {
+    if (message.kind === 'batch') this.write(message.writes)
+    else if (message.kind === 'tick') void this.tick(message.nowSec)
+    else if (message.kind === 'ask') void this.answer(message.id, message.question)
+    else this.close()
+  }
+
+  publish(): void {
+    const sql = `INSERT INTO meta (key, value) VALUES ('data_version', '1')
+      ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1`
+    this.database.run(sql)
+    const { value } = this.database.get<{ value: string }>(
+      "SELECT value FROM meta WHERE key = 'data_version'",
+    )!
+    const rows = readSnapshot(this.database, Number(value), this.nowSec)
+    send({ kind: 'snapshot', rows, models: this.models.read() })
+    this.publishedAtSec = this.nowSec
+    this.isChanged = false
+  }
+
+  private write(writes: Write[]): void {
+    try {
+      const refusals = applyBatch(this.database, writes, this.nowSec)
+      this.isChanged = true
+      for (const write of writes) if (write.kind === 'observation') this.models.touch(write.siteId)
+      const first = refusals[0] && `${refusals[0].write.kind}: ${refusals[0].why}`
+      send({ kind: 'wrote', refused: refusals.length, why: first ?? null, error: null })
+    } catch (error) {
+      send({ kind: 'wrote', refused: 0, why: null, error: (error as Error).message })
+    }
+  }
+
+  private async tick(nowSec: number): Promise<void> {
+    this.nowSec = nowSec
+    try {
+      this.publishIfDue()
+      while (!this.isClosing && (this.rollUp.step(this.nowSec) || this.prune.step(this.nowSec)))
+        await nextTurn()
+      this.isFailing = false
+    } catch (error) {
+      // What was begun is begun again with the next tick; told once until it succeeds.
+      const text = `snapshots, roll-ups and pruning do not get on, and try on: ${(error as Error).message}`
+      if (!this.isFailing) send({ kind: 'log', level: 'error', text })
+      this.isFailing = true
+    }
+    send({ kind: 'ticked' })
+  }
+
+  private publishIfDue(): void {
+    const agoSec = this.nowSec - this.publishedAtSec
+    if (agoSec >= 0 && agoSec < SNAPSHOT_EVERY_SEC) return // below 0: the clock was set back
+    this.reportIfGone()
+    const foreignVersion = this.database.pragma('data_version')
+    if (foreignVersion !== this.foreignVersion) this.isChanged = true
+    this.foreignVersion = foreignVersion
+    if (this.isChanged) this.publish()
+  }
+
+  /** Once. What is open is still written, and gone with this process. */
+  private reportIfGone(): void {
+    if (this.isGone || readInode(this.database.path) === this.inode) return
+    this.isGone = true
+    const text = `${this.database.path} was removed or replaced: what is found from now on is lost. Stop the monitor before such work, and start it anew.`
+    send({ kind: 'log', level: 'error', text })
+  }
+
+  private async answer(id: number, question: WriterRequest): Promise<void> {
+    try {
+      send({ kind: 'answer', id, value: await this.ask(question) })
+    } catch (error) {
+      send({ kind: 'answer', id, error: error as Error })
+    }
+  }
+
+  private ask(question: WriterRequest): unknown {
+    if (question.kind === 'backup') return backupTo(this.database, question.path)
+    if (question.kind === 'vantage') return saveVantage(this.database, question)
+    if (question.kind === 'restart-detections') return restartDetections(this.database, question.nowSec)
+    const result = syncCatalogue(this.database, question.sites, question.nowSec)
+    for (const id of result.claimsChanged) this.models.touch(id)
+    this.nowSec = Math.max(this.nowSec, question.nowSec)
+    this.publish() // a removed site is hidden at once (spec 8.1)
+    return result
+  }
+
+  private close(): void {
+    this.isClosing = true
+    this.database.close() // also moves the log (WAL) into the file
+    this.lock?.close()
+    send({ kind: 'closed' })
+    port.close()
+  }
+}
+
+const port = parentPort as MessagePort
+
+function send(message: FromWriter): void {
+  port.postMessage(message)
+}
+
+function readInode(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.ino ?? 0
+}
+
+/** A folder that cannot be made or written, a file that SQLite refuses: for an operator to mend. */
+function isOfDisk(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code ?? ''
+  return code === 'ERR_SQLITE_ERROR' || /^E[A-Z]{2,20}$/.test(code)
+}
+
+async function start({ path, isRunner }: WriterData): Promise<void> {
+  try {
+    createParentFolder(path)
+    const lock = isRunner ? acquireLock(path) : null
+    const database = new Database(path)
+    await migrate(database)
+    const writer = new WriterThread(database, lock)
+    port.on('message', (message: ToWriter) => writer.receive(message))
+    writer.publish()
+    send({ kind: 'ready' })
+  } catch (error) {
+    send({ kind: 'failed', error: isOfDisk(error) ? unusable(path, error) : (error as Error) })
+  }
+}
+
+handleInspections('monitor writer')
+await start(workerData)

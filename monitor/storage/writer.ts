@@ -1,0 +1,204 @@
+/**
+ * The owner's side of the writer: collects writes, hands them over in batches, keeps them until they are on disk.
+ *
+ *     add ──► queue, at most 50,000 rows ── 500 rows, or 200 ms ──► batch under way ──► wrote ──► forgotten
+ *                                                                        └── disk full, thread died ──► the same again
+ *
+ * One batch at a time: while it is under way the next one grows, so a slow disk gets larger batches and not more of them.
+ * A batch may be sent twice; every write says the same twice (rows.ts).
+ * `add` never waits and never throws.
+ */
+import type { Log } from '../../engine/runtime/messages.ts'
+import { resolveModule } from '../../engine/runtime/module-url.ts'
+import type { FromWriter, ToWriter, WriterData, WriterRequest, WriterResponses } from './messages.ts'
+import type { ModelIndexDelta } from './model-index.ts'
+import { WriteQueue } from './queue.ts'
+import type { Write } from './rows.ts'
+import type { SnapshotRows } from './snapshot.ts'
+import { Thread } from './thread.ts'
+
+const BATCH_ROWS = 500
+const BATCH_MS = 200 // spec: 250 ms may be lost; the rest is for the hand-over and the commit
+const RETRY_MS = 1_000 // a disk that is full stays full for a while
+const RESTART_MS = [100, 1_000, 5_000, 30_000] // then 30 s each; a thread that lived for a minute begins anew
+const LIVED_MS = 60_000
+const CLOSE_WAIT_MS = 5_000
+
+export interface WriterHooks {
+  log: Log
+  snapshot: (rows: SnapshotRows, models: ModelIndexDelta) => void
+}
+
+export class Writer {
+  refusedCount = 0 // writes with a wrong value, an unknown site or an impossible time
+  readonly queue: WriteQueue
+  private readonly data: WriterData
+  private readonly hooks: WriterHooks
+  private thread!: Thread
+  private isReady = false
+  private isClosing = false
+  private underWay: Write[] = []
+  private isSent = false // underWay has been sent and not answered yet
+  private isDue = false // something has waited for BATCH_MS
+  private timer: NodeJS.Timeout | null = null
+  private isFailing = false
+  private deathsCount = 0
+  private addedCount = 0
+  private waiters: { count: number; resolve: () => void }[] = []
+  private tickDone: { promise: Promise<void>; resolve: () => void } | null = null
+
+  constructor(data: WriterData, hooks: WriterHooks, rowsMax?: number) {
+    this.data = data
+    this.hooks = hooks
+    this.queue = new WriteQueue(rowsMax)
+  }
+
+  /** Rejects when the file cannot be opened or brought up to date. */
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const startedAtMs = performance.now()
+      const onEnd = (error: Error | null) => {
+        this.isReady = false
+        reject(error ?? new Error('the writer ended before it began'))
+        this.ended(error, performance.now() - startedAtMs)
+      }
+      const file = resolveModule('./writer-thread.ts', import.meta.url)
+      this.thread = new Thread(file, this.data, onEnd)
+      this.thread.worker.on('message', (message: FromWriter) => {
+        if (message.kind === 'ready') {
+          this.isReady = true
+          resolve()
+          this.send()
+        } else if (message.kind === 'failed') {
+          this.isClosing ||= this.deathsCount === 0 // the first start is the caller's to repeat
+          reject(new Error(message.error.message))
+        } else {
+          this.receive(message)
+        }
+      })
+    })
+  }
+
+  add(write: Write): void {
+    this.queue.push(write)
+    this.addedCount += 1
+    if (this.queue.rowsCount >= BATCH_ROWS) this.send()
+    else this.timer ??= setTimeout(() => this.due(), BATCH_MS)
+  }
+
+  /** Resolves when everything added so far is written, refused or dropped; never while the disk refuses all. */
+  flush(): Promise<void> {
+    if (this.goneCount >= this.addedCount) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.waiters.push({ count: this.addedCount, resolve })
+      this.due()
+    })
+  }
+
+  ask<K extends WriterRequest['kind']>(
+    question: Extract<WriterRequest, { kind: K }>,
+  ): Promise<WriterResponses[K]> {
+    if (!this.isReady) return Promise.reject(new Error('the store is not open'))
+    return this.thread.ask((id) => this.post({ kind: 'ask', id, question }))
+  }
+
+  /** Time passes: snapshots, roll-ups, pruning. Resolves when they are done; one under way is joined. */
+  tick(nowSec: number): Promise<void> {
+    if (this.tickDone) return this.tickDone.promise
+    if (!this.isReady) return Promise.resolve()
+    this.tickDone = Promise.withResolvers<void>()
+    this.post({ kind: 'tick', nowSec })
+    return this.tickDone.promise
+  }
+
+  /** Writes what it can within 5 s. Returns how many writes were lost. */
+  async close(): Promise<number> {
+    let giveUp: NodeJS.Timeout | undefined
+    const patience = new Promise<void>((resolve) => {
+      giveUp = setTimeout(resolve, CLOSE_WAIT_MS)
+    })
+    await Promise.race([this.flush(), patience])
+    clearTimeout(giveUp)
+    this.isClosing = true
+    if (this.timer) clearTimeout(this.timer)
+    const lost = this.addedCount - this.goneCount
+    this.post({ kind: 'close' })
+    await this.thread.ended
+    return lost
+  }
+
+  private due(): void {
+    if (this.timer) clearTimeout(this.timer)
+    this.timer = null
+    this.isDue = true
+    this.send()
+  }
+
+  private send(): void {
+    if (!this.isReady || this.isSent || this.isClosing) return
+    if (this.underWay.length === 0) {
+      if (!this.isDue && this.queue.rowsCount < BATCH_ROWS) return
+      this.underWay = this.queue.take(BATCH_ROWS)
+      this.isDue = this.isDue && this.queue.rowsCount > 0
+      if (this.underWay.length === 0) return
+    }
+    this.isSent = true
+    this.post({ kind: 'batch', writes: this.underWay })
+  }
+
+  private receive(message: Exclude<FromWriter, { kind: 'ready' | 'failed' }>): void {
+    if (message.kind === 'wrote') this.wrote(message)
+    else if (message.kind === 'answer') this.thread.settle(message)
+    else if (message.kind === 'snapshot') this.hooks.snapshot(message.rows, message.models)
+    else if (message.kind === 'log') this.hooks.log(message.level, message.text)
+    else if (message.kind === 'ticked') this.ticked()
+  }
+
+  private wrote({ error, refused, why }: Extract<FromWriter, { kind: 'wrote' }>): void {
+    this.isSent = false
+    if (error) {
+      if (!this.isFailing)
+        this.hooks.log('error', `the monitor cannot write ${this.data.path}, and tries on: ${error}`)
+      this.isFailing = true
+      setTimeout(() => this.send(), RETRY_MS)
+      return
+    }
+    if (this.isFailing) this.hooks.log('info', `the monitor can write ${this.data.path} again`)
+    this.isFailing = false
+    this.underWay = []
+    this.refusedCount += refused
+    if (refused > 0)
+      this.hooks.log('warning', `${refused} of a batch were not written, the first for this reason: ${why}`)
+    this.waiters = this.waiters.filter(({ count, resolve }) => {
+      if (this.goneCount >= count) resolve()
+      return this.goneCount < count
+    })
+    if (this.waiters.length > 0) this.isDue = true
+    this.send()
+  }
+
+  /** Written, refused or dropped. */
+  private get goneCount(): number {
+    return this.addedCount - this.queue.writesCount - this.underWay.length
+  }
+
+  private ticked(): void {
+    this.tickDone?.resolve()
+    this.tickDone = null
+  }
+
+  private ended(error: Error | null, livedMs: number): void {
+    this.isSent = false
+    this.ticked()
+    if (this.isClosing) return
+    if (livedMs > LIVED_MS) this.deathsCount = 0
+    const pauseMs = RESTART_MS[Math.min(this.deathsCount, RESTART_MS.length - 1)]
+    this.deathsCount += 1
+    this.hooks.log('error', `the monitor's writer ended and begins again in ${pauseMs} ms: ${error?.message}`)
+    setTimeout(() => !this.isClosing && this.start().catch(() => {}), pauseMs)
+  }
+
+  private post(message: ToWriter): void {
+    this.thread.worker.postMessage(message)
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * The process's log: pino on standard error, in the two line formats of the service we replace (spec 11.1).
+ *
+ *     text   time="2026-11-20T11:00:00+01:00" level=warning msg="Listening for HTTP on '0.0.0.0:8080'"
+ *     json   {"@message":"Listening for HTTP on '0.0.0.0:8080'","@timestamp":"2026-11-20T11:00:00.123+01:00","level":"warning"}
+ *
+ * Fields follow the message, ` route=/api/v1/sites status=200` or as members. Only main writes; threads send their lines to
+ * it. Nothing is logged per decision; the monitor logs its requests, at level info.
+ * `fatal` is for the line that tells why the process ends, and is the one level that no LOG_LEVEL hides.
+ */
+import pino from 'pino'
+import type { Log, LogFields } from '../../engine/runtime/messages.ts'
+
+/** pino's names for the spec's level names. */
+const LEVELS: Record<string, string> = { warning: 'warn', panic: 'fatal' }
+
+const UNWRITTEN_BYTES_MAX = 256 * 1024 // what cannot be written is kept up to here, then dropped
+
+/**
+ * `level` is any name of spec 11.1 in any case, `format` is `json` in any case or anything else for text. `onLine` is called
+ * with the level of each line that is written.
+ */
+export function createLog(level: string, format: string, onLine: (level: string) => void = () => {}): Log {
+  const name = level.toLowerCase()
+  // Sync, since a line must not be lost when the process ends after it.
+  const stderr = pino.destination({ dest: 2, sync: true, maxLength: UNWRITTEN_BYTES_MAX })
+  stderr.on('error', () => {}) // a full disk costs lines, never the process; they are written when there is room again
+  const toLine = format.toLowerCase() === 'json' ? jsonLine : textLine
+  const streamWrite = (json: string) => {
+    const line: Line = JSON.parse(json)
+    onLine(line.level)
+    return toLine(line)
+  }
+  const logger = pino(
+    {
+      level: LEVELS[name] ?? name,
+      base: null,
+      timestamp: false,
+      hooks: { streamWrite },
+      formatters: { level: (label) => ({ level: label === 'warn' ? 'warning' : label }) },
+    },
+    stderr,
+  )
+  return (lineLevel, message, fields = {}) => {
+    logger[lineLevel === 'warning' ? 'warn' : lineLevel](fields, message)
+  }
+}
+
+interface Line extends LogFields {
+  level: string
+  msg: string
+}
+
+function textLine({ level, msg, ...fields }: Line): string {
+  const { seconds, zone } = localTime()
+  const all = { time: `${seconds}${zone}`, level, msg, ...fields }
+  const pairs = Object.entries(all).map(([name, value]) => `${name}=${quoted(String(value))}`)
+  return `${pairs.join(' ')}\n`
+}
+
+function jsonLine({ level, msg, ...fields }: Line): string {
+  const { seconds, millis, zone } = localTime()
+  const all = { '@message': msg, '@timestamp': `${seconds}.${millis}${zone}`, level, ...fields }
+  return `${JSON.stringify(all)}\n`
+}
+
+/** Now, as RFC 3339 has it: `2026-11-20T11:00:00`, `123` and `+01:00`, or `Z` in UTC. */
+function localTime(): { seconds: string; millis: string; zone: string } {
+  const now = new Date()
+  const eastMin = -now.getTimezoneOffset()
+  const wall = new Date(now.getTime() + eastMin * 60_000).toISOString()
+  const [hours, minutes] = [Math.trunc(Math.abs(eastMin) / 60), Math.abs(eastMin) % 60]
+  const offset = `${eastMin < 0 ? '-' : '+'}${twoDigits(hours)}:${twoDigits(minutes)}`
+  return { seconds: wall.slice(0, 19), millis: wall.slice(20, 23), zone: eastMin === 0 ? 'Z' : offset }
+}
+
+function twoDigits(count: number): string {
+  return String(count).padStart(2, '0')
+}
+
+/** Bare where that cannot be misread, else as Go quotes: programs that read our lines were written for those. */
+function quoted(text: string): string {
+  return BARE.test(text) ? text : `"${text.replace(UNQUOTABLE, escaped)}"`
+}
+
+const BARE = /^[A-Za-z0-9\-._/@^+]*$/
+const UNQUOTABLE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu // the second: what Go calls not printable
+const ESCAPES = new Map(
+  Object.entries({
+    '"': '"',
+    '\\': '\\',
+    '\x07': 'a',
+    '\b': 'b',
+    '\f': 'f',
+    '\n': 'n',
+    '\r': 'r',
+    '\t': 't',
+    '\v': 'v',
+  }),
+)
+
+function escaped(char: string): string {
+  const letter = ESCAPES.get(char)
+  if (letter !== undefined) return `\\${letter}`
+  const hex = char.codePointAt(0)!.toString(16)
+  if (char < '\x80') return `\\x${hex.padStart(2, '0')}`
+  return hex.length <= 4 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`
+}

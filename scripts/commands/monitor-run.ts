@@ -1,0 +1,127 @@
+/**
+ * The monitor beside a service (MONITOR_ENABLED), in a thread of the same process, or alone (`sluice monitor`).
+ *
+ *     beside   the service's counters and rules; whatever happens to the monitor, decisions go on
+ *     alone    counters of its own, or those in Redis; the rules of RUNTIME_ROOT or by xDS when that is set
+ */
+import { readFileSync } from 'node:fs'
+import type { RulesImage } from '../../engine/config/rules.ts'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import type { Log } from '../../engine/runtime/messages.ts'
+import { resolveModule, resolveRoot } from '../../engine/runtime/module-url.ts'
+import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
+import { inWrittenNames } from '../../engine/settings/written-names.ts'
+import { Totals } from '../../engine/stats/totals.ts'
+import { createMemoryTable } from '../../engine/stores/memory/table-layout.ts'
+import type { MonitorTask } from '../../monitor/service/messages.ts'
+import { type MonitorHooks, MonitorSupervisor } from '../../monitor/service/monitor-supervisor.ts'
+import { monitorOptions } from '../../monitor/service/options.ts'
+import { debugAddress, openDebugPort } from '../../transports/debug/open.ts'
+import type { DebugServer } from '../../transports/debug/server.ts'
+import { claimPorts } from '../../transports/ports.ts'
+import { rulesSource } from '../../transports/rules.ts'
+import type { Service } from '../../transports/service.ts'
+import { Statistics } from '../../transports/statistics.ts'
+import { processLog } from './process-log.ts'
+import { onShutdownSignal } from './signals.ts'
+
+/** From the end of everything to the end of the process, whatever is still open. */
+const EXIT_MS = 1_000
+
+/** Throws OperatorError for a setting of the monitor that is wrong. */
+export function checkMonitorSettings(settings: Settings): void {
+  monitorOptions(settings, process.env)
+}
+
+/** Resolves with the monitor, listening or not: a start that failed is tried again, one that hangs ends with `ended`. */
+export async function startBeside(
+  service: Service,
+  { settings, log, ended }: { settings: Settings; log: Log; ended: Promise<void> },
+): Promise<MonitorSupervisor> {
+  const hooks = { log, claim: () => claimMonitorPorts(settings), stats: service.mergeStats.bind(service) }
+  const monitor = createMonitor({ settings, ...service.shared }, hooks)
+  service.onRules = (rules) => monitor.setRules(rules)
+  const begun = monitor.start().then(
+    (port) => printPort(log, settings, port),
+    (error: Error) => monitor.startLater(error),
+  )
+  await Promise.race([begun, ended])
+  return monitor
+}
+
+/** Until a signal ends it. Returns the exit code; rejects with OperatorError. */
+export async function runMonitor(): Promise<number> {
+  const parsed = parseSettings(process.env)
+  const { settings } = parsed
+  const { log } = processLog(parsed)
+  for (const warning of parsed.warnings) log('warning', warning)
+  checkMonitorSettings(settings)
+  const ended = new Promise<'ended'>((resolve) => onShutdownSignal(log, () => resolve('ended')))
+  const totals = new Totals()
+  const memoryTable =
+    settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
+  const monitor = createMonitor(
+    { settings, memoryTable, rules: null },
+    {
+      log,
+      claim: () => claimMonitorPorts(settings),
+      stats: (deltas, gauges) => {
+        totals.merge(deltas, 'monitor')
+        for (const [name, value] of gauges) totals.set(name, value)
+      },
+    },
+  )
+  const hasRules =
+    settings.CONFIG_TYPE !== 'FILE' || Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
+  let rules: RulesImage | null = null
+  const onRules = (image: RulesImage) => {
+    rules = image
+    monitor.setRules(image)
+  }
+  const source = hasRules ? await rulesSource({ settings, totals, log, onRules }) : null
+  const collect = async () => {} // the monitor tells its figures each second
+  const statistics = await Statistics.open({ settings, totals, collect, rules: () => rules, log })
+  let debug: DebugServer | null = null
+  await Promise.race([source?.start(), ended])
+  try {
+    const [port] = await claimPorts([debugAddress(settings, log)])
+    const figures = { rules: () => rules, loadFailure: () => null, stats: async () => totals.sorted() }
+    debug = openDebugPort({ settings, port, log, threads: ['main'], ...figures })
+    const started = await Promise.race([monitor.start(), ended])
+    if (started !== 'ended') printPort(log, settings, started)
+    await ended
+    return 0
+  } catch (error) {
+    const { message, exitCode } = error as Partial<ConfigurationError> // of another thread: no instance, but its fields
+    throw new ConfigurationError({
+      code: 'MONITOR_START',
+      what: `the monitor cannot start: ${inWrittenNames(parsed.written)?.(message!) ?? message}`,
+      exitCode,
+    })
+  } finally {
+    await monitor.stop(settings.DRAIN_DELAY)
+    debug?.close()
+    await source?.close()
+    await statistics.close()
+    setTimeout(() => process.exit(), EXIT_MS).unref() // only comes when a thread does not let go
+  }
+}
+
+function createMonitor(task: Omit<MonitorTask, 'version'>, hooks: MonitorHooks): MonitorSupervisor {
+  const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
+  return new MonitorSupervisor(
+    resolveModule('./monitor-thread.ts', import.meta.url),
+    { ...task, version },
+    hooks,
+  )
+}
+
+function claimMonitorPorts(settings: Settings): Promise<unknown> {
+  const { host, port, agents } = monitorOptions(settings, process.env)
+  const addresses = [{ variable: 'MONITOR_ADDR', host, port }]
+  return claimPorts(agents ? [...addresses, { variable: 'AGENT_ADDR', ...agents }] : addresses)
+}
+
+function printPort(log: Log, { MONITOR_ADDR }: Settings, port: number): void {
+  log('warning', `Listening for the monitor on '${MONITOR_ADDR.replace(/[0-9]+$/, String(port))}'`)
+}

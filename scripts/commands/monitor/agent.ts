@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs'
+import { resolveRoot } from '../../../engine/runtime/module-url.ts'
+import { agentAccess, startAgent } from '../../../monitor/agent/start.ts'
+import { egressSettings } from '../../../monitor/egress/egress.ts'
+import { createLog } from '../log.ts'
+import type { Command } from './command.ts'
+import { createContext } from './context.ts'
+
+export const agent: Command = {
+  usage: `agent
+
+Probes the sites of another monitor from this place, until a signal ends it. Needs no open port. From the environment:
+
+  AGENT_SERVER       the address of that monitor's AGENT_ADDR, like https://monitor.example.org:8091
+  AGENT_TOKEN        what \`sluice monitor vantage create\` has shown there; or AGENT_TOKEN_FILE, the file that has it
+  MONITOR_DATA_DIR   what the server cannot take now is kept there for a day
+
+PROBE_CONCURRENCY, CONFIRM_FAILURES, SLOW_MS, CONTROL_URLS, PROBE_PORTS, EGRESS_DENY and EGRESS_PROXY mean what they mean for
+the monitor; AGENT_SERVER is called without the proxy.
+`,
+  async run() {
+    const { settings } = createContext()
+    const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
+    const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
+    const ended = new Promise<void>((resolve) => {
+      for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => resolve())
+    })
+    const egress = egressSettings(process.env)
+    const running = startAgent({ ...agentAccess(process.env), settings, egress, version, log })
+    log('warning', `probing for ${settings.AGENT_SERVER}`)
+    await ended
+    await running.close()
+    return 0
+  },
+}

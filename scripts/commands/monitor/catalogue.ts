@@ -1,0 +1,165 @@
+/** The operator's list of sites: check it, bring sites in and out, see how they stand (spec 8.1). */
+import { existsSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
+import type { CatalogueEntry } from '../../../monitor/catalogue/entry.ts'
+import { detectFormat, exportSites, type Format, importSites } from '../../../monitor/catalogue/transfer.ts'
+import { timestamp } from '../../../monitor/scoring/probe-point.ts'
+import { displayScore } from '../../../monitor/scoring/score.ts'
+import { readSnapshot } from '../../../monitor/storage/publish.ts'
+import type { SiteState } from '../../../monitor/storage/snapshot.ts'
+import { type Command, JSON_OPTION, Mistakes, UsageError } from './command.ts'
+import { createContext, readCatalogue, withDatabase } from './context.ts'
+import { note, print, printJson, printTable } from './output.ts'
+
+export const validate: Command = {
+  usage: `validate [<path>]
+
+Checks a catalogue, a file or a folder of *.yaml, and optout.yaml (beside the file, or in the folder), as the monitor would. Default: CATALOGUE_PATH.
+`,
+  operands: [0, 1],
+  run({ operands }) {
+    const { settings, options } = createContext()
+    const path = operands[0] ?? settings.CATALOGUE_PATH
+    const { entries, optOut, isOptedOut } = readCatalogue(path, options)
+    const hidden = entries.filter(({ isHidden }) => isHidden).length
+    const sites = `${entries.length} sites, ${hidden} hidden, ${entries.filter(isOptedOut).length} opted out`
+    print(`${path}: ${sites}; ${optOut.size} hosts in the opt-out list. No mistakes.`)
+    return 0
+  },
+}
+
+export const importing: Command = {
+  usage: `import <file.csv|json|yaml> [--dry-run] [--allow-key-files]
+
+Adds the sites of the file to CATALOGUE_PATH and changes what it names of known ones; removes nothing. All or nothing:
+with a mistake anywhere the catalogue stays as it is. A running monitor takes it up within 2 s.
+
+  --dry-run           say what would change, and change nothing
+  --allow-key-files   let the file name key files, and send known keys to other addresses; refused without, since the
+                      line in such a file is sent to the address of its site
+`,
+  operands: [1, 1],
+  options: { 'dry-run': { type: 'boolean' }, 'allow-key-files': { type: 'boolean' } },
+  run({ operands: [file], has }) {
+    const format = detectFormat(file)
+    if (format === null) throw new UsageError(`"${file}" ends in none of .csv, .json, .yaml.`)
+    const { settings, options } = createContext()
+    const plan = importSites({
+      cataloguePath: settings.CATALOGUE_PATH,
+      name: basename(file),
+      text: readUtf8(file),
+      format,
+      isDryRun: has('dry-run'),
+      areKeyFilesAllowed: has('allow-key-files'),
+      probePorts: options.ports,
+    })
+    if (plan.diagnostics.length > 0) throw new Mistakes(plan.diagnostics)
+    for (const slug of plan.added) print(`+ ${slug}`)
+    for (const { slug, keys } of plan.changed) print(`~ ${slug}: ${keys.join(', ')}`)
+    for (const { slug, keyFile, apiBase } of plan.keys)
+      print(`! ${slug}: the key in ${keyFile} goes to ${apiBase}`)
+    const { added, changed, unchanged, writtenFiles } = plan
+    note(`${added.length} added, ${changed.length} changed, ${unchanged.length} as before`)
+    const verb = has('dry-run') ? 'would write' : 'wrote'
+    for (const path of writtenFiles) note(`${verb} ${path}`)
+    return 0
+  },
+}
+
+/** What a spreadsheet saves in another encoding would come in as names that nobody can read. */
+function readUtf8(file: string): string {
+  const bytes = readFileSync(file)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    const fix = 'Save it as UTF-8; spreadsheets call it "CSV UTF-8".'
+    throw new ConfigurationError(
+      { code: 'IMPORT_ENCODING', where: file, what: 'is not UTF-8.', fix },
+      { cause },
+    )
+  }
+}
+
+const FORMATS: readonly string[] = ['yaml', 'json', 'csv'] satisfies Format[]
+
+export const exporting: Command = {
+  usage: `export [--format yaml|json|csv]
+
+Writes all sites of CATALOGUE_PATH to standard output, in a form that import reads. Default: yaml. In CSV, texts that a
+spreadsheet would run as formulas have a ' before them, which import takes away again.
+`,
+  options: { format: { type: 'string' } },
+  run({ text }) {
+    const format = text('format') ?? 'yaml'
+    if (!FORMATS.includes(format))
+      throw new UsageError(`--format ${format} is none of ${FORMATS.join(', ')}.`)
+    const { settings, options } = createContext()
+    const { entries } = readCatalogue(settings.CATALOGUE_PATH, options)
+    process.stdout.write(exportSites(entries, format as Format))
+    return 0
+  },
+}
+
+export const list: Command = {
+  usage: `list [--json]
+
+The sites of CATALOGUE_PATH, with tier, score, state and newest probe of those that are published. A site is published, and
+in the API, after its first successful probe, whatever it found; one that fails on this side (inconclusive) does not count.
+sluice monitor probe <slug> shows what a probe finds now.
+`,
+  options: JSON_OPTION,
+  async run({ has }) {
+    const { settings, options, path } = createContext()
+    const { entries, isOptedOut } = readCatalogue(settings.CATALOGUE_PATH, options)
+    const sites = existsSync(path)
+      ? await withDatabase(path, (database) => readSnapshot(database, 0, 0).sites)
+      : []
+    const states = new Map(sites.map((site) => [site.slug, site]))
+    const views = entries.map((entry) => toView(entry, states.get(entry.slug), isOptedOut(entry)))
+    if (has('json')) printJson(views)
+    else printTable(['SLUG', 'TIER', 'SCORE', 'STATE', 'LAST PROBED', 'URL', 'REMARKS'], views.map(toCells))
+    return 0
+  },
+}
+
+function toView(
+  { slug, name, url, isHidden, flags }: CatalogueEntry,
+  site: SiteState | undefined,
+  optedOut: boolean,
+) {
+  return {
+    slug,
+    name,
+    url,
+    tier: site?.tier ?? null,
+    score: site ? displayScore(site.score) : null,
+    state: site?.state ?? null,
+    first_seen: site?.firstSeen ?? null,
+    last_probed: site ? timestamp(site.lastProbedSec) : null,
+    published: site !== undefined,
+    hidden: isHidden,
+    opted_out: optedOut,
+    flags,
+  }
+}
+
+function toCells(view: ReturnType<typeof toView>) {
+  const { slug, tier, score, state, last_probed, url, published, hidden, opted_out, flags } = view
+  const isWaiting = !published && !hidden && !opted_out
+  const remarks = [
+    ...(hidden ? ['hidden'] : []),
+    ...(opted_out ? ['opted out'] : []),
+    ...(isWaiting ? ['waits for its first successful probe'] : []),
+    ...flags,
+  ]
+  return [
+    slug,
+    tier ?? '-',
+    score?.toFixed(1) ?? '-',
+    state ?? '-',
+    last_probed ?? '-',
+    url,
+    remarks.join(', '),
+  ]
+}

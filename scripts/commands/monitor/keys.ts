@@ -1,0 +1,149 @@
+/** API keys (spec 4.4): they change quotas and nothing else, and are made here only. */
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
+import { timestampOrNull } from '../../../monitor/api/site-view.ts'
+import { timestamp } from '../../../monitor/scoring/probe-point.ts'
+import {
+  createApiKey,
+  type ListedApiKey,
+  listApiKeys,
+  revokeApiKey,
+} from '../../../monitor/storage/api-keys.ts'
+import { type Command, JSON_OPTION, UsageError } from './command.ts'
+import { createContext, withDatabase } from './context.ts'
+import { note, print, printJson, printTable } from './output.ts'
+
+const DEFAULT_TIER = 'partner' // the one that the built-in rules know
+const TIER = /^[a-z][a-z0-9_-]{0,31}$/
+const NOTE_CHARS_MAX = 200
+const DAYS_MAX = 3_650
+const DAY_SEC = 86_400
+
+export const create: Command = {
+  usage: `keys create [--tier partner] [--note <text>] [--expires <date|days>] [--force] [--json]
+
+Makes an API key and prints it, this once: only its SHA-256 is kept. A running monitor knows it within 5 s.
+
+  --tier      whose quotas it has: a tier of the rules of the domain relay_monitor
+  --note      for whom it is
+  --expires   2027-01-31 (the day begins in UTC), or 90d from now; default: never
+  --force     also where no rule limits the tier: such a key has no limit
+`,
+  options: {
+    ...{ tier: { type: 'string' }, note: { type: 'string' }, expires: { type: 'string' } },
+    force: { type: 'boolean' },
+    ...JSON_OPTION,
+  },
+  async run({ text, has }) {
+    const nowSec = Math.floor(Date.now() / 1_000)
+    const tier = checkedTier(text('tier') ?? DEFAULT_TIER)
+    const remark = checkedNote(text('note') ?? '')
+    const expiresAtSec = text('expires') === undefined ? null : parseExpiry(text('expires')!, nowSec)
+    const { settings, path } = createContext()
+    const { reasonUnlimited } = await import('./rules.ts') // reading rules is needed here alone
+    const unlimited = await reasonUnlimited(settings, tier)
+    if (unlimited !== null && !has('force')) throw withoutLimit(tier, unlimited)
+    const key = await withDatabase(
+      path,
+      (database) => createApiKey(database, { tier, note: remark, expiresAtSec, nowSec }),
+      { isNew: true },
+    )
+    const expires = expiresAtSec === null ? 'never expires' : `expires ${timestamp(expiresAtSec)}`
+    if (unlimited !== null) note(`note: tier ${tier}: ${unlimited}`)
+    note(`key ${key.id}, tier ${tier}, ${expires}. This is the only copy of it:`)
+    if (has('json')) printJson({ id: key.id, key: key.text, tier, expires_at: timestampOrNull(expiresAtSec) })
+    else print(key.text)
+    return 0
+  },
+}
+
+export const list: Command = {
+  usage: `keys list [--json]
+
+All keys there ever were, newest first, without the keys themselves.
+`,
+  options: JSON_OPTION,
+  async run({ has }) {
+    const keys = await withDatabase(createContext().path, listApiKeys)
+    const nowSec = Math.floor(Date.now() / 1_000)
+    if (has('json')) printJson(keys.map((key) => toView(key, nowSec)))
+    else {
+      const cells = keys.map((key) => Object.values(toView(key, nowSec)).map((value) => value ?? '-'))
+      printTable(['ID', 'TIER', 'STATE', 'CREATED', 'EXPIRES', 'REVOKED', 'NOTE'], cells)
+    }
+    return 0
+  },
+}
+
+export const revoke: Command = {
+  usage: `keys revoke <id>
+
+Ends a key for good. keys list shows the ids. A running monitor refuses it within 5 s.
+`,
+  operands: [1, 1],
+  async run({ operands: [id] }) {
+    const nowSec = Math.floor(Date.now() / 1_000)
+    const { path } = createContext()
+    const [isRevoked, keys] = await withDatabase(
+      path,
+      (database) => [revokeApiKey(database, id, nowSec), listApiKeys(database)] as const,
+    )
+    if (!keys.some((key) => key.id === id)) {
+      const fix = 'sluice monitor keys list shows the ids.'
+      throw new ConfigurationError({
+        code: 'KEY_UNKNOWN',
+        where: path,
+        what: `there is no key with the id "${id}".`,
+        fix,
+      })
+    }
+    note(isRevoked ? `key ${id} is revoked` : `key ${id} had been revoked before`)
+    return 0
+  },
+}
+
+/** In the order of the table's columns. */
+function toView({ id, tier, note, createdAtSec, expiresAtSec, revokedAtSec }: ListedApiKey, nowSec: number) {
+  const isExpired = expiresAtSec !== null && expiresAtSec <= nowSec
+  return {
+    id,
+    tier,
+    state: revokedAtSec !== null ? 'revoked' : isExpired ? 'expired' : 'valid',
+    created_at: timestamp(createdAtSec),
+    expires_at: timestampOrNull(expiresAtSec),
+    revoked_at: timestampOrNull(revokedAtSec),
+    note,
+  }
+}
+
+function withoutLimit(tier: string, what: string): ConfigurationError {
+  const fix = `Name a tier that has rules ("${DEFAULT_TIER}" is in the built-in ones), add rules, or use --force.`
+  return new ConfigurationError({ code: 'KEY_UNLIMITED', where: `tier "${tier}"`, what, fix })
+}
+
+function checkedTier(tier: string): string {
+  if (TIER.test(tier)) return tier
+  throw new UsageError(`--tier "${tier}" is not 1 to 32 of a-z, 0-9, _ and -, a letter first.`)
+}
+
+function checkedNote(text: string): string {
+  if (text.length <= NOTE_CHARS_MAX && !/\p{Cc}/u.test(text)) return text
+  throw new UsageError(`--note is not one line of at most ${NOTE_CHARS_MAX} characters.`)
+}
+
+function parseExpiry(text: string, nowSec: number): number {
+  const days = /^([1-9][0-9]{0,3})d$/.exec(text)?.[1]
+  const atSec = days ? nowSec + Number(days) * DAY_SEC : dayStartSec(text)
+  if (atSec === null)
+    throw new UsageError(`--expires "${text}" is neither a date like 2027-01-31 nor days like 90d.`)
+  if (atSec <= nowSec) throw new UsageError(`--expires ${text} is over already.`)
+  if (atSec > nowSec + DAYS_MAX * DAY_SEC)
+    throw new UsageError(`--expires ${text} is more than ${DAYS_MAX} days away.`)
+  return atSec
+}
+
+/** null: not a day of the calendar. `Date` alone would take February 30 for March 2. */
+function dayStartSec(text: string): number | null {
+  if (!/^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(text)) return null
+  const atMs = Date.parse(text)
+  return Number.isNaN(atMs) || !new Date(atMs).toISOString().startsWith(text) ? null : atMs / 1_000
+}

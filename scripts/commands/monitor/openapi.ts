@@ -1,0 +1,17 @@
+import { readFileSync } from 'node:fs'
+import { resolveRoot } from '../../../engine/runtime/module-url.ts'
+import { openApi } from '../../../monitor/api/schema/openapi.ts'
+import type { Command } from './command.ts'
+import { printJson } from './output.ts'
+
+export const openapi: Command = {
+  usage: `openapi
+
+The API's OpenAPI 3.1 document: what GET /api/v1/openapi.json answers, in lines.
+`,
+  run() {
+    const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
+    printJson(openApi({ version, isClosed: false }))
+    return 0
+  },
+}

@@ -1,0 +1,57 @@
+/**
+ * What commands print: results on standard output, everything about them on standard error, so that
+ * `KEY=$(sluice monitor keys create)` holds the key and nothing else.
+ *
+ *     SLUG   TIER  URL                     JSON: two spaces, names and times as the API writes them
+ *     one    A     https://one.example
+ */
+
+export function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+export function note(text: string): void {
+  process.stderr.write(`${text}\n`)
+}
+
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value, null, 2))
+}
+
+const GAP = '  '
+
+/** Free text belongs into the last column, which has no width. */
+export function printTable(heads: readonly string[], rows: readonly (readonly string[])[]): void {
+  const lines = [heads, ...rows]
+  const widths = heads.map((_, column) => Math.max(...lines.map((cells) => cells[column].length)))
+  for (const cells of lines)
+    print(
+      cells
+        .map((cell, column) => cell.padEnd(widths[column]))
+        .join(GAP)
+        .trimEnd(),
+    )
+}
+
+const EVERY_MS = 100
+
+/** One line that changes while something takes long. Only in a terminal: nobody reads it in a log. */
+export class Progress {
+  private readonly stream: Pick<NodeJS.WriteStream, 'write' | 'isTTY'>
+  private shownAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(stream: Pick<NodeJS.WriteStream, 'write' | 'isTTY'> = process.stderr) {
+    this.stream = stream
+  }
+
+  print(text: string): void {
+    const nowMs = performance.now()
+    if (!this.stream.isTTY || nowMs - this.shownAtMs < EVERY_MS) return
+    this.shownAtMs = nowMs
+    this.stream.write(`\r${text}\x1b[K`)
+  }
+
+  end(): void {
+    if (this.shownAtMs > 0) this.stream.write('\r\x1b[K')
+  }
+}

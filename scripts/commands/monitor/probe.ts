@@ -1,0 +1,171 @@
+/**
+ * One look, now, by the same means and within the same bounds as the prober's (spec 6.1). Nothing is stored.
+ *
+ *     slug ──► the catalogue's entry: its address, its port, its key ──┐
+ *     address ─────────────────────────────────────────────────────────┴─► egress ──► light or full probe ──► JSON
+ */
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
+import { resolveRoot } from '../../../engine/runtime/module-url.ts'
+import { networkView } from '../../../monitor/api/site-detail.ts'
+import { SLUG } from '../../../monitor/catalogue/fields.ts'
+import { type KeyFile, readKey } from '../../../monitor/catalogue/key-file.ts'
+import { getCatalogueFolder } from '../../../monitor/catalogue/load.ts'
+import { toTargetKey } from '../../../monitor/catalogue/target-key.ts'
+import { Egress, egressSettings } from '../../../monitor/egress/egress.ts'
+import type { Observation } from '../../../monitor/facts.ts'
+import { loadAsnTable, NO_ASN_TABLE } from '../../../monitor/probe/asn.ts'
+import { fullProbe } from '../../../monitor/probe/full.ts'
+import { lightProbe, type ProbeAttempt, type ProbeTarget } from '../../../monitor/probe/probe.ts'
+import type { Step } from '../../../monitor/probe/steps.ts'
+import { timestamp } from '../../../monitor/scoring/probe-point.ts'
+import { ownHosts } from '../../../monitor/service/options.ts'
+import { proberSites } from '../../../monitor/service/sites.ts'
+import { UNKNOWN_REGION } from '../../../monitor/storage/snapshot.ts'
+import { type Command, UsageError } from './command.ts'
+import { type CommandContext, createContext, readCatalogue, readOptOuts } from './context.ts'
+import { note, printJson } from './output.ts'
+
+export const probe: Command = {
+  usage: `probe <slug|url> [--full]
+
+Looks at a site of the catalogue, or at any public address, once and now, and prints what it found as JSON. Nothing is
+stored. Exit code 0: it was looked at, whatever was found; 1: it may not be, or the fault is on our side.
+
+  --full   models, software, network and certificate too: up to 6 requests instead of 1
+`,
+  operands: [1, 1],
+  options: { full: { type: 'boolean' } },
+  async run({ operands: [text], has }) {
+    const around = createContext()
+    const { settings } = around
+    const { slug, ...target } = await parseTarget(text, around)
+    const egress = openEgress(around)
+    mustBeAllowed(egress, target)
+    const isFull = has('full')
+    const asn = isFull ? await loadAsnTable(settings.ASN_DB) : NO_ASN_TABLE
+    const context = { egress, asn, nowMs: Date.now, slowMs: settings.SLOW_MS }
+    const tried = isFull
+      ? await fullProbe(context, target, { onStep: printStep })
+      : await lightProbe(context, target)
+    printJson(toView(tried, target, slug, settings.VANTAGE_NAME))
+    const { outcome, error } = tried.probe
+    if (outcome === 'inconclusive') note(`inconclusive: the fault is on our side (${tried.detail})`)
+    return outcome === 'inconclusive' || error === 'target_not_allowed' ? 1 : 0
+  },
+}
+
+type NamedTarget = ProbeTarget & { slug: string | null }
+
+async function parseTarget(text: string, around: CommandContext): Promise<NamedTarget> {
+  if (text.includes('://')) {
+    const url = toTargetKey(text)
+    if (url === null)
+      throw new UsageError(`"${text}" is no address that can be probed: http or https, without user.`)
+    return { slug: null, url, apiBase: url, purpose: 'detection' }
+  }
+  if (SLUG.test(text)) return findSite(text, around)
+  throw new UsageError(`"${text}" is neither a slug nor an address. Write addresses with https://.`)
+}
+
+async function findSite(name: string, { settings, options }: CommandContext): Promise<NamedTarget> {
+  const { entries } = readCatalogue(settings.CATALOGUE_PATH, options)
+  const entry = entries.find(({ slug, aliases }) => slug === name || aliases.includes(name))
+  if (!entry) {
+    const what = `there is no site "${name}".`
+    const fix = 'sluice monitor list shows all; or write an address with https://.'
+    throw new ConfigurationError({ code: 'SITE_UNKNOWN', where: settings.CATALOGUE_PATH, what, fix })
+  }
+  const { slug, url, apiBase } = entry
+  const { ports } = options
+  const folder = resolve(getCatalogueFolder(settings.CATALOGUE_PATH))
+  const [site] = proberSites([entry], { ids: { [slug]: 0 }, probeStates: new Map(), ports, folder })
+  const extraPort = site.extraPort ?? undefined
+  return {
+    ...{ slug, url, apiBase, extraPort },
+    purpose: 'catalogue',
+    key: await readKeyOrNull(site.keyFile),
+  }
+}
+
+/** As the prober does it, a site whose key cannot be read is looked at without. */
+async function readKeyOrNull(file: KeyFile | null): Promise<string | null> {
+  if (file === null) return null
+  try {
+    return await readKey(file)
+  } catch (error) {
+    note(`note: looked at without its key: ${(error as Error).message}`)
+    return null
+  }
+}
+
+function openEgress({ settings }: CommandContext): Egress {
+  const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
+  const egress = new Egress({
+    settings: egressSettings(process.env),
+    version,
+    ownHosts: ownHosts(settings),
+  })
+  egress.optOut = readOptOuts(settings.CATALOGUE_PATH).hosts
+  return egress
+}
+
+const FIXES: Record<string, string> = {
+  opted_out: 'Its operator does not want to be probed; sluice monitor optout list shows the hosts.',
+  port: 'Add the port to PROBE_PORTS; or probe it by its slug, since a site may name one port more.',
+}
+
+function mustBeAllowed(egress: Egress, { url, apiBase, extraPort }: ProbeTarget): void {
+  for (const address of [apiBase, url]) {
+    const verdict = egress.check(address, extraPort)
+    if ('target' in verdict) continue
+    const { reason } = verdict.refusal
+    const what = `may not be probed (${reason.replaceAll('_', ' ')}).`
+    const fix = FIXES[reason] ?? 'Only public addresses are.'
+    throw new ConfigurationError({ code: 'TARGET_NOT_ALLOWED', where: address, what, fix })
+  }
+}
+
+function printStep({ name, status, ms, detail }: Step): void {
+  if (status === 'running') return
+  note([name.padEnd(12), status.padEnd(8), ms === null ? '' : `${ms} ms`, detail ?? ''].join(' ').trimEnd())
+}
+
+function toView(
+  { probe, listing, detail, ...more }: ProbeAttempt & { observation?: Observation | null },
+  { url, apiBase }: ProbeTarget,
+  slug: string | null,
+  vantage: string,
+) {
+  const { dnsMs: dns, connectMs: connect, tlsMs: tls, ttfbMs: ttfb, totalMs: total } = probe.timings
+  return {
+    slug,
+    url,
+    api_base: apiBase,
+    vantage,
+    kind: probe.kind,
+    at: timestamp(probe.atSec),
+    outcome: probe.outcome,
+    error: probe.error,
+    detail,
+    http_status: probe.httpStatus,
+    latency_ms: { dns, connect, tls, ttfb, total },
+    address: probe.address,
+    listing: listing.auth,
+    models: more.observation?.models ?? listing.models,
+    ...(more.observation && observationView(more.observation)),
+  }
+}
+
+function observationView({ claimed, profile, hygiene, isParked, atSec }: Observation) {
+  const regions = { cn: UNKNOWN_REGION, overseas: UNKNOWN_REGION } // one look from one place says nothing of regions
+  const { china: _, overseas: __, ...network } = networkView(profile, regions, atSec)
+  const { redirectsToHttps, hasHsts, leaksUpstream } = hygiene
+  return {
+    claimed,
+    network_profile: network,
+    hygiene: { redirects_to_https: redirectsToHttps, hsts: hasHsts, leaks_upstream: leaksUpstream },
+    parked: isParked,
+  }
+}

@@ -1,0 +1,112 @@
+/** Places that probe besides the server itself, and their tokens (spec 6.5). */
+import { ConfigurationError } from '../../../engine/runtime/errors.ts'
+import { timestampOrNull } from '../../../monitor/api/site-view.ts'
+import type { Region } from '../../../monitor/facts.ts'
+import {
+  createVantage,
+  type ListedVantage,
+  listVantages,
+  revokeVantage,
+} from '../../../monitor/storage/vantages.ts'
+import { type Command, JSON_OPTION, UsageError } from './command.ts'
+import { createContext, withDatabase } from './context.ts'
+import { note, print, printJson, printTable } from './output.ts'
+
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/ // as VANTAGE_NAME
+const COUNTRY = /^[A-Z]{2}$/
+
+export const create: Command = {
+  usage: `vantage create <name> --region cn|overseas [--country <two letters>] [--json]
+
+Makes a vantage and prints the token of its agent, this once: only its SHA-256 is kept. The name of a revoked one may be
+used again: its history goes on, with the new token. A running monitor knows the token within 5 s.
+`,
+  operands: [1, 1],
+  options: { region: { type: 'string' }, country: { type: 'string' }, ...JSON_OPTION },
+  async run({ operands: [name], text, has }) {
+    const [region, country] = [text('region'), text('country') ?? null]
+    if (!NAME.test(name))
+      throw new UsageError(`"${name}" is not 1 to 63 of a-z, 0-9 and -, as a vantage's name is.`)
+    if (region !== 'cn' && region !== 'overseas')
+      throw new UsageError('--region is cn or overseas, and has no default.')
+    if (country !== null && !COUNTRY.test(country))
+      throw new UsageError(`--country "${country}" is not like DE.`)
+    const { path, settings } = createContext()
+    mustNotBeOurs(name, settings.VANTAGE_NAME)
+    const input = { name, region: region as Region, country }
+    const token = await withDatabase(path, (database) => createVantage(database, input), { isNew: true })
+    note(
+      `vantage ${name}, ${[region, country].filter(Boolean).join(', ')}. This is the only copy of its token:`,
+    )
+    if (has('json')) printJson({ ...input, token })
+    else print(token)
+    return 0
+  },
+}
+
+export const list: Command = {
+  usage: `vantage list [--json]
+
+All vantages, by name, without their tokens. "own": the server itself, or what it was named before.
+`,
+  options: JSON_OPTION,
+  async run({ has }) {
+    const views = (await withDatabase(createContext().path, listVantages)).map(toView)
+    if (has('json')) printJson(views)
+    else {
+      const cells = views.map((view) => Object.values(view).map((value) => value ?? '-'))
+      printTable(['NAME', 'STATE', 'REGION', 'COUNTRY', 'LAST SEEN', 'REVOKED'], cells)
+    }
+    return 0
+  },
+}
+
+export const revoke: Command = {
+  usage: `vantage revoke <name>
+
+Ends the vantage and its token. What it has measured stays.
+`,
+  operands: [1, 1],
+  async run({ operands: [name] }) {
+    const nowSec = Math.floor(Date.now() / 1_000)
+    const { path, settings } = createContext()
+    mustNotBeOurs(name, settings.VANTAGE_NAME)
+    const [isRevoked, vantages] = await withDatabase(
+      path,
+      (database) => [revokeVantage(database, name, nowSec), listVantages(database)] as const,
+    )
+    if (!vantages.some((vantage) => vantage.name === name)) {
+      const fix = 'sluice monitor vantage list shows the names.'
+      throw new ConfigurationError({
+        code: 'VANTAGE_UNKNOWN',
+        where: path,
+        what: `there is no vantage "${name}".`,
+        fix,
+      })
+    }
+    note(isRevoked ? `vantage ${name} is revoked` : `vantage ${name} had been revoked before`)
+    return 0
+  },
+}
+
+function mustNotBeOurs(name: string, own: string): void {
+  if (name !== own) return
+  throw new ConfigurationError({
+    code: 'VANTAGE_OWN',
+    where: `vantage "${name}"`,
+    what: 'is the server itself, by VANTAGE_NAME, and has no token.',
+    fix: 'Choose another name, or set PROBER_ENABLED=false if the server is not to probe.',
+  })
+}
+
+/** In the order of the table's columns. */
+function toView({ name, region, country, hasToken, lastSeenSec, revokedAtSec }: ListedVantage) {
+  return {
+    name,
+    state: revokedAtSec !== null ? 'revoked' : hasToken ? 'agent' : 'own',
+    region,
+    country,
+    last_seen: timestampOrNull(lastSeenSec),
+    revoked_at: timestampOrNull(revokedAtSec),
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * Makes dist/, what an installed package runs: Node strips no types under node_modules, so the same tree as plain .js.
+ *
+ *     engine/match/trie.ts ──► dist/engine/match/trie.js        imports of './x.ts' become './x.js'
+ *     engine/stores/redis/*.lua ─► dist/engine/stores/redis/*.lua     whatever is not TypeScript goes along as it is
+ *
+ * Types are not checked here, `npm run check` does that. scripts/sluice.mjs and examples/ are shipped where they are.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, rmSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const FOLDERS = ['engine', 'transports', 'monitor', 'proto'].filter((folder) => existsSync(ROOT + folder))
+const NOT_SHIPPED = /\.(ts|md)$/
+
+rmSync(`${ROOT}dist`, { recursive: true, force: true }) // else a deleted source lives on in the package
+const tsc = spawnSync(
+  process.execPath,
+  [`${ROOT}node_modules/typescript/bin/tsc`, '-p', 'tsconfig.dist.json'],
+  {
+    cwd: ROOT,
+    stdio: ['ignore', process.stderr, process.stderr], // stdout belongs to `npm pack --json`
+  },
+)
+if (tsc.status !== 0) process.exit(tsc.status ?? 1)
+
+for (const folder of FOLDERS) {
+  cpSync(`${ROOT}${folder}`, `${ROOT}dist/${folder}`, {
+    recursive: true,
+    filter: (from) => !NOT_SHIPPED.test(from),
+  })
+}

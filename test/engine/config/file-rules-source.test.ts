@@ -1,0 +1,187 @@
+/**
+ * Rules from files while their directories come and go (spec 8.4): what the operator reads of it.
+ */
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { FileRulesSource } from '../../../engine/config/file-rules-source.ts'
+import { parseSettings } from '../../../engine/settings/parse.ts'
+import { Totals } from '../../../engine/stats/totals.ts'
+
+const RETRIES_MS = 2_500 // more than two tries to watch again
+const SHOP = 'domain: shop\n'
+
+/** A source that watches the root, started; `counts` has the domains of each load. */
+async function watching(root: string, env: Record<string, string> = {}) {
+  const { settings } = parseSettings({ RUNTIME_ROOT: root, ...env })
+  const lines: string[] = []
+  const counts: number[] = []
+  const totals = new Totals()
+  const source = new FileRulesSource({
+    settings,
+    totals,
+    log: (level, message) => lines.push(`${level} ${message}`),
+    onRules: (rules) => counts.push(rules.domainsCount),
+  })
+  onTestFinished(() => source.close())
+  await source.start()
+  const warnings = () => lines.filter((line) => line.startsWith('warning '))
+  const total = (name: string) => totals.getCounter(name)
+  const attempts = () => total('runtime.load_attempts')
+  return { counts, warnings, lines, total, attempts }
+}
+
+function newRoot(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-rules-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return join(folder, 'data', 'current')
+}
+
+function write(root: string): void {
+  mkdirSync(join(root, 'config'), { recursive: true })
+  writeFileSync(join(root, 'config', 'shop.yaml'), SHOP)
+}
+
+test('8.4, 11.1: a folder that cannot be watched any more is told once, and nothing loads until it is back', async () => {
+  const root = newRoot()
+  mkdirSync(root, { recursive: true })
+  const { counts, warnings } = await watching(root)
+  rmSync(dirname(root), { recursive: true })
+  await expect.poll(warnings, { timeout: 5_000 }).not.toEqual([])
+  await sleep(RETRIES_MS)
+  const told = warnings().filter((line) => !line.includes('runtime: error reading')) // that is the load of the change
+  expect(told).toEqual([
+    expect.stringContaining(`unable to watch file (${dirname(root)}): no such directory.`),
+  ])
+  expect(counts.length).toBeLessThanOrEqual(2) // the first load, and that of the change
+  write(root)
+  await expect.poll(() => counts.at(-1), { timeout: 5_000 }).toBe(1)
+  writeFileSync(join(root, 'config', 'mail.yaml'), 'domain: mail\n') // it is watched again
+  await expect.poll(() => counts.at(-1), { timeout: 5_000 }).toBe(2)
+})
+
+test('8.4, 11.1: rules that are gone are told once, whatever else happens meanwhile', async () => {
+  const root = newRoot()
+  write(root)
+  const { counts, warnings } = await watching(root)
+  renameSync(root, `${root}2`)
+  await expect.poll(warnings, { timeout: 5_000 }).not.toEqual([])
+  mkdirSync(root) // still without rules
+  await sleep(500)
+  expect(warnings()).toEqual([expect.stringContaining('is gone: its rules stay in force')])
+  rmSync(root, { recursive: true })
+  renameSync(`${root}2`, root)
+  const before = counts.length
+  await expect.poll(() => counts.length, { timeout: 5_000 }).toBeGreaterThan(before)
+  expect(counts.at(-1)).toBe(1)
+})
+
+test('8.4#5: a new link renamed over RUNTIME_ROOT loads what it points to', async () => {
+  const root = newRoot()
+  const versions = dirname(root)
+  write(join(versions, 'v1'))
+  symlinkSync('v1', root)
+  const { counts } = await watching(root)
+  write(join(versions, 'v2'))
+  writeFileSync(join(versions, 'v2/config/mail.yaml'), 'domain: mail\n')
+  symlinkSync('v2', join(versions, 'next'))
+  renameSync(join(versions, 'next'), root)
+  await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(2)
+})
+
+test('8.4: what could not be read is loaded once it can be, without any change of the directory', async () => {
+  const root = newRoot()
+  write(root)
+  const elsewhere = join(root, '..', '..', 'mail.yaml')
+  symlinkSync(elsewhere, join(root, 'config', 'mail.yaml'))
+  const { counts, lines } = await watching(root)
+  expect(lines).toEqual([expect.stringContaining('config.mail.yaml: cannot be read: ENOENT')])
+  writeFileSync(elsewhere, 'domain: mail\n')
+  await expect.poll(() => counts, { timeout: 10_000 }).toEqual([2])
+})
+
+const ROUNDS = 15 // of GATHER_MS: a load each, if a backup file could cause one
+const GATHER_MS = 100
+
+test.each(['true', 'false'])(
+  '8.4: backup and editor files load nothing, root watched: %s',
+  async (watchesRoot) => {
+    const root = newRoot()
+    write(root)
+    const folder = join(root, 'config')
+    const backup = join(folder, 'shop.yaml~')
+    writeFileSync(backup, SHOP)
+    const { counts, warnings, attempts } = await watching(root, { RUNTIME_WATCH_ROOT: watchesRoot })
+    for (let i = 0; i < ROUNDS; i++) {
+      writeFileSync(backup, SHOP)
+      writeFileSync(join(folder, '.shop.yaml.swp'), `${i}`)
+      rmSync(join(folder, '.shop.yaml.swp'))
+      await sleep(GATHER_MS)
+    }
+    // Events come in order, so those of the rounds have come when this file is loaded, by one load or two.
+    writeFileSync(join(folder, 'mail.yaml'), 'domain: mail\n')
+    await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(2)
+    expect(attempts()).toBeLessThanOrEqual(3)
+    expect(warnings().map((line) => line.replace('config.', ''))).toEqual([
+      'warning skipped a backup or editor file: shop.yaml~', // once, whatever the number of loads
+    ])
+  },
+)
+
+test('8.4: a directory that is named like a backup is watched, as it is read', async () => {
+  const root = newRoot()
+  write(root)
+  const { counts } = await watching(root)
+  mkdirSync(join(root, 'elsewhere'))
+  writeFileSync(join(root, 'elsewhere', 'mail.yaml'), 'domain: mail\n')
+  renameSync(join(root, 'elsewhere'), join(root, 'config', 'team.bak'))
+  await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(2)
+})
+
+test('8.4, 8.5: a rule file that cannot be read any more is a failed load; what is in force stays', async () => {
+  const root = newRoot()
+  write(root)
+  const { counts, lines, total } = await watching(root)
+  const path = join(root, 'config', 'mail.yaml')
+  symlinkSync('mail.yaml', path) // in a circle, which not even root can read
+  const failed = () => lines.find((line) => line.startsWith('error '))
+  await expect
+    .poll(failed, { timeout: 10_000 })
+    .toContain('error Error loading new configuration: config.mail.yaml: cannot be read: ELOOP')
+  expect(failed()).toContain(`'${path}'. Let the link lead to a file, or remove it.`)
+  expect(counts).toEqual([1])
+  expect(total('ratelimit.service.config_load_error')).toBeGreaterThan(0)
+  expect(total('runtime.load_failures')).toBeGreaterThan(0)
+  rmSync(path)
+  await expect.poll(() => counts.length, { timeout: 10_000 }).toBeGreaterThan(1)
+  expect(counts.at(-1)).toBe(1)
+})
+
+const NEVER_MET = "domain: shop\ndescriptors: [{key: k}, {key: k, value: '*'}]\n"
+const REMARK = "warning config.shop.yaml: line 2: 'shop.k' can never match: 'k_*' takes all others first"
+
+test('8.5: remarks on the rules are logged at each load, once per content', async () => {
+  const root = newRoot()
+  write(root)
+  const path = join(root, 'config', 'shop.yaml')
+  writeFileSync(path, NEVER_MET)
+  const { counts, warnings } = await watching(root)
+  await expect.poll(warnings, { timeout: 10_000 }).toEqual([REMARK])
+  writeFileSync(path, NEVER_MET)
+  await expect.poll(() => counts.length, { timeout: 10_000 }).toBeGreaterThan(1)
+  writeFileSync(path, `${NEVER_MET}# another content\n`)
+  await expect.poll(() => warnings().length, { timeout: 10_000 }).toBe(2)
+  expect(warnings()).toEqual([REMARK, REMARK])
+})
+
+test('8.5: of many remarks the first are logged, then how many there are', async () => {
+  const root = newRoot()
+  write(root)
+  const nodes = Array.from({ length: 25 }, (_, i) => `  - {key: k${i}, unit: day}\n`).join('')
+  writeFileSync(join(root, 'config', 'shop.yaml'), `domain: shop\ndescriptors:\n${nodes}`)
+  const { warnings } = await watching(root)
+  await expect.poll(() => warnings().length, { timeout: 10_000 }).toBe(21)
+  expect(warnings().at(-1)).toBe('warning and 5 more remarks on the rules: see sluice check-config')
+})

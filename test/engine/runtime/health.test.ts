@@ -1,0 +1,164 @@
+import { describe, expect, test } from 'vitest'
+import { Health, type HealthComponent, type HealthState } from '../../../engine/runtime/health.ts'
+
+const start = (initial: Partial<Record<HealthComponent, boolean>>) => {
+  const told: HealthState[] = []
+  return { health: new Health(initial, (state) => told.push(state)), told }
+}
+
+describe('8.2: the whole is healthy when every component is', () => {
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    // redis, config, sigterm -> healthy
+    [  true,  true,   true,      true ],
+    [  false, true,   true,      false],
+    [  true,  false,  true,      false],
+    [  true,  true,   false,     false],
+    [  false, false,  false,     false],
+  ] as const
+  for (const [redis, config, sigterm, expected] of cases) {
+    test(`redis ${redis}, config ${config}, sigterm ${sigterm}: ${expected}`, () =>
+      expect(start({ redis, config, sigterm }).health.isHealthy).toBe(expected))
+  }
+})
+
+test('8.2: one component that fails is enough at once; all must be well again', () => {
+  const { health, told } = start({ redis: false, config: false, sigterm: true })
+  health.set('redis', true)
+  expect(health.isHealthy).toBe(false)
+  health.set('config', true)
+  expect(health.isHealthy).toBe(true)
+  health.set('config', false)
+  health.set('redis', false)
+  health.set('config', true)
+  expect(health.isHealthy).toBe(false)
+  health.set('redis', true)
+  expect(told.map((state) => state.isHealthy)).toEqual([false, true, false, false, false, true])
+})
+
+test('changes are told, each once', () => {
+  const { health, told } = start({ redis: true, sigterm: true })
+  health.set('redis', true)
+  health.set('redis', false)
+  health.set('redis', false)
+  health.set('sigterm', false)
+  health.set('redis', true)
+  expect(told.map(({ report }) => report)).toEqual([
+    'redis: failing\nsigterm: ok\nrules: none in force\n',
+    'redis: failing\nsigterm: failing\nrules: none in force\n',
+    'redis: ok\nsigterm: failing\nrules: none in force\n',
+  ])
+})
+
+describe('8.2: loads', () => {
+  const [at, later] = [new Date('2026-11-20T10:00:00.250Z'), new Date('2026-11-20T11:00:00Z')]
+
+  test('one with a domain is healthy, one without is not, one that fails changes nothing', () => {
+    const { health, told } = start({ config: false })
+    for (const domainsCount of [1, null, 0, null, 2]) health.loaded(domainsCount, at)
+    expect(told.map((state) => state.isHealthy)).toEqual([true, true, false, false, true])
+  })
+
+  test('the report tells since when the rules are in force, and that a later load failed', () => {
+    const { health } = start({ sigterm: true })
+    const failed = `last load: failed at 2026-11-20T11:00:00Z, the log and /rlconfig of the debug port tell why\n`
+    expect(health.state.report).toBe('sigterm: ok\nrules: none in force\n')
+    health.loaded(1, at)
+    expect(health.state.report).toBe(
+      'sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\nlast load: ok\n',
+    )
+    health.loaded(null, later)
+    expect(health.state.report).toBe(`sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\n${failed}`)
+    health.loaded(1, later)
+    expect(health.state.report).toBe(
+      'sigterm: ok\nrules: in force since 2026-11-20T11:00:00Z\nlast load: ok\n',
+    )
+  })
+
+  test('a failure that is over leaves the rules as old as they are', () => {
+    const { health, told } = start({ sigterm: true })
+    health.loaded(1, at)
+    health.loaded(null, later)
+    health.recovered()
+    expect(told.at(-1)!.report).toBe(
+      'sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\nlast load: ok\n',
+    )
+  })
+
+  test('8.6: where they come from a management server, the report tells whether it is there; nothing else changes', () => {
+    const { health, told } = start({ sigterm: true })
+    health.serverAway(at)
+    health.serverAway(at)
+    health.serverAway(null)
+    const rules = 'sigterm: ok\nrules: none in force\n'
+    expect(told).toEqual([
+      {
+        isHealthy: true,
+        report: `${rules}management server: away since 2026-11-20T10:00:00Z, the log tells why\n`,
+      },
+      { isHealthy: true, report: `${rules}management server: connected\n` },
+    ])
+  })
+
+  test('a first load that fails leaves none in force', () => {
+    const { health } = start({ sigterm: true })
+    health.loaded(null, later)
+    expect(health.state.report).toMatch(/^sigterm: ok\nrules: none in force\nlast load: failed at /)
+  })
+})
+
+test('Q5: a component this process does not have counts for nothing', () => {
+  const { health, told } = start({ sigterm: true })
+  health.set('redis', false)
+  health.set('config', false)
+  expect(health.isHealthy).toBe(true)
+  expect(told).toEqual([])
+  health.loaded(0, new Date())
+  expect(health.isHealthy).toBe(true)
+})
+
+describe('8.2: the store', () => {
+  const at = new Date('2026-11-20T10:00:00Z')
+  const later = new Date('2026-11-20T11:00:00Z')
+  const redis = (working: 'ok' | 'partly' | 'failing') => [{ name: 'redis', isConnected: true, working }]
+  const linesOf = (health: Health) => health.state.report.split('\n').slice(0, -2)
+
+  test('that fails is told with its time, and the status stays', () => {
+    const { health } = start({ sigterm: true, redis: true })
+    health.setStore(redis('ok'), at)
+    expect(linesOf(health)).toEqual(['sigterm: ok', 'redis: ok'])
+    health.setStore(redis('partly'), at)
+    health.setStore(redis('failing'), later)
+    const told =
+      'redis: failing since 2026-11-20T10:00:00Z, the log tells why; the status does not depend on it'
+    expect(linesOf(health)).toEqual(['sigterm: ok', told])
+    expect(health.isHealthy).toBe(true)
+    health.setStore(redis('ok'), later)
+    expect(linesOf(health)).toEqual(['sigterm: ok', 'redis: ok'])
+  })
+
+  test('says nothing about the status where that follows it', () => {
+    const { health } = start({ sigterm: true, redis: true })
+    health.set('redis', false)
+    health.setStore(redis('failing'), at)
+    expect(linesOf(health)).toEqual([
+      'sigterm: ok',
+      'redis: failing since 2026-11-20T10:00:00Z, the log tells why',
+    ])
+  })
+
+  test('Q5: memcached is told, and is no component', () => {
+    const { health, told } = start({ sigterm: true })
+    const memcached = [{ name: 'memcached', isConnected: false, working: 'partly' as const }]
+    health.setStore(memcached, at)
+    health.setStore(memcached, later)
+    expect(told).toEqual([
+      {
+        isHealthy: true,
+        report:
+          'sigterm: ok\nmemcached: failing in part since 2026-11-20T10:00:00Z, the log tells why; ' +
+          'the status does not depend on it\nrules: none in force\n',
+      },
+    ])
+  })
+})

@@ -1,0 +1,46 @@
+/** Waits between attempts, and durations as Go prints them (spec 9.3, 9.5). */
+import { expect, test } from 'vitest'
+import { backoffMs, errorText, goDuration } from '../../../engine/stores/connect-retry.ts'
+
+const span = { initialMs: 125, maxMs: 4_000 }
+
+// biome-ignore format: the columns are the specification
+const waits = [
+  // failures, random -> ms
+  [    1,       0.99,    125], // the first wait is never longer
+  [    2,       0,       125],
+  [    2,       1,       250],
+  [    3,       0.5,     312.5],
+  [    6,       1,     4_000],
+  [    9,       0.5,   4_000], // widest 32 s, cut at the maximum
+  [1_000,       0,       125],
+  [1_000,       1,     4_000],
+] as const
+
+for (const [failures, random, ms] of waits) {
+  test(`wait after ${failures} failures, random ${random}: ${ms} ms`, () => {
+    expect(backoffMs(failures, span, () => random)).toBe(ms)
+  })
+}
+
+// biome-ignore format: the columns are the specification
+const durations = [
+  [        0, '0s'],
+  [      0.4, '0s'],
+  [      125, '125ms'],
+  [    999.6, '1s'],
+  [    1_000, '1s'],
+  [    1_500, '1.5s'],
+  [    1_002, '1.002s'],
+  [   60_000, '1m0s'],
+  [   90_250, '1m30.25s'],
+  [3_600_000, '1h0m0s'],
+  [5_025_000, '1h23m45s'],
+] as const
+
+for (const [ms, text] of durations) test(`${ms} ms is ${text}`, () => expect(goDuration(ms)).toBe(text))
+
+test('an error without a message is told by its code', () => {
+  expect(errorText(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))).toBe('ECONNREFUSED')
+  expect(errorText('text')).toBe('text')
+})

@@ -1,0 +1,162 @@
+/**
+ * The memcached protocol, as it arrives: in any pieces, and from peers that are no memcached. A peer of our own stands in,
+ * because a real one neither cuts its replies where we want nor talks nonsense.
+ */
+import { createServer, type Server, type Socket } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { MemcacheNode } from '../../../../engine/stores/memcached/node.ts'
+import { freePort } from '../../../helpers/ports.ts'
+
+const TIMEOUT_MS = 200
+
+let server: Server | null = null
+let node: MemcacheNode
+let lost: string[]
+let received: string
+afterEach(async () => {
+  node.close()
+  if (server?.listening) await new Promise((resolve) => server!.close(resolve))
+})
+
+/** A node whose peer calls `onRequest` with whatever arrives. */
+async function nodeOf(onRequest: (socket: Socket, text: string) => void): Promise<MemcacheNode> {
+  const port = await freePort()
+  received = ''
+  lost = []
+  server = createServer((socket) => {
+    socket.setNoDelay(true).on('error', () => {})
+    socket.setEncoding('latin1').on('data', (text) => {
+      received += text
+      onRequest(socket, String(text))
+    })
+  })
+  await new Promise<void>((resolve) => server!.listen(port, '127.0.0.1', resolve))
+  node = new MemcacheNode({
+    address: { text: `127.0.0.1:${port}`, path: '', host: '127.0.0.1', port },
+    tls: null,
+    timeoutMs: TIMEOUT_MS,
+    onLost: (reason) => lost.push(reason),
+    onState: () => {},
+  })
+  return node
+}
+
+/** Values and the last line, or the error. */
+function ask(command: string): Promise<string> {
+  const values: string[] = []
+  const isRead = command.startsWith('gets')
+  return new Promise((resolve) => {
+    node.send(
+      `${command}\r\n`,
+      (error, line) => resolve([...values, error?.message ?? line].join(' ')),
+      isRead ? (key, value) => values.push(`${key}=${value}`) : null,
+    )
+  })
+}
+
+test('replies may arrive in any pieces', async () => {
+  const reply = 'VALUE a 0 2 7\r\n12\r\nVALUE \xc3\xb6 0 7 8\r\n3\r\nEND\r\r\nEND\r\n5\r\nNOT_FOUND\r\n'
+  for (const pieceLength of [1, 2, 3, 7, reply.length]) {
+    await nodeOf(async (socket) => {
+      for (let i = 0; i < reply.length; i += pieceLength) {
+        socket.write(reply.slice(i, i + pieceLength), 'latin1')
+        await new Promise(setImmediate)
+      }
+    })
+    const answers = await Promise.all([ask('gets a b ö'), ask('incr a 1'), ask('incr b 1')])
+    expect(answers).toEqual(['a=12 \xc3\xb6=3\r\nEND\r END', '5', 'NOT_FOUND'])
+    node.close()
+    await new Promise((resolve) => server!.close(resolve))
+  }
+})
+
+test('what is sent in one turn leaves in one write', async () => {
+  const writes: string[] = []
+  await nodeOf((socket, text) => {
+    writes.push(text)
+    socket.write('1\r\n'.repeat(text.split('\r\n').length - 1))
+  })
+  await ask('incr first 1')
+  await Promise.all([ask('incr a 1'), ask('incr b 1'), ask('incr c 1')])
+  expect(writes).toEqual(['incr first 1\r\n', 'incr a 1\r\nincr b 1\r\nincr c 1\r\n'])
+})
+
+// biome-ignore format: the columns are the specification
+const nonsense = [
+  // to `gets a`                    -> error of the command, which is why the connection is given up
+  ['ERROR\r\n',                        'it does not understand us: "ERROR"'],
+  ['CLIENT_ERROR line too long\r\n',   'it does not understand us: "CLIENT_ERROR line too long"'],
+  ['HTTP/1.1 400 Bad Request\r\n\r\n', 'it does not understand us: "HTTP/1.1 400 Bad Request"'],
+  ['STORED\r\n',                       'it does not understand us: "STORED"'],
+  ['VALUE a 0 x\r\n',                  'it sent an unexpected value: "VALUE a 0 x"'],
+  ['VALUE a 0 1048577\r\n',            'it sent an unexpected value: "VALUE a 0 1048577"'],
+  ['VALUE\r\n',                        'it does not understand us: "VALUE"'],
+  ['x'.repeat(1_100_000),              'it sent a line that does not end'],
+  ['',                                 'no reply within 200ms'],
+] as const
+
+for (const [reply, message] of nonsense) {
+  test(`${JSON.stringify(reply.slice(0, 40))} ends the connection and all that wait`, async () => {
+    await nodeOf((socket) => socket.write(reply))
+    expect(await Promise.all([ask('gets a'), ask('incr a 1')])).toEqual([message, message])
+    expect(lost).toEqual([message])
+  })
+}
+
+test('an error of one command is an error of that command', async () => {
+  await nodeOf((socket) => socket.write('SERVER_ERROR out of memory\r\nSERVER_ERROR out of memory\r\n7\r\n'))
+  expect(await Promise.all([ask('gets a'), ask('incr a 1'), ask('incr b 1')])).toEqual([
+    'SERVER_ERROR out of memory',
+    'SERVER_ERROR out of memory',
+    '7',
+  ])
+  expect(lost).toEqual([])
+})
+
+test('what nobody asked for ends the connection; the next command has a new one', async () => {
+  await nodeOf((socket) => socket.write(received.includes('second') ? '2\r\n' : '1\r\n9\r\n'))
+  expect(await ask('incr first 1')).toBe('1')
+  await expect.poll(() => lost, { timeout: 5_000 }).toEqual(['it sent what nobody asked for: "9"'])
+  expect(await ask('incr second 1')).toBe('2')
+})
+
+test('half a reply of a lost connection is no part of the next', async () => {
+  await nodeOf((socket) => {
+    if (received.includes('second')) socket.write('VALUE b 0 1 1\r\n7\r\nEND\r\n')
+    else socket.write('VALUE a 0 5 1\r\n12', () => socket.destroy())
+  })
+  expect(await ask('gets first')).toBe('closed by the other side')
+  expect(await ask('gets second')).toBe('b=7 END')
+})
+
+test('too many commands without a reply: the next fails at once', async () => {
+  await nodeOf(() => {})
+  const waiting = Array.from({ length: 65_536 }, () => ask('incr a 1'))
+  expect(await ask('incr a 1')).toBe('65536 commands wait for a reply')
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(['no reply within 200ms']))
+})
+
+test('a peer that cannot be reached: the first command is told why, those in the pause too', async () => {
+  await nodeOf(() => {})
+  await new Promise((resolve) => server!.close(resolve))
+  const { text } = node.address
+  for (let i = 0; i < 2; i++) expect(await ask('incr a 1')).toBe(`connect ECONNREFUSED ${text}`)
+  expect(await ask('incr a 1')).toBe(`no connection (connect ECONNREFUSED ${text})`)
+})
+
+test('a node that is retired finishes what waits, and what follows from it, then closes', async () => {
+  let isClosed = false
+  await nodeOf((socket, text) => {
+    socket.on('close', () => {
+      isClosed = true
+    })
+    socket.write(text.startsWith('add') ? 'STORED\r\n' : 'NOT_FOUND\r\n')
+  })
+  const chain = new Promise<string>((resolve) => {
+    node.send('incr a 1\r\n', () => node.send('add a 0 60 1\r\n1\r\n', (_, line) => resolve(line)))
+  })
+  node.retire()
+  expect(await chain).toBe('STORED')
+  await expect.poll(() => isClosed, { timeout: 5_000 }).toBe(true)
+  expect(lost).toEqual([])
+})

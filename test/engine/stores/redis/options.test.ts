@@ -1,0 +1,82 @@
+/** From settings to what the store is told (spec 9.1 to 9.3), and what operators are told of settings that mean nothing here. */
+import { expect, test } from 'vitest'
+import { parseSettings } from '../../../../engine/settings/parse.ts'
+import { redisOptions, redisWarnings } from '../../../../engine/stores/redis/redis-store.ts'
+
+const optionsOf = (env: Record<string, string>) => redisOptions(parseSettings(env).settings)
+const warningsOf = (env: Record<string, string>) => redisWarnings(parseSettings(env).settings)
+
+test('every setting of an instance reaches it, and the second one has its own', () => {
+  const settingsOf = (prefix: string, n: number) => ({
+    [`${prefix}_URL`]: `host:${n}`,
+    [`${prefix}_TYPE`]: n === 1 ? 'Sentinel' : 'CLUSTER',
+    [`${prefix}_AUTH`]: `auth${n}`,
+    [`${prefix}_SENTINEL_AUTH`]: `sentinel${n}`,
+    [`${prefix}_TIMEOUT`]: `${n}s`,
+    [`${prefix}_OPERATION_TIMEOUT`]: `${n}ms`,
+    [`${prefix}_TLS`]: n === 2 ? 'true' : 'false',
+    [`${prefix}_POOL_ON_EMPTY_BEHAVIOR`]: n === 1 ? 'error' : 'wait',
+    [`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`]: `${n}0ms`,
+  })
+  const env = {
+    ...settingsOf('REDIS', 1),
+    ...settingsOf('REDIS_PERSECOND', 2),
+    REDIS_PERSECOND: 'true',
+    REDIS_TLS_CACERT: 'ca',
+    REDIS_TLS_CLIENT_CERT: 'cert',
+    REDIS_TLS_CLIENT_KEY: 'key',
+    REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: 'true',
+    REDIS_STARTUP_MAX_INTERVAL: '5s',
+  }
+  const startup = { initialMs: 1_000, maxMs: 5_000, maxElapsedMs: 0 }
+  const { perSecond, ...main } = optionsOf(env)
+  expect(main).toEqual({
+    variable: 'REDIS_URL',
+    type: 'sentinel',
+    url: 'host:1',
+    socketType: 'tcp',
+    auth: 'auth1',
+    sentinelAuth: 'sentinel1',
+    tls: null,
+    timeoutMs: 1_000,
+    operationTimeoutMs: 1,
+    spinMs: 0.04,
+    napMs: 0.02,
+    emptyWaitMs: 10,
+    startup,
+  })
+  expect(perSecond).toEqual({
+    variable: 'REDIS_PERSECOND_URL',
+    type: 'cluster',
+    url: 'host:2',
+    socketType: 'tcp',
+    auth: 'auth2',
+    sentinelAuth: 'sentinel2',
+    tls: { prefix: 'REDIS_TLS', caCert: 'ca', clientCert: 'cert', clientKey: 'key', skipsHostname: true }, // the files are shared
+    timeoutMs: 2_000,
+    operationTimeoutMs: 2,
+    spinMs: 0.04,
+    napMs: 0.02,
+    startup,
+  })
+})
+
+test('9.3: waiting has an end', () => {
+  const { timeoutMs, operationTimeoutMs } = optionsOf({
+    REDIS_TIMEOUT: '0',
+    REDIS_OPERATION_TIMEOUT: '1000h',
+  })
+  expect([timeoutMs, operationTimeoutMs]).toEqual([10_000, 2 ** 31 - 1])
+})
+
+test('3.2: without REDIS_PERSECOND there is one instance', () => {
+  expect(optionsOf({ REDIS_PERSECOND_URL: 'host:2' }).perSecond).toBeNull()
+})
+
+test('12#30 9.3: values that mean something else here are told once, as those of an instance that is used', () => {
+  const told = (prefix: string) =>
+    `${prefix}_POOL_ON_EMPTY_BEHAVIOR=CREATE works as WAIT: each worker has one connection per Redis node.`
+  const both = { REDIS_POOL_ON_EMPTY_BEHAVIOR: 'Create', REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: 'CREATE' }
+  expect(warningsOf(both)).toEqual([told('REDIS')])
+  expect(warningsOf({ ...both, REDIS_PERSECOND: 'true' })).toEqual([told('REDIS'), told('REDIS_PERSECOND')])
+})

@@ -1,0 +1,77 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { HealthReporter, type InstanceHealth, StoreHealth } from '../../../engine/stores/store-health.ts'
+
+const redis = (working: InstanceHealth['working'], isConnected = working === 'ok'): InstanceHealth[] => [
+  { name: 'redis', isConnected, working },
+]
+
+describe('all workers together', () => {
+  // biome-ignore format: the columns are the specification
+  const cases: [what: string, workers: InstanceHealth[][], expected: InstanceHealth[]][] = [
+    ['all work',                    [redis('ok'), redis('ok')],                redis('ok')],
+    ['none works',                  [redis('failing'), redis('failing')],      redis('failing')],
+    ['one of two works',            [redis('ok'), redis('failing')],           redis('partly', true)],
+    ['calls of one fail',           [redis('failing', true), redis('failing')], redis('failing', true)],
+    ['one sees only some nodes',    [redis('partly'), redis('ok')],            redis('partly', true)],
+  ]
+  for (const [what, workers, expected] of cases) {
+    test(what, () => {
+      const all = new StoreHealth()
+      for (const [index, instances] of workers.entries()) all.set(index, instances)
+      expect(all.instances).toEqual(expected)
+    })
+  }
+
+  test('a worker that has ended counts no more; without workers nothing works', () => {
+    const all = new StoreHealth()
+    expect(all.instances).toEqual([])
+    all.set(0, redis('failing'))
+    all.set(1, redis('ok'))
+    all.forget(0)
+    expect(all.instances).toEqual(redis('ok'))
+    all.forget(1)
+    expect(all.instances).toEqual(redis('failing'))
+  })
+})
+
+describe('reports of one thread', () => {
+  let state: InstanceHealth[]
+  let reports: string[]
+  let reporter: HealthReporter
+  beforeEach(() => {
+    vi.useFakeTimers()
+    state = redis('ok')
+    reports = []
+    reporter = new HealthReporter(
+      () => state,
+      ([{ working }]) => reports.push(working),
+    )
+    return () => vi.useRealTimers()
+  })
+
+  test('what has not changed is not reported again', () => {
+    reporter.now()
+    reporter.now()
+    reporter.soon()
+    expect(reports).toEqual(['ok'])
+  })
+
+  test('calls that fail and succeed by turns are a report a second', () => {
+    for (let i = 0; i < 1_000; i++) {
+      state = redis(i % 2 === 0 ? 'failing' : 'ok')
+      reporter.soon()
+    }
+    expect(reports).toEqual(['failing'])
+    vi.advanceTimersByTime(1_000)
+    expect(reports).toEqual(['failing', 'ok'])
+    vi.advanceTimersByTime(10_000)
+    expect(reports).toEqual(['failing', 'ok'])
+  })
+
+  test('a connection is reported at once, also during the pause', () => {
+    reporter.soon()
+    state = redis('failing')
+    reporter.now()
+    expect(reports).toEqual(['ok', 'failing'])
+  })
+})

@@ -1,0 +1,134 @@
+/** The control check by itself: whose failure was it, and who is asked how often to know. */
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import type { Visit, VisitRequest } from '../../../monitor/egress/egress.ts'
+import type { Outcome, Probe } from '../../../monitor/facts.ts'
+import {
+  ConnectivityCheck,
+  type ConnectivityCheckOptions,
+} from '../../../monitor/prober/connectivity-check.ts'
+import type { Relays } from '../probe/setup.ts'
+import { startRelays } from '../probe/setup.ts'
+
+const MINUTE_SEC = 1_790_000_040 // the first second of a minute
+const timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
+
+let world: Relays
+beforeAll(async () => {
+  world = await startRelays()
+})
+afterAll(() => world.close())
+
+/** Controls that are the relays of these names. */
+function start(names: readonly string[], changes: Partial<ConnectivityCheckOptions> = {}) {
+  const clock = { sec: MINUTE_SEC }
+  const changed: boolean[] = []
+  const controls = new ConnectivityCheck({
+    urls: names.map((name) => world.target(name).url),
+    egress: world.context().egress,
+    nowSec: () => clock.sec,
+    onChange: (isAnswering) => changed.push(isAnswering),
+    onCheck: () => {},
+    ...changes,
+  })
+  onTestFinished(() => controls.close())
+  return { controls, clock, changed }
+}
+
+function probe(atSec: number, outcome: Outcome = 'down'): Probe {
+  return { atSec, kind: 'light', outcome, error: null, httpStatus: null, timings }
+}
+
+// biome-ignore format: the columns are the specification
+const cases = [
+  [['open', 'open', 'silent'],   true],
+  [['open', 'silent', 'silent'], false],
+  [['failing', 'gone', 'reset'], true],  // any answer at all counts
+  [['open', 'silent'],           false], // fewer than three: two must answer nevertheless
+  [['open'],                     true],  // fewer than two: all must
+  [['silent'],                   false],
+  [[],                           true],
+] as const
+for (const [names, isAnswering] of cases) {
+  test(`6.5: control addresses ${names.join(', ') || 'of none'}: ${isAnswering ? 'it is the site' : 'it is us'}`, async () => {
+    const { controls, changed } = start(names)
+    expect(await controls.check()).toBe(isAnswering)
+    expect([controls.isAnswering, changed]).toEqual([isAnswering, isAnswering ? [] : [false]])
+    expect(controls.evaluate(probe(MINUTE_SEC)).outcome).toBe(isAnswering ? 'down' : 'inconclusive')
+  })
+}
+
+test('6.5: a check speaks for the minute it began in, however late it ends', async () => {
+  const { controls, clock } = start(['silent'])
+  clock.sec = MINUTE_SEC + 59
+  const check = controls.check()
+  clock.sec = MINUTE_SEC + 60
+  await check
+  const outcomes = [0, 60, 120].map((sec) => controls.evaluate(probe(MINUTE_SEC + sec)).outcome)
+  expect(outcomes).toEqual(['inconclusive', 'inconclusive', 'down'])
+})
+
+test('6.5: one check at a time; who asks while it runs shares the next', async () => {
+  const asked = world.relays.silent.requests.length
+  const { controls } = start(['silent'])
+  const checks = [controls.check(), controls.check(), controls.check()]
+  expect(checks[1]).toBe(checks[2])
+  expect(await Promise.all(checks)).toEqual([false, false, false])
+  expect(world.relays.silent.requests.length - asked).toBe(2)
+  await controls.check()
+  expect(world.relays.silent.requests.length - asked).toBe(3)
+})
+
+test('6.5: a check that hears nothing ends after ten seconds', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const visit = ({ signal }: VisitRequest) =>
+    new Promise<Visit>((resolve) => {
+      signal?.addEventListener('abort', () => resolve({ status: null } as Visit))
+    })
+  const { controls } = start(['open'], { egress: { visit } })
+  let isAnswering: boolean | null = null
+  void controls.check().then((answer) => {
+    isAnswering = answer
+  })
+  await vi.advanceTimersByTimeAsync(9_999)
+  expect(isAnswering).toBeNull()
+  await vi.advanceTimersByTimeAsync(1)
+  expect(isAnswering).toBe(false)
+})
+
+test('6.5: a check given up at the end says nothing, and no other follows', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { egress } = world.context()
+  let visits = 0
+  const visit = (request: VisitRequest) => {
+    visits++
+    return egress.visit(request)
+  }
+  const { controls, changed } = start(['silent'], { egress: { visit } })
+  controls.isNeeded = true
+  const next = controls.check()
+  controls.close()
+  expect(await Promise.all([next, controls.check()])).toEqual([true, true])
+  expect([changed, controls.evaluate(probe(MINUTE_SEC)).outcome]).toEqual([[], 'down'])
+  expect([visits, vi.getTimerCount()]).toEqual([1, 0])
+})
+
+test('6.5: a failure is settled when a check of its minute has ended', async () => {
+  const { controls, clock } = start(['open'])
+  expect(controls.isSettled(probe(MINUTE_SEC, 'up'))).toBe(true)
+  expect(controls.isSettled(probe(MINUTE_SEC))).toBe(false)
+  await controls.check()
+  clock.sec = MINUTE_SEC + 60
+  expect([59, 60].map((sec) => controls.isSettled(probe(MINUTE_SEC + sec)))).toEqual([true, false])
+  clock.sec = MINUTE_SEC - 3_600 // set back
+  expect(controls.isSettled(probe(MINUTE_SEC + 60))).toBe(true)
+})
+
+test('6.5: after a failed check the next minute is settled too; without control addresses everything is', async () => {
+  const { controls, clock } = start(['silent'])
+  await controls.check()
+  clock.sec = MINUTE_SEC + 120
+  expect([60, 120].map((sec) => controls.isSettled(probe(MINUTE_SEC + sec)))).toEqual([true, false])
+  expect(start([]).controls.isSettled(probe(MINUTE_SEC))).toBe(true)
+})

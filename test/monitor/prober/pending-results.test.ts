@@ -1,0 +1,66 @@
+/** Failures that wait for their control check, and what comes after them. */
+import { expect, test } from 'vitest'
+import type { Outcome } from '../../../monitor/facts.ts'
+import { PendingResults } from '../../../monitor/prober/pending-results.ts'
+
+const timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
+
+/** Results are numbered by their second; a failure is settled when the checks have come to it. */
+function start() {
+  const told: string[] = []
+  let checkedSec = 0
+  const held = new PendingResults(
+    ({ outcome, atSec }) => outcome !== 'down' || atSec <= checkedSec,
+    ({ siteId, probe }) => told.push(`site ${siteId}: ${probe.outcome} ${probe.atSec}`),
+  )
+  const add = (siteId: number, outcome: Outcome, atSec: number) => {
+    const probe = { atSec, kind: 'light', outcome, error: null, httpStatus: null, timings } as const
+    held.add({ siteId, probe, observation: null })
+  }
+  const check = (atSec: number) => {
+    checkedSec = atSec
+    held.releaseSettled()
+  }
+  return { held, add, check, told }
+}
+
+test('6.5: what works is told at once, and so is a failure whose check was there before it', () => {
+  const { add, check, told } = start()
+  check(10)
+  add(1, 'up', 11)
+  add(2, 'down', 10)
+  expect(told).toEqual(['site 1: up 11', 'site 2: down 10'])
+})
+
+test('6.5: a failure waits for its check, what follows at the same site waits behind it, other sites do not', () => {
+  const { add, check, told } = start()
+  add(1, 'down', 1)
+  add(1, 'up', 2)
+  add(1, 'down', 3)
+  add(2, 'up', 2)
+  expect(told).toEqual(['site 2: up 2'])
+  check(2)
+  expect(told.slice(1)).toEqual(['site 1: down 1', 'site 1: up 2'])
+  check(3)
+  expect(told.slice(3)).toEqual(['site 1: down 3'])
+  add(1, 'up', 4)
+  expect(told.slice(4)).toEqual(['site 1: up 4'])
+})
+
+test('6.5: beyond four of one site the oldest is told by what is known', () => {
+  const { add, told } = start()
+  for (let atSec = 1; atSec <= 6; atSec++) add(1, 'down', atSec)
+  expect(told).toEqual(['site 1: down 1', 'site 1: down 2'])
+})
+
+test('6.5: of a site that is gone nothing is told; at the end the rest is, in order', () => {
+  const { held, add, check, told } = start()
+  add(1, 'down', 1)
+  add(2, 'down', 1)
+  add(2, 'up', 2)
+  held.drop(1)
+  held.releaseAll()
+  expect(told).toEqual(['site 2: down 1', 'site 2: up 2'])
+  check(9)
+  expect(told).toHaveLength(2)
+})

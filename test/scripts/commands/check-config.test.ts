@@ -1,0 +1,235 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { checkConfig } from '../../../scripts/commands/check-config.ts'
+
+let dir = ''
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'sluice-check-'))
+})
+afterEach(() => rmSync(dir, { recursive: true }))
+
+function put(name: string, text: string): string {
+  writeFileSync(join(dir, name), text)
+  return join(dir, name)
+}
+
+function run(...args: string[]) {
+  return runIn({}, ...args)
+}
+
+/** With these settings in the environment and no others. */
+async function runIn(env: Record<string, string>, ...args: string[]) {
+  const out: string[] = []
+  const err: string[] = []
+  const code = await checkConfig(args, { out: (line) => out.push(line), err: (line) => err.push(line) }, env)
+  return { code, out, err }
+}
+
+describe('11.5 check-config', () => {
+  test('all is well', async () => {
+    put('b.yaml', 'domain: b')
+    put('a.yaml', 'domain: a')
+    for (const args of [['-config_dir', dir], ['--config_dir', dir], [`-config_dir=${dir}`], [dir]]) {
+      expect(await run(...args)).toEqual({
+        code: 0,
+        out: [
+          'checking rate limit configs...',
+          `loading config directory: ${dir}`,
+          `opening config file: ${dir}/a.yaml`,
+          `opening config file: ${dir}/b.yaml`,
+          'all rate limit configs ok',
+        ],
+        err: [],
+      })
+    }
+  })
+
+  test('an empty directory is well', async () => expect(await run(dir)).toMatchObject({ code: 0 }))
+
+  test('one file alone', async () => {
+    const file = put('a.yaml', 'domain: a')
+    expect((await run(file)).out).toContain(`opening config file: ${file}`)
+  })
+
+  test('no such directory', async () => {
+    const { code, out } = await run('-config_dir', '/no/such')
+    expect(code).toBe(1)
+    expect(out[1]).toBe('loading config directory: /no/such')
+    expect(out[2]).toMatch(/^error opening directory \/no\/such: ENOENT/)
+    expect(out).toHaveLength(3)
+  })
+
+  test('no directory at all is one that cannot be opened, with the usage', async () => {
+    for (const args of [[], ['-config_dir', ''], ['-config_dir=']]) {
+      const { code, out, err } = await run(...args)
+      expect(code).toBe(1)
+      expect(out.slice(1)).toEqual(['loading config directory: ', 'error opening directory : none was given'])
+      expect(err[0]).toContain('Usage: sluice check-config')
+    }
+  })
+
+  test('entries in the order of their names, hidden ones and all', async () => {
+    for (const name of ['b.yaml', 'B.yaml', 'a.txt', '.a']) put(name, `domain: ${name}`)
+    const opened = ['.a', 'B.yaml', 'a.txt', 'b.yaml'].map((name) => `opening config file: ${dir}/${name}`)
+    expect((await run(dir)).out.slice(2)).toEqual([...opened, 'all rate limit configs ok'])
+  })
+
+  test('a setting of the environment that cannot be read', async () => {
+    put('a.yaml', 'domain: a')
+    const { code, out } = await runIn({ PORT: 'eighty' }, dir)
+    expect(code).toBe(1)
+    expect(out.at(-1)).toMatch(/^error loading rate limit configs: .*PORT/s)
+  })
+
+  test('a directory in the directory', async () => {
+    mkdirSync(join(dir, 'sub'))
+    const { code, out } = await run(dir)
+    expect(code).toBe(1)
+    expect(out.at(-1)).toContain(`error reading file ${dir}/sub: is a directory`)
+  })
+
+  test('a pipe, which has no end', async () => {
+    spawnSync('mkfifo', [join(dir, 'pipe.yaml')])
+    const { code, out } = await run(dir)
+    expect(code).toBe(1)
+    expect(out.at(-1)).toContain(`error reading file ${dir}/pipe.yaml: is not a file`)
+  })
+
+  // biome-ignore format: the columns are the specification
+  const wrong = [
+    ['meaning', 'domain: ""',  'config file cannot have empty domain'],
+    ['a key',   'kee: x',      "config error, unknown key 'kee' (line 1)"],
+    ['syntax',  'a: [\n',      'error loading config file: yaml: line 2: '],
+  ] as const
+  for (const [what, yaml, text] of wrong) {
+    test(`an error of ${what} is one line and exit code 1`, async () => {
+      const file = put('a.yaml', yaml)
+      const { code, out } = await run(dir)
+      expect(code).toBe(1)
+      expect(out).toHaveLength(4)
+      expect(out[3]).toContain(`error loading rate limit configs: ${file}: ${text}`)
+    })
+  }
+
+  test('merging', async () => {
+    put('a.yaml', 'domain: d')
+    put('b.yaml', 'domain: d')
+    expect((await run(dir)).out.at(-1)).toContain("b.yaml: duplicate domain 'd' in config file")
+    expect((await run('-merge_domain_configs', dir)).code).toBe(0)
+    expect((await run('--merge_domain_configs=false', dir)).code).toBe(1)
+  })
+
+  test('what is no rule file is named in a warning', async () => {
+    put('README.md', 'hello')
+    const { code, err } = await run(dir)
+    expect(code).toBe(0)
+    expect(err[0]).toMatch(/^warning: skipped a file .*README.md: /)
+  })
+
+  test('backup and editor files of a directory are named in warnings; one that is asked for is checked', async () => {
+    const file = put('a.yaml', 'domain: a')
+    const backup = put('a.yaml~', 'domain: a')
+    expect(await run(dir)).toMatchObject({
+      code: 0,
+      err: [`warning: skipped a backup or editor file: ${backup}`],
+    })
+    expect((await run(file, backup)).out.at(-1)).toContain("a.yaml~: duplicate domain 'a' in config file")
+  })
+
+  test('mistakes in the command: usage, exit code 2', async () => {
+    for (const args of [
+      ['-foo'],
+      ['--config-dir', dir],
+      ['-config_dir'],
+      ['-strict=perhaps', dir],
+      ['-merge_domain_configs=maybe', dir],
+    ]) {
+      const { code, out, err } = await run(...args)
+      expect(code).toBe(2)
+      expect(out).toEqual([])
+      expect(err[0]).toContain('Usage: sluice check-config')
+    }
+  })
+
+  test('help', async () => {
+    const { code, out } = await run('--help')
+    expect(code).toBe(0)
+    expect(out[0]).toContain('Usage: sluice check-config')
+  })
+})
+
+describe('warnings, which the reference does not have', () => {
+  const RULES = `domain: d
+descriptors:
+  - key: k
+    rate_limit: {unit: day}
+  - {key: k, value: '*'}
+`
+  test('name file and line, go to standard error, and change nothing', async () => {
+    const file = put('a.yaml', RULES)
+    const { code, out, err } = await run(dir)
+    expect(code).toBe(0)
+    expect(out.at(-1)).toBe('all rate limit configs ok')
+    expect(err).toEqual([
+      `warning: ${file}: line 3: requests_per_unit is missing, which means 0: every request is over the limit`,
+      `warning: ${file}: line 3: 'd.k' can never match: 'k_*' takes all others first`,
+    ])
+  })
+
+  test('-strict: warnings end with exit code 1', async () => {
+    put('a.yaml', RULES)
+    for (const flag of ['-strict', '--strict', '-strict=true']) {
+      const { code, out, err } = await run(flag, dir)
+      expect(code).toBe(1)
+      expect(out.at(-1)).toBe('2 warnings, and -strict is set')
+      expect(err).toHaveLength(2)
+    }
+    expect((await run('-strict=false', dir)).code).toBe(0)
+    put('a.yaml', 'domain: d')
+    expect(await run('-strict', dir)).toMatchObject({ code: 0, err: [] })
+  })
+
+  test('-strict: a skipped file is a warning too', async () => {
+    put('README.md', 'hello')
+    expect((await run('-strict', dir)).code).toBe(1)
+  })
+
+  test('those found before an error are told with it', async () => {
+    put('a.yaml', RULES)
+    put('b.yaml', 'kee: x')
+    const { code, out, err } = await run(dir)
+    expect(code).toBe(1)
+    expect(out.at(-1)).toContain("b.yaml: config error, unknown key 'kee' (line 1)")
+    expect(err).toHaveLength(1)
+  })
+
+  test('files in the order they were opened', async () => {
+    const early = put('b.yaml', "domain: b\ndescriptors: [{key: k}, {key: k, value: '*'}]") // told after all are read
+    const late = put('a.yaml', RULES)
+    const { err } = await run(early, late)
+    expect(err.map((line) => line.split(': ')[1])).toEqual([early, late, late])
+  })
+})
+
+test('11.5: the command itself: no stack trace for broken YAML, exit code 1', () => {
+  const file = put('a.yaml', 'a: [\n')
+  const script = join(import.meta.dirname, '../../../scripts/sluice.ts')
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [script, 'check-config', '-config_dir', dir],
+    {
+      encoding: 'utf8',
+    },
+  )
+  expect(status).toBe(1)
+  expect(stderr).toBe('')
+  expect(stdout.split('\n').slice(2, 4)).toEqual([
+    `opening config file: ${file}`,
+    expect.stringMatching(
+      /^error loading rate limit configs: .*a\.yaml: error loading config file: yaml: line /,
+    ),
+  ])
+})

@@ -1,0 +1,57 @@
+/** `npm run demo` as a newcomer runs it, with one day of history instead of thirty. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
+import { DEMO_SITES } from '../../../scripts/commands/demo/sites.ts'
+import { freePort } from '../../helpers/ports.ts'
+
+const DEMO = fileURLToPath(new URL('../../../scripts/commands/demo.ts', import.meta.url))
+const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith('sluice-demo-'))
+
+test('8.1: relays, a past and a monitor that knows them; Ctrl-C leaves nothing behind', async () => {
+  const before = folders()
+  const addr = `127.0.0.1:${await freePort()}`
+  const child = spawn(process.execPath, [DEMO, '--days', '1', '--addr', addr], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  }
+  await expect.poll(() => output, { timeout: 60_000 }).toContain("Listening for the monitor on '")
+  expect(output).toContain('rolled up and judged')
+  // biome-ignore lint/suspicious/noExplicitAny: what the test expects
+  const get = async (path: string): Promise<any> => (await fetch(`http://${addr}/api/v1${path}`)).json()
+  const { total, sites } = await get('/sites?include=summary')
+  expect(total).toBe(DEMO_SITES.length)
+  const statusOf = (slug: string) => sites.find((site: { slug: string }) => site.slug === slug).summary.status
+  expect([statusOf('aurora'), statusOf('fjord'), statusOf('koi')]).toEqual(['up', 'degraded', 'down'])
+  const { sites: fromCn } = await get('/sites?region=cn')
+  const slugs = fromCn.map(({ slug }: { slug: string }) => slug)
+  expect(slugs).toContain('aurora')
+  expect(slugs).not.toContain('bamboo')
+  const blocked = { state: 'unreachable', blocking: 'tls' }
+  expect(await get('/sites/bamboo')).toMatchObject({
+    ...{ reachable_cn: false, reachable_overseas: true },
+    network_profile: {
+      china: blocked,
+      overseas: { state: 'reachable', blocking: 'none' },
+      asn: { number: 64_497, name: 'DEMO-HOSTING', country: 'DE' },
+    },
+  })
+  const agentOf = async () =>
+    (await get('/meta')).vantages.find(({ region }: { region: string }) => region === 'cn')
+  const seenBefore = (await agentOf()).last_seen
+  await expect.poll(async () => (await agentOf()).last_seen, { timeout: 60_000 }).not.toBe(seenBefore) // it polls
+  const { entries } = await get('/leaderboard?board=black')
+  expect(entries.map(({ slug }: { slug: string }) => slug)).toContain('mirage')
+  child.kill('SIGINT')
+  expect((await once(child, 'exit'))[0]).toBe(0)
+  expect(folders().filter((name) => !before.includes(name))).toEqual([])
+})

@@ -1,0 +1,120 @@
+/** `sluice monitor`: usage, exit codes, mistakes of settings, what is printed where (monitor spec 8.1, "CLI"). */
+import { spawnSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { openApi } from '../../../monitor/api/schema/openapi.ts'
+import { Progress } from '../../../scripts/commands/monitor/output.ts'
+import { monitorIn } from './monitor/command.ts'
+
+const COMMANDS = [
+  ...['validate', 'import', 'export', 'list', 'probe', 'recompute', 'backup', 'prune', 'openapi'],
+  ...['optout add', 'optout remove', 'optout list', 'keys create', 'keys list', 'keys revoke'],
+  ...['vantage create', 'vantage list', 'vantage revoke'],
+]
+
+test('8.1: --help is one screen and names every command', async () => {
+  const { code, out, err } = await monitorIn().run('--help')
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  const lines = out.split('\n')
+  expect(lines.length).toBeLessThanOrEqual(30)
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(110)
+  for (const word of COMMANDS.flatMap((name) => name.split(' '))) expect(out).toContain(word)
+  expect((await monitorIn().run('keys', '--help')).out).toBe(out)
+})
+
+test('8.1: every command has its own --help, whatever else is said', async () => {
+  const monitor = monitorIn({}, { PORT: 'not looked at' })
+  const all = await Promise.all(COMMANDS.map((name) => monitor.run(...name.split(' '), '--help')))
+  all.forEach(({ code, out, err }, index) => {
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toMatch(new RegExp(`^usage: sluice monitor ${COMMANDS[index]}.*\n\n\\S.*\n`))
+  })
+})
+
+// biome-ignore format: the columns are the specification
+const wrong = [
+  [['nope'],                                   'sluice monitor: there is no command "nope".\n\nusage: sluice monitor [<command>]'],
+  [['keys'],                                   'sluice monitor: keys: what to do with them?\n\nusage: sluice monitor [<command>]'],
+  [['keys', 'make'],                           'sluice monitor: there is no command "keys make".\n'],
+  [['list', '--jsn'],                          "sluice monitor list: Unknown option '--jsn'.\n\nusage: sluice monitor list"],
+  [['list', 'one'],                            'sluice monitor list: "one" is one argument too many.\n'],
+  [['backup'],                                 'sluice monitor backup: an argument is missing.\n'],
+  [['import', 'sites.txt'],                    'sluice monitor import: "sites.txt" ends in none of .csv, .json, .yaml.\n'],
+  [['export', '--format', 'xml'],              'sluice monitor export: --format xml is none of yaml, json, csv.\n'],
+  [['probe', 'relay.example.com'],             'sluice monitor probe: "relay.example.com" is neither a slug nor an address. Write'],
+  [['probe', 'https://user:key@example.com/'], 'sluice monitor probe: "https://user:key@example.com/" is no address that can be'],
+  [['optout', 'add', 'https://example.com'],   'sluice monitor optout add: "https://example.com" is not a host. Write a name such as'],
+  [['optout', 'add', 'com'],                   'sluice monitor optout add: "com" would opt out everything below it.\n'],
+  [['keys', 'create', '--tier', 'A b'],        'sluice monitor keys create: --tier "A b" is not 1 to 32 of'],
+  [['keys', 'create', '--note', 'a\nb'],       'sluice monitor keys create: --note is not one line'],
+  [['keys', 'create', '--expires', 'soon'],    'sluice monitor keys create: --expires "soon" is neither a date'],
+  [['keys', 'create', '--expires', '2020-01-31'], 'sluice monitor keys create: --expires 2020-01-31 is over already.\n'],
+  [['keys', 'create', '--expires', '9999d'],   'sluice monitor keys create: --expires 9999d is more than 3650 days away.\n'],
+  [['keys', 'create', '--expires', '2027-02-30'], 'sluice monitor keys create: --expires "2027-02-30" is neither'],
+  [['vantage', 'create', 'bj1'],               'sluice monitor vantage create: --region is cn or overseas'],
+  [['vantage', 'create', 'Bj 1', '--region', 'cn'], 'sluice monitor vantage create: "Bj 1" is not 1 to 63 of'],
+  [['vantage', 'create', 'bj1', '--region', 'cn', '--country', 'cn'], 'sluice monitor vantage create: --country "cn" is not like DE.\n'],
+] as const
+
+test('8.1: wrong usage is exit code 2, the reason and the usage on standard error, and nothing is made', async () => {
+  const monitor = monitorIn()
+  for (let i = 0; i < wrong.length; i += 4) {
+    const some = wrong.slice(i, i + 4)
+    const all = await Promise.all(some.map(([args]) => monitor.run(...args)))
+    all.forEach(({ code, out, err }, index) => {
+      expect(err.slice(0, some[index][1].length)).toBe(some[index][1])
+      expect(err).toContain('\n\nusage: sluice monitor ')
+      expect({ code, out }).toEqual({ code: 2, out: '' })
+    })
+  }
+  expect(readdirSync(monitor.folder)).toEqual([])
+})
+
+test('settings that are wrong are told in one line, typos are warned of', async () => {
+  const bad = await monitorIn({}, { PROBE_INTERVAL_S: '5' }).run('list')
+  expect(bad.code).toBe(2)
+  expect(bad.err).toMatch(/^sluice: PROBE_INTERVAL_S="5" is not allowed: .*\[SETTING_INVALID\]\n$/)
+  const open = await monitorIn({}, { EGRESS_TEST_ALLOW: '127.0.0.0/8', NODE_ENV: 'production' }).run('list')
+  expect(open.code).toBe(2)
+  expect(open.err).toMatch(/^sluice: EGRESS_TEST_ALLOW: .*\[EGRESS_SETTING\]\n$/)
+  const files = { 'catalogue.yaml': 'version: 1\nsites: []\n' }
+  const typo = await monitorIn(files, { MONITOR_DATA_DIRE: '/x' }).run('list')
+  expect(typo.code).toBe(0)
+  expect(typo.err).toBe('warning: MONITOR_DATA_DIRE is not a setting; did you mean MONITOR_DATA_DIR?\n')
+})
+
+test('8.1: openapi prints the document of the API', async () => {
+  const { code, out, err } = await monitorIn().run('openapi')
+  const version = JSON.parse(out).info.version
+  expect(version).toMatch(/^[0-9]+\.[0-9]+\.[0-9]+/)
+  expect(JSON.parse(out)).toEqual(JSON.parse(JSON.stringify(openApi({ version, isClosed: false }))))
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+})
+
+test('a reader that has enough ends it without a word', () => {
+  const sluice = fileURLToPath(new URL('../../../scripts/sluice.ts', import.meta.url))
+  const command = `"${process.execPath}" "${sluice}" monitor openapi | head -c 20`
+  const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
+  expect({ stdout, stderr }).toEqual({ stdout: '{\n  "openapi": "3.1.', stderr: '' })
+})
+
+test('sluice --help names it', () => {
+  const sluice = fileURLToPath(new URL('../../../scripts/sluice.ts', import.meta.url))
+  const { stdout } = spawnSync(process.execPath, [sluice, '--help'], { encoding: 'utf8' })
+  expect(stdout).toMatch(/^ {2}monitor {8}\S/m)
+})
+
+test('progress is one line that changes, in a terminal only', () => {
+  const written: string[] = []
+  const write = (text: string) => written.push(text) > 0
+  const inFile = new Progress({ isTTY: false, write })
+  inFile.print('1 of 2')
+  inFile.end()
+  expect(written).toEqual([])
+  const inTerminal = new Progress({ isTTY: true, write })
+  inTerminal.end()
+  inTerminal.print('1 of 2')
+  inTerminal.end()
+  expect(written).toEqual(['\r1 of 2\x1b[K', '\r\x1b[K'])
+})

@@ -1,0 +1,55 @@
+/** `sluice monitor asn install`: what is checked takes the old table's place, whole or not at all. */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { monitorIn } from './command.ts'
+
+const ROWS = '1.0.0.0\t1.0.0.255\t13335\tUS\tCLOUDFLARENET\n2606:4700::\t2606:4700::ffff\t64501\tDE\tSMALL\n'
+const ASN_DB = join('tables', 'asn.tsv.gz')
+
+function prepared(files: Record<string, string> = {}) {
+  const monitor = monitorIn(files, { ASN_DB })
+  const target = join(monitor.folder, ASN_DB)
+  const left = () => (existsSync(target) ? readdirSync(join(monitor.folder, 'tables')) : [])
+  return { monitor, target, left }
+}
+
+describe('6.2: asn install', () => {
+  test('makes the folder, installs a packed file, and says how much it holds', async () => {
+    const { monitor, target, left } = prepared()
+    writeFileSync(join(monitor.folder, 'new.gz'), gzipSync(ROWS))
+    const { code, out, err } = await monitor.run('asn', 'install', 'new.gz')
+    expect([code, out]).toEqual([0, ''])
+    expect(err).toMatch(
+      /^installed 2 ranges as tables\/asn\.tsv\.gz; .*\nwarning: the whole table has more than 100000/,
+    )
+    expect(gunzipSync(readFileSync(target)).toString()).toBe(ROWS)
+    expect(left()).toEqual(['asn.tsv.gz'])
+  })
+
+  test('what is broken, empty or missing leaves the old table as it is, and nothing beside it', async () => {
+    const { monitor, target, left } = prepared({
+      'good.tsv': ROWS,
+      'page.tsv': '<!doctype html>\n',
+      'empty.tsv': '',
+    })
+    expect((await monitor.run('asn', 'install', 'good.tsv')).code).toBe(0)
+    for (const [file, why] of [
+      ['page.tsv', /page\.tsv:1: is no row\. Fetch the file anew.* \[ASN_DB\]\n$/],
+      ['empty.tsv', /empty\.tsv: has no ranges\. .* \[ASN_DB\]\n$/],
+      ['none.tsv', /none\.tsv: there is no such file\. Fetch https:\/\/iptoasn\.com\/.* \[ASN_DB\]\n$/],
+    ] as const) {
+      const { code, err } = await monitor.run('asn', 'install', file)
+      expect([code, err]).toEqual([1, expect.stringMatching(why)])
+    }
+    expect(readFileSync(target, 'utf8')).toBe(ROWS)
+    expect(left()).toEqual(['asn.tsv.gz'])
+  })
+
+  test('without a file it prints its usage', async () => {
+    const { monitor } = prepared()
+    const { code, err } = await monitor.run('asn', 'install')
+    expect([code, err]).toEqual([2, expect.stringContaining('usage: sluice monitor asn install <file>')])
+  })
+})

@@ -1,0 +1,160 @@
+/** `sluice monitor probe` against fake relays on 127.0.0.2, through the same egress as the prober (monitor spec 8.1, 5). */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeCertificates } from '../../../helpers/certificates.ts'
+import { type FakeRelay, KEY, MODELS, startFakeRelay } from '../../../helpers/fake-relays.ts'
+import { catalogueOf } from '../../../monitor/catalogue/catalogues.ts'
+import { type MonitorCommand, monitorIn } from './command.ts'
+
+let relay: FakeRelay
+
+beforeAll(async () => {
+  relay = await startFakeRelay('new-api')
+})
+afterAll(() => relay.close())
+
+/** `relay.example.org` is the first relay; addresses of 127.0.0.2 may be asked, no other of this machine. */
+function monitorFor(
+  files: Record<string, string> = {},
+  settings: Record<string, string> = {},
+): MonitorCommand {
+  return monitorIn(files, {
+    NODE_ENV: 'test',
+    EGRESS_TEST_ALLOW: '127.0.0.2',
+    EGRESS_TEST_HOSTS: `relay.example.org=127.0.0.2:${relay.port}`,
+    ...settings,
+  })
+}
+
+test('8.1: probe <url> prints one light probe as JSON; no catalogue and no database are needed', async () => {
+  relay.requests.length = 0
+  const { code, out, err } = await monitorFor().run('probe', 'http://relay.example.org/v1/models')
+  expect({ code, err }).toEqual({ code: 0, err: '' })
+  const ms = expect.any(Number)
+  expect(JSON.parse(out)).toEqual({
+    ...{ slug: null, url: 'http://relay.example.org', api_base: 'http://relay.example.org', vantage: 'main' },
+    ...{ kind: 'light', at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/) },
+    ...{ outcome: 'up', error: null, detail: null, http_status: 401, address: '127.0.0.2' },
+    ...{
+      latency_ms: { dns: ms, connect: ms, tls: null, ttfb: ms, total: ms },
+      listing: 'key_required',
+      models: null,
+    },
+  })
+  expect(relay.requests).toEqual(['/v1/models'])
+})
+
+test('8.1: probe <slug> --full: the entry with its port and its aliases; steps on standard error', async () => {
+  const site = `slug: mine\nname: Mine\nurl: http://127.0.0.2:${relay.port}\naliases: [was-mine]`
+  const monitor = monitorFor({ 'catalogue.yaml': catalogueOf(site) })
+  relay.requests.length = 0
+  const { code, out, err } = await monitor.run('probe', 'was-mine', '--full')
+  expect(code).toBe(0)
+  const found = JSON.parse(out)
+  expect(found).toMatchObject({ slug: 'mine', kind: 'full', outcome: 'up', listing: 'key_required' })
+  expect(found.claimed).toEqual([...MODELS].sort())
+  expect(found.network_profile).toMatchObject({
+    ips: ['127.0.0.2'],
+    tls: null,
+    software: { name: 'new-api', version: 'v1.0.0' },
+  })
+  expect(found.network_profile).not.toHaveProperty('china')
+  expect(found).toMatchObject({ parked: false, hygiene: { hsts: false } })
+  expect(relay.requests.length).toBeGreaterThan(2)
+  const steps = err.split('\n').map((line) => line.split(/ +/).slice(0, 2).join(' '))
+  expect(steps.slice(0, 3)).toEqual(['resolve ok', 'connect ok', 'tls skipped'])
+  expect(steps.at(-2)).toBe('summary ok')
+})
+
+test('8.1: what is found does not decide the exit code: a site that is down is an answer', async () => {
+  const gone = await startFakeRelay('failing')
+  try {
+    const { code, out } = await monitorFor({}, { PROBE_PORTS: String(gone.port) }).run(
+      'probe',
+      `http://127.0.0.2:${gone.port}`,
+    )
+    expect(code).toBe(0)
+    expect(JSON.parse(out)).toMatchObject({ outcome: 'down', error: 'http_5xx', http_status: 500 })
+  } finally {
+    await gone.close()
+  }
+})
+
+test('8.1: SLOW_MS and VANTAGE_NAME are those of the monitor', async () => {
+  const slow = await startFakeRelay('slow', { delayMs: 60 })
+  try {
+    const settings = { PROBE_PORTS: String(slow.port), SLOW_MS: '50', VANTAGE_NAME: 'fra1' }
+    const { out } = await monitorFor({}, settings).run('probe', `http://127.0.0.2:${slow.port}`)
+    expect(JSON.parse(out)).toMatchObject({
+      outcome: 'degraded',
+      error: 'slow',
+      vantage: 'fra1',
+      models: MODELS,
+    })
+  } finally {
+    await slow.close()
+  }
+})
+
+test('5: what may not be asked is not asked, and the reason is said', async () => {
+  // biome-ignore format: the columns are the specification
+  const cases = [
+    ['http://10.0.0.1/',                     'may not be probed (reserved). Only public addresses are.'],
+    ['http://127.0.0.1/',                    'may not be probed (own).'],
+    ['http://169.254.169.254/latest',        'may not be probed (reserved).'],
+    ['http://router.lan/',                   'may not be probed (name).'],
+    [`http://127.0.0.2:${relay.port}/`,      'may not be probed (port). Add the port to PROBE_PORTS; or probe it by its slug'],
+    ['http://www.never.example.com/',        'may not be probed (opted out). Its operator does not want to be probed'],
+  ] as const
+  const monitor = monitorFor({ 'optout.yaml': 'version: 1\nhosts: [never.example.com]\n' })
+  const all = await Promise.all(cases.map(([url]) => monitor.run('probe', url)))
+  all.forEach(({ code, out, err }, index) => {
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(err).toContain(`: ${cases[index][1]}`)
+    expect(err).toMatch(/\[TARGET_NOT_ALLOWED\]\n$/)
+  })
+})
+
+test('5: nobody is probed while it is not known who has opted out', async () => {
+  const monitor = monitorFor({ 'optout.yaml': 'hosts: []\n' })
+  relay.requests.length = 0
+  const { code, out, err } = await monitor.run('probe', 'http://relay.example.org')
+  expect({ code, out }).toEqual({ code: 1, out: '' })
+  expect(err).toMatch(/^optout\.yaml:1: is not a list of hosts\./)
+  expect(relay.requests).toEqual([])
+})
+
+test('8.1: a slug that is not there', async () => {
+  const { code, err } = await monitorFor({ 'catalogue.yaml': 'version: 1\nsites: []\n' }).run(
+    'probe',
+    'nobody',
+  )
+  expect(code).toBe(1)
+  expect(err).toMatch(
+    /catalogue\.yaml: there is no site "nobody"\. sluice monitor list shows all; .*\[SITE_UNKNOWN\]\n$/,
+  )
+})
+
+test("8.1: probe --full asks with the entry's key, which is never printed; a key that cannot be read is told", async () => {
+  const certificates = await makeCertificates('IP:127.0.0.2')
+  const [cert, key] = [certificates.cert, certificates.key].map((path) => readFileSync(path))
+  const keyed = await startFakeRelay('new-api', { tls: { cert, key } })
+  try {
+    const site = `slug: keyed\nname: Keyed\nurl: https://127.0.0.2:${keyed.port}\nkey_file: keyed.key`
+    const settings = { NODE_EXTRA_CA_CERTS: certificates.ca }
+    const monitor = monitorFor({ 'catalogue.yaml': catalogueOf(site) }, settings)
+    const without = await monitor.run('probe', 'keyed', '--full')
+    expect(without.code).toBe(0)
+    expect(without.err).toMatch(/^note: looked at without its key: ENOENT: .*keyed\.key/)
+    expect(JSON.parse(without.out)).toMatchObject({ models: null, network_profile: { tls: { valid: true } } })
+    writeFileSync(join(monitor.folder, 'keyed.key'), `${KEY}\n`)
+    const withKey = await monitor.run('probe', 'keyed', '--full')
+    expect(withKey.err).not.toContain('note:')
+    expect(JSON.parse(withKey.out)).toMatchObject({ outcome: 'up', models: MODELS })
+    expect(withKey.out + withKey.err).not.toContain(KEY)
+  } finally {
+    await keyed.close()
+    await certificates.remove()
+  }
+})

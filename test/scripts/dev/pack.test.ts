@@ -1,0 +1,243 @@
+/**
+ * The package as a stranger gets it: packed here, installed from its tarball in an empty folder, run from there. What
+ * works in a checkout can fail here: Node strips no types under node_modules, and a file not listed is not shipped.
+ * Needs npm's registry, or its cache; about 15 s.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startCollector } from '../../helpers/otlp-receiver.ts'
+import { limit, startXdsServer } from '../../helpers/xds-server.ts'
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+const EXAMPLE = join(ROOT, 'examples/monitor/catalogue.yaml')
+const INSTALL_MS_MAX = 240_000
+const START_MS_MAX = 20_000
+
+// npm hands its own settings down as variables; the npm that a stranger runs has none of ours.
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
+
+/** One worker on free ports, and no statistics. */
+const PRIVATE = {
+  ...{ HOST: '127.0.0.1', GRPC_HOST: '127.0.0.1', DEBUG_HOST: '127.0.0.1' },
+  ...{ PORT: '0', GRPC_PORT: '0', DEBUG_PORT: '0', WORKERS: '1', USE_STATSD: 'false' },
+}
+
+let folder: string
+let files: string[]
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'pack-'))
+  const packed = await finish(start('npm', ['pack', '--json', '--pack-destination', folder], { cwd: ROOT }))
+  expect(packed, packed.said).toMatchObject({ code: 0 })
+  const [tarball] = Object.values(JSON.parse(packed.stdout)) as {
+    filename: string
+    files: { path: string }[]
+  }[]
+  files = tarball.files.map((file) => file.path)
+
+  const scripts = { sluice: true, protobufjs: false }
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, allowScripts: scripts }))
+  const args = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(folder, tarball.filename)]
+  const installed = await finish(start('npm', args))
+  expect(installed, installed.said).toMatchObject({ code: 0 })
+}, INSTALL_MS_MAX)
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }), INSTALL_MS_MAX) // some 300 MB
+
+function start(program: string, args: string[], { cwd = folder, more = {} } = {}): ChildProcess {
+  return spawn(program, args, { cwd, env: { ...env, ...more }, stdio: ['ignore', 'pipe', 'pipe'] })
+}
+
+async function finish(child: ChildProcess) {
+  let stdout = ''
+  let said = ''
+  child.stdout!.on('data', (chunk) => {
+    stdout += chunk
+    said += chunk
+  })
+  child.stderr!.on('data', (chunk) => {
+    said += chunk
+  })
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  return { code, stdout, said }
+}
+
+/** How `sluice` is called: by the Node that runs this, and by one that says it is older. */
+function commands(): Record<string, [string, string[]]> {
+  const preload = join(folder, 'version.cjs')
+  const versions = "{ value: { ...process.versions, node: '20.20.2' } }"
+  writeFileSync(preload, `Object.defineProperty(process, 'versions', ${versions})`)
+  return {
+    'this Node': [join(folder, 'node_modules/.bin/sluice'), []],
+    'an older Node': [process.execPath, ['--require', preload, join(folder, 'node_modules/.bin/sluice')]],
+  }
+}
+
+describe('what is shipped', () => {
+  test('everything that runs and explains, nothing that tests or builds', () => {
+    // biome-ignore format: one list to read
+    for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'scripts/sluice.mjs', 'scripts/runtime.mjs', 'scripts/install.mjs', 'scripts/usage.txt', 'dist/scripts/sluice.js', 'dist/engine/window.js']) {
+      expect(files).toContain(path)
+    }
+    expect(files).toEqual(
+      expect.arrayContaining(['dist/monitor/api/changelog.yaml', 'dist/monitor/api/schema/examples.json']),
+    )
+    expect(files.filter((path) => /\.ts$|test|bootstrap|\/(pack|tidy)\.js|\.tgz$/.test(path))).toEqual([])
+  })
+})
+
+for (const by of ['this Node', 'an older Node']) {
+  describe(`installed, started by ${by}`, () => {
+    test('sluice --help', async () => {
+      const [program, args] = commands()[by]
+      const { code, said } = await finish(start(program, [...args, '--help']))
+      expect(said).toContain('serve')
+      expect(code).toBe(0)
+    })
+
+    test('sluice serve listens, and SIGTERM ends it with exit 0', async () => {
+      const runtimeRoot = join(folder, 'runtime')
+      mkdirSync(join(runtimeRoot, 'config'), { recursive: true })
+      const more = {
+        ...PRIVATE,
+        ...{ RUNTIME_ROOT: runtimeRoot, RUNTIME_WATCH_ROOT: 'false' },
+      }
+      const [program, args] = commands()[by]
+      const child = start(program, [...args, 'serve'], { more })
+      const timer = setTimeout(() => child.kill('SIGKILL'), START_MS_MAX)
+      let heard = ''
+      child.stderr!.on('data', (chunk) => {
+        heard += chunk
+        if (heard.includes('Listening for HTTP on') && !child.killed) child.kill('SIGTERM')
+      })
+      const { code, said } = await finish(child)
+      clearTimeout(timer)
+      expect(said, `no line "Listening for HTTP on" within ${START_MS_MAX} ms`).toContain(
+        'Listening for HTTP on',
+      )
+      expect(code, said).toBe(0)
+    })
+  })
+}
+
+test('installed: what is loaded only on request is there: a management server, traces, Prometheus, profiles, the monitor', async () => {
+  const [xds, collector] = [await startXdsServer(), await startCollector('http')]
+  const more = {
+    ...PRIVATE,
+    ...{ USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' },
+    ...{ CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${xds.port}` },
+    ...{ TRACING_ENABLED: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: '50' },
+    ...{ MONITOR_ENABLED: 'true', MONITOR_ADDR: '127.0.0.1:0' },
+    ...{ MONITOR_DATA_DIR: join(folder, 'data'), CATALOGUE_PATH: EXAMPLE },
+  }
+  const child = start(join(folder, 'node_modules/.bin/sluice'), ['serve'], { more })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let log = ''
+  child.stderr!.on('data', (chunk) => {
+    log += chunk
+  })
+  const address = async (name: string) => {
+    const line = new RegExp(`Listening for ${name} on '([^']+)'`)
+    await expect.poll(() => log, { timeout: START_MS_MAX }).toMatch(line)
+    return `http://${line.exec(log)![1]}`
+  }
+  await xds.request()
+  xds.send({ version: '1', resources: [limit('shop', 'user', 7)] })
+  const body = '{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"a"}]}]}'
+  const answer = await fetch(`${await address('HTTP')}/json`, { method: 'POST', body })
+  expect(await answer.text()).toContain('"requestsPerUnit":7')
+  expect(await collector.spans('ShouldRateLimit Execution')).toHaveLength(1)
+  expect(await textOf(`${await address('Prometheus')}/metrics`)).toContain('# TYPE ')
+  const profile = await fetch(`${await address('debug')}/debug/pprof/profile?seconds=1`)
+  expect([profile.status, new Uint8Array(await profile.arrayBuffer()).subarray(0, 2)]).toEqual([200, GZIP])
+  const meta = `${await address('the monitor')}/api/v1/meta`
+  await expect.poll(() => textOf(meta)).toContain('relay-site-monitor')
+  child.kill('SIGTERM')
+  expect(await once(child, 'exit')).toEqual([0, null])
+})
+
+const GZIP = new Uint8Array([0x1f, 0x8b])
+
+async function textOf(url: string): Promise<string> {
+  return (await fetch(url)).text()
+}
+
+describe('the monitor, installed', () => {
+  test('finds its changelog and the examples of its API', async () => {
+    const from = (file: string) => JSON.stringify(join(folder, 'node_modules/sluice/dist/monitor/api', file))
+    const code = `
+      const { readChangelog } = await import(${from('changelog.js')})
+      const { openApi } = await import(${from('schema/openapi.js')})
+      const { paths } = openApi({ version: '1', isClosed: false })
+      const { example } = paths['/api/v1/meta'].get.responses[200].content['application/json']
+      console.log(readChangelog()[0].kind, example.service)`
+    const { said } = await finish(start(process.execPath, ['--input-type=module', '--eval', code]))
+    expect(said).toBe('added relay-site-monitor\n')
+  })
+})
+
+describe('installed by npm under another Node, which leaves out the binary for Node 22', () => {
+  const inPackage = (path: string) => join(folder, 'node_modules/sluice', path)
+  const binaries = () => join(folder, 'node_modules/@uwsjs')
+  const runInstallScript = (more = {}) =>
+    finish(start(process.execPath, [inPackage('scripts/install.mjs')], { more }))
+
+  beforeAll(() => renameSync(binaries(), `${binaries()}-away`))
+  afterAll(() => renameSync(`${binaries()}-away`, binaries()))
+
+  test('and whose scripts were not run: one line says what to run, and --version and --help work', async () => {
+    const sluice = (arg: string) => finish(start(join(folder, 'node_modules/.bin/sluice'), [arg]))
+    expect(await sluice('serve')).toMatchObject({
+      code: 1,
+      said:
+        `sluice: uWebSockets.js is installed without its binary, @uwsjs/${process.platform}-${process.arch}-22. ` +
+        `Run: node ${realpathSync(inPackage('scripts/install.mjs'))}\n`,
+    })
+    expect(await sluice('--version')).toMatchObject({
+      code: 0,
+      said: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+    })
+    expect(await sluice('--help')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('usage: sluice'),
+    })
+  })
+
+  test('and cannot fetch it: the install script fails, and its last line names what is missing', async () => {
+    const unreachable = {
+      npm_config_registry: 'http://127.0.0.1:9',
+      npm_config_cache: join(folder, 'no-cache'),
+    }
+    const { code, said } = await runInstallScript({ ...unreachable, npm_config_fetch_retries: '0' })
+    expect(code).toBe(1)
+    expect(said).toContain('ECONNREFUSED')
+    expect(said.trimEnd().split('\n').at(-1)).toMatch(
+      /^sluice: npm could not install @uwsjs\/.+-22, see above\. Try again when it can\.$/,
+    )
+  })
+
+  test('the install script adds it, also for npm install -g: the library loads from there, and the service starts', async () => {
+    const outer = { npm_config_global: 'true', npm_config_prefix: join(folder, 'elsewhere') }
+    const more = { ...outer, npm_config_prefer_offline: 'true' }
+    expect(await runInstallScript(more)).toEqual({ code: 0, said: '', stdout: '' })
+    const child = start(join(folder, 'node_modules/.bin/sluice'), ['serve', '--example'], {
+      more: { ...PRIVATE, MONITOR_ENABLED: 'false' },
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    let log = ''
+    child.stderr!.on('data', (chunk) => {
+      log += chunk
+    })
+    await expect.poll(() => log, { timeout: START_MS_MAX }).toContain('Listening for HTTP on')
+    child.kill('SIGTERM')
+    expect(await once(child, 'exit')).toEqual([0, null])
+  })
+})

@@ -1,0 +1,112 @@
+/** The scanner, what `npm run check` complains about, and every regular expression of the sources over hostile texts. */
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources, as text
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { TEXT_CHARS_MAX } from '../../../scripts/dev/pattern-list.ts'
+import {
+  checkPatterns,
+  noteOn,
+  PATTERN_FOLDERS,
+  patternsBelow,
+  patternsIn,
+  toRegExp,
+} from '../../../scripts/dev/patterns.ts'
+import { MULTIPLE_MAX, worstCost } from '../../helpers/pattern-cost.ts'
+
+const SEARCH_MS = 300_000 // for one expression; most take 0.1 s
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+const all = patternsBelow(root, PATTERN_FOLDERS)
+
+describe('the scanner', () => {
+  // biome-ignore format: a table
+  const sources = [
+    // source, the expressions in it
+    ['const A = /a+/g',                        ['/a+/g']],
+    ['a / b / c',                              []],
+    ['f(x) / 2 // a/b/',                       []],
+    ['x[0] / y / z',                           []],
+    ['/* /a/ */ // /b/',                       []],
+    [`'/a/' + "/b/"`,                          []],
+    ['`/a/ ${/b/.test(`${/c/}`)} /d/`',        ['/b/', '/c/']],
+    ['`${{ a: { b: 1 } }}` / 2 / 1',           []],
+    ['return /[/]\\/[\\]/]/.test(x)',          ['/[/]\\/[\\]/]/']],
+    ['a ? /b/ : !/c/u',                        ['/b/', '/c/u']],
+    ['if (a) /b/.test(c)',                     ['/b/']],
+    ['text.split(/,/)',                        ['/,/']],
+    ['new RegExp(`^${f(a)}$`, "u").test(b)',   ['new RegExp(`^${f(a)}$`, "u")']],
+    ["text.match('a+')",                       ["text.match('a+')"]],
+    ['text.match(KNOWN)',                      []],
+  ] as const
+  for (const [source, texts] of sources) {
+    test(source, () => expect(patternsIn('a.ts', source).map(({ text }) => text)).toEqual(texts))
+  }
+
+  test('tells the line, and whether an expression runs on', () => {
+    const found = patternsIn('a.ts', 'f(\n  /a/,\n  /b/y,\n  c.split(/d/),\n)')
+    expect(found.map(({ line, isRepeated }) => [line, isRepeated])).toEqual([
+      [2, false],
+      [3, true],
+      [4, true],
+    ])
+  })
+})
+
+describe('npm run check', () => {
+  const [built] = patternsIn('monitor/a.ts', 'new RegExp(text)')
+
+  test('has nothing to mend here', () => expect(checkPatterns(all)).toEqual([]))
+
+  test('complains about a built expression that is not listed', () => {
+    expect(checkPatterns([built], [])).toEqual([
+      'monitor/a.ts:1: builds new RegExp(text), which the hostile-input test cannot see. List it in scripts/dev/pattern-list.ts.',
+    ])
+  })
+
+  test('complains about an entry whose expression is gone', () => {
+    const notes = [
+      { file: 'monitor/a.ts', text: 'new RegExp(text)', trusted: 'a setting' },
+      { file: 'monitor/b.ts', text: '/a+$/', trusted: 'a setting' },
+    ]
+    expect(checkPatterns([built], notes)).toEqual([
+      'scripts/dev/pattern-list.ts: lists /a+$/ of monitor/b.ts, which is not there. Take it out, or mend its text.',
+    ])
+  })
+})
+
+describe('the measure finds', () => {
+  // biome-ignore format: a table
+  const slow = [
+    /\s+$/,
+    /a.*b.*c/,
+    /^(?:\w+-?)+$/, // exponential
+    /\b([\w-]+\.openai\.azure\.com)\b/gi,
+    /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?;?[ \t]*$/i,
+    /"[^,]*"$/,
+    /<title>.*veloera/s,
+  ] as const
+  for (const pattern of slow) {
+    test(String(pattern), { timeout: SEARCH_MS }, () => {
+      const { multiple } = worstCost(pattern, { charsMax: TEXT_CHARS_MAX, isRepeated: pattern.global })
+      expect(multiple).toBeGreaterThan(MULTIPLE_MAX)
+    })
+  }
+})
+
+describe(`on hostile texts up to ${TEXT_CHARS_MAX} characters costs at most ${MULTIPLE_MAX} times a loop over them`, () => {
+  const done = new Set<string>()
+  for (const found of all) {
+    const note = noteOn(found)
+    if (note && 'trusted' in note) continue
+    const expressions = note && 'built' in note ? note.built() : [toRegExp(found.text)]
+    for (const expression of expressions) {
+      const { file, line, isRepeated } = found
+      const name = `${expression}${isRepeated ? ', repeated' : ''}`
+      if (done.has(name)) continue
+      done.add(name)
+      test(`${file}:${line} ${name}`, { timeout: SEARCH_MS }, () => {
+        const worst = worstCost(expression, { charsMax: TEXT_CHARS_MAX, isRepeated })
+        expect(worst.multiple, JSON.stringify(worst)).toBeLessThan(MULTIPLE_MAX)
+      })
+    }
+  }
+})

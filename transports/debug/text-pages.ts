@@ -1,0 +1,96 @@
+/** What `/rlconfig` and `/stats` say. */
+
+import type { Rule, RulesImage } from '../../engine/config/rules.ts'
+import { HAS_DETAILED_METRIC, HAS_SHARE_THRESHOLD, HAS_VALUE_TO_METRIC } from '../../engine/match/image.ts'
+import { Trie } from '../../engine/match/trie.ts'
+import { UNIT_NAMES } from '../../proto/ratelimit.ts'
+
+export type Stat = readonly [name: string, value: number]
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g // in a key they would make lines of their own
+
+/**
+ * shop.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false
+ * shop.user_admin: unlimited, shadow_mode: false, quota_mode: false
+ *
+ * `failure`: what the last load said if it failed; the rules shown are from before it.
+ */
+export function* rulesLines(image: RulesImage | null, failure: string | null): Iterable<string> {
+  if (failure !== null) yield `# the last load failed: ${toOneLine(failure)}\n`
+  if (image === null) return
+  for (const rule of new Trie(image).rules()) yield ruleLine(rule)
+}
+
+function ruleLine({ path, limit, isUnlimited, isShadow, isQuota }: Rule): string {
+  const { unit, requestsPerUnit } = limit
+  const bound = isUnlimited ? 'unlimited' : `unit=${UNIT_NAMES[unit]} requests_per_unit=${requestsPerUnit}`
+  return `${path.replaceAll(CONTROL, '_')}: ${bound}, shadow_mode: ${isShadow}, quota_mode: ${isQuota}\n`
+}
+
+/** { "load_failure": null, "rules": [ … ] } with a line per rule, each with all that its file says. */
+export function* rulesJson(image: RulesImage | null, failure: string | null): Iterable<string> {
+  yield `{ "load_failure": ${JSON.stringify(failure)}, "rules": [`
+  const trie = image && new Trie(image)
+  let before = '\n'
+  for (const rule of trie?.rules() ?? []) {
+    yield `${before}${JSON.stringify(ruleFields(trie!, rule))}`
+    before = ',\n'
+  }
+  yield '\n] }\n'
+}
+
+function ruleFields(trie: Trie, rule: Rule): object {
+  const [domain, ...nodes] = trie.getRuleNodes(rule)
+  const { path, limit, isUnlimited, isShadow, isQuota, replaces, metadata } = rule
+  const bound = isUnlimited
+    ? { unlimited: true }
+    : { unit: UNIT_NAMES[limit.unit], requests_per_unit: limit.requestsPerUnit }
+  return {
+    path,
+    domain: trie.getText(domain),
+    descriptors: nodes.map((node) => descriptorFields(trie, node)),
+    rate_limit: {
+      ...bound,
+      ...(limit.name !== '' && { name: limit.name }),
+      ...(replaces.length > 0 && { replaces: replaces.map((name) => ({ name })) }),
+    },
+    shadow_mode: isShadow,
+    quota_mode: isQuota,
+    ...(metadata && { metadata }),
+    ...trie.getPlace(nodes[nodes.length - 1]),
+  }
+}
+
+/** What a file says of one level, in its words; flags that are off are left out. */
+function descriptorFields(trie: Trie, node: number): object {
+  const { key, value } = trie.getKeyAndValue(node)
+  const flags = trie.getFlags(node)
+  return {
+    key,
+    ...(value !== '' && { value }),
+    ...(flags & HAS_DETAILED_METRIC && { detailed_metric: true }),
+    ...(flags & HAS_VALUE_TO_METRIC && { value_to_metric: true }),
+    ...(flags & HAS_SHARE_THRESHOLD && { share_threshold: true }),
+  }
+}
+
+/** ratelimit.service.rate_limit.shop.user.total_hits: 17 */
+export function* statsLines(stats: readonly Stat[]): Iterable<string> {
+  for (const [name, value] of stats) yield `${name}: ${value}\n`
+}
+
+/** { "ratelimit.service.rate_limit.shop.user.total_hits": 17, … } with a line per counter. */
+export function* statsJson(stats: readonly Stat[]): Iterable<string> {
+  let before = '{\n'
+  for (const [name, value] of stats) {
+    yield `${before}  ${JSON.stringify(name)}: ${value}`
+    before = ',\n'
+  }
+  yield stats.length === 0 ? '{}\n' : '\n}\n'
+}
+
+function toOneLine(text: string): string {
+  const lines = text.split(/[\r\n]/).map((line) => line.trim())
+  return lines.filter((line) => line !== '').join(' ')
+}
