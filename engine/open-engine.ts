@@ -18,6 +18,7 @@ export interface OpenOptions {
   stats: Stats
   log: Log
   onHealth?: OnHealth // of the store; memory always works
+  signal?: AbortSignal // ends the waiting for Redis: then openEngine rejects
 }
 
 /** Resolves when the store is connected; rejects with OperatorError when it never will be. `store` is the caller's to close. */
@@ -35,7 +36,7 @@ export async function openEngine(
 /** One kind of store per process, so one shape at every call site. Only its own code is loaded. */
 async function openStore(
   settings: Settings,
-  { memoryTable, stats, log, onHealth }: OpenOptions,
+  { memoryTable, stats, log, onHealth, signal }: OpenOptions,
 ): Promise<CounterStore> {
   if (memoryTable) {
     const { MemoryStore } = await import('./stores/memory/memory-store.ts')
@@ -49,7 +50,7 @@ async function openStore(
     return store
   }
   const { RedisStore, redisOptions } = await import('./stores/redis/redis-store.ts')
-  const store = new RedisStore(redisOptions(settings), { log, stats, onHealth })
+  const store = new RedisStore(redisOptions(settings), { log, stats, onHealth, signal })
   await store.connect()
   return store
 }

@@ -123,7 +123,10 @@ export class Service {
       message: (index, message) => this.receive(index, message),
       died: (index, error, willRestart) => this.workerDied(index, error, willRestart),
     })
-    await this.pool.start()
+    const started = this.pool.start()
+    started.catch(() => {}) // also after a signal, when nobody waits for it
+    await Promise.race([started, aborted(signal)]) // workers wait for Redis again, each for itself
+    if (signal.aborted) return null
     this.debug = this.openDebugPort(debugPort)
     collectWhenIdle()
     this.watchTimer = setInterval(() => this.reportEvictions(), WATCH_MS).unref()

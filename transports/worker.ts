@@ -7,6 +7,7 @@
  * Whatever ends the thread, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
  */
 import type { Socket } from 'node:net'
+import type { MessagePort } from 'node:worker_threads'
 import type { RulesImage } from '../engine/config/rules.ts'
 import type { Engine } from '../engine/decision/engine.ts'
 import { openEngine } from '../engine/open-engine.ts'
@@ -44,13 +45,22 @@ async function run(task: ServeTask): Promise<void> {
   process.on('exit', sendStats) // also when the thread throws: a message posted here still arrives
   const log: Log = (level, message) => send({ kind: 'log', level, message })
 
-  const { engine, store } = await openEngine(task.settings, {
-    memoryTable: task.memoryTable,
-    decisionsStat: `sluice.worker.${task.index}.decisions`,
-    stats,
-    log,
-    onHealth: (instances) => send({ kind: 'store', instances }),
-  })
+  const early = new EarlyMessages(task.port)
+  let opened: Awaited<ReturnType<typeof openEngine>>
+  try {
+    opened = await openEngine(task.settings, {
+      memoryTable: task.memoryTable,
+      decisionsStat: `sluice.worker.${task.index}.decisions`,
+      stats,
+      log,
+      onHealth: (instances) => send({ kind: 'store', instances }),
+      signal: early.drain,
+    })
+  } catch (error) {
+    if (early.drain.aborted) return // nothing has been opened
+    throw error
+  }
+  const { engine, store } = opened
   let rulesBytes = 0
   const setRules = ({ rules }: { rules: RulesImage }) => {
     engine.setRules(rules)
@@ -62,7 +72,7 @@ async function run(task: ServeTask): Promise<void> {
   const ports = await Ports.open(task, engine, tracing, stats, log)
 
   const drained = new Promise<number>((resolve) => {
-    task.port.on('message', (message: ToWorker) => {
+    early.handOver((message) => {
       if (message.kind === 'rules') setRules(message)
       else if (message.kind === 'health') ports.setHealth(message.health)
       else if (message.kind === 'tls') ports.renew(message.tls)
@@ -90,6 +100,34 @@ async function run(task: ServeTask): Promise<void> {
   await tracing?.close()
   process.off('exit', sendStats)
   sendStats()
+}
+
+/** Messages from main that arrive while the store is opened. The last of each kind is kept; `drain` ends the wait. */
+class EarlyMessages {
+  private readonly port: MessagePort
+  private readonly draining = new AbortController()
+  private readonly kept = new Map<ToWorker['kind'], ToWorker>()
+  private readonly keep = (message: ToWorker) => {
+    this.kept.delete(message.kind) // so that the order is that of the last ones
+    this.kept.set(message.kind, message)
+    if (message.kind === 'drain') this.draining.abort()
+  }
+
+  constructor(port: MessagePort) {
+    this.port = port
+    port.on('message', this.keep)
+  }
+
+  get drain(): AbortSignal {
+    return this.draining.signal
+  }
+
+  /** From now on `handle` gets every message, first those that were kept. */
+  handOver(handle: (message: ToWorker) => void): void {
+    this.port.off('message', this.keep)
+    for (const message of this.kept.values()) handle(message)
+    this.port.on('message', handle)
+  }
 }
 
 /** The caller-facing ports of this thread. */

@@ -41,6 +41,20 @@ test('a worker that throws is replaced, the others keep answering, and its stati
   expect((await service.stop()).code).toBe(0)
 })
 
+test('SIGTERM while a new worker waits for Redis ends the process', async () => {
+  const redis = await startRedis()
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: { WORKERS: '2', REDIS_URL: redis.address, REDIS_STARTUP_INITIAL_INTERVAL: '20ms' },
+  })
+  await redis.stop()
+  service.child.send({ crashWorker: 0 })
+  await service.logged('Retrying Redis connection')
+  service.child.kill('SIGTERM')
+  expect(await service.exited).toMatchObject({ code: 0, signal: null })
+  expect(service.log).not.toContain('level=fatal')
+})
+
 test('a worker that keeps throwing ends the process with exit code 1', async () => {
   const service = await startService({ rules: { 'shop.yaml': RULES } })
   for (let crash = 1; crash <= 6; crash++) {
