@@ -169,7 +169,10 @@ for (const variable of ['PORT', 'GRPC_PORT']) {
     const other = createServer().listen(0, '127.0.0.1')
     await once(other, 'listening')
     const { port } = other.address() as { port: number }
-    const service = spawnService({ rules: { 'shop.yaml': RULES }, env: { [variable]: String(port) } })
+    const service = spawnService({
+      rules: { 'shop.yaml': RULES },
+      env: { BACKEND_TYPE: 'memory', [variable]: String(port) },
+    })
     const { code, log } = await service.exited
     other.close()
     expect(code).toBe(1)
@@ -190,7 +193,7 @@ test('6.5: a debug port in use is logged and the service goes on', async () => {
 })
 
 test('8.4#8: a missing directory of rules ends the start with one clear line and exit code 2', async () => {
-  const { code, log } = await spawnService({}).exited
+  const { code, log } = await spawnService({ env: { BACKEND_TYPE: 'memory' } }).exited
   expect(code).toBe(2)
   expect(log.trimEnd().split('\n')).toHaveLength(1)
   expect(log).toMatch(/unable to watch file \(.*config\): no such directory\..*RUNTIME_ROOT/)

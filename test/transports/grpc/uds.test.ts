@@ -77,7 +77,8 @@ test('5.6: after a crash the successor listens there again; another worker chang
 test('5.6: a process that listens there already stops the start, with one clear line', async () => {
   const path = freePath()
   const first = await start(path)
-  const { code, log } = await spawnService({ rules: RULES, env: { GRPC_UDS: path } }).exited
+  const { code, log } = await spawnService({ rules: RULES, env: { BACKEND_TYPE: 'memory', GRPC_UDS: path } })
+    .exited
   expect(code).toBe(1)
   expect(log.trimEnd().split('\n')).toHaveLength(1)
   expect(log).toContain(`Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use`)
@@ -90,7 +91,8 @@ test('5.6: so does a file that a killed process left behind, and the line says t
   const path = freePath()
   await (await start(path)).stop('SIGKILL')
   expect(existsSync(path)).toBe(true)
-  const { code, log } = await spawnService({ rules: RULES, env: { GRPC_UDS: path } }).exited
+  const { code, log } = await spawnService({ rules: RULES, env: { BACKEND_TYPE: 'memory', GRPC_UDS: path } })
+    .exited
   expect(code).toBe(1)
   expect(log.trimEnd().split('\n')).toHaveLength(1)
   expect(log).toContain(`Failed to listen for gRPC on '${path}':`)
