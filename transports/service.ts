@@ -284,7 +284,7 @@ export class Service {
 
   private async collectStats(): Promise<void> {
     const silentCount = await this.pool?.collectStats()
-    this.totals.set('sluice.workers.silent', silentCount ?? 0)
+    this.totals.set('sluice.workers.unresponsive', silentCount ?? 0)
     if (!this.memoryTable) return
     this.totals.set('sluice.memory_store.live_evictions', getLiveEvictions(this.memoryTable))
     if (!this.settings.MONITOR_ENABLED) return

@@ -89,7 +89,7 @@ const otlp = describingErrors(exactWord('http', 'grpc'), (text, allowed) => {
 })
 
 /** Large, many places, and no relay: when two of three are silent, it is us. */
-const CONTROL_URLS =
+const CONNECTIVITY_CHECK_URLS =
   'https://www.cloudflare.com/cdn-cgi/trace,https://www.gstatic.com/generate_204,https://www.apple.com/library/test/success.html'
 
 type Cells = readonly [kind: Kind<unknown>, state: State, name: string, preset: string, help: string]
@@ -189,8 +189,8 @@ const table = {
     [span,        inert,  'REDIS_PIPELINE_WINDOW', '0', 'no effect: one turn of the event loop is one batch'],
     [count,       inert,  'REDIS_PIPELINE_LIMIT', '0', 'no effect: one turn of the event loop is one batch'],
     [parallelism, inert,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes at once'],
-    [instant,     built,  'REDIS_REPLY_SPIN', '40us', 'so long a reply is looked for before sleeping, at most 1ms'],
-    [instant,     built,  'REDIS_REPLY_NAP', '20us', 'so long all wait for replies where calls come closely, at most 1ms'],
+    [instant,     built,  'REDIS_BUSY_POLL', '40us', 'so long a reply is looked for before sleeping, at most 1ms'],
+    [instant,     built,  'REDIS_REPLY_COALESCE_DELAY', '20us', 'so long all wait for replies where calls come closely, at most 1ms'],
     [bool,        built,  'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
     [path,        built,  'REDIS_TLS_CACERT', '', "its CA, beside the system's"],
     [path,        built,  'REDIS_TLS_CLIENT_CERT', '', 'our certificate, if its key is given too'],
@@ -269,9 +269,9 @@ const table = {
     [bool,        built,  'PROBER_ENABLED', 'true', 'look at the sites; false = serve what is known'],
     [interval,    built,  'PROBE_INTERVAL_S', '300', 'seconds between two looks at a site'],
     [probes,      built,  'PROBE_CONCURRENCY', '32', 'light probes at once'],
-    [repeats,     built,  'CONFIRM_FAILURES', '2', 'so often a failure is repeated before it counts'],
-    [millis,      built,  'SLOW_MS', '3000', 'a first byte later than this is degraded'],
-    [list,        built,  'CONTROL_URLS', CONTROL_URLS, 'what tells our own broken network from a broken site: two must answer, of fewer all; empty = nothing'],
+    [repeats,     built,  'PROBE_RETRIES', '2', 'so often a failure is repeated before it counts'],
+    [millis,      built,  'PROBE_SLOW_MS', '3000', 'a first byte later than this is degraded'],
+    [list,        built,  'CONNECTIVITY_CHECK_URLS', CONNECTIVITY_CHECK_URLS, 'what tells our own broken network from a broken site: two must answer, of fewer all; empty = nothing'],
     [string,      built,  'PROBE_PORTS', '80,443,3000,8000,8080,8443', 'ports that may be connected to'],
     [string,      built,  'EGRESS_DENY', '', 'ranges that may not, beside all that are not public'],
     [string,      built,  'NAT64_PREFIX', '', 'a /96 whose embedded IPv4 address is judged instead'],

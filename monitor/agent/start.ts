@@ -30,7 +30,7 @@ export interface AgentAccess {
 export interface StartOptions extends AgentAccess {
   settings: Pick<
     Settings,
-    'PROBE_CONCURRENCY' | 'CONFIRM_FAILURES' | 'SLOW_MS' | 'CONTROL_URLS' | 'MONITOR_DATA_DIR'
+    'PROBE_CONCURRENCY' | 'PROBE_RETRIES' | 'PROBE_SLOW_MS' | 'CONNECTIVITY_CHECK_URLS' | 'MONITOR_DATA_DIR'
   >
   egress: EgressOptions['settings']
   version: string
@@ -65,11 +65,11 @@ export function startAgent({ server, token, settings, egress, version, log, ca }
     client: home,
     buffer: new ResultBuffer({ path: join(settings.MONITOR_DATA_DIR, file), log }),
     probing: {
-      context: { egress: out, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs: settings.SLOW_MS },
+      context: { egress: out, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs: settings.PROBE_SLOW_MS },
       egress: out,
       lightMax: settings.PROBE_CONCURRENCY,
-      repeatsMax: settings.CONFIRM_FAILURES,
-      controlUrls: settings.CONTROL_URLS,
+      repeatsMax: settings.PROBE_RETRIES,
+      controlUrls: settings.CONNECTIVITY_CHECK_URLS,
     },
     nowMs: Date.now,
     log,

@@ -11,7 +11,7 @@
  *     403                     'forbidden'           a rule of the proxy, as for addresses that are not public
  *     anything else           our own failure       407, not HTTP, cut off, nobody at home: says nothing about the target
  *
- * A proxy that is overloaded says 503 or nothing as well; CONTROL_URLS go through it too and tell that.
+ * A proxy that is overloaded says 503 or nothing as well; CONNECTIVITY_CHECK_URLS go through it too and tell that.
  *
  * Gives up what only an address tells: time of DNS, addresses, network, CNAMEs, and the bound of two probes per network.
  */

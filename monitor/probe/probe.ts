@@ -13,7 +13,7 @@
 import type { Egress, Visit, VisitRequest } from '../egress/egress.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
 import { retryAfterMs } from '../scheduler/schedule.ts'
-import { classifyProbe, SLOW_MS } from '../scoring/outcome.ts'
+import { classifyProbe, PROBE_SLOW_MS } from '../scoring/outcome.ts'
 import { trimEndSlashes } from '../trim-slashes.ts'
 import type { AsnTable } from './asn.ts'
 import type { Listing } from './listing.ts'
@@ -23,7 +23,7 @@ export interface ProbeContext {
   egress: Pick<Egress, 'visit' | 'handshake' | 'names'>
   asn: AsnTable
   nowMs: () => number // epoch
-  slowMs?: number // SLOW_MS
+  slowMs?: number // PROBE_SLOW_MS
 }
 
 export interface ProbeTarget {
@@ -58,7 +58,7 @@ export function toProbeAttempt(
   kind: Probe['kind'],
   visit: Omit<Visit, 'body'>,
   listing: Listing,
-  { nowMs, slowMs = SLOW_MS }: ProbeContext,
+  { nowMs, slowMs = PROBE_SLOW_MS }: ProbeContext,
   { isParked = false } = {},
 ): ProbeAttempt {
   const { status: httpStatus, timings } = visit

@@ -2,7 +2,7 @@
  * Is our own network there? (spec 6.5) Three large addresses are asked once a minute; when fewer than two answer, what fails
  * in that minute and the next says nothing about a site.
  *
- *     every minute, and ─► CONTROL_URLS, all at once ─► any answer at all counts ─► failedMinutes ─► judge(probe)
+ *     every minute, and ─► CONNECTIVITY_CHECK_URLS, all at once ─► any answer at all counts ─► failedMinutes ─► judge(probe)
  *     on demand            one check at a time
  *
  * A check speaks for the minute it began in. A failure is settled when that check has ended; until then `judge` may still

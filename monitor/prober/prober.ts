@@ -31,7 +31,7 @@ export interface ProberOptions {
   intervalSec: number // PROBE_INTERVAL_S
   lightMax: number // PROBE_CONCURRENCY
   detectionsMax: number // DETECTION_CONCURRENCY
-  repeatsMax: number // CONFIRM_FAILURES
+  repeatsMax: number // PROBE_RETRIES
   controlUrls: readonly string[]
   planner?: Pick<PlannerOptions, 'isTurn' | 'fullMax'> // of agents: turns of their own, and no full probes
   send: (message: FromProber) => void

@@ -20,7 +20,7 @@ const prober = new Prober({
     egress,
     asn: await openAsnTable(settings.ASN_DB, (level, text) => send({ kind: 'log', level, text })),
     nowMs: Date.now,
-    slowMs: settings.SLOW_MS,
+    slowMs: settings.PROBE_SLOW_MS,
   },
   egress,
   region: settings.VANTAGE_REGION,
@@ -29,8 +29,8 @@ const prober = new Prober({
   intervalSec: settings.PROBE_INTERVAL_S,
   lightMax: settings.PROBE_CONCURRENCY,
   detectionsMax: settings.DETECTION_CONCURRENCY,
-  repeatsMax: settings.CONFIRM_FAILURES,
-  controlUrls: settings.CONTROL_URLS,
+  repeatsMax: settings.PROBE_RETRIES,
+  controlUrls: settings.CONNECTIVITY_CHECK_URLS,
   send,
 })
 let lastMs = performance.now()

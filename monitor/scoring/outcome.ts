@@ -2,13 +2,13 @@
  * What one try of a probe means (spec 6.3), and the control check that tells our own broken network from a broken site
  * (spec 6.5). Repeating a failure before it counts is the planner's (scheduler/confirm.ts).
  *
- *     the listing answered: open, or asks for a key ──► up, or degraded (slow) after more than SLOW_MS
+ *     the listing answered: open, or asks for a key ──► up, or degraded (slow) after more than PROBE_SLOW_MS
  *     429, a challenge page ──────────────────────────► degraded
  *     everything else ────────────────────────────────► down ──► inconclusive, when our own network was gone
  */
 import type { ErrorCode, ListingAuth, Outcome, Probe } from '../facts.ts'
 
-export const SLOW_MS = 3_000 // default of the setting SLOW_MS
+export const PROBE_SLOW_MS = 3_000 // default of the setting PROBE_SLOW_MS
 
 const CONTROLS_MIN = 2 // of the 3 addresses; fewer answers: it is us. Of fewer addresses all, or nothing would ever count
 const MINUTE_SEC = 60
@@ -24,7 +24,7 @@ export interface Finding {
 
 export function classifyProbe(
   { listing, httpStatus, ttfbMs, error }: Finding,
-  slowMs = SLOW_MS,
+  slowMs = PROBE_SLOW_MS,
 ): { outcome: Outcome; error: ErrorCode | null } {
   if (error === 'challenge' || error === 'http_429' || error === 'slow') return { outcome: 'degraded', error }
   if (error !== null) return { outcome: 'down', error }

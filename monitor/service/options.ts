@@ -31,9 +31,9 @@ export function monitorOptions(
   const { VANTAGE_NAME: name, VANTAGE_COUNTRY: country } = settings
   if (!NAME.test(name)) throw complaint('VANTAGE_NAME', name, 'Use lower-case letters, digits and hyphens.')
   if (!COUNTRY.test(country)) throw complaint('VANTAGE_COUNTRY', country, 'Use two capital letters, or none.')
-  for (const url of settings.CONTROL_URLS) {
+  for (const url of settings.CONNECTIVITY_CHECK_URLS) {
     if (!/^https?:/.test(url) || !URL.canParse(url))
-      throw complaint('CONTROL_URLS', url, 'Use addresses like https://example.com/.')
+      throw complaint('CONNECTIVITY_CHECK_URLS', url, 'Use addresses like https://example.com/.')
   }
   return {
     ...listenAddress('MONITOR_ADDR', settings.MONITOR_ADDR),

@@ -115,7 +115,7 @@ class MonitorService {
     const stats = new Stats()
     // Few questions, each alone: this thread sleeps while it waits for Redis.
     const opened = await openEngine(
-      { ...settings, REDIS_REPLY_SPIN: 0, REDIS_REPLY_NAP: 0 },
+      { ...settings, REDIS_BUSY_POLL: 0, REDIS_REPLY_COALESCE_DELAY: 0 },
       {
         ...{ memoryTable, stats, log },
         decisionsStat: 'sluice.monitor.decisions',

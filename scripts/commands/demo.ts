@@ -77,7 +77,7 @@ try {
     MONITOR_DATA_DIR: folder,
     MONITOR_ADDR: addr,
     PROBE_INTERVAL_S: '60',
-    CONTROL_URLS: '',
+    CONNECTIVITY_CHECK_URLS: '',
     BACKEND_TYPE: 'memory',
     DISABLE_STATS: 'true',
     DEBUG_PORT: '0',
@@ -88,7 +88,7 @@ try {
     AGENT_SERVER: `http://${agents}`,
     AGENT_TOKEN: token,
     MONITOR_DATA_DIR: join(folder, 'agent'),
-    CONTROL_URLS: '',
+    CONNECTIVITY_CHECK_URLS: '',
     LOG_LEVEL: 'error',
   }
   await serve(env, agentEnv)

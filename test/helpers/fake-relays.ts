@@ -45,7 +45,7 @@ export interface FakeRelayOptions {
   host?: string // default 127.0.0.2
   port?: number // default any
   tls?: { cert: Buffer | string; key: Buffer | string }
-  delayMs?: number // default 3,500: slower than SLOW_MS
+  delayMs?: number // default 3,500: slower than PROBE_SLOW_MS
 }
 
 export const KEY = 'sk-of-a-test' // accepted by relays that want one

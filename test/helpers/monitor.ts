@@ -28,7 +28,7 @@ export function spawnMonitor({ folder, rules, hosts = {}, env = {} }: MonitorSet
       MONITOR_ADDR: '127.0.0.1:0',
       MONITOR_DATA_DIR: folder,
       CATALOGUE_PATH: join(folder, 'catalogue.yaml'),
-      CONTROL_URLS: '',
+      CONNECTIVITY_CHECK_URLS: '',
       PROBE_INTERVAL_S: '60',
       EGRESS_TEST_ALLOW: '127.0.0.2',
       EGRESS_TEST_HOSTS: named.join(','),

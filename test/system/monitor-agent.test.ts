@@ -29,7 +29,7 @@ test('6.5: what an agent sees is stored as its own, and makes its region reachab
     `version: 1\nsites:\n  - { slug: ${SLUG}, name: Relay, url: "http://relay.example.com", regions: [cn] }\n`,
   )
   const shared = {
-    CONTROL_URLS: '',
+    CONNECTIVITY_CHECK_URLS: '',
     EGRESS_TEST_ALLOW: '127.0.0.2',
     EGRESS_TEST_HOSTS: `relay.example.com=127.0.0.2:${relay.port}`,
     BACKEND_TYPE: 'memory',

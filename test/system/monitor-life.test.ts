@@ -37,7 +37,7 @@ async function start(command: 'serve' | 'monitor', env = {}, rules = OTHERS_RULE
       MONITOR_ADDR: '127.0.0.1:0',
       MONITOR_DATA_DIR: folder,
       CATALOGUE_PATH: catalogue,
-      CONTROL_URLS: '',
+      CONNECTIVITY_CHECK_URLS: '',
       BACKEND_TYPE: 'memory',
       ...env,
     },
@@ -179,7 +179,12 @@ describe('12: a monitor that cannot start beside the service', () => {
     const service = spawnService({
       rules: { 'shop.yaml': 'domain: shop' },
       env: {
-        ...{ MONITOR_ENABLED: 'true', CATALOGUE_PATH: catalogue, CONTROL_URLS: '', BACKEND_TYPE: 'memory' },
+        ...{
+          MONITOR_ENABLED: 'true',
+          CATALOGUE_PATH: catalogue,
+          CONNECTIVITY_CHECK_URLS: '',
+          BACKEND_TYPE: 'memory',
+        },
         ...env,
       },
     })

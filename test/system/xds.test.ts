@@ -229,7 +229,7 @@ test('8.6: the monitor alone takes its quotas from there, too', async () => {
       MONITOR_ADDR: '127.0.0.1:0',
       MONITOR_DATA_DIR: folder,
       CATALOGUE_PATH: join(folder, 'catalogue.yaml'),
-      CONTROL_URLS: '',
+      CONNECTIVITY_CHECK_URLS: '',
       PROBER_ENABLED: 'false',
       LOG_LEVEL: 'info',
     }),

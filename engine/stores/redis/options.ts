@@ -59,8 +59,8 @@ function readOptions(settings: Settings, prefix: Prefix): RedisOptions {
     tls: settings[`${prefix}_TLS`] ? tlsFiles(settings) : null,
     timeoutMs: Math.min(settings[`${prefix}_TIMEOUT`] || CONNECT_MS_DEFAULT, TIMER_MS_MAX),
     operationTimeoutMs: Math.min(settings[`${prefix}_OPERATION_TIMEOUT`], TIMER_MS_MAX),
-    spinMs: settings.REDIS_REPLY_SPIN,
-    napMs: settings.REDIS_REPLY_NAP,
+    spinMs: settings.REDIS_BUSY_POLL,
+    napMs: settings.REDIS_REPLY_COALESCE_DELAY,
     ...(isError && { emptyWaitMs: settings[`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`] }),
     startup: {
       initialMs: settings.REDIS_STARTUP_INITIAL_INTERVAL,

@@ -15,7 +15,7 @@ Probes the sites of another monitor from this place, until a signal ends it. Nee
   AGENT_TOKEN        what \`sluice monitor vantage create\` has shown there; or AGENT_TOKEN_FILE, the file that has it
   MONITOR_DATA_DIR   what the server cannot take now is kept there for a day
 
-PROBE_CONCURRENCY, CONFIRM_FAILURES, SLOW_MS, CONTROL_URLS, PROBE_PORTS, EGRESS_DENY and EGRESS_PROXY mean what they mean for
+PROBE_CONCURRENCY, PROBE_RETRIES, PROBE_SLOW_MS, CONNECTIVITY_CHECK_URLS, PROBE_PORTS, EGRESS_DENY and EGRESS_PROXY mean what they mean for
 the monitor; AGENT_SERVER is called without the proxy.
 `,
   async run() {

@@ -45,7 +45,7 @@ stored. Exit code 0: it was looked at, whatever was found; 1: it may not be, or 
     mustBeAllowed(egress, target)
     const isFull = has('full')
     const asn = isFull ? await loadAsnTable(settings.ASN_DB) : NO_ASN_TABLE
-    const context = { egress, asn, nowMs: Date.now, slowMs: settings.SLOW_MS }
+    const context = { egress, asn, nowMs: Date.now, slowMs: settings.PROBE_SLOW_MS }
     const tried = isFull
       ? await fullProbe(context, target, { onStep: printStep })
       : await lightProbe(context, target)

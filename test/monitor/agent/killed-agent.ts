@@ -12,7 +12,7 @@ import { egressSettings } from '../../../monitor/egress/egress.ts'
 const agent = startAgent({
   ...agentAccess(process.env),
   settings: {
-    ...{ PROBE_CONCURRENCY: 4, CONFIRM_FAILURES: 0, SLOW_MS: 3_000, CONTROL_URLS: [] },
+    ...{ PROBE_CONCURRENCY: 4, PROBE_RETRIES: 0, PROBE_SLOW_MS: 3_000, CONNECTIVITY_CHECK_URLS: [] },
     MONITOR_DATA_DIR: process.argv[2],
   },
   egress: egressSettings(process.env),

@@ -130,5 +130,5 @@ test('M1.3#5-8 M1.4#4: the headers of every answer', async () => {
 })
 
 test('M9#4: the index leads to the changelog', async () => {
-  expect((await api.get('/api/v1')).headers.link).toBe('</changelog>; rel="help"')
+  expect((await api.get('/api/v1')).headers.link).toBe('</api/v1/changelog>; rel="help"')
 })

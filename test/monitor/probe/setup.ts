@@ -15,7 +15,7 @@ import type { Dns } from '../egress/dns-server.ts'
 import { startDns } from '../egress/dns-server.ts'
 
 export const NOW_SEC = Math.floor(Date.now() / 1_000) // certificates are of now; the probes' clock stands still
-export const SLOW_MS = 150
+export const PROBE_SLOW_MS = 150
 const LIMITS = { firstByteMs: 400, connectMs: 400, tlsMs: 400, bodyMs: 400, denialStepMs: 1 }
 
 export interface Relays {
@@ -66,7 +66,7 @@ export async function startRelays(overTls: Record<string, TlsRelay> = {}): Promi
       egress,
       asn: NO_ASN_TABLE,
       nowMs: () => NOW_SEC * 1_000,
-      slowMs: SLOW_MS,
+      slowMs: PROBE_SLOW_MS,
       ...changes,
     }),
     target: (name, changes) => {

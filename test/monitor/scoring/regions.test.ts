@@ -253,7 +253,7 @@ describe('6.3: outcomes', () => {
     })
   }
 
-  test('SLOW_MS is a setting', () => {
+  test('PROBE_SLOW_MS is a setting', () => {
     const finding = { listing: 'open', httpStatus: 200, ttfbMs: 900, error: null } as const
     expect(classifyProbe(finding, 500).outcome).toBe('degraded')
   })

@@ -45,7 +45,7 @@ function start() {
     send: (message: ToProber) => host.send(message),
   }
   const detections = new DetectionRunner(desk, 'main', prober, () => null)
-  const { settings } = parseSettings({ CONTROL_URLS: '', PROBE_INTERVAL_S: '60', ASN_DB: '' })
+  const { settings } = parseSettings({ CONNECTIVITY_CHECK_URLS: '', PROBE_INTERVAL_S: '60', ASN_DB: '' })
   const host = new ProberSupervisor(
     { settings, version: '1', ownHosts: [] },
     {

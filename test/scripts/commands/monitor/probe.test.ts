@@ -81,10 +81,10 @@ test('8.1: what is found does not decide the exit code: a site that is down is a
   }
 })
 
-test('8.1: SLOW_MS and VANTAGE_NAME are those of the monitor', async () => {
+test('8.1: PROBE_SLOW_MS and VANTAGE_NAME are those of the monitor', async () => {
   const slow = await startFakeRelay('slow', { delayMs: 60 })
   try {
-    const settings = { PROBE_PORTS: String(slow.port), SLOW_MS: '50', VANTAGE_NAME: 'fra1' }
+    const settings = { PROBE_PORTS: String(slow.port), PROBE_SLOW_MS: '50', VANTAGE_NAME: 'fra1' }
     const { out } = await monitorFor({}, settings).run('probe', `http://127.0.0.2:${slow.port}`)
     expect(JSON.parse(out)).toMatchObject({
       outcome: 'degraded',
