@@ -26,7 +26,7 @@ test('8.1: an import adds, changes what it names, leaves the rest and the commen
     changed: [{ slug: 'one', keys: ['name', 'models_claimed', 'hidden'] }],
     unchanged: [],
     keys: [],
-    complaints: [],
+    diagnostics: [],
     writtenFiles: [path],
   })
   expect(readFileSync(path, 'utf8')).toBe(before)
@@ -61,7 +61,7 @@ test('8.1: an import into nothing, and into a folder', () => {
     isDryRun: false,
   } as const
   const path = folderWith({})
-  expect(importSites({ ...options, cataloguePath: path })).toMatchObject({ added: ['one'], complaints: [] })
+  expect(importSites({ ...options, cataloguePath: path })).toMatchObject({ added: ['one'], diagnostics: [] })
   expect(readFileSync(path, 'utf8')).toBe(
     'version: 1\nsites:\n  - slug: one\n    name: One\n    url: https://one.example.com\n',
   )
@@ -173,11 +173,11 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
             },
           }),
         )
-        const complaints = new Diagnostics()
+        const diagnostics = new Diagnostics()
         const text = exportSites(sites, format)
-        const raws = format === 'csv' ? readCsv('x', text, complaints) : readYaml('x', text, complaints).sites
-        const read = raws.map((raw) => parseEntry(raw, complaints))
-        expect(complaints.lines()).toEqual([])
+        const raws = format === 'csv' ? readCsv('x', text, diagnostics) : readYaml('x', text, diagnostics).sites
+        const read = raws.map((raw) => parseEntry(raw, diagnostics))
+        expect(diagnostics.lines()).toEqual([])
         expect(read).toEqual(sites)
       }),
       { numRuns: size({ small: 100, full: 5_000 }) },
@@ -194,9 +194,9 @@ test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts
       for (const cell of text.split(/[\r\n]/).flatMap((line) => line.split(separator)))
         expect(cell).not.toMatch(/^["\s]*[=+\-@＝＋－＠]/)
     }
-    const complaints = new Diagnostics()
-    const read = readCsv('x', text, complaints).map((raw) => parseEntry(raw, complaints))
-    expect([complaints.lines(), read]).toEqual([[], [more]])
+    const diagnostics = new Diagnostics()
+    const read = readCsv('x', text, diagnostics).map((raw) => parseEntry(raw, diagnostics))
+    expect([diagnostics.lines(), read]).toEqual([[], [more]])
   }
   const plain = exportSites(fullEntries('a-b'), 'csv')
   expect(plain).toContain('one,a-b,https://one.example.com,,2026-03-01,a-b;x;a-b2,')

@@ -84,7 +84,7 @@ function commands(): Record<string, [string, string[]]> {
 describe('what is shipped', () => {
   test('everything that runs and explains, nothing that tests or builds', () => {
     // biome-ignore format: one list to read
-    for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'scripts/sluice.mjs', 'scripts/runtime.mjs', 'scripts/install.mjs', 'scripts/usage.txt', 'dist/scripts/sluice.js', 'dist/engine/window.js']) {
+    for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'scripts/sluice.mjs', 'scripts/runtime.mjs', 'scripts/install.mjs', 'scripts/usage.txt', 'dist/scripts/sluice.js', 'dist/engine/decision/window.js']) {
       expect(files).toContain(path)
     }
     expect(files).toEqual(
