@@ -1,10 +1,10 @@
 /**
- * Writes the table of settings into a README, between `<!-- settings -->` and `<!-- /settings -->`.
+ * Writes the table of settings into docs/settings.md, between `<!-- settings -->` and `<!-- /settings -->`.
  *
- *     node scripts/dev/settings-table.ts            writes README.md
+ *     node scripts/dev/settings-table.ts            writes docs/settings.md
  *     node scripts/dev/settings-table.ts --check    changes nothing; exit 1 when the table is not the current one
  *
- * A file name as the last argument stands for README.md.
+ * A file name as the last argument replaces docs/settings.md.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ const BETWEEN_MARKERS = /(?<=^<!-- settings -->\n).*?(?=^<!-- \/settings -->$)/m
 const isCheck = process.argv.includes('--check')
 const file =
   process.argv.slice(2).find((arg) => arg !== '--check') ??
-  fileURLToPath(new URL('../../README.md', import.meta.url))
+  fileURLToPath(new URL('../../docs/settings.md', import.meta.url))
 
 process.exitCode = run()
 
