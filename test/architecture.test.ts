@@ -16,7 +16,7 @@ const PACKAGES = [
 const rows = new Map(
   read('ARCHITECTURE.md')
     .split('\n## ')
-    .find((part) => part.startsWith('The packages'))!
+    .find((part) => part.startsWith('Packages\n'))!
     .split('\n')
     .filter((line) => line.startsWith('| '))
     .map((line) => line.split('|').slice(1, -1))
@@ -38,4 +38,11 @@ test.each(PACKAGES)('%s is used where the table says, and what stands beside it 
   const imported = new RegExp(`['/]${name.replaceAll('.', '\\.')}['/]`)
   for (const path of users) expect([path, read(path)]).toEqual([path, expect.stringMatching(imported)])
   for (const path of filesIn(past)) expect([path, existsSync(join(ROOT, path))]).toEqual([path, true])
+})
+
+test('every file it names exists', () => {
+  const missing = filesIn(read('ARCHITECTURE.md')).filter(
+    (path) => path.includes('/') && !existsSync(join(ROOT, path)),
+  )
+  expect(missing).toEqual([])
 })
