@@ -28,8 +28,8 @@ export const HELD_BYTES_ALL_MAX = 12 * 1024 * 1024
  * takes its time. Beyond, a connection that has ASKED_BYTES_FAIR_MAX of its own has its calls refused; none is ended, since
  * a store that is slow for a moment is nobody's fault.
  */
-export const ASKED_BYTES_ALL_MAX = 16 * 1024 * 1024
-export const ASKED_BYTES_FAIR_MAX = 65_536
+export const CHARGED_BYTES_ALL_MAX = 16 * 1024 * 1024
+export const CHARGED_BYTES_FAIR_MAX = 65_536
 /** A whole message up to this is not counted while it is decided: the bounds of calls are enough. */
 export const SMALL_MESSAGE_BYTES = 1_024
 
@@ -51,7 +51,7 @@ export const CALLS_FAIR_MAX = 16
  * Without: a peer that floods keeps this thread busy for megabytes, before others and our answers get their turn.
  */
 export const TURN_BYTES = 32_768
-export const READ_MUCH_BYTES = 2_048 // at once; less is neither counted nor ever made to rest
+export const LARGE_READ_BYTES = 2_048 // at once; less is neither counted nor ever made to rest
 export const THROTTLED_RESUMED_MAX = 4
 
 /** gzip messages unpacked at once by a thread; others queue, and connections take turns. */
@@ -110,27 +110,27 @@ export interface Rate {
 /** A bucket of tokens, looked after only when it is empty. */
 export class TokenBucket {
   private readonly rate: Rate
-  private left: number
-  private filledMs = 0 // 0 = nothing taken yet
+  private tokens: number
+  private refilledMs = 0 // 0 = nothing taken yet
 
   constructor(rate: Rate) {
     this.rate = rate
-    this.left = rate.burst
+    this.tokens = rate.burst
   }
 
   /** Takes one; false when there is none. */
   take(nowMs: number): boolean {
-    if (this.filledMs === 0) this.filledMs = nowMs
-    if (this.left < 1) {
-      this.give(((nowMs - this.filledMs) * this.rate.perSec) / 1000)
-      this.filledMs = nowMs
-      if (this.left < 1) return false
+    if (this.refilledMs === 0) this.refilledMs = nowMs
+    if (this.tokens < 1) {
+      this.add(((nowMs - this.refilledMs) * this.rate.perSec) / 1000)
+      this.refilledMs = nowMs
+      if (this.tokens < 1) return false
     }
-    this.left--
+    this.tokens--
     return true
   }
 
-  give(count: number): void {
-    this.left = Math.min(this.rate.burst, this.left + count)
+  add(count: number): void {
+    this.tokens = Math.min(this.rate.burst, this.tokens + count)
   }
 }

@@ -15,16 +15,109 @@
  */
 import { HEADER_BLOCK_BYTES_MAX } from './bounds.ts'
 import { ConnectionError, ErrorCode } from './frames.ts'
-import {
-  type ClassifyName,
-  FIXED_COUNT,
-  Field,
-  type fixedFields,
-  HeaderTable,
-  MALFORMED,
-  UNREAD,
-} from './hpack-table.ts'
 import { unpackedBytesMax, unpackHuffman } from './huffman.ts'
+
+/** What a name is to whoever reads headers: its own positive numbers, or one of these two. */
+export const UNREAD = 0 // known to be of no interest: the value is not kept
+export const MALFORMED = -1 // may not stand in a request
+
+export type ClassifyName = (name: string) => number
+
+export const TABLE_BYTES_MAX = 4_096 // the protocol's default; we announce no other
+const FIELD_OVERHEAD_BYTES = 32 // RFC 7541, 4.1
+const FIELDS_MAX = TABLE_BYTES_MAX / FIELD_OVERHEAD_BYTES // a power of two
+
+/** One field; `bytes` is its size in the table, whether or not the value was kept. */
+export class Field {
+  readonly name: string
+  readonly value: string
+  readonly bytes: number
+  kind = UNREAD
+
+  constructor(name: string, value: string, textBytes: number) {
+    this.name = name
+    this.value = value
+    this.bytes = textBytes + FIELD_OVERHEAD_BYTES
+  }
+}
+
+// biome-ignore format: RFC 7541, appendix A
+const STATIC_TABLE = [
+  ':authority', ':method GET', ':method POST', ':path /', ':path /index.html', ':scheme http', ':scheme https',
+  ':status 200', ':status 204', ':status 206', ':status 304', ':status 400', ':status 404', ':status 500',
+  'accept-charset', 'accept-encoding gzip, deflate', 'accept-language', 'accept-ranges', 'accept',
+  'access-control-allow-origin', 'age', 'allow', 'authorization', 'cache-control', 'content-disposition',
+  'content-encoding', 'content-language', 'content-length', 'content-location', 'content-range', 'content-type',
+  'cookie', 'date', 'etag', 'expect', 'expires', 'from', 'host', 'if-match', 'if-modified-since', 'if-none-match',
+  'if-range', 'if-unmodified-since', 'last-modified', 'link', 'location', 'max-forwards', 'proxy-authenticate',
+  'proxy-authorization', 'range', 'referer', 'refresh', 'retry-after', 'server', 'set-cookie',
+  'strict-transport-security', 'transfer-encoding', 'user-agent', 'vary', 'via', 'www-authenticate',
+].map((line) => {
+  const [name, ...value] = line.split(' ')
+  return new Field(name, value.join(' '), name.length + value.join(' ').length)
+})
+export const STATIC_COUNT = STATIC_TABLE.length
+
+export class HeaderTable {
+  version = 0 // another one after each change
+  readonly classifyName: ClassifyName
+  private readonly staticFields: readonly Field[]
+  private readonly ring: (Field | null)[] = []
+  private newestIndex = 0 // counts up for ever; its place is the low bits
+  private count = 0
+  private bytes = 0
+  private bytesMax = TABLE_BYTES_MAX
+
+  constructor(classifyName: ClassifyName, staticFields = createStaticFields(classifyName)) {
+    this.classifyName = classifyName
+    this.staticFields = staticFields
+  }
+
+  /** null: there is none. */
+  get(index: number): Field | null {
+    if (index <= STATIC_COUNT) return index === 0 ? null : this.staticFields[index - 1]
+    const age = index - STATIC_COUNT - 1
+    if (age >= this.count) return null
+    return this.ring[(this.newestIndex - age) & (FIELDS_MAX - 1)]
+  }
+
+  add(field: Field): void {
+    this.version++
+    this.shrinkTo(this.bytesMax - field.bytes)
+    if (field.bytes > this.bytesMax) return // then the table is empty, and that is no error (4.4)
+    this.newestIndex = (this.newestIndex + 1) & (FIELDS_MAX - 1)
+    this.ring[this.newestIndex] = field
+    this.count++
+    this.bytes += field.bytes
+  }
+
+  /** False when it is more than we announced. */
+  resize(bytesMax: number): boolean {
+    if (bytesMax > TABLE_BYTES_MAX) return false
+    this.version++
+    this.bytesMax = bytesMax
+    this.shrinkTo(bytesMax)
+    return true
+  }
+
+  private shrinkTo(bytes: number): void {
+    while (this.bytes > bytes && this.count > 0) {
+      const place = (this.newestIndex - this.count + 1) & (FIELDS_MAX - 1)
+      this.bytes -= this.ring[place]!.bytes
+      this.ring[place] = null
+      this.count--
+    }
+  }
+}
+
+/** The fixed part as one kind of reader sees it: made once, shared by its connections. */
+export function createStaticFields(kindOf: ClassifyName): readonly Field[] {
+  return STATIC_TABLE.map(({ name, value }) => {
+    const field = new Field(name, value, name.length + value.length)
+    field.kind = kindOf(name)
+    return field
+  })
+}
 
 /** Told of each field in order. `bytes` counts towards the size of the list; `value` is '' where nobody reads it. */
 export interface FieldSink {
@@ -40,12 +133,11 @@ const LF = 10
 const CR = 13
 
 const scratch = Buffer.allocUnsafe(unpackedBytesMax(HEADER_BLOCK_BYTES_MAX)) // strings are made from here at once
-const FIELD_OVERHEAD_BYTES = 32
 
 export class HeaderDecoder {
   readonly table: HeaderTable
   private bytes: Buffer = scratch
-  private at = 0
+  private offset = 0
   private end = 0
   private text: Buffer = scratch // where the string read last lies
   private textFrom = 0
@@ -55,52 +147,53 @@ export class HeaderDecoder {
   private memoTextBytes = 0
   private memoValue = ''
 
-  constructor(kindOf: ClassifyName, fixed?: ReturnType<typeof fixedFields>) {
+  constructor(kindOf: ClassifyName, fixed?: ReturnType<typeof createStaticFields>) {
     this.table = new HeaderTable(kindOf, fixed)
   }
 
   /** One whole block, `bytes[from, to)`, at most HEADER_BLOCK_BYTES_MAX. */
   decode(bytes: Buffer, from: number, to: number, sink: FieldSink): void {
     this.bytes = bytes
-    this.at = from
+    this.offset = from
     this.end = to
     let resizes = 0
     let isFirst = true
-    while (this.at < to) {
-      const byte = bytes[this.at]
+    while (this.offset < to) {
+      const byte = bytes[this.offset]
       if (byte >= 128) {
-        const field = this.indexed(this.integer(7))
+        const field = this.getIndexed(this.readInteger(7))
         sink.field(field.kind, field.name, field.value, field.bytes)
-      } else if (byte >= 64) this.joining(sink)
+      } else if (byte >= 64) this.readIndexedLiteral(sink)
       else if (byte >= 32) {
-        if (!isFirst || ++resizes > RESIZES_MAX) fail('a table size update in the wrong place')
-        if (!this.table.resize(this.integer(5))) fail('a table larger than announced')
+        if (!isFirst || ++resizes > RESIZES_MAX)
+          throwCompressionError('a table size update in the wrong place')
+        if (!this.table.resize(this.readInteger(5))) throwCompressionError('a table larger than announced')
         continue
-      } else this.passing(sink)
+      } else this.readLiteral(sink)
       isFirst = false
     }
   }
 
-  private joining(sink: FieldSink): void {
-    const index = this.integer(6)
-    const named = index === 0 ? this.name() : this.indexed(index)
-    const nameKind = index === 0 ? named.kind : this.nameKind(index, named)
-    this.string()
-    const isGood = isValue(this.text, this.textFrom, this.textTo)
+  private readIndexedLiteral(sink: FieldSink): void {
+    const index = this.readInteger(6)
+    const named = index === 0 ? this.readName() : this.getIndexed(index)
+    const nameKind = index === 0 ? named.kind : this.getNameKind(index, named)
+    this.readString()
+    const isGood = isValidValue(this.text, this.textFrom, this.textTo)
     const textBytes = named.name.length + this.textTo - this.textFrom
-    const field = new Field(named.name, nameKind > UNREAD ? this.latin1() : '', textBytes)
+    const field = new Field(named.name, nameKind > UNREAD ? this.toLatin1() : '', textBytes)
     field.kind = isGood ? nameKind : MALFORMED
     this.table.add(field)
     sink.field(field.kind, field.name, field.value, field.bytes)
   }
 
-  private passing(sink: FieldSink): void {
-    const index = this.integer(4)
-    const named = index === 0 ? this.name() : this.indexed(index)
-    const kind = index === 0 ? named.kind : this.nameKind(index, named)
-    const start = this.at
+  private readLiteral(sink: FieldSink): void {
+    const index = this.readInteger(4)
+    const named = index === 0 ? this.readName() : this.getIndexed(index)
+    const kind = index === 0 ? named.kind : this.getNameKind(index, named)
+    const start = this.offset
     if (kind > UNREAD && this.isMemo(start)) {
-      this.at = start + this.memoLength
+      this.offset = start + this.memoLength
       sink.field(
         kind,
         named.name,
@@ -109,27 +202,27 @@ export class HeaderDecoder {
       )
       return
     }
-    this.string()
+    this.readString()
     const textBytes = this.textTo - this.textFrom
-    const isGood = isValue(this.text, this.textFrom, this.textTo)
-    const value = kind > UNREAD ? this.latin1() : ''
+    const isGood = isValidValue(this.text, this.textFrom, this.textTo)
+    const value = kind > UNREAD ? this.toLatin1() : ''
     if (isGood && kind > UNREAD) this.remember(start, textBytes, value)
     const bytes = named.name.length + textBytes + FIELD_OVERHEAD_BYTES
     sink.field(isGood ? kind : MALFORMED, named.name, value, bytes)
   }
 
   /** A field whose value was faulty says nothing about its name. */
-  private nameKind(index: number, field: Field): number {
-    return index > FIXED_COUNT && field.kind === MALFORMED ? this.table.classifyName(field.name) : field.kind
+  private getNameKind(index: number, field: Field): number {
+    return index > STATIC_COUNT && field.kind === MALFORMED ? this.table.classifyName(field.name) : field.kind
   }
 
-  private indexed(index: number): Field {
-    return this.table.at(index) ?? fail(`no field ${index} in the table`)
+  private getIndexed(index: number): Field {
+    return this.table.get(index) ?? throwCompressionError(`no field ${index} in the table`)
   }
 
-  private name(): Field {
-    this.string()
-    const field = new Field(this.latin1(), '', 0)
+  private readName(): Field {
+    this.readString()
+    const field = new Field(this.toLatin1(), '', 0)
     field.kind = this.table.classifyName(field.name)
     return field
   }
@@ -143,58 +236,58 @@ export class HeaderDecoder {
   }
 
   private remember(start: number, textBytes: number, value: string): void {
-    const length = this.at - start
+    const length = this.offset - start
     if (length < MEMO_BYTES_MIN || length > MEMO_BYTES_MAX) return
     if (this.memoBytes === scratch) this.memoBytes = Buffer.allocUnsafeSlow(MEMO_BYTES_MAX)
-    this.bytes.copy(this.memoBytes, 0, start, this.at)
+    this.bytes.copy(this.memoBytes, 0, start, this.offset)
     this.memoLength = length
     this.memoTextBytes = textBytes
     this.memoValue = value
   }
 
   /** Reads a string literal; its bytes are text[textFrom, textTo) until the next one is read. */
-  private string(): void {
-    if (this.at >= this.end) fail('a block that ends too soon')
-    const isPacked = this.bytes[this.at] >= 128
-    const length = this.integer(7)
-    const from = this.at
-    if (length > this.end - from) fail('a string longer than its block')
-    this.at = from + length
+  private readString(): void {
+    if (this.offset >= this.end) throwCompressionError('a block that ends too soon')
+    const isPacked = this.bytes[this.offset] >= 128
+    const length = this.readInteger(7)
+    const from = this.offset
+    if (length > this.end - from) throwCompressionError('a string longer than its block')
+    this.offset = from + length
     if (!isPacked) {
       this.text = this.bytes
       this.textFrom = from
-      this.textTo = this.at
+      this.textTo = this.offset
       return
     }
-    const count = unpackHuffman(this.bytes, from, this.at, scratch)
-    if (count < 0) fail('a string that is not packed right')
+    const count = unpackHuffman(this.bytes, from, this.offset, scratch)
+    if (count < 0) throwCompressionError('a string that is not packed right')
     this.text = scratch
     this.textFrom = 0
     this.textTo = count
   }
 
   /** The string read last, a character per byte. */
-  private latin1(): string {
+  private toLatin1(): string {
     return this.text.toString('latin1', this.textFrom, this.textTo)
   }
 
   /** RFC 7541, 5.1: the low bits of this byte, then 7 bits per byte when they are all 1. */
-  private integer(bits: number): number {
+  private readInteger(bits: number): number {
     const mask = (1 << bits) - 1
-    let value = this.bytes[this.at++] & mask
+    let value = this.bytes[this.offset++] & mask
     if (value < mask) return value
     for (let shift = 0; shift <= INTEGER_SHIFT_MAX; shift += 7) {
-      if (this.at >= this.end) fail('a block that ends too soon')
-      const byte = this.bytes[this.at++]
+      if (this.offset >= this.end) throwCompressionError('a block that ends too soon')
+      const byte = this.bytes[this.offset++]
       value += (byte & 127) << shift
       if (byte < 128) return value
     }
-    return fail('a number that is too large')
+    return throwCompressionError('a number that is too large')
   }
 }
 
 /** RFC 9113, 8.2.1: what could split a header further on. */
-function isValue(bytes: Uint8Array, from: number, to: number): boolean {
+function isValidValue(bytes: Uint8Array, from: number, to: number): boolean {
   for (let i = from; i < to; i++) {
     const byte = bytes[i]
     if (byte <= CR && (byte === NUL || byte === LF || byte === CR)) return false
@@ -202,6 +295,6 @@ function isValue(bytes: Uint8Array, from: number, to: number): boolean {
   return true
 }
 
-function fail(text: string): never {
+function throwCompressionError(text: string): never {
   throw new ConnectionError(ErrorCode.CompressionError, text)
 }

@@ -9,7 +9,7 @@
  * Most calls never make one: their message is one whole frame, read where it lies. Memory grows with what has
  * arrived, never with what a length promises.
  */
-import { free } from './memory.ts'
+import { free } from './inflater.ts'
 
 export const PREFIX_BYTES = 5
 
@@ -37,26 +37,26 @@ export class MessageReader {
   }
 
   /** Of the next message, -1 while unknown. */
-  get announced(): number {
+  get nextMessageBytes(): number {
     return this.length < PREFIX_BYTES ? -1 : this.bytes.readUInt32BE(this.from + 1)
   }
 
   /** What the next message's first byte says: 0, 1, or nonsense. */
-  get packing(): number {
+  get compressedFlag(): number {
     return this.bytes[this.from]
   }
 
-  get isWhole(): boolean {
-    return this.length >= PREFIX_BYTES && this.length - PREFIX_BYTES >= this.announced
+  get hasMessage(): boolean {
+    return this.length >= PREFIX_BYTES && this.length - PREFIX_BYTES >= this.nextMessageBytes
   }
 
   /** Bytes of memory. */
-  get size(): number {
+  get capacity(): number {
     return this.bytes.length
   }
 
   /** What `size` is after an `add` of so many bytes. */
-  sizeWith(count: number): number {
+  capacityAfter(count: number): number {
     if (this.to + count <= this.bytes.length) return this.bytes.length
     const length = this.length + count
     if (length <= this.bytes.length) return this.bytes.length
@@ -65,7 +65,7 @@ export class MessageReader {
 
   add(bytes: Buffer, from: number, to: number): void {
     if (this.to + to - from > this.bytes.length) {
-      const size = this.sizeWith(to - from)
+      const size = this.capacityAfter(to - from)
       const larger = size > this.bytes.length ? Buffer.allocUnsafeSlow(size) : this.bytes // or there is room in front
       this.bytes.copy(larger, 0, this.from, this.to)
       if (larger !== this.bytes) free(this.bytes)
@@ -88,7 +88,7 @@ export class MessageReader {
   /** The next message, which is whole. Valid until the next `add`. With the last one the memory goes. */
   take(): Buffer {
     const start = this.from + PREFIX_BYTES
-    const end = start + this.announced
+    const end = start + this.nextMessageBytes
     const message = this.bytes.subarray(start, end)
     this.from = end
     if (end === this.to) {

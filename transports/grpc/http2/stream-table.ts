@@ -7,19 +7,21 @@
  * was open at that time: with many calls that carried each stream over, and doubled the collector's work. This table is
  * overwritten in place.
  */
-const PLACES_MIN = 32 // a power of two
-const SPREAD = 0x9e37_79b1
+import { ENDED_STREAMS_MAX } from './bounds.ts'
+
+const SLOTS_MIN = 32 // a power of two
+const HASH_MULTIPLIER = 0x9e37_79b1
 
 export class StreamTable<T> {
   size = 0
-  private ids = new Int32Array(PLACES_MIN) // 0 = free: no call has that id
-  private streams: (T | undefined)[] = places(PLACES_MIN)
+  private ids = new Int32Array(SLOTS_MIN) // 0 = free: no call has that id
+  private streams: (T | undefined)[] = emptySlots(SLOTS_MIN)
 
   get(id: number): T | undefined {
     const { ids } = this
     const mask = ids.length - 1
-    for (let place = toBucketIndex(id, mask); ids[place] !== 0; place = (place + 1) & mask) {
-      if (ids[place] === id) return this.streams[place]
+    for (let slot = toBucketIndex(id, mask); ids[slot] !== 0; slot = (slot + 1) & mask) {
+      if (ids[slot] === id) return this.streams[slot]
     }
     return undefined
   }
@@ -41,47 +43,66 @@ export class StreamTable<T> {
       gap = (gap + 1) & mask
     }
     // those behind the gap that a search would pass it for move up, so that searches may end at free places
-    for (let place = (gap + 1) & mask; ids[place] !== 0; place = (place + 1) & mask) {
-      const home = toBucketIndex(ids[place], mask)
-      if (((place - home) & mask) < ((place - gap) & mask)) continue
-      ids[gap] = ids[place]
-      streams[gap] = streams[place]
-      gap = place
+    for (let slot = (gap + 1) & mask; ids[slot] !== 0; slot = (slot + 1) & mask) {
+      const preferred = toBucketIndex(ids[slot], mask)
+      if (((slot - preferred) & mask) < ((slot - gap) & mask)) continue
+      ids[gap] = ids[slot]
+      streams[gap] = streams[slot]
+      gap = slot
     }
     ids[gap] = 0
     streams[gap] = undefined
-    if (--this.size === 0 && ids.length > PLACES_MIN) this.resize(PLACES_MIN)
+    if (--this.size === 0 && ids.length > SLOTS_MIN) this.resize(SLOTS_MIN)
   }
 
   /** Those of now, however they change meanwhile. */
   values(): T[] {
     const { streams } = this
-    return streams.filter((_, place) => this.ids[place] !== 0) as T[]
+    return streams.filter((_, slot) => this.ids[slot] !== 0) as T[]
   }
 
   private put(id: number, stream: T): void {
     const { ids } = this
     const mask = ids.length - 1
-    let place = toBucketIndex(id, mask)
-    while (ids[place] !== 0) place = (place + 1) & mask
-    ids[place] = id
-    this.streams[place] = stream
+    let slot = toBucketIndex(id, mask)
+    while (ids[slot] !== 0) slot = (slot + 1) & mask
+    ids[slot] = id
+    this.streams[slot] = stream
   }
 
   private resize(count: number): void {
     const { ids, streams } = this
     this.ids = new Int32Array(count)
-    this.streams = places(count)
-    for (let place = 0; place < ids.length; place++) {
-      if (ids[place] !== 0) this.put(ids[place], streams[place]!)
+    this.streams = emptySlots(count)
+    for (let slot = 0; slot < ids.length; slot++) {
+      if (ids[slot] !== 0) this.put(ids[slot], streams[slot]!)
     }
   }
 }
 
 function toBucketIndex(id: number, mask: number): number {
-  return (Math.imul(id, SPREAD) >>> 16) & mask
+  return (Math.imul(id, HASH_MULTIPLIER) >>> 16) & mask
 }
 
-function places<T>(count: number): (T | undefined)[] {
+function emptySlots<T>(count: number): (T | undefined)[] {
   return new Array(count).fill(undefined)
+}
+
+/**
+ * Streams that this side ended while the peer was still sending: frames already under way are no fault. The last
+ * ENDED_STREAMS_MAX are remembered; a connection without any allocates nothing.
+ */
+export class EndedStreams {
+  private ids: Int32Array | null = null
+  private nextIndex = 0
+
+  add(id: number): void {
+    this.ids ??= new Int32Array(ENDED_STREAMS_MAX)
+    this.ids[this.nextIndex] = id
+    this.nextIndex = (this.nextIndex + 1) % ENDED_STREAMS_MAX
+  }
+
+  has(id: number): boolean {
+    return this.ids?.includes(id) ?? false
+  }
 }
