@@ -1,12 +1,12 @@
 /**
- * What one connection takes of what its thread has: bytes kept for it, calls that the engine has not answered.
+ * What one connection uses of its thread's limits: bytes held for it, and calls that the engine has not completed.
  *
- *     hold    may be refused: too much for this connection
- *     keep    cannot be refused, so the connection ends when it is too much
- *     both    too much for the thread: the connection that keeps most ends, since what it keeps goes with it
- *     ask     messages the engine has: they stay until it answers, so too much of them ends nobody and is refused
+ *     reserve             may be refused: too much for this connection
+ *     reserveUnchecked    cannot be refused, so the connection closes when it is too much
+ *     both                too much for the thread: the connection that holds most closes, which frees its bytes
+ *     charge              messages in the engine: they stay until it is done, so too many are refused and close nothing
  *
- * Every hold, keep, ask and call is given back, whatever happens, also after the connection has gone.
+ * Every reservation, charge and call is returned in all cases, also after the connection has closed.
  */
 import {
   ABANDONED_CALLS_MAX,
@@ -18,10 +18,10 @@ import {
   HELD_BYTES_MAX,
 } from './bounds.ts'
 
-/** Ends a connection for what it keeps, which releases all but what is just being unpacked of it at once. */
+/** Closes a connection, which releases at once all bytes held for it except those being inflated. */
 type Evict = () => void
 
-/** Of one thread. */
+/** The totals of one thread. */
 export class ConnectionQuotas {
   heldBytes = 0
   chargedBytes = 0
@@ -39,7 +39,7 @@ export class ConnectionQuotas {
     this.members.delete(quota)
   }
 
-  /** Whether there is room for so many more bytes. Ends others that keep more than `asking`, as far as it needs. */
+  /** Whether there is room for so many more bytes. Evicts connections that hold more than `requester` as needed. */
   hasRoom(bytes: number, requester: ConnectionQuota | null): boolean {
     while (this.heldBytes + bytes > HELD_BYTES_ALL_MAX) {
       let largest = requester
@@ -49,12 +49,12 @@ export class ConnectionQuotas {
       this.members.delete(largest)
       const bytesBefore = this.heldBytes
       largest.evict()
-      if (this.heldBytes === bytesBefore) return false // it gave nothing back, so ending more of them would not either
+      if (this.heldBytes === bytesBefore) return false // nothing was released, so further evictions would not help
     }
     return true
   }
 
-  /** Soon, since who keeps is in the middle of something. */
+  /** Deferred, since the connection concerned may be in the middle of reading. */
   scheduleCheck(): void {
     if (this.isCheckScheduled) return
     this.isCheckScheduled = true
@@ -66,7 +66,7 @@ export class ConnectionQuotas {
   }
 }
 
-/** Of one connection. */
+/** The share of one connection. */
 export class ConnectionQuota {
   heldBytes = 0
   private chargedBytes = 0
@@ -96,7 +96,7 @@ export class ConnectionQuota {
     this.quotas.callsCount--
   }
 
-  /** It goes on in the engine, and `callReturns` when that is over. */
+  /** The call continues in the engine; `onAbandonedCallEnd` follows. */
   onCallAbandoned(): void {
     this.abandonedCount++
   }
@@ -106,7 +106,7 @@ export class ConnectionQuota {
     this.onCallEnd()
   }
 
-  /** The engine gets a message of so many bytes. False: others wait for it with too much already. */
+  /** Counts a message that the engine gets. False: too many bytes are in the engine already. */
   charge(bytes: number): boolean {
     const isFull = this.quotas.chargedBytes + bytes > CHARGED_BYTES_ALL_MAX
     if (isFull && this.chargedBytes + bytes > CHARGED_BYTES_FAIR_MAX) return false

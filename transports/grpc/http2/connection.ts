@@ -158,7 +158,7 @@ export class Connection implements ReceiverConnection, TimedConnection {
     this.initialStreamWindow = bytes
     for (const stream of this.streams.values()) {
       if (!stream.addSendWindow(change))
-        throwConnectionError(ErrorCode.FlowControlError, 'a window too large')
+        throwConnectionError(ErrorCode.FlowControlError, 'the window exceeds 2^31-1')
     }
   }
 
@@ -166,7 +166,8 @@ export class Connection implements ReceiverConnection, TimedConnection {
   addSendWindow(count: number): void {
     const wasBlocked = this.sendWindow <= 0
     this.sendWindow += count
-    if (this.sendWindow > WINDOW_MAX) throwConnectionError(ErrorCode.FlowControlError, 'a window too large')
+    if (this.sendWindow > WINDOW_MAX)
+      throwConnectionError(ErrorCode.FlowControlError, 'the window exceeds 2^31-1')
     if (wasBlocked) this.resumeBlockedStreams()
   }
 

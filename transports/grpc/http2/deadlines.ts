@@ -1,13 +1,13 @@
 /**
- * When calls end whether answered or not: a wheel, so that a call costs a few pointers and no timer of its own.
+ * The deadlines of calls: a timing wheel, so that a call costs a few pointers instead of a timer.
  *
- *     slot   0    1    2    3  ...  511     each TICK_MS of time, then round again
+ *     slot   0    1    2    3  ...  511     TICK_MS each, then round again
  *            ○    ○    ○    ○        ○
- *            │         └─ call ─ call       a double list, so leaving is as cheap as joining
+ *            │         └─ call ─ call       a doubly linked list: constant time to add and to remove
  *            └─ call
  *
- * One timer turns it while anyone is in it. A deadline of a later round stays in its slot. It fires up to two ticks late,
- * never early; a clock that is set forward fires what lies between.
+ * One timer advances the wheel while it has entries. A deadline of a later round stays in its slot. Deadlines fire up to
+ * two ticks late, never early; a clock that is set forward fires those it passes.
  */
 const TICK_MS = 10
 const SLOTS = 512 // a power of two; 5 s, longer than nearly every deadline
@@ -17,7 +17,7 @@ export class Deadline {
   previous: Deadline | null = null
   next: Deadline | null = null
 
-  /** Told once, out of the wheel. */
+  /** Called once, when the entry has left the wheel. */
   onDeadline(): void {}
 }
 
@@ -28,7 +28,7 @@ export class Deadlines {
   private timer: NodeJS.Timeout | null = null
 
   add(entry: Deadline, nowMs: number): void {
-    const dueMs = Math.max(entry.deadlineMs, nowMs) // a slot behind the hand would wait a whole round
+    const dueMs = Math.max(entry.deadlineMs, nowMs) // a slot already passed would wait a whole round
     const slot = this.slots[Math.ceil(dueMs / TICK_MS) & (SLOTS - 1)]
     const last = slot.previous!
     entry.previous = last
@@ -39,7 +39,7 @@ export class Deadlines {
     if (this.timer === null) this.start(nowMs)
   }
 
-  /** Does nothing for who is not in it. */
+  /** Does nothing for an entry that is not in the wheel. */
   remove(entry: Deadline): void {
     if (entry.next === null) return
     entry.previous!.next = entry.next
@@ -49,7 +49,7 @@ export class Deadlines {
     this.count--
   }
 
-  /** Fires what is due. */
+  /** Fires the deadlines that are due. */
   advance(nowMs: number): void {
     const last = Math.floor(nowMs / TICK_MS)
     const first = Math.max(Math.floor(this.advancedMs / TICK_MS), last - SLOTS + 1)
@@ -68,7 +68,7 @@ export class Deadlines {
       const following = entry.next!
       if (entry.deadlineMs <= nowMs) {
         this.remove(entry)
-        entry.onDeadline() // may take others out; then the list is read anew
+        entry.onDeadline() // may remove others; then the list is read from its start
         entry = following.next === null ? slot.next! : following
       } else entry = following
     }

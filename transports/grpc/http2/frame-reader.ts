@@ -1,23 +1,23 @@
 /**
- * Cuts what arrives into whole frames, wherever the network cut it.
+ * Splits the byte stream into whole frames, wherever chunks divide it.
  *
- *     chunk     ───┬─────────┬──────┬───┐        rest     ┌───┐ + chunk ┌────┬──── ...
+ *     chunk     ───┬─────────┬──────┬───┐     partial     ┌───┐ + chunk ┌────┬──── ...
  *     frames    PREFACE  frame   frame  half ──► copied ──┘   └────► whole frame
  *
- * A frame within one chunk is read where it lies; only what a chunk cuts is copied, so chunks may come from a buffer
- * that is used again. The copy grows with what has arrived, never with what a frame's head promises, and counts.
+ * A frame within one chunk is read in place; only a frame that is divided is copied, so the chunk's buffer may be reused.
+ * The copy grows with the bytes received, never with the announced length, and counts against the quota.
  */
 
 import type { ConnectionQuota } from './connection-quota.ts'
 import { ConnectionError, ErrorCode, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, PREFACE } from './frames.ts'
 
-/** `bytes[from, to)` is the payload, valid until this returns. False: the connection has ended, read no more. */
+/** `bytes[from, to)` is the payload, valid until this returns. Returns false when the connection has ended. */
 export interface FrameSink {
   frame(type: number, flags: number, id: number, bytes: Buffer, from: number, to: number): boolean
 }
 
 const PARTIAL_BYTES_MIN = 256
-const SMALL_PARTIAL_BYTES = 4_096 // more of a frame than this gets room for all of it, in memory that is used again
+const SMALL_PARTIAL_BYTES = 4_096 // a larger part of a frame gets a reusable buffer for a whole one
 const PARTIAL_BYTES_MAX = FRAME_BYTES_MAX + FRAME_HEADER_BYTES
 const FREE_BUFFERS_MAX = 8
 const freeBuffers: Buffer[] = [] // of the thread
@@ -35,12 +35,12 @@ export class FrameReader {
     this.quota = quota
   }
 
-  /** Whether a frame has begun and not ended. */
+  /** Whether the preface or a frame is incomplete. */
   get isWithinFrame(): boolean {
     return this.partialBytes > 0 || this.prefaceLeft > 0
   }
 
-  /** Forgets what it has. */
+  /** Discards the partial frame. */
   drop(): void {
     this.recycle(this.partial)
     this.partial = NONE
@@ -62,7 +62,7 @@ export class FrameReader {
     if (end >= 0 && end < chunk.length) this.keep(chunk, end, chunk.length)
   }
 
-  /** Hands on all whole frames; where the half one begins, -1 when there is no use in more. */
+  /** Passes on all whole frames. Returns the offset of the incomplete one, -1 when the connection has ended. */
   private readFrames(bytes: Buffer, from: number, to: number): number {
     let offset = from
     while (to - offset >= FRAME_HEADER_BYTES) {
@@ -80,7 +80,7 @@ export class FrameReader {
     return offset
   }
 
-  /** Completes the half frame and hands it on; where the next one begins, -1 when there is none. */
+  /** Completes the partial frame and passes it on. Returns the offset of the next one, -1 when there is none. */
   private completePartial(chunk: Buffer, from: number): number {
     let offset = from
     if (this.partialBytes < FRAME_HEADER_BYTES) {
@@ -105,7 +105,7 @@ export class FrameReader {
     }
   }
 
-  /** Copies `chunk[from, to)`; yields `to`. */
+  /** Appends `chunk[from, to)` to the partial frame and returns `to`. */
   private keep(chunk: Buffer, from: number, to: number): number {
     const length = this.partialBytes + to - from
     if (length > this.partial.length) {
@@ -117,7 +117,7 @@ export class FrameReader {
     }
     chunk.copy(this.partial, this.partialBytes, from, to)
     this.partialBytes = length
-    if (length >= FRAME_HEADER_BYTES) readLength(this.partial, 0) // too long: say so before its bytes have come
+    if (length >= FRAME_HEADER_BYTES) readLength(this.partial, 0) // throws for a frame that is too long before its payload arrives
     return to
   }
 
@@ -130,7 +130,7 @@ export class FrameReader {
     const count = Math.min(this.prefaceLeft, chunk.length)
     const start = PREFACE.length - this.prefaceLeft
     if (PREFACE.compare(chunk, 0, count, start, start + count) !== 0) {
-      throw new ConnectionError(ErrorCode.ProtocolError, 'this is not HTTP/2')
+      throw new ConnectionError(ErrorCode.ProtocolError, 'the preface is not that of HTTP/2')
     }
     this.prefaceLeft -= count
     return count
@@ -140,7 +140,7 @@ export class FrameReader {
 function readLength(bytes: Buffer, offset: number): number {
   const length = (bytes[offset] << 16) | (bytes[offset + 1] << 8) | bytes[offset + 2]
   if (length > FRAME_BYTES_MAX)
-    throw new ConnectionError(ErrorCode.FrameSizeError, 'a frame longer than allowed')
+    throw new ConnectionError(ErrorCode.FrameSizeError, 'the frame is longer than allowed')
   return length
 }
 

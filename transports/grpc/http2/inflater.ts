@@ -1,14 +1,14 @@
 /**
- * Unpacks gzip messages on Node's own threads, a few at a time, so that a small message which unfolds to megabytes
- * stops nobody. Connections take turns, so that one with many waits for itself.
+ * Inflates gzip messages on Node's thread pool, INFLATING_MAX at a time, so that a small message which expands to megabytes
+ * does not block the event loop. Connections take turns, so that one with many messages delays only itself.
  *
  *     connection A  ○ ○ ○ ○ ○ ○ ─┐
  *     connection B  ○           ─┼─► INFLATING_MAX at once
  *     connection C  ○ ○         ─┘
  *
- * Who waits is bounded by the streams there are, their bytes by what a connection may hold. The length that a packed
- * message tells (RFC 1952, 2.3.1) is taken at its word, beyond SMALL_BYTES_MAX: one that unfolds to more is damaged. So is
- * one of several members whose last is not the most of it; no gRPC library makes such.
+ * The queue is bounded by the open streams, its bytes by the quota of each connection. Beyond SMALL_BYTES_MAX the length in
+ * the gzip trailer (RFC 1952, 2.3.1) is trusted: a message that expands to more is rejected as damaged. So is one of
+ * several gzip members whose last is not the largest part; no gRPC library produces such messages.
  */
 import { createGunzip, gunzip } from 'node:zlib'
 import { Garbage } from '../../../engine/runtime/release-memory.ts'
@@ -17,24 +17,24 @@ import { INFLATING_MAX } from './bounds.ts'
 
 const GZIP_BYTES_MIN = 18 // header and trailer (RFC 1952, 2.3)
 const SMALL_BYTES_MAX = 65_536
-const FREED_BYTES_MIN = 1_024 // less is not worth it
+const FREED_BYTES_MIN = 1_024 // smaller buffers are left to the garbage collector
 const SMALL = { maxOutputLength: SMALL_BYTES_MAX }
 
 export interface CompressedMessage {
-  readonly bytes: Buffer // must not change; is given back when it is unpacked
+  readonly bytes: Buffer // must not change; freed once inflated
   readonly stream: InflateTarget
 }
 
 export interface InflateTarget {
-  /** Then it need not be unpacked any more, but is told all the same. */
+  /** A cancelled message is not inflated; onInflated is called all the same. */
   readonly isCancelled: boolean
-  /** Called once, later. null: it would be too large, or else is damaged, or was not wanted. */
+  /** Called once, later. null: too large when `isTooLarge`, otherwise damaged or cancelled. */
   onInflated(compressedBytes: number, message: Buffer | null, isTooLarge: boolean): void
 }
 
 export class Inflater {
   private runningCount = 0
-  private readonly garbage = new Garbage('young') // what zlib unpacked to, in pieces
+  private readonly garbage = new Garbage('young') // chunks that zlib allocated
   private readonly queues = new Map<object, CompressedMessage[]>() // by connection, in the order of their turns
 
   inflate(connection: object, compressed: CompressedMessage): void {
@@ -44,7 +44,7 @@ export class Inflater {
     this.start()
   }
 
-  /** The connection has gone, and with it what waits here for it. */
+  /** The connection has closed: discards its queue. */
   drop(connection: object): void {
     const queue = this.queues.get(connection) ?? []
     this.queues.delete(connection)
@@ -56,14 +56,14 @@ export class Inflater {
       const [[connection, queue]] = this.queues
       const compressed = queue.shift()!
       this.queues.delete(connection)
-      if (queue.length > 0) this.queues.set(connection, queue) // behind all others
+      if (queue.length > 0) this.queues.set(connection, queue) // after all others
       if (!compressed.stream.isCancelled) this.run(compressed)
       else discard(compressed)
     }
   }
 
   private run({ bytes, stream }: CompressedMessage): void {
-    const announcedBytes = bytes.length < GZIP_BYTES_MIN ? 0 : bytes.readUInt32LE(bytes.length - 4) // what it says
+    const announcedBytes = bytes.length < GZIP_BYTES_MIN ? 0 : bytes.readUInt32LE(bytes.length - 4) // from the gzip trailer
     if (announcedBytes > MESSAGE_BYTES_MAX) {
       setImmediate(() => {
         free(bytes)
@@ -86,7 +86,7 @@ export class Inflater {
       )
   }
 
-  /** Into memory that is given back at once when it was in vain; what zlib makes of its own is soon garbage. */
+  /** Inflates into one buffer of the announced size, which is freed at once on failure. */
   private inflateLarge(bytes: Buffer, length: number, done: Done): void {
     const message = Buffer.allocUnsafeSlow(length)
     const inflating = createGunzip({ chunkSize: SMALL_BYTES_MAX })
@@ -95,7 +95,7 @@ export class Inflater {
     inflating.on('data', (chunk: Buffer) => {
       this.garbage.add(chunk.length)
       isTooLong ||= size + chunk.length > length
-      if (isTooLong) inflating.destroy(new Error('longer than it says'))
+      if (isTooLong) inflating.destroy(new Error('longer than announced'))
       else size += chunk.copy(message, size)
     })
     inflating.once('end', () => done(message, false))
@@ -119,7 +119,10 @@ function isTooLarge(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ERR_BUFFER_TOO_LARGE'
 }
 
-/** `bytes` must own its memory, and may be read until this turn of the event loop ends. */
+/**
+ * Releases the memory of a large buffer now, not with a later garbage collection, which an idle thread may not run for
+ * hours. `bytes` must own its memory, and may be read until this turn of the event loop ends.
+ */
 export function free({ buffer, length }: Buffer): void {
   if (length >= FREED_BYTES_MIN) setImmediate(detach, buffer)
 }

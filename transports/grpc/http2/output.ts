@@ -1,31 +1,30 @@
 /**
- * Frames on their way out. Everything a connection says in one turn of the event loop is put together in one buffer and
- * leaves in one write.
+ * Outgoing frames. All output of a connection in one turn of the event loop is collected in one buffer and written once.
  *
  *     HEADERS  DATA  HEADERS │ HEADERS DATA HEADERS │ WINDOW_UPDATE ...      flush() ──► one socket.write
- *     └── one answer ──────┘
+ *     └── one response ────┘
  *
- * Header blocks are written without any table, so they are the same bytes for every connection: an answer is a fixed
- * beginning, the message, and a fixed end. Price: 27 bytes more per answer than with a table.
+ * Header blocks use no dynamic table, so they are the same bytes for every connection: a response is a fixed start, the
+ * message and a fixed end. This costs 27 bytes more per response than a table would.
  *
- * Buffers belong to the thread: a connection that has nothing to say holds none. One that the kernel took at once is
- * used again. One it did not take is the socket's until it did; what is said meanwhile waits here, copied to its size, so
- * that a peer which does not read keeps few bytes more than it was told.
+ * Buffers belong to the thread: a connection without output holds none. A buffer that the kernel takes at once is reused.
+ * Otherwise the socket keeps it until it is taken; later output waits here, copied to its size, so that a peer which does
+ * not read occupies little more than what it was sent.
  */
 import type { Socket } from 'node:net'
 import { OUTPUT_PIECE_BYTES, STATUS_MESSAGE_BYTES_MAX } from './bounds.ts'
 import type { ConnectionQuota } from './connection-quota.ts'
 import { Flag, FRAME_HEADER_BYTES, FrameType } from './frames.ts'
 
-const CHUNK_BYTES = 65_536 // a turn that says more writes more than once
+const CHUNK_BYTES = 65_536 // a turn with more output writes more than once
 const FREE_CHUNKS_MAX = 32
 const PREFIX_BYTES = 5 // of a gRPC message: compressed or not, its length
-const SIZE_UPDATE = 0x20 // HPACK: from now on our table has 0 bytes
+const SIZE_UPDATE = 0x20 // HPACK: the dynamic table has 0 bytes from now on
 
 const freeChunks: Buffer[] = []
 const NONE = Buffer.alloc(0)
 
-/** A field without the table: 0, name, value, both as they are. */
+/** A literal field without indexing and without Huffman coding: 0, name, value. */
 function encodeLiteral(name: string, value: string): Buffer {
   return Buffer.concat([Buffer.of(0), encodeString(name), encodeString(value)])
 }
@@ -39,14 +38,14 @@ function encodeString(text: string): Buffer {
   return Buffer.concat([Buffer.from([...head, rest]), bytes])
 }
 
-const STATUS_200 = 0x88 // an index of the fixed table
+const STATUS_200 = 0x88 // index in the static table
 const HEADERS_BLOCK = Buffer.concat([
   Buffer.of(STATUS_200),
   encodeLiteral('content-type', 'application/grpc'),
 ])
 const TRAILERS_OK = encodeLiteral('grpc-status', '0')
 
-/** From HEADERS to the five bytes before the message, stream ids and lengths left open. */
+/** From HEADERS to the five bytes before the message; stream ids and lengths are filled in. */
 const RESPONSE_START = Buffer.concat([
   createFrameHeader(HEADERS_BLOCK.length, FrameType.Headers, Flag.EndHeaders),
   HEADERS_BLOCK,
@@ -61,30 +60,30 @@ const DATA_OFFSET = FRAME_HEADER_BYTES + HEADERS_BLOCK.length
 const RESPONSE_BYTES = RESPONSE_START.length + RESPONSE_END.length
 
 export class Output {
-  hasResponded = false // since somebody set this to false
-  waitingBytes = 0 // not taken by the peer's TCP; kept, and counted
+  hasResponded = false // since this was last set to false
+  waitingBytes = 0 // held and counted until the peer's TCP takes them
   private readonly socket: Socket
   private readonly quota: ConnectionQuota
   private readonly onDrained: () => void
   private bytes: Buffer = NONE
   private length = 0
-  private inFlight: Buffer | null = null // the socket's
-  private queue: Buffer[] = [] // behind that one
+  private inFlight: Buffer | null = null // held by the socket
+  private queue: Buffer[] = [] // after `inFlight`
   private mustSendTableSize = false
 
-  /** `onFree`: everything that waited has been taken. */
+  /** `onDrained` is called when all waiting output has been taken. */
   constructor(socket: Socket, quota: ConnectionQuota, onDrained: () => void) {
     this.socket = socket
     this.quota = quota
     this.onDrained = onDrained
   }
 
-  /** The peer has changed what our table may hold; the next header block says that we have none (RFC 7541, 4.2). */
+  /** The peer has changed HEADER_TABLE_SIZE; the next header block announces an empty table (RFC 7541, 4.2). */
   onTableSizeSetting(): void {
     this.mustSendTableSize = true
   }
 
-  /** A whole unary answer. The caller has seen to the windows, and that it fits into one frame. */
+  /** A whole unary response. The caller has checked the windows, and that it fits into one frame. */
   writeUnaryResponse(id: number, message: Uint8Array): void {
     if (this.mustSendTableSize) {
       this.writeHeaders(id)
@@ -102,7 +101,7 @@ export class Output {
     bytes[offset + DATA_OFFSET + 1] = length >> 8
     bytes[offset + DATA_OFFSET + 2] = length
     writeStreamId(bytes, offset + DATA_OFFSET + 5, id)
-    bytes[offset + DATA_OFFSET + 12] = count >> 8 // the length's upper half stays 0 within one frame
+    bytes[offset + DATA_OFFSET + 12] = count >> 8 // the upper half stays 0 within one frame
     bytes[offset + DATA_OFFSET + 13] = count
     offset += RESPONSE_START.length
     bytes.set(message, offset)
@@ -111,7 +110,7 @@ export class Output {
     writeStreamId(bytes, offset + 5, id)
   }
 
-  /** The beginning of an answer whose messages follow. */
+  /** The headers of a response whose messages follow. */
   writeHeaders(id: number): void {
     this.writeHeaderBlock(id, HEADERS_BLOCK, 0)
   }
@@ -121,7 +120,7 @@ export class Output {
     this.writeHeaderBlock(id, encodeGrpcStatus(status, message), Flag.EndStream)
   }
 
-  /** An answer without a message. `more`: further fields, as `literalFields` makes them. */
+  /** A response without a message. `extraFields` come from `encodeFields`. */
   writeTrailersOnly(id: number, status: number, message: string, extraFields: Buffer = NONE): void {
     this.writeHeaderBlock(
       id,
@@ -130,12 +129,12 @@ export class Output {
     )
   }
 
-  /** The beginning of any other answer; `:status` comes first. */
+  /** The headers of a response that is not gRPC; `:status` comes first. */
   writePlainHeaders(id: number, fields: Buffer): void {
     this.writeHeaderBlock(id, fields, 0)
   }
 
-  /** An answer to HEAD. */
+  /** The response to HEAD. */
   writePlainHeadersOnly(id: number, fields: Buffer): void {
     this.writeHeaderBlock(id, fields, Flag.EndStream)
   }
@@ -146,13 +145,13 @@ export class Output {
     this.bytes.set(from.subarray(start, end), offset)
   }
 
-  /** A frame of a few 32-bit numbers: RST_STREAM, WINDOW_UPDATE. */
+  /** A frame with one 32-bit number: RST_STREAM, WINDOW_UPDATE. */
   writeNumberFrame(type: number, id: number, value: number): void {
     const offset = this.beginFrame(type, 0, id, 4) // first, since it may change `bytes`
     this.bytes.writeUInt32BE(value, offset)
   }
 
-  /** Any other frame. */
+  /** A frame of the connection: SETTINGS, PING, GOAWAY. */
   writeFrame(type: number, flags: number, payload: Uint8Array): void {
     const offset = this.beginFrame(type, flags, 0, payload.length)
     this.bytes.set(payload, offset)
@@ -172,14 +171,14 @@ export class Output {
     }
   }
 
-  /** Hands everything to the socket, which is about to be ended. */
+  /** Passes everything to the socket, which is about to be ended. */
   finish(): void {
     this.flush()
     for (const piece of this.queue) this.socket.write(piece)
     this.queue = []
   }
 
-  /** The connection has gone. */
+  /** The connection has closed. */
   drop(): void {
     this.addWaiting(-this.waitingBytes)
     this.inFlight = null
@@ -195,7 +194,7 @@ export class Output {
     }
     this.inFlight = bytes
     this.addWaiting(bytes.length)
-    socket.write(NONE, this.onWritten) // its callback comes after that of the bytes, and costs who reads nothing
+    socket.write(NONE, this.onWritten) // its callback follows that of the bytes; connections that are read pay nothing for it
   }
 
   private readonly onWritten = () => {
@@ -232,7 +231,7 @@ export class Output {
     this.bytes.set(fields, offset + more)
   }
 
-  /** Writes a frame's head; where its payload begins, which the caller fills. */
+  /** Writes a frame header. Returns the offset of the payload, which the caller fills. */
   private beginFrame(type: number, flags: number, id: number, length: number): number {
     const offset = this.reserve(FRAME_HEADER_BYTES + length)
     const { bytes } = this
@@ -245,7 +244,7 @@ export class Output {
     return offset + FRAME_HEADER_BYTES
   }
 
-  /** Room for so many bytes, counted as used; where it begins. At most CHUNK_BYTES. */
+  /** Reserves at most CHUNK_BYTES in the buffer and returns their offset. */
   private reserve(count: number): number {
     if (this.length + count > this.bytes.length) {
       this.flush()
@@ -261,17 +260,17 @@ export function encodeFields(fields: Record<string, string>): Buffer {
   return Buffer.concat(Object.entries(fields).map(([name, value]) => encodeLiteral(name, value)))
 }
 
-/** Fields of an HTTP status that has no place in the fixed table. */
+/** Fields of a response whose HTTP status is not in the static table. */
 export function encodeStatusFields(status: number, fields: Record<string, string>): Buffer {
   return encodeFields({ ':status': String(status), ...fields })
 }
 
-/** As gRPC wants messages in a header: escaped by percent signs. What no text can hold becomes U+FFFD. */
+/** Percent-encodes a message for grpc-message. Lone surrogates become U+FFFD. */
 export function escapeMessage(message: string): string {
   const escaped = encodeURI(message.slice(0, STATUS_MESSAGE_BYTES_MAX).toWellFormed())
   if (escaped.length <= STATUS_MESSAGE_BYTES_MAX) return escaped
   const cut = escaped.slice(0, STATUS_MESSAGE_BYTES_MAX)
-  return cut.replace(/%[0-9A-F]?$/, '') // never half of an escape
+  return cut.replace(/%[0-9A-F]?$/, '') // no partial escape
 }
 
 function encodeGrpcStatus(status: number, message: string): Buffer {

@@ -143,13 +143,13 @@ export class Receiver implements FrameSink {
   }
 
   private onContinuation(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-    const { headerBlock: block } = this
-    if (!block.isOpen || id !== block.id)
+    const { headerBlock } = this
+    if (!headerBlock.isOpen || id !== headerBlock.id)
       throwConnectionError(ErrorCode.ProtocolError, 'CONTINUATION without HEADERS')
-    block.add(bytes, from, to)
+    headerBlock.add(bytes, from, to)
     if (!(flags & Flag.EndHeaders)) return
-    const whole = block.close()
-    this.onHeaderBlock(id, block.endsStream, block.dependsOnItself, whole, 0, whole.length)
+    const whole = headerBlock.close()
+    this.onHeaderBlock(id, headerBlock.endsStream, headerBlock.dependsOnItself, whole, 0, whole.length)
   }
 
   /** A whole header block: a new call, or the trailers of one. */

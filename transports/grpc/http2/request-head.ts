@@ -1,10 +1,10 @@
 /**
- * What the headers of a call say, as far as this server reads them: a few names, the rest passes unseen.
+ * Reads the headers of a call that this server uses; all others are only checked.
  *
  *     :method POST   :path /package.Service/Method   content-type application/grpc   grpc-timeout 20m   grpc-encoding gzip
  *
- * Faults of HTTP (RFC 9113, 8.2 and 8.3) make the head malformed: a stream error. What gRPC does not take is
- * answered, so `judge` is asked after that.
+ * Violations of HTTP (RFC 9113, 8.2 and 8.3) make the head malformed: a stream error. What gRPC does not accept is refused
+ * by the routes with a response.
  */
 import { HEADER_KEPT_MAX } from '../frontend.ts'
 import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
@@ -20,7 +20,7 @@ const TIMEOUT = 6
 const ENCODING = 7
 const TE = 8
 const CONTENT_LENGTH = 9
-const SERVICE_HEADER = 10 // and above: what services ask for, in the order they named it
+const SERVICE_HEADER = 10 // and above: headers that services read, in the order of their registration
 
 const KINDS = new Map([
   [':method', METHOD],
@@ -32,62 +32,62 @@ const KINDS = new Map([
   ['grpc-encoding', ENCODING],
   ['te', TE],
   ['content-length', CONTENT_LENGTH],
-  // of one connection, and HTTP/2 has its own ways for these (RFC 9113, 8.2.2)
+  // connection-specific headers are not allowed in HTTP/2 (RFC 9113, 8.2.2)
   ['connection', MALFORMED],
   ['proxy-connection', MALFORMED],
   ['keep-alive', MALFORMED],
   ['transfer-encoding', MALFORMED],
   ['upgrade', MALFORMED],
 ])
-const BAD_NAME = /[^\x21-\x39\x3b-\x40\x5b-\x7e]/ // upper case, a colon within, anything that is not visible ASCII
+const BAD_NAME = /[^\x21-\x39\x3b-\x40\x5b-\x7e]/ // upper case, a colon after the start, or anything but visible ASCII
 
-/** For the HPACK table: a number per name, judged once. */
+/** The kind of a name, for the HPACK table. */
 export function classifyHeaderName(name: string): number {
   return KINDS.get(name) ?? (name === '' || BAD_NAME.test(name) ? MALFORMED : UNREAD)
 }
 export const STATIC_FIELDS = createStaticFields(classifyHeaderName)
 
-/** How names are judged on all connections of a server. */
+/** How names are classified on all connections of a server. */
 export interface HeaderClassifier {
   classifyName: ClassifyName
   staticFields: ReturnType<typeof createStaticFields>
 }
 
-/** Where services want headers, too. A name that is read anyway is not among them. */
+/** For services that read the headers `names`. Names that the server reads itself must not be among them. */
 export function createHeaderClassifier(names: readonly string[]): HeaderClassifier {
   if (names.length === 0) return { classifyName: classifyHeaderName, staticFields: STATIC_FIELDS }
   const kinds = new Map(names.map((name, index) => [name, SERVICE_HEADER + index]))
-  const judge = (name: string) => kinds.get(name) ?? classifyHeaderName(name)
-  return { classifyName: judge, staticFields: createStaticFields(judge) }
+  const classifyName = (name: string) => kinds.get(name) ?? classifyHeaderName(name)
+  return { classifyName, staticFields: createStaticFields(classifyName) }
 }
 
 // biome-ignore format: milliseconds per unit
 const UNIT_MS: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 }
 const TIMEOUT_TEXT = /^(\d{1,8})([HMSmun])$/
 
-/** Immutable once read: one head serves all calls whose header block is the same. */
+/** Immutable once read: calls with the same header block share one head. */
 export class RequestHead {
   method = ''
   path = ''
   contentType = ''
-  timeoutMs = Number.POSITIVE_INFINITY // NaN = not understood
+  timeoutMs = Number.POSITIVE_INFINITY // NaN = invalid
   timeoutText = ''
   encoding = ''
-  contentLength = -1 // none said
+  contentLength = -1 // -1 = absent
   isMalformed = false
   isTooLarge = false
-  serviceHeaders: string[] | null = null // values in the order of the names; null = none came
+  serviceHeaders: string[] | null = null // in the order of the names; null = none received
 }
 
-/** Fills a head from the fields of one block; trailers have no pseudo headers. */
+/** Builds a head from the fields of one block. Trailers have no pseudo headers. */
 export class HeadReader implements FieldSink {
   head = new RequestHead()
   private isTrailer = false
   private listBytes = 0
   private arePseudoOver = false
-  private lastTimeout = '' // a caller says the same each time
+  private lastTimeout = '' // usually the same for each call of a peer
   private lastTimeoutMs = Number.NaN
-  private pseudoSeen = 0 // a bit per kind of pseudo header
+  private pseudoSeen = 0 // one bit per kind of pseudo header
 
   begin(isTrailer: boolean): void {
     this.head = new RequestHead()
@@ -97,7 +97,7 @@ export class HeadReader implements FieldSink {
     this.pseudoSeen = 0
   }
 
-  /** What was read. Nothing may be asked of a head that is malformed or too large. */
+  /** The head read. Only `isMalformed` and `isTooLarge` are meaningful when one of them is set. */
   end(): RequestHead {
     const { head } = this
     const all = (1 << METHOD) | (1 << SCHEME) | (1 << PATH)
@@ -154,7 +154,7 @@ export class HeadReader implements FieldSink {
   }
 }
 
-/** `20m` is 20 milliseconds, `1S` a second. NaN: not of that form. */
+/** `20m` is 20 milliseconds, `1S` one second. NaN for any other form. */
 export function parseTimeoutMs(text: string): number {
   const parts = TIMEOUT_TEXT.exec(text)
   return parts === null ? Number.NaN : Number(parts[1]) * UNIT_MS[parts[2]]

@@ -1,8 +1,8 @@
 /**
- * What a call is for: a method that is served, or a refusal that is known from its headers alone.
+ * What a call is for: a method that is served, or a refusal that follows from its headers alone.
  *
- *     not POST ──► 405   not application/grpc ──► 415   path unknown, encoding unknown ──► UNIMPLEMENTED
- *     too many headers ──► RESOURCE_EXHAUSTED           grpc-timeout not understood ──► INTERNAL, 0 ──► DEADLINE_EXCEEDED
+ *     not POST ──► 405   not application/grpc ──► 415   unknown path or encoding ──► UNIMPLEMENTED
+ *     too many headers ──► RESOURCE_EXHAUSTED           invalid grpc-timeout ──► INTERNAL, 0 ──► DEADLINE_EXCEEDED
  */
 import {
   type CallMetrics,
@@ -16,21 +16,21 @@ import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
 import { encodeFields, encodeStatusFields, type Output } from './output.ts'
 import type { RequestHead } from './request-head.ts'
 
-/** One of the three is there. */
+/** Exactly one of `unary`, `stream` and `plain` is set. */
 export interface Route {
   readonly unary: UnaryMethod | null
-  readonly metrics: CallMetrics | null // of a unary method, if anybody wants to know
+  readonly metrics: CallMetrics | null // of a unary method, if measured
   readonly stream: StreamMethod | null
   readonly plain: PlainResponse | null
 }
 
-/** An answer to what is not gRPC, given when the request has ended. */
+/** The response to a request that is not gRPC, sent when the request has ended. */
 export interface PlainResponse {
   readonly fields: Buffer
   readonly text: Buffer
 }
 
-/** Writes the whole answer to a call that is not served, at once: some callers send nothing more before it. */
+/** Writes the whole response to a refused call at once: some clients send nothing more before they have it. */
 export type Refusal = (output: Output, id: number) => void
 
 const CONTENT_TYPE = /^application\/grpc(?:$|[+;])/
@@ -47,8 +47,8 @@ const NOT_GRPC = createPlainRoute(
   encodeStatusFields(415, { ...TEXT, 'grpc-status': String(Status.InvalidArgument) }),
   'This port speaks gRPC: send content-type application/grpc.\n',
 )
-const MS_MIN = 1 // of a grpc-timeout: what is shorter has passed
-const SHOWN_CHARS_MAX = 200 // characters of the caller's own text in a message
+const MS_MIN = 1 // of a grpc-timeout: a shorter one has passed
+const SHOWN_CHARS_MAX = 200 // of a request header quoted in a message
 
 export class Routes {
   private readonly routes = new Map<string, Route>()

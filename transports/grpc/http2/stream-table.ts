@@ -1,11 +1,10 @@
 /**
- * A connection's open streams by id.
+ * A connection's open streams by id: a hash table with open addressing, and the streams ended early.
  *
- *     id 5 ──► place 5 * odd & mask ──► free? no, 37 is there ──► next place
+ *     id 5 ──► slot 5 * multiplier & mask ──► taken by 37 ──► next slot
  *
- * A Map makes itself a new table every few dozen calls, and the old one, dead in the collector's old space, keeps what
- * was open at that time: with many calls that carried each stream over, and doubled the collector's work. This table is
- * overwritten in place.
+ * A Map allocates a new table every few dozen calls; the old one, dead in V8's old space, keeps the streams that were open
+ * then, which doubled the work of the garbage collector with many calls. This table is overwritten in place.
  */
 import { ENDED_STREAMS_MAX } from './bounds.ts'
 
@@ -14,7 +13,7 @@ const HASH_MULTIPLIER = 0x9e37_79b1
 
 export class StreamTable<T> {
   size = 0
-  private ids = new Int32Array(SLOTS_MIN) // 0 = free: no call has that id
+  private ids = new Int32Array(SLOTS_MIN) // 0 = free: no stream has that id
   private streams: (T | undefined)[] = emptySlots(SLOTS_MIN)
 
   get(id: number): T | undefined {
@@ -26,14 +25,14 @@ export class StreamTable<T> {
     return undefined
   }
 
-  /** An id that is not there yet, 1 to 2^31-1. */
+  /** `id` is 1 to 2^31-1 and not in the table. */
   set(id: number, stream: T): void {
     if (2 * this.size >= this.ids.length) this.resize(2 * this.ids.length)
     this.put(id, stream)
     this.size++
   }
 
-  /** Does nothing for an id that is not there. */
+  /** Does nothing for an id that is not in the table. */
   delete(id: number): void {
     const { ids, streams } = this
     const mask = ids.length - 1
@@ -42,7 +41,7 @@ export class StreamTable<T> {
       if (ids[gap] === 0) return
       gap = (gap + 1) & mask
     }
-    // those behind the gap that a search would pass it for move up, so that searches may end at free places
+    // entries whose search would pass the gap move into it, so that searches may end at free slots
     for (let slot = (gap + 1) & mask; ids[slot] !== 0; slot = (slot + 1) & mask) {
       const preferred = toBucketIndex(ids[slot], mask)
       if (((slot - preferred) & mask) < ((slot - gap) & mask)) continue
@@ -55,7 +54,7 @@ export class StreamTable<T> {
     if (--this.size === 0 && ids.length > SLOTS_MIN) this.resize(SLOTS_MIN)
   }
 
-  /** Those of now, however they change meanwhile. */
+  /** A snapshot, so streams may be added and removed while iterating. */
   values(): T[] {
     const { streams } = this
     return streams.filter((_, slot) => this.ids[slot] !== 0) as T[]
