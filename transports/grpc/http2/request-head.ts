@@ -6,7 +6,7 @@
  * Violations of HTTP (RFC 9113, 8.2 and 8.3) make the head malformed: a stream error. What gRPC does not accept is refused
  * by the routes with a response.
  */
-import { HEADER_KEPT_MAX } from '../frontend.ts'
+import { HEADER_VALUE_MAX } from '../frontend.ts'
 import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
 import type { FieldSink } from './hpack.ts'
 import { type ClassifyName, createStaticFields, MALFORMED, UNREAD } from './hpack.ts'
@@ -148,7 +148,7 @@ export class HeadReader implements FieldSink {
   }
 
   private storeServiceHeader(index: number, value: string): void {
-    if (value.length > HEADER_KEPT_MAX) return
+    if (value.length > HEADER_VALUE_MAX) return
     this.head.serviceHeaders ??= []
     this.head.serviceHeaders[index] = value
   }

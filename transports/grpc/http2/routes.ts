@@ -7,7 +7,7 @@
 import {
   type CallMetrics,
   type GrpcFrontendOptions,
-  methodName,
+  getMethodName,
   type StreamMethod,
   type UnaryMethod,
 } from '../frontend.ts'
@@ -59,7 +59,7 @@ export class Routes {
     getMetrics,
   }: Pick<GrpcFrontendOptions, 'methods' | 'streams' | 'getMetrics'>) {
     for (const unary of methods) {
-      const metrics = getMetrics?.(methodName(unary.path)) ?? null
+      const metrics = getMetrics?.(getMethodName(unary.path)) ?? null
       this.routes.set(unary.path, { unary, metrics, stream: null, plain: null })
     }
     for (const stream of streams)

@@ -12,7 +12,7 @@ import * as bounds from '../../../../transports/grpc/http2/bounds.ts'
 import { Flag, FrameType, Setting } from '../../../../transports/grpc/http2/frames.ts'
 import { Http2Server } from '../../../../transports/grpc/http2/server.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
-import { unaryMethods } from '../../../../transports/grpc/services.ts'
+import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
 import { FakeDecider } from '../../fake-decider.ts'
 import { ask } from './port.ts'
 import { block, data, FIELDS, frame, headers, message, RawPeer, REQUEST, settings, u32 } from './raw-peer.ts'
@@ -31,7 +31,7 @@ async function open() {
     pushes.push(push)
     return { message() {}, halfClosed() {}, writable() {}, closed() {} }
   }
-  const methods = unaryMethods(decider, () => {})
+  const methods = createUnaryMethods(decider, () => {})
   const server = new Http2Server({ methods, streams: [{ path: PUSH.path, open: opened }] })
   const onSocket = server.accept.bind(server)
   const { port, stop } = await listen({ host: '127.0.0.1', port: 0, onSocket })
