@@ -11,7 +11,7 @@ import { compile } from '../engine/match/compile.ts'
 import { parseSettings } from '../engine/settings/parse.ts'
 import { encodeRequest } from '../proto/codec.ts'
 import type { UnaryCall, UnaryMethod } from '../transports/grpc/frontend.ts'
-import { unaryMethods } from '../transports/grpc/services.ts'
+import { createUnaryMethods } from '../transports/grpc/services.ts'
 import { openTracing } from '../transports/tracing/open-tracing.ts'
 import { benchEngine, ruleNode } from './engine.ts'
 import { measure } from './measure.ts'
@@ -54,7 +54,7 @@ const caller = {
   },
 }
 const log = () => {}
-const [off] = unaryMethods(engine, log)
+const [off] = createUnaryMethods(engine, log)
 const unsampled = await traced('0')
 const sampled = await traced('1')
 
@@ -79,7 +79,7 @@ async function traced(rate: string) {
     BACKEND_TYPE: 'memory',
   })
   const tracing = await openTracing(settings, log)
-  const [method] = tracing.methods(unaryMethods(tracing.grpcLimiter(engine), log))
+  const [method] = tracing.methods(createUnaryMethods(tracing.grpcLimiter(engine), log))
   return method
 }
 

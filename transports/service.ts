@@ -207,8 +207,8 @@ export class Service {
     const { settings, log, totals } = this
     const { GRPC_SERVER_USE_TLS: usesTls, GRPC_CLIENT_TLS_CACERT: ca, GRPC_CLIENT_TLS_SAN: san } = settings
     if (!usesTls && ca === '' && san === '') return
-    const { TlsFiles, tlsWarnings } = await import('./grpc/tls-files.ts')
-    for (const warning of tlsWarnings(settings)) log('warning', warning)
+    const { TlsFiles, getTlsWarnings } = await import('./grpc/tls-files.ts')
+    for (const warning of getTlsWarnings(settings)) log('warning', warning)
     if (!usesTls) return
     this.tlsFiles = new TlsFiles({ settings, log, totals, onChange: (tls) => this.pool?.update({ tls }) })
   }

@@ -22,7 +22,7 @@ import { Stats } from '../engine/stats/stats.ts'
 import type { CallMetrics, GrpcFrontend, GrpcFrontendOptions } from './grpc/frontend.ts'
 import { HealthService } from './grpc/health.ts'
 import { canSharePort, type Listener, listen } from './grpc/listener.ts'
-import { services } from './grpc/services.ts'
+import { createServices } from './grpc/services.ts'
 import type { TlsAcceptor } from './grpc/tls-acceptor.ts'
 import { HttpServer } from './http/server.ts'
 import type { Tracing } from './tracing/open-tracing.ts'
@@ -161,7 +161,7 @@ class Ports {
   ): Promise<Ports> {
     const { settings } = task
     const health = new HealthService(task.health.isHealthy)
-    const { methods, streams } = services(tracing?.grpcLimiter(engine) ?? engine, health, log)
+    const { methods, streams } = createServices(tracing?.grpcLimiter(engine) ?? engine, health, log)
     const frontend = await makeFrontend(settings, {
       methods: tracing?.methods(methods) ?? methods,
       streams,

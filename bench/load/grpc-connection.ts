@@ -19,10 +19,10 @@ import {
   PREFACE,
   Setting,
   STREAM_ID_MAX,
+  settingsPayload,
   WINDOW_DEFAULT,
   WINDOW_MAX,
 } from '../../transports/grpc/http2/frames.ts'
-import { settingsPayload } from '../../transports/grpc/http2/settings.ts'
 import { classifyResponse, WRONG } from './answers.ts'
 import { Calls } from './calls.ts'
 import type { Connection, Listener } from './connection.ts'

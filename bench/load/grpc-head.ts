@@ -7,7 +7,7 @@
  *
  * A server whose table is smaller than the default gets every field spelled out each time.
  */
-import { TABLE_BYTES_MAX } from '../../transports/grpc/http2/hpack-table.ts'
+import { TABLE_BYTES_MAX } from '../../transports/grpc/http2/hpack.ts'
 
 /** `/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` in the Huffman code of appendix B. */
 export const PACKED_PATH = Buffer.from(

@@ -130,7 +130,7 @@ async function until(holds: () => boolean, maxMs = END_MAX_MS): Promise<boolean>
 async function expectNothingLeft(server: Http2Server, services: FuzzServices): Promise<void> {
   const insides = server as unknown as { connections: Set<unknown>; deadlines: { count: number } }
   const left = () => {
-    const { heldBytes, callsCount } = server.shares
+    const { heldBytes, callsCount } = server.quotas
     return [heldBytes, callsCount, insides.connections.size, insides.deadlines.count, services.streamsCount]
   }
   if (await until(() => left().every((count) => count === 0))) return // unpacking may take a moment more

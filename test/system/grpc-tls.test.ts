@@ -95,7 +95,7 @@ for (const frontend of FRONTENDS) {
     const service = await startService({ rules: RULES, env: { ...env, LOG_LEVEL: 'WARN' }, frontend })
     expect(await ask(clientOf(service, proxy))).toBe(1)
     await expect(ask(clientOf(service))).rejects.toMatchObject({ code: 14 })
-    await service.logged('the client has shown no certificate (from 127.0.0.1)')
+    await service.logged('the client sent no certificate (from 127.0.0.1)')
     const other = await startService({
       rules: RULES,
       env: { ...env, GRPC_CLIENT_TLS_SAN: 'other.test' },

@@ -1,9 +1,9 @@
 /**
- * What protobufjs has parsed, as the bytes of a google.protobuf.FileDescriptorProto.
+ * Encodes what protobufjs has parsed as a google.protobuf.FileDescriptorProto.
  *
- * By hand, since protobufjs' own `ext/descriptor` knows no imports, and names types and map entries in a way that
- * Go's tools refuse. Covers what our files use: proto3 with messages, enums, maps, oneofs and services. Not covered:
- * options, extensions, `optional`, reserved numbers.
+ * protobufjs' own `ext/descriptor` omits imports, and names types and map entries in a way that Go's tools reject. Covers
+ * what the .proto files here use: proto3 with messages, enums, maps, oneofs and services. Not covered: options, extensions,
+ * `optional`, reserved numbers.
  */
 import type { Enum, Field, MapField, ReflectionObject, Service, Type } from 'protobufjs'
 import minimal from 'protobufjs/minimal.js'
@@ -32,117 +32,120 @@ export interface FileContents {
   members: readonly ReflectionObject[] // at the top of the file; resolved
 }
 
-export function fileBytes(protobuf: Protobuf, { name, packageName, imports, members }: FileContents) {
+export function encodeFileDescriptor(
+  protobuf: Protobuf,
+  { name, packageName, imports, members }: FileContents,
+) {
   const writer = minimal.Writer.create()
-  text(writer, 1, name)
-  text(writer, 2, packageName)
-  for (const each of imports) text(writer, 3, each)
+  writeText(writer, 1, name)
+  writeText(writer, 2, packageName)
+  for (const each of imports) writeText(writer, 3, each)
   for (const member of members) {
-    if (member instanceof protobuf.Type) message(writer, 4, (to) => writeType(protobuf, to, member))
-    else if (member instanceof protobuf.Enum) message(writer, 5, (to) => writeEnum(to, member))
-    else if (member instanceof protobuf.Service) message(writer, 6, (to) => writeService(to, member))
+    if (member instanceof protobuf.Type) writeMessage(writer, 4, (to) => writeType(protobuf, to, member))
+    else if (member instanceof protobuf.Enum) writeMessage(writer, 5, (to) => writeEnum(to, member))
+    else if (member instanceof protobuf.Service) writeMessage(writer, 6, (to) => writeService(to, member))
   }
-  text(writer, 12, 'proto3')
+  writeText(writer, 12, 'proto3')
   return writer.finish()
 }
 
 /** DescriptorProto */
 function writeType(protobuf: Protobuf, writer: Writer, type: Type): void {
-  text(writer, 1, type.name)
+  writeText(writer, 1, type.name)
   for (const field of type.fieldsArray) {
     const isMap = field instanceof protobuf.MapField
-    message(writer, 2, (to) => writeField(protobuf, to, field, isMap))
-    if (isMap) message(writer, 3, (to) => writeMapEntry(protobuf, to, field as MapField))
+    writeMessage(writer, 2, (to) => writeField(protobuf, to, field, isMap))
+    if (isMap) writeMessage(writer, 3, (to) => writeMapEntry(protobuf, to, field as MapField))
   }
   for (const nested of type.nestedArray) {
-    if (nested instanceof protobuf.Type) message(writer, 3, (to) => writeType(protobuf, to, nested))
-    else if (nested instanceof protobuf.Enum) message(writer, 4, (to) => writeEnum(to, nested))
+    if (nested instanceof protobuf.Type) writeMessage(writer, 3, (to) => writeType(protobuf, to, nested))
+    else if (nested instanceof protobuf.Enum) writeMessage(writer, 4, (to) => writeEnum(to, nested))
   }
-  for (const oneof of type.oneofsArray) message(writer, 8, (to) => text(to, 1, oneof.name))
+  for (const oneof of type.oneofsArray) writeMessage(writer, 8, (to) => writeText(to, 1, oneof.name))
 }
 
 /** FieldDescriptorProto */
 function writeField(protobuf: Protobuf, writer: Writer, field: Field, isMap: boolean): void {
-  text(writer, 1, field.name)
-  number(writer, 3, field.id)
-  number(writer, 4, field.repeated || isMap ? LABEL_REPEATED : LABEL_OPTIONAL)
+  writeText(writer, 1, field.name)
+  writeNumber(writer, 3, field.id)
+  writeNumber(writer, 4, field.repeated || isMap ? LABEL_REPEATED : LABEL_OPTIONAL)
   if (isMap) {
-    number(writer, 5, TYPE_MESSAGE)
-    text(writer, 6, `${field.parent!.fullName}.${entryName(field)}`)
+    writeNumber(writer, 5, TYPE_MESSAGE)
+    writeText(writer, 6, `${field.parent!.fullName}.${getEntryName(field)}`)
   } else writeFieldType(protobuf, writer, field)
-  if (field.partOf) number(writer, 9, (field.parent as Type).oneofsArray.indexOf(field.partOf))
-  text(writer, 10, jsonName(field.name))
+  if (field.partOf) writeNumber(writer, 9, (field.parent as Type).oneofsArray.indexOf(field.partOf))
+  writeText(writer, 10, toJsonName(field.name))
 }
 
 function writeFieldType(protobuf: Protobuf, writer: Writer, { type, resolvedType }: FieldType): void {
   if (resolvedType === null) {
-    number(writer, 5, SCALARS[type])
+    writeNumber(writer, 5, SCALARS[type])
     return
   }
-  number(writer, 5, resolvedType instanceof protobuf.Enum ? TYPE_ENUM : TYPE_MESSAGE)
-  text(writer, 6, resolvedType.fullName)
+  writeNumber(writer, 5, resolvedType instanceof protobuf.Enum ? TYPE_ENUM : TYPE_MESSAGE)
+  writeText(writer, 6, resolvedType.fullName)
 }
 
-/** A map is a list of messages that only it uses: `map<string, V> fields` has `FieldsEntry { string key; V value; }`. */
+/** A map is a repeated message of its own: `map<string, V> fields` has `FieldsEntry { string key; V value; }`. */
 function writeMapEntry(protobuf: Protobuf, writer: Writer, field: MapField): void {
-  text(writer, 1, entryName(field))
+  writeText(writer, 1, getEntryName(field))
   const member = (name: string, id: number, writeItsType: Fill) =>
-    message(writer, 2, (to) => {
-      text(to, 1, name)
-      number(to, 3, id)
-      number(to, 4, LABEL_OPTIONAL)
+    writeMessage(writer, 2, (to) => {
+      writeText(to, 1, name)
+      writeNumber(to, 3, id)
+      writeNumber(to, 4, LABEL_OPTIONAL)
       writeItsType(to)
-      text(to, 10, name)
+      writeText(to, 10, name)
     })
-  member('key', 1, (to) => number(to, 5, SCALARS[field.keyType]))
+  member('key', 1, (to) => writeNumber(to, 5, SCALARS[field.keyType]))
   member('value', 2, (to) => writeFieldType(protobuf, to, field))
-  message(writer, 7, (to) => number(to, 7, 1)) // options: map_entry
+  writeMessage(writer, 7, (to) => writeNumber(to, 7, 1)) // options: map_entry
 }
 
 /** EnumDescriptorProto */
 function writeEnum(writer: Writer, { name, values }: Enum): void {
-  text(writer, 1, name)
+  writeText(writer, 1, name)
   for (const [value, id] of Object.entries(values)) {
-    message(writer, 2, (to) => {
-      text(to, 1, value)
-      number(to, 2, id)
+    writeMessage(writer, 2, (to) => {
+      writeText(to, 1, value)
+      writeNumber(to, 2, id)
     })
   }
 }
 
 /** ServiceDescriptorProto */
 function writeService(writer: Writer, service: Service): void {
-  text(writer, 1, service.name)
+  writeText(writer, 1, service.name)
   for (const method of service.methodsArray) {
-    message(writer, 2, (to) => {
-      text(to, 1, method.name)
-      text(to, 2, method.resolvedRequestType!.fullName)
-      text(to, 3, method.resolvedResponseType!.fullName)
-      if (method.requestStream) number(to, 5, 1)
-      if (method.responseStream) number(to, 6, 1)
+    writeMessage(writer, 2, (to) => {
+      writeText(to, 1, method.name)
+      writeText(to, 2, method.resolvedRequestType!.fullName)
+      writeText(to, 3, method.resolvedResponseType!.fullName)
+      if (method.requestStream) writeNumber(to, 5, 1)
+      if (method.responseStream) writeNumber(to, 6, 1)
     })
   }
 }
 
 /** As protoc names it: `response_headers` becomes `ResponseHeadersEntry`. */
-function entryName({ name }: ReflectionObject): string {
-  const camel = jsonName(name)
+function getEntryName({ name }: ReflectionObject): string {
+  const camel = toJsonName(name)
   return `${camel[0].toUpperCase()}${camel.slice(1)}Entry`
 }
 
-function jsonName(name: string): string {
+function toJsonName(name: string): string {
   return name.replace(/_(.)/g, (_all, letter: string) => letter.toUpperCase())
 }
 
-function text(writer: Writer, field: number, value: string): void {
+function writeText(writer: Writer, field: number, value: string): void {
   writer.uint32((field << 3) | LENGTH).string(value)
 }
 
-function number(writer: Writer, field: number, value: number): void {
+function writeNumber(writer: Writer, field: number, value: number): void {
   writer.uint32((field << 3) | VARINT).int32(value)
 }
 
-function message(writer: Writer, field: number, fill: Fill): void {
+function writeMessage(writer: Writer, field: number, fill: Fill): void {
   fill(writer.uint32((field << 3) | LENGTH).fork())
   writer.ldelim()
 }

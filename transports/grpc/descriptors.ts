@@ -1,19 +1,19 @@
 /**
- * Our .proto files as reflection hands them out: bytes by file name, and file names by symbol.
+ * The .proto files that reflection serves: bytes by file name, and file names by symbol.
  *
  *     rls.proto ── protobufjs parses ──► its messages, enums, services ──► descriptor-bytes.ts
  *               └─ imports ────────────► the same for each
  *
- * It takes 20 ms of one worker, once, when reflection is first used; start pays nothing.
+ * Loading takes 20 ms of one worker, once, when reflection is first used.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { ReflectionObject } from 'protobufjs'
-import { fileBytes } from './descriptor-bytes.ts'
+import { encodeFileDescriptor } from './descriptor-bytes.ts'
 
 type Protobuf = typeof import('protobufjs')
 
-const PROTO = new URL('../../proto/', import.meta.url) // in dist/ the files stand at the same place
+const PROTO = new URL('../../proto/', import.meta.url) // the same relative path in dist/
 
 interface File {
   bytes: Uint8Array
@@ -24,27 +24,30 @@ export class Descriptors {
   private readonly files = new Map<string, File>()
   private readonly fileNames = new Map<string, string>() // by symbol
 
-  /** Reads these files, named from proto/, and all they import. Throws when one is missing or does not parse. */
+  /** Reads these files, relative to proto/, and their imports. Throws when one is missing or does not parse. */
   constructor(names: readonly string[]) {
-    const protobuf: Protobuf = createRequire(import.meta.url)('protobufjs') // the whole of it, with the parser
+    const protobuf: Protobuf = createRequire(import.meta.url)('protobufjs') // the full build, with the parser
     const root = new protobuf.Root()
     const parsed = parseAll(protobuf, names, root)
     root.resolveAll()
     for (const [name, { package: packageName = '', imports = [] }] of parsed) {
       const members = root.define(packageName).nestedArray.filter((member) => member.filename === name)
-      this.files.set(name, { bytes: fileBytes(protobuf, { name, packageName, imports, members }), imports })
+      this.files.set(name, {
+        bytes: encodeFileDescriptor(protobuf, { name, packageName, imports, members }),
+        imports,
+      })
       for (const member of members) {
         for (const symbol of listSymbols(protobuf, member)) this.fileNames.set(symbol, name)
       }
     }
   }
 
-  /** The file, then all it imports, as FileDescriptorProto; null = there is none of that name. */
+  /** The file, then its imports, each a FileDescriptorProto; null = unknown name. */
   byName(name: string): Uint8Array[] | null {
     if (!this.files.has(name)) return null
-    const found = new Set([name])
-    for (const each of found) for (const more of this.files.get(each)!.imports) found.add(more)
-    return [...found].map((each) => this.files.get(each)!.bytes)
+    const fileNames = new Set([name])
+    for (const each of fileNames) for (const more of this.files.get(each)!.imports) fileNames.add(more)
+    return [...fileNames].map((each) => this.files.get(each)!.bytes)
   }
 
   /** The same for the file that defines `package.Service`, `package.Message.field` and so on. */
@@ -53,13 +56,13 @@ export class Descriptors {
   }
 }
 
-/** By name, imported ones included. What they define goes into `root`. */
+/** Files by name, imports included. Their definitions are added to `root`. */
 function parseAll(protobuf: Protobuf, names: readonly string[], root: InstanceType<Protobuf['Root']>) {
   const parsed = new Map<string, ReturnType<Protobuf['parse']>>()
   const wanted = new Set(names)
   for (const name of wanted) {
     const text = readFileSync(new URL(name, PROTO), 'utf8')
-    Object.assign(protobuf.parse, { filename: name }) // goes into what is defined there; its types lack it
+    Object.assign(protobuf.parse, { filename: name }) // recorded in each definition; missing in the library's types
     const result = protobuf.parse(text, root, { keepCase: true })
     parsed.set(name, result)
     for (const more of result.imports ?? []) wanted.add(more)
@@ -67,7 +70,7 @@ function parseAll(protobuf: Protobuf, names: readonly string[], root: InstanceTy
   return parsed
 }
 
-/** Every full name that stands for something: of services, methods, messages, fields, oneofs, enums and their values. */
+/** The full names of services, methods, messages, fields, oneofs, enums and enum values. */
 function* listSymbols(protobuf: Protobuf, object: ReflectionObject): Iterable<string> {
   const { Type, Service, Enum } = protobuf
   yield object.fullName.slice(1)

@@ -1,10 +1,10 @@
 /**
- * A stream over @grpc/grpc-js: the library's duplex of messages on one side, a StreamCall and its handler on the other.
+ * A stream over @grpc/grpc-js: connects the library's duplex of messages with a StreamCall and its handler.
  *
  *     data ──► message     send: false ──► no `data` until everything is written ──► writable
- *     end ───► halfClosed  cancelled, or an end of our own ──► closed, once
+ *     end ───► halfClosed  cancelled, or ended by the service ──► closed, once
  *
- * The library queues 16 messages in each direction, then `write` says false.
+ * The library queues 16 messages in each direction; then `write` returns false.
  */
 import type { ServerDuplexStream } from '@grpc/grpc-js'
 import type { StreamCall, StreamHandler, StreamMethod } from './frontend.ts'
@@ -15,50 +15,50 @@ export type Duplex = ServerDuplexStream<Buffer, Uint8Array>
 export class GrpcJsStream implements StreamCall {
   private readonly duplex: Duplex
   private readonly handler: StreamHandler
-  private isOver = false
+  private isEnded = false
 
   constructor(duplex: Duplex, method: StreamMethod) {
     this.duplex = duplex
     this.handler = method.open(this)
     duplex.on('data', (bytes: Buffer) => {
-      if (!this.isOver) this.handler.message(bytes)
+      if (!this.isEnded) this.handler.message(bytes)
     })
     duplex.on('end', () => {
-      if (!this.isOver) this.handler.halfClosed()
+      if (!this.isEnded) this.handler.halfClosed()
     })
-    duplex.on('drain', () => this.caughtUp())
-    duplex.on('cancelled', () => this.over()) // also a passed deadline, a lost connection
+    duplex.on('drain', () => this.onDrain())
+    duplex.on('cancelled', () => this.markEnded()) // also after a deadline or a lost connection
   }
 
   send(response: Uint8Array): boolean {
-    if (this.isOver) return true
+    if (this.isEnded) return true
     const canSend = this.duplex.write(response)
     if (!canSend) this.duplex.pause()
     return canSend
   }
 
   end(): void {
-    if (this.isOver) return
-    this.over()
+    if (this.isEnded) return
+    this.markEnded()
     this.duplex.end()
   }
 
   refuse(status: Status, message: string): void {
-    if (this.isOver) return
-    this.over()
-    this.duplex.emit('error', { code: status, details: message.toWellFormed() }) // sent after what is queued
+    if (this.isEnded) return
+    this.markEnded()
+    this.duplex.emit('error', { code: status, details: message.toWellFormed() }) // sent after queued messages
   }
 
-  private caughtUp(): void {
-    if (this.isOver) return
+  private onDrain(): void {
+    if (this.isEnded) return
     this.duplex.resume()
     this.handler.writable()
   }
 
-  private over(): void {
-    if (this.isOver) return
-    this.isOver = true
+  private markEnded(): void {
+    if (this.isEnded) return
+    this.isEnded = true
     this.handler.closed()
-    this.duplex.resume() // what the caller still says is read and dropped: its end would never be seen otherwise
+    this.duplex.resume() // further input is read and discarded; its end would not be seen otherwise
   }
 }

@@ -1,12 +1,11 @@
 /**
- * The @grpc/grpc-js frontend (`GRPC_FRONTEND=grpc-js`): the library's server without a port of its own.
- * Sockets come from our listener through a connection injector, messages pass as bytes, so the library does
- * HTTP/2 and framing only.
+ * The @grpc/grpc-js frontend (`GRPC_FRONTEND=grpc-js`): the library's server without a port of its own. Sockets come from
+ * the listener through a connection injector and messages pass as bytes, so the library does HTTP/2 and framing only.
  *
- * It costs 29 µs of CPU per call before anything is decided, which is why there is one of our own (http2/); this
- * one stays as the other implementation that tests compare with.
+ * It costs 29 µs of CPU per call before any decision, which is why http2/ exists; it remains as the second implementation
+ * that tests compare with.
  *
- * Known of the library: a grpc-timeout of more than 24 days wraps around and fails the call at once.
+ * Known defect of the library: a grpc-timeout of more than 24 days wraps around and fails the call at once.
  */
 import type { Socket } from 'node:net'
 import {
@@ -23,10 +22,10 @@ import {
   DRAIN_MESSAGE,
   type GrpcFrontend,
   type GrpcFrontendOptions,
+  getMethodName,
   HANDSHAKE_MS,
-  HEADER_KEPT_MAX,
+  HEADER_VALUE_MAX,
   MESSAGE_BYTES_MAX,
-  methodName,
   STREAMS_MAX,
   type UnaryCall,
 } from './frontend.ts'
@@ -35,37 +34,37 @@ import { Status } from './status.ts'
 
 type Callback = sendUnaryData<Uint8Array>
 
-const PREFACE_BYTES = 24 + 9 // HTTP/2's preface and an empty SETTINGS frame: the least a client begins with
-const TIMER_MS_MAX = 2 ** 31 - 1 // beyond, Node's timers fire at once; the library takes it as no limit
+const PREFACE_BYTES = 24 + 9 // HTTP/2's preface and an empty SETTINGS frame: the minimum a client sends
+const TIMER_MS_MAX = 2 ** 31 - 1 // beyond, Node's timers fire at once; the library treats it as no limit
 const PING_IDLE_MS = 2 * 60 * 60 * 1000 // gRPC's defaults (spec 5.6): ping after this silence,
 const PING_TIMEOUT_MS = 20_000 // and close after this long without an answer
 
 export function grpcJsFrontend(options: GrpcFrontendOptions): GrpcFrontend {
   const server = new Server(channelOptions(options))
   for (const method of options.methods) {
-    const meter = options.getMetrics?.(methodName(method.path)) ?? null
+    const metrics = options.getMetrics?.(getMethodName(method.path)) ?? null
     const handle: handleUnaryCall<Buffer, Uint8Array> = (call, callback) => {
-      const began = meter?.onStart() ?? 0
-      const ended: Callback = (...answer) => {
-        meter?.onEnd(began)
-        callback(...answer)
+      const metricsStart = metrics?.onStart() ?? 0
+      const endCall: Callback = (...result) => {
+        metrics?.onEnd(metricsStart)
+        callback(...result)
       }
-      method.handle(call.request, new GrpcJsCall(call, ended))
+      method.handle(call.request, new GrpcJsCall(call, endCall))
     }
-    server.register(method.path, handle, toBuffer, same, 'unary')
+    server.register(method.path, handle, toBuffer, identity, 'unary')
   }
-  const streams = new Set<GrpcJsStream>() // as many as connections times STREAMS_MAX
+  const streams = new Set<GrpcJsStream>() // at most STREAMS_MAX per connection
   for (const method of options.streams ?? []) {
     const handle: handleBidiStreamingCall<Buffer, Uint8Array> = (duplex: Duplex) => {
       const stream = new GrpcJsStream(duplex, method)
       streams.add(stream)
       duplex.once('close', () => streams.delete(stream))
-      if (isDraining) stream.refuse(Status.Unavailable, DRAIN_MESSAGE) // opened before its caller saw the GOAWAY
+      if (isDraining) stream.refuse(Status.Unavailable, DRAIN_MESSAGE) // opened before the client received the GOAWAY
     }
-    server.register(method.path, handle, toBuffer, same, 'bidi')
+    server.register(method.path, handle, toBuffer, identity, 'bidi')
   }
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
-  const sockets = new Set<Socket>() // the listener bounds how many
+  const sockets = new Set<Socket>() // bounded by the listener
   let isDraining = false
 
   const close = () => {
@@ -130,8 +129,8 @@ class GrpcJsCall implements UnaryCall {
     return {
       peer: call.getPeer(),
       header(name) {
-        const value = call.metadata.get(name).at(-1) ?? '' // the library keeps them all
-        return value.length > HEADER_KEPT_MAX ? '' : String(value)
+        const value = call.metadata.get(name).at(-1) ?? '' // the library keeps all of them
+        return value.length > HEADER_VALUE_MAX ? '' : String(value)
       },
     }
   }
@@ -141,7 +140,7 @@ class GrpcJsCall implements UnaryCall {
   }
 
   refuse(status: Status, message: string): void {
-    // The library escapes the message with encodeURI, which throws on half a surrogate pair.
+    // The library escapes the message with encodeURI, which throws on a lone surrogate.
     this.callback({ code: status, details: message.toWellFormed() })
   }
 }
@@ -149,22 +148,22 @@ class GrpcJsCall implements UnaryCall {
 function channelOptions({ connectionAgeMs, connectionAgeGraceMs }: GrpcFrontendOptions): ChannelOptions {
   return {
     'grpc.max_receive_message_length': MESSAGE_BYTES_MAX,
-    'grpc.max_send_message_length': -1, // an answer is never larger than what its request asked for
+    'grpc.max_send_message_length': -1, // a response is bounded by its request
     'grpc.max_concurrent_streams': STREAMS_MAX,
     'grpc.keepalive_time_ms': PING_IDLE_MS,
     'grpc.keepalive_timeout_ms': PING_TIMEOUT_MS,
-    'grpc.max_connection_age_ms': ageMs(connectionAgeMs),
-    'grpc.max_connection_age_grace_ms': ageMs(connectionAgeGraceMs),
-    'grpc.enable_channelz': 0, // its books per call are read by nobody here
+    'grpc.max_connection_age_ms': toAgeMs(connectionAgeMs),
+    'grpc.max_connection_age_grace_ms': toAgeMs(connectionAgeGraceMs),
+    'grpc.enable_channelz': 0, // its per-call bookkeeping is not used
   }
 }
 
-/** The library takes the largest timer as "no limit", and adds up to 10 % to what is less. */
-function ageMs(wanted: number | undefined): number {
+/** The library treats the largest timer as no limit, and adds up to 10 % to anything less. */
+function toAgeMs(wanted: number | undefined): number {
   return wanted === undefined || wanted <= 0 || wanted * 1.1 > TIMER_MS_MAX ? TIMER_MS_MAX : wanted
 }
 
-function same(bytes: Buffer): Buffer {
+function identity(bytes: Buffer): Buffer {
   return bytes
 }
 

@@ -1,13 +1,13 @@
 /**
- * grpc.health.v1.Health: the worker's health, asked once or watched (spec 5.5).
+ * grpc.health.v1.Health: the worker's health, checked once or watched (spec 5.5).
  *
  *     service      Check, List                 Watch
  *     ratelimit    SERVING or NOT_SERVING      the same, then each change
  *     (empty)      SERVING, also after SIGTERM (Q11)
  *     others       NOT_FOUND                   SERVICE_UNKNOWN
  *
- * A watcher that is behind with reading misses what came and went meanwhile, never the last state: nothing is queued
- * for it. A drain ends watches (Q16); by then they have been told NOT_SERVING, since health fails first.
+ * A watcher that does not read misses intermediate states, never the last one: nothing is queued for it. A drain ends
+ * watches (Q16); by then they have received NOT_SERVING, since health fails first.
  */
 import {
   decodeHealthCheckRequest,
@@ -18,11 +18,11 @@ import {
 import type { StreamCall, StreamHandler, StreamMethod, UnaryMethod } from './frontend.ts'
 import { Status } from './status.ts'
 
-/** Watches of one worker at once; beyond: RESOURCE_EXHAUSTED. Each change is written to all of them in one turn. */
+/** Concurrent watches of one worker; beyond: RESOURCE_EXHAUSTED. A change is written to all in one turn. */
 export const WATCHERS_MAX = 1_000
 
 const SERVICE = 'ratelimit'
-const ANSWERS = Object.values(ServingStatus).map(encodeHealthCheckResponse) // by status
+const RESPONSES = Object.values(ServingStatus).map(encodeHealthCheckResponse) // by status
 
 export class HealthService {
   readonly methods: readonly UnaryMethod[]
@@ -33,8 +33,8 @@ export class HealthService {
   constructor(isHealthy: boolean) {
     this.isHealthyNow = isHealthy
     this.methods = [
-      { path: '/grpc.health.v1.Health/Check', handle: (bytes, call) => this.check(bytes, call) },
-      { path: '/grpc.health.v1.Health/List', handle: (_bytes, call) => call.reply(this.list()) },
+      { path: '/grpc.health.v1.Health/Check', handle: (bytes, call) => this.onCheck(bytes, call) },
+      { path: '/grpc.health.v1.Health/List', handle: (_bytes, call) => call.reply(this.encodeList()) },
     ]
     this.streams = [
       { path: '/grpc.health.v1.Health/Watch', open: (call) => new Watcher(call, this, this.watchers) },
@@ -56,15 +56,15 @@ export class HealthService {
     return this.isHealthyNow ? ServingStatus.Serving : ServingStatus.NotServing
   }
 
-  private check(bytes: Uint8Array, call: Parameters<UnaryMethod['handle']>[1]): void {
-    const service = serviceIn(bytes, call)
+  private onCheck(bytes: Uint8Array, call: Parameters<UnaryMethod['handle']>[1]): void {
+    const service = decodeServiceName(bytes, call)
     if (service === null) return
     const status = this.getStatus(service)
     if (status === ServingStatus.ServiceUnknown) call.refuse(Status.NotFound, 'unknown service')
-    else call.reply(ANSWERS[status])
+    else call.reply(RESPONSES[status])
   }
 
-  private list(): Uint8Array {
+  private encodeList(): Uint8Array {
     return encodeHealthListResponse({ '': this.getStatus(''), [SERVICE]: this.getStatus(SERVICE) })
   }
 }
@@ -73,8 +73,8 @@ class Watcher implements StreamHandler {
   private readonly call: StreamCall
   private readonly health: HealthService
   private readonly watchers: Set<Watcher>
-  private service: string | null = null // until the request has come
-  private reported: ServingStatus = ServingStatus.Unknown // is never a state of ours
+  private service: string | null = null // null until the request has arrived
+  private sentStatus: ServingStatus = ServingStatus.Unknown // a state that is never sent
   private canSend = true
 
   constructor(call: StreamCall, health: HealthService, watchers: Set<Watcher>) {
@@ -88,7 +88,7 @@ class Watcher implements StreamHandler {
       this.call.refuse(Status.Internal, 'Watch takes one request, and got another')
       return
     }
-    this.service = serviceIn(bytes, this.call)
+    this.service = decodeServiceName(bytes, this.call)
     if (this.service === null) return
     if (this.watchers.size >= WATCHERS_MAX) {
       this.call.refuse(Status.ResourceExhausted, `more than ${WATCHERS_MAX} watches are open`)
@@ -111,18 +111,18 @@ class Watcher implements StreamHandler {
     this.watchers.delete(this)
   }
 
-  /** Sends the state, unless the caller knows it or cannot take it now. */
+  /** Sends the state, unless it was sent last or the client does not read. */
   update(): void {
     if (!this.canSend || this.service === null) return
     const status = this.health.getStatus(this.service)
-    if (status === this.reported) return
-    this.reported = status
-    this.canSend = this.call.send(ANSWERS[status])
+    if (status === this.sentStatus) return
+    this.sentStatus = status
+    this.canSend = this.call.send(RESPONSES[status])
   }
 }
 
-/** The service asked about, or null after refusing a call whose bytes are no request. */
-function serviceIn(bytes: Uint8Array, call: Pick<StreamCall, 'refuse'>): string | null {
+/** The requested service, or null after refusing a call with an invalid request. */
+function decodeServiceName(bytes: Uint8Array, call: Pick<StreamCall, 'refuse'>): string | null {
   try {
     return decodeHealthCheckRequest(bytes)
   } catch (error) {

@@ -1,51 +1,51 @@
 /**
- * A TCP port or a unix socket whose connections go to a frontend. Every worker listens on the same port and the
- * kernel deals the connections out (SO_REUSEPORT); a unix socket cannot be shared, so one worker has it to itself.
+ * A TCP port or a unix socket whose connections go to a frontend. Every worker listens on the same port, and the kernel
+ * distributes the connections (SO_REUSEPORT). A unix socket cannot be shared, so one worker has it to itself.
  *
  *     kernel ─┬─ worker 0: listener ── socket ──► frontend
  *             └─ worker 1: listener ── socket ──► frontend
  *
- * Gives up: even shares. The kernel deals by a hash of the addresses, so few connections can land on one
- * worker. A port shared this way can be shared with a stranger, too; who starts workers claims it first (ports.ts).
+ * Shares are not even: the kernel hashes addresses, so a few connections can all land on one worker. SO_REUSEPORT also
+ * permits other processes of the same user to share the port, so main claims it exclusively first (ports.ts).
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 
-/** Open connections of one listener; beyond: a connection is closed as soon as it is accepted. */
+/** Open connections of one listener; beyond, a connection is closed as soon as it is accepted. */
 export const CONNECTIONS_MAX = 10_000
 
-/** Where Node can share a port between listeners; elsewhere one worker listens. */
+/** Whether Node can share a port between listeners; elsewhere one worker listens. */
 export const canSharePort = process.platform === 'linux' || process.platform === 'freebsd'
 
-/** Of a unix socket. Node would cut a longer path without a word, and listen somewhere else. */
-export const PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103
+/** Of a unix socket. Node truncates a longer path without an error and listens somewhere else. */
+export const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103
 
-const PEER_SILENT_MS = 15_000 // then TCP probes the peer, so connections of vanished machines end
+const TCP_KEEPALIVE_MS = 15_000 // after this silence TCP probes the peer, so connections to vanished machines close
 
-/** `port` 0 is any free one. `path` is a unix socket's, whose file must not exist yet. */
-export type Place = { host: string; port: number } | { path: string }
+/** `port` 0 is any free one. `path` is that of a unix socket, which must not exist yet. */
+export type ListenAddress = { host: string; port: number } | { path: string }
 
-export type ListenOptions = Place & {
+export type ListenOptions = ListenAddress & {
   onSocket: (socket: Socket) => void
-  /** Told of connections that could not be served: too many, or out of file descriptors. */
-  onDrop?: (why: string) => void
+  /** Called for connections that could not be served: too many, or out of file descriptors. */
+  onDrop?: (reason: string) => void
   connectionsMax?: number
 }
 
 export interface Listener {
   readonly port: number // 0 for a unix socket
-  /** No new connections from now on; those there are belong to the frontend and stay. A socket's file is removed. */
+  /** Accepts no new connections; open ones belong to the frontend and stay. The file of a unix socket is removed. */
   stop(): void
 }
 
-/** Listens, or throws an OperatorError that says why it cannot. */
+/** Throws a ConfigurationError when it cannot listen. */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const { onSocket, onDrop, connectionsMax = CONNECTIONS_MAX } = options
-  if ('path' in options && Buffer.byteLength(options.path) > PATH_BYTES_MAX) {
-    throw await pathError(new Error('the path is too long'), options.path)
+  if ('path' in options && Buffer.byteLength(options.path) > SOCKET_PATH_BYTES_MAX) {
+    throw await createPathError(new Error('the path is too long'), options.path)
   }
   const server = createServer(
-    { noDelay: true, keepAlive: true, keepAliveInitialDelay: PEER_SILENT_MS },
+    { noDelay: true, keepAlive: true, keepAliveInitialDelay: TCP_KEEPALIVE_MS },
     onSocket,
   )
   server.maxConnections = connectionsMax
@@ -54,8 +54,8 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     let isListening = false
     server.on('error', (error) => {
       if (isListening) onDrop?.(error.message)
-      else if ('path' in options) pathError(error, options.path).then(reject)
-      else reject(portError(error, options.host, options.port))
+      else if ('path' in options) createPathError(error, options.path).then(reject)
+      else reject(createPortError(error, options.host, options.port))
     })
     const place =
       'path' in options
@@ -75,11 +75,11 @@ function toListener(server: Server): Listener {
   }
   const address = server.address()
   if (typeof address !== 'string') return { port: (address as AddressInfo).port, stop }
-  process.once('exit', stop) // a worker that throws: its successor needs the path free before it starts
+  process.once('exit', stop) // when a worker throws, its successor needs the path to be free
   return { port: 0, stop }
 }
 
-function portError(error: NodeJS.ErrnoException, host: string, port: number): ConfigurationError {
+function createPortError(error: NodeJS.ErrnoException, host: string, port: number): ConfigurationError {
   const where = `${host}:${port}`
   if (error.code === 'EADDRINUSE') {
     const what = 'another program listens on this gRPC port.'
@@ -96,21 +96,21 @@ function portError(error: NodeJS.ErrnoException, host: string, port: number): Co
   return new ConfigurationError({ code: 'LISTEN_FAILED', where, what, fix }, { cause: error })
 }
 
-/** Spec 5.6 has a file that exists stop the start, also a dead one; the remedy differs. */
-async function pathError(error: NodeJS.ErrnoException, path: string): Promise<ConfigurationError> {
+/** An existing file stops the start (spec 5.6), stale or not; the remedy differs. */
+async function createPathError(error: NodeJS.ErrnoException, path: string): Promise<ConfigurationError> {
   const what = `Failed to listen for gRPC on '${path}': ${error.message}.`
   if (error.code !== 'EADDRINUSE') {
-    const fix = `Set GRPC_UDS to a path of at most ${PATH_BYTES_MAX} bytes, in a folder that this user may write.`
+    const fix = `Set GRPC_UDS to a path of at most ${SOCKET_PATH_BYTES_MAX} bytes, in a folder that this user may write.`
     return new ConfigurationError({ code: 'LISTEN_FAILED', what, fix }, { cause: error })
   }
-  const fix = (await answers(path))
-    ? 'A process answers there: stop it, or set GRPC_UDS to another path.'
-    : 'Nobody answers there: if a killed process left the file behind, remove it, else set GRPC_UDS to another path.'
+  const fix = (await acceptsConnections(path))
+    ? 'A process is listening there: stop it, or set GRPC_UDS to another path.'
+    : 'Nothing is listening there: if a killed process left the file behind, remove it, else set GRPC_UDS to another path.'
   return new ConfigurationError({ code: 'SOCKET_IN_USE', what, fix }, { cause: error })
 }
 
-/** Whether a process accepts connections there. Its kernel answers for it, so this ends at once. */
-function answers(path: string): Promise<boolean> {
+/** Whether a process accepts connections there. The kernel answers, so this takes no time. */
+function acceptsConnections(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path)
     socket.once('connect', () => {

@@ -1,9 +1,9 @@
 /**
- * grpc.reflection.v1 and v1alpha: what this port serves and how its messages look, for grpcurl and its kind.
+ * grpc.reflection.v1 and v1alpha: the services of this port and their messages, for grpcurl and similar tools.
  *
  *     list_services ──────────────────────────► names of services
  *     file_by_filename, file_containing_symbol ► .proto files as descriptors (descriptors.ts)
- *     questions about extensions ─────────────► UNIMPLEMENTED, inside an answer, as all errors of a question
+ *     extensions ─────────────────────────────► UNIMPLEMENTED, inside a response, as for all request errors
  */
 import type { Log } from '../../engine/runtime/messages.ts'
 import {
@@ -16,7 +16,7 @@ import { Descriptors } from './descriptors.ts'
 import type { StreamCall, StreamHandler, StreamMethod } from './frontend.ts'
 import { Status } from './status.ts'
 
-/** A question is a name; it comes back in its answer, so longer ones would only fill memory. */
+/** A request is a name, and its response repeats it; longer ones are refused. */
 const REQUEST_BYTES_MAX = 4 * 1024
 
 const FILES = [
@@ -31,8 +31,8 @@ const PATHS = [
   '/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo',
 ]
 
-/** `paths`: of all other methods of the port. */
-export function reflectionMethods(paths: readonly string[], log: Log): StreamMethod[] {
+/** `paths` are those of all other methods of the port. */
+export function createReflectionMethods(paths: readonly string[], log: Log): StreamMethod[] {
   const services = new Set([...paths, ...PATHS].map((path) => path.split('/')[1]))
   const reflection = new Reflection([...services].sort(), log)
   return PATHS.map((path) => ({ path, open: (call) => new ReflectionStream(call, reflection) }))
@@ -48,14 +48,14 @@ class Reflection {
     this.log = log
   }
 
-  answer({ kind, text }: ReflectionRequest): ReflectionResponse {
+  resolve({ kind, text }: ReflectionRequest): ReflectionResponse {
     if (kind === 'listServices') return { services: this.services }
     if (kind === 'other')
       return { code: Status.Unimplemented, message: 'not served; there are no extensions' }
     try {
       this.descriptors ??= new Descriptors(FILES)
     } catch (error) {
-      this.log('error', `reflection cannot read our own .proto files: ${(error as Error).stack}`)
+      this.log('error', `reflection cannot read the .proto files: ${(error as Error).stack}`)
       return { code: Status.Internal, message: 'internal error' }
     }
     const isName = kind === 'fileByFilename'
@@ -76,19 +76,19 @@ class ReflectionStream implements StreamHandler {
 
   message(bytes: Uint8Array): void {
     if (bytes.length > REQUEST_BYTES_MAX) {
-      this.call.refuse(Status.ResourceExhausted, `a question is longer than ${REQUEST_BYTES_MAX} bytes`)
+      this.call.refuse(Status.ResourceExhausted, `the request is longer than ${REQUEST_BYTES_MAX} bytes`)
       return
     }
     let request: ReflectionRequest
     try {
       request = decodeReflectionRequest(bytes)
     } catch (error) {
-      const why = (error as Error).message
-      this.call.refuse(Status.Internal, `the request is not a valid ServerReflectionRequest: ${why}`)
+      const reason = (error as Error).message
+      this.call.refuse(Status.Internal, `the request is not a valid ServerReflectionRequest: ${reason}`)
       return
     }
-    // A caller that is behind is sent no more than this: its next question is withheld.
-    this.call.send(encodeReflectionResponse(request.host, bytes, this.reflection.answer(request)))
+    // At most one response is queued: the next request is withheld while the client does not read.
+    this.call.send(encodeReflectionResponse(request.host, bytes, this.reflection.resolve(request)))
   }
 
   halfClosed(): void {

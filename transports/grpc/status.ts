@@ -1,6 +1,4 @@
-/**
- * gRPC status codes: how a call ended. Over limit is no status but an answer with status Ok.
- */
+/** gRPC status codes. Over limit is a response with status Ok, not an error. */
 export const Status = {
   Ok: 0,
   Cancelled: 1,

@@ -1,12 +1,12 @@
 /**
- * The files behind TLS on the gRPC port: read and checked at the start, and again when they change (spec 5.7). In main.
+ * The certificate files of the gRPC port: read and checked at the start, and again when they change (spec 5.7). In main.
  *
- *     their folders change, or LOOK_MS passes ──► read ──► the same: nothing
- *                                                   ├────► good: onChange(tls) ──► every worker
- *                                                   └────► anything wrong: one line; what is in force stays
+ *     their folders change, or POLL_MS passes ──► read ──► unchanged: nothing
+ *                                                   ├────► valid: onChange(tls) ──► every worker
+ *                                                   └────► invalid: logged once; the current files stay in force
  *
- * The certificate and its key are taken together, so half of a new pair is never used. The reference reads the client
- * CA at the start only, and overlooks changes behind symbolic links, as Kubernetes makes them; both are taken here.
+ * The certificate and its key are loaded together, so half of a new pair is never used. envoyproxy/ratelimit reads the
+ * client CA at the start only, and misses changes behind symbolic links as Kubernetes makes them; both are picked up here.
  */
 import { X509Certificate } from 'node:crypto'
 import { type FSWatcher, readFileSync, statSync, watch } from 'node:fs'
@@ -16,12 +16,12 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log, PortTls } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { Totals } from '../../engine/stats/totals.ts'
-import { contextOptions } from './tls-acceptor.ts'
+import { getContextOptions } from './tls-acceptor.ts'
 
-const QUIET_MS = 100 // both files of a pair are written, then we read
-const QUIET_MS_MAX = 1_000 // however busy the folder is
-const LOOK_MS = 60_000 // for changes that no watch tells: behind links to elsewhere, on network file systems
-const FILE_BYTES_MAX = 2 ** 20 // a chain has some KiB; a store of all public roots has 250
+const SETTLE_MS = 100 // wait until both files of a pair have been written
+const SETTLE_MS_MAX = 1_000 // the longest wait, however busy the folder is
+const POLL_MS = 60_000 // for changes that a watch misses: link targets in other folders, network file systems
+const FILE_BYTES_MAX = 2 ** 20 // a chain has a few KiB, a store of all public roots 250
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
 type TlsSettings = Pick<
@@ -34,7 +34,7 @@ export interface TlsFilesOptions {
   log: Log
   totals: Totals
   onChange: (tls: PortTls) => void
-  lookMs?: number // for tests
+  pollMs?: number // for tests
 }
 
 export class TlsFiles {
@@ -43,25 +43,25 @@ export class TlsFiles {
   private readonly pollTimer: NodeJS.Timeout
   private watchers: FSWatcher[] = []
   private timer: NodeJS.Timeout | null = null
-  private changedMs = 0 // the first change not looked at yet
-  private seen: string // what the files said last, good or bad
+  private changedMs = 0 // of the first change not checked yet
+  private lastOutcome: string // of the last check: the contents as JSON, or an error message
   tls: PortTls // in force
 
-  /** Throws OperatorError when the files cannot be used. */
+  /** Throws a ConfigurationError when the files cannot be used. */
   constructor(options: TlsFilesOptions) {
     this.options = options
     const { settings, totals } = options
     const { GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT } = settings
     this.tls = readTls(settings)
-    this.seen = JSON.stringify(this.tls)
+    this.lastOutcome = JSON.stringify(this.tls)
     totals.add('certs.load_attempts', 1)
-    totals.add('certs.load_failures', 0) // there before the first, for `increase()`
+    totals.add('certs.load_failures', 0) // present before the first failure, for `increase()`
     const files = [GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT].filter(Boolean)
     totals.set('certs.num_values', files.length)
-    this.warnOfDates()
+    this.warnIfNotValidNow()
     this.folders = new Set([GRPC_SERVER_TLS_CERT, GRPC_CLIENT_TLS_CACERT].filter(Boolean).map(dirname))
     this.watch()
-    this.pollTimer = setInterval(() => this.check(), options.lookMs ?? LOOK_MS).unref()
+    this.pollTimer = setInterval(() => this.check(), options.pollMs ?? POLL_MS).unref()
   }
 
   close(): void {
@@ -70,23 +70,23 @@ export class TlsFiles {
     for (const watcher of this.watchers) watcher.close()
   }
 
-  /** Anew before each look: a folder that was swapped leaves the old watch on the old one. */
+  /** Renewed before each check: the watch of a replaced folder stays on the old one. */
   private watch(): void {
     for (const watcher of this.watchers) watcher.close()
     this.watchers = []
     for (const folder of this.folders) {
       try {
-        const watcher = watch(folder, { persistent: false }, () => this.checkSoon())
-        this.watchers.push(watcher.on('error', () => {})) // then LOOK_MS tells
-      } catch {} // a folder that is gone: reading says so, and LOOK_MS finds it again
+        const watcher = watch(folder, { persistent: false }, () => this.scheduleCheck())
+        this.watchers.push(watcher.on('error', () => {})) // polling continues
+      } catch {} // a missing folder: reading reports it, and polling finds it again
     }
   }
 
-  private checkSoon(): void {
+  private scheduleCheck(): void {
     const nowMs = performance.now()
     if (this.timer) clearTimeout(this.timer)
     else this.changedMs = nowMs
-    const waitMs = Math.min(QUIET_MS, this.changedMs + QUIET_MS_MAX - nowMs)
+    const waitMs = Math.min(SETTLE_MS, this.changedMs + SETTLE_MS_MAX - nowMs)
     this.timer = setTimeout(() => this.check(), Math.max(0, waitMs)).unref()
   }
 
@@ -100,16 +100,16 @@ export class TlsFiles {
       tls = readTls(settings)
     } catch (error) {
       const { message } = error as Error
-      if (message === this.seen) return
-      this.seen = message
+      if (message === this.lastOutcome) return
+      this.lastOutcome = message
       totals.add('certs.load_attempts', 1)
       totals.add('certs.load_failures', 1)
       log('error', `the certificate in force stays, since the new one cannot be used: ${message}`)
       return
     }
-    const seen = JSON.stringify(tls)
-    if (seen === this.seen) return
-    this.seen = seen
+    const outcome = JSON.stringify(tls)
+    if (outcome === this.lastOutcome) return
+    this.lastOutcome = outcome
     this.tls = tls
     totals.add('certs.load_attempts', 1)
     onChange(tls)
@@ -117,95 +117,108 @@ export class TlsFiles {
       'info',
       `CertProvider reloaded cert from (${settings.GRPC_SERVER_TLS_CERT}, ${settings.GRPC_SERVER_TLS_KEY})`,
     )
-    this.warnOfDates()
+    this.warnIfNotValidNow()
   }
 
-  /** A certificate out of its time is used all the same, as callers may not mind; they are who says no. */
-  private warnOfDates(): void {
+  /** A certificate outside its validity is used all the same: accepting it is the client's decision. */
+  private warnIfNotValidNow(): void {
     const { validFrom, validTo } = new X509Certificate(this.tls.cert)
     const file = this.options.settings.GRPC_SERVER_TLS_CERT
     const warn = (what: string) =>
-      this.options.log('warning', `GRPC_SERVER_TLS_CERT: ${file} ${what}: callers will refuse it. Renew it.`)
+      this.options.log('warning', `GRPC_SERVER_TLS_CERT: ${file} ${what}: clients will refuse it. Renew it.`)
     if (Date.parse(validTo) < Date.now()) warn(`expired on ${validTo}`)
     else if (Date.parse(validFrom) > Date.now()) warn(`is not valid before ${validFrom}`)
   }
 }
 
-/** Settings that have no effect, or let in more callers than they seem to. */
-export function tlsWarnings(settings: Settings): string[] {
+/** Warnings about settings that have no effect, or accept more clients than they seem to. */
+export function getTlsWarnings(settings: Settings): string[] {
   const { GRPC_SERVER_USE_TLS: usesTls, GRPC_CLIENT_TLS_CACERT: ca, GRPC_CLIENT_TLS_SAN: san } = settings
   if (!usesTls && ca !== '')
-    return ['GRPC_CLIENT_TLS_CACERT has no effect without GRPC_SERVER_USE_TLS=true: no caller is checked.']
+    return [
+      'GRPC_CLIENT_TLS_CACERT has no effect without GRPC_SERVER_USE_TLS=true: clients are not verified.',
+    ]
   if (san !== '' && (!usesTls || ca === '')) {
     const needs = 'GRPC_SERVER_USE_TLS=true and GRPC_CLIENT_TLS_CACERT'
-    return [`GRPC_CLIENT_TLS_SAN has no effect without ${needs}: no caller is checked.`]
+    return [`GRPC_CLIENT_TLS_SAN has no effect without ${needs}: clients are not verified.`]
   }
   if (usesTls && ca !== '' && san === '') {
     return [
       'GRPC_CLIENT_TLS_CACERT without GRPC_CLIENT_TLS_SAN: every certificate of that CA, and of every public CA that this ' +
-        "system trusts, is let in, whatever its name. Set GRPC_CLIENT_TLS_SAN to the name in your callers' certificates.",
+        "system trusts, is accepted, whatever its name. Set GRPC_CLIENT_TLS_SAN to the name in your clients' certificates.",
     ]
   }
   return []
 }
 
-/** Reads and tries everything. Throws OperatorError. */
+/** Reads and validates all files. Throws a ConfigurationError. */
 function readTls(settings: TlsSettings): PortTls {
   const { GRPC_SERVER_TLS_CERT: certFile, GRPC_SERVER_TLS_KEY: keyFile } = settings
   const where = 'GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY'
   if (certFile === '' || keyFile === '')
-    throw unusable(where, 'GRPC_SERVER_USE_TLS=true needs both.', 'Set them to two PEM files of one folder.')
+    throw createTlsError(
+      where,
+      'GRPC_SERVER_USE_TLS=true needs both.',
+      'Set them to two PEM files of one folder.',
+    )
   if (dirname(normalize(certFile)) !== dirname(normalize(keyFile))) {
     const what = `certFile and keyFile must be in the same directory: ${certFile}, ${keyFile}.`
-    throw unusable(where, what, 'Put them into one folder, so that both change together.')
+    throw createTlsError(where, what, 'Put them into one folder, so that both change together.')
   }
-  const cert = read('GRPC_SERVER_TLS_CERT', certFile)
-  const key = read('GRPC_SERVER_TLS_KEY', keyFile)
+  const cert = readFile('GRPC_SERVER_TLS_CERT', certFile)
+  const key = readFile('GRPC_SERVER_TLS_KEY', keyFile)
   const caFile = settings.GRPC_CLIENT_TLS_CACERT
   const clientCa = caFile === '' ? null : readRoots(caFile)
   const tls = { cert, key, clientCa, clientSan: settings.GRPC_CLIENT_TLS_SAN }
   try {
     new X509Certificate(cert)
-    createSecureContext(contextOptions(tls))
+    createSecureContext(getContextOptions(tls))
   } catch (cause) {
     const what = `failed to load TLS key pair (${certFile},${keyFile}): ${describeError(cause)}.`
     const fix =
       "Both are PEM: the chain with the server's own certificate first, and its key without a passphrase."
-    throw unusable(where, what, fix, { cause })
+    throw createTlsError(where, what, fix, { cause })
   }
   return tls
 }
 
 function readRoots(file: string): string[] {
   const where = 'GRPC_CLIENT_TLS_CACERT'
-  const found = read(where, file).match(CERTIFICATE) ?? []
+  const certificates = readFile(where, file).match(CERTIFICATE) ?? []
   try {
-    if (found.length === 0) throw new Error('it holds no certificate')
-    for (const each of found) new X509Certificate(each)
-    return found
+    if (certificates.length === 0) throw new Error('it holds no certificate')
+    for (const each of certificates) new X509Certificate(each)
+    return certificates
   } catch (cause) {
     const what = `failed to load the provided TLS CA certificate: ${file}: ${describeError(cause)}.`
-    throw unusable(where, what, 'It is a PEM file with the certificate of each CA.', { cause })
+    throw createTlsError(where, what, 'It is a PEM file with the certificate of each CA.', { cause })
   }
 }
 
-function read(variable: string, file: string): string {
+function readFile(variable: string, file: string): string {
   try {
     const stat = statSync(file)
-    if (!stat.isFile()) throw new Error('it is no file')
+    if (!stat.isFile()) throw new Error('it is not a file')
     if (stat.size > FILE_BYTES_MAX) throw new Error(`it is larger than ${FILE_BYTES_MAX} bytes`)
     return readFileSync(file, 'utf8')
   } catch (cause) {
     const what = `failed to read file: ${file}: ${(cause as Error).message}.`
-    throw unusable(variable, what, 'It must be there, and this user must be able to read it.', { cause })
+    throw createTlsError(variable, what, 'It must be there, and this user must be able to read it.', {
+      cause,
+    })
   }
 }
 
-function unusable(where: string, what: string, fix: string, options?: ErrorOptions): ConfigurationError {
+function createTlsError(
+  where: string,
+  what: string,
+  fix: string,
+  options?: ErrorOptions,
+): ConfigurationError {
   return new ConfigurationError({ code: 'TLS_FILES_UNUSABLE', where, what, fix, exitCode: 2 }, options)
 }
 
-/** OpenSSL's errors have it in words. */
+/** OpenSSL's errors have a readable reason. */
 function describeError(error: unknown): string {
   return (error as { reason?: string }).reason ?? (error as Error).message
 }

@@ -5,7 +5,7 @@ import { client } from '../../../scripts/commands/client.ts'
 import type { GrpcFrontend } from '../../../transports/grpc/frontend.ts'
 import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
 import { type Listener, listen } from '../../../transports/grpc/listener.ts'
-import { unaryMethods } from '../../../transports/grpc/services.ts'
+import { createUnaryMethods } from '../../../transports/grpc/services.ts'
 import { FakeDecider } from '../../transports/fake-decider.ts'
 
 const HOST = '127.0.0.1'
@@ -22,7 +22,7 @@ const run = (...args: string[]) => client(args, output)
 
 beforeAll(async () => {
   decider = new FakeDecider()
-  frontend = grpcJsFrontend({ methods: unaryMethods(decider, () => {}) })
+  frontend = grpcJsFrontend({ methods: createUnaryMethods(decider, () => {}) })
   listener = await listen({ host: HOST, port: 0, onSocket: (socket) => frontend.accept(socket) })
 })
 afterAll(() => {

@@ -13,7 +13,7 @@ import {
   STREAMS_MAX,
 } from '../../../transports/grpc/frontend.ts'
 import { type Listener, listen } from '../../../transports/grpc/listener.ts'
-import { SHOULD_RATE_LIMIT, unaryMethods } from '../../../transports/grpc/services.ts'
+import { createUnaryMethods, SHOULD_RATE_LIMIT } from '../../../transports/grpc/services.ts'
 import { FakeDecider, OK, OVER } from '../fake-decider.ts'
 import { FRONTENDS } from './open-port.ts'
 
@@ -35,7 +35,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     let logged: string[]
     const start = async (options: Partial<GrpcFrontendOptions> = {}) => {
       frontend = make({
-        methods: unaryMethods(decider, (level, message) => logged.push(`${level} ${message}`)),
+        methods: createUnaryMethods(decider, (level, message) => logged.push(`${level} ${message}`)),
         getMetrics: (method) => ({
           onStart: () => calls.push(method),
           onEnd: (began) => void ended.push(began),

@@ -5,7 +5,7 @@ import { status } from '@grpc/grpc-js'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { DRAIN_MESSAGE, type StreamHandler } from '../../../transports/grpc/frontend.ts'
 import { HealthService, WATCHERS_MAX } from '../../../transports/grpc/health.ts'
-import { services } from '../../../transports/grpc/services.ts'
+import { createServices } from '../../../transports/grpc/services.ts'
 import { FakeDecider } from '../fake-decider.ts'
 import { FRONTENDS, openPort, Stream, unary } from './open-port.ts'
 import { protoRoot } from './proto-types.ts'
@@ -27,7 +27,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     const start = () => {
       const decider = new FakeDecider()
       return openPort(make, {
-        ...services(decider, health, () => {}),
+        ...createServices(decider, health, () => {}),
         getMetrics: (method) => ({ onStart: () => called.push(method), onEnd: () => {} }),
       })
     }

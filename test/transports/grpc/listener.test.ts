@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
-import { canSharePort, listen, PATH_BYTES_MAX } from '../../../transports/grpc/listener.ts'
+import { canSharePort, listen, SOCKET_PATH_BYTES_MAX } from '../../../transports/grpc/listener.ts'
 
 const HOST = '127.0.0.1'
 
@@ -71,7 +71,7 @@ describe('5.6: a unix socket', () => {
     expect(error).toBeInstanceOf(ConfigurationError)
     expect(error.message).toBe(
       `Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use ${path}. ` +
-        'Nobody answers there: if a killed process left the file behind, remove it, ' +
+        'Nothing is listening there: if a killed process left the file behind, remove it, ' +
         'else set GRPC_UDS to another path. [SOCKET_IN_USE]',
     )
     expect(readFileSync(path, 'utf8')).toBe('precious')
@@ -91,7 +91,7 @@ describe('5.6: a unix socket', () => {
   })
 
   test('the longest path that can be is listened on, not a part of it', async () => {
-    const path = join(folder, 'x'.repeat(PATH_BYTES_MAX - folder.length - 1))
+    const path = join(folder, 'x'.repeat(SOCKET_PATH_BYTES_MAX - folder.length - 1))
     const listener = await listen({ path, onSocket: () => {} })
     expect(existsSync(path)).toBe(true)
     listener.stop()

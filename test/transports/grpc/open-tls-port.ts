@@ -13,7 +13,7 @@ import type { PortTls } from '../../../engine/runtime/messages.ts'
 import { decodeResponse, encodeRequest } from '../../../proto/codec.ts'
 import type { GrpcFrontendOptions } from '../../../transports/grpc/frontend.ts'
 import { listen } from '../../../transports/grpc/listener.ts'
-import { SHOULD_RATE_LIMIT, unaryMethods } from '../../../transports/grpc/services.ts'
+import { createUnaryMethods, SHOULD_RATE_LIMIT } from '../../../transports/grpc/services.ts'
 import { TlsAcceptor, type TlsAcceptorOptions } from '../../../transports/grpc/tls-acceptor.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
 import { question } from '../../helpers/grpc.ts'
@@ -64,7 +64,7 @@ export interface TlsPortOptions extends Partial<GrpcFrontendOptions> {
 export async function openTlsPort(make: (typeof FRONTENDS)[string], options: TlsPortOptions = {}) {
   const { tls = portTls(), door: doorOptions, connectionsMax, path, ...frontendOptions } = options
   const decider = new FakeDecider()
-  const frontend = make({ methods: unaryMethods(decider, () => {}), ...frontendOptions })
+  const frontend = make({ methods: createUnaryMethods(decider, () => {}), ...frontendOptions })
   const refused: string[] = []
   const sockets: Socket[] = []
   const drops: string[] = []

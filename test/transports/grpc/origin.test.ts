@@ -1,7 +1,7 @@
 /** What a service can ask of a call's headers and of its other end: only names it gave, and no long values. */
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { type CallOrigin, HEADER_KEPT_MAX, type UnaryMethod } from '../../../transports/grpc/frontend.ts'
+import { type CallOrigin, HEADER_VALUE_MAX, type UnaryMethod } from '../../../transports/grpc/frontend.ts'
 import { FRONTENDS, openPort } from './open-port.ts'
 
 const PATH = '/test.Origin/Ask'
@@ -20,7 +20,7 @@ describe.each(Object.keys(FRONTENDS))('%s', (name) => {
     const { address } = await openPort(FRONTENDS[name], { methods: [method], headers: ['b3', 'tracestate'] })
     const client = new Client(address, credentials.createInsecure())
     onTestFinished(() => client.close())
-    const longest = 'x'.repeat(HEADER_KEPT_MAX)
+    const longest = 'x'.repeat(HEADER_VALUE_MAX)
     const said: Record<string, string>[] = [
       {},
       { b3: '0', other: 'x' },

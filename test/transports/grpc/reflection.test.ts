@@ -6,7 +6,7 @@ import protobuf from 'protobufjs'
 import descriptor from 'protobufjs/ext/descriptor.js'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { HealthService } from '../../../transports/grpc/health.ts'
-import { services } from '../../../transports/grpc/services.ts'
+import { createServices } from '../../../transports/grpc/services.ts'
 import { FakeDecider } from '../fake-decider.ts'
 import { FRONTENDS, openPort, Stream, unary } from './open-port.ts'
 import { protoRoot } from './proto-types.ts'
@@ -66,7 +66,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const start = () =>
         openPort(
           make,
-          services(decider, new HealthService(true), (_level, line) => logged.push(line)),
+          createServices(decider, new HealthService(true), (_level, line) => logged.push(line)),
         )
       beforeEach(() => {
         decider = new FakeDecider()
@@ -144,7 +144,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       test('a question longer than 4 KiB ends the stream: RESOURCE_EXHAUSTED', async () => {
         const { client } = await start()
         const stream = new Stream(client, path).send(encode({ file_by_filename: 'x'.repeat(4 * 1024) }))
-        const message = 'a question is longer than 4096 bytes'
+        const message = 'the request is longer than 4096 bytes'
         expect(await stream.ending()).toEqual([status.RESOURCE_EXHAUSTED, message])
       })
 
@@ -160,7 +160,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
   test(`${name}: a call made of nothing but what reflection tells`, async () => {
     const { client } = await openPort(
       make,
-      services(new FakeDecider(), new HealthService(true), () => {}),
+      createServices(new FakeDecider(), new HealthService(true), () => {}),
     )
     const { path, encode, decode } = speaker('v1')
     const stream = new Stream(client, path)
@@ -188,7 +188,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
 test('maps and types are named as protoc does, without which Go refuses the file', async () => {
   const { client } = await openPort(
     FRONTENDS['grpc-js'],
-    services(new FakeDecider(), new HealthService(true), () => {}),
+    createServices(new FakeDecider(), new HealthService(true), () => {}),
   )
   const { path, encode, decode } = speaker('v1')
   const stream = new Stream(client, path).send(encode({ file_containing_symbol: 'google.protobuf.Struct' }))
@@ -230,7 +230,7 @@ test('maps and types are named as protoc does, without which Go refuses the file
 test('descriptors say the same as the .proto files', async () => {
   const { client } = await openPort(
     FRONTENDS['grpc-js'],
-    services(new FakeDecider(), new HealthService(true), () => {}),
+    createServices(new FakeDecider(), new HealthService(true), () => {}),
   )
   const { path, encode, decode } = speaker('v1')
   const stream = new Stream(client, path)

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { status } from '@grpc/grpc-js'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { listen } from '../../../transports/grpc/listener.ts'
-import { unaryMethods } from '../../../transports/grpc/services.ts'
+import { createUnaryMethods } from '../../../transports/grpc/services.ts'
 import { FakeDecider, OK } from '../fake-decider.ts'
 import { FRONTENDS, newClient } from './open-port.ts'
 import {
@@ -76,7 +76,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     })
 
     test('a TLS client on a plain-text port is closed, and others are served', async () => {
-      const frontend = make({ methods: unaryMethods(new FakeDecider(), () => {}) })
+      const frontend = make({ methods: createUnaryMethods(new FakeDecider(), () => {}) })
       const listener = await listen({ host: HOST, port: 0, onSocket: (socket) => frontend.accept(socket) })
       const plain = newClient(`${HOST}:${listener.port}`)
       onTestFinished(() => {
@@ -177,7 +177,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
           expect(await codeOf(tlsClient(port, { pair }))).toBe(status.UNAVAILABLE)
         expect(sockets).toHaveLength(0)
         expect(refused.filter((line, i) => line !== refused[i - 1])).toEqual([
-          'warning the client has shown no certificate (from 127.0.0.1)',
+          'warning the client sent no certificate (from 127.0.0.1)',
           "warning the client's certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE (from 127.0.0.1)",
           "warning the client's certificate is not accepted: CERT_HAS_EXPIRED (from 127.0.0.1)",
           "warning the client's certificate is not accepted: INVALID_PURPOSE (from 127.0.0.1)",

@@ -18,7 +18,7 @@ import type { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import type { PortTls } from '../../../engine/runtime/messages.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
-import { TlsFiles, tlsWarnings } from '../../../transports/grpc/tls-files.ts'
+import { getTlsWarnings, TlsFiles } from '../../../transports/grpc/tls-files.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
 import { eventually, text } from './open-tls-port.ts'
 
@@ -58,7 +58,7 @@ function open(folder: string, more: Record<string, string> = {}, lookMs?: number
     totals,
     log: (level, message) => lines.push(`${level} ${message}`),
     onChange: (tls) => changes.push(tls),
-    ...(lookMs && { lookMs }),
+    ...(lookMs && { pollMs: lookMs }),
   })
   onTestFinished(() => files.close())
   return { files, lines, changes, totals }
@@ -84,7 +84,7 @@ describe('5.7: at the start', () => {
     ['no such file', (folder) => ({ GRPC_SERVER_TLS_CERT: join(folder, 'nope') }),
       /^GRPC_SERVER_TLS_CERT: failed to read file: .*nope: ENOENT.* It must be there, and this user must/, 2],
     ['a folder', (folder) => ({ GRPC_SERVER_TLS_KEY: join(folder, 'folder') }),
-      /^GRPC_SERVER_TLS_KEY: failed to read file: .*folder: it is no file\./, 2],
+      /^GRPC_SERVER_TLS_KEY: failed to read file: .*folder: it is not a file\./, 2],
     ['a huge file', (folder) => ({ GRPC_SERVER_TLS_KEY: join(folder, 'huge') }),
       /^GRPC_SERVER_TLS_KEY: failed to read file: .*huge: it is larger than 1048576 bytes\./, 2],
     ['the key of another', (folder) => ({ GRPC_SERVER_TLS_KEY: join(folder, 'other.key') }),
@@ -121,7 +121,7 @@ describe('5.7: at the start', () => {
     expect(files.tls.cert).toBe(text(expired.cert))
     expect(lines).toEqual([
       expect.stringMatching(
-        /^warning GRPC_SERVER_TLS_CERT: .*tls\.crt expired on .*: callers will refuse it\. Renew it\.$/,
+        /^warning GRPC_SERVER_TLS_CERT: .*tls\.crt expired on .*: clients will refuse it\. Renew it\.$/,
       ),
     ])
   })
@@ -137,7 +137,7 @@ describe('5.7: at the start', () => {
   ]
   for (const [env, warning] of idle) {
     test(`5.7: ${JSON.stringify(env)} ${warning === null ? 'is fine' : 'warns'}`, () => {
-      const warnings = tlsWarnings(parseSettings(env).settings)
+      const warnings = getTlsWarnings(parseSettings(env).settings)
       expect(warnings).toEqual(warning === null ? [] : [expect.stringMatching(warning)])
     })
   }

@@ -82,7 +82,9 @@ test('5.6: a process that listens there already stops the start, with one clear 
   expect(code).toBe(1)
   expect(log.trimEnd().split('\n')).toHaveLength(1)
   expect(log).toContain(`Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use`)
-  expect(log).toContain('A process answers there: stop it, or set GRPC_UDS to another path. [SOCKET_IN_USE]')
+  expect(log).toContain(
+    'A process is listening there: stop it, or set GRPC_UDS to another path. [SOCKET_IN_USE]',
+  )
   expect(await ask(path)).toBe(8) // the first one still has its socket
   expect((await first.stop()).code).toBe(0)
 })
@@ -96,7 +98,7 @@ test('5.6: so does a file that a killed process left behind, and the line says t
   expect(code).toBe(1)
   expect(log.trimEnd().split('\n')).toHaveLength(1)
   expect(log).toContain(`Failed to listen for gRPC on '${path}':`)
-  expect(log).toContain('Nobody answers there: if a killed process left the file behind, remove it')
+  expect(log).toContain('Nothing is listening there: if a killed process left the file behind, remove it')
   expect(existsSync(path)).toBe(true) // not ours to remove
   rmSync(path)
   await start(path)

@@ -10,7 +10,7 @@ import type { RateLimiter } from '../../../engine/decision/rate-limiter.ts'
 import { decodeRequest } from '../../../proto/codec.ts'
 import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
 import { listen } from '../../../transports/grpc/listener.ts'
-import { unaryMethods } from '../../../transports/grpc/services.ts'
+import { createUnaryMethods } from '../../../transports/grpc/services.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
 
 const HOST = '127.0.0.1'
@@ -43,7 +43,7 @@ const decider: RateLimiter = {
 
 async function serve(ports: Ports): Promise<void> {
   const log = () => {}
-  const frontend = grpcJsFrontend({ methods: unaryMethods(decider, log) })
+  const frontend = grpcJsFrontend({ methods: createUnaryMethods(decider, log) })
   const listener = await listen({
     host: HOST,
     port: ports.grpc,

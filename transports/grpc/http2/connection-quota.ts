@@ -1,133 +1,135 @@
 /**
- * What one connection takes of what its thread has: bytes kept for it, calls that the engine has not answered.
+ * What one connection uses of its thread's limits: bytes held for it, and calls that the engine has not completed.
  *
- *     hold    may be refused: too much for this connection
- *     keep    cannot be refused, so the connection ends when it is too much
- *     both    too much for the thread: the connection that keeps most ends, since what it keeps goes with it
- *     ask     messages the engine has: they stay until it answers, so too much of them ends nobody and is refused
+ *     reserve             may be refused: too much for this connection
+ *     reserveUnchecked    cannot be refused, so the connection closes when it is too much
+ *     both                too much for the thread: the connection that holds most closes, which frees its bytes
+ *     charge              messages in the engine: they stay until it is done, so too many are refused and close nothing
  *
- * Every hold, keep, ask and call is given back, whatever happens, also after the connection has gone.
+ * Every reservation, charge and call is returned in all cases, also after the connection has closed.
  */
 import {
   ABANDONED_CALLS_MAX,
-  ASKED_BYTES_ALL_MAX,
-  ASKED_BYTES_FAIR_MAX,
   CALLS_ALL_MAX,
   CALLS_FAIR_MAX,
+  CHARGED_BYTES_ALL_MAX,
+  CHARGED_BYTES_FAIR_MAX,
   HELD_BYTES_ALL_MAX,
   HELD_BYTES_MAX,
 } from './bounds.ts'
 
-/** Ends a connection for what it keeps, which releases all but what is just being unpacked of it at once. */
-type End = () => void
+/** Closes a connection, which releases at once all bytes held for it except those being inflated. */
+type Evict = () => void
 
-/** Of one thread. */
+/** The totals of one thread. */
 export class ConnectionQuotas {
   heldBytes = 0
-  askedBytes = 0
+  chargedBytes = 0
   callsCount = 0
   private readonly members = new Set<ConnectionQuota>() // as many as connections
-  private isChecking = false
+  private isCheckScheduled = false
 
-  join(end: End): ConnectionQuota {
-    const share = new ConnectionQuota(this, end)
-    this.members.add(share)
-    return share
+  join(evict: Evict): ConnectionQuota {
+    const quota = new ConnectionQuota(this, evict)
+    this.members.add(quota)
+    return quota
   }
 
-  leave(share: ConnectionQuota): void {
-    this.members.delete(share)
+  leave(quota: ConnectionQuota): void {
+    this.members.delete(quota)
   }
 
-  /** Whether there is room for so many more bytes. Ends others that keep more than `asking`, as far as it needs. */
-  hasRoom(bytes: number, asking: ConnectionQuota | null): boolean {
+  /** Whether there is room for so many more bytes. Evicts connections that hold more than `requester` as needed. */
+  hasRoom(bytes: number, requester: ConnectionQuota | null): boolean {
     while (this.heldBytes + bytes > HELD_BYTES_ALL_MAX) {
-      let most = asking
-      for (const each of this.members) if (most === null || each.heldBytes > most.heldBytes) most = each
-      if (most === null || most === asking) return false
-      this.members.delete(most)
-      const before = this.heldBytes
-      most.end()
-      if (this.heldBytes === before) return false // it gave nothing back, so ending more of them would not either
+      let largest = requester
+      for (const each of this.members)
+        if (largest === null || each.heldBytes > largest.heldBytes) largest = each
+      if (largest === null || largest === requester) return false
+      this.members.delete(largest)
+      const bytesBefore = this.heldBytes
+      largest.evict()
+      if (this.heldBytes === bytesBefore) return false // nothing was released, so further evictions would not help
     }
     return true
   }
 
-  /** Soon, since who keeps is in the middle of something. */
-  checkSoon(): void {
-    if (this.isChecking) return
-    this.isChecking = true
+  /** Deferred, since the connection concerned may be in the middle of reading. */
+  scheduleCheck(): void {
+    if (this.isCheckScheduled) return
+    this.isCheckScheduled = true
     setImmediate(() => {
-      this.isChecking = false
-      for (const each of this.members) if (each.heldBytes > HELD_BYTES_MAX) each.end()
+      this.isCheckScheduled = false
+      for (const each of this.members) if (each.heldBytes > HELD_BYTES_MAX) each.evict()
       this.hasRoom(0, null)
     })
   }
 }
 
-/** Of one connection. */
+/** The share of one connection. */
 export class ConnectionQuota {
   heldBytes = 0
-  private askedBytes = 0
+  private chargedBytes = 0
   private abandonedCount = 0
   private callsCount = 0 // abandoned ones included
-  private readonly all: ConnectionQuotas
-  readonly end: End
+  private readonly quotas: ConnectionQuotas
+  readonly evict: Evict
 
-  constructor(all: ConnectionQuotas, end: End) {
-    this.all = all
-    this.end = end
+  constructor(quotas: ConnectionQuotas, evict: Evict) {
+    this.quotas = quotas
+    this.evict = evict
   }
 
   /** Whether the connection may have one more call. */
   get isOpenForCalls(): boolean {
     if (this.abandonedCount >= ABANDONED_CALLS_MAX) return false
-    return this.all.callsCount < CALLS_ALL_MAX || this.callsCount < CALLS_FAIR_MAX
+    return this.quotas.callsCount < CALLS_ALL_MAX || this.callsCount < CALLS_FAIR_MAX
   }
 
-  callBegins(): void {
+  onCallStart(): void {
     this.callsCount++
-    this.all.callsCount++
+    this.quotas.callsCount++
   }
 
-  callEnds(): void {
+  onCallEnd(): void {
     this.callsCount--
-    this.all.callsCount--
+    this.quotas.callsCount--
   }
 
-  /** It goes on in the engine, and `callReturns` when that is over. */
-  callAbandoned(): void {
+  /** The call continues in the engine; `onAbandonedCallEnd` follows. */
+  onCallAbandoned(): void {
     this.abandonedCount++
   }
 
-  callReturns(): void {
+  onAbandonedCallEnd(): void {
     this.abandonedCount--
-    this.callEnds()
+    this.onCallEnd()
   }
 
-  /** The engine gets a message of so many bytes. False: others wait for it with too much already. */
+  /** Counts a message that the engine gets. False: too many bytes are in the engine already. */
   charge(bytes: number): boolean {
-    const isFull = this.all.askedBytes + bytes > ASKED_BYTES_ALL_MAX
-    if (isFull && this.askedBytes + bytes > ASKED_BYTES_FAIR_MAX) return false
-    this.askedBytes += bytes
-    this.all.askedBytes += bytes
+    const isFull = this.quotas.chargedBytes + bytes > CHARGED_BYTES_ALL_MAX
+    if (isFull && this.chargedBytes + bytes > CHARGED_BYTES_FAIR_MAX) return false
+    this.chargedBytes += bytes
+    this.quotas.chargedBytes += bytes
     return true
   }
 
-  settle(bytes: number): void {
-    this.askedBytes -= bytes
-    this.all.askedBytes -= bytes
+  discharge(bytes: number): void {
+    this.chargedBytes -= bytes
+    this.quotas.chargedBytes -= bytes
   }
 
   reserve(bytes: number): boolean {
-    if (this.heldBytes + bytes > HELD_BYTES_MAX || !this.all.hasRoom(bytes, this)) return false
+    if (this.heldBytes + bytes > HELD_BYTES_MAX || !this.quotas.hasRoom(bytes, this)) return false
     this.add(bytes)
     return true
   }
 
   reserveUnchecked(bytes: number): void {
     this.add(bytes)
-    if (this.heldBytes > HELD_BYTES_MAX || this.all.heldBytes > HELD_BYTES_ALL_MAX) this.all.checkSoon()
+    if (this.heldBytes > HELD_BYTES_MAX || this.quotas.heldBytes > HELD_BYTES_ALL_MAX)
+      this.quotas.scheduleCheck()
   }
 
   release(bytes: number): void {
@@ -136,6 +138,6 @@ export class ConnectionQuota {
 
   private add(bytes: number): void {
     this.heldBytes += bytes
-    this.all.heldBytes += bytes
+    this.quotas.heldBytes += bytes
   }
 }

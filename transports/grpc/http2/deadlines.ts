@@ -1,59 +1,59 @@
 /**
- * When calls end whether answered or not: a wheel, so that a call costs a few pointers and no timer of its own.
+ * The deadlines of calls: a timing wheel, so that a call costs a few pointers instead of a timer.
  *
- *     slot   0    1    2    3  ...  511     each TICK_MS of time, then round again
+ *     slot   0    1    2    3  ...  511     TICK_MS each, then round again
  *            ○    ○    ○    ○        ○
- *            │         └─ call ─ call       a double list, so leaving is as cheap as joining
+ *            │         └─ call ─ call       a doubly linked list: constant time to add and to remove
  *            └─ call
  *
- * One timer turns it while anyone is in it. A deadline of a later round stays in its slot. It fires up to two ticks late,
- * never early; a clock that is set forward fires what lies between.
+ * One timer advances the wheel while it has entries. A deadline of a later round stays in its slot. Deadlines fire up to
+ * two ticks late, never early; a clock that is set forward fires those it passes.
  */
 const TICK_MS = 10
 const SLOTS = 512 // a power of two; 5 s, longer than nearly every deadline
 
 export class Deadline {
   deadlineMs = Number.POSITIVE_INFINITY // epoch milliseconds
-  before: Deadline | null = null
-  after: Deadline | null = null
+  previous: Deadline | null = null
+  next: Deadline | null = null
 
-  /** Told once, out of the wheel. */
-  expired(): void {}
+  /** Called once, when the entry has left the wheel. */
+  onDeadline(): void {}
 }
 
 export class Deadlines {
-  private readonly slots: Deadline[] = Array.from({ length: SLOTS }, ring)
+  private readonly slots: Deadline[] = Array.from({ length: SLOTS }, createRing)
   private count = 0
-  private turnedMs = 0
+  private advancedMs = 0
   private timer: NodeJS.Timeout | null = null
 
   add(entry: Deadline, nowMs: number): void {
-    const dueMs = Math.max(entry.deadlineMs, nowMs) // a slot behind the hand would wait a whole round
+    const dueMs = Math.max(entry.deadlineMs, nowMs) // a slot already passed would wait a whole round
     const slot = this.slots[Math.ceil(dueMs / TICK_MS) & (SLOTS - 1)]
-    const last = slot.before!
-    entry.before = last
-    entry.after = slot
-    last.after = entry
-    slot.before = entry
+    const last = slot.previous!
+    entry.previous = last
+    entry.next = slot
+    last.next = entry
+    slot.previous = entry
     this.count++
     if (this.timer === null) this.start(nowMs)
   }
 
-  /** Does nothing for who is not in it. */
+  /** Does nothing for an entry that is not in the wheel. */
   remove(entry: Deadline): void {
-    if (entry.after === null) return
-    entry.before!.after = entry.after
-    entry.after.before = entry.before
-    entry.before = null
-    entry.after = null
+    if (entry.next === null) return
+    entry.previous!.next = entry.next
+    entry.next.previous = entry.previous
+    entry.previous = null
+    entry.next = null
     this.count--
   }
 
-  /** Fires what is due. */
-  turn(nowMs: number): void {
+  /** Fires the deadlines that are due. */
+  advance(nowMs: number): void {
     const last = Math.floor(nowMs / TICK_MS)
-    const first = Math.max(Math.floor(this.turnedMs / TICK_MS), last - SLOTS + 1)
-    this.turnedMs = nowMs
+    const first = Math.max(Math.floor(this.advancedMs / TICK_MS), last - SLOTS + 1)
+    this.advancedMs = nowMs
     for (let tick = first; tick <= last; tick++) this.fire(this.slots[tick & (SLOTS - 1)], nowMs)
   }
 
@@ -63,31 +63,31 @@ export class Deadlines {
   }
 
   private fire(slot: Deadline, nowMs: number): void {
-    let entry = slot.after!
+    let entry = slot.next!
     while (entry !== slot) {
-      const next = entry.after!
+      const following = entry.next!
       if (entry.deadlineMs <= nowMs) {
         this.remove(entry)
-        entry.expired() // may take others out; then the list is read anew
-        entry = next.after === null ? slot.after! : next
-      } else entry = next
+        entry.onDeadline() // may remove others; then the list is read from its start
+        entry = following.next === null ? slot.next! : following
+      } else entry = following
     }
   }
 
   private start(nowMs: number): void {
-    this.turnedMs = nowMs
+    this.advancedMs = nowMs
     this.timer = setTimeout(() => {
       this.timer = null
       const now = Date.now()
-      this.turn(now)
+      this.advance(now)
       if (this.count > 0 && this.timer === null) this.start(now)
     }, TICK_MS).unref()
   }
 }
 
-function ring(): Deadline {
+function createRing(): Deadline {
   const slot = new Deadline()
-  slot.before = slot
-  slot.after = slot
+  slot.previous = slot
+  slot.next = slot
   return slot
 }

@@ -1,18 +1,18 @@
 /**
- * The frames of HTTP/2 (RFC 9113, section 4): names, numbers, and the two ways in which things go wrong.
+ * The frames of HTTP/2 (RFC 9113, section 4): names, numbers, SETTINGS payloads and the two kinds of errors.
  *
  *     byte 0       3      4       5                9
  *          | length | type | flags | stream id (31) | payload: `length` bytes
  *
- * A stream error costs one call, by RST_STREAM. A connection error costs the connection, by GOAWAY; it is thrown, since
- * nothing after it can be understood.
+ * A stream error ends one call, by RST_STREAM. A connection error ends the connection, by GOAWAY; it is thrown, since
+ * nothing after it can be read.
  */
 
-/** What every client says first, before its SETTINGS. */
+/** Sent by every client before its SETTINGS. */
 export const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 
 export const FRAME_HEADER_BYTES = 9
-/** Of a payload, both ways: the protocol's default, which every peer takes. We announce no other. */
+/** Maximum payload in both directions: the protocol's default, which every peer accepts. No other is announced. */
 export const FRAME_BYTES_MAX = 16_384
 export const WINDOW_MAX = 2 ** 31 - 1
 export const WINDOW_DEFAULT = 65_535
@@ -58,7 +58,7 @@ export const ErrorCode = {
 } as const
 export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode]
 
-/** Ends a connection. The text goes into the GOAWAY, for whoever reads a trace. */
+/** Ends a connection. The text is the debug data of the GOAWAY. */
 export class ConnectionError extends Error {
   readonly code: ErrorCode
 
@@ -70,4 +70,41 @@ export class ConnectionError extends Error {
 
 export function throwConnectionError(code: ErrorCode, text: string): never {
   throw new ConnectionError(code, text)
+}
+
+// ---- the payload of SETTINGS (RFC 9113, 6.5): pairs of an identifier (16 bits) and a value (32 bits)
+
+const PAIR_BYTES = 6
+const FRAME_BYTES_LIMIT = 2 ** 24 - 1
+
+/** The settings of the peer that this server heeds; `streamWindow` -1: absent. Throws a ConnectionError. */
+export function readSettings(bytes: Buffer, from: number, to: number) {
+  if ((to - from) % PAIR_BYTES !== 0)
+    throwConnectionError(ErrorCode.FrameSizeError, 'the SETTINGS length is not a multiple of 6')
+  let streamWindow = -1
+  let hasTableSize = false
+  for (let at = from; at < to; at += PAIR_BYTES) {
+    const id = bytes.readUInt16BE(at)
+    const value = bytes.readUInt32BE(at + 2)
+    if (id === Setting.HeaderTableSize) hasTableSize = true
+    else if (id === Setting.InitialWindowSize) {
+      if (value > WINDOW_MAX) throwConnectionError(ErrorCode.FlowControlError, 'the window exceeds 2^31-1')
+      streamWindow = value
+    } else if (id === Setting.EnablePush && value > 1)
+      throwConnectionError(ErrorCode.ProtocolError, 'ENABLE_PUSH is 0 or 1')
+    else if (id === Setting.MaxFrameSize && (value < FRAME_BYTES_MAX || value > FRAME_BYTES_LIMIT)) {
+      throwConnectionError(ErrorCode.ProtocolError, 'MAX_FRAME_SIZE is out of range') // otherwise ignored: frames sent are never larger than the minimum
+    }
+  }
+  return { streamWindow, hasTableSize }
+}
+
+export function settingsPayload(settings: Record<number, number>): Buffer {
+  const pairs = Object.entries(settings)
+  const payload = Buffer.alloc(pairs.length * PAIR_BYTES)
+  pairs.forEach(([id, value], i) => {
+    payload.writeUInt16BE(Number(id), i * PAIR_BYTES)
+    payload.writeUInt32BE(value, i * PAIR_BYTES + 2)
+  })
+  return payload
 }

@@ -27,7 +27,7 @@ const LENGTHS = [
   19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
   20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
   26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
-  30, // 256, the end of the string: must never come (5.2)
+  30, // 256, end of string: must not occur (5.2)
 ]
 const END = 256
 const PADDING_BITS_MAX = 7
@@ -45,7 +45,7 @@ const tree = buildTree()
 const TABLE = buildTable(tree)
 const MAY_END = buildMayEnd(tree) // states that only padding leads to: up to seven 1 bits
 
-/** Unpacks `bytes[from, to)` into `into`; the count of bytes, or -1 when it is no such string. */
+/** Decodes `bytes[from, to)` into `into`. Returns the count of bytes, or -1 when the code is invalid. */
 export function unpackHuffman(bytes: Uint8Array, from: number, to: number, into: Uint8Array): number {
   let state = 0
   let count = 0
@@ -63,13 +63,13 @@ export function unpackHuffman(bytes: Uint8Array, from: number, to: number, into:
   return MAY_END[state] === 1 ? count : -1
 }
 
-/** Of a packed string of so many bytes. */
+/** Upper bound of the decoded size of so many bytes. */
 export function unpackedBytesMax(packed: number): number {
   return Math.ceil((packed * 8) / 5)
 }
 
 function buildTree(): Tree {
-  const tree: Tree = { zero: [0], one: [0] } // 0 = none yet: the root is nobody's child
+  const tree: Tree = { zero: [0], one: [0] } // 0 = none yet: the root is no node's child
   const symbols = LENGTHS.map((_length, symbol) => symbol)
   symbols.sort((a, b) => LENGTHS[a] - LENGTHS[b] || a - b)
   let code = 0

@@ -1,37 +1,37 @@
 /**
- * How long a connection may go on: signs of life, its age, its end.
+ * How long a connection may last: keepalive, age, drain.
  *
- *     accepted ── hello ── calls ─┬─ silent for PING_IDLE_MS ─► PING ── no answer ─► cut
- *        │                        ├─ no progress for STALLED_MS ──────────────────► cut
- *        └ no hello in time: cut  └─ old, or the server drains ─► GOAWAY(all) ─► PING ── answer ─► GOAWAY(last call)
- *                                                                      calls end ─► closed;  after the grace ─► cut
+ *     accepted ── preface ── calls ─┬─ silent for PING_IDLE_MS ─► PING ── no answer ─► closed
+ *        │                          ├─ no progress for STALLED_MS ──────────────────► closed
+ *        └ no preface in time:      └─ age reached, or the server drains ─► GOAWAY(all) ─► PING ── ack ─► GOAWAY(last call)
+ *          closed                                          calls end ─► closed;  after the grace period ─► closed
  *
- * Two GOAWAYs, since the first one and a new call can cross: what comes before the ping's answer is served.
+ * Two GOAWAYs, since the first one and a new call can cross: calls that arrive before the ping's ack are served.
  */
 import { DRAIN_PING_MS, PING_GAP_IDLE_MS, PING_GAP_MS, PING_STRIKES_MAX } from './bounds.ts'
-import type { Connection } from './connection.ts'
+import type { TimedConnection } from './types.ts'
 
-const AGE_JITTER = 0.1 // so that connections that began together do not end together
+const AGE_JITTER = 0.1 // of the age, so that connections opened together do not close together
 const TIMER_MS_MAX = 2 ** 31 - 1 // beyond, Node's timers fire at once
-const ALIVE = Buffer.from('sluice:?') // our two pings, told apart by their eight bytes
-const DRAINING = Buffer.from('sluice:!')
+const KEEPALIVE_PING = Buffer.from('sluice:?') // the two pings differ in their payload
+const DRAIN_PING = Buffer.from('sluice:!')
 
 export class Lifetime {
-  private readonly connection: Connection
+  private readonly connection: TimedConnection
   private readonly timers: NodeJS.Timeout[] = []
   private handshake: NodeJS.Timeout | null
   private isDraining = false
-  private pingedMs = 0 // 0 = no ping of ours is out
-  private framesMark = 0
-  private framesMs: number
-  private sentMark = 0
+  private pingSentMs = 0 // 0 = no ping is unanswered
+  private framesSeen = 0
+  private receivedMs: number
+  private sentSeen = 0
   private sentMs: number
-  private strikes = 0
+  private pingStrikes = 0
   private lastPingMs = 0
 
-  constructor(connection: Connection) {
+  constructor(connection: TimedConnection) {
     this.connection = connection
-    this.framesMs = connection.nowMs
+    this.receivedMs = connection.nowMs
     this.sentMs = connection.nowMs
     this.handshake = setTimeout(() => connection.destroy(), connection.server.options.handshakeMs)
   }
@@ -40,7 +40,7 @@ export class Lifetime {
     return this.handshake !== null
   }
 
-  /** Age begins here: a connection cut before its hello takes the calls along that were sent with it. */
+  /** The age counts from here: closing a connection before its preface would lose the calls sent with it. */
   onPreface(): void {
     if (this.handshake === null) return
     clearTimeout(this.handshake)
@@ -48,53 +48,53 @@ export class Lifetime {
     const { connectionAgeMs } = this.connection.server.options
     if (connectionAgeMs <= 0) return
     const ageMs = connectionAgeMs * (1 + AGE_JITTER * (2 * Math.random() - 1))
-    if (ageMs <= TIMER_MS_MAX) this.timers.push(setTimeout(() => this.aged(), ageMs).unref())
+    if (ageMs <= TIMER_MS_MAX) this.timers.push(setTimeout(() => this.onAgeReached(), ageMs).unref())
   }
 
   drain(): void {
     if (this.isDraining) return
     this.isDraining = true
-    this.connection.ping(DRAINING)
-    this.timers.push(setTimeout(() => this.connection.lastGoaway(), DRAIN_PING_MS).unref())
+    this.connection.sendPing(DRAIN_PING)
+    this.timers.push(setTimeout(() => this.connection.sendLastGoaway(), DRAIN_PING_MS).unref())
   }
 
-  /** The peer's answer to a ping. */
-  answered(payload: Buffer): void {
-    if (this.isDraining && payload.equals(DRAINING)) this.connection.lastGoaway()
+  /** The peer has acknowledged a ping. */
+  onPingAck(payload: Buffer): void {
+    if (this.isDraining && payload.equals(DRAIN_PING)) this.connection.sendLastGoaway()
   }
 
-  /** A ping of the peer; false when it is one too many. gRPC's own rule. */
-  pinged(nowMs: number, hasAnswered: boolean, hasCalls: boolean): boolean {
+  /** The peer has sent a ping. Returns false when it was one too many, by gRPC's rule (bounds.ts). */
+  onPing(nowMs: number, hasResponded: boolean, hasCalls: boolean): boolean {
     const sinceMs = nowMs - this.lastPingMs
     this.lastPingMs = nowMs
-    if (hasAnswered) this.strikes = 0
-    else if (sinceMs < (hasCalls ? PING_GAP_MS : PING_GAP_IDLE_MS)) this.strikes++
-    return this.strikes <= PING_STRIKES_MAX
+    if (hasResponded) this.pingStrikes = 0
+    else if (sinceMs < (hasCalls ? PING_GAP_MS : PING_GAP_IDLE_MS)) this.pingStrikes++
+    return this.pingStrikes <= PING_STRIKES_MAX
   }
 
-  /** `frames` and `sent` are counts that only grow; `isWithin`: half a frame is here; `isFull`: output waits. */
-  sweep(nowMs: number, now: { frames: number; isWithin: boolean; sent: number; isFull: boolean }): void {
+  /** `frames` and `sent` only grow. `isWithin`: part of a frame has arrived. `isFull`: output waits for the peer. */
+  sweep(nowMs: number, progress: { frames: number; isWithin: boolean; sent: number; isFull: boolean }): void {
     const { pingIdleMs, pingTimeoutMs, stalledMs } = this.connection.server.options
-    if (now.frames !== this.framesMark) this.pingedMs = 0
-    if (!now.isWithin || now.frames !== this.framesMark) this.framesMs = nowMs
-    if (!now.isFull || now.sent !== this.sentMark) this.sentMs = nowMs
-    this.framesMark = now.frames
-    this.sentMark = now.sent
-    if (nowMs - this.framesMs > stalledMs || nowMs - this.sentMs > stalledMs) this.connection.destroy()
-    else if (this.pingedMs > 0 && nowMs - this.pingedMs > pingTimeoutMs) this.connection.destroy()
-    else if (this.pingedMs === 0 && nowMs - this.connection.nowMs > pingIdleMs && !this.isBeforePreface) {
-      this.pingedMs = nowMs
-      this.connection.ping(ALIVE)
+    if (progress.frames !== this.framesSeen) this.pingSentMs = 0
+    if (!progress.isWithin || progress.frames !== this.framesSeen) this.receivedMs = nowMs
+    if (!progress.isFull || progress.sent !== this.sentSeen) this.sentMs = nowMs
+    this.framesSeen = progress.frames
+    this.sentSeen = progress.sent
+    if (nowMs - this.receivedMs > stalledMs || nowMs - this.sentMs > stalledMs) this.connection.destroy()
+    else if (this.pingSentMs > 0 && nowMs - this.pingSentMs > pingTimeoutMs) this.connection.destroy()
+    else if (this.pingSentMs === 0 && nowMs - this.connection.nowMs > pingIdleMs && !this.isBeforePreface) {
+      this.pingSentMs = nowMs
+      this.connection.sendPing(KEEPALIVE_PING)
     }
   }
 
   close(): void {
     if (this.handshake !== null) clearTimeout(this.handshake)
-    // without ref() Node keeps 72 bytes of each until it would have fired, a day later: a leak per connection
+    // without ref() Node keeps 72 bytes per timer until it would have fired, up to a day later
     for (const timer of this.timers) clearTimeout(timer.ref())
   }
 
-  private aged(): void {
+  private onAgeReached(): void {
     const { connectionAgeGraceMs } = this.connection.server.options
     this.connection.drain(false)
     if (connectionAgeGraceMs <= 0 || connectionAgeGraceMs > TIMER_MS_MAX) return

@@ -1,23 +1,23 @@
 /**
- * Puts gRPC messages together that came in several DATA frames, or several in one.
+ * Assembles gRPC messages that arrive in several DATA frames, or several in one.
  *
- *     ┌ 0 or 1: packed
- *     │ ┌ length (32)
+ *     ┌ compressed: 0 or 1
+ *     │ ┌ length (32 bits)
  *     ▼ ▼            message
  *     ○ ○○○○  ○○○○○○○○○○○○○○○○○○○  ○ ○○○○  ○○○○ ...
  *
- * Most calls never make one: their message is one whole frame, read where it lies. Memory grows with what has
- * arrived, never with what a length promises.
+ * Most calls need none: their message is one whole frame, read in place. Memory grows with the bytes received, never with
+ * the announced length.
  */
-import { free } from './memory.ts'
+import { free } from './inflater.ts'
 
 export const PREFIX_BYTES = 5
 
 const BYTES_MIN = 1_024
-const GROWTH_BYTES_MAX = 1_048_576 // beyond doubling
+const GROWTH_BYTES_MAX = 1_048_576 // added at most when growing
 const NONE = Buffer.alloc(0)
 
-/** Whether these bytes are one message that is not packed, and nothing else. */
+/** Whether these bytes are exactly one uncompressed message. */
 export function isOneMessage(bytes: Buffer, from: number, to: number): boolean {
   return (
     to - from >= PREFIX_BYTES &&
@@ -31,32 +31,32 @@ export class MessageReader {
   private from = 0
   private to = 0
 
-  /** Bytes here, of whole messages or not. */
+  /** Unread bytes. */
   get length(): number {
     return this.to - this.from
   }
 
-  /** Of the next message, -1 while unknown. */
-  get announced(): number {
+  /** Announced length of the next message, -1 while unknown. */
+  get nextMessageBytes(): number {
     return this.length < PREFIX_BYTES ? -1 : this.bytes.readUInt32BE(this.from + 1)
   }
 
-  /** What the next message's first byte says: 0, 1, or nonsense. */
-  get packing(): number {
+  /** First byte of the next message: 0, 1, or an invalid value. */
+  get compressedFlag(): number {
     return this.bytes[this.from]
   }
 
-  get isWhole(): boolean {
-    return this.length >= PREFIX_BYTES && this.length - PREFIX_BYTES >= this.announced
+  get hasMessage(): boolean {
+    return this.length >= PREFIX_BYTES && this.length - PREFIX_BYTES >= this.nextMessageBytes
   }
 
-  /** Bytes of memory. */
-  get size(): number {
+  /** Bytes of memory in use. */
+  get capacity(): number {
     return this.bytes.length
   }
 
-  /** What `size` is after an `add` of so many bytes. */
-  sizeWith(count: number): number {
+  /** What `capacity` will be after `add` of so many bytes. */
+  capacityAfter(count: number): number {
     if (this.to + count <= this.bytes.length) return this.bytes.length
     const length = this.length + count
     if (length <= this.bytes.length) return this.bytes.length
@@ -65,8 +65,8 @@ export class MessageReader {
 
   add(bytes: Buffer, from: number, to: number): void {
     if (this.to + to - from > this.bytes.length) {
-      const size = this.sizeWith(to - from)
-      const larger = size > this.bytes.length ? Buffer.allocUnsafeSlow(size) : this.bytes // or there is room in front
+      const size = this.capacityAfter(to - from)
+      const larger = size > this.bytes.length ? Buffer.allocUnsafeSlow(size) : this.bytes // otherwise there is room in front
       this.bytes.copy(larger, 0, this.from, this.to)
       if (larger !== this.bytes) free(this.bytes)
       this.bytes = larger
@@ -77,7 +77,7 @@ export class MessageReader {
     this.to += to - from
   }
 
-  /** Gives up what is left. A message taken before is valid until this turn ends. */
+  /** Discards the rest. A message taken before is valid until this turn of the event loop ends. */
   drop(): void {
     free(this.bytes)
     this.bytes = NONE
@@ -85,10 +85,10 @@ export class MessageReader {
     this.to = 0
   }
 
-  /** The next message, which is whole. Valid until the next `add`. With the last one the memory goes. */
+  /** Takes the next message, which must be whole; it is valid until the next `add`. The last one takes the memory along. */
   take(): Buffer {
     const start = this.from + PREFIX_BYTES
-    const end = start + this.announced
+    const end = start + this.nextMessageBytes
     const message = this.bytes.subarray(start, end)
     this.from = end
     if (end === this.to) {

@@ -1,36 +1,35 @@
 /**
- * Frames on their way out. Everything a connection says in one turn of the event loop is put together in one buffer and
- * leaves in one write.
+ * Outgoing frames. All output of a connection in one turn of the event loop is collected in one buffer and written once.
  *
  *     HEADERS  DATA  HEADERS │ HEADERS DATA HEADERS │ WINDOW_UPDATE ...      flush() ──► one socket.write
- *     └── one answer ──────┘
+ *     └── one response ────┘
  *
- * Header blocks are written without any table, so they are the same bytes for every connection: an answer is a fixed
- * beginning, the message, and a fixed end. Price: 27 bytes more per answer than with a table.
+ * Header blocks use no dynamic table, so they are the same bytes for every connection: a response is a fixed start, the
+ * message and a fixed end. This costs 27 bytes more per response than a table would.
  *
- * Buffers belong to the thread: a connection that has nothing to say holds none. One that the kernel took at once is
- * used again. One it did not take is the socket's until it did; what is said meanwhile waits here, copied to its size, so
- * that a peer which does not read keeps few bytes more than it was told.
+ * Buffers belong to the thread: a connection without output holds none. A buffer that the kernel takes at once is reused.
+ * Otherwise the socket keeps it until it is taken; later output waits here, copied to its size, so that a peer which does
+ * not read occupies little more than what it was sent.
  */
 import type { Socket } from 'node:net'
 import { OUTPUT_PIECE_BYTES, STATUS_MESSAGE_BYTES_MAX } from './bounds.ts'
 import type { ConnectionQuota } from './connection-quota.ts'
 import { Flag, FRAME_HEADER_BYTES, FrameType } from './frames.ts'
 
-const CHUNK_BYTES = 65_536 // a turn that says more writes more than once
+const CHUNK_BYTES = 65_536 // a turn with more output writes more than once
 const FREE_CHUNKS_MAX = 32
 const PREFIX_BYTES = 5 // of a gRPC message: compressed or not, its length
-const SIZE_UPDATE = 0x20 // HPACK: from now on our table has 0 bytes
+const SIZE_UPDATE = 0x20 // HPACK: the dynamic table has 0 bytes from now on
 
-const free: Buffer[] = []
+const freeChunks: Buffer[] = []
 const NONE = Buffer.alloc(0)
 
-/** A field without the table: 0, name, value, both as they are. */
-function literal(name: string, value: string): Buffer {
-  return Buffer.concat([Buffer.of(0), hpackString(name), hpackString(value)])
+/** A literal field without indexing and without Huffman coding: 0, name, value. */
+function encodeLiteral(name: string, value: string): Buffer {
+  return Buffer.concat([Buffer.of(0), encodeString(name), encodeString(value)])
 }
 
-function hpackString(text: string): Buffer {
+function encodeString(text: string): Buffer {
   const bytes = Buffer.from(text, 'latin1')
   if (bytes.length < 127) return Buffer.concat([Buffer.of(bytes.length), bytes])
   const head = [127]
@@ -39,116 +38,123 @@ function hpackString(text: string): Buffer {
   return Buffer.concat([Buffer.from([...head, rest]), bytes])
 }
 
-const STATUS_200 = 0x88 // an index of the fixed table
-const HEAD = Buffer.concat([Buffer.of(STATUS_200), literal('content-type', 'application/grpc')])
-const TRAILERS_OK = literal('grpc-status', '0')
+const STATUS_200 = 0x88 // index in the static table
+const HEADERS_BLOCK = Buffer.concat([
+  Buffer.of(STATUS_200),
+  encodeLiteral('content-type', 'application/grpc'),
+])
+const TRAILERS_OK = encodeLiteral('grpc-status', '0')
 
-/** From HEADERS to the five bytes before the message, stream ids and lengths left open. */
-const ANSWER_HEAD = Buffer.concat([
-  frameHead(HEAD.length, FrameType.Headers, Flag.EndHeaders),
-  HEAD,
-  frameHead(0, FrameType.Data, 0),
+/** From HEADERS to the five bytes before the message; stream ids and lengths are filled in. */
+const RESPONSE_START = Buffer.concat([
+  createFrameHeader(HEADERS_BLOCK.length, FrameType.Headers, Flag.EndHeaders),
+  HEADERS_BLOCK,
+  createFrameHeader(0, FrameType.Data, 0),
   Buffer.alloc(PREFIX_BYTES),
 ])
-const ANSWER_END = Buffer.concat([
-  frameHead(TRAILERS_OK.length, FrameType.Headers, Flag.EndHeaders | Flag.EndStream),
+const RESPONSE_END = Buffer.concat([
+  createFrameHeader(TRAILERS_OK.length, FrameType.Headers, Flag.EndHeaders | Flag.EndStream),
   TRAILERS_OK,
 ])
-const DATA_AT = FRAME_HEADER_BYTES + HEAD.length
-const ANSWER_BYTES = ANSWER_HEAD.length + ANSWER_END.length
+const DATA_OFFSET = FRAME_HEADER_BYTES + HEADERS_BLOCK.length
+const RESPONSE_BYTES = RESPONSE_START.length + RESPONSE_END.length
 
 export class Output {
-  hasAnswered = false // since somebody set this to false
-  waitingBytes = 0 // not taken by the peer's TCP; kept, and counted
+  hasResponded = false // since this was last set to false
+  waitingBytes = 0 // held and counted until the peer's TCP takes them
   private readonly socket: Socket
-  private readonly share: ConnectionQuota
-  private readonly onFree: () => void
+  private readonly quota: ConnectionQuota
+  private readonly onDrained: () => void
   private bytes: Buffer = NONE
   private length = 0
-  private inFlight: Buffer | null = null // the socket's
-  private queue: Buffer[] = [] // behind that one
-  private mustSayTable = false
+  private inFlight: Buffer | null = null // held by the socket
+  private queue: Buffer[] = [] // after `inFlight`
+  private mustSendTableSize = false
 
-  /** `onFree`: everything that waited has been taken. */
-  constructor(socket: Socket, share: ConnectionQuota, onFree: () => void) {
+  /** `onDrained` is called when all waiting output has been taken. */
+  constructor(socket: Socket, quota: ConnectionQuota, onDrained: () => void) {
     this.socket = socket
-    this.share = share
-    this.onFree = onFree
+    this.quota = quota
+    this.onDrained = onDrained
   }
 
-  /** The peer has changed what our table may hold; the next header block says that we have none (RFC 7541, 4.2). */
-  tableChanged(): void {
-    this.mustSayTable = true
+  /** The peer has changed HEADER_TABLE_SIZE; the next header block announces an empty table (RFC 7541, 4.2). */
+  onTableSizeSetting(): void {
+    this.mustSendTableSize = true
   }
 
-  /** A whole unary answer. The caller has seen to the windows, and that it fits into one frame. */
-  answer(id: number, message: Uint8Array): void {
-    if (this.mustSayTable) {
-      this.head(id)
-      this.messageFrame(id, message)
-      this.trailers(id, 0, '')
+  /** A whole unary response. The caller has checked the windows, and that it fits into one frame. */
+  writeUnaryResponse(id: number, message: Uint8Array): void {
+    if (this.mustSendTableSize) {
+      this.writeHeaders(id)
+      this.writeMessage(id, message)
+      this.writeTrailers(id, 0, '')
       return
     }
-    this.hasAnswered = true
+    this.hasResponded = true
     const count = message.length
-    let at = this.reserve(ANSWER_BYTES + count)
+    let offset = this.reserve(RESPONSE_BYTES + count)
     const { bytes } = this
-    bytes.set(ANSWER_HEAD, at)
-    putId(bytes, at + 5, id)
+    bytes.set(RESPONSE_START, offset)
+    writeStreamId(bytes, offset + 5, id)
     const length = count + PREFIX_BYTES
-    bytes[at + DATA_AT + 1] = length >> 8
-    bytes[at + DATA_AT + 2] = length
-    putId(bytes, at + DATA_AT + 5, id)
-    bytes[at + DATA_AT + 12] = count >> 8 // the length's upper half stays 0 within one frame
-    bytes[at + DATA_AT + 13] = count
-    at += ANSWER_HEAD.length
-    bytes.set(message, at)
-    at += count
-    bytes.set(ANSWER_END, at)
-    putId(bytes, at + 5, id)
+    bytes[offset + DATA_OFFSET + 1] = length >> 8
+    bytes[offset + DATA_OFFSET + 2] = length
+    writeStreamId(bytes, offset + DATA_OFFSET + 5, id)
+    bytes[offset + DATA_OFFSET + 12] = count >> 8 // the upper half stays 0 within one frame
+    bytes[offset + DATA_OFFSET + 13] = count
+    offset += RESPONSE_START.length
+    bytes.set(message, offset)
+    offset += count
+    bytes.set(RESPONSE_END, offset)
+    writeStreamId(bytes, offset + 5, id)
   }
 
-  /** The beginning of an answer whose messages follow. */
-  head(id: number): void {
-    this.block(id, HEAD, 0)
+  /** The headers of a response whose messages follow. */
+  writeHeaders(id: number): void {
+    this.writeHeaderBlock(id, HEADERS_BLOCK, 0)
   }
 
   /** Status and message after the last message. */
-  trailers(id: number, status: number, message: string): void {
-    this.block(id, statusFields(status, message), Flag.EndStream)
+  writeTrailers(id: number, status: number, message: string): void {
+    this.writeHeaderBlock(id, encodeGrpcStatus(status, message), Flag.EndStream)
   }
 
-  /** An answer without a message. `more`: further fields, as `literalFields` makes them. */
-  trailersOnly(id: number, status: number, message: string, more: Buffer = NONE): void {
-    this.block(id, Buffer.concat([HEAD, statusFields(status, message), more]), Flag.EndStream)
+  /** A response without a message. `extraFields` come from `encodeFields`. */
+  writeTrailersOnly(id: number, status: number, message: string, extraFields: Buffer = NONE): void {
+    this.writeHeaderBlock(
+      id,
+      Buffer.concat([HEADERS_BLOCK, encodeGrpcStatus(status, message), extraFields]),
+      Flag.EndStream,
+    )
   }
 
-  /** The beginning of any other answer; `:status` comes first. */
-  plainHead(id: number, fields: Buffer): void {
-    this.block(id, fields, 0)
+  /** The headers of a response that is not gRPC; `:status` comes first. */
+  writePlainHeaders(id: number, fields: Buffer): void {
+    this.writeHeaderBlock(id, fields, 0)
   }
 
-  /** An answer to HEAD. */
-  plainHeadOnly(id: number, fields: Buffer): void {
-    this.block(id, fields, Flag.EndStream)
+  /** The response to HEAD. */
+  writePlainHeadersOnly(id: number, fields: Buffer): void {
+    this.writeHeaderBlock(id, fields, Flag.EndStream)
   }
 
   /** One DATA frame with these bytes. */
-  data(id: number, from: Uint8Array, start: number, end: number, flags: number): void {
-    const at = this.frame(FrameType.Data, flags, id, end - start)
-    this.bytes.set(from.subarray(start, end), at)
+  writeData(id: number, from: Uint8Array, start: number, end: number, flags: number): void {
+    const offset = this.beginFrame(FrameType.Data, flags, id, end - start)
+    this.bytes.set(from.subarray(start, end), offset)
   }
 
-  /** A frame of a few 32-bit numbers: RST_STREAM, WINDOW_UPDATE. */
-  number(type: number, id: number, value: number): void {
-    const at = this.frame(type, 0, id, 4) // first, since it may change `bytes`
-    this.bytes.writeUInt32BE(value, at)
+  /** A frame with one 32-bit number: RST_STREAM, WINDOW_UPDATE. */
+  writeNumberFrame(type: number, id: number, value: number): void {
+    const offset = this.beginFrame(type, 0, id, 4) // first, since it may change `bytes`
+    this.bytes.writeUInt32BE(value, offset)
   }
 
-  /** Any other frame. */
-  small(type: number, flags: number, payload: Uint8Array): void {
-    const at = this.frame(type, flags, 0, payload.length)
-    this.bytes.set(payload, at)
+  /** A frame of the connection: SETTINGS, PING, GOAWAY. */
+  writeFrame(type: number, flags: number, payload: Uint8Array): void {
+    const offset = this.beginFrame(type, flags, 0, payload.length)
+    this.bytes.set(payload, offset)
   }
 
   flush(): void {
@@ -160,21 +166,21 @@ export class Output {
     else if (this.inFlight === null) this.write(bytes, length)
     else {
       this.queue.push(Buffer.from(bytes.subarray(0, length)))
-      this.wait(length + OUTPUT_PIECE_BYTES)
+      this.addWaiting(length + OUTPUT_PIECE_BYTES)
       recycle(bytes)
     }
   }
 
-  /** Hands everything to the socket, which is about to be ended. */
+  /** Passes everything to the socket, which is about to be ended. */
   finish(): void {
     this.flush()
     for (const piece of this.queue) this.socket.write(piece)
     this.queue = []
   }
 
-  /** The connection has gone. */
+  /** The connection has closed. */
   drop(): void {
-    this.wait(-this.waitingBytes)
+    this.addWaiting(-this.waitingBytes)
     this.inFlight = null
     this.queue = []
   }
@@ -187,92 +193,92 @@ export class Output {
       return
     }
     this.inFlight = bytes
-    this.wait(bytes.length)
-    socket.write(NONE, this.taken) // its callback comes after that of the bytes, and costs who reads nothing
+    this.addWaiting(bytes.length)
+    socket.write(NONE, this.onWritten) // its callback follows that of the bytes; connections that are read pay nothing for it
   }
 
-  private readonly taken = () => {
+  private readonly onWritten = () => {
     if (this.inFlight === null) return // dropped
     recycle(this.inFlight)
     this.inFlight = null
-    this.wait(-this.waitingBytes)
+    this.addWaiting(-this.waitingBytes)
     if (this.queue.length > 0 && !this.socket.destroyed && !this.socket.writableEnded) {
       const all = Buffer.concat(this.queue)
       this.queue = []
       this.write(all, all.length)
     }
-    if (this.inFlight === null) this.onFree()
+    if (this.inFlight === null) this.onDrained()
   }
 
-  private wait(bytes: number): void {
+  private addWaiting(bytes: number): void {
     this.waitingBytes += bytes
-    this.share.reserveUnchecked(bytes)
+    this.quota.reserveUnchecked(bytes)
   }
 
-  private messageFrame(id: number, message: Uint8Array): void {
-    const at = this.frame(FrameType.Data, 0, id, message.length + PREFIX_BYTES)
-    this.bytes[at] = 0
-    this.bytes.writeUInt32BE(message.length, at + 1)
-    this.bytes.set(message, at + PREFIX_BYTES)
+  private writeMessage(id: number, message: Uint8Array): void {
+    const offset = this.beginFrame(FrameType.Data, 0, id, message.length + PREFIX_BYTES)
+    this.bytes[offset] = 0
+    this.bytes.writeUInt32BE(message.length, offset + 1)
+    this.bytes.set(message, offset + PREFIX_BYTES)
   }
 
-  private block(id: number, fields: Buffer, flags: number): void {
-    this.hasAnswered = true
-    const more = this.mustSayTable ? 1 : 0
-    const at = this.frame(FrameType.Headers, flags | Flag.EndHeaders, id, fields.length + more)
-    if (more) this.bytes[at] = SIZE_UPDATE
-    this.mustSayTable = false
-    this.bytes.set(fields, at + more)
+  private writeHeaderBlock(id: number, fields: Buffer, flags: number): void {
+    this.hasResponded = true
+    const more = this.mustSendTableSize ? 1 : 0
+    const offset = this.beginFrame(FrameType.Headers, flags | Flag.EndHeaders, id, fields.length + more)
+    if (more) this.bytes[offset] = SIZE_UPDATE
+    this.mustSendTableSize = false
+    this.bytes.set(fields, offset + more)
   }
 
-  /** Writes a frame's head; where its payload begins, which the caller fills. */
-  private frame(type: number, flags: number, id: number, length: number): number {
-    const at = this.reserve(FRAME_HEADER_BYTES + length)
+  /** Writes a frame header. Returns the offset of the payload, which the caller fills. */
+  private beginFrame(type: number, flags: number, id: number, length: number): number {
+    const offset = this.reserve(FRAME_HEADER_BYTES + length)
     const { bytes } = this
-    bytes[at] = length >> 16
-    bytes[at + 1] = length >> 8
-    bytes[at + 2] = length
-    bytes[at + 3] = type
-    bytes[at + 4] = flags
-    putId(bytes, at + 5, id)
-    return at + FRAME_HEADER_BYTES
+    bytes[offset] = length >> 16
+    bytes[offset + 1] = length >> 8
+    bytes[offset + 2] = length
+    bytes[offset + 3] = type
+    bytes[offset + 4] = flags
+    writeStreamId(bytes, offset + 5, id)
+    return offset + FRAME_HEADER_BYTES
   }
 
-  /** Room for so many bytes, counted as used; where it begins. At most CHUNK_BYTES. */
+  /** Reserves at most CHUNK_BYTES in the buffer and returns their offset. */
   private reserve(count: number): number {
     if (this.length + count > this.bytes.length) {
       this.flush()
-      this.bytes = free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
+      this.bytes = freeChunks.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
     }
-    const at = this.length
+    const offset = this.length
     this.length += count
-    return at
+    return offset
   }
 }
 
-export function literalFields(fields: Record<string, string>): Buffer {
-  return Buffer.concat(Object.entries(fields).map(([name, value]) => literal(name, value)))
+export function encodeFields(fields: Record<string, string>): Buffer {
+  return Buffer.concat(Object.entries(fields).map(([name, value]) => encodeLiteral(name, value)))
 }
 
-/** Fields of an HTTP status that has no place in the fixed table. */
-export function httpStatus(status: number, fields: Record<string, string>): Buffer {
-  return literalFields({ ':status': String(status), ...fields })
+/** Fields of a response whose HTTP status is not in the static table. */
+export function encodeStatusFields(status: number, fields: Record<string, string>): Buffer {
+  return encodeFields({ ':status': String(status), ...fields })
 }
 
-/** As gRPC wants messages in a header: escaped by percent signs. What no text can hold becomes U+FFFD. */
+/** Percent-encodes a message for grpc-message. Lone surrogates become U+FFFD. */
 export function escapeMessage(message: string): string {
   const escaped = encodeURI(message.slice(0, STATUS_MESSAGE_BYTES_MAX).toWellFormed())
   if (escaped.length <= STATUS_MESSAGE_BYTES_MAX) return escaped
   const cut = escaped.slice(0, STATUS_MESSAGE_BYTES_MAX)
-  return cut.replace(/%[0-9A-F]?$/, '') // never half of an escape
+  return cut.replace(/%[0-9A-F]?$/, '') // no partial escape
 }
 
-function statusFields(status: number, message: string): Buffer {
-  const code = literal('grpc-status', String(status))
-  return message === '' ? code : Buffer.concat([code, literal('grpc-message', escapeMessage(message))])
+function encodeGrpcStatus(status: number, message: string): Buffer {
+  const code = encodeLiteral('grpc-status', String(status))
+  return message === '' ? code : Buffer.concat([code, encodeLiteral('grpc-message', escapeMessage(message))])
 }
 
-function frameHead(length: number, type: number, flags: number): Buffer {
+function createFrameHeader(length: number, type: number, flags: number): Buffer {
   const head = Buffer.alloc(FRAME_HEADER_BYTES)
   head.writeUIntBE(length, 0, 3)
   head[3] = type
@@ -280,13 +286,13 @@ function frameHead(length: number, type: number, flags: number): Buffer {
   return head
 }
 
-function putId(bytes: Buffer, at: number, id: number): void {
-  bytes[at] = id >> 24
-  bytes[at + 1] = id >> 16
-  bytes[at + 2] = id >> 8
-  bytes[at + 3] = id
+function writeStreamId(bytes: Buffer, offset: number, id: number): void {
+  bytes[offset] = id >> 24
+  bytes[offset + 1] = id >> 16
+  bytes[offset + 2] = id >> 8
+  bytes[offset + 3] = id
 }
 
 function recycle(bytes: Buffer): void {
-  if (bytes.length === CHUNK_BYTES && free.length < FREE_CHUNKS_MAX) free.push(bytes)
+  if (bytes.length === CHUNK_BYTES && freeChunks.length < FREE_CHUNKS_MAX) freeChunks.push(bytes)
 }

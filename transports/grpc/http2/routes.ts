@@ -1,50 +1,54 @@
 /**
- * What a call is for: a method that is served, or a refusal that is known from its headers alone.
+ * What a call is for: a method that is served, or a refusal that follows from its headers alone.
  *
- *     not POST ──► 405   not application/grpc ──► 415   path unknown, encoding unknown ──► UNIMPLEMENTED
- *     too many headers ──► RESOURCE_EXHAUSTED           grpc-timeout not understood ──► INTERNAL, 0 ──► DEADLINE_EXCEEDED
+ *     not POST ──► 405   not application/grpc ──► 415   unknown path or encoding ──► UNIMPLEMENTED
+ *     too many headers ──► RESOURCE_EXHAUSTED           invalid grpc-timeout ──► INTERNAL, 0 ──► DEADLINE_EXCEEDED
  */
 import {
   type CallMetrics,
   type GrpcFrontendOptions,
-  methodName,
+  getMethodName,
   type StreamMethod,
   type UnaryMethod,
 } from '../frontend.ts'
 import { Status } from '../status.ts'
 import { HEADER_LIST_BYTES_MAX } from './bounds.ts'
-import { httpStatus, literalFields, type Output } from './output.ts'
+import { encodeFields, encodeStatusFields, type Output } from './output.ts'
 import type { RequestHead } from './request-head.ts'
 
-/** One of the three is there. */
+/** Exactly one of `unary`, `stream` and `plain` is set. */
 export interface Route {
   readonly unary: UnaryMethod | null
-  readonly meter: CallMetrics | null // of a unary method, if anybody wants to know
+  readonly metrics: CallMetrics | null // of a unary method, if measured
   readonly stream: StreamMethod | null
-  readonly plain: Plain | null
+  readonly plain: PlainResponse | null
 }
 
-/** An answer to what is not gRPC, given when the request has ended. */
-export interface Plain {
+/** The response to a request that is not gRPC, sent when the request has ended. */
+export interface PlainResponse {
   readonly fields: Buffer
   readonly text: Buffer
 }
 
-/** Writes the whole answer to a call that is not served, at once: some callers send nothing more before it. */
+/** Writes the whole response to a refused call at once: some clients send nothing more before they have it. */
 export type Refusal = (output: Output, id: number) => void
 
 const CONTENT_TYPE = /^application\/grpc(?:$|[+;])/
-const ACCEPTED_ENCODINGS = literalFields({ 'grpc-accept-encoding': 'identity,gzip' })
+const ACCEPTED_ENCODINGS = encodeFields({ 'grpc-accept-encoding': 'identity,gzip' })
 const TEXT = { 'content-type': 'text/plain; charset=utf-8' }
-const NOT_POST_FIELDS = httpStatus(405, { ...TEXT, allow: 'POST', 'grpc-status': String(Status.Internal) })
-const NOT_POST = plain(NOT_POST_FIELDS, 'gRPC calls are POST requests.\n')
-const NOT_POST_HEAD: Refusal = (output, id) => output.plainHeadOnly(id, NOT_POST_FIELDS)
-const NOT_GRPC = plain(
-  httpStatus(415, { ...TEXT, 'grpc-status': String(Status.InvalidArgument) }),
+const NOT_POST_FIELDS = encodeStatusFields(405, {
+  ...TEXT,
+  allow: 'POST',
+  'grpc-status': String(Status.Internal),
+})
+const NOT_POST = createPlainRoute(NOT_POST_FIELDS, 'gRPC calls are POST requests.\n')
+const NOT_POST_HEAD: Refusal = (output, id) => output.writePlainHeadersOnly(id, NOT_POST_FIELDS)
+const NOT_GRPC = createPlainRoute(
+  encodeStatusFields(415, { ...TEXT, 'grpc-status': String(Status.InvalidArgument) }),
   'This port speaks gRPC: send content-type application/grpc.\n',
 )
-const MS_MIN = 1 // of a grpc-timeout: what is shorter has passed
-const SHOWN_MAX = 200 // characters of the caller's own text in a message
+const MS_MIN = 1 // of a grpc-timeout: a shorter one has passed
+const SHOWN_CHARS_MAX = 200 // of a request header quoted in a message
 
 export class Routes {
   private readonly routes = new Map<string, Route>()
@@ -55,16 +59,19 @@ export class Routes {
     getMetrics,
   }: Pick<GrpcFrontendOptions, 'methods' | 'streams' | 'getMetrics'>) {
     for (const unary of methods) {
-      const meter = getMetrics?.(methodName(unary.path)) ?? null
-      this.routes.set(unary.path, { unary, meter, stream: null, plain: null })
+      const metrics = getMetrics?.(getMethodName(unary.path)) ?? null
+      this.routes.set(unary.path, { unary, metrics, stream: null, plain: null })
     }
     for (const stream of streams)
-      this.routes.set(stream.path, { unary: null, meter: null, stream, plain: null })
+      this.routes.set(stream.path, { unary: null, metrics: null, stream, plain: null })
   }
 
   find(head: RequestHead): Route | Refusal {
     if (head.isTooLarge) {
-      return refusal(Status.ResourceExhausted, `the headers are longer than ${HEADER_LIST_BYTES_MAX} bytes`)
+      return createRefusal(
+        Status.ResourceExhausted,
+        `the headers are longer than ${HEADER_LIST_BYTES_MAX} bytes`,
+      )
     }
     if (head.method === 'HEAD') return NOT_POST_HEAD
     if (head.method !== 'POST') return NOT_POST
@@ -73,28 +80,31 @@ export class Routes {
     }
     const route = this.routes.get(head.path)
     if (route === undefined) {
-      return refusal(Status.Unimplemented, `The server does not implement the method ${shown(head.path)}`)
+      return createRefusal(
+        Status.Unimplemented,
+        `The server does not implement the method ${truncate(head.path)}`,
+      )
     }
     if (Number.isNaN(head.timeoutMs)) {
-      return refusal(Status.Internal, `Invalid grpc-timeout value "${shown(head.timeoutText)}"`)
+      return createRefusal(Status.Internal, `Invalid grpc-timeout value "${truncate(head.timeoutText)}"`)
     }
-    if (head.timeoutMs < MS_MIN) return refusal(Status.DeadlineExceeded, 'Deadline exceeded')
+    if (head.timeoutMs < MS_MIN) return createRefusal(Status.DeadlineExceeded, 'Deadline exceeded')
     if (head.encoding !== '' && head.encoding !== 'identity' && head.encoding !== 'gzip') {
-      const message = `Received message compressed with unsupported encoding "${shown(head.encoding)}"`
-      return refusal(Status.Unimplemented, message, ACCEPTED_ENCODINGS)
+      const message = `Received message compressed with unsupported encoding "${truncate(head.encoding)}"`
+      return createRefusal(Status.Unimplemented, message, ACCEPTED_ENCODINGS)
     }
     return route
   }
 }
 
-export function refusal(status: Status, message: string, more?: Buffer): Refusal {
-  return (output, id) => output.trailersOnly(id, status, message, more)
+export function createRefusal(status: Status, message: string, extraFields?: Buffer): Refusal {
+  return (output, id) => output.writeTrailersOnly(id, status, message, extraFields)
 }
 
-function plain(fields: Buffer, text: string): Route {
-  return { unary: null, meter: null, stream: null, plain: { fields, text: Buffer.from(text) } }
+function createPlainRoute(fields: Buffer, text: string): Route {
+  return { unary: null, metrics: null, stream: null, plain: { fields, text: Buffer.from(text) } }
 }
 
-function shown(text: string): string {
-  return text.length <= SHOWN_MAX ? text : `${text.slice(0, SHOWN_MAX)}...`
+function truncate(text: string): string {
+  return text.length <= SHOWN_CHARS_MAX ? text : `${text.slice(0, SHOWN_CHARS_MAX)}...`
 }

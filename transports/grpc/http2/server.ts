@@ -1,29 +1,27 @@
 /**
- * The gRPC frontend of our own (`GRPC_FRONTEND=http2`): HTTP/2 with prior knowledge on sockets it is given, unary calls
- * first. As little per call as the protocol allows; what a library would do beside it is left out.
+ * The built-in gRPC frontend (`GRPC_FRONTEND=http2`): HTTP/2 with prior knowledge on sockets it is given, for unary
+ * calls and a few streams. Each call costs as little as the protocol allows.
  *
- *     socket ─► frame-reader ─► connection ─► heads (HPACK, route) ─► stream ─► a service
- *               cuts frames       │ settings, windows, faults           │
- *     socket ◄─ output ◄──────────┴─────────────────────────────────────┘
- *               one write per turn
+ *     socket ─► frame-reader ─► receiver ─► request-headers-decoder ─► stream ─► service
+ *     socket ◄─ output ◄──── connection ◄────────────────────────────────┘   one write per turn of the event loop
  *
- * Gives up what no gRPC client of ours needs: HTTP/1.1 and its Upgrade, server push, priorities, a table for the
- * headers we send.
+ * Not supported, since gRPC clients do not need it: HTTP/1.1 and Upgrade, server push, priorities, a dynamic table for
+ * response headers.
  */
 import type { Socket } from 'node:net'
 import { Garbage } from '../../../engine/runtime/release-memory.ts'
 import { type GrpcFrontend, type GrpcFrontendOptions, HANDSHAKE_MS } from '../frontend.ts'
 import { PING_IDLE_MS, PING_TIMEOUT_MS, STALLED_MS, THROTTLED_RESUMED_MAX, TURN_BYTES } from './bounds.ts'
-import { Connection } from './connection.ts'
+import { Connection, type ConnectionHost } from './connection.ts'
 import { ConnectionQuotas } from './connection-quota.ts'
 import { Deadlines } from './deadlines.ts'
 import { Inflater } from './inflater.ts'
-import { type Fields, fieldsWith } from './request-head.ts'
+import { createHeaderClassifier, type HeaderClassifier } from './request-head.ts'
 import { Routes } from './routes.ts'
 
 const SWEEP_MS = 1_000
 
-/** Times that only tests change. */
+/** The times are changed by tests only. */
 export interface Http2Options extends GrpcFrontendOptions {
   pingIdleMs?: number
   pingTimeoutMs?: number
@@ -37,21 +35,21 @@ export function http2Frontend(options: Http2Options): GrpcFrontend {
     accept: (socket) => server.accept(socket),
     drain: (timeoutMs) => server.drain(timeoutMs),
     close: () => server.close(),
-    load: () => ({ connections: server.connectionsCount, calls: server.shares.callsCount }),
+    load: () => ({ connections: server.connectionsCount, calls: server.quotas.callsCount }),
   }
 }
 
-/** What the connections of a thread share. */
-export class Http2Server {
+/** The connections of one thread and what they share. */
+export class Http2Server implements ConnectionHost {
   readonly options: Required<Omit<Http2Options, 'streams' | 'getMetrics' | 'headers'>>
   readonly routes: Routes
-  readonly headers: readonly string[] // that services ask for
-  readonly fields: Fields
+  readonly headers: readonly string[] // which services read
+  readonly headerClassifier: HeaderClassifier
   readonly deadlines = new Deadlines()
   readonly inflater = new Inflater()
-  readonly garbage = new Garbage('all') // connections, and the calls that ended with them
-  readonly shares = new ConnectionQuotas()
-  private readonly connections = new Set<Connection>() // the listener bounds how many
+  readonly garbage = new Garbage('all') // of connections, and of calls that ended with them
+  readonly quotas = new ConnectionQuotas()
+  private readonly connections = new Set<Connection>() // bounded by the listener
   private connectionsToFlush: Connection[] = []
   private throttledConnections: Connection[] = [] // each at most once
   private turnBytes = 0
@@ -72,7 +70,7 @@ export class Http2Server {
     }
     this.routes = new Routes(options)
     this.headers = options.headers ?? []
-    this.fields = fieldsWith(this.headers)
+    this.headerClassifier = createHeaderClassifier(this.headers)
   }
 
   get connectionsCount(): number {
@@ -106,12 +104,12 @@ export class Http2Server {
     this.deadlines.close()
   }
 
-  /** Its output leaves when this turn's JavaScript has run, together with what it still says until then. */
+  /** Flushes the connection's output when the JavaScript of this turn of the event loop has run. */
   scheduleFlush(connection: Connection): void {
     if (this.connectionsToFlush.push(connection) === 1) process.nextTick(this.flush)
   }
 
-  /** It has sent much at once. False: too much for this turn; it is to rest until those before it have been read. */
+  /** Counts a large read. Returns false when this turn has read enough: the connection then pauses until its turn. */
   takeTurn(bytes: number, connection: Connection): boolean {
     if (this.turnBytes === 0) setImmediate(this.nextTurn)
     this.turnBytes += bytes
@@ -120,7 +118,7 @@ export class Http2Server {
     return false
   }
 
-  forget(connection: Connection): void {
+  removeConnection(connection: Connection): void {
     this.connections.delete(connection)
     if (this.connections.size > 0) return
     if (this.sweeper !== null) clearInterval(this.sweeper)
@@ -137,7 +135,7 @@ export class Http2Server {
   private readonly nextTurn = () => {
     for (const connection of this.throttledConnections.splice(0, THROTTLED_RESUMED_MAX))
       connection.onThrottleEnd()
-    this.turnBytes = this.throttledConnections.length > 0 ? 1 : 0 // 1: the next turn is seen to
+    this.turnBytes = this.throttledConnections.length > 0 ? 1 : 0 // 1: the next turn is already scheduled
     if (this.throttledConnections.length > 0) setImmediate(this.nextTurn)
   }
 

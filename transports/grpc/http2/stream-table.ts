@@ -1,37 +1,38 @@
 /**
- * A connection's open streams by id.
+ * A connection's open streams by id: a hash table with open addressing, and the streams ended early.
  *
- *     id 5 ──► place 5 * odd & mask ──► free? no, 37 is there ──► next place
+ *     id 5 ──► slot 5 * multiplier & mask ──► taken by 37 ──► next slot
  *
- * A Map makes itself a new table every few dozen calls, and the old one, dead in the collector's old space, keeps what
- * was open at that time: with many calls that carried each stream over, and doubled the collector's work. This table is
- * overwritten in place.
+ * A Map allocates a new table every few dozen calls; the old one, dead in V8's old space, keeps the streams that were open
+ * then, which doubled the work of the garbage collector with many calls. This table is overwritten in place.
  */
-const PLACES_MIN = 32 // a power of two
-const SPREAD = 0x9e37_79b1
+import { ENDED_STREAMS_MAX } from './bounds.ts'
+
+const SLOTS_MIN = 32 // a power of two
+const HASH_MULTIPLIER = 0x9e37_79b1
 
 export class StreamTable<T> {
   size = 0
-  private ids = new Int32Array(PLACES_MIN) // 0 = free: no call has that id
-  private streams: (T | undefined)[] = places(PLACES_MIN)
+  private ids = new Int32Array(SLOTS_MIN) // 0 = free: no stream has that id
+  private streams: (T | undefined)[] = emptySlots(SLOTS_MIN)
 
   get(id: number): T | undefined {
     const { ids } = this
     const mask = ids.length - 1
-    for (let place = toBucketIndex(id, mask); ids[place] !== 0; place = (place + 1) & mask) {
-      if (ids[place] === id) return this.streams[place]
+    for (let slot = toBucketIndex(id, mask); ids[slot] !== 0; slot = (slot + 1) & mask) {
+      if (ids[slot] === id) return this.streams[slot]
     }
     return undefined
   }
 
-  /** An id that is not there yet, 1 to 2^31-1. */
+  /** `id` is 1 to 2^31-1 and not in the table. */
   set(id: number, stream: T): void {
     if (2 * this.size >= this.ids.length) this.resize(2 * this.ids.length)
     this.put(id, stream)
     this.size++
   }
 
-  /** Does nothing for an id that is not there. */
+  /** Does nothing for an id that is not in the table. */
   delete(id: number): void {
     const { ids, streams } = this
     const mask = ids.length - 1
@@ -40,48 +41,67 @@ export class StreamTable<T> {
       if (ids[gap] === 0) return
       gap = (gap + 1) & mask
     }
-    // those behind the gap that a search would pass it for move up, so that searches may end at free places
-    for (let place = (gap + 1) & mask; ids[place] !== 0; place = (place + 1) & mask) {
-      const home = toBucketIndex(ids[place], mask)
-      if (((place - home) & mask) < ((place - gap) & mask)) continue
-      ids[gap] = ids[place]
-      streams[gap] = streams[place]
-      gap = place
+    // entries whose search would pass the gap move into it, so that searches may end at free slots
+    for (let slot = (gap + 1) & mask; ids[slot] !== 0; slot = (slot + 1) & mask) {
+      const preferred = toBucketIndex(ids[slot], mask)
+      if (((slot - preferred) & mask) < ((slot - gap) & mask)) continue
+      ids[gap] = ids[slot]
+      streams[gap] = streams[slot]
+      gap = slot
     }
     ids[gap] = 0
     streams[gap] = undefined
-    if (--this.size === 0 && ids.length > PLACES_MIN) this.resize(PLACES_MIN)
+    if (--this.size === 0 && ids.length > SLOTS_MIN) this.resize(SLOTS_MIN)
   }
 
-  /** Those of now, however they change meanwhile. */
+  /** A snapshot, so streams may be added and removed while iterating. */
   values(): T[] {
     const { streams } = this
-    return streams.filter((_, place) => this.ids[place] !== 0) as T[]
+    return streams.filter((_, slot) => this.ids[slot] !== 0) as T[]
   }
 
   private put(id: number, stream: T): void {
     const { ids } = this
     const mask = ids.length - 1
-    let place = toBucketIndex(id, mask)
-    while (ids[place] !== 0) place = (place + 1) & mask
-    ids[place] = id
-    this.streams[place] = stream
+    let slot = toBucketIndex(id, mask)
+    while (ids[slot] !== 0) slot = (slot + 1) & mask
+    ids[slot] = id
+    this.streams[slot] = stream
   }
 
   private resize(count: number): void {
     const { ids, streams } = this
     this.ids = new Int32Array(count)
-    this.streams = places(count)
-    for (let place = 0; place < ids.length; place++) {
-      if (ids[place] !== 0) this.put(ids[place], streams[place]!)
+    this.streams = emptySlots(count)
+    for (let slot = 0; slot < ids.length; slot++) {
+      if (ids[slot] !== 0) this.put(ids[slot], streams[slot]!)
     }
   }
 }
 
 function toBucketIndex(id: number, mask: number): number {
-  return (Math.imul(id, SPREAD) >>> 16) & mask
+  return (Math.imul(id, HASH_MULTIPLIER) >>> 16) & mask
 }
 
-function places<T>(count: number): (T | undefined)[] {
+function emptySlots<T>(count: number): (T | undefined)[] {
   return new Array(count).fill(undefined)
+}
+
+/**
+ * Streams that this side ended while the peer was still sending: frames already under way are no fault. The last
+ * ENDED_STREAMS_MAX are remembered; a connection without any allocates nothing.
+ */
+export class EndedStreams {
+  private ids: Int32Array | null = null
+  private nextIndex = 0
+
+  add(id: number): void {
+    this.ids ??= new Int32Array(ENDED_STREAMS_MAX)
+    this.ids[this.nextIndex] = id
+    this.nextIndex = (this.nextIndex + 1) % ENDED_STREAMS_MAX
+  }
+
+  has(id: number): boolean {
+    return this.ids?.includes(id) ?? false
+  }
 }

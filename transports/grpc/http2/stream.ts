@@ -1,15 +1,15 @@
 /**
  * One call: an HTTP/2 stream on one side, a service's UnaryCall or StreamCall on the other.
  *
- *     HEADERS ─► route ─► DATA ... ─► message ─► service ─► reply ─► HEADERS DATA HEADERS, in one piece
- *                             │                               └ windows too small: queue, sent as they open
- *                             └ not whole in one frame: MessageReader
+ *     HEADERS ─► route ─► DATA ... ─► message ─► service ─► reply ─► HEADERS DATA HEADERS in one write
+ *                             │                               └ windows too small: queued, sent as they open
+ *                             └ not one whole message per frame: MessageReader
  *
- *     isAsked  a unary service has it, and will answer, if only to nobody
- *     isOver   the service has ended it, or need not any more: it hears nothing else
- *     isGone   nothing more goes out, the connection has forgotten it
+ *     isInService  a unary service holds the call and will end it, possibly after the peer has cancelled it
+ *     isEnded      the service has ended the call, or the peer has cancelled it: the service gets nothing more
+ *     isClosed     nothing more is sent; the connection has removed the stream
  *
- * A queue can stand between the last two. Nobody else's stream waits for it. What is gone and asked still counts.
+ * Queued responses can lie between the last two. A call that is closed and in service still counts against its connection.
  */
 import {
   type CallOrigin,
@@ -20,391 +20,393 @@ import {
 } from '../frontend.ts'
 import { Status } from '../status.ts'
 import { SMALL_MESSAGE_BYTES, STREAM_QUEUE_BYTES_MAX } from './bounds.ts'
-import type { Connection } from './connection.ts'
 import { Deadline } from './deadlines.ts'
 import { ErrorCode, Flag, FRAME_BYTES_MAX, WINDOW_DEFAULT, WINDOW_MAX } from './frames.ts'
-import { free } from './memory.ts'
+import { free } from './inflater.ts'
 import { isOneMessage, MessageReader, PREFIX_BYTES } from './message-reader.ts'
 import type { RequestHead } from './request-head.ts'
-import type { Plain, Route } from './routes.ts'
+import type { PlainResponse, Route } from './routes.ts'
+import type { StreamConnection } from './types.ts'
 
 const NONE = Buffer.alloc(0)
+const TOO_MANY_BYTES = 'too many large messages at once'
 
 export class Stream extends Deadline implements UnaryCall, StreamCall {
   readonly id: number
   readonly openedMs: number
-  private readonly connection: Connection
+  private readonly connection: StreamConnection
   private readonly route: Route
-  private readonly contentLength: number // of the head no more than these is kept: its texts can be long
-  private readonly isGzip: boolean
-  private readonly kept: readonly string[] | null // headers that services ask for
+  private readonly contentLength: number // the head itself is not kept: its strings can be long
+  private readonly isGzipEncoded: boolean
+  private readonly headerValues: readonly string[] | null // of the headers that services ask for
   private handler: StreamHandler | null = null
-  private isOver = false
-  private isFinished = false
-  private isAsked = false
-  private began = 0 // by the meter
-  private askedBytes = 0 // counted of its message
-  // from the caller
-  isPeerDone = false // END_STREAM has come
+  private isEnded = false
+  private isClosed = false
+  private isInService = false
+  private metricsStart = 0 // returned by CallMetrics.onStart
+  private chargedBytes = 0 // for its message, while in service
+  // receiving
+  isRemoteClosed = false // END_STREAM has been received
   private reader: MessageReader | null = null
-  private received = 0 // bytes of DATA, without padding
-  private uncredited = 0 // bytes of the stream's window not given back yet
-  private isBusy = false // a message is being unpacked; the next one waits
-  private isBehind = false // the caller does not read, so it is not read from
-  private hasCalled = false // unary: its message is with the service; stream: it knows of the end
-  // to the caller
+  private receivedBytes = 0 // of DATA, without padding
+  private consumedBytes = 0 // of the stream's window, not returned yet
+  private isInflating = false // the next message waits
+  private isBackpressured = false // the peer does not read, so its messages wait
+  private isDelivered = false // unary: the service has the message; stream: the service knows of the end
+  // sending
   sendWindow: number
-  private queue: Buffer[] | null = null
-  private queueAt = 0 // sent of the first one
+  private sendQueue: Buffer[] | null = null
+  private queueOffset = 0 // bytes already sent of sendQueue[0]
   private queueBytes = 0
-  private isHeadSent = false
-  private endStatus: Status = Status.Ok // what follows the queue, once isOver
+  private areHeadersSent = false
+  private endStatus: Status = Status.Ok // sent after the queue, once isEnded
   private endMessage = ''
 
-  constructor(connection: Connection, id: number, route: Route, head: RequestHead) {
+  constructor(connection: StreamConnection, id: number, route: Route, head: RequestHead) {
     super()
     this.connection = connection
     this.id = id
     this.route = route
     this.contentLength = head.contentLength
-    this.isGzip = head.encoding === 'gzip'
-    this.kept = head.kept
+    this.isGzipEncoded = head.encoding === 'gzip'
+    this.headerValues = head.serviceHeaders
     this.openedMs = connection.nowMs
-    this.sendWindow = connection.streamWindow
+    this.sendWindow = connection.initialStreamWindow
     this.deadlineMs = connection.nowMs + head.timeoutMs
-    connection.share.callBegins()
+    connection.quota.onCallStart()
     if (route.stream !== null) this.handler = route.stream.open(this)
   }
 
-  /** Whether it may go on for ever. */
+  /** Whether it has no natural end. */
   get isStream(): boolean {
     return this.handler !== null
   }
 
   get isCancelled(): boolean {
-    return this.isOver
+    return this.isEnded
   }
 
   origin(): CallOrigin {
-    return this.connection.origin(this.kept)
+    return this.connection.origin(this.headerValues)
   }
 
-  // ---- from the caller
+  // ---- receiving
 
-  /** DATA. Sees to the stream's window; the connection has seen to its own. `windowBytes` includes padding. */
-  data(bytes: Buffer, from: number, to: number, windowBytes: number, isEnd: boolean): void {
-    this.received += to - from
-    this.uncredited += windowBytes
-    if (this.uncredited > WINDOW_DEFAULT) {
-      this.connection.reset(this.id, ErrorCode.FlowControlError)
+  /** Checks the stream's window; the receiver has checked the connection's. `windowBytes` includes padding. */
+  onData(bytes: Buffer, from: number, to: number, windowBytes: number, isEnd: boolean): void {
+    this.receivedBytes += to - from
+    this.consumedBytes += windowBytes
+    if (this.consumedBytes > WINDOW_DEFAULT) {
+      this.connection.resetStream(this.id, ErrorCode.FlowControlError)
       return
     }
-    if (isEnd && !this.peerDone()) return
-    if (this.isOver) return
+    if (isEnd && !this.closeRemote()) return
+    if (this.isEnded) return
     if (this.route.unary !== null && this.reader === null && isEnd && isOneMessage(bytes, from, to)) {
-      this.call(bytes.subarray(from + PREFIX_BYTES, to))
+      this.callService(bytes.subarray(from + PREFIX_BYTES, to))
       return
     }
     if (this.route.plain !== null) {
-      if (isEnd) this.answerPlain(this.route.plain)
-      this.credit()
+      if (isEnd) this.sendPlainResponse(this.route.plain)
+      this.returnWindow()
       return
     }
-    if (to > from && !this.hold(bytes, from, to)) return
-    this.deliver()
-    this.credit()
+    if (to > from && !this.bufferData(bytes, from, to)) return
+    this.deliverMessages()
+    this.returnWindow()
   }
 
   /** END_STREAM without DATA. */
-  ended(): void {
-    if (!this.peerDone() || this.isOver) return
-    if (this.route.plain === null) this.deliver()
-    else this.answerPlain(this.route.plain)
+  onEndStream(): void {
+    if (!this.closeRemote() || this.isEnded) return
+    if (this.route.plain === null) this.deliverMessages()
+    else this.sendPlainResponse(this.route.plain)
   }
 
-  /** The peer has reset it, or the connection is gone. */
-  cancelled(): void {
-    this.over()
-    this.onGone()
+  /** The peer has reset the stream, or the connection has closed. */
+  onCancelled(): void {
+    this.markEnded()
+    this.onClosed()
   }
 
-  override expired(): void {
-    if (this.isOver) {
-      this.connection.rst(this.id, ErrorCode.Cancel) // answered, but the answer was never taken
-      this.onGone()
-    } else this.endWith(Status.DeadlineExceeded, 'Deadline exceeded')
+  override onDeadline(): void {
+    if (this.isEnded) {
+      this.connection.sendReset(this.id, ErrorCode.Cancel) // the peer never took the whole response
+      this.onClosed()
+    } else this.endWithStatus(Status.DeadlineExceeded, 'Deadline exceeded')
   }
 
-  private peerDone(): boolean {
-    this.isPeerDone = true
+  private closeRemote(): boolean {
+    this.isRemoteClosed = true
     const { contentLength } = this
-    if (contentLength < 0 || contentLength === this.received) return true
-    this.connection.reset(this.id, ErrorCode.ProtocolError)
+    if (contentLength < 0 || contentLength === this.receivedBytes) return true
+    this.connection.resetStream(this.id, ErrorCode.ProtocolError)
     return false
   }
 
-  private hold(bytes: Buffer, from: number, to: number): boolean {
+  private bufferData(bytes: Buffer, from: number, to: number): boolean {
     this.reader ??= new MessageReader()
-    const more = this.reader.sizeWith(to - from) - this.reader.size
-    if (more > 0 && !this.connection.share.reserve(more)) {
-      this.endWith(Status.ResourceExhausted, 'too many large messages at once')
-      return false
-    }
+    const extraBytes = this.reader.capacityAfter(to - from) - this.reader.capacity
+    if (extraBytes > 0 && !this.reserve(extraBytes)) return false
     this.reader.add(bytes, from, to)
     return true
   }
 
-  /** Hands on whole messages, then the end. A unary call's message waits for the end, as a second one may follow. */
-  private deliver(): void {
-    const { reader } = this
-    const isUnary = this.route.unary !== null
-    while (reader !== null && !this.isOver && !this.isBusy && !this.isBehind) {
-      const { announced } = reader
-      if (announced > MESSAGE_BYTES_MAX) {
-        const message = `Received message larger than max (${announced} vs ${MESSAGE_BYTES_MAX})`
-        this.endWith(Status.ResourceExhausted, message)
-        return
-      }
-      if (!reader.isWhole) break
-      if (isUnary && (this.hasCalled || reader.length > announced + PREFIX_BYTES)) {
-        this.endWith(Status.Unimplemented, 'Received a second request message for a unary method')
-        return
-      }
-      if (isUnary && !this.isPeerDone) return
-      const { packing, size } = reader
-      const message = reader.take()
-      this.connection.share.release(size - reader.size)
-      if (packing === 0) this.message(message)
-      else this.unpack(packing, message)
-    }
-    if (this.isPeerDone && !this.isOver && !this.isBusy && !this.isBehind) this.messagesEnded()
+  private reserve(bytes: number): boolean {
+    const isReserved = this.connection.quota.reserve(bytes)
+    if (!isReserved) this.endWithStatus(Status.ResourceExhausted, TOO_MANY_BYTES)
+    return isReserved
   }
 
-  private messagesEnded(): void {
-    if (this.hasCalled) return
+  /** Delivers whole messages, then the end. A unary call's message waits for the end, since a second one is an error. */
+  private deliverMessages(): void {
+    const { reader } = this
+    const isUnary = this.route.unary !== null
+    while (reader !== null && !this.isEnded && !this.isInflating && !this.isBackpressured) {
+      const { nextMessageBytes } = reader
+      if (nextMessageBytes > MESSAGE_BYTES_MAX) {
+        const message = `Received message larger than max (${nextMessageBytes} vs ${MESSAGE_BYTES_MAX})`
+        this.endWithStatus(Status.ResourceExhausted, message)
+        return
+      }
+      if (!reader.hasMessage) break
+      if (isUnary && (this.isDelivered || reader.length > nextMessageBytes + PREFIX_BYTES)) {
+        this.endWithStatus(Status.Unimplemented, 'Received a second request message for a unary method')
+        return
+      }
+      if (isUnary && !this.isRemoteClosed) return
+      const { compressedFlag, capacity } = reader
+      const message = reader.take()
+      this.connection.quota.release(capacity - reader.capacity)
+      if (compressedFlag === 0) this.onMessage(message)
+      else this.inflate(compressedFlag, message)
+    }
+    if (this.isRemoteClosed && !this.isEnded && !this.isInflating && !this.isBackpressured)
+      this.onMessagesEnd()
+  }
+
+  private onMessagesEnd(): void {
+    if (this.isDelivered) return
     if (this.reader !== null && this.reader.length > 0) {
-      this.endWith(Status.Internal, 'Received a message that ends too soon')
+      this.endWithStatus(Status.Internal, 'Received an incomplete message')
     } else if (this.handler === null) {
-      this.endWith(Status.Unimplemented, 'Received no request message for a unary method')
+      this.endWithStatus(Status.Unimplemented, 'Received no request message for a unary method')
     } else {
-      this.hasCalled = true
+      this.isDelivered = true
       this.handler.halfClosed()
     }
   }
 
-  private message(bytes: Buffer): void {
-    if (this.handler === null) this.call(bytes)
+  private onMessage(bytes: Buffer): void {
+    if (this.handler === null) this.callService(bytes)
     else this.handler.message(bytes)
   }
 
-  private call(bytes: Buffer): void {
-    this.hasCalled = true
+  private callService(bytes: Buffer): void {
+    this.isDelivered = true
     if (bytes.length > SMALL_MESSAGE_BYTES) {
-      if (!this.connection.share.charge(bytes.length)) {
-        this.endWith(Status.ResourceExhausted, 'too many large messages at once')
+      if (!this.connection.quota.charge(bytes.length)) {
+        this.endWithStatus(Status.ResourceExhausted, TOO_MANY_BYTES)
         return
       }
-      this.askedBytes = bytes.length
+      this.chargedBytes = bytes.length
     }
-    this.isAsked = true
-    const { unary, meter } = this.route
-    if (meter !== null) this.began = meter.onStart()
+    this.isInService = true
+    const { unary, metrics } = this.route
+    if (metrics !== null) this.metricsStart = metrics.onStart()
     unary!.handle(bytes, this)
   }
 
-  private unpack(packing: number, message: Buffer): void {
-    if (packing !== 1 || !this.isGzip) {
-      this.endWith(Status.Internal, 'Received a compressed message without a grpc-encoding that says how')
+  private inflate(compressedFlag: number, message: Buffer): void {
+    if (compressedFlag !== 1 || !this.isGzipEncoded) {
+      this.endWithStatus(Status.Internal, 'Received a compressed message without a grpc-encoding of gzip')
       return
     }
     const { connection } = this
-    if (!connection.share.reserve(message.length)) {
-      this.endWith(Status.ResourceExhausted, 'too many large messages at once')
-      return
-    }
-    this.isBusy = true
+    if (!this.reserve(message.length)) return
+    this.isInflating = true
     const bytes = Buffer.allocUnsafeSlow(message.length)
     message.copy(bytes)
-    connection.server.inflater.unpack(connection, { bytes, stream: this })
+    connection.server.inflater.inflate(connection, { bytes, stream: this })
   }
 
-  /** By the Inflater. */
-  unpacked(packedBytes: number, message: Buffer | null, isTooLarge: boolean): void {
-    this.connection.share.release(packedBytes)
-    this.isBusy = false
-    if (this.isOver) return
+  /** Called by the Inflater. */
+  onInflated(compressedBytes: number, message: Buffer | null, isTooLarge: boolean): void {
+    this.connection.quota.release(compressedBytes)
+    this.isInflating = false
+    if (this.isEnded) return
     if (message !== null) {
-      this.message(message)
-      this.deliver()
-      this.credit()
+      this.onMessage(message)
+      this.deliverMessages()
+      this.returnWindow()
     } else if (isTooLarge) {
       const what = `Received message that decompresses to a size larger than ${MESSAGE_BYTES_MAX}`
-      this.endWith(Status.ResourceExhausted, what)
-    } else this.endWith(Status.Internal, 'Failed to decompress message')
+      this.endWithStatus(Status.ResourceExhausted, what)
+    } else this.endWithStatus(Status.Internal, 'Failed to decompress message')
   }
 
-  /** Gives the window back, unless the caller is to wait. */
-  private credit(): void {
-    if (this.isPeerDone || this.isFinished || this.isBehind || this.isBusy) return
-    if (this.uncredited < WINDOW_DEFAULT / 2) return
-    this.connection.windowUpdate(this.id, this.uncredited)
-    this.uncredited = 0
+  /** Sends WINDOW_UPDATE once half of the window is consumed, unless the peer has to wait. */
+  private returnWindow(): void {
+    if (this.isRemoteClosed || this.isClosed || this.isBackpressured || this.isInflating) return
+    if (this.consumedBytes < WINDOW_DEFAULT / 2) return
+    this.connection.sendWindowUpdate(this.id, this.consumedBytes)
+    this.consumedBytes = 0
   }
 
-  // ---- to the caller
+  // ---- sending
 
   reply(response: Uint8Array): void {
-    this.returned()
-    if (this.isOver) return
+    this.onServiceDone()
+    if (this.isEnded) return
     const { connection } = this
     const bytes = response.length + PREFIX_BYTES
     if (bytes > this.sendWindow || bytes > connection.sendWindow || bytes > FRAME_BYTES_MAX) {
       this.send(response)
-      this.endWith(Status.Ok, 'OK')
+      this.endWithStatus(Status.Ok, 'OK')
       return
     }
-    this.isOver = true
+    this.isEnded = true
     connection.sendWindow -= bytes
-    connection.output.answer(this.id, response)
-    this.finish()
+    connection.output.writeUnaryResponse(this.id, response)
+    this.close()
   }
 
   send(response: Uint8Array): boolean {
-    if (this.isOver) return true
+    if (this.isEnded) return true
     const { connection } = this
-    if (!this.isHeadSent) connection.output.head(this.id)
-    this.isHeadSent = true
-    const bytes = Buffer.allocUnsafeSlow(response.length + PREFIX_BYTES) // a copy: who replies may use its own again
+    if (!this.areHeadersSent) connection.output.writeHeaders(this.id)
+    this.areHeadersSent = true
+    const bytes = Buffer.allocUnsafeSlow(response.length + PREFIX_BYTES) // copied: the service may reuse its buffer
     bytes[0] = 0
     bytes.writeUInt32BE(response.length, 1)
     bytes.set(response, PREFIX_BYTES)
     this.enqueue(bytes)
-    this.pump()
+    this.sendQueued()
     connection.scheduleFlush()
-    if (this.queueBytes > STREAM_QUEUE_BYTES_MAX) this.isBehind = true
-    return !this.isBehind
+    if (this.queueBytes > STREAM_QUEUE_BYTES_MAX) this.isBackpressured = true
+    return !this.isBackpressured
   }
 
   private enqueue(bytes: Buffer): void {
-    this.queue ??= []
-    this.queue.push(bytes)
+    this.sendQueue ??= []
+    this.sendQueue.push(bytes)
     this.queueBytes += bytes.length
-    this.connection.blocked(bytes.length)
+    this.connection.addQueuedBytes(bytes.length)
   }
 
-  private answerPlain({ fields, text }: Plain): void {
-    this.over()
-    this.connection.output.plainHead(this.id, fields)
+  private sendPlainResponse({ fields, text }: PlainResponse): void {
+    this.markEnded()
+    this.connection.output.writePlainHeaders(this.id, fields)
     this.enqueue(text)
-    this.pump()
+    this.sendQueued()
     this.connection.scheduleFlush()
   }
 
   end(): void {
-    this.endWith(Status.Ok, 'OK') // the message that grpc-js gives a stream
+    this.endWithStatus(Status.Ok, 'OK') // as grpc-js ends a stream
   }
 
   refuse(status: Status, message: string): void {
-    this.returned()
-    this.endWith(status, message)
+    this.onServiceDone()
+    this.endWithStatus(status, message)
   }
 
-  private endWith(status: Status, message: string): void {
-    if (this.isOver) return
-    this.over()
+  private endWithStatus(status: Status, message: string): void {
+    if (this.isEnded) return
+    this.markEnded()
     this.endStatus = status
     this.endMessage = message
-    if (this.isHeadSent) this.pump()
+    if (this.areHeadersSent) this.sendQueued()
     else {
-      this.connection.output.trailersOnly(this.id, status, message)
-      this.finish()
+      this.connection.output.writeTrailersOnly(this.id, status, message)
+      this.close()
     }
     this.connection.scheduleFlush()
   }
 
-  /** The peer's window for this stream has changed by so much. False: beyond what a window can be. */
-  widen(count: number): boolean {
+  /** The peer has changed this stream's window. Returns false when it exceeds the maximum. */
+  addSendWindow(count: number): boolean {
     this.sendWindow += count
     if (this.sendWindow > WINDOW_MAX) return false
-    if (count > 0) this.pump()
+    if (count > 0) this.sendQueued()
     return true
   }
 
-  /** Sends what the windows allow; then the end, if there is one. */
-  pump(): void {
-    const { connection, queue } = this
-    if (queue === null || this.isFinished) return
-    while (queue.length > 0) {
-      const [first] = queue
-      const left = first.length - this.queueAt
+  /** Sends what the windows allow, then the end if the call has ended. */
+  sendQueued(): void {
+    const { connection, sendQueue } = this
+    if (sendQueue === null || this.isClosed) return
+    while (sendQueue.length > 0) {
+      const [first] = sendQueue
+      const left = first.length - this.queueOffset
       const count = Math.min(left, FRAME_BYTES_MAX, this.sendWindow, connection.sendWindow)
       if (count <= 0) {
-        if (this.sendWindow > 0) connection.waiting.add(this)
+        if (this.sendWindow > 0) connection.blockedStreams.add(this)
         return
       }
-      connection.output.data(this.id, first, this.queueAt, this.queueAt + count, 0)
+      connection.output.writeData(this.id, first, this.queueOffset, this.queueOffset + count, 0)
       this.sendWindow -= count
       connection.sendWindow -= count
       this.queueBytes -= count
-      connection.blocked(-count)
-      this.queueAt = count === left ? 0 : this.queueAt + count
-      if (count === left) queue.shift()
+      connection.addQueuedBytes(-count)
+      this.queueOffset = count === left ? 0 : this.queueOffset + count
+      if (count === left) sendQueue.shift()
     }
-    if (this.isOver) {
-      if (this.route.plain === null) connection.output.trailers(this.id, this.endStatus, this.endMessage)
-      else connection.output.data(this.id, NONE, 0, 0, Flag.EndStream)
-      this.finish()
-    } else if (this.isBehind) this.caughtUp()
+    if (this.isEnded) {
+      if (this.route.plain === null) connection.output.writeTrailers(this.id, this.endStatus, this.endMessage)
+      else connection.output.writeData(this.id, NONE, 0, 0, Flag.EndStream)
+      this.close()
+    } else if (this.isBackpressured) this.onQueueDrained()
   }
 
-  private caughtUp(): void {
-    this.isBehind = false
+  private onQueueDrained(): void {
+    this.isBackpressured = false
     this.handler?.writable()
-    if (this.isOver) return
-    this.deliver()
-    this.credit()
+    if (this.isEnded) return
+    this.deliverMessages()
+    this.returnWindow()
   }
 
-  /** END_STREAM has been written. Who still talks is told that nobody listens. */
-  private finish(): void {
-    if (!this.isPeerDone) this.connection.rst(this.id, ErrorCode.NoError)
-    this.onGone()
+  /** END_STREAM has been written. A peer that is still sending is told to stop. */
+  private close(): void {
+    if (!this.isRemoteClosed) this.connection.sendReset(this.id, ErrorCode.NoError)
+    this.onClosed()
     this.connection.scheduleFlush()
   }
 
-  private over(): void {
-    if (this.isOver) return
-    this.isOver = true
+  private markEnded(): void {
+    if (this.isEnded) return
+    this.isEnded = true
     this.handler?.closed()
   }
 
-  private onGone(): void {
-    if (this.isFinished) return
-    this.isFinished = true
-    const { share } = this.connection
+  private onClosed(): void {
+    if (this.isClosed) return
+    this.isClosed = true
+    const { quota } = this.connection
     if (this.reader !== null) {
-      share.release(this.reader.size)
+      quota.release(this.reader.capacity)
       this.reader.drop()
       this.reader = null
     }
-    if (this.queue !== null) {
-      this.connection.blocked(-this.queueBytes)
-      this.connection.waiting.delete(this)
-      if (this.route.plain === null) for (const each of this.queue) free(each)
-      this.queue = null
+    if (this.sendQueue !== null) {
+      this.connection.addQueuedBytes(-this.queueBytes)
+      this.connection.blockedStreams.delete(this)
+      if (this.route.plain === null) for (const bytes of this.sendQueue) free(bytes)
+      this.sendQueue = null
     }
-    if (this.isAsked) share.callAbandoned()
-    else share.callEnds()
-    this.connection.forget(this)
+    if (this.isInService) quota.onCallAbandoned()
+    else quota.onCallEnd()
+    this.connection.removeStream(this)
   }
 
-  /** The service has said its last word, heard or not. */
-  private returned(): void {
-    if (!this.isAsked) return
-    this.isAsked = false
-    this.route.meter?.onEnd(this.began)
-    const { share } = this.connection
-    if (this.askedBytes > 0) share.settle(this.askedBytes)
-    if (this.isFinished) share.callReturns()
+  /** The service has ended the call, whether or not the peer still waits for it. */
+  private onServiceDone(): void {
+    if (!this.isInService) return
+    this.isInService = false
+    this.route.metrics?.onEnd(this.metricsStart)
+    const { quota } = this.connection
+    if (this.chargedBytes > 0) quota.discharge(this.chargedBytes)
+    if (this.isClosed) quota.onAbandonedCallEnd()
   }
 }

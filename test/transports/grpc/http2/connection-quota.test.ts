@@ -12,7 +12,7 @@ import * as bounds from '../../../../transports/grpc/http2/bounds.ts'
 import { Flag, FrameType, Setting } from '../../../../transports/grpc/http2/frames.ts'
 import { Http2Server } from '../../../../transports/grpc/http2/server.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
-import { unaryMethods } from '../../../../transports/grpc/services.ts'
+import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
 import { FakeDecider } from '../../fake-decider.ts'
 import { ask } from './port.ts'
 import { block, data, FIELDS, frame, headers, message, RawPeer, REQUEST, settings, u32 } from './raw-peer.ts'
@@ -31,7 +31,7 @@ async function open() {
     pushes.push(push)
     return { message() {}, halfClosed() {}, writable() {}, closed() {} }
   }
-  const methods = unaryMethods(decider, () => {})
+  const methods = createUnaryMethods(decider, () => {})
   const server = new Http2Server({ methods, streams: [{ path: PUSH.path, open: opened }] })
   const onSocket = server.accept.bind(server)
   const { port, stop } = await listen({ host: '127.0.0.1', port: 0, onSocket })
@@ -57,8 +57,8 @@ async function expectUnharmed(port: number) {
   expect(await end(bystander, 1)).toBe('status 0')
 }
 
-async function expectNothingLeft({ shares }: Http2Server) {
-  const left = () => [shares.heldBytes, shares.askedBytes, shares.callsCount]
+async function expectNothingLeft({ quotas }: Http2Server) {
+  const left = () => [quotas.heldBytes, quotas.chargedBytes, quotas.callsCount]
   for (let i = 0; i < 500 && left().some((count) => count !== 0); i++) await sleep(10)
   expect(left()).toEqual([0, 0, 0])
 }
@@ -82,7 +82,7 @@ describe('calls that are over for their caller only', () => {
       peer.send(call(next, 'answer'))
       expect(await end(peer, next)).toBe('status 8')
       await expectUnharmed(port)
-      expect(server.shares.callsCount).toBe(bounds.ABANDONED_CALLS_MAX)
+      expect(server.quotas.callsCount).toBe(bounds.ABANDONED_CALLS_MAX)
       decider.release()
       peer.send(call(next + 2, 'answer'))
       expect(await end(peer, next + 2)).toBe('status 0')
@@ -97,7 +97,7 @@ describe('calls that are over for their caller only', () => {
     await decider.untilWaiting(10)
     peer.socket.destroy()
     await sleep(20)
-    expect(server.shares.callsCount).toBe(10)
+    expect(server.quotas.callsCount).toBe(10)
     decider.release()
     await expectNothingLeft(server)
   })
@@ -127,11 +127,11 @@ test('a call that the engine drops, since its caller has gone, counts no more', 
   await decider.untilWaiting(10)
   peer.send(...ids(9).map(rst))
   await peer.settle()
-  expect(server.shares.callsCount).toBe(10)
+  expect(server.quotas.callsCount).toBe(10)
   const gone = decider.waiting.filter((caller) => caller.isCancelled)
   for (const caller of gone) caller.onError(new Error('gone'))
   expect(gone).toHaveLength(9)
-  expect(server.shares.callsCount).toBe(1)
+  expect(server.quotas.callsCount).toBe(1)
   decider.release()
   await expectNothingLeft(server)
 })
@@ -183,7 +183,7 @@ describe('bytes kept', () => {
     }
     expect(await most.outcome(0)).toBe('GOAWAY 11')
     for (const other of others) expect(await other.settle()).toBe(true)
-    expect(server.shares.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
+    expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     await expectUnharmed(port)
     for (const { socket } of [most, ...others]) socket.destroy()
     await expectNothingLeft(server)
@@ -203,8 +203,8 @@ describe('bytes kept', () => {
     for (let i = 0; i < 500 && isClosed().length === 0; i++) await sleep(10)
     expect(isClosed().length).toBeGreaterThan(0)
     expect(isClosed().length).toBeLessThan(count / 4)
-    expect(server.shares.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
-    expect(server.shares.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX * 0.9)
+    expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
+    expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX * 0.9)
     await expectUnharmed(port)
     for (const { socket } of peers) socket.destroy()
     await expectNothingLeft(server)
@@ -229,7 +229,7 @@ describe('bytes kept', () => {
     expect(await most.outcome(0)).toBe('GOAWAY 11')
     await sleep(100)
     expect(others.filter(({ frames }) => frames.some(({ type }) => type === FrameType.Goaway))).toEqual([])
-    expect(server.shares.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
+    expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     for (const { socket } of [most, second, ...others]) socket.destroy()
     await expectNothingLeft(server)
   })
@@ -238,7 +238,7 @@ describe('bytes kept', () => {
     const large = message(encodeRequest({ domain: 'wait', descriptors: [], hitsAddend: 1 }))
     const filled = [large.subarray(5), Buffer.of(0x7a), Buffer.from([0xf0, 0x7f]), Buffer.alloc(16_368)]
     const body = message(Buffer.concat(filled).subarray(0, 16_379))
-    const COUNT = Math.ceil(bounds.ASKED_BYTES_ALL_MAX / 16_379)
+    const COUNT = Math.ceil(bounds.CHARGED_BYTES_ALL_MAX / 16_379)
 
     async function ask(peer: RawPeer, count: number, firstId = 1) {
       for (const id of ids(count, firstId)) {
@@ -290,9 +290,9 @@ describe('bytes kept', () => {
     }
     while (pushes.length < 7 * count) await sleep(1)
     for (const push of pushes) push.send(Buffer.alloc(MIB))
-    for (let i = 0; i < 200 && server.shares.heldBytes > bounds.HELD_BYTES_ALL_MAX; i++) await sleep(10)
-    expect(server.shares.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
-    expect(server.shares.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX / 2) // no more end than must
+    for (let i = 0; i < 200 && server.quotas.heldBytes > bounds.HELD_BYTES_ALL_MAX; i++) await sleep(10)
+    expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
+    expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX / 2) // no more end than must
     await expectUnharmed(port)
     for (const { socket } of peers) socket.destroy()
     await expectNothingLeft(server)
@@ -305,14 +305,14 @@ describe('bytes kept', () => {
     peer.send(windowUpdate(0, 2 ** 30))
     let next = 1
     const fill = async (heldBytes: number, callsAtOnce: number) => {
-      for (; server.shares.heldBytes <= heldBytes && next < 400_000; await turn()) {
+      for (; server.quotas.heldBytes <= heldBytes && next < 400_000; await turn()) {
         for (let i = 0; i < callsAtOnce; i++, next += 2) peer.socket.write(call(next, 'answer'))
       }
     }
     await fill(0, 20) // the kernel's buffers
     const before = process.memoryUsage().arrayBuffers
     await fill(bounds.OUTPUT_BYTES_MAX, 1)
-    expect(server.shares.heldBytes).toBeGreaterThan(bounds.OUTPUT_BYTES_MAX)
+    expect(server.quotas.heldBytes).toBeGreaterThan(bounds.OUTPUT_BYTES_MAX)
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(16 * MIB) // 64 KiB each would be more than 60
     peer.socket.resume()
     expect(await peer.outcome(next - 2)).toBe('answer')

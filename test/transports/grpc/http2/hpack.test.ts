@@ -14,8 +14,7 @@ import {
   FrameType,
   PREFACE,
 } from '../../../../transports/grpc/http2/frames.ts'
-import { HeaderDecoder } from '../../../../transports/grpc/http2/hpack.ts'
-import { HeaderTable } from '../../../../transports/grpc/http2/hpack-table.ts'
+import { HeaderDecoder, HeaderTable } from '../../../../transports/grpc/http2/hpack.ts'
 import { unpackedBytesMax, unpackHuffman } from '../../../../transports/grpc/http2/huffman.ts'
 import { RequestHeadersDecoder } from '../../../../transports/grpc/http2/request-headers-decoder.ts'
 import { Routes } from '../../../../transports/grpc/http2/routes.ts'
@@ -236,7 +235,7 @@ class NaiveTable {
   private nameIndex(name: string): number {
     const known = this.fields.findIndex(([n]) => n === name)
     if (known >= 0) return 62 + known
-    for (let i = 1; i <= 61; i++) if (this.fixed.at(i)!.name === name) return i
+    for (let i = 1; i <= 61; i++) if (this.fixed.get(i)!.name === name) return i
     return 0
   }
 }
@@ -260,7 +259,7 @@ test('a block seen before is only the same while the table is', () => {
   const heads = new RequestHeadersDecoder(new Routes({ methods: [] }))
   const joining = (name: string, value: string) =>
     Buffer.concat([Buffer.of(0x40), field(name, value).subarray(1)])
-  const read = (block: Buffer) => heads.read(block, 0, block.length).head.path
+  const read = (block: Buffer) => heads.decode(block, 0, block.length).head.path
   expect(read(Buffer.concat([Buffer.of(0x83, 0x86), joining(':path', '/one')]))).toBe('/one')
   const again = Buffer.of(0x83, 0x86, 0xbe) // the newest of the table
   expect([read(again), read(again)]).toEqual(['/one', '/one'])

@@ -22,7 +22,7 @@ class Waiter {
     return this.isGone
   }
 
-  unpacked(_bytes: number, message: Buffer | null): void {
+  onInflated(_bytes: number, message: Buffer | null): void {
     this.resolve(message === null ? null : String(message))
   }
 }
@@ -31,7 +31,7 @@ test(`no more than ${INFLATING_MAX} at once, and all in the end; who is gone cos
   const inflater = new Inflater()
   const waiters = Array.from({ length: 5 * INFLATING_MAX }, (_, i) => new Waiter(i % 5 === 4))
   Waiter.begun = 0
-  for (const stream of waiters) inflater.unpack(waiters, { bytes: gzipSync('hello'), stream })
+  for (const stream of waiters) inflater.inflate(waiters, { bytes: gzipSync('hello'), stream })
   expect(Waiter.begun).toBeLessThanOrEqual(INFLATING_MAX + 1)
   const texts = await Promise.all(waiters.map(({ done }) => done))
   expect(texts).toEqual(waiters.map((_, i) => (i % 5 === 4 ? null : 'hello')))
@@ -43,13 +43,13 @@ function unpacked(bytes: Buffer): Promise<string> {
   return new Promise((resolve) => {
     const stream = {
       isCancelled: false,
-      unpacked: (count: number, message: Buffer | null, isTooLarge: boolean) => {
+      onInflated: (count: number, message: Buffer | null, isTooLarge: boolean) => {
         expect(count).toBe(bytes.length)
         resolve(isTooLarge ? 'too large' : message === null ? 'damaged' : `${message.length} bytes`)
       },
     }
     // it is given back, so what the test keeps is a copy
-    new Inflater().unpack(stream, { bytes: Buffer.from(new Uint8Array(bytes).buffer), stream })
+    new Inflater().inflate(stream, { bytes: Buffer.from(new Uint8Array(bytes).buffer), stream })
   })
 }
 

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { Deadline, Deadlines } from '../../../../transports/grpc/http2/deadlines.ts'
 import { Flag, FrameType, Setting, STREAM_ID_MAX } from '../../../../transports/grpc/http2/frames.ts'
 import { escapeMessage } from '../../../../transports/grpc/http2/output.ts'
-import { timeoutMs } from '../../../../transports/grpc/http2/request-head.ts'
+import { parseTimeoutMs } from '../../../../transports/grpc/http2/request-head.ts'
 import { ask, openHttp2 } from './port.ts'
 import {
   block,
@@ -202,7 +202,8 @@ describe('grpc-timeout', () => {
     ['1H', 3_600_000], ['2M', 120_000], ['3S', 3_000], ['20m', 20], ['5u', 0.005], ['7n', 0.000007], ['99999999H', 99_999_999 * 3_600_000],
     ['', NaN], ['1', NaN], ['m', NaN], ['-1S', NaN], ['1.5S', NaN], ['123456789S', NaN], ['1s', NaN], [' 1S', NaN],
   ]
-  for (const [text, ms] of cases) test(`'${text}' is ${ms} ms`, () => expect(timeoutMs(text)).toEqual(ms))
+  for (const [text, ms] of cases)
+    test(`'${text}' is ${ms} ms`, () => expect(parseTimeoutMs(text)).toEqual(ms))
 })
 
 test('a status message is cut at its bound, never within an escape', () => {
@@ -216,7 +217,7 @@ test('a status message is cut at its bound, never within an escape', () => {
 test('deadlines: each fires once, when it has passed, unless it was taken out', () => {
   class Probe extends Deadline {
     firedMs: number[] = []
-    override expired(): void {
+    override onDeadline(): void {
       this.firedMs.push(now)
     }
   }
@@ -231,7 +232,7 @@ test('deadlines: each fires once, when it has passed, unless it was taken out', 
       const probes = entries.map(({ at }) => Object.assign(new Probe(), { deadlineMs: startMs + at }))
       for (const probe of probes) wheel.add(probe, startMs)
       for (const [i, { takenOut }] of entries.entries()) if (takenOut) wheel.remove(probes[i])
-      for (now = startMs; now <= startMs + 8_100; now += stepMs) wheel.turn(now)
+      for (now = startMs; now <= startMs + 8_100; now += stepMs) wheel.advance(now)
       wheel.close()
       entries.forEach(({ at, takenOut }, i) => {
         const { firedMs } = probes[i]

@@ -4,13 +4,13 @@ import { encodeRequest } from '../../../../proto/codec.ts'
 import type { StreamMethod } from '../../../../transports/grpc/frontend.ts'
 import { type Http2Options, http2Frontend } from '../../../../transports/grpc/http2/server.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
-import { unaryMethods } from '../../../../transports/grpc/services.ts'
+import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
 import { FakeDecider } from '../../fake-decider.ts'
 import { message } from './raw-peer.ts'
 
 export async function openHttp2(options: Partial<Http2Options> & { streams?: readonly StreamMethod[] } = {}) {
   const decider = new FakeDecider()
-  const frontend = http2Frontend({ methods: unaryMethods(decider, () => {}), ...options })
+  const frontend = http2Frontend({ methods: createUnaryMethods(decider, () => {}), ...options })
   const { port, stop } = await listen({
     host: '127.0.0.1',
     port: 0,

@@ -11,7 +11,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { http2Frontend } from '../../../../transports/grpc/http2/server.ts'
 import { readShared } from '../../../../transports/grpc/http2/shared-reads.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
-import { unaryMethods } from '../../../../transports/grpc/services.ts'
+import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
 import { makeCertificates } from '../../../helpers/certificates.ts'
 import { FakeDecider } from '../../fake-decider.ts'
 import { ask, openHttp2 } from './port.ts'
@@ -152,7 +152,7 @@ test('half a request is kept while other connections are read', async () => {
 })
 
 test('a connection that ends makes room for another', async () => {
-  const frontend = http2Frontend({ methods: unaryMethods(new FakeDecider(), () => {}) })
+  const frontend = http2Frontend({ methods: createUnaryMethods(new FakeDecider(), () => {}) })
   const onSocket = (socket: Socket) => frontend.accept(socket)
   const { port, stop } = await listen({ host: '127.0.0.1', port: 0, onSocket, connectionsMax: 1 })
   onTestFinished(() => {
