@@ -186,11 +186,15 @@ export class Egress {
   }
 
   /** Neither a name that may not be visited is asked for, nor any where DNS is the proxy's: both lists are empty then. */
-  async names(host: string, signal?: AbortSignal): Promise<Names> {
+  async names(host: string, signal?: AbortSignal): Promise<Names & Pick<Visit, 'hasStalled'>> {
     const { limits, dnsServers: servers, proxy } = this.#context
     const verdict = this.check(`https://${host}/`, 443)
-    if (proxy || !('target' in verdict) || verdict.target.isLiteral) return { cnames: [], nameservers: [] }
-    return resolveNames(verdict.target.host, { limits, servers, signal })
+    if (proxy || !('target' in verdict) || verdict.target.isLiteral) {
+      return { cnames: [], nameservers: [], hasStalled: false }
+    }
+    const watch = startStallWatch()
+    const names = await resolveNames(verdict.target.host, { limits, servers, signal })
+    return { ...names, hasStalled: watch.stop() >= limits.stallMs }
   }
 
   #firstAsk(request: VisitRequest): HopRequest {

@@ -12,7 +12,7 @@ import type { BucketStatus, ListingAuth, NetworkFacts, Probe, Region, RegionStat
 import { compareModels } from '../scoring/models.ts'
 import { computeScore, getHygieneValue } from '../scoring/score.ts'
 import { TIERS, toTier } from '../scoring/tier.ts'
-import type { FullTried } from './full.ts'
+import type { FullProbeResult } from './full.ts'
 import { fullProbe } from './full.ts'
 import type { ProbeContext, ProbeTarget } from './probe.ts'
 import type { OnStep } from './steps.ts'
@@ -69,7 +69,7 @@ export async function detect(context: ProbeContext, request: DetectRequest): Pro
   const { error, outcome } = tried.probe
   if (error === 'target_not_allowed') return { status: 'failed', code: error }
   if (signal?.aborted) return { status: 'failed', code: 'deadline_exceeded' }
-  if (outcome === 'inconclusive') return { status: 'failed', code: 'internal_error' }
+  if (outcome === 'inconclusive' || tried.isIncomplete) return { status: 'failed', code: 'internal_error' }
 
   const { observation, listing } = tried
   const models = [...(observation?.models ?? [])].sort()
@@ -91,7 +91,10 @@ export async function detect(context: ProbeContext, request: DetectRequest): Pro
 }
 
 /** Confidences without a fingerprint are ours: an open list is hard to have by accident, a 401 in JSON is not. */
-function toVerdict({ listing, observation, probe }: FullTried): { verdict: Verdict; confidence: number } {
+function toVerdict({ listing, observation, probe }: FullProbeResult): {
+  verdict: Verdict
+  confidence: number
+} {
   const software = observation?.profile.software
   if (software && software.name !== 'unknown') return { verdict: 'relay', confidence: software.confidence }
   if (listing.auth === 'open') {
@@ -110,7 +113,7 @@ function toVerdict({ listing, observation, probe }: FullTried): { verdict: Verdi
 }
 
 /** The score's own formula over one probe; what it cannot know drops out. */
-function estimateTier({ probe, observation }: FullTried, url: string): Tier {
+function estimateTier({ probe, observation }: FullProbeResult, url: string): Tier {
   if (observation === null || probe.outcome === 'down') return 'D'
   const { profile, hygiene, atSec } = observation
   const availability = probe.outcome === 'up' ? 1 : 0.7
@@ -148,7 +151,10 @@ function toRegions({ outcome, atSec }: Probe, region: Region): Record<Region, Re
   return { cn: unknown, overseas: unknown, [region]: measured }
 }
 
-function listNotices({ probe, observation }: FullTried, { url, isSingleVantage }: DetectRequest): Notice[] {
+function listNotices(
+  { probe, observation }: FullProbeResult,
+  { url, isSingleVantage }: DetectRequest,
+): Notice[] {
   const tls = observation?.profile.tls
   const isLasting = tls && tls.notAfterSec - probe.atSec > CERTIFICATE_DAYS_MIN * DAY_SEC
   // biome-ignore format: one line per notice

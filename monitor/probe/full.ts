@@ -11,7 +11,7 @@
  * those of a light probe are. A handshake that fails ends it, and so do a challenge, 429, no answer and a redirect to
  * nowhere: whoever does not want to be asked is not asked five times more. Port 80 and DNS come on top of the six, as the handshake does.
  */
-import type { Handshake, Visit } from '../egress/egress.ts'
+import type { Handshake, Visit, VisitRequest } from '../egress/egress.ts'
 import { Session } from '../egress/egress.ts'
 import type { Certificate, Observation } from '../facts.ts'
 import { detectCdn } from './cdn.ts'
@@ -30,8 +30,9 @@ import { detectSoftware, readNotices } from './software.ts'
 import type { OnStep, StepStatus } from './steps.ts'
 import { Steps } from './steps.ts'
 
-export interface FullTried extends ProbeAttempt {
-  observation: Observation | null // null = nobody was reached, or it was our own failure
+export interface FullProbeResult extends ProbeAttempt {
+  observation: Observation | null // null = not reached, a failure of this host, or isIncomplete
+  isIncomplete: boolean // a request failed while this thread was stalled: what it would have shown is unknown
   landingStatus: number | null
 }
 
@@ -44,7 +45,7 @@ export async function fullProbe(
   context: ProbeContext,
   target: ProbeTarget,
   { onStep, signal }: { onStep?: OnStep; signal?: AbortSignal } = {},
-): Promise<FullTried> {
+): Promise<FullProbeResult> {
   const look = new FullProbe(context, target, new Steps(onStep), signal)
   try {
     return await look.take()
@@ -63,6 +64,7 @@ class FullProbe {
   readonly #base: URL
   readonly #responses: ProbeResponse[] = []
   #requests = 0
+  #isIncomplete = false
 
   constructor(context: ProbeContext, target: ProbeTarget, steps: Steps, signal?: AbortSignal) {
     this.#context = context
@@ -72,7 +74,7 @@ class FullProbe {
     this.#base = new URL(target.apiBase)
   }
 
-  async take(): Promise<FullTried> {
+  async take(): Promise<FullProbeResult> {
     const { purpose, extraPort, apiBase, onResolved } = this.#target
     const isHttps = this.#base.protocol === 'https:'
     this.#steps.start('resolve')
@@ -103,10 +105,16 @@ class FullProbe {
     this.#requests++
     const { session } = this
     const signal = this.#signal
-    const visit = await this.#context.egress.visit({ url, purpose, extraPort, session, signal, headers })
+    const visit = await this.#visit({ url, purpose, extraPort, session, signal, headers })
     const answer = toProbeResponse(path, visit)
     const isJudged = headers === undefined // an error that repeats the operator's own key back to us is no leak
     if (answer !== null && isJudged) this.#responses.push(answer)
+    return visit
+  }
+
+  async #visit(request: VisitRequest): Promise<Visit> {
+    const visit = await this.#context.egress.visit(request)
+    this.#isIncomplete ||= visit.hasStalled && visit.error !== null
     return visit
   }
 
@@ -142,14 +150,16 @@ class FullProbe {
     visit: Visit,
     keyed: Listing | null,
     landing: Visit | null,
-  ): Promise<FullTried> {
+  ): Promise<FullProbeResult> {
     const isReached = handshake.timings.connectMs !== null && !handshake.isOurs && !visit.isOurs
     const isAnswered = visit.status !== null
     const listing = handshake.error === null ? parseListing(visit) : { ...NO_LISTING, error: handshake.error }
     const network = isAnswered ? await this.#network(visit, landing) : null
     const isSilent = listing.auth === 'absent' && listing.error !== 'challenge' && isAnswered
     const isParked = isSilent && (network?.hasParkedName || this.#responses.some(isParkedPage))
-    const tried = toProbeAttempt('full', visit, listing, this.#context, { isParked })
+    const hasStalled = handshake.hasStalled || visit.hasStalled
+    const tried = toProbeAttempt('full', { ...visit, hasStalled }, listing, this.#context, { isParked })
+    this.#isIncomplete ||= handshake.hasStalled && handshake.error !== null
     const { outcome, error, atSec } = tried.probe
     this.#steps.end('summary', STATUS_OF[outcome], null, error === null ? outcome : `${outcome}, ${error}`)
 
@@ -173,7 +183,8 @@ class FullProbe {
     }
     return {
       ...tried,
-      observation: isReached ? observation : null,
+      observation: isReached && !this.#isIncomplete ? observation : null,
+      isIncomplete: this.#isIncomplete,
       landingStatus: landing?.status ?? null,
     }
   }
@@ -183,12 +194,13 @@ class FullProbe {
     const startedAtMs = this.#context.nowMs()
     const { egress, asn } = this.#context
     const signal = this.#signal
-    const { cnames, nameservers } = await egress.names(this.#base.hostname, signal)
+    const { cnames, nameservers, hasStalled } = await egress.names(this.#base.hostname, signal)
+    this.#isIncomplete ||= hasStalled // a look-up that failed shows as an empty list
     const insecureUrl = `http://${this.#base.hostname}/`
     const { purpose } = this.#target
     const insecure =
       this.#base.protocol === 'https:'
-        ? await egress.visit({ url: insecureUrl, purpose, redirects: 'none', signal })
+        ? await this.#visit({ url: insecureUrl, purpose, redirects: 'none', signal })
         : landing
     const { provider } = detectCdn({ headers: visit.headers, cnames, address: visit.remoteAddress })
     const { number, name } = asn.find(visit.remoteAddress ?? '')

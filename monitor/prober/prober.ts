@@ -9,9 +9,9 @@
  */
 import { type KeyFile, readKey } from '../catalogue/key-file.ts'
 import type { Egress } from '../egress/egress.ts'
-import type { Observation, Outcome, Region } from '../facts.ts'
+import type { Outcome, Region } from '../facts.ts'
 import { type DetectionOutcome as Detected, detect } from '../probe/detect.ts'
-import { fullProbe } from '../probe/full.ts'
+import { type FullProbeResult, fullProbe } from '../probe/full.ts'
 import { lightProbe, type ProbeAttempt, type ProbeContext, type ProbeTarget } from '../probe/probe.ts'
 import { Planner, type PlannerOptions, type Run } from '../scheduler/planner.ts'
 import { getSlotNumber, inTurn } from '../scheduler/vantage-rotation.ts'
@@ -198,17 +198,17 @@ export class Prober {
     if (!site) return this.finish(run, 'inconclusive')
     const target = await this.createTarget(site, run)
     const { signal } = this.closing
-    if (run.kind === 'light')
-      return this.report(run, site, await lightProbe(this.context, target, signal), null)
-    const full = await fullProbe(this.context, target, { signal })
-    this.report(run, site, full, full.observation)
+    if (run.kind === 'light') return this.report(run, site, await lightProbe(this.context, target, signal))
+    this.report(run, site, await fullProbe(this.context, target, { signal }))
   }
 
-  private report(run: Run, site: ProberSite, tried: ProbeAttempt, observation: Observation | null): void {
+  /** An incomplete full probe is planned again as an inconclusive one is; its outcome is stored. */
+  private report(run: Run, site: ProberSite, tried: ProbeAttempt & Partial<FullProbeResult>): void {
     if (this.closing.signal.aborted) return
-    const probe = this.connectivity.evaluate(tried.probe)
-    const { retryAfterMs } = tried
-    const verdict = this.planner.finish(run.id, { outcome: probe.outcome, retryAfterMs }, performance.now())
+    const { retryAfterMs, observation = null, isIncomplete = false } = tried
+    const { outcome: stored } = this.connectivity.evaluate(tried.probe)
+    const outcome = isIncomplete && stored !== 'down' ? 'inconclusive' : stored
+    const verdict = this.planner.finish(run.id, { outcome, retryAfterMs }, performance.now())
     if (verdict === 'store') this.pending.add({ siteId: site.siteId, probe: tried.probe, observation })
   }
 
