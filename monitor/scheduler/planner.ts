@@ -15,7 +15,6 @@
  * and the three kinds have places of their own. Late slots are not made up for: a site that waits is in line once.
  */
 import type { Outcome } from '../facts.ts'
-import { REPEATS, repeatDelayMs } from './confirm.ts'
 import { DueHeap, type HeapItem } from './heap.ts'
 import {
   type Claim,
@@ -27,7 +26,15 @@ import {
   Running,
   StartRate,
 } from './limits.ts'
-import { backedOff, FULL_INTERVAL_MS, firstSlotMs, nextSlot, RETRY_AFTER_MAX_MS } from './schedule.ts'
+import {
+  backedOff,
+  FULL_INTERVAL_MS,
+  firstSlotMs,
+  nextSlot,
+  REPEATS,
+  RETRY_AFTER_MAX_MS,
+  repeatDelayMs,
+} from './schedule.ts'
 
 const KINDS: readonly RunKind[] = ['detection', 'full', 'light'] // by priority
 const DETECTIONS_WAITING_MAX = 100 // beyond: detect() says no
@@ -41,7 +48,7 @@ export interface PlannerOptions {
   fullMax?: number
   detectionsMax?: number
   repeatsMax?: number // confirm_failures
-  isTurn?: (slug: string, dueMs: number) => boolean // false: another vantage probes this slot (vantage-rotation.ts)
+  isTurn?: (slug: string, dueMs: number) => boolean // false: another vantage probes this slot (schedule.ts)
 }
 
 /** A site to be probed, with what was known of it before a restart. */

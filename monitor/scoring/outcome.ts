@@ -1,6 +1,6 @@
 /**
  * What one try of a probe means (spec 6.3), and the control check that tells our own broken network from a broken site
- * (spec 6.5). Repeating a failure before it counts is the planner's (scheduler/confirm.ts).
+ * (spec 6.5). Repeating a failure before it counts is the planner's (scheduler/schedule.ts).
  *
  *     the listing answered: open, or asks for a key ──► up, or degraded (slow) after more than PROBE_SLOW_MS
  *     429, a challenge page ──────────────────────────► degraded

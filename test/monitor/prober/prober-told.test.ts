@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
 import type { ProbeContext } from '../../../monitor/probe/probe.ts'
-import { inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
+import { inTurn } from '../../../monitor/scheduler/schedule.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
 import { detection, INTERVAL_SEC, siteOf, sites, startProber } from './setup.ts'

@@ -1,10 +1,16 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { repeatDelayMs } from '../../../monitor/scheduler/confirm.ts'
 import { DueHeap, type HeapItem } from '../../../monitor/scheduler/heap.ts'
 import { listNetworks, StartRate } from '../../../monitor/scheduler/limits.ts'
-import { backedOff, firstSlotMs, nextSlot, retryAfterMs } from '../../../monitor/scheduler/schedule.ts'
-import { getSlotNumber, inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
+import {
+  backedOff,
+  firstSlotMs,
+  getSlotNumber,
+  inTurn,
+  nextSlot,
+  repeatDelayMs,
+  retryAfterMs,
+} from '../../../monitor/scheduler/schedule.ts'
 
 const SEC = 1_000
 const MIN = 60 * SEC
