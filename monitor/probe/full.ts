@@ -189,8 +189,8 @@ class FullProbe {
     const startedAtMs = this.#context.nowMs()
     const { egress, asn } = this.#context
     const signal = this.#signal
-    const { cnames, nameservers, hasStalled } = await egress.names(this.#base.hostname, signal)
-    this.#isIncomplete ||= hasStalled // a look-up that failed shows as an empty list
+    const { cnames, nameservers, hasFailed, hasStalled } = await egress.names(this.#base.hostname, signal)
+    this.#isIncomplete ||= hasStalled && hasFailed
     const insecureUrl = `http://${this.#base.hostname}/`
     const { purpose } = this.#target
     const insecure =

@@ -127,6 +127,13 @@ test('6.2: a circle of CNAMEs ends, a name that may not be asked for is not', as
   world.dns.tell('round.example.org', { CNAME: ['and.example.org'] })
   world.dns.tell('and.example.org', { CNAME: ['round.example.org'] })
   expect((await world.egress().names('round.example.org')).cnames).toEqual(['and.example.org'])
+  expect((await world.egress().names('round.example.org')).hasFailed).toBe(false) // no NS records: not a failure
+  world.dns.tell('silent.example.org', { silent: ['CNAME', 'NS'] })
+  const limits = { dnsTryMs: 100, dnsTries: 1 }
+  expect(await world.egress({ limits }).names('silent.example.org')).toMatchObject({
+    cnames: [],
+    hasFailed: true,
+  })
   const asked = world.dns.asked.length
   for (const host of ['db.internal', 'localhost', '8.8.8.8', 'a/../b', '']) {
     expect(await world.egress().names(host)).toMatchObject({ cnames: [], nameservers: [] })

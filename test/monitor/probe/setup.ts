@@ -2,7 +2,7 @@
  * Fake relays by name, as a probe sees them: each kind is at `http://<kind>.example.org`, or with TLS at
  * `https://<name>.example.org`, on 127.0.0.2; every other name is resolved by the test's own name server.
  *
- * Results must not depend on how busy the machine is: deadlines are those of production, and short only for hosts that never
+ * Results must not depend on how busy the machine is: deadlines are long, and short only for hosts that never
  * respond (`SILENT`); no response is slow unless a test asks for it with `SLOW`.
  */
 import { readFileSync } from 'node:fs'
@@ -22,6 +22,13 @@ export const SLOW = { slowMs: 150 } // the relay `slow` takes SLOW_RELAY_MS
 const SLOW_RELAY_MS = 250
 const NEVER_SLOW_MS = 60_000
 const SILENT = /^(silent|hello)\./
+const LONG_DEADLINES = {
+  dnsMs: 60_000,
+  firstByteMs: 60_000,
+  connectMs: 60_000,
+  tlsMs: 60_000,
+  bodyMs: 60_000,
+}
 const SHORT_DEADLINES = { firstByteMs: 400, connectMs: 400, tlsMs: 400, bodyMs: 400 }
 
 export interface Relays {
@@ -64,7 +71,7 @@ export async function startRelays(overTls: Record<string, TlsRelay> = {}): Promi
     EGRESS_TEST_ALLOW: '127.0.0.2',
     EGRESS_TEST_HOSTS: hosts.join(','),
   })
-  const limits = { denialStepMs: 1 }
+  const limits = { denialStepMs: 1, ...LONG_DEADLINES }
   const options: EgressOptions = { settings, version: '1.0.0', dnsServers: [dns.server], limits, ca }
   const impatient = new Egress({ ...options, limits: { ...limits, ...SHORT_DEADLINES } })
   const egress = new PatientEgress(options, impatient)

@@ -77,11 +77,18 @@ test('6.2: the same request fails without a stall: the observation is complete',
   expect(await detect(context, { ...request, url })).toMatchObject({ status: 'done' })
 })
 
-test('6.2: a look-up of names during a stall: nothing is observed', async () => {
-  const { context, target } = openRelay({
-    names: async () => ({ cnames: [], nameservers: [], hasStalled: true }),
-  })
-  expect(await fullProbe(context, target)).toMatchObject({ observation: null, isIncomplete: true })
+test('6.2: a lookup of names that fails during a stall: nothing is observed', async () => {
+  for (const [hasFailed, hasStalled] of [
+    [true, true],
+    [true, false],
+    [false, true],
+  ]) {
+    const { context, target } = openRelay({
+      names: async () => ({ cnames: [], nameservers: [], hasFailed, hasStalled }),
+    })
+    const { isIncomplete, observation } = await fullProbe(context, target)
+    expect([isIncomplete, observation === null]).toEqual([hasFailed && hasStalled, hasFailed && hasStalled])
+  }
 })
 
 test('6.3: a handshake during a stall: neither its own failure nor that of the listing counts', async () => {

@@ -144,7 +144,7 @@ test('6.4: never more than 50 starts in any second, also over a seam', () => {
   const starts: number[] = []
   for (let nowMs = 0; nowMs < 5_000; nowMs += 7) {
     while (rate.freeAtMs() <= nowMs) {
-      rate.note(nowMs)
+      rate.record(nowMs)
       starts.push(nowMs)
     }
   }
