@@ -3,7 +3,7 @@
  *
  *     setSites ─► cn        { sha256, content, siteIds }      an agent whose hash is the same gets no content
  *              └► overseas  { … }
- *     seen ─► online: the names of a region that polled within a minute, for turns (scheduler/vantage-rotation.ts)
+ *     seen ─► online: the names of a region that polled within a minute, for turns (scheduler/schedule.ts)
  *
  * Made when the catalogue changes, not per poll. Key files and whatever the store knows of a site stay here: a light probe
  * needs neither, and without them the hash changes with the catalogue only.

@@ -41,7 +41,7 @@ export interface PollResponse {
   clock_ms: number // epoch, the server's
   interval_s: number // of sites that say none
   accepted: number // highest sequence number; the next result needs a higher one
-  online: string[] // names of this region that probe now, this one among them (scheduler/vantage-rotation.ts)
+  online: string[] // names of this region that probe now, this one among them (scheduler/schedule.ts)
   catalogue: string // SHA-256 of the content, as hashOf makes it
   content: CatalogueContent | null // null: the agent has it
 }

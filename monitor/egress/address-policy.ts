@@ -1,10 +1,10 @@
 /**
- * May we connect to this address? Only to global unicast, and never to ourselves (spec 5.4).
+ * May this address be connected to? Only global unicast, and never this installation itself (spec 5.4).
  *
- *     test override ─► allowed    IPv6 under NAT64_PREFIX ─► its embedded IPv4 is asked instead
- *     everything else: embedded · reserved · own interface, own name, cache backend · EGRESS_DENY · second opinion
+ *     test override ─► allowed    IPv6 under NAT64_PREFIX ─► its embedded IPv4 is checked instead
+ *     everything else: embedded · reserved · own interface, own name, cache backend · EGRESS_DENY · special-purpose ranges
  *
- * The address is asked as text, since text is what we connect to. Text that is no address is denied.
+ * Addresses are passed as text, because text is what is connected to. Text that is not an address is denied.
  */
 import { networkInterfaces } from 'node:os'
 import type { Address, Range } from './address.ts'
@@ -33,8 +33,8 @@ const GLOBAL_IPV6 = ranges('2000::/3')[0]
 const EMBEDDED = ranges('::ffff:0:0/96', '::/96', '64:ff9b::/96')
 
 /**
- * Why not, or null. `own` are addresses of ours that no interface shows: of PUBLIC_BASE_URL, of the proxy, of the cache backend.
- * Reading `interfaces` costs about 0.1 ms, so a caller with many addresses reads them once for all.
+ * The reason for denial, or null. `own`: addresses of this installation that no interface shows: PUBLIC_BASE_URL, the proxy, the
+ * cache backend. Reading `interfaces` takes about 0.1 ms; callers with many addresses read them once.
  */
 export function addressDenial(
   text: string,
@@ -60,7 +60,7 @@ function isIn(list: readonly Range[], address: Address): boolean {
   return list.some((range) => contains(range, address))
 }
 
-/** Of this host, now: they come and go. */
+/** Of this host, read anew because they change. */
 export function interfaceAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((entries) => entries?.map(({ address }) => address) ?? [])
 }

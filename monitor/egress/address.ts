@@ -1,7 +1,7 @@
 /**
- * Addresses as bytes, and ranges of them. Text is read strictly: what is not the plain form of an address is none, and
- * `null` is refused by everyone who asks. Zone ids, octal and short forms are not addresses here; `URL` has folded the
- * latter before, and sockets and DNS never give them.
+ * Addresses as bytes, and ranges of them. Parsing is strict: anything but the plain form of an address is null, which every
+ * caller denies. Zone ids, octal and short forms are not accepted; `URL` normalises the latter, sockets and DNS never
+ * return them.
  *
  *     parseAddress('10.1.2.3')   4 bytes          parseRange('10.0.0.0/8')   contains(range, address)
  *     parseAddress('2001:db8::1')   16 bytes      parseRange('10.1.2.3')     one address
@@ -27,7 +27,7 @@ export function parseRange(text: string): Range | null {
   return { base, bits: Number(bitsText) }
 }
 
-/** Families never meet: an IPv4 range holds no mapped IPv6 address. */
+/** Families never match: an IPv4 range contains no mapped IPv6 address. */
 export function contains({ base, bits }: Range, address: Address): boolean {
   if (base.length !== address.length) return false
   const wholeBytes = bits >> 3
@@ -60,7 +60,7 @@ function parseIpv6(text: string): Address | null {
   return Uint8Array.from([...head, ...new Array<number>(missing).fill(0), ...tail])
 }
 
-/** The bytes of `2001:db8`, of `ffff:1.2.3.4`, of nothing. The dotted form can only close an address. */
+/** The bytes of `2001:db8`, `ffff:1.2.3.4` or an empty text. The dotted form is accepted at the end of an address only. */
 function parseGroups(text: string, isEnd: boolean): number[] | null {
   if (text === '') return []
   const groups = text.split(':')

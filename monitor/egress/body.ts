@@ -1,8 +1,8 @@
 /**
- * A body, read to its end or to a limit: bytes on the wire, bytes after decompression, and the ratio between them, all
- * while it arrives, so a bomb costs at most one chunk (16 KiB) more than is allowed.
+ * Reads a body to its end or to a limit: bytes on the wire, bytes after decompression and their ratio are checked while it
+ * arrives, so a decompression bomb costs at most one chunk (16 KiB) beyond the limit.
  *
- * Understands what we ask for, gzip and br, once. Anything else is `body_invalid`.
+ * Decodes the encodings that are requested, gzip and br, once. Any other encoding is `body_invalid`.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Transform } from 'node:stream'
@@ -15,7 +15,7 @@ export const ACCEPT_ENCODING = 'gzip, br'
 export interface BodyLimits {
   bytesMax: number // before and after decompression
   ratioMax: number
-  isEmpty: boolean // of a HEAD, whatever its head says
+  isEmpty: boolean // a HEAD has no body, whatever its headers say
   signal: AbortSignal
 }
 
@@ -49,7 +49,7 @@ export async function readBody(response: IncomingMessage, limits: BodyLimits): P
     else await pipeline(response, counted, decoder, collect, { signal })
   } catch (error) {
     if (signal.aborted) throw signal.reason
-    if (!(response.complete && wireBytes === 0)) throw error // an empty body is whole in every encoding
+    if (!(response.complete && wireBytes === 0)) throw error // an empty body is complete in every encoding
   }
   return Buffer.concat(chunks)
 }

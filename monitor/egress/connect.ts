@@ -1,11 +1,11 @@
 /**
  * From a checked address to a socket that may carry a request: TCP to exactly that address, then TLS (spec 5.5, 5.6).
  *
- *     dial({ address, port }, signal)                    who answers must be who was checked, else it is destroyed
- *     connected(socket, signal)                          the same wait, for a socket to whom it may be: the proxy
+ *     dial({ address, port }, signal)                    the peer's address must be the one given, else it is destroyed
+ *     connected(socket, signal)                          the same wait for a socket to any address: the proxy
  *     secure(socket, { host, isLiteral, alpn }, signal)  { socket, certificate, failure }
  *
- * A certificate that is not valid is recorded first and refused by the caller afterwards, so what is wrong with it can be shown.
+ * An invalid certificate is recorded before the caller refuses it, so that what is wrong with it can be shown.
  */
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'
@@ -17,7 +17,7 @@ import { Failure, toFailure } from './failure.ts'
 import { LIMITS } from './limits.ts'
 import type { Endpoint } from './settings.ts'
 
-/** What a handshake showed. `isValid` is both of the others. */
+/** `isValid` = isChainValid and isNameValid. */
 export interface PeerFacts extends Certificate {
   names: string[] // of the SAN, at most LIMITS.names
   isChainValid: boolean
@@ -26,13 +26,13 @@ export interface PeerFacts extends Certificate {
 
 export interface Secured {
   socket: TLSSocket
-  certificate: PeerFacts | null // null = the peer showed none
+  certificate: PeerFacts | null // null = the peer sent none
   failure: Failure | null // why no request may be sent
 }
 
 export interface TlsOptions {
   host: string
-  isLiteral: boolean // an address is no server name
+  isLiteral: boolean // an address is not sent as server name
   alpn: string[]
   ca?: string // PEM, for tests; default: those of Node
 }
@@ -42,7 +42,7 @@ const EXPIRED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
 
 export async function dial({ address, port }: Endpoint, signal: AbortSignal): Promise<Socket> {
   const family = address.includes(':') ? 6 : 4
-  const socket = connect({ host: address, port, family, autoSelectFamily: false, lookup: neverLookUp })
+  const socket = connect({ host: address, port, family, autoSelectFamily: false, lookup: refuseLookUp })
   await connected(socket, signal)
   if (isSameAddress(socket.remoteAddress, address)) return socket
   socket.destroy()
@@ -52,21 +52,21 @@ export async function dial({ address, port }: Endpoint, signal: AbortSignal): Pr
 export function connected(socket: Socket, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => socket.destroy(signal.reason)
-    const leave = () => signal.removeEventListener('abort', abort)
+    const unsubscribe = () => signal.removeEventListener('abort', abort)
     signal.addEventListener('abort', abort, { once: true })
     if (signal.aborted) abort()
-    socket.on('error', (error) => reject(toFailure('connect', error))) // stays: later errors are told elsewhere
-    socket.once('close', leave)
+    socket.on('error', (error) => reject(toFailure('connect', error))) // stays: later errors are handled elsewhere
+    socket.once('close', unsubscribe)
     socket.once('connect', () => {
-      leave()
+      unsubscribe()
       socket.setNoDelay(true)
       resolve()
     })
   })
 }
 
-/** An address is given, so nobody asks; were it a name after all, this would end it. */
-function neverLookUp(host: string): never {
+/** Not called for an address; fails the connection if a name ever gets here. */
+function refuseLookUp(host: string): never {
   throw new Failure('target_not_allowed', `a name reached the socket: ${host.length} characters`)
 }
 
@@ -77,7 +77,7 @@ export function secure(raw: Socket, options: TlsOptions, signal: AbortSignal): P
       servername: options.isLiteral ? undefined : options.host,
       ALPNProtocols: options.alpn,
       ca: options.ca,
-      rejectUnauthorized: false, // judged below, after its facts are read
+      rejectUnauthorized: false, // checked below, after its facts are read
       checkServerIdentity: () => undefined,
     })
     const abort = () => {
@@ -86,17 +86,17 @@ export function secure(raw: Socket, options: TlsOptions, signal: AbortSignal): P
     }
     signal.addEventListener('abort', abort, { once: true })
     if (signal.aborted) abort()
-    const leave = () => signal.removeEventListener('abort', abort)
+    const unsubscribe = () => signal.removeEventListener('abort', abort)
     socket.on('error', (error) => {
       raw.destroy()
       reject(toFailure('tls', error))
     })
     socket.once('close', () => {
-      leave()
+      unsubscribe()
       reject(new Failure('tls_reset', 'closed'))
     })
     socket.once('secureConnect', () => {
-      leave()
+      unsubscribe()
       resolve({ socket, ...verifyPeer(socket, options.host) })
     })
   })
@@ -134,7 +134,7 @@ function isNamed(host: string, peer: PeerCertificate): boolean {
   try {
     return checkServerIdentity(host, peer) === undefined
   } catch {
-    return false // names that Node cannot read; thrown here it would end the process
+    return false // names that Node cannot parse; an error here would end the process
   }
 }
 

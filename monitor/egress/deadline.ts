@@ -1,5 +1,5 @@
 /**
- * One phase of a visit with its own end: at the deadline, or when the caller gives up, `signal` fires with a Failure as its
+ * One phase of a visit with its own deadline: when it passes, or the caller aborts, `signal` fires with a Failure as its
  * reason. The phase destroys what it holds with that reason and so rejects with it.
  *
  *     await within({ ms: 5_000, code: 'connect_timeout', outer }, (signal) => dial(address, port, signal))
@@ -9,7 +9,7 @@ import { Failure } from './failure.ts'
 
 export interface Deadline {
   ms: number
-  code: ErrorCode // of the phase when it is late
+  code: ErrorCode // when the deadline passes
   outer?: AbortSignal // of the whole visit
 }
 

@@ -1,16 +1,16 @@
 /**
- * The one way out of the monitor (spec 5). Nothing else under monitor/ opens a socket or asks DNS; `npm run check` sees to it.
+ * All outgoing connections of the monitor (spec 5). Nothing else under monitor/ opens a socket or queries DNS, which
+ * `npm run check` enforces.
  *
  *     const egress = new Egress({ settings: egressSettings(process.env), version: '1.0.0', ownHosts: ['redis'] })
- *     egress.check('http://10.0.0.1/')                    at submission: static, no DNS, nothing leaves
+ *     egress.check('http://10.0.0.1/')                    at submission: static, no DNS, no connection
  *     await egress.visit({ url, purpose: 'catalogue' })   one GET, at most 3 redirects, every limit of spec 5.9
  *     await egress.handshake({ url, purpose })            certificate and ALPN with h2 offered, then closed
  *     await egress.names('relay.example.com')             CNAME chain and name servers, for CDN and parking marks
  *
- * What the world does is never thrown: `visit` gives `error`, one of our codes, beside all that was found before it. A
- * mistake of the caller (a header that is not allowed) is thrown. A status of 400 and more is no error here: what it
- * means depends on the question. How many visits run at once is the caller's to bound; each holds one socket and at most
- * 2 MiB.
+ * Network failures are never thrown: `visit` returns `error`, one of our codes, with everything found before it. Programming
+ * errors (a header that is not allowed) are thrown. A status of 400 or more is not an error here. The caller bounds how many
+ * visits run at once; each holds one socket and at most 2 MiB.
  */
 import type { ErrorCode, Timings } from '../facts.ts'
 import { ACCEPT_ENCODING } from './body.ts'
@@ -45,22 +45,22 @@ export interface EgressOptions {
 
 export interface VisitRequest {
   url: string
-  purpose: 'catalogue' | 'detection' // how a denial after DNS is called, and whether its time is hidden (spec 5.3, 5.12)
+  purpose: 'catalogue' | 'detection' // decides the code of a denial after DNS, and whether its time is hidden (spec 5.3, 5.12)
   method?: 'GET' | 'HEAD'
-  headers?: Readonly<Record<string, string>> // of HEADERS only; what is no preference is dropped at another origin
-  redirects?: 'follow' | 'none' // none: a redirect is an answer like others; default follow
+  headers?: Readonly<Record<string, string>> // of HEADERS only; all but preferences are dropped at another origin
+  redirects?: 'follow' | 'none' // none: a redirect is a final response; default follow
   extraPort?: number // of the catalogue entry, on its own host only
   session?: Session // keeps the connection for the next visit
-  signal?: AbortSignal // gives up; the phase at hand ends with its timeout
+  signal?: AbortSignal // aborts; the current phase ends with its timeout code
   onResolved?: OnResolved // of the first hop
 }
 
-/** What a visit found. Beyond `error`, `url` and `hops` everything is about the last hop. */
+/** Except `error`, `url` and `hops`, everything is about the last hop. */
 export interface Visit {
   error: ErrorCode | null
-  detail: string | null // our word or a system code, never the target's; for logs
+  detail: string | null // a fixed word or a system code, never text of the target; for logs
   isOurs: boolean // this host failed (sockets, ports): inconclusive
-  hasStalled: boolean // this thread stood still meanwhile: neither a failure nor times say anything about the target
+  hasStalled: boolean // this thread was stalled meanwhile: failures and times are no evidence about the target
   url: string
   status: number | null
   httpVersion: string | null
@@ -70,9 +70,9 @@ export interface Visit {
   certificate: PeerFacts | null // also when it is not valid
   addresses: string[] // at most 8; none through a proxy
   hasIpv6: boolean
-  remoteAddress: string | null // null through a proxy too: `timings.connectMs` tells whether anybody was reached
-  triedAddress: string | null // dialled at last, whether or not it answered; null = none, a proxy, or isReused
-  isReused: boolean // the connection was there already
+  remoteAddress: string | null // null through a proxy too; `timings.connectMs` is set if it was reached
+  triedAddress: string | null // dialled last, successfully or not; null = none, a proxy, or isReused
+  isReused: boolean // a kept connection
   hops: VisitHop[] // all, the last included
 }
 
@@ -101,7 +101,7 @@ export type Handshake = Pick<
 const PREFERENCES = new Set(['accept', 'accept-language'])
 const HEADERS = new Set([...PREFERENCES, 'authorization', 'x-api-key', 'x-goog-api-key', 'anthropic-version'])
 
-const VISIBLE = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/ // a key with a line feed is our mistake, not the target's
+const VISIBLE = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/ // a key with a line feed is the caller's error, not the target's
 
 export class Egress {
   readonly denials = new Map<string, number>() // reason → count, for monitor_egress_denied_total
@@ -126,30 +126,30 @@ export class Egress {
       ca,
       denials: this.denials,
     }
-    const home = settings.publicBaseUrl
-    this.userAgent = `RelayMonitor/${version}${home ? ` (+${home.href.replace(/\/$/, '')}/about/probe)` : ''}`
+    const about = settings.publicBaseUrl
+    this.userAgent = `RelayMonitor/${version}${about ? ` (+${about.href.replace(/\/$/, '')}/about/probe)` : ''}`
   }
 
-  /** Hosts that are not to be probed, with everything below them; replaces the list before. */
+  /** Hosts that must not be probed, with all their subdomains; replaces the list. */
   set optOut(suffixes: Iterable<string>) {
     this.#context.policy.optOut = new Set(Array.from(suffixes, (suffix) => suffix.toLowerCase()))
   }
 
-  /** The static checks: what can be said without asking anyone. */
+  /** The static checks: no DNS, no connection. */
   check(url: string, extraPort?: number): { target: UrlTarget } | { refusal: Refusal } {
     return checkUrl(url, this.#context.policy, this.#context.own.known, extraPort)
   }
 
   async visit(request: VisitRequest): Promise<Visit> {
     const hops: Hop[] = []
-    let ask = this.#firstAsk(request)
+    let hopRequest = this.#firstRequest(request)
     for (;;) {
-      const hop = await takeHop(this.#context, ask)
+      const hop = await takeHop(this.#context, hopRequest)
       hops.push(hop)
       const isLast = hop.message === null || hop.failure !== null || !isRedirect(hop.message)
       if (isLast || request.redirects === 'none') return toVisit(hops)
       try {
-        ask = nextAsk(hops, ask, request, this.#context.limits)
+        hopRequest = toNextRequest(hops, hopRequest, request, this.#context.limits)
       } catch (error) {
         hop.failure = toFailure('http', error)
         return toVisit(hops)
@@ -174,26 +174,30 @@ export class Egress {
     }
     let failure: Failure | null = null
     try {
-      const ask = { ...request, isRedirect: false, alpn: ['h2', 'http/1.1'] }
-      const connection = await open(this.#context, admit(this.#context, ask), ask, found)
+      const hopRequest = { ...request, isRedirect: false, alpn: ['h2', 'http/1.1'] }
+      const connection = await open(this.#context, admit(this.#context, hopRequest), hopRequest, found)
       connection.http.close()
     } catch (error) {
       failure = toFailure('tls', error)
     }
     timings.totalMs = Math.round(performance.now() - startedAtMs)
     const hasStalled = watch.stop() >= this.#context.limits.stallMs
-    return { ...found, ...logRefusal(failure), hasStalled }
+    return { ...found, ...toFailureFields(failure), hasStalled }
   }
 
-  /** Neither a name that may not be visited is asked for, nor any where DNS is the proxy's: both lists are empty then. */
-  async names(host: string, signal?: AbortSignal): Promise<Names> {
+  /** Both lists are empty for a name that may not be visited, and behind a proxy, which resolves names itself. */
+  async names(host: string, signal?: AbortSignal): Promise<Names & Pick<Visit, 'hasStalled'>> {
     const { limits, dnsServers: servers, proxy } = this.#context
-    const verdict = this.check(`https://${host}/`, 443)
-    if (proxy || !('target' in verdict) || verdict.target.isLiteral) return { cnames: [], nameservers: [] }
-    return resolveNames(verdict.target.host, { limits, servers, signal })
+    const checked = this.check(`https://${host}/`, 443)
+    if (proxy || !('target' in checked) || checked.target.isLiteral) {
+      return { cnames: [], nameservers: [], hasFailed: false, hasStalled: false }
+    }
+    const watch = startStallWatch()
+    const names = await resolveNames(checked.target.host, { limits, servers, signal })
+    return { ...names, hasStalled: watch.stop() >= limits.stallMs }
   }
 
-  #firstAsk(request: VisitRequest): HopRequest {
+  #firstRequest(request: VisitRequest): HopRequest {
     const { url, purpose, method = 'GET', extraPort, session, signal, onResolved } = request
     const headers: Record<string, string> = {
       'user-agent': this.userAgent,
@@ -210,8 +214,13 @@ export class Egress {
   }
 }
 
-/** The next hop of a redirect, or a Failure. The address policy is asked again when it is taken. */
-function nextAsk(hops: Hop[], ask: HopRequest, request: VisitRequest, limits: Limits): HopRequest {
+/** The next hop of a redirect; throws a Failure. Its address is checked when the hop is taken. */
+function toNextRequest(
+  hops: Hop[],
+  hopRequest: HopRequest,
+  request: VisitRequest,
+  limits: Limits,
+): HopRequest {
   const from = new URL(hops[hops.length - 1].url)
   const location = hops[hops.length - 1].message?.headers.get('location') ?? ''
   if (!URL.canParse(location, from.href)) throw new Failure('redirect_refused', 'location')
@@ -223,12 +232,12 @@ function nextAsk(hops: Hop[], ask: HopRequest, request: VisitRequest, limits: Li
   if (hops.length > limits.redirects) throw new Failure('redirect_loop', 'too many')
 
   const isSameOrigin = from.origin === to.origin
-  const kept = Object.entries(ask.headers).filter(([name]) => {
+  const kept = Object.entries(hopRequest.headers).filter(([name]) => {
     return isSameOrigin || PREFERENCES.has(name) || !HEADERS.has(name)
   })
   const first = new URL(hops[0].url)
   return {
-    ...ask,
+    ...hopRequest,
     onResolved: undefined,
     url: to.href,
     isRedirect: true,
@@ -241,7 +250,7 @@ function nextAsk(hops: Hop[], ask: HopRequest, request: VisitRequest, limits: Li
 function toVisit(hops: Hop[]): Visit {
   const hop = hops[hops.length - 1]
   return {
-    ...logRefusal(hop.failure),
+    ...toFailureFields(hop.failure),
     hasStalled: hop.hasStalled,
     url: hop.url,
     status: hop.message?.status ?? null,
@@ -269,7 +278,7 @@ function getLocation({ headers }: Response): string {
   return (headers.get('location') as string).slice(0, LIMITS.urlChars)
 }
 
-function logRefusal(failure: Failure | null): Pick<Visit, 'error' | 'detail' | 'isOurs'> {
+function toFailureFields(failure: Failure | null): Pick<Visit, 'error' | 'detail' | 'isOurs'> {
   if (failure === null) return { error: null, detail: null, isOurs: false }
   return { error: failure.code, detail: failure.detail, isOurs: failure.isOurs }
 }

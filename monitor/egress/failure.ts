@@ -1,22 +1,21 @@
 /**
- * Why a visit ended early, in the words of the spec (6.3). Every error that a socket, TLS, the HTTP parser or a decoder
- * can give is mapped here, so that no text of a target travels on.
+ * Why a visit ended early, as error codes of the specification (6.3). Every error that a socket, TLS, the HTTP parser or a
+ * decoder can raise is mapped here, so no text of a target is passed on.
  *
  *     system code or HPE_… ──► failure of that phase ──► Visit.error, Visit.detail
  *
- * Gives up: telling kinds of protocol error apart. Bytes that are not HTTP, or not what their encoding says, are all
- * `body_invalid`.
+ * Protocol errors are not told apart: bytes that are not HTTP, or not what their encoding says, are all `body_invalid`.
  */
 import type { ErrorCode } from '../facts.ts'
 
 export type Phase = 'dns' | 'connect' | 'tls' | 'http'
 
-/** `detail` is ours or a system code, never a word of the target: at most 60 of A-Z, a-z, digits, _ and blanks. */
+/** `detail` is a fixed text or a system code, never text of the target: at most 60 of A-Z, a-z, digits, _ and blanks. */
 export class Failure extends Error {
   override name = 'Failure'
   readonly code: ErrorCode
   readonly detail: string
-  readonly isOurs: boolean // this host is out of ports, sockets or memory: says nothing about the target
+  readonly isOurs: boolean // this host is out of ports, sockets or memory: no evidence about the target
 
   constructor(code: ErrorCode, detail: string, options: { isOurs?: boolean } = {}) {
     super(`${code}: ${detail}`)
@@ -44,7 +43,7 @@ const BY_PHASE: Record<Phase, { otherwise: ErrorCode; codes: Record<string, Erro
     },
   },
   tls: {
-    otherwise: 'tls_protocol', // everything OpenSSL complains about
+    otherwise: 'tls_protocol', // every error of OpenSSL
     codes: {
       ECONNRESET: 'tls_reset',
       EPIPE: 'tls_reset',
@@ -66,13 +65,13 @@ const BY_PHASE: Record<Phase, { otherwise: ErrorCode; codes: Record<string, Erro
   },
 }
 
-/** A Failure as it is; any other error by its system code and the phase it happened in. */
+/** Returns a Failure unchanged; maps any other error by its system code and phase. */
 export function toFailure(phase: Phase, error: unknown): Failure {
   if (error instanceof Failure) return error
   const { code } = error as { code?: unknown }
   const detail =
     typeof code === 'string' ? code.replace(/[^A-Za-z0-9_]/g, '').slice(0, DETAIL_CHARS) : 'unknown'
-  const isTls = /^(ERR_SSL|EPROTO)/.test(detail) // an alert can come after the handshake: a client certificate is missed
+  const isTls = /^(ERR_SSL|EPROTO)/.test(detail) // an alert can follow the handshake: a client certificate is required
   const { codes, otherwise } = BY_PHASE[phase === 'http' && isTls ? 'tls' : phase]
   return new Failure(codes[detail] ?? otherwise, detail, { isOurs: OURS.has(detail) })
 }

@@ -1,12 +1,12 @@
 /**
  * One hop of a visit: the six steps of spec 5, in order, and one request.
  *
- *     checkUrl ─► resolve ─► every address asked ─► dial the address ─► TLS ─► request ─► answer
+ *     checkUrl ─► resolve ─► check every address ─► dial the address ─► TLS ─► request ─► response
  *         1, 2        3                  4                 5, 6                      9
  *                     └──────── EGRESS_PROXY: one CONNECT ────────┘
  *
- * A hop never throws for what the world does: it ends as a `Hop` with `failure`, and with all that was found before.
- * `open` is the only way from a URL to a socket; the browser's proxy and the extra handshake go through it too.
+ * A hop never throws for network failures: it ends as a `Hop` with `failure`, and with everything found before. `open` is
+ * the only way from a URL to a socket; the extra handshake uses it too.
  */
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -38,16 +38,16 @@ export interface EgressContext {
   testHosts: ReadonlyMap<string, Endpoint>
   dnsServers?: readonly string[]
   ca?: string
-  denials: Map<string, number> // reason → how many, for the metric
+  denials: Map<string, number> // reason → count, for the metric
 }
 
 export interface HopRequest {
   url: string
   purpose: 'catalogue' | 'detection'
-  isRedirect: boolean // policy then answers redirect_refused
+  isRedirect: boolean // denials are redirect_refused then
   method: 'GET' | 'HEAD'
   headers: Record<string, string>
-  isListing: boolean // may be as long as listingBytes
+  isListing: boolean // the body may have listingBytes
   extraPort?: number
   session?: Session
   signal?: AbortSignal
@@ -55,13 +55,13 @@ export interface HopRequest {
 }
 
 /**
- * The addresses that may be connected to, before anybody is; never told through a proxy. False: not now; the hop ends as
- * our own failure.
+ * Called with the addresses before the first connection; never called behind a proxy. False postpones the hop, which then
+ * ends as a failure of this host.
  */
 export type OnResolved = (addresses: readonly string[]) => boolean
 
 export interface Hop {
-  url: string // as it was asked for, parsed when it could be
+  url: string // normalised if it could be parsed
   failure: Failure | null
   message: Response | null
   timings: Timings
@@ -80,12 +80,12 @@ type Opening = Pick<
 >
 type OpenRequest = Pick<HopRequest, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> & { alpn: string[] }
 
-export async function takeHop(reach: EgressContext, ask: HopRequest): Promise<Hop> {
-  await reach.own.refresh()
+export async function takeHop(context: EgressContext, request: HopRequest): Promise<Hop> {
+  await context.own.refresh()
   const startedAtMs = performance.now()
   const watch = startStallWatch()
   const hop: Hop = {
-    url: ask.url,
+    url: request.url,
     failure: null,
     message: null,
     timings: { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null },
@@ -98,52 +98,56 @@ export async function takeHop(reach: EgressContext, ask: HopRequest): Promise<Ho
     hasStalled: false,
   }
   try {
-    const target = admit(reach, ask)
+    const target = admit(context, request)
     hop.url = target.url.href
     const origin = target.url.origin
-    const kept = ask.isRedirect ? undefined : ask.session?.take(origin)
-    const isStale = kept !== undefined && !(await exchange(reach, hop, kept, target, ask, startedAtMs))
+    const kept = request.isRedirect ? undefined : request.session?.take(origin)
+    const isStale = kept !== undefined && !(await exchange(context, hop, kept, target, request, startedAtMs))
     if (kept === undefined || isStale) {
-      const connection = await open(reach, target, { ...ask, alpn: ['http/1.1'] }, hop)
-      await exchange(reach, hop, connection, target, ask, startedAtMs)
+      const connection = await open(context, target, { ...request, alpn: ['http/1.1'] }, hop)
+      await exchange(context, hop, connection, target, request, startedAtMs)
     }
   } catch (error) {
     hop.failure = toFailure('http', error)
   }
   hop.timings.totalMs = Math.round(performance.now() - startedAtMs)
-  hop.hasStalled = watch.stop() >= reach.limits.stallMs
+  hop.hasStalled = watch.stop() >= context.limits.stallMs
   return hop
 }
 
 /** Steps 1 and 2. */
 export function admit(
-  reach: EgressContext,
-  ask: Pick<HopRequest, 'url' | 'isRedirect' | 'extraPort'>,
+  context: EgressContext,
+  request: Pick<HopRequest, 'url' | 'isRedirect' | 'extraPort'>,
 ): UrlTarget {
-  const verdict = checkUrl(ask.url, reach.policy, reach.own.known, ask.extraPort)
-  if ('target' in verdict) return verdict.target
-  throw denial(reach, verdict.refusal.reason, ask.isRedirect ? 'redirect_refused' : 'target_not_allowed')
+  const checked = checkUrl(request.url, context.policy, context.own.known, request.extraPort)
+  if ('target' in checked) return checked.target
+  throw countDenial(
+    context,
+    checked.refusal.reason,
+    request.isRedirect ? 'redirect_refused' : 'target_not_allowed',
+  )
 }
 
-/** Steps 3 to 6 and TLS. Writes into `found` as it learns, so that a failure keeps what came before it. */
+/** Steps 3 to 6 and TLS. Writes into `found` step by step, so that a failure keeps what was found before it. */
 export async function open(
-  reach: EgressContext,
+  context: EgressContext,
   target: UrlTarget,
-  ask: OpenRequest,
+  request: OpenRequest,
   found: Opening,
 ): Promise<Connection> {
-  const { limits, proxy } = reach
+  const { limits, proxy } = context
   const raw = proxy
-    ? await openThrough(proxy, reach, target, ask, found)
-    : await openDirectly(reach, target, ask, found)
+    ? await openThrough(proxy, context, target, request, found)
+    : await openDirectly(context, target, request, found)
   const { addresses, hasIpv6, remoteAddress } = found
   const connection = { addresses, hasIpv6, remoteAddress }
   if (!target.isTls) return { ...connection, http: new HttpConnection(raw), certificate: null }
 
   const clock = stopwatch()
   const { host, isLiteral } = target
-  const tls = { ms: limits.tlsMs, code: 'tls_timeout', outer: ask.signal } as const
-  const options = { host, isLiteral, alpn: ask.alpn, ca: reach.ca }
+  const tls = { ms: limits.tlsMs, code: 'tls_timeout', outer: request.signal } as const
+  const options = { host, isLiteral, alpn: request.alpn, ca: context.ca }
   const { socket, certificate, failure } = await within(tls, (signal) => secure(raw, options, signal))
   found.timings.tlsMs = clock()
   found.certificate = certificate
@@ -155,21 +159,21 @@ export async function open(
 }
 
 async function openDirectly(
-  reach: EgressContext,
+  context: EgressContext,
   target: UrlTarget,
-  ask: OpenRequest,
+  request: OpenRequest,
   found: Opening,
 ): Promise<Socket> {
-  const { limits } = reach
+  const { limits } = context
   const clock = stopwatch()
-  const { addresses, port } = await resolve(reach, target, ask)
+  const { addresses, port } = await resolve(context, target, request)
   if (!target.isLiteral) found.timings.dnsMs = clock()
-  found.addresses = addresses.slice(0, limits.answers)
+  found.addresses = addresses.slice(0, limits.addressesReported)
   found.hasIpv6 = addresses.some((address) => address.includes(':'))
-  if (ask.onResolved?.(found.addresses) === false)
-    throw new Failure('connect_unreachable', 'put off', { isOurs: true })
+  if (request.onResolved?.(found.addresses) === false)
+    throw new Failure('connect_unreachable', 'postponed', { isOurs: true })
 
-  const deadline = { ms: limits.connectMs, code: 'connect_timeout', outer: ask.signal } as const
+  const deadline = { ms: limits.connectMs, code: 'connect_timeout', outer: request.signal } as const
   const socket = await within(deadline, (signal) =>
     dialAny(addresses.slice(0, limits.connectTries), port, found, signal),
   )
@@ -178,54 +182,54 @@ async function openDirectly(
   return socket
 }
 
-/** Steps 3 to 6 are the proxy's. What it forbids is our network's rule: no probe counts it, a detection is told late. */
+/** Steps 3 to 6 by the proxy. What it forbids is a local rule: no probe counts it, and a detection learns it late. */
 async function openThrough(
   proxy: ProxyServer,
-  reach: EgressContext,
+  context: EgressContext,
   target: UrlTarget,
-  ask: OpenRequest,
+  request: OpenRequest,
   { timings }: Opening,
 ): Promise<Socket> {
-  const { connectMs: ms, headBytes } = reach.limits
+  const { connectMs: ms, headBytes } = context.limits
   const startedAtMs = performance.now()
   const clock = stopwatch()
-  const deadline = { ms, code: 'connect_timeout', outer: ask.signal } as const
-  const answer = await within(deadline, (signal) => tunnel(proxy, target, { headBytes, signal }))
-  if (answer === 'forbidden') {
-    const code = ask.isRedirect ? 'redirect_refused' : 'target_not_allowed'
-    await hideTime(reach, ask, startedAtMs)
-    throw denial(reach, 'proxy', code, { isOurs: true })
+  const deadline = { ms, code: 'connect_timeout', outer: request.signal } as const
+  const tunnelled = await within(deadline, (signal) => tunnel(proxy, target, { headBytes, signal }))
+  if (tunnelled === 'forbidden') {
+    const code = request.isRedirect ? 'redirect_refused' : 'target_not_allowed'
+    await hideTime(context, request, startedAtMs)
+    throw countDenial(context, 'proxy', code, { isOurs: true })
   }
   timings.connectMs = clock()
-  return answer
+  return tunnelled
 }
 
 /** Steps 3 and 4: all addresses of the name, each of them allowed. */
 async function resolve(
-  reach: EgressContext,
+  context: EgressContext,
   target: UrlTarget,
-  ask: OpenRequest,
+  request: OpenRequest,
 ): Promise<{ addresses: string[]; port: number }> {
   const startedAtMs = performance.now()
-  const test = reach.testHosts.get(target.host)
+  const test = context.testHosts.get(target.host)
   const port = test?.port ?? target.port
-  if (target.isLiteral) return { addresses: [target.host], port } // asked in step 2
-  const { limits, dnsServers: servers } = reach
+  if (target.isLiteral) return { addresses: [target.host], port } // checked in step 2
+  const { limits, dnsServers: servers } = context
   const addresses = test
     ? [test.address]
-    : await resolveHost(target.host, { limits, servers, signal: ask.signal })
-  const own = reach.own.known
+    : await resolveHost(target.host, { limits, servers, signal: request.signal })
+  const own = context.own.known
   const interfaces = interfaceAddresses()
   const reason = addresses
-    .map((address) => addressDenial(address, reach.policy.addresses, own, interfaces))
+    .map((address) => addressDenial(address, context.policy.addresses, own, interfaces))
     .find((denial) => denial !== null)
   if (!reason) return { addresses, port }
-  const code = ask.purpose === 'catalogue' ? 'dns_bogus' : 'target_not_allowed'
-  await hideTime(reach, ask, startedAtMs)
-  throw denial(reach, reason, ask.isRedirect ? 'redirect_refused' : code)
+  const code = request.purpose === 'catalogue' ? 'dns_bogus' : 'target_not_allowed'
+  await hideTime(context, request, startedAtMs)
+  throw countDenial(context, reason, request.isRedirect ? 'redirect_refused' : code)
 }
 
-/** A denial to a detection comes at a whole step (spec 5.12), so it does not show what a resolver knew. */
+/** Delays the denial of a detection to a whole step (spec 5.12), so that its time does not show what a resolver knew. */
 async function hideTime(
   { limits }: EgressContext,
   { purpose, signal }: OpenRequest,
@@ -237,7 +241,7 @@ async function hideTime(
   await wait(steps * limits.denialStepMs - elapsedMs, undefined, { signal }).catch(() => {})
 }
 
-/** One after another until one answers; the deadline is that of all together. */
+/** Dials one address after another; the deadline is for all together. */
 async function dialAny(addresses: string[], port: number, found: Opening, signal: AbortSignal) {
   let failure: Failure | null = null
   for (const address of addresses) {
@@ -252,37 +256,37 @@ async function dialAny(addresses: string[], port: number, found: Opening, signal
   throw failure ?? new Failure('dns_error', 'no address')
 }
 
-/** False when a kept connection turned out to be dead before it answered: the caller opens another, once. */
+/** False if a kept connection turned out to be closed before it responded: the caller opens another, once. */
 async function exchange(
-  reach: EgressContext,
+  context: EgressContext,
   hop: Hop,
   connection: Connection,
   target: UrlTarget,
-  ask: HopRequest,
+  request: HopRequest,
   startedAtMs: number,
 ): Promise<boolean> {
-  const { http: line } = connection
-  hop.isReused = line.hasAnswered
+  const { http } = connection
+  hop.isReused = http.hasResponded
   hop.certificate = connection.certificate
   hop.addresses = connection.addresses
   hop.hasIpv6 = connection.hasIpv6
   hop.remoteAddress = connection.remoteAddress
-  const { limits } = reach
-  const isListing = ask.isListing || LISTING_PATHS.some((path) => target.url.pathname.endsWith(path))
+  const { limits } = context
+  const isListing = request.isListing || LISTING_PATHS.some((path) => target.url.pathname.endsWith(path))
   try {
-    const message = await line.exchange({
+    const message = await http.exchange({
       url: target.url,
-      method: ask.method,
-      headers: { ...ask.headers, connection: ask.session ? 'keep-alive' : 'close' },
+      method: request.method,
+      headers: { ...request.headers, connection: request.session ? 'keep-alive' : 'close' },
       bodyBytes: isListing ? limits.listingBytes : limits.bodyBytes,
       limits,
-      signal: ask.signal,
+      signal: request.signal,
     })
     hop.message = message
     hop.failure = message.failure
     hop.timings.ttfbMs = Math.round(message.firstByteAtMs - startedAtMs)
-    if (ask.session) ask.session.keep(target.url.origin, connection)
-    else line.close()
+    if (request.session) request.session.keep(target.url.origin, connection)
+    else http.close()
     return true
   } catch (error) {
     const isStale = hop.isReused && error instanceof Failure && error.code === 'http_reset'
@@ -292,17 +296,17 @@ async function exchange(
   }
 }
 
-function denial(
-  reach: EgressContext,
+function countDenial(
+  context: EgressContext,
   reason: string,
   code: ErrorCode,
   options?: { isOurs: boolean },
 ): Failure {
-  reach.denials.set(reason, (reach.denials.get(reason) ?? 0) + 1) // reasons are a closed set
+  context.denials.set(reason, (context.denials.get(reason) ?? 0) + 1) // reasons are a closed set
   return new Failure(code, reason, options)
 }
 
-/** Each call: whole milliseconds since the one before. */
+/** Each call returns whole milliseconds since the previous one. */
 function stopwatch(): () => number {
   let beforeMs = performance.now()
   return () => {

@@ -1,14 +1,13 @@
 /**
- * One request and its answer over a socket that is there and checked: HTTP/1.1 by Node's own strict parser, and every limit
- * of spec 5.9 that comes after the handshake.
+ * One request and its response over an open, checked socket: HTTP/1.1 by Node's strict parser, and every limit of spec 5.9
+ * that comes after the handshake.
  *
  *     request ──► head, within firstByteMs and headBytes ──► body, within bodyMs, bodyBytes and the ratio
  *                  a redirect ends here, its body unread
  *
- * `Line` is one connection, with an Agent that has this socket and no other: it never dials by itself. After a complete
- * answer it may carry the next request of the same origin; after anything else it is destroyed.
- *
- * The spec names undici for this; node:http with one socket keeps the same promises without a dependency.
+ * The Agent of a connection has this socket only and never dials. After a complete response the connection may carry the
+ * next request of the same origin; after anything else it is destroyed. The specification names undici for this;
+ * node:http with one socket gives the same guarantees without a dependency.
  */
 import type { IncomingMessage } from 'node:http'
 import { Agent, request as httpRequest } from 'node:http'
@@ -39,7 +38,7 @@ export interface Response {
 export class HttpConnection {
   readonly socket: Socket
   readonly #agent: Agent
-  hasAnswered = false
+  hasResponded = false
 
   constructor(socket: Socket) {
     this.socket = socket
@@ -47,7 +46,7 @@ export class HttpConnection {
     this.#agent.createConnection = () => socket
   }
 
-  /** Kept alive by both sides, and between two requests. */
+  /** Kept alive by both sides and without a request. */
   get isIdle(): boolean {
     const idle = Object.values(this.#agent.freeSockets).flat()
     return !this.socket.destroyed && idle.some((socket) => socket === this.socket)
@@ -78,11 +77,11 @@ export class HttpConnection {
             signal,
           }),
         )
-        this.hasAnswered = true
+        this.hasResponded = true
         return { ...message, body }
       } catch (error) {
         this.close()
-        return { ...message, failure: head.wrong() ?? toFailure('http', error) }
+        return { ...message, failure: head.firstFailure() ?? toFailure('http', error) }
       }
     } catch (error) {
       this.close()
@@ -92,12 +91,12 @@ export class HttpConnection {
 
   #head(ask: HttpRequest, signal: AbortSignal): Promise<Head> {
     return new Promise((resolve, reject) => {
-      let wrong: Failure | null = null // the first thing that went wrong, also while the body is read
+      let firstFailure: Failure | null = null // also while the body is read
       let firstByteAtMs = 0
       const fail = (error: unknown) => {
-        wrong ??= toFailure('http', error)
+        firstFailure ??= toFailure('http', error)
         this.socket.destroy()
-        reject(wrong)
+        reject(firstFailure)
       }
       const { url, limits } = ask
       if (this.socket.destroyed) throw new Failure('http_reset', 'closed')
@@ -108,7 +107,7 @@ export class HttpConnection {
         path: url.pathname + url.search,
         headers: { host: url.host, ...ask.headers },
         maxHeaderSize: limits.headBytes,
-        insecureHTTPParser: false, // whatever this process was started with
+        insecureHTTPParser: false, // overrides the process's own flag
       })
       const abort = () => fail(signal.reason)
       signal.addEventListener('abort', abort, { once: true })
@@ -127,7 +126,7 @@ export class HttpConnection {
           if (wireBytes > wireBytesMax) fail(new Failure('too_large', 'wire'))
           wireBytes += chunk.length
         }
-        socket.prependListener('data', count) // before the parser, which has its own by now
+        socket.prependListener('data', count) // runs before the parser's listener
         request.once('close', () => {
           socket.off('data', count)
           if (!isHeadDone) fail(new Failure('http_reset', 'closed'))
@@ -135,7 +134,7 @@ export class HttpConnection {
       })
       request.once('response', (response) => {
         const message = { ...readHead(response), firstByteAtMs }
-        resolve({ response, message, wrong: () => wrong })
+        resolve({ response, message, firstFailure: () => firstFailure })
       })
       request.end()
     })
@@ -145,7 +144,7 @@ export class HttpConnection {
 interface Head {
   response: IncomingMessage
   message: Omit<Response, 'body' | 'failure'>
-  wrong: () => Failure | null
+  firstFailure: () => Failure | null
 }
 
 export function isRedirect(message: Pick<Response, 'status' | 'headers'>): boolean {

@@ -1,11 +1,11 @@
 /**
- * Addresses that are ours without an interface showing it: of PUBLIC_BASE_URL (behind NAT, a load balancer), of the
- * proxy and of the cache backend. Asked for with getaddrinfo, as the rest of the process finds them, hosts file included; asked again each
- * minute, beside the work. A name that does not resolve keeps what it had.
+ * Addresses of this installation that no interface shows: of PUBLIC_BASE_URL (behind NAT or a load balancer), of the proxy
+ * and of the cache backend. Resolved by getaddrinfo, hosts file included, as in the rest of the process; again each
+ * minute, in the background. A name that fails to resolve keeps its previous addresses.
  *
  *     const own = new OwnAddresses(['monitor.example.org', 'redis'])
- *     await own.refresh()   // waits for the first answers only, OWN_MS at most
- *     own.known             // addresses, without asking
+ *     await own.refresh()   // waits for the first results only, OWN_MS at most
+ *     own.known             // the addresses so far
  */
 import { lookup } from 'node:dns/promises'
 import { parseAddress } from './address.ts'
@@ -17,11 +17,11 @@ const HOSTS_MAX = 64
 export class OwnAddresses {
   readonly #known = new Map<string, string[]>() // host → its addresses
   readonly #names: string[]
-  #askedAtMs = Number.NEGATIVE_INFINITY
-  #asking: Promise<unknown> = Promise.resolve()
-  #hasAnswers = false
+  #lookedUpAtMs = Number.NEGATIVE_INFINITY
+  #lookups: Promise<unknown> = Promise.resolve()
+  #hasResults = false
 
-  /** Names and literal addresses; more than 64 are a mistake of whoever put them together. */
+  /** Names and literal addresses, at most 64. */
   constructor(hosts: readonly string[]) {
     if (hosts.length > HOSTS_MAX) throw new RangeError(`${hosts.length} own hosts, ${HOSTS_MAX} at most`)
     for (const host of hosts) if (parseAddress(host) !== null) this.#known.set(host, [host])
@@ -35,30 +35,30 @@ export class OwnAddresses {
   async refresh(): Promise<void> {
     if (this.#names.length === 0) return
     const nowMs = performance.now()
-    if (nowMs - this.#askedAtMs >= REFRESH_MS) {
-      this.#askedAtMs = nowMs
-      this.#asking = Promise.all(this.#names.map((name) => this.#ask(name))).then(() => {
-        this.#hasAnswers = true
+    if (nowMs - this.#lookedUpAtMs >= REFRESH_MS) {
+      this.#lookedUpAtMs = nowMs
+      this.#lookups = Promise.all(this.#names.map((name) => this.#lookUp(name))).then(() => {
+        this.#hasResults = true
       })
     }
-    if (this.#hasAnswers) return
+    if (this.#hasResults) return
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise((resolve) => {
+    const timeout = new Promise((resolve) => {
       timer = setTimeout(resolve, OWN_MS)
     })
-    await Promise.race([this.#asking, late])
+    await Promise.race([this.#lookups, timeout])
     clearTimeout(timer)
   }
 
-  async #ask(name: string): Promise<void> {
+  async #lookUp(name: string): Promise<void> {
     try {
-      const answers = await lookup(name, { all: true })
+      const results = await lookup(name, { all: true })
       this.#known.set(
         name,
-        answers.map((answer) => answer.address),
+        results.map(({ address }) => address),
       )
     } catch {
-      // it keeps what it had; private addresses are denied without this list
+      // keeps its addresses; private ones are denied without this list
     }
   }
 }

@@ -1,19 +1,18 @@
 /**
- * The operator's own proxy (EGRESS_PROXY, spec 5.8): a socket to a target by HTTP CONNECT, for http and https alike.
+ * The operator's proxy (EGRESS_PROXY, spec 5.8): a socket to a target by HTTP CONNECT, for http and https alike.
  *
- *     dial the proxy ─► CONNECT relay.example.com:443 ─► 2xx ─► a socket, as if the target had been dialled
+ *     dial the proxy ─► CONNECT relay.example.com:443 ─► 2xx ─► a socket as if the target had been dialled
  *
- * It is given the name, so DNS and the judgement of addresses are its part; scheme, port, name and literal addresses were
- * judged before. How it fails must not read as the target's fault where it can be told apart:
+ * The proxy receives the name, so it resolves and checks addresses; scheme, port, name and literal addresses are checked
+ * before. Its failures must not count against the target where they can be told apart:
  *
- *     502, 503                connect_unreachable   what proxies say of a target they cannot reach (Squid says 503)
- *     504, no answer in time  connect_timeout
- *     403                     'forbidden'           a rule of the proxy, as for addresses that are not public
- *     anything else           our own failure       407, not HTTP, cut off, nobody at home: says nothing about the target
+ *     502, 503                  connect_unreachable   what proxies send for an unreachable target (Squid: 503)
+ *     504, no response in time  connect_timeout
+ *     403                       'forbidden'           a rule of the proxy, as for addresses that are not public
+ *     anything else             failure of this host  407, not HTTP, cut off, proxy unreachable: no evidence about the target
  *
- * A proxy that is overloaded says 503 or nothing as well; CONNECTIVITY_CHECK_URLS go through it too and tell that.
- *
- * Gives up what only an address tells: time of DNS, addresses, network, CNAMEs, and the bound of two probes per network.
+ * An overloaded proxy sends 503 or nothing too; CONNECTIVITY_CHECK_URLS go through it and detect that. Not available behind a
+ * proxy: DNS time, addresses, network, CNAMEs and the limit of two probes per network.
  */
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
@@ -27,8 +26,8 @@ import type { ProxyServer } from './settings.ts'
 import type { UrlTarget } from './url-policy.ts'
 
 export interface TunnelOptions {
-  headBytes: number // of the proxy's answer
-  signal: AbortSignal // ends the dialling and the answer alike
+  headBytes: number // of the proxy's response
+  signal: AbortSignal // for dialling and the response
 }
 
 const FAULTS_OF_TARGET: Record<number, ErrorCode> = {
@@ -43,13 +42,13 @@ export async function tunnel(
   options: TunnelOptions,
 ): Promise<Socket | 'forbidden'> {
   const { host, port } = proxy
-  const socket = connect({ host, port }) // by getaddrinfo: it may be known to the hosts file or the container network only
+  const socket = connect({ host, port }) // by getaddrinfo: the hosts file or the container network may define it
   try {
     await connected(socket, options.signal)
   } catch (error) {
     throw toOwnFailure(error)
   }
-  const status = await ask(socket, proxy, target, options)
+  const status = await sendConnect(socket, proxy, target, options)
   if (status >= 200 && status <= 299) return socket
   socket.destroy()
   if (status === 403) return 'forbidden'
@@ -57,8 +56,8 @@ export async function tunnel(
   throw new Failure(fault ?? 'connect_unreachable', `proxy ${status}`, { isOurs: fault === undefined })
 }
 
-/** The status of its answer. Node's parser reads it, and takes the first head of any status for the whole answer. */
-async function ask(
+/** Returns the status. Node's parser takes the first head, whatever its status, as the whole response. */
+async function sendConnect(
   socket: Socket,
   { authorization }: ProxyServer,
   { url, port }: Pick<UrlTarget, 'url' | 'port'>,
@@ -75,20 +74,20 @@ async function ask(
       path: authority,
       headers: {
         host: authority,
-        connection: 'keep-alive', // Node's `close` would speak of the tunnel to some proxies
+        connection: 'keep-alive', // some proxies would apply Node's `close` to the tunnel
         ...(authorization !== null && { 'proxy-authorization': authorization }),
       },
       maxHeaderSize: headBytes,
-      insecureHTTPParser: false, // whatever this process was started with
+      insecureHTTPParser: false, // overrides the process's own flag
     })
     request.on('error', () => {}) // stays; the first is thrown by `once`
     request.end()
-    const [answer, , early]: [IncomingMessage, Socket, Buffer] = (await once(request, 'connect')) as never
-    socket.unshift(early) // a target that speaks first
-    return answer.statusCode as number
+    const [response, , early]: [IncomingMessage, Socket, Buffer] = (await once(request, 'connect')) as never
+    socket.unshift(early) // bytes of a target that sends first
+    return response.statusCode as number
   } catch (error) {
     socket.destroy()
-    if (error instanceof Failure) throw error // late: it was still trying to reach the target
+    if (error instanceof Failure) throw error // the deadline: the proxy was still connecting to the target
     throw toOwnFailure(error)
   } finally {
     signal.removeEventListener('abort', abort)

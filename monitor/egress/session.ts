@@ -1,10 +1,10 @@
 /**
- * Connections kept between the visits of one probe (spec 6.1: one connection where allowed, one request after another).
- * Each stays bound to the address it was opened to, which was checked then; it belongs to one origin and one session.
+ * Connections kept between the visits of one probe (spec 6.1: one connection where possible, one request after another).
+ * Each stays bound to the checked address it was opened to; it belongs to one origin and one session.
  *
  *     const session = new Session()
  *     await egress.visit({ url, session, … })   // opens
- *     await egress.visit({ url: other, session, … })   // same origin: the same connection, when both sides kept it
+ *     await egress.visit({ url: other, session, … })   // same origin: same connection, if both sides kept it
  *     session.close()
  */
 import type { PeerFacts } from './connect.ts'
@@ -15,16 +15,16 @@ import { LIMITS } from './limits.ts'
 export interface Connection {
   http: HttpConnection
   certificate: PeerFacts | null
-  addresses: string[] // of the host, all checked, LIMITS.answers of them told
+  addresses: string[] // of the host, all checked, at most LIMITS.addressesReported
   hasIpv6: boolean
-  remoteAddress: string | null // null = the proxy knows it
+  remoteAddress: string | null // null = through a proxy
 }
 
 export class Session {
   readonly #kept = new Map<string, Connection>() // origin → connection, oldest first
   #isClosed = false
 
-  /** A connection is in one place at a time: taken here, it has to be kept again. */
+  /** Removes the connection from the session; the caller keeps it again. */
   take(origin: string): Connection | undefined {
     const connection = this.#kept.get(origin)
     this.#kept.delete(origin)
@@ -33,7 +33,7 @@ export class Session {
     return undefined
   }
 
-  /** One that is closed already is only forgotten, when it is taken or the session ends. */
+  /** A closed connection is dropped when it is taken or the session ends. */
   keep(origin: string, connection: Connection): void {
     if (this.#isClosed) {
       connection.http.close()

@@ -1,14 +1,14 @@
 /**
- * The environment's part in what may be reached (spec 5.1, 5.4, 5.14). The proxy variables of other programs (HTTP_PROXY,
- * ALL_PROXY …) are not read: nothing here knows them.
+ * Environment variables that define what may be reached (spec 5.1, 5.4, 5.14). The proxy variables of other programs
+ * (HTTP_PROXY, ALL_PROXY …) are not read.
  *
  *     PROBE_PORTS        80,443,3000,8000,8080,8443
- *     EGRESS_DENY        ranges denied besides the reserved ones       10.9.0.0/16,2001:db8:7::/48
+ *     EGRESS_DENY        ranges denied besides the reserved ones        10.9.0.0/16,2001:db8:7::/48
  *     NAT64_PREFIX       a /96 whose embedded IPv4 is checked instead   64:ff9b::/96
- *     PUBLIC_BASE_URL    our own name, never a target; also in the User-Agent
- *     EGRESS_TEST_ALLOW  127.0.0.0/8                     only with NODE_ENV=test, else no start
+ *     PUBLIC_BASE_URL    the public address of this monitor, never a target; also in the User-Agent
+ *     EGRESS_TEST_ALLOW  127.0.0.0/8                     refused at start unless NODE_ENV=test
  *     EGRESS_TEST_HOSTS  relay.example.com=127.0.0.1:4000,…   the same
- *     EGRESS_PROXY       http://[user:password@]host:port   the operator's, so its host may be private
+ *     EGRESS_PROXY       http://[user:password@]host:port   chosen by the operator, so its host may be private
  */
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Range } from './address.ts'
@@ -18,7 +18,7 @@ const PORTS = '80,443,3000,8000,8080,8443'
 const PORTS_MAX = 32
 const RANGES_MAX = 1_000 // each address is compared with all of them
 const TEST_HOSTS_MAX = 1_000
-// The port is asked for here, since URL drops it when it is 80.
+// Checked before parsing because URL drops port 80.
 const PROXY = /^http:\/\/(?:[^/\\?#@\s]*@)?(?:[^/\\?#@:\s]+|\[[^/\\?#@\]\s]+\]):[0-9]{1,5}\/?$/i
 
 export interface EgressSettings {
@@ -28,7 +28,7 @@ export interface EgressSettings {
   publicBaseUrl: URL | null
   proxy: ProxyServer | null
   testAllow: Range[]
-  testHosts: ReadonlyMap<string, Endpoint> // name → where it is instead of asking DNS
+  testHosts: ReadonlyMap<string, Endpoint> // name → endpoint, instead of DNS
 }
 
 export interface Endpoint {
@@ -39,21 +39,21 @@ export interface Endpoint {
 export interface ProxyServer {
   host: string // name, or address without brackets
   port: number
-  authorization: string | null // a secret: for the head of the CONNECT and for nothing else
+  authorization: string | null // a secret: sent with CONNECT only
 }
 
 export function egressSettings(env: Readonly<Record<string, string | undefined>>): EgressSettings {
   for (const name of ['EGRESS_TEST_ALLOW', 'EGRESS_TEST_HOSTS']) {
     if (!env[name] || env.NODE_ENV === 'test') continue
-    throw complaint(
+    throw settingError(
       name,
-      'opens addresses that must stay closed.',
+      'allows addresses that must stay denied.',
       'Unset it, or set NODE_ENV=test in a test.',
     )
   }
   const nat64 = ranges(env, 'NAT64_PREFIX', 1)[0] ?? null
   if (nat64 !== null && (nat64.bits !== 96 || nat64.base.length !== 16)) {
-    throw complaint('NAT64_PREFIX', 'is no IPv6 prefix of 96 bits.', 'Write it like 64:ff9b::/96.')
+    throw settingError('NAT64_PREFIX', 'is not an IPv6 prefix of 96 bits.', 'Write it like 64:ff9b::/96.')
   }
   return {
     ports: new Set(items(env, 'PROBE_PORTS', PORTS_MAX, PORTS).map(port)),
@@ -66,13 +66,13 @@ export function egressSettings(env: Readonly<Record<string, string | undefined>>
   }
 }
 
-function complaint(where: string, what: string, fix: string): ConfigurationError {
+function settingError(where: string, what: string, fix: string): ConfigurationError {
   return new ConfigurationError({ code: 'EGRESS_SETTING', where, what, fix, exitCode: 2 })
 }
 
 function items(env: Readonly<Record<string, string | undefined>>, name: string, max: number, preset = '') {
   const texts = (env[name] || preset).split(',').map((text) => text.trim())
-  if (texts.length > max) throw complaint(name, `has ${texts.length} items.`, `Write at most ${max}.`)
+  if (texts.length > max) throw settingError(name, `has ${texts.length} items.`, `Write at most ${max}.`)
   return texts.filter((text) => text !== '')
 }
 
@@ -80,14 +80,14 @@ function ranges(env: Readonly<Record<string, string | undefined>>, name: string,
   return items(env, name, max).map((text) => {
     const range = parseRange(text)
     if (range === null)
-      throw complaint(name, `"${text}" is no range.`, 'Write an address, or one with /bits.')
+      throw settingError(name, `"${text}" is not a range.`, 'Write an address, or one with /bits.')
     return range
   })
 }
 
 function port(text: string): number {
   const isPort = /^[1-9][0-9]{0,4}$/.test(text) && Number(text) <= 65_535
-  if (!isPort) throw complaint('PROBE_PORTS', `"${text}" is no port.`, 'Write numbers from 1 to 65535.')
+  if (!isPort) throw settingError('PROBE_PORTS', `"${text}" is not a port.`, 'Write numbers from 1 to 65535.')
   return Number(text)
 }
 
@@ -95,17 +95,21 @@ function baseUrl(text: string | undefined): URL | null {
   if (!text) return null
   const url = URL.canParse(text) ? new URL(text) : null
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  throw complaint('PUBLIC_BASE_URL', 'is no address of a site.', 'Write it like https://monitor.example.org.')
+  throw settingError(
+    'PUBLIC_BASE_URL',
+    'is not the URL of a site.',
+    'Write it like https://monitor.example.org.',
+  )
 }
 
-/** The text has a password, so no message repeats it. */
+/** The text contains a password, so no message repeats it. */
 function proxy(text: string): ProxyServer {
   const url = PROXY.test(text) && URL.canParse(text) ? new URL(text) : null
   const credentials = url && decoded([url.username, url.password])
   if (url === null || url.port === '0' || credentials === null) {
     const fix =
       'Write it like http://proxy:3128 or http://user:password@proxy:3128, with %40 for an @ in a password.'
-    throw complaint('EGRESS_PROXY', 'is no address of a proxy that speaks plain HTTP.', fix)
+    throw settingError('EGRESS_PROXY', 'is not the URL of an HTTP proxy.', fix)
   }
   const hasUser = url.username !== '' || url.password !== ''
   return {
@@ -115,7 +119,7 @@ function proxy(text: string): ProxyServer {
   }
 }
 
-/** User and password as they were before they became part of a URL; null = they cannot be sent. */
+/** User and password, percent-decoded; null = they cannot be sent. */
 function decoded(texts: [string, string]): string[] | null {
   try {
     const [user, password] = texts.map(decodeURIComponent)
@@ -128,7 +132,7 @@ function decoded(texts: [string, string]): string[] | null {
 function testHost(text: string): [string, Endpoint] {
   const match = /^([^=]+)=(.+):([0-9]{1,5})$/.exec(text)
   if (match === null || parseAddress(match[2]) === null) {
-    throw complaint('EGRESS_TEST_HOSTS', `"${text}" is no host.`, 'Write it like name=127.0.0.1:4000.')
+    throw settingError('EGRESS_TEST_HOSTS', `"${text}" is not a host.`, 'Write it like name=127.0.0.1:4000.')
   }
   return [match[1].toLowerCase(), { address: match[2], port: Number(match[3]) }]
 }

@@ -1,9 +1,9 @@
 /**
- * A second opinion on whether an address is global unicast, which shares nothing with the first: another parser (that of
- * the C library, inside `net.BlockList`), another matcher, another source (every row of IANA's special-purpose registries
- * and the multicast and reserved blocks, rather than the spec's list). Both must agree.
+ * A second check for global unicast addresses that is independent of address-policy.ts: another parser (that of
+ * `net.BlockList`), another matcher, another source (IANA's special-purpose registries and the multicast and reserved
+ * blocks instead of the spec's list). Both checks must agree.
  *
- * The spec names `ipaddr.js` for this part; it is not a dependency yet, and would replace the body of `isUnicast`.
+ * The specification names `ipaddr.js` for this part; it would replace the body of `isUnicast`.
  */
 import { BlockList, isIP } from 'node:net'
 
@@ -24,7 +24,7 @@ const IPV6: [string, number][] = [
 
 const special4 = new BlockList()
 for (const [base, bits] of IPV4) special4.addSubnet(base, bits, 'ipv4')
-const special6 = new BlockList() // apart: in a list with ::ffff:0:0/96 every IPv4 address would be found
+const special6 = new BlockList() // separate: a list with ::ffff:0:0/96 matches every IPv4 address
 for (const [base, bits] of IPV6) special6.addSubnet(base, bits, 'ipv6')
 
 export function isUnicast(address: string): boolean {

@@ -1,44 +1,58 @@
 /**
- * Whether this thread stood still while a visit was under way. Deadlines run on meanwhile and come before the sockets are
- * read, so a target that answered in time looks silent; what such a visit says of a failure, or of its times, is not true.
+ * Whether this thread stalled while a visit was under way. During a stall deadlines keep running and fire before sockets
+ * are read, so a target that responded in time looks silent: neither a failure nor a time of such a visit can be trusted.
  *
  *     const watch = startStallWatch()
  *     …
- *     watch.stop()   // ms of standing still since the start, 0 on a thread that is merely busy
+ *     watch.stop()   // ms stalled since the start; 0 on a thread that is merely busy
  */
 
 const TICK_MS = 100
-const STALL_MIN_MS = 250 // a longer gap between two ticks is standing still, a shorter one a busy thread
-
-let watchers = 0
-let timer: NodeJS.Timeout | undefined
-let lastMs = 0
-let totalMs = 0
+const STALL_MIN_MS = 250 // a longer gap between two ticks is a stall, a shorter one is load
 
 export interface StallWatch {
-  stop(): number // once
+  stop(): number // call once
 }
+
+/** One timer for all watches; it runs only while there are any. */
+export class StallDetector {
+  readonly #nowMs: () => number
+  #watches = 0
+  #timer: NodeJS.Timeout | undefined
+  #lastMs = 0
+  #totalMs = 0
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  start(): StallWatch {
+    if (this.#watches++ === 0) {
+      this.#lastMs = this.#nowMs()
+      this.#timer = setInterval(() => this.tick(), TICK_MS)
+      this.#timer.unref()
+    }
+    this.tick()
+    const beforeMs = this.#totalMs
+    return {
+      stop: () => {
+        this.tick() // the current gap counts
+        if (--this.#watches === 0) clearInterval(this.#timer)
+        return this.#totalMs - beforeMs
+      },
+    }
+  }
+
+  tick(): void {
+    const nowMs = this.#nowMs()
+    const gapMs = nowMs - this.#lastMs
+    if (gapMs >= STALL_MIN_MS) this.#totalMs += gapMs
+    this.#lastMs = nowMs
+  }
+}
+
+const detector = new StallDetector(() => performance.now())
 
 export function startStallWatch(): StallWatch {
-  if (watchers++ === 0) {
-    lastMs = performance.now()
-    timer = setInterval(note, TICK_MS)
-    timer.unref()
-  }
-  note()
-  const beforeMs = totalMs
-  return {
-    stop: () => {
-      note() // the gap at hand, too
-      if (--watchers === 0) clearInterval(timer)
-      return totalMs - beforeMs
-    },
-  }
-}
-
-function note(): void {
-  const nowMs = performance.now()
-  const gapMs = nowMs - lastMs
-  if (gapMs >= STALL_MIN_MS) totalMs += gapMs
-  lastMs = nowMs
+  return detector.start()
 }

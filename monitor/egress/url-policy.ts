@@ -1,27 +1,27 @@
 /**
- * What can be said about a URL without asking anyone: scheme, port, form of the host, literal addresses, names that are
- * never public, our own name, the opt-out list (spec 5.1, 5.2; the static checks of 3.4). Makes no DNS question.
+ * Static checks of a URL: scheme, port, form of the host, literal addresses, names that are never public, the
+ * monitor's own name, the opt-out list (spec 5.1, 5.2; the static checks of 3.4). No DNS query is made.
  *
  *     checkUrl('http://0x7f.1/', policy)   { refusal: { code: 'target_not_allowed', reason: 'reserved' } }
  *     checkUrl('https://a.example.com/v1', policy)   { target: { url, host, port, … } }
  *
- * Only the parsed URL is looked at, never the raw text: `URL` folds every spelling of an address into one.
+ * Only the parsed URL is checked, never the text: `URL` normalises every spelling of an address.
  */
 import { parseAddress } from './address.ts'
 import type { AddressDenial, AddressPolicy } from './address-policy.ts'
 import { addressDenial } from './address-policy.ts'
 import { LIMITS } from './limits.ts'
 
-/** A URL that may be asked for, its host still to be resolved unless `literal`. */
+/** A URL that may be requested; its host must still be resolved unless `isLiteral`. */
 export interface UrlTarget {
   url: URL // without user info, fragment and final dot
   host: string // name, or address without brackets
   port: number
   isTls: boolean
-  isLiteral: boolean // host is an address, allowed
+  isLiteral: boolean // host is an allowed address
 }
 
-/** `invalid_url` is the caller's mistake (400), `target_not_allowed` our policy (422). */
+/** `invalid_url`: an error of the caller (400); `target_not_allowed`: denied by policy (422). */
 export interface Refusal {
   code: 'invalid_url' | 'target_not_allowed'
   reason: UrlReason | AddressDenial
@@ -43,7 +43,7 @@ const NEVER_PUBLIC = [
   'invalid', 'example', 'svc', 'cluster.local',
 ]
 
-/** `extraPort` is the one more port a catalogue entry may name. */
+/** `extraPort`: the additional port a catalogue entry may name. */
 export function checkUrl(
   text: string,
   policy: UrlPolicy,
@@ -63,7 +63,7 @@ export function checkUrl(
   if (literal === null) {
     const name = url.hostname.replace(/\.$/, '')
     url.hostname = name
-    if (!isHostName(name) || url.hostname !== name) return bad('host') // 127.0.0.1.. would now be an address
+    if (!isHostName(name) || url.hostname !== name) return bad('host') // 127.0.0.1.. would be an address now
   }
   const isTls = url.protocol === 'https:'
   const port = url.port === '' ? (isTls ? 443 : 80) : Number(url.port)
@@ -77,7 +77,7 @@ export function checkUrl(
   return { target: { url, host, port, isTls, isLiteral: literal !== null } }
 }
 
-/** `host` itself, or one of the names above it, is in `suffixes`. */
+/** Whether `host` or one of its parent domains is in `suffixes`. */
 export function hasSuffix(host: string, suffixes: ReadonlySet<string>): boolean {
   for (let name = host; ; name = name.slice(name.indexOf('.') + 1)) {
     if (suffixes.has(name)) return true
@@ -85,7 +85,7 @@ export function hasSuffix(host: string, suffixes: ReadonlySet<string>): boolean 
   }
 }
 
-/** `URL` gives IPv4 in dotted form and IPv6 in brackets, whatever was written. A name never ends in a number. */
+/** `URL` normalises IPv4 to dotted form and IPv6 to brackets. A name never ends in a number. */
 function toAddressLiteral(hostname: string): string | null {
   if (hostname.startsWith('[')) return hostname.slice(1, -1)
   return parseAddress(hostname) === null ? null : hostname

@@ -1,12 +1,12 @@
 /**
- * Whose network is an address in? From a file alone, never by asking anyone (spec 6.2): ip2asn-combined.tsv.gz, of the
- * public domain.
+ * The autonomous system of an address (spec 6.2), from the public-domain file ip2asn-combined.tsv.gz; nothing is requested
+ * over the network.
  *
- *     first ⇥ last ⇥ number ⇥ country ⇥ name     about 600,000 rows ─► three typed arrays per family, some 20 MiB
+ *     first ⇥ last ⇥ number ⇥ country ⇥ name     about 600,000 rows ─► three typed arrays per family, about 20 MiB
  *     find('104.16.0.1')  ─► { number: 13335, name: 'CLOUDFLARENET', country: 'US' }     a binary search, 20 steps
  *
- * Addresses are rows of 32-bit words, one for IPv4 and four for IPv6, so one search does both. No file, no facts: nulls.
- * `sluice monitor asn install` puts the file in its place.
+ * Addresses are rows of 32-bit words, one for IPv4 and four for IPv6, so one search serves both. Without the file every
+ * member is null. `sluice monitor asn install` installs it.
  */
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -19,7 +19,7 @@ import type { NetworkFacts } from '../facts.ts'
 import { shown } from './probe-response.ts'
 
 export const ASN_DB = 'data/ip2asn-combined.tsv.gz' // default of the setting
-const ROWS_MAX = 2_000_000 // per family; beyond: the file is not what it should be
+const ROWS_MAX = 2_000_000 // per family; beyond: the file is refused
 const LINE_CHARS_MAX = 1_000
 const NAME_CHARS = 80
 const GZIP_MAGIC = 0x1f8b
@@ -33,7 +33,7 @@ export interface AsnTable {
 const NOTHING: AsnFacts = Object.freeze({ number: null, name: null, country: null })
 export const NO_ASN_TABLE: AsnTable = { rangesCount: 0, find: () => ({ ...NOTHING }) }
 
-/** As `loadAsnTable`, for a service that goes on without: a file that is missing or unusable is one log line. */
+/** Like `loadAsnTable`, but a missing or unusable file is logged once and the table is empty. */
 export async function openAsnTable(path: string, log: Log): Promise<AsnTable> {
   if (path === '') return NO_ASN_TABLE
   try {
@@ -41,19 +41,19 @@ export async function openAsnTable(path: string, log: Log): Promise<AsnTable> {
     if (table === NO_ASN_TABLE)
       log(
         'warning',
-        `ASN_DB: there is no file ${path}, so networks are not told (asn is null); \`sluice monitor asn install\` puts one there`,
+        `ASN_DB: ${path} does not exist, so the autonomous systems of sites are unknown (asn is null); \`sluice monitor asn install\` installs it`,
       )
     return table
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error
-    log('error', `networks are not told (asn is null): ${error.message}`)
+    log('error', `the autonomous systems of sites are unknown (asn is null): ${error.message}`)
     return NO_ASN_TABLE
   }
 }
 
 /**
- * NO_ASN_TABLE when there is no such file; an OperatorError when it is not one of these, or its rows are not in order. Packed
- * or not. `name`: what errors call the file.
+ * Reads a file, compressed or not. Returns NO_ASN_TABLE if it does not exist; throws ConfigurationError if it is malformed or
+ * its rows are not in order. `name`: what errors call the file.
  */
 export async function loadAsnTable(path: string, name = path): Promise<AsnTable> {
   const families = [new Rows(1), new Rows(4)]
@@ -66,8 +66,8 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
       const [first, last, number, country, owner = ''] = line.slice(0, LINE_CHARS_MAX).split('\t')
       const [from, to] = [parseAddress(first), parseAddress(last ?? '')]
       if (from === null || from.length !== to?.length || !/^[0-9]{1,10}$/.test(number))
-        throw new Error('is no row')
-      if (Number(number) === 0) continue // not routed: no network
+        throw new Error('not a row of ip2asn')
+      if (Number(number) === 0) continue // not routed
       families[from.length === 4 ? 0 : 1].add(from, to, Number(number))
       if (owners.has(Number(number))) continue
       owners.set(Number(number), {
@@ -80,7 +80,7 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
     if ((error as { code?: string }).code === 'ENOENT') return NO_ASN_TABLE
     const where = lineNumber > 0 ? `${name}:${lineNumber}` : name
     const what = `${(error as Error).message}.`
-    const fix = 'Fetch the file anew, or remove it to do without.'
+    const fix = 'Download the file again, or remove it to run without it.'
     throw new ConfigurationError({ code: 'ASN_DB', where, what, fix }, { cause: error })
   }
   return {
@@ -94,15 +94,15 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
 }
 
 async function* readLines(path: string): AsyncIterable<string> {
-  const isPacked = await startsPacked(path)
+  const isCompressed = await isGzip(path)
   const file = createReadStream(path)
-  const plain = isPacked ? file.pipe(createGunzip()) : file
+  const plain = isCompressed ? file.pipe(createGunzip()) : file
   file.on('error', (error) => plain.destroy(error))
   yield* createInterface({ input: plain, crlfDelay: Number.POSITIVE_INFINITY })
 }
 
-/** By its first bytes: people unpack files and keep their names. */
-async function startsPacked(path: string): Promise<boolean> {
+/** By its first bytes: a file may be decompressed and keep its name. */
+async function isGzip(path: string): Promise<boolean> {
   const file = await open(path)
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(2), 0, 2, 0)
@@ -112,7 +112,7 @@ async function startsPacked(path: string): Promise<boolean> {
   }
 }
 
-/** Ranges of one family, ascending and apart. */
+/** Ranges of one family, ascending and disjoint. */
 class Rows {
   readonly #words: number // per address
   #count = 0
@@ -129,9 +129,9 @@ class Rows {
 
   add(first: Uint8Array, last: Uint8Array, number: number): void {
     const [from, to] = [toWords(first), toWords(last)]
-    if (this.#count === ROWS_MAX) throw new Error('has too many rows')
+    if (this.#count === ROWS_MAX) throw new Error('too many rows')
     const isAfter = this.#count === 0 || this.#compare(this.#lasts, this.#count - 1, from) < 0
-    if (!isAfter || compareWords(from, 0, to) > 0) throw new Error('is out of order')
+    if (!isAfter || compareWords(from, 0, to) > 0) throw new Error('out of order')
     if (this.#count === this.#numbers.length) this.#grow()
     this.#firsts.set(from, this.#count * this.#words)
     this.#lasts.set(to, this.#count * this.#words)
@@ -144,7 +144,7 @@ class Rows {
 
   find(address: Uint8Array): number | null {
     const words = toWords(address)
-    let low = 0 // the last range that begins at or before the address is in [low - 1, high - 1]
+    let low = 0 // the last range that starts at or before the address is in [low - 1, high - 1]
     let high = this.#count
     while (low < high) {
       const middle = (low + high) >>> 1
@@ -171,7 +171,7 @@ class Rows {
   }
 }
 
-/** Of the words of `column` from `at`, as many as `words` has. */
+/** Compares `words` with as many words of `column` from `at`. */
 function compareWords(column: Uint32Array, at: number, words: Uint32Array): number {
   for (let i = 0; i < words.length; i++) {
     if (column[at + i] !== words[i]) return column[at + i] < words[i] ? -1 : 1

@@ -1,14 +1,14 @@
 /**
- * Marks of content delivery networks (spec 6.2), as data. Judged in cdn.ts.
+ * Marks of content delivery networks (spec 6.2), as data; evaluated in cdn.ts.
  *
- *     strong   a header or alias that only they set       weak   one that others copy, or that a customer may set
+ *     strong   a header or alias that only the network sets       weak   one that others copy, or that a customer may set
  *
- * Ranges are those the networks publish; they change over years, and a missing one costs a mark of several.
+ * Ranges are those the networks publish. They change over years; a missing range costs one mark of several.
  */
 export interface HeaderMark {
   provider: string
   strength: 'strong' | 'weak'
-  header: string // a final `*` stands for any rest
+  header: string // a final `*` matches any suffix
   matches?: RegExp // of its value
 }
 
@@ -46,7 +46,7 @@ export const HEADER_MARKS: readonly HeaderMark[] = [
   { provider: 'huawei',     strength: 'weak',   header: 'x-ccdn-*' },
 ]
 
-/** Ends of aliases; all strong. */
+/** Suffixes of CNAMEs; all strong. */
 // biome-ignore format: the columns are the table
 export const CNAME_MARKS: readonly (readonly [end: string, provider: string])[] = [
   ['cdn.cloudflare.net', 'cloudflare'],  ['cloudfront.net', 'cloudfront'],      ['fastly.net', 'fastly'],

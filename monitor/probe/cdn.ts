@@ -1,6 +1,6 @@
 /**
- * Is there a content delivery network in front of the site, and whose? One strong mark or two weak ones name a provider;
- * of several the one with the most (spec 6.2). Evidence is in words of ours: `header:cf-ray`, `cname:fastly.net`, `cidr`.
+ * Is there a content delivery network in front of the site, and which? One strong mark or two weak ones identify a provider;
+ * the one with the most wins (spec 6.2). Evidence never quotes the site: `header:cf-ray`, `cname:fastly.net`, `cidr`.
  */
 import type { Address, Range } from '../egress/address.ts'
 import { contains, parseAddress, parseRange } from '../egress/address.ts'
@@ -22,7 +22,7 @@ export interface CdnTraces {
 
 export function detectCdn({ headers, cnames, address }: CdnTraces): NetworkFacts['cdn'] {
   const found = new Map<string, { strength: number; evidence: string[] }>()
-  const note = (provider: string, strength: keyof typeof STRENGTHS, evidence: string) => {
+  const addMark = (provider: string, strength: keyof typeof STRENGTHS, evidence: string) => {
     const entry = found.get(provider) ?? { strength: 0, evidence: [] }
     if (entry.evidence.includes(evidence)) return
     found.set(provider, {
@@ -31,18 +31,18 @@ export function detectCdn({ headers, cnames, address }: CdnTraces): NetworkFacts
     })
   }
   for (const { provider, strength, header, matches } of HEADER_MARKS) {
-    const isThere = header.endsWith('*')
+    const isPresent = header.endsWith('*')
       ? [...headers.keys()].some((name) => name.startsWith(header.slice(0, -1)))
       : headers.has(header) && (matches?.test(headers.get(header) as string) ?? true)
-    if (isThere) note(provider, strength, `header:${header}`)
+    if (isPresent) addMark(provider, strength, `header:${header}`)
   }
   for (const [end, provider] of CNAME_MARKS) {
     if (cnames.some((name) => name === end || name.endsWith(`.${end}`)))
-      note(provider, 'strong', `cname:${end}`)
+      addMark(provider, 'strong', `cname:${end}`)
   }
   const bytes: Address | null = parseAddress(address ?? '')
   const range = bytes && RANGES.find(([, candidate]) => contains(candidate, bytes))
-  if (range) note(range[0], 'strong', 'cidr')
+  if (range) addMark(range[0], 'strong', 'cidr')
 
   const [best] = [...found].sort((a, b) => b[1].strength - a[1].strength)
   if (best === undefined || best[1].strength < ENOUGH) return { provider: null, evidence: [] }

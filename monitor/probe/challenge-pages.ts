@@ -1,12 +1,12 @@
 /**
- * Pages that stand where a relay should be: a challenge ("prove that you are human") and a parked domain (spec 6.2).
+ * Pages that replace a relay: challenges ("prove that you are human") and parked domains (spec 6.2).
  *
- * The tables are data: a mark is a piece of the page, lower case, found anywhere in it; or a name server or alias that
- * only parking services use. Gives up: pages that draw themselves by script and name nobody.
+ * The tables are data: a mark is a lower-case piece of the page, found anywhere in it, or a name server or alias that only
+ * parking services use. Pages that are drawn by script and contain no mark are not recognised.
  */
 import type { ProbeResponse } from './probe-response.ts'
 
-/** Of 403 and 503 pages; `cf-mitigated: challenge` needs no mark. */
+/** Searched in 403 and 503 pages; `cf-mitigated: challenge` needs no mark. */
 const CHALLENGE_MARKS = [
   '/cdn-cgi/challenge-platform/',
   '_cf_chl_opt',
@@ -39,7 +39,7 @@ const PARKING_SERVICES = [
   'parkingspa.com',
 ]
 
-/** Of pages that answer instead of the listing, so a sentence of a shop or a blog does no harm. */
+/** Searched only in pages served instead of the listing, so a sentence in a shop or a blog does not match. */
 const PARKED_MARKS = [
   ...['sedoparking.com', 'parkingcrew.net', 'bodis.com', 'parklogic.com', 'hugedomains.com', 'afternic.com'],
   'window.park = ',
@@ -53,7 +53,7 @@ const PARKED_MARKS = [
   '域名出售',
   '域名已过期',
 ]
-const PAGE_CHARS = 65_536 // looked at
+const PAGE_CHARS = 65_536 // searched
 
 export function isChallenge({ status, headers, isHtml, text }: ProbeResponse): boolean {
   if (headers.get('cf-mitigated')?.toLowerCase() === 'challenge') return true
@@ -64,9 +64,11 @@ export function isParkedPage({ isHtml, text }: ProbeResponse): boolean {
   return isHtml && hasMark(text, PARKED_MARKS)
 }
 
-/** `names`: the aliases of a host, or its name servers. */
+/** `names`: CNAMEs of a host, or its name servers. */
 export function isParkedName(names: readonly string[]): boolean {
-  return names.some((name) => PARKING_SERVICES.some((end) => name === end || name.endsWith(`.${end}`)))
+  return names.some((name) =>
+    PARKING_SERVICES.some((suffix) => name === suffix || name.endsWith(`.${suffix}`)),
+  )
 }
 
 function hasMark(text: string, marks: readonly string[]): boolean {

@@ -1,18 +1,18 @@
 /**
- * A detection: a full probe of an address that somebody typed in, and what it seems to be (spec 3.5).
+ * A detection: a full probe of a submitted address, and a verdict (spec 3.5).
  *
- *     models or a request for a key ─► a known program answers? ─yes─► relay          ─no─► compatible_api
- *     no listing ─► a known program? ─yes─► relay   a challenge, 429? ─► blocked      an answer? ─► not_relay
- *     nobody answers ─► unreachable
+ *     models or 401/403 ─► known program? ─yes─► relay          ─no─► compatible_api
+ *     no listing        ─► known program? ─yes─► relay   challenge, 429? ─► blocked      any response? ─► not_relay
+ *     no response       ─► unreachable
  *
- * `done` covers every finding about the target; `failed` means that we did not measure. The queue, its bounds and the
- * 45 s of a run are the caller's: it hands in a signal, and when that fires the run ends as deadline_exceeded.
+ * `done` covers every finding about the target; `failed` means that nothing was measured. The caller bounds the queue and the
+ * 45 s of a run: when its signal fires, the run ends as deadline_exceeded.
  */
 import type { BucketStatus, ListingAuth, NetworkFacts, Probe, Region, RegionState, Tier } from '../facts.ts'
 import { compareModels } from '../scoring/models.ts'
 import { computeScore, getHygieneValue } from '../scoring/score.ts'
 import { TIERS, toTier } from '../scoring/tier.ts'
-import type { FullTried } from './full.ts'
+import type { FullProbeResult } from './full.ts'
 import { fullProbe } from './full.ts'
 import type { ProbeContext, ProbeTarget } from './probe.ts'
 import type { OnStep } from './steps.ts'
@@ -33,12 +33,12 @@ export interface DetectionResult {
   verdict: Verdict
   confidence: number // 0 to 1
   status: BucketStatus
-  estimatedTier: Tier | null // null = no relay; at best B
+  estimatedTier: Tier | null // null = not a relay; at best B
   probe: Probe
   models: string[] // sorted, at most MODELS_SHOWN
   modelsTotal: number
   listingAuth: ListingAuth
-  profile: NetworkFacts | null // null = nobody was reached
+  profile: NetworkFacts | null // null = not reached
   regions: Record<Region, RegionState>
   notices: Notice[]
 }
@@ -49,8 +49,8 @@ export type DetectionOutcome =
 
 export interface DetectRequest {
   url: string // the target key (spec 3.4)
-  region: Region // where this vantage is
-  isSingleVantage: boolean // of the whole install
+  region: Region // of this vantage
+  isSingleVantage: boolean // no other vantage is online
   signal?: AbortSignal
   onStep?: OnStep
   onResolved?: ProbeTarget['onResolved']
@@ -65,33 +65,36 @@ const DAY_SEC = 86_400
 export async function detect(context: ProbeContext, request: DetectRequest): Promise<DetectionOutcome> {
   const { url, signal, onStep, onResolved } = request
   const target = { url, apiBase: url, purpose: 'detection', onResolved } as const
-  const tried = await fullProbe(context, target, { onStep, signal })
-  const { error, outcome } = tried.probe
+  const found = await fullProbe(context, target, { onStep, signal })
+  const { error, outcome } = found.probe
   if (error === 'target_not_allowed') return { status: 'failed', code: error }
   if (signal?.aborted) return { status: 'failed', code: 'deadline_exceeded' }
-  if (outcome === 'inconclusive') return { status: 'failed', code: 'internal_error' }
+  if (outcome === 'inconclusive' || found.isIncomplete) return { status: 'failed', code: 'internal_error' }
 
-  const { observation, listing } = tried
+  const { observation, listing } = found
   const models = [...(observation?.models ?? [])].sort()
-  const { verdict, confidence } = toVerdict(tried)
+  const { verdict, confidence } = toVerdict(found)
   const result: DetectionResult = {
     verdict,
     confidence,
     status: outcome,
-    estimatedTier: verdict === 'relay' || verdict === 'compatible_api' ? estimateTier(tried, url) : null,
-    probe: tried.probe,
+    estimatedTier: verdict === 'relay' || verdict === 'compatible_api' ? estimateTier(found, url) : null,
+    probe: found.probe,
     models: models.slice(0, MODELS_SHOWN),
     modelsTotal: models.length,
     listingAuth: listing.auth,
     profile: observation?.profile ?? null,
-    regions: toRegions(tried.probe, request.region),
-    notices: listNotices(tried, request),
+    regions: toRegions(found.probe, request.region),
+    notices: listNotices(found, request),
   }
   return { status: 'done', result }
 }
 
-/** Confidences without a fingerprint are ours: an open list is hard to have by accident, a 401 in JSON is not. */
-function toVerdict({ listing, observation, probe }: FullTried): { verdict: Verdict; confidence: number } {
+/** Confidences without a fingerprint are estimates: an open listing is rarely an accident, a 401 in JSON often is. */
+function toVerdict({ listing, observation, probe }: FullProbeResult): {
+  verdict: Verdict
+  confidence: number
+} {
   const software = observation?.profile.software
   if (software && software.name !== 'unknown') return { verdict: 'relay', confidence: software.confidence }
   if (listing.auth === 'open') {
@@ -101,16 +104,16 @@ function toVerdict({ listing, observation, probe }: FullTried): { verdict: Verdi
   if (probe.error === 'challenge') return { verdict: 'blocked', confidence: 0.9 }
   if (probe.error === 'http_429') return { verdict: 'blocked', confidence: 0.6 }
   if (probe.error === 'parked') return { verdict: 'not_relay', confidence: 0.9 }
-  const isAnswered = probe.httpStatus !== null || probe.error?.startsWith('redirect_')
-  if (!isAnswered) return { verdict: 'unreachable', confidence: 0.9 }
+  const hasResponse = probe.httpStatus !== null || probe.error?.startsWith('redirect_')
+  if (!hasResponse) return { verdict: 'unreachable', confidence: 0.9 }
   return {
     verdict: 'not_relay',
     confidence: probe.error === 'not_api' || probe.error === 'http_4xx' ? 0.8 : 0.5,
   }
 }
 
-/** The score's own formula over one probe; what it cannot know drops out. */
-function estimateTier({ probe, observation }: FullTried, url: string): Tier {
+/** The score's formula over one probe; unknown components are left out. */
+function estimateTier({ probe, observation }: FullProbeResult, url: string): Tier {
   if (observation === null || probe.outcome === 'down') return 'D'
   const { profile, hygiene, atSec } = observation
   const availability = probe.outcome === 'up' ? 1 : 0.7
@@ -134,7 +137,7 @@ function estimateTier({ probe, observation }: FullTried, url: string): Tier {
   return TIERS[Math.max(TIERS.indexOf(toTier(value)), TIERS.indexOf(worst))]
 }
 
-/** One probe speaks for the region it was made in, and says nothing of the other (spec 6.5). */
+/** A probe is evidence for the region it was made in only (spec 6.5). */
 function toRegions({ outcome, atSec }: Probe, region: Region): Record<Region, RegionState> {
   const unknown = {
     state: 'unknown',
@@ -148,7 +151,10 @@ function toRegions({ outcome, atSec }: Probe, region: Region): Record<Region, Re
   return { cn: unknown, overseas: unknown, [region]: measured }
 }
 
-function listNotices({ probe, observation }: FullTried, { url, isSingleVantage }: DetectRequest): Notice[] {
+function listNotices(
+  { probe, observation }: FullProbeResult,
+  { url, isSingleVantage }: DetectRequest,
+): Notice[] {
   const tls = observation?.profile.tls
   const isLasting = tls && tls.notAfterSec - probe.atSec > CERTIFICATE_DAYS_MIN * DAY_SEC
   // biome-ignore format: one line per notice
@@ -163,5 +169,5 @@ function listNotices({ probe, observation }: FullTried, { url, isSingleVantage }
     ['leaks_upstream', observation?.hygiene.leaksUpstream],
     ['single_vantage', isSingleVantage],
   ]
-  return facts.filter(([, isSo]) => isSo).map(([notice]) => notice)
+  return facts.filter(([, applies]) => applies).map(([notice]) => notice)
 }

@@ -1,13 +1,13 @@
 /**
- * How to tell relay programs apart: the table of spec 6.2, from what their public code answers. Judged in software.ts.
+ * How relay programs are told apart: the table of spec 6.2, from the responses of their public code; evaluated in
+ * software.ts.
  *
- *     strong   alone enough: a name of its own            weak   two of them are: words that others could use as well
- *     hint     never enough: only says whose path is worth asking (next-path.ts)
+ *     strong   sufficient alone: a name of its own            weak   two are sufficient: words that others could use as well
+ *     hint     never sufficient: selects whose path is requested next (next-path.ts)
  *
- * A new program is new rows here, and, if it answers on a path of its own, that path in OWN_PATHS.
+ * A new program is new rows here and, if it has a path of its own, a row of OWN_PATHS.
  */
 import type { NetworkFacts } from '../facts.ts'
-import { LISTING_PATH } from './listing.ts'
 
 export type Software =
   | 'new-api'
@@ -20,14 +20,14 @@ export type Software =
   | 'litellm'
 export type SoftwareFacts = NetworkFacts['software']
 
-/** Where a mark is looked for. Members are paths into the JSON: `data.version`. */
+/** Where a mark is searched. Members are paths into the JSON: `data.version`. */
 export type Where =
-  | { header: string } // of any answer
-  | { errorType: string } // `error.type` of any answer
+  | { header: string } // of any response
+  | { errorType: string } // `error.type` of any response
   | { path: string; has: readonly string[]; without?: readonly string[] } // all of the one, none of the other
   | { path: string; member: string; matches: RegExp }
   | { path: string; text: RegExp } // status 200, first 64 KiB
-  | { landsOn: string } // where the landing page leads to
+  | { landsOn: string } // path that the landing page redirects to
 
 export interface Mark {
   software: Software
@@ -35,6 +35,7 @@ export interface Mark {
   where: Where
 }
 
+export const LISTING_PATH = '/v1/models'
 export const LANDING_PATH = '/'
 export const STATUS_PATH = '/api/status'
 export const PRICING_PATH = '/api/pricing'
@@ -46,8 +47,8 @@ const SETTINGS_PATH = '/api/v1/settings/public'
 const SETUP_PATH = '/setup/status'
 
 /**
- * What only some programs answer on, in the order for a site that shows nothing of itself: for one or two of them there
- * are requests left, so first what the hints miss most easily. SETTINGS_PATH before SETUP_PATH: it has the version too.
+ * Paths that only some programs serve, in the order for a site without marks. One or two requests are left for them, so the
+ * programs with the fewest hints come first. SETTINGS_PATH precedes SETUP_PATH because it has the version too.
  */
 export const OWN_PATHS: readonly { path: string; of: readonly Software[] }[] = [
   { path: SETTINGS_PATH, of: ['sub2api'] },
@@ -117,7 +118,7 @@ export const MARKS: readonly Mark[] = [
   hint('litellm', { errorType: 'auth_error' }),
 ]
 
-/** Who descends from whom, and so shows its marks too. A descendant that is found hides its ancestors. */
+/** Program → the program it was forked from, whose marks it shows too. A fork that is found hides its ancestors. */
 export const PARENTS: Partial<Record<Software, Software>> = {
   veloera: 'new-api',
   'new-api': 'one-api',
@@ -125,7 +126,7 @@ export const PARENTS: Partial<Record<Software, Software>> = {
   'one-hub': 'one-api',
 }
 
-/** Where the version stands, first found wins. */
+/** Where the version is; the first found wins. */
 export const VERSIONS: readonly {
   of: readonly Software[]
   header?: string

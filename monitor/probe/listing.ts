@@ -1,43 +1,44 @@
 /**
- * What the models listing says, asked without a key (spec 6.2), and what speaks against it being one (6.3).
+ * What the models listing shows, requested without a key (spec 6.2), why it may not be one (6.3), and the models a site
+ * claims in its price list (7.1).
  *
- *     200 with a list of models ──────────────► open          its ids, cleaned and bounded
- *     401, 403 with a JSON error ─────────────► key_required
- *     a wall, 429, a parked page, anything else ► absent       `error` where it has a code of its own
+ *     200 with a list of models ────────────────────► open          its ids, cleaned and bounded
+ *     401, 403 with a JSON error ───────────────────► key_required
+ *     challenge, 429, parked page, anything else ───► absent        `error` where there is a code for it
  */
 import type { Visit } from '../egress/egress.ts'
 import type { ErrorCode, ListingAuth } from '../facts.ts'
 import { isChallenge, isParkedPage } from './challenge-pages.ts'
+import { AVAILABLE_PATH, LISTING_PATH, PRICING_PATH } from './fingerprints.ts'
 import type { ProbeResponse } from './probe-response.ts'
-import { isRecord, shown, toProbeResponse } from './probe-response.ts'
+import { getMember, isRecord, shown, toProbeResponse } from './probe-response.ts'
 
-export const LISTING_PATH = '/v1/models'
-export const MODELS_MAX = 5_000 // the rest is left out
-const ID_CHARS_MAX = 128 // longer ones are left out
+export const MODELS_MAX = 5_000 // the rest is ignored
+const ID_CHARS_MAX = 128 // longer ids are ignored
 
-/** Members whose presence makes a JSON object an error; relays have many dialects. */
+/** Any of these members makes a JSON object an error; relays use different ones. */
 const ERROR_MEMBERS = ['error', 'message', 'detail', 'msg', 'code']
 
 export interface Listing {
   auth: ListingAuth
   models: string[] | null // null = no listing
-  error: ErrorCode | null // null with `absent`: its status says it all
+  error: ErrorCode | null // null with `absent`: the status is the reason
 }
 
 export function parseListing(visit: Visit): Listing {
   const absent = (error: ErrorCode | null): Listing => ({ auth: 'absent', models: null, error })
-  const answer = toProbeResponse(LISTING_PATH, visit)
-  if (answer === null) return absent(visit.error)
-  if (isChallenge(answer)) return absent('challenge')
-  if (answer.status === 429) return absent('http_429')
-  if (answer.status === 401 || answer.status === 403) {
-    return isJsonError(answer) ? { auth: 'key_required', models: null, error: null } : absent(null)
+  const response = toProbeResponse(LISTING_PATH, visit)
+  if (response === null) return absent(visit.error)
+  if (isChallenge(response)) return absent('challenge')
+  if (response.status === 429) return absent('http_429')
+  if (response.status === 401 || response.status === 403) {
+    return isJsonError(response) ? { auth: 'key_required', models: null, error: null } : absent(null)
   }
-  if (answer.status !== 200) return absent(null)
-  const models = modelsIn(answer.json)
+  if (response.status !== 200) return absent(null)
+  const models = modelsIn(response.json)
   if (models !== null) return { auth: 'open', models, error: null }
-  if (isParkedPage(answer)) return absent('parked')
-  return absent(answer.json === undefined && answer.saysJson ? 'body_invalid' : 'not_api')
+  if (isParkedPage(response)) return absent('parked')
+  return absent(response.json === undefined && response.saysJson ? 'body_invalid' : 'not_api')
 }
 
 /** `{"data":[{"id":…}]}` or `{"models":[…]}` of ids, or of objects with `id` or `name`; null = neither. */
@@ -71,4 +72,21 @@ function readModelId(entry: unknown, isBare: boolean): unknown {
 
 function isJsonError({ json }: ProbeResponse): boolean {
   return isRecord(json) && ERROR_MEMBERS.some((name) => Object.hasOwn(json, name))
+}
+
+/**
+ * The models a site claims to sell (spec 7.1): names of its price list and of one-hub's list of available models. Sorted by
+ * code unit, unique, bounded as listings are.
+ *
+ *     /api/pricing           data[].model_name
+ *     /api/available_model   the members of data
+ */
+export function claimsIn(responses: readonly ProbeResponse[]): string[] {
+  const names = responses.flatMap(({ path, status, json }) => {
+    const data = status === 200 ? getMember(json, 'data') : undefined
+    if (path === PRICING_PATH && Array.isArray(data)) return data.map((row) => getMember(row, 'model_name'))
+    if (path === AVAILABLE_PATH && isRecord(data)) return Object.keys(data)
+    return []
+  })
+  return modelIds(names).sort()
 }

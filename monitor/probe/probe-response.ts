@@ -1,26 +1,26 @@
 /**
- * One answer of a relay, as the judges of this folder read it: headers, text, and JSON if it is some. All of it is a
- * stranger's; whatever leaves this folder goes through `shown` or through a closed set of words.
+ * One response of a relay: headers, text and, if it is any, JSON. All of it is untrusted; text that leaves this folder has
+ * passed `shown` or is one of a closed set.
  *
- *     answerOf('/api/status', visit)          null when no whole answer came
- *     memberOf(answer.json, 'data.version')   undefined when it is not there; own members only
+ *     toProbeResponse('/api/status', visit)     null if no complete response arrived
+ *     getMember(response.json, 'data.version')  undefined if absent; own members only
  */
 import type { Visit } from '../egress/egress.ts'
 
 export interface ProbeResponse {
-  path: string // as asked for
+  path: string // as requested
   finalPath: string // after redirects
   status: number
   headers: ReadonlyMap<string, string> // lower case
   text: string
   json: unknown // undefined = not JSON
-  saysJson: boolean // its content type
+  saysJson: boolean // by its content type
   isHtml: boolean
 }
 
 export function toProbeResponse(path: string, visit: Visit): ProbeResponse | null {
   if (visit.error !== null || visit.status === null) return null
-  const text = visit.body.toString('utf8') // at most 1 MiB, egress sees to it
+  const text = visit.body.toString('utf8') // at most 1 MiB, bounded by egress
   const type = visit.headers.get('content-type') ?? ''
   return {
     path,
@@ -47,14 +47,14 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** What shows as nothing, or turns the text around it: controls, zero widths, directions. */
-const UNSEEN = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu
+/** Invisible characters and those that reorder text: controls, zero-width characters, directions. */
+const INVISIBLE = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu
 
-/** A stranger's text fit to be shown: one line, nothing unseen, at most `charsMax`. */
+/** Untrusted text made safe to show: one line, no invisible characters, at most `charsMax`. */
 export function shown(text: string, charsMax: number): string {
   return text
     .slice(0, 4 * charsMax)
-    .replace(UNSEEN, '')
+    .replace(INVISIBLE, '')
     .toWellFormed()
     .trim()
     .slice(0, charsMax)

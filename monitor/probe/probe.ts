@@ -1,14 +1,15 @@
 /**
- * The prober: what one look at a relay finds. The only callers of egress for probes and detections are in this folder;
- * when to look is plan/'s part, what many looks mean is score/'s, and nothing is kept here between two looks.
+ * The light probe, and what every probe returns. Only this folder probes through egress; when to probe is decided by
+ * scheduler/, what many probes mean by scoring/. Nothing is kept between two probes.
  *
  *     const context = { egress, asn: await loadAsnTable(ASN_DB), nowMs: Date.now }
  *     await lightProbe(context, target)                       one request: up, degraded or down, and how fast
  *     await fullProbe(context, target, { onStep })            full.ts: at most 6 requests; an Observation
  *     await detect(context, { url, signal, onStep })          detect.ts: a full probe and a verdict
  *
- * Nothing is thrown for what a relay does. A try that failed through our own network, or while this thread stood still, is
- * `inconclusive`; the control check of scoring/outcome.ts finds failures of our network that do not show here. Repeating a failure is the planner's (scheduler/confirm.ts).
+ * Nothing is thrown for what a relay does. A probe that failed because of this host, or while this thread was stalled, is
+ * `inconclusive`; other failures of the local network are found by the connectivity check (scoring/outcome.ts). Failures are
+ * repeated by the planner (scheduler/schedule.ts).
  */
 import type { Egress, Visit, VisitRequest } from '../egress/egress.ts'
 import type { ErrorCode, Probe } from '../facts.ts'
@@ -16,8 +17,9 @@ import { retryAfterMs } from '../scheduler/schedule.ts'
 import { classifyProbe, PROBE_SLOW_MS } from '../scoring/outcome.ts'
 import { trimEndSlashes } from '../trim-slashes.ts'
 import type { AsnTable } from './asn.ts'
+import { LISTING_PATH } from './fingerprints.ts'
 import type { Listing } from './listing.ts'
-import { LISTING_PATH, parseListing } from './listing.ts'
+import { parseListing } from './listing.ts'
 
 export interface ProbeContext {
   egress: Pick<Egress, 'visit' | 'handshake' | 'names'>
@@ -32,14 +34,14 @@ export interface ProbeTarget {
   purpose: 'catalogue' | 'detection'
   extraPort?: number // of the catalogue entry
   onResolved?: VisitRequest['onResolved']
-  key?: string | null // asked with as well in full probes, over https only; never logged, never in a result
+  key?: string | null // full probes repeat the listing with it, over https only; never logged, never in a result
 }
 
 export interface ProbeAttempt {
   probe: Probe
   listing: Listing
-  detail: string | null // why, for logs; never the target's words
-  retryAfterMs: number // of a 429 or 503, at most an hour; 0 = not asked for
+  detail: string | null // why, for logs; never text of the target
+  retryAfterMs: number // of a 429 or 503, at most an hour; 0 = not requested
 }
 
 export async function lightProbe(
@@ -53,7 +55,7 @@ export async function lightProbe(
   return toProbeAttempt('light', visit, parseListing(visit), context)
 }
 
-/** What a visit of the listing means. `parked`: seen elsewhere, where the listing only shows that it is none. */
+/** The outcome of a visit of the listing. `isParked`: found elsewhere; the listing only shows that it is not one. */
 export function toProbeAttempt(
   kind: Probe['kind'],
   visit: Omit<Visit, 'body'>,
@@ -62,29 +64,32 @@ export function toProbeAttempt(
   { isParked = false } = {},
 ): ProbeAttempt {
   const { status: httpStatus, timings } = visit
-  const address = visit.triedAddress ?? visit.remoteAddress // the latter of a connection that was there already
+  const address = visit.triedAddress ?? visit.remoteAddress // the latter when the connection was reused
   const error: ErrorCode | null = isParked ? 'parked' : listing.error
-  const judged = classifyProbe({ listing: listing.auth, httpStatus, ttfbMs: timings.ttfbMs, error }, slowMs)
-  const isDoubtful = visit.hasStalled && (judged.outcome === 'down' || judged.error === 'slow')
-  const outcome = visit.isOurs || isDoubtful ? 'inconclusive' : judged.outcome
+  const classified = classifyProbe(
+    { listing: listing.auth, httpStatus, ttfbMs: timings.ttfbMs, error },
+    slowMs,
+  )
+  const isDoubtful = visit.hasStalled && (classified.outcome === 'down' || classified.error === 'slow')
+  const outcome = visit.isOurs || isDoubtful ? 'inconclusive' : classified.outcome
   const atMs = nowMs()
   return {
     probe: {
       atSec: Math.floor(atMs / 1_000),
       kind,
       outcome,
-      error: judged.error,
+      error: classified.error,
       httpStatus,
       timings,
       address,
     },
     listing,
     detail: visit.detail,
-    retryAfterMs: askedToWaitMs(visit, atMs),
+    retryAfterMs: getRetryAfterMs(visit, atMs),
   }
 }
 
-/** `/v1/models` below `https://host/base/`; a base that ends in `/v1` itself names it once. */
+/** `/v1/models` below `https://host/base/`; a base that ends in `/v1` has it once. */
 export function urlBelow(base: string, path: string): string {
   const url = new URL(base)
   url.search = ''
@@ -94,7 +99,7 @@ export function urlBelow(base: string, path: string): string {
   return url.href
 }
 
-function askedToWaitMs({ status, headers }: Pick<Visit, 'status' | 'headers'>, nowMs: number): number {
+function getRetryAfterMs({ status, headers }: Pick<Visit, 'status' | 'headers'>, nowMs: number): number {
   if (status !== 429 && status !== 503) return 0
   return retryAfterMs(headers.get('retry-after') ?? null, Math.floor(nowMs / 1_000))
 }

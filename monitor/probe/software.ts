@@ -1,9 +1,9 @@
 /**
- * Which program answers? Every mark of fingerprints.ts that is there adds to its program's confidence (spec 6.2):
+ * Which relay program responds? Every mark of fingerprints.ts that is present adds to its program's confidence (spec 6.2):
  *
  *     confidence = 1 − ∏ (1 − strength)      strong 0.9, weak 0.4, hint 0, at most 0.99; the best of at least 0.5 wins
  *
- * A program shows the marks of those it descends from; so once a descendant has 0.5 itself, its ancestors step back.
+ * A fork shows the marks of its ancestors too; once a fork has 0.5 itself, its ancestors are ignored.
  */
 import type { SiteNotices } from '../facts.ts'
 import type { Mark, Software, SoftwareFacts, Where } from './fingerprints.ts'
@@ -18,10 +18,10 @@ const VERSION_CHARS = 40
 const TEXT_CHARS = 65_536
 const NAME_CHARS = 80
 
-export function detectSoftware(answers: readonly ProbeResponse[]): SoftwareFacts {
+export function detectSoftware(responses: readonly ProbeResponse[]): SoftwareFacts {
   const doubts = new Map<Software, number>() // ∏ (1 − strength)
   for (const { software, strength, where } of MARKS) {
-    if (!answers.some((answer) => isThere(where, answer))) continue
+    if (!responses.some((response) => isPresent(where, response))) continue
     doubts.set(software, (doubts.get(software) ?? 1) * (1 - STRENGTHS[strength]))
   }
   const confidences = new Map<Software, number>()
@@ -35,17 +35,17 @@ export function detectSoftware(answers: readonly ProbeResponse[]): SoftwareFacts
   }
   const [best] = [...confidences].filter(([software]) => !hidden.has(software)).sort((a, b) => b[1] - a[1])
   if (best === undefined) return { name: 'unknown', version: null, confidence: 0 }
-  return { name: best[0], version: detectVersion(best[0], answers), confidence: best[1] }
+  return { name: best[0], version: detectVersion(best[0], responses), confidence: best[1] }
 }
 
-/** Programs of which anything shows, be it a hint. */
-export function suspectsIn(answers: readonly ProbeResponse[]): Set<Software> {
-  const marks = MARKS.filter(({ where }) => answers.some((answer) => isThere(where, answer)))
+/** Programs with any mark, hints included. */
+export function findCandidates(responses: readonly ProbeResponse[]): Set<Software> {
+  const marks = MARKS.filter(({ where }) => responses.some((response) => isPresent(where, response)))
   return new Set(marks.map(({ software }) => software))
 }
 
-export function readNotices(answers: readonly ProbeResponse[]): SiteNotices {
-  const status = answers.find(({ path }) => path === STATUS_PATH)?.json
+export function readNotices(responses: readonly ProbeResponse[]): SiteNotices {
+  const status = responses.find(({ path }) => path === STATUS_PATH)?.json
   const name = getMember(status, 'data.system_name')
   const start = getMember(status, 'data.start_time')
   const topUp = getMember(status, 'data.top_up_link')
@@ -56,7 +56,7 @@ export function readNotices(answers: readonly ProbeResponse[]): SiteNotices {
   }
 }
 
-function isThere(where: Where, { path, finalPath, status, headers, text, json }: ProbeResponse): boolean {
+function isPresent(where: Where, { path, finalPath, status, headers, text, json }: ProbeResponse): boolean {
   if ('header' in where) return headers.has(where.header)
   if ('errorType' in where) return getMember(json, 'error.type') === where.errorType
   if ('landsOn' in where) return path === LANDING_PATH && finalPath.startsWith(where.landsOn)
@@ -70,13 +70,13 @@ function isThere(where: Where, { path, finalPath, status, headers, text, json }:
   return typeof value === 'string' && where.matches.test(value)
 }
 
-function detectVersion(software: Software, answers: readonly ProbeResponse[]): string | null {
+function detectVersion(software: Software, responses: readonly ProbeResponse[]): string | null {
   for (const { of, header, path, member } of VERSIONS) {
     if (!of.includes(software)) continue
-    for (const answer of answers) {
+    for (const response of responses) {
       const value = header
-        ? answer.headers.get(header)
-        : answer.path === path && getMember(answer.json, member!)
+        ? response.headers.get(header)
+        : response.path === path && getMember(response.json, member!)
       const text = typeof value === 'string' ? shown(value, VERSION_CHARS) : ''
       if (text !== '') return text
     }

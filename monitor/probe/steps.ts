@@ -1,6 +1,6 @@
 /**
- * A full probe, told while it goes on (spec 3.5). Steps are told in their order, each at most twice: running, then how it
- * went. Details are made of our own words and of parsed facts, never of a body.
+ * Progress of a full probe (spec 3.5). Steps are reported in their order, each at most twice: running, then its result.
+ * Details are fixed words and parsed facts, never text of a body.
  */
 import type { Handshake } from '../egress/egress.ts'
 
@@ -20,11 +20,11 @@ export interface Step {
 export type OnStep = (step: Step) => void
 
 const DETAIL_CHARS = 160
-const DAYS_MIN = 14 // left of a certificate; fewer are a warning
+const CERTIFICATE_DAYS_MIN = 14 // fewer days left are a warning
 
 export class Steps {
   readonly #onStep: OnStep
-  #next = 0 // index of the step that is running or about to
+  #next = 0 // index of the step that runs now or next
 
   constructor(onStep: OnStep = () => {}) {
     this.#onStep = onStep
@@ -42,18 +42,18 @@ export class Steps {
     this.#onStep({ name, status, ms: ms === null ? null : Math.max(0, Math.round(ms)), detail: text })
   }
 
-  /** The three steps of a handshake, at once: they cannot be seen apart from outside. */
+  /** The three steps of a handshake, reported at once after it. */
   endOpening(handshake: Handshake, isHttps: boolean, nowSec: number): void {
     const { error, timings, addresses, hasIpv6, remoteAddress, certificate } = handshake
     const { dnsMs, connectMs, tlsMs } = timings
-    const many = addresses.length === 1 ? '1 address' : `${addresses.length} addresses`
-    const isReached = connectMs !== null // without an address where a proxy knows it
+    const count = addresses.length === 1 ? '1 address' : `${addresses.length} addresses`
+    const isReached = connectMs !== null // through a proxy no address is known
     if (addresses.length === 0 && !isReached) {
       this.end('resolve', 'error', dnsMs ?? timings.totalMs, error)
       return
     }
     if (addresses.length === 0) this.end('resolve', 'skipped', null, 'left to the proxy')
-    else this.end('resolve', 'ok', dnsMs, hasIpv6 ? `${many}, IPv6 too` : many)
+    else this.end('resolve', 'ok', dnsMs, hasIpv6 ? `${count}, IPv6 too` : count)
     if (!isReached) {
       this.end('connect', 'error', connectMs, error)
       return
@@ -64,7 +64,7 @@ export class Steps {
     else {
       const days = Math.floor((certificate.notAfterSec - nowSec) / 86_400)
       const facts = [certificate.version, certificate.alpn, `${days} days left`].filter(Boolean).join(', ')
-      this.end('tls', days < DAYS_MIN ? 'warn' : 'ok', tlsMs, facts)
+      this.end('tls', days < CERTIFICATE_DAYS_MIN ? 'warn' : 'ok', tlsMs, facts)
     }
   }
 

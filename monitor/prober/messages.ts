@@ -1,7 +1,7 @@
 /**
- * The whole vocabulary between the monitor's thread and its prober's.
+ * Messages between the monitor's thread and its prober's.
  *
- *     monitor ── sites, opt-outs, detect, close ──► prober        as often as the catalogue or a caller changes something
+ *     monitor ── sites, detect, cancel, turns, close ──► prober        whenever the catalogue or a caller changes something
  *     monitor ◄── probe, observation, step, detected, figures, log ── prober
  */
 import type { LogLevel } from '../../engine/runtime/messages.ts'
@@ -11,13 +11,13 @@ import type { Observation, Probe } from '../facts.ts'
 import type { DetectionResult } from '../probe/detect.ts'
 import type { Step } from '../probe/steps.ts'
 
-/** A site to look at, with what the store knew of it at the start. */
+/** A site to probe, with its stored state at the start. */
 export interface ProberSite {
   siteId: number
   slug: string
   url: string
   apiBase: string
-  extraPort: number | null // one port beyond the general ones
+  extraPort: number | null // allowed in addition to PROBE_PORTS
   keyFile: KeyFile | null
   intervalSec: number | null // null = PROBE_INTERVAL_S
   lastFullSec: number | null // null = never
@@ -33,10 +33,10 @@ export interface ProberData {
 }
 
 export type ToProber =
-  | { kind: 'sites'; sites: ProberSite[]; optOut: string[] } // all of them; replaces what was there
+  | { kind: 'sites'; sites: ProberSite[]; optOut: string[] } // the whole list; replaces the previous one
   | { kind: 'detect'; id: string; url: string; slug: string | null } // slug of a catalogue site with that address
-  | { kind: 'cancel'; id: string } // nobody waits for it any more
-  | { kind: 'turns'; online: string[]; isSingleVantage: boolean } // who probes this region now, by name
+  | { kind: 'cancel'; id: string } // the caller has gone
+  | { kind: 'turns'; online: string[]; isSingleVantage: boolean } // vantages online in this region, by name
   | { kind: 'close' }
 
 export type FromProber =
@@ -49,12 +49,12 @@ export type FromProber =
 
 export type DetectionFailure = 'target_not_allowed' | 'deadline_exceeded' | 'internal_error'
 
-/** Since the start. For metrics. */
+/** Counted since the start. */
 export interface ProberMetrics {
   starts: number
   skippedSlots: number
   lostRuns: number
-  lagSec: number // of the light probe that waits longest
+  lagSec: number // of the light probe that has waited longest
   denials: [reason: string, count: number][]
   areControlsAnswering: boolean
 }

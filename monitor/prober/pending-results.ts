@@ -1,16 +1,16 @@
 /**
- * What is found, told in order; a failure not before it is known whose it was (spec 6.5): the control check of its minute
- * may come up to a minute after it.
+ * Publishes results in order, and failures only once it is known whether this host had network (spec 6.5): the
+ * connectivity check of their minute may come up to a minute later.
  *
- *     down, 10:00:10 ──► settled? ── yes ──────────────────────────────► told
+ *     down, 10:00:10 ──► settled? ── yes ──────────────────────────────► published
  *                           └─ no ─► held ◄── up, 10:00:55                 ▲
  *                                     └── the check of 10:00 has ended ────┘  both, the older first
  *
- * Gives up: a failure, and what its site does next, is known up to a minute later. What works is told at once otherwise.
+ * A failure, and results of its site after it, are therefore published up to a minute late. Others are published at once.
  */
 import type { Observation, Probe } from '../facts.ts'
 
-const PER_SITE_MAX = 4 // a minute brings two light and one full; beyond: the oldest is told by what is known
+const PER_SITE_MAX = 4 // two light and one full probe per minute; beyond, the oldest is published as known so far
 
 export interface PendingResult {
   siteId: number
@@ -28,34 +28,34 @@ export class PendingResults {
     this.publish = publish
   }
 
-  /** Told now, or as soon as it is settled and nothing older of its site is held. */
+  /** Published now, or as soon as it is settled and no older result of its site is held. */
   add(found: PendingResult): void {
     const { siteId } = found
-    const line = this.queues.get(siteId) ?? []
-    this.queues.set(siteId, line)
-    line.push(found)
-    if (line.length > PER_SITE_MAX) this.publish(line.shift() as PendingResult)
-    this.release(siteId, line)
+    const queue = this.queues.get(siteId) ?? []
+    this.queues.set(siteId, queue)
+    queue.push(found)
+    if (queue.length > PER_SITE_MAX) this.publish(queue.shift() as PendingResult)
+    this.release(siteId, queue)
   }
 
-  /** More may be settled than before. */
+  /** To be called when more may be settled than before. */
   releaseSettled(): void {
-    for (const [siteId, line] of this.queues) this.release(siteId, line)
+    for (const [siteId, queue] of this.queues) this.release(siteId, queue)
   }
 
-  /** All of it, by what is known. */
+  /** Publishes everything as known so far. */
   releaseAll(): void {
-    for (const line of this.queues.values()) for (const found of line) this.publish(found)
+    for (const queue of this.queues.values()) for (const found of queue) this.publish(found)
     this.queues.clear()
   }
 
-  /** The site is gone: nobody asks any more. */
+  /** Discards what is held of a removed site. */
   drop(siteId: number): void {
     this.queues.delete(siteId)
   }
 
-  private release(siteId: number, line: PendingResult[]): void {
-    while (line.length > 0 && this.isSettled(line[0].probe)) this.publish(line.shift() as PendingResult)
-    if (line.length === 0) this.queues.delete(siteId)
+  private release(siteId: number, queue: PendingResult[]): void {
+    while (queue.length > 0 && this.isSettled(queue[0].probe)) this.publish(queue.shift() as PendingResult)
+    if (queue.length === 0) this.queues.delete(siteId)
   }
 }

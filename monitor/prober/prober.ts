@@ -1,20 +1,20 @@
 /**
- * One place that probes, at work: what the planner says is due is looked at, and what was found is told.
+ * Probes sites and detections as the planner schedules them, and sends the results.
  *
- *     setSites ─► planner ─► due ─► light or full probe ─► planner: store, again, drop ─► control check of its minute ─► told
- *     detect   ─► planner ─► due ─► detect, step by step ─► down? a control check of its own ────────────────────────► told
+ *     sites  ─► planner ─► due ─► light or full probe ─► planner: store, again, drop ─► connectivity check ─► sent
+ *     detect ─► planner ─► due ─► detect, step by step ─► down? a connectivity check of its own ────────────► sent
  *
- * Keeps no results but failures whose minute is not judged yet (pending-results.ts). One timer, set to when the planner next has
- * something to do; a run that ends asks it again.
+ * Keeps no results except failures whose minute is not checked yet (pending-results.ts). One timer is set to the planner's
+ * next due time; every run that ends asks the planner again.
  */
 import { type KeyFile, readKey } from '../catalogue/key-file.ts'
 import type { Egress } from '../egress/egress.ts'
-import type { Observation, Outcome, Region } from '../facts.ts'
+import type { Outcome, Region } from '../facts.ts'
 import { type DetectionOutcome as Detected, detect } from '../probe/detect.ts'
-import { fullProbe } from '../probe/full.ts'
+import { type FullProbeResult, fullProbe } from '../probe/full.ts'
 import { lightProbe, type ProbeAttempt, type ProbeContext, type ProbeTarget } from '../probe/probe.ts'
 import { Planner, type PlannerOptions, type Run } from '../scheduler/planner.ts'
-import { getSlotNumber, inTurn } from '../scheduler/vantage-rotation.ts'
+import { getSlotNumber, inTurn } from '../scheduler/schedule.ts'
 import { ConnectivityCheck } from './connectivity-check.ts'
 import type { FromProber, ProberMetrics, ProberSite, ToProber } from './messages.ts'
 import { type PendingResult, PendingResults } from './pending-results.ts'
@@ -26,14 +26,14 @@ export interface ProberOptions {
   context: ProbeContext
   egress: Pick<Egress, 'visit' | 'denials'> & { optOut: Iterable<string> }
   region: Region
-  vantage: string // its name, for turns
+  vantage: string // its name, for the rotation
   isSingleVantage: boolean
   intervalSec: number // PROBE_INTERVAL_S
   lightMax: number // PROBE_CONCURRENCY
   detectionsMax: number // DETECTION_CONCURRENCY
   repeatsMax: number // PROBE_RETRIES
   controlUrls: readonly string[]
-  planner?: Pick<PlannerOptions, 'isTurn' | 'fullMax'> // of agents: turns of their own, and no full probes
+  planner?: Pick<PlannerOptions, 'isTurn' | 'fullMax'> // agents have their own rotation and make no full probes
   send: (message: FromProber) => void
 }
 
@@ -49,15 +49,15 @@ export class Prober {
   private readonly pending: PendingResults
   private readonly closing = new AbortController()
   private sites = new Map<string, ProberSite>() // by slug
-  private readonly detections = new Map<string, RunningDetection>() // as many as the planner's line and places
-  private online: readonly string[] = [] // in its region; none known = it probes every slot
+  private readonly detections = new Map<string, RunningDetection>() // bounded by the planner's queue and places
+  private online: readonly string[] = [] // in its region; empty = this vantage probes every slot
   private isSingleVantage: boolean
   private readonly running = new Set<Promise<void>>()
   private timer: NodeJS.Timeout | undefined
 
   constructor(options: ProberOptions) {
     this.options = options
-    const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, send: say } = options
+    const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, send } = options
     this.planner = new Planner({
       random: Math.random,
       lightMax,
@@ -72,9 +72,9 @@ export class Prober {
       nowSec: () => this.nowSec(),
       onChange: (isAnswering) => {
         const text = isAnswering
-          ? 'the control addresses answer again'
-          : 'the control addresses do not answer: until they do, failures of sites do not count'
-        say({ kind: 'log', level: 'warning', text })
+          ? 'the connectivity check addresses respond again'
+          : 'the connectivity check addresses do not respond; until they do, failures of sites are not counted'
+        send({ kind: 'log', level: 'warning', text })
       },
       onCheck: () => this.pending.releaseSettled(),
     })
@@ -110,7 +110,7 @@ export class Prober {
     }
   }
 
-  /** What runs is given up, and nothing is told of it; what is held is told. Resolves when all has ended. */
+  /** Aborts what runs, without results; sends what is held. Resolves when everything has ended. */
   async close(): Promise<void> {
     this.closing.abort()
     clearTimeout(this.timer)
@@ -126,18 +126,18 @@ export class Prober {
     this.sites = new Map(sites.map((site) => [site.slug, site]))
     for (const [slug, site] of before) {
       const next = this.sites.get(slug)
-      // At another address it is another site for the planner: nothing of its past holds.
+      // With another address it is a new site for the planner.
       if (next && next.apiBase === site.apiBase && next.url === site.url) continue
       this.planner.remove(slug)
       this.pending.drop(site.siteId)
     }
     const nowMs = performance.now()
-    for (const site of sites) this.planner.put(this.planned(site), nowMs)
+    for (const site of sites) this.planner.put(this.toPlannedSite(site), nowMs)
     this.connectivity.isNeeded = sites.length > 0
-    this.turn()
+    this.startDue()
   }
 
-  private planned({ slug, intervalSec, addresses, lastFullSec, downs, downSinceSec }: ProberSite) {
+  private toPlannedSite({ slug, intervalSec, addresses, lastFullSec, downs, downSinceSec }: ProberSite) {
     const agoMs = (sec: number) => Math.max(0, this.nowSec() - sec) * 1_000
     return {
       slug,
@@ -150,10 +150,10 @@ export class Prober {
   }
 
   private detect(id: string, url: string, slug: string | null): void {
-    const isTaken = this.planner.detect(id, slug ?? url, performance.now())
-    if (isTaken) this.detections.set(id, { url, abort: new AbortController() })
+    const isAccepted = this.planner.detect(id, slug ?? url, performance.now())
+    if (isAccepted) this.detections.set(id, { url, abort: new AbortController() })
     else this.options.send({ kind: 'detected', id, result: null, failure: 'internal_error' })
-    this.turn()
+    this.startDue()
   }
 
   private setTurns(online: readonly string[], isSingleVantage: boolean): void {
@@ -161,7 +161,7 @@ export class Prober {
     this.isSingleVantage = isSingleVantage
   }
 
-  /** By the epoch, so that all vantages count the same slots. */
+  /** Slots are counted from the epoch, so that all vantages agree on them. */
   private isTurn(slug: string, dueMs: number): boolean {
     const { vantage, intervalSec } = this.options
     const atMs = this.context.nowMs() + dueMs - performance.now()
@@ -174,22 +174,22 @@ export class Prober {
     if (this.planner.cancel(id)) this.detections.delete(id)
   }
 
-  /** Starts what is due, and comes back when there is more. */
-  private turn(): void {
+  /** Starts what is due, and sets the timer for the next. */
+  private startDue(): void {
     if (this.closing.signal.aborted) return
     clearTimeout(this.timer)
     const nowMs = performance.now()
     for (const run of this.planner.due(nowMs)) {
       const ended = this.run(run)
-        .catch((error: Error) => this.broke(run, error))
+        .catch((error: Error) => this.onBroken(run, error))
         .finally(() => {
           this.running.delete(ended)
-          this.turn()
+          this.startDue()
         })
       this.running.add(ended)
     }
     const waitMs = Math.min(WAKE_MAX_MS, Math.max(1, this.planner.wakeMs(nowMs) - nowMs))
-    this.timer = setTimeout(() => this.turn(), waitMs)
+    this.timer = setTimeout(() => this.startDue(), waitMs)
   }
 
   private async run(run: Run): Promise<void> {
@@ -198,18 +198,18 @@ export class Prober {
     if (!site) return this.finish(run, 'inconclusive')
     const target = await this.createTarget(site, run)
     const { signal } = this.closing
-    if (run.kind === 'light')
-      return this.report(run, site, await lightProbe(this.context, target, signal), null)
-    const full = await fullProbe(this.context, target, { signal })
-    this.report(run, site, full, full.observation)
+    if (run.kind === 'light') return this.report(run, site, await lightProbe(this.context, target, signal))
+    this.report(run, site, await fullProbe(this.context, target, { signal }))
   }
 
-  private report(run: Run, site: ProberSite, tried: ProbeAttempt, observation: Observation | null): void {
+  /** An incomplete full probe is planned again as an inconclusive one is; its outcome is stored. */
+  private report(run: Run, site: ProberSite, attempt: ProbeAttempt & Partial<FullProbeResult>): void {
     if (this.closing.signal.aborted) return
-    const probe = this.connectivity.evaluate(tried.probe)
-    const { retryAfterMs } = tried
-    const verdict = this.planner.finish(run.id, { outcome: probe.outcome, retryAfterMs }, performance.now())
-    if (verdict === 'store') this.pending.add({ siteId: site.siteId, probe: tried.probe, observation })
+    const { retryAfterMs, observation = null, isIncomplete = false } = attempt
+    const { outcome: stored } = this.connectivity.evaluate(attempt.probe)
+    const outcome = isIncomplete && stored !== 'down' ? 'inconclusive' : stored
+    const verdict = this.planner.finish(run.id, { outcome, retryAfterMs }, performance.now())
+    if (verdict === 'store') this.pending.add({ siteId: site.siteId, probe: attempt.probe, observation })
   }
 
   private sendResult({ siteId, probe: found, observation }: PendingResult): void {
@@ -222,38 +222,38 @@ export class Prober {
 
   private async runDetection(run: Run): Promise<void> {
     const detection = this.detections.get(run.key)
-    const { send: say, region } = this.options
+    const { send, region } = this.options
     const { isSingleVantage } = this
     const id = run.key
     if (!detection) return this.finish(run, 'inconclusive')
-    let isPutOff = false
+    let isPostponed = false
     const signal = AbortSignal.any([detection.abort.signal, AbortSignal.timeout(DETECTION_MS)])
     const detected = await detect(this.context, {
       ...{ url: detection.url, region, isSingleVantage },
       signal,
-      onStep: (step) => say({ kind: 'step', id, step }),
+      onStep: (step) => send({ kind: 'step', id, step }),
       onResolved: (addresses) => {
-        isPutOff = !this.planner.resolved(run.id, addresses, performance.now())
-        return !isPutOff
+        isPostponed = !this.planner.resolved(run.id, addresses, performance.now())
+        return !isPostponed
       },
     })
-    if (isPutOff && !detection.abort.signal.aborted) return // it waits in the planner's line again
-    const found = await this.onEvaluated(detected, signal)
+    if (isPostponed && !detection.abort.signal.aborted) return // it is back in the planner's queue
+    const found = await this.confirmDown(detected, signal)
     this.finish(run, 'up')
     this.detections.delete(id)
     if (this.closing.signal.aborted) return
     const [result, failure] = found.status === 'done' ? [found.result, null] : [null, found.code]
-    say({ kind: 'detected', id, result, failure })
+    send({ kind: 'detected', id, result, failure })
   }
 
   /**
-   * That a target is down is a finding only while our own network is there. With no sites nobody else asks, and a finding
-   * is shown for minutes, so a check that began after it must say so. It keeps its place until then.
+   * That a target is down is a finding only while this host has network. The finding is shown for minutes and, without sites,
+   * no other check runs, so it must be confirmed by a check that begins after it. The run keeps its place until then.
    */
-  private async onEvaluated(detected: Detected, signal: AbortSignal): Promise<Detected> {
+  private async confirmDown(detected: Detected, signal: AbortSignal): Promise<Detected> {
     if (detected.status !== 'done' || detected.result.probe.outcome !== 'down') return detected
-    const givenUp = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
-    const isAnswering = await Promise.race([this.connectivity.check(), givenUp])
+    const aborted = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+    const isAnswering = await Promise.race([this.connectivity.check(), aborted])
     if (signal.aborted) return { status: 'failed', code: 'deadline_exceeded' }
     const { outcome } = this.connectivity.evaluate(detected.result.probe)
     return isAnswering && outcome === 'down' ? detected : { status: 'failed', code: 'internal_error' }
@@ -273,19 +273,23 @@ export class Prober {
     try {
       return await readKey(file)
     } catch (error) {
-      const text = `site ${slug}: its key file cannot be used, and it is probed without: ${(error as Error).message}`
+      const text = `site ${slug}: its key file cannot be used, so it is probed without a key: ${(error as Error).message}`
       this.options.send({ kind: 'log', level: 'warning', text })
       return null
     }
   }
 
-  /** A defect of ours: the run must not stay open, and its site is tried again like others. */
-  private broke(run: Run, error: Error): void {
+  /** An unexpected error: the run must not stay open, and its site is probed again like others. */
+  private onBroken(run: Run, error: Error): void {
     this.finish(run, 'inconclusive')
-    const { send: say } = this.options
-    say({ kind: 'log', level: 'error', text: `a ${run.kind} probe broke, please report it: ${error.stack}` })
+    const { send } = this.options
+    send({
+      kind: 'log',
+      level: 'error',
+      text: `a ${run.kind} probe failed unexpectedly, please report it: ${error.stack}`,
+    })
     if (run.kind !== 'detection' || !this.detections.delete(run.key)) return
-    say({ kind: 'detected', id: run.key, result: null, failure: 'internal_error' })
+    send({ kind: 'detected', id: run.key, result: null, failure: 'internal_error' })
   }
 
   private finish(run: Run, outcome: Outcome): void {

@@ -1,4 +1,4 @@
-/** The prober's thread: everything that reaches out does so here, and no answer of the API waits for it. */
+/** The prober's thread: all outgoing connections are made here, so no response of the API waits for them. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
@@ -25,7 +25,7 @@ const prober = new Prober({
   egress,
   region: settings.VANTAGE_REGION,
   vantage: settings.VANTAGE_NAME,
-  isSingleVantage: true, // until agents are heard of
+  isSingleVantage: true, // until agents are known
   intervalSec: settings.PROBE_INTERVAL_S,
   lightMax: settings.PROBE_CONCURRENCY,
   detectionsMax: settings.DETECTION_CONCURRENCY,
@@ -40,7 +40,7 @@ const sendMetrics = setInterval(() => {
   lastMs = nowMs
   send({ kind: 'figures', sendMetrics: prober.metrics() })
   if (stalledMs < LIMITS.stallMs) return
-  const text = `the prober's thread stood still for ${(stalledMs / 1_000).toFixed(1)} s: what failed meanwhile does not count`
+  const text = `the prober's thread was stalled for ${(stalledMs / 1_000).toFixed(1)} s; failures during that time are not counted`
   send({ kind: 'log', level: 'warning', text })
 }, FIGURES_MS)
 port.on('message', async (message: ToProber) => {

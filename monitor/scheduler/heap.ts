@@ -1,5 +1,5 @@
 /**
- * What is due next: a binary heap that can also move and take out what is in the middle.
+ * Tasks by due time: a binary heap that can also move and remove items in the middle.
  *
  *         first (due soonest)        every item is due no later than the two below it,
  *         /     \                    and knows its own place, so moving it costs log n
@@ -8,7 +8,7 @@
 
 export interface HeapItem {
   dueMs: number // changed only through put()
-  heapIndex: number // -1 = in no heap; written by the heap alone
+  heapIndex: number // -1 = not in a heap; written by the heap only
 }
 
 export class DueHeap<T extends HeapItem> {
@@ -22,14 +22,14 @@ export class DueHeap<T extends HeapItem> {
     return this.#items[0]
   }
 
-  /** Puts the item in, or moves it when it is in already. */
+  /** Inserts the item, or moves it if it is in the heap. */
   put(item: T, dueMs: number): void {
     item.dueMs = dueMs
     if (item.heapIndex < 0) item.heapIndex = this.#items.push(item) - 1
     this.#down(this.#up(item.heapIndex))
   }
 
-  /** Nothing happens to an item that is in no heap. */
+  /** Does nothing if the item is not in a heap. */
   remove(item: T): void {
     const index = item.heapIndex
     if (index < 0) return

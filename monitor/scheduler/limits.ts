@@ -13,9 +13,9 @@ export const FULL_MAX = 4
 export const DETECTIONS_MAX = 4 // default of DETECTION_CONCURRENCY
 export const PER_NETWORK_MAX = 2
 export const STARTS_PER_SECOND_MAX = 50
-const NETWORKS_MAX = 8 // of one site; as many addresses as are kept
+const NETWORKS_MAX = 8 // of one site; as many as addresses are kept
 
-/** The networks of addresses: IPv4 /24, IPv6 /48. Text that is no address belongs to none. */
+/** The networks of addresses: IPv4 /24, IPv6 /48. Text that is not an address is ignored. */
 export function listNetworks(addresses: readonly string[]): string[] {
   const networks = new Set<string>()
   for (const text of addresses) {
@@ -26,7 +26,7 @@ export function listNetworks(addresses: readonly string[]): string[] {
   return [...networks]
 }
 
-/** Who asks for a place. */
+/** The places that one run takes. */
 export interface Claim {
   kind: RunKind
   site: string // one run each
@@ -55,10 +55,10 @@ export class Running {
     return this.#sites.has(site)
   }
 
-  /** `owed`: places of networks that are promised to others. */
-  hasNetworks(networks: readonly string[], owed?: ReadonlyMap<string, number>): boolean {
+  /** `reserved`: places per network that are kept for runs that wait longer. */
+  hasNetworks(networks: readonly string[], reserved?: ReadonlyMap<string, number>): boolean {
     return networks.every(
-      (network) => (this.#networks.get(network) ?? 0) + (owed?.get(network) ?? 0) < PER_NETWORK_MAX,
+      (network) => (this.#networks.get(network) ?? 0) + (reserved?.get(network) ?? 0) < PER_NETWORK_MAX,
     )
   }
 
@@ -79,17 +79,17 @@ export class Running {
   }
 }
 
-/** The last starts, in a ring: one more may start when the oldest of 50 is a second ago. Strict: no burst over a seam. */
+/** The last 50 starts in a ring: one more may start a second after the oldest, so no window of a second has more. */
 export class StartRate {
   readonly #startsMs = new Float64Array(STARTS_PER_SECOND_MAX).fill(Number.NEGATIVE_INFINITY)
   #oldest = 0
 
-  /** When the next start is allowed. */
+  /** The time from which the next start is allowed. */
   freeAtMs(): number {
     return this.#startsMs[this.#oldest] + 1_000
   }
 
-  note(nowMs: number): void {
+  record(nowMs: number): void {
     this.#startsMs[this.#oldest] = nowMs
     this.#oldest = (this.#oldest + 1) % STARTS_PER_SECOND_MAX
   }

@@ -1,21 +1,20 @@
 /**
- * The planner of one vantage: which probe starts now (spec 6.4). Same calls with the same times, same answers: it has no
- * clock, no timer and no chance of its own. Times are milliseconds of any monotonic clock.
+ * The planner of one vantage: which probe starts now (spec 6.4). Deterministic: it has no clock, timer or randomness of its
+ * own. Times are milliseconds of any monotonic clock.
  *
- *     put(site) ─► heap, by due time ─► lines of what is due ─► due(now): runs to start ─► finish(run, result)
- *                        ▲               detections, full,                                    │
- *                        │               light; each by due time                              │
- *                        └── next slot, or 5 s and 15 s later to confirm a failure ◄──────────┘
+ *     put(site) ─► heap, by due time ─► queues of what is due ─► due(now): runs to start ─► finish(run, result)
+ *                        ▲               detections, full,                                      │
+ *                        │               light; each by due time                                │
+ *                        └── next slot, or 5 s and 15 s later to repeat a failure ◄─────────────┘
  *
  *     loop of the prober:   for (const run of planner.due(now)) start(run)      at wakeMs(), and after every finish()
- *                           planner.resolved(run.id, addresses, now)            after DNS; false = it has gone back in line
+ *                           planner.resolved(run.id, addresses, now)            after DNS; false = it is queued again
  *                           planner.finish(run.id, result, now)                 'store' the outcome, try 'again', or 'drop' it
  *
- * Nobody starves: within a line the longest waiting is looked at first, what it still lacks of a network is kept for it,
- * and the three kinds have places of their own. Late slots are not made up for: a site that waits is in line once.
+ * No starvation: within a queue the longest waiting task is considered first, network places it lacks are reserved for it,
+ * and the three kinds have separate places. Missed slots are not made up: a site is queued once.
  */
 import type { Outcome } from '../facts.ts'
-import { REPEATS, repeatDelayMs } from './confirm.ts'
 import { DueHeap, type HeapItem } from './heap.ts'
 import {
   type Claim,
@@ -27,24 +26,32 @@ import {
   Running,
   StartRate,
 } from './limits.ts'
-import { backedOff, FULL_INTERVAL_MS, firstSlotMs, nextSlot, RETRY_AFTER_MAX_MS } from './schedule.ts'
+import {
+  backedOff,
+  FULL_INTERVAL_MS,
+  firstSlotMs,
+  nextSlot,
+  REPEATS,
+  RETRY_AFTER_MAX_MS,
+  repeatDelayMs,
+} from './schedule.ts'
 
 const KINDS: readonly RunKind[] = ['detection', 'full', 'light'] // by priority
-const DETECTIONS_WAITING_MAX = 100 // beyond: detect() says no
-const FULL_GAP_MS = 30 * 60_000 // between full probes that changes of state ask for, so that flapping costs little;
-// also after one that our own network lost
-const RUN_MAX_MS = 10 * 60_000 // a run that never finished, as of an agent that died, gives back its places
+const DETECTIONS_WAITING_MAX = 100 // beyond, detect() returns false
+// Between full probes that changes of state request, so that flapping is cheap; also after an inconclusive one.
+const FULL_GAP_MS = 30 * 60_000
+const RUN_MAX_MS = 10 * 60_000 // a run that never finished, as of an agent that died, releases its places
 
 export interface PlannerOptions {
   random: () => number // 0 to 1, 1 excluded
   lightMax?: number
   fullMax?: number
   detectionsMax?: number
-  repeatsMax?: number // confirm_failures
-  isTurn?: (slug: string, dueMs: number) => boolean // false: another vantage probes this slot (vantage-rotation.ts)
+  repeatsMax?: number // PROBE_RETRIES
+  isTurn?: (slug: string, dueMs: number) => boolean // false: other vantages probe this slot (schedule.ts)
 }
 
-/** A site to be probed, with what was known of it before a restart. */
+/** A site to be probed, with its state before a restart. */
 export interface PlannedSite {
   slug: string
   intervalMs: number
@@ -59,12 +66,12 @@ export interface Run {
   kind: RunKind
   key: string // slug; of a detection its id
   plannedMs: number // the slot it belongs to
-  repeatsDone: number // earlier tries of this probe, all down
+  repeatsDone: number // earlier attempts of this probe, all down
 }
 
 export interface RunResult {
   outcome: Outcome
-  retryAfterMs?: number // what the site asked for with a 429 or 503
+  retryAfterMs?: number // Retry-After of a 429 or 503
 }
 
 interface Owner {
@@ -77,10 +84,10 @@ interface Site extends Owner {
   light: Task
   full: Task
   fullStartedMs: number
-  outcome: Outcome | null // the last that counted
+  outcome: Outcome | null // the last counted one
   downs: number
   downSinceMs: number
-  holdUntilMs: number // it asked for this
+  holdUntilMs: number // by Retry-After
 }
 
 interface Task extends HeapItem {
@@ -103,7 +110,7 @@ export class Planner {
   readonly #repeatsMax: number
   readonly #sites = new Map<string, Site>()
   readonly #heap = new DueHeap<Task>()
-  readonly #lines: Record<RunKind, Task[]> = { detection: [], full: [], light: [] }
+  readonly #queues: Record<RunKind, Task[]> = { detection: [], full: [], light: [] }
   readonly #runs = new Map<number, RunningTask>() // oldest first
   readonly #running: Running
   readonly #rate = new StartRate()
@@ -136,35 +143,35 @@ export class Planner {
     const firstMs = firstSlotMs(slug, intervalMs, nowMs)
     if (known === undefined || known.light.heapIndex >= 0) this.#plan(site.light, firstMs)
     if (known !== undefined) return
-    // A site that was never seen whole should not wait six hours for its models: with the first light probe.
+    // A site without a full probe gets it with its first light probe instead of six hours later.
     const fullMs = nowMs + FULL_INTERVAL_MS - (planned.lastFullAgoMs ?? FULL_INTERVAL_MS)
     this.#plan(site.full, Math.max(fullMs, firstMs))
   }
 
-  /** What of it is running may finish; its outcome is dropped. */
+  /** A running probe of the site may finish; its outcome is dropped. */
   remove(slug: string): void {
     const site = this.#sites.get(slug)
     if (!site) return
     this.#sites.delete(slug)
-    for (const task of [site.light, site.full]) this.#take(task)
+    for (const task of [site.light, site.full]) this.#remove(task)
   }
 
-  /** A detection joins its line; `site` is the slug when the target is of the catalogue. false = the line is full. */
+  /** Queues a detection; `site` is the slug if the target is in the catalogue. Returns false if the queue is full. */
   detect(id: string, site: string, nowMs: number): boolean {
-    const line = this.#lines.detection
-    if (line.length >= DETECTIONS_WAITING_MAX) return false
-    line.push({ ...newTask('detection', id, { key: site, networks: [] }), dueMs: nowMs, plannedMs: nowMs })
+    const queue = this.#queues.detection
+    if (queue.length >= DETECTIONS_WAITING_MAX) return false
+    queue.push({ ...newTask('detection', id, { key: site, networks: [] }), dueMs: nowMs, plannedMs: nowMs })
     return true
   }
 
-  /** Takes a waiting detection out of its line; false = it is not there (any more). */
+  /** Removes a waiting detection from its queue; false = it is not queued. */
   cancel(id: string): boolean {
-    const task = this.#lines.detection.find(({ key }) => key === id)
-    if (task) this.#take(task)
+    const task = this.#queues.detection.find(({ key }) => key === id)
+    if (task) this.#remove(task)
     return task !== undefined
   }
 
-  /** The site has changed: its next full probe is wanted soon. */
+  /** Moves the next full probe of a changed site forward. */
   hasten(slug: string, nowMs: number): void {
     const site = this.#sites.get(slug)
     if (!site || site.full.heapIndex < 0 || site.full.repeatsDone > 0) return
@@ -172,19 +179,19 @@ export class Planner {
     if (soonMs < site.full.dueMs) this.#plan(site.full, soonMs)
   }
 
-  /** What is to start now. Every run must come back through finish(), or it is given up after ten minutes. */
+  /** What is to start now. A run that is not passed to finish() within ten minutes is given up. */
   due(nowMs: number): Run[] {
     this.#giveUp(nowMs)
     this.#collect(nowMs)
     const started: Run[] = []
-    const owed = new Map<string, number>() // places of networks, kept for those who wait longer
-    for (const kind of KINDS) this.#startLine(kind, nowMs, owed, started)
+    const reserved = new Map<string, number>() // places per network, kept for tasks that wait longer
+    for (const kind of KINDS) this.#startQueue(kind, nowMs, reserved, started)
     return started
   }
 
   /**
-   * Where the run would connect to. false: too many are there already; the run is over, waits in its old place of the
-   * line, and starts again when there is room.
+   * Reports where the run would connect to. false: the network's places are taken; the run is over, returns to its place in the
+   * queue and starts again when there is room.
    */
   resolved(runId: number, addresses: readonly string[], nowMs: number): boolean {
     const run = this.#runs.get(runId)
@@ -202,7 +209,7 @@ export class Planner {
     return false
   }
 
-  /** 'store': this is the outcome of the probe. 'again': it will be repeated first. 'drop': nobody asked any more. */
+  /** 'store': this is the outcome of the probe. 'again': it will be repeated first. 'drop': it is no longer wanted. */
   finish(runId: number, { outcome, retryAfterMs = 0 }: RunResult, nowMs: number): 'store' | 'again' | 'drop' {
     const run = this.#runs.get(runId)
     if (!run) return 'drop'
@@ -224,21 +231,21 @@ export class Planner {
   }
 
   /**
-   * When to call due() again at the latest if no run finishes before; Infinity when nothing is planned. Ask right after
-   * due(): what is still in line then waits for a run to finish, or for the second to pass that holds 50 starts.
+   * When to call due() again at the latest if no run finishes before; Infinity if nothing is planned. To be called right
+   * after due(): what is still queued then waits for a run to finish or for the start rate.
    */
   wakeMs(nowMs: number): number {
     const [oldest] = this.#runs.values()
     const giveUpMs = oldest ? oldest.startedMs + RUN_MAX_MS : Number.POSITIVE_INFINITY
-    const isWaiting = KINDS.some((kind) => this.#lines[kind].length > 0)
+    const isWaiting = KINDS.some((kind) => this.#queues[kind].length > 0)
     const freeMs = this.#rate.freeAtMs()
-    const lineMs = isWaiting && freeMs > nowMs ? freeMs : Number.POSITIVE_INFINITY
-    return Math.min(this.#heap.first()?.dueMs ?? Number.POSITIVE_INFINITY, giveUpMs, lineMs)
+    const queueMs = isWaiting && freeMs > nowMs ? freeMs : Number.POSITIVE_INFINITY
+    return Math.min(this.#heap.first()?.dueMs ?? Number.POSITIVE_INFINITY, giveUpMs, queueMs)
   }
 
-  /** How late the longest waiting run of this kind is; 0 when none waits. */
+  /** How late the longest waiting run of this kind is; 0 if none waits. */
   lagMs(kind: RunKind, nowMs: number): number {
-    const [first] = this.#lines[kind]
+    const [first] = this.#queues[kind]
     return first ? Math.max(0, nowMs - first.dueMs) : 0
   }
 
@@ -250,15 +257,15 @@ export class Planner {
     }
   }
 
-  /** Moves what is due from the heap to its line. */
+  /** Moves what is due from the heap to its queue. */
   #collect(nowMs: number): void {
     let task = this.#heap.first()
     while (task && task.dueMs <= nowMs) {
       const site = task.owner as Site // detections never enter the heap
-      const isElsewhere =
+      const isOtherVantages =
         task.kind === 'light' && task.repeatsDone === 0 && !this.#isTurn(task.key, task.dueMs)
       if (site.holdUntilMs > nowMs) this.#plan(task, site.holdUntilMs)
-      else if (isElsewhere) this.#plan(task, this.#slotAfter(task.plannedMs, site, nowMs))
+      else if (isOtherVantages) this.#plan(task, this.#slotAfter(task.plannedMs, site, nowMs))
       else {
         this.#heap.remove(task)
         this.#enqueue(task, task.dueMs)
@@ -267,21 +274,21 @@ export class Planner {
     }
   }
 
-  #startLine(kind: RunKind, nowMs: number, owed: Map<string, number>, started: Run[]): void {
-    const line = this.#lines[kind]
+  #startQueue(kind: RunKind, nowMs: number, reserved: Map<string, number>, started: Run[]): void {
+    const queue = this.#queues[kind]
     let kept = 0
     let i = 0
-    for (; i < line.length && this.#running.hasRoom(kind) && this.#rate.freeAtMs() <= nowMs; i++) {
-      const { key, networks } = line[i].owner
+    for (; i < queue.length && this.#running.hasRoom(kind) && this.#rate.freeAtMs() <= nowMs; i++) {
+      const { key, networks } = queue[i].owner
       const hasSite = this.#running.hasSite(key)
-      if (!hasSite && this.#running.hasNetworks(networks, owed)) {
-        started.push(this.#start(line[i], nowMs))
+      if (!hasSite && this.#running.hasNetworks(networks, reserved)) {
+        started.push(this.#start(queue[i], nowMs))
         continue
       }
-      if (!hasSite) for (const network of networks) owed.set(network, (owed.get(network) ?? 0) + 1)
-      line[kept++] = line[i]
+      if (!hasSite) for (const network of networks) reserved.set(network, (reserved.get(network) ?? 0) + 1)
+      queue[kept++] = queue[i]
     }
-    line.splice(kept, i - kept)
+    queue.splice(kept, i - kept)
   }
 
   #start(task: Task, nowMs: number): Run {
@@ -289,7 +296,7 @@ export class Planner {
     const claim = { kind, site: owner.key, networks: owner.networks }
     const id = this.#nextId++
     this.#running.enter(claim)
-    this.#rate.note(nowMs)
+    this.#rate.record(nowMs)
     this.#runs.set(id, { task, claim, startedMs: nowMs })
     this.totals.starts++
     if (kind === 'full') (owner as Site).fullStartedMs = nowMs
@@ -304,14 +311,14 @@ export class Planner {
   #planNext(task: Task, site: Site, outcome: Outcome, nowMs: number): void {
     task.repeatsDone = 0
     const isChange = site.outcome !== null && outcome !== 'inconclusive' && outcome !== site.outcome
-    noteOutcome(site, outcome, nowMs)
+    recordOutcome(site, outcome, nowMs)
     if (task.kind === 'light') {
       this.#plan(task, this.#slotAfter(task.plannedMs, site, nowMs))
       if (isChange) this.hasten(site.key, nowMs)
       return
     }
     this.#plan(task, this.#fullSlotAfter(task, site, outcome, nowMs))
-    // Found well again: a light probe that still waits out its back-off comes sooner.
+    // The site has recovered: a light probe that waits for its back-off comes sooner.
     const { light } = site
     if (!isChange || outcome === 'down' || light.heapIndex < 0 || light.repeatsDone > 0) return
     const soonMs = this.#slotAfter(nowMs, site, nowMs)
@@ -326,7 +333,7 @@ export class Planner {
   }
 
   #fullSlotAfter({ plannedMs }: Task, site: Site, outcome: Outcome, nowMs: number): number {
-    // What our own network lost should not be missing for six hours.
+    // What this host's network lost should not be missing for six hours.
     const isLost = outcome === 'inconclusive'
     const [fromMs, intervalMs] = isLost ? [nowMs, FULL_GAP_MS] : [plannedMs, FULL_INTERVAL_MS]
     const { dueMs, skipped } = nextSlot(fromMs, intervalMs, nowMs, this.#random())
@@ -339,21 +346,21 @@ export class Planner {
     this.#heap.put(task, dueMs)
   }
 
-  /** Into its line, by due time. Nearly always at the end, because the heap gives in that order. */
+  /** Inserts by due time; nearly always at the end, because the heap returns that order. */
   #enqueue(task: Task, dueMs: number): void {
-    const line = this.#lines[task.kind]
+    const queue = this.#queues[task.kind]
     task.dueMs = dueMs
-    let at = line.length
-    while (at > 0 && line[at - 1].dueMs > dueMs) at--
-    line.splice(at, 0, task)
+    let at = queue.length
+    while (at > 0 && queue[at - 1].dueMs > dueMs) at--
+    queue.splice(at, 0, task)
   }
 
-  /** Out of the heap or the line, wherever it waits. */
-  #take(task: Task): void {
+  /** Removes the task from the heap or its queue. */
+  #remove(task: Task): void {
     this.#heap.remove(task)
-    const line = this.#lines[task.kind]
-    const at = line.indexOf(task)
-    if (at >= 0) line.splice(at, 1)
+    const queue = this.#queues[task.kind]
+    const at = queue.indexOf(task)
+    if (at >= 0) queue.splice(at, 1)
   }
 
   #isPlanned(task: Task): boolean {
@@ -361,8 +368,8 @@ export class Planner {
   }
 }
 
-/** Downs in a row, and since when. What our own network lost changes nothing. */
-function noteOutcome(site: Site, outcome: Outcome, nowMs: number): void {
+/** Counts failures in a row, and since when. Inconclusive outcomes change nothing. */
+function recordOutcome(site: Site, outcome: Outcome, nowMs: number): void {
   if (outcome === 'inconclusive') return
   site.outcome = outcome
   if (outcome !== 'down') {

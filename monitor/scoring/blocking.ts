@@ -1,13 +1,13 @@
 /**
- * Why one region cannot reach what the other can (spec 6.5). The reachable region is the control, as OONI does it: only
- * what fails here and works there is blocking.
+ * Why one region cannot reach what the other can (spec 6.5). The reachable region is the control, as in OONI: only what
+ * fails here and works there is blocking.
  *
- *     here: resolved?  ──no──► dns      connected?  ──no──► tcp      TLS?  ──no──► tls      answer?  ──other──► http
+ *     resolved?  ──no──► dns      connected?  ──no──► tcp      TLS?  ──no──► tls      expected response?  ──no──► http
  *
- * Each failure votes for the layer it died in; the most frequent wins, of equals the lower layer. Failures that say
- * nothing about blocking (a resolver that was slow, a certificate) do not vote; without a vote it is `unknown`.
- * Cannot see: a block that looks exactly like the site's own trouble, nor one that both regions share.
- * An address decides nothing but votes for `tcp`: an agent could tell any (agent/results.ts).
+ * Each failure votes for the layer it failed in; the most frequent layer wins, the lower one of equals. Failures that are
+ * no evidence of blocking (a slow resolver, a certificate) do not vote; without a vote the result is `unknown`. A block that
+ * looks like the site's own failure, or that both regions share, is not detected. An address only decides votes for `tcp`,
+ * because an agent could report any (agent/results.ts).
  */
 import type { ErrorCode, Probe, RegionState } from '../facts.ts'
 import type { Evaluation } from './regions.ts'
@@ -15,11 +15,11 @@ import type { Evaluation } from './regions.ts'
 type Layer = 'dns' | 'tcp' | 'tls' | 'http'
 const LAYERS: readonly Layer[] = ['dns', 'tcp', 'tls', 'http']
 
-/** Failures that vote, and for what. An answer counts only while the control does not see the same. */
+/** Failures that vote, and their layer. `http` counts only if the control does not see the same response. */
 const LAYER_OF: Partial<Record<ErrorCode, Layer>> = {
   dns_nxdomain: 'dns',
   dns_bogus: 'dns',
-  target_not_allowed: 'dns', // an answer that policy denies
+  target_not_allowed: 'dns', // an address that policy denies
   connect_timeout: 'tcp',
   connect_reset: 'tcp',
   tls_timeout: 'tls',
@@ -35,25 +35,25 @@ const LAYER_OF: Partial<Record<ErrorCode, Layer>> = {
   parked: 'http',
 }
 
-const TELLING = /^(connect|tls)_/
+const OF_CONNECTION = /^(connect|tls)_/
 
 /**
- * What is worth keeping of a probe's address: that of a connection that failed. With all of them a row of the raw table
- * has 59 bytes instead of 45 (73 with IPv6), 85 MB more on 6 M rows, so what the control reaches is known otherwise
+ * The address to store with a probe: only that of a failed connection. With all addresses a row of the raw table would have
+ * 59 bytes instead of 45 (73 with IPv6), 85 MB more for 6 M rows; what the control reaches is known from full probes
  * (evaluation/regions.ts).
  */
 export function addressToKeep({ outcome, error, address = null }: Omit<Probe, 'timings'>): string | null {
-  return outcome === 'down' && TELLING.test(error ?? '') ? address : null
+  return outcome === 'down' && OF_CONNECTION.test(error ?? '') ? address : null
 }
 
-/** One result of the last 30 minutes. `address`: where it connected to or tried to, null = not known. */
+/** One result of the last 30 minutes. `address`: connected to or dialled, null = not known. */
 export interface Evidence {
   error: ErrorCode | null
   httpStatus: number | null
   address: string | null
 }
 
-/** `here`: results of the region that is asked about; `control`: those of the other one. */
+/** `here`: results of the region; `control`: those of the other one. */
 export function regionState(
   region: Evaluation,
   other: Evaluation,
@@ -85,8 +85,8 @@ function detectBlocking(
 function getVote({ error, httpStatus, address }: Evidence, control: readonly Evidence[]): Layer | null {
   const layer = (error && LAYER_OF[error]) ?? null
   if (layer === 'http') {
-    const isSeenThere = control.some((seen) => seen.error === error && seen.httpStatus === httpStatus)
-    return isSeenThere ? null : layer
+    const isSeenByControl = control.some((seen) => seen.error === error && seen.httpStatus === httpStatus)
+    return isSeenByControl ? null : layer
   }
   if (layer === 'tcp' && address !== null) {
     const reached = control.filter(isConnected).map((seen) => seen.address)
@@ -96,7 +96,7 @@ function getVote({ error, httpStatus, address }: Evidence, control: readonly Evi
   return layer
 }
 
-/** Whatever failed later, TLS included, failed on a connection that was there. */
+/** Anything that failed later, TLS included, failed on an open connection. */
 function isConnected({ error }: Evidence): boolean {
   return error === null || !error.startsWith('connect_')
 }

@@ -1,10 +1,10 @@
 /**
- * The two boards: red for the best, black as a warning (spec 7.3, 7.4). A site is on one of them at most; black wins.
+ * The two boards: red lists the best sites, black warns (spec 7.3, 7.4). A site is on at most one of them; black wins.
  *
- *     red    rank value = score − 8 / √days     young sites have to be better to stand as high
+ *     red    rank value = score − 8 / √days     a young site needs a higher score for the same rank
  *     black  severity   = sum of its reasons    every reason is a fact that its page shows
  *
- * Pure: ranks of a day ago and the days sites came on come in as maps (board_day, spec 8.2), entries go out.
+ * Pure: ranks of a day ago and the days of entry are passed as maps (board_day, spec 8.2); entries are returned.
  */
 import type { RegionState, SiteFlag, Tier } from '../facts.ts'
 import { latencyWorth } from './score.ts'
@@ -15,7 +15,7 @@ const DAY_SEC = 86_400
 const RED_HISTORY_MIN_SEC = 7 * DAY_SEC
 const RED_AVAILABILITY_MIN = 0.97
 const RED_PROBE_AGE_INTERVALS = 3
-const YOUTH = 8 // points a site of one day would lose; of 30 days 1.5
+const YOUTH = 8 // points a site loses after one day; 1.5 after 30 days
 const DAYS_MAX = 30
 
 export type RedReason =
@@ -37,7 +37,7 @@ export type BlackReason =
   | 'availability_drop'
   | 'unreachable_everywhere'
 
-/** What a provisional site may be warned of; everything else needs more evidence. */
+/** Reasons that apply to a provisional site too; all others need more evidence. */
 const BLACK_AT_ONCE: readonly BlackReason[] = ['flag_scam', 'down_72h', 'parked']
 
 export interface Candidate {
@@ -57,10 +57,10 @@ export interface Candidate {
   intervalSec: number // between its probes
 }
 
-/** The board as it was. Sites that are in neither are new. */
+/** The previous board. Sites that are in neither map are new. */
 export interface BoardPast {
   dayAgoRanks: ReadonlyMap<string, number> // slug → rank 24 h ago
-  since: ReadonlyMap<string, string> // slug → date it came on, of the board as it was a moment ago
+  since: ReadonlyMap<string, string> // slug → date of entry, of the previous board
 }
 
 export interface BoardEntry<Reason> {
@@ -69,7 +69,7 @@ export interface BoardEntry<Reason> {
   rankChange: number | null // versus 24 h ago, positive = climbed; null = new
   since: string // YYYY-MM-DD
   reasons: Reason[] // strongest first, at least one
-  value: number // what it is ranked by: rank value, or severity
+  value: number // sort key: rank value or severity
 }
 
 export interface Boards {
@@ -77,7 +77,7 @@ export interface Boards {
   black: BoardEntry<BlackReason>[]
 }
 
-/** All eligible sites of both boards in order; who shows fewer takes the first. */
+/** All eligible sites of both boards, by rank. */
 export function buildBoards(
   sites: readonly Candidate[],
   past: { red: BoardPast; black: BoardPast },
@@ -142,8 +142,8 @@ function isRed(site: Candidate): boolean {
 }
 
 /**
- * Strengths, by the weight of what they stand for in the score. A site may be eligible without any of them; then its
- * availability is the reason, which is never below 0.97 here.
+ * Strengths, by the weight of their component in the score. A site may be eligible without any; its reason is then its
+ * availability, which is at least 0.97.
  */
 function redReasons({ history, truthRatio, regions }: Candidate): RedReason[] {
   const isFast = (latencyWorth(history.p50Ms, history.p95Ms) ?? 0) >= 0.8 // 475 ms at the median, 1.5 s at p95
@@ -159,7 +159,7 @@ function redReasons({ history, truthRatio, regions }: Candidate): RedReason[] {
 }
 
 function listReasons(reasons: ReadonlyMap<BlackReason, number>): BlackReason[] {
-  return [...reasons].sort(([, a], [, b]) => b - a).map(([name]) => name) // stable: of equals the order above
+  return [...reasons].sort(([, a], [, b]) => b - a).map(([name]) => name) // stable: equals keep the order above
 }
 
 function ranked<Reason>(
@@ -175,7 +175,7 @@ function ranked<Reason>(
   })
 }
 
-/** More available first, then the sooner first byte; what is not known comes last. */
+/** Higher availability first, then the lower time to first byte; unknown values last. */
 function byHistory(a: Candidate, b: Candidate): number {
   const availability = (b.history.a30d ?? 0) - (a.history.a30d ?? 0)
   return availability || (a.history.p50Ms ?? 1e9) - (b.history.p50Ms ?? 1e9)

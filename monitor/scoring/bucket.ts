@@ -1,12 +1,12 @@
 /**
- * Buckets: the probes of one site and region in an hour or a day, added up (spec 2.2, 8.2).
+ * Buckets: the counted probes of one site and region in an hour or a day (spec 2.2, 8.2).
  *
  *     probe ─► hour of its region ─┬─► merged ─► day of its region ─┐
  *                                  └─► the better region: hour `all` └─► the better region: day `all`
  *
- * Everything in a bucket is a count, so merging is addition: the order does not matter, and doing it again from the same
- * rows gives the same bucket. Inconclusive probes are in no bucket; an empty bucket is never stored or shown.
- * Latency is that of probes that were up or degraded: a refusal after 2 ms is not a fast site.
+ * A bucket consists of counts, so merging is addition: order does not matter and repeating it from the same rows gives the
+ * same bucket. Inconclusive probes are in no bucket; an empty bucket is never stored or shown. Latency is that of up and
+ * degraded probes: a refusal after 2 ms does not make a site fast.
  */
 import { type BucketStatus, ERROR_CODES, type ErrorCode, type Probe } from '../facts.ts'
 import { addDuration, emptyHistogram, type Histogram, mergeInto, PHASES, percentile } from './histogram.ts'
@@ -19,7 +19,7 @@ const DEGRADED_WORTH = 0.7
 const UP_MIN = 0.98
 const DOWN_BELOW = 0.5
 
-/** What availability is made of. */
+/** The counts that availability is computed from. */
 export interface Counts {
   atSec: number // epoch second of its start
   up: number
@@ -39,12 +39,12 @@ export function emptyBucket(atSec: number, windowSec: WindowSec): Bucket {
   return { atSec, windowSec, up: 0, degraded: 0, down: 0, statuses: {}, errors: {}, histogram }
 }
 
-/** Where the bucket that `atSec` belongs to starts, in UTC. */
+/** The start of the bucket that contains `atSec`, in UTC. */
 export function bucketStartSec(atSec: number, windowSec: WindowSec): number {
   return atSec - (atSec % windowSec)
 }
 
-/** Adds one finished probe; false = it was inconclusive and nothing has changed. */
+/** Adds one finished probe; false = it is inconclusive and was not added. */
 export function addProbe(bucket: Bucket, probe: Probe): boolean {
   if (probe.outcome === 'inconclusive') return false
   bucket[probe.outcome]++
@@ -58,7 +58,7 @@ export function addProbe(bucket: Bucket, probe: Probe): boolean {
   return true
 }
 
-/** All of them as one that starts at `atSec`; null when there is nothing to merge. */
+/** Merges buckets into one that starts at `atSec`; null if no probe was counted. */
 export function mergeBuckets(buckets: Bucket[], atSec: number, windowSec: WindowSec): Bucket | null {
   if (buckets.every((bucket) => countProbes(bucket) === 0)) return null
   const merged = emptyBucket(atSec, windowSec)
@@ -74,8 +74,8 @@ export function mergeBuckets(buckets: Bucket[], atSec: number, windowSec: Window
 }
 
 /**
- * The region that stands for the site in this bucket: the more available one, then the one whose median first byte is
- * sooner, then the earlier argument. A region without a counted probe stands for nothing.
+ * The region that represents the site in this bucket: the more available one, then the one with the lower median time to
+ * first byte, then the first argument. A region without a counted probe is ignored.
  */
 export function betterBucket(one: Bucket | null, other: Bucket | null): Bucket | null {
   const a = one && getAvailability([one])
@@ -90,7 +90,7 @@ export function countProbes({ up, degraded, down }: Omit<Counts, 'atSec'>): numb
   return up + degraded + down
 }
 
-/** 0 to 1 over all these buckets, unrounded; null when nothing was counted. */
+/** 0 to 1 over all these buckets, unrounded; null if no probe was counted. */
 export function getAvailability(buckets: readonly Omit<Counts, 'atSec'>[]): number | null {
   let probes = 0
   let worth = 0

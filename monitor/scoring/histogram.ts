@@ -1,26 +1,26 @@
 /**
- * Many durations in few numbers: counts in buckets that grow, so that a percentile is at most 12 % wrong.
+ * Many durations in few numbers: counts in growing buckets, so that a percentile is at most 12 % wrong.
  *
  *     ms       0–1   2–3  …  16–17   18–20   21–23   24–26   27–30  …                  … and beyond
  *     bucket    0     1        8       9       10      11      12                         63
  *              at most 1 ms wrong  |  at most 12 % wrong, whatever the durations in the bucket are
  *
- * Merging is addition, so it does not matter in which order or in how many steps it is done.
- * Gives up: what is beyond the last bucket (11,273 ms; a first byte is waited for 10 s) is told as if it were in it.
+ * Merging is addition, so neither order nor number of steps matters. Durations beyond the last bucket (11,273 ms; a first
+ * byte is awaited for 10 s) are reported as if they were in it.
  *
- * The specification's table draws 32 buckets. At 12 % each these end at 37 times where they began, which holds no
- * range of latencies, so there are 64. They cost no more: what is stored are only the buckets that are not empty.
+ * The specification's table draws 32 buckets; at 12 % each they span a factor of 37, which covers no range of latencies, so
+ * there are 64. The cost is the same: only buckets that are not empty are stored.
  */
 
 export const PHASES = ['dns', 'connect', 'tls', 'ttfb', 'total'] as const
 export type Phase = (typeof PHASES)[number]
 
 const ERROR_MAX = 0.12 // of the true value, from PLAIN_MS on
-const PLAIN_MS = 18 // below, buckets of two: 12 % would be less than the whole milliseconds we have
+const PLAIN_MS = 18 // below, buckets of two: 12 % would be less than a millisecond
 const BUCKETS = 64
 const VARINT_BYTES_MAX = 5 // of 32 bits
 
-/** The first millisecond of each bucket, and where the last one ends. */
+/** The first millisecond of each bucket, and the end of the last one. */
 const EDGES_MS = edges()
 
 /** Counts of all phases, one after the other: 5 × 64. */
@@ -41,7 +41,7 @@ export function mergeInto(histogram: Histogram, other: Histogram): void {
 
 /**
  * The duration that `share` (0 to 1) of all durations do not exceed, a whole number; null when there are none.
- * Those of a bucket are taken to lie evenly between its first and its last millisecond.
+ * Durations are assumed to be evenly distributed within a bucket.
  */
 export function percentile(histogram: Histogram, phase: Phase, share: number): number | null {
   const counts = histogram.subarray(PHASES.indexOf(phase) * BUCKETS).subarray(0, BUCKETS)
@@ -55,7 +55,7 @@ export function percentile(histogram: Histogram, phase: Phase, share: number): n
   return Math.round(first + ((last - first) * (rank - 0.5)) / counts[bucket])
 }
 
-/** For storing: the buckets that are not empty, as distance to the one before and count, both as varints. */
+/** For storage: the buckets that are not empty, as distance to the previous one and count, both as varints. */
 export function packHistogram(histogram: Histogram): Uint8Array {
   const bytes: number[] = []
   let previous = -1
@@ -75,8 +75,8 @@ export function unpackHistogram(bytes: Uint8Array): Histogram {
 }
 
 /**
- * Adds what packHistogram wrote, eight times faster than to unpack and to merge. Bytes it cannot have written are an
- * error: a row that is damaged must not become a score.
+ * Adds what packHistogram wrote, eight times faster than unpacking and merging. Throws RangeError for bytes that packHistogram
+ * cannot have written: a damaged row must not become a score.
  */
 export function addPacked(histogram: Histogram, bytes: Uint8Array): void {
   const reader = { bytes, offset: 0 }
@@ -85,7 +85,7 @@ export function addPacked(histogram: Histogram, bytes: Uint8Array): void {
     const distance = readVarint(reader)
     const count = readVarint(reader)
     at += distance
-    if (at >= histogram.length || distance === 0) throw new RangeError('A stored histogram is damaged.')
+    if (at >= histogram.length || distance === 0) throw new RangeError('a stored histogram is damaged')
     histogram[at] += count
   }
 }
@@ -127,5 +127,5 @@ function readVarint(reader: { bytes: Uint8Array; offset: number }): number {
     value += (byte & 127) * 128 ** i
     if (byte < 128) return value
   }
-  throw new RangeError('A stored histogram is damaged.')
+  throw new RangeError('a stored histogram is damaged')
 }

@@ -1,24 +1,24 @@
 /**
- * Which models a site claims to have, which its own listing shows, and how true the claim is (spec 7.1).
+ * Which models a site claims, which its listing shows, and how true the claim is (spec 7.1).
  *
  *     catalogue, pricing ─► claimed ─┐
  *                                    ├─► truth ratio = claimed that are listed / claimed
- *     /v1/models         ─► verified ┘     listed but not claimed costs nothing
+ *     /v1/models         ─► verified ┘     listed but not claimed has no effect
  *
- * Names are compared by their key: `  models/OpenAI/GPT-5.4 ` and `gpt-5.4` are one model. Lists keep the spelling.
+ * Names are compared by key: `  models/OpenAI/GPT-5.4 ` and `gpt-5.4` are one model. Lists keep the spelling.
  */
 import type { Observation } from '../facts.ts'
 
 const CLAIMS_AGE_MAX_SEC = 7 * 86_400
 const VERIFIED_AGE_MAX_SEC = 72 * 3_600
 
-/** A full probe that succeeded; those that failed say nothing about models and are not passed. */
+/** A full probe that succeeded; failed ones are no evidence about models and are not passed. */
 export type FullProbe = Pick<Observation, 'atSec' | 'models' | 'listing' | 'claimed'>
 
 export interface Models {
   claimed: string[]
   verified: string[]
-  truthRatio: number | null // null = nothing claimed, nothing ever asked, or the listing needs a key we lack
+  truthRatio: number | null // null = nothing claimed, never probed, or the listing requires a key and none is configured
 }
 
 /** `newest`: the last full probe that succeeded, null = none within what is kept. */
@@ -36,12 +36,12 @@ export function compareModels(
   return { claimed, verified, truthRatio: isAsked ? truthRatio(claimed, verified) : null }
 }
 
-/** A full probe that failed says nothing about models: neither was listed anything, nor refused by an API. */
+/** Whether a full probe is evidence about models: the listing was open, or an API required a key. */
 export function isAnswered({ listing, models }: Pick<FullProbe, 'listing' | 'models'>): boolean {
-  return listing !== 'absent' || models !== null // with a key where nobody else gets an answer
+  return listing !== 'absent' || models !== null // with a key, where the listing has no response without one
 }
 
-/** What two spellings of one model share: trimmed, lower case, without `models/` and one leading `vendor/`. */
+/** The key of a model name: trimmed, lower case, without `models/` and one leading `vendor/`. */
 export function modelKey(id: string): string {
   const name = id.trim().toLowerCase()
   const bare = name.startsWith('models/') ? name.slice('models/'.length) : name

@@ -1,20 +1,20 @@
 /**
- * What one try of a probe means (spec 6.3), and the control check that tells our own broken network from a broken site
- * (spec 6.5). Repeating a failure before it counts is the planner's (scheduler/confirm.ts).
+ * The outcome of one attempt of a probe (spec 6.3), and the connectivity check that tells a failure of this host's network
+ * from one of the site (spec 6.5). Failures are repeated by the planner (scheduler/schedule.ts).
  *
- *     the listing answered: open, or asks for a key ──► up, or degraded (slow) after more than PROBE_SLOW_MS
- *     429, a challenge page ──────────────────────────► degraded
- *     everything else ────────────────────────────────► down ──► inconclusive, when our own network was gone
+ *     the listing is open or requires a key ─► up, or degraded (slow) after more than PROBE_SLOW_MS
+ *     429, a challenge page ─────────────────► degraded
+ *     everything else ───────────────────────► down ──► inconclusive if the connectivity check failed
  */
 import type { ErrorCode, ListingAuth, Outcome, Probe } from '../facts.ts'
 
 export const PROBE_SLOW_MS = 3_000 // default of the setting PROBE_SLOW_MS
 
-const CONTROLS_MIN = 2 // of the 3 addresses; fewer answers: it is us. Of fewer addresses all, or nothing would ever count
+const RESPONSES_MIN = 2 // of the 3 addresses; with fewer addresses all must respond
 const MINUTE_SEC = 60
-const FAILED_MINUTES_MAX = 60 // remembered; only two matter for a probe that is judged soon after it ends
+const FAILED_MINUTES_MAX = 60 // remembered; only the last two matter for a recent probe
 
-/** What one try has seen. `error` is set where it broke; what it saw before that may be there nevertheless. */
+/** What one attempt has found. `error` is set where it failed; earlier findings may be present too. */
 export interface Finding {
   listing: ListingAuth
   httpStatus: number | null
@@ -33,26 +33,26 @@ export function classifyProbe(
   return (ttfbMs ?? 0) > slowMs ? { outcome: 'degraded', error: 'slow' } : { outcome: 'up', error: null }
 }
 
-/** Whether our own network is there, by which of the control addresses have answered. */
-export function areAnswering(answers: readonly boolean[]): boolean {
-  return answers.filter(Boolean).length >= Math.min(CONTROLS_MIN, answers.length)
+/** Whether this host has network, by which of the checked addresses have responded. */
+export function areAnswering(responses: readonly boolean[]): boolean {
+  return responses.filter(Boolean).length >= Math.min(RESPONSES_MIN, responses.length)
 }
 
 /**
- * A control check that began at `atSec`: a failed one joins `failedMinutes`, of which the caller keeps the result. Starts
- * empty. A second check of the same minute that succeeds takes nothing back.
+ * Adds the minute of a failed check that began at `atSec` to `failedMinutes`; the caller keeps the result. A second check of
+ * the same minute that succeeds does not remove it.
  */
 export function recordConnectivity(
   failedMinutes: readonly number[],
   atSec: number,
-  answers: readonly boolean[],
+  responses: readonly boolean[],
 ): number[] {
   const minute = toMinute(atSec)
-  if (areAnswering(answers) || failedMinutes.includes(minute)) return [...failedMinutes]
+  if (areAnswering(responses) || failedMinutes.includes(minute)) return [...failedMinutes]
   return [...failedMinutes, minute].slice(-FAILED_MINUTES_MAX)
 }
 
-/** Failures in a minute whose control check failed, and in the next, say nothing about the site. */
+/** Failures in a minute whose check failed, and in the next, are inconclusive. */
 export function reclassify(probe: Probe, failedMinutes: readonly number[]): Probe {
   if (probe.outcome !== 'down') return probe
   const minute = toMinute(probe.atSec)
@@ -60,7 +60,7 @@ export function reclassify(probe: Probe, failedMinutes: readonly number[]): Prob
   return isOurs ? { ...probe, outcome: 'inconclusive' } : probe
 }
 
-/** The minute of the control check that a probe is judged by. */
+/** The minute of the check that applies to a probe. */
 export function toMinute(atSec: number): number {
   return Math.floor(atSec / MINUTE_SEC)
 }

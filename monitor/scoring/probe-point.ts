@@ -1,6 +1,6 @@
 /**
- * ProbePoint, the shape in which callers see buckets and single probes (spec 2.2), member by member as on the wire.
- * A bucket without a counted probe, and a probe that was inconclusive, is no point: null, to be left out.
+ * ProbePoint: buckets and single probes as the API shows them (spec 2.2), member by member as on the wire.
+ * An empty bucket or an inconclusive probe has no point: null, to be left out.
  */
 import { type BucketStatus, ERROR_CODES, type ErrorCode, type Probe } from '../facts.ts'
 import {
@@ -47,7 +47,7 @@ export function pointOfBucket(bucket: Bucket): ProbePoint | null {
   }
 }
 
-/** A single probe has its own timings, whatever its outcome: nothing is averaged here. */
+/** A single probe keeps its own timings, whatever its outcome. */
 export function pointOfProbe(probe: Probe): ProbePoint | null {
   const bucket = emptyBucket(probe.atSec, HOUR_SEC)
   if (!addProbe(bucket, probe)) return null
@@ -65,11 +65,11 @@ export function ratio(value: number): number {
   return Math.round(value * 10_000) / 10_000
 }
 
-/** Of equally frequent ones the lowest, so that equal data gives equal bytes. */
+/** The lowest of equally frequent ones, so that equal data gives equal bytes. */
 function mostFrequentStatus({ statuses }: Bucket): number | null {
   let most: number | null = null
   for (const status of Object.keys(statuses)) {
-    // Keys that are whole numbers come in rising order.
+    // Integer keys are iterated in ascending order.
     if (most === null || statuses[status] > statuses[most]) most = Number(status)
   }
   return most

@@ -1,36 +1,36 @@
 /**
  * Can a site be reached from a region? (spec 6.5)
  *
- *     3 newest results of a vantage ─► it says up or down ─┐
- *     … of another                  ─► …                   ├─► quorum ─► twice in a row? ─► state ─► blocking
- *     (only vantages that are online count)                ┘
+ *     3 newest results of a vantage ─► it votes up or down ─┐
+ *     … of another                  ─► …                    ├─► quorum ─► twice in a row? ─► state ─► blocking
+ *     (only vantages that are online count)                 ┘
  *
- * While none of them has results, those that are away are asked for theirs: a state survives their absence for 24 h, with
- * no vantage agreeing and `checkedAtSec` as its age. A revoked vantage is not asked.
+ * While no online vantage has results, those of offline vantages are used: a state survives their absence for 24 h, with no
+ * vantage agreeing and `checkedAtSec` as its age. Revoked vantages are not used.
  *
- * Pure: the caller keeps the Evaluation of each site and region and hands it back, once per probe interval.
- * Why a region is blocked needs the other region as control, so `blocking` is a second step: see blocking.ts.
+ * Pure: the caller stores the Evaluation of each site and region and passes it again, once per probe interval. Why a
+ * region is blocked needs the other region as control and is computed afterwards: see blocking.ts.
  */
 import type { Outcome, RegionState } from '../facts.ts'
 
-export const NEWEST = 3 // results of a vantage that decide what it says
-const HOLD_COUNT = 2 // evaluations in a row that a change has to hold
-export const RESULT_AGE_MAX_SEC = 86_400 // three probes at the longest back-off take 20 h; older ones are no evidence of now
+export const NEWEST = 3 // results of a vantage that decide its vote
+const HOLD_COUNT = 2 // consecutive evaluations that confirm a change
+export const RESULT_AGE_MAX_SEC = 86_400 // three probes at the longest back-off take 20 h
 const ONLINE_SEC = 60 // since an agent's last poll
 
-/** What one vantage of the region has found lately, online or not. */
+/** Recent results of one vantage of the region, online or not. */
 export interface VantageView {
-  lastSeenSec: number // of its poll; the server itself passes now
+  lastSeenSec: number // its last poll; now for the server's own vantage
   results: { atSec: number; outcome: Outcome }[] // in any order; inconclusive ones are skipped
 }
 
-/** What is remembered between evaluations; the table region_state (spec 8.2). */
+/** Kept between evaluations in the table region_state (spec 8.2). */
 export interface Evaluation {
   state: RegionState['state']
   sinceSec: number
   vantages: number // online now
-  agreeing: number // of those, that say what `state` says
-  checkedAtSec: number | null // of the newest result that was looked at
+  agreeing: number // of those, whose vote is `state`
+  checkedAtSec: number | null // the newest result that was used
   pending: { state: RegionState['state']; count: number } | null
 }
 
@@ -39,16 +39,16 @@ export function firstEvaluation(nowSec: number): Evaluation {
 }
 
 export function isOnline(lastSeenSec: number, nowSec: number): boolean {
-  return Math.abs(nowSec - lastSeenSec) <= ONLINE_SEC // also where the clock was set back
+  return Math.abs(nowSec - lastSeenSec) <= ONLINE_SEC // also if the clock was set back
 }
 
-/** The next evaluation. A change takes effect when it is seen twice in a row, away from `unknown` at once. */
+/** The next evaluation. A change takes effect when it is seen twice in a row; from `unknown`, at once. */
 export function evaluate(before: Evaluation, views: VantageView[], nowSec: number): Evaluation {
   const online = views.filter((view) => isOnline(view.lastSeenSec, nowSec))
-  const saysNow = voices(online, nowSec)
-  const says = saysNow.length > 0 ? saysNow : voices(views, nowSec)
-  const upCount = says.filter(Boolean).length
-  const found = toState(upCount, says.length)
+  const onlineVotes = listVotes(online, nowSec)
+  const votes = onlineVotes.length > 0 ? onlineVotes : listVotes(views, nowSec)
+  const upCount = votes.filter(Boolean).length
+  const found = toState(upCount, votes.length)
   const count = before.pending?.state === found ? before.pending.count + 1 : 1
   const isSettled = found === before.state || before.state === 'unknown' || count >= HOLD_COUNT
   const state = isSettled ? found : before.state
@@ -56,14 +56,14 @@ export function evaluate(before: Evaluation, views: VantageView[], nowSec: numbe
     state,
     sinceSec: state === before.state ? before.sinceSec : nowSec,
     vantages: online.length,
-    agreeing: saysNow.length > 0 ? agreeing(state, upCount, says.length) : 0,
-    checkedAtSec: newestSec(saysNow.length > 0 ? online : views) ?? before.checkedAtSec,
+    agreeing: onlineVotes.length > 0 ? agreeing(state, upCount, votes.length) : 0,
+    checkedAtSec: newestSec(onlineVotes.length > 0 ? online : views) ?? before.checkedAtSec,
     pending: isSettled ? null : { state: found, count },
   }
 }
 
-function voices(views: VantageView[], nowSec: number): boolean[] {
-  return views.map((view) => saysUp(view, nowSec)).filter((said) => said !== null)
+function listVotes(views: VantageView[], nowSec: number): boolean[] {
+  return views.map((view) => saysUp(view, nowSec)).filter((vote) => vote !== null)
 }
 
 /** At least 2 of the 3 newest counted results are up or degraded; with fewer results, at least half. null = no results. */
@@ -76,14 +76,14 @@ export function saysUp({ results }: Pick<VantageView, 'results'>, nowSec: number
   return counted.filter(({ outcome }) => outcome !== 'down').length >= Math.ceil(counted.length / 2)
 }
 
-function toState(upCount: number, sayingCount: number): RegionState['state'] {
-  if (sayingCount === 0) return 'unknown'
-  return upCount >= Math.ceil(sayingCount / 2) ? 'reachable' : 'unreachable'
+function toState(upCount: number, votesCount: number): RegionState['state'] {
+  if (votesCount === 0) return 'unknown'
+  return upCount >= Math.ceil(votesCount / 2) ? 'reachable' : 'unreachable'
 }
 
-function agreeing(state: RegionState['state'], upCount: number, sayingCount: number): number {
+function agreeing(state: RegionState['state'], upCount: number, votesCount: number): number {
   if (state === 'unknown') return 0
-  return state === 'reachable' ? upCount : sayingCount - upCount
+  return state === 'reachable' ? upCount : votesCount - upCount
 }
 
 function newestSec(views: VantageView[]): number | null {

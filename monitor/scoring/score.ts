@@ -1,17 +1,17 @@
 /**
- * The score of a site, 0 to 100, from what was measured alone (spec 7.2, formula `score-1`).
+ * The score of a site, 0 to 100, from measurements only (spec 7.2, formula `score-1`).
  *
  *     availability 40 │ models 20 │ latency 15 │ reachability 15 │ hygiene 10      each worth 0 to 1
  *
- * What is not known drops out, and the rest is scaled up: a site is not punished for what we cannot measure.
- * Nothing paid, sponsored or self-reported comes in here. A change of the formula is a new METHOD and a changelog entry.
+ * Unknown components are left out and the rest is scaled up: a site is not penalised for what cannot be measured. Nothing
+ * paid, sponsored or self-reported is included. A change of the formula requires a new METHOD and a changelog entry.
  */
 import type { Hygiene, NetworkFacts, RegionState } from '../facts.ts'
 import type { History } from './windows.ts'
 
 export const METHOD = 'score-1'
 
-/** Availability → worth, straight lines between; below and above it stays what it is. */
+/** Availability → worth, linear in between, constant outside. */
 const AVAILABILITY_WORTH: readonly (readonly [number, number])[] = [
   [0.9, 0],
   [0.97, 0.5],
@@ -41,7 +41,7 @@ export interface Component {
 }
 
 export interface Score {
-  value: number // 0 to 100, unrounded: what tiers are made of; 0 when nothing at all is known
+  value: number // 0 to 100, unrounded; tiers are derived from it; 0 if nothing is known
   components: Component[]
   method: string
 }
@@ -59,12 +59,12 @@ export function computeScore({ history, truthRatio, reachability, hygiene }: Sco
   return { value: 100 * (value ?? 0), components, method: METHOD }
 }
 
-/** As it is shown: half up, to one decimal. The small term undoes what binary fractions lose (89.65 is 89.6500…01). */
+/** For display: rounded half up to one decimal. The small term undoes what binary fractions lose (89.65 is 89.6500…01). */
 export function displayScore(value: number): number {
   return Math.floor(value * 10 + 0.5 + 1e-9) / 10
 }
 
-/** The share of the measured regions that reach the site; null when none is measured. */
+/** The share of measured regions that reach the site; null if none is measured. */
 export function getReachability(states: readonly RegionState['state'][]): number | null {
   const measured = states.filter((state) => state !== 'unknown')
   if (measured.length === 0) return null
@@ -72,20 +72,20 @@ export function getReachability(states: readonly RegionState['state'][]): number
 }
 
 /**
- * `tls` null on a site of https means that no handshake was seen, so its parts are not known; on plain http they are
- * known to be missing.
+ * `tls` null on an https site means that no handshake was seen, so its parts are unknown; on plain http they are known to be
+ * missing.
  */
 export function getHygieneValue(
   tls: NetworkFacts['tls'],
   facts: Hygiene,
   { isHttps, nowSec }: { isHttps: boolean; nowSec: number },
 ): number | null {
-  const untold = isHttps ? null : false
+  const absent = isHttps ? null : false
   const isLasting = tls?.isValid && tls.notAfterSec - nowSec > CERTIFICATE_DAYS_MIN * DAY_SEC
   return weightedMean([
-    [0.4, toNumber(tls ? isLasting === true : untold)],
+    [0.4, toNumber(tls ? isLasting === true : absent)],
     [0.2, toNumber(facts.redirectsToHttps)],
-    [0.2, toNumber(tls ? tls.version === 'TLSv1.3' : untold)],
+    [0.2, toNumber(tls ? tls.version === 'TLSv1.3' : absent)],
     [0.1, toNumber(facts.hasHsts)],
     [0.1, toNumber(facts.leaksUpstream === null ? null : !facts.leaksUpstream)],
   ])
@@ -119,7 +119,7 @@ function onLines(x: number, points: readonly (readonly [number, number])[]): num
   return points[points.length - 1][1]
 }
 
-/** Over what is known; null when nothing is. */
+/** Over the known values; null if there is none. */
 function weightedMean(parts: readonly (readonly [number, number | null])[]): number | null {
   let weights = 0
   let sum = 0

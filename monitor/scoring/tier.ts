@@ -1,13 +1,13 @@
 /**
- * From score to tier, without flapping (spec 7.2).
+ * From score to tier, with hysteresis (spec 7.2).
  *
  *     score ─┬─ 1.0 above a border ────────► held above it at once        border + 1.0 ┄┄┄┄┄ rises
- *            ├─ above it for 24 h ─────────► held above                   border       ───── nobody moves; a clock runs
+ *            ├─ above it for 24 h ─────────► held above                   border       ───── no change; a clock runs
  *            ├─ 1.0 below ─────────────────► held below at once           border − 1.0 ┄┄┄┄┄ falls
  *            └─ below it for 6 h ──────────► held below
  *
- * Each of the four borders has its own memory, so a leap over two borders needs no steps. Caps come after and act at
- * once, both ways: they hide the held tier and do not change it. The caller keeps TierMemory and hands it back.
+ * Each of the four borders has its own memory, so a change over two borders needs no intermediate step. Caps are applied
+ * afterwards and at once, both ways: they do not change the held tier. The caller stores TierMemory and passes it again.
  */
 import type { SiteFlag, Tier } from '../facts.ts'
 import type { History } from './windows.ts'
@@ -68,12 +68,12 @@ export function listCaps({ history, isCertificateInvalid, flags }: CapInputs): C
   return codes.filter((code) => applies[code]).map((code) => ({ code, maxTier: CAPS[code] }))
 }
 
-/** The tier of a score by itself, without memory and caps. */
+/** The tier of a score without memory and caps. */
 export function toTier(score: number): Tier {
   return TIERS[countBelow(BORDERS.map((border) => score >= border))]
 }
 
-/** `before` null: a site's first evaluation, which takes the score as it is. `score` unrounded. */
+/** `before` null: a site's first evaluation, without hysteresis. `score` is unrounded. */
 export function nextTier(
   before: TierMemory | null,
   score: number,
@@ -94,12 +94,12 @@ export function nextTier(
   return { tier, sinceSec: before?.tier === tier ? before.sinceSec : nowSec, borders }
 }
 
-/** `distance` from the border on the new side, and for how long the score has been there. */
+/** `distance` from the border on the new side; `forSec`: how long the score has been there. */
 function mayMove(distance: number, forSec: number): boolean {
   return Math.abs(distance) >= MARGIN || forSec >= (distance >= 0 ? RISE_AFTER_SEC : FALL_AFTER_SEC)
 }
 
-/** How many borders, from S down, the score is below: the index of its tier. */
+/** How many borders, from S down, the score is below, which is the index of its tier. */
 function countBelow(isAbove: boolean[]): number {
   const first = isAbove.indexOf(true)
   return first < 0 ? isAbove.length : first

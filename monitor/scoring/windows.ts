@@ -1,12 +1,12 @@
 /**
- * What the score and the boards ask of history, from roll-ups (spec 7.2): how available over a day, a week, a month,
- * how fast over a week, for how long known, for how long down.
+ * History from roll-ups as score and boards need it (spec 7.2): availability of a day, a week and a month, latency of a
+ * week, how long known, how long down.
  *
  *     ├── 30 days ──────────────────────────────────────────────┤ now
  *     │ days ····················· │ hours ······ 7 d ··········│
  *                                  └ the first midnight (UTC) of the last 7 days; no probe is counted twice
  *
- * A bucket belongs to a window when it starts in it, so windows are up to an hour (month: a day) short at their old end.
+ * A bucket belongs to a window if it starts in it, so windows are up to an hour (month: a day) short at their old end.
  */
 import { type Bucket, type Counts, countProbes, DAY_SEC, getAvailability } from './bucket.ts'
 import { emptyHistogram, type Histogram, mergeInto, percentile } from './histogram.ts'
@@ -15,14 +15,14 @@ const WEEK_SEC = 7 * DAY_SEC
 const MONTH_SEC = 30 * DAY_SEC
 
 export interface History {
-  a24h: number | null // availability, 0 to 1; null = nothing counted
+  a24h: number | null // availability, 0 to 1; null = no counted probe
   a7d: number | null
   a30d: number | null
   p50Ms: number | null // of the first byte over 7 days; null = never reached
   p95Ms: number | null
   probes: number // counted, of 30 days
   lengthSec: number // since the first counted probe of 30 days, 0 to 2,592,000
-  downSec: number // since it has been down without a pause; 0 = the last hour with probes had a good one
+  downSec: number // since when it has been down; 0 = the last hour with probes had a success
 }
 
 /** Of the better region, oldest first. */
@@ -39,7 +39,7 @@ export function computeHistory(hours: readonly Bucket[], days: readonly Bucket[]
   return computePastHistory({ hours, days, weekHistogram }, nowSec)
 }
 
-/** The same, when the histograms have been added up already. */
+/** The same, with histograms that are already merged. */
 export function computePastHistory({ hours, days, weekHistogram }: Past, nowSec: number): History {
   const week = hours.filter((bucket) => isOfWeek(bucket, nowSec))
   const firstMidnightSec = Math.ceil((nowSec - WEEK_SEC) / DAY_SEC) * DAY_SEC
@@ -63,7 +63,7 @@ function isOfWeek({ atSec }: Counts, nowSec: number): boolean {
   return atSec >= nowSec - WEEK_SEC && atSec <= nowSec
 }
 
-/** Counted from the first bucket seen down, not from the last good probe: while nobody looked, nothing is known. */
+/** Counted from the first bucket without success, not from the last success: time without probes is not downtime. */
 function downSec(buckets: readonly Counts[], nowSec: number): number {
   let first: Counts | null = null
   for (let i = buckets.length - 1; i >= 0 && buckets[i].up + buckets[i].degraded === 0; i--)

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
 import { POLL_PATH, type PollResponse, RESULTS_PATH, SEQUENCE_MAX } from '../../../monitor/agent/wire.ts'
 import { AgentClient } from '../../../monitor/egress/agent-client.ts'
-import { getSlotNumber, inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
+import { getSlotNumber, inTurn } from '../../../monitor/scheduler/schedule.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
 import { NOW_SEC, result, type Server, startAgentOf, startServer } from './setup.ts'
 

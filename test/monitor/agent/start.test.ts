@@ -27,7 +27,7 @@ for (const server of [
 ]) {
   test(`6.5: ${JSON.stringify(server)} is no server`, () => {
     const start = () => new AgentClient({ server, token: TOKEN, version: '1.0.0' })
-    expect(start).toThrow('AGENT_SERVER: is no address of a server. Write it like')
+    expect(start).toThrow('AGENT_SERVER: is not the URL of a server. Write it like')
     expect(start).not.toThrow('secret')
   })
 }
@@ -36,7 +36,7 @@ for (const token of ['', 'a b', 'a\r\nX-Header: b', 'ä', 'x'.repeat(257)]) {
   test(`6.5: ${JSON.stringify(token.slice(0, 20))} is no token, and it is not shown`, () => {
     const start = () => new AgentClient({ server: 'https://monitor.example.org', token, version: '1.0.0' })
     expect(start).toThrow(
-      /^AGENT_TOKEN: is no token: one line of visible characters\. Write what [^.]* has shown\. \[AGENT_SETTING\]$/,
+      /^AGENT_TOKEN: is not a token: one line of visible characters\. Set it to [^.]* has shown\. \[AGENT_SETTING\]$/,
     )
   })
 }

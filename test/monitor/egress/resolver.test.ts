@@ -117,7 +117,7 @@ test('6.2: CNAME chain and name servers, of the nearest name that has some', asy
   world.dns.tell('www.shop.example.org', { CNAME: ['Edge.CDN.example.net'] })
   world.dns.tell('edge.cdn.example.net', { CNAME: ['pop.cdn.example.net'] })
   world.dns.tell('shop.example.org', { NS: ['ns1.parking.example.net', 'ns2.parking.example.net'] })
-  expect(await world.egress().names('www.shop.example.org')).toEqual({
+  expect(await world.egress().names('www.shop.example.org')).toMatchObject({
     cnames: ['edge.cdn.example.net', 'pop.cdn.example.net'],
     nameservers: ['ns1.parking.example.net', 'ns2.parking.example.net'],
   })
@@ -127,9 +127,16 @@ test('6.2: a circle of CNAMEs ends, a name that may not be asked for is not', as
   world.dns.tell('round.example.org', { CNAME: ['and.example.org'] })
   world.dns.tell('and.example.org', { CNAME: ['round.example.org'] })
   expect((await world.egress().names('round.example.org')).cnames).toEqual(['and.example.org'])
+  expect((await world.egress().names('round.example.org')).hasFailed).toBe(false) // no NS records: not a failure
+  world.dns.tell('silent.example.org', { silent: ['CNAME', 'NS'] })
+  const limits = { dnsTryMs: 100, dnsTries: 1 }
+  expect(await world.egress({ limits }).names('silent.example.org')).toMatchObject({
+    cnames: [],
+    hasFailed: true,
+  })
   const asked = world.dns.asked.length
   for (const host of ['db.internal', 'localhost', '8.8.8.8', 'a/../b', '']) {
-    expect(await world.egress().names(host)).toEqual({ cnames: [], nameservers: [] })
+    expect(await world.egress().names(host)).toMatchObject({ cnames: [], nameservers: [] })
   }
   expect(world.dns.asked.length).toBe(asked)
 })

@@ -24,7 +24,7 @@ test('5: what an operator may say', () => {
 })
 
 const OUTSIDE =
-  'opens addresses that must stay closed. Unset it, or set NODE_ENV=test in a test. [EGRESS_SETTING]'
+  'allows addresses that must stay denied. Unset it, or set NODE_ENV=test in a test. [EGRESS_SETTING]'
 for (const name of ['EGRESS_TEST_ALLOW', 'EGRESS_TEST_HOSTS']) {
   test(`M5#14: ${name} outside tests is no start`, () => {
     for (const NODE_ENV of [undefined, '', 'production', 'Test', 'test ']) {
@@ -50,15 +50,15 @@ test('M5#14: in a test they are read', () => {
 
 // biome-ignore format: the columns are the specification
 const wrong = [
-  ['PROBE_PORTS',       '80,http',              'PROBE_PORTS: "http" is no port. Write numbers from 1 to 65535. [EGRESS_SETTING]'],
-  ['PROBE_PORTS',       '0',                    'PROBE_PORTS: "0" is no port. Write numbers from 1 to 65535. [EGRESS_SETTING]'],
-  ['PROBE_PORTS',       '65536',                'PROBE_PORTS: "65536" is no port. Write numbers from 1 to 65535. [EGRESS_SETTING]'],
+  ['PROBE_PORTS',       '80,http',              'PROBE_PORTS: "http" is not a port. Write numbers from 1 to 65535. [EGRESS_SETTING]'],
+  ['PROBE_PORTS',       '0',                    'PROBE_PORTS: "0" is not a port. Write numbers from 1 to 65535. [EGRESS_SETTING]'],
+  ['PROBE_PORTS',       '65536',                'PROBE_PORTS: "65536" is not a port. Write numbers from 1 to 65535. [EGRESS_SETTING]'],
   ['PROBE_PORTS',       '1,'.repeat(33),        'PROBE_PORTS: has 34 items. Write at most 32. [EGRESS_SETTING]'],
-  ['EGRESS_DENY',       '10.0.0.0/33',          'EGRESS_DENY: "10.0.0.0/33" is no range. Write an address, or one with /bits. [EGRESS_SETTING]'],
-  ['NAT64_PREFIX',      '64:ff9b::/64',         'NAT64_PREFIX: is no IPv6 prefix of 96 bits. Write it like 64:ff9b::/96. [EGRESS_SETTING]'],
-  ['NAT64_PREFIX',      '10.0.0.0/8',           'NAT64_PREFIX: is no IPv6 prefix of 96 bits. Write it like 64:ff9b::/96. [EGRESS_SETTING]'],
-  ['PUBLIC_BASE_URL',   'monitor.example.org',  'PUBLIC_BASE_URL: is no address of a site. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
-  ['EGRESS_TEST_HOSTS', 'a.example.com',        'EGRESS_TEST_HOSTS: "a.example.com" is no host. Write it like name=127.0.0.1:4000. [EGRESS_SETTING]'],
+  ['EGRESS_DENY',       '10.0.0.0/33',          'EGRESS_DENY: "10.0.0.0/33" is not a range. Write an address, or one with /bits. [EGRESS_SETTING]'],
+  ['NAT64_PREFIX',      '64:ff9b::/64',         'NAT64_PREFIX: is not an IPv6 prefix of 96 bits. Write it like 64:ff9b::/96. [EGRESS_SETTING]'],
+  ['NAT64_PREFIX',      '10.0.0.0/8',           'NAT64_PREFIX: is not an IPv6 prefix of 96 bits. Write it like 64:ff9b::/96. [EGRESS_SETTING]'],
+  ['PUBLIC_BASE_URL',   'monitor.example.org',  'PUBLIC_BASE_URL: is not the URL of a site. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
+  ['EGRESS_TEST_HOSTS', 'a.example.com',        'EGRESS_TEST_HOSTS: "a.example.com" is not a host. Write it like name=127.0.0.1:4000. [EGRESS_SETTING]'],
 ] as const
 for (const [name, value, message] of wrong) {
   test(`12: ${name}=${value.slice(0, 20)} stops the start with one line`, () => {
@@ -91,7 +91,7 @@ const noProxies = [
 ]
 for (const text of noProxies) {
   test(`12: EGRESS_PROXY=${text} stops the start with one line, without the password`, () => {
-    const what = 'EGRESS_PROXY: is no address of a proxy that speaks plain HTTP.'
+    const what = 'EGRESS_PROXY: is not the URL of an HTTP proxy.'
     const fix =
       'Write it like http://proxy:3128 or http://user:password@proxy:3128, with %40 for an @ in a password.'
     expect(() => egressSettings({ EGRESS_PROXY: text })).toThrow(

@@ -23,15 +23,32 @@ export interface World {
 
 export const RELAY = 'relay.example.org'
 
+const PORT_TRIES_MAX = 20
+
+/** The port is free on 127.0.0.2; another process may hold it on 127.0.0.1 or ::1, so then another one is tried. */
+async function startOnOnePort(): Promise<{ relay: RawServer; wires: RawServer[] }> {
+  for (let tries = 1; ; tries++) {
+    const relay = await startRaw('127.0.0.2')
+    const wires: RawServer[] = []
+    try {
+      wires.push(await startRaw('127.0.0.1', relay.port))
+      wires.push(await startRaw('::1', relay.port))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') {
+        await Promise.all([relay, ...wires].map((server) => server.close()))
+        if (tries < PORT_TRIES_MAX) continue
+        throw error
+      }
+      if (wires.length === 0) throw error // without IPv6 there is no ::1
+    }
+    return { relay, wires }
+  }
+}
+
 export async function startWorld(): Promise<World> {
   const dns = await startDns()
-  const relay = await startRaw('127.0.0.2')
+  const { relay, wires } = await startOnOnePort()
   const { port } = relay
-  const wires = [await startRaw('127.0.0.1', port)]
-  await startRaw('::1', port).then(
-    (wire) => wires.push(wire),
-    () => {}, // a host without IPv6
-  )
   dns.tell(RELAY, { A: ['127.0.0.2'] })
   return {
     dns,

@@ -63,10 +63,10 @@ test('6.2: a file that is not packed is read as well', async () => {
 
 // biome-ignore format: the columns are the specification
 const broken: [string, string, RegExp][] = [
-  ['order.tsv',  '1.0.1.0\t1.0.1.9\t1\tUS\tA\n1.0.1.9\t1.0.1.20\t2\tUS\tB\n', /order\.tsv:2: is out of order\. Fetch .* \[ASN_DB\]/],
-  ['turned.tsv', '1.0.1.9\t1.0.1.0\t1\tUS\tA\n',                             /turned\.tsv:1: is out of order/],
-  ['mixed.tsv',  '1.0.1.0\t::1\t1\tUS\tA\n',                                 /mixed\.tsv:1: is no row/],
-  ['html.tsv',   '<!doctype html>\n',                                        /html\.tsv:1: is no row/],
+  ['order.tsv',  '1.0.1.0\t1.0.1.9\t1\tUS\tA\n1.0.1.9\t1.0.1.20\t2\tUS\tB\n', /order\.tsv:2: out of order\. Download .* \[ASN_DB\]/],
+  ['turned.tsv', '1.0.1.9\t1.0.1.0\t1\tUS\tA\n',                             /turned\.tsv:1: out of order/],
+  ['mixed.tsv',  '1.0.1.0\t::1\t1\tUS\tA\n',                                 /mixed\.tsv:1: not a row of ip2asn/],
+  ['html.tsv',   '<!doctype html>\n',                                        /html\.tsv:1: not a row of ip2asn/],
 ]
 for (const [name, text, message] of broken) {
   test(`6.2: ${name} says where it is broken`, () => expect(load(name, text)).rejects.toThrow(message))
@@ -100,7 +100,7 @@ describe('6.2: a monitor goes on without the table', () => {
   test('one line says where it is broken', async () => {
     await writeFile(join(folder, 'bad.tsv'), 'x')
     const [lines, found] = await tried(join(folder, 'bad.tsv'))
-    expect(lines).toEqual([expect.stringMatching(/^error .*bad\.tsv:1: is no row/)])
+    expect(lines).toEqual([expect.stringMatching(/^error .*bad\.tsv:1: not a row of ip2asn/)])
     expect(found).toEqual(nothing)
   })
 

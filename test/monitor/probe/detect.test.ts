@@ -5,7 +5,7 @@ import { detect } from '../../../monitor/probe/detect.ts'
 import type { Step } from '../../../monitor/probe/steps.ts'
 import type { RelayKind } from '../../helpers/fake-relays.ts'
 import type { Relays } from './setup.ts'
-import { NOW_SEC, startRelays } from './setup.ts'
+import { NOW_SEC, SLOW, startRelays } from './setup.ts'
 
 let world: Relays
 beforeAll(async () => {
@@ -14,10 +14,11 @@ beforeAll(async () => {
 afterAll(() => world.close())
 
 const request = { region: 'overseas', isSingleVantage: true } as const
-const told: Step[] = []
+const steps: Step[] = []
 const run = (url: string, signal?: AbortSignal): Promise<DetectionOutcome> => {
-  told.length = 0
-  return detect(world.context(), { ...request, url, signal, onStep: (step) => told.push(step) })
+  steps.length = 0
+  const context = world.context(url.includes('//slow.') ? SLOW : {})
+  return detect(context, { ...request, url, signal, onStep: (step) => steps.push(step) })
 }
 
 // biome-ignore format: the columns are the specification
@@ -70,7 +71,7 @@ test('2.2, 6.5: one probe speaks for its own region only', async () => {
 })
 
 const endings = () =>
-  told.filter(({ status }) => status !== 'running').map(({ name, status, detail }) => [name, status, detail])
+  steps.filter(({ status }) => status !== 'running').map(({ name, status, detail }) => [name, status, detail])
 
 test('3.5: the steps of a relay, in their order', async () => {
   await run('http://new-api.example.org')
@@ -84,7 +85,7 @@ test('3.5: the steps of a relay, in their order', async () => {
     ['network', 'ok', 'no CDN seen'],
     ['summary', 'ok', 'up'],
   ])
-  const running = told.filter(({ status }) => status === 'running').map(({ name }) => name)
+  const running = steps.filter(({ status }) => status === 'running').map(({ name }) => name)
   expect(running).toEqual(['resolve', 'landing', 'listing', 'fingerprint', 'network'])
 })
 
@@ -113,5 +114,5 @@ test('3.5: failed means that we did not measure', async () => {
 
 test('M5#11: what a relay says of itself is told bounded, on one line', async () => {
   await run('http://new-api.example.org')
-  for (const { detail } of told) expect(detail ?? '').toMatch(/^[ -~]{0,160}$/)
+  for (const { detail } of steps) expect(detail ?? '').toMatch(/^[ -~]{0,160}$/)
 })

@@ -5,7 +5,7 @@ import { lightProbe } from '../../../monitor/probe/probe.ts'
 import type { RelayKind } from '../../helpers/fake-relays.ts'
 import { MODELS, RELAYS } from '../../helpers/fake-relays.ts'
 import type { Relays } from './setup.ts'
-import { NOW_SEC, startRelays } from './setup.ts'
+import { NOW_SEC, SLOW, startRelays } from './setup.ts'
 
 let world: Relays
 beforeAll(async () => {
@@ -53,13 +53,14 @@ const cases: [RelayKind, string, string | null, number | null, string, string, n
 for (const [kind, outcome, error, httpStatus, listing, software, confidence, models] of cases) {
   test(`M6.1#3 M6.2#8 M6.2#10-16 M6.3#1-3: ${kind} is ${outcome}${error ? `, ${error}` : ''}; ${listing}; ${software}`, async () => {
     const relay = world.relays[kind]
-    const light = await lightProbe(world.context(), world.target(kind))
+    const context = world.context(kind === 'slow' ? SLOW : {})
+    const light = await lightProbe(context, world.target(kind))
     expect(light.probe).toMatchObject({ kind: 'light', outcome, error, httpStatus, atSec: NOW_SEC })
     expect(light.listing.auth).toBe(listing)
     expect(light.probe.address).toBe(kind === 'redirect-private' ? null : '127.0.0.2')
 
     relay.requests.length = 0
-    const full = await fullProbe(world.context(), world.target(kind))
+    const full = await fullProbe(context, world.target(kind))
     expect(full.probe).toMatchObject({
       kind: 'full',
       outcome,

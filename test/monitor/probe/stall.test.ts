@@ -1,7 +1,9 @@
-/** What a probe finds while its own thread stands still: the relay has answered, and nobody has read it. */
+/** What a probe finds while its own thread is stalled: the relay has responded, and the response has not been read. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { NO_ASN_TABLE } from '../../../monitor/probe/asn.ts'
-import { lightProbe, type ProbeContext } from '../../../monitor/probe/probe.ts'
+import { detect } from '../../../monitor/probe/detect.ts'
+import { fullProbe } from '../../../monitor/probe/full.ts'
+import { lightProbe, type ProbeContext, type ProbeTarget } from '../../../monitor/probe/probe.ts'
 import { standStill } from '../../helpers/stand-still.ts'
 import { ok } from '../egress/raw-server.ts'
 import type { World } from '../egress/setup.ts'
@@ -17,6 +19,7 @@ beforeAll(async () => {
     setImmediate(() => standStill(STALL_MS))
   })
   world.relay.on('/silent/v1/models', () => {})
+  world.relay.on('/open/v1/models', answer)
 })
 afterAll(() => world.close())
 
@@ -41,3 +44,70 @@ for (const [what, path, firstByteMs, slowMs, outcome, error] of cases) {
     expect(await probe(path, firstByteMs, slowMs)).toEqual([outcome, error])
   })
 }
+
+/** A relay whose listing is open; its other paths respond with 404. */
+function openRelay(changes: Partial<ProbeContext['egress']> = {}) {
+  const real = world.egress({ limits: { firstByteMs: 400 } })
+  const egress: ProbeContext['egress'] = {
+    visit: (request) => real.visit(request),
+    handshake: (request) => real.handshake(request),
+    names: (host, signal) => real.names(host, signal),
+    ...changes,
+  }
+  const url = world.url('/open/')
+  const context: ProbeContext = { egress, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs: 60_000 }
+  const target: ProbeTarget = { url, apiBase: url, purpose: 'catalogue' }
+  return { real, url, context, target }
+}
+const request = { region: 'overseas', isSingleVantage: true } as const
+
+test('6.2: a request of a full probe fails during a stall: the outcome stands, nothing is observed', async () => {
+  world.relay.on('/api/status', () => void setImmediate(() => standStill(STALL_MS)))
+  const { context, target, url } = openRelay()
+  const full = await fullProbe(context, target)
+  expect(full).toMatchObject({ probe: { outcome: 'up' }, observation: null, isIncomplete: true })
+  expect(await detect(context, { ...request, url })).toEqual({ status: 'failed', code: 'internal_error' })
+})
+
+test('6.2: the same request fails without a stall: the observation is complete', async () => {
+  world.relay.on('/api/status', () => {})
+  const { context, target, url } = openRelay()
+  const full = await fullProbe(context, target)
+  expect(full).toMatchObject({ observation: { models: ['a'] }, isIncomplete: false })
+  expect(await detect(context, { ...request, url })).toMatchObject({ status: 'done' })
+})
+
+test('6.2: a lookup of names that fails during a stall: nothing is observed', async () => {
+  for (const [hasFailed, hasStalled] of [
+    [true, true],
+    [true, false],
+    [false, true],
+  ]) {
+    const { context, target } = openRelay({
+      names: async () => ({ cnames: [], nameservers: [], hasFailed, hasStalled }),
+    })
+    const { isIncomplete, observation } = await fullProbe(context, target)
+    expect([isIncomplete, observation === null]).toEqual([hasFailed && hasStalled, hasFailed && hasStalled])
+  }
+})
+
+test('6.3: a handshake during a stall: neither its own failure nor that of the listing counts', async () => {
+  const { real, context, target } = openRelay({
+    handshake: async (request) => ({ ...(await real.handshake(request)), hasStalled: true }),
+  })
+  const apiBase = world.url('/missing/')
+  const missing = await fullProbe(context, { ...target, apiBase })
+  expect(missing.probe).toMatchObject({ outcome: 'inconclusive', error: 'http_4xx' })
+  expect(missing.isIncomplete).toBe(false)
+
+  const closed = openRelay({
+    handshake: async (request) => ({
+      ...(await real.handshake(request)),
+      error: 'tls_reset',
+      hasStalled: true,
+    }),
+  })
+  const failed = await fullProbe(closed.context, closed.target)
+  expect(failed.probe).toMatchObject({ outcome: 'inconclusive', error: 'tls_reset' })
+  expect([failed.observation, failed.isIncomplete]).toEqual([null, true])
+})

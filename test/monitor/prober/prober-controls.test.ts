@@ -20,7 +20,8 @@ function start(options: Partial<ProberOptions> = {}) {
   const { url } = world.target(CONTROL)
   const context = world.context({ nowMs: () => clock.ms })
   onTestFinished(() => world.relays[CONTROL].turn(CONTROL))
-  return { clock, ...startProber(world, { context, controlUrls: [url, url, url], ...options }) }
+  const more = { context, controlUrls: [url, url, url], egress: world.impatient }
+  return { clock, ...startProber(world, { ...more, ...options }) }
 }
 
 /** A prober that holds a failure: its minute has begun after the last check, and the next is a minute away. */

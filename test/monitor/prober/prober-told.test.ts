@@ -1,7 +1,8 @@
 /** What a prober is told from outside and must heed: opt-outs, who else probes, and whether anybody does. */
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
-import { inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
+import type { ProbeContext } from '../../../monitor/probe/probe.ts'
+import { inTurn } from '../../../monitor/scheduler/schedule.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
 import { detection, INTERVAL_SEC, siteOf, sites, startProber } from './setup.ts'
@@ -92,4 +93,28 @@ test('6.5: a detection says that it is the only vantage, until others are heard 
   expect(await noticesOf('b')).not.toContain('single_vantage')
   prober.receive({ kind: 'turns', online: ['main'], isSingleVantage: true })
   expect(await noticesOf('c')).toContain('single_vantage')
+})
+
+test('6.2: a full probe that a stall left incomplete is made again within 33 minutes', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { egress } = world.context()
+  const stalled: ProbeContext['egress'] = {
+    visit: async (request) => {
+      const visit = await egress.visit(request)
+      return request.url.endsWith('/api/status')
+        ? { ...visit, error: 'http_timeout', hasStalled: true }
+        : visit
+    },
+    handshake: (request) => egress.handshake(request),
+    names: (host, signal) => egress.names(host, signal),
+  }
+  const { prober, of } = startProber(world, { context: world.context({ egress: stalled, nowMs: Date.now }) })
+  const fullProbes = () => of('probe').filter(({ probe }) => probe.kind === 'full')
+  prober.receive(sites(siteOf(world, 'open')))
+  vi.advanceTimersByTime(2_000)
+  await expect.poll(() => fullProbes().length, { timeout: 10_000 }).toBe(1)
+  expect([fullProbes()[0].probe.outcome, of('observation')]).toEqual(['up', []])
+  vi.advanceTimersByTime(33 * 60_000)
+  await expect.poll(() => fullProbes().length, { timeout: 10_000 }).toBe(2)
 })

@@ -52,7 +52,7 @@ test('6.3: while its own thread stands still, no site is down', async () => {
     ...{ optOut: [], denials: new Map(), handshake: context.egress.handshake, names: context.egress.names },
     visit: (request: VisitRequest) => {
       setTimeout(() => standStill(1_500), 20) // longer than every deadline of the visit
-      return context.egress.visit(request)
+      return world.impatient.visit(request)
     },
   }
   const { prober, of } = start({ context: { ...context, egress }, egress })

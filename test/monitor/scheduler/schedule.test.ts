@@ -1,10 +1,16 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { repeatDelayMs } from '../../../monitor/scheduler/confirm.ts'
 import { DueHeap, type HeapItem } from '../../../monitor/scheduler/heap.ts'
 import { listNetworks, StartRate } from '../../../monitor/scheduler/limits.ts'
-import { backedOff, firstSlotMs, nextSlot, retryAfterMs } from '../../../monitor/scheduler/schedule.ts'
-import { getSlotNumber, inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
+import {
+  backedOff,
+  firstSlotMs,
+  getSlotNumber,
+  inTurn,
+  nextSlot,
+  repeatDelayMs,
+  retryAfterMs,
+} from '../../../monitor/scheduler/schedule.ts'
 
 const SEC = 1_000
 const MIN = 60 * SEC
@@ -138,7 +144,7 @@ test('6.4: never more than 50 starts in any second, also over a seam', () => {
   const starts: number[] = []
   for (let nowMs = 0; nowMs < 5_000; nowMs += 7) {
     while (rate.freeAtMs() <= nowMs) {
-      rate.note(nowMs)
+      rate.record(nowMs)
       starts.push(nowMs)
     }
   }

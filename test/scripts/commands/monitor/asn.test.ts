@@ -36,7 +36,7 @@ describe('6.2: asn install', () => {
     })
     expect((await monitor.run('asn', 'install', 'good.tsv')).code).toBe(0)
     for (const [file, why] of [
-      ['page.tsv', /page\.tsv:1: is no row\. Fetch the file anew.* \[ASN_DB\]\n$/],
+      ['page.tsv', /page\.tsv:1: not a row of ip2asn\. Download the file again.* \[ASN_DB\]\n$/],
       ['empty.tsv', /empty\.tsv: has no ranges\. .* \[ASN_DB\]\n$/],
       ['none.tsv', /none\.tsv: there is no such file\. Fetch https:\/\/iptoasn\.com\/.* \[ASN_DB\]\n$/],
     ] as const) {
