@@ -4,11 +4,10 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { eventually } from '../../helpers/eventually.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
 import { startServer, temporaryFolder } from './setup.ts'
-
-const WAIT = { timeout: 25_000, interval: 50 }
 
 test('6.5: after kill -9 an agent still has its results, and sends them when started again', async () => {
   const relay = await startFakeRelay('new-api')
@@ -23,14 +22,14 @@ test('6.5: after kill -9 an agent still has its results, and sends them when sta
   const env = { AGENT_SERVER: server.url(), AGENT_TOKEN_FILE: tokenFile, port: relay.port }
 
   const first = startChild(folder, env)
-  await vi.waitFor(() => expect(first.last().waiting).toBeGreaterThanOrEqual(3), WAIT)
+  await eventually(() => expect(first.last().waiting).toBeGreaterThanOrEqual(3))
   first.child.kill('SIGKILL')
   await once(first.child, 'close')
   const { waiting, sent } = first.last()
   expect([sent, await server.rows()]).toEqual([0, []]) // the agent sends ten seconds after its first poll
 
   const second = startChild(folder, env)
-  await vi.waitFor(() => expect(second.last().sent).toBeGreaterThanOrEqual(waiting), WAIT)
+  await eventually(() => expect(second.last().sent).toBeGreaterThanOrEqual(waiting))
   second.child.kill('SIGKILL')
   await once(second.child, 'close')
   const rows = await server.rows()

@@ -1,14 +1,13 @@
 /** An agent with its prober and its buffer, between a relay and a server. */
 import { setTimeout as wait } from 'node:timers/promises'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
 import { POLL_PATH, type PollResponse, RESULTS_PATH, SEQUENCE_MAX } from '../../../monitor/agent/wire.ts'
 import { AgentClient } from '../../../monitor/egress/agent-client.ts'
 import { getSlotNumber, inTurn } from '../../../monitor/scheduler/vantage-rotation.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
 import { NOW_SEC, result, type Server, startAgentOf, startServer } from './setup.ts'
-
-const WAIT = { timeout: 20_000, interval: 20 }
 
 async function startRelay() {
   const relay = await startFakeRelay('new-api')
@@ -28,7 +27,7 @@ test('6.5: an agent polls, probes and sends results; a second round receives no 
   setSites(server)
   const { agent, buffer } = startAgentOf(server, token, relay.port)
   expect(await agent.round()).toBe(10_000)
-  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
   await agent.round()
   const rows = await server.rows()
   expect(rows[0]).toMatchObject({
@@ -47,7 +46,7 @@ test('6.5: an agent polls, probes and sends results; a second round receives no 
   server.desk.setSites([{ ...relayOnly, intervalSec: 1, regions: ['cn'] }], ['example.net'])
   await agent.round() // receives the new sites; sends what it had
   await agent.round()
-  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(3), WAIT)
+  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(3))
   expect(new Set(buffer.first(100).map(({ measured }) => measured.slug))).toEqual(new Set(['relay']))
 })
 
@@ -58,7 +57,7 @@ test('6.5: a failed connection is reported with its address, a successful one wi
   setSites(server)
   const { agent, buffer } = startAgentOf(server, token, relay.port)
   await agent.round()
-  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
   expect(buffer.first(2).map(({ measured }) => [measured.outcome, measured.address])).toEqual([
     ['up', undefined],
     ['up', undefined],
@@ -66,11 +65,11 @@ test('6.5: a failed connection is reported with its address, a successful one wi
   await relay.close()
   const failed = () =>
     buffer.first(500).flatMap(({ measured }) => (measured.error === 'connect_refused' ? [measured] : []))
-  await vi.waitFor(() => expect(failed().length).toBeGreaterThanOrEqual(1), WAIT)
+  await eventually(() => expect(failed().length).toBeGreaterThanOrEqual(1))
   expect(failed()[0].address).toBe('127.0.0.2')
   server.clock.ms += 60_000 // the clock stands still, and of one second the server takes one result
   const laterSec = Math.floor(server.clock.ms / 1_000)
-  await vi.waitFor(() => expect(failed().some(({ at_s }) => at_s === laterSec)).toBe(true), WAIT)
+  await eventually(() => expect(failed().some(({ at_s }) => at_s === laterSec)).toBe(true))
   await agent.round()
   await server.store.flush()
   const rows = server.database.all('SELECT DISTINCT error, address FROM probe_raw ORDER BY error')
@@ -86,7 +85,7 @@ test('6.5: while the server is unreachable results are kept; each is stored once
   const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
   await agent.round()
   server.server.port!.close()
-  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
   const pauses = [await agent.round(), await agent.round(), await agent.round(), await agent.round()]
   for (const [i, pauseMs] of pauses.entries()) {
     const plainMs = Math.min(60_000, 10_000 * 2 ** i)
@@ -96,7 +95,7 @@ test('6.5: while the server is unreachable results are kept; each is stored once
   expect(logged[0]).toMatch(/^warning: 127\.0\.0\.1:\d+: connect_refused: ECONNREFUSED\. Results are kept/)
   relay.turn('failing')
   const before = buffer.count
-  await vi.waitFor(() => expect(buffer.count).toBeGreaterThan(before), WAIT)
+  await eventually(() => expect(buffer.count).toBeGreaterThan(before))
   const kept = buffer.first(500)
 
   server.open()
@@ -260,7 +259,7 @@ test('6.5: a revoked agent stops probing and keeps its results', async () => {
   setSites(server)
   const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
   await agent.round()
-  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(1), WAIT)
+  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(1))
   await server.revoke('shanghai')
   await agent.round()
   expect(logged.at(-1)).toMatch(
@@ -285,7 +284,7 @@ for (const aheadMs of [600_000, -600_000]) {
     expect(logged).toEqual([
       `warning: this clock is 600 s ${aheadMs > 0 ? 'ahead of' : 'behind'} the server's, which corrects the times of results`,
     ])
-    await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(2), WAIT)
+    await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
     expect(buffer.first(1)[0].measured.at_s).toBe(Math.floor(nowMs() / 1_000))
     await agent.round()
     expect((await server.rows())[0].at).toBe(Math.floor(server.clock.ms / 1_000))
@@ -308,7 +307,7 @@ test('6.5: of three vantages of a region, two probe in each slot, by the clock o
   expect([mine.length > 0, mine.length < sites.length]).toEqual([true, true])
   await agent.round()
   const probed = () => new Set(buffer.first(1_000).map(({ measured }) => measured.slug))
-  await vi.waitFor(() => expect(buffer.count).toBeGreaterThanOrEqual(3 * mine.length), WAIT)
+  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(3 * mine.length))
   expect(probed()).toEqual(new Set(mine))
 })
 
