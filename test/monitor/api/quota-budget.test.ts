@@ -37,7 +37,7 @@ afterAll(async () => {
 /** Its answer, which is that the limit is reached, comes when the socket has echoed a byte; `send` decides when that leaves. */
 function quotasOf(send: (write: () => void) => void) {
   const decider = {
-    limitOf: () => limit,
+    findLimit: () => limit,
     decide: (_request: unknown, caller: DecisionCallback) => {
       store.once('data', () => caller.onDecision(OVER))
       send(() => store.write('x'))

@@ -150,7 +150,7 @@ describe('M13#3: rate headers', () => {
     const { engine: real } = engine(null, { nowSec: () => NOON })
     real.setRules(await imageOf(rules))
     const fail: Engine['decide'] = (_, caller) => caller.onError(new Error('no store'))
-    const broken = { decide: fail, limitOf: real.findLimit.bind(real) } as unknown as Engine
+    const broken = { decide: fail, findLimit: real.findLimit.bind(real) } as unknown as Engine
     const failures: string[] = []
     api = await startApi({ ours: broken, onQuotaFailure: (kind) => failures.push(kind) })
     expect(rates(await api.get('/api/v1/sites', { from: '127.0.0.2' }))).toEqual([7, 7, NOON + 3_600])
@@ -162,7 +162,7 @@ describe('M13#3: rate headers', () => {
 
   test('M4.2#6: an engine that does not answer is not waited for', async () => {
     api.close()
-    const silent = { decide: () => {}, limitOf: () => null } as unknown as Engine
+    const silent = { decide: () => {}, findLimit: () => null } as unknown as Engine
     api = await startApi({ ours: silent })
     expect((await api.get('/api/v1/sites')).status).toBe(200)
     expect((await api.submit('https://a.example.com/')).status).toBe(503)

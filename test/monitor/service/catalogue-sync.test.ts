@@ -18,7 +18,7 @@ test('8.1: a catalogue that the store refuses is tried again until it is stored'
   await sync.start()
   expect(received).toEqual([])
   expect(sync.catalogue).toBeNull()
-  expect(log.at(-1)).toContain('in 10 s it is tried again: database or disk is full')
+  expect(log.at(-1)).toContain('retry in 10 s: database or disk is full')
   isFull = false
   await vi.advanceTimersByTimeAsync(10_000)
   await eventually(() => expect(received).toMatchObject([[{ slug: 'one' }]]))

@@ -86,7 +86,7 @@ test('3.5: detections in progress when the prober breaks end as failed; after 5 
   detections.start()
   await eventually(() => expect(messages.some(({ kind }) => kind === 'step')).toBe(true)) // the detection runs
   await poison()
-  expect(logged).toEqual([expect.stringMatching(/^the prober ended, another follows in 5 s: TypeError/)])
+  expect(logged).toEqual([expect.stringMatching(/^the prober ended, restart in 5 s: TypeError/)])
   expect(await stateOf(running)).toEqual(['failed', 'internal_error'])
   const { steps } = await desk.find(running.id)
   expect(steps.map(({ status }) => status)).not.toContain('running')
