@@ -1,16 +1,16 @@
 /**
- * The server's side of agents (spec 6.5): two calls on a port of their own, AGENT_ADDR.
+ * The HTTP API for agents (spec 6.5): two calls, on a port of their own, AGENT_ADDR.
  *
- *     path ─► method ─► token ─► its bounds ─► body, unpacked ─► schema ─► poll: what to probe
+ *     path ─► method ─► token ─► its bounds ─► body, unpacked ─► schema ─► poll: sites to probe
  *      404     405       401      429           413, 400         400     └► results: stored, repeated, refused
  *
- *     const desk = new AgentDesk({ store, nowMs, intervalSec, ownVantage, address, log })
- *     openUws(host, port, (app) => app.any('/*', (res, req) => desk.handle(res, req)))
- *     desk.setSites(sites, optOut)     // with every catalogue; before the first one agents are told to come later
+ *     const api = new AgentApi({ store, nowMs, intervalSec, ownVantage, address, log })
+ *     openUws(host, port, (app) => app.any('/*', (res, req) => api.handle(res, req)))
+ *     api.setSites(sites, optOut)     // with every catalogue; 503 before the first one
  *
- * Loads no socket library, as api/api.ts. Everything is stored under the vantage of the token; no request can name
- * another. Results are answered when they are in the store's queue: a killed server loses the 250 ms of spec 13.11, and
- * takes again from the agent what it had not noted. When the store is far behind, agents keep theirs.
+ * Loads no socket library, like api/api.ts. Results are stored under the vantage of the token; a request cannot name
+ * another. The response is sent once they are in the store's queue: a killed server loses at most the 250 ms of spec
+ * 13.11. When the queue is long, the response is 503 and the agent keeps its results.
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
@@ -33,9 +33,9 @@ import { SequenceTracker } from './sequence-tracker.ts'
 import type { PollRequest, PollResponse, ResultsRequest, ResultsResponse } from './wire.ts'
 import { POLL_PATH, POLL_REQUEST, RESULTS_PATH, RESULTS_REQUEST, UNPACKED_BYTES_MAX } from './wire.ts'
 
-const QUEUED_ROWS_MAX = 10_000 // of the store's 50,000: the rest is for the server's own probes
-const BODY_TIMEOUT_MS = 30_000 // slow lines; the library itself closes at about 12 s of silence
-const DRAINED_BYTES_MAX = 64 * 1_024 // of a body nobody wants; beyond, its connection goes
+const QUEUED_ROWS_MAX = 10_000 // of the store's 50,000, which also take the server's own probes; beyond, 503
+const BODY_TIMEOUT_MS = 30_000 // for slow connections; uWebSockets.js itself closes after about 12 s of silence
+const DRAINED_BYTES_MAX = 64 * 1_024 // of the body of a refused request; beyond, the connection is closed
 const POLL_BYTES_MAX = 4_096
 const PACKED_BYTES_MAX = 1_024 * 1_024
 
@@ -43,12 +43,12 @@ export interface AgentApiOptions {
   store: Pick<Store, 'snapshot' | 'write' | 'read' | 'metrics'>
   nowMs: () => number
   intervalSec: number // PROBE_INTERVAL_S
-  ownVantage: string | null // name; null = nothing is probed from the server
+  ownVantage: string | null // name; null = the server does not probe
   address: AddressOptions
   log: Log
 }
 
-/** Since the start. For metrics. */
+/** Counted since the start. */
 export interface AgentApiMetrics {
   polls: number
   stored: number
@@ -88,12 +88,12 @@ export class AgentApi {
     this.accepted = new SequenceTracker(options.store)
   }
 
-  /** All sites that are to be probed from anywhere; replaces what was there. */
+  /** Replaces the sites of all regions. */
   setSites(sites: readonly AgentSite[], optOut: Iterable<string>): void {
     this.assignments.setSites(sites, optOut)
   }
 
-  /** Who probes a region now, by name: for turns, also those of the server's own prober. */
+  /** Names of the vantages that probe a region now, the server's own included. */
   online(region: Region): string[] {
     const { store, ownVantage } = this.options
     if (ownVantage !== null) this.assignments.saw(ownVantage, this.nowSec())
@@ -104,12 +104,12 @@ export class AgentApi {
     return { ...this.totals, wrongTokens: this.authenticator.wrongCount }
   }
 
-  /** From now on 503. The port is the composition's to close; what is cut off comes again. */
+  /** Answers 503 from now on. The caller closes the port. */
   beginShutdown(): void {
     this.isEnding = true
   }
 
-  /** One request; to be called in the library's own callback. */
+  /** Handles one request; must be called within the callback of uWebSockets.js. */
   handle(res: HttpResponse, req: HttpRequest): void {
     const { address, store, nowMs } = this.options
     const request = readRequest(req, res, address)
@@ -130,10 +130,10 @@ export class AgentApi {
         nowMs(),
       )
       const upload = new Upload(res, length, BODY_TIMEOUT_MS, call.bytesMax)
-      let isOver = false // once: what is still running when its agent hangs up counts until it has ended
+      let hasLeft = false // a call that still runs when its agent disconnects counts until it has ended
       const leave = () => {
-        if (!isOver) this.authenticator.leave(agent)
-        isOver = true
+        if (!hasLeft) this.authenticator.leave(agent)
+        hasLeft = true
       }
       let isRunning = false
       reply.onEnd = () => {
@@ -154,7 +154,7 @@ export class AgentApi {
     const call = Object.hasOwn(this.calls, path) ? this.calls[path] : null
     if (call === null) throw new ApiError('not_found', 'there is no such path')
     if (method !== 'POST')
-      throw new ApiError('method_not_allowed', 'this path answers to POST', [['Allow', 'POST']])
+      throw new ApiError('method_not_allowed', 'this path supports POST', [['Allow', 'POST']])
     return call
   }
 
@@ -167,9 +167,9 @@ export class AgentApi {
   ): Promise<void> {
     try {
       if (body instanceof ApiError) throw body
-      const value = parseJson(encoding === 'gzip' ? await unpacked(body, unpackedMax) : body)
-      const complaint = check(schema, value, {})
-      if (complaint !== null) throw new ApiError('invalid_request', complaint)
+      const value = parseJson(encoding === 'gzip' ? await unpack(body, unpackedMax) : body)
+      const violation = check(schema, value, {})
+      if (violation !== null) throw new ApiError('invalid_request', violation)
       reply.send(answer(new Body(JSON.stringify(await run(agent, value as never)))))
     } catch (error) {
       reply.fail(error, this.options.log)
@@ -200,16 +200,16 @@ export class AgentApi {
     if (store.metrics().queuedRows > QUEUED_ROWS_MAX)
       throw new ApiError('not_ready', 'the store is behind; keep the results')
     await this.accepted.load(agent)
-    // Nothing is waited for below: of two requests with the same results the second finds them accepted.
+    // No await below: of two requests with the same results the second finds them accepted.
     const context = { accepted: this.accepted.getLast(agent), siteIds, nowMs: nowMs() }
-    const { answer: taken, probes } = takeResults(request, context)
+    const { response, probes } = takeResults(request, context)
     for (const { siteId, probe } of probes)
       store.write({ kind: 'probe', siteId, vantageId: agent.vantageId, probe })
-    this.accepted.record(agent, taken.accepted)
-    this.totals.stored += taken.stored
-    this.totals.repeated += taken.repeated
-    this.totals.refused += taken.refused
-    return taken
+    this.accepted.record(agent, response.accepted)
+    this.totals.stored += response.stored
+    this.totals.repeated += response.repeated
+    this.totals.refused += response.refused
+    return response
   }
 
   private getAssignment({ region }: StoredAgent): Assignment {
@@ -225,8 +225,8 @@ export class AgentApi {
 
 const unzip = promisify(gunzip)
 
-/** Unpacks no more than `bytesMax`, whatever it would become. */
-async function unpacked(body: Buffer, bytesMax: number): Promise<Buffer> {
+/** Unpacks at most `bytesMax` bytes. Throws ApiError. */
+async function unpack(body: Buffer, bytesMax: number): Promise<Buffer> {
   try {
     return await unzip(body, { maxOutputLength: bytesMax })
   } catch (error) {

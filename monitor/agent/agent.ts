@@ -1,20 +1,20 @@
 /**
- * An agent at work: asks its server what to probe, probes, and hands over what it found (spec 6.5).
+ * An agent: polls its server for sites to probe, probes them, and sends the results (spec 6.5).
  *
- *     every 10 s ─► poll ─► sites, opt-outs, who else is online ─► prober ─► results ─► buffer, on disk
+ *     every 10 s ─► poll ─► sites, opt-outs, vantages online ─► prober ─► results ─► buffer, on disk
  *                    └► send: 500 at a time, ten times at most ◄────────────────────────┘
  *
- *     server away       ─► probes on with what it knows, keeps a day of results, asks again after 10, 20, 40, 60 s
- *     token not taken   ─► stops probing, keeps its results, goes on asking
- *     token shared      ─► its results are numbered and sent again, so whoever stole a token destroys nothing here
- *     a day without it  ─► stops probing: nobody would take the results, and hosts may have opted out since
+ *     server unreachable     probes on with the last catalogue, keeps a day of results, polls again after 10, 20, 40, 60 s
+ *     token refused          stops probing, keeps its results, keeps polling
+ *     no answer for a day    stops probing: the results would be too old to store, and hosts may have opted out since
  *
- * Results are numbered as they leave, from the last number the server has accepted. Of what was sent nothing is forgotten
- * unless the server has accepted exactly that: any other number means that somebody else reports with this token. A result
- * sent twice is harmless, since the server keeps one per site, vantage and second.
+ * Results are numbered as they are sent, from the last number the server has accepted. A batch is forgotten only when the
+ * response to it says that exactly its last number is accepted and that no result was a repetition. Otherwise it is sent
+ * again: a holder of a stolen token can use up numbers, but cannot make this agent drop a result. Sending twice is
+ * harmless, since the server stores one result per site, vantage and second.
  *
- * Calls out only; needs no open port. One call at a time. What is found of models, software and certificates stays with
- * the server's own full probes: such facts are stored without a vantage's name, so no token of an agent may write them.
+ * Opens no port, makes one call at a time. An agent reports light probes only: models, software and certificates are
+ * stored without a vantage, so the server takes them from its own full probes.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -38,10 +38,10 @@ import {
   RESULTS_RESPONSE,
 } from './wire.ts'
 
-const BATCHES_MAX = 10 // per round: a day of 1,000 sites is handed over in ten minutes
-const PAUSE_MAX_MS = 60_000 // between polls while they fail; as long as a vantage counts as online
+const BATCHES_MAX = 10 // per round: the results of a day of 1,000 sites are sent within ten minutes
+const PAUSE_MAX_MS = 60_000 // between polls while they fail; a vantage counts as online for as long
 const RETRY_AFTER_MAX_MS = 600_000
-const PAUSE_JITTER = 0.2 // of the pause, less or more: agents of one server do not come back at once
+const PAUSE_JITTER = 0.2 // fraction of the pause, so that the agents of one server do not return at the same time
 const SKEW_LOGGED_MS = 60_000
 
 export interface AgentOptions {
@@ -56,7 +56,7 @@ export interface AgentOptions {
 export interface AgentMetrics {
   waiting: number // results in the buffer
   dropped: number
-  lost: number // the disk did not take them
+  lost: number // not written: the disk refused
   sent: number
   refused: number
 }
@@ -68,13 +68,12 @@ export class Agent {
   private working: Promise<void> = Promise.resolve()
   private vantage = ''
   private online: string[] = []
-  private aheadMs = 0 // of the server's clock; negative: ours is ahead
-  private polledMs = 0 // the last that was answered
-  private accepted = 0 // by the server, as of its last answer
+  private serverAheadMs = 0 // server's clock minus this one
+  private polledMs = 0 // time of the last successful poll
+  private accepted = 0 // highest sequence number accepted by the server, as of its last response
   private highestSent: number | null = null // null until the first poll
-  private unanswered: { accepted: number; row: number } | null = null // what the server says when it has taken it all the same
   private failuresCount = 0 // in a row
-  private complaint = '' // told last; the same is not told again
+  private loggedFailure = '' // the last one; a repetition is not logged
   private hash: string | null = null
   private content: CatalogueContent = { sites: [], opt_out: [] }
   private intervalSec = 0
@@ -83,7 +82,7 @@ export class Agent {
   private lastId = 0
   private isProbing = false
   private isSkewLogged = false
-  private isSharedTold = false
+  private isSharedTokenLogged = false
   private totals = { sent: 0, refused: 0, lost: 0 }
 
   constructor(options: AgentOptions) {
@@ -91,9 +90,9 @@ export class Agent {
     this.prober = new Prober({
       ...options.probing,
       ...{ region: 'overseas', vantage: '', isSingleVantage: false, detectionsMax: 1 }, // of detections; an agent has none
-      intervalSec: 0, // each site is given its own
+      intervalSec: 0, // each site has its own
       planner: { isTurn: (slug, dueMs) => this.isTurn(slug, dueMs), fullMax: 0 },
-      send: (message) => this.hear(message),
+      send: (message) => this.onProberMessage(message),
     })
   }
 
@@ -101,7 +100,7 @@ export class Agent {
     this.working = this.work()
   }
 
-  /** Resolves when nothing runs any more. What is not handed over is in the buffer. */
+  /** Resolves when nothing runs. Results that were not sent stay in the buffer. */
   async close(): Promise<void> {
     this.closing.abort()
     await Promise.all([this.working, this.prober.close()])
@@ -113,19 +112,19 @@ export class Agent {
     return { ...this.totals, waiting: count, dropped: droppedCount }
   }
 
-  /** One poll and what follows from it. Never rejects; says how long to wait for the next. */
+  /** Polls, then sends what is buffered. Never rejects. Returns the milliseconds to wait before the next round. */
   async round(): Promise<number> {
-    const { nowMs, log, client: home, buffer } = this.options
+    const { nowMs, log, client, buffer } = this.options
     try {
       buffer.forgetBefore(Math.floor(nowMs() / 1_000) - KEPT_SEC)
       await this.poll()
       await this.send()
-      if (this.failuresCount > 0) log('info', `${home.base.host} answers again`)
+      if (this.failuresCount > 0) log('info', `${client.base.host} answers again`)
       this.failuresCount = 0
-      this.complaint = ''
+      this.loggedFailure = ''
       return POLL_MS
     } catch (error) {
-      return this.failed(error)
+      return this.onFailure(error)
     }
   }
 
@@ -138,34 +137,33 @@ export class Agent {
   }
 
   private async poll(): Promise<void> {
-    const { nowMs, buffer } = this.options
+    const { nowMs } = this.options
     const sentMs = nowMs()
     const request: PollRequest = { catalogue: this.hash, clock_ms: Math.floor(sentMs) }
-    const answer = (await this.call(POLL_PATH, request, POLL_RESPONSE)) as PollResponse
+    const response = (await this.call(POLL_PATH, request, POLL_RESPONSE)) as PollResponse
     this.polledMs = nowMs()
-    this.aheadMs = answer.clock_ms - (sentMs + this.polledMs) / 2
+    this.serverAheadMs = response.clock_ms - (sentMs + this.polledMs) / 2
     this.logSkew()
-    if (answer.accepted === this.unanswered?.accepted) buffer.forget(this.unanswered.row)
-    this.unanswered = null
-    this.noteAccepted(answer.accepted)
-    this.vantage = answer.vantage
-    this.online = answer.online
-    const content = selectContent(answer, this.hash, this.content)
-    const isSame = this.isProbing && answer.catalogue === this.hash && answer.interval_s === this.intervalSec
-    this.hash = answer.catalogue
+    this.noteAccepted(response.accepted)
+    this.vantage = response.vantage
+    this.online = response.online
+    const content = selectContent(response, this.hash, this.content)
+    const isSame =
+      this.isProbing && response.catalogue === this.hash && response.interval_s === this.intervalSec
+    this.hash = response.catalogue
     this.content = content
-    this.intervalSec = answer.interval_s
+    this.intervalSec = response.interval_s
     if (!isSame) this.assign(content)
   }
 
-  /** What the prober is to look at from now on. Ids are never used twice, so a late result finds its own site or none. */
+  /** Replaces the sites of the prober. Ids are never reused, so a late result belongs to its own site or to none. */
   private assign({ sites, opt_out: optOut }: CatalogueContent): void {
     this.isProbing = true
     const known = this.sites
     const next = sites.map(
       ({ slug, url, api_base: apiBase, extra_port: extraPort, interval_s }): ProberSite => {
         const siteId = known.get(slug)?.siteId ?? ++this.lastId
-        const unknown = { keyFile: null, lastFullSec: null, addresses: [], downs: 0, downSinceSec: null }
+        const absent = { keyFile: null, lastFullSec: null, addresses: [], downs: 0, downSinceSec: null }
         return {
           siteId,
           slug,
@@ -173,7 +171,7 @@ export class Agent {
           apiBase,
           extraPort,
           intervalSec: interval_s ?? this.intervalSec,
-          ...unknown,
+          ...absent,
         }
       },
     )
@@ -182,7 +180,7 @@ export class Agent {
     this.prober.receive({ kind: 'sites', sites: next, optOut })
   }
 
-  private rest(): void {
+  private stopProbing(): void {
     if (!this.isProbing) return
     this.assign({ sites: [], opt_out: this.content.opt_out })
     this.isProbing = false
@@ -197,14 +195,12 @@ export class Agent {
       const sent = { accepted: this.accepted + results.length, row: buffered[buffered.length - 1].row }
       const request: ResultsRequest = { clock_ms: Math.floor(nowMs()), results }
       this.highestSent = Math.max(this.highestSent ?? 0, sent.accepted)
-      this.unanswered = sent
-      const answer = (await this.call(RESULTS_PATH, request, RESULTS_RESPONSE)) as ResultsResponse
-      const { accepted, stored, repeated, refused, refusals } = answer
-      this.unanswered = null
+      const response = (await this.call(RESULTS_PATH, request, RESULTS_RESPONSE)) as ResultsResponse
+      const { accepted, stored, repeated, refused, refusals } = response
       this.noteAccepted(accepted)
-      // A server that takes nothing would be asked for ever.
-      if (accepted < sent.accepted) throw new CallError(200, 'results were answered, and not all accepted')
-      if (repeated > 0 || accepted > sent.accepted) continue // taken for those of another: once more, with new numbers
+      // Ends the round: a server that accepts nothing would be sent the same batch without end.
+      if (accepted < sent.accepted) throw new CallError(200, 'the server accepted only a part of the results')
+      if (repeated > 0 || accepted > sent.accepted) continue // another client used these numbers: again, with new ones
       buffer.forget(sent.row)
       this.totals.sent += stored
       this.totals.refused += refused
@@ -214,49 +210,48 @@ export class Agent {
   }
 
   private noteAccepted(accepted: number): void {
-    const { log, client: home } = this.options
+    const { log, client } = this.options
     this.accepted = accepted
     this.highestSent ??= accepted
     if (accepted <= this.highestSent) return
     this.highestSent = accepted
-    if (this.isSharedTold) return
-    this.isSharedTold = true
-    const fix =
-      'If no second agent was started with it, revoke it there and create a new one (monitor vantage)'
-    log('error', `${home.base.host}: somebody else reports with the token of this agent. ${fix}.`)
+    if (this.isSharedTokenLogged) return
+    this.isSharedTokenLogged = true
+    const fix = 'Unless a second agent was started with it, revoke it and create a new one (monitor vantage)'
+    log('error', `${client.base.host}: another client sends results with the token of this agent. ${fix}.`)
   }
 
   private async call(path: string, request: object, schema: Schema): Promise<unknown> {
     const { status, json, retryAfterSec } = await this.options.client.post(path, request, this.closing.signal)
     if (status !== 200) throw new CallError(status, `${path} was answered with ${status}`, retryAfterSec)
-    const complaint = check(schema, json, {})
-    if (complaint !== null) throw new CallError(status, `${path} was answered wrongly: ${complaint}`)
+    const violation = check(schema, json, {})
+    if (violation !== null) throw new CallError(status, `${path}: invalid response: ${violation}`)
     return json
   }
 
-  private failed(error: unknown): number {
+  private onFailure(error: unknown): number {
     const { nowMs } = this.options
     if (this.closing.signal.aborted) return 0
     this.failuresCount++
     const { status, retryAfterSec } = error instanceof CallError ? error : { status: null, retryAfterSec: 0 }
-    if (status === 401 || nowMs() - this.polledMs > KEPT_SEC * 1_000) this.rest()
+    if (status === 401 || nowMs() - this.polledMs > KEPT_SEC * 1_000) this.stopProbing()
     this.logState(error instanceof CallError ? error.message : agentClientFailure(error), status === 401)
     const pauseMs = Math.min(PAUSE_MAX_MS, POLL_MS * 2 ** Math.min(this.failuresCount - 1, 10))
     const jitter = 1 + (2 * Math.random() - 1) * PAUSE_JITTER
     return Math.max(pauseMs * jitter, Math.min(RETRY_AFTER_MAX_MS, retryAfterSec * 1_000))
   }
 
-  private logState(complaint: string, isRefused: boolean): void {
-    if (complaint === this.complaint) return
-    this.complaint = complaint
-    const then = isRefused
-      ? 'Nothing is probed until its token is taken'
-      : 'Results are kept, at most for a day'
-    const { log, client: home } = this.options
-    log(isRefused ? 'error' : 'warning', `${home.base.host}: ${complaint}. ${then}; asking on.`)
+  private logState(failure: string, isTokenRefused: boolean): void {
+    if (failure === this.loggedFailure) return
+    this.loggedFailure = failure
+    const { log, client } = this.options
+    const effect = isTokenRefused
+      ? 'Probing stops until the token is accepted; results are kept'
+      : 'Results are kept for up to a day'
+    log(isTokenRefused ? 'error' : 'warning', `${client.base.host}: ${failure}. ${effect}; polling goes on.`)
   }
 
-  private hear(message: FromProber): void {
+  private onProberMessage(message: FromProber): void {
     if (message.kind === 'probe') this.keep(message.siteId, message.probe)
     else if (message.kind === 'log') this.options.log(message.level, message.text)
   }
@@ -264,7 +259,7 @@ export class Agent {
   private keep(siteId: number, probe: Probe): void {
     const { atSec, outcome, error, httpStatus, timings } = probe
     const slug = this.slugs.get(siteId)
-    if (slug === undefined) return // not ours to probe any more
+    if (slug === undefined) return // removed from the catalogue meanwhile
     const { dnsMs, connectMs, tlsMs, ttfbMs, totalMs } = timings
     const address = addressToKeep(probe)
     try {
@@ -275,31 +270,32 @@ export class Agent {
       })
     } catch (failure) {
       if (this.totals.lost === 0)
-        this.options.log('error', `results cannot be kept and are lost: ${(failure as Error).message}`)
+        this.options.log('error', `results cannot be written and are lost: ${(failure as Error).message}`)
       this.totals.lost++
     }
   }
 
-  /** By the server's clock, so that all vantages count the same slots. */
+  /** Slots are counted by the server's clock, so that all vantages agree on them. */
   private isTurn(slug: string, dueMs: number): boolean {
     const intervalSec = this.sites.get(slug)?.intervalSec
     if (!intervalSec) return false
-    const atMs = this.options.nowMs() + this.aheadMs + dueMs - performance.now()
+    const atMs = this.options.nowMs() + this.serverAheadMs + dueMs - performance.now()
     return inTurn(slug, getSlotNumber(atMs / 1_000, intervalSec), this.online).includes(this.vantage)
   }
 
   private logSkew(): void {
-    const isSkewed = Math.abs(this.aheadMs) > SKEW_LOGGED_MS
+    const isSkewed = Math.abs(this.serverAheadMs) > SKEW_LOGGED_MS
     if (isSkewed && !this.isSkewLogged) {
-      const seconds = Math.round(Math.abs(this.aheadMs) / 1_000)
-      const text = `this clock is ${seconds} s ${this.aheadMs < 0 ? 'ahead of' : 'behind'} the server's, which corrects it`
+      const seconds = Math.round(Math.abs(this.serverAheadMs) / 1_000)
+      const direction = this.serverAheadMs < 0 ? 'ahead of' : 'behind'
+      const text = `this clock is ${seconds} s ${direction} the server's, which corrects the times of results`
       this.options.log('warning', text)
     }
     this.isSkewLogged = isSkewed
   }
 }
 
-/** An answer that is none of use. */
+/** A response that cannot be used. */
 class CallError extends Error {
   override name = 'CallError'
   readonly status: number
@@ -312,14 +308,14 @@ class CallError extends Error {
   }
 }
 
-/** The catalogue check of spec 6.5: what is probed is what the server's hash is of. */
+/** Checks the catalogue against its hash (spec 6.5). */
 function selectContent(
-  answer: PollResponse,
+  response: PollResponse,
   knownHash: string | null,
   known: CatalogueContent,
 ): CatalogueContent {
-  const { catalogue, content } = answer
+  const { catalogue, content } = response
   if (content === null && catalogue === knownHash) return known
   if (content !== null && hashContent(content) === catalogue) return content
-  throw new CallError(200, 'the catalogue that came is not the one its hash is of')
+  throw new CallError(200, 'the catalogue received does not match its hash')
 }

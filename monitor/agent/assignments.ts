@@ -1,12 +1,12 @@
 /**
- * What agents are told to probe: the catalogue of a region, its hash, and who else is at it (spec 6.5, 8.1).
+ * What agents are to probe: the catalogue of each region with its hash, and the vantages online (spec 6.5, 8.1).
  *
- *     setSites ─► cn        { sha256, content, siteIds }      an agent whose hash is the same gets no content
+ *     setSites ─► cn        { sha256, content, siteIds }      an agent with the same hash is sent no content
  *              └► overseas  { … }
- *     seen ─► online: the names of a region that polled within a minute, for turns (scheduler/schedule.ts)
+ *     saw ─► online: names of a region that polled within a minute, for the rotation (scheduler/schedule.ts)
  *
- * Made when the catalogue changes, not per poll. Key files and whatever the store knows of a site stay here: a light probe
- * needs neither, and without them the hash changes with the catalogue only.
+ * Built when the catalogue changes, not per poll. Key files and the stored state of a site are not sent: a light probe needs
+ * neither, and without them the hash changes with the catalogue only.
  */
 import type { Region } from '../facts.ts'
 import type { ProberSite } from '../prober/messages.ts'
@@ -28,14 +28,14 @@ export interface Assignment {
 
 export class Assignments {
   private byRegion: Record<Region, Assignment> | null = null
-  private readonly seenSec = new Map<string, number>() // by name; as many as there ever were vantages
+  private readonly seenSec = new Map<string, number>() // by name; at most one per vantage ever created
 
   setSites(sites: readonly AgentSite[], optOut: Iterable<string>): void {
     const hosts = [...optOut].sort()
     this.byRegion = { cn: assign('cn', sites, hosts), overseas: assign('overseas', sites, hosts) }
   }
 
-  /** null: no catalogue yet. */
+  /** Null before the first catalogue. */
   getAssignment(region: Region): Assignment | null {
     return this.byRegion?.[region] ?? null
   }
@@ -44,7 +44,7 @@ export class Assignments {
     this.seenSec.set(name, nowSec)
   }
 
-  /** Sorted. What the store knows counts as well, so that a restart of the server changes nobody's turn. */
+  /** Sorted. Includes what the store knows, so that a restart of the server does not change the rotation. */
   online(region: Region, vantages: readonly VantageState[], nowSec: number): string[] {
     return vantages
       .filter((vantage) => vantage.region === region)
@@ -57,9 +57,9 @@ export class Assignments {
 }
 
 function assign(region: Region, sites: readonly AgentSite[], optOut: string[]): Assignment {
-  const mine = sites.filter(({ regions }) => regions.includes(region))
+  const assigned = sites.filter(({ regions }) => regions.includes(region))
   const content = {
-    sites: mine
+    sites: assigned
       .map(({ slug, url, apiBase, extraPort, intervalSec }) => {
         return { slug, url, api_base: apiBase, extra_port: extraPort, interval_s: intervalSec }
       })
@@ -69,6 +69,6 @@ function assign(region: Region, sites: readonly AgentSite[], optOut: string[]): 
   return {
     sha256: hashContent(content),
     content,
-    siteIds: new Map(mine.map(({ slug, siteId }) => [slug, siteId])),
+    siteIds: new Map(assigned.map(({ slug, siteId }) => [slug, siteId])),
   }
 }

@@ -1,14 +1,13 @@
 /**
- * What an agent has measured and not yet handed over: on disk, in order, bounded (spec 6.5).
+ * Results an agent has not sent yet: on disk, in order, bounded (spec 6.5).
  *
- *     add ─► [ 7 up | 8 down | 9 up | … ] ─► first(500) ─► sent ─► forget(the row that was last)
- *              ^ full: the oldest *up* goes first, without one the oldest of all; older than a day: goes
+ *     add ─► [ 7 up | 8 down | 9 up | … ] ─► first(500) ─► sent ─► forget(last row)
+ *              ^ when full, the oldest *up* is dropped, without one the oldest; results older than a day are dropped
  *
- *     unreadable ─► renamed to <file>.unreadable (an older one is replaced) ─► a new, empty file; logged, with the remedy
- *
- * Row numbers are the file's own and never leave it: agent.ts numbers results as it sends them, so nothing a server says
- * can make the file unusable. SQLite, since dropping from the middle, counting and surviving a kill are what it is for; one
- * row is some 20 µs, and a killed process loses none. One agent per file: a second one is refused.
+ * An unreadable file is renamed to <file>.unreadable (replacing an older one), logged, and a new one is opened. Row
+ * numbers are local to the file: agent.ts numbers results as it sends them, so no response can exhaust them. SQLite
+ * because rows are dropped from the middle and survive a kill; adding one takes about 20 µs. One agent per file: a second
+ * one fails to open it.
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -18,10 +17,10 @@ import { createParentFolder } from '../storage/path.ts'
 import { BUFFERED_ROWS_MAX, type WireResult } from './wire.ts'
 
 export const BYTES_MAX = 128 * 1_024 * 1_024 // of their JSON, some 200 each
-const FREED_PAGES = 10_000 // given back to the disk at once, 40 MiB
+const FREED_PAGES = 10_000 // freed at a time, 40 MiB
 
-// The column is named as in files of earlier versions. An empty file numbers from 1 again: those versions could be made to
-// use up the numbers.
+// The column is named as in files of earlier versions. An empty file numbers from 1 again: in those versions a server
+// could exhaust the numbers.
 const TABLE = `
 PRAGMA locking_mode=EXCLUSIVE;
 CREATE TABLE IF NOT EXISTS result (
@@ -51,7 +50,7 @@ export interface BufferOptions {
 }
 
 export class ResultBuffer {
-  droppedCount = 0 // for want of room, or too old
+  droppedCount = 0 // no room, or too old
   count = 0
   bytes = 0
   private database: Database
@@ -60,27 +59,27 @@ export class ResultBuffer {
   private readonly rowsMax: number
   private readonly bytesMax: number
 
-  /** Throws OperatorError. */
+  /** Throws ConfigurationError. */
   constructor({ path, log, rowsMax = BUFFERED_ROWS_MAX, bytesMax = BYTES_MAX }: BufferOptions) {
     this.path = path
     this.log = log
     this.rowsMax = rowsMax
     this.bytesMax = bytesMax
     try {
-      this.database = opened(path)
+      this.database = openDatabase(path)
     } catch (error) {
-      if (!isUnreadable(error)) throw unusable(path, error)
-      this.database = this.replaced(error)
+      if (!isUnreadable(error)) throw unusableError(path, error)
+      this.database = this.replaceFile(error)
     }
-    this.orReplaced(() => {
+    this.withReplacement(() => {
       this.measure()
       this.read(1)
     })
   }
 
-  /** Throws when the disk refuses: the result is lost. */
+  /** Throws when the disk refuses the write: the result is lost. */
   add(result: Measured): void {
-    this.orReplaced(() => {
+    this.withReplacement(() => {
       const json = JSON.stringify(result)
       while (this.count > 0 && (this.count >= this.rowsMax || this.bytes + json.length > this.bytesMax))
         this.drop()
@@ -93,16 +92,16 @@ export class ResultBuffer {
 
   /** Oldest first. */
   first(countMax: number): BufferedResult[] {
-    return this.orReplaced(() => this.read(countMax))
+    return this.withReplacement(() => this.read(countMax))
   }
 
-  /** All up to this row, itself included. */
+  /** Deletes all rows up to and including this one. */
   forget(row: number): void {
-    this.orReplaced(() => this.remove('sequence <= ?', row))
+    this.withReplacement(() => this.remove('sequence <= ?', row))
   }
 
   forgetBefore(atSec: number): void {
-    this.droppedCount += this.orReplaced(() => this.remove('at < ?', atSec))
+    this.droppedCount += this.withReplacement(() => this.remove('at < ?', atSec))
   }
 
   close(): void {
@@ -143,36 +142,36 @@ export class ResultBuffer {
     return this.database.get<{ count: number; bytes: number }>(sql, ...values)!
   }
 
-  /** Once more, on a new file, when the content cannot be read. */
-  private orReplaced<T>(work: () => T): T {
+  /** Runs `work`; if the content cannot be read, replaces the file and runs it again. */
+  private withReplacement<T>(work: () => T): T {
     try {
       return work()
     } catch (error) {
       if (!isUnreadable(error)) throw error
       this.database.close()
-      this.database = this.replaced(error)
+      this.database = this.replaceFile(error)
       this.measure()
       return work()
     }
   }
 
-  private replaced(cause: unknown): Database {
+  private replaceFile(cause: unknown): Database {
     const aside = `${this.path}.unreadable`
     try {
       for (const suffix of ['', '-wal', '-shm']) {
         rmSync(aside + suffix, { force: true })
         if (existsSync(this.path + suffix)) renameSync(this.path + suffix, aside + suffix)
       }
-      const database = opened(this.path)
-      this.log('error', unreadable(this.path, aside, cause).message)
+      const database = openDatabase(this.path)
+      this.log('error', unreadableError(this.path, aside, cause).message)
       return database
     } catch (error) {
-      throw unusable(this.path, error)
+      throw unusableError(this.path, error)
     }
   }
 }
 
-function opened(path: string): Database {
+function openDatabase(path: string): Database {
   createParentFolder(path)
   const database = new Database(path)
   try {
@@ -184,11 +183,11 @@ function opened(path: string): Database {
   }
 }
 
-const SQLITE_ERROR = 1 // the statements are fixed, so the tables are not those of a buffer
+const SQLITE_ERROR = 1 // the statements are fixed, so the file has another schema
 const SQLITE_CORRUPT = 11
 const SQLITE_NOTADB = 26
 
-/** Whether the content is to blame, and not the disk, the rights or another process: waiting or mending those cures nothing. */
+/** Whether the content is at fault, rather than the disk, permissions or another process. */
 function isUnreadable(error: unknown): boolean {
   if (error instanceof RangeError || error instanceof SyntaxError) return true // a number beyond 2^53, text that is not JSON
   const { errcode, cause } = error as { errcode?: number; cause?: unknown }
@@ -196,20 +195,20 @@ function isUnreadable(error: unknown): boolean {
   return [SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcode & 0xff)
 }
 
-function unreadable(path: string, aside: string, cause: unknown): ConfigurationError {
-  const what = `cannot be read (${reasonOf(cause)}); it is now ${aside}, and results go to a new file.`
-  const fix = 'What it kept is not handed over. Check the disk if this comes again, and delete the file.'
+function unreadableError(path: string, aside: string, cause: unknown): ConfigurationError {
+  const what = `cannot be read (${getReason(cause)}); it is now ${aside}, and results go to a new file.`
+  const fix = 'The results in it are not sent. Delete it; check the disk if this happens again.'
   return new ConfigurationError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause })
 }
 
-function unusable(path: string, error: unknown): ConfigurationError {
-  const what = `cannot be used to keep results: ${reasonOf(error)}.`
-  const fix = 'Is another agent running here? Else check the folder, or delete the file and what it keeps.'
+function unusableError(path: string, error: unknown): ConfigurationError {
+  const what = `cannot be used to keep results: ${getReason(error)}.`
+  const fix = 'Stop another agent that uses it, or check the folder, or delete the file with its results.'
   return new ConfigurationError({ code: 'AGENT_BUFFER', where: path, what, fix }, { cause: error })
 }
 
-/** What SQLite or the system said, without what the driver made of it. */
-function reasonOf(error: unknown): string {
+/** The message of SQLite or of the system, without the driver's. */
+function getReason(error: unknown): string {
   return ((error as Error).cause instanceof Error ? ((error as Error).cause as Error) : (error as Error))
     .message
 }

@@ -1,17 +1,17 @@
 /**
- * The highest sequence number that was taken of each agent, also over restarts: what is at or below it came before.
+ * The highest sequence number accepted from each agent, kept in the store: a result at or below it is a repetition.
  *
- *     results ─► probes, then the number ─► the store's queue, in this order      killed in between: taken again, and a
- *                                                                                probe of the same second is ignored
+ *     results ─► probes, then the number ─► the store's queue, in this order
  *
- * Belongs to the token: a new one begins at 0, so nobody can spoil the numbers of an agent for good. A stored number above
- * SEQUENCE_MAX (versions before the bound took any) begins at 0, too.
+ * If the process is killed in between, the agent sends the probes again and the store ignores those it has. The number
+ * belongs to the token: a new token starts at 0, so a stolen one cannot use up the numbers of a vantage. A stored number
+ * above SEQUENCE_MAX (written before that bound existed) counts as 0.
  */
 import type { StoredAgent } from '../storage/snapshot.ts'
 import type { Store } from '../storage/store.ts'
 import { SEQUENCE_MAX } from './wire.ts'
 
-const TOKEN_CHARS = 16 // of its hash; tells tokens of one vantage apart
+const TOKEN_CHARS = 16 // of the token's hash: enough to distinguish the tokens of one vantage
 
 interface LastSequence {
   token: string
@@ -20,35 +20,34 @@ interface LastSequence {
 
 export class SequenceTracker {
   private readonly store: Pick<Store, 'read' | 'write'>
-  private readonly noted = new Map<number, LastSequence>() // by vantage
+  private readonly last = new Map<number, LastSequence>() // by vantage
 
   constructor(store: Pick<Store, 'read' | 'write'>) {
     this.store = store
   }
 
-  /** Once per agent and start of the server. */
+  /** Reads the store once per agent; must come before `getLast` and `record`. */
   async load(agent: StoredAgent): Promise<void> {
     const { vantageId } = agent
-    if (this.noted.has(vantageId)) return
+    if (this.last.has(vantageId)) return
     const text = await this.store.read('meta', metaKey(agent))
-    // Another request may have been faster, and have gone on since.
-    if (this.noted.has(vantageId)) return
-    const noted: LastSequence = text === null ? { token: '', sequence: 0 } : JSON.parse(text)
-    if (noted.sequence > SEQUENCE_MAX) noted.sequence = 0
-    this.noted.set(vantageId, noted)
+    // A concurrent request may have loaded the number, and raised it since.
+    if (this.last.has(vantageId)) return
+    const last: LastSequence = text === null ? { token: '', sequence: 0 } : JSON.parse(text)
+    if (last.sequence > SEQUENCE_MAX) last.sequence = 0
+    this.last.set(vantageId, last)
   }
 
-  /** After `load`. */
   getLast(agent: StoredAgent): number {
-    const { token, sequence } = this.noted.get(agent.vantageId)!
+    const { token, sequence } = this.last.get(agent.vantageId)!
     return token === tokenFingerprint(agent) ? sequence : 0
   }
 
   record(agent: StoredAgent, sequence: number): void {
     if (this.getLast(agent) === sequence) return
-    const noted = { token: tokenFingerprint(agent), sequence }
-    this.noted.set(agent.vantageId, noted)
-    this.store.write({ kind: 'meta', key: metaKey(agent), value: JSON.stringify(noted) })
+    const last = { token: tokenFingerprint(agent), sequence }
+    this.last.set(agent.vantageId, last)
+    this.store.write({ kind: 'meta', key: metaKey(agent), value: JSON.stringify(last) })
   }
 }
 

@@ -1,14 +1,14 @@
 /**
- * What `sluice monitor agent` runs: the environment becomes an agent at work.
+ * Starts an agent from the environment, for `sluice monitor agent`.
  *
- *     AGENT_SERVER                    https://monitor.example.org:8091; http only where nobody listens in
- *     AGENT_TOKEN, AGENT_TOKEN_FILE   one of the two: what `monitor vantage create` has shown
- *     MONITOR_DATA_DIR                agent-<…>.sqlite in it, one per server: another server has other sites
+ *     AGENT_SERVER                    https://monitor.example.org:8091; http only on a trusted network
+ *     AGENT_TOKEN, AGENT_TOKEN_FILE   one of the two: the token that `monitor vantage create` printed
+ *     MONITOR_DATA_DIR                holds agent-<…>.sqlite, one file per server
  *
  *     const agent = startAgent({ ...agentAccess(process.env), settings, egress: egressSettings(process.env), … })
  *     await agent.close()
  *
- * Everything runs on the one thread: an agent serves nobody who would have to wait.
+ * Everything runs on one thread: an agent serves no requests that probes could delay.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -35,34 +35,38 @@ export interface StartOptions extends AgentAccess {
   egress: EgressOptions['settings']
   version: string
   log: Log
-  ca?: string // PEM, of a server whose certificate is the operator's own
+  ca?: string // PEM, for a server with a private CA
 }
 
-/** Throws OperatorError. */
+/** Throws ConfigurationError. */
 export function agentAccess(env: Readonly<Record<string, string | undefined>>): AgentAccess {
   const { AGENT_SERVER: server = '', AGENT_TOKEN: token = '', AGENT_TOKEN_FILE: path = '' } = env
   if ((token === '') === (path === '')) {
-    const fix = 'Set one of AGENT_TOKEN and AGENT_TOKEN_FILE to what `monitor vantage create` has shown.'
-    throw complaint('AGENT_TOKEN', token === '' ? 'is missing.' : 'is given twice.', fix)
+    const fix =
+      'Set one of AGENT_TOKEN and AGENT_TOKEN_FILE to the token that `monitor vantage create` printed.'
+    throw settingError('AGENT_TOKEN', token === '' ? 'is missing.' : 'is given twice.', fix)
   }
   if (token !== '') return { server, token }
   try {
     return { server, token: readFileSync(path, 'utf8').trim() }
   } catch (error) {
     const what = `cannot be read: ${(error as Error).message}.`
-    throw complaint('AGENT_TOKEN_FILE', what, 'Check the path and its rights.', error)
+    throw settingError('AGENT_TOKEN_FILE', what, 'Check the path and its permissions.', error)
   }
 }
 
-/** Throws OperatorError. */
+/** Throws ConfigurationError. */
 export function startAgent({ server, token, settings, egress, version, log, ca }: StartOptions): Agent {
-  const home = new AgentClient({ server, token, version, ca })
-  if (home.base.protocol === 'http:')
-    log('warning', `${home.base.host} is asked over plain http: whoever listens in has the token`)
-  const file = `agent-${createHash('sha256').update(home.base.href).digest('hex').slice(0, 12)}.sqlite`
+  const client = new AgentClient({ server, token, version, ca })
+  if (client.base.protocol === 'http:')
+    log(
+      'warning',
+      `${client.base.host} is polled over plain http: anyone on the network path can read the token`,
+    )
+  const file = `agent-${createHash('sha256').update(client.base.href).digest('hex').slice(0, 12)}.sqlite`
   const out = new Egress({ settings: egress, version })
   const agent = new Agent({
-    client: home,
+    client,
     buffer: new ResultBuffer({ path: join(settings.MONITOR_DATA_DIR, file), log }),
     probing: {
       context: { egress: out, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs: settings.PROBE_SLOW_MS },
@@ -78,6 +82,6 @@ export function startAgent({ server, token, settings, egress, version, log, ca }
   return agent
 }
 
-function complaint(where: string, what: string, fix: string, cause?: unknown): ConfigurationError {
+function settingError(where: string, what: string, fix: string, cause?: unknown): ConfigurationError {
   return new ConfigurationError({ code: 'AGENT_SETTING', where, what, fix, exitCode: 2 }, { cause })
 }

@@ -1,11 +1,11 @@
 /**
- * What an agent and its server say to each other (spec 6.5): JSON in snake_case, over two calls that the agent makes.
+ * The protocol between an agent and its server (spec 6.5): JSON in snake_case, two calls made by the agent.
  *
- *     POST /agent/v1/poll      PollRequest     ─► PollAnswer       every 10 s; the catalogue only when its hash differs
- *     POST /agent/v1/results   ResultsRequest  ─► ResultsAnswer    at most 500, gzip or plain
+ *     POST /agent/v1/poll      PollRequest     ─► PollResponse       every 10 s; the catalogue only when its hash differs
+ *     POST /agent/v1/results   ResultsRequest  ─► ResultsResponse    at most 500, gzip or plain
  *
- * Nothing here names who is speaking: the token does, so nobody can speak for another. Both sides hold what they get
- * against a schema. A change that an older agent would not understand needs a new version in the path.
+ * The token alone identifies the agent: no message names a vantage to write to. Both sides validate what they receive.
+ * An incompatible change needs a new version in the path.
  */
 import { createHash } from 'node:crypto'
 import type { Schema } from '../api/schema/json-schema.ts'
@@ -15,39 +15,38 @@ export const POLL_PATH = '/agent/v1/poll'
 export const RESULTS_PATH = '/agent/v1/results'
 export const POLL_MS = 10_000
 export const ONLINE_SEC = 60 // since the last poll
-export const RESULTS_MAX = 500 // of one request
+export const RESULTS_MAX = 500 // per request
 export const UNPACKED_BYTES_MAX = 4 * 1_024 * 1_024 // of results; 500 are some 120 KiB
-export const KEPT_SEC = 86_400 // by an agent whose server is away
-// At the highest rate the server admits, jumps of BUFFERED_ROWS_MAX reach SEQUENCE_MAX in nine years: numbers do not run out.
-export const SEQUENCE_MAX = 2 ** 48
+export const KEPT_SEC = 86_400 // by an agent whose server is unreachable; older results are dropped
+export const SEQUENCE_MAX = 2 ** 48 // reached after nine years of jumps by BUFFERED_ROWS_MAX at the highest request rate
 export const BUFFERED_ROWS_MAX = 500_000 // a day of 1,700 sites each five minutes; a larger jump in numbers is refused
 
-const SITES_MAX = 5_000 // of the catalogue
+const SITES_MAX = 5_000 // in the catalogue
 const OPT_OUT_MAX = 100_000
 const VANTAGES_MAX = 1_000
 const REFUSALS_CHARS_MAX = 200
-const ADDRESS_CHARS_MAX = 45 // the longest form of IPv6; that it is an address is asked by results.ts
-const MS_MAX = 600_000 // of one phase of a probe; four hops with every limit met are 136 s
+const ADDRESS_CHARS_MAX = 45 // the longest form of IPv6; results.ts parses it
+const MS_MAX = 600_000 // of one phase of a probe; four hops that reach every limit take 136 s
 const EPOCH_SEC_MAX = 2 ** 40
 const EPOCH_MS_MAX = EPOCH_SEC_MAX * 1_000
 
 export interface PollRequest {
-  catalogue: string | null // hash of what the agent has
-  clock_ms: number // epoch, its own
+  catalogue: string | null // hash of the agent's catalogue
+  clock_ms: number // epoch, the agent's
 }
 
 export interface PollResponse {
-  vantage: string // the name that belongs to the token
+  vantage: string // the name of the token's vantage
   clock_ms: number // epoch, the server's
-  interval_s: number // of sites that say none
+  interval_s: number // default for sites without one
   accepted: number // highest sequence number; the next result needs a higher one
-  online: string[] // names of this region that probe now, this one among them (scheduler/schedule.ts)
-  catalogue: string // SHA-256 of the content, as hashOf makes it
-  content: CatalogueContent | null // null: the agent has it
+  online: string[] // vantages of this region that are online, this one included (scheduler/schedule.ts)
+  catalogue: string // hashContent(content)
+  content: CatalogueContent | null // null: the agent has it already
 }
 
 export interface CatalogueContent {
-  sites: WireSite[] // those to be probed from this region
+  sites: WireSite[] // of this region
   opt_out: string[] // host suffixes
 }
 
@@ -60,11 +59,11 @@ export interface WireSite {
 }
 
 export interface ResultsRequest {
-  clock_ms: number // epoch, the agent's, as this request leaves
+  clock_ms: number // epoch, the agent's, when the request is sent
   results: WireResult[]
 }
 
-/** One light probe that counts. */
+/** One light probe. */
 export interface WireResult {
   sequence: number // 1 to SEQUENCE_MAX, above `accepted` by at most BUFFERED_ROWS_MAX; gaps are fine
   slug: string
@@ -77,18 +76,18 @@ export interface WireResult {
   tls_ms: number | null
   ttfb_ms: number | null
   total_ms: number | null
-  address?: string | null // of a connection that failed; agents from before it was sent have none
+  address?: string | null // of a failed connection; older agents do not send it
 }
 
 export interface ResultsResponse {
-  accepted: number // everything up to here is done with: taken, seen before, or refused
+  accepted: number // every number up to here is processed: stored, repeated or refused
   stored: number
   repeated: number
   refused: number
-  refusals: { sequence: number; reason: string }[] // one for each
+  refusals: { sequence: number; reason: string }[] // one per refused result
 }
 
-/** Both sides make it from the values, so that it also says whether they arrived whole. */
+/** Computed on both sides from the parsed values, so it also detects a damaged catalogue. */
 export function hashContent({ sites, opt_out }: CatalogueContent): string {
   return createHash('sha256').update(JSON.stringify({ sites, opt_out })).digest('hex')
 }
@@ -109,7 +108,7 @@ export const POLL_REQUEST = closed({
   clock_ms: integer(0, EPOCH_MS_MAX),
 })
 
-/** Its results one by one are RESULT's; here is what must be right to take any of them. */
+/** What must hold for the request as a whole; each result is validated with RESULT. */
 export const RESULTS_REQUEST = closed({
   clock_ms: integer(0, EPOCH_MS_MAX),
   results: list(
@@ -141,7 +140,7 @@ export const RESULT = closed(
   { address: orNull(text(ADDRESS_CHARS_MAX)) },
 )
 
-/** What comes from the server may have more members than this version knows: it is the newer side. */
+/** Objects from the server may have unknown members: the server may be newer than the agent. */
 const open = (properties: Record<string, Schema>): Schema => ({
   ...{ type: 'object', properties, required: Object.keys(properties) },
 })

@@ -9,60 +9,22 @@
  *     const api = new Api({ decider, snapshot: () => store.snapshot, details: store, desk, … })
  *     openUws(host, port, (app) => app.any('/*', (res, req) => api.handle(res, req)))
  */
-import type { Log } from '../../engine/runtime/messages.ts'
-import type { DetectionQueue } from '../detections/detection-queue.ts'
-import type { CheckUrl } from '../detections/submission.ts'
-import type { Snapshot } from '../storage/snapshot.ts'
-import type { ChangelogEntry } from './changelog.ts'
-import { type AddressOptions, getClientAddress, truncatedClient } from './client-address.ts'
+import { getClientAddress, truncatedClient } from './client-address.ts'
 import { ClientKeys, type KeyFinding } from './client-key.ts'
 import { ApiError, type Headers, retryAfter, TEXT_CHARS_MAX } from './errors.ts'
 import { ForwardingWatch } from './forwarding-watch.ts'
 import { Handlers } from './handlers.ts'
+import type { ApiOptions } from './options.ts'
 import { readQuery } from './query.ts'
-import { type Quota, type QuotaClient, type QuotaEngine, type QuotaKind, Quotas } from './quota.ts'
+import { type Quota, type QuotaClient, type QuotaKind, Quotas } from './quota.ts'
 import { type ApiRequest, readRequest } from './request.ts'
 import { ApiResponse, answer } from './response.ts'
 import { findRoute, listMethods, type Route } from './router.ts'
 import type { Endpoint } from './schema/endpoints.ts'
-import type { Details } from './site-detail.ts'
 import type { HttpRequest, HttpResponse } from './sockets.ts'
 import { BODY_BYTES_MAX, Upload } from './upload.ts'
-import { checkSuccessor, getNotice, type Successor } from './version.ts'
+import { checkSuccessor, getNotice } from './version.ts'
 import { WRONG_KEYS_MAX, WRONG_KEYS_WINDOW_SEC } from './wrong-keys.ts'
-
-export interface ApiOptions {
-  limiter: QuotaEngine // on the rules of default-rules.ts
-  nowMs: () => number // the engine's clock
-  snapshot: () => Snapshot | null // null = not loaded
-  details: Details
-  detections: DetectionQueue
-  checkUrl: CheckUrl // egress/url-policy.ts with its policy
-  address: AddressOptions
-  version: string // of the service
-  hasDetections: boolean // DETECTIONS_ENABLED
-  hasDraftFields: boolean // RATELIMIT_DRAFT_FIELDS
-  isSharedCache: boolean // API_SHARED_CACHE
-  supportEmail: string // empty = none
-  publicBaseUrl: string // without a slash at its end; empty = root-relative links
-  probeIntervalSec: number
-  bodyTimeoutMs?: number // default 8 s
-  successor?: Successor | null // of v1; default none
-  changelog?: readonly ChangelogEntry[] // default changelog.yaml
-  log: Log
-  onRequest?: (line: RequestLine) => void // for the access log and metrics
-  onQuotaFailure?: (kind: QuotaKind) => void
-  onLimited?: (quotaClass: string) => void
-}
-
-export interface RequestLine {
-  requestId: string
-  client: string // its /24 or /48
-  route: string // a pattern, never what was asked for
-  method: string
-  status: number // 0 = the client went away first
-  ms: number
-}
 
 const PREFLIGHT: Headers = [
   ['Access-Control-Allow-Methods', 'GET, HEAD, POST, OPTIONS'],

@@ -1,9 +1,9 @@
 /**
- * What the API needs of uWebSockets.js, so that nothing here imports it: the composition opens the port and hands each
- * request over. Two rules of the library stand behind every use:
+ * The part of uWebSockets.js that the monitor uses, so that nothing here imports it: the caller passes an `OpenPort`.
+ * Two rules of the library apply everywhere:
  *
- *     a request is gone after its callback returns    ─► request.ts reads all of it first
- *     a response is gone once `onAborted` has fired   ─► response.ts asks before it writes, and writes within `cork`
+ *     a request is invalid after its callback returns    ─► request.ts copies it first
+ *     a response is invalid after `onAborted`            ─► response.ts checks before it writes, and writes within `cork`
  */
 
 export interface HttpRequest {
@@ -20,7 +20,7 @@ export interface HttpResponse {
   end(body: string | Uint8Array, mustClose: boolean): unknown
   endWithoutBody(): unknown
   close(): unknown
-  closeSoon?(): void // after an answer; absent where nothing needs it, since a trusted proxy reads what it is sent
+  closeSoon?(): void // after a response; absent for trusted proxies, which read what they are sent
   tryEnd(rest: string | Uint8Array, totalBytes: number): [hasRoom: boolean, isDone: boolean]
   onWritable(handler: (offset: number) => boolean): unknown
   onAborted(handler: () => void): unknown
@@ -30,7 +30,7 @@ export interface HttpResponse {
   getProxiedRemoteAddress(): ArrayBuffer // of a PROXY v2 header; none without one
 }
 
-/** What client-connections.ts needs besides: to hear of connections, and to end one. */
+/** What client-connections.ts needs in addition: notice of connections, and closing one. */
 export interface ServedApp {
   filter(change: (connection: Connection, count: unknown) => void): unknown // 1 = opened, -1 = closed
   any(pattern: string, handler: (res: Connection, req: ServedRequest) => void): unknown
@@ -41,5 +41,14 @@ export interface Connection extends HttpResponse {
 }
 
 export interface ServedRequest extends HttpRequest {
-  setYield(isForNext: boolean): unknown // true: the next route that fits is asked
+  setYield(isForNext: boolean): unknown // true: the next matching route handles the request
+}
+
+/** Opens a port; transports/uws.ts implements it. Returns null when the port is in use. */
+export type OpenPort = (host: string, port: number, addRoutes: (app: ServedApp) => void) => OpenedPort | null
+
+export interface OpenedPort {
+  readonly port: number
+  stopListening(): void
+  close(): void
 }

@@ -1,33 +1,37 @@
 /**
- * Between the desk, where detections wait, and the prober, which runs them.
+ * Passes queued detections to the prober, and its messages to the queue.
  *
- *     desk.take ──► prober: detect ──► step, step … ──► desk.progress ──► detected ──► desk.finish
- *                     └── the desk has given it up meanwhile ──► prober: cancel
+ *     queue.take ──► prober: detect ──► step, step … ──► queue.progress ──► detected ──► queue.finish
+ *                      └── ended in the queue meanwhile ──► prober: cancel
  *
- * While there is no prober, for some seconds after one broke, they wait on.
+ * While no prober runs (some seconds after a failure) detections stay queued.
  */
-
-import type { FromProber } from '../prober/messages.ts'
-import type { ProberSupervisor } from '../service/prober-supervisor.ts'
-import { resultView } from '../service/result-view.ts'
+import type { FromProber, ToProber } from '../prober/messages.ts'
 import { type Detection, PENDING_STEPS, type Step } from './detection.ts'
 import type { DetectionQueue } from './detection-queue.ts'
+import { resultView } from './result-view.ts'
 
 interface Running {
   steps: Step[]
 }
 
+/** What is needed of service/prober-supervisor.ts. */
+export interface DetectionProber {
+  readonly isThere: boolean
+  send(message: ToProber): void
+}
+
 export class DetectionRunner {
   private readonly queue: DetectionQueue
   private readonly vantage: string
-  private readonly prober: Pick<ProberSupervisor, 'isThere' | 'send'>
+  private readonly prober: DetectionProber
   private readonly getSlug: (detection: Detection) => string | null
-  private readonly running = new Map<string, Running>() // as many as the desk lets run
+  private readonly running = new Map<string, Running>() // by id; bounded by DETECTION_CONCURRENCY
 
   constructor(
     queue: DetectionQueue,
     vantage: string,
-    prober: Pick<ProberSupervisor, 'isThere' | 'send'>,
+    prober: DetectionProber,
     getSlug: (detection: Detection) => string | null,
   ) {
     this.queue = queue
@@ -36,7 +40,7 @@ export class DetectionRunner {
     this.getSlug = getSlug
   }
 
-  /** Whenever one may have come or gone. */
+  /** Starts what can start; to be called whenever a detection was queued or has ended, and each second. */
   start(): void {
     while (this.prober.isThere) {
       const next = this.queue.take()
@@ -64,7 +68,7 @@ export class DetectionRunner {
     this.start()
   }
 
-  /** The prober has gone and takes what it ran with it. */
+  /** The prober ended: what it ran has failed. */
   lost(): void {
     for (const id of this.running.keys()) this.queue.finish(id, { failure: 'internal_error' })
     this.running.clear()

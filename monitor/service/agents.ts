@@ -1,13 +1,9 @@
-/**
- * Agents of other places (spec 6.5): their port, what they are told to look at, and what their being there means for the
- * server's own prober.
- */
-import type { Log } from '../../engine/runtime/messages.ts'
+/** The port of agents (spec 6.5), their sites, and the rotation of probes between them and the server's own prober. */
 import { AgentApi, type AgentApiOptions } from '../agent/agent-api.ts'
 import { ClientConnections } from '../api/client-connections.ts'
+import type { OpenedPort, OpenPort } from '../api/sockets.ts'
 import type { Region } from '../facts.ts'
 import type { ProberSite, ToProber } from '../prober/messages.ts'
-import type { OpenPort } from './thread.ts'
 
 const REGIONS: readonly Region[] = ['cn', 'overseas']
 
@@ -20,9 +16,9 @@ export interface AgentsOptions extends AgentApiOptions {
 export class Agents {
   private readonly api: AgentApi
   private readonly region: Region
-  private readonly opened: NonNullable<ReturnType<OpenPort>>
+  private readonly opened: OpenedPort
 
-  /** Throws when the port cannot be had. */
+  /** Throws when the port is in use. */
   constructor(openPort: OpenPort, { host, port, region, ...options }: AgentsOptions) {
     this.region = region
     this.api = new AgentApi(options)
@@ -32,14 +28,14 @@ export class Agents {
     )
     if (opened === null) throw new Error(`AGENT_ADDR: ${host}:${port} cannot be listened on`)
     this.opened = opened
-    tell(options.log, host, opened.port)
+    options.log('warning', `Listening for agents on '${host}:${opened.port}'`)
   }
 
   setSites(sites: readonly (ProberSite & { regions: readonly Region[] })[], optOut: readonly string[]): void {
     this.api.setSites(sites, optOut)
   }
 
-  /** Whose turn it is, for the server's own prober; about every 10 s. */
+  /** The vantages online, for the server's own prober; sent about every 10 s. */
   turns(): Extract<ToProber, { kind: 'turns' }> {
     const all = REGIONS.flatMap((region) => this.api.online(region))
     return { kind: 'turns', online: this.api.online(this.region), isSingleVantage: all.length <= 1 }
@@ -56,8 +52,4 @@ export class Agents {
   close(): void {
     this.opened.close()
   }
-}
-
-function tell(log: Log, host: string, port: number): void {
-  log('warning', `Listening for agents on '${host}:${port}'`)
 }

@@ -1,8 +1,8 @@
 /**
- * The catalogue in force, and who is told of it.
+ * Keeps the catalogue in force: stores each new one and passes its sites on.
  *
- *     files ──► source ──► store: their ids, their past ──► onSites: who probes
- *                            └── the disk does not take it ──► the old one stays; again after 10 s
+ *     files ──► source ──► store: ids and probe states of the sites ──► onSites
+ *                            └── the store refuses ──► the old catalogue stays; retry after 10 s
  */
 import { resolve } from 'node:path'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -27,12 +27,12 @@ export interface CatalogueSyncOptions {
 }
 
 export class CatalogueSync {
-  /** In force, known to the store; null until one was. */
+  /** The one in force, which is stored; null before the first. */
   catalogue: Catalogue | null = null
   private readonly options: CatalogueSyncOptions
   private readonly source: CatalogueSource
   private slugs = new Map<string, string>() // by host
-  private taking: Promise<void> = Promise.resolve()
+  private syncing: Promise<void> = Promise.resolve()
   private retry: NodeJS.Timeout | undefined
   private isClosed = false
 
@@ -42,23 +42,23 @@ export class CatalogueSync {
     this.source = new CatalogueSource({ path, probePorts, log, onCatalogue: () => this.renew() })
   }
 
-  /** Resolves after the first try, whatever came of it. */
+  /** Resolves after the first attempt, successful or not. */
   async start(): Promise<void> {
     await this.source.start()
-    await this.taking
+    await this.syncing
   }
 
-  /** Tells `onSites` anew, with what is now known of each site's past: for whoever begins anew. */
+  /** Calls `onSites` again with the present probe state of each site: for a prober that starts. */
   renew(): void {
     clearTimeout(this.retry)
-    this.taking = this.taking.then(() => this.take())
+    this.syncing = this.syncing.then(() => this.sync())
   }
 
   get errorsCount(): number {
     return this.source.loadErrorsCount
   }
 
-  /** The site at a host, by its API's address. */
+  /** The slug of the site whose `api_base` has this host. */
   findSlug(host: string): string | null {
     return this.slugs.get(host) ?? null
   }
@@ -67,26 +67,26 @@ export class CatalogueSync {
     this.isClosed = true
     clearTimeout(this.retry)
     await this.source.close()
-    await this.taking
+    await this.syncing
   }
 
-  private async take(): Promise<void> {
+  private async sync(): Promise<void> {
     const { store, path, ports, nowSec, log, onSites } = this.options
     const { catalogue } = this.source
     if (this.isClosed || catalogue === null) return
     const { entries, optOut } = catalogue
     try {
       const synced = await store.ask({ kind: 'sync-catalogue', sites: entries, nowSec: nowSec() })
-      for (const { slug, why } of synced.refused) log('error', `site ${slug} was not taken: ${why}`)
-      const looks = new Map((await store.read('probeStates')).map((look) => [look.siteId, look]))
+      for (const { slug, why } of synced.refused) log('error', `site ${slug} was not stored: ${why}`)
+      const probeStates = new Map((await store.read('probeStates')).map((state) => [state.siteId, state]))
       const folder = resolve(getCatalogueFolder(path))
-      const sites = proberSites(entries, { ids: synced.ids, probeStates: looks, ports, folder })
+      const sites = proberSites(entries, { ids: synced.ids, probeStates, ports, folder })
       this.catalogue = catalogue
       this.slugs = new Map(sites.map(({ apiBase, slug }) => [new URL(apiBase).hostname, slug]))
       onSites(sites, [...optOut])
     } catch (error) {
       if (this.isClosed) return
-      const text = `the catalogue could not be stored, the old one stays, and in ${RETRY_MS / 1_000} s it is tried again`
+      const text = `the catalogue cannot be stored, the old one stays, retry in ${RETRY_MS / 1_000} s`
       log('error', `${text}: ${(error as Error).message}`)
       this.retry = setTimeout(() => this.renew(), RETRY_MS)
     }

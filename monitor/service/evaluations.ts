@@ -1,6 +1,6 @@
 /**
- * When sites are judged: all of them every 5 minutes, a new one soon after its first probe, so that it is
- * published without waiting (spec 2.1, 7.2). The judging itself is a job on a thread of its own.
+ * Schedules evaluations: all sites every 5 minutes, a new site 2 s after its first probe, so that it is published soon
+ * (spec 2.1, 7.2). The evaluation runs as a job on a thread of its own.
  *
  *     every 5 min, or PROBE_INTERVAL_S ─► all ─┐
  *     a site's first probe ── 2 s ──► that one ┴─► flush ─► job reads the file ─► writes ─► store
@@ -14,9 +14,9 @@ import type { Store } from '../storage/store.ts'
 
 const FIRST_MS = 2_000
 const ALL_SEC_MAX = 300 // spec 7.2
-const FLUSH_MS_MAX = 5_000 // a disk that refuses all must not hold up judging what it has
+const FLUSH_MS_MAX = 5_000 // beyond, the evaluation uses what is stored
 const JOB_IDLE_MS = 10_000
-const JOB_MS_MAX = 300_000 // 5,000 sites take seconds; a disk that hangs must not end all judging
+const JOB_MS_MAX = 300_000 // 5,000 sites take seconds; a job that hangs is aborted and its sites keep their scores
 
 export interface EvaluationsOptions {
   store: Pick<Store, 'write' | 'flush' | 'snapshot'>
@@ -30,7 +30,7 @@ export interface EvaluationsOptions {
 export class Evaluations {
   private readonly options: EvaluationsOptions
   private readonly evaluated: Set<number> // sites that have a tier
-  private readonly fresh = new Set<number>()
+  private readonly pending = new Set<number>() // new sites, probed and not yet evaluated
   private readonly jobs = jobThread(resolveModule('../evaluation/job.ts', import.meta.url), {
     idleMs: JOB_IDLE_MS,
     execArgv: ['--disable-warning=ExperimentalWarning'], // of node:sqlite
@@ -54,16 +54,16 @@ export class Evaluations {
 
   probed(siteId: number): void {
     if (this.evaluated.has(siteId)) return
-    this.fresh.add(siteId)
-    this.timer ??= setTimeout(() => void this.run([...this.fresh]), FIRST_MS)
+    this.pending.add(siteId)
+    this.timer ??= setTimeout(() => void this.run([...this.pending]), FIRST_MS)
   }
 
-  /** All, or these. One at a time. */
+  /** Evaluates all sites, or these. Runs follow each other. */
   run(siteIds?: number[]): Promise<void> {
     if (siteIds) this.timer = null
-    for (const id of siteIds ?? this.fresh) {
+    for (const id of siteIds ?? this.pending) {
       this.evaluated.add(id)
-      this.fresh.delete(id)
+      this.pending.delete(id)
     }
     this.running = this.running.then(() => this.runOne(siteIds))
     return this.running
@@ -87,8 +87,8 @@ export class Evaluations {
       for (const write of writes) store.write(write)
     } catch (error) {
       if (this.isClosed) return
-      for (const id of siteIds ?? []) this.evaluated.delete(id) // its next probe asks again
-      log('error', `sites could not be judged, what they had stays: ${(error as Error).stack}`)
+      for (const id of siteIds ?? []) this.evaluated.delete(id) // retried after the next probe
+      log('error', `sites could not be evaluated and keep their scores: ${(error as Error).stack}`)
     }
   }
 }

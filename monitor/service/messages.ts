@@ -1,20 +1,19 @@
 /**
- * What main and the monitor's thread say to each other. No message is ever sent per request.
+ * Messages between main and the monitor's thread. None is sent per request, except log lines.
  *
- *     main ── rules, ending, drain ──► monitor        main ◄── ready, stats, log, closed ── monitor
+ *     main ── rules, ending, drain ──► monitor        main ◄── ready, stats, log ── monitor
  */
-
 import type { RulesImage } from '../../engine/config/rules.ts'
 import type { LogFields, LogLevel } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import type { Deltas } from '../../engine/stats/stats.ts'
 import type { Gauges } from './metrics.ts'
 
-/** The thread's workerData. Everything in it can be cloned or is shared memory. */
+/** The thread's workerData: cloneable values and shared memory. */
 export interface MonitorTask {
   settings: Settings
   version: string // of Sluice
-  memoryTable: SharedArrayBuffer | null // the service's counters, with BACKEND_TYPE=memory; quotas have buckets apart in it
+  memoryTable: SharedArrayBuffer | null // the service's counters with BACKEND_TYPE=memory; quotas use separate buckets
   rules: RulesImage | null
 }
 

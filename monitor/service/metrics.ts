@@ -1,13 +1,12 @@
 /**
- * What operators see of the monitor (spec 12), as counters and states of the service's own statistics: one name per metric
- * and label values, `sluice.monitor.http_requests.GET.200./api/v1/sites`, so that every sink has them.
+ * Metrics of the monitor (spec 12), as counters and gauges of the service's statistics. One name per combination of label
+ * values, such as `sluice.monitor.http_requests.GET.200./api/v1/sites`, so that every sink supports them.
  *
- *     counts   http_requests, http_ms, rate_limited, quota_failures, probes
- *     states   probe_lag_seconds, egress_denied, detections, store_queue, catalogue_sites, vantage_online, …    set anew
- *              each second
+ *     counters   http_requests, http_ms, rate_limited, quota_failures, probes
+ *     gauges     probe_lag_seconds, egress_denied, detections, store_queue, catalogue_sites, vantage_online, …   each second
  */
 import type { Stats } from '../../engine/stats/stats.ts'
-import type { RequestLine } from '../api/api.ts'
+import type { RequestLine } from '../api/options.ts'
 import { QUOTA_KINDS } from '../api/quota.ts'
 import type { Probe, Region } from '../facts.ts'
 import type { ProberMetrics } from '../prober/messages.ts'
@@ -19,13 +18,13 @@ const PREFIX = 'sluice.monitor.'
 
 export type Gauges = [name: string, value: number][]
 
-/** Names are of our own making: routes are patterns, methods and codes come from small sets. */
+/** The number of names is bounded: routes are patterns, methods and codes come from small sets. */
 export class Metrics {
   private readonly stats: Stats
 
   constructor(stats: Stats) {
     this.stats = stats
-    for (const kind of QUOTA_KINDS) stats.counter(`${PREFIX}quota_failures.${kind}`) // handed over at 0, for alerts
+    for (const kind of QUOTA_KINDS) stats.counter(`${PREFIX}quota_failures.${kind}`) // exported at 0, for alerts
   }
 
   request({ route, method, status, ms }: RequestLine): void {

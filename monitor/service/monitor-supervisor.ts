@@ -1,11 +1,11 @@
 /**
- * Main's side of the monitor: its thread is started, told of new rules, ended, and begun again when it breaks. Nothing of
- * it ever stops a decision.
+ * Main's side of the monitor: starts its thread, passes new rules, stops it, and restarts it after a failure. Decisions do
+ * not depend on it.
  *
- *     start ──► thread ── ready ──► listening        breaks ──► 1 s, 5 s, 30 s, then 5 min ──► start again
+ *     start ──► thread ── ready ──► listening        fails ──► 1 s, 5 s, 30 s, then 5 min ──► start again
  *
- * A failure is logged once. Attempts go on for ever, but only a new reason is logged, and no more than LINES_MAX of them;
- * `sluice.monitor.up` tells the state at any time.
+ * Restarts are not limited. Each reason of a failure is logged once, and at most LINES_MAX of them; the gauge
+ * `sluice.monitor.up` has the state at any time.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
@@ -17,17 +17,17 @@ import type { FromMonitor, MonitorTask, ToMonitor } from './messages.ts'
 import type { Gauges } from './metrics.ts'
 
 const PAUSES_MS = [1_000, 5_000, 30_000, 300_000]
-const LINES_MAX = 4 // for failures without a minute of life between them; further reasons are not logged
+const LINES_MAX = 4 // for failures less than LIVED_MS apart; further reasons are not logged
 const UP = 'sluice.monitor.up'
 const NO_DELTAS: Deltas = { names: [], values: [], timers: [], gauges: [], ofRules: [] }
-const REQUESTS_MS = 5_000 // spec 12: for those in flight at the end
-const STOP_MS = 15_000 // with the writer's queue
-const STOP_STARTING_MS = 1_000 // one that has not answered anybody yet
+const REQUESTS_MS = 5_000 // for requests in flight at shutdown; spec 12
+const STOP_MS = 15_000 // for the whole shutdown, with the writer's queue; beyond, it is not waited for
+const STOP_STARTING_MS = 1_000 // of a thread that is not ready yet
 const QUIET = ['--disable-warning=ExperimentalWarning'] // of node:sqlite
-const LIVED_MS = 60_000 // a thread that lived so long begins the pauses anew
+const LIVED_MS = 60_000 // after a thread has run this long, pauses start at 1 s again
 
 export interface MonitorHooks {
-  /** Rejects when a port of the monitor is taken: its thread would share it silently (SO_REUSEPORT). */
+  /** Rejects when a port of the monitor is in use: the thread would share it silently (SO_REUSEPORT). */
   claim: () => Promise<unknown>
   log: Log
   stats: (deltas: Deltas, gauges: Gauges) => void // each second
@@ -41,26 +41,26 @@ export class MonitorSupervisor {
   private ended: Promise<void> = Promise.resolve()
   private timer: NodeJS.Timeout | undefined
   private isReady = false
-  private deathsCount = 0
-  private readonly toldReasons = new Set<string>() // of deaths without a minute of life between them; at most LINES_MAX
-  private isToldDown = false // the last line about its state says that it does not run
+  private failuresCount = 0 // since a thread last ran for LIVED_MS
+  private readonly loggedReasons = new Set<string>() // of those; at most LINES_MAX
+  private isLoggedDown = false // the last line about its state says that it is down
   private isEnding = false
 
-  /** `file`: what the thread runs; it opens the port. */
+  /** `file`: the module that the thread runs. */
   constructor(file: URL, task: MonitorTask, hooks: MonitorHooks) {
     this.file = file
     this.task = task
     this.hooks = hooks
   }
 
-  /** Resolves with its port; rejects when this first start fails, and nothing is tried again then. */
+  /** Resolves with its port. Rejects, without a retry, when this first start fails. */
   start(): Promise<number> {
     return new Promise((resolve, reject) => this.launch(resolve, reject))
   }
 
-  /** After a start that failed: tries until it succeeds. */
+  /** After a failed `start`: retries until a start succeeds. */
   startLater(failure: Error): void {
-    if (!this.isEnding) this.died(failure, 0)
+    if (!this.isEnding) this.onFailure(failure, 0)
   }
 
   setRules(rules: RulesImage): void {
@@ -73,7 +73,7 @@ export class MonitorSupervisor {
     this.send({ kind: 'ending' })
   }
 
-  /** Not ready at once, closed after `delayMs`. Always resolves: a thread that hangs in its start is not waited for. */
+  /** Not ready at once, drained after `delayMs`. Always resolves, also when the thread hangs. */
   async stop(delayMs = 0): Promise<void> {
     this.beginShutdown()
     clearTimeout(this.timer)
@@ -88,7 +88,7 @@ export class MonitorSupervisor {
       () => !this.isEnding && this.run(resolve, reject),
       (error: Error) => {
         if (reject) reject(error)
-        else if (!this.isEnding) this.died(error, 0)
+        else if (!this.isEnding) this.onFailure(error, 0)
       },
     )
   }
@@ -113,30 +113,30 @@ export class MonitorSupervisor {
     this.ended = new Promise((ended) => {
       worker.on('exit', () => {
         this.worker = null
-        const why = failure ?? new Error('it ended without an error')
-        if (!this.isReady && reject) reject(why)
-        else if (!this.isEnding) this.died(why, performance.now() - startedMs)
+        const reason = failure ?? new Error('it ended without an error')
+        if (!this.isReady && reject) reject(reason)
+        else if (!this.isEnding) this.onFailure(reason, performance.now() - startedMs)
         ended()
       })
     })
   }
 
-  private died(error: Error, livedMs: number): void {
+  private onFailure(error: Error, livedMs: number): void {
     if (livedMs > LIVED_MS) {
-      this.deathsCount = 0
-      this.toldReasons.clear()
+      this.failuresCount = 0
+      this.loggedReasons.clear()
     }
-    const pauseMs = PAUSES_MS[Math.min(this.deathsCount, PAUSES_MS.length - 1)]
-    this.deathsCount++
+    const pauseMs = PAUSES_MS[Math.min(this.failuresCount, PAUSES_MS.length - 1)]
+    this.failuresCount++
     this.hooks.stats(NO_DELTAS, [[UP, 0]])
-    this.tellDown(error, pauseMs)
-    this.timer = setTimeout(() => this.launch((port) => this.tellUp(port), null), pauseMs)
+    this.logDown(error, pauseMs)
+    this.timer = setTimeout(() => this.launch((port) => this.logUp(port), null), pauseMs)
   }
 
-  private tellDown(error: Error, pauseMs: number): void {
-    if (this.toldReasons.has(error.message) || this.toldReasons.size === LINES_MAX) return
-    this.toldReasons.add(error.message)
-    this.isToldDown = true
+  private logDown(error: Error, pauseMs: number): void {
+    if (this.loggedReasons.has(error.message) || this.loggedReasons.size === LINES_MAX) return
+    this.loggedReasons.add(error.message)
+    this.isLoggedDown = true
     const rest = 'decisions go on; the same failure is not logged again'
     this.hooks.log(
       'error',
@@ -144,9 +144,9 @@ export class MonitorSupervisor {
     )
   }
 
-  private tellUp(port: number): void {
-    if (!this.isToldDown) return
-    this.isToldDown = false
+  private logUp(port: number): void {
+    if (!this.isLoggedDown) return
+    this.isLoggedDown = false
     this.hooks.log('warning', `the monitor listens again on port ${port}`)
   }
 

@@ -1,17 +1,15 @@
-/**
- * The prober's thread, as the monitor's sees it: begun, told its sites, and begun again when it breaks.
- */
+/** Starts the prober's thread, passes it its sites, and restarts it after a failure. */
 import { Worker } from 'node:worker_threads'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveModule } from '../../engine/runtime/module-url.ts'
 import type { FromProber, ProberData, ProberMetrics, ToProber } from '../prober/messages.ts'
 
-const PAUSE_MS = 5_000 // before another follows one that broke
+const PAUSE_MS = 5_000 // between a failure and the next start; restarts are not limited
 
 export interface ProberHooks {
   log: Log
   message: (message: FromProber) => void
-  lost: () => void // it broke, and what it ran will not be told
+  lost: () => void // the thread failed; the results of what it ran are lost
 }
 
 export class ProberSupervisor {
@@ -41,7 +39,7 @@ export class ProberSupervisor {
     this.ended = new Promise((resolve) => {
       worker.on('exit', () => {
         this.worker = null
-        if (!this.isClosing) this.died(failure)
+        if (!this.isClosing) this.onFailure(failure)
         resolve()
       })
     })
@@ -57,7 +55,7 @@ export class ProberSupervisor {
     return this.worker !== null
   }
 
-  /** Lost while there is none. */
+  /** Dropped while no thread runs. */
   send(message: ToProber): void {
     this.worker?.postMessage(message)
   }
@@ -75,9 +73,9 @@ export class ProberSupervisor {
     else this.hooks.message(message)
   }
 
-  private died(failure: Error | null): void {
-    const why = failure?.stack ?? 'without an error'
-    this.hooks.log('error', `the prober ended, another follows in ${PAUSE_MS / 1_000} s: ${why}`)
+  private onFailure(failure: Error | null): void {
+    const reason = failure?.stack ?? 'without an error'
+    this.hooks.log('error', `the prober ended, restart in ${PAUSE_MS / 1_000} s: ${reason}`)
     this.hooks.lost()
     this.timer = setTimeout(() => this.start(), PAUSE_MS)
   }

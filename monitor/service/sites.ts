@@ -1,4 +1,4 @@
-/** From the catalogue to what a prober needs, and from what it saw of models to what the store keeps. */
+/** Converts catalogue sites to the prober's form, and observed models to the store's. */
 import type { CatalogueSite, Observation, Region } from '../facts.ts'
 import type { ProberSite } from '../prober/messages.ts'
 import { compareModels, isAnswered, modelKey } from '../scoring/models.ts'
@@ -6,33 +6,33 @@ import type { SiteProbeState } from '../storage/reader.ts'
 import type { ModelSighting } from '../storage/rows.ts'
 
 export interface SitesContext {
-  ids: Readonly<Record<string, number>> // slug → site; without those the store has refused
+  ids: Readonly<Record<string, number>> // slug → site id; without the sites that the store refused
   probeStates: ReadonlyMap<number, SiteProbeState>
   ports: readonly number[] // PROBE_PORTS
-  folder: string // the catalogue's: key files are below it
+  folder: string // of the catalogue; key files are below it
 }
 
 export function proberSites(
   sites: readonly CatalogueSite[],
-  { ids, probeStates: looks, ports, folder }: SitesContext,
+  { ids, probeStates, ports, folder }: SitesContext,
 ): (ProberSite & { regions: readonly Region[] })[] {
   return sites.flatMap(({ slug, url, apiBase, keyFile, intervalSec, regions }) => {
     const siteId = ids[slug]
     if (siteId === undefined) return []
-    const look = looks.get(siteId)
+    const state = probeStates.get(siteId)
     return {
       ...{ siteId, slug, url, apiBase, intervalSec, regions },
       extraPort: findExtraPort([apiBase, url], ports),
       keyFile: keyFile === null ? null : { folder, name: keyFile },
-      lastFullSec: look?.lastFullSec ?? null,
-      addresses: look?.addresses ?? [],
-      downs: look?.downs ?? 0,
-      downSinceSec: look?.downSinceSec ?? null,
+      lastFullSec: state?.lastFullSec ?? null,
+      addresses: state?.addresses ?? [],
+      downs: state?.downs ?? 0,
+      downSinceSec: state?.downSinceSec ?? null,
     }
   })
 }
 
-/** The one port beyond the general ones that an entry may name (spec 5.1). */
+/** The one port outside PROBE_PORTS that an entry may name (spec 5.1). */
 function findExtraPort(urls: readonly string[], ports: readonly number[]): number | null {
   const named = urls
     .map((url) => Number(new URL(url).port))
@@ -41,8 +41,8 @@ function findExtraPort(urls: readonly string[], ports: readonly number[]): numbe
 }
 
 /**
- * The models of one full probe, each once; what the catalogue claims is read beside them. Null: its listing was no answer,
- * so it says nothing about models (spec 7.1).
+ * The models of one full probe, each once, claimed or verified. Null when the listing was not answered: the probe says
+ * nothing about models then (spec 7.1).
  */
 export function toSightings(observation: Observation): ModelSighting[] | null {
   if (!isAnswered(observation)) return null

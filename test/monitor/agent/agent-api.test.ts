@@ -1,4 +1,4 @@
-/** The server's side, asked as an agent asks, and as somebody who is none. */
+/** The HTTP API for agents: valid requests, invalid ones, and requests without a valid token. */
 import { expect, test } from 'vitest'
 import { REQUESTS_PER_MINUTE_MAX } from '../../../monitor/agent/authenticator.ts'
 import {
@@ -10,7 +10,7 @@ import {
 } from '../../../monitor/agent/wire.ts'
 import { NOW_SEC, result, startServer } from './setup.ts'
 
-test('6.5: a poll tells the sites of its region, and only when the hash differs', async () => {
+test('6.5: a poll returns the sites of its region, and only when the hash differs', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   const early = await server.ask(POLL_PATH, { catalogue: null, clock_ms: 0 }, { token })
@@ -79,7 +79,7 @@ test('6.5: online are those of the region that polled within a minute, also afte
   expect(server.desk.online('cn')).toEqual([])
 })
 
-test('6.5: results are stored once, however often they come, and gaps are fine', async () => {
+test('6.5: results are stored once, however often they are sent; gaps are allowed', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
@@ -105,7 +105,7 @@ test('6.5: results are stored once, however often they come, and gaps are fine',
 
   server.restart()
   server.setSites()
-  // With another second each, only their numbers say that they came before.
+  // The seconds differ, so only the numbers show that they are repetitions.
   const later = [result(7, { at_s: NOW_SEC - 10 }), result(9, { at_s: NOW_SEC - 11 })]
   expect(await server.results(token, later)).toMatchObject({ accepted: 9, stored: 0, repeated: 2 })
   expect(await server.rows()).toEqual(rows)
@@ -123,7 +123,7 @@ test('6.5: the same results twice at the same time are stored once', async () =>
   expect(await server.rows()).toHaveLength(500)
 })
 
-test('6.5: a token speaks for its own name, and until it is revoked', async () => {
+test('6.5: a token writes to its own vantage only, until it is revoked', async () => {
   const server = await startServer()
   server.setSites()
   const [mine, theirs] = [await server.create('mine'), await server.create('theirs', 'overseas')]
@@ -149,10 +149,10 @@ test('6.5: a token speaks for its own name, and until it is revoked', async () =
   for (const path of [POLL_PATH, RESULTS_PATH]) {
     const { status, headers, json } = await server.ask(path, {}, { token: mine })
     expect([status, headers['www-authenticate']]).toEqual([401, 'Bearer'])
-    expect(json).toEqual({ error: 'the token is not that of an agent', code: 'invalid_api_key' })
+    expect(json).toEqual({ error: 'the token is not valid', code: 'invalid_api_key' })
   }
   const renewed = await server.create('mine')
-  expect((await server.poll(renewed)).accepted).toBe(0) // whoever had the old one may have used up its numbers
+  expect((await server.poll(renewed)).accepted).toBe(0) // a holder of the old token may have used up its numbers
   expect(await server.results(renewed, [result(1, { at_s: NOW_SEC })])).toMatchObject({
     accepted: 1,
     stored: 1,
@@ -163,16 +163,16 @@ test('6.5: a token speaks for its own name, and until it is revoked', async () =
 const skews = [
   // the agent's clock, its result, seconds before the server's now ─► where the store has it
   [   0,  100, -100],
-  [  60,   40,  -40], // up to a minute each is taken at its word
+  [  60,   40,  -40], // up to a minute: not corrected
   [ -60,  160, -160],
-  [  60,  -50,    0], // but nothing is found in the future
+  [  60,  -50,    0], // but never in the future
   [ 600, -500, -100], // ten minutes ahead: moved back
-  [-600,  700, -100], // ten minutes behind: moved on
+  [-600,  700, -100], // ten minutes behind: moved forward
   [ 600, -630,    0], // later than its own clock by less than a minute
 ] as const
 
 for (const [skewSec, beforeSec, storedSec] of skews) {
-  test(`6.5: ${skewSec} s ahead, a result of ${beforeSec} s ago by our clock is stored at ${storedSec} s`, async () => {
+  test(`6.5: ${skewSec} s ahead, a result of ${beforeSec} s ago by the server's clock is stored at ${storedSec} s`, async () => {
     const server = await startServer()
     const token = await server.create('shanghai')
     server.setSites()
@@ -185,18 +185,21 @@ for (const [skewSec, beforeSec, storedSec] of skews) {
 
 const DAY = 86_400
 const impossible: [Partial<Record<keyof ReturnType<typeof result>, unknown>>, RegExp][] = [
-  [{ slug: 'nobody' }, /^unknown_site/],
+  [{ slug: 'unlisted' }, /^unknown_site/],
   [{ slug: 'Relay' }, /^impossible: slug must match/],
   [{ outcome: 'fine' }, /^impossible: outcome must be one of/],
-  [{ outcome: 'down' }, /^impossible: what is not up has an error/],
-  [{ outcome: 'inconclusive' }, /^impossible: what is not up has an error/],
-  [{ error: 'slow' }, /^impossible: what is up has no error/],
-  [{ outcome: 'degraded', error: 'tls_reset' }, /^impossible: degraded is not for tls_reset/],
-  [{ outcome: 'down', error: 'challenge' }, /^impossible: down is not for challenge/],
+  [{ outcome: 'down' }, /^impossible: outcome "down" must have an error/],
+  [{ outcome: 'inconclusive' }, /^impossible: outcome "inconclusive" must have an error/],
+  [{ error: 'slow' }, /^impossible: outcome "up" must have no error/],
+  [
+    { outcome: 'degraded', error: 'tls_reset' },
+    /^impossible: outcome "degraded" cannot have error tls_reset/,
+  ],
+  [{ outcome: 'down', error: 'challenge' }, /^impossible: outcome "down" cannot have error challenge/],
   [{ outcome: 'down', error: 'boom' }, /^impossible: error must be one of/],
-  [{ http_status: null }, /^impossible: an answer has a status/],
+  [{ http_status: null }, /^impossible: outcome "up" must have an http_status/],
   [{ http_status: 99 }, /^impossible: http_status must be from 100 to 599/],
-  [{ ttfb_ms: 231 }, /^impossible: the first byte/],
+  [{ ttfb_ms: 231 }, /^impossible: ttfb_ms must be at most total_ms/],
   [{ dns_ms: -1 }, /^impossible: dns_ms must be from 0 to 600000/],
   [{ total_ms: 600_001 }, /^impossible: total_ms/],
   [{ tls_ms: 1.5 }, /^impossible: tls_ms must be an integer or null/],
@@ -212,37 +215,37 @@ const impossible: [Partial<Record<keyof ReturnType<typeof result>, unknown>>, Re
   [{ at_s: 0 }, /^too_old/],
 ]
 
-test('6.5: what cannot be is refused one by one, and the rest is stored', async () => {
+test('6.5: invalid results are refused one by one; the others are stored', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
   const bad = impossible.map(([more], i) => result(i + 2, more as object))
-  const answer = await server.results(token, [result(1), ...bad, result(bad.length + 2)])
-  expect(answer).toMatchObject({ accepted: bad.length + 2, stored: 2, repeated: 0, refused: bad.length })
+  const response = await server.results(token, [result(1), ...bad, result(bad.length + 2)])
+  expect(response).toMatchObject({ accepted: bad.length + 2, stored: 2, repeated: 0, refused: bad.length })
   for (const [i, [, reason]] of impossible.entries()) {
-    expect(answer.refusals[i].sequence).toBe(i + 2)
-    expect(answer.refusals[i].reason).toMatch(reason)
+    expect(response.refusals[i].sequence).toBe(i + 2)
+    expect(response.refusals[i].reason).toMatch(reason)
   }
   expect(await server.rows()).toHaveLength(2)
   expect(server.desk.metrics()).toMatchObject({ stored: 2, refused: bad.length, repeated: 0 })
   expect(await server.results(token, bad)).toMatchObject({ refused: 0, repeated: bad.length })
 })
 
-test('6.5: the address of a connection that failed is stored; agents need not tell one', async () => {
+test('6.5: the address of a failed connection is stored; it is optional', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
   const failed = { outcome: 'down', error: 'connect_timeout', http_status: null, ttfb_ms: null } as const
   const addresses = ['203.0.113.7', '2001:db8::ffff:192.0.2.1', null, undefined]
   const results = addresses.map((address, i) => result(i + 1, { ...failed, address }))
-  const told = await server.results(token, [...results, result(5, { address: '203.0.113.7' })])
-  expect(told).toMatchObject({ stored: 5, refused: 0 })
+  const response = await server.results(token, [...results, result(5, { address: '203.0.113.7' })])
+  expect(response).toMatchObject({ stored: 5, refused: 0 })
   await server.store.flush()
   const rows = server.database.all<{ address: string | null }>('SELECT address FROM probe_raw ORDER BY at')
   expect(rows.map(({ address }) => address)).toEqual([...addresses.slice(0, 2), null, null, null])
 })
 
-test('6.5: bodies that are none, too large or too much unpacked are refused whole', async () => {
+test('6.5: bodies that are malformed, too large, or too large unpacked are refused as a whole', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
@@ -276,7 +279,7 @@ test('6.5: bodies that are none, too large or too much unpacked are refused whol
   expect((await server.results(token, results.slice(0, 500))).stored).toBe(500)
 })
 
-test('6.5: numbers that jump further than a buffer reaches are refused whole, and use up nothing', async () => {
+test('6.5: numbers that jump by more than a buffer holds are refused as a whole, and accepted stays', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
@@ -295,7 +298,7 @@ test('6.5: numbers that jump further than a buffer reaches are refused whole, an
   expect((await ask([2 * BUFFERED_ROWS_MAX])).json).toMatchObject({ accepted: 2 * BUFFERED_ROWS_MAX })
 })
 
-test('6.5: a number beyond the bound that an earlier version took begins at 0 again', async () => {
+test('6.5: a stored number beyond the bound, written by an earlier version, counts as 0', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
@@ -320,7 +323,7 @@ test('6.5: other paths and methods', async () => {
   expect((await server.ask(POLL_PATH, '', { method: 'PUT' })).headers.allow).toBe('POST')
 })
 
-test('6.5: tokens cannot be tried out: twenty wrong ones, and the address has to wait', async () => {
+test('6.5: after twenty wrong tokens an address is refused for ten minutes', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
@@ -336,7 +339,7 @@ test('6.5: tokens cannot be tried out: twenty wrong ones, and the address has to
   expect(await status(token, '127.0.0.9')).toBe(200)
 })
 
-test('6.5: an agent may ask so often in a minute, whatever others do', async () => {
+test('6.5: requests per minute are bounded for each agent by itself', async () => {
   const server = await startServer()
   server.setSites()
   const [token, other] = [await server.create('busy'), await server.create('calm')]
@@ -349,7 +352,7 @@ test('6.5: an agent may ask so often in a minute, whatever others do', async () 
   expect(await status(token)).toBe(200)
 })
 
-test('6.5: a store that is behind takes nothing, and the agent keeps its own', async () => {
+test('6.5: while the store is behind, results are answered with 503', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   server.queued.rows = 10_001

@@ -1,42 +1,41 @@
-/** A whole agent process, killed with results that nobody has yet. */
+/** An agent process is killed while its results are not sent yet. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { eventually } from '../../helpers/eventually.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
 import { startServer, temporaryFolder } from './setup.ts'
 
-const WAIT = { timeout: 25_000, interval: 50 }
-
-test('6.5: kill -9 of an agent keeps what it has measured, and another start hands it over', async () => {
+test('6.5: after kill -9 an agent still has its results, and sends them when started again', async () => {
   const relay = await startFakeRelay('new-api')
   onTestFinished(() => relay.close())
   const server = await startServer()
-  server.clock.ms = Date.now() // the child has no other clock
+  server.clock.ms = Date.now() // the child uses the system clock
   const token = await server.create('shanghai')
-  server.setSites({ intervalSec: 2 }) // a row is of a second: of two probes of a site in one, one is kept
+  server.setSites({ intervalSec: 2 }) // the store keeps one probe per site and second
   const folder = temporaryFolder()
   const tokenFile = join(folder, 'token')
   writeFileSync(tokenFile, `${token}\n`)
   const env = { AGENT_SERVER: server.url(), AGENT_TOKEN_FILE: tokenFile, port: relay.port }
 
   const first = startChild(folder, env)
-  await vi.waitFor(() => expect(first.last().waiting).toBeGreaterThanOrEqual(3), WAIT)
+  await eventually(() => expect(first.last().waiting).toBeGreaterThanOrEqual(3))
   first.child.kill('SIGKILL')
   await once(first.child, 'close')
   const { waiting, sent } = first.last()
-  expect([sent, await server.rows()]).toEqual([0, []]) // it would have sent ten seconds after its first poll
+  expect([sent, await server.rows()]).toEqual([0, []]) // the agent sends ten seconds after its first poll
 
   const second = startChild(folder, env)
-  await vi.waitFor(() => expect(second.last().sent).toBeGreaterThanOrEqual(waiting), WAIT)
+  await eventually(() => expect(second.last().sent).toBeGreaterThanOrEqual(waiting))
   second.child.kill('SIGKILL')
   await once(second.child, 'close')
   const rows = await server.rows()
   expect(new Set(rows.map(({ vantage }) => vantage))).toEqual(new Set(['shanghai']))
   expect(rows.length).toBeGreaterThanOrEqual(waiting)
-  expect(second.complaints()).toMatch(/^warning 127\.0\.0\.1:\d+ is asked over plain http[^\n]*\n$/)
+  expect(second.logged()).toMatch(/^warning 127\.0\.0\.1:\d+ is polled over plain http[^\n]*\n$/)
 })
 
 function startChild(folder: string, { port, ...more }: Record<string, string | number>) {
@@ -49,16 +48,16 @@ function startChild(folder: string, { port, ...more }: Record<string, string | n
   })
   onTestFinished(() => void child.kill('SIGKILL'))
   let text = ''
-  let complaints = ''
+  let logged = ''
   child.stdout!.on('data', (chunk) => {
     text += chunk
   })
   child.stderr!.on('data', (chunk) => {
-    complaints += chunk
+    logged += chunk
   })
   const last = () => {
     const [waiting = 0, sent = 0] = (text.split('\n').at(-2) ?? '').split(' ').map(Number)
     return { waiting, sent }
   }
-  return { child, last, complaints: () => complaints }
+  return { child, last, logged: () => logged }
 }

@@ -1,4 +1,4 @@
-/** Results on disk: what stays, what goes first, and what becomes of a file that cannot be read. */
+/** Results on disk: order, bounds, and files that cannot be read. */
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
@@ -32,7 +32,7 @@ const drawn = (buffer: ResultBuffer) =>
     .map(({ row, measured }) => `${row}${measured.outcome[0]}`)
     .join(' ')
 
-test('what was added comes back, oldest first, numbered from 1', () => {
+test('results are returned oldest first, numbered from 1', () => {
   const buffer = bufferOf()
   buffer.add(up(NOW_SEC))
   buffer.add(down(NOW_SEC - 5))
@@ -45,7 +45,7 @@ test('what was added comes back, oldest first, numbered from 1', () => {
   expect(drawn(buffer)).toBe('2d')
 })
 
-test('rows grow on after all is forgotten, and what was not forgotten is there after a restart', () => {
+test('row numbers grow after all rows are deleted; the rest is there after a restart', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
   const first = bufferOf({ path })
   for (let i = 0; i < 3; i++) first.add(up(NOW_SEC + i))
@@ -58,7 +58,7 @@ test('rows grow on after all is forgotten, and what was not forgotten is there a
   expect(drawn(second)).toBe('4u 5d')
 })
 
-test('6.5: full, the oldest up goes first; without one the oldest', () => {
+test('6.5: when full, the oldest up is dropped first; without one the oldest', () => {
   const buffer = bufferOf({ rowsMax: 4 })
   for (const add of [down, up, down, up]) buffer.add(add(NOW_SEC))
   expect(drawn(buffer)).toBe('1d 2u 3d 4u')
@@ -72,7 +72,7 @@ test('6.5: full, the oldest up goes first; without one the oldest', () => {
   expect([buffer.count, buffer.droppedCount]).toEqual([4, 4])
 })
 
-test('bytes are bounded too, and known after a restart', () => {
+test('bytes are bounded too, and counted after a restart', () => {
   const row = JSON.stringify(up(NOW_SEC)).length
   const path = join(temporaryFolder(), 'agent.sqlite')
   const first = new ResultBuffer({ log, path, bytesMax: 3 * row })
@@ -85,14 +85,14 @@ test('bytes are bounded too, and known after a restart', () => {
   expect(drawn(second)).toBe('9u 10u 11u')
 })
 
-test('6.5: what is older than a day goes', () => {
+test('6.5: results older than the given time are dropped', () => {
   const buffer = bufferOf()
   for (const atSec of [NOW_SEC - 2, NOW_SEC, NOW_SEC - 1]) buffer.add(down(atSec))
   buffer.forgetBefore(NOW_SEC - 1)
   expect([drawn(buffer), buffer.droppedCount]).toEqual(['2d 3d', 1])
 })
 
-test('the disk gets back what is handed over', () => {
+test('deleted results free disk space', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
   const first = new ResultBuffer({ log, path })
   for (let i = 0; i < 5_000; i++) first.add(up(NOW_SEC + i))
@@ -115,14 +115,14 @@ test('two agents cannot use one file', () => {
 /** Files that no buffer can read. */
 const DAMAGES: [string, (path: string) => void, RegExp][] = [
   ['is not a database', (path) => writeFileSync(path, 'x'.repeat(8_192)), /file is not a database/],
-  ['is of something else', (path) => other(path, 'CREATE TABLE result (a TEXT)'), /no such column/],
+  ['has another schema', (path) => other(path, 'CREATE TABLE result (a TEXT)'), /no such column/],
   [
     'has text that is not JSON',
     (path) => other(path, `${MADE}; INSERT INTO result VALUES (1, 1, 1, '{')`),
     /JSON/,
   ],
   [
-    'has a row number beyond what can be read', // as versions before the bound could be made to write
+    'has a row number beyond 2^53', // which versions before the bound could be made to write
     (path) => other(path, `${MADE}; INSERT INTO result VALUES (9007199254740992, 1, 1, '{}')`),
     /too large to be represented/,
   ],
@@ -157,7 +157,7 @@ for (const [name, damage, reason] of DAMAGES) {
   })
 }
 
-test('a file that becomes unreadable under way is set aside, too', () => {
+test('a file that becomes unreadable while open is set aside, too', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
   const buffer = bufferOf({ path })
   buffer.add(up(NOW_SEC))
@@ -169,7 +169,7 @@ test('a file that becomes unreadable under way is set aside, too', () => {
   expect(logged).toHaveLength(1)
 })
 
-test('a file of an earlier version whose row numbers were used up is emptied of them', () => {
+test('an empty file of an earlier version with exhausted row numbers starts at 1 again', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
   other(path, `${MADE}; INSERT INTO result VALUES (9007199254740991, 1, 1, '{}'); DELETE FROM result`)
   const buffer = bufferOf({ path })
@@ -177,7 +177,7 @@ test('a file of an earlier version whose row numbers were used up is emptied of 
   expect([drawn(buffer), logged]).toEqual(['1u', []])
 })
 
-test("a folder that cannot be written to is the operator's error, and nothing is set aside", () => {
+test('a path that cannot be opened is a configuration error, and nothing is set aside', () => {
   const folder = temporaryFolder()
   const path = join(folder, 'agent.sqlite')
   mkdirSync(path)

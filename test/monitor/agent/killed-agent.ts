@@ -3,7 +3,7 @@
  *
  *     AGENT_SERVER=… AGENT_TOKEN=… node killed-agent.ts <folder>
  *
- * Prints how many results wait, each 20 ms and at once, not through a stream that a kill would cut.
+ * Prints the number of waiting and of sent results every 20 ms, with writeSync: a stream would lose lines in a kill.
  */
 import { writeSync } from 'node:fs'
 import { agentAccess, startAgent } from '../../../monitor/agent/start.ts'

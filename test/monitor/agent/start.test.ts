@@ -1,4 +1,4 @@
-/** What an operator can get wrong before an agent runs. */
+/** Configuration errors of an agent. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -25,7 +25,7 @@ for (const server of [
   ...['', 'monitor.example.org', 'ftp://monitor.example.org', 'https://me:secret@monitor.example.org'],
   ...['https://monitor.example.org/?a=b', 'https://monitor.example.org/#a', 'unix:/run/monitor.sock'],
 ]) {
-  test(`6.5: ${JSON.stringify(server)} is no server`, () => {
+  test(`6.5: ${JSON.stringify(server)} is not a valid server`, () => {
     const start = () => new AgentClient({ server, token: TOKEN, version: '1.0.0' })
     expect(start).toThrow('AGENT_SERVER: is not the URL of a server. Write it like')
     expect(start).not.toThrow('secret')
@@ -33,7 +33,7 @@ for (const server of [
 }
 
 for (const token of ['', 'a b', 'a\r\nX-Header: b', 'ä', 'x'.repeat(257)]) {
-  test(`6.5: ${JSON.stringify(token.slice(0, 20))} is no token, and it is not shown`, () => {
+  test(`6.5: ${JSON.stringify(token.slice(0, 20))} is not a valid token, and is not printed`, () => {
     const start = () => new AgentClient({ server: 'https://monitor.example.org', token, version: '1.0.0' })
     expect(start).toThrow(
       /^AGENT_TOKEN: is not a token: one line of visible characters\. Set it to [^.]* has shown\. \[AGENT_SETTING\]$/,

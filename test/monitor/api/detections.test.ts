@@ -1,8 +1,8 @@
 /** Detections over HTTP (spec 3.4, 3.5, 4.5, 13.6): new, pending, reused, refused, waited for, restarted. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { uuidV7 } from '../../../monitor/detections/detection.ts'
 import { detectionTarget, registrableDomain } from '../../../monitor/detections/target.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { NOON } from './fake-store.ts'
 import { RESULT } from './golden-cases.ts'
 import { send, startApi, type Told } from './setup.ts'
@@ -292,7 +292,7 @@ describe('3.5: reading', () => {
 
 describe('3.5: the long poll', () => {
   const held = async (count: number) => {
-    while (api.desk.waiting.count !== count) await sleep(2)
+    await eventually(() => expect(api.desk.waiting.count).toBe(count))
   }
 
   test('wakes with news, beyond `since`', async () => {

@@ -4,9 +4,10 @@
  */
 import { request as httpRequest } from 'node:http'
 import type { Engine } from '../../../engine/decision/engine.ts'
-import { Api, type ApiOptions, type RequestLine } from '../../../monitor/api/api.ts'
+import { Api } from '../../../monitor/api/api.ts'
 import { DIRECT } from '../../../monitor/api/client-address.ts'
 import { defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
+import type { ApiOptions, RequestLine } from '../../../monitor/api/options.ts'
 import { DetectionQueue, type DetectionQueueOptions } from '../../../monitor/detections/detection-queue.ts'
 import { checkUrl } from '../../../monitor/egress/url-policy.ts'
 import type { Snapshot } from '../../../monitor/storage/snapshot.ts'

@@ -1,9 +1,8 @@
 /**
- * The prober's thread, the real one, when it breaks: what it ran ends as failed, and another follows that knows the sites.
+ * The prober's thread, when it breaks: its detections end as failed, and a new thread with the same sites follows.
  *
- *     this test ── a message that is none ──► prober: breaks      lost ──► detections      5 s ──► the next prober
+ *     this test ── malformed message ──► prober: breaks      lost ──► detections      5 s ──► the next prober
  */
-import { setImmediate as turn } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { DetectionQueue } from '../../../monitor/detections/detection-queue.ts'
@@ -11,15 +10,16 @@ import { DetectionRunner } from '../../../monitor/detections/detection-runner.ts
 import { detectionTarget } from '../../../monitor/detections/target.ts'
 import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/messages.ts'
 import { ProberSupervisor } from '../../../monitor/service/prober-supervisor.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { type FakeRelay, startFakeRelay } from '../../helpers/fake-relays.ts'
 import { soonProbed } from '../../helpers/slugs.ts'
 import { FakeStore } from '../api/fake-store.ts'
 
 const PAUSE_MS = 5_000
 const HOST = 'relay.example.com'
-const OTHER = 'other.example.com' // the same relay; one host is not looked at twice in a minute
+const OTHER = 'other.example.com' // the same relay: one host is not detected twice in a minute
 const CLIENT = '203.0.113.7'
-const POISON = { kind: 'sites', sites: null } as unknown as ToProber // breaks whoever reads it
+const POISON = { kind: 'sites', sites: null } as unknown as ToProber // throws where it is read
 
 let relay: FakeRelay
 beforeAll(async () => {
@@ -34,43 +34,43 @@ afterAll(async () => {
 })
 
 function start() {
-  const told: FromProber[] = []
+  const messages: FromProber[] = []
   const logged: string[] = []
   const store = new FakeStore()
   const desk = new DetectionQueue({ store, nowMs: Date.now, reuseSec: 0, queueMax: 10, runningMax: 1 })
   const prober = {
     get isThere() {
-      return host.isThere
+      return supervisor.isThere
     },
-    send: (message: ToProber) => host.send(message),
+    send: (message: ToProber) => supervisor.send(message),
   }
   const detections = new DetectionRunner(desk, 'main', prober, () => null)
   const { settings } = parseSettings({ CONNECTIVITY_CHECK_URLS: '', PROBE_INTERVAL_S: '60', ASN_DB: '' })
-  const host = new ProberSupervisor(
+  const supervisor = new ProberSupervisor(
     { settings, version: '1', ownHosts: [] },
     {
       log: (_, text) => logged.push(text),
       message: (message) => {
-        told.push(message)
+        messages.push(message)
         if (message.kind === 'step') detections.step(message)
         else if (message.kind === 'detected') detections.ended(message)
       },
       lost: () => detections.lost(),
     },
   )
-  host.start()
+  supervisor.start()
   onTestFinished(async () => {
     vi.useRealTimers()
-    await host.close()
+    await supervisor.close()
   })
   return {
-    ...{ host, desk, detections, told, logged },
+    ...{ supervisor, desk, detections, messages, logged },
     submit: (host: string) => desk.submit(detectionTarget(new URL(`http://${host}`)), CLIENT),
-    /** The prober breaks, and from then on time stands still here: the pause passes when the test says so. */
+    /** Breaks the prober. From then on timers are fake: the pause passes when the test advances them. */
     poison: async () => {
-      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // not before: the relay lives here, too
-      host.send(POISON)
-      while (logged.length === 0) await turn() // not `vi.waitFor`: while it looks, it moves the timers
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // not before: the relay runs on this thread, too
+      supervisor.send(POISON)
+      await eventually(() => expect(logged).not.toEqual([]))
     },
     stateOf: async ({ id }: { id: string }) => {
       const { status, failure } = await desk.find(id)
@@ -79,21 +79,19 @@ function start() {
   }
 }
 
-const has = (isSo: () => boolean) => vi.waitFor(() => expect(isSo()).toBe(true), { timeout: 10_000 })
-
-test('3.5: detections that ran when the prober broke end as failed; after 5 s the next one runs others', async () => {
+test('3.5: detections in progress when the prober breaks end as failed; after 5 s a new prober runs others', async () => {
   relay.turn('silent')
-  const { host, desk, poison, detections, submit, stateOf, told, logged } = start()
+  const { supervisor, desk, poison, detections, submit, stateOf, messages, logged } = start()
   const running = await submit(HOST)
   detections.start()
-  await has(() => told.some(({ kind }) => kind === 'step')) // it has begun
+  await eventually(() => expect(messages.some(({ kind }) => kind === 'step')).toBe(true)) // the detection runs
   await poison()
-  expect(logged).toEqual([expect.stringMatching(/^the prober ended, another follows in 5 s: TypeError/)])
+  expect(logged).toEqual([expect.stringMatching(/^the prober ended, restart in 5 s: TypeError/)])
   expect(await stateOf(running)).toEqual(['failed', 'internal_error'])
   const { steps } = await desk.find(running.id)
   expect(steps.map(({ status }) => status)).not.toContain('running')
   vi.advanceTimersByTime(PAUSE_MS - 1)
-  expect(host.isThere).toBe(false)
+  expect(supervisor.isThere).toBe(false)
   const next = await submit(OTHER)
   detections.start() // as each second does
   expect(await stateOf(next)).toEqual(['queued', null])
@@ -101,32 +99,32 @@ test('3.5: detections that ran when the prober broke end as failed; after 5 s th
   vi.useRealTimers()
   relay.turn('open')
   detections.start()
-  await has(() => told.some(({ kind }) => kind === 'detected'))
+  await eventually(() => expect(messages.some(({ kind }) => kind === 'detected')).toBe(true))
   expect(await stateOf(next)).toEqual(['done', null])
 })
 
-test('M6.4#4: the next prober is given the sites that the one before had', async () => {
+test('M6.4#4: a new prober gets the sites of the one before', async () => {
   relay.turn('open')
-  const { host, poison, told } = start()
+  const { supervisor, poison, messages } = start()
   const site: ProberSite = {
     ...{ siteId: 7, slug: soonProbed('relay', 60), url: `http://${HOST}`, apiBase: `http://${HOST}` },
     ...{ extraPort: null, keyFile: null, intervalSec: null, lastFullSec: null, addresses: [], downs: 0 },
     downSinceSec: null,
   }
-  const hasProbed = () => told.some((each) => each.kind === 'probe' && each.siteId === site.siteId)
-  host.setSites({ kind: 'sites', sites: [site], optOut: [] })
-  await has(hasProbed)
+  const hasProbed = () => messages.some((each) => each.kind === 'probe' && each.siteId === site.siteId)
+  supervisor.setSites({ kind: 'sites', sites: [site], optOut: [] })
+  await eventually(() => expect(hasProbed()).toBe(true))
   await poison()
-  told.length = 0
+  messages.length = 0
   vi.advanceTimersByTime(PAUSE_MS)
   vi.useRealTimers()
-  await has(hasProbed)
+  await eventually(() => expect(hasProbed()).toBe(true))
 })
 
-test('12: one that broke is not followed by another once the monitor ends', async () => {
-  const { host, poison } = start()
+test('12: no prober is started after the monitor has ended', async () => {
+  const { supervisor, poison } = start()
   await poison()
   expect(vi.getTimerCount()).toBe(1)
-  await host.close()
+  await supervisor.close()
   expect(vi.getTimerCount()).toBe(0)
 })

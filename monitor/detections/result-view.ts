@@ -1,4 +1,4 @@
-/** What a detection has found, as callers see it (spec 3.5): the result that the desk keeps and hands out. */
+/** The result of a detection as the API shows it (spec 3.5). The queue keeps it in this form. */
 import { networkView, UNKNOWN_NETWORK } from '../api/site-detail.ts'
 import type { DetectionResult } from '../probe/detect.ts'
 import { pointOfProbe, ratio, timestamp } from '../scoring/probe-point.ts'
@@ -10,7 +10,7 @@ export function resultView(result: DetectionResult, vantage: string) {
     confidence: ratio(result.confidence),
     status: result.status,
     estimated_tier: result.estimatedTier,
-    probe: pointOfProbe(result.probe), // never null: an inconclusive one has failed and not come here
+    probe: pointOfProbe(result.probe), // never null: an inconclusive probe fails the detection
     models: result.models,
     models_total: result.modelsTotal,
     listing_auth: result.listingAuth,
