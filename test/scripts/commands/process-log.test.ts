@@ -3,13 +3,13 @@ import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
-const pathOf = (file: string) => fileURLToPath(new URL(`../../../${file}`, import.meta.url))
+const resolvePath = (file: string) => fileURLToPath(new URL(`../../../${file}`, import.meta.url))
 
 /** What a process writes to standard error that runs `body` with these settings. */
 function written(body: string, settings: Record<string, string>): string {
   const program = `
-    import { parseSettings } from ${JSON.stringify(pathOf('engine/settings/parse.ts'))}
-    import { processLog } from ${JSON.stringify(pathOf('scripts/commands/process-log.ts'))}
+    import { parseSettings } from ${JSON.stringify(resolvePath('engine/settings/parse.ts'))}
+    import { processLog } from ${JSON.stringify(resolvePath('scripts/commands/process-log.ts'))}
     const { log, endWithFatal } = processLog(parseSettings(${JSON.stringify(settings)}))
     ${body}`
   const args = ['--input-type=module', '-e', program]
