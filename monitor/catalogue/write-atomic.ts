@@ -1,35 +1,80 @@
+/**
+ * Replaces files of an operator atomically: a reader sees the old file or the new one, never a part. Each is written under
+ * another name in the same folder, synced and renamed.
+ *
+ * The new file has the mode and the owner of the old one. Where there was none, it has the given mode and the owner of the
+ * folder, as far as this user may give it away: a service must be able to read what root installs.
+ */
 import {
   closeSync,
+  createReadStream,
+  createWriteStream,
   fchmodSync,
   fchownSync,
   fsyncSync,
   openSync,
   renameSync,
+  rmSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 
-const NEW_FILE_MODE = 0o640 // less the umask: names of key files and notes are in there
+const NEW_FILE_MODE = 0o640 // less the umask: catalogues name key files and contain notes
+
+export function writeAtomic(path: string, text: string): void {
+  const partial = openPartial(path, NEW_FILE_MODE)
+  try {
+    writeFileSync(partial.file, text)
+    partial.finish()
+    renameSync(partial.path, path)
+  } finally {
+    partial.close()
+  }
+}
 
 /**
- * A reader sees the old file or the new one, never a part: written beside, synced, renamed. The new one has the mode and
- * the owner of the old one, or of the folder where there was none, as far as this user may give it away: a service must be
- * able to read what root imports.
+ * Copies `source` to `path`. `check` gets the path of the copy before it replaces the old file, since the source may change
+ * meanwhile; if it throws, the old file stays. `newMode` is the mode where there was no file.
  */
-export function writeAtomic(path: string, text: string): void {
-  const partial = `${path}.${process.pid}.partial`
-  const before = statSync(path, { throwIfNoEntry: false })
-  const file = openSync(partial, 'w', before ? 0o600 : NEW_FILE_MODE)
+export async function copyAtomic<T>(
+  source: string,
+  path: string,
+  { newMode, check }: { newMode: number; check: (copy: string) => Promise<T> },
+): Promise<T> {
+  const partial = openPartial(path, newMode)
   try {
-    writeSync(file, text)
-    giveTo(file, before ?? statSync(dirname(path)))
-    if (before) fchmodSync(file, before.mode & 0o777)
-    fsyncSync(file)
+    await pipeline(
+      createReadStream(source),
+      createWriteStream(partial.path, { fd: partial.file, autoClose: false }),
+    )
+    partial.finish()
+    const checked = await check(partial.path)
+    renameSync(partial.path, path)
+    return checked
   } finally {
-    closeSync(file)
+    partial.close()
   }
-  renameSync(partial, path)
+}
+
+function openPartial(target: string, newMode: number) {
+  const path = `${target}.${process.pid}.partial`
+  const before = statSync(target, { throwIfNoEntry: false })
+  const file = openSync(path, 'w', before ? 0o600 : newMode)
+  return {
+    path,
+    file,
+    finish() {
+      giveTo(file, before ?? statSync(dirname(target)))
+      if (before) fchmodSync(file, before.mode & 0o777)
+      fsyncSync(file)
+    },
+    close() {
+      closeSync(file)
+      rmSync(path, { force: true })
+    },
+  }
 }
 
 function giveTo(file: number, { uid, gid }: { uid: number; gid: number }): void {

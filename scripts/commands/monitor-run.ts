@@ -10,6 +10,7 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveModule, resolveRoot } from '../../engine/runtime/module-url.ts'
 import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
+import { storeWarnings } from '../../engine/settings/store.ts'
 import { inWrittenNames } from '../../engine/settings/written-names.ts'
 import { Totals } from '../../engine/stats/totals.ts'
 import { createMemoryTable } from '../../engine/stores/memory/table-layout.ts'
@@ -54,7 +55,7 @@ export async function runMonitor(): Promise<number> {
   const parsed = parseSettings(process.env)
   const { settings } = parsed
   const { log } = processLog(parsed)
-  for (const warning of parsed.warnings) log('warning', warning)
+  for (const warning of [...parsed.warnings, ...storeWarnings(parsed)]) log('warning', warning)
   checkMonitorSettings(settings)
   const ended = new Promise<'ended'>((resolve) => onShutdownSignal(log, () => resolve('ended')))
   const totals = new Totals()

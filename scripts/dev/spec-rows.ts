@@ -171,8 +171,11 @@ export async function testNames(root: string, folders: string[] = []): Promise<s
   for (const name of Object.keys(env)) if (name.startsWith('VITEST')) delete env[name] // when a test runs us
   const run = promisify(execFile)(process.execPath, args, { cwd: root, env, maxBuffer: NAMES_BYTES_MAX })
   const { stdout } = await run.catch((error: { stderr: string }) => {
-    const told = error.stderr.split('\n').slice(0, STDERR_LINES_MAX).join('\n')
-    throw new ConfigurationError({ code: 'TESTS_UNLISTED', what: `vitest cannot list the tests:\n${told}` })
+    const stderrHead = error.stderr.split('\n').slice(0, STDERR_LINES_MAX).join('\n')
+    throw new ConfigurationError({
+      code: 'TESTS_UNLISTED',
+      what: `vitest cannot list the tests:\n${stderrHead}`,
+    })
   })
   return (JSON.parse(stdout) as { name: string }[]).map(({ name }) => name)
 }

@@ -6,6 +6,8 @@
  *     way out   under monitor/ only monitor/egress opens sockets or asks DNS (monitor spec 5)
  *     lock      package-lock.json has an integrity for everything but known gaps (lockfile.ts)
  *     patterns  a regular expression built from text is listed, so that the hostile-input test has it (patterns.ts)
+ *     cycles    no file imports itself through others (import-cycles.ts)
+ *     names     words that say too little do not spread (plain-names.ts)
  *     map       every top folder has a README.md of at most 30 lines, which names only files that exist
  *
  * How long a function or a file may be is Biome's part (biome.json); an exception there is a `biome-ignore` with its
@@ -15,8 +17,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { checkCycles } from './import-cycles.ts'
 import { checkLock, readLock } from './lockfile.ts'
 import { checkPatterns, PATTERN_FOLDERS, patternsBelow } from './patterns.ts'
+import { checkNames } from './plain-names.ts'
 
 const README_LINES_MAX = 30 // one screen: one sentence, then the files in reading order
 
@@ -30,6 +34,9 @@ const ARROWS: Record<string, string[]> = {
   bench: ['engine', 'proto', 'monitor', 'transports', 'scripts', 'test'],
   test: ['engine', 'proto', 'monitor', 'transports', 'scripts', 'bench'],
 }
+
+/** Top folders without import cycles. */
+const ACYCLIC = ['proto', 'engine', 'monitor', 'transports', 'scripts']
 
 /** Package → the one file that may import it. */
 const DOORS: Record<string, string> = { 'uWebSockets.js': 'transports/uws.ts' }
@@ -129,14 +136,36 @@ function filesBelow(root: string, folder: string): string[] {
   })
 }
 
+/** Path from the root → text of each TypeScript and JavaScript file. */
+function readSources(root: string, folders: string[]): Map<string, string> {
+  const files = folders
+    .flatMap((folder) => filesBelow(root, folder))
+    .filter((file) => /\.(ts|mjs)$/.test(file))
+  return new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]))
+}
+
 if (import.meta.main) {
   const root = new URL('../..', import.meta.url)
   const path = fileURLToPath(root)
-  const patterns = patternsBelow(path, PATTERN_FOLDERS)
-  const complaints = [...tidy(path), ...checkPatterns(patterns), ...checkLock(readLock(root))]
+  const cycles = checkCycles(readSources(path, ACYCLIC))
+  const named = readSources(path, Object.keys(ARROWS))
+  named.delete('test/scripts/dev/plain-names.test.ts') // has such names in its cases
+  const names = checkNames(named)
+  const patterns = checkPatterns(patternsBelow(path, PATTERN_FOLDERS))
+  const complaints = [
+    ...tidy(path),
+    ...cycles.complaints,
+    ...names.complaints,
+    ...patterns,
+    ...checkLock(readLock(root)),
+  ]
+  for (const warning of cycles.warnings) console.error(`warning: ${warning}`)
   for (const complaint of complaints) console.error(complaint)
+  if (names.left.length > 0) console.log(`tidy: names left to replace: ${names.left.join(', ')}.`)
+  if (names.lower.length > 0)
+    console.log(`tidy: LEFT_MAX of scripts/dev/plain-names.ts can be lowered: ${names.lower.join(', ')}.`)
   console.log(
-    complaints.length === 0 ? 'tidy: everything is in its place.' : `tidy: ${complaints.length} to mend.`,
+    complaints.length === 0 ? 'tidy: everything is in its place.' : `tidy: ${complaints.length} to fix.`,
   )
   process.exitCode = complaints.length === 0 ? 0 : 1
 }

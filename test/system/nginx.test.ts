@@ -63,6 +63,16 @@ test('examples/nginx: HTTP/1.1, kept connections, and a quota for each caller', 
     from: '127.0.0.7',
   })
   expect([posted.status, between.connectionsCount]).toEqual([400, 1]) // nginx sends a length, so the connection is kept
+  for (const page of ['/methodology', '/about/probe']) {
+    const { status, headers } = await fetch(`http://127.0.0.1:${port}${page}`)
+    expect([page, status, headers.get('content-type')]).toEqual([
+      page,
+      200,
+      expect.stringMatching('text/plain'),
+    ])
+  }
+  const health = await fetch(`http://127.0.0.1:${port}/healthz`) // not for clients: nginx itself refuses it
+  expect([health.status, await health.text()]).toEqual([404, expect.stringContaining('nginx')])
   expect(service.log).not.toContain(UNTRUSTED)
 })
 

@@ -60,7 +60,7 @@ export class Exchange {
   sendPieces(pieces: Iterable<string>, head: ResponseHead = {}): Promise<void> {
     return new Promise((resolve) => {
       this.signal.addEventListener('abort', () => resolve())
-      const write = () => this.writeAll(chunksOf(pieces), resolve)
+      const write = () => this.writeAll(toChunks(pieces), resolve)
       this.answer(head, { bytesCount: () => countBytes(pieces), write })
       if (this.isHead || this.signal.aborted) resolve()
     })
@@ -110,7 +110,7 @@ function countBytes(pieces: Iterable<string>): number {
 }
 
 /** Yields what is long enough, returns the rest. */
-function* chunksOf(pieces: Iterable<string>): Generator<string, string> {
+function* toChunks(pieces: Iterable<string>): Generator<string, string> {
   let chunk = ''
   for (const piece of pieces) {
     chunk += piece

@@ -29,7 +29,7 @@ export interface LineFormat {
   /** `samples` times the same; 1 to SAMPLES_MAX. */
   timer(head: Head, ms: number, samples: number): string
   /** Closes a flush. */
-  end?(told: SentTotals): Iterable<string>
+  end?(sent: SentTotals): Iterable<string>
 }
 
 /** What a sink has done since the start. */
@@ -104,15 +104,15 @@ export class LineSink implements Sink {
     if (known === null) return
     known.sentOfMs ??= new Map()
     for (const [ms, count] of counts) {
-      let told = known.sentOfMs.get(ms) ?? 0
-      while (told < count) {
-        const samples = Math.min(count - told, SAMPLES_MAX)
+      let sent = known.sentOfMs.get(ms) ?? 0
+      while (sent < count) {
+        const samples = Math.min(count - sent, SAMPLES_MAX)
         const line = this.format.timer(known.head, ms, samples)
         if (!this.outlet.offer(line) && !(await this.sendWhenWritable(line))) break
-        told += samples
+        sent += samples
         this.sent.timed += samples
       }
-      known.sentOfMs.set(ms, told)
+      known.sentOfMs.set(ms, sent)
       if (++this.visitedCount % PORTION === 0) await nextTurn()
     }
   }

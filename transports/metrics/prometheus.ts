@@ -161,11 +161,11 @@ function loadMapper({ mapperFile, isInMilliseconds, log }: PrometheusOptions): M
   try {
     return parseMapperFile(readFileSync(mapperFile, 'utf8'), mapperFile, warn)
   } catch (error) {
-    const told =
+    const details =
       error instanceof ConfigurationError ? error.message : `${mapperFile}: ${(error as Error).message}`
     log(
       'error',
-      `PROMETHEUS_MAPPER_YAML: ${told} No name is mapped until this is mended and the service restarted.`,
+      `PROMETHEUS_MAPPER_YAML: ${details} No name is mapped until this is mended and the service restarted.`,
     )
     return new Mapper([], DEFAULT_OBSERVER)
   }

@@ -18,12 +18,12 @@ export function telemetry(
   globals: readonly string[],
   transport: ClientTransport,
   ending: string,
-): (told: SentTotals) => string[] {
+): (sent: SentTotals) => string[] {
   const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
   const own = ['client:sluice', `client_version:${version}`, `client_transport:${transport}`]
   let before: number[] = []
-  return (told) => {
-    const values = telemetryValues(told)
+  return (sent) => {
+    const values = telemetryValues(sent)
     const lines = values.map(([name, value, ...tags], i) => {
       const all = [...globals, ...own, ...tags].join(',')
       return `datadog.dogstatsd.client.${name}:${value - (before[i] ?? 0)}|c|#${all}${ending}\n`

@@ -68,9 +68,9 @@ export class ConnectionReporter {
 
   private log(why: string, line: string): void {
     const reason = this.reasons.has(why) || this.reasons.size < REASONS_MAX ? why : ''
-    const told =
+    const logReason =
       this.reasons.get(reason) ?? logOncePerMinute((text) => this.options.log('error', text), this.nowMs)
-    this.reasons.set(reason, told)
-    told(line)
+    this.reasons.set(reason, logReason)
+    logReason(line)
   }
 }

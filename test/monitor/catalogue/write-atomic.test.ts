@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { addOptOut } from '../../../monitor/catalogue/opt-out.ts'
 import { importSites } from '../../../monitor/catalogue/transfer.ts'
-import { writeAtomic } from '../../../monitor/catalogue/write-atomic.ts'
+import { copyAtomic, writeAtomic } from '../../../monitor/catalogue/write-atomic.ts'
 import { catalogueOf, folderWith, siteLines } from './catalogues.ts'
 
 const NEW = (0o640 & ~process.umask()).toString(8)
@@ -41,4 +41,18 @@ test('8.1: an import and an opt-out leave a private catalogue private', () => {
     '600',
     NEW,
   ])
+})
+
+test('a copy is checked before it replaces the file; a failed check leaves the old file alone', async () => {
+  const folder = folderWith({}, '')
+  const [source, path] = [join(folder, 'source'), join(folder, 'copy')]
+  const readCopy = async (copy: string) => readFileSync(copy, 'utf8')
+  writeFileSync(source, 'one', { mode: 0o444 })
+  const checked = await copyAtomic(source, path, { newMode: 0o644, check: readCopy })
+  expect([checked, modeOf(path)]).toEqual(['one', (0o644 & ~process.umask()).toString(8)])
+  chmodSync(source, 0o600)
+  writeFileSync(source, 'two')
+  const refuse = async () => Promise.reject(new Error('refused'))
+  await expect(copyAtomic(source, path, { newMode: 0o644, check: refuse })).rejects.toThrow('refused')
+  expect([readFileSync(path, 'utf8'), readdirSync(folder)]).toEqual(['one', ['copy', 'source']])
 })

@@ -30,8 +30,9 @@ test('8.1: relays, a past and a monitor that knows them; Ctrl-C leaves nothing b
   const get = async (path: string): Promise<any> => (await fetch(`http://${addr}/api/v1${path}`)).json()
   const { total, sites } = await get('/sites?include=summary')
   expect(total).toBe(DEMO_SITES.length)
-  const statusOf = (slug: string) => sites.find((site: { slug: string }) => site.slug === slug).summary.status
-  expect([statusOf('aurora'), statusOf('fjord'), statusOf('koi')]).toEqual(['up', 'degraded', 'down'])
+  const getStatus = (slug: string) =>
+    sites.find((site: { slug: string }) => site.slug === slug).summary.status
+  expect([getStatus('aurora'), getStatus('fjord'), getStatus('koi')]).toEqual(['up', 'degraded', 'down'])
   const { sites: fromCn } = await get('/sites?region=cn')
   const slugs = fromCn.map(({ slug }: { slug: string }) => slug)
   expect(slugs).toContain('aurora')
@@ -45,10 +46,10 @@ test('8.1: relays, a past and a monitor that knows them; Ctrl-C leaves nothing b
       asn: { number: 64_497, name: 'DEMO-HOSTING', country: 'DE' },
     },
   })
-  const agentOf = async () =>
+  const getAgent = async () =>
     (await get('/meta')).vantages.find(({ region }: { region: string }) => region === 'cn')
-  const seenBefore = (await agentOf()).last_seen
-  await expect.poll(async () => (await agentOf()).last_seen, { timeout: 60_000 }).not.toBe(seenBefore) // it polls
+  const seenBefore = (await getAgent()).last_seen
+  await expect.poll(async () => (await getAgent()).last_seen, { timeout: 60_000 }).not.toBe(seenBefore) // it polls
   const { entries } = await get('/leaderboard?board=black')
   expect(entries.map(({ slug }: { slug: string }) => slug)).toContain('mirage')
   child.kill('SIGINT')

@@ -61,13 +61,14 @@ function calls(): string[] {
 }
 
 /** Starts the bootstrap as Node `version` would. */
-function start(version = '20.20.2') {
+function start(version = '20.20.2', platform: string = process.platform) {
   const preload = join(root, 'version.cjs')
   const versions = `{ value: { ...process.versions, node: '${version}' } }`
   // npm beside the running Node comes first, so the bootstrap is told that its Node lies beside our npm.
   const lines = [
     `Object.defineProperty(process, 'versions', ${versions})`,
     `process.execPath = '${root}/bin/node'`,
+    `Object.defineProperty(process, 'platform', { value: '${platform}' })`,
   ]
   writeFileSync(preload, lines.join('\n'))
   const child = spawn(process.execPath, ['--require', preload, join(root, 'scripts/dev/bootstrap.mjs')], {
@@ -164,6 +165,14 @@ describe('what cannot be had', () => {
     expect(code).toBe(1)
     expect(said).toContain('npm error the disk is full')
     expect(said).toContain('npm could not install the packages (exit 7)')
+  })
+
+  test('on Windows, which has no `exec`, it says what to run there and installs nothing', async () => {
+    const { code, said } = await start('22.18.0', 'win32').ended
+    expect([code, calls()]).toEqual([1, []])
+    expect(said).toMatch(
+      /^sluice: the npm scripts .* Windows\. .*`npm ci` once, then `node scripts\/sluice\.mjs serve --example` .*\n$/,
+    )
   })
 
   test('without npm', async () => {

@@ -4,7 +4,7 @@ import { checkLock, completeIntegrity, type Lock, readLock } from '../../../scri
 const ROOT = new URL('../../../', import.meta.url)
 const INTEGRITY = `sha512-${'A'.repeat(86)}==`
 
-function lockOf(packages: Lock['packages']): Lock {
+function createLock(packages: Lock['packages']): Lock {
   return { packages: { '': { version: '0.1.0' }, ...packages } }
 }
 
@@ -29,17 +29,17 @@ describe('complaints', () => {
   for (const [path, entry, known, complaint] of cases) {
     test(`${path} ${JSON.stringify(entry)}: ${complaint ?? 'none'}`, () => {
       const expected = complaint === null ? [] : [`package-lock.json: ${complaint}`]
-      expect(checkLock(lockOf({ [path]: entry }), [...known])).toEqual(expected)
+      expect(checkLock(createLock({ [path]: entry }), [...known])).toEqual(expected)
     })
   }
 
   test('a new version of a known gap is a new gap', () => {
-    expect(checkLock(lockOf({ 'node_modules/a': { version: '1.0.1' } }), ['a@1.0.0'])).toHaveLength(2)
+    expect(checkLock(createLock({ 'node_modules/a': { version: '1.0.1' } }), ['a@1.0.0'])).toHaveLength(2)
   })
 })
 
 test('what the registry knows is written where npm writes it; the rest is named', () => {
-  const lock = lockOf({
+  const lock = createLock({
     'node_modules/a': { version: '1.0.0', link: false },
     'node_modules/b': { version: '2.0.0' },
     'node_modules/c': { version: '3.0.0' },

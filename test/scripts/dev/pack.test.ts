@@ -155,18 +155,18 @@ test('installed: what is loaded only on request is there: a management server, t
   const answer = await fetch(`${await address('HTTP')}/json`, { method: 'POST', body })
   expect(await answer.text()).toContain('"requestsPerUnit":7')
   expect(await collector.spans('ShouldRateLimit Execution')).toHaveLength(1)
-  expect(await textOf(`${await address('Prometheus')}/metrics`)).toContain('# TYPE ')
+  expect(await fetchText(`${await address('Prometheus')}/metrics`)).toContain('# TYPE ')
   const profile = await fetch(`${await address('debug')}/debug/pprof/profile?seconds=1`)
   expect([profile.status, new Uint8Array(await profile.arrayBuffer()).subarray(0, 2)]).toEqual([200, GZIP])
   const meta = `${await address('the monitor')}/api/v1/meta`
-  await expect.poll(() => textOf(meta)).toContain('relay-site-monitor')
+  await expect.poll(() => fetchText(meta)).toContain('relay-site-monitor')
   child.kill('SIGTERM')
   expect(await once(child, 'exit')).toEqual([0, null])
 })
 
 const GZIP = new Uint8Array([0x1f, 0x8b])
 
-async function textOf(url: string): Promise<string> {
+async function fetchText(url: string): Promise<string> {
   return (await fetch(url)).text()
 }
 

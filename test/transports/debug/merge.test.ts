@@ -13,11 +13,11 @@ import { mergeProfiles } from '../../../transports/debug/merge.ts'
 import { needsGo, pprof } from '../../helpers/pprof.ts'
 
 /** Of stacks with the innermost function first, each with its nanoseconds. Numbers depend on the order of the stacks. */
-function profileOf(stacks: Record<string, number>, durationNanos: number): Uint8Array {
+function createProfile(stacks: Record<string, number>, durationNanos: number): Uint8Array {
   const strings = new StringTable()
   const wall = new ValueType({ type: strings.dedup('wall'), unit: strings.dedup('nanoseconds') })
   const names = [...new Set(Object.keys(stacks).flatMap((stack) => stack.split(' ')))]
-  const idOf = (name: string) => names.indexOf(name) + 1
+  const getId = (name: string) => names.indexOf(name) + 1
   const filename = strings.dedup('/engine/decision/engine.ts')
   return new Profile({
     sampleType: [wall],
@@ -26,18 +26,20 @@ function profileOf(stacks: Record<string, number>, durationNanos: number): Uint8
     timeNanos: 1_700_000_000_000_000_000n,
     durationNanos,
     stringTable: strings,
-    function: names.map((name) => new PprofFunction({ id: idOf(name), name: strings.dedup(name), filename })),
+    function: names.map(
+      (name) => new PprofFunction({ id: getId(name), name: strings.dedup(name), filename }),
+    ),
     location: names.map((name) => {
-      return new Location({ id: idOf(name), line: [new Line({ functionId: idOf(name), line: 7 })] })
+      return new Location({ id: getId(name), line: [new Line({ functionId: getId(name), line: 7 })] })
     }),
     sample: Object.entries(stacks).map(([stack, ns]) => {
-      return new Sample({ locationId: stack.split(' ').map(idOf), value: [ns] })
+      return new Sample({ locationId: stack.split(' ').map(getId), value: [ns] })
     }),
   }).encode()
 }
 
-const main = profileOf({ 'flush tick': 10_000_000 }, 1_000)
-const worker = profileOf({ 'match decide': 30_000_000, 'flush decide': 20_000_000 }, 2_000)
+const main = createProfile({ 'flush tick': 10_000_000 }, 1_000)
+const worker = createProfile({ 'match decide': 30_000_000, 'flush decide': 20_000_000 }, 2_000)
 const threads = new Map([
   ['main', main],
   ['worker 0', worker],

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { responseToJson } from '../../../proto/json-response.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
 import { FakeDecider, OK } from '../fake-decider.ts'
-import { answerOf, RawClient } from './raw-client.ts'
+import { RawClient, readResponse } from './raw-client.ts'
 
 const TEXT = 'text/plain; charset=utf-8'
 const JSON_TYPE = 'application/json'
@@ -88,7 +88,7 @@ describe('6.1: paths and methods', () => {
   test('6.1: HEAD ends the connection', async () => {
     for (const target of ['/healthcheck', '//json']) {
       const socket = open()
-      const answered = answerOf(socket, true)
+      const answered = readResponse(socket, true)
       socket.write(`HEAD ${target} HTTP/1.1\r\nHost: a\r\n\r\n`)
       const { status, headers } = await answered
       expect(status).toMatch(/^[234]/)
@@ -177,7 +177,7 @@ describe('6.1: paths and methods', () => {
   for (const target of ['*', 'json', 'http://a/json']) {
     test(`6.1: the target ${target} is no path: the library refuses it`, async () => {
       const socket = open()
-      const answered = answerOf(socket, true)
+      const answered = readResponse(socket, true)
       socket.write(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`)
       expect((await answered).status).toBe('505 HTTP Version Not Supported')
     })

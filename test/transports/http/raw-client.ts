@@ -13,7 +13,7 @@ export interface Answer {
 }
 
 /** Reads one answer; `headOnly` for answers to HEAD, which announce a body and send none. */
-export async function answerOf(socket: Socket, headOnly = false): Promise<Answer> {
+export async function readResponse(socket: Socket, headOnly = false): Promise<Answer> {
   let text = ''
   for (;;) {
     const end = text.indexOf('\r\n\r\n')
@@ -48,7 +48,7 @@ export class RawClient {
   async send(line: string, body: string | Buffer = '', headers = ''): Promise<Answer> {
     const socket = this.open()
     const length = body.length > 0 ? `Content-Length: ${Buffer.byteLength(body)}\r\n` : ''
-    const answered = answerOf(socket, line.startsWith('HEAD'))
+    const answered = readResponse(socket, line.startsWith('HEAD'))
     socket.write(`${line} HTTP/1.1\r\nHost: a\r\n${headers}${length}\r\n`)
     socket.write(body)
     return answered

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { responseToJson } from '../../../proto/json-response.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
 import { FakeDecider, OK, OVER } from '../fake-decider.ts'
-import { answerOf, RawClient } from './raw-client.ts'
+import { RawClient, readResponse } from './raw-client.ts'
 
 const HOST = '127.0.0.1'
 const BODY_BYTES_MAX = 20_000
@@ -137,7 +137,7 @@ describe('6.2: /json', () => {
     test(`6.2#1: a body that cannot be read, ${name}: 400 from the library, and the connection ends`, async () => {
       const socket = open()
       const closed = once(socket, 'close')
-      const answered = answerOf(socket, true)
+      const answered = readResponse(socket, true)
       socket.write(`POST /json HTTP/1.1\r\nHost: a\r\n${rest}`)
       expect((await answered).status).toBe('400 Bad Request')
       await closed
@@ -160,7 +160,7 @@ describe('6.2: /json', () => {
     const length = `Content-Length: ${body.length}\r\n`
     socket.write(`POST /json HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n${length}\r\n`)
     expect(String((await once(socket, 'data'))[0])).toBe('HTTP/1.1 100 Continue\r\n\r\n')
-    const answered = answerOf(socket)
+    const answered = readResponse(socket)
     socket.write(body)
     expect((await answered).status).toBe('200 OK')
   })
@@ -177,7 +177,7 @@ describe('6.2: /json', () => {
 
   test('6.2: a body in chunks, and in many packets', async () => {
     const socket = open()
-    const answered = answerOf(socket)
+    const answered = readResponse(socket)
     socket.write('POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
     for (const letter of question('é')) {
       const bytes = Buffer.from(letter)
@@ -193,7 +193,7 @@ describe('6.2: /json', () => {
     const socket = open()
     for (let i = 0; i < 5; i++) {
       const body = question(i % 2 === 0 ? 'answer' : 'over')
-      const answered = answerOf(socket)
+      const answered = readResponse(socket)
       socket.write(`POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
       expect((await answered).status).toBe(i % 2 === 0 ? '200 OK' : '429 Too Many Requests')
     }
@@ -214,7 +214,7 @@ describe('6.2: /json', () => {
 
   test('6.2: a body without an end is given up at twice the bound', async () => {
     const socket = open()
-    const answered = answerOf(socket)
+    const answered = readResponse(socket)
     socket.write('POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
     for (let i = 0; i < 9; i++) socket.write(`1388\r\n${'x'.repeat(5_000)}\r\n`) // 0x1388 = 5,000
     expect((await answered).status).toBe('413 Content Too Large')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { createSink, reservedTagsCount, selectSink } from '../../../transports/metrics/create-sink.ts'
-import { notedLog, snapshotOf } from './peers.ts'
+import { createSnapshot, notedLog } from './peers.ts'
 
 function choose(env: Record<string, string>): string {
   try {
@@ -69,7 +69,7 @@ test('a setting of statistics that cannot be used ends the process with exit cod
 
 function open(env: Record<string, string>) {
   const { settings } = parseSettings(env)
-  const read = async () => snapshotOf({})
+  const read = async () => createSnapshot({})
   return createSink({ settings, hasNative: false, env, read, log: notedLog().log })
 }
 

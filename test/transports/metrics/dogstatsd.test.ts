@@ -17,7 +17,7 @@ import { type DogStatsdOptions, dogStatsdSink, globalsFrom } from '../../../tran
 import { loadMogrifiers } from '../../../transports/metrics/mogrifiers.ts'
 import type { Sink } from '../../../transports/metrics/sink.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { datagramPeer, eventually, notedLog, StreamPeer, snapshotOf, sums } from './peers.ts'
+import { createSnapshot, datagramPeer, eventually, notedLog, StreamPeer, sums } from './peers.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'dogstatsd-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -50,21 +50,21 @@ const isOurs = (line: string) => !line.startsWith(OWN)
 /** What arrives of a flush over UDP. */
 async function sentWithOwn(
   options: Partial<DogStatsdOptions>,
-  ...snapshots: Parameters<typeof snapshotOf>[0][]
+  ...snapshots: Parameters<typeof createSnapshot>[0][]
 ) {
   const peer = await datagramPeer()
   ends.push(peer.close)
   const sink = open({ port: peer.port, ...options })
   const ownLines = () => peer.lines().filter((line) => !isOurs(line))
   for (const [i, snapshot] of snapshots.entries()) {
-    await sink.flush(snapshotOf(snapshot))
+    await sink.flush(createSnapshot(snapshot))
     await eventually(() => expect(ownLines()).toHaveLength((i + 1) * OWN_LINES))
   }
   return peer.lines()
 }
 
 /** The same without what the client tells of itself. */
-async function sent(options: Partial<DogStatsdOptions>, snapshot: Parameters<typeof snapshotOf>[0]) {
+async function sent(options: Partial<DogStatsdOptions>, snapshot: Parameters<typeof createSnapshot>[0]) {
   return (await sentWithOwn(options, snapshot)).filter(isOurs)
 }
 
@@ -150,7 +150,7 @@ test('7.5: counters are differences over several flushes, in datagrams of at mos
   const sink = open({ port: peer.port, tags: cleanTags({ zone: 'b' }) })
   const at = (total: number) =>
     Array.from({ length: 300 }, (_, i): [string, number] => [`shop.rule_${i}.hits`, total])
-  for (const total of [2, 2, 9]) await sink.flush(snapshotOf({ counters: at(total) }))
+  for (const total of [2, 2, 9]) await sink.flush(createSnapshot({ counters: at(total) }))
   const lines = () => peer.lines().filter(isOurs)
   await eventually(() => expect(sums(lines())).toEqual(Object.fromEntries(at(9))))
   expect(lines()).toHaveLength(600)
@@ -167,7 +167,7 @@ test('7.5: an agent on a unix stream socket gets packets behind their lengths', 
     `shop.rule_${i}.a_long_name_of_hits`,
     7,
   ])
-  await sink.flush(snapshotOf({ counters }))
+  await sink.flush(createSnapshot({ counters }))
   const packets = () => {
     const texts: string[] = []
     for (let at = 0; at < peer.received.length; ) {

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { FlushLoop } from '../../../transports/metrics/flush.ts'
 import type { Sink, Snapshot } from '../../../transports/metrics/sink.ts'
-import { notedLog, snapshotOf } from './peers.ts'
+import { createSnapshot, notedLog } from './peers.ts'
 
 afterEach(() => void vi.useRealTimers())
 
@@ -34,7 +34,7 @@ class HeldSink implements Sink {
 
 function counting(): () => Promise<Snapshot> {
   let total = 0
-  return async () => snapshotOf({ counters: [['hits', ++total]] })
+  return async () => createSnapshot({ counters: [['hits', ++total]] })
 }
 
 test('7.3: every interval all sinks get the totals; no last flush at the end', async () => {
@@ -92,7 +92,7 @@ test('7.3: a reading that hangs is not started twice', async () => {
   const first = loop.flush()
   await loop.flush()
   expect(readings).toBe(1)
-  answer(snapshotOf({ counters: [['hits', 7]] }))
+  answer(createSnapshot({ counters: [['hits', 7]] }))
   await first
   expect(sink.totals).toEqual([7])
 })
@@ -101,7 +101,7 @@ test('7.3: the last flush comes after one that is under way, which may have read
   let hits = 1
   let letGo = (): void => {}
   const read = async () => {
-    const snapshot = snapshotOf({ counters: [['hits', hits]] })
+    const snapshot = createSnapshot({ counters: [['hits', hits]] })
     if (hits === 1) await new Promise<void>((resolve) => (letGo = resolve))
     return snapshot
   }
@@ -136,7 +136,7 @@ test('7.3: a sink or a reading that fails stops nothing', async () => {
   let isBroken = false
   const read = async () => {
     if (isBroken) throw new Error('no worker answers')
-    return snapshotOf({ counters: [['hits', 1]] })
+    return createSnapshot({ counters: [['hits', 1]] })
   }
   const loop = new FlushLoop({ intervalMs: 10_000, read, sinks: [failing, other], log })
   await loop.flush()

@@ -14,7 +14,7 @@ import { printingSink } from '../../../transports/metrics/printing.ts'
 import type { Sink, Snapshot } from '../../../transports/metrics/sink.ts'
 import { statsdSink } from '../../../transports/metrics/statsd.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { datagramPeer, eventually, notedLog, StreamPeer, snapshotOf } from './peers.ts'
+import { createSnapshot, datagramPeer, eventually, notedLog, StreamPeer } from './peers.ts'
 import { Scraper } from './prometheus/scrape.ts'
 
 const HOSTILE = [
@@ -53,7 +53,7 @@ function hostileSnapshot(): Snapshot {
   }
   const totals = new Totals()
   totals.merge(stats.takeDeltas(), 'a thread')
-  return snapshotOf({ counters: totals.counters })
+  return createSnapshot({ counters: totals.counters })
 }
 
 function opened(sink: Sink): Sink {

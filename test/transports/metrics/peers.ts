@@ -6,7 +6,7 @@ import { expect, vi } from 'vitest'
 import type { Log } from '../../../engine/runtime/messages.ts'
 import type { Snapshot } from '../../../transports/metrics/sink.ts'
 
-export function snapshotOf(parts: Partial<Snapshot>): Snapshot {
+export function createSnapshot(parts: Partial<Snapshot>): Snapshot {
   return { counters: [], gauges: [], timers: [], ...parts }
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { printingSink } from '../../../transports/metrics/printing.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { eventually, notedLog, snapshotOf } from './peers.ts'
+import { createSnapshot, eventually, notedLog } from './peers.ts'
 
 test('7.3 12#31: without a sink each value is a JSON line, and a last one closes the flush', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'printing-'))
@@ -14,7 +14,7 @@ test('7.3 12#31: without a sink each value is a JSON line, and a last one closes
   const sink = printingSink(cleanTags({ zone: 'b' }), notedLog().log, fd, () => 1_795_267_728_250)
   sink.start()
   await sink.flush(
-    snapshotOf({
+    createSnapshot({
       counters: [['ratelimit.service.config_load_success', 1]],
       gauges: [['runtime.num_values', 2.5]],
       timers: [
@@ -56,7 +56,7 @@ test('7.3: a reader that stands still costs a bounded queue, and gets whole line
   sink.start()
   const name = (i: number) => `ratelimit.service.rate_limit.shop.rule_${i}.total_hits`
   const counters = Array.from({ length: 60_000 }, (_, i): [string, number] => [name(i), 1]) // some 10 MB
-  await sink.flush(snapshotOf({ counters }))
+  await sink.flush(createSnapshot({ counters }))
   const { dropped } = sink
   expect(dropped).toBeGreaterThan(10_000)
 
@@ -64,9 +64,9 @@ test('7.3: a reader that stands still costs a bounded queue, and gets whole line
   const reader = createReadStream(pipe, { encoding: 'utf8' }).on('data', (chunk) => {
     text += chunk
   })
-  const told = () => text.split('\n').slice(0, -1)
-  await eventually(() => expect(told()).toHaveLength(counters.length - dropped))
-  expect(told().map((line) => JSON.parse(line).json.name)).toEqual(
+  const printedLines = () => text.split('\n').slice(0, -1)
+  await eventually(() => expect(printedLines()).toHaveLength(counters.length - dropped))
+  expect(printedLines().map((line) => JSON.parse(line).json.name)).toEqual(
     Array.from({ length: counters.length - dropped }, (_, i) => name(i)),
   )
   expect(lines).toEqual(['info: statistics go to standard output'])
@@ -83,7 +83,7 @@ test.skipIf(process.platform !== 'linux')(
     const { log, lines } = notedLog()
     const sink = printingSink([], log, fd)
     sink.start()
-    await sink.flush(snapshotOf({ counters: [['a', 1]] }))
+    await sink.flush(createSnapshot({ counters: [['a', 1]] }))
     await eventually(() => expect(lines).toHaveLength(2))
     expect(lines[1]).toMatch(/^warning: statistics: connection error: standard output: ENOSPC/)
     expect(sink.dropped).toBe(2) // with the line that closes a flush

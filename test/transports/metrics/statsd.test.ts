@@ -7,7 +7,7 @@ import { rateText, SAMPLES_MAX } from '../../../transports/metrics/lines.ts'
 import type { Sink } from '../../../transports/metrics/sink.ts'
 import { type StatsdOptions, statsdSink } from '../../../transports/metrics/statsd.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { datagramPeer, eventually, notedLog, StreamPeer, snapshotOf, sums } from './peers.ts'
+import { createSnapshot, datagramPeer, eventually, notedLog, StreamPeer, sums } from './peers.ts'
 
 const HITS = 'ratelimit.service.rate_limit.d.a.total_hits'
 const TIME = 'ratelimit_server.ShouldRateLimit.response_time'
@@ -43,7 +43,7 @@ test('7.3 A.5: counters, gauges and timers as lines, tags within the name', asyn
   const { peer, port } = await tcpPeer()
   const sink = open({ port, tags: cleanTags({ b: 'x.y', a: '1' }) })
   await sink.flush(
-    snapshotOf({
+    createSnapshot({
       counters: [[HITS, 2]],
       gauges: [
         ['ratelimit.redis_pool.cx_active', 10],
@@ -76,7 +76,7 @@ test('7.3: a counter is told as what it grew by, and only when it grew; a gauge 
     [12, 1],
   ]) {
     await sink.flush(
-      snapshotOf({
+      createSnapshot({
         counters: [
           [HITS, total],
           ['other', other],
@@ -94,7 +94,8 @@ test('7.3: a counter is told as what it grew by, and only when it grew; a gauge 
 test('7.3: a timer is a line per distinct millisecond, with the rate that makes it so many', async () => {
   const { peer, port } = await tcpPeer()
   const sink = open({ port })
-  const flush = (counts: [number, number][]) => sink.flush(snapshotOf({ timers: [{ name: TIME, counts }] }))
+  const flush = (counts: [number, number][]) =>
+    sink.flush(createSnapshot({ timers: [{ name: TIME, counts }] }))
   await flush([
     [0, 4],
     [7, 1],
@@ -124,7 +125,7 @@ test('7.3: a flush bigger than the queue arrives whole', async () => {
   const sink = open({ port })
   await eventually(() => expect(peer.sockets).toHaveLength(1))
   const all = counters(100_000, 3) // some 5.5 MB, the queue is 4 MiB
-  await sink.flush(snapshotOf({ counters: all }))
+  await sink.flush(createSnapshot({ counters: all }))
   await eventually(() => expect(peer.lines).toHaveLength(all.length))
   expect(sums(peer.lines)).toEqual(Object.fromEntries(all))
   expect(sink.dropped).toBe(0)
@@ -135,12 +136,12 @@ test('7.3: a server that comes later gets everything', async () => {
   await peer.close()
   const { log, lines } = notedLog()
   const sink = open({ port, log })
-  await sink.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await sink.flush(createSnapshot({ counters: [[HITS, 5]] }))
   await eventually(() => expect(lines).toHaveLength(1))
   expect(lines[0]).toMatch(
     /^warning: statistics: connection error: statsd 127\.0\.0\.1:\d+ \(tcp\): connect ECONNREFUSED/,
   )
-  await sink.flush(snapshotOf({ counters: [[HITS, 6]] }))
+  await sink.flush(createSnapshot({ counters: [[HITS, 6]] }))
   await peer.open(port)
   await eventually(() => expect(sums(peer.lines)).toEqual({ [HITS]: 6 }))
   expect(lines).toEqual([lines[0], expect.stringMatching(/^info: statistics go to/)]) // not a line per dial
@@ -150,11 +151,11 @@ test('7.3: a server that goes away between flushes and comes back misses nothing
   const { peer, port } = await tcpPeer()
   const { log, lines } = notedLog()
   const sink = open({ port, log })
-  await sink.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await sink.flush(createSnapshot({ counters: [[HITS, 5]] }))
   await eventually(() => expect(peer.lines).toHaveLength(1))
   await peer.close()
   await eventually(() => expect(lines.join()).toContain('lost: closed by the other side'))
-  await sink.flush(snapshotOf({ counters: [[HITS, 9]] }))
+  await sink.flush(createSnapshot({ counters: [[HITS, 9]] }))
   await peer.open(port)
   await eventually(() => expect(sums(peer.lines)).toEqual({ [HITS]: 9 }))
   expect(sink.dropped).toBe(0)
@@ -179,7 +180,7 @@ test('7.3: a reader that stands still costs a bounded queue; what found no room 
   await eventually(() => expect(peer.sockets).toHaveLength(1))
   const all = counters(400_000, 1) // 22 MB: more than the kernel and the queue hold
   const before = process.memoryUsage().arrayBuffers
-  await sink.flush(snapshotOf({ counters: all })) // resolves though nobody reads
+  await sink.flush(createSnapshot({ counters: all })) // resolves though nobody reads
   expect(sink.dropped).toBeGreaterThan(1_000)
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64 * 1024 * 1024)
   await eventually(() => expect(lines.join()).toContain('a write was not taken in 1000 ms'))
@@ -200,7 +201,7 @@ test('7.3: a reader that is slow gets everything, and nobody but its sink waits 
   const all = counters(100_000, 3)
   let turns = 0
   const timer = setInterval(() => turns++)
-  await sink.flush(snapshotOf({ counters: all }))
+  await sink.flush(createSnapshot({ counters: all }))
   clearInterval(timer)
   expect(turns).toBeGreaterThan(3)
   await eventually(() => expect(received.split('\n')).toHaveLength(all.length + 1))
@@ -227,7 +228,7 @@ test('7.3: a reader that hangs up within a line, again and again, is never told 
   let total = 0
   await eventually(async () => {
     total++
-    await sink.flush(snapshotOf({ counters: counters(100_000, total) })) // more than kernels hold
+    await sink.flush(createSnapshot({ counters: counters(100_000, total) })) // more than kernels hold
     expect(texts.filter((text) => text.length === 100_001).length).toBeGreaterThan(3)
   })
   for (const text of texts) for (const line of text.split('\n').slice(0, -1)) expect(line).toMatch(LINE)
@@ -241,9 +242,9 @@ test('7.3: a server that does not answer a dial is given up after 1.5 s', async 
     'import socket,sys;s=socket.socket();s.bind(("127.0.0.1",0));s.listen(0);print(s.getsockname()[1],flush=True);sys.stdin.read()'
   const python = spawn('python3', ['-c', script]) // Node always accepts, so what waits for that never fills up
   ends.push(async () => void python.stdin.end())
-  const told = await Promise.race([once(python.stdout, 'data'), once(python, 'error').then(() => null)])
-  if (told === null) return context.skip('no python3 here')
-  const port = Number(told[0])
+  const printed = await Promise.race([once(python.stdout, 'data'), once(python, 'error').then(() => null)])
+  if (printed === null) return context.skip('no python3 here')
+  const port = Number(printed[0])
   const waiting = Array.from({ length: 3 }, () => connect(port, '127.0.0.1').on('error', () => {}))
   ends.push(async () => waiting.forEach((socket) => void socket.destroy()))
   await once(waiting[0], 'connect')
@@ -258,12 +259,12 @@ test('7.3: what finds no room is told with a later flush, to the last hit', asyn
   await peer.close()
   const sink = open({ port })
   const all = counters(100_000, 2)
-  await sink.flush(snapshotOf({ counters: all }))
+  await sink.flush(createSnapshot({ counters: all }))
   expect(sink.dropped).toBeGreaterThan(0)
   await peer.open(port)
   const later = all.map(([name, total]): [string, number] => [name, total + 1])
   await eventually(() => expect(peer.lines.length).toBeGreaterThan(0))
-  await sink.flush(snapshotOf({ counters: later }))
+  await sink.flush(createSnapshot({ counters: later }))
   await eventually(() => expect(sums(peer.lines)).toEqual(Object.fromEntries(later)))
 })
 
@@ -273,7 +274,7 @@ test('7.3: STATSD_PROTOCOL=udp: whole lines in datagrams of at most 1,432 bytes'
   const sink = open({ port: peer.port, protocol: 'udp' })
   const all = counters(5_000, 4)
   const long = `ratelimit.service.rate_limit.${'x'.repeat(1_500)}.total_hits`
-  await sink.flush(snapshotOf({ counters: [...all, [long, 1]] }))
+  await sink.flush(createSnapshot({ counters: [...all, [long, 1]] }))
   await eventually(() => expect(peer.lines()).toHaveLength(all.length + 1))
   expect(sums(peer.lines())).toEqual(Object.fromEntries([...all, [long, 1]]))
   const sizes = peer.datagrams.map((datagram) => datagram.length)
@@ -287,7 +288,7 @@ test('7.3: a statsd that is away and comes back on UDP gets later flushes', asyn
   await first.close()
   const sink = open({ port, protocol: 'udp', host: 'localhost' })
   let total = 0
-  const flush = () => sink.flush(snapshotOf({ counters: [[HITS, ++total]] }))
+  const flush = () => sink.flush(createSnapshot({ counters: [[HITS, ++total]] }))
   for (let i = 0; i < 5; i++) await flush()
   const peer = await datagramPeer(port)
   ends.push(peer.close)
@@ -302,12 +303,12 @@ test('7.3: closing sends what waits, and ends when nobody is there', async () =>
   const { peer, port } = await tcpPeer()
   const sink = open({ port })
   await eventually(() => expect(peer.sockets).toHaveLength(1))
-  await sink.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await sink.flush(createSnapshot({ counters: [[HITS, 5]] }))
   await sink.close()
   await eventually(() => expect(peer.lines).toEqual([`${HITS}:5|c`]))
-  await sink.flush(snapshotOf({ counters: [[HITS, 6]] })) // too late, and no harm
+  await sink.flush(createSnapshot({ counters: [[HITS, 6]] })) // too late, and no harm
   await peer.close()
   const alone = open({ port })
-  await alone.flush(snapshotOf({ counters: [[HITS, 5]] }))
+  await alone.flush(createSnapshot({ counters: [[HITS, 5]] }))
   await alone.close()
 })

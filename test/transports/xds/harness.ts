@@ -20,7 +20,7 @@ import { limit, startXdsServer } from '../../helpers/xds-server.ts'
 /** Waits of some milliseconds, so that tests of connecting anew take no longer. */
 const QUICK = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '20ms', XDS_CLIENT_BACKOFF_MAX_INTERVAL: '100ms' }
 
-export function sourceOf(target: string, env: Record<string, string> = {}, steadyMs?: number) {
+export function createSource(target: string, env: Record<string, string> = {}, steadyMs?: number) {
   const { settings } = parseSettings({
     CONFIG_TYPE: 'GRPC_XDS_SOTW',
     CONFIG_GRPC_XDS_SERVER_URL: target,
@@ -64,7 +64,7 @@ export function sourceOf(target: string, env: Record<string, string> = {}, stead
 
 /** The same, started. `hasLoaded` resolves when a start would go on. */
 export function follow(target: string, env: Record<string, string> = {}, steadyMs?: number) {
-  const client = sourceOf(target, env, steadyMs)
+  const client = createSource(target, env, steadyMs)
   return { ...client, hasLoaded: client.source.start() }
 }
 

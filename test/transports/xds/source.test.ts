@@ -7,7 +7,7 @@ import { status } from '@grpc/grpc-js'
 import { describe, expect, test } from 'vitest'
 import { freePort } from '../../helpers/ports.ts'
 import { CONFIG, config, limit, responseBytes, startXdsServer } from '../../helpers/xds-server.ts'
-import { follow, loaded, SHOP, sourceOf, startSilentServer } from './harness.ts'
+import { createSource, follow, loaded, SHOP, startSilentServer } from './harness.ts'
 
 const SUCCESS = 'ratelimit.service.config_load_success'
 const ERROR = 'ratelimit.service.config_load_error'
@@ -194,10 +194,10 @@ describe('8.6 one stream', () => {
   })
 
   test('a header that cannot be sent stops the start, without its value', () => {
-    const wrong = () => sourceOf('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x y:hunter2' })
+    const wrong = () => createSource('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x y:hunter2' })
     expect(wrong).toThrow(/ADDITIONAL_HEADERS: the header "x y" has characters .* \[XDS_HEADER_INVALID\]/)
     expect(wrong).not.toThrow(/hunter2/)
-    expect(() => sourceOf('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x:\n' })).toThrow(/"x"/)
+    expect(() => createSource('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x:\n' })).toThrow(/"x"/)
   })
 })
 
@@ -228,7 +228,7 @@ describe('8.6 connections', () => {
   test('a server that comes later than we do', async () => {
     const port = await freePort()
     const client = follow(`127.0.0.1:${port}`)
-    await until(() => waitsOf(client.lines).length > 2)
+    await until(() => getWaits(client.lines).length > 2)
     expect(client.errorLines()).toHaveLength(1) // the same reason is told once
     expect(client.errorLines()[0]).toContain('UNAVAILABLE: No connection established.')
     expect(client.errorLines()[0]).toContain('ECONNREFUSED')
@@ -277,7 +277,7 @@ describe('8.6 connections', () => {
       server.endStreams(i % 2 ? { code: status.ABORTED, details: 'not now' } : undefined)
     }
     await server.request()
-    expect(waitsOf(client.lines)).toEqual(['20ms', '40ms', '80ms', '80ms', '80ms'])
+    expect(getWaits(client.lines)).toEqual(['20ms', '40ms', '80ms', '80ms', '80ms'])
     expect(client.errorLines()[0]).toContain(`${LOST} the server ended the stream`)
     expect(client.errorLines()[1]).toContain(`${LOST} ABORTED: not now`)
     server.send({ version: '1', resources: [bad()] })
@@ -288,7 +288,7 @@ describe('8.6 connections', () => {
     await server.request()
     server.endStreams()
     await server.request()
-    expect(waitsOf(client.lines).slice(5)).toEqual(['80ms', '20ms'])
+    expect(getWaits(client.lines).slice(5)).toEqual(['80ms', '20ms'])
   })
 
   test('10: XDS_CLIENT_BACKOFF_JITTER: waits are anywhere between the first one and the doubled ones', async () => {
@@ -300,7 +300,7 @@ describe('8.6 connections', () => {
       server.endStreams()
     }
     await server.request()
-    const waits = waitsOf(client.lines).map((wait) => Number.parseInt(wait, 10))
+    const waits = getWaits(client.lines).map((wait) => Number.parseInt(wait, 10))
     for (const [i, wait] of waits.entries()) {
       expect(wait).toBeGreaterThanOrEqual(20)
       expect(wait).toBeLessThanOrEqual(widest[i])
@@ -314,7 +314,7 @@ describe('8.6 connections', () => {
     await server.request()
     server.endStreams()
     await server.request()
-    expect(waitsOf(client.lines)).toEqual(['100ms'])
+    expect(getWaits(client.lines)).toEqual(['100ms'])
   })
 })
 
@@ -325,7 +325,7 @@ describe('8.3 an end', () => {
       XDS_CLIENT_BACKOFF_MAX_INTERVAL: '1h',
     })
     await until(() => client.errorLines().length > 0)
-    expect(waitsOf(client.lines)).toEqual(['1s']) // however long one may wait after a stream
+    expect(getWaits(client.lines)).toEqual(['1s']) // however long one may wait after a stream
     await client.source.close()
   })
 
@@ -354,7 +354,7 @@ describe('8.3 an end', () => {
   })
 })
 
-function waitsOf(lines: string[]): string[] {
+function getWaits(lines: string[]): string[] {
   return lines.filter((line) => line.includes(AGAIN)).map((line) => line.split(AGAIN)[1])
 }
 

@@ -11,7 +11,7 @@ import { createEndpoint } from '../../../transports/xds/endpoint.ts'
 import { XdsStream } from '../../../transports/xds/stream.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
 import { limit, startXdsServer } from '../../helpers/xds-server.ts'
-import { follow, sourceOf, startSilentServer } from './harness.ts'
+import { createSource, follow, startSilentServer } from './harness.ts'
 
 let ours: Certificates // of the server: 127.0.0.1
 let others: Certificates
@@ -131,7 +131,7 @@ describe('8.1 TLS files that stop a start', () => {
     test(`${variable}: ${text}`, () => {
       let thrown: ConfigurationError | null = null
       try {
-        sourceOf('localhost:1', useTls({ [CERT]: client.cert, [KEY]: client.key, [variable]: file() }))
+        createSource('localhost:1', useTls({ [CERT]: client.cert, [KEY]: client.key, [variable]: file() }))
       } catch (error) {
         thrown = error as ConfigurationError
       }
@@ -142,7 +142,7 @@ describe('8.1 TLS files that stop a start', () => {
   }
 
   test('nobody reads them while TLS is off', () => {
-    sourceOf('localhost:1', { [CA]: '/nowhere/ca.pem' })
+    createSource('localhost:1', { [CA]: '/nowhere/ca.pem' })
   })
 })
 

@@ -1,5 +1,5 @@
 /** `sluice monitor asn install`: what is checked takes the old table's place, whole or not at all. */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
@@ -45,6 +45,30 @@ describe('6.2: asn install', () => {
     }
     expect(readFileSync(target, 'utf8')).toBe(ROWS)
     expect(left()).toEqual(['asn.tsv.gz'])
+  })
+
+  test('the mode of the source does not matter: a new table is for all to read, an old one keeps its mode', async () => {
+    const { monitor, target } = prepared({ 'new.tsv': ROWS })
+    const mode = () => (statSync(target).mode & 0o777).toString(8)
+    for (const sourceMode of [0o600, 0o444]) {
+      chmodSync(join(monitor.folder, 'new.tsv'), sourceMode)
+      expect((await monitor.run('asn', 'install', 'new.tsv')).code).toBe(0)
+      expect(mode()).toBe((0o644 & ~process.umask()).toString(8))
+    }
+    chmodSync(target, 0o640)
+    expect((await monitor.run('asn', 'install', 'new.tsv')).code).toBe(0)
+    expect(mode()).toBe('640')
+  })
+
+  test('an empty ASN_DB is refused by name', async () => {
+    const monitor = monitorIn({ 'new.tsv': ROWS }, { ASN_DB: '' })
+    const { code, err } = await monitor.run('asn', 'install', 'new.tsv')
+    expect([code, err]).toEqual([
+      1,
+      'sluice: ASN_DB is empty and names no file. Set ASN_DB to a path, or unset it for its default, ' +
+        'data/ip2asn-combined.tsv.gz. [ASN_DB]\n',
+    ])
+    expect(readdirSync(monitor.folder)).toEqual(['new.tsv'])
   })
 
   test('without a file it prints its usage', async () => {

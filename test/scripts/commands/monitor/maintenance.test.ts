@@ -14,7 +14,7 @@ const DAY_SEC = 86_400
 const ROWS = 16_000 // 32 MB: a copy that begins anew with each commit does not end within the time of a test
 const nowSec = Math.floor(Date.now() / 1_000)
 
-const countOf = (database: Database, table: string) =>
+const countRows = (database: Database, table: string) =>
   database.get<{ count: number }>(`SELECT count(*) AS count FROM ${table}`)!.count
 
 /** Probes of one site every 5 minutes, the newest now. */
@@ -48,7 +48,7 @@ test('8.1: backup: a whole copy of one moment, while another process never stops
   const copy = new Database(join(monitor.folder, 'copy.sqlite'))
   try {
     expect(copy.pragma('integrity_check')).toBe('ok')
-    expect(countOf(copy, 'bulk')).toBe(ROWS)
+    expect(countRows(copy, 'bulk')).toBe(ROWS)
   } finally {
     copy.close()
   }
@@ -98,7 +98,7 @@ test('8.2: prune forgets what is past its time, says how much, and gives the roo
   database.raw.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   const bytesBefore = statSync(monitor.path).size
   expect(await monitor.run('prune')).toEqual({ code: 0, out: '', err: '20000 rows forgotten\n' })
-  expect(countOf(database, 'probe_raw')).toBe(1)
+  expect(countRows(database, 'probe_raw')).toBe(1)
   expect(database.pragma('freelist_count')).toBe(0)
   database.raw.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   expect(statSync(monitor.path).size).toBeLessThan(bytesBefore - 400_000)

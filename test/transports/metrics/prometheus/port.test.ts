@@ -3,8 +3,8 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { type PrometheusOptions, PrometheusSink } from '../../../../transports/metrics/prometheus.ts'
-import { notedLog, snapshotOf } from '../peers.ts'
-import { Scraper, samplesOf } from './scrape.ts'
+import { createSnapshot, notedLog } from '../peers.ts'
+import { parseSamples, Scraper } from './scrape.ts'
 
 const opened: Scraper[] = []
 afterEach(async () => {
@@ -40,7 +40,7 @@ test('6.6: a port in use is an error in the log, and nothing else', async () => 
   const port = await first.sink.listening
   const { log, lines } = notedLog()
   const options = { path: '/', mapperFile: '', isInMilliseconds: false, hasNative: false, tags: [], log }
-  const read = async () => snapshotOf({})
+  const read = async () => createSnapshot({})
   for (const [address, why] of [
     [`127.0.0.1:${port}`, 'already in use'],
     ['9090', 'host:port is needed'],
@@ -52,7 +52,7 @@ test('6.6: a port in use is an error in the log, and nothing else', async () => 
     expect(lines.at(-1)).toMatch(
       new RegExp(`^error: Failed to open the Prometheus listener on '${address}': .*${why}`),
     )
-    await sink.flush(snapshotOf({ counters: [['a', 1]] }))
+    await sink.flush(createSnapshot({ counters: [['a', 1]] }))
     await sink.close()
   }
 })
@@ -61,12 +61,12 @@ test('6.6: a scrape that cannot be made is a 500, and the next one works', async
   let isBroken = true
   const read = async () => {
     if (isBroken) throw new Error('no worker answers')
-    return snapshotOf({ counters: [['a', 1]] })
+    return createSnapshot({ counters: [['a', 1]] })
   }
   const scraper = await open({ read })
   expect(await scraper.get()).toMatchObject({ status: 500, text: 'no worker answers\n' })
   isBroken = false
-  expect(samplesOf((await scraper.get()).text).a).toBe(1)
+  expect(parseSamples((await scraper.get()).text).a).toBe(1)
 })
 
 test('6.6: scrapes at once share one reading and one text; the seventeenth is told to come later', async () => {
@@ -76,7 +76,7 @@ test('6.6: scrapes at once share one reading and one text; the seventeenth is to
   const read = async () => {
     readings++
     await held
-    return snapshotOf({ counters: [['a', 1]] })
+    return createSnapshot({ counters: [['a', 1]] })
   }
   const scraper = await open({ read })
   const all = Array.from({ length: 17 }, () => scraper.get())
@@ -99,7 +99,7 @@ test('6.6: PROMETHEUS_ADDR without a host means every address', async () => {
 
 test('6.6: scrapers that do not read count until they have left; one that reads slowly gets all', async () => {
   const counters = Array.from({ length: 100_000 }, (_, index): [string, number] => [`a.name_${index}`, index])
-  const scraper = await open({ read: async () => snapshotOf({ counters }) })
+  const scraper = await open({ read: async () => createSnapshot({ counters }) })
   const port = (await scraper.sink.listening)!
   const deaf = await Promise.all(
     Array.from({ length: 16 }, async () => {
@@ -118,5 +118,5 @@ test('6.6: scrapers that do not read count until they have left; one that reads 
     text += chunk
     await sleep(1)
   }
-  expect(samplesOf(text).a_name_99999).toBe(99_999)
+  expect(parseSamples(text).a_name_99999).toBe(99_999)
 })

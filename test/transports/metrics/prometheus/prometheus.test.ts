@@ -5,8 +5,8 @@ import { afterAll, afterEach, expect, test } from 'vitest'
 import type { PrometheusOptions } from '../../../../transports/metrics/prometheus.ts'
 import type { NativeStats, Snapshot } from '../../../../transports/metrics/sink.ts'
 import { cleanTags } from '../../../../transports/metrics/tags.ts'
-import { snapshotOf } from '../peers.ts'
-import { Scraper, samplesOf } from './scrape.ts'
+import { createSnapshot } from '../peers.ts'
+import { parseSamples, Scraper } from './scrape.ts'
 
 const RULES = 'ratelimit.service.rate_limit'
 const TIME = 'ratelimit_server.ShouldRateLimit.response_time'
@@ -176,13 +176,13 @@ test('7.6: totals grow over flushes and scrapes, and no two scrapers take from e
   const name = `${RULES}.d.a.total_hits`
   const series = 'ratelimit_service_rate_limit_total_hits{domain="d",key1="a"}'
   const scraper = await open({}, { counters: [[name, 5]], timers: [{ name: TIME, counts: [[0, 1]] }] })
-  await scraper.sink.flush(snapshotOf(scraper.now))
+  await scraper.sink.flush(createSnapshot(scraper.now))
   const answers = await Promise.all([
     scraper.get(),
     scraper.get({ 'accept-encoding': 'gzip' }),
     scraper.get({ accept: 'application/openmetrics-text' }),
   ])
-  expect(answers.map(({ text }) => samplesOf(text)[series])).toEqual([5, 5, 5])
+  expect(answers.map(({ text }) => parseSamples(text)[series])).toEqual([5, 5, 5])
   scraper.now = { counters: [[name, 9]], timers: [{ name: TIME, counts: [[0, 3]] }] }
   const later = await scraper.samples()
   expect(later[series]).toBe(9)
@@ -216,7 +216,7 @@ test('6.6 7.6: help, types, and the formats', async () => {
   expect(open_.text).toContain('# TYPE some_thing counter\nsome_thing_total 2\n')
   expect(open_.text).toContain('le="1.0"}')
   expect(open_.text.endsWith('\n# EOF\n')).toBe(true)
-  samplesOf(open_.text)
+  parseSamples(open_.text)
 })
 
 test('7.6: what the exporter tells of itself, and of the process', async () => {
@@ -240,7 +240,7 @@ test('7.6: what the exporter tells of itself, and of the process', async () => {
   }
   await scraper.get()
   const { text } = await scraper.get()
-  const samples = samplesOf(text)
+  const samples = parseSamples(text)
   const own = Object.entries(samples).filter(([series]) => series.startsWith('statsd_exporter_'))
   expect(Object.fromEntries(own)).toEqual({
     'statsd_exporter_events_actions_total{action="drop"}': 1,
@@ -277,7 +277,7 @@ test('7.6: a mapping that makes an empty name is an error of the exporter, and n
   writeFileSync(file, 'mappings: [{match: "^(b*)a$", match_type: regex, name: "$1"}]')
   const scraper = await open({ mapperFile: file }, { counters: [['a', 1]] })
   expect(await scraper.samples()).toEqual({})
-  const samples = samplesOf((await scraper.get()).text)
+  const samples = parseSamples((await scraper.get()).text)
   expect(samples['statsd_exporter_events_error_total{reason="empty_metric_name"}']).toBe(1)
 })
 

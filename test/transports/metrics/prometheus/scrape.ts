@@ -4,7 +4,7 @@ import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
 import { type PrometheusOptions, PrometheusSink } from '../../../../transports/metrics/prometheus.ts'
 import type { Snapshot } from '../../../../transports/metrics/sink.ts'
-import { notedLog, snapshotOf } from '../peers.ts'
+import { createSnapshot, notedLog } from '../peers.ts'
 
 export interface Scraped {
   status: number
@@ -28,7 +28,7 @@ export class Scraper {
       isInMilliseconds: false,
       hasNative: false,
       tags: [],
-      read: async () => snapshotOf(this.now),
+      read: async () => createSnapshot(this.now),
       log,
       ...options,
     })
@@ -63,7 +63,7 @@ export class Scraper {
   /** All samples of a scrape but those about the process and the exporter itself. */
   async samples(): Promise<Record<string, number>> {
     const { text } = await this.get()
-    const all = Object.entries(samplesOf(text))
+    const all = Object.entries(parseSamples(text))
     return Object.fromEntries(
       all.filter(([series]) => !/^(process|nodejs|statsd_exporter|promhttp)_/.test(series)),
     )
@@ -71,7 +71,7 @@ export class Scraper {
 }
 
 /** A scrape read back: series → value. Fails on a line that is none, a series told twice, one outside its family. */
-export function samplesOf(text: string): Record<string, number> {
+export function parseSamples(text: string): Record<string, number> {
   const samples: Record<string, number> = {}
   let family = ''
   for (const line of text.split('\n')) {
