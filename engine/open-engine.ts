@@ -1,5 +1,5 @@
 /**
- * An engine and its store, as the settings have them: what every thread that decides opens for itself.
+ * Opens an engine and its store as configured. Every thread that decides opens its own.
  *
  *     BACKEND_TYPE ──► memory: the table that all threads share │ Redis │ memcached ──► Engine
  */
@@ -13,15 +13,15 @@ import { OverLimitCache } from './stores/over-limit-cache.ts'
 import type { OnHealth } from './stores/store-health.ts'
 
 export interface OpenOptions {
-  memoryTable: SharedArrayBuffer | null // with BACKEND_TYPE=memory
-  decisionsStat: string // the name under which this thread counts its decisions
+  memoryTable: SharedArrayBuffer | null // null unless BACKEND_TYPE=memory
+  decisionsStat: string // name of this thread's counter of decisions
   stats: Stats
   log: Log
-  onHealth?: OnHealth // of the store; memory always works
-  signal?: AbortSignal // ends the waiting for Redis: then openEngine rejects
+  onHealth?: OnHealth // of the store; not called for memory, which always works
+  signal?: AbortSignal // aborts waiting for Redis; then openEngine rejects
 }
 
-/** Resolves when the store is connected; rejects with OperatorError when it never will be. `store` is the caller's to close. */
+/** Resolves when the store is connected; rejects with ConfigurationError if it cannot be. The caller closes `store`. */
 export async function openEngine(
   settings: Settings,
   options: OpenOptions,
@@ -33,7 +33,7 @@ export async function openEngine(
   return { engine: new Engine({ store, stats, decisionsStat, ...given }), store }
 }
 
-/** One kind of store per process, so one shape at every call site. Only its own code is loaded. */
+/** One kind of store per process, so call sites are monomorphic. Only its own code is loaded. */
 async function openStore(
   settings: Settings,
   { memoryTable, stats, log, onHealth, signal }: OpenOptions,

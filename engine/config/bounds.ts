@@ -5,7 +5,7 @@
  *     tree of files ── FILES_MAX, FILE_BYTES_MAX, FILES_BYTES_MAX ──► text
  *     text ── NODE_DEPTH_MAX, EXPANDED_NODES_MAX ──► YAML nodes
  *     YAML nodes ── DESCRIPTORS_MAX, DESCRIPTOR_DEPTH_MAX ──► rules
- *     rules ── REMARKS_MAX, REMARK_STEPS_MAX ──► what check-config has to say about them
+ *     rules ── LINT_WARNINGS_MAX, LINT_STEPS_MAX ──► what check-config has to say about them
  */
 
 /** Files read from one tree. Beyond: error. */
@@ -32,7 +32,7 @@ export const DESCRIPTORS_MAX = 1_000_000
 export const DESCRIPTOR_DEPTH_MAX = 100
 
 /** Remarks on the rules of one load. Beyond: counted. */
-export const REMARKS_MAX = 1_000
+export const LINT_WARNINGS_MAX = 1_000
 
 /** Comparisons of rules with each other that remarks may cost, 0.2 µs each. Beyond: a remark says so. */
-export const REMARK_STEPS_MAX = 5_000_000
+export const LINT_STEPS_MAX = 5_000_000

@@ -6,11 +6,11 @@
  *         basic.yaml      ──► config.basic.yaml     basic.yaml
  *         team/shop.yaml  ──► config.team.shop.yaml team.shop.yaml
  *         link.yaml -> …  ──► read                  read
- *         old -> …/       ──► not entered, warning  (a linked directory could lead in circles)
+ *         old -> …/       ──► not entered, warning  (a linked directory could form a loop)
+ *         lost+found/     ──► not entered, warning  (created by the file system, readable by root only)
  *
- * Differs from the reference: an empty RUNTIME_SUBDIRECTORY is the root itself; a part of the tree that cannot hold a
- * file of ours is not looked at, so a root of `/` costs one listing.
- * Synchronous: it runs in a job thread or a command, and there it is the shortest way.
+ * Differs from envoyproxy/ratelimit: an empty RUNTIME_SUBDIRECTORY is the root itself, and directories that cannot hold a
+ * rule file are not listed, so a root of `/` costs one listing. Synchronous: it runs in a job thread or a command.
  */
 import { type Dirent, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -37,17 +37,18 @@ export interface FilesRead {
   unreadable: { path: string; error: ConfigError } | null // the first whose rules are missing: the load must fail
 }
 
-/** Whether a file is meant as rules. Others may be rules too, but are skipped when they are not (Q7). */
+/** Whether the name is that of a rule file. Other files are read too, but skipped when they hold no rules (Q7). */
 export function isRuleName(name: string): boolean {
   return name.endsWith('.yaml') || name.endsWith('.yml')
 }
 
 const BACKUP_ENDINGS = ['~', '.bak', '.orig', '.rej', '.swp', '.tmp', '.rpmsave', '.rpmnew']
-const BACKUPS_NAMED_MAX = 100 // in the warnings of one load; the rest is a count
+const BACKUPS_NAMED_MAX = 100 // in the warnings of one load; the rest is reported as a count
+const LOST_AND_FOUND = 'lost+found' // of ext file systems; a volume mounted as the rules folder has one
 
 /**
- * Whether a path is of a file that no load reads. Of a path where nothing is any more, the name decides; so a directory with
- * such a name, which is read, can be moved away unnoticed until the next change.
+ * Whether no load reads the file at the path. For a path that no longer exists the name decides, so the removal of a
+ * directory with such a name goes unnoticed until the next change.
  */
 export function isBackupFile(path: string): boolean {
   if (!isBackupName(basename(path))) return false
@@ -58,7 +59,7 @@ export function isBackupFile(path: string): boolean {
   }
 }
 
-/** Whether this is how editors, patch, rpm and dpkg name what they leave beside a file. */
+/** Whether editors, patch, rpm or dpkg give such a name to the files they leave behind. */
 function isBackupName(name: string): boolean {
   if (BACKUP_ENDINGS.some((ending) => name.endsWith(ending)) || name.includes('.dpkg-')) return true
   return name.startsWith('.#') || (name.length > 1 && name.startsWith('#') && name.endsWith('#'))
@@ -68,7 +69,7 @@ export function backupWarning(name: string): string {
   return `skipped a backup or editor file: ${name}`
 }
 
-/** Reads the tree. Throws a ConfigError where a bound is passed; for what cannot be read see FilesRead. */
+/** Reads the tree. Throws a ConfigError when a bound is exceeded; for unreadable entries see FilesRead. */
 export function readRuleFiles(tree: RuleTree): FilesRead {
   const found = find(tree)
   const { read } = found
@@ -85,7 +86,7 @@ export function readRuleFiles(tree: RuleTree): FilesRead {
   return read
 }
 
-/** The paths of all that a reading depends on: directories and files. Throws as reading does. */
+/** The paths of all directories and files that readRuleFiles reads. Throws as it does. */
 export function findRuleFiles(tree: RuleTree): string[] {
   const found = find(tree)
   return [...found.directories, ...found.paths.keys()]
@@ -96,7 +97,7 @@ interface Found {
   paths: Map<string, string> // of files, path -> name
   backups: string[] // names
   read: FilesRead
-  prefix: string // names that do not open with it are not ours
+  prefix: string // of the names of rule files
   isDotIgnored: boolean
 }
 
@@ -118,8 +119,7 @@ function list(found: Found, directory: string, namePrefix: string): void {
     const name = namePrefix + entry.name
     const path = join(directory, entry.name)
     if (entry.isDirectory()) {
-      const below = `${name}.`
-      if (below.startsWith(found.prefix) || found.prefix.startsWith(below)) list(found, path, below)
+      listBelow(found, path, name)
     } else if (name.startsWith(found.prefix)) {
       if (isBackupName(entry.name)) found.backups.push(name)
       else if (found.paths.size >= FILES_MAX) throw new ConfigError(name, `more than ${FILES_MAX} files`)
@@ -128,7 +128,14 @@ function list(found: Found, directory: string, namePrefix: string): void {
   }
 }
 
-/** None of a missing directory: that is an empty tree, or one of its directories was removed a moment ago. */
+function listBelow(found: Found, directory: string, name: string): void {
+  const namePrefix = `${name}.`
+  if (!namePrefix.startsWith(found.prefix) && !found.prefix.startsWith(namePrefix)) return
+  if (basename(directory) !== LOST_AND_FOUND) list(found, directory, namePrefix)
+  else found.read.warnings.push(`skipped a directory of the file system: ${name}`)
+}
+
+/** A missing directory has no entries: the tree is empty, or the directory was just removed. */
 function listEntries({ read }: Found, directory: string, namePrefix: string): Dirent[] {
   try {
     return readdirSync(directory, { withFileTypes: true })
@@ -152,10 +159,10 @@ function byName([pathA, nameA]: [string, string], [pathB, nameB]: [string, strin
   return pathA < pathB ? -1 : 1
 }
 
-/** Null for what holds no rules, and for what cannot be read. */
+/** Null for an entry that holds no rules or cannot be read. */
 function readFile(read: FilesRead, path: string, name: string): Uint8Array | null {
   try {
-    const stat = statSync(path) // before opening: to open a pipe that nobody writes to would wait for ever
+    const stat = statSync(path) // before opening: opening a pipe without a writer would block
     if (stat.isFile() && stat.size <= FILE_BYTES_MAX) return readFileSync(path)
     const size = `file has ${stat.size} bytes, at most ${FILE_BYTES_MAX} are read`
     if (stat.isFile() && isRuleName(name)) throw new ConfigError(name, `error loading config file: ${size}`)
@@ -174,7 +181,7 @@ function fail(read: FilesRead, path: string, error: unknown): void {
   read.warnings.push(`runtime: error reading ${path}: ${error instanceof Error ? error.message : error}`)
 }
 
-/** Limits are missing, so the load must fail. The first such entry is the load's error, the others are warnings. */
+/** Rules are missing, so the load must fail. The first such entry is the load's error, the others are warnings. */
 function refuse(read: FilesRead, path: string, name: string, error: unknown): void {
   if (read.unreadable) {
     fail(read, path, error)
@@ -187,10 +194,10 @@ function refuse(read: FilesRead, path: string, name: string, error: unknown): vo
 }
 
 const REMEDIES: Record<string, string> = {
-  EACCES: 'Let the user that runs the service read it',
-  EPERM: 'Let the user that runs the service read it',
-  ENOENT: 'Let the link lead to a file',
-  ELOOP: 'Let the link lead to a file',
+  EACCES: 'Make it readable for the user of the service',
+  EPERM: 'Make it readable for the user of the service',
+  ENOENT: 'Point the link at a file',
+  ELOOP: 'Point the link at a file',
   ENOTDIR: 'Put a directory there',
 }
 

@@ -7,7 +7,7 @@
  * Each is said once, however many aliases lead to its place, and they are told in the order of the files.
  */
 
-import { REMARKS_MAX } from './bounds.ts'
+import { LINT_WARNINGS_MAX } from './bounds.ts'
 import type { Place } from './rules.ts'
 
 export class LintWarnings {
@@ -24,7 +24,7 @@ export class LintWarnings {
   add({ file, line }: Place, text: string): void {
     const whole = line > 0 ? `${file}: line ${line}: ${text}` : `${file}: ${text}`
     if (this.made.has(whole)) return
-    if (this.made.size >= REMARKS_MAX) {
+    if (this.made.size >= LINT_WARNINGS_MAX) {
       this.dropped++
       return
     }

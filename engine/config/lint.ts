@@ -3,7 +3,7 @@
  * share or that callers' values can reach (shared-counters.ts), `replaces` that replace nothing. Costs comparisons, so their number is bounded.
  */
 
-import { REMARK_STEPS_MAX } from './bounds.ts'
+import { LINT_STEPS_MAX } from './bounds.ts'
 import type { LintWarnings } from './lint-warnings.ts'
 import { toCompositeKey } from './patterns.ts'
 import type { RuleDomain, RuleNode } from './rules.ts'
@@ -12,7 +12,7 @@ import type { UnreachableNode } from './unreachable-rules.ts'
 import { findUnreachableNodes } from './unreachable-rules.ts'
 
 export function lint(domains: readonly RuleDomain[], remarks: LintWarnings): void {
-  const steps = { left: REMARK_STEPS_MAX }
+  const steps = { left: LINT_STEPS_MAX }
   for (const { name, nodes } of domains) {
     lintUnreachable(nodes, name, { remarks, steps })
     lintReplaces(name, nodes, remarks)

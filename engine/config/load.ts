@@ -1,12 +1,12 @@
 /**
- * The whole way from a source to an image that every thread can use.
+ * Loads rules: from a source to an image that every thread can use.
  *
- *     tree ──► files ──► drafts (all files' syntax and keys) ──► domains (all files' meaning) ──► image
+ *     tree ──► files ──► drafts (syntax and keys of all files) ──► domains (all files validated) ──► image
  *     xDS ─────────────────┘
  *
- * So an error of syntax in any file is told before an error of meaning in any other (spec 1.2). The first error ends the
- * load: the caller gets an image of everything or none at all. Remarks are a step of their own, since they can take as long
- * as the load, and rules in force should not wait for them.
+ * A syntax error in any file is therefore reported before a semantic error in any other (spec 1.2). The first error ends the
+ * load: the result is an image of everything, or none. Linting is a separate step, because it can take as long as the load
+ * and must not delay the rules.
  */
 import { createHash, type Hash } from 'node:crypto'
 import { compile } from '../match/compile.ts'
@@ -23,7 +23,7 @@ const SKIPPED = 'skipped a file that is not named .yaml or .yml'
 
 /** Plain data, so it can be posted to a job. */
 export type RuleSource = (
-  | { from: 'tree'; tree: RuleTree; isSettling?: boolean } // settling: others may be writing to it (stable-read.ts)
+  | { from: 'tree'; tree: RuleTree; isSettling?: boolean } // settling: files may be being written (stable-read.ts)
   | { from: 'files'; files: RuleFile[] } // in load order
   | { from: 'drafts'; drafts: RuleDraft[] } // xDS resources in the order of the response
 ) & {
@@ -32,46 +32,46 @@ export type RuleSource = (
 
 export interface LoadNotes {
   warnings: string[]
-  seenCount: number // files that were read: `runtime.num_values`
+  seenCount: number // files read: `runtime.num_values`
   failuresCount: number // files and directories that could not be read: `runtime.load_failures`
-  unreadablePath?: string // why the load failed
+  unreadablePath?: string // the path whose rules are missing, if that failed the load
 }
 
-/** Plain data, so it can be posted; the image's memory is shared and not copied. */
+/** Plain data, so it can be posted; the image's memory is shared, not copied. */
 export type LoadResult = LoadNotes &
   ({ ok: true; image: RulesImage; filesCount: number } | { ok: false; error: string })
 
-/** A load that has ended, and what is left to do about it. */
 export interface Load {
   result: LoadResult
-  /** What loads and can hardly be meant: `<file>: line <n>: <text>`. Of a failed load, what was found before the error. */
-  remark(): Promise<string[]>
-  content: string // a hash of the files; '' for drafts and failed loads
+  /** Lint warnings, each `<file>: line <n>: <text>`. After a failed load, those found before the error. */
+  lint(): Promise<string[]>
+  contentHash: string // of the files' names and bytes; '' for drafts and failed loads
 }
 
-/** Loads all rules of a source. A mistake in them is an answer (`ok: false`), not a rejection. */
+/** Loads all rules of a source. Invalid rules are a result (`ok: false`), not a rejection. */
 export async function loadRules(source: RuleSource): Promise<LoadResult> {
   return (await load(source)).result
 }
 
 export async function load(source: RuleSource): Promise<Load> {
   const notes: LoadNotes = { warnings: [], seenCount: 0, failuresCount: 0 }
-  const remarks = new LintWarnings()
+  const lintWarnings = new LintWarnings()
   const hash = createHash('sha256')
   try {
-    const drafts = source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, remarks, hash)
+    const drafts =
+      source.from === 'drafts' ? source.drafts : await readDrafts(source, notes, lintWarnings, hash)
     const domains = validate(drafts, { isMerging: source.isMerging })
     const result: LoadResult = { ...notes, ok: true, image: compile(domains), filesCount: drafts.length }
-    const remark = async () => {
+    const lintDomains = async () => {
       const { lint } = await import('./lint.ts')
-      lint(domains, remarks)
-      return remarks.texts()
+      lint(domains, lintWarnings)
+      return lintWarnings.texts()
     }
-    return { result, remark, content: source.from === 'drafts' ? '' : hash.digest('base64') }
+    return { result, lint: lintDomains, contentHash: source.from === 'drafts' ? '' : hash.digest('base64') }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     const result: LoadResult = { ...notes, ok: false, error: error.message }
-    return { result, remark: async () => remarks.texts(), content: '' }
+    return { result, lint: async () => lintWarnings.texts(), contentHash: '' }
   }
 }
 
@@ -93,19 +93,19 @@ async function readSourceFiles(source: FileSource, notes: LoadNotes): Promise<Ru
 async function readDrafts(
   source: FileSource,
   notes: LoadNotes,
-  remarks: LintWarnings,
+  lintWarnings: LintWarnings,
   hash: Hash,
 ): Promise<RuleDraft[]> {
   const files = await readSourceFiles(source, notes)
   if (files.length === 0) return []
-  const { readDraft } = await import('./read.ts') // brings the YAML parser along: 30 ms that xDS need not pay
+  const { readDraft } = await import('./read.ts') // loads the YAML parser: 30 ms, not needed for xDS
   const drafts: RuleDraft[] = []
   for (const { name, bytes } of files) {
-    remarks.open(name)
+    lintWarnings.open(name)
     hash.update(`${name.length} ${name} ${bytes.length} `).update(bytes)
     try {
-      const draft = readDraft(name, bytes, remarks)
-      const isEmpty = draft.domain === '' && draft.nodes.length === 0 // .gitkeep, notes behind `#`
+      const draft = readDraft(name, bytes, lintWarnings)
+      const isEmpty = draft.domain === '' && draft.nodes.length === 0 // .gitkeep, or only comments
       if (!isEmpty || isRuleName(name)) drafts.push(draft)
       else notes.warnings.push(`${SKIPPED}: ${name}: holds no rules`)
     } catch (error) {

@@ -1,10 +1,10 @@
 /**
- * From descriptors to targets: finds the rule (spec 2.1, 2.2) and puts together what counting needs.
+ * Resolves descriptors: finds the rule (spec 2.1, 2.2) and builds what counting needs.
  *
  *     JSON   Descriptor ── written as bytes ─┐
- *     gRPC   bytes ──────────────────────────┴─► known? ── yes ─────────────────────────────► Target
- *                                                  └ no ─► plain? ── yes ─► match on bytes ─► Target, maybe kept
- *                                                            └ no ──► Descriptor ─► match ──► Target, maybe kept
+ *     gRPC   bytes ──────────────────────────┴─► cached? ── yes ─────────────────────────────► ResolvedDescriptor
+ *                                                  └ no ──► plain? ── yes ─► match on bytes ─► ResolvedDescriptor, maybe cached
+ *                                                             └ no ──► Descriptor ─► match ──► ResolvedDescriptor, maybe cached
  */
 import { decodeDescriptor, decodeText } from '../../proto/codec.ts'
 import { writePlainDescriptor } from '../../proto/plain-descriptor.ts'
@@ -21,7 +21,7 @@ import { KeyBytes } from './key-bytes.ts'
 import { NO_RULE_DESCRIPTOR, ResolvedDescriptor } from './resolved-descriptor.ts'
 import { unitSec, windowStartSec } from './window.ts'
 
-const HITS_MAX = 2n ** 63n - 1n // what Redis counts to; beyond, any caller could refund itself (Q42)
+const HITS_MAX = 2n ** 63n - 1n // largest count in Redis; above it, counts would wrap (Q42)
 
 const WRITTEN_BYTES = 1_024
 
@@ -36,12 +36,12 @@ export class DescriptorResolver {
   private readonly found: Match = { rule: null, statsKey: '', sharedValues: [] }
   private readonly cache = new DescriptorCache()
   private readonly key = new KeyBytes()
-  private readonly written = Buffer.alloc(WRITTEN_BYTES) // a domain, and one descriptor behind it
+  private readonly written = Buffer.alloc(WRITTEN_BYTES) // a domain, followed by one descriptor
   private writtenDomain = ''
   private writtenEnd = 0
   private trie: Trie | null = null
-  private statsBases = new Int32Array() // by rule id, -1 = not asked for yet; a Map look-up per new descriptor less
-  private bytes: Uint8Array = new Uint8Array() // of the request at hand
+  private statsBases = new Int32Array() // by rule id, -1 = unknown; saves a Map look-up per new descriptor
+  private bytes: Uint8Array = new Uint8Array() // of the current request
   private nowSec = 0
   private domain = '' // its domain; '' = not read yet
   private domainNode = -1
@@ -61,51 +61,51 @@ export class DescriptorResolver {
     this.domain = ''
   }
 
-  /** The request whose descriptors are asked for next, as bytes. Only while there are rules. */
+  /** Sets the request whose descriptors are resolved next, as bytes. Requires rules. */
   setRequest(bytes: Uint8Array, parts: RequestParts, nowSec: number): void {
     this.bytes = bytes
     this.nowSec = nowSec
     if (!this.cache.setDomain(bytes, parts.domainStart, parts.domainEnd)) this.domain = ''
   }
 
-  /** The target of one descriptor of that request. Throws a ServiceError, or MalformedRequest. */
+  /** Resolves one descriptor of that request. Throws a ServiceError, or MalformedRequest. */
   resolvePart(parts: RequestParts, i: number): ResolvedDescriptor {
-    const { bytes, cache: interned } = this
+    const { bytes, cache } = this
     const start = parts.starts[i]
     const end = parts.ends[i]
-    const known = interned.find(bytes, start, end)
+    const known = cache.find(bytes, start, end)
     if (known !== null) return known
     if (this.domain === '') this.readDomain(decodeText(bytes, parts.domainStart, parts.domainEnd))
     const plain = this.resolvePlain(start, end)
     const descriptor = plain === null ? decodeDescriptor(bytes, start, end) : null
-    const target = plain ?? this.resolve(this.domain, descriptor!)
-    if (descriptor === null || descriptor.limit === null) interned.set(target) // an override renews its expiry each time
-    return target
+    const resolved = plain ?? this.resolve(this.domain, descriptor!)
+    if (descriptor === null || descriptor.limit === null) cache.set(resolved) // hits of an override renew the expiry
+    return resolved
   }
 
-  /** The domain of a request that was read already; its descriptors are asked for next. */
+  /** Sets the domain of a decoded request whose descriptors are resolved next. */
   setDomain(name: string, nowSec: number): void {
     const { written } = this
     this.nowSec = nowSec
     if (name !== this.writtenDomain) {
       this.writtenDomain = name
-      this.writtenEnd = name.length < WRITTEN_BYTES / 2 ? written.write(name) : 0 // 0: will not be kept
+      this.writtenEnd = name.length < WRITTEN_BYTES / 2 ? written.write(name) : 0 // 0 = too long to be cached
     }
     this.bytes = written
     if (this.cache.setDomain(written, 0, this.writtenEnd) && this.domain !== '') return
     if (this.trie !== null) this.readDomain(name)
   }
 
-  /** The target of one descriptor of that request. Throws a ServiceError. */
+  /** Resolves one descriptor of that request. Throws a ServiceError. */
   resolveDescriptor(descriptor: Descriptor): ResolvedDescriptor {
-    const { cache: interned, written, writtenEnd } = this
+    const { cache, written, writtenEnd } = this
     const end = writtenEnd === 0 ? -1 : writePlainDescriptor(descriptor, written, writtenEnd)
     if (end === -1 || this.trie === null) return this.resolve(this.writtenDomain, descriptor)
-    const known = interned.find(written, writtenEnd, end)
+    const known = cache.find(written, writtenEnd, end)
     if (known !== null) return known
-    const target = this.resolvePlain(writtenEnd, end) ?? this.resolve(this.writtenDomain, descriptor)
-    interned.set(target)
-    return target
+    const resolved = this.resolvePlain(writtenEnd, end) ?? this.resolve(this.writtenDomain, descriptor)
+    cache.set(resolved)
+    return resolved
   }
 
   private readDomain(name: string): void {
@@ -114,7 +114,7 @@ export class DescriptorResolver {
     this.key.setDomain(`${this.options.keyPrefix}${name}_`)
   }
 
-  /** Without reading any text; null where that cannot be done. */
+  /** Resolves without decoding texts; null if that is not possible. */
   private resolvePlain(start: number, end: number): ResolvedDescriptor | null {
     const { key, trie, domainNode } = this
     const { nearLimitRatio } = this.options
@@ -138,14 +138,14 @@ export class DescriptorResolver {
     })
   }
 
-  /** Of a rule that is counted under its path. */
+  /** For a rule that is counted under its path. */
   private getStatsBase({ id, path }: Rule): number {
     const { statsBases } = this
     if (statsBases[id] < 0) statsBases[id] = this.options.stats.rule(path)
     return statsBases[id]
   }
 
-  /** The target of a descriptor. Throws a ServiceError. */
+  /** Throws a ServiceError. */
   resolve(domainName: string, descriptor: Descriptor): ResolvedDescriptor {
     const { stats, nearLimitRatio } = this.options
     const { hitsAddend: hits, limit } = descriptor
@@ -178,15 +178,15 @@ export class DescriptorResolver {
   }
 
   /**
-   * The window of the rule that an override stands in for; 0 = none. They share a counter when their windows begin
-   * together (spec Q20), and a rule's hits do not renew its expiry: so the override must not make it shorter.
+   * The window of the rule that an override replaces; 0 = none. Both share a counter when their windows begin together
+   * (spec Q20), and a rule's hits do not renew its expiry, so the override must not make the expiry shorter.
    */
   private windowSec(trie: Trie, domain: number, { entries }: Descriptor): number {
     if (!trie.match(domain, entries, this.found) || this.found.rule!.isUnlimited) return 0
     return unitSec(this.found.rule!.limit.unit)
   }
 
-  /** The rule for one descriptor, or null; how it is counted is in `found` until the next call. */
+  /** The rule for one descriptor, or null; `found` holds its stats key until the next call. */
   private findRule(trie: Trie, domain: number, domainName: string, descriptor: Descriptor): Rule | null {
     if (descriptor.limit === null) {
       return trie.match(domain, descriptor.entries, this.found) ? this.found.rule : null

@@ -1,13 +1,13 @@
 /**
- * The one path every request takes: match, counters, status.
+ * The path of every request: match, count, status.
  *
- *     decide(request) ── targets of its descriptors ──► hits join the open wave ─┐
- *     decide(request) ── targets of its descriptors ──► hits join the open wave ─┤ end of the event loop's turn
- *                                                                                ▼
- *     caller.answer ◄── statuses, statistics ◄── counts of the wave's batch ◄── store.add(batch)
+ *     decide(request) ── resolve its descriptors ──► hits join the open batch ─┐
+ *     decide(request) ── resolve its descriptors ──► hits join the open batch ─┤ end of the event loop's turn
+ *                                                                              ▼
+ *     callback.onDecision ◄── statuses, statistics ◄── previous counts ◄── store.add(batch)
  *
- * One Engine per worker thread; one batch per turn, so an idle service adds no delay and a busy one amortises by itself.
- * A store that answers at once is asked at once. Nothing here knows a socket or reads a clock by itself.
+ * One Engine per worker thread and one batch per turn, so an idle service adds no delay and a busy one shares round trips.
+ * A synchronous store is called at once. The engine knows no sockets; the clock is injected.
  */
 import { decodeRequest } from '../../proto/codec.ts'
 import {
@@ -33,10 +33,9 @@ import { OVER_LOCALLY, RequestBatch, TO_COUNT } from './request-batch.ts'
 import { getDefaultHits, NO_RULE_DESCRIPTOR, type ResolvedDescriptor } from './resolved-descriptor.ts'
 import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './response-metadata.ts'
 
-/** Waves kept for later: as many as are on their way at a time, unless the store is slow. */
-const SPARES_MAX = 8
+const SPARE_BATCHES_MAX = 8 // kept for reuse; more are in flight only when the store is slow
 
-const CANCELLED = new StoreError('the caller has gone') // nobody hears it
+const CANCELLED = new StoreError('the call was cancelled') // never sent
 
 const NO_LIMIT: DescriptorStatus = { code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 }
 const NO_HEADERS: HeaderValue[] = []
@@ -45,7 +44,7 @@ const UNLIMITED: DescriptorStatus = { ...NO_LIMIT, limitRemaining: REMAINING_MAX
 export interface EngineOptions {
   store: CounterStore
   stats: Stats
-  decisionsStat: string // name of the counter of requests this engine was asked to decide
+  decisionsStat: string // name of the counter of decisions
   nowSec: () => number // epoch seconds, whole
   random: () => number // 0 to below 1; spreads expiries
   nearLimitRatio: number // 0 to 1, taken as a 32-bit float (spec 4.4)
@@ -69,10 +68,10 @@ export class Engine implements RateLimiter {
   private readonly serviceErrors: number
   private readonly storeErrors: number
   private readonly shadowed: number
-  private openBatch: RequestBatch // takes requests in
-  private readonly spareBatches: RequestBatch[] = [] // that came back, cleared
+  private openBatch: RequestBatch // receives requests
+  private readonly spareBatches: RequestBatch[] = [] // cleared
   private isFlushScheduled = false
-  private hasWaited = false // the store could not take the open wave at the end of a turn
+  private hasWaited = false // the store had no capacity for the open batch at the end of a turn
 
   constructor(options: EngineOptions) {
     this.options = options
@@ -86,26 +85,26 @@ export class Engine implements RateLimiter {
     this.shadowed = this.stats.counter('ratelimit.service.global_shadow_mode')
   }
 
-  /** Requests decided from now on use these rules; those on their way keep theirs. */
+  /** Applies to later requests; requests in flight keep the rules they were matched with. */
   setRules(image: RulesImage): void {
     this.resolver.setRules(image)
   }
 
-  decide(request: RateLimitRequest, caller: DecisionCallback): void {
+  decide(request: RateLimitRequest, callback: DecisionCallback): void {
     const now = this.options.nowSec()
     try {
       this.accept(request, now)
     } catch (error) {
-      this.refuse(caller, error)
+      this.refuse(callback, error)
       return
     }
-    this.count(caller, request, now)
+    this.count(callback, request, now)
   }
 
-  decideBytes(bytes: Uint8Array, caller: DecisionCallback): void {
+  decideBytes(bytes: Uint8Array, callback: DecisionCallback): void {
     const { parts } = this
     if (this.options.hasMetadata || !this.resolver.hasRules || !parts.find(bytes)) {
-      this.decide(decodeRequest(bytes), caller) // metadata tells the whole request back
+      this.decide(decodeRequest(bytes), callback) // metadata repeats the whole request
       return
     }
     const now = this.options.nowSec()
@@ -113,20 +112,20 @@ export class Engine implements RateLimiter {
       this.acceptParts(bytes, now)
     } catch {
       this.openBatch.reopen()
-      this.decide(decodeRequest(bytes), caller) // says what is wrong, malformed bytes before all else
+      this.decide(decodeRequest(bytes), callback) // throws the error; malformed bytes are reported first
       return
     }
-    this.count(caller, null, now)
+    this.count(callback, null, now)
   }
 
-  /** The limit that such a descriptor is counted against; null = none. Counts nothing, so a store that fails has a limit. */
+  /** The limit that applies to the descriptor; null = none. Counts nothing and does not use the store. */
   findLimit(domain: string, descriptor: Descriptor): RateLimit | null {
     this.resolver.setDomain(domain, this.options.nowSec())
     const { rule } = this.resolver.resolveDescriptor(descriptor)
     return rule === null || rule.isUnlimited ? null : rule.limit
   }
 
-  /** Puts the descriptors of a request into the open wave. Throws a ServiceError. */
+  /** Adds the descriptors of a request to the open batch. Throws a ServiceError. */
   private accept(request: RateLimitRequest, nowSec: number): void {
     const { descriptors, domain } = request
     if (domain === '') throw new ServiceError('rate limit domain must not be empty')
@@ -138,124 +137,124 @@ export class Engine implements RateLimiter {
     const hits = getDefaultHits(request)
     this.resolver.setDomain(domain, nowSec)
     for (const descriptor of descriptors) {
-      const target = this.resolver.resolveDescriptor(descriptor)
-      this.openBatch.add(target, target.hits ?? hits)
+      const resolved = this.resolver.resolveDescriptor(descriptor)
+      this.openBatch.add(resolved, resolved.hits ?? hits)
     }
   }
 
-  /** The same for a request of which only the bytes are known. Throws when they are wrong in any way. */
+  /** The same for a request in bytes. Throws if it is invalid in any way. */
   private acceptParts(bytes: Uint8Array, nowSec: number): void {
-    const { parts, resolver: targets } = this
+    const { parts, resolver } = this
     this.makeRoom(parts.count)
     const hits = getDefaultHits(parts)
-    targets.setRequest(bytes, parts, nowSec)
+    resolver.setRequest(bytes, parts, nowSec)
     for (let i = 0; i < parts.count; i++) {
-      const target = targets.resolvePart(parts, i)
-      this.openBatch.add(target, target.hits ?? hits)
+      const descriptor = resolver.resolvePart(parts, i)
+      this.openBatch.add(descriptor, descriptor.hits ?? hits)
     }
   }
 
-  private refuse(caller: DecisionCallback, error: unknown): void {
+  private refuse(callback: DecisionCallback, error: unknown): void {
     this.countMisses()
     this.openBatch.reopen()
     if (!(error instanceof ServiceError)) throw error
     this.stats.add(this.decisions, 1)
     this.stats.add(this.serviceErrors, 1)
-    caller.onError(error)
+    callback.onError(error)
   }
 
   private makeRoom(count: number): void {
     if (this.openBatch.batch.isFullFor(count)) this.flush()
   }
 
-  /** Puts the hits of the request that was taken in into the batch; without any, answers now. */
-  private count(caller: DecisionCallback, request: RateLimitRequest | null, now: number): void {
-    const { openBatch: wave, store } = this
+  /** Adds the hits of the accepted request to the batch; without any, responds now. */
+  private count(callback: DecisionCallback, request: RateLimitRequest | null, now: number): void {
+    const { openBatch: requests, store } = this
     this.stats.add(this.decisions, 1)
     this.countMisses()
     this.dropReplaced()
-    const first = wave.open
-    wave.close(caller, request, false)
-    const tripsCount = this.addWindows(wave, first, now)
-    if (tripsCount === 0) {
-      this.answer(wave, wave.requestsCount - 1, now)
-      wave.dropLast()
+    const first = requests.open
+    requests.close(callback, request, false)
+    const pendingCount = this.addWindows(requests, first, now)
+    if (pendingCount === 0) {
+      this.respond(requests, requests.requestsCount - 1, now)
+      requests.dropLast()
       return
     }
-    if (wave.batch.isFullFor(tripsCount)) {
-      wave.dropLast()
-      this.failFromStore(caller, new StoreError('too many hits wait for the counter store'))
+    if (requests.batch.isFullFor(pendingCount)) {
+      requests.dropLast()
+      this.failFromStore(callback, new StoreError('too many hits wait for the counter store'))
       return
     }
-    this.addToBatch(wave, wave.requestsCount - 1, now)
+    this.addToBatch(requests, requests.requestsCount - 1, now)
     if (store.isSynchronous) this.flush()
     else this.flushSoon()
   }
 
-  /** Descriptors of domains without rules (spec 7.1). */
+  /** Counts descriptors of domains without rules (spec 7.1). */
   private countMisses(): void {
-    const { descriptors: targets, open, itemsCount } = this.openBatch
+    const { descriptors, open, itemsCount } = this.openBatch
     for (let item = open; item < itemsCount; item++) {
-      if (targets[item].missStat >= 0) this.stats.add(targets[item].missStat, 1)
+      if (descriptors[item].missStat >= 0) this.stats.add(descriptors[item].missStat, 1)
     }
   }
 
   /** Spec 2.6: rules whose name another rule of the request replaces do not count. Unlimited ones stay. */
   private dropReplaced(): void {
-    const { descriptors: targets, open, itemsCount } = this.openBatch
+    const { descriptors, open, itemsCount } = this.openBatch
     let replaced: Set<string> | null = null
     for (let item = open; item < itemsCount; item++) {
-      const { rule } = targets[item]
+      const { rule } = descriptors[item]
       if (rule === null || rule.replaces.length === 0) continue
       replaced ??= new Set()
       for (const name of rule.replaces) replaced.add(name)
     }
     if (replaced === null) return
     for (let item = open; item < itemsCount; item++) {
-      const { rule } = targets[item]
+      const { rule } = descriptors[item]
       if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
-      if (replaced.has(rule.limit.name)) targets[item] = NO_RULE_DESCRIPTOR
+      if (replaced.has(rule.limit.name)) descriptors[item] = NO_RULE_DESCRIPTOR
     }
   }
 
   /**
-   * Finds the counters of the last request, and returns how many need a trip to the store. The other items have no
-   * rule, are unlimited, or are over by the local cache.
+   * Finds the counters of the last request. Returns how many items the store must count; the others have no rule, are
+   * unlimited, or are over the limit by the local cache.
    */
-  private addWindows(wave: RequestBatch, first: number, now: number): number {
-    const { localCache, stopIncrementWhenOverLimit: isStopping } = this.options
-    let tripsCount = 0
-    for (let item = first; item < wave.itemsCount; item++) {
-      const target = wave.descriptors[item]
-      if (target.lengthSec === 0) continue
-      const counter = target.counterAt(now)
-      wave.counters[item] = counter
-      this.stats.add(target.statsBase + TOTAL_HITS, Number(wave.hits[item]))
-      const isOver = localCache?.isOver(counter.key, target.rule!.limit.requestsPerUnit) === true
-      if (isOver && isStopping) wave.isReadOnly[wave.requestsCount - 1] = true
-      wave.members[item] = isOver ? OVER_LOCALLY : TO_COUNT
-      if (!isOver) tripsCount++
+  private addWindows(requests: RequestBatch, first: number, now: number): number {
+    const { localCache, stopIncrementWhenOverLimit } = this.options
+    let pendingCount = 0
+    for (let item = first; item < requests.itemsCount; item++) {
+      const descriptor = requests.descriptors[item]
+      if (descriptor.lengthSec === 0) continue
+      const counter = descriptor.counterAt(now)
+      requests.counters[item] = counter
+      this.stats.add(descriptor.statsBase + TOTAL_HITS, Number(requests.hits[item]))
+      const isOver = localCache?.isOver(counter.key, descriptor.rule!.limit.requestsPerUnit) === true
+      if (isOver && stopIncrementWhenOverLimit) requests.isReadOnly[requests.requestsCount - 1] = true
+      requests.members[item] = isOver ? OVER_LOCALLY : TO_COUNT
+      if (!isOver) pendingCount++
     }
-    return tripsCount
+    return pendingCount
   }
 
-  private addToBatch(wave: RequestBatch, request: number, now: number): void {
+  private addToBatch(requests: RequestBatch, request: number, now: number): void {
     const { random, jitterMaxSec } = this.options
-    const isOnlyLooking = wave.isReadOnly[request]
-    const end = wave.ends[request]
-    for (let item = wave.getFirstItem(request); item < end; item++) {
-      if (wave.members[item] !== TO_COUNT) continue
-      const { lengthSec, expirySec, rule } = wave.descriptors[item]
-      wave.members[item] = wave.batch.add(
-        wave.counters[item]!,
-        isOnlyLooking ? 0 : wave.hits[item],
+    const isReadOnly = requests.isReadOnly[request]
+    const end = requests.ends[request]
+    for (let item = requests.getFirstItem(request); item < end; item++) {
+      if (requests.members[item] !== TO_COUNT) continue
+      const { lengthSec, expirySec, rule } = requests.descriptors[item]
+      requests.members[item] = requests.batch.add(
+        requests.counters[item]!,
+        isReadOnly ? 0 : requests.hits[item],
         rule!.limit.requestsPerUnit,
         now - (now % lengthSec) + lengthSec,
         jitterMaxSec === 0 ? expirySec : expirySec + Math.floor(random() * jitterMaxSec),
         lengthSec === 1,
       )
     }
-    wave.batch.endRequest()
+    requests.batch.endRequest()
   }
 
   private flushSoon(): void {
@@ -269,10 +268,10 @@ export class Engine implements RateLimiter {
     this.flush()
   }
 
-  /** Sends the open wave and opens a new one; while the store can take none, requests go on joining this one. */
+  /** Sends the open batch and opens a new one. Without capacity in the store, requests keep joining this one. */
   private flush(): void {
-    const { openBatch: wave } = this
-    if (wave.requestsCount === 0) return
+    const requests = this.openBatch
+    if (requests.requestsCount === 0) return
     if (!this.store.hasCapacity) {
       this.hasWaited = true
       return
@@ -280,26 +279,26 @@ export class Engine implements RateLimiter {
     this.openBatch = this.takeSpareBatch()
     if (this.hasWaited) {
       this.hasWaited = false
-      this.sendWithoutCancelled(wave)
+      this.sendWithoutCancelled(requests)
       return
     }
-    this.store.add(wave.batch, this.options.nowSec(), wave.done)
+    this.store.add(requests.batch, this.options.nowSec(), requests.done)
   }
 
-  /** A wave that had to wait: callers that have gone meanwhile take their hits with them. */
+  /** Sends a batch that had to wait, without the hits of calls that were cancelled meanwhile. */
   private sendWithoutCancelled(waited: RequestBatch): void {
     const now = this.options.nowSec()
-    let wave = waited
-    if (waited.callbacks.some((caller, i) => i < waited.requestsCount && caller!.isCancelled)) {
-      wave = this.createRequestBatch()
+    let requests = waited
+    if (waited.callbacks.some((callback, i) => i < waited.requestsCount && callback!.isCancelled)) {
+      requests = this.createRequestBatch()
       for (let request = 0; request < waited.requestsCount; request++) {
-        const caller = waited.callbacks[request]!
-        if (caller.isCancelled) caller.onError(CANCELLED)
-        else this.addToBatch(wave, wave.copy(waited, request), now)
+        const callback = waited.callbacks[request]!
+        if (callback.isCancelled) callback.onError(CANCELLED)
+        else this.addToBatch(requests, requests.copy(waited, request), now)
       }
       waited.clear()
     }
-    if (wave.requestsCount > 0) this.store.add(wave.batch, now, wave.done)
+    if (requests.requestsCount > 0) this.store.add(requests.batch, now, requests.done)
   }
 
   private takeSpareBatch(): RequestBatch {
@@ -307,66 +306,66 @@ export class Engine implements RateLimiter {
   }
 
   private createRequestBatch(): RequestBatch {
-    return new RequestBatch(this.options.stopIncrementWhenOverLimit, (wave) => this.answered(wave))
+    return new RequestBatch(this.options.stopIncrementWhenOverLimit, (requests) => this.onCounted(requests))
   }
 
-  private answered(wave: RequestBatch): void {
+  private onCounted(requests: RequestBatch): void {
     const now = this.options.nowSec()
-    for (let request = 0; request < wave.requestsCount; request++) this.answer(wave, request, now)
-    wave.clear()
-    if (this.spareBatches.length < SPARES_MAX) this.spareBatches.push(wave)
-    if (this.openBatch.requestsCount > 0) this.flushSoon() // it may have waited for this one to come back
+    for (let request = 0; request < requests.requestsCount; request++) this.respond(requests, request, now)
+    requests.clear()
+    if (this.spareBatches.length < SPARE_BATCHES_MAX) this.spareBatches.push(requests)
+    if (this.openBatch.requestsCount > 0) this.flushSoon() // it may have waited for capacity
   }
 
-  /** Spec 4.7: a status per descriptor, and the code over all of them. */
-  private answer(wave: RequestBatch, request: number, nowSec: number): void {
-    const caller = wave.callbacks[request]!
-    const first = wave.getFirstItem(request)
-    const end = wave.ends[request]
-    const error = firstError(wave, first, end)
+  /** Spec 4.7: a status per descriptor, and the overall code. */
+  private respond(requests: RequestBatch, request: number, nowSec: number): void {
+    const callback = requests.callbacks[request]!
+    const first = requests.getFirstItem(request)
+    const end = requests.ends[request]
+    const error = firstError(requests, first, end)
     if (error !== null) {
-      this.failFromStore(caller, error)
+      this.failFromStore(callback, error)
       return
     }
     const { isShadow, hasMetadata, headerNames } = this.options
-    const isOnlyLooking = wave.isReadOnly[request]
+    const isReadOnly = requests.isReadOnly[request]
     const statuses: DescriptorStatus[] = new Array(end - first)
     let rateFailed = 0
     let quotaFailed = 0
     let quotaTotal = 0
     for (let item = first; item < end; item++) {
-      const target = wave.descriptors[item]
-      const status = this.status(wave, item, isOnlyLooking, nowSec)
-      const isQuota = this.isQuota(target)
+      const descriptor = requests.descriptors[item]
+      const status = this.status(requests, item, isReadOnly, nowSec)
+      const isQuota = this.isQuota(descriptor)
       statuses[item - first] = status
       if (isQuota) quotaTotal++
       if (status.code === Code.OverLimit) isQuota ? quotaFailed++ : rateFailed++
     }
     const isOver = rateFailed > 0 || (quotaTotal > 0 && quotaFailed === quotaTotal)
     if (isOver && isShadow) this.stats.add(this.shadowed, 1)
-    caller.onDecision({
+    callback.onDecision({
       overallCode: isOver && !isShadow ? Code.OverLimit : Code.Ok,
       statuses,
-      responseHeadersToAdd: headerNames === null ? NO_HEADERS : this.headers(wave, first, end, statuses),
-      dynamicMetadata: hasMetadata ? this.metadata(wave, request, statuses) : null,
+      responseHeadersToAdd: headerNames === null ? NO_HEADERS : this.headers(requests, first, end, statuses),
+      dynamicMetadata: hasMetadata ? this.metadata(requests, request, statuses) : null,
     })
   }
 
   private headers(
-    wave: RequestBatch,
+    requests: RequestBatch,
     first: number,
     end: number,
     statuses: DescriptorStatus[],
   ): HeaderValue[] {
-    const isQuota = wave.descriptors.slice(first, end).map((target) => this.isQuota(target))
+    const isQuota = requests.descriptors.slice(first, end).map((descriptor) => this.isQuota(descriptor))
     return responseHeaders(statuses, isQuota, this.options.headerNames!)
   }
 
-  private metadata(wave: RequestBatch, request: number, statuses: DescriptorStatus[]): JsonObject {
-    const targets = wave.descriptors.slice(wave.getFirstItem(request), wave.ends[request])
+  private metadata(requests: RequestBatch, request: number, statuses: DescriptorStatus[]): JsonObject {
+    const descriptors = requests.descriptors.slice(requests.getFirstItem(request), requests.ends[request])
     return dynamicMetadata(
-      wave.requests[request]!,
-      targets.map(({ rule }) => rule),
+      requests.requests[request]!,
+      descriptors.map(({ rule }) => rule),
       statuses,
     )
   }
@@ -375,23 +374,28 @@ export class Engine implements RateLimiter {
     return !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
   }
 
-  private status(wave: RequestBatch, item: number, isOnlyLooking: boolean, nowSec: number): DescriptorStatus {
-    const { rule, lengthSec, near, statsBase } = wave.descriptors[item]
+  private status(
+    requests: RequestBatch,
+    item: number,
+    isReadOnly: boolean,
+    nowSec: number,
+  ): DescriptorStatus {
+    const { rule, lengthSec, near, statsBase } = requests.descriptors[item]
     if (rule === null) return NO_LIMIT
     if (lengthSec === 0) return UNLIMITED
-    const hits = Number(wave.hits[item])
-    const member = wave.members[item]
+    const hits = Number(requests.hits[item])
+    const member = requests.members[item]
     if (member === OVER_LOCALLY) return evaluateLocalHit(rule, hits, this.stats, statsBase, nowSec)
-    const counted = wave.batch.getPreviousCount(member)
-    const before = isOnlyLooking ? counted - hits : counted
-    const after = isOnlyLooking ? counted : counted + hits // not before + hits: big hits round
-    if (after > rule.limit.requestsPerUnit) this.options.localCache?.add(wave.counters[item]!.key, after)
+    const counted = requests.batch.getPreviousCount(member)
+    const before = isReadOnly ? counted - hits : counted
+    const after = isReadOnly ? counted : counted + hits // not before + hits: big hits round
+    if (after > rule.limit.requestsPerUnit) this.options.localCache?.add(requests.counters[item]!.key, after)
     return evaluateLimit(rule, before, after, hits, near, this.stats, statsBase, nowSec)
   }
 
-  private failFromStore(caller: DecisionCallback, error: Error): void {
+  private failFromStore(callback: DecisionCallback, error: Error): void {
     this.stats.add(this.storeErrors, 1)
-    caller.onError(error)
+    callback.onError(error)
   }
 }
 

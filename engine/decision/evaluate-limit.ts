@@ -1,8 +1,8 @@
 /**
- * The verdict on one descriptor, from the count before its hits (spec 4.4), and what is counted along the way.
+ * The status of one descriptor from the count before its hits, and the statistics of that (spec 4.4).
  *
  *     0 ─────────────── near ───────── limit ─────────────►
- *            within             near            over           where each hit falls decides which counter grows
+ *            within             near            over           the position of each hit decides which statistic grows
  *     before ├── hits ──────────────────────────┤ after        here 8 hits: some near, some over; the code is OVER_LIMIT
  */
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
@@ -17,15 +17,15 @@ import {
 } from '../stats/stats.ts'
 import { resetSec, unitSec } from './window.ts'
 
-/** Hits from here on are near the limit. 32-bit floats, as the service we replace computes: visible for large limits. */
+/** Hits above this count are near the limit. 32-bit floats, as in envoyproxy/ratelimit: the difference shows for large limits. */
 export function nearLimit(limit: number, ratio: number): number {
   return Math.floor(Math.fround(Math.fround(limit) * Math.fround(ratio)))
 }
 
 /**
  * `before` and `after` are the counts without and with these hits. `before` below 0 means that they were not added,
- * because another counter of the request is over (spec 4.2): then `after` is the count as it stands, and all hits are as
- * near to the limit as that is (Q9).
+ * because another counter of the request is over (spec 4.2). Then `after` is the current count, and all hits count as near
+ * the limit if it is (Q9).
  */
 export function evaluateLimit(
   rule: Rule,
@@ -47,12 +47,12 @@ export function evaluateLimit(
   const isAllOver = before >= limit || before < 0
   const over = isAllOver ? hits : after - limit
   stats.add(statsBase + OVER_LIMIT, over)
-  // `near` passes the limit where 32 bits round a limit up: never below 0
+  // `near` exceeds the limit when 32 bits round the limit up, so the difference can be negative
   if (!isAllOver) stats.add(statsBase + NEAR_LIMIT, Math.max(0, limit - Math.max(near, before)))
-  return refusal(rule, over, stats, statsBase, reset)
+  return refuse(rule, over, stats, statsBase, reset)
 }
 
-/** The verdict when the local cache says that the counter is over (spec 4.4, step 2). */
+/** The status when the local cache says that the counter is over (spec 4.4, step 2). */
 export function evaluateLocalHit(
   rule: Rule,
   hits: number,
@@ -62,11 +62,11 @@ export function evaluateLocalHit(
 ): DescriptorStatus {
   stats.add(statsBase + OVER_LIMIT, hits)
   stats.add(statsBase + OVER_LIMIT_WITH_LOCAL_CACHE, hits)
-  return refusal(rule, hits, stats, statsBase, resetSec(nowSec, unitSec(rule.limit.unit)))
+  return refuse(rule, hits, stats, statsBase, resetSec(nowSec, unitSec(rule.limit.unit)))
 }
 
-/** Over the limit; a rule in shadow mode says OK and counts what it would have refused. */
-function refusal(rule: Rule, over: number, stats: Stats, statsBase: number, reset: number): DescriptorStatus {
+/** Over the limit. A rule in shadow mode returns OK and counts the hits it would have refused. */
+function refuse(rule: Rule, over: number, stats: Stats, statsBase: number, reset: number): DescriptorStatus {
   if (rule.isShadow) stats.add(statsBase + SHADOW_MODE, over)
   const code = rule.isShadow ? Code.Ok : Code.OverLimit
   return { code, currentLimit: rule.limit, limitRemaining: 0, resetSec: reset }

@@ -1,18 +1,18 @@
 /**
- * The text of a counter key, put together from a descriptor's bytes without reading them as texts.
+ * Builds a counter key from a descriptor's bytes without decoding texts.
  *
- *     bytes  0a 0a  0a 04 'user'  12 01 '7' …           domain and prefix are written once, entries behind them
- *     key    shop_user_7_plan_free_                     level 0 is `user_7`, level 1 is `plan_free`: what the trie looks for
+ *     bytes  0a 0a  0a 04 'user'  12 01 '7' …           prefix and domain are written once, followed by the entries
+ *     key    shop_user_7_plan_free_                     level 0 is `user_7`, level 1 is `plan_free`, as matched by the trie
  *
- * Takes the plain form: entries alone, each a key and maybe a value, ASCII, not long. For anything else `read` says
- * false and the codec reads the descriptor; both ways lead to the same target (tested).
+ * Reads the plain form only: short ASCII entries of a key and an optional value, and no other fields. For anything else
+ * `read` returns false and the codec decodes the descriptor; both ways give the same result (tested).
  */
 import { UNDERSCORE } from '../match/image.ts'
 
 const LEVELS_MAX = 16
 const BYTES_MAX = 1_024 // of domain and entries together
 const WINDOW_BYTES_MAX = 20
-const SHORT_MAX = 0x7f // lengths above take a second byte
+const SHORT_MAX = 0x7f // longer lengths take a second byte
 const TAG_ENTRY = (1 << 3) | 2
 const TAG_KEY = TAG_ENTRY
 const TAG_VALUE = (2 << 3) | 2
@@ -26,10 +26,10 @@ export class KeyBytes {
   readonly keyEnds = new Int32Array(LEVELS_MAX)
   readonly ends = new Int32Array(LEVELS_MAX)
   private domainEnd = -1 // -1 = too long, or not ASCII
-  /** Where the window's start goes. */
+  /** Where the window's start is written. */
   end = 0
 
-  /** What every key of this domain begins with, such as `shop_`. */
+  /** Sets the prefix of all keys of a domain, such as `shop_`. */
   setDomain(text: string): void {
     this.domainEnd = -1
     if (text.length > BYTES_MAX / 2) return
@@ -37,7 +37,7 @@ export class KeyBytes {
     if (size === text.length) this.domainEnd = size
   }
 
-  /** Reads a descriptor's message, the bytes from `start` up to `end`. False: not of the plain form. */
+  /** Reads a descriptor's message, the bytes from `start` up to `end`. False: not in the plain form. */
   read(bytes: Uint8Array, start: number, end: number): boolean {
     if (this.domainEnd < 0 || end - start > BYTES_MAX - WINDOW_BYTES_MAX - this.domainEnd) return false // a key is shorter than its message
     this.levelsCount = 0
@@ -53,7 +53,7 @@ export class KeyBytes {
     return true
   }
 
-  /** The counter key, with the start of its window. One flat string: joined ones are dearer each time they are read. */
+  /** The counter key with the start of its window, as one flat string: concatenated strings cost more each time they are read. */
   text(windowStart: number): string {
     const end = this.end + this.buffer.write(String(windowStart), this.end, 'latin1')
     return this.buffer.toString('latin1', 0, end)
@@ -81,13 +81,13 @@ export class KeyBytes {
   private copy(bytes: Uint8Array, start: number, end: number): boolean {
     const { buffer } = this
     let to = this.end
-    let seen = 0
+    let bits = 0
     for (let i = start; i < end; i++) {
       const byte = bytes[i]
-      seen |= byte
+      bits |= byte
       buffer[to++] = byte
     }
     this.end = to
-    return seen <= ASCII_MAX
+    return bits <= ASCII_MAX
   }
 }

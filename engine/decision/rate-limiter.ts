@@ -1,28 +1,29 @@
 /**
- * What a transport and the engine know of each other, and nothing more.
+ * The interface between transports and the engine.
  *
- *     transport ── decide(request, caller) ──► engine
- *     transport ◄── caller.answer(response) ── engine     or caller.fail(error)
+ *     transport ── decide(request, callback) ──────► engine
+ *     transport ◄── callback.onDecision(response) ── engine     or callback.onError(error)
  */
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
 
 /**
- * Who waits for one decision. Must not ask for another before it returns from its answer. Exactly one of the two is called, once; it may be before `decide` has returned.
+ * Receives one decision. Exactly one of the two methods is called, once, possibly before `decide` returns. It must not
+ * start another decision before it returns.
  */
 export interface DecisionCallback {
-  /** Nobody waits for the answer any more: the call was cancelled, or is past its deadline. Its end is told nevertheless. */
+  /** The call was cancelled or is past its deadline. One of the methods is called nevertheless. */
   readonly isCancelled: boolean
   onDecision(response: RateLimitResponse): void
-  /** The message goes on the wire (spec 5.4), so it says nothing that a caller must not read. */
+  /** The message is sent to the client (spec 5.4) and must not disclose internals. */
   onError(error: Error): void
 }
 
-/** Decides requests. A caller that has gone away is answered all the same; its transport drops the answer. */
+/** Decides requests. A cancelled call gets a decision too; its transport drops it. */
 export interface RateLimiter {
-  decide(request: RateLimitRequest, caller: DecisionCallback): void
+  decide(request: RateLimitRequest, callback: DecisionCallback): void
   /**
-   * The same for a request as protobuf bytes, which are read before this returns. Throws MalformedRequest, and calls
-   * nobody, when they are no RateLimitRequest.
+   * The same for a request as protobuf bytes, which are read before this returns. Throws MalformedRequest, without calling
+   * the callback, if they are not a RateLimitRequest.
    */
-  decideBytes(bytes: Uint8Array, caller: DecisionCallback): void
+  decideBytes(bytes: Uint8Array, callback: DecisionCallback): void
 }

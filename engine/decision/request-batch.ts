@@ -1,13 +1,13 @@
 /**
- * The requests whose hits travel together in one batch, in columns, so that a request on its way is no object.
+ * The requests whose hits are sent in one batch, in columns: a request in flight is not an object.
  *
- *     request   ends   caller       item   target          hits   counter                 member of the batch
+ *     request   ends   callback     item   descriptor      hits   counter                 member of the batch
  *        0       2     stream 5       0    user=7            1    shop_user_7_1790000040     0
  *        1       3     stream 7       1    path=/            1    none: no limit applies     NOT_COUNTED
  *                                     2    user=7            1    shop_user_7_1790000040     1
  *
- * Items from `open` on belong to the request that is being taken in; it is none yet, and `reopen` drops them.
- * A wave is used again after `clear`. Columns may be longer than what they hold; what stands behind it means nothing.
+ * Items from `open` on belong to a request that is still being added; `reopen` drops them. Batches are reused after `clear`.
+ * Columns may be longer than their content; entries beyond it are meaningless.
  */
 import type { RateLimitRequest } from '../../proto/ratelimit.ts'
 import { Batch } from '../stores/batch.ts'
@@ -18,22 +18,22 @@ import type { ResolvedDescriptor } from './resolved-descriptor.ts'
 /** In `members`, for items that are not in the batch. */
 export const NOT_COUNTED = -1
 export const OVER_LOCALLY = -2
-export const TO_COUNT = -3 // until it is
+export const TO_COUNT = -3 // not added to the batch yet
 
 export class RequestBatch {
   readonly batch: Batch
-  /** For the store: everything in the batch has its answer. */
+  /** Called by the store when every member of the batch has its count or error. */
   readonly done: () => void
   requestsCount = 0
-  /** First item of the request that is being taken in. */
+  /** First item of the request that is being added. */
   open = 0
   itemsCount = 0
 
   /** Per request. */
-  readonly callbacks: (DecisionCallback | null)[] = [] // null = answered
-  readonly requests: (RateLimitRequest | null)[] = [] // null = only its bytes were seen
+  readonly callbacks: (DecisionCallback | null)[] = [] // null = completed
+  readonly requests: (RateLimitRequest | null)[] = [] // null = only its bytes are known
   readonly ends: number[] = [] // the item after its last one
-  readonly isReadOnly: boolean[] = [] // stopping, and a counter is over locally: no hits for the others (spec 4.2)
+  readonly isReadOnly: boolean[] = [] // a counter is over by the local cache, so the others get no hits (spec 4.2)
 
   /** Per item. */
   readonly descriptors: ResolvedDescriptor[] = []
@@ -41,35 +41,35 @@ export class RequestBatch {
   readonly counters: (Counter | null)[] = [] // null = nothing is counted
   readonly members: number[] = []
 
-  constructor(isStopping: boolean, done: (wave: RequestBatch) => void) {
+  constructor(isStopping: boolean, done: (requests: RequestBatch) => void) {
     this.batch = new Batch(isStopping)
     this.done = () => done(this)
   }
 
-  add(target: ResolvedDescriptor, hits: number | bigint): void {
+  add(descriptor: ResolvedDescriptor, hits: number | bigint): void {
     const item = this.itemsCount++
-    this.descriptors[item] = target
+    this.descriptors[item] = descriptor
     this.hits[item] = hits
     this.counters[item] = null
     this.members[item] = NOT_COUNTED
   }
 
-  /** The items since `open` are a request. */
-  close(caller: DecisionCallback, request: RateLimitRequest | null, isOnlyLooking: boolean): void {
+  /** Completes the request made of the items from `open`. */
+  close(callback: DecisionCallback, request: RateLimitRequest | null, isReadOnly: boolean): void {
     const i = this.requestsCount++
-    this.callbacks[i] = caller
+    this.callbacks[i] = callback
     this.requests[i] = request
     this.ends[i] = this.itemsCount
-    this.isReadOnly[i] = isOnlyLooking
+    this.isReadOnly[i] = isReadOnly
     this.open = this.itemsCount
   }
 
-  /** Drops the items of a request that is none. */
+  /** Drops the items of an incomplete request. */
   reopen(): void {
     this.itemsCount = this.open
   }
 
-  /** Drops the last request, which was answered without the batch. */
+  /** Drops the last request, which completed without the store. */
   dropLast(): void {
     this.callbacks[--this.requestsCount] = null
     this.open = this.getFirstItem(this.requestsCount)
@@ -81,7 +81,7 @@ export class RequestBatch {
     return request === 0 ? 0 : this.ends[request - 1]
   }
 
-  /** Takes over a request of another wave, with its hits still to be counted. Returns its number here. */
+  /** Copies a request of another batch, with its hits still to be counted. Returns its index here. */
   copy(from: RequestBatch, request: number): number {
     const end = from.ends[request]
     for (let item = from.getFirstItem(request); item < end; item++) {

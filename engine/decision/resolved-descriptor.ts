@@ -1,10 +1,10 @@
 /**
- * What a descriptor comes to under the rules of the day: everything about it that neither time nor counts change.
+ * A descriptor resolved under the current rules: everything about it that depends on neither time nor counts.
  *
  *     user=7 · plan=free  ──►  rule 5/min      key  shop_user_7_plan_free_      statistics  17 … 22
- *                                                 └─ with the window of now: Counter shop_user_7_plan_free_1790000040
+ *                                                 └─ with the current window: Counter shop_user_7_plan_free_1790000040
  *
- * Made once per descriptor and, where it is met often, kept (descriptor-cache.ts); a hit on one that is kept allocates nothing.
+ * Made once per descriptor and cached if it is frequent (descriptor-cache.ts). A hit on a cached one allocates nothing.
  */
 import type { RateLimitRequest } from '../../proto/ratelimit.ts'
 import type { Rule } from '../config/rules.ts'
@@ -13,30 +13,30 @@ import { unitSec, windowStartSec } from './window.ts'
 
 export class ResolvedDescriptor {
   readonly rule: Rule | null // null = no limit applies
-  readonly lengthSec: number // of the rule's window; 0 = nothing is counted: no rule, or an unlimited one
-  readonly expirySec: number // how long a store keeps the counter at least
+  readonly lengthSec: number // of the rule's window; 0 = nothing is counted (no rule, or unlimited)
+  readonly expirySec: number // shortest time a store must keep the counter
   readonly near: number // hits from here on are near the limit
-  readonly statsBase: number // first of the six counters of what is counted; else -1
-  readonly missStat: number // counter of requests for a domain without rules; -1 = the domain has some
-  readonly hits: number | bigint | null // of the descriptor itself; null = as many as its request says
+  readonly statsBase: number // first of the six statistics of the rule; -1 = none
+  readonly missStat: number // statistic of a domain without rules; -1 = the domain has rules
+  readonly hits: number | bigint | null // of the descriptor itself; null = those of the request
   private readonly keyBase: string // spec 3.1, without the window
   private windowStart: number
-  private counter: Counter | null // of that window; null = not met yet
+  private counter: Counter | null // of that window; null = not used yet
 
-  constructor(of: ResolvedDescriptorFields) {
-    this.rule = of.rule
-    this.lengthSec = of.rule === null || of.rule.isUnlimited ? 0 : unitSec(of.rule.limit.unit)
-    this.expirySec = Math.max(this.lengthSec, of.expirySec ?? 0)
-    this.near = of.near
-    this.statsBase = of.statsBase
-    this.missStat = of.missStat
-    this.hits = of.hits
-    this.keyBase = of.keyBase
-    this.windowStart = of.windowStart ?? -1
-    this.counter = of.counter ?? null
+  constructor(fields: ResolvedDescriptorFields) {
+    this.rule = fields.rule
+    this.lengthSec = fields.rule === null || fields.rule.isUnlimited ? 0 : unitSec(fields.rule.limit.unit)
+    this.expirySec = Math.max(this.lengthSec, fields.expirySec ?? 0)
+    this.near = fields.near
+    this.statsBase = fields.statsBase
+    this.missStat = fields.missStat
+    this.hits = fields.hits
+    this.keyBase = fields.keyBase
+    this.windowStart = fields.windowStart ?? -1
+    this.counter = fields.counter ?? null
   }
 
-  /** Where hits of now are counted. Only where anything is. */
+  /** The counter of the window that holds `nowSec`. Requires lengthSec above 0. */
   counterAt(nowSec: number): Counter {
     const start = windowStartSec(nowSec, this.lengthSec)
     if (this.counter === null || start !== this.windowStart) {
@@ -47,7 +47,7 @@ export class ResolvedDescriptor {
   }
 }
 
-/** Of descriptors that no limit applies to. */
+/** For descriptors to which no limit applies. */
 export const NO_RULE_DESCRIPTOR = new ResolvedDescriptor({
   rule: null,
   near: 0,
@@ -57,7 +57,7 @@ export const NO_RULE_DESCRIPTOR = new ResolvedDescriptor({
   keyBase: '',
 })
 
-/** How many hits a request brings to a descriptor that does not say: 1 where the request does not say either. */
+/** The hits of a descriptor without hits of its own: those of the request, by default 1. */
 export function getDefaultHits({ hitsAddend }: Pick<RateLimitRequest, 'hitsAddend'>): number {
   return hitsAddend || 1
 }
@@ -69,7 +69,7 @@ export interface ResolvedDescriptorFields {
   missStat: number
   hits: number | bigint | null
   keyBase: string
-  expirySec?: number // where that is more than the rule's own window
-  windowStart?: number // where the counter of now is known
+  expirySec?: number // if longer than the rule's own window
+  windowStart?: number // if the current counter is known
   counter?: Counter
 }

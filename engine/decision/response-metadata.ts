@@ -1,6 +1,4 @@
-/**
- * What a response says beside its statuses: headers (spec 4.8) and dynamic metadata (spec 5.8). Both are off by default.
- */
+/** Headers (spec 4.8) and dynamic metadata (spec 5.8) of a response. Both are off by default. */
 import {
   Code,
   type Descriptor,
@@ -13,7 +11,7 @@ import {
 } from '../../proto/ratelimit.ts'
 import type { Rule } from '../config/rules.ts'
 
-/** The largest remaining there is: what an unlimited rule answers. */
+/** The largest value of limit_remaining, sent for unlimited rules. */
 export const REMAINING_MAX = 4_294_967_295
 
 export interface HeaderNames {
@@ -22,7 +20,7 @@ export interface HeaderNames {
   reset: string
 }
 
-/** The descriptor with the smallest remaining is told of; the last rate limit that is over wins over all. */
+/** Headers of the descriptor with the least remaining; the last rate limit that is over takes precedence. */
 export function responseHeaders(
   statuses: readonly DescriptorStatus[],
   isQuota: readonly boolean[],
@@ -49,40 +47,40 @@ export function responseHeaders(
   ]
 }
 
-/** The request told back, with the metadata of the rules that passed. */
+/** The request's fields, and the merged metadata of the rules that passed. */
 export function dynamicMetadata(
   request: RateLimitRequest,
   rules: readonly (Rule | null)[],
   statuses: readonly DescriptorStatus[],
 ): JsonObject {
-  const told: JsonObject = {
+  const metadata: JsonObject = {
     domain: request.domain,
     descriptors: request.descriptors.map(descriptorMetadata),
   }
-  if (request.hitsAddend !== 0) told.hitsAddend = request.hitsAddend
+  if (request.hitsAddend !== 0) metadata.hitsAddend = request.hitsAddend
   const merged: JsonObject = {}
   for (let i = 0; i < rules.length; i++) {
     const rule = rules[i]
     if (rule?.metadata == null || rule.isUnlimited || statuses[i].code === Code.OverLimit) continue
     mergeInto(merged, rule.metadata)
   }
-  if (Object.keys(merged).length > 0) told.metadata = merged
-  return told
+  if (Object.keys(merged).length > 0) metadata.metadata = merged
+  return metadata
 }
 
 function descriptorMetadata({ entries, limit, hitsAddend }: Descriptor): JsonObject {
-  const told: JsonObject = { entries: entries.map(({ key, value }) => `${key}=${value}`) }
+  const metadata: JsonObject = { entries: entries.map(({ key, value }) => `${key}=${value}`) }
   if (limit !== null) {
     const fields: string[] = [] // protobuf's text form, where zero is not written
     if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`)
     if (limit.unit !== 0) fields.push(`unit:${UNIT_NAMES[limit.unit] ?? limit.unit}`)
-    told.limit = fields.join(' ')
+    metadata.limit = fields.join(' ')
   }
-  if (hitsAddend !== null) told.hitsAddend = Number(hitsAddend)
-  return told
+  if (hitsAddend !== null) metadata.hitsAddend = Number(hitsAddend)
+  return metadata
 }
 
-/** The first value of a key stays, except that structs are merged. Copies: rules are everybody's (Q22). */
+/** The first value of a key stays, except that structs are merged. Values are copied, because rules are shared (Q22). */
 function mergeInto(target: JsonObject, source: JsonObject): void {
   for (const [key, value] of Object.entries(source)) {
     const earlier = Object.hasOwn(target, key) ? target[key] : undefined

@@ -1,5 +1,5 @@
 /**
- * Fixed windows: which window a hit belongs to, and how long that window still lasts (spec 3.1, 4.6).
+ * Fixed windows: the window a hit belongs to, and the time until it ends (spec 3.1, 4.6).
  *
  *     start                        end
  *       |---- hits are counted ----|---- new key, count starts at 0 ----
@@ -7,21 +7,20 @@
  *                 |-- resetSec ----|
  *
  * Windows are aligned to the UNIX epoch in UTC: weeks start on Thursday, months are blocks of 30 days.
- * Gives up: smoothness at the edge, where two full windows can touch.
- * Gains: one counter per key and one addition per hit.
+ * One counter per key and one addition per hit; at the edge of two windows, twice the limit can pass.
  */
 import { Unit } from '../../proto/ratelimit.ts'
 
-/** Length in seconds by unit number; 0 where the number is no unit of time. */
+/** Length in seconds by unit number; 0 for UNKNOWN. */
 // biome-ignore format: one line is the table
 const UNIT_SEC = [0, 1, 60, 3_600, 86_400, 2_592_000, 31_536_000, 604_800]
 
-/** Seconds in one unit: 1 to 31,536,000; 0 for UNKNOWN and for numbers that are no unit. */
+/** Seconds in one unit: 1 to 31,536,000; 0 for UNKNOWN and for unknown numbers. */
 export function unitSec(unit: number): number {
   return UNIT_SEC[unit] ?? 0
 }
 
-/** The protocol number of a unit's name in any case, as YAML writes it; UNKNOWN when there is none. */
+/** The protocol number of a unit's name in any case, as YAML writes it; UNKNOWN if there is none. */
 export function parseUnit(name: string): Unit {
   // biome-ignore format: one line is the table
   switch (name.toUpperCase()) {
@@ -36,12 +35,12 @@ export function parseUnit(name: string): Unit {
   }
 }
 
-/** Epoch second at which the window holding `nowSec` began. */
+/** Epoch second at which the window that holds `nowSec` began. */
 export function windowStartSec(nowSec: number, lengthSec: number): number {
   return nowSec - (nowSec % lengthSec)
 }
 
-/** Seconds until the window ends: 1 to `lengthSec`, never 0, so a client told to wait does wait. */
+/** Seconds until the window ends: 1 to `lengthSec`, never 0, so that clients wait. */
 export function resetSec(nowSec: number, lengthSec: number): number {
   return lengthSec - (nowSec % lengthSec)
 }

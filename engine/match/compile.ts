@@ -1,10 +1,9 @@
 /**
- * Rules to image (layout: image.ts), in two steps, because shared memory cannot grow:
+ * Compiles rules into an image (layout: image.ts), in two steps, because shared memory cannot grow:
  *
  *     domains ── lay out, depth first ──► rows, texts, sizes known ── write ──► one SharedArrayBuffer
  *
- * Depth first, so parents come before their children and siblings stay in load order; that is all the order there is.
- * Costs about 1 µs per rule, in a job; see bench.
+ * Depth first, so parents come before their children and siblings stay in load order. About 1 µs per rule, in a job.
  */
 import type { RuleDomain, RuleNode, RulesImage } from '../config/rules.ts'
 import * as I from './image.ts'
@@ -18,7 +17,7 @@ interface Row {
   hasChildren: boolean
 }
 
-/** Compiles validated domains: names are unique, composites are unique among siblings. */
+/** Compiles validated domains: their names are unique, and so are composites among siblings. */
 export function compile(domains: readonly RuleDomain[]): RulesImage {
   const rows: Row[] = [{ parent: 0, depth: -1, text: '', node: null, hasChildren: domains.length > 0 }]
   for (const domain of domains) {
@@ -46,7 +45,7 @@ function wildcardsByParent(rows: Row[]): Map<number, number[]> {
   const wilds = new Map<number, number[]>()
   for (let id = 0; id < rows.length; id++) {
     const { node, text, parent } = rows[id]
-    if (!node || !text.includes('*')) continue // a star in a domain's name is only a star
+    if (!node || !text.includes('*')) continue // a star in a domain's name is literal
     const siblings = wilds.get(parent)
     if (siblings) siblings.push(id)
     else wilds.set(parent, [id])

@@ -1,5 +1,5 @@
 /**
- * A trie as an indented tree, for tests and for eyes.
+ * Formats a trie as an indented tree, for tests and debugging.
  *
  *     shop
  *       user                  5/MINUTE
@@ -10,11 +10,19 @@
 import { UNIT_NAMES } from '../../proto/ratelimit.ts'
 import type { Rule } from '../config/rules.ts'
 import { HAS_DETAILED_METRIC, HAS_SHARE_THRESHOLD, HAS_VALUE_TO_METRIC } from './image.ts'
-import type { Trie } from './trie.ts'
 
-const COLUMN = 24 // where limits start, longer texts push them
+/** The nodes of a trie by id, 1 to nodesCount - 1, parents before children. */
+export interface TrieNodes {
+  readonly nodesCount: number
+  getText(node: number): string
+  getDepth(node: number): number
+  getFlags(node: number): number
+  getRule(node: number): Rule | null
+}
 
-export function draw(trie: Trie): string {
+const COLUMN = 24 // where limits start, unless the text is longer
+
+export function draw(trie: TrieNodes): string {
   const lines: string[] = []
   for (let node = 1; node < trie.nodesCount; node++) {
     const text = '  '.repeat(trie.getDepth(node)) + trie.getText(node)

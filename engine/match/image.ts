@@ -1,24 +1,24 @@
 /**
- * The compiled rules as flat memory: written once by compile.ts, then read by all threads at the same time.
+ * Layout of the compiled rules in shared memory: written once by compile.ts, then read by all threads.
  *
- *     header   HEADER ints: what it is, where each section starts and how much it holds
- *     slots    hash, node                     open addressing over (parent, text); node 0 = free, so a miss ends here
+ *     header   HEADER ints: magic number, start and size of each section
+ *     slots    hash, node                     open addressing over (parent, text); node 0 = free, where a miss ends
  *     nodes    8 ints, parents before children, children in load order
- *                node 0 is the root. Its children are the domains, a node each; theirs are the top level descriptors
- *     wilds    node, start, size, prefix size   the wildcard children of one parent stand together, in load order
+ *                node 0 is the root; its children are the domains, whose children are the top level descriptors
+ *     wilds    node, start, size, prefix size   the wildcard children of one parent are adjacent, in load order
  *     rules    10 ints, in the order of their nodes
- *     origins  key size, line, file             one per node, where it is configured; read for operators only
+ *     origins  key size, line, file             one per node, where it was configured; for diagnostics only
  *     pool     UTF-8; equal texts are stored once
  *
  *     domain shop: user=7 5/min > path=/a*           slots                  nodes                       rules
  *                                                    ├ (0, shop)   ───►  1  parent 0  shop
  *     looked up: (1, `user_7`), then wilds of 1,     ├ (1, user_7) ───►  2  parent 1  user_7   rule 0 ──► 5 MINUTE
- *     then (1, `user`); never a step back            └ (2, path_/a*) ─►  3  parent 2  path_/a*
+ *     then (1, `user`); no backtracking            └ (2, path_/a*) ─►  3  parent 2  path_/a*
  *
  * Slots hold the hash beside the node, so a miss reads one cache line and no text. 100,000 rules: 11 to 15 MB.
  */
 
-export const MAGIC = 0x51c0_0002 | 0 // "this is an image, layout 2"
+export const MAGIC = 0x51c0_0002 | 0 // layout 2
 
 /** Header ints. `*_AT` in ints from the start, POOL_AT in bytes. */
 export const HEADER = 16

@@ -1,29 +1,35 @@
 /**
- * Under which name a match is counted, and which levels share one counter (spec 2.3).
+ * The name under which a match is counted, and the levels that share a counter (spec 2.3).
  *
  *     matched   shop . path_/a* . user          entries  path=/a7 · user=7
- *     plain            path_/a* . user          the rule's path, the very string: the common case makes nothing
- *     value_to_metric  path_/a7 . user_7        what was asked instead of what is written
- *     detailed_metric  path_/a7 . user_7        the same for all levels, by one flag on the last
- *     share_threshold  path_/a* . user          the pattern stands for the value, in the counter key too
+ *     plain            path_/a* . user          the rule's path, the same string: the common case allocates nothing
+ *     value_to_metric  path_/a7 . user_7        the requested value instead of the configured one
+ *     detailed_metric  path_/a7 . user_7        the same for all levels, set by a flag of the last one
+ *     share_threshold  path_/a* . user          the pattern replaces the value, also in the counter key
  */
 import type { Entry } from '../../proto/ratelimit.ts'
 import type { Match } from '../config/rules.ts'
 import { HAS_DETAILED_METRIC, HAS_SHARE_THRESHOLD, HAS_VALUE_TO_METRIC } from './image.ts'
-import type { Trie } from './trie.ts'
 
-/** How an entry met its node. WildKey: the pattern's first star stands within the entry's key or its underscore. */
+/** The nodes of a trie by id. */
+interface NodeTexts {
+  getText(node: number): string
+  getFlags(node: number): number
+  getDomainName(node: number): string // of a node of the top level
+}
+
+/** How an entry matched its node. WildKey: the pattern's first star is within the entry's key or its underscore. */
 export const MatchKind = { Exact: 0, Wild: 1, WildKey: 2, Default: 3 } as const
 export type MatchKind = (typeof MatchKind)[keyof typeof MatchKind]
 
-/** What is left of a pattern behind `key_`, kept for the key seen last; other keys reach a node only oddly. */
+/** The part of a pattern after `key_`, for the last key; a node is rarely matched with several keys. */
 interface Cut {
   key: string
   rest: string
 }
 
 export class StatsKeys {
-  /** Per level of the walk that just ended. */
+  /** Per level of the last match. */
   readonly node: Int32Array
   readonly how: Uint8Array
   private readonly cuts = new Map<number, Cut>() // by node; at most one per node with share_threshold
@@ -33,10 +39,10 @@ export class StatsKeys {
     this.how = new Uint8Array(depthMax)
   }
 
-  /** Fills `sharedValues` and `statsKey` of `out` for a rule found by the walk in `node` and `how`. */
-  describe(trie: Trie, entries: readonly Entry[], path: string, out: Match): void {
+  /** Sets `sharedValues` and `statsKey` of `out` for the rule matched by the levels in `node` and `how`. */
+  describe(trie: NodeTexts, entries: readonly Entry[], path: string, out: Match): void {
     const count = entries.length
-    let isConfigured = true // the effective key says what the rule's path says
+    let isConfigured = true // the effective key equals the rule's path
     let isExact = true
     let isShared = false
     for (let i = 0; i < count; i++) {
@@ -44,11 +50,11 @@ export class StatsKeys {
       const flags = trie.getFlags(this.node[i])
       let shared = ''
       if (how === MatchKind.Exact) {
-        if (entries[i].value === '') isConfigured = false // `key_` is written, `key` is counted
+        if (entries[i].value === '') isConfigured = false // `key_` is configured, `key` is counted
       } else {
         isExact = false
         if (how !== MatchKind.Default && (flags & HAS_SHARE_THRESHOLD) !== 0) {
-          shared = this.behindKey(trie, this.node[i], entries[i].key)
+          shared = this.stripKey(trie, this.node[i], entries[i].key)
           isShared ||= shared !== ''
         }
         if (how === MatchKind.WildKey || ((flags & HAS_VALUE_TO_METRIC) !== 0 && shared === ''))
@@ -62,8 +68,8 @@ export class StatsKeys {
     else out.statsKey = this.build(trie, entries, path, isDetailed, isShared, out.sharedValues)
   }
 
-  /** Whether a rule found by the walk is counted under its path, and each value as it was sent. */
-  isPlain(trie: Trie, count: number): boolean {
+  /** Whether the rule matched last is counted under its path, and each value as it was sent. */
+  isPlain(trie: NodeTexts, count: number): boolean {
     for (let i = 0; i < count; i++) {
       if (this.how[i] === MatchKind.Exact) continue
       const renames = HAS_SHARE_THRESHOLD | HAS_VALUE_TO_METRIC
@@ -73,7 +79,7 @@ export class StatsKeys {
   }
 
   private build(
-    trie: Trie,
+    trie: NodeTexts,
     entries: readonly Entry[],
     path: string,
     isDetailed: boolean,
@@ -89,20 +95,20 @@ export class StatsKeys {
     return key === path ? path : key
   }
 
-  /** The value of a level without share pattern: as asked, as written, or none. */
-  private metricValue(trie: Trie, level: number, { key, value }: Entry): string {
+  /** The value of a level without share pattern: as requested, as configured, or none. */
+  private metricValue(trie: NodeTexts, level: number, { key, value }: Entry): string {
     const how = this.how[level]
     const node = this.node[level]
     if (how === MatchKind.Exact || (trie.getFlags(node) & HAS_VALUE_TO_METRIC) !== 0) return value
-    return how === MatchKind.Default ? '' : this.behindKey(trie, node, key)
+    return how === MatchKind.Default ? '' : this.stripKey(trie, node, key)
   }
 
-  /** A pattern without `key_`; whole when it does not open with that. */
-  private behindKey(trie: Trie, node: number, key: string): string {
+  /** The pattern without `key_`; unchanged if it does not start with that. */
+  private stripKey(trie: NodeTexts, node: number, key: string): string {
     const cut = this.cuts.get(node)
     if (cut !== undefined && cut.key === key) return cut.rest
     const pattern = trie.getText(node)
-    const prefix = `${key.toWellFormed()}_` // the pool holds U+FFFD for half a pair
+    const prefix = `${key.toWellFormed()}_` // the pool holds U+FFFD for a lone surrogate
     const rest = pattern.startsWith(prefix) ? pattern.slice(prefix.length) : pattern
     this.cuts.set(node, { key, rest })
     return rest

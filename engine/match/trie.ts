@@ -1,14 +1,14 @@
 /**
- * The compiled rules as requests see them: a view of an image, one per thread.
+ * Matches requests against compiled rules: a view of an image, one per thread.
  *
  *     domain shop        entries  user=7  ·  path=/x          match:  shop.user_7.path_*
  *       user_7                                                level by level: `user_7`, else wildcards, else `user`
  *         path_*  ◄────                                       then below it: `path_/x`, `path_*` ✓
  *       user
- *         path_/x        not reached: user_7 was found first, and there is no step back (spec 2.2)
+ *         path_/x        not reached: user_7 was found first, and there is no backtracking (spec 2.2)
  *
- * Gains: a level costs one or two look-ups, with 100 rules or 100,000; a miss allocates nothing.
- * Gives up: wildcards of one parent are tried one after the other, in load order, because the first must win.
+ * A level costs one or two look-ups, with 100 rules or 100,000; a miss allocates nothing. The wildcards of one parent are
+ * tried in load order, because the first must win.
  */
 import type { Entry, Unit } from '../../proto/ratelimit.ts'
 import type { Match, Place, Rule, RulesImage } from '../config/rules.ts'
@@ -18,12 +18,12 @@ import { MatchKind, StatsKeys } from './stats-key.ts'
 import { writeUtf8 } from './utf8.ts'
 import { fitsAfterPrefix } from './wildcard.ts'
 
-/** In place of a rule's id. */
+/** Results of matchPlain other than a rule's id. */
 export const NO_RULE = -1
 export const NOT_PLAIN = -2
 
-const NONE = 0 // the root, which is nobody's child
-const SCRATCH_BYTES = 64 * 1024 // kept. An entry that needs more gets a buffer of its own for one look-up
+const NONE = 0 // the root, which is no child
+const SCRATCH_BYTES = 64 * 1024 // reused; a longer entry gets its own buffer
 
 /** The entries of a descriptor as bytes. */
 export interface Levels {
@@ -38,13 +38,13 @@ export class Trie {
   readonly rulesCount: number
   private readonly image: Int32Array
   private readonly pool: Uint8Array
-  private readonly poolText: Buffer // the same bytes, for texts
+  private readonly poolText: Buffer // the same bytes, to decode texts
   private readonly slotsMask: number
   private readonly nodesAt: number
   private readonly wildcardsAt: number
   private readonly depthMax: number
   private readonly scratch = new Uint8Array(SCRATCH_BYTES)
-  private readonly made: (Rule | null)[] // by rule id
+  private readonly rulesById: (Rule | null)[] // by rule id
   private readonly stats: StatsKeys
   private how: MatchKind = MatchKind.Exact // of the last `child`
   private domainName = '' // of the last `domain`
@@ -52,7 +52,7 @@ export class Trie {
 
   constructor({ memory }: RulesImage) {
     const image = new Int32Array(memory)
-    if (image[I.H_MAGIC] !== I.MAGIC) throw new Error('this memory holds no rules image of our layout')
+    if (image[I.H_MAGIC] !== I.MAGIC) throw new Error('this memory holds no rules image of this layout')
     this.image = image
     this.pool = new Uint8Array(memory, image[I.H_POOL_AT], image[I.H_POOL_SIZE])
     this.poolText = Buffer.from(memory, image[I.H_POOL_AT], image[I.H_POOL_SIZE])
@@ -61,8 +61,8 @@ export class Trie {
     this.wildcardsAt = image[I.H_WILDCARDS_AT]
     this.depthMax = image[I.H_DEPTH_MAX]
     this.rulesCount = image[I.H_RULES_COUNT]
-    // Holey for ever, but made in 0.3 ms; 100,000 pushes take 4, and a serving thread waits for them.
-    this.made = new Array(this.rulesCount).fill(null)
+    // A holey array, but made in 0.3 ms; 100,000 pushes would block a serving thread for 4 ms.
+    this.rulesById = new Array(this.rulesCount).fill(null)
     this.stats = new StatsKeys(this.depthMax)
   }
 
@@ -80,7 +80,7 @@ export class Trie {
     return this.domainNode
   }
 
-  /** Finds the rule of one descriptor. False when there is none; `out` then holds no rule and is else unspecified. */
+  /** Finds the rule of one descriptor. False: there is none, and only `out.rule` is set, to null. */
   match(domain: number, entries: readonly Entry[], out: Match): boolean {
     const { image, stats } = this
     const count = entries.length
@@ -101,8 +101,8 @@ export class Trie {
   }
 
   /**
-   * The same for levels of bytes: level i is `key_value` in `buffer`, as `child` has it. Returns the rule's id, NO_RULE,
-   * or NOT_PLAIN when what is counted has another name or value than what was asked for; then `match` tells more.
+   * The same for levels of bytes: level i is `key_value` in `buffer`, as for `child`. Returns the rule's id, NO_RULE, or
+   * NOT_PLAIN if the match is counted under another name or value than requested; then use `match`.
    */
   matchPlain(domain: number, levels: Levels): number {
     const { image, stats } = this
@@ -112,7 +112,7 @@ export class Trie {
     for (let i = 0; i < levelsCount; i++) {
       node = this.child(node, buffer, starts[i], keyEnds[i], ends[i])
       if (node === NONE) return NO_RULE
-      if (this.how === MatchKind.Exact && ends[i] === keyEnds[i] + 1) return NOT_PLAIN // `key_` is written, `key` is counted
+      if (this.how === MatchKind.Exact && ends[i] === keyEnds[i] + 1) return NOT_PLAIN // `key_` is configured, `key` is counted
       stats.node[i] = node
       stats.how[i] = this.how
     }
@@ -121,7 +121,7 @@ export class Trie {
     return stats.isPlain(this, levelsCount) ? rule : NOT_PLAIN
   }
 
-  /** One level: the child that an entry leads to, or 0. */
+  /** One level: the child that matches an entry, or 0. */
   private findChild(parent: number, { key, value }: Entry): number {
     const sizeMax = (key.length + 1 + value.length) * 3
     const buffer = sizeMax <= SCRATCH_BYTES ? this.scratch : new Uint8Array(sizeMax)
@@ -130,11 +130,11 @@ export class Trie {
     return this.child(parent, buffer, 0, keyEnd, writeUtf8(buffer, keyEnd + 1, value))
   }
 
-  // hot: nothing is allocated below, down to `is`
+  // hot: no allocation below, down to `matchesText`
 
   /**
    * One level, on bytes: `buffer` holds `key_value` from `start` to `end`, the underscore at `keyEnd`.
-   * Returns the child, or 0; how it was found is in `how` until the next call.
+   * Returns the child, or 0; `how` holds the kind of match until the next call.
    */
   child(parent: number, buffer: Uint8Array, start: number, keyEnd: number, end: number): number {
     const at = this.nodesAt + parent * I.NODE
@@ -172,7 +172,7 @@ export class Trie {
     for (;;) {
       const at = I.HEADER + slot * I.SLOT
       const node = image[at + I.SLOT_NODE]
-      if (node === NONE) return NONE // at least half of the slots are free, so this comes
+      if (node === NONE) return NONE // at least half of the slots are free, so the loop ends
       if (image[at + I.SLOT_HASH] === hash && this.matchesText(node, parent, buffer, start, end)) return node
       slot = (slot + 1) & slotsMask
     }
@@ -193,7 +193,7 @@ export class Trie {
       const prefixSize = image[at + I.WILDCARD_PREFIX]
       if (prefixSize > textSize) continue
       const pattern = image[at + I.WILDCARD_START]
-      // Backwards: siblings mostly share their first bytes and differ in the last ones.
+      // Backwards: siblings mostly share their first bytes and differ in the last.
       let p = prefixSize - 1
       while (p >= 0 && pool[pattern + p] === buffer[start + p]) p--
       if (p >= 0) continue
@@ -217,12 +217,12 @@ export class Trie {
     return true
   }
 
-  /** A rule by id, made on first use and kept. */
+  /** A rule by id, created on first use and cached. */
   rule(id: number): Rule {
-    const made = this.made[id]
-    if (made) return made
-    const rule = this.make(id)
-    this.made[id] = rule
+    const known = this.rulesById[id]
+    if (known) return known
+    const rule = this.createRule(id)
+    this.rulesById[id] = rule
     return rule
   }
 
@@ -231,7 +231,7 @@ export class Trie {
     for (let id = 0; id < this.rulesCount; id++) yield this.rule(id)
   }
 
-  private make(id: number): Rule {
+  private createRule(id: number): Rule {
     const { image } = this
     const at = image[I.H_RULES_AT] + id * I.RULE
     const flags = image[at + I.RULE_FLAGS]
@@ -263,12 +263,12 @@ export class Trie {
     return parent === NONE ? this.getText(node) : `${this.path(parent)}.${this.getText(node)}`
   }
 
-  /** An indented tree, for tests and for eyes: wildcards as written, limits behind their nodes. */
+  /** An indented tree, for tests and debugging. */
   toString(): string {
     return draw(this)
   }
 
-  // Nodes by number, 1 to nodesCount - 1, parents before children: for drawings and stats keys.
+  // Nodes by id, 1 to nodesCount - 1, parents before children: for draw.ts and stats-key.ts.
 
   get nodesCount(): number {
     return this.image[I.H_NODES_COUNT]
@@ -290,7 +290,7 @@ export class Trie {
     }
   }
 
-  /** Where a node is configured. */
+  /** Where a node was configured. */
   getPlace(node: number): Place {
     const at = this.originAt(node)
     return { file: this.text(at + I.ORIGIN_FILE), line: this.image[at + I.ORIGIN_LINE] }
@@ -313,12 +313,12 @@ export class Trie {
     return id < 0 ? null : this.rule(id)
   }
 
-  /** The name of the domain that a rule is of. */
+  /** The name of a rule's domain. */
   domainOfRule(rule: Rule): string {
     return this.getText(this.getRuleNodes(rule)[0])
   }
 
-  /** The node of the domain, then those down to the one that has the limit. */
+  /** The nodes from the domain down to the rule's own. */
   getRuleNodes({ id }: Rule): number[] {
     const nodes: number[] = []
     let node = this.image[this.image[I.H_RULES_AT] + id * I.RULE + I.RULE_NODE]
@@ -326,7 +326,7 @@ export class Trie {
     return nodes.reverse()
   }
 
-  /** The name of the domain that a node of the top level belongs to. */
+  /** The domain's name of a node of the top level. */
   getDomainName(node: number): string {
     return this.getText(this.getParent(node))
   }

@@ -2,25 +2,24 @@
  * Whether a text fits a pattern with stars (spec 1.6), byte by byte.
  *
  *     pattern  path_/a * /b * .js           prefix and suffix are pinned and must not overlap;
- *     text     path_/a x /b/ y .js          each middle part is taken where it first occurs, never reconsidered
+ *     text     path_/a x /b/ y .js          each middle part matches at its first occurrence
  *              |-----|   ||    |-|
  *
- * The leftmost place of a middle part leaves most text to the next one, so taking it never loses a match.
- * Costs at most about WORK_PER_BYTE steps per byte of the text and of the pattern. The plain search is fast for parts that
- * anybody writes; a part like `aaaa…b` in a text like `aaaaaaaa…` would cost one length times the other, and the text comes
- * from a caller. So a search that works too much goes on with a table of the part (Knuth, Morris, Pratt), made there and
- * then: the only allocation, and no memory in the image.
+ * The leftmost occurrence of a middle part leaves the most text to the next one, so taking it never loses a match.
+ * Costs at most about WORK_PER_BYTE steps per byte of the text and of the pattern. Plain search is fast for ordinary parts,
+ * but a part like `aaaa…b` in a text like `aaaaaaaa…`, which clients can send, would cost the product of both lengths. A
+ * search that exceeds its budget continues with a Knuth-Morris-Pratt table of the part: the only allocation.
  */
 import { STAR } from './image.ts'
 
-const WORK_PER_BYTE = 4 // comparisons per byte that the plain search may cost
-const WORK_FREE = 256 // and before anybody counts: short texts never need the table
+const WORK_PER_BYTE = 4 // comparisons per byte allowed in plain search
+const WORK_FREE = 256 // allowed in addition: short texts never need the table
 
-// hot: nothing is allocated below
+// hot: no allocation below
 
 /**
- * `pattern` from `p` to `pEnd` holds at least one star, and its `prefixSize` bytes before the first one have been
- * compared already: callers do it inline, because that is where nearly every pattern fails.
+ * `pattern` from `p` to `pEnd` holds at least one star. The caller has compared the `prefixSize` bytes before the first
+ * one inline, because nearly all patterns fail there.
  */
 export function fitsAfterPrefix(
   pattern: Uint8Array,

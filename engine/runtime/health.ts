@@ -1,23 +1,22 @@
 /**
- * Health: one state for the whole process, made of named components; healthy means all are (spec 8.2).
+ * Health of the whole process: it is healthy when all of its components are (spec 8.2).
  *
- *     redis    only with a Redis store: false until it has answered; then true, or with
- *              REDIS_HEALTH_CHECK_ACTIVE_CONNECTION while some worker has a live connection to each instance
+ *     redis    only with a Redis store: false until Redis has replied; then true, or with
+ *              REDIS_HEALTH_CHECK_ACTIVE_CONNECTION true while any worker has a live connection to each instance
  *     config   only with HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: true when a domain is loaded
- *     sigterm  true until the process is told to stop, then false for ever
+ *     sigterm  true until SIGTERM
  *
- * Beside them it knows whether the store works, how old the rules in force are, and whether the management server they come
- * from is there. A store that fails, a load that failed and a server that is away leave the process healthy, so the report
- * has to show them. Lives in the main thread; workers are told of every change.
+ * The report also shows the state of the store, the age of the rules in force and the connection to the management server.
+ * Failures of these do not make the process unhealthy. Runs in the main thread; every change is sent to the workers.
  */
 import type { InstanceHealth, Working } from '../stores/store-health.ts'
 
 export type HealthComponent = 'redis' | 'config' | 'sigterm'
 
-/** What workers tell those who ask. */
+/** What workers return to health checks. */
 export interface HealthState {
   isHealthy: boolean
-  report: string // a line per component and store, then those on the rules; each ends with a line feed
+  report: string // a line per component and store, then lines on the rules; each ends with a line feed
 }
 
 export class Health {
@@ -25,8 +24,8 @@ export class Health {
   private readonly onChange: (state: HealthState) => void
   private readonly stores = new Map<string, { working: Working; since: Date | null }>() // null = it works
   private rulesSince: Date | null = null // null = none are in force
-  private failedAt: Date | null = null // null = the last load went well, or there was none
-  private server: string | null = null // how the management server is; null = rules come from files
+  private failedAt: Date | null = null // null = the last load succeeded, or there was none
+  private server: string | null = null // state of the management server; null = rules come from files
 
   constructor(initial: Partial<Record<HealthComponent, boolean>>, onChange: (state: HealthState) => void) {
     for (const [name, isHealthy] of Object.entries(initial)) {
@@ -46,7 +45,7 @@ export class Health {
     )
     const stores = Array.from(this.stores, ([name, store]) => this.storeLine(name, store))
     const rules = this.rulesSince ? `in force since ${utc(this.rulesSince)}` : 'none in force'
-    const lastLoad = this.failedAt ? `failed at ${utc(this.failedAt)}, ${WHERE_TO_LOOK}` : 'ok'
+    const lastLoad = this.failedAt ? `failed at ${utc(this.failedAt)}; ${SEE_LOAD_ERROR}` : 'ok'
     const loads = this.rulesSince || this.failedAt ? [`last load: ${lastLoad}`] : []
     const server = this.server === null ? [] : [`management server: ${this.server}`]
     const report = [...components, ...stores, `rules: ${rules}`, ...loads, ...server]
@@ -55,20 +54,20 @@ export class Health {
     return { isHealthy: this.isHealthy, report }
   }
 
-  /** Ignores components this process does not have. */
+  /** Ignores components that this process does not have. */
   set(name: HealthComponent, isHealthy: boolean): void {
     if (!this.components.has(name) || this.components.get(name) === isHealthy) return
     this.components.set(name, isHealthy)
     this.onChange(this.state)
   }
 
-  /** How the store looks to all workers together, at `at`. */
+  /** The store's state, as merged from all workers, at `at`. */
   setStore(instances: readonly InstanceHealth[], at: Date): void {
     let hasChanged = false
     for (const { name, working } of instances) {
-      const before = this.stores.get(name)
-      if (before?.working === working) continue
-      this.stores.set(name, { working, since: working === 'ok' ? null : (before?.since ?? at) })
+      const previous = this.stores.get(name)
+      if (previous?.working === working) continue
+      this.stores.set(name, { working, since: working === 'ok' ? null : (previous?.since ?? at) })
       hasChanged = true
     }
     if (hasChanged) this.onChange(this.state)
@@ -76,13 +75,12 @@ export class Health {
 
   private storeLine(name: string, { working, since }: { working: Working; since: Date | null }): string {
     if (since === null) return `${name}: ok`
-    const howMuch = working === 'partly' ? 'failing in part' : 'failing'
-    const isCounted = this.components.get('redis') === false
-    const status = isCounted ? '' : '; the status does not depend on it'
-    return `${name}: ${howMuch} since ${utc(since)}, the log tells why${status}`
+    const state = working === 'partly' ? 'partly failing' : 'failing'
+    const note = this.components.get('redis') === false ? '' : '; does not affect the status'
+    return `${name}: ${state} since ${utc(since)}; see the log for the cause${note}`
   }
 
-  /** A load has ended at `at`: with rules, `domainsCount` of them, or with null, in which case the rules before stay. */
+  /** A load ended at `at`, with `domainsCount` domains. Null: it failed, and the rules in force stay. */
   loaded(domainsCount: number | null, at: Date): void {
     this.failedAt = domainsCount === null ? at : null
     if (domainsCount !== null) {
@@ -92,23 +90,23 @@ export class Health {
     this.onChange(this.state)
   }
 
-  /** What failed is wanted by nobody any more; the rules in force are the right ones. */
+  /** The refused load was withdrawn: the management server sends the rules in force again. */
   recovered(): void {
     this.failedAt = null
     this.onChange(this.state)
   }
 
-  /** The management server cannot be reached since then; null = is there. */
+  /** The management server has been unreachable since then; null = connected. */
   serverAway(since: Date | null): void {
-    const server = since ? `away since ${utc(since)}, the log tells why` : 'connected'
+    const server = since ? `unreachable since ${utc(since)}; see the log for the cause` : 'connected'
     if (server === this.server) return
     this.server = server
     this.onChange(this.state)
   }
 }
 
-/** The cause may name files and hosts, which is not for everybody who may ask for health. */
-const WHERE_TO_LOOK = 'the log and /rlconfig of the debug port tell why'
+// The cause may name files and hosts, which health checks must not disclose.
+const SEE_LOAD_ERROR = 'see the log or /rlconfig on the debug port for the cause'
 
 function utc(date: Date): string {
   return `${date.toISOString().slice(0, 19)}Z`

@@ -7,7 +7,7 @@
  */
 import { families, rows, type State } from './table.ts'
 
-/** One entry as both forms print it; a variable or a family of them. */
+/** A variable, or a family of them, as both forms print it. */
 interface Entry {
   name: string
   older: string | null
@@ -33,9 +33,9 @@ const entries: Entry[] = [
 
 const NAME_INDENT = 2
 const TEXT_INDENT = 6
-const COLUMNS_MIN = 40 // narrower than this, lines may be longer than the terminal is wide
+const COLUMNS_MIN = 40 // in a narrower terminal, lines are longer than it is wide
 
-/** All settings as text, wrapped to a terminal of so many columns. */
+/** All settings as text, wrapped to `columns`. */
 export function settingsHelp(columns = 100): string {
   const width = Math.max(columns, COLUMNS_MIN) - TEXT_INDENT
   const block = (entry: Entry) => {
@@ -46,8 +46,8 @@ export function settingsHelp(columns = 100): string {
     return [head, ...lines.map((line) => ' '.repeat(TEXT_INDENT) + line)].join('\n')
   }
   const opening = wrap(
-    'Settings are environment variables, shown with their defaults. An empty text stands for the default ' +
-      'where empty means nothing. Durations are written 10s, 1h30m or 150us, lists a,b and maps k:v,k2:v2.',
+    'Settings are environment variables, shown with their defaults. An empty value means the default, except ' +
+      'where empty is a value itself. Durations are written 10s, 1h30m or 150us, lists a,b and maps k:v,k2:v2.',
     width + TEXT_INDENT,
   )
   const groups = grouped().map(([title, group]) => [title, ...group.map(block)].join('\n'))

@@ -7,8 +7,7 @@
  *        ├─► warnings   'REDIS_ULR is not a setting; did you mean REDIS_URL?'
  *        └─► written    GRPC_PORT → GRPC_PORT, REDIS_URL → KVSTORE_URL
  *
- * All mistakes are reported at once, so that a start fails once and not once per mistake. The price of
- * strictness: a value that the reference would have taken and never used stops the start too.
+ * All mistakes are reported at once. A value that envoyproxy/ratelimit would accept and never use also stops the start.
  */
 import { ConfigurationError } from '../runtime/errors.ts'
 import { impliedStore, type WrittenNames } from './store.ts'
@@ -22,13 +21,12 @@ type Environment = Record<string, string | undefined>
 export interface ParsedSettings {
   settings: Settings
   warnings: string[]
-  written: WrittenNames // all that is set, by either name, to whatever value
+  written: WrittenNames // every setting given by either name; an empty text gives nothing
 }
 
-/** Throws OperatorError with a line for every variable that is wrong. */
+/** Throws ConfigurationError with a line for every invalid variable. */
 export function parseSettings(env: Environment): ParsedSettings {
   const values: Record<string, unknown> = {}
-  const given = new Map<SettingName, string>()
   const written = new Map<SettingName, string>()
   const warnings: string[] = []
   const mistakes: string[] = []
@@ -38,8 +36,7 @@ export function parseSettings(env: Environment): ParsedSettings {
       values[row.name] = row.kind.parse(row.default)
       continue
     }
-    given.set(row.name, variable.text)
-    written.set(row.name, variable.name)
+    if (variable.text !== '') written.set(row.name, variable.name)
     const { value, mistake } = read(row, variable)
     values[row.name] = value
     if (mistake) mistakes.push(mistake)
@@ -54,7 +51,7 @@ export function parseSettings(env: Environment): ParsedSettings {
   }
   warnings.push(...unknownVariables(env))
   return {
-    settings: Object.freeze(applyDerivedDefaults(values as Settings, given, impliedStore(written))),
+    settings: Object.freeze(applyDerivedDefaults(values as Settings, written)),
     warnings,
     written,
   }
@@ -65,7 +62,7 @@ interface Variable {
   text: string
 }
 
-/** What the environment says about a setting. The real name wins over the older one. */
+/** The variable that gives a setting. The current name wins over the older one, even when its text is empty. */
 function pick(env: Environment, row: Row, warnings: string[]): Variable | undefined {
   const text = env[row.name]
   const olderText = row.older === null ? undefined : env[row.older]
@@ -76,65 +73,64 @@ function pick(env: Environment, row: Row, warnings: string[]): Variable | undefi
   return { name: row.name, text }
 }
 
-/** The value, or the sentence that says what is wrong with it. */
+/** The value, or the error text. */
 function read(row: Row, { name, text }: Variable): { value?: unknown; mistake?: string } {
   if (text === '' && !row.kind.hasEmpty) return { value: row.kind.parse(row.default) }
   try {
     return { value: row.kind.parse(text) }
   } catch (error) {
-    const why = isSecret(name) ? row.kind.allowed : (error as Error).message
-    return { mistake: `${name}=${quoted(name, text)} is not allowed: ${why}.${kubernetesHint(name, text)}` }
+    const reason = isSecret(name) ? row.kind.allowed : (error as Error).message
+    return {
+      mistake: `${name}=${quoted(name, text)} is not allowed: ${reason}.${kubernetesHint(name, text)}`,
+    }
   }
 }
 
-/** Passwords are not echoed. The additional headers are those that authenticate us to a management server. */
+/** Passwords are not echoed, nor are the headers that authenticate to a management server. */
 function isSecret(name: string): boolean {
   return /(_AUTH|TOKEN|_HEADERS)$/.test(name)
 }
 
-const QUOTED_LENGTH_MAX = 100 // of a value in a message; a whole certificate pasted by mistake is of no help
+const QUOTED_LENGTH_MAX = 100 // characters of a value in a message; the value may be a pasted certificate
 
 function quoted(name: string, text: string): string {
   if (isSecret(name)) return '(hidden)'
   return JSON.stringify(text.length > QUOTED_LENGTH_MAX ? `${text.slice(0, QUOTED_LENGTH_MAX)}…` : text)
 }
 
-/** A Service named grpc, debug, statsd or monitor has Kubernetes write its address into ours. */
+/** For a Service named grpc, debug, statsd or monitor, Kubernetes sets a variable with the name of a setting. */
 function kubernetesHint(name: string, text: string): string {
   if (!name.endsWith('_PORT') || !/^(tcp|udp):\/\//.test(text)) return ''
-  return ' Kubernetes wrote it, for a Service of that name: set enableServiceLinks: false, or the variable.'
+  return ' Kubernetes set it for a Service of that name: set enableServiceLinks: false in the pod, or set the variable.'
 }
 
-/** Whether a setting that is not built would change anything. What is switched off is off already. */
+/** Whether the value asks for something that a setting without effect would have to do. */
 function isRequested(row: Row, value: unknown): boolean {
   if (row.kind.name === 'bool') return value === true
   return JSON.stringify(value) !== JSON.stringify(row.kind.parse(row.default))
 }
 
 function refusal(name: string): string {
-  return `${name} is set, but this version cannot do that yet, and to start without it is not safe. Unset it.`
+  return `${name} is set, but this version does not support it, and starting without it would not be safe. Unset it.`
 }
 
-/** Warnings about variables that nothing knows and that look like typos. */
+/** Warnings about unknown variables that look like misspelt settings. */
 function unknownVariables(env: Environment): string[] {
   const known = new Set(rows.flatMap(({ name, older }) => (older === null ? [name] : [name, older])))
   const warnings: string[] = []
   for (const name of Object.keys(env)) {
     if (env[name] === undefined || known.has(name)) continue
     if (families.some(({ matches }) => matches.test(name))) continue
-    const meant = nearest(name, known)
-    if (meant) warnings.push(`${name} is not a setting; did you mean ${meant}?`)
+    const suggestion = nearest(name, known)
+    if (suggestion) warnings.push(`${name} is not a setting; did you mean ${suggestion}?`)
   }
   return warnings
 }
 
-/** The defaults that depend on what else is given. An empty text stands for the default, so it gives nothing. */
-function applyDerivedDefaults(
-  values: Settings,
-  given: ReadonlyMap<SettingName, string>,
-  store: Settings['BACKEND_TYPE'] | null,
-): Settings {
-  const isGiven = (name: SettingName) => Boolean(given.get(name))
+/** Sets the defaults that depend on which other settings are given. */
+function applyDerivedDefaults(values: Settings, written: WrittenNames): Settings {
+  const isGiven = (name: SettingName) => written.has(name)
+  const store = impliedStore(written)
   const { REDIS_URL, REDIS_PERSECOND_URL, USE_DOG_STATSD, USE_PROMETHEUS } = values
   return {
     ...values,
@@ -148,7 +144,7 @@ function applyDerivedDefaults(
   }
 }
 
-/** One timeout is meant for everything where the other is not set. 0 is no bound for connecting, and none to take over. */
+/** REDIS_TIMEOUT also bounds operations if it alone is given. 0 means no bound for connecting and is not taken over. */
 function operationTimeout(
   prefix: 'REDIS' | 'REDIS_PERSECOND',
   values: Settings,
@@ -161,7 +157,7 @@ function operationTimeout(
 
 const OPERATION_MS_MIN = 1 // what REDIS_OPERATION_TIMEOUT itself accepts
 
-/** host:port or redis://, which cannot be the path of a socket. */
+/** Whether it is host:port or redis://, and not the path of a socket. */
 function isAddress(url: string): boolean {
   return /^rediss?:\/\//.test(url) || (!url.includes('/') && /:[0-9]+$/.test(url))
 }

@@ -1,27 +1,27 @@
 /**
- * Which store the settings ask for, and what an operator should hear about it at the start.
+ * Which store the settings choose, and the warning about it at the start.
  *
- *     BACKEND_TYPE set             that store
- *     any REDIS_* or MEMCACHE_*    Redis, at the default of REDIS_URL where that is not set (as envoyproxy/ratelimit)
+ *     BACKEND_TYPE given           that store
+ *     any REDIS_* or MEMCACHE_*    Redis, by default at the default of REDIS_URL (as in envoyproxy/ratelimit)
  *     neither                      memory, with a warning: each process counts alone
  *
- * Only names in the table of settings count, under either name. Kubernetes injects others for a Service called redis
- * (REDIS_PORT, REDIS_SERVICE_HOST, REDIS_PORT_6379_TCP); they choose nothing.
+ * A variable with an empty text gives nothing. Only settings count, under either name: the variables that Kubernetes
+ * injects for a Service named redis (REDIS_PORT, REDIS_SERVICE_HOST, REDIS_PORT_6379_TCP) choose no store.
  */
 import type { SettingName, Settings } from './table.ts'
 
-/** Names of the settings that were set, and how the operator wrote each of them. */
+/** The settings that were given, each with the variable's name as the operator wrote it. */
 export type WrittenNames = ReadonlyMap<SettingName, string>
 
-const OF_A_STORE = /^(REDIS|MEMCACHE)_/
+const STORE_SETTING = /^(REDIS|MEMCACHE)_/
 
-/** The store that follows from which settings are set, where BACKEND_TYPE is not; null = its value decides. */
+/** The store implied by the settings given; null = BACKEND_TYPE is given and decides. */
 export function impliedStore(written: WrittenNames): 'redis' | 'memory' | null {
   if (written.has('BACKEND_TYPE')) return null
-  return settingOfStore(written) === undefined ? 'memory' : 'redis'
+  return findStoreSetting(written) === undefined ? 'memory' : 'redis'
 }
 
-/** At most one line, for the log of a process that counts. */
+/** At most one line, for the log of a process that counts hits. */
 export function storeWarnings({
   settings,
   written,
@@ -37,7 +37,7 @@ export function storeWarnings({
     ]
   }
   if (implied === 'redis' && !written.has('REDIS_URL')) {
-    const name = written.get(settingOfStore(written)!)
+    const name = written.get(findStoreSetting(written)!)
     return [
       `${name} is set and REDIS_URL is not: counters are kept in Redis at the default address, ${settings.REDIS_URL}. ` +
         'Set REDIS_URL, or BACKEND_TYPE to memory or memcache.',
@@ -46,7 +46,7 @@ export function storeWarnings({
   return []
 }
 
-function settingOfStore(written: WrittenNames): SettingName | undefined {
-  for (const name of written.keys()) if (OF_A_STORE.test(name)) return name
+function findStoreSetting(written: WrittenNames): SettingName | undefined {
+  for (const name of written.keys()) if (STORE_SETTING.test(name)) return name
   return undefined
 }

@@ -1,16 +1,15 @@
 /**
- * Every environment variable, one row each: those of the reference (spec 10) and our own.
+ * Every environment variable, one row each: those of envoyproxy/ratelimit (spec 10) and those of Sluice.
  *
  *      kind  state  name         default  help
  *     [port, built, 'GRPC_PORT', '8081',  'gRPC: decisions and health'],
  *
- * This is the only place that knows a setting: its type in `Settings`, the parser, the checks at the start,
- * `--help` and the table in the README all follow. A default is written as an operator would write it.
- * State: what happens when this version meets the variable.
+ * The type `Settings`, the parser, `--help` and the table in the README derive from it. A default is written as an
+ * operator would write it. The state says what happens when the variable is set:
  *     built   it does what the help says
- *     inert   accepted for those who switch, and never has an effect: set to something else than its default it is a warning
- *     later   not there yet: set to something else than its default it is a warning, and has no effect
- *     refuse  not there yet, and to go on without it would weaken security or send data elsewhere: no start
+ *     inert   accepted for compatibility, never has an effect; a value other than the default is a warning
+ *     later   not implemented yet; a value other than the default is a warning
+ *     refuse  not implemented yet, and ignoring it would weaken security or send data elsewhere: the start fails
  */
 import type { Kind } from './values.ts'
 import {
@@ -39,20 +38,20 @@ const refuse = 'refuse'
 const MIB = 2 ** 20
 const TIB = 2 ** 40
 
-const token = matching(/^\S*$/, 'a text without white space, which callers could not send')
-const urlPath = matching(/^\/[^\s?#]*$/, 'a path, which begins with a slash')
+const token = matching(/^\S*$/, 'a text without white space')
+const urlPath = matching(/^\/[^\s?#]*$/, 'a path that starts with a slash')
 const port = int(0, 65_535)
 const natural = int(0, 2 ** 31 - 1)
 const count = int(0, 65_535)
 const workers = intOrCores(1, 256)
-const bodyBytes = int(1, 256 * MIB) // a body becomes one string, and V8's end at 512 MiB
+const bodyBytes = int(1, 256 * MIB) // a body becomes one string; V8 limits those to 512 MiB
 const cacheBytes = int(0, TIB)
-const memoryBytes = int(MIB, 2048 * MIB) // what one table can have
+const memoryBytes = int(MIB, 2048 * MIB) // of one table
 const ratio = float(0, 1)
 const factor = float(0)
 const span = duration()
-const instant = duration(0, 1) // longer would be a busy core, or a thread that serves nobody
-const wait = duration(1) // 0 would mean no time at all
+const instant = duration(0, 1) // more would keep a core busy or the thread from serving
+const wait = duration(1) // 0 would be no time at all
 const level = describingErrors(
   oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace'),
   (text, allowed) =>
@@ -88,7 +87,7 @@ const otlp = describingErrors(exactWord('http', 'grpc'), (text, allowed) => {
   return `Invalid otlptrace client protocol: ${text}; it is ${allowed}`
 })
 
-/** Large, many places, and no relay: when two of three are silent, it is us. */
+/** Large sites in many places that are no relays. */
 const CONNECTIVITY_CHECK_URLS =
   'https://www.cloudflare.com/cdn-cgi/trace,https://www.gstatic.com/generate_204,https://www.apple.com/library/test/success.html'
 
@@ -97,205 +96,205 @@ type Cells = readonly [kind: Kind<unknown>, state: State, name: string, preset: 
 // biome-ignore format: the columns are the table
 const table = {
   Ports: [
-    [string,      built,  'HOST', '0.0.0.0', 'address of the HTTP port'],
-    [port,        built,  'PORT', '8080', 'HTTP: /json and /healthcheck'],
-    [string,      built,  'GRPC_HOST', '0.0.0.0', 'address of the gRPC port'],
-    [port,        built,  'GRPC_PORT', '8081', 'gRPC: decisions and health'],
-    [string,      built,  'GRPC_UDS', '', 'unix socket instead of host and port; one worker has it'],
-    [frontend,    built,  'GRPC_FRONTEND', 'http2', 'the server behind the gRPC port: our own, or the library'],
-    [span,        built,  'GRPC_MAX_CONNECTION_AGE', '24h', 'older connections are asked to end; 0 = none'],
-    [span,        built,  'GRPC_MAX_CONNECTION_AGE_GRACE', '1h', 'and cut when calls still run after it'],
-    [bodyBytes,   built,  'HTTP_BODY_MAX_BYTES', '4194304', 'a longer request body is refused (4 MiB)'],
-    [string,      built,  'DEBUG_HOST', '0.0.0.0', 'address of the debug port'],
-    [port,        built,  'DEBUG_PORT', '6070', 'for operators: rules, statistics, profiles'],
-    [token,       built,  'DEBUG_TOKEN', '', 'what its callers must show; empty = nothing'],
-    [list,        built,  'DEBUG_ALLOWED_HOSTS', '', 'names it may be asked by without a token, beside its own; * = any'],
+    [string,      built,  'HOST', '0.0.0.0', 'address the HTTP port listens on'],
+    [port,        built,  'PORT', '8080', 'HTTP port: /json and /healthcheck; 0 = any free port'],
+    [string,      built,  'GRPC_HOST', '0.0.0.0', 'address the gRPC port listens on'],
+    [port,        built,  'GRPC_PORT', '8081', 'gRPC port: rate limit decisions and health; 0 = any free port'],
+    [string,      built,  'GRPC_UDS', '', 'path of a unix socket that replaces GRPC_HOST and GRPC_PORT; only one worker serves it; empty = off'],
+    [frontend,    built,  'GRPC_FRONTEND', 'http2', 'gRPC implementation: http2 is built in and fast, grpc-js is the official library'],
+    [span,        built,  'GRPC_MAX_CONNECTION_AGE', '24h', 'age at which the server asks a connection to close (GOAWAY); 0 = never'],
+    [span,        built,  'GRPC_MAX_CONNECTION_AGE_GRACE', '1h', 'time its running calls then have before the connection is cut; 0 = no bound'],
+    [bodyBytes,   built,  'HTTP_BODY_MAX_BYTES', '4194304', 'longest request body on the HTTP port in bytes; a longer one is refused (default 4 MiB)'],
+    [string,      built,  'DEBUG_HOST', '0.0.0.0', 'address the debug port listens on'],
+    [port,        built,  'DEBUG_PORT', '6070', 'debug port: rules, statistics and profiles, for operators; 0 = any free port'],
+    [token,       built,  'DEBUG_TOKEN', '', 'token that requests to the debug port must send; empty = no token needed'],
+    [list,        built,  'DEBUG_ALLOWED_HOSTS', '', 'further host names accepted in requests to the debug port that have no token; * = any'],
   ],
   'TLS on the gRPC port': [
-    [bool,        built,  'GRPC_SERVER_USE_TLS',    'false', 'take TLS connections only'],
-    [path,        built,  'GRPC_SERVER_TLS_CERT',   '', 'certificate chain, PEM, in the folder of the key'],
-    [path,        built,  'GRPC_SERVER_TLS_KEY',    '', 'its key, PEM; all three files are read again when they change'],
-    [path,        built,  'GRPC_CLIENT_TLS_CACERT', '', "callers must show a certificate of this CA or the system's"],
-    [string,      built,  'GRPC_CLIENT_TLS_SAN',    '', 'and it must hold this DNS name or IP address'],
+    [bool,        built,  'GRPC_SERVER_USE_TLS',    'false', 'accept only TLS connections'],
+    [path,        built,  'GRPC_SERVER_TLS_CERT',   '', 'server certificate chain, PEM; must be in the same folder as the key'],
+    [path,        built,  'GRPC_SERVER_TLS_KEY',    '', 'private key of the server, PEM; all three files are reloaded when they change'],
+    [path,        built,  'GRPC_CLIENT_TLS_CACERT', '', 'require client certificates issued by this CA, PEM, or by a CA the system trusts; empty = none required'],
+    [string,      built,  'GRPC_CLIENT_TLS_SAN',    '', 'DNS name or IP address that a client certificate must contain; empty = any'],
   ],
   Process: [
-    [workers,     built,  'WORKERS',       'cores', 'threads that answer requests'],
-    [span,        built,  'DRAIN_DELAY',   '0',     'at SIGTERM: time from unhealthy to closed ports'],
-    [span,        built,  'DRAIN_TIMEOUT', '30s',   'then the longest wait for requests in flight'],
-    [level,       built,  'LOG_LEVEL',     'WARN',  'this and everything worse is logged'],
-    [format,      built,  'LOG_FORMAT',    'text',  'how a line of it looks'],
+    [workers,     built,  'WORKERS',       'cores', 'threads that serve requests, 1 to 256; cores = one per CPU core'],
+    [span,        built,  'DRAIN_DELAY',   '0',     'after SIGTERM, time between failing health checks and closing the ports'],
+    [span,        built,  'DRAIN_TIMEOUT', '30s',   'longest wait for running requests after the ports are closed'],
+    [level,       built,  'LOG_LEVEL',     'WARN',  'lowest severity that is logged'],
+    [format,      built,  'LOG_FORMAT',    'text',  'format of log lines'],
   ],
   'Where the rules come from': [
-    [source,      built,  'CONFIG_TYPE', 'FILE', 'files, or a management server'],
-    [path,        built,  'RUNTIME_ROOT', '/srv/runtime_data/current', 'folder of the rules'],
-    [string,      built,  'RUNTIME_SUBDIRECTORY', '', 'folder below RUNTIME_ROOT'],
-    [string,      built,  'RUNTIME_APPDIRECTORY', 'config', 'folder below that one; its files are rules'],
-    [bool,        built,  'RUNTIME_IGNOREDOTFILES', 'false', 'skip dot files (Kubernetes: true)'],
-    [bool,        built,  'RUNTIME_WATCH_ROOT', 'true', 'reload when the link RUNTIME_ROOT moves'],
-    [bool,        built,  'MERGE_DOMAIN_CONFIG', 'false', 'several files may feed one domain'],
-    [bool,        built,  'FORCE_START_WITHOUT_INITIAL_CONFIG', 'false', 'open ports without rules'],
-    [bool,        built,  'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED', 'false', 'needs a domain to be healthy'],
+    [source,      built,  'CONFIG_TYPE', 'FILE', 'source of the rules: files, or a management server (xDS)'],
+    [path,        built,  'RUNTIME_ROOT', '/srv/runtime_data/current', 'root folder of the rule files; may be a symbolic link'],
+    [string,      built,  'RUNTIME_SUBDIRECTORY', '', 'folder below RUNTIME_ROOT; empty = RUNTIME_ROOT itself'],
+    [string,      built,  'RUNTIME_APPDIRECTORY', 'config', 'folder below RUNTIME_SUBDIRECTORY that holds the rule files'],
+    [bool,        built,  'RUNTIME_IGNOREDOTFILES', 'false', 'skip files and folders whose name starts with a dot; set to true for Kubernetes config maps'],
+    [bool,        built,  'RUNTIME_WATCH_ROOT', 'true', 'reload when the symbolic link RUNTIME_ROOT changes as well; false = watch the rules folder only'],
+    [bool,        built,  'MERGE_DOMAIN_CONFIG', 'false', 'allow several files to define rules of one domain; false = an error'],
+    [bool,        built,  'FORCE_START_WITHOUT_INITIAL_CONFIG', 'false', 'open the ports before the first rules are loaded'],
+    [bool,        built,  'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED', 'false', 'report healthy only while at least one domain is loaded'],
   ],
   'Rules from a management server (xDS)': [
-    [string,      built,  'CONFIG_GRPC_XDS_SERVER_URL', 'localhost:18000', 'host:port of the server'],
-    [span,        inert,  'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL', '3s', 'no effect: connects are repeated after 1s, then after waits that double'],
-    [bool,        built,  'CONFIG_GRPC_XDS_SERVER_USE_TLS', 'false', 'TLS to the server'],
-    [path,        built,  'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', '', "its CA, beside the system's"],
-    [string,      built,  'CONFIG_GRPC_XDS_SERVER_TLS_SAN', '', 'the name its certificate must hold'],
-    [path,        built,  'CONFIG_GRPC_XDS_CLIENT_TLS_CERT', '', 'our certificate'],
-    [path,        built,  'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', '', 'its key'],
-    [map,         built,  'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS', '', 'on every call: k:v,k2:v2'],
-    [string,      built,  'CONFIG_GRPC_XDS_NODE_ID', 'default', 'the node we say we are'],
-    [string,      built,  'CONFIG_GRPC_XDS_NODE_METADATA', '', 'its metadata: k=v,k2=v2'],
-    [wait,        built,  'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL', '10s', 'first wait after a stream has ended; it doubles'],
-    [wait,        built,  'XDS_CLIENT_BACKOFF_MAX_INTERVAL', '60s', 'longest wait'],
-    [factor,      inert,  'XDS_CLIENT_BACKOFF_RANDOM_FACTOR', '0.5', 'no effect: a wait is doubled'],
-    [bool,        built,  'XDS_CLIENT_BACKOFF_JITTER', 'true', 'spread the waits at random'],
-    [natural,     built,  'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES', '0', 'longest message taken; 0 = 4 MiB'],
+    [string,      built,  'CONFIG_GRPC_XDS_SERVER_URL', 'localhost:18000', 'host:port of the management server'],
+    [span,        inert,  'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL', '3s', 'no effect: connecting is retried after 1s, then after delays that double'],
+    [bool,        built,  'CONFIG_GRPC_XDS_SERVER_USE_TLS', 'false', 'connect to the management server with TLS'],
+    [path,        built,  'CONFIG_GRPC_XDS_SERVER_TLS_CACERT', '', 'CA of the management server, PEM, trusted in addition to those of the system'],
+    [string,      built,  'CONFIG_GRPC_XDS_SERVER_TLS_SAN', '', "name that the server's certificate must contain; empty = the host name in the URL"],
+    [path,        built,  'CONFIG_GRPC_XDS_CLIENT_TLS_CERT', '', 'client certificate, PEM; empty = none'],
+    [path,        built,  'CONFIG_GRPC_XDS_CLIENT_TLS_KEY', '', 'private key of the client certificate, PEM'],
+    [map,         built,  'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS', '', 'headers sent with every call: k:v,k2:v2'],
+    [string,      built,  'CONFIG_GRPC_XDS_NODE_ID', 'default', 'node id sent to the server'],
+    [string,      built,  'CONFIG_GRPC_XDS_NODE_METADATA', '', 'node metadata sent to the server: k=v,k2=v2'],
+    [wait,        built,  'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL', '10s', 'first delay before a new stream after one has ended; it doubles with each failure'],
+    [wait,        built,  'XDS_CLIENT_BACKOFF_MAX_INTERVAL', '60s', 'longest such delay'],
+    [factor,      inert,  'XDS_CLIENT_BACKOFF_RANDOM_FACTOR', '0.5', 'no effect: the delay always doubles'],
+    [bool,        built,  'XDS_CLIENT_BACKOFF_JITTER', 'true', 'randomize the delays'],
+    [natural,     built,  'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES', '0', 'largest message accepted from the server in bytes; 0 = 4 MiB'],
   ],
   Decisions: [
-    [bool,        built,  'SHADOW_MODE', 'false', 'decide and count, refuse nothing'],
-    [bool,        built,  'QUOTA_MODE', 'false', 'every rule is a quota rule'],
-    [ratio,       built,  'NEAR_LIMIT_RATIO', '0.8', 'above this share of a limit, hits are near it'],
-    [bool,        built,  'LIMIT_RESPONSE_HEADERS_ENABLED', 'false', 'answer with the headers below'],
-    [string,      built,  'LIMIT_LIMIT_HEADER', 'RateLimit-Limit', 'the limit'],
-    [string,      built,  'LIMIT_REMAINING_HEADER', 'RateLimit-Remaining', 'what is left of it'],
-    [string,      built,  'LIMIT_RESET_HEADER', 'RateLimit-Reset', 'seconds until its window ends'],
-    [bool,        built,  'RESPONSE_DYNAMIC_METADATA', 'false', "answer with rules' metadata"],
+    [bool,        built,  'SHADOW_MODE', 'false', 'decide and count as usual, but let every request pass'],
+    [bool,        built,  'QUOTA_MODE', 'false', 'treat every rule as a quota rule'],
+    [ratio,       built,  'NEAR_LIMIT_RATIO', '0.8', 'share of a limit, 0 to 1, above which hits are counted as near the limit'],
+    [bool,        built,  'LIMIT_RESPONSE_HEADERS_ENABLED', 'false', 'add the three headers below to responses'],
+    [string,      built,  'LIMIT_LIMIT_HEADER', 'RateLimit-Limit', 'name of the header that holds the limit'],
+    [string,      built,  'LIMIT_REMAINING_HEADER', 'RateLimit-Remaining', 'name of the header that holds the remaining hits'],
+    [string,      built,  'LIMIT_RESET_HEADER', 'RateLimit-Reset', 'name of the header that holds the seconds until the window ends'],
+    [bool,        built,  'RESPONSE_DYNAMIC_METADATA', 'false', 'add the metadata of the matched rules to responses'],
   ],
   Counters: [
-    [backend,     built,  'BACKEND_TYPE', 'redis', 'where they live; memory when no REDIS_* or MEMCACHE_* is set'],
-    [memoryBytes, built,  'MEMORY_STORE_BYTES', '67108864', 'size of the memory store (64 MiB)'],
-    [string,      built,  'CACHE_KEY_PREFIX', '', 'opens every counter key'],
-    [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'expiries are spread so wide'],
-    [cacheBytes,  built,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'remember over-limit keys; 0 = off'],
-    [bool,        built,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'where one limit is over, others get no hits'],
+    [backend,     built,  'BACKEND_TYPE', 'redis', 'where counters are stored; without any REDIS_* or MEMCACHE_* setting the default is memory'],
+    [memoryBytes, built,  'MEMORY_STORE_BYTES', '67108864', 'size of the memory store in bytes, 1 MiB to 2 GiB (default 64 MiB)'],
+    [string,      built,  'CACHE_KEY_PREFIX', '', 'prefix of every counter key'],
+    [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'up to this many seconds, chosen at random, are added to the expiry of a counter; 0 = none'],
+    [cacheBytes,  built,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'size in bytes of the cache of keys that are over their limit; 0 = off'],
+    [bool,        built,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'when one limit of a request is exceeded, do not count the request against its other limits'],
   ],
   Redis: [
-    [string,      built,  'REDIS_URL', '/var/run/nutcracker/ratelimit.sock', 'host:port, socket, redis://, or a list'],
-    [socketType,  built,  'REDIS_SOCKET_TYPE', 'unix', 'tcp when REDIS_URL is host:port'],
-    [redisType,   built,  'REDIS_TYPE', 'SINGLE', 'sentinel: master,host:port,…; cluster: host:port,…'],
-    [string,      built,  'REDIS_AUTH', '', 'password, or user:password; wins over redis://'],
-    [string,      built,  'REDIS_SENTINEL_AUTH', '', 'the same for the sentinels'],
-    [span,        built,  'REDIS_TIMEOUT', '10s', 'longest wait for a connection'],
-    [wait,        built,  'REDIS_OPERATION_TIMEOUT', '1s', 'longest trip before an error, also of hits that wait their turn; REDIS_TIMEOUT where only that is set'],
-    [span,        built,  'REDIS_STARTUP_INITIAL_INTERVAL', '1s', 'at the start: first wait before a retry'],
-    [span,        built,  'REDIS_STARTUP_MAX_INTERVAL', '30s', 'longest wait'],
-    [span,        built,  'REDIS_STARTUP_MAX_ELAPSED_TIME', '0', 'give up after it; 0 = never'],
-    [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'unhealthy while no worker has one to an instance'],
-    [count,       inert,  'REDIS_POOL_SIZE', '10', 'no effect: each worker shares one connection per node'],
-    [onEmpty,     built,  'REDIS_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', '64 batches in flight: hits wait (ERROR: less)'],
+    [string,      built,  'REDIS_URL', '/var/run/nutcracker/ratelimit.sock', 'host:port, socket path, redis:// URL, or the list that REDIS_TYPE asks for'],
+    [socketType,  built,  'REDIS_SOCKET_TYPE', 'unix', 'network of REDIS_URL; the default is tcp if REDIS_URL is host:port or a URL'],
+    [redisType,   built,  'REDIS_TYPE', 'SINGLE', 'form of REDIS_URL; sentinel: master,host:port,…; cluster: host:port,…'],
+    [string,      built,  'REDIS_AUTH', '', 'password, or user:password; overrides the one in a redis:// URL'],
+    [string,      built,  'REDIS_SENTINEL_AUTH', '', 'password, or user:password, of the sentinels'],
+    [span,        built,  'REDIS_TIMEOUT', '10s', 'longest time to establish a connection; 0 = no bound'],
+    [wait,        built,  'REDIS_OPERATION_TIMEOUT', '1s', 'longest time for a command, including its time in the queue; defaults to REDIS_TIMEOUT if only that is set'],
+    [span,        built,  'REDIS_STARTUP_INITIAL_INTERVAL', '1s', 'at startup, first delay before Redis is tried again; it doubles'],
+    [span,        built,  'REDIS_STARTUP_MAX_INTERVAL', '30s', 'longest such delay'],
+    [span,        built,  'REDIS_STARTUP_MAX_ELAPSED_TIME', '0', 'at startup, time after which the process gives up; 0 = never'],
+    [bool,        built,  'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION', 'false', 'report unhealthy while no worker has a connection to one of the instances'],
+    [count,       inert,  'REDIS_POOL_SIZE', '10', 'no effect: each worker uses one connection per node'],
+    [onEmpty,     built,  'REDIS_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', 'when 64 batches are in flight, hits wait; ERROR: they fail after the time below'],
     [span,        built,  'REDIS_POOL_ON_EMPTY_WAIT_DURATION', '1s', 'longest such wait with ERROR'],
-    [span,        inert,  'REDIS_PIPELINE_WINDOW', '0', 'no effect: one turn of the event loop is one batch'],
-    [count,       inert,  'REDIS_PIPELINE_LIMIT', '0', 'no effect: one turn of the event loop is one batch'],
-    [parallelism, inert,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes at once'],
-    [instant,     built,  'REDIS_BUSY_POLL', '40us', 'so long a reply is looked for before sleeping, at most 1ms'],
-    [instant,     built,  'REDIS_REPLY_COALESCE_DELAY', '20us', 'so long all wait for replies where calls come closely, at most 1ms'],
-    [bool,        built,  'REDIS_TLS', 'false', 'TLS to Redis and the sentinels'],
-    [path,        built,  'REDIS_TLS_CACERT', '', "its CA, beside the system's"],
-    [path,        built,  'REDIS_TLS_CLIENT_CERT', '', 'our certificate, if its key is given too'],
-    [path,        built,  'REDIS_TLS_CLIENT_KEY', '', 'its key'],
-    [bool,        built,  'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
+    [span,        inert,  'REDIS_PIPELINE_WINDOW', '0', 'no effect: the hits of one turn of the event loop are one batch'],
+    [count,       inert,  'REDIS_PIPELINE_LIMIT', '0', 'no effect: the hits of one turn of the event loop are one batch'],
+    [parallelism, inert,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes are used in parallel'],
+    [instant,     built,  'REDIS_BUSY_POLL', '40us', 'how long a worker polls for a reply before it sleeps, 0 to 1ms; saves wake-ups at low load; 0 = off'],
+    [instant,     built,  'REDIS_REPLY_COALESCE_DELAY', '20us', 'how long a worker may block to receive several replies at once, 0 to 1ms; 0 = off'],
+    [bool,        built,  'REDIS_TLS', 'false', 'connect to Redis and to the sentinels with TLS'],
+    [path,        built,  'REDIS_TLS_CACERT', '', 'CA of the servers, PEM, trusted in addition to those of the system'],
+    [path,        built,  'REDIS_TLS_CLIENT_CERT', '', 'client certificate, PEM; used if its key is set too'],
+    [path,        built,  'REDIS_TLS_CLIENT_KEY', '', 'private key of the client certificate, PEM'],
+    [bool,        built,  'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', "do not compare the certificate's name with the host name"],
   ],
   'A second Redis for limits per second': [
-    [bool,        built,  'REDIS_PERSECOND', 'false', 'use it; the others as above'],
-    [string,      built,  'REDIS_PERSECOND_URL', '/var/run/nutcracker/ratelimitpersecond.sock', ''],
-    [socketType,  built,  'REDIS_PERSECOND_SOCKET_TYPE', 'unix', ''],
-    [redisType,   built,  'REDIS_PERSECOND_TYPE', 'SINGLE', ''],
-    [string,      built,  'REDIS_PERSECOND_AUTH', '', ''],
-    [string,      built,  'REDIS_PERSECOND_SENTINEL_AUTH', '', ''],
-    [span,        built,  'REDIS_PERSECOND_TIMEOUT', '10s', ''],
-    [wait,        built,  'REDIS_PERSECOND_OPERATION_TIMEOUT', '1s', ''],
+    [bool,        built,  'REDIS_PERSECOND', 'false', 'use a second Redis for limits per second'],
+    [string,      built,  'REDIS_PERSECOND_URL', '/var/run/nutcracker/ratelimitpersecond.sock', 'as REDIS_URL'],
+    [socketType,  built,  'REDIS_PERSECOND_SOCKET_TYPE', 'unix', 'as REDIS_SOCKET_TYPE'],
+    [redisType,   built,  'REDIS_PERSECOND_TYPE', 'SINGLE', 'as REDIS_TYPE'],
+    [string,      built,  'REDIS_PERSECOND_AUTH', '', 'as REDIS_AUTH'],
+    [string,      built,  'REDIS_PERSECOND_SENTINEL_AUTH', '', 'as REDIS_SENTINEL_AUTH'],
+    [span,        built,  'REDIS_PERSECOND_TIMEOUT', '10s', 'as REDIS_TIMEOUT'],
+    [wait,        built,  'REDIS_PERSECOND_OPERATION_TIMEOUT', '1s', 'as REDIS_OPERATION_TIMEOUT'],
     [count,       inert,  'REDIS_PERSECOND_POOL_SIZE', '10', 'no effect: see REDIS_POOL_SIZE'],
-    [onEmpty,     built,  'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', ''],
-    [span,        built,  'REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION', '1s', ''],
+    [onEmpty,     built,  'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', 'WAIT', 'as REDIS_POOL_ON_EMPTY_BEHAVIOR'],
+    [span,        built,  'REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION', '1s', 'as REDIS_POOL_ON_EMPTY_WAIT_DURATION'],
     [span,        inert,  'REDIS_PERSECOND_PIPELINE_WINDOW', '0', 'no effect: see REDIS_PIPELINE_WINDOW'],
     [count,       inert,  'REDIS_PERSECOND_PIPELINE_LIMIT', '0', 'no effect: see REDIS_PIPELINE_LIMIT'],
     [parallelism, inert,  'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: see REDIS_CLUSTER_PIPELINE_PARALLELISM'],
-    [bool,        built,  'REDIS_PERSECOND_TLS', 'false', 'with the files of REDIS_TLS'],
+    [bool,        built,  'REDIS_PERSECOND_TLS', 'false', 'connect to it with TLS; uses the files of REDIS_TLS_*'],
   ],
   memcached: [
-    [list,        built,  'MEMCACHE_HOST_PORT', '', 'host:port or socket path of every node'],
-    [string,      built,  'MEMCACHE_SRV', '', 'or the DNS record that names them'],
-    [span,        built,  'MEMCACHE_SRV_REFRESH', '0', 'how often it is read again; 0 = never'],
-    [count,       inert,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'no effect: each worker has one connection per node'],
-    [bool,        built,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'where reading fails, the count is 0: no error'],
-    [bool,        built,  'MEMCACHE_TLS', 'false', 'TLS to the nodes'],
-    [path,        built,  'MEMCACHE_TLS_CACERT', '', "their CA, beside the system's"],
-    [path,        built,  'MEMCACHE_TLS_CLIENT_CERT', '', 'our certificate'],
-    [path,        built,  'MEMCACHE_TLS_CLIENT_KEY', '', 'its key'],
-    [bool,        built,  'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', 'do not compare host names'],
+    [list,        built,  'MEMCACHE_HOST_PORT', '', 'host:port or socket path of every node, separated by commas'],
+    [string,      built,  'MEMCACHE_SRV', '', 'DNS SRV record that lists the nodes; replaces MEMCACHE_HOST_PORT'],
+    [span,        built,  'MEMCACHE_SRV_REFRESH', '0', 'interval at which the record is resolved again; 0 = never'],
+    [count,       inert,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'no effect: each worker uses one connection per node'],
+    [bool,        built,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'take a count that cannot be read as 0, so the request passes; false = an error'],
+    [bool,        built,  'MEMCACHE_TLS', 'false', 'connect to the nodes with TLS'],
+    [path,        built,  'MEMCACHE_TLS_CACERT', '', 'CA of the nodes, PEM, trusted in addition to those of the system'],
+    [path,        built,  'MEMCACHE_TLS_CLIENT_CERT', '', 'client certificate, PEM; empty = none'],
+    [path,        built,  'MEMCACHE_TLS_CLIENT_KEY', '', 'private key of the client certificate, PEM'],
+    [bool,        built,  'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION', 'false', "do not compare the certificate's name with the host name"],
   ],
   Statistics: [
-    [bool,        built,  'DISABLE_STATS', 'false', 'send none'],
-    [bool,        built,  'USE_STATSD', 'true', 'send them to statsd; false where another sink is chosen'],
-    [bool,        built,  'USE_DOG_STATSD', 'false', 'send them to DogStatsD'],
-    [bool,        built,  'USE_PROMETHEUS', 'false', 'let Prometheus fetch them'],
-    [map,         built,  'EXTRA_TAGS', '', 'tags of every one: k:v,k2:v2'],
-    [wait,        built,  'STATS_FLUSH_INTERVAL', '10s', 'how often they are sent'],
-    [string,      built,  'STATSD_HOST', 'localhost', 'host of statsd or DogStatsD; of DogStatsD also unixstream:///path'],
-    [port,        built,  'STATSD_PORT', '8125', 'its port'],
-    [string,      built,  'STATSD_PROTOCOL', 'tcp', 'tcp or udp, of statsd'],
-    [list,        built,  'USE_DOG_STATSD_MOGRIFIERS', '', 'names of DogStatsD rewriters, in order'],
-    [string,      built,  'PROMETHEUS_ADDR', ':9090', 'host:port that Prometheus asks'],
-    [urlPath,     built,  'PROMETHEUS_PATH', '/metrics', 'and the path'],
-    [path,        built,  'PROMETHEUS_MAPPER_YAML', '', 'how names become labels; empty = built in'],
-    [bool,        built,  'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS', 'false', 'not in seconds'],
-    [bool,        built,  'PROMETHEUS_NATIVE_SERIES', 'false', 'series of our own beside those: domain and rule apart, limits, decision times'],
+    [bool,        built,  'DISABLE_STATS', 'false', 'send no statistics'],
+    [bool,        built,  'USE_STATSD', 'true', 'send statistics to statsd; the default is false if another sink is enabled'],
+    [bool,        built,  'USE_DOG_STATSD', 'false', 'send statistics to DogStatsD'],
+    [bool,        built,  'USE_PROMETHEUS', 'false', 'serve statistics to Prometheus'],
+    [map,         built,  'EXTRA_TAGS', '', 'tags added to every statistic: k:v,k2:v2'],
+    [wait,        built,  'STATS_FLUSH_INTERVAL', '10s', 'interval at which statistics are sent'],
+    [string,      built,  'STATSD_HOST', 'localhost', 'host of statsd or DogStatsD; for DogStatsD also unixstream:///path'],
+    [port,        built,  'STATSD_PORT', '8125', 'port of statsd or DogStatsD'],
+    [string,      built,  'STATSD_PROTOCOL', 'tcp', 'transport to statsd: tcp or udp'],
+    [list,        built,  'USE_DOG_STATSD_MOGRIFIERS', '', 'names of the DogStatsD rewrite rules, in the order in which they are applied'],
+    [string,      built,  'PROMETHEUS_ADDR', ':9090', 'host:port of the Prometheus endpoint; an empty host = all addresses'],
+    [urlPath,     built,  'PROMETHEUS_PATH', '/metrics', 'path of the Prometheus endpoint'],
+    [path,        built,  'PROMETHEUS_MAPPER_YAML', '', 'file that maps names of statistics to metrics and labels; empty = the built-in mapping'],
+    [bool,        built,  'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS', 'false', 'export response times in milliseconds; false = in seconds'],
+    [bool,        built,  'PROMETHEUS_NATIVE_SERIES', 'false', "also export Sluice's own series: domain and rule as labels, limits, decision times"],
   ],
   Tracing: [
-    [bool,        built,  'TRACING_ENABLED',             'false', 'send traces by OTLP; OTEL_* say where to'],
-    [otlp,        built,  'TRACING_EXPORTER_PROTOCOL',   'http', 'how'],
-    [ratio,       built,  'TRACING_SAMPLING_RATE',       '1', 'share of the traces that is sent, 0 to 1'],
-    [string,      built,  'TRACING_SERVICE_NAME',        'RateLimit', 'service.name'],
-    [string,      built,  'TRACING_SERVICE_NAMESPACE',   '', 'service.namespace'],
-    [string,      built,  'TRACING_SERVICE_INSTANCE_ID', '', 'service.instance.id; empty = a random UUID'],
+    [bool,        built,  'TRACING_ENABLED',             'false', 'send traces by OTLP; the OTEL_* variables set the destination'],
+    [otlp,        built,  'TRACING_EXPORTER_PROTOCOL',   'http', 'OTLP protocol'],
+    [ratio,       built,  'TRACING_SAMPLING_RATE',       '1', 'share of traces that is sent, 0 to 1'],
+    [string,      built,  'TRACING_SERVICE_NAME',        'RateLimit', 'resource attribute service.name'],
+    [string,      built,  'TRACING_SERVICE_NAMESPACE',   '', 'resource attribute service.namespace'],
+    [string,      built,  'TRACING_SERVICE_INSTANCE_ID', '', 'resource attribute service.instance.id; empty = a random UUID'],
   ],
   Monitor: [
-    [bool,        built,  'MONITOR_ENABLED', 'false', 'the public monitor of relay sites, beside the service'],
-    [string,      built,  'MONITOR_ADDR', '0.0.0.0:8090', 'where it listens'],
-    [path,        built,  'MONITOR_DATA_DIR', './data', 'folder of its database'],
-    [path,        built,  'CATALOGUE_PATH', './catalogue.yaml', 'the sites it looks at: a file, or a folder of *.yaml'],
-    [string,      built,  'PUBLIC_BASE_URL', '', 'where the public finds it; empty = links without a host'],
-    [string,      built,  'SUPPORT_EMAIL', '', 'whom callers may write to; empty = nobody is named'],
-    [bool,        built,  'API_SHARED_CACHE', 'false', 'answers may be kept by a CDN that drops X-RateLimit-*'],
-    [bool,        built,  'RATELIMIT_DRAFT_FIELDS', 'true', 'RateLimit and RateLimit-Policy beside X-RateLimit-*'],
-    [list,        built,  'TRUSTED_PROXIES', '', 'ranges whose word on the client address is taken'],
-    [addressIn,   built,  'CLIENT_IP_HEADER', 'x-forwarded-for', 'the header that has it'],
-    [bool,        built,  'PROXY_PROTOCOL', 'false', 'or the PROXY protocol, from trusted proxies only'],
-    [prefix,      built,  'IPV6_PREFIX', '64', 'so many bits of an IPv6 address are one client'],
+    [bool,        built,  'MONITOR_ENABLED', 'false', 'run the public monitor of relay sites beside the rate limit service'],
+    [string,      built,  'MONITOR_ADDR', '0.0.0.0:8090', 'host:port the monitor listens on'],
+    [path,        built,  'MONITOR_DATA_DIR', './data', "folder of the monitor's database"],
+    [path,        built,  'CATALOGUE_PATH', './catalogue.yaml', 'catalogue of the sites to monitor: a file, or a folder of *.yaml files'],
+    [string,      built,  'PUBLIC_BASE_URL', '', 'public URL of the monitor, used in links; empty = relative links'],
+    [string,      built,  'SUPPORT_EMAIL', '', 'contact address shown to API users; empty = none'],
+    [bool,        built,  'API_SHARED_CACHE', 'false', 'let a CDN cache API responses; it must remove the X-RateLimit-* headers'],
+    [bool,        built,  'RATELIMIT_DRAFT_FIELDS', 'true', 'send RateLimit and RateLimit-Policy headers beside X-RateLimit-*'],
+    [list,        built,  'TRUSTED_PROXIES', '', 'address ranges of proxies that are trusted to report the client address; empty = none'],
+    [addressIn,   built,  'CLIENT_IP_HEADER', 'x-forwarded-for', 'header in which trusted proxies report the client address'],
+    [bool,        built,  'PROXY_PROTOCOL', 'false', 'read the client address from the PROXY protocol instead; trusted proxies only'],
+    [prefix,      built,  'IPV6_PREFIX', '64', 'bits of an IPv6 address that identify a client, 48 to 128'],
   ],
   'Monitor: probes': [
-    [bool,        built,  'PROBER_ENABLED', 'true', 'look at the sites; false = serve what is known'],
-    [interval,    built,  'PROBE_INTERVAL_S', '300', 'seconds between two looks at a site'],
-    [probes,      built,  'PROBE_CONCURRENCY', '32', 'light probes at once'],
-    [repeats,     built,  'PROBE_RETRIES', '2', 'so often a failure is repeated before it counts'],
-    [millis,      built,  'PROBE_SLOW_MS', '3000', 'a first byte later than this is degraded'],
-    [list,        built,  'CONNECTIVITY_CHECK_URLS', CONNECTIVITY_CHECK_URLS, 'what tells our own broken network from a broken site: two must answer, of fewer all; empty = nothing'],
-    [string,      built,  'PROBE_PORTS', '80,443,3000,8000,8080,8443', 'ports that may be connected to'],
-    [string,      built,  'EGRESS_DENY', '', 'ranges that may not, beside all that are not public'],
-    [string,      built,  'NAT64_PREFIX', '', 'a /96 whose embedded IPv4 address is judged instead'],
-    [string,      built,  'EGRESS_PROXY', '', 'http://[user:password@]host:port: probes go there by CONNECT, and names are judged there; an agent calls its server without it'],
-    [path,        built,  'ASN_DB', 'data/ip2asn-combined.tsv.gz', 'whose network an address is in; `sluice monitor asn install`'],
-    [string,      built,  'VANTAGE_NAME', 'main', 'this place that probes'],
-    [region,      built,  'VANTAGE_REGION', 'overseas', 'where it is'],
-    [string,      built,  'VANTAGE_COUNTRY', '', 'two letters'],
-    [string,      built,  'AGENT_ADDR', '', 'where agents of other places report, like 0.0.0.0:8091; empty = nowhere'],
-    [string,      built,  'AGENT_SERVER', '', 'of an agent: the address of its server, like https://monitor.example.org:8091'],
-    [string,      built,  'AGENT_TOKEN', '', 'of an agent: what `sluice monitor vantage create` has shown'],
-    [path,        built,  'AGENT_TOKEN_FILE', '', 'of an agent: or the file that has it'],
-    [shots,       later,  'SCREENSHOTS_ENABLED', 'auto', 'monthly pictures, where there is a browser'],
+    [bool,        built,  'PROBER_ENABLED', 'true', 'probe the sites; false = serve stored results only'],
+    [interval,    built,  'PROBE_INTERVAL_S', '300', 'seconds between two probes of a site, 60 to 3600'],
+    [probes,      built,  'PROBE_CONCURRENCY', '32', 'light probes in progress at once, 1 to 256'],
+    [repeats,     built,  'PROBE_RETRIES', '2', 'retries of a failed probe before it counts as a failure, 0 to 5'],
+    [millis,      built,  'PROBE_SLOW_MS', '3000', 'time to first byte in ms above which a site counts as degraded, 1 to 60000'],
+    [list,        built,  'CONNECTIVITY_CHECK_URLS', CONNECTIVITY_CHECK_URLS, 'URLs that detect a network failure on this side: fewer than two responses (of one URL: none) mean it has failed; empty = no check'],
+    [string,      built,  'PROBE_PORTS', '80,443,3000,8000,8080,8443', 'ports that probes may connect to'],
+    [string,      built,  'EGRESS_DENY', '', 'address ranges that probes must not connect to, in addition to all that are not public'],
+    [string,      built,  'NAT64_PREFIX', '', 'a /96 prefix of NAT64: the embedded IPv4 address is checked instead; empty = none'],
+    [string,      built,  'EGRESS_PROXY', '', 'http://[user:password@]host:port of a proxy that probes use by CONNECT; it resolves and checks names; an agent connects to its server directly'],
+    [path,        built,  'ASN_DB', 'data/ip2asn-combined.tsv.gz', 'database of the networks that addresses belong to; `sluice monitor asn install` downloads it'],
+    [string,      built,  'VANTAGE_NAME', 'main', 'name of the place from which this process probes'],
+    [region,      built,  'VANTAGE_REGION', 'overseas', 'region of that place'],
+    [string,      built,  'VANTAGE_COUNTRY', '', 'its country, two letters'],
+    [string,      built,  'AGENT_ADDR', '', 'host:port on which agents at other places report, such as 0.0.0.0:8091; empty = off'],
+    [string,      built,  'AGENT_SERVER', '', 'agent only: URL of its server, such as https://monitor.example.org:8091'],
+    [string,      built,  'AGENT_TOKEN', '', 'agent only: the token that `sluice monitor vantage create` printed'],
+    [path,        built,  'AGENT_TOKEN_FILE', '', 'agent only: file that holds the token, instead of AGENT_TOKEN'],
+    [shots,       later,  'SCREENSHOTS_ENABLED', 'auto', 'take monthly screenshots of the sites; auto = if a browser is installed'],
   ],
   'Monitor: detections': [
-    [bool,        built,  'DETECTIONS_ENABLED', 'true', 'anybody may have an address looked at'],
-    [natural,     built,  'DETECTION_REUSE_S', '600', 'seconds for which the same answer is given again'],
-    [queued,      built,  'DETECTION_QUEUE', '100', 'that wait'],
-    [running,     built,  'DETECTION_CONCURRENCY', '4', 'that run'],
-    [bool,        refuse, 'DETECTION_ALLOW_KEYS', 'false', 'with a key of the caller'],
+    [bool,        built,  'DETECTIONS_ENABLED', 'true', 'let visitors request a detection of any address'],
+    [natural,     built,  'DETECTION_REUSE_S', '600', 'seconds for which the result for an address is reused; 0 = never'],
+    [queued,      built,  'DETECTION_QUEUE', '100', 'detections that may wait, 1 to 100'],
+    [running,     built,  'DETECTION_CONCURRENCY', '4', 'detections that run at once, 1 to 16'],
+    [bool,        refuse, 'DETECTION_ALLOW_KEYS', 'false', 'let visitors pass an API key of their own'],
   ],
 } as const satisfies Record<string, readonly Cells[]>
 
-/** Names of an older document, accepted as well, where no prefix below tells them; null = it had none. */
+/** Older names that do not follow from the prefixes below; null = none. */
 const OLDER_NAMES: Partial<Record<SettingName, string | null>> = {
   LOCAL_CACHE_SIZE_IN_BYTES: 'LocalCacheSizeInBytes',
   USE_STATSD: 'USE_PUSH_STATS',
@@ -315,7 +314,7 @@ const OLDER_PREFIXES = [
   ['PROMETHEUS_', 'PULLMETRICS_'],
 ] as const
 
-/** The same kind with another sentence for a text that is not allowed: the one that operators of the reference know. */
+/** The same kind with the error text of envoyproxy/ratelimit for a value that is not allowed. */
 function describingErrors<T>(kind: Kind<T>, sentence: (text: string, allowed: string) => string): Kind<T> {
   return {
     ...kind,
@@ -329,11 +328,11 @@ function describingErrors<T>(kind: Kind<T>, sentence: (text: string, allowed: st
   }
 }
 
-/** Families of variables with a name in the middle (spec 7.5). They are no part of `Settings`. */
+/** Families of variables with a name in the middle (spec 7.5). They are not part of `Settings`. */
 export const families: readonly Family[] = [
-  family('PATTERN', 'string', 'regular expression: which statistics it rewrites'),
-  family('NAME', 'string', 'their new name; $1 is the first group of the pattern'),
-  family('TAGS', 'map', 'tags they get: k:v,k2:v2'),
+  family('PATTERN', 'string', 'regular expression of the statistics that the rule rewrites'),
+  family('NAME', 'string', 'new name of the statistic; $1 is the first group of the pattern'),
+  family('TAGS', 'map', 'tags added to the statistic: k:v,k2:v2'),
 ]
 
 export interface Family {
@@ -363,13 +362,13 @@ type SettingValue<C> = C extends readonly [Kind<infer T>, ...unknown[]] ? T : ne
 
 export type SettingName = AnyCells[2]
 
-/** What every variable says. Durations are milliseconds. Frozen, and safe to post to a worker. */
+/** The value of every setting. Durations are milliseconds. Frozen, and safe to post to a worker. */
 export type Settings = { readonly [C in AnyCells as C[2]]: SettingValue<C> }
 
 /** One variable, as the parser and the help see it. */
 export interface Row {
   readonly name: SettingName
-  readonly older: string | null // null = has only one name
+  readonly older: string | null // null = none
   readonly group: string
   readonly kind: Kind<unknown>
   readonly state: State

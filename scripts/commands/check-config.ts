@@ -61,8 +61,8 @@ export async function checkConfig(
   const skipped: string[] = []
   const files = readAll(options.paths, output, skipped)
   if (!files) return 1
-  const { result, remark } = await load({ from: 'files', files, isMerging: options.isMerging })
-  const warnings = [...skipped.map(backupWarning), ...result.warnings, ...(await remark())]
+  const { result, lint } = await load({ from: 'files', files, isMerging: options.isMerging })
+  const warnings = [...skipped.map(backupWarning), ...result.warnings, ...(await lint())]
   for (const warning of warnings) output.err(`warning: ${warning}`)
   const problem = findProblem(result, env)
   if (problem) output.out(`error loading rate limit configs: ${problem}`)

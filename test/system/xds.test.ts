@@ -92,7 +92,9 @@ test('8.6, 8.5: rules come, change, are refused, go, and outlive their server', 
 
   server.stop()
   await service.logged('Failed to receive configuration from xDS Management Server:')
-  await expect.poll(() => report(service)).toMatch(/^management server: away since .*Z, the log tells why$/m)
+  await expect
+    .poll(() => report(service))
+    .toMatch(/^management server: unreachable since .*Z; see the log for the cause$/m)
   expect(await ask(service, 'user')).toBe('7')
   const again = await startXdsServer({ port: server.port })
   expect(await again.request()).toMatchObject({ version_info: '3', response_nonce: 'n3' })

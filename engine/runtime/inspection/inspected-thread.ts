@@ -1,12 +1,12 @@
 /**
- * The part of a thread that answers when an operator looks. Until then it costs nothing: a channel on which nobody speaks,
- * and no profiler is loaded.
+ * Handles inspection requests in a thread. Without requests it costs nothing: the channel is silent, and no profiler is
+ * loaded.
  */
 import { readlinkSync } from 'node:fs'
 import { basename } from 'node:path'
 import { BroadcastChannel } from 'node:worker_threads'
+import type { GetDiagnostics, Measurement } from './measurement.ts'
 import {
-  type Diagnostic,
   type InspectionRequest,
   type InspectionResponse,
   type Kind,
@@ -14,41 +14,32 @@ import {
   responseChannelName,
 } from './messages.ts'
 
-/** A measurement under way. One of these is called, once. */
-export interface Measurement<T = unknown> {
-  end(): Promise<T>
-  cancel(): void
-}
-
-/** What a thread can tell about itself when asked. */
-export type GetDiagnostics = () => Promise<Diagnostic[]> | Diagnostic[]
-
-/** From now on this thread takes part, under this name. `facts` are for its pulse. */
-export function handleInspections(thread: string, facts: GetDiagnostics = () => []): void {
-  const inspected = new InspectedThread(thread, facts)
+/** Makes this thread available for inspection under this name. */
+export function handleInspections(thread: string, getDiagnostics: GetDiagnostics = () => []): void {
+  const inspected = new InspectedThread(thread, getDiagnostics)
   const channel = new BroadcastChannel(REQUESTS_CHANNEL)
   channel.onmessage = (event) => void inspected.onRequest((event as { data: InspectionRequest }).data)
-  channel.unref() // a thread ends when its own work has ended
+  channel.unref() // must not keep the thread alive
 }
 
 class InspectedThread {
   private readonly thread: string
-  private readonly facts: GetDiagnostics
-  private readonly running = new Map<string, Promise<Measurement>>() // as many as the debug port allows at once
+  private readonly getDiagnostics: GetDiagnostics
+  private readonly running = new Map<string, Promise<Measurement>>() // the debug port bounds their number
 
-  constructor(thread: string, facts: GetDiagnostics) {
+  constructor(thread: string, getDiagnostics: GetDiagnostics) {
     this.thread = thread
-    this.facts = facts
+    this.getDiagnostics = getDiagnostics
   }
 
   /** Never rejects. */
-  async onRequest(question: InspectionRequest): Promise<void> {
+  async onRequest(request: InspectionRequest): Promise<void> {
     const { thread } = this
-    if ('thread' in question && question.thread !== thread) return
-    const { id, step } = question
+    if ('thread' in request && request.thread !== thread) return
+    const { id, step } = request
     try {
       if (step === 'call') send(id, { thread, step: 'here', nativeId: nativeThreadId() })
-      else if (step === 'begin') await this.begin(id, question.kind)
+      else if (step === 'begin') await this.begin(id, request.kind)
       else if (step === 'end') send(id, { thread, step: 'ended', found: await this.end(id) })
       else (await this.take(id))?.cancel()
     } catch (error) {
@@ -57,39 +48,39 @@ class InspectedThread {
   }
 
   private async begin(id: string, kind: Kind): Promise<void> {
-    const looking = begin(kind, this.facts)
-    this.running.set(id, looking)
-    await looking
+    const measurement = begin(kind, this.getDiagnostics)
+    this.running.set(id, measurement)
+    await measurement
     send(id, { thread: this.thread, step: 'begun' })
   }
 
   private async end(id: string): Promise<unknown> {
-    const looking = await this.take(id)
-    if (looking === undefined) throw new Error('replaced meanwhile') // what bore this name then has died
-    return looking.end()
+    const measurement = await this.take(id)
+    if (measurement === undefined) throw new Error('replaced meanwhile') // the thread of this name that began it has ended
+    return measurement.end()
   }
 
   private take(id: string): Promise<Measurement> | undefined {
-    const looking = this.running.get(id)
+    const measurement = this.running.get(id)
     this.running.delete(id)
-    return looking
+    return measurement
   }
 }
 
-/** Only what was asked for is loaded. */
-async function begin(kind: Kind, facts: GetDiagnostics): Promise<Measurement> {
-  if (kind === 'pulse') return (await import('./thread-stats.ts')).startThreadStats(facts)
+/** Loads only the requested profiler. */
+async function begin(kind: Kind, getDiagnostics: GetDiagnostics): Promise<Measurement> {
+  if (kind === 'pulse') return (await import('./thread-stats.ts')).startThreadStats(getDiagnostics)
   const { beginCpu, beginHeap } = await import('./profilers.ts')
   return kind === 'cpu' ? beginCpu() : beginHeap()
 }
 
-function send(id: string, answer: InspectionResponse): void {
+function send(id: string, response: InspectionResponse): void {
   const channel = new BroadcastChannel(responseChannelName(id))
-  channel.postMessage(answer)
+  channel.postMessage(response)
   channel.close()
 }
 
-/** The number that top -H and traces show; 0 where the system does not tell. */
+/** The thread id that top -H and traces show; 0 if unknown. */
 function nativeThreadId(): number {
   try {
     return Number(basename(readlinkSync('/proc/thread-self')))

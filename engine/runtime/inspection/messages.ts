@@ -1,23 +1,23 @@
 /**
- * What the debug port and the threads it looks at say to each other. Threads are not known to anybody in a list: whoever
- * listens on QUESTIONS takes part, the monitor's threads too.
+ * Messages between the debug port and the threads it inspects. There is no list of threads: every thread that listens on
+ * REQUESTS_CHANNEL takes part, including those of the monitor.
  *
- *     debug port (main)                       a thread
- *       call ───── QUESTIONS ──────────────►    every one
- *            ◄──── its own channel ─── here
- *       begin ─────────────────────────────►    this one starts to measure
- *            ◄──────────────────────── begun    the next one's turn
- *       end ───────────────────────────────►    this one
- *            ◄───────── ended, or failed        what was found; the next one's turn
- *       cancel ────────────────────────────►    every one stops, and says nothing
+ *     debug port (main)                         a thread
+ *       call ───── REQUESTS_CHANNEL ─────────►    all threads
+ *            ◄──── response channel ──── here
+ *       begin ───────────────────────────────►    one thread starts to measure
+ *            ◄────────────────────────── begun    then the next thread
+ *       end ─────────────────────────────────►    one thread
+ *            ◄─────────── ended, or failed        the result; then the next thread
+ *       cancel ──────────────────────────────►    all threads stop, without a response
  *
- * One after the other, since starting V8's CPU profiler takes a thread some 20 ms, and seven at once on two cores took each
- * of them 150 ms, in which it served nobody.
+ * One thread after the other: starting V8's CPU profiler blocks a thread for about 20 ms, and seven at once on two cores
+ * blocked each for 150 ms.
  */
 
 export const REQUESTS_CHANNEL = 'sluice.inspection'
 
-/** Each inspection has a channel of its own for answers: other threads need not hear them. */
+/** Each inspection has its own channel for responses, so that other threads do not receive them. */
 export function responseChannelName(id: string): string {
   return `${REQUESTS_CHANNEL}.${id}`
 }
@@ -27,9 +27,9 @@ export function workerThread(index: number): string {
   return `worker ${index}`
 }
 
-/** What is measured, and what `ended` brings of it. */
+/** The kinds of measurements and their results. */
 export interface Findings {
-  cpu: Uint8Array // a profile in pprof's format, not compressed
+  cpu: Uint8Array // a profile in pprof's format, uncompressed
   heap: Uint8Array // the same
   pulse: ThreadStats
 }
@@ -47,16 +47,15 @@ export type InspectionResponse =
   | { thread: string; step: 'ended'; found: unknown }
   | { thread: string; step: 'failed'; why: string }
 
-/** How a thread is. */
 export interface ThreadStats {
   uptimeSec: number
-  delayMs: { min: number; mean: number; p99: number; max: number } // of the event loop, beyond what was asked for
+  delayMs: { min: number; mean: number; p99: number; max: number } // of the event loop, beyond the timer's interval
   busyShare: number // 0 to 1 of the time
   heapUsedBytes: number
   heapTotalBytes: number
-  externalBytes: number // memory outside the heap that objects of it stand for
+  externalBytes: number // memory outside the heap that is owned by its objects
   facts: Diagnostic[]
 }
 
-/** One line of what only that thread knows, like its connections. */
+/** One line that only the thread itself can report, such as its connections. */
 export type Diagnostic = readonly [name: string, text: string]

@@ -1,17 +1,17 @@
 /**
- * The two profilers of V8, of this thread alone. What they find is in pprof's format.
+ * V8's CPU and heap profilers, for this thread only. Profiles are in pprof's format.
  *
- *     cpu    every 10 ms: where is the thread? Idle time is left out; garbage collection has a line of its own
- *     heap   one object per 128 KiB allocated meanwhile: who made what is still there at the end?
+ *     cpu    a sample of the stack every 10 ms; without idle time, garbage collection as its own frame
+ *     heap   a sample per 128 KiB allocated during the profile; shows the objects still alive at its end
  *
- * Both have a price only while they run: see transports/debug/README.md. Loading the library takes 18 ms once per thread,
- * starting the first one 16 ms more; between the two the thread does other work.
+ * They cost time only while they run, see transports/debug/README.md. Loading the library takes 18 ms once per thread and
+ * starting the first profile 16 ms more; the thread serves requests in between.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Measurement } from './inspected-thread.ts'
+import type { Measurement } from './measurement.ts'
 
-const CPU_INTERVAL_US = 10_000 // as Go has it
-const HEAP_INTERVAL_BYTES = 128 * 1024 // 32 KiB cost a loaded worker 7 %; a decision allocates little, so more would see little
+const CPU_INTERVAL_US = 10_000 // as in Go
+const HEAP_INTERVAL_BYTES = 128 * 1024 // 32 KiB cost a loaded worker 7 %; with more, few allocations are sampled
 const HEAP_DEPTH = 64
 
 export async function beginCpu(): Promise<Measurement<Uint8Array>> {
@@ -38,7 +38,7 @@ export async function beginHeap(): Promise<Measurement<Uint8Array>> {
   }
 }
 
-/** In another turn than the one that collected it, and in small steps. */
+/** Encodes in small steps, in a later turn than the collection. */
 async function encodeProfile(profile: { encodeAsync(): Promise<Uint8Array> }): Promise<Uint8Array> {
   await nextTurn()
   return profile.encodeAsync()

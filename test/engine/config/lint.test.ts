@@ -8,9 +8,9 @@ import type { Entry } from '../../../proto/ratelimit.ts'
 import { size } from '../../helpers/size.ts'
 import { fits, naiveMatch } from '../match/naive.ts'
 import { ruleDomain } from '../match/rules.ts'
-import { DAY, entry, nodesOf, remarks, remarksOn } from './linting.ts'
+import { DAY, entry, lintNodes, lintWarnings, nodesOf } from './linting.ts'
 
-describe('remarks on fields', () => {
+describe('lint warnings about fields', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     ['{key: a, unit: day}',         'unit means nothing here and is ignored; its place is rate_limit'],
@@ -25,7 +25,7 @@ describe('remarks on fields', () => {
                                     'requests_per_unit is missing, which means 0: every request is over the limit'],
   ] as const
   for (const [node, text] of cases) {
-    test(node, async () => expect(await remarksOn(node)).toContain(`0.yaml: line 3: ${text}`))
+    test(node, async () => expect(await lintNodes(node)).toContain(`0.yaml: line 3: ${text}`))
   }
   test('nothing is said of what is fine', async () => {
     const fine = [
@@ -34,13 +34,13 @@ describe('remarks on fields', () => {
       '{key: c, rate_limit: {unit: day, requests_per_unit: 0}}',
       '{key: d, metadata: {unit: x, foo: {key: y}}}',
     ]
-    expect(await remarksOn(...fine)).toEqual([])
+    expect(await lintNodes(...fine)).toEqual([])
     // A place to keep anchors is a meaning, and what aliases repeat is said once.
     const limit = 'metadata: {name: &l {unit: day, requests_per_unit: 1}}'
     const kept = `domain: d\nkey: &k {unit: day}\n${limit}\ndescriptors: [{key: a, rate_limit: *l}]`
-    expect(await remarks(kept)).toEqual([])
+    expect(await lintWarnings(kept)).toEqual([])
     expect(
-      await remarks(
+      await lintWarnings(
         'domain: d\ndescriptors: [{key: x, descriptors: [&a {key: a, unit: day}, {<<: *a, key: b}]}]',
       ),
     ).toEqual(['0.yaml: line 2: unit means nothing here and is ignored; its place is rate_limit'])
@@ -52,19 +52,19 @@ describe('2.6 replaces', () => {
     `{key: ${key}, rate_limit: {unit: day, requests_per_unit: 1, ${more}}}`
   test('a name that no rule of the domain has', async () => {
     const nodes = [rule('a', 'name: x, replaces: [{name: y}, {name: z}]'), rule('b', 'name: y')]
-    expect(await remarksOn(...nodes)).toEqual([
+    expect(await lintNodes(...nodes)).toEqual([
       "0.yaml: line 3: replaces 'z', but no rule of domain 'd' has that name",
     ])
   })
   test('a rule of another domain is another rule, a rule of another file is not', async () => {
     const a = `domain: d\ndescriptors:\n  - ${rule('a', 'name: x, replaces: [{name: y}]')}`
     const b = `descriptors:\n  - ${rule('b', 'name: y')}`
-    expect(await remarks(a, `domain: d\n${b}`)).toEqual([])
-    expect(await remarks(a, `domain: e\n${b}`)).toHaveLength(1)
+    expect(await lintWarnings(a, `domain: d\n${b}`)).toEqual([])
+    expect(await lintWarnings(a, `domain: e\n${b}`)).toHaveLength(1)
   })
   test('an unlimited rule is never replaced', async () => {
     const nodes = [rule('a', 'replaces: [{name: y}]'), '{key: b, rate_limit: {unlimited: true, name: y}}']
-    expect(await remarksOn(...nodes)).toEqual([
+    expect(await lintNodes(...nodes)).toEqual([
       "0.yaml: line 3: replaces 'y', but only unlimited rules have that name, and those are never replaced",
     ])
   })
@@ -88,12 +88,12 @@ describe('2.2 rules that nothing meets', () => {
     [['{key: !!binary /w==}'], "line 3: 'd.\udcff' can never match: it is no UTF-8, and requests are"],
   ] as const
   for (const [nodes, text] of cases) {
-    test(text, async () => expect(await remarksOn(...nodes)).toEqual([`0.yaml: ${text}`]))
+    test(text, async () => expect(await lintNodes(...nodes)).toEqual([`0.yaml: ${text}`]))
   }
   test('a pattern with several stars is met while one of them can take the underscore', async () => {
     const nodes = ['{key: "*", value: "*a*"}', '{key: "*a*"}']
-    expect(await remarksOn(...nodes)).toEqual([])
-    expect(await remarksOn(nodes[0], '{key: "*a*", value: "*"}', nodes[1])).toEqual([
+    expect(await lintNodes(...nodes)).toEqual([])
+    expect(await lintNodes(nodes[0], '{key: "*a*", value: "*"}', nodes[1])).toEqual([
       "0.yaml: line 5: 'd.*a*' can never match: '*a*_*' takes all others first",
     ])
   })
@@ -105,27 +105,27 @@ describe('2.2 rules that nothing meets', () => {
       '{key: j}',
       '{key: k}',
     ]
-    expect(await remarksOn(...nodes)).toEqual([])
+    expect(await lintNodes(...nodes)).toEqual([])
   })
-  test('the examples are free of remarks', async () => {
+  test('the examples have no lint warnings', async () => {
     const { readdirSync, readFileSync } = await import('node:fs')
     const dir = new URL('../../../examples/config/', import.meta.url)
     const files = readdirSync(dir).map((name) => readFileSync(new URL(name, dir), 'utf8'))
-    expect(await remarks(...files)).toEqual([])
+    expect(await lintWarnings(...files)).toEqual([])
   })
 })
 
-test('more remarks than anybody reads are counted', async () => {
+test('lint warnings beyond the maximum are counted', async () => {
   const nodes = Array.from({ length: 1_100 }, (_, i) => `{key: k${i}, unit: day}`)
-  const made = await remarksOn(...nodes)
+  const made = await lintNodes(...nodes)
   expect(made).toHaveLength(1_001)
   expect(made.at(-1)).toBe('and 100 more of the kind')
 })
 
-test('too many patterns to compare end in a remark, not in a wait', async () => {
+test('too many patterns to compare end in a lint warning, not in a long wait', async () => {
   const nodes = Array.from({ length: 2_500 }, (_, i) => `{key: k, value: 'x*-${i}-'}`)
   const started = performance.now()
-  expect((await remarksOn(...nodes)).at(-1)).toContain('too many rules to compare each with each')
+  expect((await lintNodes(...nodes)).at(-1)).toContain('too many rules to compare each with each')
   expect(performance.now() - started).toBeLessThan(15_000)
 })
 

@@ -1,4 +1,4 @@
-/** Remarks on rules written short, and random trees of rules whose texts meet often. */
+/** Lint warnings for rules written short, and random trees of rules whose texts meet often. */
 import fc from 'fast-check'
 import { load } from '../../../engine/config/load.ts'
 import { toCompositeKey } from '../../../engine/config/patterns.ts'
@@ -8,16 +8,16 @@ import { ruleLimit, ruleNode } from '../match/rules.ts'
 
 export const DAY = 'rate_limit: {unit: day, requests_per_unit: 3}'
 
-export async function remarks(...files: string[]): Promise<string[]> {
+export async function lintWarnings(...files: string[]): Promise<string[]> {
   const named = files.map((yaml, i) => ({ name: `${i}.yaml`, bytes: Buffer.from(yaml) }))
-  const { result, remark } = await load({ from: 'files', files: named, isMerging: true })
+  const { result, lint } = await load({ from: 'files', files: named, isMerging: true })
   if (!result.ok) throw new Error(result.error)
-  return remark()
+  return lint()
 }
 
 /** Of a domain `d` with one node per line; the first is line 3. */
-export function remarksOn(...nodes: string[]): Promise<string[]> {
-  return remarks(`domain: d\ndescriptors:\n${nodes.map((node) => `  - ${node}\n`).join('')}`)
+export function lintNodes(...nodes: string[]): Promise<string[]> {
+  return lintWarnings(`domain: d\ndescriptors:\n${nodes.map((node) => `  - ${node}\n`).join('')}`)
 }
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '_', '*'), maxLength: 4 })

@@ -172,8 +172,30 @@ describe('8.4 backup and editor files beside the rules', () => {
   })
 })
 
+describe('8.4 the lost+found of a volume mounted as the rules folder', () => {
+  test.each([true, false])('is skipped with a warning, root watched: %s', async (isRootWatched) => {
+    put('sub/config/a.yaml', 'domain: a')
+    put('sub/config/lost+found/#1234', 'domain: a') // read, it would be a duplicate domain
+    expect(await load({ isRootWatched })).toMatchObject({
+      ok: true,
+      filesCount: 1,
+      failuresCount: 0,
+      warnings: [`skipped a directory of the file system: ${isRootWatched ? 'config.' : ''}lost+found`],
+    })
+  })
+  test('is not mentioned beside the rules folder', () => {
+    put('sub/config/a.yaml')
+    put('sub/lost+found/a.yaml')
+    expect(readRuleFiles(tree())).toMatchObject({ files: [{ name: 'config.a.yaml' }], warnings: [] })
+  })
+  test('a file of that name is read', () => {
+    put('sub/config/lost+found')
+    expect(namesIn()).toEqual(['config.lost+found'])
+  })
+})
+
 describe('8.4 what cannot be read fails the load', () => {
-  const linkFix = 'Let the link lead to a file, or remove it.'
+  const linkFix = 'Point the link at a file, or remove it.'
   test.each(['a.yaml', 'rules'])('%s, a link to nothing or in a circle', async (name) => {
     put('sub/config/z.yaml', 'domain: z')
     const path = join(root, 'sub/config', name)
@@ -206,7 +228,7 @@ describe('8.4 what cannot be read fails the load', () => {
   const isRoot = process.geteuid?.() === 0
   test('a file or a directory without the right to read it', async () => {
     const directory = join(root, 'sub/config')
-    const readFix = 'Let the user that runs the service read it, or remove it.'
+    const readFix = 'Make it readable for the user of the service, or remove it.'
     put('sub/config/a.yaml', 'domain: a')
     put('sub/config/team/b.yaml', 'domain: b')
     chmodSync(root, 0o755)
@@ -302,7 +324,7 @@ describe('1.2, 1.5 a load', () => {
     const result: LoadResult = receiveMessageOnPort(port1)?.message
     port1.close()
     await pool.close()
-    expect(made).toEqual({ remarks: [], content: expect.stringMatching(/^.{44}$/) })
+    expect(made).toEqual({ warnings: [], contentHash: expect.stringMatching(/^.{44}$/) })
     expect(result).toMatchObject({ ok: true, filesCount: 1 })
     if (!result.ok) return
     expect(result.image.memory).toBeInstanceOf(SharedArrayBuffer)

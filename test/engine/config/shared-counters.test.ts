@@ -7,7 +7,7 @@ import type { Entry } from '../../../proto/ratelimit.ts'
 import { size } from '../../helpers/size.ts'
 import { naiveMatch } from '../match/naive.ts'
 import { limited, ruleDomain } from '../match/rules.ts'
-import { DAY, nodesOf, remarks, remarksOn } from './linting.ts'
+import { DAY, lintNodes, lintWarnings, nodesOf } from './linting.ts'
 
 describe('3.1 rules that share a counter', () => {
   const units = (a: string, b: string) => [
@@ -23,7 +23,7 @@ describe('3.1 rules that share a counter', () => {
   ] as const
   for (const [a, b, when] of cases) {
     test(`a=b_c_d per ${a} and a=b, c=d per ${b}: ${when}`, async () => {
-      expect(await remarksOn(...units(a, b))).toEqual([
+      expect(await lintNodes(...units(a, b))).toEqual([
         `0.yaml: line 3: 'd.a_b_c_d' and 'd.a.c' (0.yaml: line 4) asked with a=b, c=d share a counter ${when}`,
       ])
     })
@@ -31,21 +31,21 @@ describe('3.1 rules that share a counter', () => {
   test('across domains, told once', async () => {
     const a = `domain: shop\ndescriptors: [{key: eu_a, value: x, ${DAY}}]`
     const b = `domain: shop_eu\ndescriptors: [{key: a, value: x, ${DAY}}]`
-    expect(await remarks(a, b)).toEqual([
+    expect(await lintWarnings(a, b)).toEqual([
       "0.yaml: line 2: 'shop.eu_a_x' and 'shop_eu.a_x' (1.yaml: line 2) asked with a=x share a counter always",
     ])
   })
   test('a shared pattern is a fixed text too', async () => {
     const shared = `{key: p, value: 'x*', share_threshold: true, ${DAY}}`
     const nested = `{key: p, descriptors: [{key: q, ${DAY}}]}`
-    expect(await remarksOn(shared.replace('x*', 'x*_q_1'), nested)).toEqual([
+    expect(await lintNodes(shared.replace('x*', 'x*_q_1'), nested)).toEqual([
       "0.yaml: line 3: 'd.p_x*_q_1' and 'd.p.q' (0.yaml: line 4) asked with p=x*, q=1 share a counter always",
     ])
-    expect(await remarksOn(shared, nested)).toEqual([])
+    expect(await lintNodes(shared, nested)).toEqual([])
   })
   test('rules that count nothing share nothing', async () => {
     const unlimited = '{key: a, value: b_c_d, rate_limit: {unlimited: true}}'
-    expect(await remarksOn(unlimited, units('day', 'day')[1])).toEqual([])
+    expect(await lintNodes(unlimited, units('day', 'day')[1])).toEqual([])
   })
 })
 
@@ -54,26 +54,26 @@ describe("3.1 counters that callers' values can reach", () => {
   const nested = (...below: string[]) => `{key: user, ${DAY}, descriptors: [${below.join(', ')}]}`
 
   test('user=7_plan_free has the key of user=7, plan=free', async () => {
-    expect(await remarksOn(nested(`{key: plan, value: free, ${DAY}}`))).toEqual([
+    expect(await lintNodes(nested(`{key: plan, value: free, ${DAY}}`))).toEqual([
       `0.yaml: line 3: ${reaches} 'd.user' asked with user=7_plan_free and 'd.user.plan_free' (0.yaml: line 3) asked with user=7, plan=free share a counter always`,
     ])
   })
-  test('one remark for a rule, whatever the number of rules it reaches', async () => {
+  test('one warning per rule, whatever the number of rules it reaches', async () => {
     const below = [`{key: plan, ${DAY}}`, `{key: path, value: /a*, ${DAY}}`, `{key: x, value: y, ${DAY}}`]
-    expect(await remarksOn(nested(...below))).toEqual([
+    expect(await lintNodes(nested(...below))).toEqual([
       `0.yaml: line 3: ${reaches} 'd.user' asked with user=7_plan_7 and 'd.user.plan' (0.yaml: line 3) asked with user=7, plan=7 share a counter always; it reaches 2 more in this way`,
     ])
   })
   test('keys of which one opens the other, and in which windows', async () => {
     const nodes = ['{key: user, rate_limit: {unit: hour, requests_per_unit: 1}}', `{key: user_id, ${DAY}}`]
-    expect(await remarksOn(...nodes)).toEqual([
+    expect(await lintNodes(...nodes)).toEqual([
       `0.yaml: line 3: ${reaches} 'd.user' asked with user=id_7 and 'd.user_id' (0.yaml: line 4) asked with user_id=7 share a counter in the first hour of each day`,
     ])
   })
   test('across domains', async () => {
     const a = `domain: shop\ndescriptors: [{key: eu, ${DAY}}]`
     const b = `domain: shop_eu\ndescriptors: [{key: user, ${DAY}}]`
-    expect(await remarks(a, b)).toEqual([
+    expect(await lintWarnings(a, b)).toEqual([
       `0.yaml: line 2: ${reaches} 'shop.eu' asked with eu=user_7 and 'shop_eu.user' (1.yaml: line 2) asked with user=7 share a counter always`,
     ])
   })
@@ -88,7 +88,7 @@ describe("3.1 counters that callers' values can reach", () => {
   ] as const
   for (const [what, nodes] of closed) {
     test(`nothing is said of ${what}`, async () => {
-      expect(await remarks(`domain: d\ndescriptors: [${nodes}]`)).toEqual([])
+      expect(await lintWarnings(`domain: d\ndescriptors: [${nodes}]`)).toEqual([])
     })
   }
 })

@@ -61,7 +61,7 @@ describe('8.2: loads', () => {
 
   test('the report tells since when the rules are in force, and that a later load failed', () => {
     const { health } = start({ sigterm: true })
-    const failed = `last load: failed at 2026-11-20T11:00:00Z, the log and /rlconfig of the debug port tell why\n`
+    const failed = `last load: failed at 2026-11-20T11:00:00Z; see the log or /rlconfig on the debug port for the cause\n`
     expect(health.state.report).toBe('sigterm: ok\nrules: none in force\n')
     health.loaded(1, at)
     expect(health.state.report).toBe(
@@ -94,7 +94,7 @@ describe('8.2: loads', () => {
     expect(told).toEqual([
       {
         isHealthy: true,
-        report: `${rules}management server: away since 2026-11-20T10:00:00Z, the log tells why\n`,
+        report: `${rules}management server: unreachable since 2026-11-20T10:00:00Z; see the log for the cause\n`,
       },
       { isHealthy: true, report: `${rules}management server: connected\n` },
     ])
@@ -130,7 +130,7 @@ describe('8.2: the store', () => {
     health.setStore(redis('partly'), at)
     health.setStore(redis('failing'), later)
     const told =
-      'redis: failing since 2026-11-20T10:00:00Z, the log tells why; the status does not depend on it'
+      'redis: failing since 2026-11-20T10:00:00Z; see the log for the cause; does not affect the status'
     expect(linesOf(health)).toEqual(['sigterm: ok', told])
     expect(health.isHealthy).toBe(true)
     health.setStore(redis('ok'), later)
@@ -143,7 +143,7 @@ describe('8.2: the store', () => {
     health.setStore(redis('failing'), at)
     expect(linesOf(health)).toEqual([
       'sigterm: ok',
-      'redis: failing since 2026-11-20T10:00:00Z, the log tells why',
+      'redis: failing since 2026-11-20T10:00:00Z; see the log for the cause',
     ])
   })
 
@@ -156,8 +156,8 @@ describe('8.2: the store', () => {
       {
         isHealthy: true,
         report:
-          'sigterm: ok\nmemcached: failing in part since 2026-11-20T10:00:00Z, the log tells why; ' +
-          'the status does not depend on it\nrules: none in force\n',
+          'sigterm: ok\nmemcached: partly failing since 2026-11-20T10:00:00Z; see the log for the cause; ' +
+          'does not affect the status\nrules: none in force\n',
       },
     ])
   })

@@ -29,10 +29,10 @@ describe('the table holds what section 10 of the specification says', () => {
     const defaults = cells[1].replaceAll(/ \(.*?\)/g, '').split(', ')
     expect(defaults.length).toBe(names.length)
     for (const [i, name] of names.entries()) {
-      const told = known.get(name)!.default
+      const preset = known.get(name)!.default
       const count = /^built-in list of (\d)$/.exec(defaults[i])?.[1]
-      if (count) expect(told.split(',').length).toBe(Number(count))
-      else expect(told).toBe(['empty', 'off'].includes(defaults[i]) ? '' : defaults[i])
+      if (count) expect(preset.split(',').length).toBe(Number(count))
+      else expect(preset).toBe(['empty', 'off'].includes(defaults[i]) ? '' : defaults[i])
     }
   })
 
@@ -99,9 +99,11 @@ describe('help for the terminal', () => {
     expect(help).toContain('\n  DOG_STATSD_MOGRIFIER_<NAME>_PATTERN=\n')
   })
 
-  test('marks what is not there yet', () => {
+  test('marks what is not implemented yet', () => {
     expect(settingsHelp()).toContain('  SCREENSHOTS_ENABLED=auto  (not yet)\n')
-    expect(settingsHelp()).toContain('  GRPC_PORT=8081\n      int; gRPC: decisions and health\n')
+    expect(settingsHelp()).toContain(
+      '  GRPC_PORT=8081\n      int; gRPC port: rate limit decisions and health; 0 = any free port\n',
+    )
   })
 
   test.each([60, 80, 100])('fits into %i columns', (columns) => {

@@ -62,7 +62,7 @@ describe('empty text', () => {
       else expect(settings[name]).toEqual(defaults[name])
     }
     expect(settings.HOST).toBe('')
-    expect(settings.BACKEND_TYPE).toBe('redis') // set, and empty is redis in the reference
+    expect(settings.BACKEND_TYPE).toBe('memory') // an empty text chooses no store
     expect(warnings.every((warning) => warning.endsWith('has no effect yet in this version.'))).toBe(true)
   })
 
@@ -127,9 +127,9 @@ describe('8.1#1 8.1#4: a bad value', () => {
     expect(complaint({ DEBUG_TOKEN: 'hunter2', PORT: 'x', REDIS_AUTH: 'hunter2' })).not.toContain('hunter2')
   })
 
-  test('that Kubernetes wrote says so', () => {
+  test('that Kubernetes set is explained', () => {
     expect(complaint({ GRPC_PORT: 'tcp://10.0.0.7:8081' })).toContain(
-      'Kubernetes wrote it, for a Service of that name',
+      'Kubernetes set it for a Service of that name',
     )
   })
 })
@@ -147,7 +147,7 @@ describe('names', () => {
     for (const { name, older, kind, default: preset, state } of rows) {
       if (older === null || state === 'refuse') continue
       const { written, settings } = parseSettings({ [older]: preset })
-      expect([...written]).toEqual([[name, older]])
+      expect([...written]).toEqual(preset === '' ? [] : [[name, older]])
       if (name !== 'REDIS_SOCKET_TYPE') expect(settings[name]).toEqual(kind.parse(preset))
     }
     expect(parseSettings({ KVSTORE_URL: 'redis:6379' }).settings.REDIS_URL).toBe('redis:6379')
@@ -273,8 +273,8 @@ describe('what is not there yet', () => {
     'stops the start where going on would not be safe: %j',
     (env) => {
       expect(complaint(env)).toBe(
-        `${Object.keys(env)[0]} is set, but this version cannot do that yet, ` +
-          'and to start without it is not safe. Unset it. [SETTING_INVALID]',
+        `${Object.keys(env)[0]} is set, but this version does not support it, ` +
+          'and starting without it would not be safe. Unset it. [SETTING_INVALID]',
       )
     },
   )
@@ -296,7 +296,11 @@ describe('defaults that depend on the rest', () => {
     [{ REDIS_TLS: 'false' },                           'redis'],
     [{ REDIS_PORT: 'tcp://10.0.0.7:6379', REDIS_SERVICE_HOST: '10.0.0.7', REDIS_PORT_6379_TCP: 'tcp://10.0.0.7:6379' }, 'memory'],
     [{ MEMCACHED_PORT: 'tcp://10.0.0.7:11211' },       'memory'], // Kubernetes, no setting
-    [{ BACKEND_TYPE: '' },                             'redis'],
+    [{ BACKEND_TYPE: '' },                             'memory'], // an empty text gives nothing
+    [{ REDIS_URL: '' },                                'memory'],
+    [{ REDIS_AUTH: '' },                               'memory'],
+    [{ KVSTORE_URL: '', MEMCACHE_HOST_PORT: '' },      'memory'],
+    [{ BACKEND_TYPE: '', REDIS_URL: 'redis:6379' },    'redis'],
     [{ BACKEND_TYPE: 'redis' },                        'redis'],
     [{ REDIS_URL: 'redis:6379' },                      'redis'],
     [{ KVSTORE_URL: 'redis:6379' },                    'redis'],

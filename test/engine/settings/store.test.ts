@@ -5,17 +5,25 @@ import { storeWarnings } from '../../../engine/settings/store.ts'
 const warningsOf = (env: Record<string, string>) => storeWarnings(parseSettings(env))
 
 describe('counting in memory', () => {
-  test('is one warning where nobody has chosen it', () => {
+  test('is one warning where the store is not chosen', () => {
     expect(warningsOf({})).toEqual([
       'Counters are kept in the memory of this process: other instances do not see them, and they are lost when it ends. ' +
         'Set REDIS_URL to share them, or BACKEND_TYPE=memory to confirm.',
     ])
   })
 
-  test('is a warning where only Kubernetes names a Redis', () => {
+  test('is a warning where only Kubernetes sets variables of Redis', () => {
     const env = { REDIS_PORT: 'tcp://10.0.0.7:6379', REDIS_SERVICE_HOST: '10.0.0.7' }
     expect(warningsOf(env)).toEqual(warningsOf({}))
   })
+
+  test.each<Record<string, string>>([
+    { BACKEND_TYPE: '' },
+    { REDIS_URL: '' },
+    { REDIS_AUTH: '', KVSTORE_URL: '' },
+  ])('is a warning with %j, since an empty text gives nothing', (env) =>
+    expect(storeWarnings(parseSettings(env))).toEqual(warningsOf({})),
+  )
 
   test('is silent where it was chosen', () => expect(warningsOf({ BACKEND_TYPE: 'memory' })).toEqual([]))
 })
