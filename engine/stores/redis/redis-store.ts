@@ -20,6 +20,7 @@ import { HealthReporter, type InstanceHealth, type OnHealth } from '../store-hea
 import { maskRedisUrl } from './address.ts'
 import { RedisCluster } from './cluster.ts'
 import { loadClient } from './discovery.ts'
+import { HealthCheck } from './health-check.ts'
 import type { RedisOptions } from './options.ts'
 import { PipelinedBatch } from './pipelined-batch.ts'
 import { ReplyPoller } from './reply-poller.ts'
@@ -40,9 +41,6 @@ const TRIPS_MAX = 64
 /** Of `instances`, for people. */
 const INSTANCE_NAMES = ['redis', 'redis per second']
 
-/** Errors that say something about one counter, and so that Redis works. */
-const ABOUT_COUNTER = /: -?(WRONGTYPE|ERR (value is not an integer|increment or decrement would overflow))\b/
-
 interface Waiting {
   trip: PipelinedBatch
   timer: NodeJS.Timeout
@@ -59,8 +57,7 @@ export class RedisStore implements CounterStore {
   private waiting: Waiting | null = null
   private fullMs = 0 // since when hits wait in the next batch, as no more may be on their way; 0 = they do not
   private readonly wasConnected: boolean[] // by instance
-  private readonly isFailing: boolean[] // by instance: its last hits all failed
-  private isAnyFailing = false
+  private readonly healthCheck: HealthCheck
   private health: HealthReporter | null = null // from the first moment on that all instances have been connected
   private isClosing = false
   private whenIdle: (() => void) | null = null
@@ -79,7 +76,7 @@ export class RedisStore implements CounterStore {
     const main = create(options, 'redis_pool')
     this.topologies = options.perSecond ? [main, create(options.perSecond, 'redis_per_second_pool')] : [main]
     this.wasConnected = this.topologies.map(() => false)
-    this.isFailing = this.topologies.map(() => false)
+    this.healthCheck = new HealthCheck(this.topologies.length, (batch, done) => this.sendCheck(batch, done))
   }
 
   get isConnected(): boolean {
@@ -121,6 +118,7 @@ export class RedisStore implements CounterStore {
   /** What is on its way is answered first. */
   async close(): Promise<void> {
     this.isClosing = true
+    this.healthCheck.close()
     if (this.tripsCount > 0) {
       await new Promise<void>((resolve) => {
         this.whenIdle = resolve
@@ -163,9 +161,24 @@ export class RedisStore implements CounterStore {
     if (this.tripsCount > 0) this.poller.sent(trip.batch.requestsCount)
   }
 
+  /** With all places taken there are calls enough to tell whether Redis works. */
+  private sendCheck(batch: Batch, done: () => void): void {
+    if (this.isClosing || this.tripsCount >= TRIPS_MAX) {
+      done()
+      return
+    }
+    const trip: PipelinedBatch = new PipelinedBatch(batch, this.topologies, performance.now(), () =>
+      this.finished(trip, done),
+    )
+    this.start(trip)
+  }
+
   private finished(trip: PipelinedBatch, done: (batch: Batch) => void): void {
     this.tripsCount--
-    if (trip.batch.hasErrors || this.isAnyFailing) this.updateHealth(trip.batch)
+    if (this.health !== null && (trip.batch.hasErrors || this.healthCheck.isAnyFailing)) {
+      this.healthCheck.update(trip.batch)
+      if (!this.isClosing) this.health.soon()
+    }
     if (this.tripsCount === 0) this.poller.answered()
     const { waiting } = this
     if (waiting !== null) {
@@ -198,27 +211,10 @@ export class RedisStore implements CounterStore {
 
   private changed(): void {
     for (const [index, { isConnected }] of this.topologies.entries()) {
-      if (isConnected && !this.wasConnected[index]) this.isFailing[index] = false // until a call says otherwise
+      if (isConnected && !this.wasConnected[index]) this.healthCheck.reset(index)
       this.wasConnected[index] = isConnected
     }
     if (!this.isClosing) this.health?.now()
-  }
-
-  /** Which instances have failed all their hits of a batch. What is wrong with one counter is no fault of Redis. */
-  private updateHealth(batch: Batch): void {
-    for (let index = 0; index < this.topologies.length; index++) {
-      let slotsCount = 0
-      let failedCount = 0
-      for (let slot = 0; slot < batch.slotsCount; slot++) {
-        if (this.topologies.length === 2 && batch.isPerSecond[slot] !== (index === 1)) continue
-        slotsCount++
-        const error = batch.getSlotError(slot)
-        if (error !== null && !ABOUT_COUNTER.test(error.message)) failedCount++
-      }
-      if (slotsCount > 0) this.isFailing[index] = failedCount === slotsCount
-    }
-    this.isAnyFailing = this.isFailing.includes(true)
-    if (!this.isClosing) this.health?.soon()
   }
 
   private instancesHealth(): InstanceHealth[] {
@@ -226,7 +222,7 @@ export class RedisStore implements CounterStore {
       name: INSTANCE_NAMES[index],
       isConnected,
       working: isConnected
-        ? this.isFailing[index]
+        ? this.healthCheck.isFailing(index)
           ? 'failing'
           : 'ok'
         : refusal === null
