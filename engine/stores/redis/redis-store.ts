@@ -66,7 +66,10 @@ export class RedisStore implements CounterStore {
   constructor(options: RedisOptions, hooks: RedisHooks) {
     this.options = options
     this.hooks = hooks
-    this.poller = new ReplyPoller({ spinMs: options.spinMs ?? 0, napMs: options.napMs ?? 0 })
+    this.poller = new ReplyPoller({
+      busyPollMs: options.busyPollMs ?? 0,
+      coalesceDelayMs: options.coalesceDelayMs ?? 0,
+    })
     const { log, stats } = hooks
     const create = (one: RedisOptions, name: string) => {
       const Kind = one.type === 'cluster' ? RedisCluster : RedisSingleNode
@@ -158,7 +161,7 @@ export class RedisStore implements CounterStore {
   private start(trip: PipelinedBatch): void {
     this.tripsCount++
     trip.start()
-    if (this.tripsCount > 0) this.poller.sent(trip.batch.requestsCount)
+    if (this.tripsCount > 0) this.poller.onSent(trip.batch.requestsCount)
   }
 
   /** With all places taken there are calls enough to tell whether Redis works. */
@@ -179,7 +182,7 @@ export class RedisStore implements CounterStore {
       this.healthCheck.update(trip.batch)
       if (!this.isClosing) this.health.soon()
     }
-    if (this.tripsCount === 0) this.poller.answered()
+    if (this.tripsCount === 0) this.poller.onAllReplied()
     const { waiting } = this
     if (waiting !== null) {
       this.waiting = null
