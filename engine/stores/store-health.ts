@@ -35,7 +35,7 @@ export class HealthReporter {
   }
 
   /** Reports immediately: for connection changes, which are infrequent. */
-  now(): void {
+  reportNow(): void {
     const instances = this.read()
     const text = JSON.stringify(instances)
     if (text === this.reported) return
@@ -44,12 +44,12 @@ export class HealthReporter {
   }
 
   /** Reports now or at the end of the current interval: for results of calls. */
-  soon(): void {
+  scheduleReport(): void {
     if (this.timer !== undefined) return
-    this.now()
+    this.reportNow()
     this.timer = setTimeout(() => {
       this.timer = undefined
-      this.now()
+      this.reportNow()
     }, REPORT_INTERVAL_MS).unref()
   }
 

@@ -18,7 +18,7 @@ import { askForSlots } from './discovery.ts'
 import { HASH_SLOTS, hashSlot, readClusterSlots, readRedirect, type SlotRange } from './hash-slots.ts'
 import { RedisNode } from './node.ts'
 import type { RedisOptions } from './options.ts'
-import { ErrorReply } from './resp-reader.ts'
+import { ErrorReply } from './resp.ts'
 import type { KeyCommand, RedisTopology, TopologyHooks } from './topology.ts'
 
 const REFRESH_MS = 5_000 // as the reference

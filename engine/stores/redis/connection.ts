@@ -13,7 +13,7 @@ import { backoffMs, errorText } from '../connect-retry.ts'
 import type { ConnectionMetrics } from '../connection-metrics.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
-import type { ReplySink } from './resp-reader.ts'
+import type { ReplySink } from './resp.ts'
 import { RedisSocket } from './socket.ts'
 
 export interface ConnectionOptions {

@@ -15,8 +15,7 @@ import type { ConnectionMetrics } from '../connection-metrics.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
 import { RedisConnection } from './connection.ts'
-import { ErrorReply, type Reply, type ReplySink } from './resp-reader.ts'
-import { commandText } from './resp-writer.ts'
+import { commandText, ErrorReply, type Reply, type ReplySink } from './resp.ts'
 
 /** Some commands in one write, and who takes their replies. */
 export interface NodeCall {

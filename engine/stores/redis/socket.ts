@@ -12,8 +12,7 @@ import { connect as connectTls } from 'node:tls'
 import { errorText } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
-import { ErrorReply, type Reply, type ReplySink, RespReader } from './resp-reader.ts'
-import { commandText } from './resp-writer.ts'
+import { commandText, ErrorReply, type Reply, type ReplySink, RespReader } from './resp.ts'
 
 export interface SocketOptions {
   address: RedisAddress
@@ -140,7 +139,7 @@ export class RedisSocket {
   }
 
   private read(bytes: Buffer, size: number): boolean {
-    if (!this.reader.read(bytes, size)) this.end(`it does not speak as Redis does: ${this.reader.fault}`)
+    if (!this.reader.read(bytes, size)) this.end(`not a Redis server: ${this.reader.fault}`)
     return true
   }
 }

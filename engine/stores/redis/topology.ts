@@ -11,7 +11,7 @@ import { tlsTo } from '../tls.ts'
 import { maskRedisUrl, parseRedisAddress } from './address.ts'
 import { RedisNode } from './node.ts'
 import type { RedisOptions } from './options.ts'
-import type { Reply } from './resp-reader.ts'
+import type { Reply } from './resp.ts'
 import { Sentinels } from './sentinel.ts'
 
 /** Commands of one key on their own way: what was not run where it was sent first. */

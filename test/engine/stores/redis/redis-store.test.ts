@@ -232,7 +232,7 @@ test('a Redis that restarts is used again', async () => {
   await server.stop()
 })
 
-test('a server that does not speak as Redis does is left, and what was sent fails', async () => {
+test('the connection to a server that does not speak RESP is closed, and what was sent fails', async () => {
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => {
@@ -244,7 +244,7 @@ test('a server that does not speak as Redis does is left, and what was sent fail
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
   const own = storeOf(address)
   await own.connect()
-  const why = 'it does not speak as Redis does: it begins with byte 72'
+  const why = 'not a Redis server: a reply starts with byte 72'
   const error = `redis ${address}: connection lost (${why}); the hits may have been counted`
   expect(
     await addAll(
