@@ -189,7 +189,7 @@ const table = {
     [count,       inert,  'REDIS_PIPELINE_LIMIT', '0', 'no effect: the hits of one turn of the event loop are one batch'],
     [parallelism, inert,  'REDIS_CLUSTER_PIPELINE_PARALLELISM', '1', 'no effect: all nodes are used in parallel'],
     [instant,     built,  'REDIS_BUSY_POLL', '40us', 'how long a worker polls for a reply before it sleeps, 0 to 1ms; saves wake-ups at low load; 0 = off'],
-    [instant,     built,  'REDIS_REPLY_COALESCE_DELAY', '20us', 'how long a worker may block to receive several replies at once, 0 to 1ms; 0 = off'],
+    [instant,     built,  'REDIS_REPLY_COALESCE_DELAY', '0', 'how long a worker may block to receive several replies at once, 0 to 1ms; 0 = off'],
     [bool,        built,  'REDIS_TLS', 'false', 'connect to Redis and to the sentinels with TLS'],
     [path,        built,  'REDIS_TLS_CACERT', '', 'CA of the servers, PEM, trusted in addition to those of the system'],
     [path,        built,  'REDIS_TLS_CLIENT_CERT', '', 'client certificate, PEM; used if its key is set too'],

@@ -1,10 +1,10 @@
 /**
- * Trying again: how long to wait between attempts, and what the operator reads meanwhile (spec 9.3, 9.5).
+ * Connection retries: the delay between attempts, and what is logged meanwhile (spec 9.3, 9.5).
  *
  *     attempt 1      2            3                   4
  *             initial  initial..2×  initial..4×         …  never above the maximum
  *
- * Random between the first wait and the doubled one, so a fleet that lost its Redis does not come back in one wave.
+ * Delays are random, so that a fleet that lost its Redis does not reconnect all at once.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigurationError } from '../runtime/errors.ts'
@@ -21,27 +21,27 @@ export interface Startup extends RetrySpan {
 
 export interface ConnectAttempts {
   open: () => Promise<void> // one attempt; rejects with its reason
-  address: string // masked, for people
+  address: string // masked, for logs
   startup: Startup
   log: Log
-  signal?: AbortSignal // ends the waiting
+  signal?: AbortSignal // cancels
   random?: () => number
 }
 
-const DOUBLINGS_MAX = 30 // any maximum is reached long before
+const DOUBLINGS_MAX = 30 // every maximum is reached earlier
 
-/** Milliseconds before the attempt after `failures` failed ones, 1 or more. */
+/** Delay before the next attempt after `failures` failed ones, 1 or more. */
 export function backoffMs(failures: number, span: RetrySpan, random: () => number): number {
-  const widest = span.initialMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX)
-  return Math.min(span.initialMs + random() * (widest - span.initialMs), span.maxMs)
+  const longestMs = span.initialMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX)
+  return Math.min(span.initialMs + random() * (longestMs - span.initialMs), span.maxMs)
 }
 
-/** Tries to open a connection until it stands. Throws an OperatorError after `maxElapsedMs`, or when told to stop. */
+/** Retries `open` until it succeeds. Throws a ConfigurationError after `maxElapsedMs` or when the signal aborts. */
 export async function openWithRetries(attempts: ConnectAttempts): Promise<void> {
   const { open, address, startup, log, signal, random = Math.random } = attempts
   const startMs = performance.now()
   for (let failures = 1; ; failures++) {
-    if (signal?.aborted) throw cancelled(address)
+    if (signal?.aborted) throw createCancelled(address)
     try {
       return await open()
     } catch (cause) {
@@ -57,17 +57,17 @@ export async function openWithRetries(attempts: ConnectAttempts): Promise<void> 
         'warning',
         `Retrying Redis connection to ${address} in ${goDuration(waitMs)} (elapsed: ${elapsed}): ${error}`,
       )
-      await sleep(waitMs, undefined, { signal }).catch(() => {}) // aborted: the next turn says so
+      await sleep(waitMs, undefined, { signal }).catch(() => {}) // an abort is handled at the top of the loop
     }
   }
 }
 
-function cancelled(address: string): ConfigurationError {
+function createCancelled(address: string): ConfigurationError {
   const what = `context cancelled while waiting for Redis connection to ${address}: context canceled`
   return new ConfigurationError({ code: 'START_CANCELLED', what, exitCode: 2 })
 }
 
-/** An error's message; a name that resolves to several addresses fails with an empty one and a code. */
+/** An error's message, or its code: connecting to a name with several addresses fails with an empty message. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.message || String((error as NodeJS.ErrnoException).code ?? error.name)

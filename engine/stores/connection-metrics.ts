@@ -1,6 +1,6 @@
 /**
- * Connections to one place, for operators (spec 7.1). Named after the reference's pools: here each thread has one
- * connection per server, so `cx_active` of a healthy service is WORKERS times the servers.
+ * Connection metrics of one Redis instance (spec 7.1), named after the pools of envoyproxy/ratelimit. Here each thread has one
+ * connection per server, so `cx_active` of a healthy service is WORKERS times the number of servers.
  */
 import type { Stats } from '../stats/stats.ts'
 
@@ -8,13 +8,13 @@ export class ConnectionMetrics {
   private active = 0
   private readonly stats: Stats
   private readonly total: number
-  private readonly closings: number
+  private readonly closedTotal: number
 
   /** `name`: `redis_pool` or `redis_per_second_pool`. */
   constructor(name: string, stats: Stats) {
     this.stats = stats
     this.total = stats.counter(`ratelimit.${name}.cx_total`)
-    this.closings = stats.counter(`ratelimit.${name}.cx_local_close`)
+    this.closedTotal = stats.counter(`ratelimit.${name}.cx_local_close`)
     stats.gauge(`ratelimit.${name}.cx_active`, () => this.active)
   }
 
@@ -23,9 +23,9 @@ export class ConnectionMetrics {
     this.stats.add(this.total, 1)
   }
 
-  /** By whomever: the reference counts each under `cx_local_close`. */
+  /** Closed by either side: envoyproxy/ratelimit counts both under `cx_local_close`. */
   closed(): void {
     this.active--
-    this.stats.add(this.closings, 1)
+    this.stats.add(this.closedTotal, 1)
   }
 }

@@ -1,38 +1,38 @@
 /**
- * Where counters live. One method: add a batch, get the counts.
+ * The interface of a counter store: add a batch of hits, get the counts before them.
  *
- *     batch   key      hits           before
+ *     batch   key      hits           previous count
  *      slot 0 shop_a_  3       ─►     14
  *      slot 1 shop_b_  1       ─►     error "ERR increment would overflow"
  *
- * memory answers before `add` returns, Redis answers later; callers cannot tell and need not.
+ * The memory store calls `done` before `add` returns, the others later.
  */
 import type { Diagnostic } from '../runtime/inspection/messages.ts'
 import type { Batch } from './batch.ts'
 
 export interface CounterStore {
-  /** True when `add` always calls `done` before it returns, so there is nothing to gain from waiting for more hits. */
+  /** True if `add` always calls `done` before it returns; then collecting more hits first gains nothing. */
   readonly isSynchronous: boolean
 
   /**
-   * False while the store holds as many batches as it may: keep collecting, and look again after the next `done`, which
-   * is when it turns true. A batch added nevertheless fails. True when hits would fail at once, so callers hear of it.
+   * False while the maximum number of batches is in flight: keep collecting and check again after the next `done`, which
+   * turns it true. A batch added nevertheless fails. True also while hits would fail immediately, so that callers learn of it.
    */
   readonly hasCapacity: boolean
 
   /**
-   * Adds the hits of every slot. When `done` is called, each slot holds its count before the hits or
-   * its own error (`batch.setBefore`, `batch.setError`). Calls `done` exactly once, never throws, never adds a hit twice:
-   * what may have been counted and was not confirmed becomes an error.
+   * Adds the hits of every slot. When `done` is called, each slot holds its count before the hits or its own error
+   * (`batch.setPreviousCount`, `batch.setError`). Calls `done` exactly once, never throws and never adds a hit twice: hits
+   * that may have been counted without a confirmation become errors.
    */
   add(batch: Batch, nowSec: number, done: (batch: Batch) => void): void
 
   /** Resolves when the store can take hits. Rejects only when it never will. */
   connect(): Promise<void>
 
-  /** For an operator who looks: what is on its way, and how fast the other side answers. */
+  /** For operators: what is in flight, and the round-trip time. */
   diagnostics?(): Promise<Diagnostic[]>
 
-  /** Ends connections once running batches are answered. */
+  /** Closes connections after the batches in flight are done. */
   close(): Promise<void>
 }

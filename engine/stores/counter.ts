@@ -1,44 +1,44 @@
 /**
- * One counter in one window. Who keeps the object spares its batches and its store some work when it is hit again; a
- * second object with the same key means the same counter.
+ * A counter of one key, that is of one window. A caller that keeps the object saves its batches and its store some work with the
+ * next hit; another object with the same key is the same counter.
  */
 
 const HASH_SEED = (Math.random() * 2 ** 32) | 0
 
 export class Counter {
   readonly key: string
-  /** For the store alone, 0 at first. */
+  /** Used by the Redis store: the connection that EXPIRE was sent on; 0 = none. */
   expirySetOnConnection = 0
-  /** For the memory store alone: the key's fingerprint, and the first word of its bucket; B is 0 until they are known. */
+  /** Used by the memory store: the key's fingerprint and the first word of its bucket; B is 0 until they are computed. */
   fingerprintA = 0
   fingerprintB = 0
   fingerprintBucket = 0
-  /** For batches alone: where it stands in the filling of this number. */
+  /** Used by batches: the slot of this counter in the batch with this generation. */
   generation = 0
   slot = 0
-  private hashed = 0 // 0 = not yet
-  private bytes: number // -1 = not yet
+  private cachedHash = 0 // 0 = not computed
+  private bytes: number // -1 = not computed
 
-  /** Who knows the key's bytes in UTF-8 says how many. */
+  /** `bytes` is the size of the key in UTF-8, where the caller knows it. */
   constructor(key: string, bytes = -1) {
     this.key = key
     this.bytes = bytes
   }
 
-  /** Bytes of the key in UTF-8. */
+  /** Size of the key in UTF-8, in bytes. */
   get size(): number {
     if (this.bytes === -1) this.bytes = Buffer.byteLength(this.key)
     return this.bytes
   }
 
-  /** Never 0, the same for equal keys, another in each thread. */
+  /** Never 0, equal for equal keys; differs between threads. */
   get hash(): number {
-    if (this.hashed === 0) this.hashed = hashKey(this.key) || 1
-    return this.hashed
+    if (this.cachedHash === 0) this.cachedHash = hashKey(this.key) || 1
+    return this.cachedHash
   }
 }
 
-/** Four characters a round, as most keys are narrow; wide ones mix less well, which costs their batches some steps. */
+/** Four characters per round, as most keys are ASCII. Others mix less well, so finding them takes some more probes. */
 function hashKey(key: string): number {
   const { length } = key
   let hash = HASH_SEED

@@ -1,23 +1,23 @@
 /**
- * The local cache: counters known to be over their limit, so that hot offenders cost no trip (spec 4.5).
+ * The local cache: counters known to be over their limit need no store call (spec 4.5).
  *
- *     shop_user_mallory_1790000000_ ──► 17      over for every limit up to 16; a raised limit of 20 asks the store again
+ *     shop_user_mallory_1790000000_ ──► 17      over any limit up to 16; after a raise to 20 the store is called again
  *
- * A key holds its window's start, so an entry of a past window is never asked for again and falls out as the least
- * recently used. Gives up: hits refused from here are not counted in the store.
+ * A key contains the start of its window, so entries of past windows are not requested again and are evicted as the least
+ * recently used. Cost: hits refused by this cache are not counted in the store.
  */
 import { LRUCache } from 'lru-cache'
 import type { Stats } from '../stats/stats.ts'
 
-/** What an entry weighs beside its key: list and map cells and the number (measured with heap snapshots, rounded up). */
+/** Size of an entry besides its key: list and map cells and the count (from heap snapshots, rounded up). */
 const ENTRY_BYTES = 120
 
-/** As the reference: smaller caches are raised to this, larger keys than these shares are not kept. */
+/** As in envoyproxy/ratelimit: the smallest cache, and the largest keys it holds. */
 const CACHE_BYTES_MIN = 512 * 1024
 const KEY_BYTES_MAX = 65_535
 const KEY_SHARE_MAX = 1 / 1024
 
-const LOGGED_LENGTH_MAX = 200 // of a key that cannot be kept
+const LOGGED_LENGTH_MAX = 200 // characters of a key that is too large
 
 export class OverLimitCache {
   private readonly counts: LRUCache<string, number>
@@ -29,7 +29,7 @@ export class OverLimitCache {
   private evictionsCount = 0
   private tooLargeCount = 0
 
-  /** `bytes` is this thread's share. `onTooLarge` is told of keys that cannot be kept: of the first, the second, the fourth… */
+  /** `bytes` is this thread's share. `onTooLarge` is called for the 1st, 2nd, 4th, 8th… key that is too large. */
   constructor(bytes: number, onTooLarge: (key: string) => void) {
     const maxSize = Math.max(bytes, CACHE_BYTES_MIN)
     this.counts = new LRUCache({
@@ -55,7 +55,7 @@ export class OverLimitCache {
     return count > limit
   }
 
-  /** Its states, for operators (spec 7.1); nothing expires here, and when an entry was asked for is not kept. */
+  /** Registers its gauges (spec 7.1). Entries do not expire, and access times are not recorded, so these two are 0. */
   count(stats: Stats): void {
     const gauge = (name: string, read: () => number) => stats.gauge(`ratelimit.localcache.${name}`, read)
     gauge('entryCount', () => this.counts.size)
@@ -68,13 +68,13 @@ export class OverLimitCache {
     gauge('overwriteCount', () => this.overwritesCount)
   }
 
-  /** Remembers a count above its limit. */
+  /** Stores a count above its limit. */
   add(key: string, count: number): void {
     if (key.length > this.keyBytesMax) this.logTooLarge(key)
     else this.counts.set(key, count)
   }
 
-  /** Callers choose keys, so neither their number nor their length may fill a log. No clock is needed for that. */
+  /** Clients choose keys, so neither their number nor their length may flood the log. */
   private logTooLarge(key: string): void {
     const count = ++this.tooLargeCount
     if (!Number.isInteger(Math.log2(count))) return

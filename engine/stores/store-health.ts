@@ -1,27 +1,28 @@
 /**
- * Whether a store works, as the threads that use it see it: for health (spec 8.2) and for people who ask.
+ * Whether a store works, for the health endpoint (spec 8.2) and `/healthcheck?verbose`.
  *
  *     worker 0   redis ok, redis per second failing ┐
  *     worker 1   redis ok, redis per second ok      ┴─► main   redis ok, redis per second failing in part
  *
- * A thread knows what its connections and its last calls tell it; an idle one asks nobody.
+ * Each thread reports the state of its connections and of its last calls. While calls fail, the store itself repeats a
+ * harmless one every second, so a thread without traffic reports the recovery, too.
  */
 
-/** `partly`: only some nodes, or only for some workers. */
+/** `partly`: on some nodes only, or for some workers only. */
 export type Working = 'ok' | 'partly' | 'failing'
 
-/** One store as one thread sees it: a Redis, the one for limits per second, or all nodes of memcached. */
+/** State of one Redis instance, or of all memcached nodes together, in one thread. */
 export interface InstanceHealth {
-  name: string // for people
+  name: string // in reports
   isConnected: boolean // to every node it needs
   working: Working
 }
 
 export type OnHealth = (instances: readonly InstanceHealth[]) => void
 
-const PAUSE_MS = 1_000 // between two reports of calls; a store may fail and work by turns
+const REPORT_INTERVAL_MS = 1_000 // between reports of call results, for a store that fails intermittently
 
-/** Reports what has changed, in the thread that uses the store. */
+/** Reports changes of a store's health, in the thread that uses the store. */
 export class HealthReporter {
   private readonly read: () => readonly InstanceHealth[]
   private readonly report: OnHealth
@@ -33,8 +34,8 @@ export class HealthReporter {
     this.report = report
   }
 
-  /** For changes that are paced by themselves, such as connections. */
-  now(): void {
+  /** Reports immediately: for connection changes, which are infrequent. */
+  reportNow(): void {
     const instances = this.read()
     const text = JSON.stringify(instances)
     if (text === this.reported) return
@@ -42,14 +43,14 @@ export class HealthReporter {
     this.report(instances)
   }
 
-  /** For changes that each call may bring: at once, or when the pause is over. */
-  soon(): void {
+  /** Reports now or at the end of the current interval: for results of calls. */
+  scheduleReport(): void {
     if (this.timer !== undefined) return
-    this.now()
+    this.reportNow()
     this.timer = setTimeout(() => {
       this.timer = undefined
-      this.now()
-    }, PAUSE_MS).unref()
+      this.reportNow()
+    }, REPORT_INTERVAL_MS).unref()
   }
 
   close(): void {
@@ -58,7 +59,7 @@ export class HealthReporter {
   }
 }
 
-/** All threads together, in main. */
+/** The reports of all workers, combined in main. */
 export class StoreHealth {
   private readonly workers = new Map<number, readonly InstanceHealth[]>()
   private names: readonly string[] = []
@@ -68,20 +69,20 @@ export class StoreHealth {
     this.names = instances.map(({ name }) => name)
   }
 
-  /** The worker has ended; its replacement reports for itself. */
+  /** The worker has ended. Its replacement sends its own reports. */
   forget(worker: number): void {
     this.workers.delete(worker)
   }
 
-  /** Connected: by at least one worker. Without workers nothing is. Empty until a worker has reported. */
+  /** An instance is connected if any worker is; without workers none is. Empty until a worker has reported. */
   get instances(): InstanceHealth[] {
     return this.names.map((name, index) => {
-      const seen = [...this.workers.values()].map((instances) => instances[index])
-      const isAll = (working: Working) => seen.every((each) => each.working === working)
+      const reports = [...this.workers.values()].map((instances) => instances[index])
+      const isAll = (working: Working) => reports.every((report) => report.working === working)
       return {
         name,
-        isConnected: seen.some(({ isConnected }) => isConnected),
-        working: seen.length === 0 || isAll('failing') ? 'failing' : isAll('ok') ? 'ok' : 'partly',
+        isConnected: reports.some(({ isConnected }) => isConnected),
+        working: reports.length === 0 || isAll('failing') ? 'failing' : isAll('ok') ? 'ok' : 'partly',
       }
     })
   }

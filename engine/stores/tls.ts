@@ -1,11 +1,12 @@
 /**
- * TLS to Redis, memcached or a management server: files in, one context for all connections of a store out (spec 8.6, 9.2, 9.6).
+ * TLS to Redis, memcached or a management server: one secure context from files for all connections of a store (spec 8.6, 9.2,
+ * 9.6).
  *
- *     roots   the system's, Node's and *_TLS_CACERT           our pair   only when certificate and key are both given
- *     name    the host that was dialled must stand in the server's certificate, unless that check is switched off;
- *             the chain is verified always
+ *     roots   the system's, Node's and *_TLS_CACERT        client certificate   only if certificate and key are both set
+ *     name    the server's certificate must have the host name that was dialled, unless that check is switched off;
+ *             the chain is always verified
  *
- * Files are read when a store is made: a worker that replaces another one sees renewed files, running ones do not.
+ * Files are read when a store is created, so a replacement worker sees renewed files and running ones do not.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,14 +14,14 @@ import { isIP } from 'node:net'
 import { type ConnectionOptions, createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { ConfigurationError } from '../runtime/errors.ts'
 
-/** What a client of ours needs. Empty = not given. */
+/** Files of a TLS client. Empty = not set. */
 export interface ClientFiles {
   caCert: string
   clientCert: string
   clientKey: string
 }
 
-/** Plain, so it can be posted to a worker. */
+/** Plain data, so it can be posted to a worker. */
 export interface TlsFiles extends ClientFiles {
   prefix: 'REDIS_TLS' | 'MEMCACHE_TLS' // of the settings: _CACERT, _CLIENT_CERT, _CLIENT_KEY
   skipsHostname: boolean // <prefix>_SKIP_HOSTNAME_VERIFICATION
@@ -31,7 +32,7 @@ export type TlsTo = (host: string) => ConnectionOptions
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
-/** Throws an OperatorError that names the variable and its file. */
+/** Throws a ConfigurationError that names the setting and its file. */
 export function tlsTo(files: TlsFiles): TlsTo {
   const { prefix } = files
   const secureContext = clientContext(files, {
@@ -43,11 +44,11 @@ export function tlsTo(files: TlsFiles): TlsTo {
   return (host) => ({
     secureContext,
     ...nameCheck,
-    ...(host !== '' && isIP(host) === 0 && { servername: host }), // an IP address is no name (RFC 6066)
+    ...(host !== '' && isIP(host) === 0 && { servername: host }), // an IP address is not a server name (RFC 6066)
   })
 }
 
-/** The same for any client; `variables` have the files' names, for error texts. */
+/** Any client's TLS context; `variables` are the settings of the files, for errors. */
 export function clientContext(files: ClientFiles, variables: ClientFiles): SecureContext {
   const { caCert, clientCert, clientKey } = files
   const ca = new Set([...getCACertificates('default'), ...getCACertificates('system')])
@@ -66,7 +67,7 @@ export function clientContext(files: ClientFiles, variables: ClientFiles): Secur
 function readRoots(variable: string, file: string): string[] {
   const roots = read(variable, file).match(CERTIFICATE) ?? []
   try {
-    if (roots.length === 0) throw new Error('it holds no certificate')
+    if (roots.length === 0) throw new Error('it contains no certificate')
     for (const root of roots) new X509Certificate(root)
     return roots
   } catch (cause) {

@@ -106,7 +106,7 @@ test('8.2: without it health stays as it is when Redis goes; the report tells', 
   await health.isServing(true)
   await expect.poll(health.report, WAIT).toMatch(/^sigterm: ok\nredis: ok\nrules: /)
   await redis.stop()
-  await service.logged('is not connected any more')
+  await service.logged('is disconnected')
   await expect
     .poll(health.report, WAIT)
     .toMatch(

@@ -13,7 +13,8 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { startRedis } from '../helpers/redis.ts'
 import { startService } from '../helpers/service.ts'
 import { size } from '../helpers/size.ts'
 
@@ -40,6 +41,28 @@ test(`no thread wakes more than ${WAKES_PER_SEC_MAX} times a second, without con
   await once(socket, 'connect')
   socket.write(CLIENT_PREFACE)
   expect(Math.max(...(await quietest(pid, 'one connection')))).toBeLessThan(WAKES_PER_SEC_MAX)
+})
+
+test(`no thread wakes more than ${WAKES_PER_SEC_MAX} times a second with Redis, also while Redis refuses hits`, async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const service = await startService({
+    rules: { 'shop.yaml': RULES },
+    env: { WORKERS: '2', REDIS_URL: redis.address },
+    frontend: 'http2',
+  })
+  const pid = service.child.pid!
+  expect(Math.max(...(await quietest(pid, 'Redis')))).toBeLessThan(WAKES_PER_SEC_MAX)
+
+  await redis.run('CONFIG', 'SET', 'maxmemory', '1')
+  const call = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
+  await fetch(`${service.http}/json`, { method: 'POST', body: JSON.stringify(call) })
+  expect(Math.max(...(await quietest(pid, 'Redis refuses hits')))).toBeLessThan(WAKES_PER_SEC_MAX)
+
+  const report = async () => (await fetch(`${service.http}/healthcheck?verbose`)).text()
+  await vi.waitFor(async () => expect(await report()).toContain('redis: failing'), { timeout: 10_000 })
+  await redis.run('CONFIG', 'SET', 'maxmemory', '0')
+  await vi.waitFor(async () => expect(await report()).toContain('redis: ok'), { timeout: 10_000 })
 })
 
 /** Wakes per second of each thread in the span in which the busiest of them woke least. */

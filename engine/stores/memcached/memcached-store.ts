@@ -73,7 +73,7 @@ export class MemcacheStore implements CounterStore {
     this.isErrorZero = options.isErrorZero
     this.report = new MemcacheReport(log, stats)
     this.health = onHealth ? new HealthReporter(() => this.instancesHealth(), onHealth) : null
-    this.nodes = new MemcacheNodes(options, this.report, () => this.health?.soon())
+    this.nodes = new MemcacheNodes(options, this.report, () => this.health?.scheduleReport())
     this.pending = new PendingIncrements(this.report, () => this.lookIdle())
   }
 

@@ -1,31 +1,30 @@
 /**
- * The lock of one bucket: one word that holds 0 or the ticket of its holder.
+ * The lock of one bucket: one word that holds 0 or the owner ID of its holder.
  *
- *     free 0 ──compareExchange──► ticket ──compareExchange──► 0
- *                                   │ the same ticket for 10,000 naps: its holder is dead
- *                                   └──compareExchange──► ticket of the next one
+ *     free 0 ──compareExchange──► owner ID ──compareExchange──► 0
+ *                                   │ the same ID for 10,000 sleeps: its holder is dead
+ *                                   └──compareExchange──► ID of the next holder
  *
- * It is held for some 100 ns of straight code, so a waiter spins, then naps in slices of 0.1 ms (its timers stand still
- * meanwhile; the holder has lost its core and may need ours). A worker that dies inside, which only running out of memory
- * can do, would block the bucket for ever; so who has seen the same ticket through all its naps takes the lock over.
- * Should that holder live after all, two threads are inside one bucket: its ten counters may then be wrong until their
- * windows end, and nothing else happens. Naps are counted, not timed, so a process that was stopped and continued, or a
- * clock that jumped, takes no lock away.
+ * It is held for some 100 ns of straight-line code, so a waiter spins, then sleeps 0.1 ms at a time (its event loop is blocked
+ * meanwhile; the holder may need the core). A worker that dies while holding it, which only running out of memory can cause,
+ * would block the bucket forever; so a waiter that has seen the same ID through all its sleeps takes the lock over. If that
+ * holder lives after all, two threads are inside one bucket: its ten counters may be wrong until their windows end, and nothing
+ * else happens. Sleeps are counted, not timed, so neither a stopped and continued process nor a clock jump takes a lock away.
  */
 
 const SPINS_MAX = 200 // some 5 µs, many times what a holder needs
-const NAP_MS = 0.1 // 0.05 more on Linux, by its timer slack
-const NAPS_MAX = 10_000
+const SLEEP_MS = 0.1 // 0.05 more on Linux, by its timer slack
+const SLEEPS_MAX = 10_000 // then the holder is considered dead
 
-const NUMBER_BITS = 20 // of a ticket: how many the thread has drawn; the rest names the thread, 1 to 2,047
+const NUMBER_BITS = 20 // low bits of an ID: how many the thread has drawn; the rest is the thread, 1 to 2,047
 const NUMBER_MASK = 2 ** NUMBER_BITS - 1
 
-/** Draws the tickets of one thread. No two holders that a waiter could confuse have the same. */
+/** Draws the owner IDs of one thread. Holders that a waiter could confuse have different ones. */
 export class LockOwnerIds {
   private readonly thread: number
   private number = 0
 
-  /** `thread` is a count from 0. Past 2,046 replaced threads numbers repeat, which is harmless: the dead hold nothing. */
+  /** `thread` is a count from 0. After 2,046 replaced threads the numbers repeat, which is harmless: ended threads hold no lock. */
   constructor(thread: number) {
     this.thread = ((thread % (2 ** (31 - NUMBER_BITS) - 1)) + 1) << NUMBER_BITS
   }
@@ -37,30 +36,30 @@ export class LockOwnerIds {
 }
 
 /** Takes the lock at `words[at]`. Returns within two seconds, whatever the holder does. */
-export function lock(words: Int32Array, at: number, ticket: number): void {
+export function lock(words: Int32Array, at: number, ownerId: number): void {
   for (let spin = 0; spin < SPINS_MAX; spin++) {
-    if (Atomics.compareExchange(words, at, 0, ticket) === 0) return
+    if (Atomics.compareExchange(words, at, 0, ownerId) === 0) return
   }
-  napUntilLocked(words, at, ticket)
+  sleepUntilLocked(words, at, ownerId)
 }
 
-/** Gives the lock back, unless another thread has taken it over. */
-export function unlock(words: Int32Array, at: number, ticket: number): void {
-  Atomics.compareExchange(words, at, ticket, 0) // nobody is notified: that would cost every holder for a rare waiter
+/** Releases the lock, unless another thread has taken it over. */
+export function unlock(words: Int32Array, at: number, ownerId: number): void {
+  Atomics.compareExchange(words, at, ownerId, 0) // no Atomics.notify: every holder would pay for rare waiters
 }
 
-function napUntilLocked(words: Int32Array, at: number, ticket: number): void {
+function sleepUntilLocked(words: Int32Array, at: number, ownerId: number): void {
   let holder = 0
-  let naps = 0
+  let sleeps = 0
   for (;;) {
-    const seen = Atomics.compareExchange(words, at, 0, ticket)
+    const seen = Atomics.compareExchange(words, at, 0, ownerId)
     if (seen === 0) return
     if (seen !== holder) {
       holder = seen
-      naps = 0
+      sleeps = 0
     }
-    if (naps === NAPS_MAX && Atomics.compareExchange(words, at, holder, ticket) === holder) return
-    naps++
-    Atomics.wait(words, at, seen, NAP_MS)
+    if (sleeps === SLEEPS_MAX && Atomics.compareExchange(words, at, holder, ownerId) === holder) return
+    sleeps++
+    Atomics.wait(words, at, seen, SLEEP_MS)
   }
 }

@@ -1,24 +1,24 @@
 /**
- * Where Redis is, and as whom we log in (spec 9.1, 9.2).
+ * Addresses and credentials of Redis (spec 9.1, 9.2).
  *
  *     type       socket type   REDIS_URL                                  REDIS_AUTH
  *     single     unix          /var/run/redis.sock                        pass          password alone
- *                tcp           host:6379  ·  [::1]:6379                   user:pass     cut at the first colon
+ *                tcp           host:6379  ·  [::1]:6379                   user:pass     split at the first colon
  *                any           redis://[user:pass@]host[:6379][/db][?username=&password=&db=]
  *     sentinel   always tcp    master,host:26379,host:26379               for the master alone; REDIS_SENTINEL_AUTH
  *     cluster    always tcp    host:6379,host:6379                        for every node
  *
- * REDIS_AUTH wins over what the URL carries. Logs and errors show the URL masked.
+ * REDIS_AUTH takes precedence over the URL. Logs and errors show the URL masked.
  */
 import { ConfigurationError } from '../../runtime/errors.ts'
 
 export interface RedisAddress {
-  path: string // of a unix socket; '' = host and port
+  path: string // unix socket; '' = host and port
   host: string
   port: number
   family: 0 | 4 | 6 // 0 = either
   username: string // '' = none
-  password: string // '' = no login
+  password: string // '' = no AUTH
   db: number
   masked: string // REDIS_URL without its secrets
 }
@@ -27,7 +27,7 @@ export interface RedisAddressText {
   url: string
   socketType: string // tcp, tcp4, tcp6 or unix
   auth: string
-  variable?: string // whose value `url` is, for people
+  variable?: string // the setting that `url` comes from, for errors
 }
 
 const PORT_DEFAULT = 6379
@@ -49,17 +49,17 @@ export function parseRedisAddress({
     db: 0,
     masked: maskRedisUrl(url),
   }
-  const from: Origin = { variable, where: `${variable} "${address.masked}"` }
-  if (url === '') throw wrong(from, 'it is empty.')
-  if (url.includes('://')) readUrl(url, address, from)
+  const origin: Origin = { variable, where: `${variable} "${address.masked}"` }
+  if (url === '') throw invalidUrl(origin, 'it is empty.')
+  if (url.includes('://')) readUrl(url, address, origin)
   else if (socketType === 'unix') address.path = url
-  else if (/^tcp[46]?$/.test(socketType)) readHostPort(url, address, from)
+  else if (/^tcp[46]?$/.test(socketType)) readHostPort(url, address, origin)
   else {
     const fix = 'Write tcp or unix.'
     throw new ConfigurationError({
       code: 'REDIS_SOCKET_TYPE_UNKNOWN',
-      where: sibling(from, 'SOCKET_TYPE'),
-      what: `"${socketType}" is not a kind of socket.`,
+      where: siblingSetting(origin, 'SOCKET_TYPE'),
+      what: `"${socketType}" is not a socket type.`,
       fix,
       exitCode: 2,
     })
@@ -87,7 +87,7 @@ export function parseSentinels(url: string, auth: string, variable?: string) {
   return { master, sentinels: sentinels.map(parseSentinelAddress) }
 }
 
-/** `host:port[,…]`: nodes that know the others. All log in as the first one says. */
+/** `host:port[,…]`: nodes that know the others. The credentials of the first apply to all. */
 export function parseClusterSeeds(url: string, auth: string, variable?: string): RedisAddress[] {
   const seeds = url
     .split(',')
@@ -100,62 +100,62 @@ export function parseClusterSeeds(url: string, auth: string, variable?: string):
 export function maskRedisUrl(urls: string): string {
   return urls
     .replace(/(rediss?:\/\/)(?:(?!,rediss?:\/\/).)*@/gis, '$1*****@') // a password may hold commas
-    .replace(/(^|,)[^,@/]+@/g, '$1*****@') // without a scheme it is no address, but may hold a password
+    .replace(/(^|,)[^,@/]+@/g, '$1*****@') // without a scheme it is not an address, but may hold a password
     .replace(/([?&]password=)[^&,]*/gi, '$1*****')
 }
 
-/** The setting that an address comes from, for errors. */
+/** Where an address was set, for errors. */
 interface Origin {
   variable: string
   where: string // the setting with its value, masked
 }
 
 /** Another setting of the same instance: REDIS_PERSECOND_TLS for REDIS_PERSECOND_URL. */
-function sibling({ variable }: Origin, name: string): string {
+function siblingSetting({ variable }: Origin, name: string): string {
   return variable.replace(/URL$/, name)
 }
 
-function readHostPort(text: string, address: RedisAddress, from: Origin): void {
+function readHostPort(text: string, address: RedisAddress, origin: Origin): void {
   const parts = /^(?:\[([^\]]+)\]|([^:[\]]*)):(\d+)$/.exec(text)
   const port = Number(parts?.[3] ?? 0)
-  if (parts === null || port < 1 || port > PORT_MAX) throw wrong(from, 'it is not host:port.')
+  if (parts === null || port < 1 || port > PORT_MAX) throw invalidUrl(origin, 'it is not host:port.')
   address.host = parts[1] ?? (parts[2] || 'localhost')
   address.port = port
 }
 
-function readUrl(text: string, address: RedisAddress, from: Origin): void {
+function readUrl(text: string, address: RedisAddress, origin: Origin): void {
   if (text.startsWith('rediss://')) {
     throw new ConfigurationError({
       code: 'REDIS_URL_SCHEME',
-      where: from.where,
+      where: origin.where,
       what: 'rediss:// is not supported.',
-      fix: `Write redis:// and set ${sibling(from, 'TLS')}=true.`,
+      fix: `Write redis:// and set ${siblingSetting(origin, 'TLS')}=true.`,
       exitCode: 2,
     })
   }
   const url = URL.parse(text)
   if (url === null || url.protocol !== 'redis:' || url.hostname === '')
-    throw wrong(from, 'it is not a redis:// URL.')
+    throw invalidUrl(origin, 'it is not a redis:// URL.')
   address.host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   if (url.port !== '') address.port = Number(url.port)
   try {
     address.username = decodeURIComponent(url.username) || (url.searchParams.get('username') ?? '')
     address.password = decodeURIComponent(url.password) || (url.searchParams.get('password') ?? '')
   } catch (cause) {
-    throw wrong(from, 'its user or password has a % that encodes nothing.', { cause })
+    throw invalidUrl(origin, 'its user or password has an invalid % escape.', { cause })
   }
   const db = url.searchParams.get('db') || url.pathname.slice(1) || '0'
-  if (!/^\d{1,9}$/.test(db)) throw wrong(from, `"${db}" is not a database number.`)
+  if (!/^\d{1,9}$/.test(db)) throw invalidUrl(origin, `"${db}" is not a database number.`)
   address.db = Number(db)
 }
 
-function wrong(from: Origin, what: string, options?: ErrorOptions): ConfigurationError {
+function invalidUrl(origin: Origin, what: string, options?: ErrorOptions): ConfigurationError {
   return new ConfigurationError(
     {
       code: 'REDIS_URL_INVALID',
-      where: from.where,
+      where: origin.where,
       what,
-      fix: `Write host:port, redis://user:password@host:port/db, or a path with ${sibling(from, 'SOCKET_TYPE')}=unix.`,
+      fix: `Write host:port, redis://user:password@host:port/db, or a path with ${siblingSetting(origin, 'SOCKET_TYPE')}=unix.`,
       exitCode: 2,
     },
     options,

@@ -1,12 +1,12 @@
 /**
- * A stopping batch (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, spec 4.2): its requests are walked in order, and where counters
- * of a request would pass their limits only those get their hits.
+ * Batches that stop incrementing over the limit (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT, spec 4.2): requests are taken in
+ * order, and where a request would take counters over their limit, only those counters get its hits.
  *
- *     all on one server   add-hits.lua walks there, in one trip: between its look and its adding nobody else adds
- *     several places      GET of what requests with several counters ask for ─► the walk here ─► the hits that are left
+ *     one server       add-hits.lua does this in one round trip and atomically
+ *     several nodes    GET the counters of requests with several ─► decide here ─► send the remaining hits
  *
- * Between the two trips somebody else may add; then a counter gets hits that it would have been spared, as in the reference.
- * Nothing is merged in a stopping batch, so each slot has one member of the same number.
+ * Between the two round trips others may add; then a counter gets hits that it would have been spared, as with
+ * envoyproxy/ratelimit. Such a batch does not merge equal keys, so each slot has one member, of the same number.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -14,40 +14,46 @@ import { StoreError } from '../../runtime/errors.ts'
 import type { Batch } from '../batch.ts'
 import { isWrongServer } from './node.ts'
 import type { PipelinedBatch } from './pipelined-batch.ts'
-import { ErrorReply, type Reply } from './resp-reader.ts'
+import { ErrorReply, type Reply } from './resp.ts'
 import type { RedisTopology } from './topology.ts'
 
-let script = { text: '', sha: '' } // read when it is first needed
+let script = { text: '', sha: '' } // loaded on first use
 
-/** Sends the whole batch to add-hits.lua. */
-export function runScript(trip: PipelinedBatch, instance: RedisTopology): void {
-  const { batch } = trip
-  const node = instance.findNode('')!
-  if (batch.slotsCount === 0) {
-    trip.add([], 0)
-    return
-  }
-  if (script.text === '') script = readScript()
-  const args = scriptArgs(batch)
-  trip.expect(batch.slotsCount)
-  const answered = (error: StoreError | null, [reply]: Reply[]) => {
-    if (error !== null) batch.failAll(error)
-    else if (reply instanceof ErrorReply && reply.text.startsWith('NOSCRIPT')) {
-      // nothing was run: sending it again counts once. EVAL keeps the script for the next time
-      node.ask([['EVAL', script.text, ...args]], trip.startMs, answered)
-      return
-    } else readScriptReply(trip, instance, reply)
-    trip.finished(batch.slotsCount)
-  }
-  node.ask([['EVALSHA', script.sha, ...args]], trip.startMs, answered)
+export function checkThenIncrement(pipelined: PipelinedBatch): void {
+  const [main, perSecond] = pipelined.topologies
+  if (perSecond === undefined && main.isSingleNode) runScript(pipelined, main)
+  else readThenIncrement(pipelined)
 }
 
-function readScript() {
+/** Sends the whole batch to add-hits.lua. */
+function runScript(pipelined: PipelinedBatch, topology: RedisTopology): void {
+  const { batch } = pipelined
+  const node = topology.findNode('')!
+  if (batch.slotsCount === 0) {
+    pipelined.send([], 0)
+    return
+  }
+  if (script.text === '') script = loadScript()
+  const args = toScriptArgs(batch)
+  pipelined.expect(batch.slotsCount)
+  const onReply = (error: StoreError | null, [reply]: Reply[]) => {
+    if (error !== null) batch.failAll(error)
+    else if (reply instanceof ErrorReply && reply.text.startsWith('NOSCRIPT')) {
+      // nothing was run, so sending it again counts once; EVAL also caches the script
+      node.ask([['EVAL', script.text, ...args]], pipelined.startMs, onReply)
+      return
+    } else readScriptReply(pipelined, topology, reply)
+    pipelined.finish(batch.slotsCount)
+  }
+  node.ask([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply)
+}
+
+function loadScript() {
   const text = readFileSync(new URL('./add-hits.lua', import.meta.url), 'utf8')
   return { text, sha: createHash('sha1').update(text).digest('hex') }
 }
 
-function scriptArgs(batch: Batch): (string | number)[] {
+function toScriptArgs(batch: Batch): (string | number)[] {
   const { slotsCount, counters, expirySec, limits, requestEnds } = batch
   const args: (string | number)[] = [slotsCount]
   for (let slot = 0; slot < slotsCount; slot++) args.push(counters[slot].key)
@@ -57,112 +63,113 @@ function scriptArgs(batch: Batch): (string | number)[] {
   return args
 }
 
-/** The script's answer: for each key the count before, or what is wrong with it. */
-function readScriptReply(trip: PipelinedBatch, instance: RedisTopology, reply: Reply): void {
-  const { batch } = trip
+/** For each key the count before, or the text of its error. */
+function readScriptReply(pipelined: PipelinedBatch, topology: RedisTopology, reply: Reply): void {
+  const { batch } = pipelined
   if (!Array.isArray(reply) || reply.length !== batch.slotsCount) {
-    const why = reply instanceof ErrorReply ? reply.text : 'the reply is not one count per key'
-    batch.failAll(new StoreError(`redis ${instance.name}: ${why}`))
+    const reason = reply instanceof ErrorReply ? reply.text : 'the reply is not one count per key'
+    batch.failAll(new StoreError(`redis ${topology.name}: ${reason}`))
     return
   }
-  let wrong = ''
+  let wrongServerText = ''
   for (let slot = 0; slot < reply.length; slot++) {
     const before = reply[slot]
     if (typeof before === 'number') batch.setPreviousCount(slot, before)
-    else trip.wrong(slot, String(before))
-    if (typeof before === 'string' && isWrongServer(before)) wrong = before
+    else pipelined.failWithReply(slot, String(before))
+    if (typeof before === 'string' && isWrongServer(before)) wrongServerText = before
   }
-  if (wrong !== '') instance.findNode('')!.drop(wrong)
+  if (wrongServerText !== '') topology.findNode('')!.drop(wrongServerText)
 }
 
-/** Both trips, for counters in several places. */
-export function checkThenIncrement(trip: PipelinedBatch): void {
-  const { batch } = trip
+/** Both round trips, for counters on several nodes. */
+function readThenIncrement(pipelined: PipelinedBatch): void {
+  const { batch } = pipelined
   const counts: number[] = new Array(batch.slotsCount).fill(0)
   const slots: number[] = []
   let first = 0
   for (const end of batch.requestEnds) {
     if (end - first > 1) for (let slot = first; slot < end; slot++) slots.push(slot)
-    first = end // a request with one counter: whatever it finds, its hits are added
+    first = end // the hits of a request with one counter are added whatever the count
   }
-  let leftCount = slots.length + 1 // 1 for handing them over
-  const finished = () => {
-    leftCount--
-    if (leftCount === 0) incrementAllowed(trip, counts)
+  let pendingCount = slots.length + 1 // 1 until all have been sent
+  const onRead = () => {
+    pendingCount--
+    if (pendingCount === 0) incrementAllowed(pipelined, counts)
   }
-  for (const slot of slots) readCounts(trip, slot, counts, finished)
-  finished()
+  for (const slot of slots) readCount(pipelined, slot, counts, onRead)
+  onRead()
 }
 
 /** GET of one slot's counter. */
-function readCounts(trip: PipelinedBatch, slot: number, counts: number[], finished: () => void): void {
-  const { key } = trip.batch.counters[slot]
-  const instance = trip.getTopology(slot)
-  const errand = {
+function readCount(pipelined: PipelinedBatch, slot: number, counts: number[], onRead: () => void): void {
+  const { key } = pipelined.batch.counters[slot]
+  const topology = pipelined.getTopology(slot)
+  const keyCommand = {
     key,
-    sentMs: trip.startMs,
+    sentMs: pipelined.startMs,
     isAsking: false,
     redirects: 0,
     commands: () => [['GET', key]],
     done: (error: StoreError | null, [reply]: readonly Reply[]) => {
-      if (error !== null) trip.failed(slot, error)
-      else if (reply instanceof ErrorReply) trip.wrong(slot, reply.text)
+      if (error !== null) pipelined.fail(slot, error)
+      else if (reply instanceof ErrorReply) pipelined.failWithReply(slot, reply.text)
       else {
         counts[slot] = Number(reply ?? 0)
-        if (!(counts[slot] >= 0)) trip.wrong(slot, `its count is not a number from 0: ${String(reply)}`)
+        if (!(counts[slot] >= 0))
+          pipelined.failWithReply(slot, `its count is not a number from 0: ${String(reply)}`)
       }
-      finished()
+      onRead()
     },
   }
-  instance.send(errand, instance.findNode(key))
+  topology.send(keyCommand, topology.findNode(key))
 }
 
-function incrementAllowed(trip: PipelinedBatch, counts: number[]): void {
-  const { batch } = trip
-  const added = new Map<string, number>() // by the requests before, in this batch
-  const isLeftOut: boolean[] = []
+function incrementAllowed(pipelined: PipelinedBatch, counts: number[]): void {
+  const { batch } = pipelined
+  const addedHits = new Map<string, number>() // by earlier requests of this batch, per counter
+  const isSkipped: boolean[] = []
   const slots: number[] = []
   let first = 0
   for (const end of batch.requestEnds) {
-    const error = firstError(batch, first, end)
-    if (error === null) incrementRequest(trip, first, end, counts, added, isLeftOut)
+    const error = findError(batch, first, end)
+    if (error === null) decideRequest(pipelined, first, end, counts, addedHits, isSkipped)
     for (let slot = first; slot < end; slot++) {
       if (error === null) slots.push(slot)
       else batch.setError(slot, error) // a request that cannot be read adds nothing
     }
     first = end
   }
-  trip.isSkipped = isLeftOut
-  trip.add(slots, slots.length)
+  pipelined.isSkipped = isSkipped
+  pipelined.send(slots, slots.length)
 }
 
-function incrementRequest(
-  trip: PipelinedBatch,
+function decideRequest(
+  pipelined: PipelinedBatch,
   first: number,
   end: number,
   counts: number[],
-  added: Map<string, number>,
-  isLeftOut: boolean[],
+  addedHits: Map<string, number>,
+  isSkipped: boolean[],
 ): void {
-  const { hits, limits } = trip.batch
-  let isStopped = false
+  const { hits, limits } = pipelined.batch
+  let isOverLimit = false
   for (let slot = first; slot < end; slot++) {
-    counts[slot] += (added.get(getCounterId(trip, slot)) ?? 0) + hits[slot] // from here on: as they would be after
-    if (counts[slot] > limits[slot]) isStopped = true
+    counts[slot] += (addedHits.get(getCounterId(pipelined, slot)) ?? 0) + hits[slot] // now the count after these hits
+    if (counts[slot] > limits[slot]) isOverLimit = true
   }
   for (let slot = first; slot < end; slot++) {
-    const counter = getCounterId(trip, slot)
-    isLeftOut[slot] = isStopped && counts[slot] <= limits[slot] && end - first > 1
-    if (!isLeftOut[slot]) added.set(counter, (added.get(counter) ?? 0) + hits[slot])
+    const counterId = getCounterId(pipelined, slot)
+    isSkipped[slot] = isOverLimit && counts[slot] <= limits[slot] && end - first > 1
+    if (!isSkipped[slot]) addedHits.set(counterId, (addedHits.get(counterId) ?? 0) + hits[slot])
   }
 }
 
 /** Both instances may hold a counter of the same key (spec Q20). */
-function getCounterId(trip: PipelinedBatch, slot: number): string {
-  return `${trip.getTopology(slot).name} ${trip.batch.counters[slot].key}`
+function getCounterId(pipelined: PipelinedBatch, slot: number): string {
+  return `${pipelined.getTopology(slot).name} ${pipelined.batch.counters[slot].key}`
 }
 
-function firstError(batch: Batch, first: number, end: number): Error | null {
+function findError(batch: Batch, first: number, end: number): Error | null {
   for (let slot = first; slot < end; slot++) {
     const error = batch.getError(slot)
     if (error !== null) return error

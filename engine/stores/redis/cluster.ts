@@ -2,32 +2,32 @@
  * A Redis Cluster: every key goes to the node that owns its hash slot (spec 9.4).
  *
  *     batch ──► its keys on node A, in one write ──► A ┐
- *           ──► its keys on node B               ──► B ┤ all nodes at the same time
+ *           ──► its keys on node B               ──► B ┤ in parallel
  *           ──► its keys on node C               ──► C ┘
- *                     MOVED, ASK, TRYAGAIN ──► was not run: that key alone is sent again, REDIRECTS_MAX times and while the
- *                                              caller waits
+ *                     MOVED, ASK, TRYAGAIN ──► not run: that key alone is sent again, at most REDIRECTS_MAX times and while
+ *                                              the caller waits
  *
- * Commands have one key each, so nothing can span hash slots (CROSSSLOT) or be half done. Who owns what comes from CLUSTER
- * SLOTS: at the start, every REFRESH_MS, and soon after a MOVED or a lost node. What may have run is never sent again.
+ * Each command has one key, so none spans hash slots (CROSSSLOT) or runs half. Slot owners come from CLUSTER SLOTS: at the
+ * start, every REFRESH_MS, and soon after a MOVED or a lost node. Commands that may have run are never sent again.
  */
 import { StoreError } from '../../runtime/errors.ts'
 import { errorText } from '../connect-retry.ts'
 import { type TlsTo, tlsTo } from '../tls.ts'
 import { maskRedisUrl, parseClusterSeeds, type RedisAddress } from './address.ts'
-import { askForSlots } from './discovery.ts'
+import { fetchClusterSlots } from './discovery.ts'
 import { HASH_SLOTS, hashSlot, readClusterSlots, readRedirect, type SlotRange } from './hash-slots.ts'
 import { RedisNode } from './node.ts'
 import type { RedisOptions } from './options.ts'
-import { ErrorReply } from './resp-reader.ts'
+import { ErrorReply } from './resp.ts'
 import type { KeyCommand, RedisTopology, TopologyHooks } from './topology.ts'
 
-const REFRESH_MS = 5_000 // as the reference
+const REFRESH_MS = 5_000 // as envoyproxy/ratelimit
 const REFRESH_SOON_MS = 100 // after a MOVED, and while a node is missing
-const REDIRECTS_MAX = 16 // of one key's commands; beyond: error
-const PAUSE_MS = 10 // before a key is sent again when nothing says where to, or the node is only just being connected
-const NEW_NODE_MS_MAX = 500 // so long hits wait for a new node to be connected
-const NODES_MAX = 1_000 // beyond: error. Redis' own recommendation for the size of a cluster
-const UNUSED_MS_MAX = 15_000 // nodes that own nothing and were not asked for so long are left
+const REDIRECTS_MAX = 16 // of one key command; beyond, it fails
+const RETRY_MS = 10 // after TRYAGAIN, and while a new node is connecting
+const NEW_NODE_MS_MAX = 500 // longest wait of hits for a new node to connect
+const NODES_MAX = 1_000 // beyond, keys of further nodes fail. Redis recommends no larger clusters
+const UNUSED_MS_MAX = 15_000 // nodes without slots and calls for this long are closed
 
 export class RedisCluster implements RedisTopology {
   readonly name: string
@@ -38,14 +38,14 @@ export class RedisCluster implements RedisTopology {
   private readonly seeds: readonly RedisAddress[]
   private readonly nodes = new Map<string, RedisNode>() // by host:port
   private owners: (RedisNode | null)[] = new Array(HASH_SLOTS).fill(null) // by hash slot
-  private masters = new Set<RedisNode>() // that own any
-  private readonly stop = new AbortController() // ends the asking of seeds
+  private masters = new Set<RedisNode>() // the nodes in `owners`
+  private readonly stop = new AbortController() // cancels discovery
   private refreshTimer: NodeJS.Timeout | undefined
   private refreshAtMs = 0
   private isRefreshing = false
   private isClosing = false
 
-  /** Throws an OperatorError when the options name no Redis. */
+  /** Throws a ConfigurationError for an invalid address. */
   constructor(options: RedisOptions, hooks: TopologyHooks) {
     this.options = options
     this.hooks = hooks
@@ -70,85 +70,90 @@ export class RedisCluster implements RedisTopology {
     return this.owners[hashSlot(key)]
   }
 
-  /** A new node of the cluster gets a moment; one that has been lost, or never came, fails its hits at once. */
+  /** A new node has NEW_NODE_MS_MAX to connect; hits for a lost one fail immediately. */
   isWaitingFor(node: RedisNode): boolean {
     return !node.isConnected && !node.wasConnected && performance.now() - node.createdMs < NEW_NODE_MS_MAX
   }
 
   async open(): Promise<void> {
     try {
-      this.install(await this.askSeeds())
+      this.install(await this.fetchSlotsFromSeeds())
       await Promise.all([...this.masters].map((node) => node.open()))
     } catch (error) {
-      await this.leaveAll() // the next attempt starts from nothing
+      await this.closeNodes() // the next attempt starts from scratch
       throw error
     }
-    this.refreshIn(REFRESH_MS)
+    this.scheduleRefresh(REFRESH_MS)
   }
 
   async close(): Promise<void> {
     this.isClosing = true
     clearTimeout(this.refreshTimer)
     this.stop.abort()
-    await this.leaveAll()
+    await this.closeNodes()
   }
 
-  send(errand: KeyCommand, node: RedisNode | null): void {
+  send(keyCommand: KeyCommand, node: RedisNode | null): void {
     if (node === null) {
-      this.fail(errand, `no node serves hash slot ${hashSlot(errand.key)}`)
+      this.fail(keyCommand, `no node serves hash slot ${hashSlot(keyCommand.key)}`)
       return
     }
-    if (this.isWaitingFor(node) && !this.isLate(errand)) {
-      setTimeout(() => this.send(errand, node), PAUSE_MS)
+    if (this.isWaitingFor(node) && !this.isLate(keyCommand)) {
+      setTimeout(() => this.send(keyCommand, node), RETRY_MS)
       return
     }
-    const commands = errand.commands(node)
-    node.cork() // errands come in swarms
-    node.ask(errand.isAsking ? asking(commands) : commands, errand.sentMs, (error, all) => {
-      const replies = errand.isAsking ? all.filter((_, i) => i % 2 === 1) : all
-      const [first] = replies
-      if (first instanceof ErrorReply && this.redirected(errand, node, first.text)) return
-      errand.done(error, replies)
-    })
+    const commands = keyCommand.commands(node)
+    node.cork() // key commands come in bursts
+    node.ask(
+      keyCommand.isAsking ? prefixAsking(commands) : commands,
+      keyCommand.sentMs,
+      (error, allReplies) => {
+        const replies = keyCommand.isAsking ? allReplies.filter((_, i) => i % 2 === 1) : allReplies
+        const [first] = replies
+        if (first instanceof ErrorReply && this.redirected(keyCommand, node, first.text)) return
+        keyCommand.done(error, replies)
+      },
+    )
   }
 
-  redirected(errand: KeyCommand, from: RedisNode, text: string): boolean {
+  redirected(keyCommand: KeyCommand, from: RedisNode, text: string): boolean {
     if (text.startsWith('CLUSTERDOWN')) this.refreshSoon()
     if (!/^(MOVED|ASK|TRYAGAIN) /.test(text)) return false
-    errand.redirects++
-    if (this.isClosing || errand.redirects > REDIRECTS_MAX || this.isLate(errand)) this.fail(errand, text)
-    else if (text.startsWith('TRYAGAIN')) setTimeout(() => this.send(errand, from), PAUSE_MS)
-    else this.follow(errand, from, text)
+    keyCommand.redirects++
+    if (this.isClosing || keyCommand.redirects > REDIRECTS_MAX || this.isLate(keyCommand))
+      this.fail(keyCommand, text)
+    else if (text.startsWith('TRYAGAIN')) setTimeout(() => this.send(keyCommand, from), RETRY_MS)
+    else this.follow(keyCommand, from, text)
     return true
   }
 
-  /** The errand was not run. Sends it where the reply says. */
-  private follow(errand: KeyCommand, from: RedisNode, text: string): void {
-    const { redirects } = errand
+  /** The command was not run. Sends it to the node that the reply names. */
+  private follow(keyCommand: KeyCommand, from: RedisNode, text: string): void {
+    const { redirects } = keyCommand
     const { host, port } = readRedirect(text, from.address!.host)
-    const node = this.nodeAt(host, port)
-    errand.isAsking = text.startsWith('ASK')
+    const node = this.getOrCreateNode(host, port)
+    keyCommand.isAsking = text.startsWith('ASK')
     if (node === null) {
-      this.fail(errand, `${text}: more than ${NODES_MAX} nodes`)
-    } else if (errand.isAsking) {
-      this.send(errand, node)
+      this.fail(keyCommand, `${text}: more than ${NODES_MAX} nodes`)
+    } else if (keyCommand.isAsking) {
+      this.send(keyCommand, node)
     } else {
       this.refreshSoon()
-      this.owners[hashSlot(errand.key)] = node
-      if (redirects <= 2) this.send(errand, node)
-      else setTimeout(() => this.send(errand, node), PAUSE_MS * redirects) // nodes that do not agree yet
+      this.owners[hashSlot(keyCommand.key)] = node
+      if (redirects <= 2) this.send(keyCommand, node)
+      else setTimeout(() => this.send(keyCommand, node), RETRY_MS * redirects) // the nodes disagree for now
     }
   }
 
-  private isLate(errand: KeyCommand): boolean {
-    return performance.now() - errand.sentMs >= this.options.operationTimeoutMs
+  private isLate(keyCommand: KeyCommand): boolean {
+    return performance.now() - keyCommand.sentMs >= this.options.operationTimeoutMs
   }
 
-  private fail(errand: KeyCommand, why: string): void {
-    errand.done(new StoreError(`redis ${this.name}: ${why}; the hits were not counted`), [])
+  private fail(keyCommand: KeyCommand, reason: string): void {
+    keyCommand.done(new StoreError(`redis ${this.name}: ${reason}; the hits were not counted`), [])
   }
 
-  private nodeAt(host: string, port: number): RedisNode | null {
+  private getOrCreateNode(host: string, port: number): RedisNode | null {
     const name = `${host}:${port}`
     const known = this.nodes.get(name)
     if (known) return known
@@ -177,14 +182,14 @@ export class RedisCluster implements RedisTopology {
     return node
   }
 
-  // who owns what
+  // slot owners
 
   private refreshSoon(): void {
-    this.refreshIn(REFRESH_SOON_MS)
+    this.scheduleRefresh(REFRESH_SOON_MS)
   }
 
-  /** The next refresh, in so many milliseconds or sooner. */
-  private refreshIn(ms: number): void {
+  /** Schedules the next refresh in `ms` or sooner. */
+  private scheduleRefresh(ms: number): void {
     const atMs = performance.now() + ms
     if (this.isClosing || (this.refreshTimer !== undefined && this.refreshAtMs <= atMs)) return
     clearTimeout(this.refreshTimer)
@@ -197,16 +202,16 @@ export class RedisCluster implements RedisTopology {
     if (this.isRefreshing) return
     this.isRefreshing = true
     try {
-      const ranges = await this.askNodes()
+      const ranges = await this.fetchSlots()
       if (this.isClosing) return
       this.install(ranges)
       for (const node of this.masters) node.keep()
-      this.leaveUnused()
+      this.closeUnusedNodes()
     } catch {
-      // nobody could say: the old picture stays
+      // no node answered: the known owners stay
     } finally {
       this.isRefreshing = false
-      this.refreshIn(this.isConnected ? REFRESH_MS : REFRESH_SOON_MS * (1 + Math.random()))
+      this.scheduleRefresh(this.isConnected ? REFRESH_MS : REFRESH_SOON_MS * (1 + Math.random()))
     }
     this.hooks.onChange()
   }
@@ -225,39 +230,42 @@ export class RedisCluster implements RedisTopology {
     this.masters = masters
   }
 
-  /** From a node we are connected to, any of them; when there is none, from those in the settings. */
-  private askNodes(): Promise<SlotRange[]> {
+  /** From any connected master; from the seeds if there is none. */
+  private fetchSlots(): Promise<SlotRange[]> {
     const nodes = [...this.masters].filter((node) => node.refusal === null)
-    if (nodes.length === 0) return this.askSeeds()
+    if (nodes.length === 0) return this.fetchSlotsFromSeeds()
     const node = nodes[Math.floor(Math.random() * nodes.length)]
     return new Promise((resolve, reject) => {
       node.ask([['CLUSTER', 'SLOTS']], performance.now(), (error, [reply]) => {
         if (error) return reject(error)
         try {
           resolve(readClusterSlots(reply, node.address!.host))
-        } catch (mistake) {
-          reject(mistake)
+        } catch (readError) {
+          reject(readError)
         }
       })
     })
   }
 
-  /** The first seed that answers is enough. */
-  private async askSeeds(): Promise<SlotRange[]> {
-    let why = ''
+  /** From the first seed that answers. */
+  private async fetchSlotsFromSeeds(): Promise<SlotRange[]> {
+    let reason = ''
     for (const seed of this.seeds) {
       if (this.isClosing) break
       try {
         const { timeoutMs } = this.options
-        return readClusterSlots(await askForSlots(seed, this.tls, timeoutMs, this.stop.signal), seed.host)
+        return readClusterSlots(
+          await fetchClusterSlots(seed, this.tls, timeoutMs, this.stop.signal),
+          seed.host,
+        )
       } catch (error) {
-        why = errorText(error)
+        reason = errorText(error)
       }
     }
-    throw new Error(why)
+    throw new Error(reason)
   }
 
-  private leaveUnused(): void {
+  private closeUnusedNodes(): void {
     const sinceMs = performance.now() - UNUSED_MS_MAX
     for (const [name, node] of this.nodes) {
       if (this.masters.has(node) || node.lastUsedMs > sinceMs) continue
@@ -266,7 +274,7 @@ export class RedisCluster implements RedisTopology {
     }
   }
 
-  private async leaveAll(): Promise<void> {
+  private async closeNodes(): Promise<void> {
     const nodes = [...this.nodes.values()]
     this.nodes.clear()
     this.masters.clear()
@@ -275,7 +283,7 @@ export class RedisCluster implements RedisTopology {
   }
 }
 
-/** ASKING holds for one command. */
-function asking(commands: readonly (string | number)[][]): (string | number)[][] {
+/** ASKING applies to the next command only. */
+function prefixAsking(commands: readonly (string | number)[][]): (string | number)[][] {
   return commands.flatMap((command) => [['ASKING'], command])
 }

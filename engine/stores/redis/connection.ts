@@ -1,85 +1,85 @@
 /**
- * One connection to one Redis, kept up for ever.
+ * One connection to one Redis, restored whenever it is lost.
  *
- *     locate ── socket open (socket.ts) ──► connected ──► lost ── back-off ──┐
- *       ▲                                                                          │
- *       └──────────────────────────────────────────────────────────────────────────┘
+ *     locate ── open a socket (socket.ts) ──► connected ──► lost ── back-off ──┐
+ *       ▲                                                                      │
+ *       └──────────────────────────────────────────────────────────────────────┘
  *
- * Every attempt has a socket of its own, so nothing of an old connection can be sent again, and whatever names the server
- * (a setting, a sentinel) is asked anew. What had no reply when the connection went is reported as lost, once, by `onLost`.
+ * Each attempt has a new socket, so nothing of an old connection is sent again, and resolves the server's address anew (from
+ * a setting or a sentinel). `onLost` reports once that commands without a reply may have run.
  */
 
 import { backoffMs, errorText } from '../connect-retry.ts'
 import type { ConnectionMetrics } from '../connection-metrics.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
-import type { ReplySink } from './resp-reader.ts'
+import type { ReplySink } from './resp.ts'
 import { RedisSocket } from './socket.ts'
 
 export interface ConnectionOptions {
-  locate: () => Promise<RedisAddress> // where the server is now; asked before each attempt
+  locate: () => Promise<RedisAddress> // current address of the server; called before each attempt
   tls: TlsTo | null // null = plain
-  isMasterOnly: boolean // a server that says it is a replica is no use
-  timeoutMs: number // for one attempt, from the first packet to the last answer to the greeting
+  isMasterOnly: boolean // a replica is refused
+  timeoutMs: number // of one attempt, from the first packet to the last reply of the handshake
   sink: ReplySink
   pool: ConnectionMetrics | null
   onConnected: () => void
-  onLost: (reason: string) => void // before the next attempt; commands without a reply were maybe run
-  onFailed: (reason: string) => void // of an attempt that nobody waits for
+  onLost: (reason: string) => void // before the next attempt; commands without a reply may have run
+  onFailed: (reason: string) => void // an attempt in the background failed
 }
 
-const RECONNECT = { initialMs: 125, maxMs: 4_000 } // as the reference (spec 9.3)
-const STEADY_MS = RECONNECT.maxMs // a connection that lasted so long was a good one: waits start small again
+const RECONNECT = { initialMs: 125, maxMs: 4_000 } // as envoyproxy/ratelimit (spec 9.3)
+const STABLE_MS = RECONNECT.maxMs // a connection that lasted this long resets the back-off
 
 let generationsCount = 0 // of this thread
 
 export class RedisConnection {
   isConnected = false
-  generation = 0 // a number of this connection alone, in this thread, from 1; a new one after each reconnect
-  address: RedisAddress | null = null // of the running or last attempt
+  generation = 0 // number of the current connection, from 1, unique in this thread; changes with each reconnect
+  address: RedisAddress | null = null // of the current or last attempt
   private readonly options: ConnectionOptions
   private socket: RedisSocket | null = null
   private failures = 0 // in a row
   private connectedMs = 0
   private timer: NodeJS.Timeout | undefined
   private isClosing = false
-  private isKept = false // from the first success on
+  private isKept = false // reconnects automatically
 
   constructor(options: ConnectionOptions) {
     this.options = options
   }
 
-  /** One attempt. Rejects with its reason; after the first success the connection comes back by itself. */
+  /** One attempt. Rejects with its error. After the first success, a lost connection is restored automatically. */
   async open(): Promise<void> {
     const address = await this.options.locate()
     if (this.isClosing) throw new Error('closing')
     const socket: RedisSocket = new RedisSocket({
       ...this.options,
       address,
-      onEnded: (reason) => this.lost(socket, reason),
+      onEnded: (reason) => this.onLost(socket, reason),
     })
     this.address = address
     this.socket = socket
     await socket.open()
-    if (!socket.isOpen) throw new Error('closed by the other side') // while this function was waking up
-    this.connected()
+    if (!socket.isOpen) throw new Error('closed by the other side') // between its event and this line
+    this.onConnected()
   }
 
-  /** Tries for ever from now on, without an attempt that anybody waits for. */
+  /** Connects in the background and retries until `close`. */
   keep(): void {
     if (this.isKept) return
     this.isKept = true
     this.attempt()
   }
 
-  /** Does not wait any longer before the next attempt. */
+  /** Skips the rest of the back-off. */
   reconnectNow(): void {
     if (this.timer === undefined) return
     clearTimeout(this.timer)
     this.attempt()
   }
 
-  /** Only while connected. False: bytes are still needed. */
+  /** Only while connected. False: the buffer must stay unchanged. */
   write(commands: string | Buffer): boolean {
     return this.socket!.write(commands)
   }
@@ -88,11 +88,11 @@ export class RedisConnection {
     this.socket?.cork()
   }
 
-  /** Gives the connection up and makes a new one. */
+  /** Closes the connection and opens a new one. */
   drop(reason: string): void {
     const { socket } = this
     if (socket === null) return
-    this.lost(socket, reason)
+    this.onLost(socket, reason)
     socket.end(reason)
   }
 
@@ -105,7 +105,7 @@ export class RedisConnection {
     await this.socket?.close()
   }
 
-  private connected(): void {
+  private onConnected(): void {
     this.connectedMs = performance.now()
     this.generation = ++generationsCount
     this.isKept = true
@@ -114,19 +114,19 @@ export class RedisConnection {
     this.options.onConnected()
   }
 
-  private lost(socket: RedisSocket, reason: string): void {
-    if (this.socket !== socket || !this.isConnected) return // an attempt that failed, or told already
+  private onLost(socket: RedisSocket, reason: string): void {
+    if (this.socket !== socket || !this.isConnected) return // a failed attempt, or reported already
     this.isConnected = false
     this.options.pool?.closed()
-    if (performance.now() - this.connectedMs > STEADY_MS) this.failures = 0
+    if (performance.now() - this.connectedMs > STABLE_MS) this.failures = 0
     this.options.onLost(reason)
-    this.attemptLater()
+    this.scheduleAttempt()
   }
 
-  private attemptLater(): void {
+  private scheduleAttempt(): void {
     if (this.isClosing) return
     this.failures++
-    const ms = backoffMs(this.failures + 1, RECONNECT, Math.random) // +1: the first wait is spread as well
+    const ms = backoffMs(this.failures + 1, RECONNECT, Math.random) // +1: the first wait is randomized, too
     this.timer = setTimeout(() => this.attempt(), ms)
   }
 
@@ -135,7 +135,7 @@ export class RedisConnection {
     this.open().catch((error) => {
       if (this.isClosing) return
       this.options.onFailed(errorText(error))
-      this.attemptLater()
+      this.scheduleAttempt()
     })
   }
 }

@@ -1,9 +1,8 @@
 /**
- * Clients that find out where to count: at sentinels, and at a cluster's seeds. ioredis does the wire there.
+ * ioredis clients for discovery: the sentinels, and the seeds of a cluster.
  *
- * It is loaded by who needs it (50 ms), so a thread with a single Redis starts without it. Hits go by socket.ts: with
- * ioredis many plain commands in one write cost us seven times the CPU, and asking twice, which does no harm here, would count
- * twice there.
+ * The library is loaded on first use (50 ms), so a thread with a single Redis starts without it. Hits are sent by socket.ts:
+ * with ioredis, many plain commands in one write take seven times the CPU, and its retries, harmless here, would count twice.
  */
 import type { Redis } from 'ioredis'
 import type { TlsTo } from '../tls.ts'
@@ -11,7 +10,7 @@ import type { RedisAddress } from './address.ts'
 
 export const loadClient = () => import('ioredis')
 
-/** Not connected yet. `waitMs` before the next attempt, by the number of those that failed; null = there is none. */
+/** A client that is not connected yet. `waitMs` maps the number of failed attempts to the next delay; null = give up. */
 export async function discoveryClient(
   { host, port, family, username, password }: RedisAddress,
   tls: TlsTo | null,
@@ -25,26 +24,26 @@ export async function discoveryClient(
     username: username === '' ? undefined : username,
     password: password === '' ? undefined : password,
     ...(tls !== null && { tls: tls(host) }),
-    protocol: 2, // no HELLO: as the reference
+    protocol: 2, // no HELLO, as envoyproxy/ratelimit
     disableClientInfo: true,
     enableReadyCheck: false,
     lazyConnect: true,
     connectTimeout: options.timeoutMs,
     commandTimeout: options.answerMsMax,
-    maxRetriesPerRequest: 0, // what waits for a connection fails with the first attempt
+    maxRetriesPerRequest: 0, // commands that wait for a connection fail with the first attempt
     retryStrategy: options.waitMs,
   })
 }
 
-/** The reply to CLUSTER SLOTS, by a connection of its own. Rejects with the reason; the signal ends the waiting. */
-export async function askForSlots(
+/** The reply to CLUSTER SLOTS, on a connection of its own. Rejects with the cause, or when the signal aborts. */
+export async function fetchClusterSlots(
   seed: RedisAddress,
   tls: TlsTo | null,
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<unknown> {
   const client = await discoveryClient(seed, tls, { timeoutMs, answerMsMax: timeoutMs, waitMs: () => null })
-  let failure: Error | null = null // the first is the cause, later ones only its consequences
+  let failure: Error | null = null // the first one: later ones are its consequences
   client.on('error', (error: Error) => {
     failure ??= error
   })

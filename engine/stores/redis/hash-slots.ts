@@ -1,14 +1,14 @@
 /**
- * Where a Redis Cluster keeps a key: hash slots, and who owns them.
+ * Redis Cluster hash slots: the slot of a key, and the owners of slots.
  *
- *     shop_user_alice_0        ─► CRC16 of the whole key      % 16384 ─► slot
- *     {tenant7}shop_user_bob_0 ─► CRC16 of what is in {}      % 16384 ─► slot, the same for every key with this tag
+ *     shop_user_alice_0        ─► CRC16 of the whole key          % 16384 ─► slot
+ *     {tenant7}shop_user_bob_0 ─► CRC16 of the hash tag, in {}    % 16384 ─► slot, the same for every key with this tag
  */
 export const HASH_SLOTS = 16_384 // a power of two
 
-const table = crcTable()
+const crcTable = createCrcTable()
 
-/** CRC16 (XMODEM: polynomial 0x1021, start 0) of the UTF-8 bytes that count, in 0 to 16383. */
+/** The slot of a key, 0 to 16383: CRC16 (XMODEM: polynomial 0x1021, start 0) of its UTF-8 bytes or those of its hash tag. */
 export function hashSlot(key: string): number {
   const open = key.indexOf('{')
   if (open >= 0) {
@@ -19,18 +19,18 @@ export function hashSlot(key: string): number {
   for (let i = 0; i < key.length; i++) {
     const unit = key.charCodeAt(i)
     if (unit > 0x7f) return crc16(Buffer.from(key)) & (HASH_SLOTS - 1)
-    crc = ((crc << 8) & 0xffff) ^ table[(crc >> 8) ^ unit]
+    crc = ((crc << 8) & 0xffff) ^ crcTable[(crc >> 8) ^ unit]
   }
   return crc & (HASH_SLOTS - 1)
 }
 
 function crc16(bytes: Uint8Array): number {
   let crc = 0
-  for (const byte of bytes) crc = ((crc << 8) & 0xffff) ^ table[(crc >> 8) ^ byte]
+  for (const byte of bytes) crc = ((crc << 8) & 0xffff) ^ crcTable[(crc >> 8) ^ byte]
   return crc
 }
 
-function crcTable(): Uint16Array {
+function createCrcTable(): Uint16Array {
   const crcs = new Uint16Array(256)
   for (let byte = 0; byte < 256; byte++) {
     let crc = byte << 8
@@ -47,7 +47,7 @@ export interface SlotRange {
   port: number
 }
 
-/** The masters in a reply to CLUSTER SLOTS. A node that does not tell its host is on `host`, the one that was asked. */
+/** The masters in a reply to CLUSTER SLOTS. A node without a host name is on `host`, which sent the reply. */
 export function readClusterSlots(reply: unknown, host: string): SlotRange[] {
   if (!Array.isArray(reply) || reply.length === 0) throw new Error('the cluster has no slots yet')
   return reply.map((range) => {
@@ -58,7 +58,7 @@ export function readClusterSlots(reply: unknown, host: string): SlotRange[] {
 
 /** `MOVED 3999 127.0.0.1:6381`: the host, which may be missing or hold colons, and the port. */
 export function readRedirect(message: string, host: string): { host: string; port: number } {
-  const [, , target = ''] = message.split(' ')
-  const colon = target.lastIndexOf(':')
-  return { host: target.slice(0, Math.max(colon, 0)) || host, port: Number(target.slice(colon + 1)) }
+  const [, , address = ''] = message.split(' ')
+  const colon = address.lastIndexOf(':')
+  return { host: address.slice(0, Math.max(colon, 0)) || host, port: Number(address.slice(colon + 1)) }
 }

@@ -1,12 +1,12 @@
 /**
- * One Redis server as its callers see it: a call gets one answer within one timeout, whatever the server does.
+ * One Redis server: each call gets one result within one timeout, whatever the server does.
  *
- *     send(text, call) ──► one write ──► replies, in order ──► call.integer, call.reply
- *                            │ not all in time ──► call.fail; late replies are thrown away
- *                            └ connection lost ──► call.fail; nobody knows what Redis ran, so it is not sent again
+ *     send(commands, call) ──► one write ──► replies, in order ──► call.integer, call.reply
+ *                                │ not all in time ──► call.fail; late replies are dropped
+ *                                └ connection lost ──► call.fail; Redis may have run the commands, so they are not sent again
  *
- * A call without all its replies stays known until the last one or the end of the connection. While one is overdue nothing
- * more is sent: Redis answers in order, so it would be late too. Four timeouts late, the connection is given up.
+ * A call stays queued until its last reply or the end of the connection. While one is overdue nothing more is sent: Redis
+ * replies in order, so it would be late too. After OVERDUE_TIMEOUTS_MAX timeouts the connection is replaced.
  */
 import { StoreError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/messages.ts'
@@ -15,21 +15,20 @@ import type { ConnectionMetrics } from '../connection-metrics.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
 import { RedisConnection } from './connection.ts'
-import { ErrorReply, type Reply, type ReplySink } from './resp-reader.ts'
-import { commandText } from './resp-writer.ts'
+import { commandText, ErrorReply, type Reply, type ReplySink } from './resp.ts'
 
-/** Some commands in one write, and who takes their replies. */
+/** Some commands in one write, and the receiver of their replies. */
 export interface NodeCall {
   readonly sentMs: number // when the callers began to wait
-  leftCount: number // of replies; the node's to count down
-  isGivenUp: boolean // has failed: the replies that still come are not for it
+  leftCount: number // replies still to come; counted down by the node
+  isGivenUp: boolean // it has failed; late replies are dropped
   integer(value: number): void
   reply(value: Reply): void
-  /** Nothing will be told any more. The call need not have been sent. */
+  /** No further callback follows. The call may not have been sent. */
   fail(error: StoreError): void
 }
 
-/** A call that wants all its replies together. */
+/** A call that receives all its replies together. */
 export class ListCall implements NodeCall {
   readonly sentMs: number
   leftCount: number
@@ -58,24 +57,24 @@ export class ListCall implements NodeCall {
 }
 
 export interface NodeOptions {
-  name: string // for people
+  name: string // in logs and errors
   locate: () => Promise<RedisAddress>
   tls: TlsTo | null
   isMasterOnly: boolean
   timeoutMs: number
-  operationTimeoutMs: number // from the moment the caller began to wait
+  operationTimeoutMs: number // from when the caller began to wait
   log: Log
   pool: ConnectionMetrics | null
   onChange: () => void // of isConnected
 }
 
-/** A connection whose oldest call has waited so many operation timeouts is given up for a new one. */
+/** A connection whose oldest call has waited this many operation timeouts is replaced. */
 const OVERDUE_TIMEOUTS_MAX = 4
 
-/** Reasons told while Redis is away, one line each. Beyond: the log has said enough. */
-const REASONS_MAX = 8
+/** Distinct connection errors logged while disconnected; further ones are not logged. */
+const LOGGED_REASONS_MAX = 8
 
-/** Errors that say "not this server, or not yet": trying the same connection again would give the same answer. */
+/** The server cannot take writes, now or ever: a retry on the same connection would fail the same way. */
 const WRONG_SERVER = /^-?(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN)\b/
 
 export class RedisNode implements ReplySink {
@@ -87,11 +86,11 @@ export class RedisNode implements ReplySink {
   private readonly connection: RedisConnection
   private readonly calls: NodeCall[] = [] // oldest first
   private overdueCount = 0
-  private wrong = '' // why this server is the wrong one; it is left when the call that heard so has all its replies
+  private wrongServerError = '' // the connection is closed once the call that got this error has all its replies
   private sweepTimer: NodeJS.Timeout | undefined
   private lostMs = 0
   private lostReason = 'not connected yet'
-  private readonly reasons = new Set<string>() // told since the connection was lost
+  private readonly loggedReasons = new Set<string>() // since the connection was lost
   private isClosing = false
 
   constructor(options: NodeOptions) {
@@ -100,9 +99,9 @@ export class RedisNode implements ReplySink {
     this.connection = new RedisConnection({
       ...options,
       sink: this,
-      onConnected: () => this.connected(),
-      onLost: (reason) => this.lost(reason),
-      onFailed: (reason) => this.failed(reason),
+      onConnected: () => this.onConnected(),
+      onLost: (reason) => this.onLost(reason),
+      onFailed: (reason) => this.onAttemptFailed(reason),
     })
   }
 
@@ -110,34 +109,34 @@ export class RedisNode implements ReplySink {
     return this.connection.isConnected
   }
 
-  /** Of the connection: a number that no other connection of this thread has, to any server. */
+  /** Number of the connection, unique in this thread over all servers. */
   get generation(): number {
     return this.connection.generation
   }
 
-  /** Where it is, or was last; null before the first attempt. */
+  /** Address of the last attempt to connect; null before the first. */
   get address(): RedisAddress | null {
     return this.connection.address
   }
 
-  /** Why a call would fail at once, without being sent; or null. */
+  /** Why a call would fail immediately, without being sent; or null. */
   get refusal(): string | null {
     if (!this.isConnected) return `no connection (${this.lostReason})`
-    if (this.overdueCount > 0) return `no reply to earlier hits for ${this.timeout()}`
+    if (this.overdueCount > 0) return `no reply to earlier hits for ${this.timeoutText()}`
     return null
   }
 
-  /** One attempt to connect; after the first success the connection comes back by itself. */
+  /** One attempt to connect. After the first success, a lost connection is restored automatically. */
   open(): Promise<void> {
     return this.connection.open()
   }
 
-  /** Connects in the background, for ever. */
+  /** Connects in the background and retries until `close`. */
   keep(): void {
     this.connection.keep()
   }
 
-  /** The server is not where it was: leaves it, and connects anew at once. */
+  /** The server has another address now: reconnects immediately. */
   move(reason: string): void {
     this.drop(reason)
     this.connection.reconnectNow()
@@ -147,7 +146,7 @@ export class RedisNode implements ReplySink {
     if (this.isConnected) this.connection.drop(reason)
   }
 
-  /** Whoever still waits is answered with an error. */
+  /** Pending calls fail. */
   async close(): Promise<void> {
     this.isClosing = true
     clearTimeout(this.sweepTimer)
@@ -155,17 +154,17 @@ export class RedisNode implements ReplySink {
     this.failAll('closed')
   }
 
-  /** Sends commands that have `call.leftCount` replies, only while there is no `refusal`. False: the bytes are still needed. */
+  /** Sends commands that get `call.leftCount` replies; only while `refusal` is null. False: the buffer must stay unchanged. */
   send(commands: string | Buffer, call: NodeCall): boolean {
     const { sentMs } = call
     this.lastUsedMs = sentMs
     this.calls.push(call)
     if (this.sweepTimer === undefined)
-      this.sweepIn(sentMs + this.options.operationTimeoutMs - performance.now())
+      this.scheduleSweep(sentMs + this.options.operationTimeoutMs - performance.now())
     return this.connection.write(commands)
   }
 
-  /** Commands whose replies are wanted together. `done` is called exactly once, maybe at once. */
+  /** Sends commands and collects their replies. `done` is called exactly once, possibly before this returns. */
   ask(
     commands: readonly (readonly (string | number)[])[],
     sentMs: number,
@@ -177,33 +176,34 @@ export class RedisNode implements ReplySink {
     else done(this.error(refusal), [])
   }
 
-  /** What is sent in this turn leaves in one packet. */
+  /** Sends the writes of this turn in one packet. */
   cork(): void {
     this.connection.cork()
   }
 
-  // hot: a reply of one hit allocates nothing
+  // hot: no allocation for the reply to a hit
 
   integer(value: number): void {
-    const call = this.next()
+    const call = this.nextCall()
     if (call === null) return
     if (!call.isGivenUp) call.integer(value)
-    if (this.wrong !== '' && call.leftCount === 0) this.drop(this.wrong)
+    if (this.wrongServerError !== '' && call.leftCount === 0) this.drop(this.wrongServerError)
   }
 
   reply(value: Reply): void {
-    const call = this.next()
+    const call = this.nextCall()
     if (call === null) return
-    if (value instanceof ErrorReply && this.wrong === '' && isWrongServer(value.text)) this.wrong = value.text
+    if (value instanceof ErrorReply && this.wrongServerError === '' && isWrongServer(value.text))
+      this.wrongServerError = value.text
     if (!call.isGivenUp) call.reply(value)
-    if (this.wrong !== '' && call.leftCount === 0) this.drop(this.wrong)
+    if (this.wrongServerError !== '' && call.leftCount === 0) this.drop(this.wrongServerError)
   }
 
-  /** Whose reply this one is. */
-  private next(): NodeCall | null {
+  /** The call that the next reply belongs to. */
+  private nextCall(): NodeCall | null {
     const { calls } = this
     if (calls.length === 0) {
-      this.drop('a reply to nothing')
+      this.drop('unexpected reply')
       return null
     }
     const call = calls[0]
@@ -215,10 +215,10 @@ export class RedisNode implements ReplySink {
   }
 
   /**
-   * One timer for all calls: they are looked at when the oldest could be overdue. Timers run before sockets are read, so
-   * after a pause of this thread replies may be waiting; setImmediate lets them be read first.
+   * One timer for all calls, for when the oldest could be overdue. Timers run before sockets are read, so after a pause of
+   * this thread, setImmediate lets waiting replies be read first.
    */
-  private sweepIn(ms: number): void {
+  private scheduleSweep(ms: number): void {
     this.sweepTimer = setTimeout(() => setImmediate(() => this.sweep()), Math.max(1, Math.ceil(ms)))
   }
 
@@ -231,78 +231,78 @@ export class RedisNode implements ReplySink {
     for (const call of [...this.calls]) {
       const waitedMs = nowMs - call.sentMs
       if (call.isGivenUp || waitedMs >= operationTimeoutMs) {
-        this.overdue(call)
+        this.failOverdue(call)
         nextMs = Math.min(nextMs, operationTimeoutMs * OVERDUE_TIMEOUTS_MAX - waitedMs)
       } else {
         nextMs = Math.min(nextMs, operationTimeoutMs - waitedMs)
       }
     }
     if (nextMs <= 0) this.drop(`no reply for ${goDuration(operationTimeoutMs * OVERDUE_TIMEOUTS_MAX)}`)
-    else if (nextMs !== Number.POSITIVE_INFINITY && this.sweepTimer === undefined) this.sweepIn(nextMs)
+    else if (nextMs !== Number.POSITIVE_INFINITY && this.sweepTimer === undefined) this.scheduleSweep(nextMs)
   }
 
-  private overdue(call: NodeCall): void {
+  private failOverdue(call: NodeCall): void {
     if (call.isGivenUp) return
     this.overdueCount++
     call.isGivenUp = true
-    call.fail(this.error(`no reply within ${this.timeout()}; the hits may have been counted`))
+    call.fail(this.error(`no reply within ${this.timeoutText()}; the hits may have been counted`))
   }
 
-  private connected(): void {
+  private onConnected(): void {
     const { name, log } = this.options
     if (!this.wasConnected) log('info', `Redis at ${name} is connected`)
     else {
       log(
         'warning',
-        `Redis at ${name} is connected again, after ${goDuration(performance.now() - this.lostMs)}`,
+        `Redis at ${name} is connected again after ${goDuration(performance.now() - this.lostMs)}`,
       )
     }
     this.wasConnected = true
-    this.reasons.clear()
+    this.loggedReasons.clear()
     this.options.onChange()
   }
 
-  private lost(reason: string): void {
+  private onLost(reason: string): void {
     this.lostMs = performance.now()
     this.lostReason = reason
     if (!this.isClosing) {
       const { name, log } = this.options
-      log('warning', `Redis at ${name} is not connected any more: ${reason}; reconnecting`)
+      log('warning', `Redis at ${name} is disconnected: ${reason}; reconnecting`)
       this.options.onChange()
     }
     this.failAll(`connection lost (${reason})`)
   }
 
-  private failed(reason: string): void {
+  private onAttemptFailed(reason: string): void {
     this.lostReason = reason
-    if (this.reasons.has(reason) || this.reasons.size === REASONS_MAX) return
-    this.reasons.add(reason)
-    this.options.log('warning', `Redis at ${this.name} cannot be connected: ${reason}; trying on`)
+    if (this.loggedReasons.has(reason) || this.loggedReasons.size === LOGGED_REASONS_MAX) return
+    this.loggedReasons.add(reason)
+    this.options.log('warning', `Cannot connect to Redis at ${this.name}: ${reason}; retrying`)
   }
 
-  private failAll(why: string): void {
-    const given = this.calls.splice(0)
+  private failAll(reason: string): void {
+    const calls = this.calls.splice(0)
     this.overdueCount = 0
-    this.wrong = ''
-    const error = this.error(`${why}; the hits may have been counted`)
-    for (const call of given) {
+    this.wrongServerError = ''
+    const error = this.error(`${reason}; the hits may have been counted`)
+    for (const call of calls) {
       if (call.isGivenUp) continue
       call.isGivenUp = true
       call.fail(error)
     }
   }
 
-  private timeout(): string {
+  private timeoutText(): string {
     return goDuration(this.options.operationTimeoutMs)
   }
 
-  /** An error of this server. */
-  error(what: string): StoreError {
-    return new StoreError(`redis ${this.name}: ${what}`)
+  /** An error that names this server. */
+  error(message: string): StoreError {
+    return new StoreError(`redis ${this.name}: ${message}`)
   }
 }
 
-/** Whether the server says that it is the wrong one. */
+/** Whether an error reply is about the server rather than about a key. */
 export function isWrongServer(text: string): boolean {
   return WRONG_SERVER.test(text)
 }

@@ -1,26 +1,26 @@
-/** What the store is told about one Redis, in words that can be posted to a worker; from the settings or from a test. */
+/** Options of one Redis instance, made from the settings. Plain data, so they can be posted to a worker. */
 import type { Settings } from '../../settings/parse.ts'
 import type { Startup } from '../connect-retry.ts'
 import type { TlsFiles } from '../tls.ts'
 
-const CONNECT_MS_DEFAULT = 10_000 // 0 would be no end in the reference; every wait has one
-const TIMER_MS_MAX = 2 ** 31 - 1 // Node's timers end there
+const CONNECT_MS_DEFAULT = 10_000 // for 0, which envoyproxy/ratelimit takes as no timeout
+const TIMER_MS_MAX = 2 ** 31 - 1 // the longest timer of Node
 
 export interface RedisOptions {
-  variable?: string // whose value `url` is, for people; REDIS_URL unless said
-  type?: 'single' | 'sentinel' | 'cluster' // single unless said
+  variable?: string // the setting that `url` comes from, for errors; default REDIS_URL
+  type?: 'single' | 'sentinel' | 'cluster' // default single
   url: string // REDIS_URL
-  socketType: string // tcp, tcp4, tcp6 or unix; of a single one
-  auth: string // REDIS_AUTH; '' = what the URL says
+  socketType: string // tcp, tcp4, tcp6 or unix; used by type single
+  auth: string // REDIS_AUTH; '' = the credentials of the URL
   sentinelAuth?: string // REDIS_SENTINEL_AUTH
-  tls?: TlsFiles | null // none unless said
-  timeoutMs: number // for making a connection
-  operationTimeoutMs: number // from the moment a batch is given to the store to its reply
-  emptyWaitMs?: number // at most so long a batch waits for its turn; operationTimeoutMs unless said
+  tls?: TlsFiles | null // default none
+  timeoutMs: number // to connect
+  operationTimeoutMs: number // from handing a batch to the store to its reply
+  emptyWaitMs?: number // the longest a batch waits to be sent; default operationTimeoutMs
   startup: Startup
-  spinMs?: number // so long a reply is looked for before sleeping (reply-poller.ts); 0 unless said
-  napMs?: number // so long a thread sleeps whatever comes (reply-poller.ts); 0 unless said
-  perSecond?: RedisOptions | null // where limits per second are counted; here unless said
+  busyPollMs?: number // REDIS_BUSY_POLL (reply-poller.ts); default 0
+  coalesceDelayMs?: number // REDIS_REPLY_COALESCE_DELAY (reply-poller.ts); default 0
+  perSecond?: RedisOptions | null // the instance for limits per second; default this one
 }
 
 export function redisOptions(settings: Settings): RedisOptions {
@@ -28,7 +28,7 @@ export function redisOptions(settings: Settings): RedisOptions {
   return { ...options, perSecond: settings.REDIS_PERSECOND ? readOptions(settings, 'REDIS_PERSECOND') : null }
 }
 
-/** Settings that are accepted and do not mean what they say, for the log. */
+/** Warnings about settings that are accepted but work differently here, for the log. */
 export function redisWarnings(settings: Settings): string[] {
   const warnings: string[] = []
   for (const prefix of listPrefixes(settings)) {
@@ -59,8 +59,8 @@ function readOptions(settings: Settings, prefix: Prefix): RedisOptions {
     tls: settings[`${prefix}_TLS`] ? tlsFiles(settings) : null,
     timeoutMs: Math.min(settings[`${prefix}_TIMEOUT`] || CONNECT_MS_DEFAULT, TIMER_MS_MAX),
     operationTimeoutMs: Math.min(settings[`${prefix}_OPERATION_TIMEOUT`], TIMER_MS_MAX),
-    spinMs: settings.REDIS_BUSY_POLL,
-    napMs: settings.REDIS_REPLY_COALESCE_DELAY,
+    busyPollMs: settings.REDIS_BUSY_POLL,
+    coalesceDelayMs: settings.REDIS_REPLY_COALESCE_DELAY,
     ...(isError && { emptyWaitMs: settings[`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`] }),
     startup: {
       initialMs: settings.REDIS_STARTUP_INITIAL_INTERVAL,

@@ -1,12 +1,12 @@
 /**
- * The Redis store: a batch becomes one write per node (pipelined-batch.ts) and each hit is counted at most once.
+ * The Redis store: a batch becomes one pipelined write per node (pipelined-batch.ts), and each hit is counted at most once.
  *
- *     add(batch) ──► Trip ──► main instance ────────────► server, master of sentinels, or cluster
- *                        └──► limits per second (maybe) ─► another of these
- *                done(batch) when every slot has its count or an error
+ *     add(batch) ──► PipelinedBatch ──► main instance ────────────────────► server, master of sentinels, or cluster
+ *                                   └──► instance for limits per second ──► another of these, if configured
+ *                    done(batch) when every slot has its count or an error
  *
- * So a caller hears from us within one operation timeout, whatever Redis does. Memory is bounded by TRIPS_MAX batches on
- * their way; one more may wait for its turn, as long as REDIS_POOL_ON_EMPTY_BEHAVIOR says.
+ * `done` is called within one operation timeout, whatever Redis does. At most IN_FLIGHT_BATCHES_MAX batches are in flight, and
+ * one more waits as long as REDIS_POOL_ON_EMPTY_BEHAVIOR allows.
  */
 import { StoreError } from '../../runtime/errors.ts'
 import type { Diagnostic } from '../../runtime/inspection/messages.ts'
@@ -16,10 +16,12 @@ import type { Batch } from '../batch.ts'
 import { goDuration, openWithRetries } from '../connect-retry.ts'
 import { ConnectionMetrics } from '../connection-metrics.ts'
 import type { CounterStore } from '../counter-store.ts'
-import { HealthReporter, type InstanceHealth, type OnHealth } from '../store-health.ts'
+import { HealthReporter, type InstanceHealth, type OnHealth, type Working } from '../store-health.ts'
 import { maskRedisUrl } from './address.ts'
+import { checkThenIncrement } from './check-then-increment.ts'
 import { RedisCluster } from './cluster.ts'
 import { loadClient } from './discovery.ts'
+import { HealthCheck } from './health-check.ts'
 import type { RedisOptions } from './options.ts'
 import { PipelinedBatch } from './pipelined-batch.ts'
 import { ReplyPoller } from './reply-poller.ts'
@@ -31,20 +33,17 @@ export interface RedisHooks {
   log: Log
   stats?: Stats
   onHealth?: OnHealth // on every change
-  signal?: AbortSignal // ends the waiting in `connect`
+  signal?: AbortSignal // cancels `connect`
 }
 
-/** Batches on their way at most. Beyond: one waits, hits join the next; that one full: callers get an error. */
-const TRIPS_MAX = 64
+/** Beyond, one batch waits and hits collect in the next; when that is full, calls fail. */
+const IN_FLIGHT_BATCHES_MAX = 64
 
-/** Of `instances`, for people. */
+/** By index into `topologies`, for reports. */
 const INSTANCE_NAMES = ['redis', 'redis per second']
 
-/** Errors that say something about one counter, and so that Redis works. */
-const ABOUT_COUNTER = /: -?(WRONGTYPE|ERR (value is not an integer|increment or decrement would overflow))\b/
-
-interface Waiting {
-  trip: PipelinedBatch
+interface WaitingBatch {
+  pipelined: PipelinedBatch
   timer: NodeJS.Timeout
 }
 
@@ -55,191 +54,185 @@ export class RedisStore implements CounterStore {
   private readonly hooks: RedisHooks
   private readonly topologies: readonly RedisTopology[] // main, and the one for limits per second if there is one
   private readonly poller: ReplyPoller
-  private tripsCount = 0
-  private waiting: Waiting | null = null
-  private fullMs = 0 // since when hits wait in the next batch, as no more may be on their way; 0 = they do not
+  private inFlightCount = 0
+  private waiting: WaitingBatch | null = null
+  private fullSinceMs = 0 // since when the next batch has been waiting for capacity; 0 = it is not
   private readonly wasConnected: boolean[] // by instance
-  private readonly isFailing: boolean[] // by instance: its last hits all failed
-  private isAnyFailing = false
-  private health: HealthReporter | null = null // from the first moment on that all instances have been connected
+  private readonly healthCheck: HealthCheck
+  private healthReporter: HealthReporter | null = null // set when all instances have been connected once
   private isClosing = false
-  private whenIdle: (() => void) | null = null
+  private onIdle: (() => void) | null = null
 
-  /** Throws an OperatorError when the options name no Redis, or files that cannot be read. */
+  /** Throws a ConfigurationError for an invalid address or unreadable TLS files. */
   constructor(options: RedisOptions, hooks: RedisHooks) {
     this.options = options
     this.hooks = hooks
-    this.poller = new ReplyPoller({ spinMs: options.spinMs ?? 0, napMs: options.napMs ?? 0 })
+    this.poller = new ReplyPoller({
+      busyPollMs: options.busyPollMs ?? 0,
+      coalesceDelayMs: options.coalesceDelayMs ?? 0,
+    })
     const { log, stats } = hooks
-    const create = (one: RedisOptions, name: string) => {
-      const Kind = one.type === 'cluster' ? RedisCluster : RedisSingleNode
-      const pool = stats ? new ConnectionMetrics(name, stats) : null
-      return new Kind(one, { log, pool, onChange: () => this.changed() })
+    const createTopology = (topologyOptions: RedisOptions, metricName: string) => {
+      const Topology = topologyOptions.type === 'cluster' ? RedisCluster : RedisSingleNode
+      const pool = stats ? new ConnectionMetrics(metricName, stats) : null
+      return new Topology(topologyOptions, { log, pool, onChange: () => this.onConnectionChange() })
     }
-    const main = create(options, 'redis_pool')
-    this.topologies = options.perSecond ? [main, create(options.perSecond, 'redis_per_second_pool')] : [main]
+    const main = createTopology(options, 'redis_pool')
+    const { perSecond } = options
+    this.topologies = perSecond ? [main, createTopology(perSecond, 'redis_per_second_pool')] : [main]
     this.wasConnected = this.topologies.map(() => false)
-    this.isFailing = this.topologies.map(() => false)
+    this.healthCheck = new HealthCheck(this.topologies.length, (batch, done) => this.sendCheck(batch, done))
   }
 
   get isConnected(): boolean {
-    return this.topologies.every((instance) => instance.isConnected)
+    return this.topologies.every((topology) => topology.isConnected)
   }
 
   get hasCapacity(): boolean {
-    if (this.tripsCount < TRIPS_MAX || this.waiting === null || this.isClosing) return true
-    return this.topologies.every((instance) => instance.refusal !== null) // then hits fail at once
+    if (this.inFlightCount < IN_FLIGHT_BATCHES_MAX || this.waiting === null || this.isClosing) return true
+    return this.topologies.every((topology) => topology.refusal !== null) // hits fail immediately
   }
 
   /**
-   * Resolves when every instance answers, the one for limits per second first. Rejects with an OperatorError after
-   * `startup.maxElapsedMs`, or on the signal.
+   * Resolves when every instance answers, the one for limits per second first. Rejects with a ConfigurationError
+   * after `startup.maxElapsedMs` or when the signal aborts.
    */
   async connect(): Promise<void> {
     const { log, signal } = this.hooks
     const needsDiscovery = ({ type = 'single' }: RedisOptions) => type !== 'single'
     if (needsDiscovery(this.options) || (this.options.perSecond && needsDiscovery(this.options.perSecond)))
-      await loadClient() // not in the time that attempts have
-    for (const instance of this.topologies.toReversed()) {
-      const open = () => instance.open()
-      const stop = () => void instance.close() // ends the attempt that is running
+      await loadClient() // before the timeout of the first attempt starts
+    for (const topology of this.topologies.toReversed()) {
+      const open = () => topology.open()
+      const stop = () => void topology.close() // cancels the current attempt
       signal?.addEventListener('abort', stop)
       try {
-        await openWithRetries({ open, address: instance.name, startup: this.options.startup, log, signal })
+        await openWithRetries({ open, address: topology.name, startup: this.options.startup, log, signal })
       } catch (error) {
-        await this.closeAll() // one may stand already
+        await this.closeAll() // the other instance may be connected
         throw error
       } finally {
         signal?.removeEventListener('abort', stop)
       }
     }
     const { onHealth } = this.hooks
-    if (onHealth) this.health = new HealthReporter(() => this.instancesHealth(), onHealth)
-    this.changed()
+    if (onHealth) this.healthReporter = new HealthReporter(() => this.instancesHealth(), onHealth)
+    this.onConnectionChange()
   }
 
-  /** What is on its way is answered first. */
+  /** Batches in flight are completed first. */
   async close(): Promise<void> {
     this.isClosing = true
-    if (this.tripsCount > 0) {
+    this.healthCheck.close()
+    if (this.inFlightCount > 0) {
       await new Promise<void>((resolve) => {
-        this.whenIdle = resolve
+        this.onIdle = resolve
       })
     }
     await this.closeAll()
   }
 
   private async closeAll(): Promise<void> {
-    this.health?.close()
-    await Promise.all(this.topologies.map((instance) => instance.close()))
+    this.healthReporter?.close()
+    await Promise.all(this.topologies.map((topology) => topology.close()))
   }
 
   add(batch: Batch, _nowSec: number, done: (batch: Batch) => void): void {
     const nowMs = performance.now()
-    const startMs = this.fullMs || nowMs // the oldest of them have waited since then
-    this.fullMs = 0
-    const trip: PipelinedBatch = new PipelinedBatch(batch, this.topologies, startMs, () =>
-      this.finished(trip, done),
-    )
+    const startMs = this.fullSinceMs || nowMs // the oldest hits have waited since then
+    this.fullSinceMs = 0
+    const pipelined = this.createPipelined(batch, startMs, done)
     if (this.isClosing) this.refuse(batch, 'closing', done)
     else if (nowMs - startMs >= this.options.operationTimeoutMs)
-      this.refuse(batch, tooMany(nowMs - startMs), done)
-    else if (this.tripsCount < TRIPS_MAX) this.start(trip)
-    else if (this.waiting === null) this.wait(trip, batch, done)
+      this.refuse(batch, overCapacity(nowMs - startMs), done)
+    else if (this.inFlightCount < IN_FLIGHT_BATCHES_MAX) this.start(pipelined)
+    else if (this.waiting === null) this.wait(pipelined, done)
     else this.refuse(batch, 'too many batches in flight', done)
   }
 
-  /** One more command per instance, a PING that takes the way of the hits; of a cluster, one node is asked. */
+  /** Sends a PING to each instance on the connection of the hits; in a cluster, to one node. */
   async diagnostics(): Promise<Diagnostic[]> {
     const { recentRequests } = this.poller
     const lately = recentRequests === null ? '' : `, lately ${recentRequests.toFixed(1)} requests each`
-    const answers = await Promise.all(this.topologies.map(pingText))
-    return [['Redis', `${this.tripsCount} batches in flight${lately}`], ...answers]
+    const pings = await Promise.all(this.topologies.map(measurePing))
+    return [['Redis', `${this.inFlightCount} batches in flight${lately}`], ...pings]
   }
 
-  private start(trip: PipelinedBatch): void {
-    this.tripsCount++
-    trip.start()
-    if (this.tripsCount > 0) this.poller.sent(trip.batch.requestsCount)
+  private createPipelined(batch: Batch, startMs: number, done: (batch: Batch) => void): PipelinedBatch {
+    return new PipelinedBatch(batch, this.topologies, startMs, () => this.onFinished(batch, done))
   }
 
-  private finished(trip: PipelinedBatch, done: (batch: Batch) => void): void {
-    this.tripsCount--
-    if (trip.batch.hasErrors || this.isAnyFailing) this.updateHealth(trip.batch)
-    if (this.tripsCount === 0) this.poller.answered()
+  private start(pipelined: PipelinedBatch): void {
+    const { batch } = pipelined
+    this.inFlightCount++
+    if (batch.stopIncrementWhenOverLimit) checkThenIncrement(pipelined)
+    else pipelined.sendAll()
+    if (this.inFlightCount > 0) this.poller.onSent(batch.requestsCount)
+  }
+
+  /** Without capacity the check is skipped: the batches in flight show whether Redis works. */
+  private sendCheck(batch: Batch, done: () => void): void {
+    if (this.isClosing || this.inFlightCount >= IN_FLIGHT_BATCHES_MAX) done()
+    else this.start(this.createPipelined(batch, performance.now(), done))
+  }
+
+  private onFinished(batch: Batch, done: (batch: Batch) => void): void {
+    this.inFlightCount--
+    if (this.healthReporter !== null && (batch.hasErrors || this.healthCheck.isAnyFailing)) {
+      this.healthCheck.update(batch)
+      if (!this.isClosing) this.healthReporter.scheduleReport()
+    }
+    if (this.inFlightCount === 0) this.poller.onAllReplied()
     const { waiting } = this
     if (waiting !== null) {
       this.waiting = null
       clearTimeout(waiting.timer)
-      this.start(waiting.trip)
+      this.start(waiting.pipelined)
     }
-    done(trip.batch)
-    if (this.tripsCount === 0) this.whenIdle?.()
+    done(batch)
+    if (this.inFlightCount === 0) this.onIdle?.()
   }
 
-  private wait(trip: PipelinedBatch, batch: Batch, done: (batch: Batch) => void): void {
+  private wait(pipelined: PipelinedBatch, done: (batch: Batch) => void): void {
     const { emptyWaitMs = Number.POSITIVE_INFINITY, operationTimeoutMs } = this.options
-    const ms = Math.min(emptyWaitMs, operationTimeoutMs - (performance.now() - trip.startMs))
+    const ms = Math.min(emptyWaitMs, operationTimeoutMs - (performance.now() - pipelined.startMs))
     const giveUp = () => {
-      if (this.waiting?.trip !== trip) return
+      if (this.waiting?.pipelined !== pipelined) return
       this.waiting = null
-      this.refuse(batch, tooMany(Math.min(emptyWaitMs, operationTimeoutMs)), done)
+      this.refuse(pipelined.batch, overCapacity(Math.min(emptyWaitMs, operationTimeoutMs)), done)
     }
-    // replies may wait in the socket after a pause of this thread: they are read first
+    // after a pause of this thread, replies that wait in the socket are read first
     const timer = setTimeout(() => setImmediate(giveUp), ms)
-    this.waiting = { trip, timer }
-    this.fullMs = performance.now()
+    this.waiting = { pipelined, timer }
+    this.fullSinceMs = performance.now()
   }
 
-  private refuse(batch: Batch, why: string, done: (batch: Batch) => void): void {
-    batch.failAll(new StoreError(`redis ${maskRedisUrl(this.options.url)}: ${why}`))
+  private refuse(batch: Batch, reason: string, done: (batch: Batch) => void): void {
+    batch.failAll(new StoreError(`redis ${maskRedisUrl(this.options.url)}: ${reason}`))
     done(batch)
   }
 
-  private changed(): void {
+  private onConnectionChange(): void {
     for (const [index, { isConnected }] of this.topologies.entries()) {
-      if (isConnected && !this.wasConnected[index]) this.isFailing[index] = false // until a call says otherwise
+      if (isConnected && !this.wasConnected[index]) this.healthCheck.reset(index)
       this.wasConnected[index] = isConnected
     }
-    if (!this.isClosing) this.health?.now()
-  }
-
-  /** Which instances have failed all their hits of a batch. What is wrong with one counter is no fault of Redis. */
-  private updateHealth(batch: Batch): void {
-    for (let index = 0; index < this.topologies.length; index++) {
-      let slotsCount = 0
-      let failedCount = 0
-      for (let slot = 0; slot < batch.slotsCount; slot++) {
-        if (this.topologies.length === 2 && batch.isPerSecond[slot] !== (index === 1)) continue
-        slotsCount++
-        const error = batch.getSlotError(slot)
-        if (error !== null && !ABOUT_COUNTER.test(error.message)) failedCount++
-      }
-      if (slotsCount > 0) this.isFailing[index] = failedCount === slotsCount
-    }
-    this.isAnyFailing = this.isFailing.includes(true)
-    if (!this.isClosing) this.health?.soon()
+    if (!this.isClosing) this.healthReporter?.reportNow()
   }
 
   private instancesHealth(): InstanceHealth[] {
-    return this.topologies.map(({ isConnected, refusal }, index) => ({
-      name: INSTANCE_NAMES[index],
-      isConnected,
-      working: isConnected
-        ? this.isFailing[index]
-          ? 'failing'
-          : 'ok'
-        : refusal === null
-          ? 'partly'
-          : 'failing',
-    }))
+    return this.topologies.map(({ isConnected, refusal }, index) => {
+      let working: Working = refusal === null ? 'partly' : 'failing'
+      if (isConnected) working = this.healthCheck.isFailing(index) ? 'failing' : 'ok'
+      return { name: INSTANCE_NAMES[index], isConnected, working }
+    })
   }
 }
 
-/** How long an instance takes to answer. */
-function pingText(instance: RedisTopology): Promise<Diagnostic> {
-  const node = instance.findNode('')
-  if (node === null) return Promise.resolve(['Redis PING', `${instance.name}: no node`])
+/** Round-trip time of a PING. */
+function measurePing(topology: RedisTopology): Promise<Diagnostic> {
+  const node = topology.findNode('')
+  if (node === null) return Promise.resolve(['Redis PING', `${topology.name}: no node`])
   const sentMs = performance.now()
   return new Promise((resolve) => {
     node.ask([['PING']], sentMs, (error) => {
@@ -249,6 +242,6 @@ function pingText(instance: RedisTopology): Promise<Diagnostic> {
   })
 }
 
-function tooMany(ms: number): string {
-  return `${TRIPS_MAX} batches in flight for ${goDuration(ms)}`
+function overCapacity(ms: number): string {
+  return `${IN_FLIGHT_BATCHES_MAX} batches in flight for ${goDuration(ms)}`
 }

@@ -1,203 +1,205 @@
 /**
- * How a thread waits for Redis, by the pace at which hits go out. Whoever sleeps in the kernel must be woken by the other
- * side, which costs Redis 7 of its 24 us per trip.
+ * How a thread waits for Redis replies, chosen by the rate of requests. A thread that sleeps in the kernel has to be woken
+ * by the other side, which takes Redis 7 of the 24 us of a round trip.
  *
- *     with pauses    hits sent ─► look, look, look … reply       for a few microseconds, then sleep as everybody does
- *     closely        hits sent ─► nap ─► replies, next hits      the clock ends it: nobody wakes us, and one turn serves all
- *     in batches     hits sent ─► sleep                          the cost of waking is shared already
+ *     requests apart   poll the socket for some microseconds, then sleep        (REDIS_BUSY_POLL)
+ *     requests close   block the event loop, then handle all replies in a turn  (REDIS_REPLY_COALESCE_DELAY, off by default)
+ *     batches          sleep: the cost of waking is shared already
  *
- * One look is one turn of the event loop, 1.3 us, so everything else is served meanwhile. During a nap nothing is served.
- * Linux makes a nap about 60 us longer than asked. Both end themselves where they do not pay; see Look and Nap.
+ * A poll is one turn of the event loop (1.3 us), so everything else is served meanwhile. While the event loop is blocked,
+ * nothing is; Linux adds about 60 us to the delay. Both measure their effect and pause where they do not pay off.
  */
-const RECENT = 64 // trips and looks whose means count
-const GAP_MS_MAX = 1 // between trips; a longer one says no more
-const REQUESTS_MAX = 2 // per trip: more are a batch
+const MEAN_SAMPLES = 64 // a moving mean weighs about this many batches or polls
+const GAP_MS_MAX = 1 // a longer pause between two batches counts as this one
+const REQUESTS_MAX = 2 // mean requests per batch; above, batching shares the cost of waking
 
 export interface ReplyPollerOptions {
-  spinMs: number // looks so long at most; 0 = never
-  napMs: number // 0 = never
+  busyPollMs: number // longest poll; 0 = never
+  coalesceDelayMs: number // how long the event loop is blocked; 0 = never
 }
 
 export interface ReplyPollerClock {
   nowMs: () => number
-  soon: (turn: () => void) => void
-  sleep: (ms: number) => void // the whole thread
+  defer: (callback: () => void) => void // to the next turn of the event loop
+  block: (ms: number) => void // the whole thread
 }
 
-const cell = new Int32Array(new SharedArrayBuffer(4)) // nobody writes it
+const blockedCell = new Int32Array(new SharedArrayBuffer(4)) // never written, so a wait on it ends by its timeout
 
 const CLOCK: ReplyPollerClock = {
   nowMs: () => performance.now(),
-  soon: setImmediate,
-  sleep: (ms) => Atomics.wait(cell, 0, 0, ms),
+  defer: setImmediate,
+  block: (ms) => Atomics.wait(blockedCell, 0, 0, ms),
 }
 
 export class ReplyPoller {
   private readonly clock: ReplyPollerClock
   private readonly busyPoll: BusyPoll
   private readonly blockingWait: BlockingWait
-  private readonly isOn: boolean
-  private readonly gapMs = new Mean(0) // between trips
-  private readonly requests = new Mean(REQUESTS_MAX) // per trip
-  private sentMs = 0 // the last ones
-  private isAwaited = false // a reply has not come
+  private readonly isEnabled: boolean
+  private readonly gapMs = new MovingMean(0) // between batches
+  private readonly requests = new MovingMean(REQUESTS_MAX) // per batch
+  private lastSentMs = 0
+  private isReplyPending = false
 
-  constructor({ spinMs, napMs }: ReplyPollerOptions, clock = CLOCK) {
+  constructor({ busyPollMs, coalesceDelayMs }: ReplyPollerOptions, clock = CLOCK) {
     this.clock = clock
-    const isAwaited = () => this.isAwaited
-    this.busyPoll = new BusyPoll(spinMs, clock, isAwaited)
-    this.blockingWait = new BlockingWait(napMs, clock, isAwaited)
-    this.isOn = spinMs > 0 || napMs > 0
+    const isReplyPending = () => this.isReplyPending
+    this.busyPoll = new BusyPoll(busyPollMs, clock, isReplyPending)
+    this.blockingWait = new BlockingWait(coalesceDelayMs, clock, isReplyPending)
+    this.isEnabled = busyPollMs > 0 || coalesceDelayMs > 0
   }
 
-  /** Requests per trip, lately; null = nobody counts, or there was none. */
+  /** Recent mean of requests per batch; null if it is not measured or nothing was sent. */
   get recentRequests(): number | null {
-    return this.isOn && this.sentMs > 0 ? this.requests.mean : null
+    return this.isEnabled && this.lastSentMs > 0 ? this.requests.mean : null
   }
 
-  /** The hits of so many requests were sent in one trip. */
-  sent(requestsCount: number): void {
-    if (!this.isOn) return
-    const { busyPoll: look, blockingWait: nap, gapMs, requests } = this
+  /** A batch with the hits of so many requests was sent. */
+  onSent(requestsCount: number): void {
+    if (!this.isEnabled) return
+    const { busyPoll, blockingWait, gapMs, requests } = this
     const nowMs = this.clock.nowMs()
-    gapMs.add(Math.min(nowMs - this.sentMs, GAP_MS_MAX))
+    gapMs.add(Math.min(nowMs - this.lastSentMs, GAP_MS_MAX))
     requests.add(requestsCount)
-    this.sentMs = nowMs
-    this.isAwaited = true
+    this.lastSentMs = nowMs
+    this.isReplyPending = true
     const isBatched = requests.mean > REQUESTS_MAX
     const requestGapMs = gapMs.mean / requests.mean
-    const isSparse = look.pays(requestGapMs)
-    if (isSparse && !isBatched) look.start(nowMs)
-    nap.sent(nowMs, requestsCount, !isSparse && !isBatched && requestGapMs < NAP_GAP_MS_MAX)
+    const isSparse = busyPoll.isWorthwhile(requestGapMs)
+    if (isSparse && !isBatched) busyPoll.start(nowMs)
+    const isDense = !isSparse && !isBatched && requestGapMs < DENSE_GAP_MS_MAX
+    blockingWait.onSent(nowMs, requestsCount, isDense)
   }
 
-  /** Nothing is on its way any more. */
-  answered(): void {
-    this.isAwaited = false
+  /** Every batch has its replies. */
+  onAllReplied(): void {
+    this.isReplyPending = false
   }
 }
 
 const POLLING_SHARE_MAX = 0.5 // of the time between two requests
-const REPLIES_MIN = 0.5 // of looks
-const PAUSE_MS = 1_000
+const SUCCESS_SHARE_MIN = 0.5 // of polls that end with the reply
+const POLL_PAUSE_MS = 1_000
 
 /**
- * Pays when Redis is near. When fewer than half of the looks end with the reply (Redis is far, or shares our core), it is
- * left alone for PAUSE_MS.
+ * Polls for a reply. Worthwhile where Redis is near: when fewer than half of the polls end with the reply (Redis is far, or
+ * shares this core), polling pauses for POLL_PAUSE_MS.
  */
 class BusyPoll {
-  private readonly longestMs: number
+  private readonly pollMs: number
   private readonly clock: ReplyPollerClock
-  private readonly isAwaited: () => boolean
-  private readonly replies = new Mean(1)
-  private endMs = 0 // of the look that is running
+  private readonly isReplyPending: () => boolean
+  private readonly successes = new MovingMean(1)
+  private pollEndMs = 0
   private isPolling = false
   private pauseEndMs = 0
 
-  constructor(longestMs: number, clock: ReplyPollerClock, isAwaited: () => boolean) {
-    this.longestMs = longestMs
+  constructor(pollMs: number, clock: ReplyPollerClock, isReplyPending: () => boolean) {
+    this.pollMs = pollMs
     this.clock = clock
-    this.isAwaited = isAwaited
+    this.isReplyPending = isReplyPending
   }
 
-  /** Not where looking would take more than half of the time between two requests. */
-  pays(gapMs: number): boolean {
-    return this.longestMs > 0 && gapMs * POLLING_SHARE_MAX >= this.longestMs
+  /** False where polling would take more than half of the time between two requests. */
+  isWorthwhile(gapMs: number): boolean {
+    return this.pollMs > 0 && gapMs * POLLING_SHARE_MAX >= this.pollMs
   }
 
-  /** A look that is running goes on for these hits. */
+  /** Starts a poll, or extends the running one for these hits. */
   start(nowMs: number): void {
     if (nowMs < this.pauseEndMs) return
-    this.endMs = nowMs + this.longestMs
+    this.pollEndMs = nowMs + this.pollMs
     if (this.isPolling) return
     this.isPolling = true
-    this.clock.soon(this.turn)
+    this.clock.defer(this.poll)
   }
 
-  private readonly turn = () => {
-    if (!this.isAwaited()) this.ended(1)
-    else if (this.clock.nowMs() >= this.endMs) this.ended(0)
-    else this.clock.soon(this.turn)
+  private readonly poll = () => {
+    if (!this.isReplyPending()) this.end(1)
+    else if (this.clock.nowMs() >= this.pollEndMs) this.end(0)
+    else this.clock.defer(this.poll)
   }
 
-  private ended(repliesCount: 0 | 1): void {
+  private end(repliesCount: 0 | 1): void {
     this.isPolling = false
-    this.replies.add(repliesCount)
-    if (this.replies.mean >= REPLIES_MIN) return
-    this.pauseEndMs = this.clock.nowMs() + PAUSE_MS
-    this.replies.mean = 1
+    this.successes.add(repliesCount)
+    if (this.successes.mean >= SUCCESS_SHARE_MIN) return
+    this.pauseEndMs = this.clock.nowMs() + POLL_PAUSE_MS
+    this.successes.mean = 1
   }
 }
 
-const NAP_GAP_MS_MAX = 0.08 // between requests: where they come more rarely, a nap would seldom find a second one
-const TRIAL_MS = 40 // some 500 requests at that pace, so chance seldom moves their number by more than a tenth
+const DENSE_GAP_MS_MAX = 0.08 // between requests; with longer gaps a delay seldom collects a second one
+const TRIAL_MS = 40 // some 500 requests at that rate, so chance seldom moves their number by more than a tenth
 const KEPT_SHARE_MIN = 0.75 // of the requests per second
-const PAYS_MS = 1_000 // then it is tried again
-const PAYS_NOT_MS = 5_000
+const ENABLED_MS = 1_000 // after a trial that succeeded
+const DISABLED_MS = 5_000 // after one that failed
 
 /**
- * Pays when calls come whether or not earlier ones were answered, as those of a proxy do. Callers that wait for their answer
- * would ask more rarely. So now and then it is tried: TRIAL_MS without naps, TRIAL_MS with; when fewer requests came, none.
+ * Blocks the event loop after sending. Worthwhile when calls arrive whether or not earlier ones were answered, as those of a
+ * proxy do; callers that wait for each response would call less often. So a trial compares TRIAL_MS without the delay and
+ * TRIAL_MS with it, and fails where fewer requests arrive.
  */
 class BlockingWait {
-  private readonly ms: number
+  private readonly delayMs: number
   private readonly clock: ReplyPollerClock
-  private readonly isAwaited: () => boolean
+  private readonly isReplyPending: () => boolean
   private phase: 'without' | 'with' | 'decided' = 'decided'
   private phaseStartMs = 0
   private phaseEndMs = 0
   private requestsCount = 0 // in this phase
-  private perMsWithout = 0
-  private pays = false
-  private isDue = false
+  private requestsPerMsWithout = 0
+  private isWorthwhile = false
+  private isScheduled = false
 
-  constructor(ms: number, clock: ReplyPollerClock, isAwaited: () => boolean) {
-    this.ms = ms
+  constructor(delayMs: number, clock: ReplyPollerClock, isReplyPending: () => boolean) {
+    this.delayMs = delayMs
     this.clock = clock
-    this.isAwaited = isAwaited
+    this.isReplyPending = isReplyPending
   }
 
-  /** Hits went out; `isClose`: as they do where naps are of use. */
-  sent(nowMs: number, requestsCount: number, isClose: boolean): void {
-    if (this.ms === 0) return
-    if (nowMs >= this.phaseEndMs) this.nextPhase(nowMs, isClose)
+  /** Hits were sent; `isDense`: requests are close enough for a delay. */
+  onSent(nowMs: number, requestsCount: number, isDense: boolean): void {
+    if (this.delayMs === 0) return
+    if (nowMs >= this.phaseEndMs) this.enterNextPhase(nowMs, isDense)
     this.requestsCount += requestsCount
-    const isWanted = this.phase === 'with' || (this.phase === 'decided' && this.pays && isClose)
-    if (!isWanted || this.isDue) return
-    this.isDue = true
-    this.clock.soon(this.turn) // after what this turn still has to write
+    const isWanted = this.phase === 'with' || (this.phase === 'decided' && this.isWorthwhile && isDense)
+    if (!isWanted || this.isScheduled) return
+    this.isScheduled = true
+    this.clock.defer(this.block) // after what this turn still has to write
   }
 
-  private nextPhase(nowMs: number, isClose: boolean): void {
-    const perMs = this.requestsCount / (nowMs - this.phaseStartMs)
+  private enterNextPhase(nowMs: number, isDense: boolean): void {
+    const requestsPerMs = this.requestsCount / (nowMs - this.phaseStartMs)
     if (this.phase === 'decided') {
-      this.pays &&= isClose
-      if (!isClose) return
-      this.begin('without', nowMs, TRIAL_MS)
+      this.isWorthwhile &&= isDense
+      if (!isDense) return
+      this.enter('without', nowMs, TRIAL_MS)
     } else if (this.phase === 'without') {
-      this.perMsWithout = perMs
-      this.begin('with', nowMs, TRIAL_MS)
+      this.requestsPerMsWithout = requestsPerMs
+      this.enter('with', nowMs, TRIAL_MS)
     } else {
-      this.pays = perMs >= this.perMsWithout * KEPT_SHARE_MIN
-      this.begin('decided', nowMs, this.pays ? PAYS_MS : PAYS_NOT_MS)
+      this.isWorthwhile = requestsPerMs >= this.requestsPerMsWithout * KEPT_SHARE_MIN
+      this.enter('decided', nowMs, this.isWorthwhile ? ENABLED_MS : DISABLED_MS)
     }
   }
 
-  private begin(phase: BlockingWait['phase'], nowMs: number, ms: number): void {
+  private enter(phase: BlockingWait['phase'], nowMs: number, durationMs: number): void {
     this.phase = phase
     this.phaseStartMs = nowMs
-    this.phaseEndMs = nowMs + ms
+    this.phaseEndMs = nowMs + durationMs
     this.requestsCount = 0
   }
 
-  private readonly turn = () => {
-    this.isDue = false
-    if (this.isAwaited()) this.clock.sleep(this.ms)
+  private readonly block = () => {
+    this.isScheduled = false
+    if (this.isReplyPending()) this.clock.block(this.delayMs)
   }
 }
 
-/** Of the last ones, older ones weighing less. */
-class Mean {
+/** An exponential moving mean. */
+class MovingMean {
   mean: number
 
   constructor(mean: number) {
@@ -205,6 +207,6 @@ class Mean {
   }
 
   add(value: number): void {
-    this.mean += (value - this.mean) / RECENT
+    this.mean += (value - this.mean) / MEAN_SAMPLES
   }
 }

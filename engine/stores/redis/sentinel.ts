@@ -1,13 +1,13 @@
 /**
- * Sentinels: who is the master now (spec 9.1).
+ * Finds the current master through sentinels (spec 9.1).
  *
  *     sentinel A ──► master 10.0.0.1:6379, epoch 3 ┐
- *     sentinel B ──► master 10.0.0.2:6379, epoch 4 ┴─► more than half have answered: the newest epoch is right
+ *     sentinel B ──► master 10.0.0.2:6379, epoch 4 ┴─► more than half have answered: the newest epoch wins
  *     sentinel C ──► (no answer yet)                   10.0.0.2:6379
  *
- * Each fail-over raises the epoch, so a sentinel that has not heard of it yet, or was cut off, is outvoted. All are asked
- * before each attempt to connect, and again each POLL_MS while connected: an old master that still answers would go on
- * counting for nobody until its sentinels cut us off, some ten seconds after the fail-over.
+ * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. All are asked before each attempt to connect, and
+ * every POLL_MS while connected: an old master that still answers would otherwise go on counting until its sentinels cut the
+ * connection, some ten seconds after the fail-over.
  */
 import type { Redis } from 'ioredis'
 import { backoffMs, errorText } from '../connect-retry.ts'
@@ -21,11 +21,11 @@ export interface SentinelsOptions {
   sentinelAuth: string // for the sentinels
   variable: string | undefined
   tls: TlsTo | null // for all of them
-  timeoutMs: number // for making a connection
+  timeoutMs: number // to connect
 }
 
 const POLL_MS = 500
-const ANSWER_MS_MAX = 1_000 // a sentinel that takes longer has no say
+const ANSWER_MS_MAX = 1_000 // slower sentinels are ignored
 const RECONNECT = { initialMs: 125, maxMs: 1_000 }
 
 interface MasterReport {
@@ -40,7 +40,7 @@ export class Sentinels {
   private readonly clients: SentinelClient[]
   private pollTimer: NodeJS.Timeout | undefined
 
-  /** Throws an OperatorError when the URL is not a list of sentinels. */
+  /** Throws a ConfigurationError when the URL is not a list of sentinels. */
   constructor({ url, auth, sentinelAuth, variable, tls, timeoutMs }: SentinelsOptions) {
     const { master, sentinels } = parseSentinels(url, sentinelAuth, variable)
     this.master = master
@@ -50,22 +50,22 @@ export class Sentinels {
 
   /** The master's address. Rejects when no sentinel knows it. */
   async locate(): Promise<RedisAddress> {
-    const { host, port } = await this.newest()
+    const { host, port } = await this.fetchNewest()
     const url = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
     return parseRedisAddress({ url, socketType: 'tcp', auth: this.masterAuth })
   }
 
-  /** Tells where the master is, again and again, until `close`. */
+  /** Calls `onMaster` every POLL_MS until `close`. */
   watch(onMaster: (master: { host: string; port: number }) => void): void {
     if (this.pollTimer !== undefined) return
-    let isAsking = false
+    let isPolling = false
     this.pollTimer = setInterval(() => {
-      if (isAsking) return
-      isAsking = true
-      this.newest()
-        .then(onMaster, () => {}) // no sentinel answers: no reason to leave a master that does
+      if (isPolling) return
+      isPolling = true
+      this.fetchNewest()
+        .then(onMaster, () => {}) // no sentinel answers: the current master stays
         .finally(() => {
-          isAsking = false
+          isPolling = false
         })
     }, POLL_MS)
   }
@@ -75,32 +75,32 @@ export class Sentinels {
     for (const client of this.clients) client.close()
   }
 
-  private newest(): Promise<MasterReport> {
+  private fetchNewest(): Promise<MasterReport> {
     const { clients } = this
     return new Promise((resolve, reject) => {
       let newest: MasterReport | null = null
-      let answersCount = 0
-      let leftCount = clients.length
-      let why = ''
+      let reportsCount = 0
+      let pendingCount = clients.length
+      let reason = ''
       const decide = () => {
-        if (leftCount > 0 && answersCount <= clients.length / 2) return
+        if (pendingCount > 0 && reportsCount <= clients.length / 2) return
         if (newest !== null) resolve(newest)
-        else reject(new Error(`no sentinel knows the master "${this.master}": ${why}`))
+        else reject(new Error(`no sentinel knows the master "${this.master}": ${reason}`))
       }
       for (const client of clients) {
         client
-          .ask(this.master)
+          .fetchMaster(this.master)
           .then(
-            (opinion) => {
-              answersCount++
-              if (newest === null || opinion.epoch > newest.epoch) newest = opinion
+            (report) => {
+              reportsCount++
+              if (newest === null || report.epoch > newest.epoch) newest = report
             },
             (error) => {
-              why = errorText(error)
+              reason = errorText(error)
             },
           )
           .finally(() => {
-            leftCount--
+            pendingCount--
             decide()
           })
       }
@@ -108,11 +108,11 @@ export class Sentinels {
   }
 }
 
-/** A connection to one sentinel, which ioredis keeps up; asking twice does no harm here. */
+/** A connection to one sentinel, kept by ioredis; its retries are harmless here. */
 class SentinelClient {
   private readonly name: string
   private readonly connect: () => Promise<Redis>
-  private redis: Promise<Redis> | null = null // from the first question on
+  private redis: Promise<Redis> | null = null // from the first request on
   private failure: Error | null = null
   private isClosed = false
 
@@ -122,7 +122,7 @@ class SentinelClient {
     this.connect = () => discoveryClient(address, tls, { timeoutMs, answerMsMax: ANSWER_MS_MAX, waitMs })
   }
 
-  private async client(): Promise<Redis> {
+  private async createClient(): Promise<Redis> {
     const redis = await this.connect()
     redis.on('error', (error: Error) => {
       this.failure = error
@@ -133,17 +133,17 @@ class SentinelClient {
     return redis
   }
 
-  async ask(master: string): Promise<MasterReport> {
+  async fetchMaster(master: string): Promise<MasterReport> {
     try {
-      this.redis ??= this.client()
+      this.redis ??= this.createClient()
       const redis = await this.redis
       if (this.isClosed) throw new Error('closing')
       const [address, fields] = await Promise.all([
         redis.call('sentinel', 'get-master-addr-by-name', master),
         redis.call('sentinel', 'master', master).catch(() => []),
       ])
-      if (!Array.isArray(address)) throw new Error('it does not know it')
-      return { host: String(address[0]), port: Number(address[1]), epoch: epochIn(fields) }
+      if (!Array.isArray(address)) throw new Error('it does not know this master')
+      return { host: String(address[0]), port: Number(address[1]), epoch: getConfigEpoch(fields) }
     } catch (error) {
       throw new Error(`${this.name}: ${errorText(this.failure ?? error)}`)
     }
@@ -155,8 +155,8 @@ class SentinelClient {
   }
 }
 
-/** Of `SENTINEL MASTER`: names and values in turn. */
-function epochIn(fields: unknown): number {
+/** `fields` is the reply to SENTINEL MASTER: alternating names and values. */
+function getConfigEpoch(fields: unknown): number {
   if (!Array.isArray(fields)) return 0
   return Number(fields[fields.indexOf('config-epoch') + 1]) || 0
 }

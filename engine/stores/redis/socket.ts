@@ -1,34 +1,32 @@
 /**
- * One socket to one Redis: opened and greeted once, then text out and replies in.
+ * One socket to one Redis: opened with a handshake, then bytes out and replies in.
  *
- *     TCP, TLS or unix ── AUTH, SELECT, PING, ROLE in one write ── right answers ──► open ──► ended(reason), once
+ *     TCP, TLS or unix ── AUTH, SELECT, PING, ROLE in one write ── valid replies ──► open ──► ended(reason), once
  *
- * All plain sockets of a thread read into one buffer, which spares a stream's chunk and 64 KiB of garbage per read. A reply is
- * handed on before the next read, and nothing keeps a view of the buffer. TLS has no such way in Node; its sockets give
- * their own chunks.
+ * All plain sockets of a thread read into one buffer, which saves 64 KiB of garbage per read. Replies are delivered before the
+ * next read and nothing keeps a view of the buffer. Node has no such option for TLS; its sockets allocate their own chunks.
  */
 import { connect, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { connect as tlsConnect } from 'node:tls'
 import { errorText } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
-import { ErrorReply, type Reply, type ReplySink, RespReader } from './resp-reader.ts'
-import { commandText } from './resp-writer.ts'
+import { commandText, ErrorReply, type Reply, type ReplySink, RespReader } from './resp.ts'
 
 export interface SocketOptions {
   address: RedisAddress
   tls: TlsTo | null // null = plain
-  isMasterOnly: boolean // a server that says it is a replica is no use
-  timeoutMs: number // from the first packet to the last answer to the greeting
-  sink: ReplySink // of what comes after the greeting
-  onEnded: (reason: string) => void // also when it never was open
+  isMasterOnly: boolean // a replica is refused
+  timeoutMs: number // from the first packet to the last reply of the handshake
+  sink: ReplySink // of replies after the handshake
+  onEnded: (reason: string) => void // also if it never opened
 }
 
 const KEEPALIVE_MS = 10_000
-const CLOSE_MS = 100 // to a peer that does not close its side
-const READ_BYTES = 64 * 1024 // as much as libuv reads at once
+const CLOSE_MS_MAX = 100 // then a peer that has not closed its side is cut off
+const READ_BYTES = 64 * 1024 // what libuv reads at most
 
-let shared: Buffer | null = null // of this thread
+let readBuffer: Buffer | null = null // of this thread
 
 export class RedisSocket {
   isOpen = false
@@ -37,15 +35,17 @@ export class RedisSocket {
   private readonly socket: Socket
   private readonly isSecure: boolean
   private readonly reader: RespReader
-  private reason = '' // the first is the cause, later ones only its consequences
+  private reason = '' // the first one: later ones are its consequences
 
   constructor(options: SocketOptions) {
     this.options = options
     this.isSecure = options.tls !== null
     this.reader = new RespReader(options.sink)
     this.socket =
-      options.tls === null ? this.plain(options.address) : this.secure(options.address, options.tls)
-    this.socket.on('error', (error) => this.because(errorText(error)))
+      options.tls === null
+        ? this.connectPlain(options.address)
+        : this.connectTls(options.address, options.tls)
+    this.socket.on('error', (error) => this.setReason(errorText(error)))
     this.ended = new Promise((resolve) => {
       this.socket.once('close', () => {
         this.isOpen = false
@@ -55,18 +55,18 @@ export class RedisSocket {
     })
   }
 
-  /** Resolves when the server has taken the greeting. Rejects with the reason, once the socket is closed. */
+  /** Resolves after the handshake. Rejects with the reason when the socket is closed. */
   async open(): Promise<void> {
     const { tls, timeoutMs, sink } = this.options
     const timer = setTimeout(() => this.end('no answer'), timeoutMs)
     const commands = handshake(this.options)
     const replies: Reply[] = []
     await new Promise<void>((resolve) => {
-      const take = (reply: Reply) => {
+      const onReply = (reply: Reply) => {
         replies.push(reply)
         if (replies.length === commands.length) resolve()
       }
-      this.reader.sink = { integer: take, reply: take }
+      this.reader.sink = { integer: onReply, reply: onReply }
       this.socket.once(tls === null ? 'connect' : 'secureConnect', () => {
         this.socket.setNoDelay(true)
         this.socket.setKeepAlive(true, KEEPALIVE_MS)
@@ -75,8 +75,8 @@ export class RedisSocket {
       void this.ended.then(resolve)
     })
     clearTimeout(timer)
-    const wrong = replies.length === commands.length ? wrongAnswer(commands, replies) : ''
-    if (wrong !== '') this.end(wrong)
+    const failure = replies.length === commands.length ? findHandshakeError(commands, replies) : ''
+    if (failure !== '') this.end(failure)
     if (this.socket.destroyed) {
       await this.ended
       throw new Error(this.reason || 'closed by the other side')
@@ -85,62 +85,62 @@ export class RedisSocket {
     this.isOpen = true
   }
 
-  /** False: it could not all be handed to the kernel yet, so bytes must stay as they are. */
+  /** False: the kernel has not taken all bytes yet, so the buffer must stay unchanged. */
   write(commands: string | Buffer): boolean {
     if (this.isSecure && typeof commands !== 'string') {
-      this.socket.write(Buffer.from(commands)) // TLS never takes bytes at once, and a copy is smaller than new memory
+      this.socket.write(Buffer.from(commands)) // TLS never writes synchronously, and a copy is smaller than a new buffer
       return true
     }
     this.socket.write(commands)
     return this.socket.writableLength === 0
   }
 
-  /** What is written in this turn leaves in one packet. */
+  /** Sends the writes of this turn in one packet. */
   cork(): void {
     if (this.socket.writableCorked > 0) return
     this.socket.cork()
     process.nextTick(() => this.socket.uncork())
   }
 
-  /** At once: what has not been read is not read any more. */
+  /** Closes immediately; replies that have not been read are dropped. */
   end(reason: string): void {
-    this.because(reason)
+    this.setReason(reason)
     this.reader.stop()
     this.socket.destroy()
   }
 
-  /** When what was written is on its way, and the other side has closed too. */
+  /** Closes after the pending writes. Resolves when the other side has closed, too. */
   async close(): Promise<void> {
     if (!this.isOpen) this.end('closed')
-    this.because('closed')
+    this.setReason('closed')
     this.reader.stop()
     this.socket.end()
-    const timer = setTimeout(() => this.socket.destroy(), CLOSE_MS)
+    const timer = setTimeout(() => this.socket.destroy(), CLOSE_MS_MAX)
     await this.ended
     clearTimeout(timer)
   }
 
-  private because(reason: string): void {
+  private setReason(reason: string): void {
     if (this.reason === '') this.reason = reason
   }
 
-  private plain({ path, host, port, family }: RedisAddress): Socket {
-    shared ??= Buffer.allocUnsafeSlow(READ_BYTES)
+  private connectPlain({ path, host, port, family }: RedisAddress): Socket {
+    readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES)
     const onread = {
-      buffer: shared,
+      buffer: readBuffer,
       callback: (size: number, bytes: Uint8Array) => this.read(bytes as Buffer, size),
     }
     return connect({ ...(path === '' ? { host, port, family } : { path }), onread })
   }
 
-  private secure({ path, host, port, family }: RedisAddress, tls: TlsTo): Socket {
+  private connectTls({ path, host, port, family }: RedisAddress, tls: TlsTo): Socket {
     const where = path === '' ? { host, port, family } : { path }
-    const socket = connectTls({ ...where, ...tls(path === '' ? host : '') })
+    const socket = tlsConnect({ ...where, ...tls(path === '' ? host : '') })
     return socket.on('data', (bytes) => this.read(bytes, bytes.length))
   }
 
   private read(bytes: Buffer, size: number): boolean {
-    if (!this.reader.read(bytes, size)) this.end(`it does not speak as Redis does: ${this.reader.fault}`)
+    if (!this.reader.read(bytes, size)) this.end(`not a Redis server: ${this.reader.fault}`)
     return true
   }
 }
@@ -155,18 +155,18 @@ function handshake({ address, isMasterOnly }: SocketOptions): (string | number)[
   return commands
 }
 
-/** What is wrong with the answers; '' = nothing. The first is the cause of those behind it. */
-function wrongAnswer(commands: (string | number)[][], replies: Reply[]): string {
+/** The first error in the replies, which is the cause of later ones; '' = none. */
+function findHandshakeError(commands: (string | number)[][], replies: Reply[]): string {
   for (let i = 0; i < replies.length; i++) {
     const [name] = commands[i]
     const reply = replies[i]
     if (name === 'ROLE') {
-      // who may not ask for the role is told by the first hit (READONLY)
+      // a user without the right to ROLE learns of a replica from the first hit (READONLY)
       if (reply instanceof ErrorReply && reply.text.startsWith('NOPERM')) continue
       if (Array.isArray(reply) && reply[0] !== 'master') return `it is a ${String(reply[0])}, not a master`
     }
     if (reply instanceof ErrorReply) return reply.text
-    if (name === 'PING' && reply !== 'PONG') return `PING was answered ${JSON.stringify(reply)}`
+    if (name === 'PING' && reply !== 'PONG') return `unexpected reply to PING: ${JSON.stringify(reply)}`
   }
   return ''
 }

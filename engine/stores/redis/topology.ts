@@ -1,8 +1,8 @@
 /**
- * One REDIS_URL: a server, the master that sentinels name, or a cluster (cluster.ts). Who counts does not see which.
+ * One REDIS_URL: a server, the master that sentinels name, or a cluster (cluster.ts), behind one interface.
  *
- *     nodeOf('shop_a_0') ─► node        many keys of one node travel in one write
- *     node says MOVED    ─► deliver     the key's commands, alone, to where they belong now
+ *     findNode('shop_a_0') ─► node      the keys of one node are sent in one write
+ *     node replies MOVED   ─► send      the commands of that key alone, to the node that owns it now
  */
 import type { StoreError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/messages.ts'
@@ -11,53 +11,52 @@ import { tlsTo } from '../tls.ts'
 import { maskRedisUrl, parseRedisAddress } from './address.ts'
 import { RedisNode } from './node.ts'
 import type { RedisOptions } from './options.ts'
-import type { Reply } from './resp-reader.ts'
+import type { Reply } from './resp.ts'
 import { Sentinels } from './sentinel.ts'
 
-/** Commands of one key on their own way: what was not run where it was sent first. */
+/** Commands for one key, sent on their own and again after a redirection, as they were not run. */
 export interface KeyCommand {
   readonly key: string
   readonly sentMs: number // when the callers began to wait
-  isAsking: boolean // the node was named by one that is handing the key over to it
+  isAsking: boolean // sent with ASKING: the key is being migrated to the node
   redirects: number
-  /** What to send; it may depend on the node. */
+  /** The commands may depend on the node. */
   commands(node: RedisNode): readonly (string | number)[][]
-  /** Exactly once: with one reply per command, or an error. */
+  /** Called exactly once, with one reply per command or an error. */
   done(error: StoreError | null, replies: readonly Reply[]): void
 }
 
 export interface RedisTopology {
   readonly name: string // the URL, masked
-  readonly isSingleNode: boolean // there is one node, always
+  readonly isSingleNode: boolean // there is always exactly one node
   readonly isConnected: boolean
-  readonly refusal: string | null // why everything would fail at once; or null
-  /** Who counts the key; null = nobody, for now. */
+  readonly refusal: string | null // why any call would fail immediately; or null
+  /** The node of the key; null = no known node owns it. */
   findNode(key: string): RedisNode | null
-  /** Whether a redirection was followed: `text`, an error of the node, says the errand was not run there. */
-  redirected(errand: KeyCommand, from: RedisNode, text: string): boolean
-  send(errand: KeyCommand, node: RedisNode | null): void
-  /** Whether errands may be delivered to a node that refuses calls: it is only just being connected. */
+  /** Follows a redirection if `text`, an error of the node, is one: then the command was not run there. */
+  redirected(keyCommand: KeyCommand, from: RedisNode, text: string): boolean
+  send(keyCommand: KeyCommand, node: RedisNode | null): void
+  /** Whether key commands may be sent to a node that refuses calls because it is new and still connecting. */
   isWaitingFor(node: RedisNode): boolean
-  /** One attempt; after the first success connections come back by themselves. */
+  /** One attempt. After the first success, lost connections are restored automatically. */
   open(): Promise<void>
   close(): Promise<void>
 }
 
-/** What an instance tells, and whom. */
 export interface TopologyHooks {
   log: Log
-  pool: ConnectionMetrics | null // null: nobody counts
+  pool: ConnectionMetrics | null // null = no statistics
   onChange: () => void // of isConnected
 }
 
-/** A single Redis, or the master of a set that sentinels watch. */
+/** A single Redis, or the master that sentinels name. */
 export class RedisSingleNode implements RedisTopology {
   readonly name: string
   readonly isSingleNode = true
   private readonly node: RedisNode
   private readonly sentinels: Sentinels | null = null
 
-  /** Throws an OperatorError when the options name no Redis. */
+  /** Throws a ConfigurationError for an invalid address. */
   constructor(options: RedisOptions, hooks: TopologyHooks) {
     const { type, url, auth, sentinelAuth = '', variable, timeoutMs } = options
     const tls = options.tls ? tlsTo(options.tls) : null
@@ -98,8 +97,10 @@ export class RedisSingleNode implements RedisTopology {
     return false
   }
 
-  send(errand: KeyCommand): void {
-    this.node.ask(errand.commands(this.node), errand.sentMs, (error, replies) => errand.done(error, replies))
+  send(keyCommand: KeyCommand): void {
+    this.node.ask(keyCommand.commands(this.node), keyCommand.sentMs, (error, replies) =>
+      keyCommand.done(error, replies),
+    )
   }
 
   isWaitingFor(): boolean {

@@ -50,16 +50,16 @@ describe('reports of one thread', () => {
   })
 
   test('what has not changed is not reported again', () => {
-    reporter.now()
-    reporter.now()
-    reporter.soon()
+    reporter.reportNow()
+    reporter.reportNow()
+    reporter.scheduleReport()
     expect(reports).toEqual(['ok'])
   })
 
   test('calls that fail and succeed by turns are a report a second', () => {
     for (let i = 0; i < 1_000; i++) {
       state = redis(i % 2 === 0 ? 'failing' : 'ok')
-      reporter.soon()
+      reporter.scheduleReport()
     }
     expect(reports).toEqual(['failing'])
     vi.advanceTimersByTime(1_000)
@@ -69,9 +69,9 @@ describe('reports of one thread', () => {
   })
 
   test('a connection is reported at once, also during the pause', () => {
-    reporter.soon()
+    reporter.scheduleReport()
     state = redis('failing')
-    reporter.now()
+    reporter.reportNow()
     expect(reports).toEqual(['ok', 'failing'])
   })
 })

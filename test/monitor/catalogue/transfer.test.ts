@@ -175,7 +175,8 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
         )
         const diagnostics = new Diagnostics()
         const text = exportSites(sites, format)
-        const raws = format === 'csv' ? readCsv('x', text, diagnostics) : readYaml('x', text, diagnostics).sites
+        const raws =
+          format === 'csv' ? readCsv('x', text, diagnostics) : readYaml('x', text, diagnostics).sites
         const read = raws.map((raw) => parseEntry(raw, diagnostics))
         expect(diagnostics.lines()).toEqual([])
         expect(read).toEqual(sites)

@@ -78,7 +78,7 @@ test('TLS is off by default, and its files are then not read', () => {
 // biome-ignore format: the columns are the specification
 const wrong: [what: string, env: () => Record<string, string>, message: RegExp][] = [
   ['a CA that is not there', () => ({ MEMCACHE_TLS_CACERT: '/no/such/file' }), /^MEMCACHE_TLS_CACERT: failed to read file: \/no\/such\/file: ENOENT.* \[TLS_FILES_UNUSABLE\]$/],
-  ['a CA that is none',      () => ({ MEMCACHE_TLS_CACERT: files.key }),       /^MEMCACHE_TLS_CACERT: failed to load the provided TLS CA certificate: .*it holds no certificate/],
+  ['a CA that is none',      () => ({ MEMCACHE_TLS_CACERT: files.key }),       /^MEMCACHE_TLS_CACERT: failed to load the provided TLS CA certificate: .*it contains no certificate/],
   ['a key of another',       () => ({ MEMCACHE_TLS_CLIENT_CERT: foreign.cert, MEMCACHE_TLS_CLIENT_KEY: files.key }), /key values mismatch/],
 ]
 

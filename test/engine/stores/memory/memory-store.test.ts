@@ -1,7 +1,7 @@
 /** The memory store by itself: fingerprints, big counts, full buckets, reuse. Threads: threads.test.ts. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { A, B, BUCKET, fingerprint } from '../../../../engine/stores/memory/fingerprint.ts'
+import { A, B, BUCKET, computeFingerprint } from '../../../../engine/stores/memory/fingerprint.ts'
 import { createMemoryTable, MemoryStore } from '../../../../engine/stores/memory/memory-store.ts'
 import {
   BUCKET_SLOTS,
@@ -44,7 +44,7 @@ describe('fingerprint', () => {
   const seeds = Int32Array.of(1, 2, 3, 4)
   const of = (key: string, by = seeds) => {
     const out = new Int32Array(3)
-    fingerprint(key, by, out)
+    computeFingerprint(key, by, out)
     return out
   }
 

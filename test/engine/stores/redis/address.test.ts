@@ -51,9 +51,9 @@ const bad = [
   ['redis://:6379',         'tcp',  `REDIS_URL "redis://:6379": it is not a redis:// URL. ${FIX} [REDIS_URL_INVALID]`],
   ['http://host',           'tcp',  `REDIS_URL "http://host": it is not a redis:// URL. ${FIX} [REDIS_URL_INVALID]`],
   ['redis://b:pw@host/one', 'tcp',  `REDIS_URL "redis://*****@host/one": "one" is not a database number. ${FIX} [REDIS_URL_INVALID]`],
-  ['redis://b:p%w@host',    'tcp',  `REDIS_URL "redis://*****@host": its user or password has a % that encodes nothing. ${FIX} [REDIS_URL_INVALID]`],
+  ['redis://b:p%w@host',    'tcp',  `REDIS_URL "redis://*****@host": its user or password has an invalid % escape. ${FIX} [REDIS_URL_INVALID]`],
   ['rediss://b:pw@host',    'tcp',  'REDIS_URL "rediss://*****@host": rediss:// is not supported. Write redis:// and set REDIS_TLS=true. [REDIS_URL_SCHEME]'],
-  ['host:6379',             'udp',  'REDIS_SOCKET_TYPE: "udp" is not a kind of socket. Write tcp or unix. [REDIS_SOCKET_TYPE_UNKNOWN]'],
+  ['host:6379',             'udp',  'REDIS_SOCKET_TYPE: "udp" is not a socket type. Write tcp or unix. [REDIS_SOCKET_TYPE_UNKNOWN]'],
 ] as const
 
 for (const [url, socketType, message] of bad) {

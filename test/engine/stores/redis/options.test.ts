@@ -1,4 +1,4 @@
-/** From settings to what the store is told (spec 9.1 to 9.3), and what operators are told of settings that mean nothing here. */
+/** Settings as options of the Redis store (spec 9.1 to 9.3), and warnings about settings that work differently here. */
 import { expect, test } from 'vitest'
 import { parseSettings } from '../../../../engine/settings/parse.ts'
 import { redisOptions, redisWarnings } from '../../../../engine/stores/redis/redis-store.ts'
@@ -40,8 +40,8 @@ test('every setting of an instance reaches it, and the second one has its own', 
     tls: null,
     timeoutMs: 1_000,
     operationTimeoutMs: 1,
-    spinMs: 0.04,
-    napMs: 0.02,
+    busyPollMs: 0.04,
+    coalesceDelayMs: 0,
     emptyWaitMs: 10,
     startup,
   })
@@ -55,13 +55,13 @@ test('every setting of an instance reaches it, and the second one has its own', 
     tls: { prefix: 'REDIS_TLS', caCert: 'ca', clientCert: 'cert', clientKey: 'key', skipsHostname: true }, // the files are shared
     timeoutMs: 2_000,
     operationTimeoutMs: 2,
-    spinMs: 0.04,
-    napMs: 0.02,
+    busyPollMs: 0.04,
+    coalesceDelayMs: 0,
     startup,
   })
 })
 
-test('9.3: waiting has an end', () => {
+test('9.3: timeouts are bounded', () => {
   const { timeoutMs, operationTimeoutMs } = optionsOf({
     REDIS_TIMEOUT: '0',
     REDIS_OPERATION_TIMEOUT: '1000h',
@@ -69,14 +69,22 @@ test('9.3: waiting has an end', () => {
   expect([timeoutMs, operationTimeoutMs]).toEqual([10_000, 2 ** 31 - 1])
 })
 
+test('blocking the event loop to coalesce replies is off unless a delay is set', () => {
+  expect(optionsOf({}).coalesceDelayMs).toBe(0)
+  expect(optionsOf({ REDIS_REPLY_COALESCE_DELAY: '20us' }).coalesceDelayMs).toBe(0.02)
+})
+
 test('3.2: without REDIS_PERSECOND there is one instance', () => {
   expect(optionsOf({ REDIS_PERSECOND_URL: 'host:2' }).perSecond).toBeNull()
 })
 
-test('12#30 9.3: values that mean something else here are told once, as those of an instance that is used', () => {
-  const told = (prefix: string) =>
+test('12#30 9.3: values that mean something else here are one warning for each instance in use', () => {
+  const warning = (prefix: string) =>
     `${prefix}_POOL_ON_EMPTY_BEHAVIOR=CREATE works as WAIT: each worker has one connection per Redis node.`
   const both = { REDIS_POOL_ON_EMPTY_BEHAVIOR: 'Create', REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: 'CREATE' }
-  expect(warningsOf(both)).toEqual([told('REDIS')])
-  expect(warningsOf({ ...both, REDIS_PERSECOND: 'true' })).toEqual([told('REDIS'), told('REDIS_PERSECOND')])
+  expect(warningsOf(both)).toEqual([warning('REDIS')])
+  expect(warningsOf({ ...both, REDIS_PERSECOND: 'true' })).toEqual([
+    warning('REDIS'),
+    warning('REDIS_PERSECOND'),
+  ])
 })

@@ -4,7 +4,7 @@ import { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import type { InstanceHealth } from '../../../../engine/stores/store-health.ts'
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../../../helpers/tcp-proxy.ts'
-import { addAll, addStopping, type Hits, redisOptionsOf, type Wanted } from '../store-harness.ts'
+import { addAll, addStopping, EXPIRY_SEC, type Hits, redisOptionsOf, type Wanted } from '../store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
 const TIMEOUT_MS = 200
@@ -42,6 +42,13 @@ const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC, isPerSecond)
 const stop = (...requests: Wanted[]) => addStopping(store, requests, NOW_SEC, isPerSecond)
 const values = async (server: RedisServer) =>
   Object.fromEntries(Object.entries(await server.contents()).map(([key, { value }]) => [key, value]))
+
+/** How many INCRBY the server has received, refused ones included. */
+async function incrbyCalls(server: RedisServer): Promise<number> {
+  const text = String(await server.run('INFO', 'commandstats'))
+  const [, calls = 0, rejected = 0] = /cmdstat_incrby:calls=(\d+),.*rejected_calls=(\d+)/.exec(text) ?? []
+  return Number(calls) + Number(rejected)
+}
 
 test('3.2: limits per second are counted in the second instance, all others in the main one', async () => {
   expect(await add(['m', 1], ['s', 2], ['m2', 3], ['s', 1])).toEqual([1, 2, 3, 3])
@@ -94,6 +101,39 @@ test('calls that one instance fails are reported of that one, until it counts ag
   expect(await add(['m', 1])).toEqual([2]) // which says nothing about the second
   expect(await add(['s', 1])).toEqual([1])
   await vi.waitFor(() => expect(working()).toEqual(['ok', 'ok']), { timeout: 5_000 })
+})
+
+test('a Redis that works again is reported without a call, and is then not called any more', async () => {
+  const working = () => reports.at(-1)!.map((each) => each.working)
+  await second.run('CONFIG', 'SET', 'maxmemory', '1')
+  expect(await add(['s', 2])).toEqual([expect.stringContaining('OOM')])
+  await vi.waitFor(() => expect(working()).toEqual(['ok', 'failing']), { timeout: 5_000 })
+  await vi.waitFor(async () => expect(await incrbyCalls(second)).toBeGreaterThan(2), { timeout: 10_000 }) // it still fails
+  await second.run('CONFIG', 'SET', 'maxmemory', '0')
+  await vi.waitFor(() => expect(working()).toEqual(['ok', 'ok']), { timeout: 10_000 })
+  expect(await second.contents()).toEqual({ s: { value: '0', ttlSec: EXPIRY_SEC } }) // repeated, without its hits
+  expect(await incrbyCalls(main)).toBe(0)
+
+  await main.run('CONFIG', 'SET', 'maxmemory', '1')
+  const before = await incrbyCalls(second)
+  await add(['m', 1])
+  await vi.waitFor(async () => expect(await incrbyCalls(main)).toBeGreaterThan(3), { timeout: 10_000 })
+  expect(await incrbyCalls(second)).toBe(before)
+})
+
+test('4.2: the same for stopping requests over both instances', async () => {
+  const working = () => reports.at(-1)!.map((each) => each.working)
+  for (const server of [main, second]) await server.run('CONFIG', 'SET', 'maxmemory', '1')
+  await stop([
+    ['m', 1, 5],
+    ['s', 1, 5],
+  ])
+  await vi.waitFor(() => expect(working()).toEqual(['failing', 'failing']), { timeout: 5_000 })
+  await second.run('CONFIG', 'SET', 'maxmemory', '0')
+  await vi.waitFor(() => expect(working()).toEqual(['failing', 'ok']), { timeout: 10_000 })
+  await main.run('CONFIG', 'SET', 'maxmemory', '0')
+  await vi.waitFor(() => expect(working()).toEqual(['ok', 'ok']), { timeout: 10_000 })
+  expect([await values(main), await values(second)]).toEqual([{ m: '0' }, { s: '0' }])
 })
 
 test('a counter of another kind is no failure of Redis', async () => {

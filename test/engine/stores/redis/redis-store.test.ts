@@ -162,8 +162,8 @@ test('a connection that stays silent is given up for a new one', async () => {
   expect(await add(['a', 1])).toEqual([2])
   expect(log).toEqual([
     `info Redis at 127.0.0.1:${proxy.port} is connected`,
-    `warning Redis at 127.0.0.1:${proxy.port} is not connected any more: no reply for 400ms; reconnecting`,
-    expect.stringMatching(/^warning Redis at \S+ is connected again, after \S+m?s$/),
+    `warning Redis at 127.0.0.1:${proxy.port} is disconnected: no reply for 400ms; reconnecting`,
+    expect.stringMatching(/^warning Redis at \S+ is connected again after \S+m?s$/),
   ])
 })
 
@@ -213,8 +213,8 @@ test('without Redis hits fail at once; it is found again by itself, and told onc
   expect(await add(['a', 1])).toEqual([1])
   expect(states).toEqual([true, false, true])
   expect(log.slice(1, -1)).toEqual([
-    expect.stringMatching(/^warning Redis at \S+ is not connected any more: .*; reconnecting$/),
-    `warning Redis at 127.0.0.1:${proxy.port} cannot be connected: connect ECONNREFUSED 127.0.0.1:${proxy.port}; trying on`,
+    expect.stringMatching(/^warning Redis at \S+ is disconnected: .*; reconnecting$/),
+    `warning Cannot connect to Redis at 127.0.0.1:${proxy.port}: connect ECONNREFUSED 127.0.0.1:${proxy.port}; retrying`,
   ]) // many attempts, one line
 })
 
@@ -232,7 +232,7 @@ test('a Redis that restarts is used again', async () => {
   await server.stop()
 })
 
-test('a server that does not speak as Redis does is left, and what was sent fails', async () => {
+test('the connection to a server that does not speak RESP is closed, and what was sent fails', async () => {
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => {
@@ -244,7 +244,7 @@ test('a server that does not speak as Redis does is left, and what was sent fail
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`
   const own = storeOf(address)
   await own.connect()
-  const why = 'it does not speak as Redis does: it begins with byte 72'
+  const why = 'not a Redis server: a reply starts with byte 72'
   const error = `redis ${address}: connection lost (${why}); the hits may have been counted`
   expect(
     await addAll(
@@ -257,12 +257,12 @@ test('a server that does not speak as Redis does is left, and what was sent fail
       NOW_SEC,
     ),
   ).toEqual([1, error, error])
-  expect(log.at(-1)).toBe(`warning Redis at ${address} is not connected any more: ${why}; reconnecting`)
+  expect(log.at(-1)).toBe(`warning Redis at ${address} is disconnected: ${why}; reconnecting`)
   await own.close()
   server.close()
 })
 
-test('a reply to nothing ends the connection: nobody knows whose the next one is', async () => {
+test('an unexpected reply ends the connection, as later ones cannot be matched', async () => {
   let says: (text: string) => void = () => {}
   const server = createServer((socket) => {
     says = (text) => socket.write(text)
@@ -272,7 +272,7 @@ test('a reply to nothing ends the connection: nobody knows whose the next one is
   const own = storeOf(`127.0.0.1:${(server.address() as AddressInfo).port}`)
   await own.connect()
   says(':1\r\n')
-  await vi.waitFor(() => expect(log.at(-1)).toContain('a reply to nothing'))
+  await vi.waitFor(() => expect(log.at(-1)).toContain('unexpected reply'))
   await own.close()
   server.close()
 })

@@ -3,15 +3,16 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Counter } from '../../../../engine/stores/counter.ts'
 import {
+  commandText,
   DEPTH_MAX,
   ErrorReply,
+  HitWriter,
   LINE_BYTES_MAX,
   REPLY_BYTES_MAX,
   type Reply,
   RespReader,
   STRING_BYTES_MAX,
-} from '../../../../engine/stores/redis/resp-reader.ts'
-import { commandText, HitWriter } from '../../../../engine/stores/redis/resp-writer.ts'
+} from '../../../../engine/stores/redis/resp.ts'
 import { seeded, size } from '../../../helpers/size.ts'
 
 /** Reads the chunks through one buffer that is overwritten each time, as sockets do. */
@@ -127,18 +128,18 @@ const cases: [bytes: string, replies: Reply[], fault: string][] = [
   ['-ERR no\r\n*2\r\n:1\r\n-ERR no\r\n',   [new ErrorReply('ERR no'), [1, new ErrorReply('ERR no')]], ''],
   ['*2\r\n*1\r\n*1\r\n:1\r\n$1\r\na\r\n:2\r\n', [[[[1]], 'a'], 2],           ''],
   [':1\r\n:2',                             [1],                              ''], // the rest may come
-  [':1\r\nhello\r\n',                      [1],                              'it begins with byte 104'],
-  ['HTTP/1.1 400 Bad Request\r\n',         [],                               'it begins with byte 72'],
-  [':\r\n',                                [],                               'it is no integer'],
-  [':1x\r\n',                              [],                               'it is no integer'],
-  [':1\rx',                                [],                               'a line that does not end'],
-  [':123456789012345678901\r\n',           [],                               'it is no integer'],
-  ['$x\r\n',                               [],                               'it is no length'],
-  ['$-2\r\n',                              [],                               'it is no length'],
-  ['$1\r\nab\r\n',                         [],                               'a string longer than it says'],
-  ['*-2\r\n',                              [],                               'it is no length'],
+  [':1\r\nhello\r\n',                      [1],                              'a reply starts with byte 104'],
+  ['HTTP/1.1 400 Bad Request\r\n',         [],                               'a reply starts with byte 72'],
+  [':\r\n',                                [],                               'not an integer'],
+  [':1x\r\n',                              [],                               'not an integer'],
+  [':1\rx',                                [],                               'a line without an end'],
+  [':123456789012345678901\r\n',           [],                               'not an integer'],
+  ['$x\r\n',                               [],                               'not a length'],
+  ['$-2\r\n',                              [],                               'not a length'],
+  ['$1\r\nab\r\n',                         [],                               'a string longer than its length'],
+  ['*-2\r\n',                              [],                               'not a length'],
   [`$${STRING_BYTES_MAX + 1}\r\n`,         [],                               `a string of more than ${STRING_BYTES_MAX} bytes`],
-  ['*9999999999\r\n',                      [],                               'an array of 9999999999'],
+  ['*9999999999\r\n',                      [],                               'an array of 9999999999 items'],
   ['*1\r\n'.repeat(DEPTH_MAX + 1),         [],                               `arrays deeper than ${DEPTH_MAX}`],
   [`+${'a'.repeat(LINE_BYTES_MAX + 1)}`,   [],                               `a line of more than ${LINE_BYTES_MAX} bytes`],
 ]

@@ -107,7 +107,7 @@ test('8.1: files that cannot be used are named, with their variable', async () =
   // biome-ignore format: the columns are the specification
   const cases = [
     [{ ...NONE, caCert: '/no/such' },                                    'REDIS_TLS_CACERT: failed to read file: /no/such: ENOENT'],
-    [{ ...NONE, caCert: garbage },                                       `REDIS_TLS_CACERT: failed to load the provided TLS CA certificate: ${garbage}: it holds no certificate`],
+    [{ ...NONE, caCert: garbage },                                       `REDIS_TLS_CACERT: failed to load the provided TLS CA certificate: ${garbage}: it contains no certificate`],
     [{ ...NONE, caCert: broken },                                        `REDIS_TLS_CACERT: failed to load the provided TLS CA certificate: ${broken}`],
     [{ ...NONE, clientCert: '/no/cert', clientKey: named.key },          'REDIS_TLS_CLIENT_CERT: failed to read file: /no/cert: ENOENT'],
     [{ ...NONE, clientCert: named.cert, clientKey: '/no/key' },          'REDIS_TLS_CLIENT_KEY: failed to read file: /no/key: ENOENT'],
