@@ -84,14 +84,14 @@ test('what is sent in one turn leaves in one write', async () => {
 // biome-ignore format: the columns are the specification
 const nonsense = [
   // to `gets a`                    -> error of the command, which is why the connection is given up
-  ['ERROR\r\n',                        'it does not understand us: "ERROR"'],
-  ['CLIENT_ERROR line too long\r\n',   'it does not understand us: "CLIENT_ERROR line too long"'],
-  ['HTTP/1.1 400 Bad Request\r\n\r\n', 'it does not understand us: "HTTP/1.1 400 Bad Request"'],
-  ['STORED\r\n',                       'it does not understand us: "STORED"'],
-  ['VALUE a 0 x\r\n',                  'it sent an unexpected value: "VALUE a 0 x"'],
-  ['VALUE a 0 1048577\r\n',            'it sent an unexpected value: "VALUE a 0 1048577"'],
-  ['VALUE\r\n',                        'it does not understand us: "VALUE"'],
-  ['x'.repeat(1_100_000),              'it sent a line that does not end'],
+  ['ERROR\r\n',                        'protocol error: "ERROR"'],
+  ['CLIENT_ERROR line too long\r\n',   'protocol error: "CLIENT_ERROR line too long"'],
+  ['HTTP/1.1 400 Bad Request\r\n\r\n', 'protocol error: "HTTP/1.1 400 Bad Request"'],
+  ['STORED\r\n',                       'protocol error: "STORED"'],
+  ['VALUE a 0 x\r\n',                  'unexpected value: "VALUE a 0 x"'],
+  ['VALUE a 0 1048577\r\n',            'unexpected value: "VALUE a 0 1048577"'],
+  ['VALUE\r\n',                        'protocol error: "VALUE"'],
+  ['x'.repeat(1_100_000),              'it sent a line without an end'],
   ['',                                 'no reply within 200ms'],
 ] as const
 
@@ -113,10 +113,10 @@ test('an error of one command is an error of that command', async () => {
   expect(lost).toEqual([])
 })
 
-test('what nobody asked for ends the connection; the next command has a new one', async () => {
+test('an unexpected reply ends the connection; the next command opens a new one', async () => {
   await nodeOf((socket) => socket.write(received.includes('second') ? '2\r\n' : '1\r\n9\r\n'))
   expect(await ask('incr first 1')).toBe('1')
-  await expect.poll(() => lost, { timeout: 5_000 }).toEqual(['it sent what nobody asked for: "9"'])
+  await expect.poll(() => lost, { timeout: 5_000 }).toEqual(['unexpected reply: "9"'])
   expect(await ask('incr second 1')).toBe('2')
 })
 
