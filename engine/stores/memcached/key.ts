@@ -1,12 +1,12 @@
 /**
- * Counter keys as memcached takes them (spec 3.4): 1 to 250 bytes, none that could end a word or a command.
- * On its way a key is a string with a character per byte, so lengths are bytes and nothing is encoded twice.
+ * Counter keys in the form memcached accepts (spec 3.4): 1 to 250 bytes, none of which ends a word or a command.
+ * A wire key is a string with one character per byte, so lengths are bytes and nothing is encoded twice.
  */
 const KEY_BYTES_MAX = 250
-const KEYS_SHOWN_MAX = 8
+const KEYS_LOGGED_MAX = 8
 
-/** The key's UTF-8 bytes, a character each; null when memcached would not take it. */
-export function wireKey(key: string): string | null {
+/** The key's UTF-8 bytes, one character each; null if memcached would refuse it. */
+export function toWireKey(key: string): string | null {
   if (key.length === 0 || key.length > KEY_BYTES_MAX) return null
   let isAscii = true
   for (let i = 0; i < key.length; i++) {
@@ -19,18 +19,18 @@ export function wireKey(key: string): string | null {
   return bytes.length > KEY_BYTES_MAX ? null : bytes.toString('latin1')
 }
 
-/** A key from the wire, for people. */
-export function shownKey(wire: string): string {
-  return Buffer.from(wire, 'latin1').toString()
+/** A wire key for logs. */
+export function formatKey(wireKey: string): string {
+  return Buffer.from(wireKey, 'latin1').toString()
 }
 
-/** Some keys from the wire, for people. */
-export function shownKeys(wires: string[]): string {
-  const shown = wires.slice(0, KEYS_SHOWN_MAX).map(shownKey).join(' ')
-  return wires.length > KEYS_SHOWN_MAX ? `${shown} and ${wires.length - KEYS_SHOWN_MAX} more` : shown
+/** Wire keys for logs. */
+export function formatKeys(wireKeys: string[]): string {
+  const text = wireKeys.slice(0, KEYS_LOGGED_MAX).map(formatKey).join(' ')
+  return wireKeys.length > KEYS_LOGGED_MAX ? `${text} and ${wireKeys.length - KEYS_LOGGED_MAX} more` : text
 }
 
-/** A key that memcached would not take: caller text of any length, with anything in it. */
-export function shownBadKey(key: string): string {
+/** A key that memcached would refuse, for logs: client text of any length and content. */
+export function formatInvalidKey(key: string): string {
   return JSON.stringify(key.slice(0, KEY_BYTES_MAX + 1))
 }

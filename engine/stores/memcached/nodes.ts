@@ -1,8 +1,8 @@
 /**
- * The nodes in use: the list of server-list.ts with a connection each, kept while the list changes.
+ * The nodes in use: the list of server-list.ts with one connection each, kept while the list changes.
  *
- *     a:11211 b:11211 ──── the DNS says ────► b:11211 c:11211
- *                                             b keeps its connection, a finishes what waits and closes, c is opened
+ *     a:11211 b:11211 ──── new DNS records ────► b:11211 c:11211
+ *                                                b keeps its connection, a completes its commands and closes, c is opened
  */
 
 import type { Working } from '../store-health.ts'
@@ -11,19 +11,19 @@ import type { MemcacheOptions } from './options.ts'
 import type { MemcacheReport } from './report.ts'
 import { findServers, selectServer } from './server-list.ts'
 
-const TIMER_MS_MAX = 2 ** 31 - 1 // where Node's timers end
-const RETRY_MS = 1_000 // while the DNS has not given any list
-const LOOK_MS = 1_000 // between two looks at nodes that fail or have lost their connection
+const TIMER_MS_MAX = 2 ** 31 - 1 // the longest timer of Node
+const RETRY_MS = 1_000 // while the DNS has returned no list
+const PROBE_INTERVAL_MS = 1_000 // of nodes that fail or are not connected
 
 export const NO_SERVERS = 'memcache: no servers configured or available'
 
 export class MemcacheNodes {
   private readonly options: MemcacheOptions
   private readonly report: MemcacheReport
-  private readonly closing = new AbortController() // ends a question to the DNS
+  private readonly closing = new AbortController() // cancels a DNS query
   private nodes: MemcacheNode[] = []
   private timer: NodeJS.Timeout | undefined
-  private lookTimer: NodeJS.Timeout | undefined
+  private probeTimer: NodeJS.Timeout | undefined
   private readonly onState: () => void
 
   /** `onState`: `working` may have changed. */
@@ -43,27 +43,27 @@ export class MemcacheNodes {
     return this.nodes.length
   }
 
-  /** Place of the node that has the key; there must be nodes. */
+  /** Index of the node that has the key. There must be nodes. */
   getNodeIndex(key: string): number {
     return selectServer(key, this.nodes.length)
   }
 
-  at(place: number): MemcacheNode {
-    return this.nodes[place]
+  at(index: number): MemcacheNode {
+    return this.nodes[index]
   }
 
-  /** Resolves when the list is known, or the DNS did not say; main has seen it answer. Waits for no connection. */
+  /** Resolves when the list is known or the DNS query failed; main has checked it. Does not wait for connections. */
   async open(): Promise<void> {
     if (this.options.srv !== '') return this.refresh()
-    await this.find()
+    await this.updateNodes()
     if (this.nodes.length === 0) this.report.logSummary('warning', NO_SERVERS)
   }
 
-  /** No new list from now on. */
+  /** Stops updates of the list. */
   freeze(): void {
     this.closing.abort()
     clearTimeout(this.timer)
-    clearTimeout(this.lookTimer)
+    clearTimeout(this.probeTimer)
   }
 
   close(): void {
@@ -71,10 +71,10 @@ export class MemcacheNodes {
     for (const node of this.nodes) node.close()
   }
 
-  /** Asks the DNS, now and at every interval. */
+  /** Queries the DNS now and at every interval. */
   private async refresh(): Promise<void> {
     try {
-      await this.find()
+      await this.updateNodes()
     } catch (error) {
       if (this.closing.signal.aborted) return
       this.report.logSummary('warning', `failed to refresh memcache hosts: ${(error as Error).message}`)
@@ -84,13 +84,13 @@ export class MemcacheNodes {
     this.timer = setTimeout(() => void this.refresh(), Math.min(waitMs, TIMER_MS_MAX))
   }
 
-  private async find(): Promise<void> {
+  private async updateNodes(): Promise<void> {
     const addresses = await findServers(this.options, this.closing.signal)
     if (this.closing.signal.aborted) return
     const known = new Map(this.nodes.map((node) => [node.address.text, node]))
     const nodes: MemcacheNode[] = []
     for (const address of addresses) {
-      const node = known.get(address.text) ?? this.make(address)
+      const node = known.get(address.text) ?? this.createNode(address)
       known.set(address.text, node)
       nodes.push(node)
     }
@@ -99,24 +99,24 @@ export class MemcacheNodes {
     this.onState()
   }
 
-  /** A node that fails is asked again without callers, so that it is known when it works again. */
-  private stateChanged(): void {
+  /** Failing nodes are probed, so that their recovery is seen without traffic. */
+  private onNodeState(): void {
     this.onState()
-    if (this.lookTimer !== undefined || this.closing.signal.aborted) return
-    const uncertain = () => this.nodes.filter((node) => node.isFailing || !node.isConnected)
-    if (uncertain().length === 0) return
-    this.lookTimer = setTimeout(() => {
-      this.lookTimer = undefined
-      for (const node of uncertain()) node.look()
-      this.stateChanged()
-    }, LOOK_MS)
+    if (this.probeTimer !== undefined || this.closing.signal.aborted) return
+    const findUncertain = () => this.nodes.filter((node) => node.isFailing || !node.isConnected)
+    if (findUncertain().length === 0) return
+    this.probeTimer = setTimeout(() => {
+      this.probeTimer = undefined
+      for (const node of findUncertain()) node.probe()
+      this.onNodeState()
+    }, PROBE_INTERVAL_MS)
   }
 
-  private make(address: MemcacheAddress): MemcacheNode {
+  private createNode(address: MemcacheAddress): MemcacheNode {
     const { tls, timeoutMs } = this.options
     const onLost = (reason: string) =>
       this.report.logError(address.text, () => `memcached at ${address.text} is not connected: ${reason}`)
-    const node = new MemcacheNode({ address, tls, timeoutMs, onLost, onState: () => this.stateChanged() })
+    const node = new MemcacheNode({ address, tls, timeoutMs, onLost, onState: () => this.onNodeState() })
     node.open()
     return node
   }

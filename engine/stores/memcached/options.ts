@@ -1,5 +1,5 @@
 /**
- * The MEMCACHE_* settings as the store takes them; main checks them before any port opens.
+ * The MEMCACHE_* settings as options of the store. Main checks them before any port opens.
  */
 import type { Settings } from '../../settings/parse.ts'
 import { type TlsFiles, type TlsTo, tlsTo } from '../tls.ts'
@@ -12,9 +12,9 @@ export interface MemcacheOptions extends ServersOptions {
   timeoutMs: number // for each command
 }
 
-const TIMEOUT_MS = 500 // as the reference, which has no setting for it either
+const TIMEOUT_MS = 500 // as envoyproxy/ratelimit, which has no setting for it either
 
-/** Throws an OperatorError when a file of MEMCACHE_TLS_* is of no use. */
+/** Throws a ConfigurationError for an unusable MEMCACHE_TLS_* file. */
 export function memcacheOptions(settings: Settings): MemcacheOptions {
   return {
     hostPort: settings.MEMCACHE_HOST_PORT,
@@ -26,7 +26,7 @@ export function memcacheOptions(settings: Settings): MemcacheOptions {
   }
 }
 
-/** Throws an OperatorError when the service cannot start with these settings. Connects to no node: none is needed. */
+/** Throws a ConfigurationError if the service cannot start with these settings. Nodes need not be reachable. */
 export async function checkMemcache(settings: Settings): Promise<void> {
   await findServers(memcacheOptions(settings))
 }

@@ -1,12 +1,12 @@
 /**
- * What operators see of memcached: counters (spec 7.1), and a log that does not become the load itself.
+ * Statistics of the memcached store (spec 7.1) and its rate-limited log.
  *
  *     multi-get: a · (398 left out) · ···one second··· · multi-get: z (398 more were left out)
  */
 import type { Log, LogLevel } from '../../runtime/messages.ts'
 import type { Stats } from '../../stats/stats.ts'
 
-/** The tag is part of the name, in the form of spec 7.2. */
+/** Tags are part of the names (spec 7.2). */
 const COUNTERS = [
   'multiget.__code=success',
   'multiget.__code=error',
@@ -22,43 +22,43 @@ const COUNTERS = [
 export type MemcacheCounter = (typeof COUNTERS)[number]
 
 const WINDOW_MS = 1_000
-const KINDS_MAX = 1_000 // one for each node, among others; beyond: all are forgotten, so some lines more pass
+const KINDS_MAX = 1_000 // nodes and others; beyond, all are forgotten, so some more lines pass
 
 export class MemcacheReport {
   private readonly log: Log
   private readonly stats: Stats
   private readonly nowMs: () => number
-  private readonly indexOf: Record<MemcacheCounter, number>
-  private readonly kinds = new Map<string, { writtenMs: number; leftOutCount: number }>()
+  private readonly indices: Record<MemcacheCounter, number>
+  private readonly kinds = new Map<string, { loggedMs: number; leftOutCount: number }>()
 
   constructor(log: Log, stats: Stats, nowMs: () => number = () => performance.now()) {
     this.log = log
     this.stats = stats
     this.nowMs = nowMs
-    const indices = COUNTERS.map((name) => [name, stats.counter(`ratelimit.memcache.${name}`)])
-    this.indexOf = Object.fromEntries(indices)
+    const entries = COUNTERS.map((name) => [name, stats.counter(`ratelimit.memcache.${name}`)])
+    this.indices = Object.fromEntries(entries)
   }
 
   count(name: MemcacheCounter, amount = 1): void {
-    this.stats.add(this.indexOf[name], amount)
+    this.stats.add(this.indices[name], amount)
   }
 
-  /** For what happens once. */
+  /** For single events. */
   logSummary(level: LogLevel, message: string): void {
     this.log(level, message)
   }
 
-  /** For what comes by the thousand: one line a second of each kind, which says how many were left out before it. */
+  /** For frequent events: one line per second and kind, with the number of lines left out before it. */
   logError(kind: string, message: () => string): void {
     const now = this.nowMs()
     const last = this.kinds.get(kind)
-    if (last !== undefined && now - last.writtenMs < WINDOW_MS) {
+    if (last !== undefined && now - last.loggedMs < WINDOW_MS) {
       last.leftOutCount++
       return
     }
     const leftOut = last?.leftOutCount ? ` (${last.leftOutCount} more were left out)` : ''
     if (this.kinds.size >= KINDS_MAX) this.kinds.clear()
-    this.kinds.set(kind, { writtenMs: now, leftOutCount: 0 })
+    this.kinds.set(kind, { loggedMs: now, leftOutCount: 0 })
     this.log('error', message() + leftOut)
   }
 }

@@ -1,15 +1,15 @@
 /**
- * Which memcached nodes there are, and which of them has a key (spec 9.6).
+ * The list of memcached nodes, and which of them has a key (spec 9.6).
  *
- *     MEMCACHE_HOST_PORT   a:11211,b:11211,/run/c.sock      in this order, for ever
- *     MEMCACHE_SRV         _memcache._tcp.cache.example     what the DNS says, sorted as text; asked again if so set
+ *     MEMCACHE_HOST_PORT   a:11211,b:11211,/run/c.sock      fixed, in this order
+ *     MEMCACHE_SRV         _memcache._tcp.cache.example     DNS records, sorted as text; refreshed if configured
  *
- * The place in this list decides where a key lives, exactly as in the reference, so both can count side by side: targets of
- * SRV records keep the dot at their end, which decides how some of them sort. A list that changes moves keys to other
- * nodes, where they count from 0.
+ * The index in this list decides where a key lives, exactly as in envoyproxy/ratelimit, so both can run side by side: targets of
+ * SRV records keep their final dot, which affects the sort order. When the list changes, keys move to other nodes, where they
+ * count from 0.
  *
- * Differs: names are looked up with each new connection, not once, so a node may move; an unknown name fails its own keys
- * only. Records are asked for by their full name: search domains are not tried.
+ * Differences: names are resolved with each new connection, not once, so a node may move; an unknown name fails its own keys
+ * only. SRV records are queried by their full name, without search domains.
  */
 import { Resolver } from 'node:dns/promises'
 import { crc32 } from 'node:zlib'
@@ -20,7 +20,7 @@ import type { MemcacheAddress } from './node.ts'
 export interface ServersOptions {
   hostPort: readonly string[] // MEMCACHE_HOST_PORT
   srv: string // MEMCACHE_SRV
-  dnsServers?: readonly string[] // address:port; those of the machine when left out
+  dnsServers?: readonly string[] // address:port; default: those of the system
 }
 
 const SRV_NAME = /^_(.+?)\._(.+?)\.(.+)$/
@@ -28,7 +28,7 @@ const DNS_TIMEOUT_MS = 2_000 // per try
 const DNS_TRIES = 2
 const PORT_MAX = 65_535
 
-/** The list. Throws an OperatorError when the settings name none or the DNS does not answer. */
+/** The list. Throws a ConfigurationError if the settings name no server or the DNS query fails. */
 export async function findServers(options: ServersOptions, signal?: AbortSignal): Promise<MemcacheAddress[]> {
   const { hostPort, srv, dnsServers } = options
   if (srv === '') return hostPort.map(parseAddress)
@@ -56,7 +56,7 @@ export async function findServers(options: ServersOptions, signal?: AbortSignal)
   }
 }
 
-/** Place in the list of the node that has the key. */
+/** Index of the node that has the key. */
 export function selectServer(key: string, nodesCount: number): number {
   return nodesCount === 1 ? 0 : crc32(key) % nodesCount
 }
@@ -74,7 +74,7 @@ export function parseAddress(text: string): MemcacheAddress {
       exitCode: 2,
     })
   }
-  const host = parts[1] ?? parts[2].replace(/\.$/, '') // getaddrinfo finds no name of /etc/hosts with the dot
+  const host = parts[1] ?? parts[2].replace(/\.$/, '') // getaddrinfo does not find names of /etc/hosts with the dot
   return { text, path: '', host: host || 'localhost', port }
 }
 

@@ -1,4 +1,4 @@
-/** Batch: counting together must look like counting alone. */
+/** Batch: merged hits get the counts they would get one by one. SlotIndex: a hash table, against a Map. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { BATCH_MEMBERS_MAX, BATCH_SLOTS_MAX, Batch, SlotIndex } from '../../../engine/stores/batch.ts'
@@ -11,14 +11,14 @@ const END_SEC = NOW_SEC + 60
 const COUNT_MAX = Number.MAX_SAFE_INTEGER
 const OVER_ANY_LIMIT = 2 ** 32 - 1
 
-/** A batch as a drawing: a line per slot. */
-function drawn(batch: Batch): string[] {
+/** One line per slot. */
+function describeSlots(batch: Batch): string[] {
   return Array.from({ length: batch.slotsCount }, (_, i) => {
     return `${batch.counters[i].key} +${batch.hits[i]} ends ${batch.windowEndSec[i]} kept ${batch.expirySec[i]}`
   })
 }
 
-test('equal keys share a slot; after and before are split in arrival order', () => {
+test('equal keys share a slot; counts are split in arrival order', () => {
   const batch = new Batch()
   const members = [
     batch.add(new Counter('a'), 1, 9, 60, 70, false),
@@ -26,24 +26,24 @@ test('equal keys share a slot; after and before are split in arrival order', () 
     batch.add(new Counter('a'), 3, 9, 60, 72, false),
   ]
   expect(members).toEqual([0, 1, 2])
-  expect(drawn(batch)).toEqual(['a +4 ends 60 kept 72', 'b +2 ends 60 kept 71'])
+  expect(describeSlots(batch)).toEqual(['a +4 ends 60 kept 72', 'b +2 ends 60 kept 71'])
   batch.setPreviousCount(0, 10)
   batch.setPreviousCount(1, 0)
   expect(members.map((member) => batch.getPreviousCount(member))).toEqual([10, 0, 11])
 })
 
-test('Q20: one key with two window lengths lives as long as the longer', () => {
+test('Q20: one key with two window lengths expires with the longer', () => {
   const batch = new Batch()
   batch.add(new Counter('a'), 1, 9, 60, 90, false)
   batch.add(new Counter('a'), 1, 9, 3600, 3700, false)
   batch.add(new Counter('a'), 1, 9, 60, 80, false)
-  expect(drawn(batch)).toEqual(['a +3 ends 3600 kept 3700'])
+  expect(describeSlots(batch)).toEqual(['a +3 ends 3600 kept 3700'])
 })
 
 test('a slot that would pass 2^32 hits is followed by another of the same key', () => {
   const batch = new Batch()
   for (const hits of [1, 2 ** 32 - 1, 1, 2, COUNT_MAX, 5]) batch.add(new Counter('a'), hits, 9, 60, 70, false)
-  expect(drawn(batch).map((line) => line.split(' ')[1])).toEqual([
+  expect(describeSlots(batch).map((line) => line.split(' ')[1])).toEqual([
     '+4294967296',
     '+3',
     '+9007199254740991',
@@ -73,14 +73,14 @@ test('an error is that of its slot', () => {
   expect(batch.getError(1)).toBe(error)
 })
 
-test('a cleared batch is as good as new', () => {
+test('a cleared batch equals a new one', () => {
   const batch = new Batch()
   for (const key of ['a', 'b', 'c']) batch.add(new Counter(key), 9, 9, 60, 70, false)
   batch.failAll(new Error('no'))
   batch.clear()
   expect([batch.slotsCount, batch.membersCount]).toEqual([0, 0])
   expect(batch.add(new Counter('b'), 1, 9, 120, 130, false)).toBe(0)
-  expect(drawn(batch)).toEqual(['b +1 ends 120 kept 130'])
+  expect(describeSlots(batch)).toEqual(['b +1 ends 120 kept 130'])
   expect(batch.getError(0)).toBeNull()
 })
 
@@ -93,7 +93,7 @@ test('it is full by slots or by members', () => {
   expect([members.isFullFor(3), members.isFullFor(4)]).toEqual([false, true])
 })
 
-test('batches answer what one-by-one counting answers', () => {
+test('a batch gets the counts of one-by-one calls', () => {
   const hits = fc.oneof(
     { weight: 8, arbitrary: fc.integer({ min: 0, max: 4 }) },
     { weight: 1, arbitrary: fc.integer({ min: 2 ** 31, max: 2 ** 33 }) },
@@ -113,7 +113,7 @@ test('batches answer what one-by-one counting answers', () => {
         members.forEach(([key, count], i) => {
           const alone = Math.min((counts.get(key) ?? 0) + count, COUNT_MAX)
           counts.set(key, alone)
-          // at the end of counting a shared slot is inexact, which nobody can tell from any limit
+          // at the maximum count a shared slot is inexact, which no limit can distinguish
           const after = batch.getPreviousCount(i) + count
           if (alone > 2 ** 52) expect(after).toBeGreaterThan(OVER_ANY_LIMIT)
           else expect(after).toBe(alone)
@@ -124,15 +124,13 @@ test('batches answer what one-by-one counting answers', () => {
   )
 })
 
-// SlotIndex, against a Map
-
 const SLOTS_MAX = 16
-const FILLINGS = 2 ** 27 // a number of 27 bits beside a slot of 4
+const GENERATIONS = 2 ** 27 // 27 bits beside a slot of 4
 
-test('finds what a Map finds, filling after filling', () => {
+test('SlotIndex finds what a Map finds, over many generations', () => {
   const random = seeded(seed())
   const index = new SlotIndex(SLOTS_MAX)
-  for (let filling = 0; filling < 2_000; filling++) {
+  for (let generation = 0; generation < 2_000; generation++) {
     const counters: Counter[] = []
     const slots = new Map<string, number>()
     for (let slot = 0; slot < SLOTS_MAX; slot++) {
@@ -146,17 +144,17 @@ test('finds what a Map finds, filling after filling', () => {
   }
 })
 
-test('entries of long ago do not come back when filling numbers start again', () => {
+test('SlotIndex: old entries do not reappear when generation numbers wrap', () => {
   const index = new SlotIndex(SLOTS_MAX)
   const counters = [new Counter('a')]
   index.set(counters[0], 0, counters)
-  for (let filling = 0; filling < FILLINGS; filling++) index.clear()
+  for (let generation = 0; generation < GENERATIONS; generation++) index.clear()
   expect(index.find(counters[0], counters)).toBe(-1)
   index.set(counters[0], 0, counters)
   expect(index.find(new Counter('a'), counters)).toBe(0)
 })
 
-test('keys whose hashes meet are told apart, and looked for a few steps only', () => {
+test('SlotIndex distinguishes keys of equal hashes, within a bounded number of probes', () => {
   const index = new SlotIndex(64)
   const counters = Array.from({ length: 64 }, (_, i) => {
     const counter = new Counter(`${i}`)

@@ -1,4 +1,4 @@
-/** Waits between attempts, and durations as Go prints them (spec 9.3, 9.5). */
+/** Delays between attempts, and durations in Go's format (spec 9.3, 9.5). */
 import { expect, test } from 'vitest'
 import { backoffMs, errorText, goDuration } from '../../../engine/stores/connect-retry.ts'
 
@@ -40,7 +40,7 @@ const durations = [
 
 for (const [ms, text] of durations) test(`${ms} ms is ${text}`, () => expect(goDuration(ms)).toBe(text))
 
-test('an error without a message is told by its code', () => {
+test('an error without a message is shown by its code', () => {
   expect(errorText(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))).toBe('ECONNREFUSED')
   expect(errorText('text')).toBe('text')
 })

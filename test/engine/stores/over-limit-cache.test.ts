@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { Stats } from '../../../engine/stats/stats.ts'
 import { OverLimitCache } from '../../../engine/stores/over-limit-cache.ts'
 
-test('7.1: the local cache tells what it holds, what was found, and what it gave up', () => {
+test('7.1: gauges: entries, hits and misses, evictions', () => {
   const cache = new OverLimitCache(0, () => {}) // raised to the smallest there is, 512 KiB
   const stats = new Stats()
   cache.count(stats)
@@ -23,12 +23,12 @@ test('7.1: the local cache tells what it holds, what was found, and what it gave
   expect(entries + evictions).toBe(10_002)
 })
 
-test('4.5, 11.1: keys that cannot be kept are told ever more seldom, and not in full', () => {
-  const told: string[] = []
-  const cache = new OverLimitCache(0, (key) => told.push(key))
+test('4.5, 11.1: keys that are too large are logged ever more rarely, and shortened', () => {
+  const logged: string[] = []
+  const cache = new OverLimitCache(0, (key) => logged.push(key))
   const key = 'k'.repeat(60_000)
   for (let i = 0; i < 1_000; i++) cache.add(key, 1)
   const shown = `${'k'.repeat(200)}…`
-  expect(told.slice(0, 3)).toEqual([shown, `${shown} (2 by now)`, `${shown} (4 by now)`])
-  expect(told).toHaveLength(10) // up to 512
+  expect(logged.slice(0, 3)).toEqual([shown, `${shown} (2 by now)`, `${shown} (4 by now)`])
+  expect(logged).toHaveLength(10) // up to 512
 })

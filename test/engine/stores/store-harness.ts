@@ -1,4 +1,4 @@
-/** Short hands for tests of stores: one batch in, each member's count or error out. */
+/** Helpers for tests of stores: one batch in, each member's count or error out. */
 import { Batch } from '../../../engine/stores/batch.ts'
 import { Counter } from '../../../engine/stores/counter.ts'
 import type { CounterStore } from '../../../engine/stores/counter-store.ts'
@@ -20,14 +20,14 @@ export async function addAll(
   for (const [key, count] of hits) {
     batch.add(new Counter(key), count, 0, nowSec + WINDOW_SEC, EXPIRY_SEC, isPerSecond(key))
   }
-  const befores = await answersOf(store, batch, nowSec)
+  const befores = await addBatch(store, batch, nowSec)
   return befores.map((before, member) =>
     typeof before === 'string' ? before : Math.min(before + Number(hits[member][1]), Number.MAX_SAFE_INTEGER),
   )
 }
 
 /** Each member's count before its hits, or its error's text. */
-export function answersOf(store: CounterStore, batch: Batch, nowSec: number): Promise<(number | string)[]> {
+export function addBatch(store: CounterStore, batch: Batch, nowSec: number): Promise<(number | string)[]> {
   return new Promise((resolve) => {
     store.add(batch, nowSec, () => {
       const members = Array.from({ length: batch.membersCount }, (_, member) => member)
@@ -37,12 +37,12 @@ export function answersOf(store: CounterStore, batch: Batch, nowSec: number): Pr
 }
 
 /** A request of a stopping batch: its counters with hits and limit. */
-export type Wanted = [key: string, hits: number, limit: number][]
+export type StopRequest = [key: string, hits: number, limit: number][]
 
 /** Adds requests in one stopping batch (spec 4.2); resolves with each counter's count before, per request. */
 export async function addStopping(
   store: CounterStore,
-  requests: readonly Wanted[],
+  requests: readonly StopRequest[],
   nowSec: number,
   isPerSecond: (key: string) => boolean = () => false,
 ): Promise<(number | string)[][]> {
@@ -53,11 +53,11 @@ export async function addStopping(
     }
     batch.endRequest()
   }
-  const befores = await answersOf(store, batch, nowSec)
+  const befores = await addBatch(store, batch, nowSec)
   return requests.map((request) => befores.splice(0, request.length))
 }
 
-export function redisOptionsOf(url: string, options: Partial<RedisOptions> = {}): RedisOptions {
+export function createRedisOptions(url: string, options: Partial<RedisOptions> = {}): RedisOptions {
   return {
     url,
     socketType: 'tcp',

@@ -5,7 +5,7 @@ const redis = (working: InstanceHealth['working'], isConnected = working === 'ok
   { name: 'redis', isConnected, working },
 ]
 
-describe('all workers together', () => {
+describe('all workers combined', () => {
   // biome-ignore format: the columns are the specification
   const cases: [what: string, workers: InstanceHealth[][], expected: InstanceHealth[]][] = [
     ['all work',                    [redis('ok'), redis('ok')],                redis('ok')],
@@ -22,7 +22,7 @@ describe('all workers together', () => {
     })
   }
 
-  test('a worker that has ended counts no more; without workers nothing works', () => {
+  test('an ended worker is removed; without workers the store is failing', () => {
     const all = new StoreHealth()
     expect(all.instances).toEqual([])
     all.set(0, redis('failing'))
@@ -49,14 +49,14 @@ describe('reports of one thread', () => {
     return () => vi.useRealTimers()
   })
 
-  test('what has not changed is not reported again', () => {
+  test('an unchanged state is not reported again', () => {
     reporter.reportNow()
     reporter.reportNow()
     reporter.scheduleReport()
     expect(reports).toEqual(['ok'])
   })
 
-  test('calls that fail and succeed by turns are a report a second', () => {
+  test('intermittent failures are reported once a second', () => {
     for (let i = 0; i < 1_000; i++) {
       state = redis(i % 2 === 0 ? 'failing' : 'ok')
       reporter.scheduleReport()
@@ -68,7 +68,7 @@ describe('reports of one thread', () => {
     expect(reports).toEqual(['failing', 'ok'])
   })
 
-  test('a connection is reported at once, also during the pause', () => {
+  test('a connection change is reported immediately, also within the interval', () => {
     reporter.scheduleReport()
     state = redis('failing')
     reporter.reportNow()

@@ -9,7 +9,7 @@ import { createMemoryTable, MemoryStore } from '../../../engine/stores/memory/me
 import { RedisStore } from '../../../engine/stores/redis/redis-store.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
 import { type Cluster, startCluster } from '../../helpers/redis-cluster.ts'
-import { addAll, addStopping, answersOf, redisOptionsOf, type Wanted } from './store-harness.ts'
+import { addAll, addBatch, addStopping, createRedisOptions, type StopRequest } from './store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
 const COUNT_MAX = Number.MAX_SAFE_INTEGER
@@ -21,13 +21,13 @@ let stores: Record<string, CounterStore>
 beforeAll(async () => {
   ;[redis, second, cluster] = await Promise.all([startRedis(), startRedis(), startCluster()])
   const hooks = { log: () => {} }
-  const one = redisOptionsOf(redis.address)
+  const one = createRedisOptions(redis.address)
   stores = {
     memory: new MemoryStore(createMemoryTable(2 ** 20)),
     redis: new RedisStore(one, hooks),
-    'redis cluster': new RedisStore(redisOptionsOf(cluster.url, { type: 'cluster' }), hooks),
+    'redis cluster': new RedisStore(createRedisOptions(cluster.url, { type: 'cluster' }), hooks),
     'redis and one for limits per second': new RedisStore(
-      { ...one, perSecond: redisOptionsOf(second.address) },
+      { ...one, perSecond: createRedisOptions(second.address) },
       hooks,
     ),
   }
@@ -81,7 +81,7 @@ describe.each<[string, () => CounterStore]>([
     })
   }
 
-  test('an empty batch is answered', async () => {
+  test('an empty batch completes', async () => {
     const batch = new Batch()
     await new Promise((resolve) => store().add(batch, NOW_SEC, resolve))
     expect(batch.membersCount).toBe(0)
@@ -92,22 +92,24 @@ describe.each<[string, () => CounterStore]>([
     expect(await add(...hits)).toEqual(hits.map(([, count]) => count))
   })
 
-  test('many batches at once are added in the order they came', async () => {
+  test('concurrent batches are added in order', async () => {
     const answers = await Promise.all(Array.from({ length: 60 }, () => add(['order', 1], ['order', 1])))
     expect(answers.flat()).toEqual(Array.from({ length: 120 }, (_, i) => i + 1))
   })
 
   /** Spec 4.2. Keys that end in d are per second, where there is a second instance. */
-  const stop = (requests: readonly Wanted[]) =>
+  const stop = (requests: readonly StopRequest[]) =>
     addStopping(
       store(),
-      requests.map((request): Wanted => request.map(([key, hits, limit]) => [`${name}_${key}`, hits, limit])),
+      requests.map(
+        (request): StopRequest => request.map(([key, hits, limit]) => [`${name}_${key}`, hits, limit]),
+      ),
       NOW_SEC,
       (key) => key.endsWith('d'),
     )
 
   // biome-ignore format: the columns are the specification
-  const stopping: [what: string, requests: Wanted[], befores: number[][]][] = [
+  const stopping: [what: string, requests: StopRequest[], befores: number[][]][] = [
     // requests of one batch                                     -> each counter's count before, as it is decided on
     ['A.3',             [[['sa', 1, 2], ['sb', 1, 5]], [['sa', 1, 2], ['sb', 1, 5]], [['sa', 1, 2], ['sb', 1, 5]],
                          [['sa', 1, 2], ['sb', 1, 5]]],                                      [[0, 0], [1, 1], [2, 1], [3, 1]]],
@@ -144,7 +146,7 @@ describe.each<[string, () => CounterStore]>([
   })
 })
 
-/** Where there is a server to look into: what stands there, and what it refuses. */
+/** Stores with a server: its contents, and the hits it refuses. */
 describe.each<[string, () => CounterStore, () => RedisServer[]]>([
   ['redis', () => stores.redis, () => [redis]],
   ['redis cluster', () => stores['redis cluster'], () => cluster.nodes],
@@ -176,7 +178,7 @@ describe.each<[string, () => CounterStore, () => RedisServer[]]>([
         batch.add(new Counter(key), hits[i], 9, NOW_SEC + 60, 100, false)
         const before = befores[i]
         const expected = typeof before === 'string' ? expect.stringContaining(before) : before
-        expect(await answersOf(store(), batch, NOW_SEC)).toEqual([i, expected])
+        expect(await addBatch(store(), batch, NOW_SEC)).toEqual([i, expected])
       }
       expect(await standingAt(key)).toBe(String(value))
     })
@@ -186,18 +188,18 @@ describe.each<[string, () => CounterStore, () => RedisServer[]]>([
     const batch = new Batch()
     for (const hits of [1, 2n ** 60n, 1, COUNT_MAX, 2])
       batch.add(new Counter('big sum'), hits, 9, NOW_SEC + 60, 100, false)
-    expect((await answersOf(store(), batch, NOW_SEC)).slice(0, 2)).toEqual([0, 1])
+    expect((await addBatch(store(), batch, NOW_SEC)).slice(0, 2)).toEqual([0, 1])
     expect(await standingAt('big sum')).toBe(String(2n ** 60n + BigInt(COUNT_MAX) + 4n))
   })
 
-  test('4.2: a stopping batch takes them too', async () => {
+  test('4.2: also with stopIncrementWhenOverLimit', async () => {
     const batch = new Batch(true)
     for (const hits of [2, MAX - 2n]) {
       batch.add(new Counter('big stop'), hits, 9, NOW_SEC + 60, 100, false)
       batch.add(new Counter('small stop'), 1, 9, NOW_SEC + 60, 100, false)
       batch.endRequest()
     }
-    expect(await answersOf(store(), batch, NOW_SEC)).toEqual([0, 0, 2, 0])
+    expect(await addBatch(store(), batch, NOW_SEC)).toEqual([0, 0, 2, 0])
     expect([await standingAt('big stop'), await standingAt('small stop')]).toEqual([String(MAX), '1'])
   })
 })

@@ -1,4 +1,4 @@
-/** Short hands for tests of the memcached store: requests in, what each member came at or its error out. */
+/** Helpers for tests of the memcached store: requests in, each member's previous count or error out. */
 
 import { Stats } from '../../../../engine/stats/stats.ts'
 import { Batch } from '../../../../engine/stores/batch.ts'
@@ -23,7 +23,7 @@ export interface Adding {
   stats(): Record<string, number>
 }
 
-/** A store on these nodes. With `onDone`, that is called in the moment of the answer, before hits are added. */
+/** A store on these nodes. `onDone` is called with each response, before hits are added. */
 export function storeOn(nodes: string[], options: Partial<MemcacheOptions> = {}, onDone = () => {}): Adding {
   const log: string[] = []
   const health: Working[] = []

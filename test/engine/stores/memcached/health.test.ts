@@ -1,4 +1,4 @@
-/** Whether memcached works, as a worker reports it: also while nobody calls. */
+/** Health of memcached as a worker reports it, also without traffic. */
 import { expect, onTestFinished, test } from 'vitest'
 import { startMemcached } from '../../../helpers/memcached.ts'
 import { freePort } from '../../../helpers/ports.ts'
@@ -20,7 +20,7 @@ async function startServer(port?: number) {
   return server
 }
 
-test('a node that goes and comes back is reported without a call, and is one log line', async () => {
+test('a node that fails and recovers is reported without traffic, with one log line', async () => {
   const [first, second] = [await startServer(), await startServer()]
   const two = await openStore(first.address, second.address)
   expect((await two.add([['shop_user_alice_1200', 1]], [['a', 1]])).flat()).toEqual([0, 0])
@@ -32,7 +32,7 @@ test('a node that goes and comes back is reported without a call, and is one log
   expect(two.log).toEqual([expect.stringMatching(`^error memcached at ${second.address} is not connected: `)])
 })
 
-test('a node that is away from the start is reported before anybody calls', async () => {
+test('a node that is unreachable from the start is reported before the first call', async () => {
   const one = await openStore(`127.0.0.1:${await freePort()}`)
   await expect.poll(() => one.health.at(-1), WAIT).toBe('failing')
   expect(one.log).toHaveLength(1)
@@ -53,7 +53,7 @@ test('a node that accepts connections and never replies is reported with the fir
   await expect.poll(() => one.health.at(-1), WAIT).toBe('ok')
 })
 
-test('no nodes at all are a store that fails', async () => {
+test('a store without nodes is failing', async () => {
   const none = await openStore()
   expect(none.health).toEqual(['failing'])
 })

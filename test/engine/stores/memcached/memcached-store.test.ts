@@ -1,4 +1,4 @@
-/** The memcached store on real memcached (spec 3.3, 3.4, 4.3, 7.1): what is counted, and what is said when it cannot be. */
+/** The memcached store on real memcached (spec 3.3, 3.4, 4.3, 7.1): counts, and errors. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type MemcachedServer, startMemcached } from '../../../helpers/memcached.ts'
 import { freePort } from '../../../helpers/ports.ts'
@@ -23,7 +23,7 @@ beforeEach(async () => {
 })
 afterEach(() => on.store.close())
 
-/** What is in memcached when all hits are there. */
+/** Contents of memcached when all hits have been added. */
 async function stored(key: string): Promise<string | undefined> {
   await on.store.close()
   return (await memcached.read(key))?.value
@@ -53,7 +53,7 @@ for (const [what, batches, befores] of cases) {
   })
 }
 
-test('4.3: many batches at once come one after the other, although hits are added after the answers', async () => {
+test('4.3: concurrent batches are counted in order, although hits are added after the responses', async () => {
   const answers = await Promise.all(Array.from({ length: 16 }, () => on.add([['a', 1]], [['a', 2]])))
   expect(answers.flat(2)).toEqual(Array.from({ length: 16 }, (_, i) => [i * 3, i * 3 + 1]).flat())
   expect(await stored('a')).toBe('48')
@@ -65,11 +65,11 @@ test('a full batch of the longest keys', async () => {
   expect((await on.add(hits)).flat()).toEqual(hits.map(([, count]) => count))
 })
 
-test('an empty batch is answered', async () => {
+test('an empty batch completes', async () => {
   expect(await on.add()).toEqual([])
 })
 
-test('one batch too many fails at once, and room is told', async () => {
+test('a batch beyond the bound fails immediately, and hasCapacity reports it', async () => {
   const answers = Array.from({ length: 16 }, () => on.add([['a', 1]]))
   expect(on.store.hasCapacity).toBe(false)
   expect(await on.add([['a', 1]])).toEqual([['memcache: too many batches in flight']])
@@ -128,7 +128,7 @@ describe('what is in memcached', () => {
     })
   }
 
-  test('4.3#5: what cannot be added to is logged, and others go on', async () => {
+  test('4.3#5: a failed increment is logged, others continue', async () => {
     await memcached.run('set a 0 0 5\r\nseven')
     await on.add([['a', 1]], [['b', 1]])
     expect(await stored('b')).toBe('1')
@@ -213,8 +213,8 @@ test('7.1: statistics', async () => {
   })
 })
 
-describe('somebody else counts too', () => {
-  test('4.3#5: who loses the race for the first hit increments again', async () => {
+describe('another client counts, too', () => {
+  test('4.3#5: the loser of the race for the first hit increments again', async () => {
     const proxy = await startTcpProxy(memcached.port)
     const slow = storeOn([`127.0.0.1:${proxy.port}`], { timeoutMs: 5_000 }, () => proxy.stall())
     await slow.store.connect()
@@ -240,7 +240,7 @@ describe('somebody else counts too', () => {
 })
 
 describe('9.6: several nodes', () => {
-  test('the CRC-32 of the key says which', async () => {
+  test('the CRC-32 of the key selects the node', async () => {
     const second = await startMemcached()
     const third = await startMemcached()
     const nodes = [memcached, second, third]
@@ -316,7 +316,7 @@ describe('networks', () => {
     ])
   })
 
-  test('MEMCACHE_ERRORS_AS_ZERO: the count is 0, and the hits are tried all the same', async () => {
+  test('MEMCACHE_ERRORS_AS_ZERO: the count is 0, and the hits are still sent', async () => {
     const zero = storeOn([`127.0.0.1:${proxy.port}`], { isErrorZero: true, timeoutMs: 300 }, () =>
       proxy.resume(),
     )
@@ -340,7 +340,7 @@ describe('networks', () => {
     expect(losing.log).toContain('error Failed to increment key a: closed by the other side')
   })
 
-  test('a server that comes back is used at once', async () => {
+  test('a server that comes back is used immediately', async () => {
     await proxy.refuse()
     expect((await far.add([['a', 1]]))[0][0]).toMatch(
       /^memcache .*(closed by the other side|ECONNREFUSED|ECONNRESET)/,
@@ -349,7 +349,7 @@ describe('networks', () => {
     await vi.waitFor(async () => expect(await far.add([['a', 1]])).toEqual([[0]]), WAIT)
   })
 
-  test('an outage fails callers at once, and writes a line a second, not one per call', async () => {
+  test('an outage fails calls immediately and logs one line a second', async () => {
     await proxy.refuse()
     await far.add([['a', 1]])
     await far.add([['a', 1]])
@@ -359,7 +359,7 @@ describe('networks', () => {
     expect(far.log.length).toBeLessThan(10)
   })
 
-  test('closing waits for hits on their way', async () => {
+  test('close waits for pending increments', async () => {
     const closing = storeOn([`127.0.0.1:${proxy.port}`], {}, () => {
       proxy.stall()
       setTimeout(() => proxy.resume(), 50)

@@ -70,7 +70,7 @@ test('replies may arrive in any pieces', async () => {
   }
 })
 
-test('what is sent in one turn leaves in one write', async () => {
+test('the commands of one turn are one write', async () => {
   const writes: string[] = []
   await nodeOf((socket, text) => {
     writes.push(text)
@@ -84,26 +84,26 @@ test('what is sent in one turn leaves in one write', async () => {
 // biome-ignore format: the columns are the specification
 const nonsense = [
   // to `gets a`                    -> error of the command, which is why the connection is given up
-  ['ERROR\r\n',                        'it does not understand us: "ERROR"'],
-  ['CLIENT_ERROR line too long\r\n',   'it does not understand us: "CLIENT_ERROR line too long"'],
-  ['HTTP/1.1 400 Bad Request\r\n\r\n', 'it does not understand us: "HTTP/1.1 400 Bad Request"'],
-  ['STORED\r\n',                       'it does not understand us: "STORED"'],
-  ['VALUE a 0 x\r\n',                  'it sent an unexpected value: "VALUE a 0 x"'],
-  ['VALUE a 0 1048577\r\n',            'it sent an unexpected value: "VALUE a 0 1048577"'],
-  ['VALUE\r\n',                        'it does not understand us: "VALUE"'],
-  ['x'.repeat(1_100_000),              'it sent a line that does not end'],
+  ['ERROR\r\n',                        'protocol error: "ERROR"'],
+  ['CLIENT_ERROR line too long\r\n',   'protocol error: "CLIENT_ERROR line too long"'],
+  ['HTTP/1.1 400 Bad Request\r\n\r\n', 'protocol error: "HTTP/1.1 400 Bad Request"'],
+  ['STORED\r\n',                       'protocol error: "STORED"'],
+  ['VALUE a 0 x\r\n',                  'unexpected value: "VALUE a 0 x"'],
+  ['VALUE a 0 1048577\r\n',            'unexpected value: "VALUE a 0 1048577"'],
+  ['VALUE\r\n',                        'protocol error: "VALUE"'],
+  ['x'.repeat(1_100_000),              'it sent a line without an end'],
   ['',                                 'no reply within 200ms'],
 ] as const
 
 for (const [reply, message] of nonsense) {
-  test(`${JSON.stringify(reply.slice(0, 40))} ends the connection and all that wait`, async () => {
+  test(`${JSON.stringify(reply.slice(0, 40))} ends the connection and all pending commands`, async () => {
     await nodeOf((socket) => socket.write(reply))
     expect(await Promise.all([ask('gets a'), ask('incr a 1')])).toEqual([message, message])
     expect(lost).toEqual([message])
   })
 }
 
-test('an error of one command is an error of that command', async () => {
+test('an error reply fails its command only', async () => {
   await nodeOf((socket) => socket.write('SERVER_ERROR out of memory\r\nSERVER_ERROR out of memory\r\n7\r\n'))
   expect(await Promise.all([ask('gets a'), ask('incr a 1'), ask('incr b 1')])).toEqual([
     'SERVER_ERROR out of memory',
@@ -113,14 +113,14 @@ test('an error of one command is an error of that command', async () => {
   expect(lost).toEqual([])
 })
 
-test('what nobody asked for ends the connection; the next command has a new one', async () => {
+test('an unexpected reply ends the connection; the next command opens a new one', async () => {
   await nodeOf((socket) => socket.write(received.includes('second') ? '2\r\n' : '1\r\n9\r\n'))
   expect(await ask('incr first 1')).toBe('1')
-  await expect.poll(() => lost, { timeout: 5_000 }).toEqual(['it sent what nobody asked for: "9"'])
+  await expect.poll(() => lost, { timeout: 5_000 }).toEqual(['unexpected reply: "9"'])
   expect(await ask('incr second 1')).toBe('2')
 })
 
-test('half a reply of a lost connection is no part of the next', async () => {
+test('half a reply of a lost connection is dropped', async () => {
   await nodeOf((socket) => {
     if (received.includes('second')) socket.write('VALUE b 0 1 1\r\n7\r\nEND\r\n')
     else socket.write('VALUE a 0 5 1\r\n12', () => socket.destroy())
@@ -129,14 +129,14 @@ test('half a reply of a lost connection is no part of the next', async () => {
   expect(await ask('gets second')).toBe('b=7 END')
 })
 
-test('too many commands without a reply: the next fails at once', async () => {
+test('too many commands without a reply: the next fails immediately', async () => {
   await nodeOf(() => {})
   const waiting = Array.from({ length: 65_536 }, () => ask('incr a 1'))
   expect(await ask('incr a 1')).toBe('65536 commands wait for a reply')
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(['no reply within 200ms']))
 })
 
-test('a peer that cannot be reached: the first command is told why, those in the pause too', async () => {
+test('an unreachable peer: the first command and those in the pause fail with the reason', async () => {
   await nodeOf(() => {})
   await new Promise((resolve) => server!.close(resolve))
   const { text } = node.address
@@ -144,7 +144,7 @@ test('a peer that cannot be reached: the first command is told why, those in the
   expect(await ask('incr a 1')).toBe(`no connection (connect ECONNREFUSED ${text})`)
 })
 
-test('a node that is retired finishes what waits, and what follows from it, then closes', async () => {
+test('a retired node completes pending commands and those that follow, then closes', async () => {
   let isClosed = false
   await nodeOf((socket, text) => {
     socket.on('close', () => {

@@ -1,4 +1,4 @@
-/** Which nodes there are (spec 9.6): a list, or SRV records of a DNS server of our own, over a real socket. */
+/** The list of nodes (spec 9.6): from the setting, or from SRV records of a test DNS server on a real socket. */
 import { createSocket, type Socket } from 'node:dgram'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { ConfigurationError } from '../../../../engine/runtime/errors.ts'
@@ -83,7 +83,7 @@ for (const [text, address] of addresses) {
 }
 
 for (const text of ['cache', 'cache:', 'cache:0', 'cache:65536', 'cache:x', '::1:11211', '', ' a:1']) {
-  test(`"${text}" is no address`, async () => {
+  test(`"${text}" is not an address`, async () => {
     if (text === ' a:1') return expect(parseAddress(text).host).toBe(' a') // nothing is trimmed, and no such host is found
     const error = await findServers({ hostPort: ['a:1', text], srv: '' }).catch((failure) => failure)
     expect(error).toBeInstanceOf(ConfigurationError)
@@ -136,13 +136,13 @@ for (const [srv, message] of failures) {
   })
 }
 
-test('9.6: both is a mistake', async () => {
+test('9.6: both settings are an error', async () => {
   await expect(texts({ srv: NAME, hostPort: ['a:1'] })).rejects.toThrow(
     'Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set. Unset one of them. [MEMCACHE_SERVERS_TWICE]',
   )
 })
 
-test('9.6: one node has every key; of several, the CRC-32 of its bytes says which', () => {
+test('9.6: one node has every key; of several, the CRC-32 of its bytes selects one', () => {
   expect(['a', 'b', ''].map((key) => selectServer(key, 1))).toEqual([0, 0, 0])
   // python3 -c "import zlib; print(zlib.crc32('schön'.encode()) % 5)"
   expect(['a', 'b', 'c', 'shop_user_alice_1200', 'schön'].map((key) => selectServer(key, 5))).toEqual([
@@ -192,7 +192,7 @@ test('9.6: MEMCACHE_SRV_REFRESH: new nodes are used, the others keep their conne
   await Promise.all(servers.map((server) => server.stop()))
 })
 
-test('a worker whose first question fails asks again, and its callers hear of it meanwhile', async () => {
+test('a worker whose first DNS query fails retries, and its calls fail until then', async () => {
   const server = await startMemcached()
   const on = storeOn([], { srv: NAME, dnsServers })
   await on.store.connect()

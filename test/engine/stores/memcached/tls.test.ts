@@ -10,7 +10,7 @@ let files: Certificates
 let foreign: Certificates
 const servers: Record<string, MemcachedServer> = {}
 
-/** `ssl_verify_mode` 2: who connects must show a certificate. */
+/** `ssl_verify_mode` 2: clients must present a certificate. */
 function startTls({ ca, cert, key }: Certificates, verifyMode: number): Promise<MemcachedServer> {
   const options = [
     `ssl_chain_cert=${cert}`,

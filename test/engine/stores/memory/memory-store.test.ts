@@ -48,7 +48,7 @@ describe('fingerprint', () => {
     return out
   }
 
-  test('texts that look alike differ', () => {
+  test('similar texts differ', () => {
     const keys = [
       '',
       '\0',
@@ -72,7 +72,7 @@ describe('fingerprint', () => {
     expect(marks.size).toBe(keys.length)
   })
 
-  test('equal texts are equal, other seeds give another one, B is odd', () => {
+  test('equal for equal texts, different for other seeds; B is odd', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (one, two) => {
         expect(of(one).join() === of(two).join()).toBe(one === two)
@@ -82,7 +82,7 @@ describe('fingerprint', () => {
     )
   })
 
-  test('buckets are filled evenly, and A, B and BUCKET do not follow each other', () => {
+  test('buckets are filled evenly, and A, B and BUCKET are independent', () => {
     const keysCount = 20_000
     const counts = {
       a: new Int32Array(64),
@@ -105,7 +105,7 @@ describe('fingerprint', () => {
   })
 })
 
-test('it counts as a Map does', () => {
+test('counts as a Map does', () => {
   const key = fc.integer({ min: 0, max: 8 }).map((i) => `k${i}`)
   const hits = fc.oneof(
     { weight: 6, arbitrary: fc.integer({ min: 0, max: 5 }) },
@@ -129,7 +129,7 @@ test('it counts as a Map does', () => {
   )
 })
 
-test('a full bucket drops the live counter that ends first, and says so', () => {
+test('a full bucket drops the live counter that ends first and counts the eviction', () => {
   const table = createMemoryTable(ONE_BUCKET_BYTES)
   const store = new MemoryStore(table)
   for (let i = 0; i < BUCKET_SLOTS; i++) store.addOne(`k${i}`, 7, END_SEC + ((i + 5) % BUCKET_SLOTS), NOW_SEC)
@@ -167,7 +167,7 @@ describe('counters of the public domain', () => {
     expect(getPublicLiveEvictions(table)).toBe(0)
   })
 
-  test('are evenly spread over the public buckets, and reach no others', () => {
+  test('are evenly spread over the public buckets only', () => {
     const table = createMemoryTable(ONE_BUCKET_BYTES, 64 * BUCKET_WORDS * 4)
     flood(new MemoryStore(table))
     const words = new Int32Array(table)
@@ -177,14 +177,14 @@ describe('counters of the public domain', () => {
     expect(table.byteLength).toBe((HEADER_WORDS + 65 * BUCKET_WORDS) * 4)
   })
 
-  test('share all buckets where no public ones were made', () => {
+  test('share all buckets if there are no public ones', () => {
     const table = createMemoryTable(ONE_BUCKET_BYTES)
     flood(new MemoryStore(table))
     expect([getLiveEvictions(table), getPublicLiveEvictions(table)]).toEqual([990, 0])
   })
 })
 
-test('a slot is free for others 2 s after its window, without an eviction', () => {
+test('a slot is reused 2 s after its window, without an eviction', () => {
   const table = createMemoryTable(ONE_BUCKET_BYTES)
   const store = new MemoryStore(table)
   for (let i = 0; i < BUCKET_SLOTS; i++) store.addOne(`k${i}`, 7, i === 3 ? NOW_SEC + 1 : END_SEC, NOW_SEC)
@@ -193,7 +193,7 @@ test('a slot is free for others 2 s after its window, without an eviction', () =
   expect(store.addOne('k2', 1, END_SEC, NOW_SEC + 3)).toBe(8)
 })
 
-test('a key that meets a longer window lives as long as that', () => {
+test('a longer window of a key extends its counter', () => {
   const table = createMemoryTable(ONE_BUCKET_BYTES)
   const store = new MemoryStore(table)
   store.addOne('a', 1, NOW_SEC + 1, NOW_SEC)

@@ -69,7 +69,7 @@ for (const [what, shape] of shapes) {
   })
 }
 
-test('a table far too small forgets, says so, and never hangs or fails', async () => {
+test('a table far too small evicts, counts that, and never hangs or fails', async () => {
   const addsCount = size({ small: 5_000, full: 200_000 })
   const shape = { threadsCount: 3, bucketsCount: 1, keysCount: 40, windowsCount: 5, addsCount, hits: () => 1 }
   const { plans, table } = plan(shape, seed())
@@ -81,7 +81,7 @@ test('a table far too small forgets, says so, and never hangs or fails', async (
   }
 })
 
-/** The first answer that no one-by-one order of the adds explains. */
+/** The first result that no sequential order of the adds explains. */
 function firstOutOfOrder(adds: { hits: number; after: number }[]): string | null {
   adds.sort((one, two) => one.after - two.after)
   let before = 0

@@ -1,4 +1,4 @@
-/** REDIS_URL, REDIS_SOCKET_TYPE and REDIS_AUTH (spec 9.1, 9.2), and what logs show of them (9.5). */
+/** REDIS_URL, REDIS_SOCKET_TYPE and REDIS_AUTH (spec 9.1, 9.2), and their masked form in logs (9.5). */
 import { expect, test } from 'vitest'
 import {
   maskRedisUrl,
@@ -63,7 +63,7 @@ for (const [url, socketType, message] of bad) {
   })
 }
 
-test('a mistake of the second instance names the settings of that one', () => {
+test('errors of the second instance name its settings', () => {
   const parse = (url: string) => () =>
     parseRedisAddress({ url, socketType: 'tcp', auth: '', variable: 'REDIS_PERSECOND_URL' })
   expect(parse('host')).toThrow(/^REDIS_PERSECOND_URL "host": .* REDIS_PERSECOND_SOCKET_TYPE=unix\./)
@@ -77,7 +77,7 @@ const masks = [
   ['redis://host:6379',                 'redis://host:6379'],
   ['redis://bob:pw@host:6379',          'redis://*****@host:6379'],
   ['redis://bob:p@w@host',              'redis://*****@host'],
-  ['redis://:p,w@host:6379',            'redis://*****@host:6379'], // these three were shown whole
+  ['redis://:p,w@host:6379',            'redis://*****@host:6379'], // these three were once shown unmasked
   ['REDIS://u:pw@host',                 'REDIS://*****@host'],
   ['u:pw@host:6379',                    '*****@host:6379'],
   ['redis://host?PASSWORD=pw',          'redis://host?PASSWORD=*****'],
@@ -88,7 +88,7 @@ const masks = [
 for (const [url, masked] of masks)
   test(`${url} is shown as ${masked}`, () => expect(maskRedisUrl(url)).toBe(masked))
 
-test('9.1#2: sentinels: the name of the master, then where they are; nothing is trimmed', () => {
+test('9.1#2: sentinels: the name of the master, then their addresses; nothing is trimmed', () => {
   const { master, sentinels } = parseSentinels('my master,a:26379,redis://bob:p%3Aw@b:1,[::1]:2', 'ann:x:y')
   expect(master).toBe('my master')
   expect(sentinels.map(({ host, port, username, password }) => [host, port, username, password])).toEqual([
@@ -102,7 +102,7 @@ test('9.1#2: sentinels: the name of the master, then where they are; nothing is 
   })
 })
 
-test('9.1: a cluster: any of its nodes; all log in as the first one says', () => {
+test('9.1: a cluster: any of its nodes; the credentials of the first apply to all', () => {
   const seeds = parseClusterSeeds('redis://bob:pw@a:1/3,b:2', '')
   expect(seeds.map(({ host, port, username, password, db }) => [host, port, username, password, db])).toEqual(
     [

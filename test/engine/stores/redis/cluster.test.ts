@@ -7,7 +7,7 @@ import { hashSlot } from '../../../../engine/stores/redis/hash-slots.ts'
 import { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import { type Cluster, startCluster } from '../../../helpers/redis-cluster.ts'
 import { seeded, size } from '../../../helpers/size.ts'
-import { addAll, addStopping, answersOf, EXPIRY_SEC, type Hits, redisOptionsOf } from '../store-harness.ts'
+import { addAll, addBatch, addStopping, createRedisOptions, EXPIRY_SEC, type Hits } from '../store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
 
@@ -28,7 +28,7 @@ beforeEach(async () => {
 afterEach(() => store.close())
 
 function storeOf(url: string, options = {}): RedisStore {
-  return new RedisStore(redisOptionsOf(url, { type: 'cluster', operationTimeoutMs: 500, ...options }), {
+  return new RedisStore(createRedisOptions(url, { type: 'cluster', operationTimeoutMs: 500, ...options }), {
     log: (level, message) => log.push(`${level} ${message}`),
   })
 }
@@ -107,7 +107,7 @@ test('4.1: whatever moves, counters keep an expiry, also those that are known', 
   const addKept = () => {
     const batch = new Batch()
     batch.add(counter, 1, 0, NOW_SEC + 60, EXPIRY_SEC, false)
-    return answersOf(store, batch, NOW_SEC)
+    return addBatch(store, batch, NOW_SEC)
   }
   const ttlSec = EXPIRY_SEC
   const holds = (value: string) =>

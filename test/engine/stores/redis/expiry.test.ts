@@ -10,12 +10,12 @@ import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../../../helpers/tcp-proxy.ts'
 import {
   addAll,
+  addBatch,
   addStopping,
-  answersOf,
+  createRedisOptions,
   EXPIRY_SEC,
   type Hits,
-  redisOptionsOf,
-  type Wanted,
+  type StopRequest,
 } from '../store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
@@ -41,18 +41,18 @@ afterEach(async () => {
 })
 
 function storeOf(url: string, options = {}): RedisStore {
-  return new RedisStore(redisOptionsOf(url, { operationTimeoutMs: TIMEOUT_MS, ...options }), {
+  return new RedisStore(createRedisOptions(url, { operationTimeoutMs: TIMEOUT_MS, ...options }), {
     log: () => {},
   })
 }
 
 const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC)
 
-/** Hits of counters that are kept, as those of hot keys are; resolves with each count before. */
+/** Adds hits of kept counters, like those of hot keys; resolves with the previous counts. */
 function addKept(own: RedisStore, ...hits: [counter: Counter, hits: number][]): Promise<(number | string)[]> {
   const batch = new Batch()
   for (const [counter, count] of hits) batch.add(counter, count, 0, NOW_SEC + 60, EXPIRY_SEC, false)
-  return answersOf(own, batch, NOW_SEC)
+  return addBatch(own, batch, NOW_SEC)
 }
 
 const ttlOf = async (key: string) => (await redis.contents())[key].ttlSec
@@ -67,7 +67,7 @@ test('12#38: the expiry comes with the first hit of a counter and is not renewed
   expect(await redis.contents()).toEqual({ a: { value: '2', ttlSec: 50 } })
 })
 
-test('a look with 0 hits makes the counter with its expiry', async () => {
+test('adding 0 hits creates the counter with its expiry', async () => {
   await add(['a', 0])
   expect(await redis.contents()).toEqual({ a: { value: '0', ttlSec: EXPIRY_SEC } })
 })
@@ -140,7 +140,7 @@ test('the rights of docs/differences.md are enough: incrby, expire; stopping: ev
   await own.connect()
   expect(await addAll(own, [['a', 1]], NOW_SEC)).toEqual([1])
   await redis.run('ACL', 'SETUSER', 'carol', '+evalsha', '+eval', '+get', '+ttl')
-  const wanted: Wanted[] = [
+  const wanted: StopRequest[] = [
     [
       ['a', 1, 9],
       ['b', 0, 9],

@@ -6,7 +6,7 @@ import { redisOptions, redisWarnings } from '../../../../engine/stores/redis/red
 const optionsOf = (env: Record<string, string>) => redisOptions(parseSettings(env).settings)
 const warningsOf = (env: Record<string, string>) => redisWarnings(parseSettings(env).settings)
 
-test('every setting of an instance reaches it, and the second one has its own', () => {
+test('each instance gets its own settings', () => {
   const settingsOf = (prefix: string, n: number) => ({
     [`${prefix}_URL`]: `host:${n}`,
     [`${prefix}_TYPE`]: n === 1 ? 'Sentinel' : 'CLUSTER',

@@ -1,10 +1,17 @@
-/** A second instance for limits per second (spec 3.2): two real servers, each with its own counters and its own troubles. */
+/** A second instance for limits per second (spec 3.2): two real servers, each with its own counters and failures. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import type { InstanceHealth } from '../../../../engine/stores/store-health.ts'
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../../../helpers/tcp-proxy.ts'
-import { addAll, addStopping, EXPIRY_SEC, type Hits, redisOptionsOf, type Wanted } from '../store-harness.ts'
+import {
+  addAll,
+  addStopping,
+  createRedisOptions,
+  EXPIRY_SEC,
+  type Hits,
+  type StopRequest,
+} from '../store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
 const TIMEOUT_MS = 200
@@ -24,7 +31,7 @@ beforeEach(async () => {
   const [url, perSecondUrl] = proxies.map(({ port }) => `127.0.0.1:${port}`)
   const options = { operationTimeoutMs: TIMEOUT_MS }
   store = new RedisStore(
-    { ...redisOptionsOf(url, options), perSecond: redisOptionsOf(perSecondUrl, options) },
+    { ...createRedisOptions(url, options), perSecond: createRedisOptions(perSecondUrl, options) },
     {
       log: (level, message) => log.push(`${level} ${message}`),
       onHealth: (instances) => reports.push([...instances]),
@@ -39,7 +46,7 @@ afterEach(async () => {
 
 const isPerSecond = (key: string) => key.startsWith('s')
 const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC, isPerSecond)
-const stop = (...requests: Wanted[]) => addStopping(store, requests, NOW_SEC, isPerSecond)
+const stop = (...requests: StopRequest[]) => addStopping(store, requests, NOW_SEC, isPerSecond)
 const values = async (server: RedisServer) =>
   Object.fromEntries(Object.entries(await server.contents()).map(([key, { value }]) => [key, value]))
 
@@ -56,7 +63,7 @@ test('3.2: limits per second are counted in the second instance, all others in t
   expect(await values(second)).toEqual({ s: '3' })
 })
 
-test('3.2: one batch, one key, two units: each in its own place (Q20)', async () => {
+test('3.2: one batch, one key, two units: each in its own instance (Q20)', async () => {
   let isSecond = false
   const either = () => {
     isSecond = !isSecond
@@ -78,7 +85,7 @@ test('3.2: one batch, one key, two units: each in its own place (Q20)', async ()
   expect([await values(main), await values(second)]).toEqual([{ same: '10' }, { same: '2' }])
 })
 
-test('8.2: each instance is reported by itself; the one for limits per second is connected first (8.1)', async () => {
+test('8.2: each instance is reported separately; the one for limits per second is connected first (8.1)', async () => {
   const health = (isMain: boolean, isSecond: boolean) => [
     { name: 'redis', isConnected: isMain, working: isMain ? 'ok' : 'failing' },
     { name: 'redis per second', isConnected: isSecond, working: isSecond ? 'ok' : 'failing' },
@@ -91,19 +98,19 @@ test('8.2: each instance is reported by itself; the one for limits per second is
   await vi.waitFor(() => expect(reports.at(-1)).toEqual(health(true, true)), { timeout: 5_000 })
 })
 
-test('calls that one instance fails are reported of that one, until it counts again', async () => {
+test('an instance that fails its calls is reported as failing until a call succeeds', async () => {
   const working = () => reports.at(-1)!.map((each) => each.working)
   await second.run('CONFIG', 'SET', 'maxmemory', '1')
   expect(await add(['m', 1], ['s', 1])).toEqual([1, expect.stringContaining('OOM')])
   await vi.waitFor(() => expect(working()).toEqual(['ok', 'failing']), { timeout: 5_000 })
   expect(reports.at(-1)!.map(({ isConnected }) => isConnected)).toEqual([true, true])
   await second.run('CONFIG', 'SET', 'maxmemory', '0')
-  expect(await add(['m', 1])).toEqual([2]) // which says nothing about the second
+  expect(await add(['m', 1])).toEqual([2]) // no information about the second
   expect(await add(['s', 1])).toEqual([1])
   await vi.waitFor(() => expect(working()).toEqual(['ok', 'ok']), { timeout: 5_000 })
 })
 
-test('a Redis that works again is reported without a call, and is then not called any more', async () => {
+test('recovery is reported without traffic, and the check ends then', async () => {
   const working = () => reports.at(-1)!.map((each) => each.working)
   await second.run('CONFIG', 'SET', 'maxmemory', '1')
   expect(await add(['s', 2])).toEqual([expect.stringContaining('OOM')])
@@ -121,7 +128,7 @@ test('a Redis that works again is reported without a call, and is then not calle
   expect(await incrbyCalls(second)).toBe(before)
 })
 
-test('4.2: the same for stopping requests over both instances', async () => {
+test('4.2: the same for stopIncrementWhenOverLimit batches over both instances', async () => {
   const working = () => reports.at(-1)!.map((each) => each.working)
   for (const server of [main, second]) await server.run('CONFIG', 'SET', 'maxmemory', '1')
   await stop([
@@ -136,7 +143,7 @@ test('4.2: the same for stopping requests over both instances', async () => {
   expect([await values(main), await values(second)]).toEqual([{ m: '0' }, { s: '0' }])
 })
 
-test('a counter of another kind is no failure of Redis', async () => {
+test('WRONGTYPE of one counter is not a failure of Redis', async () => {
   await main.run('LPUSH', 'm', 'x')
   expect(await add(['m', 1])).toEqual([expect.stringContaining('WRONGTYPE')])
   await second.run('CONFIG', 'SET', 'maxmemory', '1')
@@ -146,7 +153,7 @@ test('a counter of another kind is no failure of Redis', async () => {
   })
 })
 
-test('12#37: an error of one fails only who needs it, and the other stays incremented', async () => {
+test('12#37: an error of one instance fails only its slots; the other stays incremented', async () => {
   await proxies[1].refuse()
   await vi.waitFor(() => expect(store.isConnected).toBe(false))
   const error = expect.stringContaining(`redis 127.0.0.1:${proxies[1].port}: no connection`)
@@ -156,7 +163,7 @@ test('12#37: an error of one fails only who needs it, and the other stays increm
   expect(store.hasCapacity).toBe(true)
 })
 
-test('Q37: both in parallel: a slow one delays nobody beyond its timeout', async () => {
+test('Q37: both in parallel: a slow one delays no call beyond its timeout', async () => {
   proxies[0].stall()
   const startMs = performance.now()
   const late = `redis 127.0.0.1:${proxies[0].port}: no reply within ${TIMEOUT_MS}ms; the hits may have been counted`
@@ -166,7 +173,7 @@ test('Q37: both in parallel: a slow one delays nobody beyond its timeout', async
   expect(await values(main)).toEqual({ m: '1' }) // it was counted, once
 })
 
-test('Q37: a reply lost by one is an error of its slots alone', async () => {
+test('Q37: a reply lost by one instance fails its slots alone', async () => {
   await add(['m', 1], ['s', 1])
   proxies[1].loseNextReply()
   const lost = expect.stringContaining('the hits may have been counted')
@@ -175,7 +182,7 @@ test('Q37: a reply lost by one is an error of its slots alone', async () => {
 })
 
 test('4.2, A.3: a stopping request over both instances', async () => {
-  const request: Wanted = [
+  const request: StopRequest = [
     ['s', 1, 2],
     ['m', 1, 5],
   ]
@@ -190,7 +197,7 @@ test('4.2, A.3: a stopping request over both instances', async () => {
   expect([await values(main), await values(second)]).toEqual([{ m: '3' }, { s: '6' }])
 })
 
-test('4.2: where one instance cannot be asked, a request adds nothing to the other', async () => {
+test('4.2: where one instance is unreachable, a request adds nothing to the other', async () => {
   await proxies[1].refuse()
   await vi.waitFor(() => expect(store.isConnected).toBe(false))
   const error = expect.stringContaining('no connection')
@@ -212,7 +219,7 @@ test('4.2: where one instance cannot be asked, a request adds nothing to the oth
   expect(await values(main)).toEqual({ m: '1', m2: '1' })
 })
 
-test('12#43: closing is done when both are closed, also when one is gone and the other silent', async () => {
+test('12#43: close resolves when both are closed, also if one is gone and the other silent', async () => {
   await proxies[0].stop()
   proxies[1].stall()
   await store.close()

@@ -1,5 +1,5 @@
 /**
- * What only Redis has: keys of other kinds, and a network. Each hit is counted at most once, whatever breaks.
+ * What only the Redis store has: keys of other types, and a network. Each hit is counted at most once, whatever fails.
  */
 import { type AddressInfo, createServer, Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
@@ -10,7 +10,7 @@ import { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import { freePort } from '../../../helpers/ports.ts'
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { startTcpProxy, type TcpProxy } from '../../../helpers/tcp-proxy.ts'
-import { addAll, addStopping, EXPIRY_SEC, type Hits, redisOptionsOf } from '../store-harness.ts'
+import { addAll, addStopping, createRedisOptions, EXPIRY_SEC, type Hits } from '../store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
 const TIMEOUT_MS = 100
@@ -41,7 +41,7 @@ afterEach(async () => {
 })
 
 function storeOf(url: string, options = {}): RedisStore {
-  return new RedisStore(redisOptionsOf(url, { operationTimeoutMs: TIMEOUT_MS, ...options }), {
+  return new RedisStore(createRedisOptions(url, { operationTimeoutMs: TIMEOUT_MS, ...options }), {
     log: (level: LogLevel, message: string) => log.push(`${level} ${message}`),
     onHealth: ([{ isConnected }]) => states.at(-1) !== isConnected && states.push(isConnected),
   })
@@ -51,7 +51,7 @@ const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC)
 const connected = () =>
   vi.waitFor(() => expect(store.isConnected).toBe(true), { timeout: 5_000, interval: 5 })
 
-/** How often anything was written to a socket by this process. */
+/** Number of socket writes of this process to the proxy. */
 async function writesDuring(run: () => Promise<unknown>): Promise<number> {
   const spy = vi.spyOn(Socket.prototype, 'write')
   await run()
@@ -60,7 +60,7 @@ async function writesDuring(run: () => Promise<unknown>): Promise<number> {
   return writes.length
 }
 
-test('keys arrive as they are, byte by byte', async () => {
+test('keys are sent unchanged, byte by byte', async () => {
   const keys = [
     'shop_user_schön_1200',
     'prefix:d_k_🦀_0',
@@ -102,7 +102,7 @@ test('a counter beyond 2^53 reads as full and keeps its value', async () => {
   expect(await redis.run('GET', 'a')).toBe('9007199254740995')
 })
 
-test('4.2: the script of a stopping batch is loaded when it is not there, and the hits count once', async () => {
+test('4.2: the script is loaded if it is missing, and the hits count once', async () => {
   const stop = () =>
     addStopping(
       store,
@@ -120,7 +120,7 @@ test('4.2: the script of a stopping batch is loaded when it is not there, and th
   expect(await redis.contents()).toMatchObject({ a: { value: '4', ttlSec: EXPIRY_SEC }, b: { value: '4' } })
 })
 
-test('a reply lost on the way is an error, counts once, and is never sent again', async () => {
+test('hits whose reply is lost fail, count once and are never sent again', async () => {
   await add(['a', 1])
   proxy.loseNextReply()
   const lost = `redis 127.0.0.1:${proxy.port}: connection lost (closed by the other side); the hits may have been counted`
@@ -139,21 +139,21 @@ test('all batches in flight fail with the connection, each counted once', async 
   expect(await add(['a', 0])).toEqual([21])
 })
 
-test('12#6: no reply in time is an error; until the late one has come nothing more is sent', async () => {
+test('12#6: no reply in time is an error; nothing more is sent until the late one arrives', async () => {
   proxy.stall()
   const where = `redis 127.0.0.1:${proxy.port}:`
   const [first, second] = await Promise.all([add(['a', 1]), add(['a', 10], ['b', 1])])
   const late = `${where} no reply within 100ms; the hits may have been counted`
   expect([...first, ...second]).toEqual([late, late, late])
   expect(await add(['a', 100])).toEqual([`${where} no reply to earlier hits for 100ms`])
-  expect(store.hasCapacity).toBe(true) // it fails at once, so callers need not wait
+  expect(store.hasCapacity).toBe(true) // it fails immediately, so callers need not wait
   proxy.resume()
   await vi.waitFor(async () => expect(await add(['c', 1])).toEqual([expect.any(Number)]))
-  expect(await add(['a', 1000], ['b', 1])).toEqual([1011, 2]) // late replies were nobody else's
+  expect(await add(['a', 1000], ['b', 1])).toEqual([1011, 2]) // late replies were matched to their own calls
   expect(proxy.connectionsCount).toBe(1)
 })
 
-test('a connection that stays silent is given up for a new one', async () => {
+test('a connection that stays silent is replaced', async () => {
   proxy.stall()
   await add(['a', 1])
   await vi.waitFor(() => expect(states).toEqual([true, false]), { timeout: 2_000, interval: 5 })
@@ -167,7 +167,7 @@ test('a connection that stays silent is given up for a new one', async () => {
   ])
 })
 
-test('batches in flight are bounded, and a done makes room', async () => {
+test('batches in flight are bounded, and a finished one restores capacity', async () => {
   proxy.stall()
   const answers: Promise<(number | string)[]>[] = []
   while (store.hasCapacity) answers.push(add(['a', 1]))
@@ -181,13 +181,13 @@ test('batches in flight are bounded, and a done makes room', async () => {
 
 // biome-ignore format: the columns are the specification
 const waits = [
-  // REDIS_POOL_ON_EMPTY_WAIT_DURATION -> what a batch beyond the bound hears while Redis is silent
+  // REDIS_POOL_ON_EMPTY_WAIT_DURATION -> error of a batch beyond the bound while Redis is silent
   [20,     /: 64 batches in flight for 20ms$/],
   [60_000, /: (64 batches in flight|no reply to earlier hits) for 100ms$/], // the operation timeout ends it first
 ] as const
 
 for (const [emptyWaitMs, error] of waits) {
-  test(`9.3: a batch beyond the bound waits at most ${emptyWaitMs} ms for its turn, and is not counted then`, async () => {
+  test(`9.3: a batch beyond the bound waits at most ${emptyWaitMs} ms to be sent, and is not counted after that`, async () => {
     const own = storeOf(`127.0.0.1:${proxy.port}`, { emptyWaitMs })
     await own.connect()
     proxy.stall()
@@ -201,7 +201,7 @@ for (const [emptyWaitMs, error] of waits) {
   })
 }
 
-test('without Redis hits fail at once; it is found again by itself, and told once', async () => {
+test('without Redis hits fail immediately; the connection is restored and each change logged once', async () => {
   await proxy.refuse()
   await vi.waitFor(() => expect(states).toEqual([true, false]))
   expect(await add(['a', 1])).toEqual([
@@ -277,14 +277,14 @@ test('an unexpected reply ends the connection, as later ones cannot be matched',
   server.close()
 })
 
-test('a batch leaves in one write', async () => {
+test('a batch is one write', async () => {
   const writes = await writesDuring(async () => {
     await add(...Array.from({ length: 50 }, (_, i): Hits => [`key_${i}`, i]))
   })
   expect(writes).toBe(1)
 })
 
-test('a replica is left for a new connection, without counting twice', async () => {
+test('a connection to a replica is replaced, without counting twice', async () => {
   await redis.run('REPLICAOF', '127.0.0.1', await freePort())
   expect(await add(['a', 1])).toEqual([expect.stringContaining('READONLY')])
   expect(store.isConnected).toBe(false)
@@ -292,7 +292,7 @@ test('a replica is left for a new connection, without counting twice', async () 
   await vi.waitFor(async () => expect(await add(['a', 1])).toEqual([1]), { timeout: 5_000 })
 })
 
-test('a thread that was busy does not take its Redis for late', async () => {
+test('replies that arrive while the thread is blocked are not late', async () => {
   const direct = storeOf(redis.address)
   await direct.connect()
   const answer = addAll(direct, [['a', 1]], NOW_SEC)
@@ -301,7 +301,7 @@ test('a thread that was busy does not take its Redis for late', async () => {
   await direct.close()
 })
 
-test('9.3: hits that had to wait for a place are answered within the timeout from when they began to wait', async () => {
+test('9.3: the timeout of hits that wait for capacity starts when they begin to wait', async () => {
   const own = storeOf(`127.0.0.1:${proxy.port}`, { operationTimeoutMs: 1_000 })
   await own.connect()
   proxy.stall()
@@ -317,14 +317,14 @@ test('9.3: hits that had to wait for a place are answered within the timeout fro
   await own.close()
 })
 
-test('close answers what is in flight first, then refuses', async () => {
+test('close completes batches in flight first, then refuses further ones', async () => {
   const answer = add(['a', 1])
   await store.close()
   expect(await answer).toEqual([1])
   expect(await add(['a', 1])).toEqual([`redis 127.0.0.1:${proxy.port}: closing`])
 })
 
-test('7.1: connections are counted, also those that come back, for each Redis apart', async () => {
+test('7.1: connections are counted per Redis, restored ones included', async () => {
   const stats = new Stats()
   const totals = new Totals()
   const figures = (pool: string) => {
@@ -334,7 +334,9 @@ test('7.1: connections are counted, also those that come back, for each Redis ap
       (name) => all.get(`ratelimit.${pool}.${name}`) ?? 0,
     )
   }
-  const options = redisOptionsOf(`127.0.0.1:${proxy.port}`, { perSecond: redisOptionsOf(redis.address) })
+  const options = createRedisOptions(`127.0.0.1:${proxy.port}`, {
+    perSecond: createRedisOptions(redis.address),
+  })
   const counted = new RedisStore(options, { log: () => {}, stats })
   await counted.connect()
   expect(figures('redis_pool')).toEqual([1, 1, 0])

@@ -1,4 +1,4 @@
-/** Redis' wire: commands out, replies in, whatever way the bytes are cut; checked against a reader that is slow and plain. */
+/** RESP: commands and replies, however the bytes are cut, checked against a naive reader. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Counter } from '../../../../engine/stores/counter.ts'
@@ -88,7 +88,7 @@ const { reply } = fc.letrec<{ reply: Reply }>((tie) => ({
   ),
 }))
 
-test('any replies, cut anywhere, are those of the naive reader', () => {
+test('any replies, cut anywhere, equal those of the naive reader', () => {
   const sizes = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 6 })
   fc.assert(
     fc.property(fc.array(reply, { maxLength: 8 }), sizes, (replies, lengths) => {
@@ -102,7 +102,7 @@ test('any replies, cut anywhere, are those of the naive reader', () => {
   )
 })
 
-test('any bytes at all: the same replies and the same fault, however they are cut', () => {
+test('any bytes: the same replies and the same fault, however they are cut', () => {
   const random = seeded(3)
   const alphabet = '::::$*+-0123456789\r\n\r\na\xff'
   for (let i = 0; i < size({ small: 3_000, full: 1_000_000 }); i++) {
@@ -149,13 +149,13 @@ for (const [bytes, replies, fault] of cases) {
     expect(read([Buffer.from(bytes)])).toEqual({ replies, fault }))
 }
 
-test('a reply of many strings ends at its bound, and the memory with it', () => {
+test('a reply of many strings is bounded, and so is its memory', () => {
   const part = Buffer.from(`$1000000\r\n${'a'.repeat(1_000_000)}\r\n`)
   const { replies, fault } = read([Buffer.from('*100\r\n'), ...Array.from({ length: 100 }, () => part)])
   expect({ replies, fault }).toEqual({ replies: [], fault: `a reply of more than ${REPLY_BYTES_MAX} bytes` })
 })
 
-test('who has heard enough hears no more, of the same chunk either', () => {
+test('after stop no reply is delivered, of the current chunk either', () => {
   const heard: Reply[] = []
   const reader = new RespReader({
     integer(value) {
@@ -168,7 +168,7 @@ test('who has heard enough hears no more, of the same chunk either', () => {
   expect(heard).toEqual([1])
 })
 
-test('commands have lengths in bytes, of any text', () => {
+test('commands have lengths in bytes, for any text', () => {
   const writer = new HitWriter()
   const key = fc.string({ unit: 'binary', maxLength: 700 }).map((some) => some.repeat(3))
   fc.assert(
@@ -194,7 +194,7 @@ test('a lone surrogate has the three bytes of U+FFFD', () => {
   expect(new Counter('\ud83e').size).toBe(3)
 })
 
-test('many commands and long keys find room, and what is still being sent is left alone', () => {
+test('the buffer grows for many commands and long keys, and bytes still being sent are kept', () => {
   const writer = new HitWriter()
   const keys = [...Array.from({ length: 4_096 }, (_, i) => `key ${i}`), 'é'.repeat(3_000_000)]
   for (const key of keys) writer.incrby(new Counter(key), '1')

@@ -1,11 +1,11 @@
-/** Real sentinels: the master is found, and found again when it is another one (spec 9.1, 9.2). */
+/** Real sentinels: finding the master, and its replacement (spec 9.1, 9.2). */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test, vi } from 'vitest'
 import { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { type SentinelSet, startSentinel } from '../../../helpers/redis-sentinel.ts'
 import { startTcpProxy } from '../../../helpers/tcp-proxy.ts'
-import { addAll, type Hits, redisOptionsOf } from '../store-harness.ts'
+import { addAll, createRedisOptions, type Hits } from '../store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
 const SERVING_AGAIN_MS_MAX = 2_000 // after the sentinels have agreed on the new master
@@ -21,14 +21,14 @@ afterEach(async () => {
 
 async function connect(url: string, options = {}): Promise<void> {
   log = []
-  store = new RedisStore(redisOptionsOf(url, { type: 'sentinel', operationTimeoutMs: 500, ...options }), {
+  store = new RedisStore(createRedisOptions(url, { type: 'sentinel', operationTimeoutMs: 500, ...options }), {
     log: (level, message) => log.push(`${level} ${message}`),
   })
   await store.connect()
 }
 const add = (...hits: Hits[]) => addAll(store, hits, NOW_SEC)
 
-/** Asks until an answer comes; yields it with the time since `startMs`. */
+/** Retries until a call succeeds; returns its count and the time since `startMs`. */
 async function served(startMs = 0): Promise<{ after: number; ms: number }> {
   for (;;) {
     const [after] = await add(['a', 1])
@@ -37,7 +37,7 @@ async function served(startMs = 0): Promise<{ after: number; ms: number }> {
   }
 }
 
-test('9.1: a master that dies is followed by its replica, and hits go on soon after the switch', async () => {
+test('9.1: after a master dies, hits go to the promoted replica', async () => {
   set = await startSentinel({ password: 'data', sentinelPassword: 'watch' })
   await connect(set.url, { auth: 'data', sentinelAuth: 'watch' })
   expect(await add(['a', 1], ['b', 5])).toEqual([1, 5])
@@ -52,7 +52,7 @@ test('9.1: a master that dies is followed by its replica, and hits go on soon af
   expect(await (await set.master()).contents()).toMatchObject({ a: { value: '2' }, b: { value: '5' } })
 })
 
-test('9.1: a master that was replaced and still answers is left', async () => {
+test('9.1: a replaced master is left although it still answers', async () => {
   set = await startSentinel()
   await connect(set.url)
   const old = await set.master()
@@ -110,7 +110,7 @@ test('9.2: REDIS_AUTH is not used for sentinels, and REDIS_SENTINEL_AUTH not for
   await master.stop()
 })
 
-test('9.1: sentinels that disagree: who has heard of the newer fail-over is right', async () => {
+test('9.1: of sentinels that disagree, the newest epoch wins', async () => {
   const [older, newer] = await Promise.all([startRedis(), startRedis()])
   const start = ({ port }: RedisServer, epoch: number) =>
     startRedis({
@@ -126,7 +126,7 @@ test('9.1: sentinels that disagree: who has heard of the newer fail-over is righ
   await Promise.all([...sentinels, older, newer].map((server) => server.stop()))
 })
 
-test('a reply lost on the way counts once', async () => {
+test('hits whose reply is lost count once', async () => {
   const master = await startRedis()
   const proxy = await startTcpProxy(master.port)
   const sentinel = await startRedis({ sentinel: `sentinel monitor mymaster 127.0.0.1 ${proxy.port} 1\n` })

@@ -1,11 +1,11 @@
-/** Connecting to Redis at the start (spec 9.2, 9.5): who we are, how long we try, what the operator reads. */
+/** Connecting to Redis at start-up (spec 9.2, 9.5): credentials, retries, log lines. */
 import { afterEach, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../../engine/runtime/errors.ts'
 import { type RedisOptions, RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import { freePort } from '../../../helpers/ports.ts'
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { startTcpProxy } from '../../../helpers/tcp-proxy.ts'
-import { addAll, redisOptionsOf } from '../store-harness.ts'
+import { addAll, createRedisOptions } from '../store-harness.ts'
 
 let redis: RedisServer | null = null
 afterEach(async () => {
@@ -17,7 +17,7 @@ const log: string[] = []
 
 async function connectTo(url: string, options: Partial<RedisOptions> = {}, signal?: AbortSignal) {
   log.length = 0
-  const store = new RedisStore(redisOptionsOf(url, options), {
+  const store = new RedisStore(createRedisOptions(url, options), {
     log: (level, message) => log.push(`${level} ${message}`),
     signal,
   })
@@ -27,7 +27,7 @@ async function connectTo(url: string, options: Partial<RedisOptions> = {}, signa
   return after
 }
 
-test('every failed attempt is told, with the wait and without secrets; then it succeeds', async () => {
+test('each failed attempt is logged, with the delay and without secrets; then it succeeds', async () => {
   const port = await freePort()
   const connecting = connectTo(`redis://:secret@127.0.0.1:${port}`, {
     startup: { initialMs: 150, maxMs: 200, maxElapsedMs: 10_000 },
@@ -42,7 +42,7 @@ test('every failed attempt is told, with the wait and without secrets; then it s
   expect(log.join()).not.toContain('secret')
 })
 
-test('after the longest time it gives up', async () => {
+test('gives up after the maximum elapsed time', async () => {
   const url = `127.0.0.1:${await freePort()}`
   const startup = { initialMs: 20, maxMs: 20, maxElapsedMs: 50 }
   const error = await connectTo(url, { startup }).catch((failure) => failure)
@@ -53,7 +53,7 @@ test('after the longest time it gives up', async () => {
   expect(log.length).toBeGreaterThan(0)
 })
 
-test('a signal ends the waiting at once', async () => {
+test('a signal cancels the wait', async () => {
   const url = `127.0.0.1:${await freePort()}`
   const startup = { initialMs: 60_000, maxMs: 60_000, maxElapsedMs: 0 }
   const abort = new AbortController()
@@ -63,7 +63,7 @@ test('a signal ends the waiting at once', async () => {
   )
 })
 
-test('a signal ends an attempt that hangs', async () => {
+test('a signal cancels an attempt that hangs', async () => {
   redis = await startRedis()
   const proxy = await startTcpProxy(redis.port)
   proxy.stall()
@@ -90,7 +90,7 @@ const logins = [
   ['',               (at: string) => at,                                        false],
 ] as const
 
-test('logins: REDIS_AUTH wins over the URL; wrong ones are retried like any error', async () => {
+test('REDIS_AUTH takes precedence over the URL; wrong credentials are retried like any error', async () => {
   redis = await startRedis({ password: 'secret', args: ['--requirepass', 'secret'] })
   await redis.run('ACL', 'SETUSER', 'bob', 'on', '>b:ob', '~*', '+@all')
   const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 30 }
@@ -102,7 +102,7 @@ test('logins: REDIS_AUTH wins over the URL; wrong ones are retried like any erro
   }
 })
 
-test('9.2: a password for a Redis that has none is an error, as it is in the reference', async () => {
+test('9.2: a password for a Redis that has none is an error, as with envoyproxy/ratelimit', async () => {
   redis = await startRedis()
   const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 30 }
   await expect(connectTo(redis.address, { auth: 'secret', startup })).rejects.toThrow(
@@ -128,7 +128,7 @@ test('a database is selected, a unix socket works', async () => {
   expect(await redis.run('GET', 'a')).toBe('1')
 })
 
-test('a server that accepts and stays silent is given up after the connect timeout', async () => {
+test('an attempt to connect to a silent server ends with the connect timeout', async () => {
   redis = await startRedis()
   const proxy = await startTcpProxy(redis.port)
   proxy.stall()

@@ -1,4 +1,4 @@
-/** TLS to real servers that speak nothing else (spec 9.2): what is trusted, what is shown, what is refused. */
+/** TLS to real TLS-only servers (spec 9.2): trusted roots, client certificates, refusals. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -8,7 +8,7 @@ import { type Certificates, makeCertificates } from '../../../helpers/certificat
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { startCluster } from '../../../helpers/redis-cluster.ts'
 import { startSentinel } from '../../../helpers/redis-sentinel.ts'
-import { addAll, redisOptionsOf } from '../store-harness.ts'
+import { addAll, createRedisOptions } from '../store-harness.ts'
 
 const NOW_SEC = 1_790_000_000
 const NONE: TlsFiles = {
@@ -40,10 +40,10 @@ afterAll(async () => {
   await Promise.all([named, numbered].map((files) => files.remove()))
 })
 
-/** The first count, or why there is no connection. */
+/** The first count, or the connection error. */
 async function countAt(url: string, options: Partial<RedisOptions>): Promise<string> {
   const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 20 }
-  const store = new RedisStore(redisOptionsOf(url, { startup, timeoutMs: 1_000, ...options }), {
+  const store = new RedisStore(createRedisOptions(url, { startup, timeoutMs: 1_000, ...options }), {
     log: () => {},
   })
   try {
@@ -99,7 +99,7 @@ test('9.2: a cluster by TLS, with a password', async () => {
   await cluster.stop()
 })
 
-test('8.1: files that cannot be used are named, with their variable', async () => {
+test('8.1: errors name unusable files and their settings', async () => {
   const garbage = join(named.ca, '../garbage.pem')
   await writeFile(garbage, 'hello')
   const broken = join(named.ca, '../broken.pem')
