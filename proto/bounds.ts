@@ -1,12 +1,12 @@
 /**
- * How much one request may hold. Both codecs stop reading at these bounds, so that 4 MiB of nothing (`{},{},…` in JSON,
- * `12 00 12 00 …` in protobuf) cost a caller's bandwidth and not our memory: two million objects and 0.7 s before.
+ * Maxima of one request. Both codecs stop reading at these bounds; without them, 4 MiB of empty descriptors (`{},{},…` in
+ * JSON, `12 00 12 00 …` in protobuf) would become two million objects in 0.7 s.
  *
  *     {"domain":"d","descriptors":[{},{},{}, … {}, …]}
  *                                  1  2  3     4,096 │ a request must not have more than 4096 descriptors
  */
 
-/** Descriptors of one request. Changes together with BATCH_SLOTS_MAX of the engine, which cannot take more either. */
+/** Descriptors of one request. Changes together with BATCH_SLOTS_MAX of the engine, which has the same maximum. */
 export const DESCRIPTORS_MAX = 4_096
 
 /**
@@ -15,7 +15,7 @@ export const DESCRIPTORS_MAX = 4_096
  */
 export const ENTRIES_MAX = 65_536
 
-/** Levels of dynamic metadata: what can come out of a rule file (500 levels of YAML nodes) and what we add fits. */
+/** Levels of dynamic metadata; enough for a rule file (500 levels of YAML nodes) and the levels added in a response. */
 export const STRUCT_DEPTH_MAX = 512
 
 export const DESCRIPTORS_BOUND = `a request must not have more than ${DESCRIPTORS_MAX} descriptors`

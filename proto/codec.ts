@@ -1,20 +1,19 @@
 /**
- * The rate limit messages as protobuf bytes (spec 5.2): bytes to RateLimitRequest, and for clients and tests
- * the other way round and a response's bytes. How a service writes responses stands in response-bytes.ts.
+ * Protobuf codec of the rate limit messages (spec 5.2): decodes requests; for clients and tests it also encodes requests
+ * and decodes responses. The service writes responses with response-bytes.ts.
  *
  *     0a 01 'd'  12 0c  0a 0a  0a 01 'k'  12 05 'value'
  *     domain "d" │      │      key "k"    value "value"
  *                │      └ entry of 10 bytes
  *                └ descriptor of 12 bytes
  *
- * Written by hand over protobufjs' reader and writer, so a request is filled in directly and nothing is
- * parsed at start: types made from the .proto files cost each thread 18 ms more and decode into objects that
- * have to be copied. The price is that field numbers stand here a second time; the tests compare every
+ * Written by hand on protobufjs' reader and writer: types generated from the .proto files take 18 ms more per thread at
+ * start and decode into objects that must be copied. Field numbers are therefore repeated here; the tests compare every
  * message with the .proto files.
  *
- * As proto3 asks: unknown fields and known ones of another wire type are skipped, a message field given twice
+ * As in proto3: unknown fields and known ones of another wire type are skipped, a message field given twice
  * is merged, text that is not UTF-8 is an error, an integer too long for its field keeps its low bits.
- * Reading a request stops at the bounds of `bounds.ts` with an error.
+ * Decoding a request stops with an error at the maxima of `bounds.ts`.
  */
 import { isUtf8 } from 'node:buffer'
 import protobuf from 'protobufjs/minimal.js'
@@ -50,10 +49,10 @@ import {
 type Reader = protobuf.Reader
 type Writer = protobuf.Writer
 
-/** Entries of the request that is being read. One for all: reading never pauses. */
+/** Entries of the request being read. Global, because reading never yields. */
 let entriesCount = 0
 
-/** Bytes that are no RateLimitRequest. The message says what is wrong, not where the bytes came from. */
+/** The bytes are not a RateLimitRequest. */
 export class MalformedRequest extends Error {
   override name = 'MalformedRequest'
 }
@@ -63,12 +62,12 @@ export function decodeRequest(bytes: Uint8Array): RateLimitRequest {
   return read(bytes, 0, bytes.length, readRequest)
 }
 
-/** One descriptor out of a request: the bytes of its message from `start` up to `end`. Throws MalformedRequest. */
+/** Decodes one descriptor of a request: the bytes of its message from `start` up to `end`. Throws MalformedRequest. */
 export function decodeDescriptor(bytes: Uint8Array, start: number, end: number): Descriptor {
   return read(bytes, start, end, readDescriptorFields)
 }
 
-/** One text out of a request, the same way. */
+/** Decodes one text of a request in the same way. */
 export function decodeText(bytes: Uint8Array, start: number, end: number): string {
   const text = bytes.subarray(start, end)
   if (!isUtf8(text)) throw new MalformedRequest('a text is not UTF-8')

@@ -1,10 +1,10 @@
 /**
- * The two messages of an xDS stream as protobuf bytes (spec 8.6).
+ * Protobuf codec of the two messages of an xDS stream (spec 8.6).
  *
- *     request     version 1 · node 2 · type 4 · nonce 5 · error 6      ours to write
- *     response    version 1 · resources 2 · nonce 5                    read in two steps:
- *                    │            └── responseResources, in the job that reads them anyway
- *                    └── responseHead, in main, which steps over the resources without a look
+ *     request     version 1 · node 2 · type 4 · nonce 5 · error 6      encoded
+ *     response    version 1 · resources 2 · nonce 5                    decoded in two steps:
+ *                    │            └── responseResources, in the job
+ *                    └── responseHead, in main, which skips the resources
  */
 import protobuf from 'protobufjs/minimal.js'
 import type { JsonObject } from './ratelimit.ts'
@@ -31,7 +31,7 @@ export interface DiscoveryRequest {
   version: string // of the response in force; '' = none
   node: DiscoveryNode
   typeUrl: string
-  nonce: string // of the response this answers; '' = none
+  nonce: string // of the response that this acknowledges; '' = none
   error: string | null // why that response was refused; null = it was not
 }
 
@@ -61,7 +61,7 @@ export function encodeDiscoveryRequest(request: DiscoveryRequest): Uint8Array {
   return writer.finish()
 }
 
-/** Throws on bytes that are no response. Looks into no resource. */
+/** Throws if the bytes are not a response. Resources are not decoded. */
 export function responseHead(bytes: Uint8Array): ResponseHead {
   const reader = new protobuf.Reader(bytes)
   const head = { version: '', nonce: '' }
@@ -74,7 +74,7 @@ export function responseHead(bytes: Uint8Array): ResponseHead {
   return head
 }
 
-/** The resources of a response that `responseHead` has read, in order. Throws when one is no Any. */
+/** The resources of a response that `responseHead` has read, in order. Throws if one is not an Any. */
 export function* responseResources(bytes: Uint8Array): Iterable<Resource> {
   const reader = new protobuf.Reader(bytes)
   while (reader.pos < reader.len) {

@@ -1,17 +1,16 @@
 /**
- * JSON for a reader that knows what must come next: it is asked for a field, an element, a string, a whole number, and
- * says what is wrong and where when something else stands there.
+ * Pull parser for JSON of a known shape: the caller requests a field, an element, a string or a whole number, and gets an
+ * error with its place if the text holds something else.
  *
  *     {   "descriptors" :   [   {   "entries" :   [   {   "key" :   "user"   , …
  *     field(REQUEST, 0) = 1   element(0)        │       field(ENTRY, 0) = 0   │
  *                                               element(0)        string() = 'user'
  *
- * So nothing is skipped: the first unknown field, wrong type or field given twice ends the reading, and nesting is as
- * deep as its caller asks and no deeper. Works on the text and not on the bytes: making one string of all bytes and
- * cutting pieces from it takes less than half the time of making a string per piece (bench/wire.ts). Strings it yields may
- * be such pieces, so who keeps one keeps the whole text.
+ * Nothing is skipped: the first unknown field, wrong type or repeated field ends parsing, and nesting is limited by the
+ * caller. Works on one string of all bytes: slicing it takes less than half the time of creating a string per piece
+ * (bench/wire.ts). Returned strings may be such slices, which keep the whole text in memory.
  *
- * One reader is used again for every text, and reading never pauses.
+ * One reader is reused for every text, and reading never yields.
  */
 import { DECIMAL, wholeNumber } from './whole-number.ts'
 

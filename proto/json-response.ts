@@ -1,9 +1,9 @@
 /**
- * A response as proto3 JSON (spec 6.4): what `POST /json` answers.
+ * Formats a response as proto3 JSON (spec 6.4), for `POST /json`.
  *
  *     {"overallCode":"OK","statuses":[{"code":"OK","limitRemaining":4294967295}]}
  *
- * One line without spaces; fields at their default are left out, except in dynamic metadata, where every value stands.
+ * One line without spaces; fields at their default are left out, except in dynamic metadata.
  */
 import { STRUCT_DEPTH_MAX } from './bounds.ts'
 import {
@@ -17,7 +17,7 @@ import {
 
 const CODE_NAMES = ['UNKNOWN', 'OK', 'OVER_LIMIT']
 
-/** Throws when dynamic metadata holds a number that JSON has no text for. */
+/** Throws if dynamic metadata holds a number that JSON cannot represent. */
 export function responseToJson(response: RateLimitResponse): string {
   const fields: string[] = []
   if (response.overallCode !== 0) fields.push(`"overallCode":${enumText(CODE_NAMES, response.overallCode)}`)

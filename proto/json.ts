@@ -3,10 +3,9 @@
  *
  *     {"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"7"}],"hitsAddend":"3"}]}
  *
- * Strict as the mapping is: an unknown field, a wrong type, a field given twice (also once per spelling) is an error that
- * says what and where. Integers are exact up to 2^64-1. Stops at the bounds of `bounds.ts`.
- * The parser is our own: JSON.parse hides the second of two equal fields and digits that a double does not hold, and
- * reads a body of megabytes to its end before the first unknown field is seen.
+ * Strict: an unknown field, a wrong type or a repeated field (in either spelling) is an error with its place. Integers are
+ * exact up to 2^64-1. Stops at the maxima of `bounds.ts`. JSON.parse would hide repeated fields and the digits that a
+ * double does not hold, and would read megabytes before the first unknown field is detected.
  */
 import { DESCRIPTORS_BOUND, DESCRIPTORS_MAX, ENTRIES_BOUND, ENTRIES_MAX } from './bounds.ts'
 import { type FieldNames, JsonReader } from './json-reader.ts'

@@ -1,9 +1,9 @@
 /**
- * A descriptor that was read from JSON, back as protobuf bytes: so it is known by the same bytes as one that came by gRPC.
+ * Encodes a descriptor read from JSON as protobuf, so that the cache knows it by the same bytes as one sent by gRPC.
  *
  *     {"entries":[{"key":"user","value":"7"}]}  ──►  0a 09  0a 04 'user'  12 01 '7'
  *
- * Only what most descriptors are: entries alone, in ASCII, none longer than a byte can say. The codec writes the rest.
+ * Plain descriptors only: entries without other fields, in ASCII, with lengths of one byte. The codec handles the rest.
  */
 import type { Descriptor } from './ratelimit.ts'
 

@@ -1,6 +1,6 @@
 /**
- * The shapes of one question and its answer, as the wire names them (spec 5.2). Both sides of the engine use them:
- * codecs fill a RateLimitRequest from protobuf or JSON, the engine yields a RateLimitResponse, codecs write it.
+ * Request and response as named by the protocol (spec 5.2): codecs decode a RateLimitRequest from protobuf or JSON, the
+ * engine creates a RateLimitResponse, codecs encode it.
  *
  *     domain "shop"                                          one status per descriptor, same order
  *       descriptor  user=7  ·  plan=free      ── decide ──►   OK, 5 per minute, 3 remaining, resets in 12 s
@@ -23,16 +23,16 @@ export interface Entry {
   value: string
 }
 
-/** A limit sent by the caller; it replaces whatever the rules say (spec 2.2, step 2). */
+/** A limit sent by the client; it overrides the rules (spec 2.2, step 2). */
 export interface LimitOverride {
   requestsPerUnit: number // 0 to 2^32-1
-  unit: number // any int32: callers may send numbers that are no Unit
+  unit: number // any int32: clients may send unknown numbers
 }
 
 export interface Descriptor {
   entries: Entry[]
   limit: LimitOverride | null
-  hitsAddend: number | bigint | null // null = absent; 0 = only look; a bigint only above 2^53-1, up to 2^64-1
+  hitsAddend: number | bigint | null // null = absent; 0 = read only; a bigint only above 2^53-1, up to 2^64-1
 }
 
 export interface RateLimitRequest {

@@ -1,16 +1,16 @@
 /**
- * Where the parts of a RateLimitRequest stand in its bytes, without reading what they say.
+ * Finds the parts of a RateLimitRequest in its bytes without decoding them.
  *
  *     0a 04 's' 'h' 'o' 'p'   12 0c ··· ··· ···   12 0e ··· ··· ···   18 02
  *     domain                  descriptor 0        descriptor 1        hits_addend
  *
- * A proxy asks about the same descriptors again and again, so the engine knows them by their bytes and reads only new
- * ones. Takes the plain form, as every client writes it: the domain first and once, known fields alone, few descriptors.
- * For anything else `find` says false and the codec reads the whole message; both agree on what it means (tested).
+ * Proxies send the same descriptors repeatedly, so the engine caches them by their bytes and decodes only new ones. Accepts
+ * the plain form that all known clients write: the domain first and once, known fields only, few descriptors. For anything
+ * else `find` returns false and the codec decodes the whole message; both give the same result (tested).
  */
 
 const DESCRIPTORS_MAX = 64
-const BYTES_MAX = 65_536 // so that no bound of bounds.ts can be passed here
+const BYTES_MAX = 65_536 // so that no maximum of bounds.ts can be exceeded here
 const TAG_DOMAIN = (1 << 3) | 2
 const TAG_DESCRIPTOR = (2 << 3) | 2
 const TAG_HITS = (3 << 3) | 0
@@ -25,7 +25,7 @@ export class RequestParts {
   hitsAddend = 0 // 0 to 2^32-1; 0 counts as 1
   private at = 0 // how far it is read
 
-  /** True when the bytes are of the plain form; the parts then hold until the next call. */
+  /** True if the bytes are in plain form; the parts are then valid until the next call. */
   find(bytes: Uint8Array): boolean {
     const end = bytes.length
     if (end > BYTES_MAX || end === 0 || bytes[0] !== TAG_DOMAIN) return false

@@ -1,11 +1,11 @@
 /**
- * A RateLimitResponse as protobuf bytes, written straight into memory of ours.
+ * Encodes a RateLimitResponse as protobuf bytes, into a reused buffer.
  *
  *     08 01   12 0e   08 01   12 04 08 05 10 02   18 04   22 02 08 25
  *     OK      status  OK      5 per minute        4 left  37 s to go
  *
- * Every decision ends here, so nothing is built on the way: a message's length goes in front of it once it is known.
- * Structs, which few answers carry, are left to protobufjs.
+ * On the path of every decision, so nothing is allocated in between: a message's length is inserted before it once known.
+ * Structs, which few responses contain, are encoded by protobufjs.
  */
 import protobuf from 'protobufjs/minimal.js'
 import type { DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse } from './ratelimit.ts'
@@ -23,12 +23,12 @@ import {
 
 const FIXED_BYTES_MAX = 64 // of a status or header without its texts
 const UTF8_BYTES_MAX = 3 // per UTF-16 unit
-const KEPT_BYTES_MAX = 1_048_576 // of scratch between answers
+const KEPT_BYTES_MAX = 1_048_576 // of scratch between responses
 
 let scratch = Buffer.alloc(16_384)
 let at = 0
 
-/** The bytes are the caller's to keep. */
+/** The caller owns the returned bytes. */
 export function encodeResponse(response: RateLimitResponse): Uint8Array {
   const { statuses, responseHeadersToAdd: headers, dynamicMetadata: metadata } = response
   at = 0

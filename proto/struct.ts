@@ -1,12 +1,12 @@
 /**
- * google.protobuf.Struct as protobuf bytes: an object as JSON knows it, for dynamic metadata (spec 5.8).
+ * Protobuf codec of google.protobuf.Struct, a JSON object, for dynamic metadata (spec 5.8).
  *
  *     { "a": [1] }    0a .. Struct.fields, a map entry of key 1 "a" and value 2
  *                           └ Value, one of: null 1 · number 2 · string 3 · bool 4 · struct 5 · list 6
  *                                                                                        └ ListValue.values 1
  *
- * Bounded in depth by STRUCT_DEPTH_MAX: what lies deeper is written as null, since an answer that is decided must not
- * fail any more; read, it is an error. A Value of no kind is read as null.
+ * Deeper values than STRUCT_DEPTH_MAX are written as null, because a response must not fail any more; read, they are an
+ * error. A Value without a kind is read as null.
  */
 import type protobuf from 'protobufjs/minimal.js'
 import { STRUCT_DEPTH_MAX } from './bounds.ts'

@@ -1,5 +1,5 @@
 /**
- * Whole numbers as JSON may write them, with their exact value.
+ * Parses whole numbers in JSON syntax, with their exact value.
  *
  *     7 · 7.0 · 70e-1 · 0.7e1          are 7
  *     18446744073709551615             is 2^64-1, a bigint: a double would make it 2^64

@@ -1,6 +1,5 @@
 /**
- * What every protobuf message is made of, beside what protobufjs' reader and writer give: tags, messages inside
- * messages, integers of 64 bits.
+ * Parts of protobuf messages that protobufjs' reader and writer lack: tags, nested messages, 64-bit integers.
  *
  *     12 0c  0a 0a …     tag 12 is field 2, type 2: 12 bytes follow, and nothing of them may be read beyond
  */
@@ -28,7 +27,7 @@ const LOW_BYTES = 7 // of a varint: 49 bits, which with four bits more make an e
 const LOW_BITS = 49n
 const HIGH_BITS_MASK = 0x7fff // 64 - 49 = 15 bits; what a tenth byte has above is dropped
 
-/** Steps into a message: until the caller puts the returned end back, nothing can be read beyond the message. */
+/** Enters a nested message: the reader ends with it until the caller restores the returned end. */
 export function enter(reader: Reader): number {
   const length = reader.size()
   const outerEnd = reader.len

@@ -1,14 +1,14 @@
 /**
- * Drafts: what a source says, typed but not yet judged. YAML files and xDS both end here, then go one way.
+ * Drafts: rules as read from a source, typed but not validated. The common form of YAML files and xDS.
  *
  *     YAML bytes ── yaml.ts ── keys.ts ── read.ts ──┐
  *                                                   ├──► RuleDraft ── validate.ts ──► RuleDomain
- *     xDS resource ── decoded elsewhere ────────────┘
+ *     xDS resource ── resource.ts ──────────────────┘
  */
 
 /** One file or one xDS resource. */
 export interface RuleDraft {
-  file: string // opens every error text (spec 1.8)
+  file: string // starts every error text (spec 1.8)
   domain: string
   nodes: NodeDraft[]
 }
@@ -27,7 +27,7 @@ export interface NodeDraft {
   metadata: Record<string, unknown> | null
 }
 
-/** What a node is before its first field is read. */
+/** A node without fields. */
 export function emptyNode(line: number): NodeDraft {
   return {
     line,

@@ -1,11 +1,11 @@
 /**
- * Rules from files, kept current: loaded from the configured directory at start and after each change (spec 8.4, 8.5).
+ * Loads rules from the configured directory at start and after each change (spec 8.4, 8.5).
  *
- *     directory changes ──► gather ──► job: read in a quiet moment, parse, validate, compile ──► onRules(image)
- *                                           └── anything wrong ──► log, count, keep what is in force
+ *     directory changes ──► gather ──► job: read when stable, parse, validate, compile ──► onRules(image)
+ *                                           └── any error ──► log, count, keep the rules in force
  *
- * Runs in main, which never parses (rules-loader.ts). One load runs at a time; changes during a load cause exactly one
- * more.
+ * Runs in the main thread, which never parses (rules-loader.ts). One load runs at a time; changes during a load cause
+ * exactly one more.
  */
 import { accessSync, constants, existsSync, type FSWatcher, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -16,33 +16,33 @@ import { isBackupFile, type RuleTree } from './files.ts'
 import type { RuleSource } from './load.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
 
-// A change is rarely alone: editors and deployments write several files. Counted from the first, since a tree that is
-// written to again and again would never be loaded; the job waits until nobody writes (stable-read.ts).
+// Editors and deployments change several files at once. Counted from the first change, so that a tree that keeps changing
+// is loaded too; the job waits until it is stable (stable-read.ts).
 const GATHER_MS = 100
-const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for, and a file that cannot be read
+const MISSING_RETRY_MS = 1_000 // between checks for a missing directory or an unreadable file
 
 export class FileRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
   private readonly loader: RulesLoader<RuleSource>
   private watchers: FSWatcher[] = []
   private timer: NodeJS.Timeout | null = null
-  private looking: NodeJS.Timeout | null = null // for a directory that is gone
-  private retrying: NodeJS.Timeout | null = null // to watch what could not be watched
-  private unreadable: NodeJS.Timeout | undefined // while what failed the last load cannot be read
-  private reportedTrouble = '' // since it could be watched
+  private returnTimer: NodeJS.Timeout | null = null // checks for a missing directory
+  private watchTimer: NodeJS.Timeout | null = null // retries to watch
+  private readableTimer: NodeJS.Timeout | undefined // checks whether the file that failed the last load can be read
+  private reportedTrouble = '' // since watching last succeeded
   private loggedWarnings: readonly string[] = [] // of the last load
   private loading: Promise<void> | null = null
   private isStale = false
-  private isThere = false // the directory of rules, when last watched
+  private hasDirectory = false // of rules, when last watched
   private isClosing = false
 
   constructor(options: RulesSourceOptions) {
     this.options = options
     this.loader = new RulesLoader(resolveModule('./load-job.ts', import.meta.url), options)
-    options.totals.add('runtime.load_failures', 0) // there before the first, for `increase()`
+    options.totals.add('runtime.load_failures', 0) // present from the start, for `increase()`
   }
 
-  /** Watches, then loads. Resolves after the first load, good or bad; rejects when there is nothing to watch. */
+  /** Watches, then loads. Resolves after the first load, successful or not; rejects when there is nothing to watch. */
   async start(): Promise<void> {
     this.watch()
     await this.reload()
@@ -51,12 +51,12 @@ export class FileRulesSource implements RulesSource {
   async close(): Promise<void> {
     this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
-    clearInterval(this.unreadable)
-    for (const timer of [this.timer, this.looking, this.retrying]) if (timer) clearTimeout(timer)
+    clearInterval(this.readableTimer)
+    for (const timer of [this.timer, this.returnTimer, this.watchTimer]) if (timer) clearTimeout(timer)
     await this.loader.close()
   }
 
-  /** Throws OperatorError where it cannot. */
+  /** Throws ConfigurationError. */
   private watch(): void {
     const { settings } = this.options
     for (const watcher of this.watchers) watcher.close()
@@ -67,7 +67,7 @@ export class FileRulesSource implements RulesSource {
     try {
       this.watchAll(watched, rules)
     } catch (cause) {
-      throw unwatchable(settings, watched, { ...REFUSED, why: (cause as Error).message })
+      throw unwatchable(settings, watched, { ...REFUSED, reason: (cause as Error).message })
     }
     this.reportedTrouble = ''
   }
@@ -76,21 +76,21 @@ export class FileRulesSource implements RulesSource {
     const { settings } = this.options
     const root = settings.RUNTIME_ROOT
     const onError = (error: Error) => {
-      this.reportTrouble(`cannot watch the rules any more: ${error.message}`)
+      this.reportTrouble(`no longer watching the rules: ${error.message}`)
       this.watchLater()
     }
-    const add = (path: string, recursive: boolean, isOurs: (name: string | null) => boolean) => {
+    const add = (path: string, recursive: boolean, isRelevant: (name: string | null) => boolean) => {
       const watcher = watch(path, { recursive, persistent: false }, (_event, name) => {
-        if (isOurs(name)) this.reloadSoon()
+        if (isRelevant(name)) this.reloadSoon()
       })
       this.watchers.push(watcher.on('error', onError))
     }
-    // The second watch alone would do without a root, but where the system refuses one that is recursive, Node is silent.
+    // Without a watched root, the recursive watch alone would do, but Node reports no error when the system refuses it.
     const isRoot = (name: string | null) => name === basename(root)
     const isRead = (name: string | null) => name === null || !isBackupFile(join(rules, name))
     add(watched, false, settings.RUNTIME_WATCH_ROOT ? isRoot : isRead)
-    this.isThere = existsSync(rules)
-    if (this.isThere) add(rules, true, isRead)
+    this.hasDirectory = existsSync(rules)
+    if (this.hasDirectory) add(rules, true, isRead)
   }
 
   private get directory(): string {
@@ -101,7 +101,7 @@ export class FileRulesSource implements RulesSource {
   private reloadSoon(): void {
     this.timer ??= setTimeout(() => {
       this.timer = null
-      if (this.isThere && !existsSync(this.directory)) {
+      if (this.hasDirectory && !existsSync(this.directory)) {
         this.waitForReturn()
       } else {
         this.rewatch()
@@ -110,20 +110,20 @@ export class FileRulesSource implements RulesSource {
     }, GATHER_MS)
   }
 
-  /** A directory that is moved away or swapped takes no rule with it. */
+  /** While the directory is missing, the rules stay in force. */
   private waitForReturn(): void {
-    if (this.looking) return
-    this.options.log('warning', `${this.directory} is gone: its rules stay in force until it is back`)
-    const look = setInterval(() => {
+    if (this.returnTimer) return
+    this.options.log('warning', `${this.directory} is missing: its rules stay in force until it is back`)
+    const timer = setInterval(() => {
       if (!existsSync(this.directory)) return
-      clearInterval(look)
-      this.looking = null
+      clearInterval(timer)
+      this.returnTimer = null
       this.reloadSoon()
     }, MISSING_RETRY_MS).unref()
-    this.looking = look
+    this.returnTimer = timer
   }
 
-  /** A swapped symbolic link has left the old watch on the old tree. A missing directory may come back. */
+  /** After a symbolic link was swapped, the old watch is still on the old tree. */
   private rewatch(): boolean {
     try {
       this.watch()
@@ -135,15 +135,15 @@ export class FileRulesSource implements RulesSource {
     }
   }
 
-  /** What has changed meanwhile is loaded then. */
+  /** Reloads once watching succeeds, for the changes missed meanwhile. */
   private watchLater(): void {
-    this.retrying ??= setTimeout(() => {
-      this.retrying = null
+    this.watchTimer ??= setTimeout(() => {
+      this.watchTimer = null
       if (this.rewatch()) void this.reload()
     }, MISSING_RETRY_MS).unref()
   }
 
-  /** The same, tried again and again, is told once. */
+  /** Logs repeated failures with the same text once. */
   private reportTrouble(what: string): void {
     if (what === this.reportedTrouble || this.isClosing) return
     this.reportedTrouble = what
@@ -178,7 +178,7 @@ export class FileRulesSource implements RulesSource {
       isMerging: settings.MERGE_DOMAIN_CONFIG,
     }
     const result = await this.loader.run(source)
-    if (this.isThere && !existsSync(this.directory)) return // moved away meanwhile: no files do not mean no rules
+    if (this.hasDirectory && !existsSync(this.directory)) return // moved away meanwhile; no files does not mean no rules
     totals.add('runtime.load_attempts', 1)
     totals.add('runtime.load_failures', result.failuresCount)
     totals.set('runtime.num_values', result.seenCount)
@@ -188,22 +188,22 @@ export class FileRulesSource implements RulesSource {
     else this.loader.refuse(result.error)
   }
 
-  /** Rights of a directory, and what is behind a link, can change without an event. */
+  /** Permissions and the target of a link can change without an event. */
   private awaitReadable(path: string | undefined): void {
-    clearInterval(this.unreadable)
+    clearInterval(this.readableTimer)
     if (path === undefined || this.isClosing || isReadable(path)) return
-    const look = setInterval(() => {
+    const timer = setInterval(() => {
       if (!isReadable(path)) return
-      clearInterval(look)
+      clearInterval(timer)
       this.reloadSoon()
     }, MISSING_RETRY_MS).unref()
-    this.unreadable = look
+    this.readableTimer = timer
   }
 
-  /** A file that is skipped by every load is logged once. */
+  /** Logs only warnings that the last load did not have. */
   private logWarnings(warnings: readonly string[]): void {
-    const told = new Set(this.loggedWarnings)
-    for (const warning of warnings) if (!told.has(warning)) this.options.log('warning', warning)
+    const logged = new Set(this.loggedWarnings)
+    for (const warning of warnings) if (!logged.has(warning)) this.options.log('warning', warning)
     this.loggedWarnings = warnings
   }
 }
@@ -227,24 +227,28 @@ export function toRuleTree(settings: Settings): RuleTree {
   }
 }
 
-interface Trouble {
+interface WatchProblem {
   code: string
-  why: string
+  reason: string
   fix: string
 }
 
-const MISSING: Trouble = {
+const MISSING: WatchProblem = {
   code: 'RULES_DIRECTORY_MISSING',
-  why: 'no such directory',
+  reason: 'no such directory',
   fix: 'Create it, or point RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY at your rules.',
 }
 const REFUSED = {
   code: 'RULES_UNWATCHABLE',
-  fix: 'Where the system allows no more of it, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches.',
+  fix: 'If a system limit is reached, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches.',
 }
 
-function unwatchable(settings: Settings, path: string, { code, why, fix }: Trouble): ConfigurationError {
+function unwatchable(
+  settings: Settings,
+  path: string,
+  { code, reason, fix }: WatchProblem,
+): ConfigurationError {
   const where = settings.RUNTIME_WATCH_ROOT ? 'RUNTIME_ROOT' : 'RUNTIME_ROOT, RUNTIME_APPDIRECTORY'
-  const what = `unable to watch file (${path}): ${why}.`
+  const what = `unable to watch file (${path}): ${reason}.`
   return new ConfigurationError({ code, where, what, fix, exitCode: 2 })
 }

@@ -26,7 +26,7 @@ export interface RuleTree {
 }
 
 export interface RuleFile {
-  name: string // opens every error text (spec 1.8)
+  name: string // starts every error text (spec 1.8)
   bytes: Uint8Array
 }
 

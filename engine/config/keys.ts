@@ -1,13 +1,13 @@
 /**
- * Only known words may be keys, and only maps may be in lists (spec 1.3), wherever they stand.
+ * Checks that all keys are known words and all list items are maps, at every level (spec 1.3).
  *
  *     domain: shop              fine
  *     descriptors:
  *       - kee: user             config error, unknown key 'kee'
- *         unit: 5               fine here and ignored later: a known word at a wrong place is not looked at
- *         metadata: { a: [1] }  fine: what is under metadata is nobody's business
+ *         unit: 5               fine here and ignored later: a known word in the wrong place
+ *         metadata: { a: [1] }  fine: metadata is not checked
  *
- * The reference reports a random one of several errors; ours is the first in the file.
+ * envoyproxy/ratelimit reports a random one of several errors; this reports the first in the file.
  */
 import { isMap, isScalar, isSeq } from 'yaml'
 import { ConfigError } from './error.ts'
@@ -26,7 +26,7 @@ export function checkKeys(file: YamlFile, node: AnyNode): void {
   const map = file.follow(node)
   if (!isMap(map)) return
   const pairs = file.pairs(map)
-  const last = new Map<string, AnyNode>() // of a word written twice only the last value is looked at
+  const last = new Map<string, AnyNode>() // of a repeated word only the last value is checked
   for (const pair of pairs) last.set(keyText(file, pair.key), pair.value)
   for (const pair of pairs) {
     const word = checkKey(file, pair.key)

@@ -1,19 +1,19 @@
 /**
- * Remarks: what loads, as it does with the reference, and still can hardly be meant. `check-config` prints them, and the service
- * logs them after a load.
+ * Lint warnings: rules that are valid, as in envoyproxy/ratelimit, but probably a mistake. `check-config` prints them, and
+ * the service logs them after a load.
  *
- *     rules.yaml: line 12: 'shop.user' can never match: 'user_*' takes every value of its key first
+ *     rules.yaml: line 12: 'shop.user' can never match: 'user_*' matches all of its requests first
  *
- * Each is said once, however many aliases lead to its place, and they are told in the order of the files.
+ * Each is reported once, however many aliases lead to its place, in the order of the files.
  */
 
 import { LINT_WARNINGS_MAX } from './bounds.ts'
 import type { Place } from './rules.ts'
 
 export class LintWarnings {
-  private readonly made = new Map<string, Place & { order: number }>() // by text
+  private readonly warnings = new Map<string, Place & { order: number }>() // by text
   private readonly files = new Map<string, number>() // in load order
-  private dropped = 0
+  private droppedCount = 0
   private isPartial = false
 
   /** To be called for each file in load order. */
@@ -23,28 +23,28 @@ export class LintWarnings {
 
   add({ file, line }: Place, text: string): void {
     const whole = line > 0 ? `${file}: line ${line}: ${text}` : `${file}: ${text}`
-    if (this.made.has(whole)) return
-    if (this.made.size >= LINT_WARNINGS_MAX) {
-      this.dropped++
+    if (this.warnings.has(whole)) return
+    if (this.warnings.size >= LINT_WARNINGS_MAX) {
+      this.droppedCount++
       return
     }
     this.open(file)
-    this.made.set(whole, { file, line, order: this.made.size })
+    this.warnings.set(whole, { file, line, order: this.warnings.size })
   }
 
-  /** Not everything was looked at. */
+  /** Some rules were not checked. */
   setPartial(): void {
     this.isPartial = true
   }
 
   texts(): string[] {
-    const fileOf = (place: Place) => this.files.get(place.file)!
-    const sorted = [...this.made].sort(([, a], [, b]) => {
-      return fileOf(a) - fileOf(b) || a.line - b.line || a.order - b.order
+    const getFileIndex = (place: Place) => this.files.get(place.file)!
+    const sorted = [...this.warnings].sort(([, a], [, b]) => {
+      return getFileIndex(a) - getFileIndex(b) || a.line - b.line || a.order - b.order
     })
     const texts = sorted.map(([text]) => text)
-    if (this.dropped > 0) texts.push(`and ${this.dropped} more of the kind`)
-    if (this.isPartial) texts.push('too many rules to compare each with each; some were not looked at')
+    if (this.droppedCount > 0) texts.push(`${this.droppedCount} more warnings`)
+    if (this.isPartial) texts.push('too many rules to compare all pairs; some were not checked')
     return texts
   }
 }

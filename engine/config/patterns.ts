@@ -1,6 +1,4 @@
-/**
- * The wildcards among siblings, for those who look at rules and not at requests (unreachable-rules.ts, shared-counters.ts).
- */
+/** The wildcards among siblings, for linting (unreachable-rules.ts, shared-counters.ts). */
 import { bytesOfText } from '../match/utf8.ts'
 import { fitsAfterPrefix } from '../match/wildcard.ts'
 import type { RuleNode } from './rules.ts'
@@ -20,7 +18,7 @@ export function toCompositeKey({ key, value }: RuleNode): string {
   return value === '' ? key : `${key}_${value}`
 }
 
-/** In load order. Without those that hold bytes that are no UTF-8: they fit nothing. */
+/** In load order. Patterns that are not valid UTF-8 are left out: they match nothing. */
 export function toPatterns(siblings: readonly RuleNode[]): Pattern[] {
   const patterns: Pattern[] = []
   siblings.forEach((node, at) => {
@@ -33,7 +31,7 @@ export function toPatterns(siblings: readonly RuleNode[]): Pattern[] {
 }
 
 export function fits({ bytes, prefixSize }: Pattern, text: Buffer): boolean {
-  if (text.length < prefixSize || bytes[prefixSize - 1] !== text[prefixSize - 1]) return false // most end here
+  if (text.length < prefixSize || bytes[prefixSize - 1] !== text[prefixSize - 1]) return false // most fail here
   if (bytes.compare(text, 0, prefixSize, 0, prefixSize) !== 0) return false
   return fitsAfterPrefix(bytes, 0, bytes.length, prefixSize, text, 0, text.length)
 }

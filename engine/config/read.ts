@@ -1,13 +1,14 @@
 /**
- * A checked file as a draft: each field typed, or an error that says what cannot become what (spec 1.2, second pass).
+ * Reads a checked file as a draft: each field gets its type, or an error says which value has the wrong one (spec 1.2,
+ * second pass).
  *
  *     requests_per_unit: '5'   ──►  line 4: cannot unmarshal !!str `5` into uint32
  *     value: 0x1F              ──►  '0x1F', the source text
- *     rate_limit: ~            ──►  as if it were not there
+ *     rate_limit: ~            ──►  as if absent
  *
- * Known words at a wrong place are skipped, with a remark. Of a key written twice the last counts, except that maps are
- * read one over the other: `rate_limit: {unit: day}` and then `rate_limit: {requests_per_unit: 5}` is 5 a day, also where a
- * merge key brought the first. All errors of a file are told at once. Type names in the texts are the reference's.
+ * Known words in the wrong place are skipped with a lint warning. Of a repeated key the last counts, except that maps are
+ * merged: `rate_limit: {unit: day}` and then `rate_limit: {requests_per_unit: 5}` is 5 a day, also if a merge key brought
+ * the first. All errors of a file are reported at once, with the type names of envoyproxy/ratelimit.
  */
 import { isAlias, isMap, isScalar, isSeq } from 'yaml'
 import { emptyNode, type LimitDraft, type NodeDraft, type RuleDraft } from './draft.ts'
@@ -18,11 +19,11 @@ import type { AnyNode } from './yaml.ts'
 import { YamlFile } from './yaml.ts'
 
 const UINT32_MAX = 2n ** 32n - 1n
-const ERRORS_MAX = 10 // told per file; beyond: dropped, the first ones say enough
+const ERRORS_MAX = 10 // reported per file; the rest is dropped
 const SHOWN_LENGTH_MAX = 10 // characters of a value in an error text; a longer one is cut to 7 and `...`
 
-/** Where a known word means something, for those who wrote it elsewhere. */
-const HOMES: Record<string, string> = {
+/** Where a known word has an effect; for the warning about one elsewhere. */
+const PLACES: Record<string, string> = {
   domain: 'the top of the file',
   descriptors: 'the top of the file or a descriptor',
   unit: 'rate_limit',
@@ -33,20 +34,20 @@ const HOMES: Record<string, string> = {
 }
 
 /** Both passes over one file (spec 1.2). Throws a ConfigError. */
-export function readDraft(name: string, bytes: Uint8Array, remarks: LintWarnings | null = null): RuleDraft {
+export function readDraft(name: string, bytes: Uint8Array, warnings: LintWarnings | null = null): RuleDraft {
   const file = new YamlFile(name, bytes)
-  return new Reader(file, remarks).read()
+  return new Reader(file, warnings).read()
 }
 
 class Reader {
   private readonly file: YamlFile
-  private readonly remarks: LintWarnings | null
+  private readonly warnings: LintWarnings | null
   private readonly errors: string[] = []
-  private readonly withRequests = new Set<LimitDraft>() // limits that say how many requests
+  private readonly withRequests = new Set<LimitDraft>() // limits with requests_per_unit
 
-  constructor(file: YamlFile, remarks: LintWarnings | null) {
+  constructor(file: YamlFile, warnings: LintWarnings | null) {
     this.file = file
-    this.remarks = remarks
+    this.warnings = warnings
   }
 
   read(): RuleDraft {
@@ -54,7 +55,7 @@ class Reader {
     const draft: RuleDraft = { file: file.name, domain: '', nodes: [] }
     if (!this.isMapFor(file.root, 'map[interface {}]interface {}')) {
       this.throwErrors()
-      return draft // an empty file; that it has no domain is for validate.ts to say
+      return draft // an empty file; validate.ts reports the missing domain
     }
     checkKeys(file, file.root)
     this.eachPair(file.root, 'config.YamlRoot', (word, value, key) => {
@@ -77,7 +78,7 @@ class Reader {
     })
     const { limit } = draft
     if (limit && !limit.isUnlimited && !this.withRequests.has(limit)) {
-      this.remark(item, 'requests_per_unit is missing, which means 0: every request is over the limit')
+      this.warn(item, 'requests_per_unit is missing, which means 0: every request is over the limit')
     }
     return draft
   }
@@ -165,14 +166,14 @@ class Reader {
     return 0
   }
 
-  /** Any structure as JSON has it; null when absent or empty (spec 1.4). */
+  /** Any JSON value; null when absent or empty (spec 1.4). */
   private metadata(node: AnyNode, before: Record<string, unknown> | null): Record<string, unknown> | null {
     const map = this.file.follow(node)
     if (!this.isMapFor(node, 'map[string]interface {}') || !isMap(map)) return null
     const fields = this.file
       .pairs(map)
       .map((pair) => [this.text(pair.key), this.anything(pair.value)] as const)
-    // fromEntries makes own properties, also of `__proto__`.
+    // fromEntries creates own properties, also for `__proto__`.
     const all = [...Object.entries(before ?? {}), ...fields]
     return all.length > 0 ? Object.fromEntries(all) : null
   }
@@ -203,7 +204,7 @@ class Reader {
     return value === null ? '<nil>' : String(value)
   }
 
-  /** True for a map. Null is no map and no error; anything else is an error. */
+  /** True for a map. Null is not a map and not an error; anything else is an error. */
   private isMapFor(node: AnyNode, type: string): boolean {
     const found = this.file.follow(node)
     if (isMap(found)) return true
@@ -230,17 +231,14 @@ class Reader {
     }
   }
 
-  /** A known word that means nothing where it stands (spec 1.3). Where an anchor is kept, that is its meaning. */
+  /** A known word in a place where it has no effect (spec 1.3). A value with an anchor may be there for its aliases. */
   private misplaced(word: string, value: AnyNode, key: AnyNode): void {
-    if (this.remarks === null || hasAnchor(value)) return
-    this.remark(
-      key,
-      `${word} means nothing here and is ignored; its place is ${HOMES[word] ?? 'a descriptor'}`,
-    )
+    if (this.warnings === null || hasAnchor(value)) return
+    this.warn(key, `${word} has no effect here; it belongs in ${PLACES[word] ?? 'a descriptor'}`)
   }
 
-  private remark(node: AnyNode, text: string): void {
-    this.remarks?.add({ file: this.file.name, line: this.file.getLine(node) }, text)
+  private warn(node: AnyNode, text: string): void {
+    this.warnings?.add({ file: this.file.name, line: this.file.getLine(node) }, text)
   }
 
   private refuse(node: AnyNode, type: string): void {
@@ -255,7 +253,7 @@ class Reader {
   }
 }
 
-/** Whether an anchor stands in what is written here; aliases are not followed. */
+/** Whether the node holds an anchor; aliases are not followed. */
 function hasAnchor(node: AnyNode): boolean {
   if (!node || isAlias(node)) return false
   if ('anchor' in node && node.anchor) return true

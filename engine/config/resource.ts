@@ -1,11 +1,11 @@
 /**
- * One resource of xDS as a draft (spec 8.6): `ratelimit.config.ratelimit.v3.RateLimitConfig` in protobuf bytes.
+ * Reads an xDS resource as a draft (spec 8.6): `ratelimit.config.ratelimit.v3.RateLimitConfig` in protobuf bytes.
  *
- *     Any ── is it a RateLimitConfig? ── name, domain, descriptors ──► RuleDraft, which validate.ts judges like a file
+ *     Any ── is it a RateLimitConfig? ── name, domain, descriptors ──► RuleDraft, validated like a file
  *
- * A unit becomes the word a file would have, since the words are what error texts show. value_to_metric and
- * share_threshold are never set: the protocol has no fields for them. As everywhere in protobuf, of a field that comes
- * twice the last counts, messages are read one over the other, and unknown fields are skipped.
+ * A unit becomes its name in rule files, which error texts show. value_to_metric and share_threshold are never set: the
+ * protocol has no fields for them. As usual in protobuf, the last value of a repeated field counts, messages are merged, and
+ * unknown fields are skipped.
  */
 import protobuf from 'protobufjs/minimal.js'
 import type { Resource } from '../../proto/discovery.ts'
@@ -53,7 +53,7 @@ export interface Count {
   descriptors: number
 }
 
-/** Where a reader is. Both bounds are checked while reading, before a wild resource has become a wild tree. */
+/** Position in the tree. Both bounds are checked while reading, before a hostile resource becomes a large tree. */
 interface Level {
   depth: number
   count: Count

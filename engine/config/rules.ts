@@ -1,15 +1,15 @@
 /**
- * Rules: what one configuration load yields. Immutable; a request uses one version from its first look-up to its answer.
+ * The rules of one configuration load. Immutable; a request uses one version from its first look-up to its response.
  *
  *     YAML files ──► Node trees (validated) ──► RulesImage ──► Trie, a view of it in every worker
  *                    config/, in a job          shared memory   match/
  *
- * The image is flat typed memory that all threads read, so handing over 100,000 rules moves one pointer.
- * Rule objects are made from it on first use and kept, so a hit allocates nothing.
+ * The image is flat memory shared by all threads, so passing 100,000 rules moves one pointer. Rule objects are created
+ * from it on first use and cached, so a hit allocates nothing.
  */
 import type { JsonObject, RateLimit } from '../../proto/ratelimit.ts'
 
-/** Where something is configured. */
+/** The place in the configuration. */
 export interface Place {
   file: string // a rule file, or the name of an xDS resource
   line: number // 0 when the source has no lines
@@ -34,7 +34,7 @@ export interface RuleLimit extends RateLimit {
   replaces: string[] // names of rules dropped when this one matches in the same request
 }
 
-/** All domains of one load, in load order (files sorted by name; several files may feed one domain). */
+/** All domains of one load, in load order (files sorted by name; several files may define one domain). */
 export interface RuleDomain {
   name: string
   nodes: RuleNode[]
@@ -47,7 +47,7 @@ export interface RulesImage {
   domainsCount: number
 }
 
-/** A limit as requests meet it. `id` is its place in the image; -1 for a limit that came with the request. */
+/** A limit as matched by requests. `id` is its index in the image; -1 for a limit sent with the request. */
 export interface Rule {
   readonly id: number
   readonly path: string // `domain.key_value.key`, the configured text (spec 2.3 "config key")
@@ -59,11 +59,11 @@ export interface Rule {
   readonly metadata: JsonObject | null
 }
 
-/** Where a match puts its findings. Owned by the caller and reused, so matching allocates nothing on a miss. */
+/** The result of a match. Owned by the caller and reused, so a miss allocates nothing. */
 export interface Match {
   rule: Rule | null
-  statsKey: string // spec 2.3; equals rule.path unless metric flags say otherwise
-  /** Per entry: the text that stands for its value in the counter key (share_threshold), or '' for the value itself.
-   * Never made shorter: beyond the entries of this match stand leftovers of earlier ones. */
+  statsKey: string // spec 2.3; equals rule.path unless metric flags change it
+  /** Per entry: the text that replaces its value in the counter key (share_threshold), or '' for the value itself.
+   * Never shortened: items beyond the entries of this match are left over from earlier ones. */
   sharedValues: string[]
 }

@@ -1,11 +1,11 @@
 /**
- * What a YAML 1.1 scalar means to the reference (spec 1.3), which is not quite what YAML 1.1 says.
+ * YAML 1.1 scalars as envoyproxy/ratelimit reads them (spec 1.3), which differs from YAML 1.1 in details.
  *
  *     yes        bool       0x1F, 010, 0o17, 1_000   int         1.5, 1e3, 08           float, refused as a leaf
  *     ~, null    null       12:30:45, 2026-01-02     text        2^63 to 2^64-1         uint, refused as a leaf
  *
- * Text fields take the source text whatever it means (`0x1F` stays `0x1F`); the kind decides only what is refused.
- * So nothing is turned into a value here before somebody asks for it.
+ * Text fields take the source text of any kind (`0x1F` stays `0x1F`); the kind only decides what is refused, so values are
+ * converted on demand.
  */
 import type { Scalar } from 'yaml'
 import { textOfBytes } from '../match/utf8.ts'
@@ -28,13 +28,13 @@ export function scalarText(node: Scalar): string {
   return typeof node.value === 'string' ? node.value : ''
 }
 
-/** Short name of an explicit standard tag (`!!int` is `int`), `!foo` for a tag of one's own, '' without a tag. */
+/** Short name of an explicit standard tag (`!!int` is `int`), `!foo` for a custom tag, '' without a tag. */
 function scalarTag(node: Scalar): string {
   const tag = node.tag ?? ''
   return tag.startsWith(TAG_PREFIX) ? tag.slice(TAG_PREFIX.length) : tag
 }
 
-/** The kind of a scalar. An explicit tag that the text cannot have is found by `tagProblem`, before anybody asks. */
+/** The kind of a scalar whose explicit tag, if any, `tagProblem` has accepted. */
 export function scalarKind(node: Scalar): Kind {
   switch (scalarTag(node)) {
     case '':
@@ -79,12 +79,12 @@ export function plainKind(text: string): Kind {
   return isFloat(plain) ? 'float' : 'str'
 }
 
-/** A number too big for a double is text, as the reference's parser has it. */
+/** A number too large for a double is text, as in envoyproxy/ratelimit. */
 function isFloat(text: string): boolean {
   return FLOAT.test(text) && Number.isFinite(Number(text))
 }
 
-/** The integer that a text of kind int or uint stands for, null for any other text. A leading 0 means octal. */
+/** The value of a text of kind int or uint; null for any other text. A leading 0 means octal. */
 export function parseInteger(text: string): bigint | null {
   const parts = INT.exec(text.replaceAll('_', ''))
   if (parts === null) return null
@@ -93,7 +93,7 @@ export function parseInteger(text: string): bigint | null {
   return sign === '-' ? -size : size
 }
 
-/** The number that a text of kind float stands for. */
+/** The value of a text of kind float. */
 export function parseFloatText(text: string): number {
   const word = text.toLowerCase()
   if (word === '.nan') return Number.NaN
@@ -101,12 +101,12 @@ export function parseFloatText(text: string): number {
   return Number(text.replaceAll('_', ''))
 }
 
-/** The yes or no that a text of kind bool stands for. */
+/** The value of a text of kind bool. */
 export function parseBoolean(text: string): boolean {
   return TRUES.has(text)
 }
 
-/** The text of a `!!binary` scalar: its bytes as UTF-8. What is none is kept, and equal to nothing a request can say. */
+/** The text of a `!!binary` scalar: its bytes as UTF-8. Invalid bytes are kept and match no request (utf8.ts). */
 export function binaryText(node: Scalar): string {
   return textOfBytes(Buffer.from(scalarText(node), 'base64'))
 }

@@ -1,20 +1,20 @@
 /**
- * Rules that count under one key although they are two (spec 3.1, Q20): keys are texts joined by `_`, unescaped.
+ * Finds pairs of rules that share a counter key (spec 3.1, Q20): keys are texts joined by `_` without escaping.
  *
  *     domain shop   a: b_c_d                 the entry  a=b_c_d        counts under  shop_a_b_c_d_<window start>
  *                   a > c                    entries    a=b · c=d      count under   shop_a_b_c_d_<window start>
  *     domain shop_a   b: c_d                 the entry  b=c_d          counts under  shop_a_b_c_d_<window start>
  *
- * A rule whose entries are all written out (values without a star, or shared patterns) has one key. A rule that leaves a value
- * to callers has a key per value; it is asked with an ordinary one, SAMPLE. Either text is read back: which other rules does
- * a request reach whose key text is the same? All ways of splitting are tried, one look-up per level as a request would
- * make it, so a rule named here does share, with the entries named.
+ * A rule whose values are all fixed (without a star, or shared patterns) has one key. A rule with open values has a key per
+ * value and is tried with an ordinary one, SAMPLE. Each key text is parsed back: which other rules does a request with the
+ * same key text match? All ways of splitting it are tried, with one look-up per level as for a request, so every reported
+ * pair does share its counter for the reported entries.
  *
  *                   user          user=7_plan_free   counts under  shop_user_7_plan_free_<window start>, as
- *                   user > plan   user=7 · plan=free  does: who chooses the value of `user` reaches the counter of others
+ *                   user > plan   user=7 · plan=free  does: the value of `user` reaches the counter of other users
  *
- * Not told: rules that meet only when callers choose odd values for both. Nor stars in a key, since such a text begins with
- * any key.
+ * Not reported: pairs that share a key only for unusual values of both, and rules with a star in their key, since such a
+ * text can start with any key.
  */
 import { UNIT_NAMES, type Unit } from '../../proto/ratelimit.ts'
 import { unitSec } from '../decision/window.ts'
@@ -24,7 +24,7 @@ import type { RuleDomain, RuleNode } from './rules.ts'
 
 type Entries = readonly { key: string; value: string }[]
 
-/** Two rules with one key: `rule` when asked with `ruleEntries`, `other` when asked with `entries`. */
+/** Two rules with one key: `rule` for the request `ruleEntries`, `other` for the request `entries`. */
 export interface Shared {
   rule: RuleNode
   path: string
@@ -36,66 +36,66 @@ export interface Shared {
   when: string // 'always', or in which windows
 }
 
-const SAMPLE = '7' // for a value, or a star, that callers choose; without an underscore
+const SAMPLE = '7' // for an open value or a star; without an underscore
 
-/** A rule, and how it is asked. */
-interface Asked {
+/** A rule with the entries of a request for it. */
+interface SampledRule {
   rule: RuleNode
   path: string
   text: string // of its counter key, up to the window
   ruleEntries: Entries
   isOpen: boolean
-  isMet: boolean // a request with these entries finds the rule
+  isReached: boolean // a request with these entries matches the rule
 }
 
-/** Each pair once. `steps.left` counts down per look-up and comparison; at 0 the rest is not looked at. */
+/** Each pair once. `steps.left` counts down per look-up and comparison; at 0 the rest is skipped. */
 export function* findSharedCounters(
   domains: readonly RuleDomain[],
   steps: { left: number },
 ): Generator<Shared> {
-  const readers = new Readers(domains, steps)
-  const told = new Map<RuleNode, Set<RuleNode>>() // two rules written out name each other
-  for (const asked of askedRules(domains, readers, steps)) {
-    for (const shared of readers.of(asked)) {
+  const parser = new KeyTextParser(domains, steps)
+  const reported = new Map<RuleNode, Set<RuleNode>>() // two rules with fixed values find each other
+  for (const sampled of sampleRules(domains, parser, steps)) {
+    for (const shared of parser.findSharing(sampled)) {
       const { rule, other } = shared
-      if (told.get(other)?.has(rule)) continue
-      told.set(rule, (told.get(rule) ?? new Set()).add(other))
+      if (reported.get(other)?.has(rule)) continue
+      reported.set(rule, (reported.get(rule) ?? new Set()).add(other))
       yield shared
     }
   }
 }
 
-function* askedRules(
+function* sampleRules(
   domains: readonly RuleDomain[],
-  readers: Readers,
+  parser: KeyTextParser,
   steps: { left: number },
-): Generator<Asked> {
-  function* below(siblings: readonly RuleNode[], above: Omit<Asked, 'rule'>): Generator<Asked> {
+): Generator<SampledRule> {
+  function* below(siblings: readonly RuleNode[], above: Omit<SampledRule, 'rule'>): Generator<SampledRule> {
     for (const rule of siblings) {
       if (steps.left <= 0) return
       if (rule.key.includes('*')) continue
-      const isOpen = !isWrittenOut(rule)
+      const isOpen = !hasFixedText(rule)
       const value = rule.value === '' ? SAMPLE : rule.value.replaceAll('*', SAMPLE)
-      const isMet = above.isMet && readers.meets(siblings, rule.key, value) === rule
-      const asked: Asked = {
+      const isReached = above.isReached && parser.match(siblings, rule.key, value) === rule
+      const sampled: SampledRule = {
         rule,
         path: `${above.path}.${toCompositeKey(rule)}`,
         text: `${above.text}${isOpen ? `${rule.key}_${value}` : toCompositeKey(rule)}_`,
         ruleEntries: [...above.ruleEntries, { key: rule.key, value }],
         isOpen: above.isOpen || isOpen,
-        isMet,
+        isReached,
       }
-      if (asked.isOpen && !isMet) continue
-      if (isCounted(rule)) yield asked
-      yield* below(rule.children, asked)
+      if (sampled.isOpen && !isReached) continue
+      if (isCounted(rule)) yield sampled
+      yield* below(rule.children, sampled)
     }
   }
   for (const { name, nodes } of domains)
-    yield* below(nodes, { path: name, text: `${name}_`, ruleEntries: [], isOpen: false, isMet: true })
+    yield* below(nodes, { path: name, text: `${name}_`, ruleEntries: [], isOpen: false, isReached: true })
 }
 
-/** Whether all requests that meet a node as it is meant put the same text into the key. The key has no star. */
-function isWrittenOut({ value, hasShareThreshold }: RuleNode): boolean {
+/** Whether all requests that match the node by its text add the same text to the counter key. Its key has no star. */
+function hasFixedText({ value, hasShareThreshold }: RuleNode): boolean {
   return value !== '' && (hasShareThreshold || !value.includes('*'))
 }
 
@@ -106,7 +106,7 @@ function isCounted({ limit }: RuleNode): boolean {
 interface Level {
   byText: Map<string, RuleNode>
   patterns: Pattern[]
-  readFrom: Set<number> // places in the text at hand that were read from this level
+  readFrom: Set<number> // positions in the current text from which this level was read
 }
 
 interface Found {
@@ -115,13 +115,13 @@ interface Found {
   value: string
 }
 
-/** Reads key texts back: who else counts under them? */
-class Readers {
+/** Parses key texts back into the rules that count under them. */
+class KeyTextParser {
   private readonly domains: Map<string, RuleDomain>
   private readonly steps: { left: number }
   private readonly levels = new Map<readonly RuleNode[], Level>()
   private touched: Level[] = []
-  private asked: Asked | null = null // the one whose text is at hand
+  private sampled: SampledRule | null = null // the rule of the current text
   private text = ''
   private found: Shared[] = []
 
@@ -130,9 +130,9 @@ class Readers {
     this.steps = steps
   }
 
-  of(asked: Asked): Shared[] {
-    const { text } = asked
-    this.asked = asked
+  findSharing(sampled: SampledRule): Shared[] {
+    const { text } = sampled
+    this.sampled = sampled
     this.text = text
     this.found = []
     for (const level of this.touched) level.readFrom.clear()
@@ -144,8 +144,8 @@ class Readers {
     return this.found
   }
 
-  /** The node that a request finds at this level (spec 2.2). */
-  meets(siblings: readonly RuleNode[], key: string, value: string): RuleNode | undefined {
+  /** The node that a request matches at this level (spec 2.2). */
+  match(siblings: readonly RuleNode[], key: string, value: string): RuleNode | undefined {
     const { byText, patterns } = this.level(siblings)
     const text = `${key}_${value}`
     const exact = byText.get(text)
@@ -158,26 +158,26 @@ class Readers {
     return byText.get(key)
   }
 
-  /** Takes one entry after the other off the text from `from` on, in every way. */
+  /** Splits the text from `from` on into entries, in every way. */
   private read(siblings: readonly RuleNode[], from: number, path: string, entries: Entries): void {
-    const { asked, text, steps } = this
+    const { sampled, text, steps } = this
     const level = this.level(siblings)
     if (level.readFrom.has(from)) return
     level.readFrom.add(from)
     this.touched.push(level)
-    let end = text.indexOf('_', text.indexOf('_', from) + 1) // an entry holds an underscore and is followed by one
+    let end = text.indexOf('_', text.indexOf('_', from) + 1) // an entry contains an underscore and is followed by one
     for (; end > 0 && steps.left > 0; end = text.indexOf('_', end + 1)) {
       for (const { node, key, value } of this.lookUp(level, text.slice(from, end))) {
-        if (asked!.isOpen && key !== node.key) continue // callers choose values, not keys
+        if (sampled!.isOpen && key !== node.key) continue // clients choose values, not keys
         const nodePath = `${path}.${toCompositeKey(node)}`
         const nodeEntries = [...entries, { key, value }]
         if (end < text.length - 1) this.read(node.children, end + 1, nodePath, nodeEntries)
-        else if (node !== this.asked!.rule && isCounted(node)) this.tell(node, nodePath, nodeEntries)
+        else if (node !== this.sampled!.rule && isCounted(node)) this.add(node, nodePath, nodeEntries)
       }
     }
   }
 
-  /** All nodes that requests with this text find, and how the text is split for that (spec 2.2). */
+  /** All nodes that requests with this text match, with the key and value of each (spec 2.2). */
   private lookUp({ byText, patterns }: Level, text: string): Found[] {
     const { steps } = this
     steps.left--
@@ -189,8 +189,8 @@ class Readers {
       if (!fits(pattern, bytes!)) continue
       const { node, composite } = pattern
       if (!node.hasShareThreshold) return [split(node, text)]
-      // A shared pattern stands for its values in the key, so another text is read. Except that nothing is left of it
-      // where the caller's key spells all of it; then the value stands for itself (spec 2.3).
+      // A shared pattern replaces its values in the key, so the text would differ. The exception is a request whose key
+      // is the whole pattern: then the value itself is used (spec 2.3).
       const isSpelled = composite.endsWith('_') && text.startsWith(composite)
       return isSpelled ? [{ node, key: composite.slice(0, -1), value: text.slice(composite.length) }] : []
     }
@@ -204,8 +204,8 @@ class Readers {
     return found
   }
 
-  private tell(other: RuleNode, otherPath: string, entries: Entries): void {
-    const { rule, path, ruleEntries, isOpen } = this.asked!
+  private add(other: RuleNode, otherPath: string, entries: Entries): void {
+    const { rule, path, ruleEntries, isOpen } = this.sampled!
     if (this.found.some((shared) => shared.other === other)) return
     const when = whenWindowsMeet(rule.limit!.unit, other.limit!.unit)
     this.found.push({ rule, path, ruleEntries, isOpen, other, otherPath, entries, when })
@@ -221,13 +221,13 @@ class Readers {
   }
 }
 
-/** A text as key and value: as the node has it where that is possible. */
+/** Splits a text into key and value, as the node does if possible. */
 function split(node: RuleNode, text: string): Found {
   const at = text.startsWith(`${node.key}_`) ? node.key.length : text.indexOf('_')
   return { node, key: text.slice(0, at), value: text.slice(at + 1) }
 }
 
-/** When two windows begin at the same second; the rest of the key is the same anyway. */
+/** When two windows begin in the same second; the rest of the key is equal. */
 function whenWindowsMeet(a: Unit, b: Unit): string {
   const [short, long] = unitSec(a) <= unitSec(b) ? [a, b] : [b, a]
   const names = [UNIT_NAMES[short].toLowerCase(), UNIT_NAMES[long].toLowerCase()]

@@ -1,14 +1,13 @@
 /**
- * The rule files of a tree that is being changed, read in a moment when nobody writes (spec 8.4). A file that is half
- * written is often good YAML with half of its rules, and two files of one change belong together.
+ * Reads the rule files of a tree when it has stopped changing (spec 8.4). A half-written file is often valid YAML with half
+ * of its rules, and two files of one change belong together.
  *
- *     look: which files and directories, of which change ──► all left alone for 50 ms ──► read ──► look again ──► the same
- *        ▲                                                        │ no                                 │ no
- *        └──────────────────────── 10 ms ─────────────────────────┴────────────────────────────────────┘
+ *     snapshot of all files and directories ──► all unchanged for 50 ms ──► read ──► snapshot again ──► the same
+ *        ▲                                              │ no                                     │ no
+ *        └────────────────────── 10 ms ─────────────────┴────────────────────────────────────────┘
  *
- * Gives up: a file that was left half written for longer. The next change repairs it; renaming a whole file into place,
- * or swapping a symbolic link, never needs repair.
- * Times are those of the last change of an inode, which renaming sets too and nobody can set back.
+ * A file that stays half-written for longer is read as it is, until its next change. Renaming a complete file into place or
+ * swapping a symbolic link has no such gap. Times are ctimes, which renaming updates and no program can set back.
  */
 import { type Stats, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -33,14 +32,16 @@ export async function readStableFiles(tree: RuleTree): Promise<FilesRead> {
     await sleep(POLL_MS)
   }
   const read = readRuleFiles(tree)
-  read.warnings.push(`the rules have been written to for ${WAIT_MS_MAX} ms without a pause: read as they are`)
+  read.warnings.push(
+    `the rule files have been changing for ${WAIT_MS_MAX} ms without a pause: read as they are`,
+  )
   return read
 }
 
 interface Snapshot {
-  text: string // another one when anything has changed
+  text: string // differs when anything has changed
   isSettled: boolean
-  isMissing: boolean // something is: it may be about to be renamed into place, and has no time of its own
+  isMissing: boolean // a path is missing: a file may be about to be renamed into place
 }
 
 function takeSnapshot(tree: RuleTree): Snapshot {
@@ -53,13 +54,13 @@ function takeSnapshot(tree: RuleTree): Snapshot {
     lines.push(`${path} ${stat?.dev} ${stat?.ino} ${stat?.size} ${stat?.ctimeMs}`)
     isMissing ||= !stat
     const ageMs = stat ? nowMs - stat.ctimeMs : STABLE_MS
-    // in our future it is of another machine's clock and tells nothing, unless it is of this very moment
+    // A time in the future is from another machine's clock and says nothing, unless it is within STABLE_MS.
     if (Math.abs(ageMs) < STABLE_MS) isSettled = false
   }
   return { text: lines.join('\n'), isSettled, isMissing }
 }
 
-/** Null where reading will give a warning: nothing there, no right to it, a link in a circle. */
+/** Null where reading will give a warning: missing, not permitted, or a link loop. */
 function statOrNull(path: string): Stats | null {
   try {
     return statSync(path)

@@ -1,11 +1,11 @@
 /**
- * Drafts to rules: the checks of spec 1.4 in its order, and the merging of domains of 1.7.
+ * Validates drafts and turns them into rules: the checks of spec 1.4 in its order, and merged domains (spec 1.7).
  *
  *     a.yaml  domain shop: user         ┐            domain shop
  *     b.yaml  domain shop: path, user_* ┼─ merge ─►    user, path, user_*      siblings in the order of the files
  *     c.yaml  domain mail: to           ┘            domain mail: to
  *
- * A parent's checks come before its children's, a file's before the next file's; the first error ends the load.
+ * Parents are checked before children, files in load order; the first error ends the load.
  */
 import type { JsonObject } from '../../proto/ratelimit.ts'
 import { parseUnit } from '../decision/window.ts'
@@ -15,10 +15,10 @@ import { ConfigError } from './error.ts'
 import type { RuleDomain, RuleLimit, RuleNode } from './rules.ts'
 
 export interface ValidateOptions {
-  isMerging: boolean // MERGE_DOMAIN_CONFIG: several files may feed one domain
+  isMerging: boolean // MERGE_DOMAIN_CONFIG: several files may define one domain
 }
 
-/** Throws a ConfigError. `drafts` in load order; nothing of them is kept, except metadata. */
+/** Throws a ConfigError. `drafts` are in load order; only their metadata is retained. */
 export function validate(drafts: readonly RuleDraft[], { isMerging }: ValidateOptions): RuleDomain[] {
   const domains = new Map<string, { domain: RuleDomain; composites: Set<string> }>()
   const count = { descriptors: 0 }
@@ -39,7 +39,7 @@ export function validate(drafts: readonly RuleDraft[], { isMerging }: ValidateOp
       composites: loaded.composites,
       count,
     }
-    for (const node of draft.nodes) loaded.domain.nodes.push(ruleNode(node, level))
+    for (const node of draft.nodes) loaded.domain.nodes.push(toRuleNode(node, level))
   }
   return [...domains.values()].map(({ domain }) => domain)
 }
@@ -52,7 +52,7 @@ interface Level {
   count: { descriptors: number }
 }
 
-function ruleNode(draft: NodeDraft, level: Level): RuleNode {
+function toRuleNode(draft: NodeDraft, level: Level): RuleNode {
   const fail = (text: string) => {
     throw new ConfigError(level.file, text, draft.line)
   }
@@ -64,13 +64,13 @@ function ruleNode(draft: NodeDraft, level: Level): RuleNode {
   if (++level.count.descriptors > DESCRIPTORS_MAX) fail(`more than ${DESCRIPTORS_MAX} descriptors`)
   if (level.depth > DESCRIPTOR_DEPTH_MAX)
     fail(`descriptors are nested more than ${DESCRIPTOR_DEPTH_MAX} deep`)
-  const limit = draft.limit && ruleLimit(draft.limit, fail)
+  const limit = draft.limit && toRuleLimit(draft.limit, fail)
   if (draft.hasShareThreshold && !composite.includes('*')) {
     fail(
       `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`,
     )
   }
-  const problem = structProblem(draft.metadata)
+  const problem = findStructProblem(draft.metadata)
   if (problem) fail(`error parsing metadata: ${problem}`)
   const below = { ...level, path, depth: level.depth + 1, composites: new Set<string>() }
   return {
@@ -79,17 +79,17 @@ function ruleNode(draft: NodeDraft, level: Level): RuleNode {
     key: draft.key,
     value: draft.value,
     limit,
-    children: draft.nodes.map((child) => ruleNode(child, below)),
+    children: draft.nodes.map((child) => toRuleNode(child, below)),
     isShadow: draft.isShadow,
     isQuota: draft.isQuota,
     hasDetailedMetric: draft.hasDetailedMetric,
     hasValueToMetric: draft.hasValueToMetric,
     hasShareThreshold: draft.hasShareThreshold,
-    metadata: draft.metadata as JsonObject | null, // `structProblem` has looked at it
+    metadata: draft.metadata as JsonObject | null, // checked by findStructProblem
   }
 }
 
-function ruleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {
+function toRuleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {
   const unit = parseUnit(draft.unit)
   if (draft.isUnlimited && unit) fail('should not specify rate limit unit when unlimited')
   if (!draft.isUnlimited && !unit) fail(`invalid rate limit unit '${draft.unit}'`)
@@ -101,13 +101,13 @@ function ruleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {
   return { name, requestsPerUnit, unit, isUnlimited, replaces }
 }
 
-/** Why metadata cannot be a protobuf Struct, or ''. Non-finite numbers: the image keeps metadata as JSON. */
-function structProblem(value: unknown): string {
+/** Why metadata cannot be a protobuf Struct, or ''. Numbers must be finite, because the image holds metadata as JSON. */
+function findStructProblem(value: unknown): string {
   if (typeof value === 'string') return value.isWellFormed() ? '' : 'invalid UTF-8 in string'
   if (typeof value === 'number') return Number.isFinite(value) ? '' : `number ${value} is not finite`
   if (value === null || typeof value !== 'object') return ''
   for (const [key, item] of Object.entries(value)) {
-    const problem = structProblem(key) || structProblem(item)
+    const problem = findStructProblem(key) || findStructProblem(item)
     if (problem) return problem
   }
   return ''

@@ -1,34 +1,33 @@
 /**
- * The plain kind of YAML that most rule files are written in, read line by line, many times faster than by the parser.
+ * Reads the plain style of YAML that most rule files use line by line, many times faster than the parser.
  *
- *     descriptors:               a word and a colon; what belongs to it follows, deeper (a list: or as deep)
+ *     descriptors:               a word and a colon; its content follows, deeper (a list: or as deep)
  *       - key: user              every item of a list is a map
- *         value: 'u 1'  # one    a value on one line: quoted without escapes, or unquoted without surprises
+ *         value: 'u 1'  # one    a value on one line: quoted without escapes, or unquoted without indicators
  *
- * Yields the nodes that the parser would make, or null for anything else, however sound: then the parser reads the file.
- * So no error is made here, and what a file means is still said in one place. A test compares the two, node by node.
- * Gives up: one unusual line makes the whole file take the long way.
+ * Returns the nodes that the parser would make (a test compares both), or null for any other file, valid or not, which the
+ * parser then reads. One unusual line is enough for that. No errors are reported here.
  */
 import { Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml'
 import { NODE_DEPTH_MAX } from './bounds.ts'
 
-// Unquoted: only what YAML gives no meaning to: no indicator in front, no `: ` and no ` #` inside.
+// Unquoted: no indicator in front, no `: ` and no ` #` inside.
 const UNQUOTED = String.raw`[\w/.](?:[\w/.,*@=+-]| (?=[\w/])|:(?=[\w/]))*`
 const VALUE = String.raw`"[^"\\\r\n]*"|'[^'\r\n]*'|${UNQUOTED}`
 const LINE = String.raw`( *)(?:(- +)?([a-z_]{1,40}):(?:( +)(${VALUE}))?(?: +#.*)? *|#.*)?(?:\n|$)`
-const HEAD = /(?: *(?:#.*)?\n)*---\n/y // what may stand before the first line
+const HEAD = /(?: *(?:#.*)?\n)*---\n/y // allowed before the first line
 
 type Word = Scalar<string>
 
-/** A map or a list that may still grow. */
+/** A map or list that is still open. */
 interface Level {
   column: number // of its words or its dashes
   node: { items: unknown[] }
   isList: boolean
-  open: Pair<Word, unknown> | null // of a map: a word that still waits for its value
+  open: Pair<Word, unknown> | null // of a map: a word without its value yet
 }
 
-/** The root of a file in the plain kind of YAML; null for any other, and for one without a word. */
+/** The root of a file in plain style; null for any other file, and for one without a word. */
 export function readYamlFast(text: string): YAMLMap | null {
   const line = new RegExp(LINE, 'y')
   HEAD.lastIndex = 0
@@ -46,7 +45,7 @@ class PlainReader {
   private readonly levels: Level[] = [] // from the outermost to that of the last line
   private root: YAMLMap | null = null
 
-  /** False: this line is not plain after those before it. */
+  /** False: not plain style after the lines before it. */
   line([, indent, dash, word, gap, value]: RegExpExecArray, start: number): boolean {
     const isItem = dash !== undefined
     const column = indent.length + (isItem ? dash.length : 0)
@@ -54,7 +53,7 @@ class PlainReader {
     if (!this.close(indent.length, isItem)) return false
     if (isItem && !this.beginItem(indent.length, start + indent.length)) return false
     const top = this.levels.at(-1)
-    if (top?.isList && !isItem) return false // neither in the list nor beyond it
+    if (top?.isList && !isItem) return false // neither in the list nor after it
     const isNew = isItem || top?.column !== column
     if (isNew && !this.begin(new YAMLMap(), column, at)) return false
     const level = this.levels[this.levels.length - 1]
@@ -74,7 +73,7 @@ class PlainReader {
     return this.levels.some(({ open }) => open) ? null : this.root
   }
 
-  /** Ends the levels that a line with this indent is beyond. */
+  /** Closes the levels that a line with this indent ends. */
   private close(indent: number, isItem: boolean): boolean {
     for (let top = this.levels.at(-1); top; top = this.levels.at(-1)) {
       if (top.column < indent || (top.column === indent && (isItem || !top.isList))) break
@@ -84,14 +83,14 @@ class PlainReader {
     return true
   }
 
-  /** The list, unless this is one item more of it. */
+  /** Opens a list, unless this is another item of the current one. */
   private beginItem(indent: number, at: number): boolean {
     const top = this.levels.at(-1)
     if (top?.isList) return top.column === indent
     return this.begin(new YAMLSeq(), indent, at)
   }
 
-  /** A map or list as the root, as an item of the list or as the value of the word right before; elsewhere false. */
+  /** Opens a map or list as the root, an item of the list or the value of the last word; false elsewhere. */
   private begin(node: YAMLMap | YAMLSeq, column: number, at: number): boolean {
     const top = this.levels.at(-1)
     const isList = node instanceof YAMLSeq
@@ -105,7 +104,7 @@ class PlainReader {
     } else {
       return false
     }
-    node.range = [at, at, at] // where it ends nobody asks
+    node.range = [at, at, at] // the end is not used
     return this.levels.push({ column, node, isList, open: null }) <= NODE_DEPTH_MAX
   }
 }

@@ -1,14 +1,14 @@
 /**
- * One YAML file as a graph that may be walked without surprises: parsed, aliases resolved, size and depth known.
+ * One YAML file as a graph: parsed, with aliases resolved, and of bounded size and depth.
  *
  *     bytes ── UTF-8, no control characters ──► text ──┬── yaml-fast-path.ts, line by line ──────────────────┬──► nodes
  *                                                      └── or else the parser, first document only ──┘      │
  *          unknown anchor, anchor inside itself, list as a key, too many nodes ◄── survey, once, in order ──┘
  *
- * Every scalar stays text here (the parser's failsafe schema): the parser types by YAML 1.1, the reference by rules of its
- * own, which are in scalar.ts. After the survey no walk over the file can fail or grow beyond bounds.
- * Gives up: the parser needs 85 bytes of heap per byte of text and 0.5 s per MB, line by line it is half of that and 0.1 s;
- * so either runs in a job, never when serving.
+ * Scalars stay texts (the parser's failsafe schema): envoyproxy/ratelimit does not type them exactly as YAML 1.1 does, see
+ * scalar.ts. After the survey no walk over the file can fail or exceed the bounds.
+ * The parser takes 85 bytes of heap per byte of text and 0.5 s per MB, the fast path half the heap and 0.1 s, so both run in
+ * a job only.
  */
 import type { Alias, Document, Node, Pair, Scalar, YAMLMap } from 'yaml'
 import { Composer, isAlias, isMap, isScalar, isSeq, LineCounter, Parser } from 'yaml'
@@ -42,7 +42,7 @@ export class YamlFile {
   private readonly targets = new Map<Alias, Node>()
   private readonly anchors = new Map<string, Anchor>()
   private readonly text: string
-  private nodesCount = 0 // surveyed so far, aliases written out
+  private nodesCount = 0 // surveyed so far, aliases expanded
 
   /** Throws a ConfigError `<name>: error loading config file: yaml: …`. */
   constructor(name: string, bytes: Uint8Array) {
@@ -55,12 +55,12 @@ export class YamlFile {
     this.survey(this.root, 0)
   }
 
-  /** The node an alias stands for, any other node itself. */
+  /** The node that an alias refers to; any other node itself. */
   follow(node: AnyNode): AnyNode {
     return isAlias(node) ? this.targets.get(node) : node
   }
 
-  /** The pairs of a map with merge keys (`<<`) written out, in the order in which later ones win. */
+  /** The pairs of a map with merge keys (`<<`) expanded; later pairs take precedence. */
   pairs(map: YAMLMap): Pair<AnyNode, AnyNode>[] {
     const items = map.items as Pair<AnyNode, AnyNode>[]
     if (!items.some(isMerge)) return items
@@ -70,7 +70,7 @@ export class YamlFile {
     })
   }
 
-  /** 1 for the first line; 0 when there is no place to tell. */
+  /** 1 for the first line; 0 if unknown. */
   getLine(node: AnyNode): number {
     const range = node?.range
     return range ? this.lines.linePos(range[0]).line : 0
@@ -109,14 +109,14 @@ export class YamlFile {
     const error = document?.errors[0]
     if (error) {
       const { line } = this.lines.linePos(error.pos[0])
-      // The parser recurses, catches its own stack overflow and passes the words of V8 on.
+      // The parser recurses, catches its own stack overflow and reports V8's message.
       const isTooDeep = error.message.includes('call stack')
       throw this.problem(isTooDeep ? TOO_DEEP : `line ${line}: ${error.message}`, null)
     }
     return document?.contents as AnyNode
   }
 
-  /** Looks at every node once, resolves aliases and adds up what they would be written out. Returns the height. */
+  /** Visits every node once, resolves aliases and adds up their expanded size. Returns the height. */
   private survey(node: AnyNode, depth: number): number {
     this.nodesCount++
     this.checkBounds(depth, node)
@@ -172,7 +172,7 @@ export class YamlFile {
     }
   }
 
-  /** The maps that a merge key brings in; of a list the last comes first, because the first must win. */
+  /** The maps of a merge key; a list is reversed, because its first map takes precedence. */
   private mergedMaps(value: AnyNode): YAMLMap[] {
     const source = this.follow(value)
     const list = isSeq(source) ? source.items.map((item) => this.follow(item as AnyNode)).reverse() : [source]
@@ -183,7 +183,7 @@ export class YamlFile {
   }
 }
 
-/** The first document, any YAML; what follows it is not even parsed. undefined: there is none. */
+/** The first document; anything after it is not parsed. undefined: there is none. */
 export function parse(text: string): Document.Parsed | undefined {
   const composer = new Composer({
     version: '1.1',
@@ -196,21 +196,21 @@ export function parse(text: string): Document.Parsed | undefined {
   return composer.compose(new Parser().parse(text), true, text.length).next().value ?? undefined
 }
 
-/** Whether the quote at the end of the file belongs to the text, which then never ends: the parser lets that pass. */
+/** Whether the quote at the end of the file is escaped, so that the text never ends; the parser accepts that. */
 function isOpenQuote(text: string, { type, range }: Scalar): boolean {
   const start = range![0] + 1
   if (type === 'QUOTE_SINGLE') return countBefore(text, text.length, start, "'") % 2 === 0 // two are one, escaped
   return type === 'QUOTE_DOUBLE' && countBefore(text, text.length - 1, start, '\\') % 2 === 1
 }
 
-/** Escapes may not name half a surrogate pair, not even two that make a whole one: the reference's parser refuses them. */
+/** Escapes of surrogates are refused, even in pairs, as in envoyproxy/ratelimit. */
 function escapeProblem(text: string, { type, range, value }: Scalar): string {
   if (type !== 'QUOTE_DOUBLE' || typeof value !== 'string' || !SURROGATE.test(value)) return ''
   const isEscaped = ESCAPED_SURROGATE.test(text.slice(range![0], range![1]))
   return isEscaped ? 'found invalid Unicode character escape code' : ''
 }
 
-/** How many of one character stand right before `end`. */
+/** How often a character is repeated right before `end`. */
 function countBefore(text: string, end: number, start: number, character: string): number {
   let at = end
   while (at > start && text[at - 1] === character) at--
@@ -224,7 +224,7 @@ function isMerge(pair: Pair<AnyNode, AnyNode>): boolean {
 
 const PRINTED_LENGTH_MAX = 80 // characters of a value inside an error text
 
-/** A node for an error text, in the reference's manner (`map[k:v]`, `[a b]`, `<nil>`), cut where it gets long. */
+/** A node for an error text, in Go's format (`map[k:v]`, `[a b]`, `<nil>`), truncated. */
 export function printed(file: YamlFile, node: AnyNode): string {
   const text = printedWhole(file, node, PRINTED_LENGTH_MAX)
   return text.length > PRINTED_LENGTH_MAX ? `${text.slice(0, PRINTED_LENGTH_MAX)}…` : text

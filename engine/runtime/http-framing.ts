@@ -1,20 +1,20 @@
 /**
  * Request framing on the ports that uWebSockets.js serves. The library is lenient: of two Content-Length lines it takes the
- * first, any Transfer-Encoding is chunked to it, and its chunk decoder reads over what is not a chunk. A proxy in front may
- * see a request end elsewhere, and what remains would be served as a request that the proxy has never seen (RFC 9112, 11.2).
+ * first, it treats any Transfer-Encoding as chunked, and its chunk decoder skips what is not a chunk. A proxy in front may
+ * see the request end elsewhere, and the rest would be served as a request unknown to the proxy (RFC 9112, 11.2).
  * Every port therefore wraps its handler in `withStrictFraming`:
  *
  *     one Content-Length of digits, or none   ─► handler
- *     Transfer-Encoding: chunked, and a body  ─► handler; the connection ends with the answer
+ *     Transfer-Encoding: chunked, and a body  ─► handler; the connection ends with the response
  *     anything else                           ─► 400, the connection ends; the handler is not called
  *
- * Chunks themselves cannot be seen from outside the library. An answer that ends its connection is therefore written one turn
- * later: if the library finds another request behind what it took for the last chunk, it closes the connection at once,
- * since the response before is pending, and neither serves nor answers it. Nothing can be done about a header line without
- * a name, behind which the library hides all other lines.
+ * The library does not expose the chunks. A response that ends its connection is therefore written one turn later: if the
+ * library finds another request after what it took for the last chunk, it closes the connection at once, because the
+ * first response is pending, and does not serve the second. Nothing can be done about a header line without a name, after
+ * which the library hides all other lines.
  */
 
-/** What is needed of a response of uWebSockets.js. */
+/** The part of uWebSockets.js' HttpResponse that is used. */
 export interface FramedResponse {
   writeStatus(line: string): unknown
   writeHeader(name: string, value: string): unknown
@@ -30,7 +30,7 @@ export interface FramedRequest {
   forEach(visit: (name: string, value: string) => void): void // names in lower case
 }
 
-/** Whether a port reads request bodies. Where it does not, a chunked one is refused: answers may be large there. */
+/** Whether a port reads request bodies. Where it does not, chunked ones are refused, because responses may be large. */
 export type Chunks = 'taken' | 'refused'
 
 const CONTENT_LENGTH = 'content-length'
@@ -40,8 +40,8 @@ const METHODS_WITH_BODY = ['POST', 'PUT', 'PATCH']
 type Handler<Res, Req> = (res: Res, req: Req) => void
 
 /**
- * Visits all header lines, since `getHeader` does not show a second line of one name. That is 0.2 µs a line: about 1 µs of the
- * 16 µs of processor time that one `POST /json` takes.
+ * Visits all header lines, because `getHeader` returns only the first line of a name. That takes 0.2 µs per line: about 1 µs
+ * of the 16 µs of CPU time of a `POST /json`.
  */
 export function withStrictFraming<Res extends FramedResponse, Req extends FramedRequest>(
   handle: Handler<Res, Req>,
@@ -64,7 +64,7 @@ export function withStrictFraming<Res extends FramedResponse, Req extends Framed
   }
 }
 
-// What the visited header lines say. Of the thread, not of the call: a closure for each request would be garbage.
+// State of the visit. Global, because a closure per request would be garbage.
 let lengthsCount = 0
 let encodingsCount = 0
 let isInvalid = false
@@ -88,19 +88,19 @@ function isDigits(text: string): boolean {
 }
 
 function refuse(res: FramedResponse, isChunked: boolean): void {
-  const why = isChunked
+  const reason = isChunked
     ? 'a chunked body is not read here; send Content-Length'
     : 'the length of the body is not clear; send one Content-Length, or Transfer-Encoding: chunked'
   res.cork(() => {
     res.writeStatus('400 Bad Request')
     res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
-    res.end(`${why}\n`, true)
+    res.end(`${reason}\n`, true)
   })
 }
 
 /**
- * From here on, whatever ends this response does so a turn later and ends the connection, too. Until then the response is
- * pending. Bodies are handed over whole, so a client that does not read keeps one answer in memory.
+ * Makes the end of this response take effect one turn later and close the connection; until then the response is pending.
+ * Bodies are passed whole, so a client that does not read keeps one response in memory.
  */
 function endConnectionWith(res: FramedResponse): void {
   const end = res.end.bind(res)
@@ -108,7 +108,7 @@ function endConnectionWith(res: FramedResponse): void {
   let isGone = false
   let abort = () => {}
   onAborted(() => {
-    isGone = true // the library's object must not be touched any more
+    isGone = true // the library's object must no longer be used
     abort()
   })
   const later = (write: () => void) => {

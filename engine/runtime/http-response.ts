@@ -1,13 +1,12 @@
 /**
- * The end of an answer on a port of uWebSockets.js, whose head is written; within `cork`.
+ * Ends a response of uWebSockets.js whose head is written; call it within `cork`.
  *
  *     all of it goes out ──► done
- *     the client does not read, so some does not ──► the rest when there is room
- *                                                    a further request meanwhile ──► the library ends the connection
+ *     the client does not read, so some is left ──► the rest when there is room
+ *                                                   another request meanwhile ──► the library closes the connection
  *
- * With `end` the library would keep answer behind answer for a client that sends one request behind the other and reads
- * nothing. Answers without a byte of body cannot be held back like that, so those end their connection. It stands here and
- * not in transports/, since the monitor has ports, too.
+ * With `end` the library would buffer all responses for a client that pipelines requests and reads nothing. Responses
+ * without a body cannot be held back in this way, so they close the connection. Used by transports/ and monitor/.
  */
 export interface Ending {
   end(body: string | Uint8Array, mustClose: boolean): unknown
@@ -18,7 +17,7 @@ export interface Ending {
   onAborted(handler: () => void): unknown
 }
 
-/** Replaces the handler of `onAborted` unless all goes out at once. */
+/** Replaces the handler of `onAborted` unless everything is written at once. */
 export function endResponse(res: Ending, body: string | Uint8Array, mustClose: boolean): void {
   if (mustClose || body.length === 0) {
     res.end(body, true)
@@ -32,8 +31,8 @@ export function endResponse(res: Ending, body: string | Uint8Array, mustClose: b
 }
 
 /**
- * To HEAD: how long the body would be. The library goes on waiting for that body, so a further request ends the connection;
- * a client that neither sends one nor goes, as it is told to, is cut.
+ * Ends a response to HEAD with the length of the body. The library keeps waiting for that body, so another request closes
+ * the connection; without one, it is closed after LINGER_MS.
  */
 export function endHeadResponse(res: Ending, bodyBytes: number): void {
   if (bodyBytes === 0) {

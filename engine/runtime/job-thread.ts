@@ -1,6 +1,6 @@
 /**
- * A thread for one kind of job, one at a time: loading rules, loading sites, judging them. It starts with the first job and
- * ends when it has been idle, which gives its memory back; so nobody who answers requests ever parses or computes.
+ * A thread for one kind of job, one at a time: loading rules, loading sites, evaluating them. It starts with the first job
+ * and ends when idle, which frees its memory. Threads that serve requests therefore never parse.
  */
 import { Piscina } from 'piscina'
 

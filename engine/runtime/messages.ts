@@ -1,17 +1,17 @@
 /**
- * What main and its workers say to each other, over one MessagePort per worker.
+ * Messages between main and its workers, over one MessagePort per worker.
  *
  *     main                              worker
  *       ServeTask ───────────────────►    connects its store, listens
- *            ◄──────────────── ready      on every address it was given
+ *            ◄──────────────── ready      on all of its addresses
  *       rules, health, tls ──────────►
- *       stats ───────────────────────►    answers within one turn of its event loop
- *            ◄──────────────── stats      also sent unasked, once, when the thread ends
+ *       stats ───────────────────────►    responds within one turn of its event loop
+ *            ◄──────────────── stats      also sent once when the thread ends
  *            ◄─────────── store, log
- *       ending ──────────────────────►    asks clients to go
+ *       ending ──────────────────────►    asks clients to disconnect
  *       drain ───────────────────────►    stops listening, finishes, closes; then its task resolves
  *
- * No message is ever sent per request.
+ * No message is sent per request.
  */
 import type { MessagePort } from 'node:worker_threads'
 import type { RulesImage } from '../config/rules.ts'
@@ -20,10 +20,10 @@ import type { Deltas } from '../stats/stats.ts'
 import type { InstanceHealth } from '../stores/store-health.ts'
 import type { HealthState } from './health.ts'
 
-/** The argument of a worker's one long task. Everything in it can be cloned or is shared memory. */
+/** The argument of a worker's only task. Its content can be cloned or is shared memory. */
 export interface ServeTask {
-  index: number // 0 to WORKERS-1; a replacement keeps the number of the worker it follows
-  settings: Settings // ports are resolved: never 0
+  index: number // 0 to WORKERS-1; a replacement keeps the index of its predecessor
+  settings: Settings // ports are resolved, never 0
   port: MessagePort
   memoryTable: SharedArrayBuffer | null // the counters, with BACKEND_TYPE=memory
   rules: RulesImage | null
@@ -31,12 +31,12 @@ export interface ServeTask {
   tls: PortTls | null // null = the gRPC port speaks plain text
 }
 
-/** TLS of the gRPC port: PEM texts that main has read and tried. */
+/** TLS of the gRPC port: PEM texts that main has read and verified. */
 export interface PortTls {
   cert: string // the server's chain
   key: string
-  clientCa: string[] | null // beside the system's roots; null = callers are not asked for a certificate
-  clientSan: string // the name theirs must hold; empty = any
+  clientCa: string[] | null // in addition to the system's; null = no client certificates required
+  clientSan: string // the name that client certificates must contain; empty = any
 }
 
 export type ToWorker =
@@ -44,9 +44,9 @@ export type ToWorker =
   | { kind: 'health'; health: HealthState }
   | { kind: 'tls'; tls: PortTls } // for connections from now on
   | { kind: 'stats' }
-  | { kind: 'ending' } // ports stay open for DRAIN_DELAY, but clients are asked to go
+  | { kind: 'ending' } // ports stay open for DRAIN_DELAY; clients are asked to disconnect
   | { kind: 'drain'; timeoutMs: number }
-  | { kind: 'crash' } // under NODE_ENV=test only: throws, so that tests see a worker die
+  | { kind: 'crash' } // with NODE_ENV=test only: throws, to test the restart
 
 export type FromWorker =
   | { kind: 'ready' }
@@ -55,6 +55,6 @@ export type FromWorker =
   | { kind: 'log'; level: LogLevel; message: string }
 
 export type LogLevel = 'fatal' | 'error' | 'warning' | 'info' | 'debug'
-/** `fields`: members of the line beside its message. */
+/** `fields`: members of the line in addition to its message. */
 export type Log = (level: LogLevel, message: string, fields?: LogFields) => void
 export type LogFields = Readonly<Record<string, string | number>>

@@ -1,11 +1,10 @@
 /**
- * A log line per failure must not become the load itself: at most some lines pass in a window of time, and the first line
- * of a later window says how many were left out.
+ * Limits the log lines of repeated failures: at most a number of lines per window of time; the first line of a later window
+ * says how many were left out.
  *
  *     error: a · error: b · (398 left out) · ···one second··· · error: z (398 more were left out)
  *
- * Gives up: the tail. What is left out in the last window before silence is told with the next line, whenever
- * it comes.
+ * Lines left out of the last window are reported with the next line, whenever that is.
  */
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
@@ -36,7 +35,7 @@ export function rateLimitedLog(
   }
 }
 
-/** For what goes on failing: the first line at once, then one a minute. */
+/** For a lasting failure: the first line at once, then one per minute. */
 export function logOncePerMinute(
   write: (line: string) => void,
   nowMs?: () => number,

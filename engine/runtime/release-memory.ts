@@ -1,58 +1,58 @@
 /**
- * Gives memory back that nobody needs any more. V8 collects when a thread allocates, so one that has become idle keeps
- * what its last load left: 200 MB after 10,000 connections. A full collection of our small heaps takes 5 to 20 ms.
+ * Releases unused memory. V8 collects when a thread allocates, so an idle thread keeps the garbage of its last load: 200 MB
+ * after 10,000 connections. A full collection of these small heaps takes 5 to 20 ms.
  *
- *     old rules image ── replaced in this thread ──► collection, a moment later ──► freed once all threads did it
- *     idle, and the heap was IDLE_GROWTH_BYTES_MIN larger ──► collection; where it helped, V8 gives back the pages it emptied
- *     GARBAGE_BYTES_MAX of a flood ──► collection; of young objects alone, 0.4 ms, where that does
+ *     old rules image ── replaced in this thread ──► collection, a second later ──► freed when all threads have done so
+ *     idle, and the heap was IDLE_GROWTH_BYTES_MIN larger ──► collection; if that helped, V8 releases the emptied pages
+ *     GARBAGE_BYTES_MAX of a flood ──► collection; of young objects only, 0.4 ms, if that is enough
  *
- * The first is needed since a SharedArrayBuffer lives as long as any thread holds an object that names it, and the collector
- * does not count such memory: each load of 100,000 rules kept 11 MB.
+ * The first is needed because a SharedArrayBuffer lives as long as any thread holds an object that refers to it, and the
+ * collector does not count such memory: each load of 100,000 rules kept 11 MB.
  */
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 const REPLACED_BYTES_MIN = 1_048_576
-const LATER_MS = 1_000 // by then what was decided by the old rules has been answered
+const LATER_MS = 1_000 // by then, requests decided by the old rules have ended
 const GARBAGE_BYTES_MAX = 4 * 1_048_576
-const ALL_PAUSE_MS = 250 // between full collections of 10 ms, so that they take a small part of the time
+const ALL_PAUSE_MS = 250 // between full collections of 10 ms each
 const CHECK_MS = 5_000
 const IDLE_SHARE_MAX = 0.05 // of the time
 const IDLE_GROWTH_BYTES_MIN = 12 * 1_048_576
-const CHECKS_BETWEEN_MIN = 12 // where the memory is in use, collecting does not help: not again within a minute
+const CHECKS_BETWEEN_MIN = 12 // memory in use cannot be released: wait for a minute
 
 let timer: NodeJS.Timeout | undefined
 let idle: IdleCollector | undefined
 
-/** This thread has let go of shared memory of so many bytes. */
+/** Call after this thread has dropped its references to shared memory of this size. */
 export function collectLater(bytes: number): void {
   if (bytes < REPLACED_BYTES_MIN) return
-  if (timer !== undefined) clearTimeout(timer) // the last of several changes is followed by one collection
+  if (timer !== undefined) clearTimeout(timer) // one collection after the last of several changes
   timer = setTimeout(collect, LATER_MS).unref()
 }
 
-/** From now on this thread gives back, while it has little else to do, what it used when it had. */
+/** From now on, this thread releases unused memory when it is idle. */
 export function collectWhenIdle(): void {
   idle = new IdleCollector(heapBytes, collect, releaseMemory)
-  let before = performance.eventLoopUtilization()
+  let last = performance.eventLoopUtilization()
   setInterval(() => {
     const now = performance.eventLoopUtilization()
-    idle?.check(performance.eventLoopUtilization(now, before).utilization)
-    before = now
+    idle?.check(performance.eventLoopUtilization(now, last).utilization)
+    last = now
   }, CHECK_MS).unref()
 }
 
-/** When to collect; `check` every CHECK_MS with the share of that time in which the thread was busy. */
+/** Decides when to collect. Call `check` every CHECK_MS with the share of that time in which the thread was busy. */
 export class IdleCollector {
   private readonly heapBytes: () => number
   private readonly collect: () => void
   private readonly releaseMemory: () => void
   private leastBytes: number // ever
-  private mostBytes: number // since the last collection: what it took, V8 may keep, where no figure of the heap shows it
-  private restCount = 0 // checks until the next one
+  private mostBytes: number // since the last collection; V8 may keep such pages unseen by heap statistics
+  private restCount = 0 // checks to skip
   private isAwake = false
 
-  /** `giveBack` collects too, and costs two collections: only where little is left to look through. */
+  /** `releaseMemory` costs two collections, so it is only called when the heap has become small. */
   constructor(heapBytes: () => number, collect: () => void, releaseMemory: () => void) {
     this.heapBytes = heapBytes
     this.collect = collect
@@ -62,22 +62,22 @@ export class IdleCollector {
 
   check(busyShare: number): void {
     if (this.restCount > 0) this.restCount--
-    this.mostBytes = Math.max(this.mostBytes, this.look())
+    this.mostBytes = Math.max(this.mostBytes, this.sample())
     if (busyShare > IDLE_SHARE_MAX || this.restCount > 0 || !this.isGrown(this.mostBytes)) return
     this.collect()
-    this.mostBytes = this.look()
+    this.mostBytes = this.sample()
     if (!this.isGrown(this.mostBytes)) this.releaseMemory()
     else if (!this.isAwake) this.restCount = CHECKS_BETWEEN_MIN
     this.isAwake = false
   }
 
-  /** Something large has gone, or is just going: the next collection is not the last for a minute. */
+  /** Much memory was released or is about to be: do not wait for a minute after the next collection. */
   wake(): void {
     this.restCount = 0
     this.isAwake = true
   }
 
-  private look(): number {
+  private sample(): number {
     const bytes = this.heapBytes()
     this.leastBytes = Math.min(this.leastBytes, bytes)
     return bytes
@@ -93,7 +93,7 @@ function heapBytes(): number {
   return total_heap_size + external_memory
 }
 
-/** Garbage that V8 lets come together for longer than our bounds of memory can bear. */
+/** Counts garbage of which V8 would let too much accumulate. */
 export class Garbage {
   private bytes = 0
   private readonly collect: () => void
@@ -101,13 +101,13 @@ export class Garbage {
   private isDue = false
   private lastMs = Number.NEGATIVE_INFINITY
 
-  /** Of large buffers that die young: what V8 counts of them little. Of objects that were old enough to be moved: all. */
+  /** `young`: large buffers that die young, which V8 hardly counts. `all`: objects that lived long enough to be promoted. */
   constructor(kind: 'young' | 'all') {
     this.collect = kind === 'young' ? collectYoung : collect
     this.pauseMs = kind === 'young' ? 0 : ALL_PAUSE_MS
   }
 
-  /** About so many bytes have become garbage. */
+  /** About `bytes` have become garbage. */
   add(bytes: number): void {
     this.bytes += bytes
     if (this.bytes < GARBAGE_BYTES_MAX || this.isDue) return
@@ -130,7 +130,7 @@ let gc: Gc | undefined
 
 function collector(): Gc {
   if (gc === undefined) {
-    setFlagsFromString('--expose-gc') // the only way that needs no flag of the process
+    setFlagsFromString('--expose-gc') // needs no command line flag
     gc = runInNewContext('gc') as Gc
   }
   return gc
@@ -140,7 +140,7 @@ function collect(): void {
   collector()({ type: 'major' })
 }
 
-/** An ordinary collection keeps the pages that it empties for new objects: 50 MB after 10,000 connections, for ever. */
+/** An ordinary collection keeps emptied pages for new objects: 50 MB after 10,000 connections, for ever. */
 export function releaseMemory(): void {
   collector()({ type: 'major', flavor: 'last-resort' })
 }

@@ -1,29 +1,29 @@
 /**
- * The serve pool: WORKERS threads, each running one long `serve` task until it is told to drain.
+ * The serve pool: WORKERS threads, each running one `serve` task until it is drained.
  *
  *     start(i) ── task ──► running ── throws ──► its last statistics arrive ──► start(i) again, after a pause
  *                             │
  *                             └── drain ──► finishes its requests, closes ──► ends
  *
  * Threads end by message, never by force: terminating a thread that holds a uWebSockets.js app aborts the process.
- * Runs in main. The file each thread runs is an argument, so the engine need not know who listens.
+ * Runs in main. The file that each thread runs is an argument, so the engine does not depend on transports.
  */
 import { once } from 'node:events'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { Piscina } from 'piscina'
 import type { FromWorker, ServeTask, ToWorker } from './messages.ts'
 
-/** A worker that does not answer within this time is left out of a statistics round; its deltas come with the next. */
+/** A worker that does not respond within this time is left out of a statistics round; its deltas come with the next. */
 const STATS_WAIT_MS = 200
 
-/** A worker that ends this often within RESTART_WINDOW_MS is not started again: the cause is not a passing one. */
+/** A worker that ends this often within RESTART_WINDOW_MS is not restarted: the cause is not transient. */
 const RESTARTS_MAX = 5
 const RESTART_WINDOW_MS = 60_000
 const RESTART_PAUSE_MS = 50 // times the restarts in the window, so a storm slows down
 
 /**
- * Of each thread; three parts of V8's young generation, 4 MB each. So little of a decision survives that V8's own 48 were
- * no faster at any load we measured.
+ * Per thread: three parts of V8's young generation, 4 MB each. So little of a decision survives that V8's default of 48 was
+ * no faster at any measured load.
  */
 const YOUNG_MB_MAX = 12
 
@@ -48,8 +48,8 @@ export class ServePool {
   private readonly slots: Slot[] = []
   private options: WorkerOptions
   private isDraining = false
-  private round: Promise<number> | null = null // of statistics, under way or the last one
-  private nextRound: Promise<number> | null = null // asked for, not begun
+  private round: Promise<number> | null = null // of statistics, in progress or the last one
+  private nextRound: Promise<number> | null = null // requested, not started
 
   constructor(file: URL, workersCount: number, options: WorkerOptions, hooks: ServePoolHooks) {
     this.options = options
@@ -62,7 +62,7 @@ export class ServePool {
       idleTimeout: Number.POSITIVE_INFINITY,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB_MAX },
     })
-    this.piscina.on('error', () => {}) // each task's own promise tells
+    this.piscina.on('error', () => {}) // reported by each task's promise
   }
 
   /** Starts every worker; resolves when all are listening, rejects with the first error. */
@@ -84,30 +84,30 @@ export class ServePool {
   }
 
   /**
-   * Asks every worker for its statistics, which come through `hooks.message`. Resolves with how many did not answer in
-   * time. Those who ask while a round is under way share the next one, which has all that was counted until they asked.
+   * Requests statistics from every worker, which arrive through `hooks.message`. Resolves with the number of workers that
+   * did not respond in time. Calls during a round share the next one, which includes everything counted before the call.
    */
   collectStats(): Promise<number> {
     this.nextRound ??= Promise.allSettled([this.round]).then(() => {
       this.nextRound = null
-      this.round = this.askForStats()
+      this.round = this.requestStats()
       return this.round
     })
     return this.nextRound
   }
 
-  private async askForStats(): Promise<number> {
-    const answers = this.slots.filter((slot) => slot.isReady).map((slot) => hasAnswered(slot.port))
+  private async requestStats(): Promise<number> {
+    const responses = this.slots.filter((slot) => slot.isReady).map((slot) => hasResponded(slot.port))
     this.broadcast({ kind: 'stats' })
-    return (await Promise.all(answers)).filter((answered) => !answered).length
+    return (await Promise.all(responses)).filter((hasCome) => !hasCome).length
   }
 
-  /** Tells every worker that `drain` is to come. */
+  /** Announces `drain` to every worker. */
   beginShutdown(): void {
     this.broadcast({ kind: 'ending' })
   }
 
-  /** Tells every worker to finish; resolves when all have ended. */
+  /** Makes every worker finish; resolves when all have ended. */
   async drain(timeoutMs: number): Promise<void> {
     this.isDraining = true
     this.broadcast({ kind: 'drain', timeoutMs })
@@ -134,7 +134,7 @@ export class ServePool {
         this.hooks.message(index, message)
       })
       port.on('close', () => {
-        slot.isReady = false // it has said all
+        slot.isReady = false // no more messages
       })
       ended.catch(reject) // the worker closes the port: closing it here could drop its last statistics
     })
@@ -156,22 +156,22 @@ export class ServePool {
   }
 }
 
-async function hasAnswered(port: MessagePort): Promise<boolean> {
+async function hasResponded(port: MessagePort): Promise<boolean> {
   const over = new AbortController()
   const signal = AbortSignal.any([AbortSignal.timeout(STATS_WAIT_MS), over.signal])
   const closed = once(port, 'close', { signal }).then(() => 'closed' as const)
-  closed.catch(() => {}) // where nobody waits for it
+  closed.catch(() => {}) // it may never be awaited
   try {
     for (;;) {
-      const heard = await Promise.race([once(port, 'message', { signal }), closed])
-      if (heard === 'closed') return true // it has ended, and what it had to say has come before
-      const [message] = heard as [FromWorker]
+      const event = await Promise.race([once(port, 'message', { signal }), closed])
+      if (event === 'closed') return true // it has ended; its last statistics came before
+      const [message] = event as [FromWorker]
       if (message.kind === 'stats') return true
     }
   } catch {
     return false // the deltas stay in the worker and come with the next round
   } finally {
-    over.abort() // takes the listeners off
+    over.abort() // removes the listeners
   }
 }
 

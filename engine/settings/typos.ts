@@ -5,8 +5,8 @@
  *     LOG_LEVL  ──► LOG_LEVEL      one left out
  *     REDIS_PORT ─► nothing        three letters away; Kubernetes sets it for a Service named redis
  *
- * An environment is full of names that are not ours, and false alarms at every start are worse than a missed
- * typo. So short names and names without `_` are left alone (HOME is two letters from HOST).
+ * An environment has many unrelated variables, and false warnings at every start are worse than a missed typo. Short names
+ * and names without `_` are therefore skipped (HOME is two letters from HOST).
  */
 
 const LETTERS_MAX = 2 // wrong, missing, added or swapped
@@ -29,7 +29,7 @@ export function nearest(name: string, known: Iterable<string>): string | undefin
 
 /**
  * Damerau-Levenshtein distance in which no letter is touched twice; `enough` when it is that or more.
- * Price: up to 60 µs per unknown variable, once, at the start.
+ * Takes up to 60 µs per unknown variable, at the start only.
  */
 function distance(a: string, b: string, enough: number): number {
   let beforeLast: number[] = []

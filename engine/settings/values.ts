@@ -1,17 +1,17 @@
 /**
- * The kinds of values a setting can hold: how an operator writes them, and what is refused.
+ * The kinds of values of settings: their syntax, and what is refused.
  *
  *     GRPC_PORT=8081        int       0x1f91, 0b11, 0o17 and 1_000 too; 010 is octal, as in Go
  *     DRAIN_TIMEOUT=1m30s   duration  milliseconds here; 150us gives 0.15
  *     EXTRA_TAGS=a:1,b:2    map       nothing is trimmed
  *
- * The syntax is that of the reference (spec 10), so its deployments move over unchanged. Two differences:
- * what cannot mean anything, such as port 80801, is refused at the start; and an empty text stands for the
- * default where the kind has no empty value (spec Q41). Infinities, NaN and hexadecimal floats are refused.
+ * The syntax is that of envoyproxy/ratelimit (spec 10), so that its deployments need no changes. Two differences: values
+ * out of range, such as port 80801, are refused at the start, and an empty text means the default if the kind has no empty
+ * value (spec Q41). Infinities, NaN and hexadecimal floats are refused.
  */
 import { availableParallelism } from 'node:os'
 
-/** How one kind of value is read. `T` is what the program gets. */
+/** How one kind of value is parsed, to `T`. */
 export interface Kind<T> {
   readonly name: 'string' | 'path' | 'int' | 'float' | 'bool' | 'duration' | 'list' | 'map' | 'enum'
   readonly allowed: string // completes the sentence `X="…" is not allowed: …`
@@ -32,7 +32,7 @@ function anyText(name: 'string' | 'path'): Kind<string> {
   return { name, allowed: 'any text', hasEmpty: true, parse: (text) => text }
 }
 
-/** Texts of one form; `allowed` says which. An empty one is a value where the form has it. */
+/** Texts that match `form`, which `allowed` describes. */
 export function matching(form: RegExp, allowed: string): Kind<string> {
   return {
     name: 'string',
@@ -50,7 +50,7 @@ export function int(min: number, max: number): Kind<number> {
   return intKind({ min, max, allowed: `an integer from ${min} to ${max}`, parse: parseInteger })
 }
 
-/** As `int`, and the word `cores` for as many as this machine has; that is how the default is written. */
+/** As `int`, and the word `cores` for the number of CPU cores. */
 export function intOrCores(min: number, max: number): Kind<number> {
   const parse = (text: string) =>
     text === 'cores' ? Math.min(availableParallelism(), max) : parseInteger(text)
@@ -61,7 +61,7 @@ interface IntOptions {
   min: number
   max: number
   allowed: string
-  parse(text: string): number // NaN for a text that is no number
+  parse(text: string): number // NaN if it is not a number
 }
 
 function intKind({ min, max, allowed, parse }: IntOptions): Kind<number> {
@@ -72,7 +72,7 @@ function intKind({ min, max, allowed, parse }: IntOptions): Kind<number> {
     parse(text) {
       const value = parse(text)
       if (value >= min && value <= max) return value
-      throw new BadValue(allowed) // NaN ends here too
+      throw new BadValue(allowed) // also for NaN
     },
   }
 }
@@ -90,7 +90,7 @@ function parseInteger(text: string): number {
 
 const FLOAT = /^[+-]?(?:[0-9](?:_?[0-9])*\.?(?:[0-9](?:_?[0-9])*)?|\.[0-9](?:_?[0-9])*)(?:[eE][+-]?[0-9]+)?$/
 
-/** Decimal numbers from `min` to `max`; without bounds, all that are finite. */
+/** Finite decimal numbers from `min` to `max`. */
 export function float(min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY): Kind<number> {
   const bounds = [Number.isFinite(min) ? ` from ${min}` : '', Number.isFinite(max) ? ` to ${max}` : '']
   const allowed = `a number${bounds.join('')}`
@@ -132,11 +132,11 @@ const UNIT_NS: Record<string, number> = {
 }
 const DURATION = /^\+?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)$/
 const DURATION_PART = /([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)/g
-const DURATION_NS_MAX = 2 ** 63 // where Go's durations end: 292 years
+const DURATION_NS_MAX = 2 ** 63 // the limit of Go's durations: 292 years
 
 /**
- * Spans of time, in milliseconds; from `minMs` to `maxMs`. Nothing waits a negative time, so a minus is refused.
- * Mostly there is no upper bound, so who sets a timer must know that Node's end at 2^31-1 ms.
+ * Durations in milliseconds, from `minMs` to `maxMs`; a minus is refused. Most have no upper bound, but Node's timers are
+ * limited to 2^31-1 ms.
  */
 export function duration(minMs = 0, maxMs = Number.POSITIVE_INFINITY): Kind<number> {
   const atLeast = minMs > 0 ? `, at least ${minMs}ms` : ''
@@ -154,7 +154,7 @@ export function duration(minMs = 0, maxMs = Number.POSITIVE_INFINITY): Kind<numb
   }
 }
 
-/** A duration in Go's syntax as milliseconds, NaN for anything else. Cut to whole nanoseconds, as Go does. */
+/** A duration in Go's syntax as milliseconds, NaN for anything else. Truncated to whole nanoseconds, as in Go. */
 function parseDuration(text: string): number {
   if (!DURATION.test(text)) return Number.NaN
   let ns = 0
@@ -194,12 +194,12 @@ export function exactWord<const W extends string>(...words: W[]): Kind<W> {
   return wordKind(`one of ${words.join(', ')}`, (text) => words.find((word) => word === text))
 }
 
-/** One of a few words in upper or lower case; the value is spelt as here. */
+/** One of a few words in upper or lower case; the value is spelled as here. */
 export function oneOfAnyCase<const W extends string>(...words: W[]): Kind<W> {
   return wordKind(`one of ${words.join(', ')}, in any case`, (text) => findAnyCase(words, text))
 }
 
-/** As oneOfAnyCase, but every other text counts as the last word: the reference forgives these spellings. */
+/** As oneOfAnyCase, but any other text means the last word, as in envoyproxy/ratelimit. */
 export function oneOfOrLast<const W extends string>(...words: W[]): Kind<W> {
   return wordKind(
     `one of ${words.join(', ')}; any other text is ${words.at(-1)}`,

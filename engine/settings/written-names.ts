@@ -1,13 +1,13 @@
 /**
- * Settings under the names the operator wrote: someone who sets KVSTORE_URL looks for KVSTORE_URL, not for REDIS_URL.
+ * Shows settings under the names that the operator wrote: a message about KVSTORE_URL must not say REDIS_URL.
  *
  *     { KVSTORE_URL: … }   'REDIS_URL "x": it is not host:port.'  ──►  'KVSTORE_URL "x": it is not host:port.'
  *
- * Applied where texts leave the process, so code everywhere else has one name for each setting.
+ * Applied where texts leave the process, so the rest of the code uses one name per setting.
  */
 import type { WrittenNames } from './store.ts'
 
-/** A function that writes each setting in a text as it was set. Null when every name is the real one: nothing to do. */
+/** Returns a function that replaces names of settings in a text by the written ones; null = all are the current names. */
 export function inWrittenNames(written: WrittenNames): ((text: string) => string) | null {
   const older = [...written].filter(([name, writtenName]) => name !== writtenName)
   if (older.length === 0) return null

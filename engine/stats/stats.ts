@@ -1,14 +1,13 @@
 /**
- * Statistics of one thread: numbers in a column, names beside it.
+ * Statistics of one thread: a column of numbers, and their names.
  *
  *     key of a rule or a plain name      first    values         handed over
  *     shop.user   (six counters)           0      17 0 3 0 17 0  12 0 3 0 12 0     takeDeltas() yields 5 and 5
  *     …call.should_rate_limit.redis_error  6      2              2
  *
- * Counting is one addition by index. Main asks for the differences and keeps the totals, so a scrape and a flush never
- * take from each other. Full names are only written out for what has grown.
- * Keys come from callers, too (overrides, unknown domains, metric flags), so they are bounded in number, in length and
- * in sum; beyond, all share one `other`.
+ * Counting is one addition by index. Main collects the differences and keeps the totals, so that scrapes and flushes are
+ * independent. Full names are only built for counters that have grown. Keys can contain text of clients (overrides, unknown
+ * domains, metric flags), so their number, length and total size are bounded; beyond, all share one `other`.
  */
 
 import { Timer, type TimerDeltas } from './timer.ts'
@@ -29,31 +28,31 @@ export const OVER_LIMIT_WITH_LOCAL_CACHE = 3
 export const WITHIN_LIMIT = 4
 export const SHADOW_MODE = 5
 
-/** Keys of rules and domains in one thread, enough for 100,000 rules that are all in use, and some more. */
+/** Keys of rules and domains in one thread; enough for 100,000 rules that are all in use. */
 const KEYS_MAX = 120_000
-const KEY_CHARS_MAX = 1_024 // of one; a longer one counts under `other` from its first hit
+const KEY_CHARS_MAX = 1_024 // per key; a longer one counts under `other`
 const KEYS_CHARS_MAX = 6_000_000 // of all
 const OTHER = 'other'
 
 /**
- * What grew since the last hand-over: `names[i]` by `values[i]`. Counters worth an alert are also handed over once at 0, plain
- * ones when they are made and a rule's over_limit with its first hits: `increase()` does not see the first step of a series that
- * begins at 1. Keys with values of callers are left out, since that would be one more series for each.
+ * Increases since the last call: `names[i]` by `values[i]`. Counters worth an alert are also reported once at 0, plain ones
+ * when they are created and a rule's over_limit with its first hits, because `increase()` does not see the first step of a
+ * series that starts at 1. Keys with values of clients are not, because that would add a series for each.
  */
 export interface Deltas {
   names: string[]
   values: number[]
   timers: TimerDeltas[]
-  gauges: [name: string, value: number][] // as they are now, all of them
-  ofRules: [path: string, hits: number, overLimit: number][] // what was counted under keys other than the rule's path
+  gauges: [name: string, value: number][] // current values of all gauges
+  ofRules: [path: string, hits: number, overLimit: number][] // counted under keys other than the rule's path
 }
 
 export class Stats {
   private readonly firstOfRule = new Map<string, number>() // by stats key
-  private readonly pathOfKey = new Map<string, string>() // of a rule, where its stats key holds a caller's values
+  private readonly pathOfKey = new Map<string, string>() // path of the rule, for stats keys with values of clients
   private readonly firstOfDomain = new Map<string, number>() // domain_not_found
   private readonly firstOfName = new Map<string, number>()
-  private newNames: string[] = [] // of `firstOfName`, not handed over yet
+  private newNames: string[] = [] // of `firstOfName`, not reported yet
   private readonly timers = new Map<string, Timer>()
   private readonly gauges = new Map<string, () => number>()
   private count = 0
@@ -61,7 +60,7 @@ export class Stats {
   private values = new Float64Array(256)
   private handedOver = new Float64Array(256)
 
-  /** Index of a counter with this full name, made on first use. Only for names of our own. */
+  /** Index of a counter with this full name, created on first use. Not for names that contain text of clients. */
   counter(name: string): number {
     const known = this.firstOfName.get(name)
     if (known !== undefined) return known
@@ -83,14 +82,14 @@ export class Stats {
     return this.firstOfDomain.get(domain) ?? this.admit(this.firstOfDomain, domain, 1)
   }
 
-  /** The timer with this full name, made on first use. Only for names of our own. */
+  /** The timer with this full name, created on first use. Not for names that contain text of clients. */
   timer(name: string): Timer {
     const timer = this.timers.get(name) ?? new Timer()
     this.timers.set(name, timer)
     return timer
   }
 
-  /** A state of this thread, read at each hand-over; main adds up those of all threads. */
+  /** A gauge of this thread, read by takeDeltas; main adds up those of all threads. */
   gauge(name: string, read: () => number): void {
     this.gauges.set(name, read)
   }
@@ -161,7 +160,7 @@ export class Stats {
   }
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
 const UNSAFE = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
 const ADDRESS = /\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g
 const TAG_OPENING = /\._{2,}/g
@@ -172,9 +171,9 @@ export function ruleStat(statsKey: string, stat: (typeof RULE_STATS)[number]): s
 }
 
 /**
- * Spec 7.1: `:` and `|` would break statsd lines, dots inside IPv4 addresses would make path components. So would control
- * characters, of which a caller's domain may have some: a line feed makes a line of its own. And `.__` opens tags in a
- * name (7.2), which are not the caller's to set; one `_` is left of it.
+ * Spec 7.1: `:` and `|` would break statsd lines, dots inside IPv4 addresses would make path components. Control
+ * characters, which a client's domain may contain, would break lines as well. And `.__` starts tags in a name (7.2), which
+ * clients must not set; it is reduced to one `_`.
  */
 function ruleName(key: string): string {
   return `ratelimit.service.rate_limit.${key}`

@@ -1,24 +1,24 @@
 /**
- * How long something took, counted per whole millisecond (spec 7.1 truncates), so that sinks can tell every value however
- * many there were.
+ * Counts durations per whole millisecond (truncated, spec 7.1), so that sinks can report every value, however many there
+ * are.
  *
- *     0 … 999 ms   each by itself        1,000 … 59,990 ms   by tens        longer   as 60 s
+ *     0 … 999 ms   one by one        1,000 … 59,990 ms   by tens        longer   as 60 s
  */
 const EXACT_MS = 1_000
 const STEP_MS = 10
 const MS_MAX = 60_000
 const PLACES = EXACT_MS + (MS_MAX - EXACT_MS) / STEP_MS + 1
 
-/** What was timed since the last hand-over: `ms[i]` so often as `counts[i]` says. */
+/** Durations since the last call: `ms[i]`, `counts[i]` times. */
 export interface TimerDeltas {
   name: string
   ms: number[]
   counts: number[]
-  sumMs: number // of what was measured, not truncated
+  sumMs: number // of the durations, not truncated
 }
 
 export class Timer {
-  private readonly counts = new Uint32Array(PLACES) // since the last hand-over
+  private readonly counts = new Uint32Array(PLACES) // since the last call
   private readonly used: number[] = [] // places that are not 0
   private sumMs = 0
 
@@ -29,7 +29,7 @@ export class Timer {
     this.sumMs += ms
   }
 
-  /** Null: nothing was timed. */
+  /** Null: there were none. */
   take(name: string): TimerDeltas | null {
     if (this.used.length === 0) return null
     const places = this.used.splice(0).sort((a, b) => a - b)

@@ -1,8 +1,8 @@
 /**
- * Totals over all threads, kept by main: `/stats` and every sink read them, nobody resets them.
+ * Totals over all threads, kept by main: read by `/stats` and every sink, never reset.
  *
- *     counters   grow, whichever thread has counted        timers   whole ms, and how often
- *     gauges     are as they are: main's own, and the sum of what each living thread last said
+ *     counters   sums over all threads                     timers   whole ms, and their counts
+ *     gauges     those of main, and the sums of the last values of each running thread
  */
 import type { Deltas } from './stats.ts'
 import type { TimerDeltas } from './timer.ts'
@@ -22,7 +22,7 @@ export interface RuleHits {
 export class Totals {
   private readonly values = new Map<string, number>()
   private readonly timed = new Map<string, { counts: Map<number, number>; sumMs: number }>()
-  private readonly rules = new Map<string, RuleHits>() // by path: what rules count under the values of callers
+  private readonly rules = new Map<string, RuleHits>() // by path: hits counted under keys with values of clients
   private readonly states = new Map<string, number>()
   private readonly getGauge = new Map<string, Deltas['gauges']>() // by thread
 
@@ -30,12 +30,12 @@ export class Totals {
     this.values.set(name, (this.values.get(name) ?? 0) + amount)
   }
 
-  /** For what is a state and not a count. */
+  /** Sets a gauge of main. */
   set(name: string, value: number): void {
     this.states.set(name, value)
   }
 
-  /** `thread`: whose states these are, in place of those it said before. */
+  /** `thread`: the gauges replace the former ones of this thread. */
   merge({ names, values, timers, gauges, ofRules }: Deltas, thread: string): void {
     for (let i = 0; i < names.length; i++) this.add(names[i], values[i])
     for (const timer of timers) this.addTimed(timer)
@@ -46,17 +46,17 @@ export class Totals {
     this.getGauge.set(thread, gauges)
   }
 
-  /** It has ended; what it has counted stays. */
+  /** Drops the gauges of a thread that has ended; its counts stay. */
   forget(thread: string): void {
     this.getGauge.delete(thread)
   }
 
-  /** Of a counter; 0 when there is none. */
+  /** 0 if there is no such counter. */
   getCounter(name: string): number {
     return this.values.get(name) ?? 0
   }
 
-  /** What a rule has counted under names that hold values of callers (detailed_metric, value_to_metric); zeros for others. */
+  /** Hits of a rule counted under keys with values of clients (detailed_metric, value_to_metric); zeros for other rules. */
   getRule(path: string): RuleHits {
     return this.rules.get(path) ?? { hits: 0, overLimit: 0 }
   }

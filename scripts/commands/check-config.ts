@@ -5,7 +5,7 @@
  *     checking rate limit configs...
  *     loading config directory: rules
  *     opening config file: rules/shop.yaml
- *     warning: rules/shop.yaml: line 9: 'shop.user' can never match: 'user_*' takes all others first   (stderr)
+ *     warning: rules/shop.yaml: line 9: 'shop.user' can never match: 'user_*' matches all others first   (stderr)
  *     all rate limit configs ok
  *
  * As the reference, it looks at each entry of a directory, does not go down into others, and parses the settings of the

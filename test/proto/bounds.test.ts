@@ -16,6 +16,12 @@ test('5.2: what the codecs let in, the engine takes, and no more', () => {
   expect(ENTRIES_MAX).toBeGreaterThan(100 * DESCRIPTOR_DEPTH_MAX)
 })
 
+/** Processor time, since the machine may be busy. */
+function cpuMsSince(started: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(started)
+  return (user + system) / 1_000
+}
+
 describe('5.2: how much one message may hold', () => {
   const request = (...entries: number[]): RateLimitRequest => ({
     domain: 'd',
@@ -70,13 +76,13 @@ describe('5.2: a message full of', () => {
   ] as const
   for (const [name, bytes] of cases) {
     test(`${name} is read or refused quickly`, () => {
-      const started = performance.now()
+      const started = process.cpuUsage()
       try {
         decodeRequest(bytes)
       } catch (error) {
         expect((error as Error).message).toMatch(/more than|index out of range|depth|invalid (tag|varint)/)
       }
-      expect(performance.now() - started).toBeLessThan(READING_MAX_MS)
+      expect(cpuMsSince(started)).toBeLessThan(READING_MAX_MS)
     })
   }
 })
@@ -99,14 +105,14 @@ describe('6.3: a body full of', () => {
   ] as const
   for (const [name, text, message] of cases) {
     test(`${name} is read or refused quickly`, () => {
-      const started = performance.now()
+      const started = process.cpuUsage()
       let refused = ''
       try {
         requestFromJson(text)
       } catch (error) {
         refused = (error as Error).message
       }
-      expect(performance.now() - started).toBeLessThan(READING_MAX_MS)
+      expect(cpuMsSince(started)).toBeLessThan(READING_MAX_MS)
       expect(refused).toMatch(message)
       expect(refused.length).toBeLessThan(200)
     })

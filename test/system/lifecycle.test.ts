@@ -247,7 +247,7 @@ for (const RUNTIME_WATCH_ROOT of ['true', 'false']) {
     const service = await startService({ rules: { 'shop.yaml': RULES }, env: { RUNTIME_WATCH_ROOT } })
     const config = async () => (await fetch(`${service.debug}/rlconfig`)).text()
     renameSync(service.rulesDirectory, `${service.rulesDirectory}2`)
-    await service.logged('is gone: its rules stay in force')
+    await service.logged('is missing: its rules stay in force')
     expect(await config()).toContain('requests_per_unit=1000000')
     writeFileSync(join(`${service.rulesDirectory}2`, 'shop.yaml'), RULES.replace('1000000', '77'))
     renameSync(`${service.rulesDirectory}2`, service.rulesDirectory)

@@ -89,7 +89,7 @@ test('8.4, 11.1: missing rules are logged once, whatever else happens meanwhile'
   const gathered = countTimers(GATHER_MS)
   mkdirSync(root) // still without rules
   await expect.poll(() => gathered.runCount, { timeout: 5_000 }).toBeGreaterThan(0)
-  expect(warnings()).toEqual([expect.stringContaining('is gone: its rules stay in force')])
+  expect(warnings()).toEqual([expect.stringContaining('is missing: its rules stay in force')])
   rmSync(root, { recursive: true })
   renameSync(`${root}2`, root)
   const before = counts.length
@@ -186,7 +186,7 @@ test('8.4, 8.5: a rule file that cannot be read any more is a failed load; what 
 
 const UNREACHABLE = "domain: shop\ndescriptors: [{key: k}, {key: k, value: '*'}]\n"
 const LINT_WARNING =
-  "warning config.shop.yaml: line 2: 'shop.k' can never match: 'k_*' takes all others first"
+  "warning config.shop.yaml: line 2: 'shop.k' can never match: 'k_*' matches all others first"
 
 test('8.5: lint warnings are logged once per content', async () => {
   const root = newRoot()

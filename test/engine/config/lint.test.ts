@@ -13,12 +13,12 @@ import { DAY, entry, lintNodes, lintWarnings, nodesOf } from './linting.ts'
 describe('lint warnings about fields', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
-    ['{key: a, unit: day}',         'unit means nothing here and is ignored; its place is rate_limit'],
+    ['{key: a, unit: day}',         'unit has no effect here; it belongs in rate_limit'],
     ['{key: a, rate_limit: {unit: day, requests_per_unit: 3, shadow_mode: true}}',
-                                    'shadow_mode means nothing here and is ignored; its place is a descriptor'],
+                                    'shadow_mode has no effect here; it belongs in a descriptor'],
     ['{key: a, rate_limit: {unit: day, requests_per_unit: 3, replaces: [{name: x, unit: day}]}}',
-                                    'unit means nothing here and is ignored; its place is rate_limit'],
-    ['{key: a, domain: x}',         'domain means nothing here and is ignored; its place is the top of the file'],
+                                    'unit has no effect here; it belongs in rate_limit'],
+    ['{key: a, domain: x}',         'domain has no effect here; it belongs in the top of the file'],
     ['{key: a, rate_limit: {unit: day}}',
                                     'requests_per_unit is missing, which means 0: every request is over the limit'],
     ['{key: a, rate_limit: {unit: day, requests_per_unit: }}',
@@ -43,7 +43,7 @@ describe('lint warnings about fields', () => {
       await lintWarnings(
         'domain: d\ndescriptors: [{key: x, descriptors: [&a {key: a, unit: day}, {<<: *a, key: b}]}]',
       ),
-    ).toEqual(['0.yaml: line 2: unit means nothing here and is ignored; its place is rate_limit'])
+    ).toEqual(['0.yaml: line 2: unit has no effect here; it belongs in rate_limit'])
   })
 })
 
@@ -74,18 +74,18 @@ describe('2.2 rules that nothing meets', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     [['{key: k}', '{key: k, value: "*"}'],
-      "line 3: 'd.k' can never match: 'k_*' takes all others first"],
+      "line 3: 'd.k' can never match: 'k_*' matches all others first"],
     [['{key: "path*"}', '{key: path}'],
-      "line 4: 'd.path' can never match: 'path*' takes all others first"],
+      "line 4: 'd.path' can never match: 'path*' matches all others first"],
     [['{key: "pa*"}', '{key: "path*"}'],
-      "line 4: 'd.path*' can never match: 'pa*' takes all others first"],
+      "line 4: 'd.path*' can never match: 'pa*' matches all others first"],
     [['{key: k, value: f*}', '{key: k, value: fo*}'],
-      "line 4: 'd.k_fo*' matches nothing but a request whose key and value together read 'k_fo*': 'k_f*' takes all others first"],
+      "line 4: 'd.k_fo*' matches only a request whose key and value form 'k_fo*': 'k_f*' matches all others first"],
     [['{key: user_id}', '{key: user_id, value: "*"}'],
-      "line 3: 'd.user_id' matches nothing but a request whose key and value together read 'user_id': 'user_id_*' takes all others first"],
+      "line 3: 'd.user_id' matches only a request whose key and value form 'user_id': 'user_id_*' matches all others first"],
     [['{key: x, descriptors: [{key: k, descriptors: [{key: c}]}, {key: k, value: "*"}]}'],
-      "line 3: 'd.x.k' can never match: 'k_*' takes all others first"],
-    [['{key: !!binary /w==}'], "line 3: 'd.\udcff' can never match: it is no UTF-8, and requests are"],
+      "line 3: 'd.x.k' can never match: 'k_*' matches all others first"],
+    [['{key: !!binary /w==}'], "line 3: 'd.\udcff' can never match: it is not valid UTF-8, and requests are"],
   ] as const
   for (const [nodes, text] of cases) {
     test(text, async () => expect(await lintNodes(...nodes)).toEqual([`0.yaml: ${text}`]))
@@ -94,7 +94,7 @@ describe('2.2 rules that nothing meets', () => {
     const nodes = ['{key: "*", value: "*a*"}', '{key: "*a*"}']
     expect(await lintNodes(...nodes)).toEqual([])
     expect(await lintNodes(nodes[0], '{key: "*a*", value: "*"}', nodes[1])).toEqual([
-      "0.yaml: line 5: 'd.*a*' can never match: '*a*_*' takes all others first",
+      "0.yaml: line 5: 'd.*a*' can never match: '*a*_*' matches all others first",
     ])
   })
   test('a pattern after a narrower one, beside one, or of another key is met', async () => {
@@ -119,13 +119,13 @@ test('lint warnings beyond the maximum are counted', async () => {
   const nodes = Array.from({ length: 1_100 }, (_, i) => `{key: k${i}, unit: day}`)
   const made = await lintNodes(...nodes)
   expect(made).toHaveLength(1_001)
-  expect(made.at(-1)).toBe('and 100 more of the kind')
+  expect(made.at(-1)).toBe('100 more warnings')
 })
 
 test('too many patterns to compare end in a lint warning, not in a long wait', async () => {
   const nodes = Array.from({ length: 2_500 }, (_, i) => `{key: k, value: 'x*-${i}-'}`)
   const started = performance.now()
-  expect((await lintNodes(...nodes)).at(-1)).toContain('too many rules to compare each with each')
+  expect((await lintNodes(...nodes)).at(-1)).toContain('too many rules to compare all pairs')
   expect(performance.now() - started).toBeLessThan(15_000)
 })
 

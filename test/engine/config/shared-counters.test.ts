@@ -24,7 +24,7 @@ describe('3.1 rules that share a counter', () => {
   for (const [a, b, when] of cases) {
     test(`a=b_c_d per ${a} and a=b, c=d per ${b}: ${when}`, async () => {
       expect(await lintNodes(...units(a, b))).toEqual([
-        `0.yaml: line 3: 'd.a_b_c_d' and 'd.a.c' (0.yaml: line 4) asked with a=b, c=d share a counter ${when}`,
+        `0.yaml: line 3: 'd.a_b_c_d' and 'd.a.c' (0.yaml: line 4) requested with a=b, c=d share a counter ${when}`,
       ])
     })
   }
@@ -32,14 +32,14 @@ describe('3.1 rules that share a counter', () => {
     const a = `domain: shop\ndescriptors: [{key: eu_a, value: x, ${DAY}}]`
     const b = `domain: shop_eu\ndescriptors: [{key: a, value: x, ${DAY}}]`
     expect(await lintWarnings(a, b)).toEqual([
-      "0.yaml: line 2: 'shop.eu_a_x' and 'shop_eu.a_x' (1.yaml: line 2) asked with a=x share a counter always",
+      "0.yaml: line 2: 'shop.eu_a_x' and 'shop_eu.a_x' (1.yaml: line 2) requested with a=x share a counter always",
     ])
   })
   test('a shared pattern is a fixed text too', async () => {
     const shared = `{key: p, value: 'x*', share_threshold: true, ${DAY}}`
     const nested = `{key: p, descriptors: [{key: q, ${DAY}}]}`
     expect(await lintNodes(shared.replace('x*', 'x*_q_1'), nested)).toEqual([
-      "0.yaml: line 3: 'd.p_x*_q_1' and 'd.p.q' (0.yaml: line 4) asked with p=x*, q=1 share a counter always",
+      "0.yaml: line 3: 'd.p_x*_q_1' and 'd.p.q' (0.yaml: line 4) requested with p=x*, q=1 share a counter always",
     ])
     expect(await lintNodes(shared, nested)).toEqual([])
   })
@@ -50,31 +50,31 @@ describe('3.1 rules that share a counter', () => {
 })
 
 describe("3.1 counters that callers' values can reach", () => {
-  const reaches = "a value chosen by callers can reach another rule's counter:"
+  const reaches = "a value chosen by clients can reach another rule's counter:"
   const nested = (...below: string[]) => `{key: user, ${DAY}, descriptors: [${below.join(', ')}]}`
 
   test('user=7_plan_free has the key of user=7, plan=free', async () => {
     expect(await lintNodes(nested(`{key: plan, value: free, ${DAY}}`))).toEqual([
-      `0.yaml: line 3: ${reaches} 'd.user' asked with user=7_plan_free and 'd.user.plan_free' (0.yaml: line 3) asked with user=7, plan=free share a counter always`,
+      `0.yaml: line 3: ${reaches} 'd.user' requested with user=7_plan_free and 'd.user.plan_free' (0.yaml: line 3) requested with user=7, plan=free share a counter always`,
     ])
   })
   test('one warning per rule, whatever the number of rules it reaches', async () => {
     const below = [`{key: plan, ${DAY}}`, `{key: path, value: /a*, ${DAY}}`, `{key: x, value: y, ${DAY}}`]
     expect(await lintNodes(nested(...below))).toEqual([
-      `0.yaml: line 3: ${reaches} 'd.user' asked with user=7_plan_7 and 'd.user.plan' (0.yaml: line 3) asked with user=7, plan=7 share a counter always; it reaches 2 more in this way`,
+      `0.yaml: line 3: ${reaches} 'd.user' requested with user=7_plan_7 and 'd.user.plan' (0.yaml: line 3) requested with user=7, plan=7 share a counter always; it reaches 2 more in the same way`,
     ])
   })
   test('keys of which one opens the other, and in which windows', async () => {
     const nodes = ['{key: user, rate_limit: {unit: hour, requests_per_unit: 1}}', `{key: user_id, ${DAY}}`]
     expect(await lintNodes(...nodes)).toEqual([
-      `0.yaml: line 3: ${reaches} 'd.user' asked with user=id_7 and 'd.user_id' (0.yaml: line 4) asked with user_id=7 share a counter in the first hour of each day`,
+      `0.yaml: line 3: ${reaches} 'd.user' requested with user=id_7 and 'd.user_id' (0.yaml: line 4) requested with user_id=7 share a counter in the first hour of each day`,
     ])
   })
   test('across domains', async () => {
     const a = `domain: shop\ndescriptors: [{key: eu, ${DAY}}]`
     const b = `domain: shop_eu\ndescriptors: [{key: user, ${DAY}}]`
     expect(await lintWarnings(a, b)).toEqual([
-      `0.yaml: line 2: ${reaches} 'shop.eu' asked with eu=user_7 and 'shop_eu.user' (1.yaml: line 2) asked with user=7 share a counter always`,
+      `0.yaml: line 2: ${reaches} 'shop.eu' requested with eu=user_7 and 'shop_eu.user' (1.yaml: line 2) requested with user=7 share a counter always`,
     ])
   })
   // biome-ignore format: a table

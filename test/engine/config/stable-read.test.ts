@@ -83,7 +83,7 @@ test('8.4: a file that is written to without a pause is read as it is, in the en
   const reading = read()
   vi.advanceTimersByTime(5_000)
   expect((await reading).warnings).toEqual([
-    'the rules have been written to for 5000 ms without a pause: read as they are',
+    'the rule files have been changing for 5000 ms without a pause: read as they are',
   ])
 })
 

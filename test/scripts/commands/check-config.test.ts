@@ -175,7 +175,7 @@ descriptors:
     expect(out.at(-1)).toBe('all rate limit configs ok')
     expect(err).toEqual([
       `warning: ${file}: line 3: requests_per_unit is missing, which means 0: every request is over the limit`,
-      `warning: ${file}: line 3: 'd.k' can never match: 'k_*' takes all others first`,
+      `warning: ${file}: line 3: 'd.k' can never match: 'k_*' matches all others first`,
     ])
   })
 

@@ -50,7 +50,7 @@ describe('8.6 one stream', () => {
     const remark = () => client.lines.find((line) => line.startsWith('warning shop.conf: '))
     await expect
       .poll(remark, { timeout: 10_000 })
-      .toContain("'shop.user.plan' (shop.conf) asked with user=7, plan=7")
+      .toContain("'shop.user.plan' (shop.conf) requested with user=7, plan=7")
   })
 
   test('a response comes into force, then is acknowledged with its version and nonce', async () => {
