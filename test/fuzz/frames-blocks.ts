@@ -1,6 +1,6 @@
 /**
- * Header blocks of a client that uses everything HPACK offers, by chance: both tables, each kind of literal, names by
- * index or spelled out, Huffman or not, a table that shrinks and grows.
+ * Header blocks of a client that uses all of HPACK at random: both tables, each kind of literal, names by index or as
+ * text, Huffman or not, a table that shrinks and grows.
  */
 import { CODES } from '../transports/grpc/http2/huffman-codes.ts'
 

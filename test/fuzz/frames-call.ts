@@ -1,4 +1,4 @@
-/** One call of a FuzzPeer: what it sends, what must come back, what has come back. */
+/** One call of a FuzzPeer: what it sends, the expected response, the response so far. */
 import { ErrorCode, Flag, FrameType, WINDOW_DEFAULT } from '../../transports/grpc/http2/frames.ts'
 import { Status } from '../../transports/grpc/status.ts'
 import type { Fields } from './frames-blocks.ts'
@@ -34,11 +34,11 @@ export class FuzzCall {
     this.hasTrailers = plan.hasTrailers
   }
 
-  /** A frame of the server; what is wrong with it, or ''. */
+  /** Handles a frame of the server. Returns what is wrong with it, or ''. */
   heard(type: number, flags: number, payload: Buffer): string {
     if (type === FrameType.RstStream) {
       this.isOver = true
-      const code = payload.readUInt32BE() // a deadline can pass while the answer waits for our windows
+      const code = payload.readUInt32BE() // a deadline can pass while the response waits for this peer's windows
       return code === ErrorCode.Cancel && this.plan.statuses.includes(Status.DeadlineExceeded)
         ? ''
         : `RST ${code}`

@@ -1,4 +1,4 @@
-/** Frames that are nearly right: one change each, of the kind a broken or hostile peer makes. */
+/** Nearly valid frames: one mutation each, as a broken or hostile peer would send. */
 import { frame } from '../transports/grpc/http2/frame-bytes.ts'
 
 type Random = () => number
@@ -6,7 +6,7 @@ type Random = () => number
 const LENGTHS = [0, 1, 3, 4, 5, 6, 8, 9, 16_384]
 const NUMBERS = [0, 1, 2, 0x7fffffff, 0x80000000, 0xffffffff, 65_535, 16_384]
 
-/** The frames to send in place of this one, always whole ones; a piece of noise if `isRaw`. */
+/** The frames to send instead of this one, always whole; random bytes if `isRaw`. */
 export function mutated(bytes: Buffer, random: Random, isRaw: boolean): Buffer[] {
   const below = (count: number) => Math.floor(random() * count)
   const type = bytes[3]

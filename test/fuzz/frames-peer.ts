@@ -1,9 +1,9 @@
 /**
- * A client that keeps to the protocol in ways no library does: every kind of call, cut into any frames, in any order, with
- * windows that hardly open. It knows what must come back, and keeps what went wrong in `problems`.
+ * A client that uses the protocol in valid ways that no library does: every kind of call, divided into any frames, in any
+ * order, with small windows. It knows the expected responses, and collects deviations in `problems`.
  *
  *     step() ── some frames, queued ──► mutate? ──► deliver() ── up to any byte ──► FuzzSocket
- *     finish() ── the rest of everything, wide windows ──► every call has been answered exactly once
+ *     finish() ── the remaining frames, wide windows ──► every call has exactly one response
  */
 import { Flag, FrameType, PREFACE, Setting, WINDOW_DEFAULT } from '../../transports/grpc/http2/frames.ts'
 import { RECEIVE_WINDOW } from '../../transports/grpc/http2/receiver.ts'
@@ -31,7 +31,7 @@ export class FuzzPeer {
   private isProbing = false
   private readonly random: Random
   private readonly writer: BlockWriter
-  private readonly taken = new Set<number>() // back by us: what still comes there is no news
+  private readonly taken = new Set<number>() // reset by this peer: later frames are ignored
   private readonly ended = new Set<number>() // while wild
   private queue: Buffer[] = []
   private nextId = 1
@@ -71,7 +71,7 @@ export class FuzzPeer {
       )
   }
 
-  /** Some of what is queued, cut anywhere. */
+  /** Sends a part of the queue, of any length. */
   deliver(share = this.random()): void {
     const all = Buffer.concat(this.queue)
     let cut = share >= 1 ? all.length : Math.floor(all.length * share)
@@ -84,7 +84,7 @@ export class FuzzPeer {
     }
   }
 
-  /** Says all that is left to say, and lets the server say all. */
+  /** Sends all that is left and opens the windows for all responses. */
   finish(): void {
     this.socket.unstick()
     this.changeWindow(1_000_000, true)
@@ -97,11 +97,11 @@ export class FuzzPeer {
         if (!call.isSent && !call.isOver) this.reset(call)
       }
     }
-    this.widen(0, 20_000_000) // the last: until then most answers wait
+    this.widen(0, 20_000_000) // last: until then most responses wait
     this.deliver(1)
   }
 
-  /** A call that needs nothing said before; its end is in `calls`, as for others. */
+  /** A call that does not depend on earlier frames; its outcome is in `calls`, as for others. */
   probe(id: number): FuzzCall {
     const call = new FuzzCall({ ...PROBE, id })
     call.receiveWindow = Number.POSITIVE_INFINITY // what was changed may have been a window
@@ -127,7 +127,7 @@ export class FuzzPeer {
     return this.goneWhy !== null
   }
 
-  /** Whether the server has given back what it took of its window. */
+  /** Whether the server has returned all of its receive window. */
   get isWindowOpen(): boolean {
     return this.sendWindow >= RECEIVE_WINDOW / 2
   }
@@ -170,7 +170,7 @@ export class FuzzPeer {
     })
   }
 
-  /** One frame more of it. False: the windows forbid it. */
+  /** Sends one more frame of the call. False: the windows do not allow it. */
   private sendBody(call: FuzzCall | undefined): boolean {
     if (call === undefined || call.isSent || call.isOver) return true
     const left = call.body.length - call.sent
@@ -200,7 +200,7 @@ export class FuzzPeer {
     this.say(frame(FrameType.RstStream, 0, call.id, u32(8)))
   }
 
-  // ---- windows and the like
+  // ---- windows, settings, pings
 
   private openWindow(): void {
     const call = pick(this.random, [undefined, ...this.calls.values()])
@@ -229,7 +229,7 @@ export class FuzzPeer {
     this.say(frame(FrameType.Ping, 0, 0, Buffer.alloc(8, 7)))
   }
 
-  // ---- what comes back
+  // ---- receiving
 
   private heard({ type, flags, id, payload }: HeardFrame): void {
     if (type === FrameType.Goaway) this.goneWhy = payload.toString('latin1', 8)

@@ -1,4 +1,4 @@
-/** The calls a FuzzPeer makes, good and bad, with what each must be answered. */
+/** The calls a FuzzPeer makes, valid and invalid, with the expected response of each. */
 import { gzipSync } from 'node:zlib'
 import { Status } from '../../transports/grpc/status.ts'
 import { message, u32 } from '../transports/grpc/http2/frame-bytes.ts'
@@ -79,7 +79,7 @@ function plainCall(id: number, body: Buffer): FuzzCall {
 }
 
 const PROBE_MESSAGE = Buffer.of(0, 1, 2, 3)
-/** Needs nothing said before, and says nothing to the table. */
+/** Does not depend on earlier frames, and does not change the table. */
 export const PROBE = {
   fields: [
     [':method', 'POST'],

@@ -1,6 +1,6 @@
 /**
- * What the fuzzed frontend serves. A message's first byte says how it is answered, so a peer knows what must come back,
- * and whether it is the answer to that very message.
+ * The services of the fuzzed frontend. A message's first byte selects the response, so a peer knows what to expect, and
+ * whether a response belongs to that message.
  */
 import type {
   StreamCall,
@@ -22,7 +22,7 @@ export interface Answer {
   bytes: Buffer // '' unless OK
 }
 
-/** What a whole, good message is answered with. */
+/** The response to a valid message. */
 export function answerTo(message: Uint8Array): Answer {
   const mode = message.length === 0 ? Mode.Now : message[0] % MODES
   if (mode === Mode.RefuseNow || mode === Mode.RefuseLater) {
@@ -41,7 +41,7 @@ export class FuzzServices {
   readonly unary: UnaryMethod = { path: UNARY_PATH, handle: (message, call) => this.handle(message, call) }
   readonly stream: StreamMethod = { path: STREAM_PATH, open: (call) => this.open(call) }
 
-  /** Answers this share of those who wait. */
+  /** Responds to this share of the waiting calls. */
   release(share: number, random: () => number): void {
     for (const answer of this.waiting.splice(0)) {
       if (random() < share) answer()

@@ -1,6 +1,6 @@
 /**
- * A socket whose other end is a test: bytes go in by `feed`, whole frames come out, at once. Fed bytes are spoiled after
- * they were read, as a shared read buffer's are. While `isStuck`, nothing that is written counts as taken.
+ * A socket whose other end is a test: bytes enter by `feed`, whole frames come out, synchronously. Fed bytes are overwritten
+ * after the read, as in a shared read buffer. While `isStuck`, no written bytes count as taken.
  */
 import { Duplex } from 'node:stream'
 

@@ -1,9 +1,9 @@
 /**
- * The HTTP/2 frontend under millions of frames, right ones and nearly right ones, over sockets in this process:
+ * The HTTP/2 frontend under millions of frames, valid and nearly valid, over sockets in this process:
  *
- *     right ones     every call is answered exactly once, with its own answer; windows are kept; no GOAWAY
- *     changed ones   nothing is answered twice; then one more call is answered, or the connection has ended
- *     always         no exception; afterwards nothing is counted, kept or remembered, and the heap is as it was
+ *     valid          every call gets exactly one response, its own; windows are respected; no GOAWAY
+ *     mutated        no call gets two responses; then one more call is served, or the connection has closed
+ *     always         no exception; afterwards all counts are zero, nothing is held, and the heap is as before
  */
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -53,7 +53,7 @@ test(`${frames} frames (seed ${seed()})`, async () => {
   tally.called = services.calledCount
   expect((await usedBytes()) - heapBytes).toBeLessThan(HEAP_GROWTH_MAX)
   expect(tally.called).toBeGreaterThan(frames / 50)
-  expect(tally.answeredProbes).toBeGreaterThan(tally.probes / 10) // else changed frames are never survived
+  expect(tally.answeredProbes).toBeGreaterThan(tally.probes / 10) // otherwise mutated frames always close the connection
   console.log(JSON.stringify(tally))
 })
 
@@ -86,7 +86,7 @@ function goWild(peer: FuzzPeer, random: () => number, isRaw: boolean): void {
   peer.mutate = (bytes) => (random() < CHANGED_SHARE ? mutated(bytes, random, isRaw) : [bytes])
 }
 
-/** Everything is said and released: what is wrong? */
+/** All frames are sent and all calls released: what deviates? */
 async function end(peer: FuzzPeer, services: FuzzServices): Promise<string[]> {
   peer.finish()
   await until(() => {
@@ -99,7 +99,7 @@ async function end(peer: FuzzPeer, services: FuzzServices): Promise<string[]> {
   return peer.problems
 }
 
-/** One more call, that depends on nothing said before, is answered once, or the connection has ended. */
+/** One more call, independent of earlier frames, gets one response, or the connection has closed. */
 async function endWild(peer: FuzzPeer, services: FuzzServices, isRaw: boolean, tally: Tally) {
   peer.socket.unstick()
   peer.mutate = null
@@ -111,7 +111,7 @@ async function endWild(peer: FuzzPeer, services: FuzzServices, isRaw: boolean, t
       services.release(1, Math.random)
       return probe.isOver || peer.isGone || peer.socket.destroyed
     },
-    isRaw ? 20 : END_MAX_MS, // noise can leave half a frame, which takes the probe in
+    isRaw ? 20 : END_MAX_MS, // random bytes can leave a partial frame, which swallows the probe
   )
   if (!isDone && !isRaw) peer.problems.push('neither an answer nor an end')
   if (probe.isOver) tally.answeredProbes++

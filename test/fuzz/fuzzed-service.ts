@@ -1,12 +1,12 @@
 /**
- * The service as both fuzz tests ask it, and how it must be afterwards: alive, its log without a defect, right.
+ * The service under fuzz tests, and its state afterwards: alive, no defect in its log, correct responses.
  */
 import { expect } from 'vitest'
 import { postJson, type RunningService, startService } from '../helpers/service.ts'
 
 export const BODY_BYTES_MAX = 4_096
 
-/** Errors of callers, the start, and the lint warning on RULES: `user` is followed by a node that is limited, too. */
+/** Errors of clients, the start, and the lint warning on RULES: `user` is followed by a node that is limited, too. */
 const EXPECTED =
   / msg="?(error: |Listening for |.*a value chosen by callers can reach another rule's counter)/
 
@@ -43,7 +43,7 @@ export function startFuzzed(): Promise<RunningService> {
   })
 }
 
-/** A right request is answered rightly, the log holds nothing but what callers did wrong, and the end is an orderly one. */
+/** A valid request gets the right response, the log holds client errors only, and the service ends in order. */
 export async function expectUnharmed(service: RunningService): Promise<void> {
   const question = { domain: 'fuzz', descriptors: [{ entries: [{ key: 'afterwards', value: '' }] }] }
   const statuses: number[] = []

@@ -1,6 +1,6 @@
 /**
- * Unary gRPC calls over node:http2 with bytes as they are: a third of the cost of a client library, which a fuzz test of
- * a million calls feels. Knows no retry, no deadline and no compression.
+ * Unary gRPC calls over node:http2 with raw bytes: a third of the cost of a client library, which matters for a fuzz test
+ * of a million calls. No retries, deadlines or compression.
  */
 import { type ClientHttp2Session, connect, type IncomingHttpHeaders } from 'node:http2'
 

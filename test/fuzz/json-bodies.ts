@@ -1,5 +1,5 @@
 /**
- * Bodies for `POST /json`: requests that are right, written in every way JSON allows, and mutations of them.
+ * Bodies for `POST /json`: valid requests, written in every way JSON allows, and mutations of them.
  *
  *     randomRequestJson   { "descri\u0070tors" : [ {"entries":null,"hits_addend":"1.0e2"} ] , "domain":"fuzz" }
  *     mutated             a byte changed, a piece doubled, cut or swapped in, a value replaced by one of another kind
@@ -25,7 +25,7 @@ const UNITS = [
   '-1',
   '"UNKNOWN"',
 ]
-// what a mutation puts somewhere: pieces of JSON that mean something, and some that mean nothing
+// pieces that mutations insert, valid JSON or not
 const PIECES = [
   ...[
     '{',
@@ -87,7 +87,7 @@ const PIECES = [
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 
-/** A request that is right, though the engine may refuse it. */
+/** A valid request, which the engine may still refuse. */
 export function randomRequestJson(random: Random): string {
   const descriptors = () => list(random, random() < 0.05 ? 0 : 1, () => descriptor(random))
   return object(random, [
@@ -97,7 +97,7 @@ export function randomRequestJson(random: Random): string {
   ])
 }
 
-/** One to four changes; most results are no request any more. */
+/** One to four changes; most results are not valid requests. */
 export function mutated(body: string, random: Random): string {
   let result = body
   for (let changes = 1 + Math.floor(random() * 4 * random()); changes > 0; changes--) {
@@ -165,7 +165,7 @@ function space(random: Random): string {
   return random() < 0.9 ? '' : pick(random, [' ', '\n', '\t\r\n  '])
 }
 
-/** A string, now and then with escapes nobody needs. */
+/** A string, sometimes with unnecessary escapes. */
 function text(random: Random, value: string): string {
   if (random() < 0.9) return JSON.stringify(value)
   const escaped = Array.from({ length: value.length }, (_, i) => {

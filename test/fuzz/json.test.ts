@@ -1,6 +1,6 @@
 /**
- * `POST /json` with bodies that are right, nearly right and nonsense, over pipelined connections, against the whole
- * service: every answer is one of the stated ones, and the right one of them.
+ * `POST /json` with valid, nearly valid and random bodies, over pipelined connections, against the whole service: every
+ * response is a specified one, and the right one for its body.
  */
 import { expect, test } from 'vitest'
 import { requestFromJson } from '../../proto/json.ts'
@@ -32,7 +32,7 @@ test(`6.2, 6.3: ${bodies} bodies for /json (seed ${seed()})`, async () => {
   await expectUnharmed(service)
 })
 
-/** Half of them right, the rest mutated as text; some of all spoiled as bytes, or made too long. */
+/** Half of them valid, the rest mutated as text; some of all mutated as bytes, or made too long. */
 function randomBody(random: () => number): Buffer {
   const whole = randomRequestJson(random)
   const body = Buffer.from(random() < 0.5 ? whole : mutated(whole, random))
@@ -48,7 +48,7 @@ function check({ body, status, answer }: Exchange): void {
   if (problem) throw new Error(`${problem}: ${status} ${answer}\nto ${JSON.stringify(body.toString())}`)
 }
 
-/** What is wrong with the answer, or ''. By hand: a million times `expect` takes minutes. */
+/** What is wrong with the response, or ''. Without `expect`, which takes minutes for a million bodies. */
 function problemOf(body: Buffer, status: number, answer: string): string {
   if (body.length > BODY_BYTES_MAX) return status === 413 ? '' : 'a body too long'
   const request = read(body)
@@ -59,7 +59,7 @@ function problemOf(body: Buffer, status: number, answer: string): string {
   return statuses.length === request.descriptors.length ? '' : 'statuses'
 }
 
-/** null = no request. */
+/** null = not a valid request. */
 function read(body: Buffer): RateLimitRequest | null {
   try {
     return requestFromJson(bodyText(body))

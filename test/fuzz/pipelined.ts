@@ -1,8 +1,8 @@
 /**
- * One connection that asks `POST /json` again and again without waiting for answers in between.
+ * One connection that sends `POST /json` requests without waiting for responses in between.
  *
- *     ──► request request request …      DEPTH of them on their way, never more
- *     ◄── answer answer                  in the order of the requests
+ *     ──► request request request …      at most DEPTH of them in flight
+ *     ◄── response response              in the order of the requests
  */
 import { connect, type Socket } from 'node:net'
 
@@ -14,7 +14,7 @@ export interface Exchange {
   answer: string
 }
 
-/** Asks `count` times and hands every exchange over. Rejects when the connection ends early. */
+/** Sends `count` requests and passes on every exchange. Rejects when the connection ends early. */
 export function askPipelined(
   port: number,
   count: number,
@@ -60,7 +60,7 @@ function ask(socket: Socket, body: Buffer): void {
   socket.uncork()
 }
 
-/** Takes whole answers from the text and yields the rest of it. */
+/** Takes whole responses from the text and returns the rest. */
 function readAnswers(text: string, waiting: Buffer[], onExchange: (exchange: Exchange) => void): string {
   let start = 0
   for (;;) {

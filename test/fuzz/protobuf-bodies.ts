@@ -1,7 +1,7 @@
 /**
- * Messages for ShouldRateLimit: requests that are right, and bytes that nearly are.
+ * Messages for ShouldRateLimit: valid requests, and nearly valid bytes.
  *
- *     mutated   a byte changed, bits flipped, a piece doubled, cut, swapped in; lengths and tags suffer like the rest
+ *     mutated   a byte changed, bits flipped, a piece doubled, cut, swapped in; lengths and tags included
  */
 import { encodeRequest } from '../../proto/codec.ts'
 import type { Descriptor, RateLimitRequest } from '../../proto/ratelimit.ts'

@@ -1,6 +1,6 @@
 /**
- * ShouldRateLimit with messages that are right, nearly right and nonsense, against the whole service: every call ends
- * with one of the stated codes, and the right one of them.
+ * ShouldRateLimit with valid, nearly valid and random messages, against the whole service: every call ends with a specified
+ * status, and the right one for its message.
  */
 import { expect, test } from 'vitest'
 import { decodeRequest, decodeResponse } from '../../proto/codec.ts'
@@ -48,7 +48,7 @@ function check(message: Uint8Array, end: CallEnd): void {
   throw new Error(`${end.code} ${end.details} ${answer}\nto ${Buffer.from(message).toString('hex')}`)
 }
 
-/** By hand: a million times `expect` takes minutes. */
+/** Without `expect`, which takes minutes for a million messages. */
 function isRight(request: RateLimitRequest | null, { code, details, answer }: CallEnd): boolean {
   if (request === null) return code === Status.Internal && NO_REQUEST.test(details)
   if (code !== Status.Ok) return code === Status.Unknown && REFUSED.test(details)
@@ -59,7 +59,7 @@ function isRight(request: RateLimitRequest | null, { code, details, answer }: Ca
   )
 }
 
-/** null = no request. */
+/** null = not a valid request. */
 function read(message: Uint8Array): RateLimitRequest | null {
   try {
     return decodeRequest(message)

@@ -1,5 +1,5 @@
 /**
- * Rule files as they could be written, and then damaged: number `i` of a seed is always the same file.
+ * Rule files as users write them, then mutated: number `i` of a seed is always the same file.
  *
  *     real files ┐
  *     spec rows  ├─► one of them ─► 0 to 6 mutations ─► bytes
@@ -47,7 +47,7 @@ export function originals(): string[] {
 export function damagedFile(seed: number, index: number, real: readonly string[]): Buffer {
   const random = seeded(seed + index * 7_919)
   let bytes = Buffer.from(random() < 0.6 ? generated(random) : pick(random, real))
-  const count = Math.floor(random() ** 2 * (MUTATIONS_MAX + 1)) // mostly few: what is broken twice is refused for the first
+  const count = Math.floor(random() ** 2 * (MUTATIONS_MAX + 1)) // mostly few: a file with two errors is refused for the first
   for (let i = 0; i < count; i++) bytes = mutated(random, bytes, real)
   return bytes
 }
@@ -70,7 +70,7 @@ function mutated(random: Random, bytes: Buffer, real: readonly string[]): Buffer
   }
 }
 
-/** Two lines in each other's place, or one of them indented differently. */
+/** Swaps two lines, or indents one of them differently. */
 function withLines(random: Random, bytes: Buffer): Buffer<ArrayBuffer> {
   const lines = bytes.toString('latin1').split('\n') // keeps every byte
   const a = Math.floor(random() * lines.length)
@@ -84,7 +84,7 @@ function joined(...parts: Buffer[]): Buffer<ArrayBuffer> {
   return Buffer.concat(parts).subarray(0, BYTES_MAX)
 }
 
-/** A rule file that is mostly right, in block or in flow style. */
+/** A mostly valid rule file, in block or in flow style. */
 function generated(random: Random): string {
   const nodes = Array.from({ length: 1 + Math.floor(random() * 4) }, () => node(random, 3))
   if (random() < 0.5)

@@ -1,6 +1,6 @@
 /**
- * A thread that loads damaged rule files, so that whoever started it can end it when one of them never ends.
- * Posts after each batch how it went, or at once what went wrong.
+ * A thread that loads mutated rule files, so that the test can terminate it when a load never ends. Posts the result of
+ * each batch, or the first problem at once.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { seeded } from '../../bench/size.ts'
@@ -37,7 +37,7 @@ const BATCH = 100
 const REQUESTS_MAX = 40 // asked of one file
 const FILE = 'f.yaml'
 
-/** Every text a load may end with (spec 1.2 to 1.4, and our bounds), behind `<file>: `. */
+/** Every error text of a load (spec 1.2 to 1.4, and the bounds), behind `<file>: `. */
 // biome-ignore format: one alternative per text
 const STATED = new RegExp(`^${FILE}: (${[
   'error loading config file: yaml: ', 'config error, key is not of type string: ', 'config error, unknown key \'',
@@ -67,7 +67,7 @@ for (let index = from; index < to && told.wrong === ''; index++) {
 }
 parentPort!.postMessage(told)
 
-/** The rules of a file, or null after an error that is stated. */
+/** The rules of a file, or null after a specified error. */
 function load(bytes: Buffer): RuleDomain[] | null {
   const remarks = new LintWarnings()
   try {
@@ -78,12 +78,12 @@ function load(bytes: Buffer): RuleDomain[] | null {
     return domains
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    if (!STATED.test(error.message)) throw new Error(`an error nobody stated: ${error.message}`)
+    if (!STATED.test(error.message)) throw new Error(`an unspecified error: ${error.message}`)
     return null
   }
 }
 
-/** Asks for what the rules are written for, and for something beside it: the trie must agree with the specification. */
+/** Matches descriptors that the rules name, and others: the trie must agree with the specification. */
 function ask(domains: RuleDomain[], random: () => number): void {
   const image = compile(domains)
   const trie = new Trie(image)

@@ -1,6 +1,6 @@
 /**
- * Rule files as they come: damaged in every way. A load ends soon, with rules or with an error the specification states;
- * rules compile, match as the specification says, and can be remarked on. Never a crash, never a wait.
+ * Rule files, mutated in every way. A load ends soon, with rules or with a specified error; rules compile, match as
+ * specified, and can be linted. No crash and no hang.
  */
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
@@ -12,7 +12,7 @@ const isFull = size({ small: false, full: true })
 const FILE_MS_MAX = 2_000 // one file of at most 64 KiB, on a machine that is busy
 const SILENCE_MS_MAX = 60_000 // 100 files; after that a file is said to hang
 
-/** Loads the files in a thread of its own, which is ended when it falls silent. */
+/** Loads the files in a thread, which is terminated when it stops reporting. */
 function load(asked: Asked): Promise<Told> {
   const worker = new Worker(new URL('./yaml-run.ts', import.meta.url), { workerData: asked })
   let last: Told | null = null
@@ -34,12 +34,12 @@ function load(asked: Asked): Promise<Told> {
   }).finally(() => worker.terminate())
 }
 
-test(`1.2, 1.3, 1.4: ${FILES} damaged rule files end in rules or in a stated error`, async () => {
+test(`1.2, 1.3, 1.4: ${FILES} mutated rule files load or end with a specified error`, async () => {
   const told = await load({ seed: seed(), from: 0, to: FILES })
   expect(told.wrong).toBe('')
   expect(told.done).toBe(FILES)
   expect(told.slowestMs, `file ${told.slowest} of seed ${seed()}`).toBeLessThan(FILE_MS_MAX)
-  // Damage that leaves nothing standing would test the parser alone.
+  // If no mutated file loaded, only the parser would be tested.
   expect(told.accepted).toBeGreaterThan(FILES / 10)
   expect(told.withRules).toBeGreaterThan(FILES / 20)
   expect(told.matched).toBeGreaterThan(FILES / 20)

@@ -90,7 +90,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     describe('calls', () => {
       beforeEach(() => start())
 
-      test('5.1#1: an answer', async () => {
+      test('5.1#1: a response', async () => {
         expect(await ask('answer')).toEqual(OK)
         expect(await ask('over')).toEqual(OVER) // over limit is an answer, not a status
         expect(decider.requests).toEqual([question('answer'), question('over')])
@@ -102,7 +102,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(await refusal(ask('fail'))).toEqual([status.UNKNOWN, 'no rules today'])
       })
 
-      test('a connection that says nothing is closed, one that has said hello is not', async () => {
+      test('a connection without a preface is closed, one with a preface is not', async () => {
         frontend.close()
         listener.stop()
         await start({ handshakeMs: 100 })
@@ -117,7 +117,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         session.destroy()
       })
 
-      test('a message that no header can carry arrives all the same', async () => {
+      test('a status message with characters not allowed in headers arrives unchanged', async () => {
         expect(await refusal(ask('fail oddly'))).toEqual([status.UNKNOWN, '50 % \ufffd é\n'])
       })
 
@@ -127,16 +127,16 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(await ask('answer')).toEqual(OK)
       })
 
-      test('11.1: a defect that every call meets is no flood of lines', async () => {
+      test('11.1: log lines of a defect in every call are rate limited', async () => {
         for (let i = 0; i < 50; i++) await refusal(ask('throw'))
         expect(logged.length).toBeLessThan(50) // a second has two: a stack, and the cause of a failed call
       })
 
-      test('of two answers the first one stands', async () => {
+      test('of two responses the first one counts', async () => {
         expect(await ask('twice')).toEqual(OK)
       })
 
-      test('many at once, answered in another order', async () => {
+      test('many concurrent calls, answered in another order', async () => {
         const answers = Array.from({ length: 50 }, () => ask('wait'))
         await decider.untilWaiting(50)
         decider.waiting.reverse()
@@ -144,7 +144,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         for (const answer of await Promise.all(answers)) expect(answer).toEqual(OK)
       })
 
-      test('bytes that are no request: INTERNAL', async () => {
+      test('bytes that are not a request: INTERNAL', async () => {
         const [code, message] = await refusal(call(Uint8Array.of(0x0a, 0x05, 0x64)))
         expect(code).toBe(status.INTERNAL)
         expect(message).toMatch(/^the request is not a valid RateLimitRequest: index out of range/)
@@ -159,7 +159,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(calls).toEqual([])
       })
 
-      test('5.1: 4 MiB pass, one byte more does not', async () => {
+      test('5.1: a message of 4 MiB is accepted, one byte more is not', async () => {
         const sized = (bytes: number) => {
           const frame = encodeRequest({ ...question(''), descriptors: [] }).length
           const overhead = frame + 1 + 4 // the domain's tag, and its length in four bytes
@@ -173,7 +173,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(await ask('answer')).toEqual(OK)
       })
 
-      test('a caller that cancels harms nobody, nor does the answer that comes too late', async () => {
+      test('a cancelled call does not affect others, nor does its late response', async () => {
         const cancelled = ask('wait')
         await decider.untilWaiting(1)
         cancelled.cancel()
@@ -192,7 +192,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(await ask('answer')).toEqual(OK)
       })
 
-      test('a connection that breaks in the middle of a call harms nobody', async () => {
+      test('a connection that breaks during a call does not affect others', async () => {
         const session = http2.connect(`http://${HOST}:${listener.port}`)
         session.on('error', () => {})
         rawRequest(session, frame(encodeRequest(question('wait')))).on('error', () => {})
@@ -203,7 +203,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(await ask('answer')).toEqual(OK)
       })
 
-      test('bytes that are no HTTP/2 close that connection and no other', async () => {
+      test('bytes that are not HTTP/2 close that connection and no other', async () => {
         const socket = connect(listener.port, HOST)
         socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
         socket.on('error', () => {})
@@ -245,7 +245,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(decodeResponse(body.subarray(5))).toEqual(OVER)
       })
 
-      test('gzip that unfolds to more than 4 MiB: RESOURCE_EXHAUSTED', async () => {
+      test('gzip that inflates to more than 4 MiB: RESOURCE_EXHAUSTED', async () => {
         const packed = frame(gzipSync(Buffer.alloc(5 * 1024 * 1024)), 1)
         const { headers } = await exchange(session, packed, { 'grpc-encoding': 'gzip' })
         expect(headers['grpc-status']).toBe('8')
@@ -286,13 +286,13 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(headers['grpc-status']).toBe('12')
       })
 
-      test('calls at once on a connection are bounded', () => {
+      test('concurrent calls on a connection are bounded', () => {
         expect(session.remoteSettings.maxConcurrentStreams).toBe(STREAMS_MAX)
       })
     })
 
     describe('drain', () => {
-      test('running calls end, callers are told to go, then it is done', async () => {
+      test('clients receive GOAWAY, running calls end, then the drain is done', async () => {
         await start()
         const session = http2.connect(`http://${HOST}:${listener.port}`)
         const answered = exchange(session, frame(encodeRequest(question('wait'))))
@@ -318,7 +318,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         await once(late, 'close')
       })
 
-      test('a caller that never ends is cut at the timeout', async () => {
+      test('a call that never ends is cancelled at the timeout', async () => {
         await start()
         const cut = refusal(ask('wait'))
         await decider.untilWaiting(1)
@@ -327,7 +327,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         decider.release()
       })
 
-      test('a connection that has said nothing yet does not hold it up', async () => {
+      test('a connection without a preface does not delay it', async () => {
         await start()
         const accepted = new Promise<Socket>((resolve) => {
           const { accept } = frontend
@@ -346,7 +346,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       })
     })
 
-    test('5.6: an old connection is told to go, and its calls end', async () => {
+    test('5.6: an old connection receives GOAWAY, and its calls end', async () => {
       await start({ connectionAgeMs: 100, connectionAgeGraceMs: 10_000 })
       const session = http2.connect(`http://${HOST}:${listener.port}`)
       const answered = exchange(session, frame(encodeRequest(question('wait'))))
@@ -356,7 +356,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       await once(session, 'close')
     })
 
-    test('5.6: what still runs after the grace is cut', async () => {
+    test('5.6: calls still running after the grace period are cancelled', async () => {
       await start({ connectionAgeMs: 50, connectionAgeGraceMs: 50 })
       const cut = refusal(ask('wait'))
       expect((await cut)[0]).toBe(status.UNAVAILABLE)

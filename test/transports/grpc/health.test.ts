@@ -1,5 +1,5 @@
 /**
- * grpc.health.v1.Health over every frontend, asked by messages made from the .proto file.
+ * grpc.health.v1.Health over every frontend, with messages built from the .proto file.
  */
 import { status } from '@grpc/grpc-js'
 import { beforeEach, describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ const ListResponse = root.lookupType('grpc.health.v1.HealthListResponse')
 const about = (service: string) => Request.encode({ service }).finish()
 const state = (bytes: Buffer | null) => bytes && Response.toObject(Response.decode(bytes), READABLE).status
 const READABLE = { enums: String, defaults: true, objects: true }
-const NO_REQUEST = Uint8Array.of(0x0a, 0x05, 0x64) // a text of 5 bytes, of which one is there
+const NO_REQUEST = Uint8Array.of(0x0a, 0x05, 0x64) // a string of 5 bytes, of which one is present
 
 for (const [name, make] of Object.entries(FRONTENDS)) {
   describe(name, () => {
@@ -63,7 +63,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       }
     })
 
-    test('5.1#2 5.5: List tells of both services', async () => {
+    test('5.1#2 5.5: List contains both services', async () => {
       const { client } = await start()
       const list = async () => {
         const answer = ListResponse.decode(await unary(client, `${HEALTH}/List`, new Uint8Array()))
@@ -83,7 +83,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(called).toEqual(['Check', 'Check', 'List'])
     })
 
-    test('bytes that are no request: INTERNAL', async () => {
+    test('bytes that are not a request: INTERNAL', async () => {
       const { client } = await start()
       const details = expect.stringMatching(
         /^the request is not a valid HealthCheckRequest: index out of range/,
@@ -97,7 +97,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     })
 
     describe('Watch', () => {
-      test('5.5: tells the state at once, then each change once', async () => {
+      test('5.5: sends the state at once, then each change once', async () => {
         const { client } = await start()
         const stream = new Stream(client, `${HEALTH}/Watch`).send(about('ratelimit')).end()
         expect(state(await stream.next())).toBe('SERVING')
@@ -108,7 +108,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         stream.cancel()
       })
 
-      test('5.5: starts with NOT_SERVING when that is so', async () => {
+      test('5.5: starts with NOT_SERVING while unhealthy', async () => {
         health.isHealthy = false
         const { client } = await start()
         const stream = new Stream(client, `${HEALTH}/Watch`).send(about('ratelimit'))
@@ -116,7 +116,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         stream.cancel()
       })
 
-      test('5.5: of a service nobody knows: SERVICE_UNKNOWN, and the stream stays', async () => {
+      test('5.5: an unknown service: SERVICE_UNKNOWN, and the stream stays open', async () => {
         const { client } = await start()
         const unknown = new Stream(client, `${HEALTH}/Watch`).send(about('nope')).end()
         expect(state(await unknown.next())).toBe('SERVICE_UNKNOWN')
@@ -154,7 +154,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
 }
 
 describe('watchers of a worker', () => {
-  /** A watch without a socket: the service's side of the boundary is all that is looked at here. */
+  /** A watch without a socket: only the service's side is tested here. */
   const watch = (health: HealthService, service: string, send = (_status: number) => true) => {
     const ends: string[] = []
     const call = {
@@ -170,7 +170,7 @@ describe('watchers of a worker', () => {
     return { handler, ends }
   }
 
-  test('are bounded, and one that leaves makes room', () => {
+  test('are bounded, and one that ends makes room', () => {
     const health = new HealthService(true)
     const first = watch(health, 'ratelimit')
     for (let i = 1; i < WATCHERS_MAX; i++) expect(watch(health, i % 2 ? '' : 'nope').ends).toEqual([])
@@ -180,29 +180,29 @@ describe('watchers of a worker', () => {
     expect(watch(health, 'ratelimit').ends).toHaveLength(1)
   })
 
-  test('5.5: one that cannot be sent to is told the last state when it can, and only if it is news', () => {
+  test('5.5: one that does not read gets the last state when it reads, and only if it changed', () => {
     const health = new HealthService(true)
-    const told: number[] = []
+    const sent: number[] = []
     let canSend = false
     const { handler } = watch(health, 'ratelimit', (status) => {
-      told.push(status)
+      sent.push(status)
       return canSend
     })
-    expect(told).toEqual([1]) // and now it is behind
+    expect(sent).toEqual([1]) // and now its queue is full
     health.isHealthy = false
     health.isHealthy = true
     health.isHealthy = false
-    expect(told).toEqual([1]) // nothing is queued
+    expect(sent).toEqual([1]) // nothing is queued
     canSend = true
     handler.writable()
-    expect(told).toEqual([1, 2])
+    expect(sent).toEqual([1, 2])
     handler.writable()
     health.isHealthy = false
-    expect(told).toEqual([1, 2])
+    expect(sent).toEqual([1, 2])
     health.isHealthy = true
-    expect(told).toEqual([1, 2, 1])
+    expect(sent).toEqual([1, 2, 1])
     handler.closed()
     health.isHealthy = false
-    expect(told).toEqual([1, 2, 1])
+    expect(sent).toEqual([1, 2, 1])
   })
 })

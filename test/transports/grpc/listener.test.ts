@@ -10,7 +10,7 @@ import { canSharePort, listen, SOCKET_PATH_BYTES_MAX } from '../../../transports
 
 const HOST = '127.0.0.1'
 
-test('a port held by another program is one clear line', async () => {
+test('a port held by another program is reported in one line', async () => {
   const stranger = createServer().listen(0, HOST)
   await once(stranger, 'listening')
   const { port } = stranger.address() as { port: number }
@@ -23,7 +23,7 @@ test('a port held by another program is one clear line', async () => {
   stranger.close()
 })
 
-test('an address that is not of this machine is one clear line', async () => {
+test('an address of another machine is reported in one line', async () => {
   const error = await listen({ host: '192.0.2.1', port: 0, onSocket: () => {} }).catch((error) => error)
   expect(error.message).toMatch(
     /^192\.0\.2\.1:0: cannot listen for gRPC: .*EADDRNOTAVAIL.* \[LISTEN_FAILED\]$/,
@@ -38,7 +38,7 @@ describe('5.6: a unix socket', () => {
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
   const refusal = (path: string) => listen({ path, onSocket: () => {} }).catch((error) => error)
 
-  test('takes connections, and its file goes when it stops', async () => {
+  test('accepts connections, and its file is removed when it stops', async () => {
     const path = join(folder, 'rls.sock')
     const listener = await listen({ path, onSocket: (socket) => socket.pipe(socket) })
     expect(listener.port).toBe(0)
@@ -47,24 +47,24 @@ describe('5.6: a unix socket', () => {
     expect(String((await once(socket, 'data'))[0])).toBe('a')
     listener.stop()
     expect(existsSync(path)).toBe(false)
-    socket.write('b') // who is there stays
+    socket.write('b') // open connections stay
     expect(String((await once(socket, 'data'))[0])).toBe('b')
     socket.destroy()
   })
 
-  test('its file is gone when a thread that threw is heard of, so that a successor can listen', async () => {
+  test('its file is removed before the error of its thread is reported, so that a successor can listen', async () => {
     const path = join(folder, 'rls.sock')
     const thread = new Worker(new URL('./listening-thread.ts', import.meta.url), { workerData: path })
     await once(thread, 'message')
     expect(existsSync(path)).toBe(true)
     const threw = new Promise((resolve) => {
-      thread.once('error', (error) => resolve([String(error), existsSync(path)])) // looked at once, the file goes anyway
+      thread.once('error', (error) => resolve([String(error), existsSync(path)])) // checked at once, since the file is removed later anyway
     })
     thread.postMessage('throw')
     expect(await threw).toEqual(['Error: told to', false])
   })
 
-  test('a file that exists is not touched, and stops it with one clear line', async () => {
+  test('an existing file is not touched and is reported in one line', async () => {
     const path = join(folder, 'rls.sock')
     writeFileSync(path, 'precious')
     const error = await refusal(path)
@@ -77,7 +77,7 @@ describe('5.6: a unix socket', () => {
     expect(readFileSync(path, 'utf8')).toBe('precious')
   })
 
-  test('a path that cannot be is one clear line', async () => {
+  test('an invalid path is reported in one line', async () => {
     const tooLong = join(folder, 'x'.repeat(120))
     for (const [path, why] of [
       [tooLong, 'the path is too long'],
@@ -90,7 +90,7 @@ describe('5.6: a unix socket', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  test('the longest path that can be is listened on, not a part of it', async () => {
+  test('the longest valid path is not truncated', async () => {
     const path = join(folder, 'x'.repeat(SOCKET_PATH_BYTES_MAX - folder.length - 1))
     const listener = await listen({ path, onSocket: () => {} })
     expect(existsSync(path)).toBe(true)
@@ -111,7 +111,7 @@ test.runIf(canSharePort)('two listeners share a port', async () => {
   second.stop()
 })
 
-test('beyond the bound a connection is closed at once and told of', async () => {
+test('beyond the limit a connection is closed at once and reported', async () => {
   const drops: string[] = []
   const options = { host: HOST, port: 0, onSocket: () => {}, onDrop: (why: string) => drops.push(why) }
   const listener = await listen({ ...options, connectionsMax: 1 })
@@ -126,7 +126,7 @@ test('beyond the bound a connection is closed at once and told of', async () => 
   listener.stop()
 })
 
-test('after stop nobody new gets in, and who is there stays', async () => {
+test('after stop no connection is accepted, and open ones stay', async () => {
   const listener = await listen({ host: HOST, port: 0, onSocket: (socket) => socket.pipe(socket) })
   const early = connect(listener.port, HOST)
   await once(early, 'connect')

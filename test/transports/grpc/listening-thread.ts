@@ -1,4 +1,4 @@
-/** A thread that listens on the socket it is given, says so, and throws when spoken to. */
+/** A thread that listens on the given socket, posts a message then, and throws when it receives one. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { listen } from '../../../transports/grpc/listener.ts'
 

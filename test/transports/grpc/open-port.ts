@@ -1,6 +1,5 @@
 /**
- * Every frontend there is, and a port of 127.0.0.1 with one of them behind it and a real client before it. Both end
- * with the test.
+ * All frontends, and a port of 127.0.0.1 with one of them and a real client. Both end with the test.
  */
 import {
   Client,
@@ -38,14 +37,14 @@ export async function openPort(make: (typeof FRONTENDS)[string], options: GrpcFr
 }
 
 export function newClient(address: string): Client {
-  // without an own pool the library would put all clients of one address on one connection
+  // with the shared pool, all clients of one address would use one connection
   return new Client(address, credentials.createInsecure(), {
     'grpc.enable_retries': 0,
     'grpc.use_local_subchannel_pool': 1,
   })
 }
 
-/** One request, one answer. Rejects with grpc-js's ServiceError (`code`, `details`). */
+/** One request, one response. Rejects with grpc-js's ServiceError (`code`, `details`). */
 export function unary(client: Client, path: string, request: Uint8Array): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const done = (error: ServiceError | null, answer?: Buffer) => (error ? reject(error) : resolve(answer!))
@@ -53,7 +52,7 @@ export function unary(client: Client, path: string, request: Uint8Array): Promis
   })
 }
 
-/** A stream whose answers are taken one by one, or not at all. */
+/** A stream whose responses are read one by one, or not at all. */
 export class Stream {
   readonly call: ClientDuplexStream<Buffer, Buffer>
   readonly status: Promise<StatusObject>
@@ -79,7 +78,7 @@ export class Stream {
     this.call.cancel()
   }
 
-  /** The next answer, or null at the end of the stream. */
+  /** The next response, or null at the end of the stream. */
   async next(): Promise<Buffer | null> {
     for (;;) {
       const answer = this.call.read() as Buffer | null
@@ -90,7 +89,7 @@ export class Stream {
     }
   }
 
-  /** Code and message of the end, after whatever is still to be read. */
+  /** Code and message of the end, after all unread responses. */
   async ending(): Promise<[code: number, message: string]> {
     while ((await this.next()) !== null) {}
     const { code, details } = await this.status

@@ -48,7 +48,7 @@ export function useCertificates(): void {
   })
 }
 
-/** TLS as main would hand it to a worker. */
+/** TLS as main passes it to a worker. */
 export function portTls({ pair = made.ours as Pair, clientCa = '', clientSan = '' } = {}): PortTls {
   const roots = clientCa === '' ? null : [text(clientCa)]
   return { cert: text(pair.cert), key: text(pair.key), clientCa: roots, clientSan }
@@ -90,7 +90,7 @@ export async function openTlsPort(make: (typeof FRONTENDS)[string], options: Tls
   return { port: listener.port, door, decider, frontend, refused, sockets, drops }
 }
 
-/** grpc-js's client, which knows the server's CA and may have a certificate of its own. */
+/** grpc-js's client, which trusts the server's CA and may have a certificate. */
 export function tlsClient(
   address: string | number,
   { ca = made.ours.ca, pair }: { ca?: string; pair?: Pair } = {},

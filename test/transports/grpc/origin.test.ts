@@ -1,4 +1,4 @@
-/** What a service can ask of a call's headers and of its other end: only names it gave, and no long values. */
+/** What a service can read of a call's headers and peer: registered names only, and no long values. */
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type CallOrigin, HEADER_VALUE_MAX, type UnaryMethod } from '../../../transports/grpc/frontend.ts'
@@ -8,7 +8,7 @@ const PATH = '/test.Origin/Ask'
 const same = (bytes: Buffer) => bytes
 
 describe.each(Object.keys(FRONTENDS))('%s', (name) => {
-  test('11.3: the headers that were asked for, call by call', async () => {
+  test('11.3: the registered headers, call by call', async () => {
     const origins: CallOrigin[] = []
     const method: UnaryMethod = {
       path: PATH,

@@ -1,5 +1,5 @@
 /**
- * Our .proto files read by protobufjs: a witness that shares no code with our codecs.
+ * The .proto files read by protobufjs: an oracle that shares no code with the codecs.
  *
  *     const Request = protoRoot('grpc/health/v1/health.proto').lookupType('grpc.health.v1.HealthCheckRequest')
  *     Request.encode({ service: 'ratelimit' }).finish()
@@ -10,7 +10,7 @@ import protobuf from 'protobufjs'
 
 const PROTO = join(import.meta.dirname, '../../../proto')
 
-/** What these files and all they import define. (`load` would take its own google/protobuf files in place of ours.) */
+/** The definitions of these files and their imports. (`load` would use its own google/protobuf files.) */
 export function protoRoot(...files: string[]): protobuf.Root {
   const root = new protobuf.Root()
   const wanted = new Set(files)

@@ -1,5 +1,5 @@
 /**
- * Server reflection over every frontend, as grpcurl uses it: from a name to a call, with nothing but what it is told.
+ * Server reflection over every frontend, as grpcurl uses it: from a name to a call, with nothing but the responses.
  */
 import { status } from '@grpc/grpc-js'
 import protobuf from 'protobufjs'
@@ -72,7 +72,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         decider = new FakeDecider()
         logged = []
       })
-      /** One question on a stream of its own. */
+      /** One request on a stream of its own. */
       const ask = async (request: object): Promise<Answer> => {
         const { client } = await start()
         const stream = new Stream(client, path).send(encode(request)).end()
@@ -83,15 +83,15 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       }
 
       test('list_services: everything the port serves', async () => {
-        const question = { host: 'h', list_services: '*' }
-        expect(await ask(question)).toEqual({
+        const request = { host: 'h', list_services: '*' }
+        expect(await ask(request)).toEqual({
           valid_host: 'h',
-          original_request: question,
+          original_request: request,
           list_services_response: { service: SERVICES.map((each) => ({ name: each })) },
         })
       })
 
-      test('file_by_filename: the file, then all it imports', async () => {
+      test('file_by_filename: the file, then its imports', async () => {
         const files = filesIn(await ask({ file_by_filename: RLS }))
         expect(files.map((file) => file.name)).toEqual(RLS_FILES)
         expect(files[0]).toMatchObject({
@@ -121,7 +121,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       }
 
       // biome-ignore format: the columns are the specification
-      const unanswered: [question: object, code: number, message: string][] = [
+      const unanswered: [request: object, code: number, message: string][] = [
         [{ file_by_filename: 'nope.proto' },      status.NOT_FOUND,     'file not found: nope.proto'],
         [{ file_by_filename: '../package.json' }, status.NOT_FOUND,     'file not found: ../package.json'],
         [{ file_by_filename: '' },                status.NOT_FOUND,     'file not found: '],
@@ -131,24 +131,24 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         [{ file_containing_extension: { extension_number: 1 } }, status.UNIMPLEMENTED, 'not served; there are no extensions'],
         [{},                                      status.UNIMPLEMENTED, 'not served; there are no extensions'],
       ]
-      for (const [question, error_code, error_message] of unanswered) {
-        test(`an error of one question, the stream goes on: ${JSON.stringify(question)}`, async () => {
+      for (const [request, error_code, error_message] of unanswered) {
+        test(`a request error does not end the stream: ${JSON.stringify(request)}`, async () => {
           const { client } = await start()
-          const stream = new Stream(client, path).send(encode(question)).send(encode({ list_services: '' }))
+          const stream = new Stream(client, path).send(encode(request)).send(encode({ list_services: '' }))
           expect(decode(await stream.next()).error_response).toEqual({ error_code, error_message })
           expect(decode(await stream.next()).list_services_response?.service).toHaveLength(4)
           expect(await stream.end().ending()).toEqual([status.OK, 'OK'])
         })
       }
 
-      test('a question longer than 4 KiB ends the stream: RESOURCE_EXHAUSTED', async () => {
+      test('a request longer than 4 KiB ends the stream: RESOURCE_EXHAUSTED', async () => {
         const { client } = await start()
         const stream = new Stream(client, path).send(encode({ file_by_filename: 'x'.repeat(4 * 1024) }))
         const message = 'the request is longer than 4096 bytes'
         expect(await stream.ending()).toEqual([status.RESOURCE_EXHAUSTED, message])
       })
 
-      test('bytes that are no question end the stream: INTERNAL', async () => {
+      test('bytes that are not a request end the stream: INTERNAL', async () => {
         const { client } = await start()
         const [code, message] = await new Stream(client, path).send(Uint8Array.of(0x1a, 5, 100)).ending()
         expect(code).toBe(status.INTERNAL)
@@ -157,7 +157,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     })
   }
 
-  test(`${name}: a call made of nothing but what reflection tells`, async () => {
+  test(`${name}: a call built from reflection alone`, async () => {
     const { client } = await openPort(
       make,
       createServices(new FakeDecider(), new HealthService(true), () => {}),
@@ -185,7 +185,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
   })
 }
 
-test('maps and types are named as protoc does, without which Go refuses the file', async () => {
+test('maps and types are named as by protoc, which Go requires', async () => {
   const { client } = await openPort(
     FRONTENDS['grpc-js'],
     createServices(new FakeDecider(), new HealthService(true), () => {}),
@@ -227,7 +227,7 @@ test('maps and types are named as protoc does, without which Go refuses the file
   stream.end()
 })
 
-test('descriptors say the same as the .proto files', async () => {
+test('descriptors equal the .proto files', async () => {
   const { client } = await openPort(
     FRONTENDS['grpc-js'],
     createServices(new FakeDecider(), new HealthService(true), () => {}),
@@ -244,7 +244,7 @@ test('descriptors say the same as the .proto files', async () => {
   expect(shape(told)).toEqual(shape(protoRoot(...ALL_FILES)))
 })
 
-/** Every message, enum and service below, with absolute type names; options of the parser's own left out. */
+/** Every message, enum and service below, with absolute type names; options added by the parser omitted. */
 function shape(object: protobuf.ReflectionObject): unknown {
   if (object instanceof protobuf.Field) {
     const { id, repeated, partOf, resolvedType, type } = object

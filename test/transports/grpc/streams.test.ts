@@ -1,5 +1,5 @@
 /**
- * Streams of every gRPC frontend, over real sockets: messages both ways, ends of all kinds, a caller that does not read.
+ * Streams of every gRPC frontend, over real sockets: messages in both directions, all kinds of ends, a client that does not read.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
@@ -17,7 +17,7 @@ import { FRONTENDS, newClient, openPort, Stream, unary } from './open-port.ts'
 const ECHO = '/test.Test/Echo'
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-/** Sends back what it gets; `refuse` and `end` do what they say. Keeps a record of what it hears. */
+/** Echoes messages; `refuse` and `end` end the stream. Records its callbacks in `heard`. */
 class Echo implements StreamMethod {
   readonly path = ECHO
   readonly calls: StreamCall[] = []
@@ -31,7 +31,7 @@ class Echo implements StreamMethod {
         this.heard.push(text)
         if (text === 'refuse') call.refuse(Status.NotFound, '50 % \ud800 é')
         else if (text === 'end') call.end()
-        else call.send(Uint8Array.from(request)) // a copy: the bytes are the frontend's
+        else call.send(Uint8Array.from(request)) // copied: the bytes belong to the frontend
       },
       halfClosed: () => {
         this.heard.push('half closed')
@@ -64,7 +64,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       called = []
     })
 
-    test('messages go both ways, in order, until the caller has no more', async () => {
+    test('messages pass in both directions, in order, until the client half-closes', async () => {
       const { client } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one'))
       expect(String(await stream.next())).toBe('one')
@@ -75,18 +75,18 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(echo.heard).toEqual(['one', 'two', '', 'half closed', 'closed'])
     })
 
-    test('5.5: streams are not told of as calls', async () => {
+    test('5.5: streams are not counted as calls', async () => {
       const { client } = await start()
       await new Stream(client, ECHO).end().ending()
       expect(called).toEqual([])
     })
 
-    test('a unary caller of a stream is served as well', async () => {
+    test('a unary client of a stream method is served', async () => {
       const { client } = await start()
       expect(String(await unary(client, ECHO, bytes('one')))).toBe('one')
     })
 
-    test('a service can send unasked, before and after the caller has no more to say', async () => {
+    test('a service can send at any time, before and after the client half-closes', async () => {
       const open = (call: StreamCall): StreamHandler => {
         call.send(bytes('first'))
         return { message() {}, halfClosed: () => call.send(bytes('last')), writable() {}, closed() {} }
@@ -99,7 +99,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       stream.cancel()
     })
 
-    test('a service can end it while the caller still talks, and hears no more then', async () => {
+    test('a service can end it while the client still sends, and gets nothing more', async () => {
       const { client } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one')).send(bytes('end')).send(bytes('two'))
       expect(String(await stream.next())).toBe('one')
@@ -111,7 +111,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(String(await unary(client, ECHO, bytes('still here')))).toBe('still here')
     })
 
-    test('a refusal arrives with its message, after what was sent', async () => {
+    test('a refusal arrives with its message, after the queued messages', async () => {
       const { client } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one')).send(bytes('refuse'))
       expect(String(await stream.next())).toBe('one')
@@ -119,7 +119,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(echo.heard.at(-1)).toBe('closed')
     })
 
-    test('a caller that cancels is heard of once', async () => {
+    test('a cancel is reported once', async () => {
       const { client } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one'))
       await stream.next()
@@ -127,7 +127,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       await echo.hears('closed')
       echo.calls[0].send(bytes('too late'))
       expect(String(await unary(client, ECHO, bytes('two')))).toBe('two')
-      const heard = echo.heard.filter((each) => each !== 'half closed') // some tell of the cancel as that, too
+      const heard = echo.heard.filter((each) => each !== 'half closed') // some libraries report a cancel as that, too
       expect(heard).toEqual(['one', 'closed', 'two', 'closed'])
     })
 
@@ -144,14 +144,14 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(String(await kept.next())).toBe('more')
     })
 
-    test('a deadline that passes closes it', async () => {
+    test('a deadline closes it', async () => {
       const { client } = await start()
       const stream = new Stream(client, ECHO, { deadline: Date.now() + 100 }).send(bytes('one'))
       expect((await stream.ending())[0]).toBe(status.DEADLINE_EXCEEDED)
       await echo.hears('closed')
     })
 
-    test('a caller that does not read is not read from either, and loses nothing', async () => {
+    test('a client that does not read is not read from, and loses nothing', async () => {
       const { client } = await start()
       const count = 1_000 // of 4 KiB: far more than windows and socket buffers hold
       const message = Buffer.alloc(4 * 1024)
@@ -174,7 +174,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(echo.heard).toContain('writable')
     })
 
-    test('Q16: a drain ends streams at once, after what they have sent', async () => {
+    test('Q16: a drain ends streams at once, after their queued messages', async () => {
       const { client, frontend } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one'))
       await echo.hears('one')
@@ -187,7 +187,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(echo.heard).toEqual(['one', 'closed'])
     })
 
-    test('Q16: a stream whose caller does not read does not hold up a drain beyond its bound', async () => {
+    test('Q16: a stream whose client does not read does not delay a drain beyond its timeout', async () => {
       const { client, frontend } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one'))
       await stream.next()

@@ -1,5 +1,5 @@
 /**
- * TLS and mTLS before every frontend: real certificates, real clients, real sockets.
+ * TLS and mTLS in front of every frontend: real certificates, real clients, real sockets.
  */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -59,14 +59,14 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(await ask(tlsClient(`unix:${path}`))).toEqual(OK)
     })
 
-    test('5.7: a client that does not know our CA does not trust us, and is told of', async () => {
+    test('5.7: a client that does not trust the server CA fails and is reported', async () => {
       const { port, refused, sockets } = await openTlsPort(make)
       expect(await codeOf(tlsClient(port, { ca: made.foreign.ca }))).toBe(status.UNAVAILABLE)
       expect(sockets).toHaveLength(0)
       expect(refused[0] ?? 'info a TLS handshake failed: ').toMatch(/^info a TLS handshake failed: /)
     })
 
-    test('5.7: a plain-text client is closed, and serves as before', async () => {
+    test('5.7: a plain-text client is closed, others are served', async () => {
       const { port, refused } = await openTlsPort(make)
       const plain = newClient(`${HOST}:${port}`)
       expect(await codeOf(plain)).toBe(status.UNAVAILABLE)
@@ -96,12 +96,12 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const session = sessionTo(port)
       const silent = tlsSocket(port)
       await closed(silent)
-      expect(silent.authorized).toBe(true) // it came through the handshake
+      expect(silent.authorized).toBe(true) // the handshake succeeded
       await new Promise((resolve) => session.ping(resolve as () => void))
       expect(session.closed).toBe(false)
     })
 
-    test('5.7: a new certificate is for new connections; calls that run go on', async () => {
+    test('5.7: a new certificate applies to new connections; running calls continue', async () => {
       const { port, door, decider } = await openTlsPort(make)
       const client = tlsClient(port)
       const running = ask(client, 'wait')
@@ -132,7 +132,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       await drained
     })
 
-    test('the bound on connections counts these, and forgets them when they end', async () => {
+    test('the connection limit counts these until they close', async () => {
       const { port, drops, sockets } = await openTlsPort(make, { connectionsMax: 2 })
       for (let round = 0; round < 5; round++) {
         const session = sessionTo(port)
@@ -156,7 +156,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const open = (clientSan = '') =>
         openTlsPort(make, { tls: portTls({ clientCa: made.ours.ca, clientSan }) })
 
-      test('a certificate of it is served, also on a resumed connection', async () => {
+      test('a certificate of it is accepted, also on a resumed connection', async () => {
         const { port, refused, sockets } = await open('proxy.test')
         expect(await ask(tlsClient(port, { pair: made.proxy }))).toEqual(OK)
         const own = { cert: text(made.proxy.cert), key: text(made.proxy.key) }
@@ -168,7 +168,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(refused).toEqual([])
       })
 
-      test('none, a stranger, an expired one, one for servers only: refused and told of', async () => {
+      test('none, an untrusted one, an expired one, one for servers only: refused and reported', async () => {
         const { port, refused, sockets } = await open()
         const expired = await made.ours.issue('expired', { days: -1 })
         const server = await made.ours.issue('only-server', { usage: 'serverAuth' })
@@ -193,7 +193,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         ['2001:DB8::7',     true ],
         ['[2001:db8::7]',   true ],
         ['other.test',      false],
-        ['a.b.wild.test',   false], // a star is one label
+        ['a.b.wild.test',   false], // a wildcard is one label
         ['wild.test',       false],
         ['.wild.test',      false],
         ['localhost',       false], // the common name does not count
@@ -220,7 +220,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         expect(refused[0]).toContain('error validating client: the certificate holds no name, not localhost')
       })
 
-      test('a renewed CA refuses those of the old one, whatever sessions they have', async () => {
+      test('a renewed CA refuses certificates of the old one, resumed sessions included', async () => {
         const { port, door, refused } = await open()
         const own = { cert: text(made.proxy.cert), key: text(made.proxy.key) }
         const [session] = await once(tlsSocket(port, own), 'session')

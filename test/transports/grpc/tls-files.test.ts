@@ -65,7 +65,7 @@ function open(folder: string, more: Record<string, string> = {}, lookMs?: number
 }
 
 describe('5.7: at the start', () => {
-  test('what is read is what is in the files', () => {
+  test('the contents of the files are loaded', () => {
     const { files, lines } = open(folderOf(ours), {
       GRPC_CLIENT_TLS_CACERT: ours.ca,
       GRPC_CLIENT_TLS_SAN: 'proxy',
@@ -101,7 +101,7 @@ describe('5.7: at the start', () => {
       /^GRPC_CLIENT_TLS_CACERT: failed to read file: \/nowhere\/ca\.pem: ENOENT/, 2],
   ]
   for (const [what, env, message, exitCode] of mistakes) {
-    test(`8.1: ${what} is one clear line, exit code ${exitCode}`, () => {
+    test(`8.1: ${what} is reported in one line, exit code ${exitCode}`, () => {
       const folder = folderOf(ours)
       mkdirSync(join(folder, 'folder'))
       cpSync(renewed.key, join(folder, 'other.key'))
@@ -115,7 +115,7 @@ describe('5.7: at the start', () => {
     })
   }
 
-  test('a certificate that has expired warns, and is used', async () => {
+  test('an expired certificate is used with a warning', async () => {
     const expired = await ours.issue('expired', { days: -1 })
     const { files, lines } = open(folderOf(expired))
     expect(files.tls.cert).toBe(text(expired.cert))
@@ -136,7 +136,7 @@ describe('5.7: at the start', () => {
     [{ GRPC_SERVER_USE_TLS: 'true', GRPC_CLIENT_TLS_SAN: 's' }, /^GRPC_CLIENT_TLS_SAN has no effect without .*GRPC_CLIENT_TLS_CACERT/],
   ]
   for (const [env, warning] of idle) {
-    test(`5.7: ${JSON.stringify(env)} ${warning === null ? 'is fine' : 'warns'}`, () => {
+    test(`5.7: ${JSON.stringify(env)} ${warning === null ? 'gives no warning' : 'warns'}`, () => {
       const warnings = getTlsWarnings(parseSettings(env).settings)
       expect(warnings).toEqual(warning === null ? [] : [expect.stringMatching(warning)])
     })
@@ -144,7 +144,7 @@ describe('5.7: at the start', () => {
 })
 
 describe('5.7: while the service runs', () => {
-  test('a new pair is taken once both files are there', async () => {
+  test('a new pair is loaded once both files are present', async () => {
     const folder = folderOf(ours)
     const { changes, lines, totals, files } = open(folder)
     fill(folder, renewed)
@@ -159,12 +159,12 @@ describe('5.7: while the service runs', () => {
     })
   })
 
-  test('half of a new pair: one line, the old pair stays; the other half mends it', async () => {
+  test('half of a new pair: one log line, the old pair stays; the other half completes it', async () => {
     const folder = folderOf(ours)
     const { changes, lines, totals, files } = open(folder, {}, 30)
     cpSync(renewed.cert, join(folder, 'tls.crt'))
     await eventually(() => lines.length === 1)
-    await new Promise((resolve) => setTimeout(resolve, 200)) // several looks later
+    await new Promise((resolve) => setTimeout(resolve, 200)) // several polls later
     expect(lines).toHaveLength(1)
     expect(lines[0]).toMatch(
       /^error the certificate in force stays, since the new one cannot be used: .*key values mismatch/,
@@ -180,7 +180,7 @@ describe('5.7: while the service runs', () => {
     })
   })
 
-  test('half of a file: the old pair stays', async () => {
+  test('an incomplete file: the old pair stays', async () => {
     const folder = folderOf(ours)
     const { changes, lines } = open(folder)
     writeFileSync(join(folder, 'tls.crt'), text(renewed.cert).slice(0, 300))
@@ -214,7 +214,7 @@ describe('5.7: while the service runs', () => {
     }
   })
 
-  test('a folder that is a link, swapped where no watch sees it, is found by looking', async () => {
+  test('a folder that is a link, replaced where no watch sees it, is found by polling', async () => {
     const parent = mkdtempSync(join(tmpdir(), 'sluice-tls-files-'))
     onTestFinished(() => rmSync(parent, { recursive: true, force: true }))
     const link = join(parent, 'certs')
@@ -231,7 +231,7 @@ describe('5.7: while the service runs', () => {
     expect(performance.now() - foundMs).toBeLessThan(lookMs * 0.9)
   })
 
-  test('files that go away and come back', async () => {
+  test('files that disappear and come back', async () => {
     const folder = folderOf(ours)
     const { changes, lines } = open(folder, {}, 50)
     rmSync(folder, { recursive: true })
@@ -252,7 +252,7 @@ describe('5.7: while the service runs', () => {
     expect(changes[0].clientCa).toHaveLength(2)
   })
 
-  test('other files in the folder, and the same content written again, are nothing', async () => {
+  test('other files in the folder, and the same contents written again, are ignored', async () => {
     const folder = folderOf(ours)
     const { changes, lines } = open(folder, {}, 30)
     writeFileSync(join(folder, 'notes'), 'x')

@@ -1,5 +1,5 @@
 /**
- * TLS before a frontend, as far as no frontend matters: what is agreed, and handshakes that do not end.
+ * TLS handshakes, independent of the frontend: what is negotiated, and handshakes that do not complete.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ import {
 
 useCertificates()
 
-describe('5.7: what is agreed', () => {
+describe('5.7: what is negotiated', () => {
   // biome-ignore format: the columns are the specification
   const offers: [what: string, ConnectionOptions, protocol: string | null, refused: RegExp | null][] = [
     ['h2',              { ALPNProtocols: ['h2'] },             'TLSv1.3', null],
@@ -47,7 +47,7 @@ describe('5.7: what is agreed', () => {
     })
   }
 
-  test('a client cannot negotiate anew', async () => {
+  test('a client cannot renegotiate', async () => {
     const { port } = await openTlsPort(make)
     const socket = tlsSocket(port, { maxVersion: 'TLSv1.2' })
     await once(socket, 'secureConnect')
@@ -56,7 +56,7 @@ describe('5.7: what is agreed', () => {
     expect((await refused)[0].code).toBe('ERR_SSL_NO_RENEGOTIATION')
   })
 
-  test('5.7: public authorities are accepted beside ours, so a name should be asked for', async () => {
+  test('5.7: public authorities are accepted beside the configured CA, so a name should be required', async () => {
     const { port } = await openTlsPort(make, { tls: portTls({ clientCa: made.ours.ca }) })
     const { stdout } = await promisify(execFile)('sh', [
       '-c',
@@ -68,8 +68,8 @@ describe('5.7: what is agreed', () => {
   })
 })
 
-describe('handshakes that do not end', () => {
-  test('are closed in time, whatever they sent', async () => {
+describe('incomplete handshakes', () => {
+  test('are closed after the timeout, whatever they sent', async () => {
     const { port, refused, sockets } = await openTlsPort(make, { door: { handshakeMs: 150 } })
     const silent = connect(port, HOST)
     const half = connect(port, HOST).on('connect', () => half.write(Buffer.of(0x16, 3, 1, 2, 0, 1)))
@@ -95,7 +95,7 @@ describe('handshakes that do not end', () => {
     for (const line of refused) expect(line).toMatch(/^info a TLS handshake failed: [a-z0-9 ]+ \(from 127/)
   })
 
-  test('the oldest goes when there are too many, so that a client that speaks gets in', async () => {
+  test('the oldest is closed when there are too many, so that an active client gets in', async () => {
     const { port, refused } = await openTlsPort(make, { door: { handshakesMax: 3 } })
     const gone: number[] = []
     const silent: Socket[] = []
@@ -111,14 +111,14 @@ describe('handshakes that do not end', () => {
     for (const socket of silent) socket.destroy()
   })
 
-  test('connections that are through are not among them', async () => {
+  test('completed handshakes do not count', async () => {
     const { port, refused } = await openTlsPort(make, { door: { handshakesMax: 2 } })
     const clients = Array.from({ length: 6 }, () => tlsClient(port))
     for (const client of [...clients, ...clients]) expect(await ask(client)).toEqual(OK)
     expect(refused).toEqual([])
   })
 
-  test('end with the door, and a client that goes away is nothing to tell', async () => {
+  test('end with the acceptor, and a client that disconnects is not reported', async () => {
     const { port, door, refused } = await openTlsPort(make)
     const gone = connect(port, HOST)
     await once(gone, 'connect')

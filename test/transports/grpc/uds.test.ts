@@ -15,7 +15,7 @@ const RULES = {
 }
 const USER = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
 
-/** A path that nothing is at, in a folder that goes with the test. */
+/** An unused path in a folder that is removed after the test. */
 function freePath(): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-uds-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -36,7 +36,7 @@ async function ask(path: string): Promise<number> {
   }
 }
 
-test('5.6: gRPC answers on the socket, HTTP on its port', async () => {
+test('5.6: gRPC is served on the socket, HTTP on its port', async () => {
   const path = freePath()
   const service = await start(path, { WORKERS: '2' })
   expect(service.log).toContain(`Listening for gRPC on '${path}'`)
@@ -46,7 +46,7 @@ test('5.6: gRPC answers on the socket, HTTP on its port', async () => {
   expect(await ask(path)).toBe(6)
 })
 
-test('5.6: the file is removed at the end, and the next start finds its place free', async () => {
+test('5.6: the file is removed at the end, and the next start succeeds', async () => {
   const path = freePath()
   for (let run = 0; run < 2; run++) {
     const service = await start(path)
@@ -57,7 +57,7 @@ test('5.6: the file is removed at the end, and the next start finds its place fr
   }
 })
 
-test('5.6: after a crash the successor listens there again; another worker changes nothing', async () => {
+test('5.6: after a crash the successor listens there again; other workers do not matter', async () => {
   const path = freePath()
   const service = await start(path, { WORKERS: '2' })
   let left = await ask(path)
@@ -74,7 +74,7 @@ test('5.6: after a crash the successor listens there again; another worker chang
   }
 })
 
-test('5.6: a process that listens there already stops the start, with one clear line', async () => {
+test('5.6: a process that already listens there stops the start with one line', async () => {
   const path = freePath()
   const first = await start(path)
   const { code, log } = await spawnService({ rules: RULES, env: { BACKEND_TYPE: 'memory', GRPC_UDS: path } })
@@ -85,11 +85,11 @@ test('5.6: a process that listens there already stops the start, with one clear 
   expect(log).toContain(
     'A process is listening there: stop it, or set GRPC_UDS to another path. [SOCKET_IN_USE]',
   )
-  expect(await ask(path)).toBe(8) // the first one still has its socket
+  expect(await ask(path)).toBe(8) // the first process still has its socket
   expect((await first.stop()).code).toBe(0)
 })
 
-test('5.6: so does a file that a killed process left behind, and the line says to remove it', async () => {
+test('5.6: so does the file of a killed process, and the line says to remove it', async () => {
   const path = freePath()
   await (await start(path)).stop('SIGKILL')
   expect(existsSync(path)).toBe(true)
@@ -99,7 +99,7 @@ test('5.6: so does a file that a killed process left behind, and the line says t
   expect(log.trimEnd().split('\n')).toHaveLength(1)
   expect(log).toContain(`Failed to listen for gRPC on '${path}':`)
   expect(log).toContain('Nothing is listening there: if a killed process left the file behind, remove it')
-  expect(existsSync(path)).toBe(true) // not ours to remove
+  expect(existsSync(path)).toBe(true) // it belongs to another process
   rmSync(path)
   await start(path)
   expect(await ask(path)).toBe(8)

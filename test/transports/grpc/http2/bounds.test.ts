@@ -1,5 +1,5 @@
 /**
- * Each bound of bounds.ts, reached by the attack it is there for; and what looks like an attack and is none.
+ * Each bound of bounds.ts, reached by the attack it stops; and legitimate traffic that resembles an attack.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
@@ -19,7 +19,7 @@ const windowUpdate = (id: number, count: number) => frame(FrameType.WindowUpdate
 const ids = (count: number, from = 1) => Array.from({ length: count }, (_, i) => from + 2 * i)
 const repeat = (count: number, bytes: Buffer) => Buffer.alloc(count * bytes.length, bytes)
 
-/** A peer attacks; a bystander on a connection of its own is answered before, and after. */
+/** A peer attacks; a client on another connection is served before and after. */
 async function attack(...frames: Buffer[]) {
   const { port, decider } = await openHttp2()
   const bystander = await RawPeer.hello(port)
@@ -34,7 +34,7 @@ async function attack(...frames: Buffer[]) {
   return { peer, attacked, decider }
 }
 
-describe('a connection that goes too far ends calmly', () => {
+describe('a connection beyond a bound is closed with GOAWAY', () => {
   // biome-ignore format: the columns are the specification
   const attacks: [what: string, ...frames: Buffer[]][] = [
     ['CVE-2024-27983: CONTINUATION without an end',   headers(1, NONE, 0), repeat(bounds.CONTINUATIONS_MAX + 1, frame(FrameType.Continuation, 0, 1))],
@@ -60,7 +60,7 @@ describe('a connection that goes too far ends calmly', () => {
     })
   }
 
-  test('windows of zero: answers pile up so far and no further', async () => {
+  test('windows of zero: queued responses are bounded', async () => {
     const calls: StreamCall[] = []
     const opened = (call: StreamCall) => {
       calls.push(call)
@@ -77,8 +77,8 @@ describe('a connection that goes too far ends calmly', () => {
   })
 })
 
-describe('a call that goes too far is refused alone', () => {
-  test(`more than ${STREAMS_MAX} streams: REFUSED_STREAM, which may be tried again`, async () => {
+describe('a call beyond a bound is refused alone', () => {
+  test(`more than ${STREAMS_MAX} streams: REFUSED_STREAM, which may be retried`, async () => {
     const { peer, attacked, decider } = await attack(
       ...ids(STREAMS_MAX + 1).flatMap((id) => [headers(id, REQUEST), data(id, ask('wait'))]),
     )
@@ -105,7 +105,7 @@ describe('a call that goes too far is refused alone', () => {
     expect(await peer.outcome(3)).toBe('answer')
   })
 
-  test('halves of large messages: so many bytes on a connection, then RESOURCE_EXHAUSTED', async () => {
+  test('halves of large messages: bounded per connection, then RESOURCE_EXHAUSTED', async () => {
     const half = Buffer.concat([Buffer.of(0), u32(4 * 1024 * 1024), Buffer.alloc(16_379)])
     const { port } = await openHttp2()
     const peer = await RawPeer.hello(port)
@@ -132,8 +132,8 @@ describe('a call that goes too far is refused alone', () => {
   })
 })
 
-describe('what the connection has a right to', () => {
-  test('a proxy that takes back each call after 20 ms while Redis is slow keeps its connection', async () => {
+describe('legitimate traffic', () => {
+  test('a proxy that cancels each call after 20 ms while Redis is slow keeps its connection', async () => {
     const { port } = await openHttp2()
     const peer = await RawPeer.hello(port)
     let next = 1
@@ -169,7 +169,7 @@ describe('what the connection has a right to', () => {
 })
 
 describe('a peer that does not read', () => {
-  test('is not read from once so much output waits, and goes on when it reads', async () => {
+  test('is not read from beyond a bound of waiting output, and continues when it reads', async () => {
     const { port, decider } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.socket.pause()
@@ -187,7 +187,7 @@ describe('a peer that does not read', () => {
     expect(decider.requests.length).toBe(count)
   })
 
-  test('and whose windows stay shut is cut in the end', async () => {
+  test('and whose windows stay closed is closed in the end', async () => {
     const { port } = await openHttp2({ stalledMs: 100, sweepMs: 20 })
     const peer = await RawPeer.hello(port)
     peer.send(settings([Setting.InitialWindowSize, 0]), headers(1, REQUEST), data(1, ask('answer')))
@@ -195,7 +195,7 @@ describe('a peer that does not read', () => {
   })
 })
 
-test('a connection that says nothing has its time to say hello, and no more', async () => {
+test('a connection without a preface is closed after the handshake timeout', async () => {
   const { port } = await openHttp2({ handshakeMs: 300, sweepMs: 10 })
   const startMs = performance.now()
   const silent = new RawPeer(port)
@@ -214,7 +214,7 @@ test('times that only tests change are those of bounds.ts', () => {
   })
 })
 
-test('half a frame, and never the rest: cut', async () => {
+test('an incomplete frame: closed', async () => {
   const { port } = await openHttp2({ stalledMs: 100, sweepMs: 20 })
   const peer = await RawPeer.hello(port)
   peer.send(headers(1, REQUEST).subarray(0, 30))

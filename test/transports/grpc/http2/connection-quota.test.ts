@@ -1,6 +1,6 @@
 /**
- * What a connection may take of what its thread has: calls the engine still works on, bytes that are kept, turns of the
- * event loop. Whatever one peer does, a bystander's calls are answered, and in the end nothing is counted.
+ * What a connection may use of its thread: calls in the engine, bytes held, turns of the event loop. Whatever one peer
+ * does, calls on other connections are answered, and in the end all counts are zero.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
@@ -42,7 +42,7 @@ async function open() {
   return { decider, pushes, server, port }
 }
 
-/** The status of a call, or how else it ended. */
+/** The status of a call, or how it ended otherwise. */
 async function end(peer: RawPeer, id: number): Promise<string> {
   const outcome = await peer.outcome(id)
   if (outcome !== 'answer') return outcome
@@ -63,9 +63,9 @@ async function expectNothingLeft({ quotas }: Http2Server) {
   expect(left()).toEqual([0, 0, 0])
 }
 
-describe('calls that are over for their caller only', () => {
+describe('calls that have ended for the peer only', () => {
   for (const how of ['reset', 'deadline'] as const) {
-    test(`${how}: so many, then new ones are refused until some return; nobody else is`, async () => {
+    test(`${how}: bounded, then new ones are refused until some return; other connections are served`, async () => {
       const { decider, server, port } = await open()
       const peer = await RawPeer.hello(port)
       const fields = how === 'reset' ? REQUEST : block({ ...FIELDS, 'grpc-timeout': '1m' })
@@ -90,7 +90,7 @@ describe('calls that are over for their caller only', () => {
     })
   }
 
-  test('they count on when their connection has gone, and are forgotten when they return', async () => {
+  test('they still count when their connection has closed, until they return', async () => {
     const { decider, server, port } = await open()
     const peer = await RawPeer.hello(port)
     peer.send(...ids(10).map((id) => call(id, 'wait')))
@@ -120,7 +120,7 @@ test.each(['at fault', 'cut by its peer'])(
   },
 )
 
-test('a call that the engine drops, since its caller has gone, counts no more', async () => {
+test('a call that the engine drops because it was cancelled no longer counts', async () => {
   const { decider, server, port } = await open()
   const peer = await RawPeer.hello(port)
   peer.send(...ids(10).map((id) => call(id, 'wait')))
@@ -136,7 +136,7 @@ test('a call that the engine drops, since its caller has gone, counts no more', 
   await expectNothingLeft(server)
 })
 
-test('calls of all connections: beyond, who has many is refused more, and who has few is not', async () => {
+test('calls of all connections: beyond the limit, connections with many are refused, those with few are not', async () => {
   const { decider, server, port } = await open()
   const greedy: RawPeer[] = []
   for (let left = bounds.CALLS_ALL_MAX; left > 0; left -= STREAMS_MAX) {
@@ -159,11 +159,11 @@ test('calls of all connections: beyond, who has many is refused more, and who ha
   await expectNothingLeft(server)
 })
 
-describe('bytes kept', () => {
+describe('bytes held', () => {
   const half = Buffer.concat([Buffer.of(0), u32(4 * MIB), Buffer.alloc(16_379)])
   const more = Buffer.alloc(16_384)
 
-  /** Keeps some bytes more than `bytes` for this peer, in halves of messages. */
+  /** Holds slightly more than `bytes` for this peer, in halves of messages. */
   async function fill(peer: RawPeer, bytes: number) {
     for (const id of ids(Math.ceil(bytes / (2 * half.length)))) {
       peer.send(headers(id, REQUEST), data(id, half, 0), data(id, more, 0))
@@ -172,7 +172,7 @@ describe('bytes kept', () => {
     await peer.settle()
   }
 
-  test('of all connections: the one that keeps most ends, the others and bystanders stay', async () => {
+  test('of all connections: the one that holds most is closed, the others stay', async () => {
     const { server, port } = await open()
     const most = await RawPeer.hello(port)
     await fill(most, 7 * MIB)
@@ -189,7 +189,7 @@ describe('bytes kept', () => {
     await expectNothingLeft(server)
   })
 
-  test('half header blocks and half frames count, too', async () => {
+  test('incomplete header blocks and frames count', async () => {
     const { server, port } = await open()
     const count = Math.ceil(bounds.HELD_BYTES_ALL_MAX / (65_536 + 8_192)) + 10
     const most = Buffer.concat([1, 9, 9, 9].map((type) => frame(type, 0, 1, Buffer.alloc(16_384))))
@@ -210,7 +210,7 @@ describe('bytes kept', () => {
     await expectNothingLeft(server)
   })
 
-  test('packed messages go with the connection that sent them, and only it ends', async () => {
+  test('compressed messages are dropped with their connection, and only it closes', async () => {
     const { server, port } = await open()
     const unpacked = Buffer.concat([randomBytes(10_500), Buffer.alloc(4 * MIB - 12_400)]) // 10 ms of work for zlib
     const packed = message(gzipSync(unpacked), 1)
@@ -234,7 +234,7 @@ describe('bytes kept', () => {
     await expectNothingLeft(server)
   })
 
-  describe('large messages that the engine has not answered', () => {
+  describe('large messages in the engine', () => {
     const large = message(encodeRequest({ domain: 'wait', descriptors: [], hitsAddend: 1 }))
     const filled = [large.subarray(5), Buffer.of(0x7a), Buffer.from([0xf0, 0x7f]), Buffer.alloc(16_368)]
     const body = message(Buffer.concat(filled).subarray(0, 16_379))
@@ -248,7 +248,7 @@ describe('bytes kept', () => {
       await peer.settle()
     }
 
-    test('count until they are answered, taken back or not', async () => {
+    test('count until the engine is done, cancelled or not', async () => {
       const { decider, server, port } = await open()
       const [peer, other] = [await RawPeer.hello(port), await RawPeer.hello(port)]
       await ask(peer, 900)
@@ -264,7 +264,7 @@ describe('bytes kept', () => {
       await expectNothingLeft(server)
     })
 
-    test('end no connection, however many there are, and leave others their share', async () => {
+    test('close no connection, however many there are, and leave others their share', async () => {
       const { decider, server, port } = await open()
       const peers: RawPeer[] = []
       for (let i = 0; i < 10; i++) peers.push(await RawPeer.hello(port))
@@ -279,7 +279,7 @@ describe('bytes kept', () => {
     })
   })
 
-  test('answers nobody makes room for: windows of zero, by all connections', async () => {
+  test('responses that no window admits, on all connections', async () => {
     const { pushes, server, port } = await open()
     const peers: RawPeer[] = []
     const count = Math.ceil(bounds.HELD_BYTES_ALL_MAX / (7 * MIB)) + 1
@@ -292,13 +292,13 @@ describe('bytes kept', () => {
     for (const push of pushes) push.send(Buffer.alloc(MIB))
     for (let i = 0; i < 200 && server.quotas.heldBytes > bounds.HELD_BYTES_ALL_MAX; i++) await sleep(10)
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
-    expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX / 2) // no more end than must
+    expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX / 2) // no more are closed than necessary
     await expectUnharmed(port)
     for (const { socket } of peers) socket.destroy()
     await expectNothingLeft(server)
   })
 
-  test('output that nobody takes: small pieces cost little more than their bytes', async () => {
+  test('output that is not read: small pieces cost little more than their bytes', async () => {
     const { server, port } = await open()
     const peer = await RawPeer.hello(port)
     peer.socket.pause()
@@ -320,7 +320,7 @@ describe('bytes kept', () => {
   })
 })
 
-describe('a flood is read some at a time, and between two pieces the event loop turns', () => {
+describe('a flood is read in pieces, with turns of the event loop between them', () => {
   for (const [peersCount, woken] of [
     [1, 0],
     [20, bounds.THROTTLED_RESUMED_MAX],
@@ -337,12 +337,12 @@ describe('a flood is read some at a time, and between two pieces the event loop 
         await turn()
         if (decider.requests.length - before > most) longTurns++
       }
-      expect(longTurns).toBeLessThanOrEqual(woken) // the first, while nobody rests yet
+      expect(longTurns).toBeLessThanOrEqual(woken) // the first, while none is throttled yet
     })
   }
 })
 
-test('gzip: connections take turns, so one that sends many waits for itself', async () => {
+test('gzip: connections take turns, so one with many messages delays only itself', async () => {
   const { server, port } = await open()
   const bomb = message(gzipSync(Buffer.alloc(4 * MIB)), 1)
   const fields = block({ ...FIELDS, 'grpc-encoding': 'gzip' })
@@ -354,6 +354,6 @@ test('gzip: connections take turns, so one that sends many waits for itself', as
   expect(await end(modest, 1)).toBe('status 0')
   const ended = greedy.frames.filter(({ type, id }) => type === FrameType.Headers && id > 0).length
   expect(ended).toBeLessThan(50)
-  greedy.send(...ids(100).map(rst)) // what waits is not unpacked any more
+  greedy.send(...ids(100).map(rst)) // queued messages are not inflated any more
   await expectNothingLeft(server)
 })

@@ -1,6 +1,6 @@
 /**
- * What a peer must not say (RFC 9113), and what each fault costs: one stream (RST_STREAM) or the connection (GOAWAY).
- * Whatever it costs, another connection is answered afterwards.
+ * Protocol errors of a peer (RFC 9113), and what each ends: one stream (RST_STREAM) or the connection (GOAWAY). Another
+ * connection is served afterwards in all cases.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -49,7 +49,7 @@ const faults: [section: string, what: string, outcome: string, ...frames: Buffer
   ['5.1',   'HEADERS after END_STREAM, while it runs',        'RST 5',    waiting, headers(1, REQUEST, LAST)],
   ['5.1',   'DATA on a stream taken back',                    'RST 5',    open, rst(1), data(1, NONE)],
   ['5.1',   'HEADERS on a stream taken back',                 'GOAWAY 5', open, rst(1), headers(1, REQUEST)],
-  ['5.1.1', 'a stream of the server',                         'GOAWAY 1', headers(2, REQUEST)],
+  ['5.1.1', 'an even stream id'     ,                         'GOAWAY 1', headers(2, REQUEST)],
   ['5.1.1', 'stream ids that fall',                           'GOAWAY 1', headers(5, REQUEST), headers(3, REQUEST)],
   ['6.1',   'DATA without a stream',                          'GOAWAY 1', data(0, NONE)],
   ['6.1',   'DATA, padded, empty',                            'GOAWAY 6', open, data(1, NONE, Padded)],
@@ -79,7 +79,7 @@ const faults: [section: string, what: string, outcome: string, ...frames: Buffer
   ['6.9.1', 'a window above 2^31-1',                          'GOAWAY 3', windowUpdate(0, 2 ** 31 - 1)],
   ['6.9.1', 'a window above 2^31-1 of a stream',              'RST 3',    open, windowUpdate(1, 2 ** 31 - 1)],
   ['6.9.2', 'windows above 2^31-1 by SETTINGS',               'GOAWAY 3', open, windowUpdate(1, 2), settings([Setting.InitialWindowSize, 2 ** 31 - 1])],
-  ['6.10',  'CONTINUATION of nothing',                        'GOAWAY 1', more(1, REQUEST)],
+  ['6.10',  'CONTINUATION without HEADERS',                        'GOAWAY 1', more(1, REQUEST)],
   ['6.10',  'CONTINUATION of another stream',                 'GOAWAY 1', headers(1, REQUEST, 0), more(3, NONE, EndHeaders)],
   ['6.10',  'another frame within a header block',            'GOAWAY 1', headers(1, REQUEST, 0), windowUpdate(0, 1)],
   ['6.10',  'an unknown frame within a header block',         'GOAWAY 1', headers(1, REQUEST, 0), frame(99, 0, 0)],
@@ -114,7 +114,7 @@ for (const [section, what, outcome, ...frames] of faults) {
     peer.send(...frames)
     expect(await peer.outcome(1)).toBe(outcome)
     if (outcome.startsWith('RST')) {
-      peer.send(headers(7, REQUEST), data(7, ask('answer'))) // the connection goes on, its table in step
+      peer.send(headers(7, REQUEST), data(7, ask('answer'))) // the connection continues with its table in step
       expect(await peer.outcome(7)).toBe('answer')
     } else {
       await peer.until(() => false)
@@ -125,7 +125,7 @@ for (const [section, what, outcome, ...frames] of faults) {
   })
 }
 
-describe('the beginning', () => {
+describe('the preface', () => {
   // biome-ignore format: the columns are the specification
   const beginnings: [string, string, Buffer][] = [
     ['something else',          'GOAWAY 1', Buffer.from('GET / HTTP/1.1\r\n\r\n')],
@@ -143,7 +143,7 @@ describe('the beginning', () => {
   }
 })
 
-describe('is no fault', () => {
+describe('is no error', () => {
   // biome-ignore format: the columns are the specification
   const good: [string, ...Buffer[]][] = [
     ['an unknown frame, an unknown setting, an unknown flag', frame(99, 255, 7), settings([99, 7]), headers(1, REQUEST, EndHeaders | 0x40), data(1, ask('answer'))],
@@ -167,7 +167,7 @@ describe('is no fault', () => {
     })
   }
 
-  test('a second message comes in another frame: the call is refused, the service never asked', async () => {
+  test('a second message comes in another frame: the call is refused without calling the service', async () => {
     const { port, decider } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(open, data(1, ask('answer'), 0))
@@ -178,7 +178,7 @@ describe('is no fault', () => {
     expect(decider.requests.length).toBe(0)
   })
 
-  test('DATA for a call that was refused meanwhile', async () => {
+  test('DATA for a call that has been refused', async () => {
     const { port } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(headers(1, request({ ':path': '/a/b' })))
@@ -193,7 +193,7 @@ describe('is no fault', () => {
   })
 })
 
-describe('wherever the network cuts', () => {
+describe('wherever the network divides the bytes', () => {
   const said = Buffer.concat([
     HELLO,
     open,
@@ -220,7 +220,7 @@ describe('wherever the network cuts', () => {
     return calls.map(({ type, flags, id, payload }) => `${type} ${flags} ${id} ${payload.toString('hex')}`)
   }
 
-  test('at any one byte, and at each of them, the answers are the same', async () => {
+  test('at any one byte, and at every byte, the responses are the same', async () => {
     const expected = await answers([])
     expect(expected.length).toBe(8)
     expect(await answers(Array.from({ length: said.length - 1 }, (_, i) => i + 1))).toEqual(expected)
@@ -241,7 +241,7 @@ describe('wherever the network cuts', () => {
   })
 })
 
-test('fuzz: bytes of any kind harm no other connection', async () => {
+test('fuzz: arbitrary bytes do not affect other connections', async () => {
   const { port } = await openHttp2()
   const piece = fc.oneof(
     fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),

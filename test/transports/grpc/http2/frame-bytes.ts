@@ -1,4 +1,4 @@
-/** Frames as bytes, right or wrong as the caller likes. Knows no test runner, so that floods in other processes use it. */
+/** Frames as bytes, valid or not. Does not import the test runner, so that other processes can use it. */
 import { Flag, FrameType, PREFACE } from '../../../../transports/grpc/http2/frames.ts'
 import { SHOULD_RATE_LIMIT } from '../../../../transports/grpc/services.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Reading header blocks: the vectors of RFC 7541 (appendix C), a naive encoder, the encoder of node:http2, and blocks
- * that are wrong.
+ * Decoding header blocks: the vectors of RFC 7541 (appendix C), a naive encoder, the encoder of node:http2, and invalid
+ * blocks.
  */
 import { once } from 'node:events'
 import * as http2 from 'node:http2'
@@ -79,11 +79,11 @@ describe('RFC 7541', () => {
     // block                                what
     ['80',                                  'index 0'],
     ['be',                                  'an index the table does not have'],
-    ['ffffffffff7f',                        'a number that is too large'],
-    ['ff',                                  'a number cut off'],
-    ['00',                                  'a name that is missing'],
-    ['0003',                                'a name cut off'],
-    ['00016101',                            'a value cut off'],
+    ['ffffffffff7f',                        'an integer that is too large'],
+    ['ff',                                  'an incomplete integer'],
+    ['00',                                  'a missing name'],
+    ['0003',                                'an incomplete name'],
+    ['00016101',                            'an incomplete value'],
     ['3fe21f',                              'a table of 4,097 bytes'],
     ['82 20',                               'a size update after a field'],
     ['20 20 20',                            'three size updates'],
@@ -102,7 +102,7 @@ describe('RFC 7541', () => {
     })
   }
 
-  test('5.1: a number may have padding of its own', () => {
+  test('5.1: an integer may have leading zero octets', () => {
     expect(decode(newDecoder(), bytesOf('1f 80 00 00'))).toEqual([['accept-charset', '']])
   })
 
@@ -114,7 +114,7 @@ describe('RFC 7541', () => {
     expect(() => decode(decoder, bytesOf('be'))).toThrow(ConnectionError)
   })
 
-  test('a value that is not to be read is not kept, but its size counts', () => {
+  test('the value of an unread name is not kept, but its size counts', () => {
     const decoder = new HeaderDecoder((name) => (name === 'read' ? 1 : 0))
     const add = (name: string, value: string) =>
       Buffer.concat([Buffer.of(0x40), field(name, value).subarray(1)])
@@ -131,7 +131,7 @@ describe('RFC 7541', () => {
 })
 
 describe('Huffman', () => {
-  test('every byte, wherever the nibbles cut it', () => {
+  test('every byte, at every nibble offset', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
         const packed = huffman(bytes)
@@ -153,7 +153,7 @@ const spoken = fc.array(
   { maxLength: 12 },
 )
 
-test('blocks of a naive encoder say what it meant', () => {
+test('blocks of a naive encoder decode to its fields', () => {
   fc.assert(
     fc.property(spoken, (blocks) => {
       const decoder = newDecoder()
@@ -168,7 +168,7 @@ test('blocks of a naive encoder say what it meant', () => {
   )
 })
 
-test('blocks of node:http2 say what it meant', async () => {
+test('blocks of node:http2 decode to its fields', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const session = http2.connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
@@ -208,7 +208,7 @@ function* blocksIn(bytes: Buffer): Iterable<Buffer> {
   }
 }
 
-/** The plainest table: an array of pairs, newest first. */
+/** The simplest table: an array of pairs, newest first. */
 class NaiveTable {
   private fields: Fields = []
   private readonly fixed = new HeaderTable(keepAll)
@@ -255,7 +255,7 @@ function huffman(bytes: Uint8Array): Buffer {
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((each) => Number.parseInt(each, 2)))
 }
 
-test('a block seen before is only the same while the table is', () => {
+test('a repeated block is only reused while the table is unchanged', () => {
   const heads = new RequestHeadersDecoder(new Routes({ methods: [] }))
   const joining = (name: string, value: string) =>
     Buffer.concat([Buffer.of(0x40), field(name, value).subarray(1)])

@@ -1,4 +1,4 @@
-/** Messages that are unpacked: how many at once, whose turn it is, and who is not worth it any more. */
+/** Compressed messages: how many at once, the order of connections, and cancelled ones. */
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { INFLATING_MAX } from '../../../../transports/grpc/http2/bounds.ts'
@@ -27,7 +27,7 @@ class Waiter {
   }
 }
 
-test(`no more than ${INFLATING_MAX} at once, and all in the end; who is gone costs nothing`, async () => {
+test(`no more than ${INFLATING_MAX} at once, and all in the end; cancelled ones cost nothing`, async () => {
   const inflater = new Inflater()
   const waiters = Array.from({ length: 5 * INFLATING_MAX }, (_, i) => new Waiter(i % 5 === 4))
   Waiter.begun = 0
@@ -48,7 +48,7 @@ function unpacked(bytes: Buffer): Promise<string> {
         resolve(isTooLarge ? 'too large' : message === null ? 'damaged' : `${message.length} bytes`)
       },
     }
-    // it is given back, so what the test keeps is a copy
+    // the buffer is freed, so the test passes a copy
     new Inflater().inflate(stream, { bytes: Buffer.from(new Uint8Array(bytes).buffer), stream })
   })
 }

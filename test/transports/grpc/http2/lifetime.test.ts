@@ -1,4 +1,4 @@
-/** Signs of life, the two GOAWAYs, windows, deadlines, and answers to what is not gRPC, frame by frame. */
+/** Keepalive, the two GOAWAYs, windows, deadlines, and responses to requests that are not gRPC, frame by frame. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { queryObjects } from 'node:v8'
 import fc from 'fast-check'
@@ -28,7 +28,7 @@ const isPing = ({ type, flags }: Frame) => type === FrameType.Ping && flags === 
 const pong = ({ payload }: Frame) => frame(FrameType.Ping, Flag.Ack, 0, payload)
 
 describe('5.6: keepalive', () => {
-  test('a silent peer is pinged, and cut when it does not answer', async () => {
+  test('a silent peer is pinged, and closed when it does not answer', async () => {
     const { port } = await openHttp2({ pingIdleMs: 50, pingTimeoutMs: 100, sweepMs: 10 })
     const peer = await RawPeer.hello(port)
     expect(await peer.until(isPing)).not.toBeNull()
@@ -48,7 +48,7 @@ describe('5.6: keepalive', () => {
     expect(await peer.settle()).toBe(true)
   })
 
-  test('pings after an answer are free, others are strikes', async () => {
+  test('a ping after a response is free, others are strikes', async () => {
     const { port } = await openHttp2()
     const peer = await RawPeer.hello(port)
     const ping = frame(FrameType.Ping, 0, 0, Buffer.alloc(8))
@@ -63,7 +63,7 @@ describe('5.6: keepalive', () => {
 })
 
 describe('5.6: a drain', () => {
-  test('says GOAWAY twice: calls that cross the first one are served, then the last one is named', async () => {
+  test('sends GOAWAY twice: calls that cross the first one are served, the second names the last call', async () => {
     const { port, frontend, decider } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(headers(1, REQUEST), data(1, ask('wait')))
@@ -81,7 +81,7 @@ describe('5.6: a drain', () => {
     expect([...new Set(peer.frames.map(({ id }) => id))].sort()).toEqual([0, 1, 3])
   })
 
-  test('does not wait for a peer that leaves the ping unanswered', async () => {
+  test('does not wait for a peer that does not acknowledge the ping', async () => {
     const { port, frontend } = await openHttp2()
     const peer = await RawPeer.hello(port)
     await frontend.drain(10_000)
@@ -90,7 +90,7 @@ describe('5.6: a drain', () => {
   })
 })
 
-test('5.6: a connection whose hello comes late is not cut for its age: its first call is answered', async () => {
+test('5.6: a connection with a late preface is not closed for its age: its first call is answered', async () => {
   const { port } = await openHttp2({ connectionAgeMs: 20 })
   const late = new RawPeer(port)
   await late.until(({ type }) => type === FrameType.Settings) // accepted
@@ -103,7 +103,7 @@ test('5.6: a connection whose hello comes late is not cut for its age: its first
 })
 
 describe('windows', () => {
-  test('an answer is cut to the windows, and goes on as they open, that of the connection included', async () => {
+  test('a response is split to fit the windows, and continues as they open, that of the connection included', async () => {
     const { port } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(settings([Setting.InitialWindowSize, 3]), headers(1, REQUEST), data(1, ask('answer')))
@@ -139,7 +139,7 @@ describe('windows', () => {
     expect(await peer.outcome(1_999)).toBe('answer')
   })
 
-  test('a peer that changes its header table hears that we have none', async () => {
+  test('a peer that changes its header table size is sent a table size of 0', async () => {
     const { port } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(settings([Setting.HeaderTableSize, 0]))
@@ -184,7 +184,7 @@ test('HEAD: 405 and no body', async () => {
   expect(answer!.payload.toString()).toContain(':status\x03405')
 })
 
-test('a grpc-timeout of less than a millisecond has passed: nothing is decided', async () => {
+test('a grpc-timeout of less than a millisecond has passed: no decision is made', async () => {
   const { port, decider } = await openHttp2()
   const peer = await RawPeer.hello(port)
   for (const [i, timeout] of ['0S', '0m', '1u', '999n'].entries()) {
@@ -206,7 +206,7 @@ describe('grpc-timeout', () => {
     test(`'${text}' is ${ms} ms`, () => expect(parseTimeoutMs(text)).toEqual(ms))
 })
 
-test('a status message is cut at its bound, never within an escape', () => {
+test('a status message is truncated at its bound, never within an escape', () => {
   for (const letter of ['a', 'é', '€', '\u{1f600}', '%']) {
     const escaped = escapeMessage(letter.repeat(9_000))
     expect(escaped.length).toBeLessThanOrEqual(8_192)
@@ -214,7 +214,7 @@ test('a status message is cut at its bound, never within an escape', () => {
   }
 })
 
-test('deadlines: each fires once, when it has passed, unless it was taken out', () => {
+test('deadlines: each fires once, when it has passed, unless it was removed', () => {
   class Probe extends Deadline {
     firedMs: number[] = []
     override onDeadline(): void {
@@ -245,8 +245,8 @@ test('deadlines: each fires once, when it has passed, unless it was taken out', 
   )
 })
 
-test('a connection leaves no timer behind, nor what Node keeps of timers', async () => {
-  // Node has a list of its own for each length of time, and keeps those of unref'd timers until they would have fired
+test('a closed connection leaves no timers and no timer lists of Node', async () => {
+  // Node has a list per duration, and keeps unref'd timers in it until they would have fired
   const timer = setTimeout(() => {}, 1_234_567) as NodeJS.Timeout & { _idlePrev: object }
   const List = timer._idlePrev.constructor as new () => object
   expect(List.name).toBe('TimersList')

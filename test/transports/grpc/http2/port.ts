@@ -1,4 +1,4 @@
-/** A port of our own frontend over a FakeDecider, for peers that are no clients. Ends with the test. */
+/** A port of the HTTP/2 frontend over a FakeDecider, for raw peers. Ends with the test. */
 import { onTestFinished } from 'vitest'
 import { encodeRequest } from '../../../../proto/codec.ts'
 import type { StreamMethod } from '../../../../transports/grpc/frontend.ts'
@@ -23,7 +23,7 @@ export async function openHttp2(options: Partial<Http2Options> & { streams?: rea
   return { port, frontend, decider }
 }
 
-/** A whole request message, whose domain chooses what the decider does. */
+/** A whole request message, whose domain selects what the decider does. */
 export const ask = (domain: string) =>
   message(
     encodeRequest({

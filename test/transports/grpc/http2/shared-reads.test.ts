@@ -1,4 +1,4 @@
-/** One buffer for all sockets of a thread: what that must not change. */
+/** One read buffer for all sockets of a thread: the behaviour of sockets stays the same. */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
@@ -36,7 +36,7 @@ async function connection(isUnix = false) {
 
 for (const isUnix of [false, true]) {
   describe(isUnix ? 'a unix socket' : 'TCP', () => {
-    test('all reads land in the same bytes, of all sockets', async () => {
+    test('the reads of all sockets use the same bytes', async () => {
       const chunks: Buffer[] = []
       const texts: string[] = []
       const sockets = [await connection(isUnix), await connection(isUnix)]
@@ -56,7 +56,7 @@ for (const isUnix of [false, true]) {
       expect(chunks[0].buffer).toBe(chunks[1].buffer)
     })
 
-    test('more than one buffer holds, paused in between, arrives whole', async () => {
+    test('more than one buffer, with a pause in between, arrives whole', async () => {
       const { accepted, peer } = await connection(isUnix)
       const sent = Buffer.from(Array.from({ length: 1_000_003 }, (_, i) => i % 251))
       const parts: Buffer[] = []
@@ -70,7 +70,7 @@ for (const isUnix of [false, true]) {
       expect(Buffer.concat(parts).equals(sent)).toBe(true)
     })
 
-    test('writing, and the end, go through the socket in its place', async () => {
+    test('writing and ending use the new socket', async () => {
       const { accepted, peer, server } = await connection(isUnix)
       const own = readShared(accepted, () => {})
       own.end('answer')
@@ -81,7 +81,7 @@ for (const isUnix of [false, true]) {
   })
 }
 
-describe('who cannot be read this way is read as ever', () => {
+describe('other sockets are read as usual', () => {
   test('a TLS socket', async () => {
     const files = await makeCertificates('DNS:localhost')
     onTestFinished(() => files.remove())
@@ -98,18 +98,18 @@ describe('who cannot be read this way is read as ever', () => {
     await expectAsEver(accepted, peer)
   })
 
-  test('a stream that is no socket', async () => {
+  test('a stream that is not a socket', async () => {
     const [accepted, peer] = duplexPair()
     await expectAsEver(accepted as Socket, peer)
   })
 
-  test('a socket whose handle has no such thing', async () => {
+  test('a socket whose handle lacks useUserBuffer', async () => {
     const { accepted, peer } = await connection()
     Object.assign((accepted as unknown as { _handle: object })._handle, { useUserBuffer: undefined })
     await expectAsEver(accepted, peer)
   })
 
-  test('a socket that somebody has read from', async () => {
+  test('a socket that has been read from', async () => {
     const { accepted, peer } = await connection()
     accepted.on('data', () => {})
     await expectAsEver(accepted, peer)

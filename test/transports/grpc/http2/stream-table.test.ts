@@ -1,11 +1,11 @@
-/** The table of open streams against a Map, with ids that meet and many at once. */
+/** The table of open streams compared with a Map, with colliding ids and many at once. */
 import { expect, test } from 'vitest'
 import { StreamTable } from '../../../../transports/grpc/http2/stream-table.ts'
 import { seed, seeded, size } from '../../../helpers/size.ts'
 
 const STEPS = size({ small: 20_000, full: 2_000_000 })
 
-test(`does what a Map does, in ${STEPS} steps (seed ${seed()})`, () => {
+test(`behaves like a Map in ${STEPS} steps (seed ${seed()})`, () => {
   const random = seeded(seed())
   const table = new StreamTable<string>()
   const map = new Map<number, string>()
