@@ -195,7 +195,9 @@ describe('8.6 one stream', () => {
 
   test('a header that cannot be sent stops the start, without its value', () => {
     const wrong = () => createSource('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x y:hunter2' })
-    expect(wrong).toThrow(/ADDITIONAL_HEADERS: the header "x y" has invalid characters\. .* \[XDS_HEADER_INVALID\]/)
+    expect(wrong).toThrow(
+      /ADDITIONAL_HEADERS: the header "x y" has invalid characters\. .* \[XDS_HEADER_INVALID\]/,
+    )
     expect(wrong).not.toThrow(/hunter2/)
     expect(() => createSource('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x:\n' })).toThrow(/"x"/)
   })
