@@ -38,7 +38,7 @@ if (!existsSync(new URL('./sluice.ts', import.meta.url))) {
   }
 }
 
-/** Returns what is wrong, or undefined. */
+/** Returns an error text, or undefined. */
 function install() {
   const node = isFitting() ? process.execPath : installedNode()
   if (!node) {

@@ -86,7 +86,7 @@ function passThrough() {
   })
 }
 
-/** At once rather than in order: whoever ended the launcher by SIGKILL expects its ports to be free. */
+/** Immediately, without an orderly shutdown: after SIGKILL of the launcher its ports are expected to be free. */
 function endWithLauncher() {
   delete process.env[LAUNCHED]
   const end = () => process.kill(process.pid, 'SIGKILL')

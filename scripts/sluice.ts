@@ -1,5 +1,5 @@
 /**
- * The command line: `sluice <command>`. Each command is a module loaded only when asked for.
+ * The command line: `sluice <command>`. Each command is a module that is loaded when used.
  */
 import { readFileSync } from 'node:fs'
 import { ConfigurationError } from '../engine/runtime/errors.ts'

@@ -1,9 +1,9 @@
 /**
  * Claims ports before workers share them.
  *
- * Workers listen with SO_REUSEPORT, and a port opened that way can be shared silently with a stranger who does the same.
- * So main binds each port exclusively first, learns the number (also for port 0), closes, and only then starts workers.
- * Gives up: the moment between closing and listening, in which somebody else could come.
+ * Workers listen with SO_REUSEPORT, and a port opened that way can be shared silently with another process that does the same.
+ * Main therefore binds each port exclusively first, learns its number (for port 0), closes it and then starts the workers.
+ * Another process can still take the port between closing and listening.
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
@@ -14,17 +14,17 @@ export interface Address {
   variable: string // the setting that holds the port, for error texts
   host: string
   port: number // 0 = any free one
-  onFailure?: (error: ConfigurationError) => void // the service can do without this one
+  onFailure?: (error: ConfigurationError) => void // makes this port optional
 }
 
-/** Of an address that could not be had and need not be. */
+/** Stands for an optional port that could not be bound. */
 export const NO_PORT = -1
 
-/** The port number of each address, in order. Rejects with OperatorError when one that must be had cannot. */
+/** The port number of each address, in order. Rejects with ConfigurationError if a required one cannot be bound. */
 export async function claimPorts(addresses: Address[]): Promise<number[]> {
   const servers: (Server | null)[] = []
   try {
-    for (const address of addresses) servers.push(await tryBind(address)) // all held at once: two may be equal
+    for (const address of addresses) servers.push(await tryBind(address)) // all bound at the same time: two may be equal
     return servers.map((server) => (server ? (server.address() as AddressInfo).port : NO_PORT))
   } finally {
     await Promise.all(servers.map((server) => server && new Promise((closed) => server.close(closed))))
@@ -32,8 +32,8 @@ export async function claimPorts(addresses: Address[]): Promise<number[]> {
 }
 
 /**
- * Sees that a unix socket can be made at `path`; rejects with OperatorError when not. Workers could not say why: an
- * error that ends a thread loses its kind on the way to main.
+ * Checks that a unix socket can be created at `path`; rejects with ConfigurationError if not. A worker could not report it: an
+ * error that ends a thread loses its class on the way to main.
  */
 export async function claimSocket(path: string): Promise<void> {
   const listener = await listen({ path, onSocket: (socket) => socket.destroy() })

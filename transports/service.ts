@@ -1,5 +1,5 @@
 /**
- * The main thread: settings, rules, health, totals. It never sees a request and never parses rules.
+ * The main thread: settings, rules, health, totals. It handles no requests and parses no rules.
  *
  *     start   statistics ─► rules loaded ┐
  *                           Redis there  ┴─► ports claimed ─► workers listen ─► debug port
@@ -34,7 +34,7 @@ import { type Address, claimPorts, claimSocket } from './ports.ts'
 import { rulesSource } from './rules.ts'
 import { Statistics } from './statistics.ts'
 
-const WATCH_MS = 60_000 // how often a memory store that is full says so
+const EVICTION_LOG_MS = 60_000 // between two warnings that the memory store is full
 
 export class Service {
   private readonly settings: Settings
@@ -48,13 +48,13 @@ export class Service {
   private source: RulesSource | null = null
   private statistics: Statistics | null = null
   private rules: RulesImage | null = null
-  private loadFailure: string | null = null // what the last load said, if it failed
+  private loadFailure: string | null = null // error of the last load, if it failed
   private tlsFiles: TlsFiles | null = null
   private memoryTable: SharedArrayBuffer | null = null
   private reportedEvictions = 0
   private reportedPublicEvictions = 0
-  onRules: (rules: RulesImage) => void = () => {} // they have come into force
-  private watchTimer: NodeJS.Timeout | undefined
+  onRules: (rules: RulesImage) => void = () => {} // called when rules come into force
+  private evictionTimer: NodeJS.Timeout | undefined
 
   /** `onFatal` is called when workers cannot be kept running; the owner should then `stop` and exit with 1. */
   constructor(settings: Settings, log: Log, onFatal: (error: Error) => void) {
@@ -72,8 +72,8 @@ export class Service {
   }
 
   /**
-   * Resolves with the ports when all listen (gRPC's is 0 on a unix socket), or with null when `signal` ended the start.
-   * Rejects with OperatorError; `stop` must be called then, too.
+   * Resolves with the ports when all listen (0 for gRPC on a unix socket), or with null if `signal` ended the start. Rejects with
+   * ConfigurationError; `stop` must be called in any case.
    */
   async start(signal: AbortSignal): Promise<{ http: number; grpc: number } | null> {
     const { settings, log, totals } = this
@@ -90,7 +90,7 @@ export class Service {
       this.loadFailure = null
       this.health.recovered()
     }
-    const onAway = (since: Date | null) => this.health.serverAway(since)
+    const onDisconnected = (since: Date | null) => this.health.serverAway(since)
     this.source = await rulesSource({
       settings,
       totals,
@@ -98,10 +98,10 @@ export class Service {
       onRules,
       onRefused,
       onRecovered,
-      onDisconnected: onAway,
+      onDisconnected,
     })
     const firstLoad = this.source.start()
-    await Promise.race([firstLoad, null]) // a source that cannot begin ends the start, whatever else is waited for
+    await Promise.race([firstLoad, null]) // a source that fails at once ends the start
     firstLoad.catch(() => {}) // awaited below, unless Redis fails first
     if (settings.BACKEND_TYPE === 'redis') await this.waitForRedis(signal)
     if (settings.BACKEND_TYPE === 'memcache') await this.checkMemcache()
@@ -121,15 +121,15 @@ export class Service {
     }
     this.pool = new ServePool(resolveModule('./worker.ts', import.meta.url), settings.WORKERS, options, {
       message: (index, message) => this.receive(index, message),
-      died: (index, error, willRestart) => this.workerDied(index, error, willRestart),
+      died: (index, error, willRestart) => this.onWorkerDied(index, error, willRestart),
     })
     const started = this.pool.start()
-    started.catch(() => {}) // also after a signal, when nobody waits for it
-    await Promise.race([started, aborted(signal)]) // workers wait for Redis again, each for itself
+    started.catch(() => {}) // it is not awaited after a signal
+    await Promise.race([started, aborted(signal)]) // each worker also waits for Redis
     if (signal.aborted) return null
     this.debug = this.openDebugPort(debugPort)
     collectWhenIdle()
-    this.watchTimer = setInterval(() => this.reportEvictions(), WATCH_MS).unref()
+    this.evictionTimer = setInterval(() => this.reportEvictions(), EVICTION_LOG_MS).unref()
     log('warning', `Listening for gRPC on '${settings.GRPC_UDS || `${settings.GRPC_HOST}:${grpcPort}`}'`)
     if (settings.GRPC_UDS !== '' && settings.WORKERS > 1)
       log('info', `gRPC is answered by worker 0 alone, since a unix socket cannot be shared; HTTP by all`)
@@ -146,30 +146,30 @@ export class Service {
     this.pool?.beginShutdown()
     await sleep(this.pool ? settings.DRAIN_DELAY : 0)
     await this.pool?.drain(settings.DRAIN_TIMEOUT)
-    clearInterval(this.watchTimer)
+    clearInterval(this.evictionTimer)
     this.debug?.close()
     this.tlsFiles?.close()
     await this.source?.close()
     await this.statistics?.close()
   }
 
-  /** What another thread of this process needs to count with the workers. */
+  /** What another thread of this process needs to share the workers' counters. */
   get shared(): { memoryTable: SharedArrayBuffer | null; rules: RulesImage | null } {
     return { memoryTable: this.memoryTable, rules: this.rules }
   }
 
-  /** Of a thread that is not in the pool. */
+  /** Merges statistics of a thread outside the pool. */
   mergeStats(deltas: Deltas, gauges: readonly (readonly [name: string, value: number])[]): void {
     this.totals.merge(deltas, 'monitor')
     for (const [name, value] of gauges) this.totals.set(name, value)
   }
 
-  /** For tests of worker replacement; workers obey only under NODE_ENV=test. */
+  /** For tests of worker replacement; workers crash only under NODE_ENV=test. */
   crashWorker(index: number): void {
     this.pool?.send(index, { kind: 'crash' })
   }
 
-  /** gRPC's is 0 where it has a unix socket; the debug port is NO_PORT where it cannot be had, which stops nothing. */
+  /** The gRPC port is 0 for a unix socket. A debug port that cannot be claimed is NO_PORT and does not end the start. */
   private async claim(): Promise<{ httpPort: number; grpcPort: number; debugPort: number }> {
     const { HOST, PORT, GRPC_HOST, GRPC_PORT, GRPC_UDS } = this.settings
     const http: Address = { variable: 'PORT', host: HOST, port: PORT }
@@ -184,7 +184,7 @@ export class Service {
     return { httpPort, grpcPort, debugPort }
   }
 
-  /** Workers do the tracing; here is what they have in common, and the line that tells of it (spec 8.1). */
+  /** Checks and logs what the workers' tracing has in common (spec 8.1). */
   private async traceSettings(): Promise<Pick<Settings, 'TRACING_SERVICE_INSTANCE_ID'>> {
     const { settings, log } = this
     const id = settings.TRACING_SERVICE_INSTANCE_ID || randomUUID()
@@ -202,7 +202,7 @@ export class Service {
     return { TRACING_SERVICE_INSTANCE_ID: id }
   }
 
-  /** First of all, since a start that must fail should not wait for Redis (spec 8.1). */
+  /** Before Redis, since a start that must fail should not wait for it (spec 8.1). */
   private async readTlsFiles(): Promise<void> {
     const { settings, log, totals } = this
     const { GRPC_SERVER_USE_TLS: usesTls, GRPC_CLIENT_TLS_CACERT: ca, GRPC_CLIENT_TLS_SAN: san } = settings
@@ -213,7 +213,7 @@ export class Service {
     this.tlsFiles = new TlsFiles({ settings, log, totals, onChange: (tls) => this.pool?.update({ tls }) })
   }
 
-  /** Resolves after the first load, good or bad (Q2), or on the signal. */
+  /** Resolves after the first load, successful or not (Q2), or on the signal. */
   private async waitForRules(firstLoad: Promise<void>, signal: AbortSignal): Promise<void> {
     this.log('info', 'Waiting for initial ratelimit config update event')
     await Promise.race([firstLoad, aborted(signal)])
@@ -229,7 +229,7 @@ export class Service {
     this.health.set('redis', true)
   }
 
-  /** Settings and DNS only: the nodes need not be there, so health has no part for them (Q5). */
+  /** Checks settings and DNS only: the nodes may be down, so they are not part of health (Q5). */
   private async checkMemcache(): Promise<void> {
     const { checkMemcache } = await import('../engine/stores/memcached/options.ts')
     await checkMemcache(this.settings)
@@ -249,12 +249,12 @@ export class Service {
     else if (message.kind === 'log') this.log(message.level, message.message)
     else if (message.kind === 'store') {
       this.storeHealth.set(index, message.instances)
-      this.storeChanged()
+      this.onStoreChanged()
     }
   }
 
-  /** Spec 8.2: after the start, lost connections change the status only where the operator asked for it; the report tells all. */
-  private storeChanged(): void {
+  /** Spec 8.2: after the start, lost connections change the status only with REDIS_HEALTH_CHECK_ACTIVE_CONNECTION; the report always shows them. */
+  private onStoreChanged(): void {
     const { instances } = this.storeHealth
     if (this.settings.REDIS_HEALTH_CHECK_ACTIVE_CONNECTION)
       this.health.set(
@@ -264,10 +264,10 @@ export class Service {
     this.health.setStore(instances, new Date())
   }
 
-  private workerDied(index: number, error: Error, willRestart: boolean): void {
+  private onWorkerDied(index: number, error: Error, willRestart: boolean): void {
     this.totals.forget(`worker ${index}`)
     this.storeHealth.forget(index)
-    this.storeChanged()
+    this.onStoreChanged()
     const next = willRestart ? 'starting another' : 'not starting it again'
     this.log(
       willRestart ? 'error' : 'fatal',
@@ -276,15 +276,15 @@ export class Service {
     if (!willRestart) this.onFatal(error)
   }
 
-  /** Totals over all workers, and what only main sees. */
-  private async stats(): Promise<[name: string, value: number][]> {
+  /** Totals over all workers and the main thread. */
+  private async readStats(): Promise<[name: string, value: number][]> {
     await this.collectStats()
     return this.totals.sorted()
   }
 
   private async collectStats(): Promise<void> {
-    const silentCount = await this.pool?.collectStats()
-    this.totals.set('sluice.workers.unresponsive', silentCount ?? 0)
+    const unresponsiveCount = await this.pool?.collectStats()
+    this.totals.set('sluice.workers.unresponsive', unresponsiveCount ?? 0)
     if (!this.memoryTable) return
     this.totals.set('sluice.memory_store.live_evictions', getLiveEvictions(this.memoryTable))
     if (!this.settings.MONITOR_ENABLED) return
@@ -299,13 +299,13 @@ export class Service {
     const publicCount = publicEvictions - this.reportedPublicEvictions
     this.reportedEvictions = evictions
     this.reportedPublicEvictions = publicEvictions
-    const dropped = 'counters were dropped before their windows ended'
+    const evicted = 'counters were evicted before their windows ended'
     if (count !== 0)
-      this.log('warning', `the memory store is full: ${count} ${dropped}. Raise MEMORY_STORE_BYTES.`)
+      this.log('warning', `the memory store is full: ${count} ${evicted}. Raise MEMORY_STORE_BYTES.`)
     if (publicCount !== 0)
       this.log(
         'warning',
-        `the memory store's part for the monitor's quotas is full: ${publicCount} ${dropped}. No other counters are affected. Use Redis to count more clients.`,
+        `the memory store's part for the monitor's quotas is full: ${publicCount} ${evicted}. No other counters are affected. Use Redis to count more clients.`,
       )
   }
 
@@ -316,7 +316,7 @@ export class Service {
       ...{ settings, port, log, threads: ['main', ...workers] },
       rules: () => this.rules,
       loadFailure: () => this.loadFailure,
-      stats: () => this.stats(),
+      stats: () => this.readStats(),
     })
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Statistics on their way out (spec 7.3): what main reads at each flush and each scrape, and who gets it.
+ * Statistics in the main thread (spec 7.3): reads totals at each flush and scrape and passes them to the selected sink.
  *
  *     workers, monitor ── deltas ──► Totals ──┐
- *     main's own states ──────────────────────┴─► Snapshot ──► the one sink that the settings choose
+ *     gauges of main ─────────────────────────┴─► Snapshot ──► the sink of the settings
  */
 
 import type { RulesImage } from '../engine/config/rules.ts'
@@ -18,7 +18,7 @@ import type { NativeStats, Snapshot } from './metrics/sink.ts'
 
 const DROPPED = 'sluice.statistics.dropped'
 const DECISION_TIMER = 'ratelimit_server.ShouldRateLimit.response_time'
-const ALIVE_MS = 1_000
+const KEEP_ALIVE_MS = 1_000
 const BOUNDS_MS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000]
 const TITLES = {
   none: 'Stats disabled',
@@ -54,16 +54,16 @@ export class Statistics {
     this.options = options
   }
 
-  /** Rejects with OperatorError for settings that cannot be. */
+  /** Rejects with ConfigurationError for invalid settings. */
   static async open(options: StatisticsOptions): Promise<Statistics> {
     const { settings, totals, log } = options
     const statistics = new Statistics(options)
-    const read = () => statistics.snapshot()
+    const read = () => statistics.readSnapshot()
     const hasNative = settings.PROMETHEUS_NATIVE_SERIES
     const sink = await createSink({ settings, hasNative, env: process.env, read, log })
     log('info', TITLES[selectSink(settings)])
     totals.add('reserved_tag', reservedTagsCount(settings))
-    totals.add(DROPPED, 0) // there before the first, for `increase()`
+    totals.add(DROPPED, 0) // present before the first drop, for `increase()` of Prometheus
     if (sink === null) return statistics
     const intervalMs = settings.STATS_FLUSH_INTERVAL
     log('info', `Stats flush interval: ${intervalMs / 1_000}s`)
@@ -73,10 +73,10 @@ export class Statistics {
     return statistics
   }
 
-  /** What was counted until now still goes out: a worker's last hits are as good as its first. */
+  /** Flushes what was counted until now, then closes. */
   async close(): Promise<void> {
     if (this.loop === null) return
-    const alive = setInterval(() => {}, ALIVE_MS) // sinks keep no process alive, but this is to be waited for
+    const alive = setInterval(() => {}, KEEP_ALIVE_MS) // timers of sinks do not keep the process alive, but the last flush must
     try {
       await this.loop.finish()
       await this.loop.close()
@@ -85,17 +85,17 @@ export class Statistics {
     }
   }
 
-  private async snapshot(): Promise<Snapshot> {
+  private async readSnapshot(): Promise<Snapshot> {
     const { totals, collect, settings } = this.options
     await collect()
     const timers = [...totals.timers].map(([name, { counts }]) => ({ name, counts: [...counts] }))
-    const native = settings.PROMETHEUS_NATIVE_SERIES ? this.native() : undefined
+    const native = settings.PROMETHEUS_NATIVE_SERIES ? this.readNative() : undefined
     return { counters: totals.counters, gauges: totals.gauges, timers, native }
   }
 
-  private native(): NativeStats {
+  private readNative(): NativeStats {
     const { totals } = this.options
-    const limits = this.limitsNow()
+    const limits = this.getLimits()
     const hits = limits.flatMap(({ domain, rule, path }) => {
       const more = totals.getRule(path)
       const all = totals.getCounter(ruleStat(path, 'total_hits')) + more.hits
@@ -109,8 +109,8 @@ export class Statistics {
     return { hits, limits, decisionTime: toHistogram(totals.timers.get(DECISION_TIMER)) }
   }
 
-  /** Put together once per configuration; 100,000 rules are some 100 ms. */
-  private limitsNow(): NamedLimit[] {
+  /** Built once per configuration: about 100 ms for 100,000 rules. */
+  private getLimits(): NamedLimit[] {
     const image = this.options.rules()
     if (image === this.image) return this.limits
     this.image = image
@@ -129,8 +129,8 @@ export class Statistics {
 function toHistogram(timed: TimedTotal | undefined): NativeStats['decisionTime'] {
   const counts = new Array<number>(BOUNDS_MS.length + 1).fill(0)
   for (const [ms, count] of timed?.counts ?? []) {
-    const place = BOUNDS_MS.findIndex((bound) => ms < bound) // whole ms, truncated: 0 is below 1
-    counts[place < 0 ? BOUNDS_MS.length : place] += count
+    const bucket = BOUNDS_MS.findIndex((bound) => ms < bound) // whole ms, truncated: 0 is below 1
+    counts[bucket < 0 ? BOUNDS_MS.length : bucket] += count
   }
   return { boundsSec: BOUNDS_MS.map((ms) => ms / 1_000), counts, sumSec: (timed?.sumMs ?? 0) / 1_000 }
 }

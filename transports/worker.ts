@@ -1,10 +1,10 @@
 /**
- * A worker thread: an engine with its store, and the two ports callers know. This is the task of the serve pool.
+ * A worker thread: an engine with its store, and the gRPC and HTTP ports. This is the task of the serve pool.
  *
  *     start   store connects ─► engine gets rules ─► gRPC and HTTP listen ─► `ready`
  *     drain   stop listening ─► GOAWAY, `Connection: close` ─► running requests answered ─► store closes ─► task ends
  *
- * Whatever ends the thread, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
+ * However the thread ends, its last statistics are sent and its uWebSockets.js app is closed (see uws.ts).
  */
 import type { Socket } from 'node:net'
 import type { MessagePort } from 'node:worker_threads'
@@ -27,14 +27,14 @@ import type { TlsAcceptor } from './grpc/tls-acceptor.ts'
 import { HttpServer } from './http/server.ts'
 import type { Tracing } from './tracing/open-tracing.ts'
 
-const DROP_LINES_PER_SEC = 1 // of connections that could not be served; the same of those refused
+const DROP_LINES_PER_SEC = 1 // for connections that could not be served, and for those refused
 
 /** Piscina's entry: resolves when the worker has drained, rejects when it cannot start. */
 export default async function serve(task: ServeTask): Promise<void> {
   try {
     await run(task)
   } finally {
-    task.port.close() // what was said before still arrives; left open, it would keep main from ending
+    task.port.close() // posted messages still arrive; an open port would keep main from ending
   }
 }
 
@@ -42,7 +42,7 @@ async function run(task: ServeTask): Promise<void> {
   const stats = new Stats()
   const send = (message: FromWorker) => task.port.postMessage(message)
   const sendStats = () => send({ kind: 'stats', deltas: stats.takeDeltas() })
-  process.on('exit', sendStats) // also when the thread throws: a message posted here still arrives
+  process.on('exit', sendStats) // also if the thread throws: a message posted here still arrives
   const log: Log = (level, message) => send({ kind: 'log', level, message })
 
   const early = new EarlyMessages(task.port)
@@ -79,10 +79,10 @@ async function run(task: ServeTask): Promise<void> {
       else if (message.kind === 'stats') sendStats()
       else if (message.kind === 'ending') ports.beginShutdown()
       else if (message.kind === 'drain') resolve(message.timeoutMs)
-      else if (process.env.NODE_ENV === 'test') throw new Error('told to crash')
+      else if (process.env.NODE_ENV === 'test') throw new Error('crash requested')
     })
   })
-  // Ports go before the thread does: node:http2 aborts the process when a thread ends while its sockets read.
+  // Ports close before the thread ends: node:http2 aborts the process if a thread ends while its sockets read.
   process.once('uncaughtException', (error) => {
     ports.close()
     setImmediate(() => {
@@ -102,13 +102,13 @@ async function run(task: ServeTask): Promise<void> {
   sendStats()
 }
 
-/** Messages from main that arrive while the store is opened. The last of each kind is kept; `drain` ends the wait. */
+/** Messages from main that arrive while the store is opened. The last of each kind is kept; `drain` aborts the opening. */
 class EarlyMessages {
   private readonly port: MessagePort
   private readonly draining = new AbortController()
   private readonly kept = new Map<ToWorker['kind'], ToWorker>()
   private readonly keep = (message: ToWorker) => {
-    this.kept.delete(message.kind) // so that the order is that of the last ones
+    this.kept.delete(message.kind) // re-inserted, so that the order is that of the last ones
     this.kept.set(message.kind, message)
     if (message.kind === 'drain') this.draining.abort()
   }
@@ -122,7 +122,7 @@ class EarlyMessages {
     return this.draining.signal
   }
 
-  /** From now on `handle` gets every message, first those that were kept. */
+  /** From now on `handle` gets every message, the kept ones first. */
   handOver(handle: (message: ToWorker) => void): void {
     this.port.off('message', this.keep)
     for (const message of this.kept.values()) handle(message)
@@ -130,7 +130,7 @@ class EarlyMessages {
   }
 }
 
-/** The caller-facing ports of this thread. */
+/** The gRPC and HTTP ports of this thread. */
 class Ports {
   private readonly health: HealthService
   private readonly frontend: GrpcFrontend
@@ -162,7 +162,7 @@ class Ports {
     const { settings } = task
     const health = new HealthService(task.health.isHealthy)
     const { methods, streams } = createServices(tracing?.grpcLimiter(engine) ?? engine, health, log)
-    const frontend = await makeFrontend(settings, {
+    const frontend = await createFrontend(settings, {
       methods: tracing?.methods(methods) ?? methods,
       streams,
       headers: tracing?.headers ?? [],
@@ -170,8 +170,8 @@ class Ports {
       connectionAgeGraceMs: settings.GRPC_MAX_CONNECTION_AGE_GRACE,
       getMetrics: (method) => createCallMetrics(method, stats),
     })
-    const door = await openTlsAcceptor(task, frontend, log)
-    const listener = await listenForGrpc(task, door ?? frontend, log)
+    const tlsAcceptor = await openTlsAcceptor(task, frontend, log)
+    const listener = await listenForGrpc(task, tlsAcceptor ?? frontend, log)
     const http = new HttpServer({
       host: settings.HOST,
       port: settings.PORT,
@@ -180,7 +180,7 @@ class Ports {
       health: task.health,
       log,
     })
-    return new Ports(health, frontend, listener, door, http)
+    return new Ports(health, frontend, listener, tlsAcceptor, http)
   }
 
   setHealth(state: HealthState): void {
@@ -188,12 +188,12 @@ class Ports {
     this.http.health = state
   }
 
-  /** The gRPC port shows another certificate from now on. */
+  /** Replaces the certificate of the gRPC port. */
   renew(tls: PortTls): void {
     this.tlsAcceptor?.renew(tls)
   }
 
-  /** For an operator who looks. */
+  /** For `/debug/threads`. */
   diagnostics(): Diagnostic[] {
     const { connections, calls } = this.frontend.load()
     const callsText = calls < 0 ? '' : `, ${calls} calls in flight`
@@ -222,14 +222,14 @@ class Ports {
   }
 }
 
-/** Without tracing nothing of it is loaded, and nothing stands between the ports and the engine. */
+/** Loaded only with TRACING_ENABLED; otherwise the ports call the engine directly. */
 async function openTracing(settings: Settings, log: Log): Promise<Tracing | null> {
   if (!settings.TRACING_ENABLED) return null
   return (await import('./tracing/open-tracing.ts')).openTracing(settings, log)
 }
 
-/** Only the one in use is loaded. */
-async function makeFrontend(settings: Settings, options: GrpcFrontendOptions): Promise<GrpcFrontend> {
+/** Loads only the selected frontend. */
+async function createFrontend(settings: Settings, options: GrpcFrontendOptions): Promise<GrpcFrontend> {
   if (settings.GRPC_FRONTEND === 'grpc-js') return (await import('./grpc/grpc-js.ts')).grpcJsFrontend(options)
   return (await import('./grpc/http2/server.ts')).http2Frontend(options)
 }
@@ -251,8 +251,8 @@ async function openTlsAcceptor(
 }
 
 /**
- * Counts and times calls (spec 7.4). Time in eighths of a millisecond and 32 bits: a number that needs no memory of its
- * own, and whose differences stay right when it begins anew, every six days.
+ * Counts and times calls (spec 7.4). Times are eighths of a millisecond in 32 bits: small integers, not allocated, whose
+ * differences stay correct when they wrap, every six days.
  */
 function createCallMetrics(method: string, stats: Stats): CallMetrics {
   const total = stats.counter(`ratelimit_server.${method}.total_requests`)
@@ -262,14 +262,14 @@ function createCallMetrics(method: string, stats: Stats): CallMetrics {
       stats.add(total, 1)
       return (performance.now() * EIGHTHS) | 0
     },
-    onEnd(began) {
-      timer.add(((((performance.now() * EIGHTHS) | 0) - began) >>> 0) / EIGHTHS)
+    onEnd(startEighths) {
+      timer.add(((((performance.now() * EIGHTHS) | 0) - startEighths) >>> 0) / EIGHTHS)
     },
   }
 }
 const EIGHTHS = 8
 
-/** Where an address cannot be shared, worker 0 has it: its replacement after a crash is worker 0 again. */
+/** An address that cannot be shared belongs to worker 0; its replacement after a crash is worker 0 again. */
 async function listenForGrpc(
   { index, settings: { GRPC_UDS: path, GRPC_HOST: host, GRPC_PORT: port } }: ServeTask,
   next: { accept(socket: Socket): void },

@@ -1,5 +1,5 @@
 /**
- * `sluice check-config`: would these rule files load? Answers before a rollout does (spec 11.5).
+ * `sluice check-config`: checks before a rollout whether rule files load (spec 11.5).
  *
  *     $ sluice check-config -config_dir rules
  *     checking rate limit configs...
@@ -8,10 +8,10 @@
  *     warning: rules/shop.yaml: line 9: 'shop.user' can never match: 'user_*' matches all others first   (stderr)
  *     all rate limit configs ok
  *
- * As the reference, it looks at each entry of a directory, does not go down into others, and parses the settings of the
- * environment too. Warnings are not the reference's, so they stay off standard output. Backup files are skipped in
- * directories, as the service skips them, and checked when they are named.
- * Exit codes: 0 all is well, 1 something is wrong with the files, 2 something is wrong with the command.
+ * Like envoyproxy/ratelimit, it reads each entry of a directory, does not recurse, and also parses the settings of the
+ * environment. Warnings, which envoyproxy/ratelimit does not have, go to standard error. Backup files in a directory are
+ * skipped, as in the service; those given as operands are checked.
+ * Exit codes: 0 no errors, 1 errors in the files or settings, 2 wrong usage.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -75,7 +75,7 @@ export async function checkConfig(
   return 1
 }
 
-/** What would keep the service from running with these rules in this environment, or ''. */
+/** The error that would keep the service from starting with these rules in this environment, or ''. */
 function findProblem(result: LoadResult, env: Record<string, string | undefined>): string {
   if (!result.ok) return result.error
   try {
@@ -94,7 +94,7 @@ const console_: Output = {
 
 class UsageError extends Error {}
 
-/** Flags with one dash or two, values behind `=` or in the next argument, as the reference's flag library has it. */
+/** Flags with one dash or two, values after `=` or in the next argument, like Go's `flag` package. */
 function parse(args: string[]): Options {
   const options: Options = { paths: [], isMerging: false, isStrict: false, isHelp: false }
   for (let i = 0; i < args.length; i++) {
@@ -114,7 +114,7 @@ function parse(args: string[]): Options {
     else if (name === 'help' || name === 'h') options.isHelp = true
     else throw new UsageError(`unknown flag: -${name}`)
   }
-  if (options.paths.length === 0) options.paths.push('') // the reference's default, which cannot be opened
+  if (options.paths.length === 0) options.paths.push('') // the default of envoyproxy/ratelimit, which cannot be opened
   return options
 }
 
@@ -124,7 +124,7 @@ function isTrue(name: string, value: string): boolean {
   throw new UsageError(`invalid boolean value "${value}" for -${name}`)
 }
 
-/** The files of all paths, or null after a complaint. Adds to `skipped` what the service would not read. */
+/** The files of all paths, or null after an error was printed. Adds files that the service would not read to `skipped`. */
 function readAll(paths: string[], output: Output, skipped: string[]): RuleFile[] | null {
   const files: RuleFile[] = []
   for (const path of paths) {
@@ -150,7 +150,7 @@ function readAll(paths: string[], output: Output, skipped: string[]): RuleFile[]
   return files
 }
 
-/** A file is itself; a directory is what stands in it, by name. */
+/** A file as it is; the entries of a directory, sorted by name. */
 function list(path: string, output: Output): string[] | null {
   try {
     const isFile = path !== '' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === false

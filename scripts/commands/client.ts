@@ -1,13 +1,13 @@
 /**
- * `sluice client`: asks one question of any rate limit service over gRPC and prints the answer (spec 11.4).
+ * `sluice client`: sends one request to any rate limit service over gRPC and prints the response (spec 11.4).
  *
  *     $ sluice client -dial_string localhost:8081 -domain shop -descriptors user=7,plan=free
  *     Flag: --descriptors="[ <key=user, value=7>  <key=plan, value=free> ] "
  *     ...
  *     response: overall_code:OK statuses:{code:OK current_limit:{requests_per_unit:5 unit:MINUTE} ...}
  *
- * Exit status: 0 answered, over limit or not; 1 no answer; 2 wrong usage. No deadline: it waits as long as
- * the service takes, but a connection that cannot be made fails at once.
+ * Exit codes: 0 a response, over limit or not; 1 no response; 2 wrong usage. A call has no deadline; a connection that
+ * cannot be established fails immediately.
  */
 import { readFileSync } from 'node:fs'
 import { Client, type ClientOptions, credentials, type ServiceError } from '@grpc/grpc-js'
@@ -25,11 +25,11 @@ export interface Output {
 const USAGE = `Usage of sluice client (one dash or two, -flag value or -flag=value):
   -descriptors k=v,k2=v2         a descriptor; repeat the flag for more of them
   -dial_string host:port         where the service listens (default localhost:8081)
-  -domain name                   the domain to ask about
+  -domain name                   the domain of the request
   -grpc-cert-file file           client certificate, PEM
   -grpc-key-file file            its key, PEM
-  -grpc-server-ca-file file      who signed the service's certificate, PEM (default: the roots Node brings)
-  -grpc-use-tls                  speak TLS
+  -grpc-server-ca-file file      CA of the service's certificate, PEM (default: the root certificates of Node)
+  -grpc-use-tls                  use TLS
   -oltp-protocol http|grpc       accepted for compatibility; this client sends no traces
 `
 
@@ -38,7 +38,7 @@ const standardOutput: Output = {
   err: (text) => process.stderr.write(text),
 }
 
-/** A flag that cannot be understood; the message is printed above the usage. */
+/** An invalid flag; the message is printed above the usage. */
 class UsageError extends Error {}
 
 export async function client(args: string[], output: Output = standardOutput): Promise<number> {
@@ -66,7 +66,7 @@ export async function client(args: string[], output: Output = standardOutput): P
   }
   try {
     const request = { domain: flags.text.domain, descriptors: flags.descriptors, hitsAddend: 1 }
-    output.out(`response: ${responseToText(await ask(grpc, request))}\n`)
+    output.out(`response: ${responseToText(await sendRequest(grpc, request))}\n`)
     return 0
   } catch (error) {
     const { code, details } = error as ServiceError
@@ -91,7 +91,7 @@ interface Flags {
   wantsHelp: boolean
 }
 
-/** Flags end at the first argument that is none, or after `--`; what follows is ignored. */
+/** Flags end at the first argument that is not a flag, or after `--`; the rest is ignored. */
 function parseFlags(args: string[]): Flags {
   const flags: Flags = {
     text: {
@@ -159,7 +159,7 @@ function flagLines({ text, usesTls, descriptors }: Flags): string {
   return names.map((name) => `Flag: --${name}=${quote(values[name])}\n`).join('')
 }
 
-/** Makes the client; nothing is sent yet. Throws when a file cannot be read or is no certificate. */
+/** Creates the client without connecting. Throws for a file that cannot be read or is not a certificate. */
 function connect({ text, usesTls }: Flags): Client {
   const file = (path: string) => (path === '' ? null : readFileSync(path))
   const options: ClientOptions = { 'grpc.max_receive_message_length': -1, 'grpc.enable_retries': 0 }
@@ -170,7 +170,7 @@ function connect({ text, usesTls }: Flags): Client {
   return new Client(text.dial_string, credentials.createSsl(ca, key, certificate), options)
 }
 
-function ask(grpc: Client, request: RateLimitRequest): Promise<RateLimitResponse> {
+function sendRequest(grpc: Client, request: RateLimitRequest): Promise<RateLimitResponse> {
   return new Promise((resolve, reject) => {
     grpc.makeUnaryRequest(
       SHOULD_RATE_LIMIT,

@@ -1,10 +1,10 @@
 /**
- * `npm run demo`: the monitor alive in one command, without the internet.
+ * `npm run demo`: a running monitor with sites and history in one command, without internet access.
  *
- *     relays on loopback ─► one full probe of each ─► 30 days of history ─► the monitor, looking at them from now on,
- *                                                                          and an agent that plays a place in cn
+ *     relays on loopback ─► one full probe of each ─► 30 days of history ─► the monitor probes them from now on,
+ *                                                                          and an agent acts as a vantage in cn
  *
- * Everything is in a folder of its own and goes when the demo ends.
+ * All files are in a temporary folder, which is removed when the demo ends.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -31,8 +31,9 @@ import { startWorld } from './demo/world.ts'
 
 const USAGE = `usage: npm run demo -- [--days 30] [--addr 127.0.0.1:8090]
 
-Starts small relays on this machine (good, slow, flapping, lying, parked, broken), makes up their last days, and serves
-the monitor's API on them. A second process plays a vantage in cn, from where one of them is blocked. Ctrl-C ends it and leaves nothing behind.
+Starts small relays on this machine (good, slow, flapping, with false claims, parked, broken), generates their history and
+runs the monitor on them. A second process acts as a vantage in cn, where one of them is blocked. Ctrl-C ends the demo and
+removes its files.
 
   --days   of history, 1 to 60; default 30
   --addr   where the monitor listens; default MONITOR_ADDR, or 127.0.0.1:8090
@@ -44,7 +45,7 @@ const SLUICE = fileURLToPath(new URL('../sluice.ts', import.meta.url))
 const VANTAGE = 'main'
 const AGENT = { name: 'shanghai', region: 'cn', country: 'CN' } as const
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-const READY_LOOK_MS = 100
+const READY_POLL_MS = 100
 const OPTIONS = {
   days: { type: 'string', default: '30' },
   addr: { type: 'string', default: process.env.MONITOR_ADDR ?? '127.0.0.1:8090' },
@@ -53,7 +54,7 @@ const OPTIONS = {
 
 const { days, addr } = options()
 const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
-process.env.TMPDIR = folder // of the relays' certificates, too
+process.env.TMPDIR = folder // also for the relays' certificates
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 const leave = () => process.exit(130)
 for (const name of SIGNALS) process.on(name, leave)
@@ -114,7 +115,7 @@ function options(): { days: number; addr: string } {
   }
 }
 
-/** The catalogue, and a database that knows the sites for so many days. Returns the agent's token. */
+/** Writes the catalogue, and a database with `days` of history. Returns the agent's token. */
 async function prepare(cataloguePath: string, asnPath: string, env: Record<string, string>): Promise<string> {
   const nowSec = Math.floor(Date.now() / 1_000)
   const firstSeen = (ageDays = days) =>
@@ -124,9 +125,9 @@ async function prepare(cataloguePath: string, asnPath: string, env: Record<strin
     demoCatalogue(DEMO_SITES, ({ ageDays }) => firstSeen(ageDays)),
   )
   const loaded = loadCatalogue({ path: cataloguePath })
-  if (loaded.kind !== 'loaded') throw new Error(`the demo's catalogue is bad: ${JSON.stringify(loaded)}`)
-  printProgress(`looking once at each of ${DEMO_SITES.length} relays …`)
-  const observations = await lookOnce(nowSec, asnPath, env)
+  if (loaded.kind !== 'loaded') throw new Error(`the demo's catalogue is invalid: ${JSON.stringify(loaded)}`)
+  printProgress(`probing each of ${DEMO_SITES.length} relays once …`)
+  const observations = await probeOnce(nowSec, asnPath, env)
   const path = databasePath(folder)
   const store = await openStore({ path, log: (_, text) => printProgress(`${text}\n`) })
   const { ids } = await store.ask({
@@ -139,10 +140,10 @@ async function prepare(cataloguePath: string, asnPath: string, env: Record<strin
     ...{ store, path, ids, observations, days, nowSec, agentId },
     sites: DEMO_SITES,
     vantage: { id, name: VANTAGE },
-    onProgress: (share) => printProgress(`making up ${days} days of history: ${Math.round(share * 100)} %`),
+    onProgress: (share) => printProgress(`generating ${days} days of history: ${Math.round(share * 100)} %`),
   })
   await store.close()
-  printProgress(`${probes} probes of ${days} days, rolled up and judged.\n`)
+  printProgress(`${probes} probes of ${days} days, rolled up and evaluated.\n`)
   return token
 }
 
@@ -158,7 +159,7 @@ function addAgent(path: string): { agentId: number; token: string } {
   }
 }
 
-async function lookOnce(
+async function probeOnce(
   nowSec: number,
   asnPath: string,
   env: Record<string, string>,
@@ -211,14 +212,14 @@ async function ready(): Promise<boolean> {
       () => false,
     )
     if (isReady) return true
-    await sleep(READY_LOOK_MS, undefined, { ref: false }) // no longer than the monitor lives
+    await sleep(READY_POLL_MS, undefined, { ref: false }) // does not outlive the monitor
   }
 }
 
 function whatToTry(): string {
   const base = `http://${addr}/api/v1`
   return `
-The monitor serves ${DEMO_SITES.length} relays of this machine, and looks at each once a minute. Try it:
+The monitor serves ${DEMO_SITES.length} relays on this machine and probes each once a minute. Try it:
 
   curl -s '${base}/sites?include=summary'
   curl -s '${base}/sites?region=cn'
@@ -231,7 +232,7 @@ Ctrl-C ends it.
 `
 }
 
-/** One line that is written over, on a terminal; elsewhere only whole lines. */
+/** On a terminal one line that is overwritten; elsewhere only whole lines. */
 function printProgress(text: string): void {
   if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${text}`)
   else if (text.endsWith('\n')) process.stdout.write(text)

@@ -1,12 +1,12 @@
 /**
- * The process's log: pino on standard error, in the two line formats of the service we replace (spec 11.1).
+ * The log of the process: pino on standard error, in the two line formats of envoyproxy/ratelimit (spec 11.1).
  *
  *     text   time="2026-11-20T11:00:00+01:00" level=warning msg="Listening for HTTP on '0.0.0.0:8080'"
  *     json   {"@message":"Listening for HTTP on '0.0.0.0:8080'","@timestamp":"2026-11-20T11:00:00.123+01:00","level":"warning"}
  *
- * Fields follow the message, ` route=/api/v1/sites status=200` or as members. Only main writes; threads send their lines to
- * it. Nothing is logged per decision; the monitor logs its requests, at level info.
- * `fatal` is for the line that tells why the process ends, and is the one level that no LOG_LEVEL hides.
+ * Fields follow the message, as ` route=/api/v1/sites status=200` or as members. Only the main thread writes; other threads
+ * send it their lines. Nothing is logged per decision; the monitor logs its requests at level info. `fatal` is for the reason
+ * why the process ends; no LOG_LEVEL hides it.
  */
 import pino from 'pino'
 import type { Log, LogFields } from '../../engine/runtime/messages.ts'
@@ -14,7 +14,7 @@ import type { Log, LogFields } from '../../engine/runtime/messages.ts'
 /** pino's names for the spec's level names. */
 const LEVELS: Record<string, string> = { warning: 'warn', panic: 'fatal' }
 
-const UNWRITTEN_BYTES_MAX = 256 * 1024 // what cannot be written is kept up to here, then dropped
+const UNWRITTEN_BYTES_MAX = 256 * 1024 // lines that cannot be written yet; beyond, they are dropped
 
 /**
  * `level` is any name of spec 11.1 in any case, `format` is `json` in any case or anything else for text. `onLine` is called
@@ -22,9 +22,9 @@ const UNWRITTEN_BYTES_MAX = 256 * 1024 // what cannot be written is kept up to h
  */
 export function createLog(level: string, format: string, onLine: (level: string) => void = () => {}): Log {
   const name = level.toLowerCase()
-  // Sync, since a line must not be lost when the process ends after it.
+  // Synchronous, so that no line is lost when the process ends.
   const stderr = pino.destination({ dest: 2, sync: true, maxLength: UNWRITTEN_BYTES_MAX })
-  stderr.on('error', () => {}) // a full disk costs lines, never the process; they are written when there is room again
+  stderr.on('error', () => {}) // a full disk must not end the process; lines are written when there is space again
   const toLine = format.toLowerCase() === 'json' ? jsonLine : textLine
   const streamWrite = (json: string) => {
     const line: Line = JSON.parse(json)
@@ -78,13 +78,13 @@ function twoDigits(count: number): string {
   return String(count).padStart(2, '0')
 }
 
-/** Bare where that cannot be misread, else as Go quotes: programs that read our lines were written for those. */
+/** Quoted like logrus: bare where unambiguous, otherwise as a Go string literal. */
 function quoted(text: string): string {
   return BARE.test(text) ? text : `"${text.replace(UNQUOTABLE, escaped)}"`
 }
 
 const BARE = /^[A-Za-z0-9\-._/@^+]*$/
-const UNQUOTABLE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu // the second: what Go calls not printable
+const UNQUOTABLE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu // the second part: not printable in Go
 const ESCAPES = new Map(
   Object.entries({
     '"': '"',

@@ -1,8 +1,8 @@
 /**
  * The monitor beside a service (MONITOR_ENABLED), in a thread of the same process, or alone (`sluice monitor`).
  *
- *     beside   the service's counters and rules; whatever happens to the monitor, decisions go on
- *     alone    counters of its own, or those in Redis; the rules of RUNTIME_ROOT or by xDS when that is set
+ *     beside   shares the service's counters and rules; a failure of the monitor does not affect decisions
+ *     alone    has its own counters, or those in Redis; reads rules from RUNTIME_ROOT or by xDS if configured
  */
 import { readFileSync } from 'node:fs'
 import type { RulesImage } from '../../engine/config/rules.ts'
@@ -26,15 +26,15 @@ import { Statistics } from '../../transports/statistics.ts'
 import { processLog } from './process-log.ts'
 import { onShutdownSignal } from './signals.ts'
 
-/** From the end of everything to the end of the process, whatever is still open. */
+/** From the end of shutdown to a forced exit, whatever is still open. */
 const EXIT_MS = 1_000
 
-/** Throws OperatorError for a setting of the monitor that is wrong. */
+/** Throws ConfigurationError for an invalid setting of the monitor. */
 export function checkMonitorSettings(settings: Settings): void {
   monitorOptions(settings, process.env)
 }
 
-/** Resolves with the monitor, listening or not: a start that failed is tried again, one that hangs ends with `ended`. */
+/** Resolves with the monitor, listening or not. A failed start is retried; one that hangs is abandoned at `ended`. */
 export async function startBeside(
   service: Service,
   { settings, log, ended }: { settings: Settings; log: Log; ended: Promise<void> },
@@ -50,7 +50,7 @@ export async function startBeside(
   return monitor
 }
 
-/** Until a signal ends it. Returns the exit code; rejects with OperatorError. */
+/** Runs until a signal. Resolves with the exit code; rejects with ConfigurationError. */
 export async function runMonitor(): Promise<number> {
   const parsed = parseSettings(process.env)
   const { settings } = parsed
@@ -80,20 +80,20 @@ export async function runMonitor(): Promise<number> {
     monitor.setRules(image)
   }
   const source = hasRules ? await rulesSource({ settings, totals, log, onRules }) : null
-  const collect = async () => {} // the monitor tells its figures each second
+  const collect = async () => {} // the monitor sends its metrics every second
   const statistics = await Statistics.open({ settings, totals, collect, rules: () => rules, log })
   let debug: DebugServer | null = null
   await Promise.race([source?.start(), ended])
   try {
     const [port] = await claimPorts([debugAddress(settings, log)])
-    const figures = { rules: () => rules, loadFailure: () => null, stats: async () => totals.sorted() }
-    debug = openDebugPort({ settings, port, log, threads: ['main'], ...figures })
+    const sources = { rules: () => rules, loadFailure: () => null, stats: async () => totals.sorted() }
+    debug = openDebugPort({ settings, port, log, threads: ['main'], ...sources })
     const started = await Promise.race([monitor.start(), ended])
     if (started !== 'ended') printPort(log, settings, started)
     await ended
     return 0
   } catch (error) {
-    const { message, exitCode } = error as Partial<ConfigurationError> // of another thread: no instance, but its fields
+    const { message, exitCode } = error as Partial<ConfigurationError> // from another thread: the fields of one, but not an instance
     throw new ConfigurationError({
       code: 'MONITOR_START',
       what: `the monitor cannot start: ${inWrittenNames(parsed.written)?.(message!) ?? message}`,
@@ -104,7 +104,7 @@ export async function runMonitor(): Promise<number> {
     debug?.close()
     await source?.close()
     await statistics.close()
-    setTimeout(() => process.exit(), EXIT_MS).unref() // only comes when a thread does not let go
+    setTimeout(() => process.exit(), EXIT_MS).unref() // only if a thread does not end
   }
 }
 

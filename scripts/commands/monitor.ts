@@ -1,9 +1,9 @@
 /**
- * `sluice monitor`: the monitor alone, and the operator's commands beside it (spec 8.1).
+ * `sluice monitor`: runs the monitor alone, or one of the operator's commands (spec 8.1).
  *
  *     sluice monitor ──► runs                    sluice monitor keys create ──► monitor/keys.ts
- *                                                            └── database, catalogue: the files of a running monitor,
- *                                                                which sees every change by itself
+ *                                                            └── works on the database and catalogue; a running
+ *                                                                monitor picks up each change
  * Exit codes: 0 done, 1 failed, 2 wrong usage.
  */
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -18,22 +18,22 @@ MONITOR_DATA_DIR the folder of the database, sluice serve --help lists them all.
   validate [<path>]               check the catalogue and the opt-outs
   import <file> [--dry-run]       add and change sites from a .csv, .json or .yaml
   export [--format <format>]      write the sites as yaml, json or csv
-  list [--json]                   the sites and how they stand
+  list [--json]                   list the sites with tier, score and state
   optout add|remove|list          hosts that are neither probed nor listed
 
-  probe <slug|url> [--full]       look once, now, and print what was found
-  recompute                       judge all sites anew, now
+  probe <slug|url> [--full]       probe once and print the result
+  recompute                       evaluate all sites again
 
   keys create|list|revoke         API keys, which have quotas of their own
   vantage create|list|revoke      agents that probe from elsewhere, and their tokens
-  agent                           be such an agent: probe from here, report to AGENT_SERVER
+  agent                           run an agent: probe from this machine, report to AGENT_SERVER
 
-  asn install <file>              the table that tells whose network an address is in
+  asn install <file>              install the table of networks (ASN_DB)
   backup <file>                   copy the database, also while the monitor runs
-  prune                           forget now what is past its time
+  prune                           delete data past its retention
   openapi                         print the API's OpenAPI document
 
-sluice monitor <command> --help tells more. Exit codes: 0 done, 1 failed, 2 wrong usage.
+sluice monitor <command> --help describes a command. Exit codes: 0 done, 1 failed, 2 wrong usage.
 `
 
 const COMMANDS: Record<string, () => Promise<Command>> = {
@@ -63,21 +63,23 @@ const HELP = ['help', '--help', '-help', '-h']
 
 /** Returns the exit code. */
 export async function monitor(args: string[]): Promise<number> {
-  quietExperiments()
+  hideExperimentalWarnings()
   if (args.length === 0) return (await import('./monitor-run.ts')).runMonitor()
-  const wordsCount = GROUPS.includes(args[0]) ? 2 : 1
-  const name = args.slice(0, wordsCount).join(' ')
-  const rest = args.slice(wordsCount)
-  if (HELP.includes(args[0]) || (wordsCount === 2 && HELP.includes(args[1]))) {
+  const nameLength = GROUPS.includes(args[0]) ? 2 : 1
+  const name = args.slice(0, nameLength).join(' ')
+  const rest = args.slice(nameLength)
+  if (HELP.includes(args[0]) || (nameLength === 2 && HELP.includes(args[1]))) {
     process.stdout.write(USAGE)
     return 0
   }
   if (!Object.hasOwn(COMMANDS, name)) {
-    const what = GROUPS.includes(name) ? `${name}: what to do with them?` : `there is no command "${name}".`
+    const what = GROUPS.includes(name)
+      ? `${name}: a subcommand is missing.`
+      : `there is no command "${name}".`
     process.stderr.write(`sluice monitor: ${what}\n\n${USAGE}`)
     return 2
   }
-  process.stdout.on('error', leaveQuietly)
+  process.stdout.on('error', exitOnClosedPipe)
   return run(name, await COMMANDS[name](), rest)
 }
 
@@ -95,36 +97,36 @@ async function run(name: string, command: Command, args: string[]): Promise<numb
       )
       return 2
     }
-    if (!(error instanceof Mistakes)) throw ofTheWorld(error)
+    if (!(error instanceof Mistakes)) throw toConfigurationError(error)
     for (const line of error.lines) note(line)
     return 1
   }
 }
 
-/** Files and the database fail by their own: a sentence, no stack trace. Anything else is a defect and stays as it is. */
-function ofTheWorld(error: unknown): unknown {
+/** Errors of files and of the database become a message without a stack trace; others are defects and stay as they are. */
+function toConfigurationError(error: unknown): unknown {
   const { code, syscall, message } = error as NodeJS.ErrnoException
   if (code === 'ERR_SQLITE_ERROR') {
     const fix =
-      'Try again; if it stays so, look at the disk, and at the rights of the files in MONITOR_DATA_DIR.'
+      'Try again; if it persists, check the disk and the permissions of the files in MONITOR_DATA_DIR.'
     return new ConfigurationError(
       { code: 'STORE_FAILED', where: 'the database', what: `${message}.`, fix },
       { cause: error },
     )
   }
   if (syscall === undefined) return error
-  const fix = 'Check the path and its rights.'
+  const fix = 'Check the path and its permissions.'
   return new ConfigurationError({ code: 'FILE_UNUSABLE', what: `${message}.`, fix }, { cause: error })
 }
 
-/** `sluice monitor export | head -1`: whoever reads has enough. */
-function leaveQuietly(error: NodeJS.ErrnoException): void {
+/** The reader has closed the pipe, as in `sluice monitor export | head -1`. */
+function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error
   process.exit(0)
 }
 
-/** node:sqlite says once per process that it is experimental in Node 22; nobody who runs a command can act on it. */
-function quietExperiments(): void {
+/** node:sqlite warns once per process that it is experimental in Node 22, which is of no use to an operator. */
+function hideExperimentalWarnings(): void {
   const listeners = process.listeners('warning')
   process.removeAllListeners('warning')
   process.on('warning', (warning) => {

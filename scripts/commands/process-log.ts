@@ -11,7 +11,7 @@ import { createLog } from './log.ts'
 
 export interface ProcessLog {
   log: Log
-  /** At the end of the process: why it ended is the last line, which is the one that supervisors show. */
+  /** Repeats the fatal line if it is not the last one: supervisors show the last line. */
   endWithFatal(): void
 }
 

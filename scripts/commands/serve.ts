@@ -2,7 +2,7 @@
  * `sluice serve`: runs the service until a signal ends it.
  *
  *     SIGTERM, SIGINT, SIGHUP ──► health fails, running requests finish, exit 0        (spec 8.3)
- *     the same a second later ──► the end, at once
+ *     the same a second later ──► immediate end
  *     a signal while starting ──► exit 2 while waiting for Redis, else 0
  */
 import { setMaxListeners } from 'node:events'
@@ -22,10 +22,10 @@ import { onShutdownSignal, whenNpmEnds } from './signals.ts'
 
 const USAGE = `usage: sluice serve [--example]
 
-Answers envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settings are environment variables.
+Serves envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settings are environment variables.
 
-  --example   serve the rules of examples/config and print two commands to try; the environment still wins
-  --help      this text and the table of settings
+  --example   serve the rules of examples/config and print two commands to try; the environment takes precedence
+  --help      print this text and the table of settings
 `
 
 export async function serve(args: string[]): Promise<number> {
@@ -45,8 +45,8 @@ export async function serve(args: string[]): Promise<number> {
   const { log, endWithFatal } = processLog(parsed)
   for (const warning of [...parsed.warnings, ...storeWarnings(parsed)]) log('warning', warning)
   if (isExample) logExampleDefaults(settings, log)
-  logNodesWarnings(log)
-  process.stdout.on('error', () => {}) // nobody may read what the example prints
+  logNodeWarnings(log)
+  process.stdout.on('error', () => {}) // the example's output may be closed
 
   const ending = new AbortController()
   setMaxListeners(0, ending.signal)
@@ -60,18 +60,18 @@ export async function serve(args: string[]): Promise<number> {
     log('fatal', `a defect, please report it: ${(error as Error)?.stack ?? error}`)
     fail()
   }
-  process.on('uncaughtException', failByDefect) // ended in order: threads must close their ports
+  process.on('uncaughtException', failByDefect) // orderly shutdown: threads must close their ports
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
   onShutdownSignal(log, () => ending.abort())
   whenNpmEnds(log, () => ending.abort())
   installTestHooks(service)
   let monitor: MonitorSupervisor | null = null
   try {
-    const beside = settings.MONITOR_ENABLED ? await import('./monitor-run.ts') : null
-    beside?.checkMonitorSettings(settings)
+    const monitorRun = settings.MONITOR_ENABLED ? await import('./monitor-run.ts') : null
+    monitorRun?.checkMonitorSettings(settings)
     const ports = await service.start(ending.signal)
-    if (beside && ports) monitor = await beside.startBeside(service, { settings, log, ended })
-    if (isExample && ports) process.stdout.write(whatToTry(settings, ports, !namesRules(process.env)))
+    if (monitorRun && ports) monitor = await monitorRun.startBeside(service, { settings, log, ended })
+    if (isExample && ports) process.stdout.write(describeExample(settings, ports, !namesRules(process.env)))
     await ended
   } catch (error) {
     if (error instanceof ConfigurationError) {
@@ -83,11 +83,11 @@ export async function serve(args: string[]): Promise<number> {
     endWithFatal()
   }
   process.channel?.unref()
-  setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only comes when a thread does not let go
+  setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only if a thread does not end
   return exitCode
 }
 
-/** What is wrong with the settings is a line in their format where programs read it; people get the bare sentence. */
+/** Logs invalid settings as JSON if LOG_FORMAT says so; otherwise the command line prints the message alone. */
 function parseOrLogError(env: NodeJS.ProcessEnv): ReturnType<typeof parseSettings> {
   try {
     return parseSettings(env)
@@ -100,25 +100,25 @@ function parseOrLogError(env: NodeJS.ProcessEnv): ReturnType<typeof parseSetting
   }
 }
 
-/** Node would print lines of its own among ours. */
-function logNodesWarnings(log: Log): void {
+/** Node's warnings become lines of the log. */
+function logNodeWarnings(log: Log): void {
   process.removeAllListeners('warning')
   process.on('warning', ({ name, message }) => {
     if (name !== 'ExperimentalWarning') log('warning', `${name}: ${message}`)
   })
 }
 
-/** From the end of everything to the end of the process, whatever is still open. */
+/** From the end of shutdown to a forced exit, whatever is still open. */
 const EXIT_MS = 5_000
 
-/** Under NODE_ENV=test the parent process may crash a worker, to see it replaced; and we end when it does. */
+/** Under NODE_ENV=test the parent process can crash a worker, and this process ends with it. */
 function installTestHooks(service: Service): void {
   if (process.env.NODE_ENV !== 'test' || !process.send) return
   process.on('message', (message: { crashWorker: number }) => service.crashWorker(message.crashWorker))
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 }
 
-/** The example's settings; its rules only where the environment names none. */
+/** The settings of the example; its rules apply only if the environment sets no RUNTIME_ variable. */
 function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   const env: Record<string, string> = {
     ...(!SINKS.some((name) => name in given) && { DISABLE_STATS: 'true' }),
@@ -138,7 +138,7 @@ const SINKS = rows
   .filter(({ name }) => ['USE_STATSD', 'USE_DOG_STATSD', 'USE_PROMETHEUS'].includes(name))
   .flatMap(({ name, older }) => [name, older!])
 
-/** What `npm start` changes beyond its rules, for someone who took it for the way to run in production. */
+/** Defaults that `serve --example` changes besides the rules, in case it is used in production. */
 function logExampleDefaults({ MONITOR_ENABLED, MONITOR_ADDR, DISABLE_STATS }: Settings, log: Log): void {
   const changes = [
     ...(MONITOR_ENABLED ? [`opens the monitor on ${MONITOR_ADDR} (MONITOR_ENABLED=false prevents it)`] : []),
@@ -155,16 +155,20 @@ function namesRules(given: NodeJS.ProcessEnv): boolean {
   return Object.keys(given).some((name) => name.startsWith('RUNTIME_'))
 }
 
-function whatToTry(settings: Settings, ports: { http: number; grpc: number }, isOurRules: boolean): string {
+function describeExample(
+  settings: Settings,
+  ports: { http: number; grpc: number },
+  hasExampleRules: boolean,
+): string {
   const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT, MONITOR_ENABLED, MONITOR_ADDR } = settings
   const host = (bound: string) => (bound === '0.0.0.0' || bound === '::' ? 'localhost' : bound)
   const grpc = GRPC_UDS === '' ? `${host(GRPC_HOST)}:${ports.grpc}` : `unix:${GRPC_UDS}`
   const store = BACKEND_TYPE === 'memory' ? 'its embedded store' : `counters in ${BACKEND_TYPE}`
   const body = '{"domain":"example","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}'
   const monitor = MONITOR_ENABLED
-    ? `The monitor's API is at http://${MONITOR_ADDR.replace(/^0\.0\.0\.0/, 'localhost')}/api/v1; examples/monitor tells how to list sites.\n`
+    ? `The monitor's API is at http://${MONITOR_ADDR.replace(/^0\.0\.0\.0/, 'localhost')}/api/v1; see examples/monitor for how to list sites.\n`
     : ''
-  if (!isOurRules)
+  if (!hasExampleRules)
     return `\nSluice is running with ${store} and the rules below ${RUNTIME_ROOT}. Ctrl-C stops it.\n`
   return `
 Sluice is running with ${store}. Try it: five times per minute is allowed.

@@ -1,9 +1,9 @@
 /**
- * What ends a service from outside (spec 8.3).
+ * Signals and other reasons to shut down from outside (spec 8.3).
  *
- *     SIGTERM, SIGINT, SIGHUP ──► end, in order
- *     the same a second later ──► the end, at once
- *     npm is gone (npm start) ──► end, in order
+ *     SIGTERM, SIGINT, SIGHUP ──► orderly shutdown
+ *     the same a second later ──► immediate end
+ *     npm has ended (npm start) ► orderly shutdown
  */
 import type { Log } from '../../engine/runtime/messages.ts'
 
@@ -23,7 +23,7 @@ export function onShutdownSignal(log: Log, end: () => void): void {
         log('info', `Received signal ${name} again, still shutting down`)
       } else {
         log('warning', `Received signal ${name} again, ending at once`)
-        process.kill(process.pid, 'SIGKILL') // an orderly exit would wait for what the caller no longer waits for
+        process.kill(process.pid, 'SIGKILL') // an orderly exit would wait for the shutdown under way
       }
     })
   }

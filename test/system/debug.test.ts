@@ -129,7 +129,7 @@ test('6.5#3: a worker that dies while it is looked at is named as missing; its r
   const profile = (await Promise.all(asked)).find(({ ok }) => ok)!
   const broken = decoded(await profile.arrayBuffer())
   const comments = broken.comment.map((index) => broken.stringTable.strings[Number(index)])
-  expect(comments).toEqual([expect.stringMatching(/^missing: worker 1: (no answer|replaced meanwhile)$/)])
+  expect(comments).toEqual([expect.stringMatching(/^missing: worker 1: (no response|replaced meanwhile)$/)])
   expect([...threadsOf(broken)].sort()).toEqual(['main', 'worker 0'])
   await expect.poll(() => getText(service, '/debug/threads'), { timeout: 10_000 }).toContain('worker 1  ')
 })

@@ -28,14 +28,14 @@ test('a worker that throws is replaced, the others keep answering, and its stati
   }
   for (let i = 0; i < 20; i++) expect(await ask()).toBe(200)
   service.child.send({ crashWorker: 0 })
-  await service.logged('worker 0 ended: Error: told to crash')
+  await service.logged('worker 0 ended: Error: crash requested')
   // connections of the dead worker break and fetch opens new ones; no new connection may fail
   await settled(service)
   for (let i = 0; i < 40; i++) expect(await ask()).toBe(200)
   const stats = await service.stats()
   expect(stats['ratelimit.service.rate_limit.shop.user.within_limit']).toBe(asked)
   service.child.send({ crashWorker: 1 })
-  await service.logged('worker 1 ended: Error: told to crash')
+  await service.logged('worker 1 ended: Error: crash requested')
   await settled(service)
   expect(await ask()).toBe(200)
   expect((await service.stop()).code).toBe(0)

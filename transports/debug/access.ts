@@ -1,11 +1,10 @@
 /**
- * Who may use the debug port: whoever shows DEBUG_TOKEN or, if none is set, whoever reaches it by a name of its own.
+ * Access to the debug port: requests need DEBUG_TOKEN or, if none is set, a `Host` that belongs to this machine.
  *
  *     curl -H 'Authorization: Bearer <token>' …/stats        go tool pprof '…/debug/pprof/profile?token=<token>'
  *
- * The second way is for tools that cannot send headers; a token in a URL may end up in logs of proxies. Names are checked
- * since a web page could otherwise read the port through the browser of an operator, by a name of the page's author that is
- * made to lead to this machine (DNS rebinding).
+ * The query parameter is for tools that cannot send headers; a token in a URL may end up in logs of proxies. Host names are
+ * checked against DNS rebinding: otherwise a web page could read the port through an operator's browser.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -13,7 +12,7 @@ import type { Exchange } from './exchange.ts'
 
 const LOOPBACK = /^((::ffff:)?127\.\d+\.\d+\.\d+|::1|localhost)$/i
 
-/** Whether the request shows the token; an empty one is shown by everybody. */
+/** Whether the request has the token; an empty token admits every request. */
 export function mayEnter({ authorization, query }: Exchange, token: string): boolean {
   if (token === '') return true
   const bearer = /^Bearer +(\S+) *$/i.exec(authorization)?.[1]
@@ -23,8 +22,8 @@ export function mayEnter({ authorization, query }: Exchange, token: string): boo
 const NAME_CHARS_MAX = 253 // of a DNS name
 
 /**
- * Whether the `Host` header holds a name that no stranger can own: an IP address, a name without a dot (localhost, a host of the
- * local network, a service of Docker Compose), `*.localhost`, or one of `names`, which are in lower case; `*` is any.
+ * Whether the `Host` header is a name that cannot be registered on the internet: an IP address, a name without a dot (localhost,
+ * a host of the local network, a service of Docker Compose), `*.localhost`, or one of `names` (lower case; `*` is any).
  */
 export function isOwnHost(header: string, names: ReadonlySet<string>): boolean {
   if (names.has('*')) return true
@@ -33,7 +32,7 @@ export function isOwnHost(header: string, names: ReadonlySet<string>): boolean {
   return !host.includes('.') || isIP(host) !== 0 || host.endsWith('.localhost') || names.has(host)
 }
 
-/** The names of the debug port: of this machine, of DEBUG_HOST, of DEBUG_ALLOWED_HOSTS. */
+/** Normalized names for `isOwnHost`. */
 export function ownNames(...names: string[]): ReadonlySet<string> {
   return new Set(names.map((name) => parseHost(name)).filter(Boolean))
 }
@@ -48,20 +47,20 @@ function parseHost(header: string): string {
   return name.endsWith('.') ? name.slice(0, -1) : name
 }
 
-/** Takes the same time wherever they differ. */
+/** Constant-time comparison. */
 function isSame(shown: string, token: string): boolean {
   return timingSafeEqual(sha256(shown), sha256(token))
 }
 
 function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest() // of one length, as the comparison wants it
+  return createHash('sha256').update(text).digest() // equal lengths, as timingSafeEqual requires
 }
 
-/** What to say at the start about a port that strangers may reach; null = nothing. */
+/** A warning for the start if other machines can reach the port without a token; null = none. */
 export function accessWarning(host: string, token: string): string | null {
   if (token !== '' || LOOPBACK.test(host)) return null
   return (
-    `the debug port listens on ${host} without a token: whoever reaches it sees rules and statistics and can start ` +
+    `the debug port listens on ${host} without a token: every client that can reach it sees rules and statistics and can start ` +
     'profiles. Set DEBUG_TOKEN, or DEBUG_HOST=127.0.0.1.'
   )
 }

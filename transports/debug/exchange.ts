@@ -1,6 +1,6 @@
 /**
- * One request of an operator and its answer, now or minutes later. uWebSockets.js wants the request read before its callback
- * returns, and nothing touched once the client has gone; that is kept here.
+ * One request to the debug port and its response, which may follow minutes later. uWebSockets.js requires that the request is
+ * read before its callback returns, and that nothing is touched after the client has disconnected.
  */
 import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
 import type { HttpRequest, HttpResponse } from '../uws.ts'
@@ -11,14 +11,14 @@ export const JSON_TYPE = 'application/json'
 const CHUNK_CHARS = 64 * 1024
 
 export interface ResponseHead {
-  status?: string // the whole line, such as `200 OK`, which is the default
+  status?: string // the whole status line; default `200 OK`
   type?: string // default TEXT
   headers?: Record<string, string>
 }
 
 interface ResponseBody {
   bytesCount(): number // for HEAD
-  write(): void // for everybody else
+  write(): void // for other methods
 }
 
 export class Exchange {
@@ -29,7 +29,7 @@ export class Exchange {
   readonly host: string
   private readonly res: HttpResponse
   private readonly isHead: boolean
-  private readonly leaving = new AbortController()
+  private readonly disconnected = new AbortController()
 
   constructor(res: HttpResponse, req: HttpRequest) {
     this.res = res
@@ -39,29 +39,28 @@ export class Exchange {
     this.accept = req.getHeader('accept')
     this.authorization = req.getHeader('authorization')
     this.host = req.getHeader('host')
-    res.onAborted(() => this.leaving.abort())
+    res.onAborted(() => this.disconnected.abort())
   }
 
-  /** Aborts when the client has gone. */
+  /** Aborted when the client has disconnected. */
   get signal(): AbortSignal {
-    return this.leaving.signal
+    return this.disconnected.signal
   }
 
   send(body: string | Uint8Array, head: ResponseHead = {}): void {
     const write = () => endResponse(this.res, body, false)
-    this.answer(head, { bytesCount: () => Buffer.byteLength(body), write })
+    this.respond(head, { bytesCount: () => Buffer.byteLength(body), write })
   }
 
   /**
-   * In chunks, as fast as the client reads: a million lines would not fit into one string, and what a client leaves unread
-   * would pile up in this process. A request that follows on the same connection before all is read ends it. Resolves when
-   * all is written, or the client has gone.
+   * Sends chunks as fast as the client reads, so that a million lines are never in memory. Another request on the connection
+   * before everything is read ends it. Resolves when everything is written or the client has disconnected.
    */
   sendPieces(pieces: Iterable<string>, head: ResponseHead = {}): Promise<void> {
     return new Promise((resolve) => {
       this.signal.addEventListener('abort', () => resolve())
       const write = () => this.writeAll(toChunks(pieces), resolve)
-      this.answer(head, { bytesCount: () => countBytes(pieces), write })
+      this.respond(head, { bytesCount: () => countBytes(pieces), write })
       if (this.isHead || this.signal.aborted) resolve()
     })
   }
@@ -71,12 +70,12 @@ export class Exchange {
     if (first.done) {
       endResponse(this.res, first.value, false)
       onEnd()
-    } else if (this.res.write(first.value)) this.writeOn(chunks, onEnd)
-    else this.res.onWritable(() => this.writeOn(chunks, onEnd))
+    } else if (this.res.write(first.value)) this.writeRest(chunks, onEnd)
+    else this.res.onWritable(() => this.writeRest(chunks, onEnd))
   }
 
-  /** True when all is written; else goes on by itself when there is room. */
-  private writeOn(chunks: Iterator<string, string>, onEnd: () => void): boolean {
+  /** Returns true if everything is written; otherwise continues when the socket is writable. */
+  private writeRest(chunks: Iterator<string, string>, onEnd: () => void): boolean {
     for (;;) {
       const { value, done } = chunks.next()
       if (done) {
@@ -85,12 +84,12 @@ export class Exchange {
         return true
       }
       if (this.res.write(value)) continue
-      this.res.onWritable(() => this.writeOn(chunks, onEnd))
+      this.res.onWritable(() => this.writeRest(chunks, onEnd))
       return false
     }
   }
 
-  private answer({ status, type = TEXT, headers = {} }: ResponseHead, body: ResponseBody): void {
+  private respond({ status, type = TEXT, headers = {} }: ResponseHead, body: ResponseBody): void {
     const { res } = this
     if (this.signal.aborted) return
     res.cork(() => {
@@ -109,7 +108,7 @@ function countBytes(pieces: Iterable<string>): number {
   return sum
 }
 
-/** Yields what is long enough, returns the rest. */
+/** Yields chunks of at least CHUNK_CHARS, returns the rest. */
 function* toChunks(pieces: Iterable<string>): Generator<string, string> {
   let chunk = ''
   for (const piece of pieces) {

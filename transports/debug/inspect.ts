@@ -1,9 +1,9 @@
 /**
- * Looks at all threads of the process, for a while (engine/runtime/inspection/messages.ts has the conversation).
+ * Measures all threads of the process for some time (messages: engine/runtime/inspection/messages.ts).
  *
- *     call ──► who is here? ──► each begins, in turn ── so many ms, or until the client goes ──► each ends, in turn
+ *     call ──► threads respond ──► each begins, in turn ── `ms`, or until the client disconnects ──► each ends, in turn
  *
- * A thread that does not answer within ANSWER_MS is left out and named as missing.
+ * A thread that does not respond within RESPONSE_MS_MAX is listed as missing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BroadcastChannel } from 'node:worker_threads'
@@ -16,10 +16,10 @@ import {
   responseChannelName,
 } from '../../engine/runtime/inspection/messages.ts'
 
-const ANSWER_MS = 2_000 // a thread with much to do hears of it late, and writing down a profile takes 10 to 30 ms
+const RESPONSE_MS_MAX = 2_000 // a busy thread responds late, and encoding a profile takes 10 to 30 ms
 
 export interface InspectOptions {
-  threads: readonly string[] // that must be there; others may be
+  threads: readonly string[] // required ones; others are included if they respond
   ms: number
   signal: AbortSignal
 }
@@ -27,48 +27,48 @@ export interface InspectOptions {
 export interface Inspection<Found> {
   found: Map<string, Found> // by thread, sorted
   nativeIds: Map<string, number> // by thread
-  missing: string[] // each with the reason
+  missing: string[] // `thread: reason`
 }
 
 let inspectionsCount = 0
 
-/** Null when `signal` ended it. */
+/** Null if `signal` ended it. */
 export async function inspect<K extends Kind>(
   kind: K,
   { threads, ms, signal }: InspectOptions,
 ): Promise<Inspection<Findings[K]> | null> {
-  const talk = new InspectionSession<Findings[K]>(kind)
+  const session = new InspectionSession<Findings[K]>(kind)
   try {
     await sleep(ms, undefined, { signal })
-    return await talk.end(threads, signal)
+    return await session.end(threads, signal)
   } catch (error) {
     if (!signal.aborted) throw error
     return null
   } finally {
-    talk.close()
+    session.close()
   }
 }
 
-/** One conversation with all threads. It begins when it is made. */
+/** One measurement of all threads; begins on construction. */
 class InspectionSession<Found> {
   private readonly id = String(++inspectionsCount)
   private readonly kind: Kind
-  private readonly questions = new BroadcastChannel(REQUESTS_CHANNEL)
-  private readonly answers = new BroadcastChannel(responseChannelName(this.id))
-  private readonly nativeIds = new Map<string, number>() // of those that are here
+  private readonly requests = new BroadcastChannel(REQUESTS_CHANNEL)
+  private readonly responses = new BroadcastChannel(responseChannelName(this.id))
+  private readonly nativeIds = new Map<string, number>() // of the threads that responded
   private readonly begun = new Set<string>()
   private readonly found = new Map<string, Found>()
-  private readonly failures = new Map<string, string>() // thread → why
-  private turns: Promise<void> = Promise.resolve() // each waits for those before it
-  private awaited: { thread: string; answered: () => void } | null = null // whose turn it is
+  private readonly failures = new Map<string, string>() // thread → reason
+  private turns: Promise<void> = Promise.resolve() // one thread at a time
+  private awaited: { thread: string; onResponse: () => void } | null = null // whose turn it is
 
   constructor(kind: Kind) {
     this.kind = kind
-    this.answers.onmessage = (event) => this.onResponse((event as { data: InspectionResponse }).data)
-    this.request({ id: this.id, step: 'call' })
+    this.responses.onmessage = (event) => this.onResponse((event as { data: InspectionResponse }).data)
+    this.send({ id: this.id, step: 'call' })
   }
 
-  /** Those of `threads` that have not found anything are missing. */
+  /** Threads in `threads` without a result are missing. */
   async end(threads: readonly string[], signal: AbortSignal): Promise<Inspection<Found>> {
     const { id, found, nativeIds, failures } = this
     await this.turns
@@ -81,44 +81,47 @@ class InspectionSession<Found> {
     return {
       found,
       nativeIds,
-      missing: missing.map((thread) => `${thread}: ${failures.get(thread) ?? 'no answer'}`),
+      missing: missing.map((thread) => `${thread}: ${failures.get(thread) ?? 'no response'}`),
     }
   }
 
   close(): void {
-    this.request({ id: this.id, step: 'cancel' }) // for those that have not ended
-    this.questions.close()
-    this.answers.close()
+    this.send({ id: this.id, step: 'cancel' }) // for threads that are still measuring
+    this.requests.close()
+    this.responses.close()
   }
 
-  private onResponse(answer: InspectionResponse): void {
-    const { thread, step } = answer
+  private onResponse(response: InspectionResponse): void {
+    const { thread, step } = response
     if (step === 'here') {
-      this.nativeIds.set(thread, answer.nativeId)
+      this.nativeIds.set(thread, response.nativeId)
       this.turns = this.turns.then(() => this.turn({ id: this.id, step: 'begin', thread, kind: this.kind }))
       return
     }
     if (step === 'begun') this.begun.add(thread)
-    else if (step === 'ended') this.found.set(thread, answer.found as Found)
-    else this.failures.set(thread, answer.why)
-    if (this.awaited?.thread === thread) this.awaited.answered()
+    else if (step === 'ended') this.found.set(thread, response.found as Found)
+    else this.failures.set(thread, response.why)
+    if (this.awaited?.thread === thread) this.awaited.onResponse()
   }
 
-  /** Asks one thread, and waits until it has answered, but not for ever. */
-  private async turn(question: InspectionRequest & { thread: string }): Promise<void> {
-    const { thread } = question
-    const late = new AbortController()
-    const answered = new Promise<void>((resolve) => {
-      this.awaited = { thread, answered: resolve }
+  /** Sends a request to one thread and waits for its response, at most RESPONSE_MS_MAX. */
+  private async turn(request: InspectionRequest & { thread: string }): Promise<void> {
+    const { thread } = request
+    const timer = new AbortController()
+    const responded = new Promise<void>((resolve) => {
+      this.awaited = { thread, onResponse: resolve }
     })
-    this.request(question)
-    await Promise.race([answered, sleep(ANSWER_MS, undefined, { signal: late.signal }).catch(() => {})])
-    late.abort() // the timer
+    this.send(request)
+    await Promise.race([
+      responded,
+      sleep(RESPONSE_MS_MAX, undefined, { signal: timer.signal }).catch(() => {}),
+    ])
+    timer.abort()
     this.awaited = null
   }
 
-  private request(question: InspectionRequest): void {
-    this.questions.postMessage(question)
+  private send(request: InspectionRequest): void {
+    this.requests.postMessage(request)
   }
 }
 

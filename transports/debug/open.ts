@@ -1,5 +1,5 @@
 /**
- * Opens the debug port as the settings have it. Without it everything goes on: it is told, and that is all.
+ * Opens the debug port from the settings. A port that cannot be opened is logged; the service runs without it.
  */
 import { hostname } from 'node:os'
 import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
@@ -11,16 +11,16 @@ import { type DebugOptions, DebugServer } from './server.ts'
 
 export interface DebugPortOptions extends Omit<DebugOptions, 'host' | 'port' | 'token' | 'names'> {
   settings: Settings
-  port: number // as it was claimed; NO_PORT: it could not be
+  port: number // as claimed; NO_PORT if that failed
   log: Log
 }
 
 export function debugAddress({ DEBUG_HOST: host, DEBUG_PORT: port }: Settings, log: Log): Address {
-  const onFailure = (error: Error) => failed(log, error)
+  const onFailure = (error: Error) => logFailure(log, error)
   return { variable: 'DEBUG_PORT', host, port, onFailure }
 }
 
-/** Null: it cannot be had. */
+/** Returns null if it cannot be opened. */
 export function openDebugPort({ settings, port, log, ...options }: DebugPortOptions): DebugServer | null {
   const { DEBUG_HOST: host, DEBUG_TOKEN: token, DEBUG_ALLOWED_HOSTS: allowed } = settings
   if (port === NO_PORT) return null
@@ -33,11 +33,11 @@ export function openDebugPort({ settings, port, log, ...options }: DebugPortOpti
     if (warning !== null) log('warning', warning)
     return debug
   } catch (error) {
-    failed(log, error as Error)
+    logFailure(log, error as Error)
     return null
   }
 }
 
-function failed(log: Log, { message }: Error): void {
+function logFailure(log: Log, { message }: Error): void {
   log('error', `Failed to open debug HTTP listener: '${message}'`)
 }

@@ -1,9 +1,9 @@
 /**
- * `/debug/pprof/`: profiles of all threads, in the form `go tool pprof` reads.
+ * `/debug/pprof/`: profiles of all threads in the format of `go tool pprof`.
  *
  *     go tool pprof -top http://127.0.0.1:6070/debug/pprof/profile?seconds=10
  *
- * One at a time: two would measure each other. A client that goes away ends its profile.
+ * One profile at a time, since two would measure each other. A client that disconnects ends its profile.
  */
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -20,23 +20,23 @@ const SECONDS_MAX = 300
 interface Profile {
   help: string
   defaultSec: number
-  /** Answers, unless the client has gone. */
+  /** Sends the response, unless the client has disconnected. */
   run(exchange: Exchange, options: InspectOptions): Promise<void>
 }
 
 const PROFILES: Record<string, Profile> = {
   heap: {
-    help: 'what was allocated meanwhile and is still there, by function',
+    help: 'memory allocated during the profile and still in use, by function',
     defaultSec: 30,
     run: (exchange, options) => sendMerged(exchange, 'heap', options),
   },
   profile: {
-    help: 'CPU profile: where the threads are while they are busy',
+    help: 'CPU profile: functions that the threads execute',
     defaultSec: 30,
     run: (exchange, options) => sendMerged(exchange, 'cpu', options),
   },
   trace: {
-    help: 'collections and turns of the event loops as trace-event JSON, for ui.perfetto.dev',
+    help: 'garbage collections and event loop turns as trace-event JSON, for ui.perfetto.dev',
     defaultSec: 1,
     async run(exchange, options) {
       const pieces = await trace(options)
@@ -51,19 +51,19 @@ export class Pprof {
   private readonly threads: readonly string[]
   private running: { what: string; seconds: number; startedMs: number } | null = null
 
-  /** `threads`: those that must answer. */
+  /** `threads` must respond. */
   constructor(threads: readonly string[]) {
     this.threads = threads
   }
 
   /** Never rejects. */
-  async answer(exchange: Exchange): Promise<void> {
+  async respond(exchange: Exchange): Promise<void> {
     const what = exchange.path.slice(PPROF.length)
     if (what === '') return exchange.send(indexText())
     if (what === CMDLINE) return exchange.send(process.argv.join('\0'))
     const profile = Object.hasOwn(PROFILES, what) ? PROFILES[what] : undefined
     if (profile === undefined) {
-      const body = `${what} means nothing in Node. There are:\n\n${indexText()}`
+      const body = `${what} does not exist in Node. Available profiles:\n\n${indexText()}`
       return exchange.send(body, { status: '404 Not Found' })
     }
     const seconds = parseSeconds(exchange.query, profile.defaultSec)
@@ -94,7 +94,7 @@ export class Pprof {
   private busyText(): string {
     const { what, seconds, startedMs } = this.running!
     const leftSec = Math.max(1, Math.ceil(seconds - (performance.now() - startedMs) / 1_000))
-    return `${PPROF}${what}?seconds=${seconds} is running, and there is one at a time. Try again in ${leftSec} s.\n`
+    return `${PPROF}${what}?seconds=${seconds} is running; only one profile runs at a time. Try again in ${leftSec} s.\n`
   }
 }
 
@@ -102,7 +102,7 @@ async function sendMerged(exchange: Exchange, kind: 'cpu' | 'heap', options: Ins
   const inspection = await inspect(kind, options)
   if (inspection === null) return
   const { found, missing } = inspection
-  if (found.size === 0) throw new Error(`no thread has answered (${missing.join('; ')})`)
+  if (found.size === 0) throw new Error(`no thread has responded (${missing.join('; ')})`)
   const comments = missing.map((each) => `missing: ${each}`)
   const bytes = await promisify(gzip)(mergeProfiles(found, comments))
   exchange.send(bytes, fileHead('application/octet-stream', `${kind}.pb.gz`))

@@ -1,6 +1,6 @@
 /**
- * The operators' port (spec 6.5): what is loaded, what was counted, how the threads are. Runs in main. Any method will do;
- * any other path is the index.
+ * The debug port (spec 6.5): rules, statistics, threads, profiles. Runs in the main thread. Any method is accepted; an unknown
+ * path is the index.
  */
 
 import type { RulesImage } from '../../engine/config/rules.ts'
@@ -16,23 +16,23 @@ import { threadsText } from './threads.ts'
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/profile: CPU profiling endpoint
 /debug/pprof/trace: trace endpoint
-/debug/threads: how each thread is, measured for a second
+/debug/threads: state of each thread, measured for a second
 /rlconfig: print out the currently loaded configuration for debugging
 /stats: print out stats
 `
 
 const THREADS_MS = 1_000
-const READERS_MAX = 8 // of `/stats` and `/rlconfig` at once, until each has read to the end
-const LOOKERS_MAX = 4 // at `/debug/threads` at once; each is a timer in every thread
+const READERS_MAX = 8 // concurrent responses of `/stats` and `/rlconfig`; beyond, 409
+const THREADS_REQUESTS_MAX = 4 // concurrent `/debug/threads`, each with a timer in every thread; beyond, 409
 
 export interface DebugOptions {
   host: string
   port: number // 0 = any free one
-  token: string // empty = none is asked for
-  names: ReadonlySet<string> // of access.ts; checked without a token
-  threads: readonly string[] // that must answer when they are looked at
+  token: string // empty = none is required
+  names: ReadonlySet<string> // of access.ts; checked if there is no token
+  threads: readonly string[] // that must respond to measurements
   rules: () => RulesImage | null
-  loadFailure: () => string | null // what the last load said, if it failed
+  loadFailure: () => string | null // error of the last load, if it failed
   stats: () => Promise<readonly Stat[]>
 }
 
@@ -42,13 +42,13 @@ export class DebugServer {
   private readonly uwsPort: UwsPort
   private readonly pprof: Pprof
   private readersCount = 0
-  private lookersCount = 0
+  private threadsRequestsCount = 0
 
   constructor(options: DebugOptions) {
     const { host, port, threads } = options
     this.options = options
     this.pprof = new Pprof(threads)
-    const route = (res: HttpResponse, req: HttpRequest) => void this.answer(new Exchange(res, req))
+    const route = (res: HttpResponse, req: HttpRequest) => void this.respond(new Exchange(res, req))
     const opened = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'refused')))
     if (opened === null)
       throw new Error(`cannot listen on ${host}:${port}: in use, or no address of this machine`)
@@ -63,8 +63,8 @@ export class DebugServer {
     this.uwsPort.close()
   }
 
-  /** Never rejects: what breaks here is the operator's to see, and no decision's to miss. */
-  private async answer(exchange: Exchange): Promise<void> {
+  /** Never rejects: a failure is shown to the operator and does not affect decisions. */
+  private async respond(exchange: Exchange): Promise<void> {
     try {
       await this.route(exchange)
     } catch (error) {
@@ -80,15 +80,15 @@ export class DebugServer {
     else if (path === '/rlconfig') await this.read(exchange, () => this.sendRules(exchange))
     else if (path === '/stats') await this.read(exchange, () => this.sendStats(exchange))
     else if (path === '/debug/threads') await this.sendThreads(exchange)
-    else if (path.startsWith(PPROF)) await this.pprof.answer(exchange)
+    else if (path.startsWith(PPROF)) await this.pprof.respond(exchange)
     else exchange.send(INDEX)
   }
 
-  private async read(exchange: Exchange, answer: () => Promise<void>): Promise<void> {
+  private async read(exchange: Exchange, send: () => Promise<void>): Promise<void> {
     if (this.readersCount === READERS_MAX)
-      return exchange.send(`${READERS_MAX} are reading already\n`, { status: '409 Conflict' })
+      return exchange.send(`${READERS_MAX} requests are being read already\n`, { status: '409 Conflict' })
     this.readersCount++
-    await answer().finally(() => this.readersCount--)
+    await send().finally(() => this.readersCount--)
   }
 
   private sendRules(exchange: Exchange): Promise<void> {
@@ -104,15 +104,17 @@ export class DebugServer {
   }
 
   private async sendThreads(exchange: Exchange): Promise<void> {
-    if (this.lookersCount === LOOKERS_MAX)
-      return exchange.send(`${LOOKERS_MAX} are looking already\n`, { status: '409 Conflict' })
-    this.lookersCount++
+    if (this.threadsRequestsCount === THREADS_REQUESTS_MAX)
+      return exchange.send(`${THREADS_REQUESTS_MAX} measurements are running already\n`, {
+        status: '409 Conflict',
+      })
+    this.threadsRequestsCount++
     const { threads } = this.options
     try {
       const pulses = await inspect('pulse', { threads, ms: THREADS_MS, signal: exchange.signal })
       if (pulses) exchange.send(threadsText(pulses))
     } finally {
-      this.lookersCount--
+      this.threadsRequestsCount--
     }
   }
 }
@@ -123,14 +125,14 @@ function wantsJson({ query, accept }: Exchange): boolean {
 }
 
 function refuseName(exchange: Exchange): void {
-  const how = 'Ask by IP address or localhost, add the name to DEBUG_ALLOWED_HOSTS, or set DEBUG_TOKEN.'
+  const how = 'Use an IP address or localhost, add the name to DEBUG_ALLOWED_HOSTS, or set DEBUG_TOKEN.'
   exchange.send(`the name in the Host header is not one of this port. ${how}\n`, {
     status: '421 Misdirected Request',
   })
 }
 
 function refuse(exchange: Exchange): void {
-  exchange.send('show the token: Authorization: Bearer <token>, or ?token=<token>\n', {
+  exchange.send('a token is required: Authorization: Bearer <token>, or ?token=<token>\n', {
     status: '401 Unauthorized',
     headers: { 'WWW-Authenticate': 'Bearer realm="debug"' },
   })

@@ -1,9 +1,9 @@
 /**
- * In which container we run, as Datadog's agent wants to be told, to add the tags of the pod to ours (spec 7.5).
+ * The id of this process's container, from which Datadog's agent adds the tags of the pod (spec 7.5).
  *
- *     /proc/self/cgroup       12:memory:/docker/3f2a…        3f2a…       the host's own names, mostly of cgroup v1
- *     /proc/self/mountinfo    … /containers/3f2a…/hostname   3f2a…       where cgroup says `0::/`
- *     inode of our cgroup     /sys/fs/cgroup                 in-4711     the agent looks it up; not on the host itself
+ *     /proc/self/cgroup       12:memory:/docker/3f2a…        3f2a…       host paths, mostly of cgroup v1
+ *     /proc/self/mountinfo    … /containers/3f2a…/hostname   3f2a…       if cgroup is `0::/`
+ *     inode of our cgroup     /sys/fs/cgroup                 in-4711     resolved by the agent; not used outside containers
  */
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const CGROUP_LINE = /^\d+:([^:]*):(.+)$/
 const HOST_CGROUP_INODE = 0xeffffffb // of the first cgroup namespace, always
 const INODE_MIN = 2 // below, it is no cgroup
 
-/** Empty where nothing tells. `root` is for tests. */
+/** Empty if unknown. `root` is for tests. */
 export function containerId(root = '/'): string {
   const cgroup = readLines(join(root, 'proc/self/cgroup'))
   for (const line of cgroup) {
@@ -24,7 +24,7 @@ export function containerId(root = '/'): string {
   }
   for (const line of readLines(join(root, 'proc/self/mountinfo'))) {
     const found = IN_MOUNTS.exec(line)
-    if (found && found[1] !== 'sandboxes') return found[2] // a sandbox is the pod's, not ours
+    if (found && found[1] !== 'sandboxes') return found[2] // a sandbox belongs to the pod
   }
   return readInode(cgroup, root)
 }
@@ -44,7 +44,7 @@ function readLines(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n')
   } catch {
-    return [] // no Linux
+    return [] // not Linux
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * Which sink (spec 7.3): DISABLE_STATS, else DogStatsD, else statsd, else Prometheus, else printing.
+ * Creates the selected sink (spec 7.3): none with DISABLE_STATS, else DogStatsD, else statsd, else Prometheus, else printing.
  */
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -28,13 +28,13 @@ type StatsSettings = Pick<
 
 export interface SinkOptions {
   settings: StatsSettings
-  hasNative: boolean // our own series beside the compatible ones, for Prometheus
+  hasNative: boolean // native series beside the compatible ones, for Prometheus
   env: Readonly<Record<string, string | undefined>> // for mogrifiers and DD_*
   read: () => Promise<Snapshot>
   log: Log
 }
 
-/** Throws OperatorError when more than one of three is on. A USE_STATSD that nobody set is off beside another one. */
+/** Throws ConfigurationError if more than one of three is on. An unset USE_STATSD is off beside another one. */
 export function selectSink(settings: StatsSettings): SinkName {
   const { DISABLE_STATS, USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS } = settings
   if (DISABLE_STATS) return 'none'
@@ -53,7 +53,7 @@ export function selectSink(settings: StatsSettings): SinkName {
   return USE_PROMETHEUS ? 'prometheus' : 'printing'
 }
 
-/** Only what is chosen is loaded. Null for none. Rejects with OperatorError when it cannot be. */
+/** Loads only the selected sink. Null for none. Rejects with ConfigurationError for invalid settings. */
 export async function createSink({ settings, hasNative, env, read, log }: SinkOptions): Promise<Sink | null> {
   const { STATSD_HOST: host, STATSD_PORT: port } = settings
   const name = selectSink(settings)
@@ -101,7 +101,7 @@ function noSocket(host: string): ConfigurationError {
   })
 }
 
-/** Go's names of networks. */
+/** Network names as in Go. */
 function parseProtocol(text: string): 'tcp' | 'udp' {
   const network = /^(tcp|udp)[46]?$/.exec(text)?.[1]
   if (network === 'tcp' || network === 'udp') return network

@@ -1,11 +1,11 @@
 /**
- * Every STATS_FLUSH_INTERVAL all totals are read and given to each sink (spec 7.3).
+ * Reads all totals every STATS_FLUSH_INTERVAL and passes them to each sink (spec 7.3).
  *
  *     tick    read ─┬─► statsd        done        tick   read ─┬─► statsd
- *                   └─► another       ·····hangs·····          └─► (left out: it still has the last one)
+ *                   └─► another       ·····hangs·····          └─► (skipped: still busy with the last one)
  *
- * A sink that is slow is left out until it is done, and nobody waits for it. Nothing is lost by that, since totals only
- * grow. The same holds for the reading. What a sink has dropped is said once a minute, and told to who counts it.
+ * A slow sink is skipped until it is done; others do not wait for it. Nothing is lost, since totals only grow. The same holds
+ * for reading. Values that a sink dropped are logged once a minute and reported to `onDropped`.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -13,7 +13,7 @@ import { logOncePerMinute } from '../../engine/runtime/rate-limited-log.ts'
 import type { Sink, Snapshot } from './sink.ts'
 
 const FINISH_MS = 1_000 // for a sink that hangs
-const TIMER_MS_MAX = 2 ** 31 - 1 // of Node; a longer one would fire at once
+const TIMER_MS_MAX = 2 ** 31 - 1 // of Node; a longer timer fires immediately
 
 export interface FlushLoopOptions {
   intervalMs: number
@@ -30,7 +30,7 @@ export class FlushLoop {
   private readonly busy = new Set<Sink>()
   private readonly droppedReported = new Map<Sink, number>()
   private isReading = false
-  private readonly running = new Set<Promise<void>>() // one reads, one waits for a sink; the rest is left out
+  private readonly running = new Set<Promise<void>>() // at most one reads and one waits for a sink; others are skipped
   private timer: NodeJS.Timeout | undefined
 
   constructor(options: FlushLoopOptions) {
@@ -45,14 +45,14 @@ export class FlushLoop {
     this.timer = setInterval(() => void this.flush(), Math.min(intervalMs, TIMER_MS_MAX)).unref()
   }
 
-  /** One flush now. Resolves when every sink that took it is done; never rejects. */
+  /** Flushes now. Resolves when every sink that took it is done; never rejects. */
   flush(): Promise<void> {
     const flush = this.flushOnce().finally(() => this.running.delete(flush))
     this.running.add(flush)
     return flush
   }
 
-  /** The last flush, after those under way: they may have read before the last hits. */
+  /** The last flush, after flushes in progress, which may have read before the last hits. */
   async finish(): Promise<void> {
     clearInterval(this.timer)
     const patience = () => sleep(FINISH_MS, undefined, { ref: false })
@@ -75,7 +75,7 @@ export class FlushLoop {
     await Promise.all(this.options.sinks.map((sink) => this.give(sink, snapshot)))
   }
 
-  /** No last flush (spec 7.3): who wants one calls `finish` before. */
+  /** Does not flush (spec 7.3); call `finish` before for a last flush. */
   async close(): Promise<void> {
     clearInterval(this.timer)
     await Promise.all(this.options.sinks.map((sink) => sink.close()))
@@ -88,7 +88,7 @@ export class FlushLoop {
     try {
       await sink.flush(snapshot)
     } catch (error) {
-      this.logFailure(`a statistics sink failed: ${(error as Error).message}`) // a mistake of ours
+      this.logFailure(`a statistics sink failed: ${(error as Error).message}`) // a defect
     } finally {
       this.busy.delete(sink)
     }

@@ -1,14 +1,14 @@
 /**
- * Lines wait in chunks, each small enough for one write, and never cut.
+ * A queue of lines in chunks, each small enough for one write. Lines are never split.
  *
  *     offer ──► [ open chunk ] ──full, or seal()──► [ chunk ][ chunk ] ──► shift
  *
- * At most `bytesMax` wait; then `offer` says no and the line is the caller's again.
+ * At most `bytesMax` are queued; beyond that, `offer` returns false and does not take the line.
  */
 export interface LineQueueOptions {
-  chunkBytes: number // a line longer than that is a chunk of its own
-  bytesMax: number // of all that waits
-  lineBytesMax: number // a longer line is never taken
+  chunkBytes: number // a longer line is a chunk of its own
+  bytesMax: number // of the whole queue
+  lineBytesMax: number // a longer line is refused
 }
 
 export interface Chunk {
@@ -19,7 +19,7 @@ export interface Chunk {
 export class LineQueue {
   private readonly options: LineQueueOptions
   private chunks: Chunk[] = []
-  private first = 0 // in `chunks`; what is before it is gone
+  private first = 0 // index in `chunks`; earlier ones are removed
   private open: Chunk = { text: '', lines: 0 }
   private openBytes = 0
   private bytes = 0
@@ -44,7 +44,7 @@ export class LineQueue {
     return true
   }
 
-  /** The open chunk gets no more lines. */
+  /** Closes the open chunk. */
   seal(): void {
     if (this.openBytes === 0) return
     this.chunks.push(this.open)

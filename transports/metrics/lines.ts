@@ -1,40 +1,40 @@
 /**
- * A flush as lines: what has grown since the last one, by a format, into an outlet.
+ * Writes a flush as lines in a format: what totals have grown by since the last flush.
  *
- *     total 17, told 12 ──► `name:5|c` ── taken ──► told 17
- *                                      └─ no room ──► told 12: the next flush says it all
+ *     total 17, sent 12 ──► `name:5|c` ── queued ──► sent 17
+ *                                      └─ queue full ──► sent 12: the next flush sends the rest
  *
- * A gauge is told each time. A timer is a line per distinct millisecond and not one per decision, with the rate that makes
- * the peer count it so many times. Lines are made in small portions, and a flush bigger than the queue waits for the
- * peer as long as it moves.
+ * A gauge is sent each time. A timer is one line per distinct millisecond, not per decision, with a sample rate that makes the
+ * peer count it that many times. Lines are made in small portions, and a flush larger than the queue waits for the peer as
+ * long as it makes progress.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ReconnectingWriter, Traffic } from './reconnecting-writer.ts'
 import { NAMES_MAX, type Sink, type Snapshot, type Timer } from './sink.ts'
 
-const PORTION = 2_000 // names looked at before others get a turn: about a millisecond
-const ROOM_MS = 1_000 // so long a full queue may stand still
+const PORTION = 2_000 // names per turn of the event loop: about a millisecond
+const ROOM_MS = 1_000 // wait for space in a full queue; then the rest of the flush is refused
 export const SAMPLES_MAX = 500_000 // in one line of a timer; the rate of a million would need an exponent
 
-/** What is the same in every line of a name. */
+/** The constant parts of every line of a name. */
 export interface Head {
   name: string
-  tags: string // behind the value
+  tags: string // after the value
 }
 
 export interface LineFormat {
   head(name: string): Head
   counter(head: Head, delta: number): string
   gauge(head: Head, value: number): string
-  /** `samples` times the same; 1 to SAMPLES_MAX. */
+  /** `samples` measurements of the same value; 1 to SAMPLES_MAX. */
   timer(head: Head, ms: number, samples: number): string
-  /** Closes a flush. */
+  /** Lines at the end of a flush. */
   end?(sent: SentTotals): Iterable<string>
 }
 
-/** What a sink has done since the start. */
+/** Totals of a sink since the start. */
 export interface SentTotals {
-  counters: number // values that were taken, not lines: a line of a timer stands for its samples
+  counters: number // queued values, not lines: a timer line counts as its samples
   gauges: number
   timed: number
   refused: number
@@ -42,11 +42,11 @@ export interface SentTotals {
   lost: Traffic
 }
 
-/** A name we know, and what the peer has been told. */
+/** A known name and what has been sent of it. */
 interface SeriesState {
   head: Head
   sent: number
-  sentOfMs: Map<number, number> | null // of a timer
+  sentByMs: Map<number, number> | null // of a timer
 }
 
 export class LineSink implements Sink {
@@ -102,9 +102,9 @@ export class LineSink implements Sink {
   private async send({ name, counts }: Timer): Promise<void> {
     const known = this.getState(name)
     if (known === null) return
-    known.sentOfMs ??= new Map()
+    known.sentByMs ??= new Map()
     for (const [ms, count] of counts) {
-      let sent = known.sentOfMs.get(ms) ?? 0
+      let sent = known.sentByMs.get(ms) ?? 0
       while (sent < count) {
         const samples = Math.min(count - sent, SAMPLES_MAX)
         const line = this.format.timer(known.head, ms, samples)
@@ -112,12 +112,12 @@ export class LineSink implements Sink {
         sent += samples
         this.sent.timed += samples
       }
-      known.sentOfMs.set(ms, sent)
+      known.sentByMs.set(ms, sent)
       if (++this.visitedCount % PORTION === 0) await nextTurn()
     }
   }
 
-  /** A name's record, made at its first sight; null when there are too many. */
+  /** The state of a name, created on first use; null beyond NAMES_MAX. */
   private getState(name: string): SeriesState | null {
     const known = this.states.get(name)
     if (known !== undefined) return known
@@ -125,12 +125,12 @@ export class LineSink implements Sink {
       this.sent.refused++
       return null
     }
-    const made = { head: this.format.head(name), sent: 0, sentOfMs: null }
+    const made = { head: this.format.head(name), sent: 0, sentByMs: null }
     this.states.set(name, made)
     return made
   }
 
-  /** Waits for room; once that was in vain, the rest of the flush does not wait. */
+  /** Waits for space; after one timeout the rest of the flush does not wait. */
   private async sendWhenWritable(line: string): Promise<boolean> {
     while (!this.isStuck) {
       if (!(await this.outlet.room(ROOM_MS))) this.isStuck = true
@@ -142,8 +142,7 @@ export class LineSink implements Sink {
 }
 
 /**
- * A sample rate as text that peers turn back into `samples`, whether they round 1 / rate or cut it: so it is never
- * above 1 / samples.
+ * A sample rate from which peers compute `samples`, whether they round 1 / rate or truncate it; it is never above 1 / samples.
  */
 export function rateText(samples: number): string {
   let rate = 1 / samples
@@ -151,7 +150,7 @@ export function rateText(samples: number): string {
   return String(rate)
 }
 
-/** As a plain decimal: an exponent is not understood everywhere. */
+/** A plain decimal, since not all peers parse exponents. */
 export function plain(value: number): string {
   const text = String(value)
   return text.includes('e') ? value.toFixed(6) : text

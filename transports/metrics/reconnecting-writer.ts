@@ -1,11 +1,11 @@
 /**
- * From lines to a peer that may be slow, away or gone: a bounded queue before one connection at a time.
+ * Writes lines to a peer that may be slow or disconnected: a bounded queue and one connection at a time.
  *
  *     offer ──► queue (4 MiB) ──► one write at a time ──► peer
  *                                   fails: this chunk is lost, since part of it may have arrived
- *     dial ── fails ──► 3 s from the last dial ──► dial …        what waits, waits; beyond the bound `offer` says no
+ *     dial ── fails ──► 3 s from the last dial ──► dial …        lines stay queued; when full, `offer` returns false
  *
- * Nobody waits for the peer except who asks to, with `room`, and that has an end, too.
+ * Callers never wait for the peer, except in `room`, which has a timeout.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -14,22 +14,22 @@ import { LineQueue, type LineQueueOptions } from './line-queue.ts'
 
 export const QUEUE_BYTES_MAX = 4 * 1024 * 1024
 export const REDIAL_MS = 3_000 // between two dials
-const CLOSE_MS = 1_000 // for what still waits at the end
+const CLOSE_MS = 1_000 // for lines still queued on close; then they are dropped
 
 /** A connection. */
 export interface Writer {
-  /** Resolves when the bytes have left this process; rejects when that failed, and then they may have left in part. */
+  /** Resolves when the bytes have left this process; after a rejection part of them may have been sent. */
   write(bytes: Buffer): Promise<void>
   close(): void
 }
 
-/** What went through, or was lost with a connection. */
+/** Traffic that was sent, or lost with a connection. */
 export interface Traffic {
   packets: number
   bytes: number
 }
 
-/** Opens a connection, or rejects. `onGone` is called when it ended by itself. */
+/** Opens a connection, or rejects. `onGone` is called when the connection ends by itself. */
 export type Dial = (onGone: (why: string) => void) => Promise<Writer>
 
 export interface ReconnectingWriterOptions extends LineQueueOptions {
@@ -40,8 +40,8 @@ export interface ReconnectingWriterOptions extends LineQueueOptions {
 }
 
 export class ReconnectingWriter {
-  lostLines = 0 // that went down with a connection
-  readonly lost: Traffic = { packets: 0, bytes: 0 } // the same, as it would have gone out
+  lostLines = 0 // lost with a connection
+  readonly lost: Traffic = { packets: 0, bytes: 0 } // the same, as packets and bytes
   readonly sent: Traffic = { packets: 0, bytes: 0 }
   private readonly options: ReconnectingWriterOptions
   private readonly queue: LineQueue
@@ -49,8 +49,8 @@ export class ReconnectingWriter {
   private readonly logConnected: (line: string) => void
   private writer: Writer | null = null
   private isClosing = false
-  private wake: () => void = () => {} // the loop below, where it pauses
-  private notifyRoom: (hasRoom: boolean) => void = () => {} // who asked for room
+  private wake: () => void = () => {} // ends a pause of the loop below
+  private notifyRoom: (hasRoom: boolean) => void = () => {} // the caller that waits in `room`
   private ended: Promise<void> = Promise.resolve()
 
   constructor(options: ReconnectingWriterOptions) {
@@ -64,18 +64,18 @@ export class ReconnectingWriter {
     this.ended = this.run()
   }
 
-  /** False: there is no room, and the line is still the caller's. */
+  /** Queues a line. False if the queue is full. */
   offer(line: string): boolean {
     return !this.isClosing && this.queue.offer(line)
   }
 
-  /** Lines offered before go out now and not with later ones. */
+  /** Sends queued lines now instead of with later ones. */
   push(): void {
     this.queue.seal()
     this.wake()
   }
 
-  /** True as soon as there is some room, false when nothing moves: no connection, or none of `timeoutMs` helped. */
+  /** True as soon as there is space; false without a connection, or after `timeoutMs`. */
   room(timeoutMs: number): Promise<boolean> {
     this.push()
     if (this.writer === null) return Promise.resolve(false)
@@ -89,7 +89,7 @@ export class ReconnectingWriter {
     })
   }
 
-  /** What waits goes out if it can in a second. */
+  /** Queued lines are sent if that takes at most CLOSE_MS. */
   async close(): Promise<void> {
     this.isClosing = true
     this.push()
@@ -146,7 +146,7 @@ export class ReconnectingWriter {
     this.notifyRoom(true)
   }
 
-  /** Until somebody wakes us; or, between two dials, until the time is over or the end comes. */
+  /** Until woken; between two dials also until the redial time or close. */
   private pause(ms?: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = ms === undefined ? undefined : setTimeout(resolve, ms).unref()

@@ -1,18 +1,18 @@
 /**
- * What a place for statistics gets, and what it promises.
+ * The interface of a sink of statistics.
  *
  *     main ── a Snapshot of all totals, at each flush or scrape ──► Sink    statsd, DogStatsD, Prometheus, standard output
  *
- *     counters   ratelimit.service.rate_limit.shop.user.total_hits   17     since the start; nobody resets it
+ *     counters   ratelimit.service.rate_limit.shop.user.total_hits   17     since the start; never reset
  *     gauges     ratelimit.localcache.entryCount                      4     now
  *     timers     ratelimit_server.ShouldRateLimit.response_time    0 ms 12 times, 1 ms 3 times, since the start
  *
- * A sink remembers the totals it has told and works out differences by itself, so two sinks or two scrapers never take
- * from each other, and what a sink could not tell now is told with its next flush. It never throws, never waits for its
- * peer in a way that others notice, and bounds what it keeps. Tags are part of a name: `….multiget.__code=success`.
+ * A sink remembers the totals it has sent and computes differences itself, so sinks and scrapers are independent, and what could
+ * not be sent now is sent with the next flush. A sink never throws, does not block other sinks, and bounds its memory. Tags are
+ * part of a name: `….multiget.__code=success`.
  */
 
-/** All totals at one moment. Nothing in it changes until every flush it was given to has resolved. */
+/** All totals at one moment. Does not change until every flush that received it has resolved. */
 export interface Snapshot {
   counters: readonly Value[]
   gauges: readonly Value[]
@@ -24,24 +24,24 @@ export type Value = readonly [name: string, value: number]
 
 export interface Timer {
   name: string
-  /** Each whole millisecond that was measured, and how often since the start. Whoever counts them bounds how many. */
+  /** Each measured whole millisecond and its count since the start. The producer bounds their number. */
   counts: readonly (readonly [ms: number, count: number])[]
 }
 
-/** What names cannot say: our own series, with a rule's domain and path apart. Totals since the start, too. */
+/** Data for the native series, with a rule's domain and path separate. Totals since the start. */
 export interface NativeStats {
   hits: readonly { domain: string; rule: string; code: HitCode; total: number }[]
   limits: readonly { domain: string; rule: string; unit: string; requestsPerUnit: number }[]
   decisionTime: {
     boundsSec: readonly number[] // upper ends of the buckets, ascending, without infinity
-    counts: readonly number[] // of each bucket alone, and one more for all above
+    counts: readonly number[] // per bucket, not cumulative, and one more for values above
     sumSec: number
   }
 }
 
 export type HitCode = 'ok' | 'over_limit'
 
-/** Names a sink tells apart; beyond, new ones are left out and counted as dropped. Some 150 bytes each. */
+/** Names per sink; beyond, new ones are dropped and counted. About 150 bytes each. */
 export const NAMES_MAX = 1_000_000
 
 export interface Sink {
@@ -49,8 +49,8 @@ export interface Sink {
   start(): void
   /** Resolves when the snapshot is no longer needed; never rejects. Not called again before that. */
   flush(snapshot: Snapshot): Promise<void>
-  /** What waits may still go out for a second; then everything ends. */
+  /** Sends queued lines for at most a second, then closes. */
   close(): Promise<void>
-  /** Lines or values that found no room or went down with a connection. Counters among the first come again later. */
+  /** Lines or values that were refused by a full queue or lost with a connection. Refused counters are sent later. */
   readonly dropped: number
 }

@@ -1,5 +1,5 @@
 /**
- * Tags live in the name (spec 7.2), sorted by key, and come apart again for sinks that know tags of their own.
+ * Tags are part of a name (spec 7.2), sorted by key, and are split off again for sinks with their own tags.
  *
  *     name            ratelimit.memcache.add.__code=success       EXTRA_TAGS   zone:b.c
  *     withTags()      ratelimit.memcache.add.__code=success.__zone=b_c
@@ -7,7 +7,7 @@
  */
 export type Tags = readonly (readonly [key: string, value: string])[]
 
-/** Keys that the statistics library of the reference keeps for itself; using one bumps the counter `reserved_tag`. */
+/** Keys reserved by the statistics library of envoyproxy/ratelimit; their use increments the counter `reserved_tag`. */
 const RESERVED = new Set(
   'asg az backend canary host period region shard window source project facet envoyservice'.split(' '),
 )
@@ -15,7 +15,7 @@ const RESERVED = new Set(
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const BROKEN = /[:|\u0000-\u001f\u007f]/g // a line, wherever they stand in it
 
-/** EXTRA_TAGS as they are used: no empty key or value, and nothing that ends a name or a line. */
+/** EXTRA_TAGS without empty keys or values and without characters that end a name or a line. */
 export function cleanTags(tags: Readonly<Record<string, string>>): Tags {
   return Object.entries(tags)
     .filter(([key, value]) => key !== '' && value !== '')
@@ -30,7 +30,7 @@ export function reservedTagsIn(tags: Tags): number {
   return tags.filter(([key]) => RESERVED.has(key)).length
 }
 
-/** A name with tags beside those it has; its own win. */
+/** Adds tags to a name; tags it already has take precedence. */
 export function withTags(name: string, tags: Tags): string {
   if (tags.length === 0) return name
   const { base, tags: own } = splitTags(name)
@@ -38,7 +38,7 @@ export function withTags(name: string, tags: Tags): string {
   return base + all.map(([key, value]) => `.__${key}=${value}`).join('')
 }
 
-/** Cut at the first `.__`; what is no `key=value` there is dropped (spec 7.5). */
+/** Splits at the first `.__`; parts that are not `key=value` are dropped (spec 7.5). */
 export function splitTags(name: string): { base: string; tags: Tags } {
   const end = name.indexOf('.__')
   if (end < 0) return { base: name, tags: [] }

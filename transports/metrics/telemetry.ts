@@ -1,11 +1,11 @@
 /**
- * What Datadog's clients tell of themselves, and its dashboards and monitors know (spec 7.5): one line each per flush.
+ * Client telemetry as Datadog's clients send it and its dashboards expect it (spec 7.5): one line per metric and flush.
  *
  *     datadog.dogstatsd.client.metrics:99|c|#env:prod,client:sluice,client_version:0.1.0,client_transport:udp
  *     datadog.dogstatsd.client.packets_dropped:3|c|#env:prod,…
  *
- * Left out is what is always 0 here: events, service checks, other types, and a queue that drops packets. Ours refuses
- * values, and then they are `metric_dropped_on_receive`.
+ * Metrics that are always 0 here are omitted: events, service checks, other types, packets dropped by a queue. The queue here
+ * refuses values, which count as `metric_dropped_on_receive`.
  */
 import { readFileSync } from 'node:fs'
 import { resolveRoot } from '../../engine/runtime/module-url.ts'
@@ -13,7 +13,7 @@ import type { SentTotals } from './lines.ts'
 
 export type ClientTransport = 'udp' | 'uds-stream'
 
-/** Lines of what has grown since the last call, zeros too. `globals`: the tags of every line, as text; `ending`: what closes it. */
+/** Lines with the growth since the last call, also if zero. `globals`: tags of every line; `ending`: the end of every line. */
 export function telemetry(
   globals: readonly string[],
   transport: ClientTransport,

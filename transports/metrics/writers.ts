@@ -1,10 +1,10 @@
 /**
- * The connections behind an Outlet: TCP or a unix stream socket, and UDP.
+ * Connections for ReconnectingWriter: TCP or a unix stream socket, and UDP.
  *
- *     stream     dial at most 1.5 s; a write that the kernel does not take within 1 s ends the connection
- *     datagram   a chunk is a datagram; after 8 of them a pause, or the buffer of a peer on the same machine overflows
+ *     stream     a dial takes at most 1.5 s; a write that the kernel does not accept within 1 s ends the connection
+ *     datagram   a chunk is a datagram; a pause after 8 of them, so that the buffer of a local peer does not overflow
  *
- * Addresses are looked up at each dial. A peer that closes its side is noticed at once, not with the next write.
+ * Addresses are resolved at each dial. A close by the peer is noticed immediately, not at the next write.
  */
 import { createSocket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
@@ -17,13 +17,13 @@ const WRITE_MS = 1_000
 const BURST_DATAGRAMS = 8 // a Linux socket holds some 90 of 1,432 bytes by default
 const BURST_PAUSE_MS = 5
 
-/** `frame` is put around each chunk. */
+/** `frame` wraps each chunk. */
 export function streamDial(target: NetConnectOpts, frame = (bytes: Buffer): Buffer => bytes): Dial {
   return (onGone) =>
     new Promise((resolve, reject) => {
       const socket = connect(target)
       const timer = setTimeout(() => socket.destroy(new Error(`no answer in ${DIAL_MS} ms`)), DIAL_MS).unref()
-      socket.unref().resume() // what it says is not read, but its end is
+      socket.unref().resume() // its data is discarded, but its end is noticed
       socket.once('error', reject)
       socket.once('close', () => clearTimeout(timer))
       socket.once('connect', () => {
@@ -51,7 +51,7 @@ function writeTo(socket: Socket, bytes: Buffer): Promise<void> {
   })
 }
 
-/** A refused datagram shows with a later one, so the connection is made anew; until then datagrams vanish, as UDP's do. */
+/** The kernel reports a refused datagram at a later one; then the socket is reopened. Datagrams before are lost. */
 export function datagramDial(host: string, port: number): Dial {
   return async (onGone) => {
     const address = await lookUpAddress(host)

@@ -1,11 +1,11 @@
 /**
- * What the operator is told about the connection to the management server (spec 8.6): a line per change, two gauges.
+ * Reports the connection to the management server (spec 8.6): a log line per change and two gauges.
  *
- *     connected ── info ──► lost, and why ── error ──► connected · lost · connected · lost ──► …
- *                                                      └── a server that takes us in and throws us out: a line a minute
+ *     connected ── info ──► lost, with the reason ── error ──► connected · lost · connected · lost ──► …
+ *                                                              └── a server that keeps dropping: one line a minute
  *
- * A connection alone ends nothing: told again are both only after `settled`. Reasons may take turns, so each has its own
- * minute. At debug there is a line for each attempt.
+ * A new connection alone does not reset this; `settled` does. Each reason is limited to one line a minute, since reasons may
+ * alternate. At level debug there is a line for each attempt.
  */
 
 import type { RulesSourceOptions } from '../../engine/config/rules-loader.ts'
@@ -13,8 +13,8 @@ import { logOncePerMinute } from '../../engine/runtime/rate-limited-log.ts'
 import { goDuration } from '../../engine/stores/connect-retry.ts'
 
 const CONNECTED = 'sluice.xds.connected' // 0 or 1
-const LAST_RESPONSE = 'sluice.xds.last_response_timestamp_seconds' // since 1970, good or bad; 0 = none has come
-const REASONS_MAX = 16 // told apart; all others share a minute
+const LAST_RESPONSE = 'sluice.xds.last_response_timestamp_seconds' // Unix time, valid response or not; 0 = none yet
+const REASONS_MAX = 16 // further reasons share one limit
 
 type ConnectionReporterOptions = Pick<RulesSourceOptions, 'log' | 'totals' | 'onDisconnected'>
 
@@ -23,7 +23,7 @@ export class ConnectionReporter {
   private readonly nowMs: () => number
   private readonly reasons = new Map<string, (line: string) => void>()
   private isConnectionReported = false
-  private awaySince: Date | null = null // the first loss
+  private disconnectedSince: Date | null = null // the first loss
 
   /** `nowMs` is for tests. */
   constructor(options: ConnectionReporterOptions, nowMs: () => number = Date.now) {
@@ -31,7 +31,7 @@ export class ConnectionReporter {
     this.nowMs = nowMs
     options.totals.set(CONNECTED, 0)
     options.totals.set(LAST_RESPONSE, 0)
-    this.reportAway()
+    this.reportDisconnected()
   }
 
   connected(name: string): void {
@@ -49,21 +49,21 @@ export class ConnectionReporter {
   lost(why: string, waitMs: number): void {
     const wait = goDuration(waitMs)
     this.options.totals.set(CONNECTED, 0)
-    this.reportAway()
-    this.options.log('debug', `connecting to the xDS Management Server anew in ${wait}`)
+    this.reportDisconnected()
+    this.options.log('debug', `reconnecting to the xDS Management Server in ${wait}`)
     this.log(why, `Failed to receive configuration from xDS Management Server: ${why}; again in ${wait}`)
   }
 
-  /** All is well: what happens next is news. */
+  /** The connection is stable: the next change is logged again. */
   settled(): void {
     this.reasons.clear()
     this.isConnectionReported = false
-    this.awaySince = null
+    this.disconnectedSince = null
   }
 
-  private reportAway(): void {
-    this.awaySince ??= new Date(this.nowMs())
-    this.options.onDisconnected?.(this.awaySince)
+  private reportDisconnected(): void {
+    this.disconnectedSince ??= new Date(this.nowMs())
+    this.options.onDisconnected?.(this.disconnectedSince)
   }
 
   private log(why: string, line: string): void {

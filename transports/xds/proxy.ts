@@ -1,14 +1,13 @@
 /**
- * Whether the management server is reached through a proxy (spec 10), by the rules of Go's net/http, where HTTPS_PROXY
- * and NO_PROXY come from:
+ * Chooses the proxy of the management server (spec 10) by the rules of Go's net/http for HTTPS_PROXY and NO_PROXY:
  *
  *     HTTPS_PROXY, or https_proxy     http://[user:password@]host[:port], or without http://
- *     NO_PROXY, or no_proxy           items between commas; to any of these there is no proxy
+ *     NO_PROXY, or no_proxy           comma-separated; matching servers are connected directly
  *         *                           everything
- *         example.com                 the name and those below      .example.com  *.example.com    only those below
+ *         example.com                 the name and its subdomains   .example.com  *.example.com   subdomains only
  *         192.0.2.7  192.0.2.0/24     an address, a range           …:8080                         only on that port
  *
- * Never for localhost and loopback addresses. HTTP_PROXY is for http, which gRPC is not.
+ * localhost and loopback addresses are always direct. HTTP_PROXY does not apply to gRPC.
  */
 import { BlockList, isIP } from 'node:net'
 
@@ -26,7 +25,7 @@ type Environment = Record<string, string | undefined>
 
 const HTTP_PORT = '80'
 
-/** Null = none; throws an Error with a sentence where one is named that cannot be used. */
+/** Null = none; throws an Error for a proxy that cannot be used. */
 export function proxyFor(server: Address, env: Environment): HttpProxy | null {
   const name = env.HTTPS_PROXY ? 'HTTPS_PROXY' : 'https_proxy'
   const text = env[name] ?? ''
@@ -55,10 +54,10 @@ function isExcepted(server: Address, list: string): boolean {
   return list
     .toLowerCase()
     .split(',')
-    .some((item) => isMet(item.trim(), server))
+    .some((item) => matchesItem(item.trim(), server))
 }
 
-function isMet(item: string, { host, port }: Address): boolean {
+function matchesItem(item: string, { host, port }: Address): boolean {
   if (item === '' || item === '*') return item === '*'
   const range = /^(.+)\/(\d+)$/.exec(item)
   if (range !== null)
@@ -78,7 +77,7 @@ function isRange(address: string, bits: number): boolean {
   return isIP(address) !== 0 && bits <= (isIP(address) === 4 ? 32 : 128)
 }
 
-/** An address, or the range of those that begin with the same bits. */
+/** One address, or the range of addresses with the same leading bits. */
 function addressSet(address: string, bits?: number): BlockList {
   const set = new BlockList()
   if (bits === undefined) set.addAddress(address, family(address))

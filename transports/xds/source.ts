@@ -1,19 +1,19 @@
 /**
  * Rules from a management server, kept current: xDS, state of the world (spec 8.6, 8.5).
  *
- *     stream:  request (what we have) ──►
- *                  ◄── response n ─────── the whole configuration
- *              job: decode, validate, compile ──┬──► good: into force, then ACK   version n, nonce n
- *                                               └──► bad: what is in force stays, NACK   version of the last ACK, nonce n, why
- *              what is in force once more ──► ACK, and no load
- *     lost:    wait ──► connect anew ──► request with version and nonce of the last response, good or bad
+ *     stream:  request (current version) ──►
+ *                  ◄── response n ────────── the whole configuration
+ *              job: decode, validate, compile ──┬──► valid: in force, then ACK      version n, nonce n
+ *                                               └──► invalid: NACK, rules unchanged  version of the last ACK, nonce n, error
+ *              same response again ──► ACK without a load
+ *     lost:    wait ──► reconnect ──► request with version and nonce of the last response, valid or not
  *
- * All is well when something new has come into force, or a stream has stood for STEADY_MS. What is in force once more is no
- * such news: a server that sends it and then fails to deliver what is newer would hide that with each new stream.
+ * The connection counts as settled when new rules have come into force or a stream has lasted STEADY_MS. Receiving the current
+ * rules again does not count: a server that sends them and then fails to deliver newer ones would hide that failure.
  *
- * Two kinds of waiting, both doubling with jitter up to XDS_CLIENT_BACKOFF_MAX_INTERVAL. Where there is no connection:
- * from CONNECT_WAIT_MS, until there is one. Where a stream ends: from XDS_CLIENT_BACKOFF_INITIAL_INTERVAL, until all is
- * well; so a server that takes us in and throws us out is not asked without a pause.
+ * Two back-offs, both doubling with jitter up to XDS_CLIENT_BACKOFF_MAX_INTERVAL. Without a connection it starts at
+ * CONNECT_WAIT_MS and resets on connection. After a stream has ended it starts at XDS_CLIENT_BACKOFF_INITIAL_INTERVAL and
+ * resets when settled, so a server that keeps ending streams is not called without a pause.
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -30,10 +30,10 @@ import { type Response, UnusableResponse, XdsStream } from './stream.ts'
 const TYPE_URL = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 const CONNECT_WAIT_MS = 1_000 // the first one; less where XDS_CLIENT_BACKOFF_INITIAL_INTERVAL is
 const TIMER_MS_MAX = 2 ** 31 - 1 // beyond, Node's timers fire at once
-const PAUSE_MS = 100 // between two responses: a server that answers each ACK at once is taken 10 times a second
-const STEADY_MS = 30_000 // a server that has something newer tells it at once
+const PAUSE_MS = 100 // between two responses: at most 10 per second are loaded
+const STEADY_MS = 30_000 // a server with newer rules sends them at once
 const ERROR_LENGTH_MAX = 4_096 // characters of a NACK; a key in it can be as long as a message
-const PATIENCE_MS = 10_000 // then the operator reads that nothing has come yet
+const FIRST_RULES_WARNING_MS = 10_000 // then a warning says that no rules have arrived yet
 
 export class XdsRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
@@ -65,18 +65,18 @@ export class XdsRulesSource implements RulesSource {
     )
   }
 
-  /** Resolves after the first load, good or bad; a response that cannot be decoded is none (spec 8.6). Never rejects. */
+  /** Resolves after the first load, successful or not; an undecodable response is not a load (spec 8.6). Never rejects. */
   start(): Promise<void> {
     const { name } = this.endpoint
-    const impatient = setTimeout(() => {
+    const warningTimer = setTimeout(() => {
       this.options.log('warning', `no rules have come from ${name} yet; still waiting`)
-    }, PATIENCE_MS).unref()
-    this.ending.signal.addEventListener('abort', () => clearTimeout(impatient))
+    }, FIRST_RULES_WARNING_MS).unref()
+    this.ending.signal.addEventListener('abort', () => clearTimeout(warningTimer))
     this.options.log('info', `Waiting for rules from ${name}`)
     this.running = this.run()
     return new Promise((resolve) => {
       this.onFirstLoad = () => {
-        clearTimeout(impatient)
+        clearTimeout(warningTimer)
         resolve()
       }
     })
@@ -120,7 +120,7 @@ export class XdsRulesSource implements RulesSource {
       return 'the server ended the stream'
     } catch (error) {
       const why = errorText(error)
-      if (error instanceof UnusableResponse) this.refuse(why, 'debug') // the loss will be told in the same words
+      if (error instanceof UnusableResponse) this.refuse(why, 'debug') // the loss is logged with the same text
       return why
     }
   }
@@ -149,7 +149,7 @@ export class XdsRulesSource implements RulesSource {
     this.send(stream, version, nonce)
   }
 
-  /** Resolves with null when its rules are in force, else with what is wrong; then everything stays as it is. */
+  /** Resolves with null when the rules are in force, otherwise with the error; then nothing has changed. */
   private async load({ bytes }: Response): Promise<string | null> {
     const task = { response: bytes, isMerging: this.options.settings.MERGE_DOMAIN_CONFIG }
     let isDecoded = true
@@ -176,15 +176,15 @@ export class XdsRulesSource implements RulesSource {
     this.failure = error
   }
 
-  /** From now on the stream has to stand for STEADY_MS. */
+  /** Restarts the STEADY_MS that the stream must last. */
   private watchSteadiness(): void {
     clearTimeout(this.steadyTimer)
     this.steadyTimer = setTimeout(() => this.steady(), this.steadyMs).unref()
   }
 
   /**
-   * The server wants nothing else of us than what we said last. Where that is what is in force, a failure is over: the
-   * server has gone back to it.
+   * The server has sent nothing since the last request. If that acknowledged the rules in force, an earlier failure is over: the
+   * server has returned to them.
    */
   private steady(): void {
     if (this.failure !== '' && this.inForce !== null && this.acked === this.received) {
@@ -216,13 +216,13 @@ export class XdsRulesSource implements RulesSource {
     return Math.min(ms, TIMER_MS_MAX)
   }
 
-  /** Ends early when closing. */
+  /** Ends early on close. */
   private pause(ms: number): Promise<void> {
     return sleep(ms, undefined, { signal: this.ending.signal }).catch(() => {})
   }
 }
 
-/** The same for the same version with the same resources. Null: they cannot be read. */
+/** Equal for the same version and resources. Null if they cannot be decoded. */
 function fingerprintResponse({ version, bytes }: Response): string | null {
   const hash = createHash('sha256').update(`${version.length} ${version}`) // 4 MiB are some 10 ms
   try {

@@ -1,32 +1,42 @@
 /**
- * What becomes of a TCP connection to the management server, and that closing it closes it.
+ * The layers between TCP and HTTP/2 on a connection to the management server, and the means to close its sockets.
  *
- *     library: TCP ──► tunnel, where a proxy is between ──► TLS, where asked for ──► library: HTTP/2 settings, calls
- *               └── held from here on ─────────────────────────────────────────────────────────────► letGo
+ *     library: TCP ──► CONNECT, if there is a proxy ──► TLS, if configured ──► library: HTTP/2 settings, calls
+ *               └── tracked from here on ──────────────────────────────────────────────► destroySockets
  *
- * @grpc/grpc-js 1.14.7 forgets a connection that its client is closed in the middle of: with a server that accepts and
- * says nothing, each attempt would leave a socket open for good. Its own proxy and TLS are not used, since the first
- * opens a socket of its own that nobody can close, and the second names IP addresses in SNI, which RFC 6066 forbids and
- * Node warns of. The method has an underscore but is the only place where the library shows a socket. Gives up: a TCP
- * connect that nobody answers, which the kernel ends after two minutes.
+ * @grpc/grpc-js 1.14.7 does not close a connection whose client is closed while it is being established: with a server that
+ * accepts and sends nothing, each attempt would leak a socket. Its proxy and TLS support are not used: the former opens a
+ * socket that cannot be closed from outside, the latter sends IP addresses as SNI, which RFC 6066 forbids and Node warns of.
+ * `_createSecureConnector` is private by name but the only place where the library exposes the socket. Not covered: a TCP
+ * connect without an answer, which the kernel ends after two minutes.
  */
-import type { Socket } from 'node:net'
+import { request } from 'node:http'
+import { isIP, type Socket } from 'node:net'
+import { connect, type SecureContext } from 'node:tls'
 import { CallCredentials, ChannelCredentials } from '@grpc/grpc-js'
-import { type Tls, throughTls } from './handshake.ts'
-import { type Tunnel, throughProxy } from './tunnel.ts'
 
 type Connector = ReturnType<ChannelCredentials['_createSecureConnector']>
 
-/** What is between TCP and HTTP/2, outermost first; null = nothing. */
+/** The layers between TCP and HTTP/2, outermost first; null = none. */
 export interface Layers {
   tunnel: Tunnel | null
   tls: Tls | null
 }
 
+interface Tunnel {
+  to: string // host:port of the management server
+  authorization: string // '' = none
+}
+
+interface Tls {
+  context: SecureContext
+  name: string // that the certificate must contain
+}
+
 export class TrackedCredentials extends ChannelCredentials {
   private readonly layers: Layers
-  private readonly sockets = new Set<Socket>() // one, or as many as the name has addresses
-  private isOver = false
+  private readonly sockets = new Set<Socket>() // one per address of the name
+  private isClosed = false
 
   constructor(layers: Layers) {
     super()
@@ -34,7 +44,7 @@ export class TrackedCredentials extends ChannelCredentials {
   }
 
   destroySockets(): void {
-    this.isOver = true
+    this.isClosed = true
     for (const socket of this.sockets) socket.destroy()
   }
 
@@ -56,16 +66,54 @@ export class TrackedCredentials extends ChannelCredentials {
   }
 
   private async connect(socket: Socket): ReturnType<Connector['connect']> {
-    this.hold(socket)
+    this.track(socket)
     const { tunnel, tls } = this.layers
-    if (tunnel !== null) await throughProxy(socket, tunnel)
+    if (tunnel !== null) await openTunnel(socket, tunnel)
     if (tls === null) return { socket, secure: false }
-    return { socket: await throughTls(socket, tls), secure: true }
+    return { socket: await startTls(socket, tls), secure: true }
   }
 
-  private hold(socket: Socket): void {
+  private track(socket: Socket): void {
     this.sockets.add(socket)
     socket.once('close', () => this.sockets.delete(socket))
-    if (this.isOver) socket.destroy()
+    if (this.isClosed) socket.destroy()
   }
+}
+
+/** Sends CONNECT; the connection then leads to the management server. Rejects unless the proxy responds with 200. */
+function openTunnel(socket: Socket, { to, authorization }: Tunnel): Promise<void> {
+  const headers = {
+    host: to,
+    connection: 'keep-alive', // Node's default is `close`
+    ...(authorization !== '' && { 'proxy-authorization': authorization }),
+  }
+  return new Promise((resolve, reject) => {
+    const connecting = request({ method: 'CONNECT', path: to, headers, createConnection: () => socket })
+    connecting.once('connect', ({ statusCode }, _socket, early: Buffer) => {
+      if (statusCode !== 200) {
+        reject(new Error(`the proxy answers CONNECT with ${statusCode}`))
+        socket.destroy()
+        return
+      }
+      if (early.length > 0) socket.unshift(early) // bytes of the server in the same packet
+      resolve()
+    })
+    connecting.on('error', reject)
+    connecting.end()
+  })
+}
+
+/** `name` may be an IP address, which is verified but not sent as SNI (RFC 6066). Rejects if a certificate is refused. */
+function startTls(socket: Socket, { context, name }: Tls): Promise<Socket> {
+  const options = {
+    socket,
+    secureContext: context,
+    host: name,
+    ...(isIP(name) === 0 && { servername: name }),
+    ALPNProtocols: ['h2'],
+  }
+  return new Promise((resolve, reject) => {
+    const secured = connect(options, () => resolve(secured))
+    secured.on('error', reject) // stays attached: the library adds its own listener later
+  })
 }

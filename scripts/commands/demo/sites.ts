@@ -1,10 +1,11 @@
 /**
- * The sites of the demo: what each answers now, and what its last 30 days were like.
+ * The sites of the demo: how each responds now, and its last 30 days.
  *
- *     relay     which fake relay answers (test/helpers/fake-relays.ts), with which certificate
- *     ttfbMs    the median of its first byte      upShare   how often a probe found it up
- *     story     what happened when, counted back from now in hours
- *     blockedFromHours   since when its TLS is reset on the way from the place in cn
+ *     relay              the kind of fake relay (test/helpers/fake-relays.ts)
+ *     ttfbMs             median time to first byte
+ *     upShare            share of probes that find it up
+ *     incidents          in hours before now
+ *     blockedFromHours   TLS from cn is reset since so many hours before now
  */
 import type { ErrorCode, SiteFlag } from '../../../monitor/facts.ts'
 import type { RelayKind } from '../../../test/helpers/fake-relays.ts'
@@ -20,9 +21,9 @@ export interface DemoSite {
   claimed?: string[]
   flags?: SiteFlag[]
   blockedFromHours?: number
-  isFlapping?: boolean // its relay goes away and comes back while the demo runs
-  ageDays?: number // of its history; default all
-  story?: { fromHours: number; toHours: number; error: ErrorCode | 'slow' | 'challenge' }[]
+  isFlapping?: boolean // its relay fails and recovers while the demo runs
+  ageDays?: number // of its history; default: all days
+  incidents?: { fromHours: number; toHours: number; error: ErrorCode | 'slow' | 'challenge' }[]
 }
 
 const MODELS = ['gpt-5.4', 'claude-sonnet-4-6', 'gemini-3-pro']
@@ -35,7 +36,7 @@ export const DEMO_SITES: readonly DemoSite[] = [
   {
     ...{ slug: 'bamboo', name: 'Bamboo Gateway', relay: 'new-api', certificate: 'good' },
     ...{ ttfbMs: 340, upShare: 0.998, error: 'http_5xx', blockedFromHours: 200 },
-    story: [{ fromHours: 400, toHours: 397, error: 'http_5xx' }],
+    incidents: [{ fromHours: 400, toHours: 397, error: 'http_5xx' }],
   },
   {
     ...{ slug: 'cobalt', name: 'Cobalt One', relay: 'one-api', certificate: 'good' },
@@ -44,7 +45,7 @@ export const DEMO_SITES: readonly DemoSite[] = [
   {
     ...{ slug: 'delta', name: 'Delta Hub', relay: 'one-hub', certificate: 'none' },
     ...{ ttfbMs: 480, upShare: 0.985, error: 'http_reset' },
-    story: [{ fromHours: 90, toHours: 84, error: 'connect_refused' }],
+    incidents: [{ fromHours: 90, toHours: 84, error: 'connect_refused' }],
   },
   {
     ...{ slug: 'ember', name: 'Ember Relay', relay: 'sub2api', certificate: 'good' },
@@ -53,12 +54,12 @@ export const DEMO_SITES: readonly DemoSite[] = [
   {
     ...{ slug: 'fjord', name: 'Fjord Models', relay: 'slow', certificate: 'good' },
     ...{ ttfbMs: 2_600, upShare: 0.97, error: 'http_timeout' },
-    story: [{ fromHours: 60, toHours: 0, error: 'slow' }],
+    incidents: [{ fromHours: 60, toHours: 0, error: 'slow' }],
   },
   {
     ...{ slug: 'glacier', name: 'Glacier Shield', relay: 'challenge', certificate: 'good' },
     ...{ ttfbMs: 180, upShare: 0.99, error: 'http_4xx' },
-    story: [{ fromHours: 120, toHours: 0, error: 'challenge' }],
+    incidents: [{ fromHours: 120, toHours: 0, error: 'challenge' }],
   },
   {
     ...{ slug: 'harbor', name: 'Harbor All Models', relay: 'liar', certificate: 'good' },
@@ -68,17 +69,17 @@ export const DEMO_SITES: readonly DemoSite[] = [
   {
     ...{ slug: 'iris', name: 'Iris Cloud', relay: 'new-api', certificate: 'expired' },
     ...{ ttfbMs: 400, upShare: 0.997, error: 'http_5xx' },
-    story: [{ fromHours: 30, toHours: 0, error: 'tls_expired' }],
+    incidents: [{ fromHours: 30, toHours: 0, error: 'tls_expired' }],
   },
   {
     ...{ slug: 'juniper', name: 'Juniper Proxy', relay: 'parked', certificate: 'none' },
     ...{ ttfbMs: 500, upShare: 0.95, error: 'http_5xx' },
-    story: [{ fromHours: 140, toHours: 0, error: 'parked' }],
+    incidents: [{ fromHours: 140, toHours: 0, error: 'parked' }],
   },
   {
     ...{ slug: 'koi', name: 'Koi Relay', relay: 'failing', certificate: 'good' },
     ...{ ttfbMs: 700, upShare: 0.98, error: 'http_5xx' },
-    story: [{ fromHours: 31, toHours: 0, error: 'http_5xx' }],
+    incidents: [{ fromHours: 31, toHours: 0, error: 'http_5xx' }],
   },
   {
     ...{ slug: 'lotus', name: 'Lotus (new)', relay: 'open-models', certificate: 'good' },
@@ -90,7 +91,7 @@ export const DEMO_SITES: readonly DemoSite[] = [
   },
 ]
 
-/** Where the relays are, in turn: addresses of this machine, and whose they are in the demo's ASN_DB. */
+/** Addresses of the relays, in turn, and their networks in the demo's ASN_DB. */
 export const DEMO_NETWORKS = [
   { address: '127.0.0.2', asn: 64_496, country: 'US', name: 'DEMO-CLOUD' }, // numbers reserved for documentation
   { address: '127.0.0.3', asn: 64_497, country: 'DE', name: 'DEMO-HOSTING' },
@@ -103,13 +104,12 @@ export function demoAsnTable(): string {
   return rows.map((cells) => `${cells.join('\t')}\n`).join('')
 }
 
-export const DEMO_DOMAIN = 'demo-relays.com' // names that no DNS server is ever asked for
+export const DEMO_DOMAIN = 'demo-relays.com' // never resolved by DNS
 
 export function siteUrl({ slug, certificate }: DemoSite): string {
   return `${certificate === 'none' ? 'http' : 'https'}://${slug}.${DEMO_DOMAIN}`
 }
 
-/** The catalogue, as an operator would write it. */
 export function demoCatalogue(sites: readonly DemoSite[], firstSeen: (site: DemoSite) => string): string {
   const entries = sites.map((site) => {
     const { slug, name, claimed = [], flags = [] } = site
@@ -121,5 +121,5 @@ export function demoCatalogue(sites: readonly DemoSite[], firstSeen: (site: Demo
     flags: [${flags.join(', ')}]
 `
   })
-  return `# Made by \`npm run demo\`; change it while the demo runs, it is read again.\nversion: 1\nsites:\n${entries.join('')}`
+  return `# Written by \`npm run demo\`; changes are read while the demo runs.\nversion: 1\nsites:\n${entries.join('')}`
 }

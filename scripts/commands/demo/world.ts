@@ -1,8 +1,7 @@
 /**
- * Small relays on addresses of this machine, one per site of the demo, under names that lead nowhere else; and the
- * environments in which the monitor and the agent in cn find them.
+ * The demo's relays, one per site, on loopback addresses, and the environments that map the sites' names to them.
  *
- *     monitor ──► relay          agent ──► relay, or for a blocked one: wall, which resets after the ClientHello
+ *     monitor ──► relay          agent ──► relay, or for a blocked site a server that resets after the ClientHello
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -15,7 +14,7 @@ const FLAP_MS = 90_000
 
 export interface World {
   env: Record<string, string>
-  agentEnv: Record<string, string> // the same, seen from cn
+  agentEnv: Record<string, string> // the same for the agent in cn
   close(): Promise<void>
 }
 
@@ -31,22 +30,22 @@ export async function startWorld(sites: readonly DemoSite[]): Promise<World> {
   const relays: FakeRelay[] = []
   for (const [i, site] of sites.entries())
     relays.push(await startFakeRelay(site.relay, { host: getAddress(i), tls: createCertificate(site) }))
-  const wall = createServer((socket) => {
+  const blocker = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => socket.resetAndDestroy())
   })
-  await once(wall.listen(0, DEMO_NETWORKS[0].address), 'listening')
-  const wallAt = `${DEMO_NETWORKS[0].address}:${(wall.address() as AddressInfo).port}`
+  await once(blocker.listen(0, DEMO_NETWORKS[0].address), 'listening')
+  const blockerAddress = `${DEMO_NETWORKS[0].address}:${(blocker.address() as AddressInfo).port}`
   const flapping = setInterval(() => {
     for (const [i, site] of sites.entries()) if (site.isFlapping) flap(relays[i], site)
   }, FLAP_MS)
   const hosts = (isFromCn: boolean) =>
     sites.map(({ slug, blockedFromHours }, i) => {
       const isBlocked = isFromCn && blockedFromHours !== undefined
-      return `${slug}.${DEMO_DOMAIN}=${isBlocked ? wallAt : `${getAddress(i)}:${relays[i].port}`}`
+      return `${slug}.${DEMO_DOMAIN}=${isBlocked ? blockerAddress : `${getAddress(i)}:${relays[i].port}`}`
     })
   const env = {
-    NODE_ENV: 'test', // or addresses of this machine stay closed
+    NODE_ENV: 'test', // required for EGRESS_TEST_ALLOW
     EGRESS_TEST_ALLOW: DEMO_NETWORKS.map(({ address }) => address).join(','),
     EGRESS_TEST_HOSTS: hosts(false).join(','),
     NODE_EXTRA_CA_CERTS: authority.ca,
@@ -56,7 +55,7 @@ export async function startWorld(sites: readonly DemoSite[]): Promise<World> {
     agentEnv: { ...env, EGRESS_TEST_HOSTS: hosts(true).join(',') },
     close: async () => {
       clearInterval(flapping)
-      wall.close()
+      blocker.close()
       await Promise.all(relays.map((relay) => relay.close()))
       await (authority as Certificates).remove()
     },
@@ -67,9 +66,9 @@ function getAddress(index: number): string {
   return DEMO_NETWORKS[index % DEMO_NETWORKS.length].address
 }
 
-let isAway = false
+let isFailing = false
 
 function flap(relay: FakeRelay, { relay: kind }: DemoSite): void {
-  isAway = !isAway
-  relay.turn(isAway ? 'failing' : kind)
+  isFailing = !isFailing
+  relay.turn(isFailing ? 'failing' : kind)
 }

@@ -9,14 +9,14 @@ import { createContext } from './context.ts'
 export const agent: Command = {
   usage: `agent
 
-Probes the sites of another monitor from this place, until a signal ends it. Needs no open port. From the environment:
+Probes the sites of another monitor from this machine until a signal ends it. Needs no open port. Settings:
 
-  AGENT_SERVER       the address of that monitor's AGENT_ADDR, like https://monitor.example.org:8091
-  AGENT_TOKEN        what \`sluice monitor vantage create\` has shown there; or AGENT_TOKEN_FILE, the file that has it
-  MONITOR_DATA_DIR   what the server cannot take now is kept there for a day
+  AGENT_SERVER       URL of that monitor's AGENT_ADDR, such as https://monitor.example.org:8091
+  AGENT_TOKEN        the token that \`sluice monitor vantage create\` printed there; or AGENT_TOKEN_FILE, a file with it
+  MONITOR_DATA_DIR   folder of results that the server could not accept yet; kept for a day
 
-PROBE_CONCURRENCY, PROBE_RETRIES, PROBE_SLOW_MS, CONNECTIVITY_CHECK_URLS, PROBE_PORTS, EGRESS_DENY and EGRESS_PROXY mean what they mean for
-the monitor; AGENT_SERVER is called without the proxy.
+PROBE_CONCURRENCY, PROBE_RETRIES, PROBE_SLOW_MS, CONNECTIVITY_CHECK_URLS, PROBE_PORTS, EGRESS_DENY and EGRESS_PROXY apply as in the monitor;
+AGENT_SERVER is called without the proxy.
 `,
   async run() {
     const { settings } = createContext()

@@ -1,4 +1,4 @@
-/** The operator's list of sites: check it, bring sites in and out, see how they stand (spec 8.1). */
+/** The catalogue of sites: validate, import, export, list (spec 8.1). */
 import { existsSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
@@ -15,7 +15,8 @@ import { note, print, printJson, printTable } from './output.ts'
 export const validate: Command = {
   usage: `validate [<path>]
 
-Checks a catalogue, a file or a folder of *.yaml, and optout.yaml (beside the file, or in the folder), as the monitor would. Default: CATALOGUE_PATH.
+Checks a catalogue (a file, or a folder of *.yaml) and optout.yaml (beside the file, or in the folder) as the monitor does.
+Default: CATALOGUE_PATH.
 `,
   operands: [0, 1],
   run({ operands }) {
@@ -32,12 +33,12 @@ Checks a catalogue, a file or a folder of *.yaml, and optout.yaml (beside the fi
 export const importing: Command = {
   usage: `import <file.csv|json|yaml> [--dry-run] [--allow-key-files]
 
-Adds the sites of the file to CATALOGUE_PATH and changes what it names of known ones; removes nothing. All or nothing:
-with a mistake anywhere the catalogue stays as it is. A running monitor takes it up within 2 s.
+Adds the sites of the file to CATALOGUE_PATH and updates the given fields of known sites; removes nothing. With an error
+anywhere nothing is changed. A running monitor reads the catalogue within 2 s.
 
-  --dry-run           say what would change, and change nothing
-  --allow-key-files   let the file name key files, and send known keys to other addresses; refused without, since the
-                      line in such a file is sent to the address of its site
+  --dry-run           print the changes without making them
+  --allow-key-files   allow the file to name key files, and to change the address that an existing key is sent to; refused
+                      otherwise, since the content of a key file is sent to the address of its site
 `,
   operands: [1, 1],
   options: { 'dry-run': { type: 'boolean' }, 'allow-key-files': { type: 'boolean' } },
@@ -67,7 +68,7 @@ with a mistake anywhere the catalogue stays as it is. A running monitor takes it
   },
 }
 
-/** What a spreadsheet saves in another encoding would come in as names that nobody can read. */
+/** Another encoding, as spreadsheets may save it, would garble names. */
 function readUtf8(file: string): string {
   const bytes = readFileSync(file)
   try {
@@ -86,8 +87,8 @@ const FORMATS: readonly string[] = ['yaml', 'json', 'csv'] satisfies Format[]
 export const exporting: Command = {
   usage: `export [--format yaml|json|csv]
 
-Writes all sites of CATALOGUE_PATH to standard output, in a form that import reads. Default: yaml. In CSV, texts that a
-spreadsheet would run as formulas have a ' before them, which import takes away again.
+Writes all sites of CATALOGUE_PATH to standard output in a format that import reads. Default: yaml. In CSV, values that a
+spreadsheet would run as formulas are prefixed with ', which import removes.
 `,
   options: { format: { type: 'string' } },
   run({ text }) {
@@ -104,9 +105,8 @@ spreadsheet would run as formulas have a ' before them, which import takes away 
 export const list: Command = {
   usage: `list [--json]
 
-The sites of CATALOGUE_PATH, with tier, score, state and newest probe of those that are published. A site is published, and
-in the API, after its first successful probe, whatever it found; one that fails on this side (inconclusive) does not count.
-sluice monitor probe <slug> shows what a probe finds now.
+Lists the sites of CATALOGUE_PATH; published ones with tier, score, state and time of the latest probe. A site is published,
+also in the API, after its first conclusive probe, whatever the result. sluice monitor probe <slug> probes one now.
 `,
   options: JSON_OPTION,
   async run({ has }) {

@@ -1,13 +1,13 @@
 /**
- * What a command of `sluice monitor` is, and how its arguments are read.
+ * The shape of a command of `sluice monitor`, and the parser of its arguments.
  *
  *     ['--tier', 'gold', '--json'] ──► operands []  text('tier') 'gold'  has('json') true
- *                                  └─► wrong: UsageError, exit code 2, with the usage of this command
+ *                                  └─► invalid: UsageError, exit code 2, with the usage of this command
  */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 
 export interface Command {
-  usage: string // what follows `usage: sluice monitor `, and what it does; a few lines
+  usage: string // follows `usage: sluice monitor `: arguments, then a description of a few lines
   options?: NonNullable<ParseArgsConfig['options']>
   operands?: readonly [min: number, max: number] // default: none
   run(given: Given): Promise<number> | number
@@ -19,10 +19,10 @@ export interface Given {
   text(name: string): string | undefined
 }
 
-/** An argument that cannot be understood; printed above the usage. */
+/** An invalid argument; printed above the usage. */
 export class UsageError extends Error {}
 
-/** Things to mend, one line each, as they stand: editors find `file:line:`. Exit code 1. */
+/** Errors in the operator's files, printed one per line as they are: editors find `file:line:`. Exit code 1. */
 export class Mistakes extends Error {
   readonly lines: readonly string[]
 

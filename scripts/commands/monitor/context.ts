@@ -1,4 +1,4 @@
-/** What commands work on, as the environment names it: settings, the catalogue, the database. */
+/** Context of the commands, from the environment: settings, catalogue, database. */
 import { existsSync, readFileSync } from 'node:fs'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { parseSettings, type Settings } from '../../../engine/settings/parse.ts'
@@ -24,7 +24,7 @@ export interface CommandContext {
   path: string // of the database
 }
 
-/** Throws OperatorError, as the start of the monitor would. */
+/** Throws ConfigurationError, as the start of the monitor would. */
 export function createContext(): CommandContext {
   const { settings, warnings } = parseSettings(process.env)
   for (const warning of warnings) note(`warning: ${warning}`)
@@ -38,13 +38,13 @@ export interface ReadCatalogue {
   isOptedOut(entry: CatalogueEntry): boolean
 }
 
-/** Throws Mistakes. Unlike the monitor's own load it has what opted out, too. */
+/** Throws Mistakes. Unlike the monitor's load it includes sites that opted out. */
 export function readCatalogue(path: string, { ports }: MonitorOptions): ReadCatalogue {
-  const complaints = new Diagnostics()
-  const { files, optOut: file } = readFiles(path, complaints)
-  const optOut = readOptOut(OPT_OUT_NAME, file?.text ?? null, complaints)
-  const { entries } = checkFiles(files, complaints, ports)
-  if (!complaints.isEmpty) throw new Mistakes(complaints.lines())
+  const diagnostics = new Diagnostics()
+  const { files, optOut: file } = readFiles(path, diagnostics)
+  const optOut = readOptOut(OPT_OUT_NAME, file?.text ?? null, diagnostics)
+  const { entries } = checkFiles(files, diagnostics, ports)
+  if (!diagnostics.isEmpty) throw new Mistakes(diagnostics.lines())
   return {
     entries: entries.sort((a, b) => (a.slug < b.slug ? -1 : 1)),
     optOut,
@@ -52,17 +52,17 @@ export function readCatalogue(path: string, { ports }: MonitorOptions): ReadCata
   }
 }
 
-/** The opt-outs alone: what has to be known even where the catalogue is missing or has mistakes. Throws Mistakes. */
+/** The opt-outs alone, which are needed even if the catalogue is missing or invalid. Throws Mistakes. */
 export function readOptOuts(cataloguePath: string): { path: string; hosts: Set<string> } {
-  const complaints = new Diagnostics()
+  const diagnostics = new Diagnostics()
   const path = optOutPath(cataloguePath)
   const text = existsSync(path) ? readFileSync(path, 'utf8') : null
-  const hosts = readOptOut(OPT_OUT_NAME, text, complaints)
-  if (!complaints.isEmpty) throw new Mistakes(complaints.lines())
+  const hosts = readOptOut(OPT_OUT_NAME, text, diagnostics)
+  if (!diagnostics.isEmpty) throw new Mistakes(diagnostics.lines())
   return { path, hosts }
 }
 
-/** Beside a running monitor or without one. `isNew`: made where there is none, otherwise an OperatorError. */
+/** With or without a running monitor. A missing database is created if `isNew`, otherwise a ConfigurationError. */
 export async function withDatabase<T>(
   path: string,
   work: (database: Database) => T | Promise<T>,
@@ -81,7 +81,7 @@ export async function withDatabase<T>(
 
 export function mustExist(path: string): void {
   if (existsSync(path)) return
-  const what = 'there is no database yet; the monitor makes it at its first start.'
+  const what = 'there is no database yet; the monitor creates it at its first start.'
   throw new ConfigurationError({
     code: 'STORE_MISSING',
     where: path,

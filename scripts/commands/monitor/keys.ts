@@ -1,4 +1,4 @@
-/** API keys (spec 4.4): they change quotas and nothing else, and are made here only. */
+/** API keys (spec 4.4). A key selects a quota and nothing else; keys are created by this command only. */
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { timestampOrNull } from '../../../monitor/api/site-view.ts'
 import { timestamp } from '../../../monitor/scoring/probe-point.ts'
@@ -12,7 +12,7 @@ import { type Command, JSON_OPTION, UsageError } from './command.ts'
 import { createContext, withDatabase } from './context.ts'
 import { note, print, printJson, printTable } from './output.ts'
 
-const DEFAULT_TIER = 'partner' // the one that the built-in rules know
+const DEFAULT_TIER = 'partner' // the tier of the built-in rules
 const TIER = /^[a-z][a-z0-9_-]{0,31}$/
 const NOTE_CHARS_MAX = 200
 const DAYS_MAX = 3_650
@@ -21,12 +21,12 @@ const DAY_SEC = 86_400
 export const create: Command = {
   usage: `keys create [--tier partner] [--note <text>] [--expires <date|days>] [--force] [--json]
 
-Makes an API key and prints it, this once: only its SHA-256 is kept. A running monitor knows it within 5 s.
+Creates an API key and prints it once: only its SHA-256 is stored. A running monitor accepts it within 5 s.
 
-  --tier      whose quotas it has: a tier of the rules of the domain relay_monitor
-  --note      for whom it is
+  --tier      its quotas: a tier in the rules of the domain relay_monitor
+  --note      free text, such as its owner
   --expires   2027-01-31 (the day begins in UTC), or 90d from now; default: never
-  --force     also where no rule limits the tier: such a key has no limit
+  --force     allow a tier that no rule limits: such a key has no limit
 `,
   options: {
     ...{ tier: { type: 'string' }, note: { type: 'string' }, expires: { type: 'string' } },
@@ -39,7 +39,7 @@ Makes an API key and prints it, this once: only its SHA-256 is kept. A running m
     const remark = checkedNote(text('note') ?? '')
     const expiresAtSec = text('expires') === undefined ? null : parseExpiry(text('expires')!, nowSec)
     const { settings, path } = createContext()
-    const { reasonUnlimited } = await import('./rules.ts') // reading rules is needed here alone
+    const { reasonUnlimited } = await import('./rules.ts') // only this command reads rules
     const unlimited = await reasonUnlimited(settings, tier)
     if (unlimited !== null && !has('force')) throw withoutLimit(tier, unlimited)
     const key = await withDatabase(
@@ -59,7 +59,7 @@ Makes an API key and prints it, this once: only its SHA-256 is kept. A running m
 export const list: Command = {
   usage: `keys list [--json]
 
-All keys there ever were, newest first, without the keys themselves.
+Lists all keys, also expired and revoked ones, newest first, without their secrets.
 `,
   options: JSON_OPTION,
   async run({ has }) {
@@ -77,7 +77,7 @@ All keys there ever were, newest first, without the keys themselves.
 export const revoke: Command = {
   usage: `keys revoke <id>
 
-Ends a key for good. keys list shows the ids. A running monitor refuses it within 5 s.
+Revokes a key permanently. keys list prints the ids. A running monitor refuses it within 5 s.
 `,
   operands: [1, 1],
   async run({ operands: [id] }) {
@@ -135,13 +135,13 @@ function parseExpiry(text: string, nowSec: number): number {
   const atSec = days ? nowSec + Number(days) * DAY_SEC : dayStartSec(text)
   if (atSec === null)
     throw new UsageError(`--expires "${text}" is neither a date like 2027-01-31 nor days like 90d.`)
-  if (atSec <= nowSec) throw new UsageError(`--expires ${text} is over already.`)
+  if (atSec <= nowSec) throw new UsageError(`--expires ${text} is in the past.`)
   if (atSec > nowSec + DAYS_MAX * DAY_SEC)
-    throw new UsageError(`--expires ${text} is more than ${DAYS_MAX} days away.`)
+    throw new UsageError(`--expires ${text} is more than ${DAYS_MAX} days from now.`)
   return atSec
 }
 
-/** null: not a day of the calendar. `Date` alone would take February 30 for March 2. */
+/** Null if the day does not exist: `Date` alone would read February 30 as March 2. */
 function dayStartSec(text: string): number | null {
   if (!/^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(text)) return null
   const atMs = Date.parse(text)

@@ -1,4 +1,4 @@
-/** Work on the database, beside a running monitor or without one (spec 8.1, 8.2). */
+/** Maintenance of the database, with or without a running monitor (spec 8.1, 8.2). */
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
@@ -12,36 +12,36 @@ import { type Command, UsageError } from './command.ts'
 import { createContext, mustExist, withDatabase } from './context.ts'
 import { note, Progress } from './output.ts'
 
-const PAUSE_MS = 20 // between two steps, so that a running monitor writes in between
-const FLUSH_MS_MAX = 60_000 // a disk that refuses all for so long is full
-const PAGES_PER_STEP = 2_000 // 8 MB given back to the file system
+const PAUSE_MS = 20 // between two steps, so that a running monitor can write
+const FLUSH_MS_MAX = 60_000 // beyond, unwritten rows are counted as lost: the disk is probably full
+const PAGES_PER_STEP = 2_000 // 8 MB returned to the file system
 
 export const backup: Command = {
   usage: `backup <file>
 
-Copies the database as it is now to a new file, also while the monitor runs. To go back: stop the monitor, put the copy in
-the place of monitor.sqlite in MONITOR_DATA_DIR, and remove monitor.sqlite-wal and -shm.
+Copies the database to a new file, also while the monitor runs. To restore: stop the monitor, replace monitor.sqlite in
+MONITOR_DATA_DIR with the copy, and remove monitor.sqlite-wal and monitor.sqlite-shm.
 `,
   operands: [1, 1],
   async run({ operands: [target] }) {
-    if (target === '') throw new UsageError('name the file.')
+    if (target === '') throw new UsageError('the file name is empty.')
     const { path } = createContext()
     mustExist(path)
     if (existsSync(target)) {
       const fix = 'Choose another name, or remove it.'
-      throw new ConfigurationError({ code: 'BACKUP_EXISTS', where: target, what: 'is there already.', fix })
+      throw new ConfigurationError({ code: 'BACKUP_EXISTS', where: target, what: 'already exists.', fix })
     }
     const database = new Database(path)
     const progress = new Progress()
     try {
-      // One state of the file from the first page to the last: without it each commit of a running monitor has the copy
-      // begin anew, which never ends. Price: the log (WAL) grows until the copy is done.
+      // One snapshot for all pages: otherwise each commit of a running monitor restarts the copy, which might never end.
+      // Cost: the write-ahead log grows until the copy is done.
       database.raw.exec('BEGIN')
       database.get('SELECT count(*) FROM sqlite_schema')
       await backupTo(database, target, (left, all) => progress.print(`${all - left} of ${all} pages`))
     } catch (cause) {
       const what = `could not be written: ${(cause as Error).message}.`
-      const fix = 'Check the folder, its rights and its room.'
+      const fix = 'Check the folder, its permissions and its free space.'
       throw new ConfigurationError({ code: 'BACKUP_FAILED', where: target, what, fix }, { cause })
     } finally {
       progress.end()
@@ -55,8 +55,8 @@ the place of monitor.sqlite in MONITOR_DATA_DIR, and remove monitor.sqlite-wal a
 export const prune: Command = {
   usage: `prune
 
-Forgets now what the monitor forgets every hour (raw probes after 7 days, hours after 32, days after 400, and so on), and
-gives the room back to the file system.
+Deletes what the monitor deletes every hour (raw probes after 7 days, hours after 32, days after 400, and so on) and
+returns the space to the file system.
 `,
   async run() {
     const { path } = createContext()
@@ -76,7 +76,7 @@ gives the room back to the file system.
       }
       return deletedCount(database)
     }).finally(() => progress.end())
-    note(`${deleted} rows forgotten`)
+    note(`${deleted} rows deleted`)
     return 0
   },
 }
@@ -84,17 +84,17 @@ gives the room back to the file system.
 export const recompute: Command = {
   usage: `recompute
 
-Judges all sites anew from what was measured: region states, incidents, scores, tiers, boards. A monitor does so by itself
-every PROBE_INTERVAL_S; a running one shows the result within 5 s.
+Evaluates all sites again from the stored measurements: region states, incidents, scores, tiers, boards. The monitor does so
+every PROBE_INTERVAL_S; a running one serves the result within 5 s.
 `,
   async run() {
     const { path, settings } = createContext()
     mustExist(path)
     const progress = new Progress()
-    progress.print('judging all sites …')
+    progress.print('evaluating all sites …')
     const log: Log = (level, text) => level !== 'info' && note(text)
     const store = await openStore({ path, log })
-    let judgedCount = 0
+    let evaluatedCount = 0
     let lostCount = 0
     try {
       const writes = evaluate({
@@ -104,18 +104,18 @@ every PROBE_INTERVAL_S; a running one shows the result within 5 s.
         ownVantage: settings.PROBER_ENABLED ? settings.VANTAGE_NAME : null,
       })
       for (const write of writes) store.write(write)
-      judgedCount = writes.filter(({ kind }) => kind === 'score').length
+      evaluatedCount = writes.filter(({ kind }) => kind === 'score').length
       await Promise.race([store.flush(), sleep(FLUSH_MS_MAX, null, { ref: false })])
     } finally {
       progress.end()
       lostCount = (await store.close()) + store.metrics().refused
     }
-    note(`${judgedCount} sites judged${lostCount > 0 ? `, but ${lostCount} writes were lost` : ''}`)
+    note(`${evaluatedCount} sites evaluated${lostCount > 0 ? `, but ${lostCount} writes were lost` : ''}`)
     return lostCount === 0 ? 0 : 1
   },
 }
 
-/** This connection deletes and does nothing else. */
+/** Changes of this connection, which only deletes. */
 function deletedCount(database: Database): number {
   return database.get<{ count: number }>('SELECT total_changes() AS count')!.count
 }

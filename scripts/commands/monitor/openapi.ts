@@ -7,7 +7,7 @@ import { printJson } from './output.ts'
 export const openapi: Command = {
   usage: `openapi
 
-The API's OpenAPI 3.1 document: what GET /api/v1/openapi.json answers, in lines.
+Prints the API's OpenAPI 3.1 document, like GET /api/v1/openapi.json, formatted.
 `,
   run() {
     const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))

@@ -10,8 +10,8 @@ import { note, print, printJson } from './output.ts'
 export const add: Command = {
   usage: `optout add <host>
 
-From now on the host and everything below it is neither probed nor listed, and submissions of it get 422. A running
-monitor takes it up within 2 s.
+Adds a host: it and its subdomains are neither probed nor listed, and submissions of them get 422. A running monitor applies
+the change within 2 s.
 `,
   operands: [1, 1],
   run({ operands: [text] }) {
@@ -20,7 +20,7 @@ monitor takes it up within 2 s.
     const { settings, options } = createContext()
     const { path } = readOptOuts(settings.CATALOGUE_PATH)
     const isNew = addOptOut(path, host)
-    note(isNew ? `${host} has opted out (${path})` : `${host} had opted out before`)
+    note(isNew ? `${host} has opted out (${path})` : `${host} had already opted out`)
     printEffect(settings.CATALOGUE_PATH, options)
     return 0
   },
@@ -29,7 +29,7 @@ monitor takes it up within 2 s.
 export const remove: Command = {
   usage: `optout remove <host>
 
-Takes the host off the list. What stands there above it, such as example.com above www.example.com, stays in force.
+Removes a host from the list. A listed parent domain, such as example.com for www.example.com, stays in force.
 `,
   operands: [1, 1],
   run({ operands: [text] }) {
@@ -38,9 +38,9 @@ Takes the host off the list. What stands there above it, such as example.com abo
     const { path, hosts } = readOptOuts(settings.CATALOGUE_PATH)
     if (!removeOptOut(path, host)) throw notListed(path, host, hosts)
     hosts.delete(host)
-    note(`${host} is off the list (${path})`)
+    note(`${host} is removed from the list (${path})`)
     const above = findCovering(host, hosts)
-    if (above) note(`but still opted out by ${above}`)
+    if (above) note(`but ${above} still opts it out`)
     printEffect(settings.CATALOGUE_PATH, options)
     return 0
   },
@@ -49,7 +49,7 @@ Takes the host off the list. What stands there above it, such as example.com abo
 export const list: Command = {
   usage: `optout list [--json]
 
-The hosts, one per line, by name.
+Lists the hosts, one per line, sorted by name.
 `,
   options: JSON_OPTION,
   run({ has }) {
@@ -61,14 +61,17 @@ The hosts, one per line, by name.
   },
 }
 
-/** The monitor takes catalogue and opt-outs as one whole, so a mistake in the catalogue keeps this list from it, too. */
+/** The monitor loads catalogue and opt-outs together, so an error in the catalogue also delays this change. */
 function printEffect(cataloguePath: string, options: MonitorOptions): void {
   try {
     const { entries, isOptedOut } = readCatalogue(cataloguePath, options)
     for (const entry of entries.filter(isOptedOut)) note(`left out: ${entry.slug}, ${entry.url}`)
   } catch (error) {
     if (!(error instanceof Mistakes)) throw error
-    throw new Mistakes(['it comes into force once the catalogue is mended:', ...error.lines])
+    throw new Mistakes([
+      'the change takes effect once these errors of the catalogue are fixed:',
+      ...error.lines,
+    ])
   }
 }
 
@@ -83,13 +86,12 @@ function checkedHost(text: string): string {
 function notListed(path: string, host: string, hosts: ReadonlySet<string>): ConfigurationError {
   const above = findCovering(host, hosts)
   const what = above
-    ? `${host} does not stand there, but ${above} above it does.`
-    : `${host} does not stand there.`
-  const fix = above ? `Remove ${above}, or leave it.` : 'sluice monitor optout list shows what does.'
+    ? `${host} is not in the list, but its parent ${above} is.`
+    : `${host} is not in the list.`
+  const fix = above ? `Remove ${above} instead.` : 'sluice monitor optout list shows the hosts.'
   return new ConfigurationError({ code: 'OPT_OUT_MISSING', where: path, what, fix })
 }
 
-/** Which of `hosts` covers `host`. */
 function findCovering(host: string, hosts: ReadonlySet<string>): string | undefined {
   return [...hosts].find((known) => hasSuffix(host, new Set([known])))
 }

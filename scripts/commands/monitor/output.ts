@@ -1,6 +1,6 @@
 /**
- * What commands print: results on standard output, everything about them on standard error, so that
- * `KEY=$(sluice monitor keys create)` holds the key and nothing else.
+ * Output of the commands: results on standard output, messages on standard error, so that `KEY=$(sluice monitor keys create)`
+ * holds the key alone.
  *
  *     SLUG   TIER  URL                     JSON: two spaces, names and times as the API writes them
  *     one    A     https://one.example
@@ -20,7 +20,7 @@ export function printJson(value: unknown): void {
 
 const GAP = '  '
 
-/** Free text belongs into the last column, which has no width. */
+/** The last column is not padded and may hold free text. */
 export function printTable(heads: readonly string[], rows: readonly (readonly string[])[]): void {
   const lines = [heads, ...rows]
   const widths = heads.map((_, column) => Math.max(...lines.map((cells) => cells[column].length)))
@@ -35,7 +35,7 @@ export function printTable(heads: readonly string[], rows: readonly (readonly st
 
 const EVERY_MS = 100
 
-/** One line that changes while something takes long. Only in a terminal: nobody reads it in a log. */
+/** A progress line that is overwritten; on a terminal only. */
 export class Progress {
   private readonly stream: Pick<NodeJS.WriteStream, 'write' | 'isTTY'>
   private shownAtMs = Number.NEGATIVE_INFINITY

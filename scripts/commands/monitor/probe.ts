@@ -1,8 +1,8 @@
 /**
- * One look, now, by the same means and within the same bounds as the prober's (spec 6.1). Nothing is stored.
+ * One probe, with the prober's code and limits (spec 6.1). Nothing is stored.
  *
- *     slug ──► the catalogue's entry: its address, its port, its key ──┐
- *     address ─────────────────────────────────────────────────────────┴─► egress ──► light or full probe ──► JSON
+ *     slug ──► catalogue entry: URL, port, key ──┐
+ *     URL ───────────────────────────────────────┴─► egress ──► light or full probe ──► JSON
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -30,43 +30,43 @@ import { note, printJson } from './output.ts'
 export const probe: Command = {
   usage: `probe <slug|url> [--full]
 
-Looks at a site of the catalogue, or at any public address, once and now, and prints what it found as JSON. Nothing is
-stored. Exit code 0: it was looked at, whatever was found; 1: it may not be, or the fault is on our side.
+Probes a site of the catalogue, or any public URL, once and prints the result as JSON. Nothing is stored. Exit code 0: it was
+probed, whatever the result; 1: it must not be probed, or the probe failed on this side.
 
-  --full   models, software, network and certificate too: up to 6 requests instead of 1
+  --full   also models, software, network and certificate: up to 6 requests instead of 1
 `,
   operands: [1, 1],
   options: { full: { type: 'boolean' } },
   async run({ operands: [text], has }) {
-    const around = createContext()
-    const { settings } = around
-    const { slug, ...target } = await parseTarget(text, around)
-    const egress = openEgress(around)
-    mustBeAllowed(egress, target)
+    const context = createContext()
+    const { settings } = context
+    const { slug, ...target } = await parseTarget(text, context)
+    const egress = openEgress(context)
+    checkAllowed(egress, target)
     const isFull = has('full')
     const asn = isFull ? await loadAsnTable(settings.ASN_DB) : NO_ASN_TABLE
-    const context = { egress, asn, nowMs: Date.now, slowMs: settings.PROBE_SLOW_MS }
-    const tried = isFull
-      ? await fullProbe(context, target, { onStep: printStep })
-      : await lightProbe(context, target)
-    printJson(toView(tried, target, slug, settings.VANTAGE_NAME))
-    const { outcome, error } = tried.probe
-    if (outcome === 'inconclusive') note(`inconclusive: the fault is on our side (${tried.detail})`)
+    const probing = { egress, asn, nowMs: Date.now, slowMs: settings.PROBE_SLOW_MS }
+    const attempt = isFull
+      ? await fullProbe(probing, target, { onStep: printStep })
+      : await lightProbe(probing, target)
+    printJson(toView(attempt, target, slug, settings.VANTAGE_NAME))
+    const { outcome, error } = attempt.probe
+    if (outcome === 'inconclusive') note(`inconclusive: the probe failed on this side (${attempt.detail})`)
     return outcome === 'inconclusive' || error === 'target_not_allowed' ? 1 : 0
   },
 }
 
 type NamedTarget = ProbeTarget & { slug: string | null }
 
-async function parseTarget(text: string, around: CommandContext): Promise<NamedTarget> {
+async function parseTarget(text: string, context: CommandContext): Promise<NamedTarget> {
   if (text.includes('://')) {
     const url = toTargetKey(text)
     if (url === null)
-      throw new UsageError(`"${text}" is no address that can be probed: http or https, without user.`)
+      throw new UsageError(`"${text}" is not a URL that can be probed: http or https, without a user.`)
     return { slug: null, url, apiBase: url, purpose: 'detection' }
   }
-  if (SLUG.test(text)) return findSite(text, around)
-  throw new UsageError(`"${text}" is neither a slug nor an address. Write addresses with https://.`)
+  if (SLUG.test(text)) return findSite(text, context)
+  throw new UsageError(`"${text}" is neither a slug nor a URL. Write URLs with https://.`)
 }
 
 async function findSite(name: string, { settings, options }: CommandContext): Promise<NamedTarget> {
@@ -74,7 +74,7 @@ async function findSite(name: string, { settings, options }: CommandContext): Pr
   const entry = entries.find(({ slug, aliases }) => slug === name || aliases.includes(name))
   if (!entry) {
     const what = `there is no site "${name}".`
-    const fix = 'sluice monitor list shows all; or write an address with https://.'
+    const fix = 'sluice monitor list shows all; or write a URL with https://.'
     throw new ConfigurationError({ code: 'SITE_UNKNOWN', where: settings.CATALOGUE_PATH, what, fix })
   }
   const { slug, url, apiBase } = entry
@@ -89,13 +89,13 @@ async function findSite(name: string, { settings, options }: CommandContext): Pr
   }
 }
 
-/** As the prober does it, a site whose key cannot be read is looked at without. */
+/** Like in the prober, a site whose key cannot be read is probed without it. */
 async function readKeyOrNull(file: KeyFile | null): Promise<string | null> {
   if (file === null) return null
   try {
     return await readKey(file)
   } catch (error) {
-    note(`note: looked at without its key: ${(error as Error).message}`)
+    note(`note: probed without its key: ${(error as Error).message}`)
     return null
   }
 }
@@ -112,17 +112,17 @@ function openEgress({ settings }: CommandContext): Egress {
 }
 
 const FIXES: Record<string, string> = {
-  opted_out: 'Its operator does not want to be probed; sluice monitor optout list shows the hosts.',
-  port: 'Add the port to PROBE_PORTS; or probe it by its slug, since a site may name one port more.',
+  opted_out: 'Its operator opted out; sluice monitor optout list shows the hosts.',
+  port: 'Add the port to PROBE_PORTS, or probe it by its slug: a site may name one extra port.',
 }
 
-function mustBeAllowed(egress: Egress, { url, apiBase, extraPort }: ProbeTarget): void {
+function checkAllowed(egress: Egress, { url, apiBase, extraPort }: ProbeTarget): void {
   for (const address of [apiBase, url]) {
     const verdict = egress.check(address, extraPort)
     if ('target' in verdict) continue
     const { reason } = verdict.refusal
-    const what = `may not be probed (${reason.replaceAll('_', ' ')}).`
-    const fix = FIXES[reason] ?? 'Only public addresses are.'
+    const what = `must not be probed (${reason.replaceAll('_', ' ')}).`
+    const fix = FIXES[reason] ?? 'Only public addresses can be probed.'
     throw new ConfigurationError({ code: 'TARGET_NOT_ALLOWED', where: address, what, fix })
   }
 }
@@ -159,7 +159,7 @@ function toView(
 }
 
 function observationView({ claimed, profile, hygiene, isParked, atSec }: Observation) {
-  const regions = { cn: UNKNOWN_REGION, overseas: UNKNOWN_REGION } // one look from one place says nothing of regions
+  const regions = { cn: UNKNOWN_REGION, overseas: UNKNOWN_REGION } // one probe from one vantage does not determine regions
   const { china: _, overseas: __, ...network } = networkView(profile, regions, atSec)
   const { redirectsToHttps, hasHsts, leaksUpstream } = hygiene
   return {

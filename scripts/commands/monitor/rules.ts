@@ -1,4 +1,4 @@
-/** The rules that quotas go by, as a monitor in this environment would load them. */
+/** The rules of quotas, as a monitor in this environment would load them. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { toRuleTree } from '../../../engine/config/file-rules-source.ts'
@@ -8,16 +8,16 @@ import type { Settings } from '../../../engine/settings/parse.ts'
 import { DOMAIN, defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
 import { classesWithoutRule } from '../../../monitor/api/tier-rules.ts'
 
-/** Why keys of this tier have no limit, or may have none; null: rules limit them. */
+/** The reason why keys of this tier have no limit, or may have none; null if rules limit them. */
 export async function reasonUnlimited(settings: Settings, tier: string): Promise<string | null> {
   const rules = await monitorRules(settings)
-  if (typeof rules === 'string') return `whether its keys have a limit is not known here: ${rules}`
+  if (typeof rules === 'string') return `cannot check whether its keys have a limit: ${rules}`
   const classes = classesWithoutRule(rules, tier)
   if (classes.length === 0) return null
-  return `no rule of the domain ${DOMAIN} is for it (${classes.join(' and ')}), so its keys have no limit.`
+  return `no rule of the domain ${DOMAIN} applies to it (${classes.join(' and ')}), so its keys have no limit.`
 }
 
-/** A text: why they cannot be known here. */
+/** A string is the reason why they cannot be loaded here. */
 async function monitorRules(settings: Settings): Promise<RulesImage | string> {
   if (settings.CONFIG_TYPE !== 'FILE') return 'its rules come from a management server.'
   const tree = toRuleTree(settings)

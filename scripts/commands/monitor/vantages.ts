@@ -1,4 +1,4 @@
-/** Places that probe besides the server itself, and their tokens (spec 6.5). */
+/** Vantages besides the server itself, and the tokens of their agents (spec 6.5). */
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { timestampOrNull } from '../../../monitor/api/site-view.ts'
 import type { Region } from '../../../monitor/facts.ts'
@@ -18,8 +18,8 @@ const COUNTRY = /^[A-Z]{2}$/
 export const create: Command = {
   usage: `vantage create <name> --region cn|overseas [--country <two letters>] [--json]
 
-Makes a vantage and prints the token of its agent, this once: only its SHA-256 is kept. The name of a revoked one may be
-used again: its history goes on, with the new token. A running monitor knows the token within 5 s.
+Creates a vantage and prints the token of its agent once: only its SHA-256 is stored. The name of a revoked vantage can be
+used again; it keeps its history and gets a new token. A running monitor accepts the token within 5 s.
 `,
   operands: [1, 1],
   options: { region: { type: 'string' }, country: { type: 'string' }, ...JSON_OPTION },
@@ -30,9 +30,9 @@ used again: its history goes on, with the new token. A running monitor knows the
     if (region !== 'cn' && region !== 'overseas')
       throw new UsageError('--region is cn or overseas, and has no default.')
     if (country !== null && !COUNTRY.test(country))
-      throw new UsageError(`--country "${country}" is not like DE.`)
+      throw new UsageError(`--country "${country}" is not two capital letters, such as DE.`)
     const { path, settings } = createContext()
-    mustNotBeOurs(name, settings.VANTAGE_NAME)
+    checkIsNotOwn(name, settings.VANTAGE_NAME)
     const input = { name, region: region as Region, country }
     const token = await withDatabase(path, (database) => createVantage(database, input), { isNew: true })
     note(
@@ -47,7 +47,7 @@ used again: its history goes on, with the new token. A running monitor knows the
 export const list: Command = {
   usage: `vantage list [--json]
 
-All vantages, by name, without their tokens. "own": the server itself, or what it was named before.
+Lists all vantages by name, without tokens. State "own": the server itself, under its present name or an earlier one.
 `,
   options: JSON_OPTION,
   async run({ has }) {
@@ -64,13 +64,13 @@ All vantages, by name, without their tokens. "own": the server itself, or what i
 export const revoke: Command = {
   usage: `vantage revoke <name>
 
-Ends the vantage and its token. What it has measured stays.
+Revokes the vantage and its token. Its measurements are kept.
 `,
   operands: [1, 1],
   async run({ operands: [name] }) {
     const nowSec = Math.floor(Date.now() / 1_000)
     const { path, settings } = createContext()
-    mustNotBeOurs(name, settings.VANTAGE_NAME)
+    checkIsNotOwn(name, settings.VANTAGE_NAME)
     const [isRevoked, vantages] = await withDatabase(
       path,
       (database) => [revokeVantage(database, name, nowSec), listVantages(database)] as const,
@@ -89,13 +89,13 @@ Ends the vantage and its token. What it has measured stays.
   },
 }
 
-function mustNotBeOurs(name: string, own: string): void {
+function checkIsNotOwn(name: string, own: string): void {
   if (name !== own) return
   throw new ConfigurationError({
     code: 'VANTAGE_OWN',
     where: `vantage "${name}"`,
-    what: 'is the server itself, by VANTAGE_NAME, and has no token.',
-    fix: 'Choose another name, or set PROBER_ENABLED=false if the server is not to probe.',
+    what: 'is the server itself (VANTAGE_NAME) and has no token.',
+    fix: 'Choose another name, or set PROBER_ENABLED=false if the server should not probe.',
   })
 }
 

@@ -25,7 +25,7 @@ test('8.1: relays, a past and a monitor that knows them; Ctrl-C leaves nothing b
     })
   }
   await expect.poll(() => output, { timeout: 60_000 }).toContain("Listening for the monitor on '")
-  expect(output).toContain('rolled up and judged')
+  expect(output).toContain('rolled up and evaluated')
   // biome-ignore lint/suspicious/noExplicitAny: what the test expects
   const get = async (path: string): Promise<any> => (await fetch(`http://${addr}/api/v1${path}`)).json()
   const { total, sites } = await get('/sites?include=summary')

@@ -35,26 +35,26 @@ test('8.1: every command has its own --help, whatever else is said', async () =>
 // biome-ignore format: the columns are the specification
 const wrong = [
   [['nope'],                                   'sluice monitor: there is no command "nope".\n\nusage: sluice monitor [<command>]'],
-  [['keys'],                                   'sluice monitor: keys: what to do with them?\n\nusage: sluice monitor [<command>]'],
+  [['keys'],                                   'sluice monitor: keys: a subcommand is missing.\n\nusage: sluice monitor [<command>]'],
   [['keys', 'make'],                           'sluice monitor: there is no command "keys make".\n'],
   [['list', '--jsn'],                          "sluice monitor list: Unknown option '--jsn'.\n\nusage: sluice monitor list"],
   [['list', 'one'],                            'sluice monitor list: "one" is one argument too many.\n'],
   [['backup'],                                 'sluice monitor backup: an argument is missing.\n'],
   [['import', 'sites.txt'],                    'sluice monitor import: "sites.txt" ends in none of .csv, .json, .yaml.\n'],
   [['export', '--format', 'xml'],              'sluice monitor export: --format xml is none of yaml, json, csv.\n'],
-  [['probe', 'relay.example.com'],             'sluice monitor probe: "relay.example.com" is neither a slug nor an address. Write'],
-  [['probe', 'https://user:key@example.com/'], 'sluice monitor probe: "https://user:key@example.com/" is no address that can be'],
+  [['probe', 'relay.example.com'],             'sluice monitor probe: "relay.example.com" is neither a slug nor a URL. Write'],
+  [['probe', 'https://user:key@example.com/'], 'sluice monitor probe: "https://user:key@example.com/" is not a URL that can be'],
   [['optout', 'add', 'https://example.com'],   'sluice monitor optout add: "https://example.com" is not a host. Write a name such as'],
   [['optout', 'add', 'com'],                   'sluice monitor optout add: "com" would opt out everything below it.\n'],
   [['keys', 'create', '--tier', 'A b'],        'sluice monitor keys create: --tier "A b" is not 1 to 32 of'],
   [['keys', 'create', '--note', 'a\nb'],       'sluice monitor keys create: --note is not one line'],
   [['keys', 'create', '--expires', 'soon'],    'sluice monitor keys create: --expires "soon" is neither a date'],
-  [['keys', 'create', '--expires', '2020-01-31'], 'sluice monitor keys create: --expires 2020-01-31 is over already.\n'],
-  [['keys', 'create', '--expires', '9999d'],   'sluice monitor keys create: --expires 9999d is more than 3650 days away.\n'],
+  [['keys', 'create', '--expires', '2020-01-31'], 'sluice monitor keys create: --expires 2020-01-31 is in the past.\n'],
+  [['keys', 'create', '--expires', '9999d'],   'sluice monitor keys create: --expires 9999d is more than 3650 days from now.\n'],
   [['keys', 'create', '--expires', '2027-02-30'], 'sluice monitor keys create: --expires "2027-02-30" is neither'],
   [['vantage', 'create', 'bj1'],               'sluice monitor vantage create: --region is cn or overseas'],
   [['vantage', 'create', 'Bj 1', '--region', 'cn'], 'sluice monitor vantage create: "Bj 1" is not 1 to 63 of'],
-  [['vantage', 'create', 'bj1', '--region', 'cn', '--country', 'cn'], 'sluice monitor vantage create: --country "cn" is not like DE.\n'],
+  [['vantage', 'create', 'bj1', '--region', 'cn', '--country', 'cn'], 'sluice monitor vantage create: --country "cn" is not two capital letters, such as DE.\n'],
 ] as const
 
 test('8.1: wrong usage is exit code 2, the reason and the usage on standard error, and nothing is made', async () => {

@@ -17,7 +17,7 @@ import { DebugServer } from '../../../transports/debug/server.ts'
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/profile: CPU profiling endpoint
 /debug/pprof/trace: trace endpoint
-/debug/threads: how each thread is, measured for a second
+/debug/threads: state of each thread, measured for a second
 /rlconfig: print out the currently loaded configuration for debugging
 /stats: print out stats
 `
@@ -141,7 +141,9 @@ for (const name of ['goroutine', 'block', 'mutex', 'threadcreate', 'allocs', 'sy
     const response = await fetch(`${open()}/debug/pprof/${name}`)
     expect(response.status).toBe(404)
     expect(await response.text()).toMatch(
-      new RegExp(`^${name} means nothing in Node. There are:\n\n/debug/pprof/cmdline: .*\n/debug/pprof/heap`),
+      new RegExp(
+        `^${name} does not exist in Node. Available profiles:\n\n/debug/pprof/cmdline: .*\n/debug/pprof/heap`,
+      ),
     )
   })
 }
@@ -167,14 +169,16 @@ test('6.5#3: a CPU profile shows what the thread did; a second one at a time is 
   const second = await fetch(`${url}/debug/pprof/heap`)
   expect(second.status).toBe(409)
   expect(await second.text()).toBe(
-    '/debug/pprof/profile?seconds=1 is running, and there is one at a time. Try again in 1 s.\n',
+    '/debug/pprof/profile?seconds=1 is running; only one profile runs at a time. Try again in 1 s.\n',
   )
   const response = await profile
   clearInterval(working)
   expect(response.headers.get('content-type')).toBe('application/octet-stream')
   const { stringTable, comment } = Profile.decode(gunzipSync(await response.arrayBuffer()))
   expect(stringTable.strings).toContain('keepsTheThreadBusy')
-  expect(comment.map((index) => stringTable.strings[Number(index)])).toEqual(['missing: worker 7: no answer'])
+  expect(comment.map((index) => stringTable.strings[Number(index)])).toEqual([
+    'missing: worker 7: no response',
+  ])
 })
 
 test('6.5#3: a client that goes away ends its profile', async () => {
@@ -197,7 +201,7 @@ test('6.5: /debug/threads tells of each thread, and who did not answer', async (
         '  event loop +[\\d.]+ % busy, waits: [\\d.]+ ms at least, [\\d.]+ ms mean, [\\d.]+ ms p99, [\\d.]+ ms at most\n' +
         '  heap +[\\d.]+ MiB used of [\\d.]+ MiB, [\\d.]+ MiB outside\n' +
         '  gRPC +3 connections\n' +
-        '\nworker 7: no answer\n$',
+        '\nworker 7: no response\n$',
     ),
   )
 })
@@ -222,7 +226,7 @@ test('6.5: a thread that hangs while it is looked at is left out after a while',
   const text = await (await fetch(`${url}/debug/threads`)).text()
   questions.close()
   expect(text).toMatch(/^main /)
-  expect(text).toMatch(/\nworker 9: no answer\n$/)
+  expect(text).toMatch(/\nworker 9: no response\n$/)
 })
 
 const PATHS = ['/', '/rlconfig', '/stats', '/debug/threads', '/debug/pprof/', '/debug/pprof/profile']

@@ -146,7 +146,7 @@ describe('8.6, 10: through a proxy', () => {
     onTestFinished(() => void vi.unstubAllEnvs())
     const client = follow(`dns:///xds.invalid:${server.port}`)
     expect(client.lines[0]).toMatch(
-      /^warning the management server is reached without a proxy: HTTPS_PROXY is/,
+      /^warning connecting to the management server without a proxy: HTTPS_PROXY is/,
     )
     expect(client.lines.join()).not.toContain('sesame')
   })

@@ -12,7 +12,7 @@ import { createSource, follow, loaded, SHOP, startSilentServer } from './harness
 const SUCCESS = 'ratelimit.service.config_load_success'
 const ERROR = 'ratelimit.service.config_load_error'
 const LOST = 'Failed to receive configuration from xDS Management Server:'
-const AGAIN = 'connecting to the xDS Management Server anew in '
+const AGAIN = 'reconnecting to the xDS Management Server in '
 
 const bad = () => config('bad.conf', 'shop', [{ key: 'user', rate_limit: {} }])
 const BAD = "bad.conf: invalid rate limit unit 'UNKNOWN'"
@@ -195,7 +195,9 @@ describe('8.6 one stream', () => {
 
   test('a header that cannot be sent stops the start, without its value', () => {
     const wrong = () => createSource('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x y:hunter2' })
-    expect(wrong).toThrow(/ADDITIONAL_HEADERS: the header "x y" has characters .* \[XDS_HEADER_INVALID\]/)
+    expect(wrong).toThrow(
+      /ADDITIONAL_HEADERS: the header "x y" has invalid characters\. .* \[XDS_HEADER_INVALID\]/,
+    )
     expect(wrong).not.toThrow(/hunter2/)
     expect(() => createSource('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x:\n' })).toThrow(/"x"/)
   })

@@ -72,7 +72,9 @@ describe('8.6: what is in force, sent again', () => {
       })
     }
     expect(client.stats()).toEqual({ [SUCCESS]: 1 })
-    const waits = client.lines.flatMap((line) => / anew in (.*)/.exec(line)?.[1] ?? [])
+    const waits = client.lines.flatMap(
+      (line) => / reconnecting to the xDS Management Server in (.*)/.exec(line)?.[1] ?? [],
+    )
     expect(waits).toEqual(['20ms', '40ms', '80ms'])
   })
 
@@ -121,7 +123,7 @@ async function waitedOut(lines: readonly string[], server: XdsServer): Promise<b
   server.endStreams()
   await server.request()
   await new Promise((resolve) => setTimeout(resolve, 2 * SOON_MS))
-  return lines.filter((line) => line.endsWith(' anew in 20ms')).length > 1
+  return lines.filter((line) => line.endsWith('reconnecting to the xDS Management Server in 20ms')).length > 1
 }
 
 test('7, 8.6: gauges tell whether there is a connection, and when something last came', async () => {

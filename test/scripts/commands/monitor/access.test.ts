@@ -55,7 +55,7 @@ test('4.4: keys create --json; a tier without a rule is refused, unless by --for
   const refused = await monitor.run(...gold)
   expect({ code: refused.code, out: refused.out }).toEqual({ code: 1, out: '' })
   expect(refused.err).toMatch(
-    /^sluice: tier "gold": no rule of the domain relay_monitor is for it \(key_read and key_submit\), so its keys have no limit\. .* --force\. \[KEY_UNLIMITED\]\n$/,
+    /^sluice: tier "gold": no rule of the domain relay_monitor applies to it \(key_read and key_submit\), so its keys have no limit\. .* --force\. \[KEY_UNLIMITED\]\n$/,
   )
   expect(existsSync(monitor.path)).toBe(false) // nothing was made
   const { code, out, err } = await monitor.run(...gold, '--force')
@@ -66,7 +66,7 @@ test('4.4: keys create --json; a tier without a rule is refused, unless by --for
     tier: 'gold',
     expires_at: '2030-01-31T00:00:00Z',
   })
-  expect(err).toContain('note: tier gold: no rule of the domain relay_monitor is for it')
+  expect(err).toContain('note: tier gold: no rule of the domain relay_monitor applies to it')
 })
 
 test('4.4: keys create goes by the rules of the environment', async () => {
@@ -76,12 +76,14 @@ test('4.4: keys create goes by the rules of the environment', async () => {
   const partner = await monitor.run('keys', 'create') // these rules stand instead of the built-in ones
   expect([partner.code, partner.err]).toEqual([1, expect.stringContaining('KEY_UNLIMITED')])
   rulesIn(monitor, GOLD.replace('key_submit', 'other'))
-  expect((await monitor.run('keys', 'create', '--tier', 'gold')).err).toContain('is for it (key_submit), so')
+  expect((await monitor.run('keys', 'create', '--tier', 'gold')).err).toContain(
+    'applies to it (key_submit), so',
+  )
   rulesIn(monitor, 'domain: else\n')
   expect(await monitor.run('keys', 'create')).toMatchObject({ code: 0 })
   rulesIn(monitor, 'domain: relay_monitor\nnonsense: 1\n')
   expect((await monitor.run('keys', 'create')).err).toMatch(
-    /tier "partner": whether its keys have a limit is not known here: its rules cannot be loaded \(.*nonsense.*KEY_UNLIMITED\]\n$/,
+    /tier "partner": cannot check whether its keys have a limit: its rules cannot be loaded \(.*nonsense.*KEY_UNLIMITED\]\n$/,
   )
 })
 
@@ -200,9 +202,7 @@ test("6.5: the server's own vantage is neither given a token nor revoked", async
   ]) {
     const { code, err } = await monitor.run('vantage', ...args)
     expect(code).toBe(1)
-    expect(err).toMatch(
-      /^sluice: vantage "fra1": is the server itself, by VANTAGE_NAME, .*\[VANTAGE_OWN\]\n$/,
-    )
+    expect(err).toMatch(/^sluice: vantage "fra1": is the server itself \(VANTAGE_NAME\) .*\[VANTAGE_OWN\]\n$/)
   }
   expect(readSnapshot(database, 1, 0).vantages.map(({ name }) => name)).toEqual(['fra1'])
   expect((await monitor.run('vantage', 'list')).out).toContain('\nfra1  own    overseas  DE ')

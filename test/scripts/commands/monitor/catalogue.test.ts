@@ -89,7 +89,7 @@ test('8.1: import: a mistake leaves everything as it was', async () => {
   const missing = await monitor.run('import', 'nowhere.csv')
   expect(missing.code).toBe(1)
   expect(missing.err).toMatch(
-    /^sluice: ENOENT: .*'nowhere\.csv'\. Check the path and its rights\. \[FILE_UNUSABLE\]\n$/,
+    /^sluice: ENOENT: .*'nowhere\.csv'\. Check the path and its permissions\. \[FILE_UNUSABLE\]\n$/,
   )
   writeFileSync(
     join(monitor.folder, 'gbk.csv'),
@@ -197,7 +197,7 @@ test('5: optout: added, listed, removed; comments stay; what it leaves out is na
   const again = await monitor.run('optout', 'add', 'two.example.com')
   expect(again).toMatchObject({
     code: 0,
-    err: expect.stringMatching(/^two\.example\.com had opted out before\n/),
+    err: expect.stringMatching(/^two\.example\.com had already opted out\n/),
   })
   expect((await monitor.run('optout', 'list')).out).toBe('example.net\ntwo.example.com\n')
   expect(JSON.parse((await monitor.run('optout', 'list', '--json')).out)).toEqual([
@@ -205,12 +205,12 @@ test('5: optout: added, listed, removed; comments stay; what it leaves out is na
     'two.example.com',
   ])
   expect((await monitor.run('probe', 'two')).err).toContain(
-    'may not be probed (opted out). Its operator does not want',
+    'must not be probed (opted out). Its operator opted out',
   )
   expect(await monitor.run('optout', 'remove', 'two.example.com')).toEqual({
     code: 0,
     out: '',
-    err: `two.example.com is off the list (${path})\n`,
+    err: `two.example.com is removed from the list (${path})\n`,
   })
   expect(monitor.read('optout.yaml')).toBe(OPT_OUT)
 })
@@ -219,18 +219,16 @@ test('5: optout remove: a host that is not there, or is covered from above', asy
   const monitor = monitorIn({ 'catalogue.yaml': TWO, 'optout.yaml': `${OPT_OUT}  - www.example.net\n` })
   const absent = await monitor.run('optout', 'remove', 'example.org')
   expect(absent.code).toBe(1)
-  expect(absent.err).toContain(
-    'example.org does not stand there. sluice monitor optout list shows what does.',
-  )
+  expect(absent.err).toContain('example.org is not in the list. sluice monitor optout list shows the hosts.')
   const covered = await monitor.run('optout', 'remove', 'a.example.net')
   expect(covered.code).toBe(1)
   expect(covered.err).toContain(
-    'a.example.net does not stand there, but example.net above it does. Remove example.net',
+    'a.example.net is not in the list, but its parent example.net is. Remove example.net',
   )
   const still = await monitor.run('optout', 'remove', 'www.example.net')
   expect(still.code).toBe(0)
-  expect(still.err).toContain('www.example.net is off the list')
-  expect(still.err).toContain('but still opted out by example.net\n')
+  expect(still.err).toContain('www.example.net is removed from the list')
+  expect(still.err).toContain('but example.net still opts it out\n')
 })
 
 test('5: optout with a catalogue that has mistakes: written, and told that it is not in force yet', async () => {
@@ -238,7 +236,7 @@ test('5: optout with a catalogue that has mistakes: written, and told that it is
   const { code, err } = await monitor.run('optout', 'add', 'example.com')
   expect(code).toBe(1)
   expect(err).toMatch(
-    /has opted out .*\nit comes into force once the catalogue is mended:\ncatalogue\.yaml:1: /,
+    /has opted out .*\nthe change takes effect once these errors of the catalogue are fixed:\ncatalogue\.yaml:1: /,
   )
   expect((await monitor.run('optout', 'list')).out).toBe('example.com\n')
 })

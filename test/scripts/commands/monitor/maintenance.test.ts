@@ -61,7 +61,7 @@ test('8.1: backup overwrites nothing, the database least of all, and leaves no h
     const { code, err } = await monitor.run('backup', target)
     expect(code).toBe(1)
     expect(err).toBe(
-      `sluice: ${target}: is there already. Choose another name, or remove it. [BACKUP_EXISTS]\n`,
+      `sluice: ${target}: already exists. Choose another name, or remove it. [BACKUP_EXISTS]\n`,
     )
   }
   expect(monitor.read('kept.sqlite')).toBe('kept')
@@ -97,12 +97,12 @@ test('8.2: prune forgets what is past its time, says how much, and gives the roo
   })
   database.raw.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   const bytesBefore = statSync(monitor.path).size
-  expect(await monitor.run('prune')).toEqual({ code: 0, out: '', err: '20000 rows forgotten\n' })
+  expect(await monitor.run('prune')).toEqual({ code: 0, out: '', err: '20000 rows deleted\n' })
   expect(countRows(database, 'probe_raw')).toBe(1)
   expect(database.pragma('freelist_count')).toBe(0)
   database.raw.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   expect(statSync(monitor.path).size).toBeLessThan(bytesBefore - 400_000)
-  expect((await monitor.run('prune')).err).toBe('0 rows forgotten\n')
+  expect((await monitor.run('prune')).err).toBe('0 rows deleted\n')
 })
 
 test('7.2: recompute judges every site now, without a running monitor', async () => {
@@ -111,7 +111,7 @@ test('7.2: recompute judges every site now, without a running monitor', async ()
   fill(database, 2 * 288)
   const read = () => database.get("SELECT tier, score IS NOT NULL AS isScored FROM site WHERE slug = 'one'")
   expect({ ...read() }).toEqual({ tier: null, isScored: 0 })
-  expect(await monitor.run('recompute')).toEqual({ code: 0, out: '', err: '1 sites judged\n' })
+  expect(await monitor.run('recompute')).toEqual({ code: 0, out: '', err: '1 sites evaluated\n' })
   expect({ ...read() }).toEqual({ tier: 'B', isScored: 1 }) // up all the time, but with little history
   expect((await monitor.run('list')).out).toMatch(/^one +B +[0-9.]+ +up /m)
 })

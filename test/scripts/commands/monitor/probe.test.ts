@@ -100,12 +100,12 @@ test('8.1: PROBE_SLOW_MS and VANTAGE_NAME are those of the monitor', async () =>
 test('5: what may not be asked is not asked, and the reason is said', async () => {
   // biome-ignore format: the columns are the specification
   const cases = [
-    ['http://10.0.0.1/',                     'may not be probed (reserved). Only public addresses are.'],
-    ['http://127.0.0.1/',                    'may not be probed (own).'],
-    ['http://169.254.169.254/latest',        'may not be probed (reserved).'],
-    ['http://router.lan/',                   'may not be probed (name).'],
-    [`http://127.0.0.2:${relay.port}/`,      'may not be probed (port). Add the port to PROBE_PORTS; or probe it by its slug'],
-    ['http://www.never.example.com/',        'may not be probed (opted out). Its operator does not want to be probed'],
+    ['http://10.0.0.1/',                     'must not be probed (reserved). Only public addresses can be probed.'],
+    ['http://127.0.0.1/',                    'must not be probed (own).'],
+    ['http://169.254.169.254/latest',        'must not be probed (reserved).'],
+    ['http://router.lan/',                   'must not be probed (name).'],
+    [`http://127.0.0.2:${relay.port}/`,      'must not be probed (port). Add the port to PROBE_PORTS, or probe it by its slug'],
+    ['http://www.never.example.com/',        'must not be probed (opted out). Its operator opted out'],
   ] as const
   const monitor = monitorFor({ 'optout.yaml': 'version: 1\nhosts: [never.example.com]\n' })
   const all = await Promise.all(cases.map(([url]) => monitor.run('probe', url)))
@@ -146,7 +146,7 @@ test("8.1: probe --full asks with the entry's key, which is never printed; a key
     const monitor = monitorFor({ 'catalogue.yaml': catalogueOf(site) }, settings)
     const without = await monitor.run('probe', 'keyed', '--full')
     expect(without.code).toBe(0)
-    expect(without.err).toMatch(/^note: looked at without its key: ENOENT: .*keyed\.key/)
+    expect(without.err).toMatch(/^note: probed without its key: ENOENT: .*keyed\.key/)
     expect(JSON.parse(without.out)).toMatchObject({ models: null, network_profile: { tls: { valid: true } } })
     writeFileSync(join(monitor.folder, 'keyed.key'), `${KEY}\n`)
     const withKey = await monitor.run('probe', 'keyed', '--full')
