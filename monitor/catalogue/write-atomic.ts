@@ -10,12 +10,12 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 
-const NEW_FILE_MODE = 0o640 // less the umask: names of key files and notes are in there
+const NEW_FILE_MODE = 0o640 // minus the umask: a catalogue contains notes and names of key files
 
 /**
- * A reader sees the old file or the new one, never a part: written beside, synced, renamed. The new one has the mode and
- * the owner of the old one, or of the folder where there was none, as far as this user may give it away: a service must be
- * able to read what root imports.
+ * Replaces a file atomically: written to a temporary file, synced, renamed. The new file has the mode and owner of the old
+ * one, or the owner of the folder if there was none, as far as this user may set it: the service must be able to read what
+ * root imports.
  */
 export function writeAtomic(path: string, text: string): void {
   const partial = `${path}.${process.pid}.partial`
@@ -23,7 +23,7 @@ export function writeAtomic(path: string, text: string): void {
   const file = openSync(partial, 'w', before ? 0o600 : NEW_FILE_MODE)
   try {
     writeSync(file, text)
-    giveTo(file, before ?? statSync(dirname(path)))
+    setOwner(file, before ?? statSync(dirname(path)))
     if (before) fchmodSync(file, before.mode & 0o777)
     fsyncSync(file)
   } finally {
@@ -32,8 +32,8 @@ export function writeAtomic(path: string, text: string): void {
   renameSync(partial, path)
 }
 
-function giveTo(file: number, { uid, gid }: { uid: number; gid: number }): void {
+function setOwner(file: number, { uid, gid }: { uid: number; gid: number }): void {
   try {
     fchownSync(file, process.geteuid?.() === 0 ? uid : -1, gid)
-  } catch {} // not this user's to give
+  } catch {} // not permitted for this user
 }

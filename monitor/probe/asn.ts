@@ -41,12 +41,12 @@ export async function openAsnTable(path: string, log: Log): Promise<AsnTable> {
     if (table === NO_ASN_TABLE)
       log(
         'warning',
-        `ASN_DB: there is no file ${path}, so networks are not told (asn is null); \`sluice monitor asn install\` puts one there`,
+        `ASN_DB: there is no file ${path}, so networks are unknown (asn is null); \`sluice monitor asn install\` puts one there`,
       )
     return table
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error
-    log('error', `networks are not told (asn is null): ${error.message}`)
+    log('error', `networks are unknown (asn is null): ${error.message}`)
     return NO_ASN_TABLE
   }
 }

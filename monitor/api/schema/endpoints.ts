@@ -148,7 +148,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
     id: 'submitDetection',
     method: 'POST',
     path: '/detections',
-    summary: 'Have a URL looked at',
+    summary: 'Submit a URL to be probed',
     parameters: [],
     bodySchema: 'DetectionRequest',
     success: { 200: 'Detection', 202: 'Detection' },

@@ -78,7 +78,7 @@ test('1.2: a body has 8 s, whatever has come of it', async () => {
   await once(socket, 'close')
   expect(api.lines).toMatchObject([{ status: 408 }])
   expect(socket.text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/)
-  expect(socket.text).toContain('{"error":"the body did not come within 8 s","code":"request_timeout"}')
+  expect(socket.text).toContain('{"error":"the body was not received within 8 s","code":"request_timeout"}')
 })
 
 describe('1.2: an error repeats at most 64 characters of what was sent', () => {

@@ -73,7 +73,7 @@ test('8.1: an anchor may be used, sites come in the order of their slugs', () =>
 })
 
 // biome-ignore format: the columns are the specification
-const mistakes: [name: string, text: string, complaint: string][] = [
+const mistakes: [name: string, text: string, diagnostic: string][] = [
   ['unknown key', catalogueOf(siteLines('one', 'modles_claimed: [a]')),
     'catalogue.yaml:6, site "one": there is no key "modles_claimed". Use one of slug, name,'],
   ['missing name', catalogueOf('slug: one\nurl: https://one.example.com'),
@@ -123,11 +123,11 @@ const mistakes: [name: string, text: string, complaint: string][] = [
   ['deep', `version: 1\nsites: ${'['.repeat(20_000)}`, 'the YAML is not valid'],
 ]
 
-for (const [name, text, complaint] of mistakes) {
-  test(`8.1: ${name}: the complaint says file, line, what and how to mend it`, () => {
+for (const [name, text, diagnostic] of mistakes) {
+  test(`8.1: ${name}: the diagnostic has file, line, error and fix`, () => {
     const result = load(text)
     expect(result.kind).toBe('bad')
-    expect(result.kind === 'bad' && result.diagnostics.join('\n')).toContain(complaint)
+    expect(result.kind === 'bad' && result.diagnostics.join('\n')).toContain(diagnostic)
   })
 }
 
@@ -189,7 +189,7 @@ test('8.1: a missing catalogue and one that is not UTF-8', () => {
   writeFileSync(path, Buffer.from([0xff, 0xfe, 0x00]))
   expect(loadCatalogue({ path })).toMatchObject({
     kind: 'bad',
-    complaints: [expect.stringContaining('UTF-8')],
+    diagnostics: [expect.stringContaining('UTF-8')],
   })
 })
 
@@ -200,7 +200,7 @@ test('8.1: aliases that stand for 10,000 nodes are fine, more are not', () => {
     Array.from({ length: count }, (_, i) => siteLines(`s${i}`, 'models_claimed: *m'))
   expect(loaded(catalogueOf(siteLines('one', models(999)), ...users(10))).entries).toHaveLength(11)
   expect(load(catalogueOf(siteLines('one', models(999)), ...users(11)))).toMatchObject({
-    complaints: [expect.stringContaining('aliases stand for more than 10000 nodes.'), expect.anything()],
+    diagnostics: [expect.stringContaining('aliases stand for more than 10000 nodes.'), expect.anything()],
   })
   const laughs = `version: 1\nsites: []\na: &a [x,x,x,x,x,x,x,x,x]\n${[...'bcdefghi']
     .map((name, i) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[i]}`).join(',')}]\n`)
@@ -215,12 +215,12 @@ test('8.1: 5,000 sites load, 5,001 do not; 4 MiB and not more', () => {
   expect(loaded(many(count)).entries).toHaveLength(count)
   if (count === 5_000) {
     expect(load(many(5_001))).toMatchObject({
-      complaints: [expect.stringContaining('there are 5001 sites.')],
+      diagnostics: [expect.stringContaining('there are 5001 sites.')],
     })
   }
   const big = `# ${'x'.repeat(4 * 1024 * 1024)}\n`
   expect(load(big)).toMatchObject({
-    complaints: [expect.stringContaining('is too much. Keep at most 4194304 bytes')],
+    diagnostics: [expect.stringContaining('is too large. Keep at most 4194304 bytes')],
   })
 })
 

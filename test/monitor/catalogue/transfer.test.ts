@@ -26,7 +26,7 @@ test('8.1: an import adds, changes what it names, leaves the rest and the commen
     changed: [{ slug: 'one', keys: ['name', 'models_claimed', 'hidden'] }],
     unchanged: [],
     keys: [],
-    complaints: [],
+    diagnostics: [],
     writtenFiles: [path],
   })
   expect(readFileSync(path, 'utf8')).toBe(before)
@@ -61,7 +61,7 @@ test('8.1: an import into nothing, and into a folder', () => {
     isDryRun: false,
   } as const
   const path = folderWith({})
-  expect(importSites({ ...options, cataloguePath: path })).toMatchObject({ added: ['one'], complaints: [] })
+  expect(importSites({ ...options, cataloguePath: path })).toMatchObject({ added: ['one'], diagnostics: [] })
   expect(readFileSync(path, 'utf8')).toBe(
     'version: 1\nsites:\n  - slug: one\n    name: One\n    url: https://one.example.com\n',
   )
@@ -75,24 +75,24 @@ test('8.1: an import into nothing, and into a folder', () => {
 })
 
 // biome-ignore format: the columns are the specification
-const mistakes: [format: Format, text: string, complaint: string][] = [
+const mistakes: [format: Format, text: string, diagnostic: string][] = [
   ['csv',  'slug,name,url\none,One,nowhere\n',            'in:2, site "one": url is not an absolute web address.'],
   ['csv',  'slug,name,url\n"a\nb",x,https://b.example\n,One,https://a.example\n', 'in:4: slug is missing.'],
   ['csv',  'slug,name,url\none,One\n',                    'in:2: has 2 cells instead of 3. Put quotes around cells with commas.'],
   ['csv',  'slug,name,url\none,"One,https://a.example\n', 'in: a quote is not closed.'],
   ['csv',  'slug,nom\none,x\n',                           'in:2, site "one": there is no key "nom".'],
   ['csv',  '',                                            'in:1: is empty. Begin with a line of keys: slug,name,url'],
-  ['csv',  'slug,name,url\none,A,https://a.example\none,B,https://b.example\n', 'in:3, site "one": slug "one" stands in line 2 already.'],
+  ['csv',  'slug,name,url\none,A,https://a.example\none,B,https://b.example\n', 'in:3, site "one": slug "one" is in line 2 already.'],
   ['json', '[{"slug":"one"',                              'in:1: the YAML is not valid'],
   ['json', '{"version":1,"sites":[{"slug":"one","name":"One","url":7}]}', 'in:1, site "one": url is not an absolute'],
   ['yaml', catalogueOf(siteLines('x', 'url: https://two.example.com').replace(/url.*\n/, '')), 'https://two.example.com is already probed for site "two"'],
 ]
 
-for (const [format, text, complaint] of mistakes) {
+for (const [format, text, diagnostic] of mistakes) {
   test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: told with its line, nothing is written`, () => {
     const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('two')) })
     const plan = importSites({ cataloguePath: path, name: 'in', text, format, isDryRun: false })
-    expect(plan.diagnostics.join('\n')).toContain(complaint)
+    expect(plan.diagnostics.join('\n')).toContain(diagnostic)
     expect(readFileSync(path, 'utf8')).toBe(catalogueOf(siteLines('two')))
   })
 }
@@ -173,11 +173,12 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
             },
           }),
         )
-        const complaints = new Diagnostics()
+        const diagnostics = new Diagnostics()
         const text = exportSites(sites, format)
-        const raws = format === 'csv' ? readCsv('x', text, complaints) : readYaml('x', text, complaints).sites
-        const read = raws.map((raw) => parseEntry(raw, complaints))
-        expect(complaints.lines()).toEqual([])
+        const raws =
+          format === 'csv' ? readCsv('x', text, diagnostics) : readYaml('x', text, diagnostics).sites
+        const read = raws.map((raw) => parseEntry(raw, diagnostics))
+        expect(diagnostics.lines()).toEqual([])
         expect(read).toEqual(sites)
       }),
       { numRuns: size({ small: 100, full: 5_000 }) },
@@ -194,9 +195,9 @@ test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts
       for (const cell of text.split(/[\r\n]/).flatMap((line) => line.split(separator)))
         expect(cell).not.toMatch(/^["\s]*[=+\-@＝＋－＠]/)
     }
-    const complaints = new Diagnostics()
-    const read = readCsv('x', text, complaints).map((raw) => parseEntry(raw, complaints))
-    expect([complaints.lines(), read]).toEqual([[], [more]])
+    const diagnostics = new Diagnostics()
+    const read = readCsv('x', text, diagnostics).map((raw) => parseEntry(raw, diagnostics))
+    expect([diagnostics.lines(), read]).toEqual([[], [more]])
   }
   const plain = exportSites(fullEntries('a-b'), 'csv')
   expect(plain).toContain('one,a-b,https://one.example.com,,2026-03-01,a-b;x;a-b2,')
