@@ -1,6 +1,6 @@
 /**
- * Every path of v1 with its parameters, bodies and errors (spec 3): the router, the validation of queries and the OpenAPI
- * document are made from this table, so none of them can forget an endpoint.
+ * Every path of v1 with its parameters, bodies and errors (spec 3). The router, the validation of queries and the OpenAPI
+ * document use this table.
  */
 import type { ApiErrorCode } from '../errors.ts'
 import type { Schema } from './json-schema.ts'
