@@ -1,16 +1,16 @@
 /**
- * The nouns of the monitor: what a probe finds, and what is made of many. Names on the wire are in the spec's sections 2
- * and 6; here they are as the rest of our code has them.
+ * Types shared by the monitor: a probe, what a full probe observes, a site. Names on the wire are in sections 2 and 6 of the
+ * specification.
  *
- *     Probe (one site, one place, one moment) ─► buckets per hour and day ─► score, tier, boards, region states
+ *     Probe (one site, one vantage, one time) ─► buckets per hour and day ─► score, tier, boards, region states
  */
 
 export type Region = 'cn' | 'overseas'
-export type Outcome = 'up' | 'degraded' | 'down' | 'inconclusive' // inconclusive: our own network failed; never counted
+export type Outcome = 'up' | 'degraded' | 'down' | 'inconclusive' // inconclusive: the vantage's own network failed; never counted
 export type Tier = 'S' | 'A' | 'B' | 'C' | 'D'
 export type BucketStatus = 'up' | 'degraded' | 'down'
 
-/** Spec 6.3. An open set on the wire, a closed one here. */
+/** Spec 6.3. Clients of the API must expect further values. */
 export const ERROR_CODES = [
   'dns_nxdomain',
   'dns_timeout',
@@ -43,7 +43,7 @@ export const ERROR_CODES = [
 ] as const
 export type ErrorCode = (typeof ERROR_CODES)[number]
 
-/** Milliseconds, whole; null = not measured, as on a connection that was there already. */
+/** Whole milliseconds; null = not measured, for example on a reused connection. */
 export interface Timings {
   dnsMs: number | null
   connectMs: number | null
@@ -57,16 +57,16 @@ export interface Probe {
   atSec: number // epoch second of its end
   kind: 'light' | 'full'
   outcome: Outcome
-  error: ErrorCode | null // why it is not simply up
+  error: ErrorCode | null // null exactly when it is up
   httpStatus: number | null // of the last hop
   timings: Timings
-  address?: string | null // connected to, or tried at last; null = none, behind EGRESS_PROXY, or not kept. Never shown
+  address?: string | null // connected to, or last tried; null = none, behind EGRESS_PROXY, or not kept. Never shown
 }
 
 /** How a models listing answers without a key (spec 6.2). */
 export type ListingAuth = 'open' | 'key_required' | 'absent'
 
-/** What a full probe finds beyond up and down. Texts are parsed facts, bounded, never bodies. */
+/** What a full probe observes in addition. Texts are parsed and bounded; bodies are not kept. */
 export interface Observation {
   atSec: number
   models: string[] | null // ids of the listing, at most 5,000 of 1 to 128 characters; null = no listing
@@ -75,7 +75,7 @@ export interface Observation {
   profile: NetworkFacts
   hygiene: Hygiene
   isParked: boolean
-  notices?: SiteNotices // stored, not shown; observations from before they were stored have none
+  notices?: SiteNotices // stored, not shown; absent in older observations
 }
 
 export interface NetworkFacts {
@@ -102,7 +102,7 @@ export interface Hygiene {
   leaksUpstream: boolean | null // an error body names an upstream host or a key
 }
 
-/** What a site says of itself (spec 6.2), each part known or null. */
+/** What a site reports of itself (spec 6.2), each part known or null. */
 export interface SiteNotices {
   systemName: string | null
   startTimeSec: number | null // epoch; a later one is a restart
@@ -117,7 +117,7 @@ export interface RegionState {
   checkedAtSec: number | null
 }
 
-/** A site as the catalogue has it (spec 8.1). */
+/** A site of the catalogue (spec 8.1). */
 export interface CatalogueSite {
   slug: string
   name: string
@@ -128,7 +128,7 @@ export interface CatalogueSite {
   keyFile: string | null
   aliases: string[]
   regions: Region[]
-  intervalSec: number | null // null = the general one
+  intervalSec: number | null // null = PROBE_INTERVAL_S
   hasScreenshot: boolean
   flags: SiteFlag[]
   isHidden: boolean

@@ -1,12 +1,12 @@
 /**
- * The public API of the monitor (spec 1 to 4): one request, from its arrival to its answer.
+ * The public API of the monitor (spec 1 to 4): a request, from arrival to response.
  *
- *     path ─► method ─► API key ─► quota ─► query ─► handler ─► reply
- *      404     405       401        429      400      …             the first that fails answers, but over quota beats all
+ *     path ─► method ─► API key ─► quota ─► query ─► handler ─► response
+ *      404     405       401        429      400      …             the first failure decides, but 429 precedes all
  *
- * Loads no socket library: the composition opens a port and gives each request under /api to `handle`.
+ * Loads no socket library: the composition opens a port and passes each request below /api to `handle`.
  *
- *     const api = new Api({ decider, snapshot: () => store.snapshot, details: store, desk, … })
+ *     const api = new Api({ limiter, snapshot: () => store.snapshot, details: store, detections, … })
  *     openUws(host, port, (app) => app.any('/*', (res, req) => api.handle(res, req)))
  */
 import { getClientAddress, truncatedClient } from './client-address.ts'
@@ -33,7 +33,7 @@ const PREFLIGHT: Headers = [
 ]
 const KNOWN_METHODS = ['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'] // others are `other` in logs
 
-/** Where a request leads, before anybody is counted. */
+/** The route of a request, found before its quota is taken. */
 interface MatchedRoute {
   route: Route | null
   endpoint: Endpoint | null // null: OPTIONS, or an error
@@ -53,13 +53,13 @@ export class Api {
   constructor(options: ApiOptions) {
     this.options = options
     if (options.successor) checkSuccessor(options.successor)
-    const { limiter: decider, onQuotaFailure: onFailure } = options
-    this.quotas = new Quotas({ limiter: decider, nowSec: () => this.nowSec(), onFailure })
+    const { limiter, onQuotaFailure: onFailure } = options
+    this.quotas = new Quotas({ limiter, nowSec: () => this.nowSec(), onFailure })
     this.handlers = new Handlers(options, this.quotas)
     this.forwarding = new ForwardingWatch(options.address, options.log)
   }
 
-  /** One request under /api; to be called in the library's own callback. */
+  /** Handles one request; must be called within the callback of uWebSockets.js. */
   handle(res: HttpResponse, req: HttpRequest): void {
     const startMs = performance.now()
     const request = readRequest(req, res, this.options.address)
@@ -78,21 +78,21 @@ export class Api {
       this.ended(reply, way, request, ip, performance.now() - startMs)
     }
     if (this.isEnding) reply.mustClose = true
-    if (upload === null && length > BODY_BYTES_MAX) reply.mustClose = true // nobody reads it; nobody waits for it
+    if (upload === null && length > BODY_BYTES_MAX) reply.mustClose = true // the body is not read
     try {
       this.admit({ request, reply, route: way, upload, ip })
     } catch (error) {
-      reply.fail(error, this.options.log) // nothing may reach the library: the request would hang
+      reply.fail(error, this.options.log) // an exception must not reach the library: the request would hang
     }
   }
 
-  /** From now on 503; held requests are answered at once. */
+  /** Answers 503 from now on; held requests are answered at once. */
   beginShutdown(): void {
     this.isEnding = true
     this.options.detections.close()
   }
 
-  /** Resolves when nothing is in flight, at the latest after `timeoutMs`. The port is the composition's to close. */
+  /** Resolves when nothing is in flight, at the latest after `timeoutMs`. The caller closes the port. */
   async drain(timeoutMs: number): Promise<void> {
     this.beginShutdown()
     if (this.inFlightCount === 0) return
@@ -150,7 +150,7 @@ export class Api {
     if (finding.kind === 'wrong')
       throw new ApiError('invalid_api_key', this.withContact('the API key is not valid'))
     if (quota.hasFailed && kind === 'submit') {
-      throw new ApiError('not_ready', 'the quota cannot be told now; try again')
+      throw new ApiError('not_ready', 'the quota cannot be determined now; try again')
     }
     if (way.endpoint === null) {
       reply.send(answer(null, { headers: [['Allow', listMethods(way.route!)], ...PREFLIGHT] }))
@@ -163,7 +163,7 @@ export class Api {
     else answered.then((each) => reply.send(each)).catch((error) => reply.fail(error, this.options.log))
   }
 
-  /** Tells whom to ask, where there is an address and room for it. */
+  /** Appends the support address, if there is one and the text has room for it. */
   private withContact(text: string): string {
     const { supportEmail } = this.options
     const whole = `${text}; for an API key with a higher quota write to ${supportEmail}`
@@ -202,7 +202,7 @@ interface Arrival {
   ip: string
 }
 
-/** OPTIONS goes on after the sunset: without it no page of another origin could read the 410. */
+/** OPTIONS is answered after the sunset, too: without it no page of another origin could read the 410. */
 function matchRoute({ path, method }: ApiRequest, isRetired: boolean): MatchedRoute {
   let route: Route | null = null
   try {
@@ -213,7 +213,7 @@ function matchRoute({ path, method }: ApiRequest, isRetired: boolean): MatchedRo
     const endpoint = route.endpoints.find((each) => each.method === wanted) ?? null
     if (endpoint) return { route, endpoint, error: null }
     const allow = listMethods(route)
-    const text = `this path answers to ${allow}`
+    const text = `this path supports ${allow}`
     return { route, endpoint, error: new ApiError('method_not_allowed', text, [['Allow', allow]]) }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
@@ -221,15 +221,15 @@ function matchRoute({ path, method }: ApiRequest, isRetired: boolean): MatchedRo
   }
 }
 
-/** What the bound of spec 4.4 looks like in the headers. */
+/** The bound on wrong API keys (spec 4.4) as a quota, for the headers. */
 function blockedQuota(resetSec: number, nowSec: number): Quota {
   const afterSec = Math.max(1, resetSec - nowSec)
-  const figures = {
+  const values = {
     limit: WRONG_KEYS_MAX,
     remaining: 0,
     windowSec: WRONG_KEYS_WINDOW_SEC,
     resetSec,
     afterSec,
   }
-  return { class: 'wrong_key', isOver: true, hasFailed: false, ...figures }
+  return { class: 'wrong_key', isOver: true, hasFailed: false, ...values }
 }

@@ -1,10 +1,10 @@
 /**
- * Bodies that many callers get: built once per data version, kept with their compressed forms up to 64 MiB (spec 1.4).
+ * Shared response bodies: built once per data version, cached with their compressed forms up to 64 MiB (spec 1.4).
  *
- *     get('7 sites?tier=A', build) ── there ──► Body          ETag from the plain bytes, so all forms share it
- *                                  └─ not ───► build() ──► Body     two who ask at once build once
+ *     get('7 sites?tier=A', build) ── hit ───► Body          the ETag is of the plain bytes, shared by all forms
+ *                                  └─ miss ──► build() ──► Body     concurrent misses build once
  *
- * Old versions are not looked up any more and fall out at the cold end.
+ * Bodies of old versions are no longer read and are evicted as least recently used.
  */
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -12,7 +12,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
 
 export const CACHE_BYTES_MAX = 64 * 1024 * 1024
-const ENTRY_BYTES = 256 // of a body's own fields and key, roughly
+const ENTRY_BYTES = 256 // overhead of an entry, estimated
 const COMPRESSED_MIN_BYTES = 1_024
 const BROTLI_QUALITY = 4 // 5 times faster than 9 and 5 % larger, on lists of sites
 
@@ -41,12 +41,12 @@ export class Body {
     return bytes
   }
 
-  /** The coding that is used for a client that prefers this one. */
+  /** The coding used for a client that prefers this one. */
   codingFor(preferred: Coding): Coding {
     return this.plain.length < COMPRESSED_MIN_BYTES ? 'identity' : preferred
   }
 
-  /** At once when it was made before. */
+  /** Synchronous when the form exists. */
   form(coding: Coding): Buffer | Promise<Buffer> {
     return this.forms.get(coding) ?? this.pending.get(coding) ?? this.make(coding)
   }
@@ -74,7 +74,7 @@ export class Bodies {
     this.cache = new LRUCache({ maxSize: bytesMax, sizeCalculation: (body, key) => body.bytes + key.length })
   }
 
-  /** `build` returns what is to be written as JSON. */
+  /** `build` returns the value to serialize as JSON. */
   get(key: string, build: () => unknown): Body {
     return this.cache.get(key) ?? this.keep(key, build())
   }
@@ -105,7 +105,7 @@ export class Bodies {
   }
 }
 
-/** Of Accept-Encoding: br before gzip when both are as welcome. Neither, or no header: identity. */
+/** Parses Accept-Encoding: the coding with the highest weight, br before gzip; identity when neither is accepted. */
 export function preferredCoding(header: string): Coding {
   let best: Coding = 'identity'
   let bestWeight = 0

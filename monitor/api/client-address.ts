@@ -1,15 +1,15 @@
 /**
- * Who asks, for the quota (spec 4.3).
+ * The client address that quotas count (spec 4.3).
  *
- *     peer not in TRUSTED_PROXIES  ─► the peer; headers are not looked at
- *     peer in it                   ─► the header, from the right, past trusted ones, to the first other
+ *     peer not in TRUSTED_PROXIES  ─► the peer; headers are ignored
+ *     peer in it                   ─► the header, read from the right: the first address that is not trusted
  *
  *     203.0.113.7, ::ffff:203.0.113.7   ─► 203.0.113.7
  *     2001:db8:1:2::9                   ─► 2001:db8:1:2::/64     (IPV6_PREFIX), as RFC 5952 writes it
  */
 import { type Address, contains, parseAddress, type Range } from '../egress/address.ts'
 
-const ELEMENTS_MAX = 32 // of a list; further left nobody looks
+const ELEMENTS_MAX = 32 // of a list; those further left are ignored
 
 export type AddressHeader = 'x-forwarded-for' | 'forwarded' | 'cf-connecting-ip' | 'x-real-ip'
 
@@ -35,7 +35,7 @@ export interface Forwarding {
   forwarded: string
 }
 
-/** The descriptor value `ip`; `unix` for a Unix socket that names nobody. */
+/** The descriptor value `ip`; `unix` for a Unix socket without a forwarded address. */
 export function getClientAddress({ peer, proxied, forwarded }: Forwarding, options: AddressOptions): string {
   let address = plain(peer)
   if (!isTrusted(address, options)) return clientText(address, options)
@@ -44,12 +44,12 @@ export function getClientAddress({ peer, proxied, forwarded }: Forwarding, optio
   return clientText(address, options)
 }
 
-/** Its word for whom it asks is taken, and its connections are many people's. */
+/** A trusted proxy: its headers are believed, and its connections carry many clients. */
 export function isTrustedPeer(peer: Uint8Array, options: AddressOptions): boolean {
   return isTrusted(plain(peer), options)
 }
 
-/** For logs: the /24 or /48 it belongs to. */
+/** For logs: the /24 or /48 of the address. */
 export function truncatedClient(client: string): string {
   const address = parseAddress(client.split('/')[0])
   if (address === null) return client
@@ -66,7 +66,7 @@ export function addressText(address: Address): string {
   return `${hex.slice(0, run.start).join(':')}::${hex.slice(run.start + run.length).join(':')}`
 }
 
-/** The last good element before a trusted walk ends; a malformed one ends it. */
+/** Walks past trusted addresses from the right; a malformed element ends the walk at the last valid one. */
 function walk(header: string, peer: Address, options: AddressOptions): Address {
   const elements = header.split(',').slice(-ELEMENTS_MAX)
   let found = peer
@@ -106,7 +106,7 @@ function rangeText(address: Address, bits: number): string {
   return `${addressText(base)}/${bits}`
 }
 
-/** An IPv4 client of a socket for both families comes mapped. */
+/** Unmaps an IPv4-mapped address, which a dual-stack socket reports for an IPv4 client. */
 export function plain(address: Uint8Array): Address {
   const isMapped = address.length === 16 && address.every((byte, i) => i > 11 || byte === (i > 9 ? 255 : 0))
   return isMapped ? address.slice(12) : address

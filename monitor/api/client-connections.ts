@@ -1,21 +1,20 @@
 /**
- * At most 64 connections from one client address (spec 4.5), and so many in all that the rest of the process, which decides
- * and probes, keeps its files. The next one is closed before it has said anything: an answer would cost what the bound is
- * to save. Trusted proxies are only counted among all, since everybody comes through them.
+ * Bounds connections: 64 per client address (spec 4.5), and in all a quarter of the files that the process may open. A
+ * connection beyond is closed without a response. Trusted proxies count among all only, since they carry many clients.
  *
- *     opened ── below 64 ──► counted ──► request ─► answer ─► request ─► … ──► closed: one less
+ *     opened ── below 64 ──► counted ──► request ─► response ─► request ─► … ──► closed: one less
  *        └───── 64 open ───► closed at once
  *
- * The library tells that a connection has closed, but not which one: its address is gone by then, and each callback gets
- * an object of its own. What it does tell is `onAborted`, to the one handler that a connection has at a time. So there is
- * always one that counts:
+ * uWebSockets.js reports that a connection has closed, but not which one: its address is unknown by then, and each callback
+ * gets an object of its own. It does call `onAborted`, of the one handler that a connection has at a time. Therefore one
+ * object always carries a handler that decrements the count:
  *
- *     opened      the object of `filter` carries it
- *     requested   the request's own handler counts first
- *     answered    the object of the first route carries it: that one was not used for the answer, so it is still good
+ *     opened      the object of `filter`
+ *     requested   the object of the request; CountedResponse calls its own handler first
+ *     answered    the object of the first route, which was not used for the response and is still valid
  *
- * The first route is only there for its object; it yields to the second, which handles. Two routes for everything need
- * two patterns: to the library all that begins with `*` fits any rest of a path.
+ * The first route exists for its object only and yields to the second. Two routes for every path need two patterns; the
+ * library matches any pattern that begins with `*` against the rest of a path.
  */
 import { readFileSync } from 'node:fs'
 import { withStrictFraming } from '../../engine/runtime/http-framing.ts'
@@ -24,17 +23,17 @@ import type { Connection, HttpRequest, HttpResponse, ServedApp } from './sockets
 
 const CONNECTIONS_MAX = 64 // of one address
 const ALL_MAX = 4_096
-const FILES_SHARE = 0.25 // of the files that the process may open
-const NOBODY = new Uint8Array(0)
+const FILES_SHARE = 0.25 // of the files that the process may open; the rest is for decisions and probes
+const NO_ADDRESS = new Uint8Array(0)
 
 export class ClientConnections {
   refusedCount = 0
-  fullCount = 0 // of those: refused since all places were taken
+  fullCount = 0 // of those: refused because of allMax
   private readonly options: AddressOptions
   private readonly connectionsMax: number
   readonly allMax: number
   private openCount = 0
-  private readonly counts = new Map<string, number>() // by client; none is kept at 0, so no more than connections
+  private readonly counts = new Map<string, number>() // by client; entries at 0 are deleted, so at most allMax
   private closedCount = 0
 
   constructor(options: AddressOptions, connectionsMax = CONNECTIONS_MAX, allMax = placesFor(openFilesMax())) {
@@ -43,7 +42,7 @@ export class ClientConnections {
     this.allMax = allMax
   }
 
-  /** Instead of `app.any('/*', handle)`. All requests of the app have to come through here. */
+  /** Replaces `app.any('/*', handle)`. All requests of the app must pass through here. */
   serve(app: ServedApp, handle: (res: HttpResponse, req: HttpRequest) => void): void {
     const changed = (connection: Connection, count: unknown) => {
       if (Number(count) > 0) {
@@ -59,7 +58,7 @@ export class ClientConnections {
     let connection: Connection
     app.any('/*connection', (res, req) => {
       connection = res
-      // A reset that came with the request: the address is not known any more, but the handler there is knows it.
+      // Reset together with the request: the address is unknown, but the handler already set knows it.
       if (getPeerBytes(res).length === 0 && !this.options.trustsUnix) res.close()
       else req.setYield(true)
     })
@@ -97,13 +96,13 @@ export class ClientConnections {
       const before = this.closedCount
       end()
       if (this.closedCount !== before)
-        onGone() // closed within `end`: there is nothing left to put a handler on
+        onGone() // closed within `end`: no object left for a handler
       else connection.onAborted(onGone)
     }
     const closing = () => {
       const before = this.closedCount
       setImmediate(() => {
-        if (this.closedCount === before) connection.close() // else it may have been this one, which must not be touched
+        if (this.closedCount === before) connection.close() // else this one may be closed, and must not be touched
       })
     }
     return new CountedResponse(res, onGone, { ending, closing })
@@ -115,20 +114,20 @@ export class ClientConnections {
     else this.counts.delete(client)
   }
 
-  /** As quotas know it; null = not to be counted. */
+  /** The address that quotas count; null = not counted. */
   private getClient(connection: Connection): string | null {
     const peer = getPeerBytes(connection)
     if (peer.length === 0 || isTrustedPeer(peer, this.options)) return null
-    return getClientAddress({ peer, proxied: NOBODY, forwarded: '' }, this.options)
+    return getClientAddress({ peer, proxied: NO_ADDRESS, forwarded: '' }, this.options)
   }
 }
 
-/** Of the monitor, when the process may open so many files. */
+/** The maximum of connections when the process may open `filesMax` files. */
 export function placesFor(filesMax: number): number {
   return Math.min(ALL_MAX, Math.max(1, Math.floor(filesMax * FILES_SHARE)))
 }
 
-/** Node has raised the limit to the highest it may have. Elsewhere than on Linux nobody says. */
+/** Node has raised the soft limit to the hard limit. Infinity on systems other than Linux. */
 function openFilesMax(): number {
   try {
     return Number(
@@ -143,7 +142,7 @@ function getPeerBytes(connection: Connection): Uint8Array {
   return new Uint8Array(connection.getRemoteAddress())
 }
 
-/** A response that keeps the count: it hears first of its client's going away, and puts the handler back at its end. */
+/** A response that keeps the count: `onAborted` decrements it first, and the end of a response sets the next handler. */
 class CountedResponse implements HttpResponse {
   private readonly res: HttpResponse
   private readonly onGone: () => void

@@ -1,5 +1,5 @@
 /**
- * Whose key a request carries (spec 4.4): `X-API-Key`, or `Authorization: Bearer`. Both and different is a wrong key.
+ * The API key of a request (spec 4.4): `X-API-Key`, or `Authorization: Bearer`. Two different keys count as a wrong one.
  */
 import { type ApiKeyGrant, ApiKeys } from '../storage/api-keys.ts'
 import type { Snapshot, StoredApiKey } from '../storage/snapshot.ts'
@@ -8,7 +8,7 @@ import { WrongKeys } from './wrong-keys.ts'
 
 const SCHEME = 'bearer'
 
-/** `blockedUntilSec` > 0: not looked at, since too many wrong ones came from there. */
+/** `blocked`: the key was not checked, since too many wrong ones came from the address. */
 export type KeyFinding =
   | { kind: 'none' }
   | { kind: 'valid'; grant: ApiKeyGrant }
@@ -20,7 +20,7 @@ export class ClientKeys {
   private known: readonly StoredApiKey[] = []
   private keys = new ApiKeys([])
 
-  /** Before the store has loaded nobody's key is known, and none is wrong. */
+  /** Before the first snapshot no key is known, and none counts as wrong. */
   find({ headers }: ApiRequest, ip: string, snapshot: Snapshot | null, nowSec: number): KeyFinding {
     const sent = sentKeys(headers['x-api-key'], headers.authorization)
     if (sent.length === 0 || snapshot === null) return { kind: 'none' }
@@ -38,12 +38,12 @@ export class ClientKeys {
 }
 
 function sentKeys(apiKey: string, authorization: string): string[] {
-  const bearer = bearerOf(authorization.trim())
+  const bearer = parseBearer(authorization.trim())
   return [...(apiKey === '' ? [] : [apiKey]), ...(bearer === null ? [] : [bearer])]
 }
 
-/** Empty where only the scheme was sent, null for another scheme. */
-function bearerOf(authorization: string): string | null {
+/** Empty when only the scheme was sent; null for another scheme. */
+function parseBearer(authorization: string): string | null {
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return null
   const rest = authorization.slice(SCHEME.length)
   return rest === '' || rest.startsWith(' ') ? rest.trimStart() : null

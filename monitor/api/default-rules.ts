@@ -1,5 +1,5 @@
 /**
- * The quotas of the monitor when no rule file has its domain (spec 4.1): an ordinary rule file, held in memory.
+ * The built-in quotas, used while no rule file has the monitor's domain (spec 4.1): a rule file in memory.
  *
  *     engine.setRules(quotaRules(loaded, await defaultRules()))     with each load
  */
@@ -52,7 +52,7 @@ export async function defaultRules(): Promise<RulesImage> {
   return loaded.image
 }
 
-/** What the monitor's engine is to decide by: the operator's rules when they have the domain, else the built-in ones. */
+/** The operator's rules if they have the domain, else the built-in ones. */
 export function quotaRules(loaded: RulesImage | null, builtIn: RulesImage): RulesImage {
   return loaded !== null && new Trie(loaded).domain(DOMAIN) >= 0 ? loaded : builtIn
 }

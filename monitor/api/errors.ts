@@ -1,9 +1,9 @@
 /**
- * Every error a caller can meet (spec 1.2): its status by its code. The body is exactly `error` and `code`.
+ * All errors of the API (spec 1.2): code and status. The body is exactly `error` and `code`.
  *
  *     throw new ApiError('invalid_parameter', 'limit must be an integer from 1 to 200')
  *
- * Texts name the parameter. What the client sent is not repeated, but for 32 characters of an unknown member's name.
+ * Texts name the parameter. They repeat nothing of the request but 32 characters of an unknown member's name.
  */
 
 // biome-ignore format: the table of spec 1.2
@@ -36,10 +36,10 @@ export type ApiErrorCode = keyof typeof ERROR_STATUS
 
 export type Headers = readonly (readonly [name: string, value: string])[]
 
-/** Leads to the API's own changelog, since there is no web site yet (spec 9). */
+/** Links to the changelog in the API, since there is no web site yet (spec 9). */
 export const HELP_LINK = ['Link', '</api/v1/changelog>; rel="help"'] as const
 
-/** Headers that belong to a code whatever its cause. */
+/** Headers of a code, whatever its cause. */
 const OF_CODE: Partial<Record<ApiErrorCode, Headers>> = {
   invalid_api_key: [['WWW-Authenticate', 'Bearer']],
   unknown_version: [HELP_LINK],
@@ -50,7 +50,7 @@ const OF_CODE: Partial<Record<ApiErrorCode, Headers>> = {
   not_ready: [['Retry-After', '5']],
 }
 
-/** After these nothing more can be read from the connection. */
+/** After these errors the rest of the connection cannot be read. */
 const CLOSING: readonly ApiErrorCode[] = ['request_timeout', 'payload_too_large']
 
 export const TEXT_CHARS_MAX = 300

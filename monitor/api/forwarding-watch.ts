@@ -1,7 +1,7 @@
 /**
- * Notices a proxy that nobody has named: while TRUSTED_PROXIES is empty, forwarding headers are ignored, so all callers behind
- * a proxy are one client with one quota. A private peer that sends such a header is taken for a proxy, and told of once; from
- * public addresses anyone may send it.
+ * Warns once of a proxy that TRUSTED_PROXIES does not name. While that setting is empty, forwarding headers are ignored, so
+ * all clients behind a proxy share one quota. A private peer that sends such a header is taken for a proxy; a public one is
+ * not, since anyone may send it.
  */
 import type { Log } from '../../engine/runtime/messages.ts'
 import { contains, parseRange, type Range } from '../egress/address.ts'
@@ -26,7 +26,7 @@ export class ForwardingWatch {
     this.log = log
   }
 
-  /** To be called in the library's own callback; `peer` is the address of the socket. */
+  /** Must be called within the callback of uWebSockets.js. `peer` is the address of the socket. */
   see(req: Pick<HttpRequest, 'getHeader'>, peer: Uint8Array): void {
     if (!this.isWatching) return
     const address = plain(peer)
@@ -37,7 +37,7 @@ export class ForwardingWatch {
     const proxy = addressText(address)
     this.log(
       'warning',
-      `requests come from ${proxy} with the header ${header}, but TRUSTED_PROXIES is empty: all callers behind that address ` +
+      `requests come from ${proxy} with the header ${header}, but TRUSTED_PROXIES is empty: all clients behind that address ` +
         `share one quota. If it is your proxy, set TRUSTED_PROXIES=${proxy} and CLIENT_IP_HEADER=${header}.`,
     )
   }

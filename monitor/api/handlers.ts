@@ -1,10 +1,9 @@
 /**
- * What each endpoint answers, once its caller is within quota: a handler per operationId (schema/endpoints.ts).
+ * A handler per operationId (schema/endpoints.ts), called once a client is within its quota.
  *
- *     snapshot ── sites, boards, meta ──► body, built once per data version     details ── reader ──► the same, later
- *     desk     ── detections          ──► body of this request alone
+ *     snapshot   ── sites, boards, meta ──► body, built once per data version     details ── reader ──► the same, later
+ *     detections ── submit, poll        ──► body of this request alone
  */
-
 import { type Detection, detectionView, isFinished } from '../detections/detection.ts'
 import { checkMediaType, parseSubmission } from '../detections/submission.ts'
 import { HOUR_SEC } from '../scoring/bucket.ts'
@@ -143,19 +142,18 @@ export class Handlers {
     checkMediaType(request.headers['content-type'])
     const body = await new Promise<Buffer | ApiError>((resolve) => upload!.whenDone(resolve))
     if (body instanceof ApiError) throw body
-    const { checkUrl, detections: desk, hasDetections } = this.options
+    const { checkUrl, detections, hasDetections } = this.options
     const target = parseSubmission(body, checkUrl)
-    if (!hasDetections) throw new ApiError('detections_disabled', 'detections are switched off')
+    if (!hasDetections) throw new ApiError('detections_disabled', 'detections are disabled')
     this.snapshot()
-    const detection = await desk.submit(target, clientText(client))
+    const detection = await detections.submit(target, clientText(client))
     const location = ['Location', `${BASE}/detections/${detection.id}`] as const
     return this.detection(detection, [location], isFinished(detection) ? 200 : 202)
   }
 
   private async getDetection({ argument, query, client, reply }: Call): Promise<ResponseContent> {
-    const { detections: desk } = this.options
     this.snapshot()
-    const first = await desk.find(argument)
+    const first = await this.options.detections.find(argument)
     const since = query.since === undefined ? first.version : Number(query.since)
     const waitMs = Number(query.wait) * 1_000
     if (waitMs === 0 || isFinished(first) || first.version > since) return this.detection(first)
@@ -163,7 +161,7 @@ export class Handlers {
     return this.detection(current)
   }
 
-  /** Wakes with every change, and goes back to sleep while the version is not above `since`. */
+  /** Wakes on every change, and waits again while the version is not above `since`. */
   private async heldUntil(
     first: Detection,
     since: number,
@@ -171,35 +169,35 @@ export class Handlers {
     waitMs: number,
     reply: ApiResponse,
   ) {
-    const { detections: desk } = this.options
+    const { detections } = this.options
     const endMs = performance.now() + waitMs
     let current = first
     for (;;) {
       const leftMs = endMs - performance.now()
       if (leftMs <= 0 || reply.isDone || isFinished(current) || current.version > since) return current
-      const before = desk.waiting.count
+      const before = detections.waiting.count
       let wasHeld = true
       await new Promise<void>((resolve) => {
-        const giveUp = desk.waiting.hold(first.id, client, leftMs, resolve)
-        wasHeld = desk.waiting.count > before
-        reply.onGone = giveUp
+        const release = detections.waiting.hold(first.id, client, leftMs, resolve)
+        wasHeld = detections.waiting.count > before
+        reply.onGone = release
       })
       reply.onGone = null
-      current = await desk.find(first.id)
+      current = await detections.find(first.id)
       if (!wasHeld) return current
     }
   }
 
   private detection(detection: Detection, headers: Headers = [], status = 200): ResponseContent {
-    const { detections: desk } = this.options
+    const position = this.options.detections.getPosition(detection)
     const host = detection.host.replace(/\.$/, '')
     const slug = siteIndex(this.snapshot()).slugOfHost(host)
-    const body = new Body(JSON.stringify(detectionView(detection, desk.getPosition(detection), slug)))
+    const body = new Body(JSON.stringify(detectionView(detection, position, slug)))
     const poll: Headers = isFinished(detection) ? [] : [['Retry-After', String(POLL_AFTER_SEC)]]
     return answer(body, { status, headers: [...headers, ...poll] })
   }
 
-  /** Classes as this client is counted in; nothing is consumed. */
+  /** The quotas of this client; consumes nothing. */
   private async getLimits({ client }: Call): Promise<ResponseContent> {
     const kinds = ['read', 'submit', 'page'] as const
     const quotas = await Promise.all(
@@ -253,7 +251,7 @@ export class Handlers {
     )
   }
 
-  /** Bodies that no data changes. */
+  /** Bodies that do not depend on the data. */
   private lasting(
     key: string,
     view: () => unknown,
@@ -289,14 +287,14 @@ function indexView() {
 }
 
 /**
- * What a site's own pages are made of: its row, which changes with each of its probes, and the hour, with which the windows
- * move on. Not the data version: a snapshot comes every 5 s, and then most sites are as they were.
+ * The cache key of a site's own pages: its row, which changes with each of its probes, and the hour, with which the windows
+ * move. Not the data version: a snapshot comes every 5 s and leaves most sites unchanged.
  */
 function stateKey({ generatedAtSec }: Snapshot, site: SiteState): string {
   return `${Math.floor(generatedAtSec / HOUR_SEC)} ${JSON.stringify(site)}`
 }
 
-/** Unknown, malformed and hidden are alike. */
+/** Unknown, malformed and hidden slugs give the same error. */
 function findSite({ sites, aliases }: Snapshot, name: string): SiteState {
   const slug = Object.hasOwn(aliases, name) ? aliases[name] : name
   const site = sites.find((each) => each.slug === slug)
@@ -304,7 +302,7 @@ function findSite({ sites, aliases }: Snapshot, name: string): SiteState {
   throw new ApiError('site_not_found', 'there is no site with this slug')
 }
 
-/** Of a list's own text: `{"total":17,…`. */
+/** Reads the start of a list's JSON: `{"total":17,…`. */
 function readTotal({ plain }: Body): number {
   return Number.parseInt(plain.toString('latin1', '{"total":'.length, 32), 10)
 }

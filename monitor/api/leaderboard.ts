@@ -1,5 +1,5 @@
 /**
- * `GET /leaderboard` (spec 3.3): the boards as the scorer made them, each entry with what the site is now.
+ * `GET /leaderboard` (spec 3.3): the boards of the evaluation, each entry with the present state of its site.
  */
 import { timestamp } from '../scoring/probe-point.ts'
 import { displayScore } from '../scoring/score.ts'
@@ -10,7 +10,7 @@ import { ratioOrNull, siteView } from './site-view.ts'
 const WINDOW_DAYS = 30
 
 interface Addresses {
-  publicBaseUrl: string // without a slash at its end; empty = root-relative links
+  publicBaseUrl: string // without a final slash; empty = root-relative links
   supportEmail: string // empty = none
 }
 
@@ -20,7 +20,7 @@ export function leaderboard(
   limit: number,
   { publicBaseUrl, supportEmail }: Addresses,
 ) {
-  const linksOf = ({ slug }: SiteState) =>
+  const toLinks = ({ slug }: SiteState) =>
     board === 'red'
       ? {}
       : {
@@ -36,7 +36,7 @@ export function leaderboard(
     total: entries.length,
     entries: entries.slice(0, limit).map((entry) => {
       const site = bySlug.get(entry.slug)!
-      return { ...entryView(entry, site), ...linksOf(site) }
+      return { ...entryView(entry, site), ...toLinks(site) }
     }),
   }
 }

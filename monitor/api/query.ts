@@ -1,6 +1,6 @@
 /**
- * A query string against the parameters of its endpoint (spec 1): what does not fit is 400 and names the parameter;
- * what nobody knows is ignored.
+ * Parses a query string by the parameters of its endpoint (spec 1). An invalid value is a 400 that names the parameter;
+ * unknown parameters are ignored.
  */
 import { ApiError } from './errors.ts'
 import type { Parameter } from './schema/endpoints.ts'
@@ -27,7 +27,7 @@ export function readQuery(raw: string, parameters: readonly Parameter[]): Query 
   return query
 }
 
-/** As forms write it: `+` is a space. */
+/** application/x-www-form-urlencoded: `+` is a space. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))

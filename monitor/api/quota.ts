@@ -1,15 +1,14 @@
 /**
- * Quotas, decided by the same engine that decides for everybody (spec 4.1, 4.2): one descriptor per request.
+ * Quotas of the API, decided by an engine of the service (spec 4.1, 4.2): one descriptor per request.
  *
  *     read, submit, page              class=read │ ip=203.0.113.7
  *     the same with an API key        class=key_read │ tier=partner │ key=k_1
  *
- *     answer ─► its status: Limit, Remaining, Reset     none, or unlimited ─► 2^32-1 until the end of the minute
- *     error, or none within 20 ms ─► read and page pass, submit does not
+ *     decision ─► its status: Limit, Remaining, Reset     no rule, or unlimited ─► 2^32-1 until the end of the minute
+ *     error, or no decision within 20 ms ─► read and page pass, submit does not
  *
- * The 20 ms are those of a running event loop: four ticks of one timer, at most one tick per turn of the loop. A thread that
- * stood still finds its timers due before it has read the answers that came meanwhile, and would let everybody pass.
- * Nothing is computed here: the engine's window is told on.
+ * The 20 ms are four ticks of a timer, at most one per turn of the event loop. After a stall, timers fire before the replies
+ * that have arrived are read; a plain timeout would let every request pass then. Limits and windows are the engine's.
  */
 import type { Engine } from '../../engine/decision/engine.ts'
 import type { DecisionCallback } from '../../engine/decision/rate-limiter.ts'
@@ -24,14 +23,14 @@ import {
 import { DOMAIN } from './default-rules.ts'
 
 const TICK_MS = 5
-const BUDGET_TICKS = 5 // four whole ones, and what is left of the one a question begins in: 20 to 25 ms
+const BUDGET_TICKS = 5 // four whole ticks and the rest of the current one: 20 to 25 ms
 const UNLIMITED = 4_294_967_295
 const MINUTE_SEC = 60
 
 export const QUOTA_KINDS = ['read', 'submit', 'page'] as const
 export type QuotaKind = (typeof QUOTA_KINDS)[number]
 
-/** Who is counted: an address, or a key. */
+/** The client that is counted: an address, or a key. */
 export interface QuotaClient {
   ip: string
   key: { id: string; tier: string } | null
@@ -40,7 +39,7 @@ export interface QuotaClient {
 export interface Quota {
   class: string // as in the descriptor
   isOver: boolean
-  hasFailed: boolean // the engine gave no answer; the figures are those of the rule
+  hasFailed: boolean // the engine did not decide; the values are those of the rule
   limit: number
   remaining: number
   windowSec: number
@@ -59,7 +58,7 @@ export interface QuotaOptions {
 
 export class Quotas {
   private readonly options: QuotaOptions
-  private readonly waiting = new Set<QuotaDecision>() // oldest first; as many as there are requests under way
+  private readonly waiting = new Set<QuotaDecision>() // oldest first; bounded by the requests in flight
   private ticks = 0
   private isTicking = false
 
@@ -67,17 +66,17 @@ export class Quotas {
     this.options = options
   }
 
-  /** Counts one request, and calls back once: mostly before this returns. */
+  /** Counts one request. Calls back once, mostly before it returns. */
   take(kind: QuotaKind, client: QuotaClient, done: (quota: Quota) => void): void {
-    this.ask(kind, client, null, done)
+    this.decide(kind, client, null, done)
   }
 
   /** The same without counting. */
   peek(kind: QuotaKind, client: QuotaClient, done: (quota: Quota) => void): void {
-    this.ask(kind, client, 0, done)
+    this.decide(kind, client, 0, done)
   }
 
-  private ask(
+  private decide(
     kind: QuotaKind,
     client: QuotaClient,
     hitsAddend: 0 | null,
@@ -86,15 +85,15 @@ export class Quotas {
     const name = getQuotaClass(kind, client)
     const descriptor = { entries: toEntries(name, client), limit: null, hitsAddend }
     const request = { domain: DOMAIN, descriptors: [descriptor], hitsAddend: 1 }
-    const question = new QuotaDecision(this.options.limiter, request, (response) => {
-      this.waiting.delete(question)
+    const decision = new QuotaDecision(this.options.limiter, request, (response) => {
+      this.waiting.delete(decision)
       if (response === null) this.options.onFailure?.(kind)
       done(response === null ? this.failed(name, descriptor) : this.toQuota(name, response))
     })
-    question.ask()
-    if (question.isCancelled) return
-    question.lastTick = this.ticks + BUDGET_TICKS
-    this.waiting.add(question)
+    decision.start()
+    if (decision.isCancelled) return
+    decision.lastTick = this.ticks + BUDGET_TICKS
+    this.waiting.add(decision)
     if (this.isTicking) return
     this.isTicking = true
     setTimeout(this.tick, TICK_MS)
@@ -102,12 +101,12 @@ export class Quotas {
 
   private readonly tick = () => {
     this.ticks++
-    for (const question of this.waiting) {
-      if (question.lastTick > this.ticks) break
-      question.onError()
+    for (const decision of this.waiting) {
+      if (decision.lastTick > this.ticks) break
+      decision.onError()
     }
     this.isTicking = this.waiting.size > 0
-    if (this.isTicking) setImmediate(this.tickLater) // a turn later, so sockets are read between two ticks
+    if (this.isTicking) setImmediate(this.tickLater) // one turn later, so that sockets are read between two ticks
   }
 
   private readonly tickLater = () => {
@@ -116,12 +115,12 @@ export class Quotas {
 
   private toQuota(name: string, { overallCode, statuses }: RateLimitResponse): Quota {
     const nowSec = this.options.nowSec()
-    const [status] = statuses // one descriptor was asked about
+    const [status] = statuses // of the only descriptor
     const isOver = overallCode === Code.OverLimit
     if (status.currentLimit === null) return this.full(name, null, { isOver, hasFailed: false })
     const windowSec = unitSec(status.currentLimit.unit)
     const limit = status.currentLimit.requestsPerUnit
-    // The engine read its clock a moment ago; its windows are aligned, so rounding gives its very second.
+    // The engine read its clock slightly earlier; windows are aligned, so rounding gives the exact second.
     const resetSec = Math.round((nowSec + status.resetSec) / windowSec) * windowSec
     const remaining = isOver ? 0 : status.limitRemaining
     const afterSec = Math.max(1, resetSec - nowSec)
@@ -133,12 +132,12 @@ export class Quotas {
     return this.full(name, limit, { isOver: false, hasFailed: true })
   }
 
-  /** All of a limit is left; null = there is none. */
+  /** A quota with its whole limit left; null = no limit. */
   private full(name: string, limit: RateLimit | null, is: Pick<Quota, 'isOver' | 'hasFailed'>): Quota {
     const requests = limit === null ? UNLIMITED : limit.requestsPerUnit
     const windowSec = limit === null ? MINUTE_SEC : unitSec(limit.unit)
-    const figures = { limit: requests, remaining: requests, windowSec }
-    return { class: name, ...is, ...figures, ...windowEnd(this.options.nowSec(), windowSec) }
+    const values = { limit: requests, remaining: requests, windowSec }
+    return { class: name, ...is, ...values, ...windowEnd(this.options.nowSec(), windowSec) }
   }
 }
 
@@ -157,28 +156,28 @@ export function toEntries(name: string, { ip, key }: QuotaClient): Entry[] {
   return [first, { key: 'tier', value: key.tier }, { key: 'key', value: key.id }]
 }
 
-/** One question to the engine, answered once; null = it failed, or took longer than its budget. */
+/** One call of the engine. `done` is called once; null = the engine failed or exceeded the budget. */
 class QuotaDecision implements DecisionCallback {
   isCancelled = false
   lastTick = 0 // fails then
-  private readonly decider: QuotaEngine
+  private readonly limiter: QuotaEngine
   private readonly request: Parameters<QuotaEngine['decide']>[0]
   private readonly done: (response: RateLimitResponse | null) => void
 
   constructor(
-    decider: QuotaEngine,
+    limiter: QuotaEngine,
     request: Parameters<QuotaEngine['decide']>[0],
     done: (response: RateLimitResponse | null) => void,
   ) {
-    this.decider = decider
+    this.limiter = limiter
     this.request = request
     this.done = done
   }
 
-  /** May be answered before this returns. */
-  ask(): void {
+  /** May call `done` before it returns. */
+  start(): void {
     try {
-      this.decider.decide(this.request, this)
+      this.limiter.decide(this.request, this)
     } catch {
       this.end(null)
     }

@@ -1,6 +1,4 @@
-/**
- * One request, read whole before anything else happens: the library's object is gone after its callback.
- */
+/** A copy of one request: the object of uWebSockets.js is invalid after its callback. */
 import type { AddressOptions } from './client-address.ts'
 import type { HttpRequest, HttpResponse } from './sockets.ts'
 
@@ -15,7 +13,7 @@ export interface ApiRequest {
   path: string // raw
   query: string // raw, without `?`
   headers: Readonly<Record<Known, string>> // empty = absent
-  forwarded: string // all lines of the header that tells the client's address; empty = absent, or nobody's word counts
+  forwarded: string // all lines of CLIENT_IP_HEADER; empty = absent, or no proxy is trusted
   peer: Uint8Array // of the socket: 4 or 16 bytes, 0 on a Unix socket
   proxied: Uint8Array // of a PROXY v2 header; 0 without one
 }
@@ -37,8 +35,8 @@ function hasTrusted({ trusted, trustsUnix }: AddressOptions): boolean {
 }
 
 /**
- * Lines of one name are one list (RFC 9110, 5.3). `getHeader` gives the first alone, which is the client's own where a
- * proxy adds a line below instead of appending to it.
+ * Lines of one name form one list (RFC 9110, 5.3). `getHeader` returns the first line only, which is the client's own if a
+ * proxy adds a line instead of appending to it.
  */
 function readLines(req: HttpRequest, name: string): string {
   const lines: string[] = []

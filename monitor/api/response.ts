@@ -1,9 +1,9 @@
 /**
- * One response, from the arrival of its request to its last byte, or to the moment its client goes away.
+ * One response, from the arrival of its request to its last byte, or until its client disconnects.
  *
- *     headers that every answer has (spec 1.3, 1.5) + quota + those of this answer ──► one write, in a cork
+ *     common headers (spec 1.3, 1.5) + quota + those of this response ──► one write, in a cork
  *
- * The library's rules live here: nothing is touched after `onAborted`, and 204 and 304 say nothing of a body.
+ * Applies the rules of uWebSockets.js: nothing is touched after `onAborted`, and 204 and 304 have no body headers.
  */
 import { randomUUID } from 'node:crypto'
 import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
@@ -24,7 +24,7 @@ const REASONS: Record<number, string> = {
   503: 'Service Unavailable',
 }
 
-/** What a handler yields. */
+/** What a handler returns. */
 export interface ResponseContent {
   status: number
   body: Body | null // null: 204
@@ -49,13 +49,13 @@ const OF_ALL: Headers = [
 
 export class ApiResponse {
   readonly requestId = randomUUID().replaceAll('-', '')
-  isDone = false // answered or gone
-  status = 0 // of the answer; 0 = the client went away first
+  isDone = false // sent, or the client disconnected
+  status = 0 // as sent; 0 = the client disconnected first
   quota: Quota | null = null
-  mustClose = false // whatever the answer is
+  mustClose = false // close the connection, whatever the status
   versionHeaders: Headers = [] // version.ts
-  onEnd: (() => void) | null = null // once, answered or gone
-  onGone: (() => void) | null = null // while it is held: nobody waits any more
+  onEnd: (() => void) | null = null // called once, when isDone is set
+  onGone: (() => void) | null = null // the same, while the request is held
   private readonly res: HttpResponse
   private readonly request: ApiRequest
   private readonly hasDraftFields: boolean
@@ -76,7 +76,7 @@ export class ApiResponse {
     this.send({ status, body, cacheControl: 'no-store', hasEtag: false, headers })
   }
 
-  /** What is no ApiError is a defect of ours: logged under the request's id, and said to be no more than that. */
+  /** An error other than ApiError is a defect: logged with the request's id, and sent as `internal_error` without details. */
   fail(error: unknown, log: Log): void {
     if (this.isDone) return
     if (error instanceof ApiError) {
@@ -85,7 +85,7 @@ export class ApiResponse {
     }
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
     log('error', `monitor request ${this.requestId} failed: ${text}`)
-    this.error(new ApiError('internal_error', 'something went wrong on our side'))
+    this.error(new ApiError('internal_error', 'internal server error'))
   }
 
   send(answer: ResponseContent): void {
@@ -110,7 +110,7 @@ export class ApiResponse {
     }
     form.then(
       (bytes) => this.write(answer, bytes, coding),
-      () => this.write(answer, body.plain, 'identity'), // not compressed is better than not at all
+      () => this.write(answer, body.plain, 'identity'), // compression failed
     )
   }
 
@@ -122,7 +122,7 @@ export class ApiResponse {
       res.writeStatus(`${answer.status} ${REASONS[answer.status] ?? 'Unknown'}`)
       for (const [name, value] of this.buildHeaders(answer)) res.writeHeader(name, value)
       if (bytes === null) {
-        // 304s are bounded by the quota they cost; answers to OPTIONS cost none
+        // 304 costs quota; OPTIONS does not, so its connection is closed
         const mustClose = this.mustClose || this.request.method === 'OPTIONS'
         if (mustClose) res.writeHeader('Connection', 'close')
         res.endWithoutBody()

@@ -1,5 +1,5 @@
 /**
- * A path to its endpoints (spec 1.1): version first, then path; the method is the caller's business.
+ * Finds the endpoints of a path (spec 1.1): version first, then path. The caller selects by method.
  *
  *     /api/v1/sites/example-relay  ─► getSite, { slug: 'example-relay' }
  *     /api/v7/sites                ─► unknown_version      /api/v1/nothing ─► not_found
@@ -10,7 +10,7 @@ import { ENDPOINTS, type Endpoint } from './schema/endpoints.ts'
 export interface Route {
   pattern: string // for logs and metrics: `/api/v1/sites/{slug}`
   endpoints: readonly Endpoint[] // one per method
-  argument: string // what stands in the path's braces; '' without braces
+  argument: string // the value of the path's parameter; '' without one
 }
 
 interface Pattern {
@@ -39,12 +39,12 @@ export function findRoute(path: string): Route {
     if (wanted.length !== segments.length) continue
     if (!wanted.every((segment, i) => segment.startsWith('{') || segment === segments[i])) continue
     const at = wanted.findIndex((segment) => segment.startsWith('{'))
-    return { pattern, endpoints, argument: at < 0 ? '' : decoded(segments[at]) }
+    return { pattern, endpoints, argument: at < 0 ? '' : decode(segments[at]) }
   }
   throw new ApiError('not_found', 'there is no such path; see /api/v1')
 }
 
-/** What a path answers to, in the order of RFC 9110's own examples. */
+/** The value of Allow. */
 export function listMethods({ endpoints }: Route): string {
   const methods = endpoints.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   return [...methods, 'OPTIONS'].join(', ')
@@ -54,8 +54,8 @@ function splitPath(path: string): string[] {
   return path.split('/').slice(1)
 }
 
-/** What cannot be decoded is left as it is: it names nothing we have. */
-function decoded(segment: string): string {
+/** A segment that cannot be decoded is returned as it is: no slug or id equals it. */
+function decode(segment: string): string {
   try {
     return decodeURIComponent(segment)
   } catch {

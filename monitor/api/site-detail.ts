@@ -1,6 +1,6 @@
 /**
- * `GET /sites/{slug}` and what lies below it (spec 2.2, 3.2): the snapshot's row and what the reader finds.
- * All times are counted back from the snapshot's own, so equal data gives equal bytes.
+ * `GET /sites/{slug}` and the paths below it (spec 2.2, 3.2), from the snapshot and the store's reader. Periods end at the
+ * time of the snapshot, so equal data gives equal bytes.
  */
 import type { NetworkFacts } from '../facts.ts'
 import { bucketStartSec, DAY_SEC, HOUR_SEC } from '../scoring/bucket.ts'
@@ -80,7 +80,7 @@ export async function siteHistory(
   return { from: timestamp(nowSec - spanSec(history, days)), to: timestamp(nowSec), points }
 }
 
-/** What is claimed and listed now, and all that full probes have ever seen. */
+/** The models claimed and listed now, and all that full probes have ever observed. */
 export async function siteModels({ generatedAtSec: nowSec }: Snapshot, site: SiteState, details: Details) {
   const [seen, changes, now] = await Promise.all([
     details.read('models', site.id),
@@ -117,7 +117,7 @@ export async function siteModels({ generatedAtSec: nowSec }: Snapshot, site: Sit
 
 const SOURCES = ['catalogue', 'pricing', 'listing'] as const
 
-/** As the score has it (spec 7.1). */
+/** The models as the score counts them (spec 7.1). */
 async function modelsNow(details: Details, siteId: number, nowSec: number) {
   const { catalogue, answered } = await details.read('modelSources', siteId)
   const priced = compareModels([], answered, nowSec).claimed
@@ -169,7 +169,7 @@ export function networkView(profile: NetworkFacts, regions: SiteState['regions']
   }
 }
 
-/** Before any full probe. */
+/** The profile before the first full probe. */
 export const UNKNOWN_NETWORK: NetworkFacts = {
   cdn: { provider: null, evidence: [] },
   asn: { number: null, name: null, country: null },

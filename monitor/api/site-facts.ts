@@ -1,7 +1,6 @@
 /**
- * What the lists and boards show of a site beyond its row: the scorer's own account (snapshot.ts, `facts`), which the
- * store keeps without looking at it. Whoever writes scores writes this shape; whatever else is found there, of an older
- * version or of none, is shown as not known and never as wrong.
+ * What lists and boards show of a site in addition to its row: `facts` of snapshot.ts, written by the evaluation and stored
+ * as opaque JSON. Members that are absent, as in rows of older versions, are shown as unknown.
  */
 import type { Component } from '../scoring/score.ts'
 import type { Cap } from '../scoring/tier.ts'

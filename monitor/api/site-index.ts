@@ -1,6 +1,6 @@
 /**
- * What questions about sites need and a snapshot does not have: orders, folded text, hosts. Each part is made once per
- * snapshot, when it is first asked for, so that no request parses or sorts all sites again.
+ * Indexes of a snapshot's sites: orders, folded text, hosts. Each is built once per snapshot, on first use, so that
+ * requests neither parse nor sort all sites.
  *
  *     siteIndex(snapshot).ordered('latency', 'desc')    all sites; a filter keeps the order
  *                        .hasText(site, foldedText)     in name, slug or host
@@ -12,7 +12,7 @@ import { getSiteFacts } from './site-facts.ts'
 
 type Key = number | string | null
 
-/** What each order compares, and whether the large values come first unless the caller says so. */
+/** The key of each order, and whether it descends by default. */
 const KEYS: Record<string, { keyOf: (site: SiteState) => Key; isFalling: boolean }> = {
   name: { keyOf: ({ name }) => fold(name), isFalling: false },
   first_seen: { keyOf: ({ firstSeen }) => firstSeen, isFalling: true },
@@ -32,7 +32,7 @@ export function siteIndex(snapshot: Snapshot): SiteIndex {
   return index
 }
 
-/** As texts are compared: compatibility forms and case do not matter. */
+/** Folds text for comparison: compatibility forms and case do not matter. */
 export function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }
@@ -101,7 +101,7 @@ function indexNames(sites: readonly SiteState[]): Names {
   return { texts, slugs }
 }
 
-/** What is not known comes last in both directions. */
+/** Unknown values come last in both directions. */
 function compareKeys(a: Key, b: Key, sign: number): number {
   if (a === b) return 0
   if (a === null || b === null) return a === null ? 1 : -1

@@ -1,5 +1,5 @@
 /**
- * `GET /sites` (spec 3.1): order, filter, cut. From the snapshot alone; site-index.ts has what is made once for all questions.
+ * `GET /sites` (spec 3.1): order, filter, page. Uses the snapshot and its indexes (site-index.ts) only.
  */
 import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import type { Headers } from './errors.ts'
@@ -9,7 +9,7 @@ import { getSiteFacts } from './site-facts.ts'
 import { fold, siteIndex } from './site-index.ts'
 import { getStatus, siteView, summaryView } from './site-view.ts'
 
-const LISTS_MAX = 64 // per snapshot: 5,000 pointers each at most
+const LISTS_MAX = 64 // per snapshot, each of at most 5,000 pointers; beyond, all are dropped
 const lists = new WeakMap<Snapshot, Map<string, readonly SiteState[]>>()
 
 export function siteList(snapshot: Snapshot, query: Query) {
@@ -23,12 +23,12 @@ export function siteList(snapshot: Snapshot, query: Query) {
   return { total: found.length, sites }
 }
 
-/** All sites that a question finds, in its order; its pages share them while the snapshot lasts. */
+/** All sites that match a query, in order; its pages share the list while the snapshot lasts. */
 function foundIn(snapshot: Snapshot, query: Query): readonly SiteState[] {
   const known = lists.get(snapshot) ?? new Map<string, readonly SiteState[]>()
   lists.set(snapshot, known)
-  const { limit, offset, include, ...question } = query
-  const key = canonicalQuery(question)
+  const { limit, offset, include, ...filter } = query
+  const key = canonicalQuery(filter)
   const found = known.get(key) ?? find(snapshot, query)
   if (known.size >= LISTS_MAX) known.clear()
   known.set(key, found)
@@ -45,7 +45,7 @@ function find(snapshot: Snapshot, query: Query): SiteState[] {
     .filter((site) => isWanted(site, query) && (text === null || index.hasText(site, text)) && hasModel(site))
 }
 
-/** The pages there are, other parameters kept (RFC 8288). */
+/** Links to the other pages, with the same parameters (RFC 8288). */
 export function pageLinks(path: string, total: number, query: Query): Headers {
   const limit = Number(query.limit)
   const offset = Number(query.offset)
@@ -62,7 +62,7 @@ export function pageLinks(path: string, total: number, query: Query): Headers {
   return links.length === 0 ? [] : [['Link', links.join(', ')]]
 }
 
-/** Known parameters in one order, so that equal questions have equal text. */
+/** Known parameters in a fixed order, so that equal queries have equal text. */
 export function canonicalQuery(query: Query): string {
   const params = new URLSearchParams()
   for (const name of Object.keys(query).sort()) {

@@ -1,5 +1,5 @@
 /**
- * A site as v1 writes it (spec 2.1): exactly eight fields, in the order of the specification. What lists and boards add.
+ * A site in v1 (spec 2.1): exactly eight fields, in the order of the specification; and the summary of lists.
  */
 import type { RegionState } from '../facts.ts'
 import { ratio, timestamp } from '../scoring/probe-point.ts'
@@ -50,7 +50,7 @@ export function regionView({ state, blocking, vantages, agreeing, checkedAtSec }
   }
 }
 
-/** The row never holds an inconclusive probe; were it there, it says nothing good. */
+/** A row has no inconclusive probe; the type allows one, which would be shown as degraded. */
 export function getStatus({ state }: SiteState): 'up' | 'degraded' | 'down' {
   return state === 'inconclusive' ? 'degraded' : state
 }

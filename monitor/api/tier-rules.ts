@@ -1,7 +1,6 @@
 /**
- * Whether rules limit the API keys of a tier. Without a rule a key has no limit at all, which a mistyped tier must not give.
+ * Checks that a tier of API keys has rules. A key without a matching rule has no limit, so a mistyped tier must be refused.
  */
-
 import type { Match, RulesImage } from '../../engine/config/rules.ts'
 import { Trie } from '../../engine/match/trie.ts'
 import { DOMAIN } from './default-rules.ts'
@@ -9,7 +8,7 @@ import { getQuotaClass, toEntries } from './quota.ts'
 
 const ANY_KEY = 'k_' // no key has this id, so rules for single keys do not match
 
-/** The classes of requests in which keys of this tier have no limit. A rule that says `unlimited` is a rule. */
+/** The classes in which no rule matches keys of this tier. A rule with `unlimited` matches. */
 export function classesWithoutRule(rules: RulesImage, tier: string): string[] {
   const trie = new Trie(rules)
   const domain = trie.domain(DOMAIN)

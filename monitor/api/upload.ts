@@ -1,19 +1,17 @@
 /**
- * The one body the API takes (spec 1, 3.4): at most 4,096 bytes within 8 s. Results of agents may be more (monitor/agent).
+ * Reads a request body (spec 1, 3.4): at most 4,096 bytes within 8 s by default; agents may send more (monitor/agent).
  *
- *     start: from now on bytes are kept      whenDone: 413, 408, or the bytes, once
- *
- * Reading begins with the request, before its quota is known, since the library gives chunks to nobody once its callback
- * has returned; what they say is looked at only after. A body somewhat too long is read to its end, so that its answer
- * is not lost with the connection's reset.
+ * Reading starts in the constructor, before the quota is known: uWebSockets.js needs `onData` before the request's callback
+ * returns. `whenDone` passes the bytes, or the error (413, 408), once. A body somewhat too long is read to its end, so that
+ * the response is not lost in a connection reset.
  */
 import { ApiError } from './errors.ts'
 import type { HttpResponse } from './sockets.ts'
 
 export const BODY_BYTES_MAX = 4_096
-const DRAINED_BYTES_MAX = 64 * 1_024 // beyond, the answer comes at once and the connection goes
-const TIMEOUT_MS = 8_000 // the library itself closes at about 12 s
-const LINGER_MS = 250 // for the rest of a body whose header has said that it is too long
+const DRAINED_BYTES_MAX = 64 * 1_024 // beyond, the response is sent at once and the connection closed
+const TIMEOUT_MS = 8_000 // uWebSockets.js itself closes after about 12 s
+const LINGER_MS = 250 // for the rest of a body whose Content-Length is too large
 
 export class Upload {
   private readonly chunks: Buffer[] = [] // together at most bytesMax
@@ -23,7 +21,7 @@ export class Upload {
   private readonly timer: NodeJS.Timeout
   private readonly bytesMax: number
 
-  /** `length`: what the header says; NaN without one. */
+  /** `length`: Content-Length; NaN without one. */
   constructor(res: HttpResponse, length: number, timeoutMs = TIMEOUT_MS, bytesMax = BODY_BYTES_MAX) {
     this.bytesMax = bytesMax
     const isTooLong = length > bytesMax
@@ -38,7 +36,7 @@ export class Upload {
     else this.done = done
   }
 
-  /** The client has gone, or was answered without it. */
+  /** Ends without a callback: the client disconnected, or was answered already. */
   cancel(): void {
     clearTimeout(this.timer)
     this.done = null
@@ -72,5 +70,5 @@ function tooLarge(bytesMax: number): ApiError {
 }
 
 function timedOut(timeoutMs: number): ApiError {
-  return new ApiError('request_timeout', `the body did not come within ${timeoutMs / 1_000} s`)
+  return new ApiError('request_timeout', `the body was not received within ${timeoutMs / 1_000} s`)
 }

@@ -1,21 +1,21 @@
 /**
- * What v1 says of its end, from the day a v2 is there (spec 9). Off until somebody sets the day: there is no v2 yet.
+ * Deprecation of v1 from the release of a v2 (spec 9). Inactive without a `Successor`: there is no v2 yet.
  *
  *     ── release of v2 ───────────── 12 months at least ───────────── sunset ──
  *        nothing │ Deprecation (RFC 9745), Sunset (RFC 8594), Link          │ the same, and 410 version_retired
  *
- * A pure function of options and time. v2 itself will be a second table of endpoints beside v1's, with serializers of its
- * own; those of v1 are held by golden files.
+ * A pure function of options and time. v2 will have a table of endpoints and serializers of its own; golden files keep
+ * those of v1 unchanged.
  */
 import type { Headers } from './errors.ts'
 
 const BASE = '/api/v1'
 const SUNSET_MONTHS_MIN = 12
-const PLAIN_PATH = /^[\w.~%/-]{1,200}$/ // what may stand between < and > as it is
+const PLAIN_PATH = /^[\w.~%/-]{1,200}$/ // needs no escaping between < and >
 
 export interface Successor {
   releasedSec: number // epoch second from which v2 is served
-  sunsetSec: number // from which v1 no longer is
+  sunsetSec: number // epoch second from which v1 is not served
 }
 
 export interface VersionNotice {
@@ -25,10 +25,10 @@ export interface VersionNotice {
 
 const NOTHING: VersionNotice = { headers: [], isRetired: false }
 
-/** For a request to `path`; nothing while there is no successor, and for what is not v1's. */
+/** The headers for a request to `path`; none without a successor and outside v1. */
 export function getNotice(successor: Successor | null, path: string, nowSec: number): VersionNotice {
-  const isOurs = path === BASE || path.startsWith(`${BASE}/`)
-  if (successor === null || !isOurs || nowSec < successor.releasedSec) return NOTHING
+  const isInV1 = path === BASE || path.startsWith(`${BASE}/`)
+  if (successor === null || !isInV1 || nowSec < successor.releasedSec) return NOTHING
   const { releasedSec, sunsetSec } = successor
   const rest = PLAIN_PATH.test(path) ? path.slice(BASE.length) : ''
   const links = [
@@ -46,7 +46,7 @@ export function getNotice(successor: Successor | null, path: string, nowSec: num
   }
 }
 
-/** At the start: a sunset that comes too soon is a mistake of ours, and breaks a promise. */
+/** Throws when the sunset is less than SUNSET_MONTHS_MIN after the release. */
 export function checkSuccessor({ releasedSec, sunsetSec }: Successor): void {
   const earliest = new Date(releasedSec * 1_000)
   earliest.setUTCMonth(earliest.getUTCMonth() + SUNSET_MONTHS_MIN)

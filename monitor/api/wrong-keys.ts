@@ -1,16 +1,16 @@
 /**
- * Wrong API keys by address (spec 4.4): 20 in 10 minutes, and for the rest of these minutes a key from there is not even
- * looked at. So a key cannot be tried out faster, and whoever merely shares the address still reads without a key.
+ * Counts wrong API keys by address (spec 4.4). After 20 within 10 minutes, keys from that address are refused unchecked until
+ * the 10 minutes end, which slows guessing. Requests without a key are not affected.
  */
 export const WRONG_KEYS_WINDOW_SEC = 600
 export const WRONG_KEYS_MAX = 20
-const ADDRESSES_MAX = 10_000 // beyond, all are forgiven at once: 300 kB are not worth a finer rule
+const ADDRESSES_MAX = 10_000 // about 300 kB; beyond, all counts are dropped
 
 export class WrongKeys {
   private counts = new Map<string, number>()
   private windowStartSec = 0
 
-  /** Epoch second at which keys from this address are looked at again; 0 = they are. */
+  /** Epoch second from which keys of this address are checked again; 0 = now. */
   blockedUntilSec(ip: string, nowSec: number): number {
     this.turn(nowSec)
     return (this.counts.get(ip) ?? 0) >= WRONG_KEYS_MAX ? this.windowStartSec + WRONG_KEYS_WINDOW_SEC : 0

@@ -1,5 +1,5 @@
 /**
- * What no entry can tell alone (spec 8.1): names, addresses and targets that two sites share, ports, how many there are.
+ * Checks across entries (spec 8.1): names and targets that two sites share, ports, the number of sites.
  */
 import type { CatalogueEntry, Diagnostic, Diagnostics, RawSite } from './entry.ts'
 import { toTargetKey } from './target-key.ts'
@@ -14,25 +14,25 @@ export interface Placed {
 
 export function checkTogether(
   sites: readonly Placed[],
-  complaints: Diagnostics,
+  diagnostics: Diagnostics,
   ports = DEFAULT_PORTS,
 ): void {
   if (sites.length > SITES_MAX) {
     const what = `there are ${sites.length} sites.`
-    complaints.add(toDiagnostic(sites[SITES_MAX], 'SITES_TOO_MANY', what, `Keep at most ${SITES_MAX}.`))
+    diagnostics.add(toDiagnostic(sites[SITES_MAX], 'SITES_TOO_MANY', what, `Keep at most ${SITES_MAX}.`))
   }
   const names = new Map<string, Placed>() // slugs and aliases
   const targets = new Map<string, Placed>()
   for (const site of sites) {
     const { slug, aliases } = site.entry
-    claim(names, slug, site, 'slug', complaints)
-    for (const alias of aliases) claim(names, alias, site, 'aliases', complaints)
+    claim(names, slug, site, 'slug', diagnostics)
+    for (const alias of aliases) claim(names, alias, site, 'aliases', diagnostics)
     for (const key of new Set([toTargetKey(site.entry.url)!, site.entry.apiBase])) {
       const other = targets.get(key)
-      if (other) complaints.add(sameTarget(site, other, key))
+      if (other) diagnostics.add(sameTarget(site, other, key))
       else targets.set(key, site)
     }
-    checkPorts(site, ports, complaints)
+    checkPorts(site, ports, diagnostics)
   }
 }
 
@@ -41,7 +41,7 @@ function claim(
   name: string,
   site: Placed,
   key: 'slug' | 'aliases',
-  complaints: Diagnostics,
+  diagnostics: Diagnostics,
 ): void {
   const other = names.get(name)
   if (!other) {
@@ -49,7 +49,7 @@ function claim(
     return
   }
   const what = `${key === 'slug' ? 'slug' : 'alias'} ${JSON.stringify(name)} is taken by ${describePlace(other)}.`
-  complaints.add(toDiagnostic(site, 'NAME_TAKEN', what, 'Choose another, or take one of the two out.', key))
+  diagnostics.add(toDiagnostic(site, 'NAME_TAKEN', what, 'Choose another, or remove one of the two.', key))
 }
 
 function sameTarget(site: Placed, other: Placed, key: string): Diagnostic {
@@ -58,18 +58,18 @@ function sameTarget(site: Placed, other: Placed, key: string): Diagnostic {
     site,
     'TARGET_TAKEN',
     what,
-    'Make them one entry; a former name goes to aliases.',
+    'Merge the two entries; list a former name in aliases.',
     'url',
   )
 }
 
-/** Beside the usual ports a site may name one more. */
-function checkPorts(site: Placed, usual: readonly number[], complaints: Diagnostics): void {
+/** A site may use one port outside PROBE_PORTS. */
+function checkPorts(site: Placed, usual: readonly number[], diagnostics: Diagnostics): void {
   const ports = [site.entry.url, site.entry.apiBase].map(parsePort)
   const unusual = new Set(ports.filter((port) => !usual.includes(port)))
   if (unusual.size <= 1) return
   const what = `url and api_base use two unusual ports, ${[...unusual].join(' and ')}.`
-  complaints.add(
+  diagnostics.add(
     toDiagnostic(site, 'PORTS_TOO_MANY', what, `Use one of ${usual.join(', ')} for one of them.`, 'api_base'),
   )
 }

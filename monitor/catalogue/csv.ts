@@ -4,16 +4,16 @@
  *     slug,name,url,models_claimed,hidden
  *     one,"Relay, One",https://one.example,gpt-5.4;claude-sonnet-4-6,false
  *
- * Lists are `a;b` (`\;` is a semicolon in an item, `\\` a backslash). An empty cell says nothing, as a key that is not written in YAML.
+ * Lists are `a;b` (`\;` is a semicolon in an item, `\\` a backslash). An empty cell is an absent key.
  *
- * What a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading takes away again: names
- * and notes may come from strangers. Also after ; and line ends, since where ; parts cells a quoted cell may be cut there.
+ * Text that a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading removes: names and
+ * notes may come from third parties. Also after ; and line ends, since a spreadsheet that separates by ; may cut there.
  */
 import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
 import { FIELDS, type FieldKind, toRaw } from './fields.ts'
 
 const ROWS_MAX = 10_000
-const LIVE = /(^|[;\t\r\n])('*)(?=[=+\-@＝＋－＠])/g // how formulas begin, full width in Asian locales
+const LIVE = /(^|[;\t\r\n])('*)(?=[=+\-@＝＋－＠])/g // starts of formulas, full width in Asian locales
 const QUIET = /(^|[;\t\r\n])'('*)(?=[=+\-@＝＋－＠])/g // the same with a ' more
 
 interface CsvRow {
@@ -21,23 +21,23 @@ interface CsvRow {
   cells: string[]
 }
 
-export function readCsv(name: string, text: string, complaints: Diagnostics): RawSite[] {
-  const complain = (line: number, what: string, fix: string) =>
-    complaints.add({ file: name, line, site: null, code: 'CSV_INVALID', what, fix })
+export function readCsv(name: string, text: string, diagnostics: Diagnostics): RawSite[] {
+  const addDiagnostic = (line: number, what: string, fix: string) =>
+    diagnostics.add({ file: name, line, site: null, code: 'CSV_INVALID', what, fix })
   const rows = parseRows(text.replace(/^\ufeff/, ''))
   if (!rows) {
-    complain(0, 'a quote is not closed.', 'Write "…" around the cell and "" for a quote inside.')
+    addDiagnostic(0, 'a quote is not closed.', 'Write "…" around the cell and "" for a quote inside.')
     return []
   }
   const [header, ...body] = rows
   if (!header)
-    complain(1, 'is empty.', `Begin with a line of keys: ${FIELDS.map(({ key }) => key).join(',')}.`)
-  if (body.length > ROWS_MAX) complain(ROWS_MAX, `has ${body.length} rows.`, `Keep at most ${ROWS_MAX}.`)
+    addDiagnostic(1, 'is empty.', `Begin with a line of keys: ${FIELDS.map(({ key }) => key).join(',')}.`)
+  if (body.length > ROWS_MAX) addDiagnostic(ROWS_MAX, `has ${body.length} rows.`, `Keep at most ${ROWS_MAX}.`)
   const keys = header?.cells.map((cell) => cell.trim()) ?? []
   return body.slice(0, ROWS_MAX).flatMap(({ line, cells }) => {
     if (cells.length === 1 && cells[0] === '') return []
     if (cells.length !== keys.length) {
-      complain(
+      addDiagnostic(
         line,
         `has ${cells.length} cells instead of ${keys.length}.`,
         'Put quotes around cells with commas.',

@@ -1,12 +1,12 @@
 /**
- * What one site of a catalogue says, before and after it is checked (spec 8.1).
+ * One site of a catalogue, before and after validation (spec 8.1), and diagnostics.
  *
  *     YAML, JSON ──┐
  *     CSV ─────────┴─► RawSite (any values, with their lines) ── fields.ts ──► CatalogueEntry
  */
 import type { CatalogueSite } from '../facts.ts'
 
-/** A site, and what only the operator sees of it. */
+/** A site with the operator's note, which is not published. */
 export interface CatalogueEntry extends CatalogueSite {
   note: string | null
 }
@@ -19,7 +19,7 @@ export interface RawSite {
   fields: Map<string, { value: RawValue; line: number }> // by key as written
 }
 
-/** Something to mend: `catalogue.yaml:14, site "x": what fix [CODE]`. */
+/** An error in the catalogue: `catalogue.yaml:14, site "x": what fix [CODE]`. */
 export interface Diagnostic {
   file: string
   line: number // 0 = of the whole file
@@ -29,14 +29,14 @@ export interface Diagnostic {
   fix: string
 }
 
-export const DIAGNOSTICS_MAX = 50 // enough to mend a file by; the rest is told as a number
+export const DIAGNOSTICS_MAX = 50 // the rest is reported as a count
 
 export class Diagnostics {
   readonly list: Diagnostic[] = []
   moreCount = 0
 
-  add(complaint: Diagnostic): void {
-    if (this.list.length < DIAGNOSTICS_MAX) this.list.push(complaint)
+  add(diagnostic: Diagnostic): void {
+    if (this.list.length < DIAGNOSTICS_MAX) this.list.push(diagnostic)
     else this.moreCount += 1
   }
 

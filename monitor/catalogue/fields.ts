@@ -1,6 +1,5 @@
 /**
- * The keys of a catalogue entry, what each may say, and how to mend it (spec 8.1). One table: reading, checking, import
- * and export all go by it.
+ * The keys of a catalogue entry with their validation (spec 8.1): one table for reading, import and export.
  */
 import type { CatalogueSite, Region, SiteFlag } from '../facts.ts'
 import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
@@ -18,16 +17,16 @@ const ALIASES_MAX = 20
 const REGIONS: Region[] = ['cn', 'overseas']
 const FLAGS: SiteFlag[] = ['scam', 'closed', 'phishing']
 const CONTROL = /\p{Cc}|\p{Zl}|\p{Zp}/u
-const KEY_LIKE = /^((sk|rk|rm|pk|key|api)[-_][^/.]*|[A-Za-z0-9_-]{32,})$/ // a secret itself, where the path of one belongs
+const KEY_LIKE = /^((sk|rk|rm|pk|key|api)[-_][^/.]*|[A-Za-z0-9_-]{32,})$/ // a secret in place of the path of its file
 
-/** How a value is written in CSV, which has only texts: a list is `a;b`, yes and no are true and false. */
+/** The form of a value in CSV: a list is `a;b`, a flag is true or false. */
 export type FieldKind = 'text' | 'list' | 'number' | 'flag'
 
 interface Field {
   key: string
   kind: FieldKind
   property: keyof CatalogueEntry
-  /** The value, or what is wrong with it and how to mend it. */
+  /** The value, or what is wrong with it and how to correct it. */
   read: (value: RawValue) => { value: unknown } | Problem
 }
 
@@ -69,20 +68,20 @@ const DEFAULTS: Omit<CatalogueEntry, 'slug' | 'name' | 'url' | 'apiBase'> = {
   note: null,
 }
 
-/** null when anything is wrong with it, which is then among the complaints. */
-export function parseEntry(raw: RawSite, complaints: Diagnostics): CatalogueEntry | null {
+/** Null when anything is invalid; the errors are added to `diagnostics`. */
+export function parseEntry(raw: RawSite, diagnostics: Diagnostics): CatalogueEntry | null {
   const named = raw.fields.get('slug')?.value
   const site = typeof named === 'string' ? named.slice(0, 64) : null
-  let isRight = true
-  const complain = (line: number, code: string, what: string, fix: string) => {
-    complaints.add({ file: raw.file, line, site, code, what, fix })
-    isRight = false
+  let isValid = true
+  const addDiagnostic = (line: number, code: string, what: string, fix: string) => {
+    diagnostics.add({ file: raw.file, line, site, code, what, fix })
+    isValid = false
   }
   const values: Record<string, unknown> = {}
   for (const [key, { value, line }] of raw.fields) {
     const field = FIELDS.find((known) => known.key === key)
     if (!field) {
-      complain(
+      addDiagnostic(
         line,
         'KEY_UNKNOWN',
         `there is no key ${JSON.stringify(key.slice(0, 64))}.`,
@@ -92,23 +91,23 @@ export function parseEntry(raw: RawSite, complaints: Diagnostics): CatalogueEntr
     }
     const result = field.read(value)
     if ('value' in result) values[field.property] = result.value
-    else complain(line, 'VALUE_INVALID', `${key} ${result.what}`, result.fix)
+    else addDiagnostic(line, 'VALUE_INVALID', `${key} ${result.what}`, result.fix)
   }
   for (const key of REQUIRED) {
     if (!raw.fields.has(key))
-      complain(raw.line, 'KEY_MISSING', `${key} is missing.`, `Write ${key}: and its value.`)
+      addDiagnostic(raw.line, 'KEY_MISSING', `${key} is missing.`, `Write ${key}: and its value.`)
   }
-  if (!isRight) return null
+  if (!isValid) return null
   const entry = { ...DEFAULTS, ...values } as CatalogueEntry
   return { ...entry, apiBase: entry.apiBase ?? toTargetKey(entry.url)! }
 }
 
-/** Without the operator's note: what the rest of the monitor works with. */
+/** Removes the operator's note. */
 export function toSite({ note: _, ...site }: CatalogueEntry): CatalogueSite {
   return site
 }
 
-/** The keys to write so that the entry is read again as it is; defaults are left out. */
+/** The keys to write, without defaults, so that reading them gives the same entry. */
 export function toRaw(entry: CatalogueEntry): Record<string, unknown> {
   const written = FIELDS.flatMap(({ key, property }) => {
     const value = entry[property]
@@ -153,7 +152,7 @@ function address(value: RawValue): { value: unknown } | Problem {
   return { value: canonicalUrl(url) }
 }
 
-/** As the prober needs it: `/v1/models` is added to it, so an ending /v1 is cut. */
+/** The prober appends `/v1/models`, so a final /v1 is removed. */
 function apiBase(value: RawValue): { value: unknown } | Problem {
   const result = address(value)
   return 'value' in result ? { value: toTargetKey(value as string) } : result

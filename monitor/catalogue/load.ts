@@ -1,12 +1,12 @@
 /**
- * A catalogue, whole or not at all (spec 8.1).
+ * Loads a catalogue as a whole or not at all (spec 8.1).
  *
  *     catalogue.yaml, or every *.yaml of a folder ──┐
- *     optout.yaml beside them ──────────────────────┴─► bytes ─► SHA-256 ── as before ──► same
+ *     optout.yaml beside them ──────────────────────┴─► bytes ─► SHA-256 ── unchanged ──► same
  *                                                                  └──► parse, check each, check all ──► loaded, or bad
  *
- * All files are one catalogue: a mistake in one keeps the whole of the old one. Reads and parses, so it belongs into a
- * job (load-job.ts): 5,000 sites are about 1 s of parsing.
+ * All files form one catalogue: an error in one keeps the old catalogue. Parsing 5,000 sites takes about 1 s, so it runs in a
+ * job (load-job.ts).
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
@@ -23,7 +23,7 @@ const FILES_MAX = 1_000
 
 export interface Catalogue {
   sha256: string
-  entries: CatalogueEntry[] // by slug; those that opted out are not among them
+  entries: CatalogueEntry[] // by slug, without those that opted out
   optOut: Set<string> // host suffixes
   optedOutSlugs: string[]
 }
@@ -31,18 +31,18 @@ export interface Catalogue {
 export type LoadResult =
   | { kind: 'same' }
   | { kind: 'loaded'; catalogue: Catalogue }
-  | { kind: 'bad'; sha256: string | null; diagnostics: string[]; optOut: Set<string> } // the hosts it could make out
+  | { kind: 'bad'; sha256: string | null; diagnostics: string[]; optOut: Set<string> } // the valid hosts
 
 export interface LoadOptions {
   path: string // a file or a folder
   knownSha256?: string | null // of the last load, good or bad
   probePorts?: number[]
-  hadOptOut?: boolean // a list of them was there at the last load: that it is gone is a mistake
+  hadOptOut?: boolean // the last load had opt-outs: a missing file is an error then
 }
 
 export interface SourceFile {
   path: string
-  name: string // as complaints say it
+  name: string // as in diagnostics
   text: string
 }
 
@@ -52,20 +52,20 @@ export function loadCatalogue({
   probePorts = DEFAULT_PORTS,
   hadOptOut = false,
 }: LoadOptions): LoadResult {
-  const complaints = new Diagnostics()
-  const { files, optOut } = readFiles(path, complaints, hadOptOut)
-  const isRead = complaints.isEmpty
+  const diagnostics = new Diagnostics()
+  const { files, optOut } = readFiles(path, diagnostics, hadOptOut)
+  const isRead = diagnostics.isEmpty
   const sha256 = isRead ? hashFiles(optOut ? [...files, optOut] : files) : null
   if (isRead && sha256 === knownSha256) return { kind: 'same' }
-  const hosts = readOptOut(optOut?.name ?? OPT_OUT_NAME, optOut?.text ?? null, complaints)
-  const { entries } = isRead ? checkFiles(files, complaints, probePorts) : { entries: [] }
-  if (sha256 === null || !complaints.isEmpty)
-    return { kind: 'bad', sha256, diagnostics: complaints.lines(), optOut: hosts }
+  const hosts = readOptOut(optOut?.name ?? OPT_OUT_NAME, optOut?.text ?? null, diagnostics)
+  const { entries } = isRead ? checkFiles(files, diagnostics, probePorts) : { entries: [] }
+  if (sha256 === null || !diagnostics.isEmpty)
+    return { kind: 'bad', sha256, diagnostics: diagnostics.lines(), optOut: hosts }
   entries.sort((a, b) => (a.slug < b.slug ? -1 : 1))
   return { kind: 'loaded', catalogue: { sha256, ...withOptOut(entries, hosts) } }
 }
 
-/** Without the sites that have opted out. */
+/** Removes the sites that have opted out. */
 export function withOptOut(
   all: readonly CatalogueEntry[],
   optOut: Set<string>,
@@ -81,67 +81,67 @@ export function withOptOut(
 /** Parses and checks all files as one catalogue. */
 export function checkFiles(
   files: readonly SourceFile[],
-  complaints: Diagnostics,
+  diagnostics: Diagnostics,
   probePorts = DEFAULT_PORTS,
 ): { entries: CatalogueEntry[]; documents: YamlFile[] } {
-  const documents = files.map(({ name, text }) => readYaml(name, text, complaints))
+  const documents = files.map(({ name, text }) => readYaml(name, text, diagnostics))
   const placed: Placed[] = []
   for (const raw of documents.flatMap(({ sites }) => sites)) {
-    const entry = parseEntry(raw, complaints)
+    const entry = parseEntry(raw, diagnostics)
     if (entry) placed.push({ raw, entry })
   }
-  checkTogether(placed, complaints, probePorts)
+  checkTogether(placed, diagnostics, probePorts)
   return { entries: placed.map(({ entry }) => entry), documents }
 }
 
-/** The catalogue's files in the order of their names, and the opt-out list if there is one; where there was one, it must be. */
+/** Reads the catalogue's files by name, and the opt-out list if there is one; with `hadOptOut` it must exist. */
 export function readFiles(
   path: string,
-  complaints: Diagnostics,
+  diagnostics: Diagnostics,
   hadOptOut = false,
 ): { files: SourceFile[]; optOut: SourceFile | null } {
-  const complain = (file: string, code: string, what: string, fix: string) =>
-    complaints.add(fileDiagnostic(file, code, what, fix))
+  const addDiagnostic = (file: string, code: string, what: string, fix: string) =>
+    diagnostics.add(fileDiagnostic(file, code, what, fix))
   let paths: string[] = []
   try {
     paths = listCatalogueFiles(path)
   } catch (error) {
-    complain(
+    addDiagnostic(
       path,
       'CATALOGUE_MISSING',
       `cannot be read: ${(error as Error).message}.`,
       'Create it, or set CATALOGUE_PATH.',
     )
   }
-  if (paths.length === 0 && complaints.isEmpty)
-    complain(
+  if (paths.length === 0 && diagnostics.isEmpty)
+    addDiagnostic(
       path,
       'CATALOGUE_EMPTY',
       'has no *.yaml file.',
-      'Is a volume not mounted? No sites are written `sites: []`.',
+      'Check that the volume is mounted. For no sites write `sites: []`.',
     )
   if (paths.length > FILES_MAX)
-    complain(path, 'FILES_TOO_MANY', `has ${paths.length} files.`, `Keep at most ${FILES_MAX}.`)
+    addDiagnostic(path, 'FILES_TOO_MANY', `has ${paths.length} files.`, `Keep at most ${FILES_MAX}.`)
   let bytesLeft = FILE_BYTES_MAX
   const read = (file: string, isOptOut: boolean): SourceFile | null => {
     try {
       const stat = statSync(file)
-      if (!stat.isFile()) throw new Error('it is no file') // reading a pipe would wait for ever
+      if (!stat.isFile()) throw new Error('not a file') // reading a pipe would not end
       if (!isOptOut) bytesLeft -= stat.size
       if (bytesLeft < 0 || stat.size > FILE_BYTES_MAX) {
-        complain(file, 'FILE_TOO_LARGE', 'is too much.', `Keep at most ${FILE_BYTES_MAX} bytes in all.`)
+        addDiagnostic(file, 'FILE_TOO_LARGE', 'is too large.', `Keep at most ${FILE_BYTES_MAX} bytes in all.`)
         return null
       }
       const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
       return { path: file, name: basename(file), text }
     } catch (error) {
       if (isOptOut && !hadOptOut && (error as NodeJS.ErrnoException).code === 'ENOENT') return null
-      complain(
+      addDiagnostic(
         file,
         'FILE_UNREADABLE',
         `cannot be read: ${(error as Error).message}.`,
         isOptOut
-          ? 'Put it back: an empty list, `hosts: []`, takes opt-outs back.'
+          ? 'Restore it; to remove all opt-outs write an empty list, `hosts: []`.'
           : 'It must be a file of UTF-8 text.',
       )
       return null
@@ -158,7 +158,7 @@ export function optOutPath(cataloguePath: string): string {
   return join(getCatalogueFolder(cataloguePath), OPT_OUT_NAME)
 }
 
-/** What paths in the catalogue begin at, and where the opt-outs lie. */
+/** The folder that paths in the catalogue are relative to, and that holds the opt-outs. */
 export function getCatalogueFolder(cataloguePath: string): string {
   const isFolder = statSync(cataloguePath, { throwIfNoEntry: false })?.isDirectory() ?? false
   return isFolder ? cataloguePath : dirname(cataloguePath)

@@ -1,11 +1,11 @@
 /**
- * Hosts that do not want to be probed (spec 5): optout.yaml, each with everything below it.
+ * Hosts that are not to be probed (spec 5), each with its subdomains: optout.yaml.
  *
  *     version: 1
  *     hosts:
  *       - example.com            # and www.example.com, but not anexample.com
  *
- * The set goes to egress as it is (`hasSuffix` of egress/url-policy.ts); sites of a catalogue that match are left out.
+ * Egress refuses hosts in this set (`hasSuffix` of egress/url-policy.ts); matching sites of a catalogue are left out.
  */
 import { readFileSync } from 'node:fs'
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, YAMLSeq } from 'yaml'
@@ -17,14 +17,14 @@ const EMPTY =
   '# Hosts that are neither probed nor listed, each with everything below it.\nversion: 1\nhosts: []\n'
 const HOST_FIX = 'Write a name such as example.com, without scheme, port and path.'
 
-/** Missing file: nobody has opted out. */
-export function readOptOut(path: string, text: string | null, complaints: Diagnostics): Set<string> {
+/** Without a file the set is empty. */
+export function readOptOut(path: string, text: string | null, diagnostics: Diagnostics): Set<string> {
   const hosts = new Set<string>()
   if (text === null) return hosts
   const lines = new LineCounter()
   const getLine = (node: Node | null) => (node?.range ? lines.linePos(node.range[0]).line : 1)
-  const complain = (line: number, code: string, what: string, fix: string) =>
-    complaints.add({ file: path, line, site: null, code, what, fix })
+  const addDiagnostic = (line: number, code: string, what: string, fix: string) =>
+    diagnostics.add({ file: path, line, site: null, code, what, fix })
   const document = parseDocument(text, {
     version: '1.2',
     schema: 'core',
@@ -32,32 +32,37 @@ export function readOptOut(path: string, text: string | null, complaints: Diagno
     lineCounter: lines,
   })
   for (const { message, pos } of [...document.errors, ...document.warnings]) {
-    complain(lines.linePos(pos[0]).line, 'YAML_INVALID', `the YAML is not valid: ${message}.`, 'Mend it.')
+    addDiagnostic(
+      lines.linePos(pos[0]).line,
+      'YAML_INVALID',
+      `the YAML is not valid: ${message}.`,
+      'Correct it.',
+    )
   }
   const root = document.contents as Node | null
   const list = isMap(root) && root.get('version') === 1 ? (root.get('hosts') as Node | null) : null
   if (!isSeq(list)) {
-    complain(1, 'SHAPE_INVALID', 'is not a list of hosts.', 'Begin with `version: 1` and `hosts:`.')
+    addDiagnostic(1, 'SHAPE_INVALID', 'is not a list of hosts.', 'Begin with `version: 1` and `hosts:`.')
     return hosts
   }
   for (const item of list.items as Node[]) {
     const host = isScalar(item) && typeof item.value === 'string' ? parseHost(item.value) : null
-    if (host === null) complain(getLine(item), 'HOST_INVALID', 'is not a host.', HOST_FIX)
+    if (host === null) addDiagnostic(getLine(item), 'HOST_INVALID', 'is not a host.', HOST_FIX)
     else hosts.add(host)
   }
   if (hosts.size > HOSTS_MAX)
-    complain(1, 'HOSTS_TOO_MANY', `has ${hosts.size} hosts.`, `Keep at most ${HOSTS_MAX}.`)
+    addDiagnostic(1, 'HOSTS_TOO_MANY', `has ${hosts.size} hosts.`, `Keep at most ${HOSTS_MAX}.`)
   return hosts
 }
 
-/** As `URL` writes it: lower case, ASCII, no final dot. null: not a host. */
+/** Normalized as by `URL`: lower case, ASCII, no final dot. Null when it is not a host. */
 export function parseHost(text: string): string | null {
   const isPlain = /^[^\s/?#@:[\]\\]+$/.test(text) && URL.canParse(`http://${text}/`)
   const host = isPlain ? new URL(`http://${text}/`).hostname.replace(/^\*\./, '').replace(/\.$/, '') : ''
   return host === '' || host.includes('*') ? null : host
 }
 
-/** False when it stands there already. Comments and order of the file stay. */
+/** Returns false when the host is listed already. Keeps comments and order of the file. */
 export function addOptOut(path: string, host: string): boolean {
   return edit(path, (hosts) => {
     const known = hosts.items.some((item) => parseHost(String((item as Node).toJSON())) === host)
@@ -66,7 +71,7 @@ export function addOptOut(path: string, host: string): boolean {
   })
 }
 
-/** False when it does not stand there. */
+/** Returns false when the host is not listed. */
 export function removeOptOut(path: string, host: string): boolean {
   return edit(path, (hosts) => {
     const index = hosts.items.findIndex((item) => parseHost(String((item as Node).toJSON())) === host)

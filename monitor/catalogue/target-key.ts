@@ -1,17 +1,17 @@
 /**
- * Two addresses of one target have one key (spec 3.4): catalogue entries and detections are told apart by it.
+ * The target key (spec 3.4): equal for two URLs of one target. It identifies catalogue entries and detections.
  *
  *     HTTPS://Relay.Example.COM.:443/v1/models?x#y  ──►  https://relay.example.com
  *     http://例え.jp:8080/api/                      ──►  http://xn--r8jz45g.jp:8080/api
  *
- * Syntax alone, no policy: which hosts and ports may be asked is egress' part.
+ * Syntax only: which hosts and ports are allowed is decided in egress/.
  */
 import { trimEndSlashes } from '../trim-slashes.ts'
 
 const PATH_CHARS_MAX = 256
 const URL_CHARS_MAX = 2_048
 
-/** null: not an absolute http or https address, or with user info, or beyond the bounds. */
+/** Null when it is not an absolute http or https URL, has user info, or exceeds the bounds. */
 export function toTargetKey(text: string): string | null {
   const url = parsedUrl(text)
   if (!url) return null
@@ -19,7 +19,7 @@ export function toTargetKey(text: string): string | null {
   return path.length > PATH_CHARS_MAX ? null : `${toOrigin(url)}${path}`
 }
 
-/** The address as it is shown: canonical host, its path kept. */
+/** The URL as it is published: canonical host, path kept. */
 export function canonicalUrl(url: URL): string {
   return `${toOrigin(url)}${trimEndSlashes(url.pathname)}`
 }

@@ -1,12 +1,12 @@
 /**
- * Import and export of catalogues (spec 8.1), as functions; the command line and its exit codes are elsewhere.
+ * Import and export of catalogues (spec 8.1).
  *
- *     csv, json, yaml ──► entries ──► plan: added, changed, unchanged ──► the catalogue's text with them in ──► all checks
- *                                        └── dry run ends here                      └── good ──► files replaced, one by one
+ *     csv, json, yaml ──► entries ──► plan: added, changed, unchanged ──► edited text of the catalogue ──► all checks
+ *                                                             no errors, no dry run ──► files replaced, one by one
  *
- * An import adds sites and changes what it names of known ones; it removes nothing. Comments and order of the files stay.
- * In a folder a new site goes to imported.yaml, a known one stays in its file. A file from elsewhere decides neither which
- * local file is sent out as a key nor where a key goes, unless that is allowed (`areKeyFilesAllowed`).
+ * An import adds sites and changes the keys it names of known ones; it removes nothing. Comments and order of the files are
+ * kept. In a folder a new site goes to imported.yaml, a known one stays in its file. Unless `areKeyFilesAllowed`, an import
+ * can neither select a local file to be sent as a key nor change where a key is sent.
  */
 import { existsSync, statSync } from 'node:fs'
 import { extname, join } from 'node:path'
@@ -27,12 +27,12 @@ export interface ImportPlan {
   added: string[]
   changed: { slug: string; keys: string[] }[]
   unchanged: string[]
-  keys: KeyRoute[] // those that are new or changed
-  diagnostics: string[] // any: nothing was written
-  writtenFiles: string[] // paths; of a dry run what would be written
+  keys: KeyRoute[] // new and changed ones
+  diagnostics: string[] // if there are any, nothing was written
+  writtenFiles: string[] // paths; in a dry run those that would be written
 }
 
-/** A local file, and where what is in it is sent. */
+/** A key file, and the address its key is sent to. */
 export interface KeyRoute {
   slug: string
   keyFile: string
@@ -41,7 +41,7 @@ export interface KeyRoute {
 
 export interface ImportOptions {
   cataloguePath: string // need not exist yet if it is a file
-  name: string // of the imported file, as complaints say it
+  name: string // of the imported file, as in diagnostics
   text: string
   format: Format
   isDryRun: boolean
@@ -59,15 +59,15 @@ export function importSites(options: ImportOptions): ImportPlan {
     diagnostics: [],
     writtenFiles: [],
   }
-  const complaints = new Diagnostics()
-  const incoming = readIncoming(name, text, format, complaints)
-  const files = existsSync(cataloguePath) ? readFiles(cataloguePath, complaints).files : []
-  if (complaints.isEmpty) checkFiles(files, complaints, probePorts) // a catalogue with mistakes is mended first
-  if (!complaints.isEmpty) return { ...plan, diagnostics: complaints.lines() }
+  const diagnostics = new Diagnostics()
+  const incoming = readIncoming(name, text, format, diagnostics)
+  const files = existsSync(cataloguePath) ? readFiles(cataloguePath, diagnostics).files : []
+  if (diagnostics.isEmpty) checkFiles(files, diagnostics, probePorts) // its errors must be corrected first
+  if (!diagnostics.isEmpty) return { ...plan, diagnostics: diagnostics.lines() }
 
   const editors = files.map((file) => new FileEditor(file))
   const known = new Map(editors.flatMap(({ slugs }) => [...slugs]).map(([slug, { entry }]) => [slug, entry]))
-  const target = targetFor(cataloguePath, editors)
+  const target = findTargetFile(cataloguePath, editors)
   for (const { raw, entry } of incoming) {
     const editor = editors.find(({ slugs }) => slugs.has(entry.slug))
     if (editor) record(plan, entry.slug, editor.change(raw, entry))
@@ -79,12 +79,12 @@ export function importSites(options: ImportOptions): ImportPlan {
   const all = editors.includes(target) || !target.isChanged ? editors : [...editors, target]
   const { entries } = checkFiles(
     all.map((editor) => editor.result),
-    complaints,
+    diagnostics,
     probePorts,
   )
-  plan.keys = entries.filter((entry) => isKeySentAnew(entry, known.get(entry.slug))).map(keyRouteOf)
-  if (!areKeyFilesAllowed) for (const route of plan.keys) complaints.add(keyRefused(route, incoming))
-  if (!complaints.isEmpty) return { ...plan, diagnostics: complaints.lines() }
+  plan.keys = entries.filter((entry) => isKeyRouteNew(entry, known.get(entry.slug))).map(toKeyRoute)
+  if (!areKeyFilesAllowed) for (const route of plan.keys) diagnostics.add(toKeyRefusal(route, incoming))
+  if (!diagnostics.isEmpty) return { ...plan, diagnostics: diagnostics.lines() }
   const changed = all.filter(({ isChanged }) => isChanged).map(({ result }) => result)
   if (!isDryRun) for (const file of changed) writeAtomic(file.path, file.text)
   return { ...plan, writtenFiles: changed.map(({ path }) => path) }
@@ -98,7 +98,7 @@ export function exportSites(entries: readonly CatalogueEntry[], format: Format):
     : stringify(catalogue, { lineWidth: 0 })
 }
 
-/** By the ending of a file's name; null: none of ours. */
+/** By the extension of a file; null when it is not supported. */
 export function detectFormat(path: string): Format | null {
   const ending = extname(path).slice(1).toLowerCase()
   if (ending === 'yml') return 'yaml'
@@ -110,22 +110,22 @@ interface Incoming {
   entry: CatalogueEntry
 }
 
-function readIncoming(name: string, text: string, format: Format, complaints: Diagnostics): Incoming[] {
+function readIncoming(name: string, text: string, format: Format, diagnostics: Diagnostics): Incoming[] {
   if (Buffer.byteLength(text) > FILE_BYTES_MAX) {
     const fix = `Keep at most ${FILE_BYTES_MAX} bytes; import the rest with a second file.`
-    complaints.add({ file: name, line: 0, site: null, code: 'FILE_TOO_LARGE', what: 'is too much.', fix })
+    diagnostics.add({ file: name, line: 0, site: null, code: 'FILE_TOO_LARGE', what: 'is too large.', fix })
     return []
   }
   const raws =
-    format === 'csv' ? readCsv(name, text, complaints) : readYaml(name, text, complaints, true).sites
+    format === 'csv' ? readCsv(name, text, diagnostics) : readYaml(name, text, diagnostics, true).sites
   const seen = new Map<string, number>()
   return raws.flatMap((raw) => {
-    const entry = parseEntry(raw, complaints)
+    const entry = parseEntry(raw, diagnostics)
     if (!entry) return []
     const line = seen.get(entry.slug)
     if (line !== undefined) {
-      const what = `slug ${JSON.stringify(entry.slug)} stands in line ${line} already.`
-      complaints.add({
+      const what = `slug ${JSON.stringify(entry.slug)} is in line ${line} already.`
+      diagnostics.add({
         file: name,
         line: raw.line,
         site: entry.slug,
@@ -139,19 +139,19 @@ function readIncoming(name: string, text: string, format: Format, complaints: Di
   })
 }
 
-function isKeySentAnew({ keyFile, apiBase }: CatalogueEntry, before: CatalogueEntry | undefined): boolean {
+function isKeyRouteNew({ keyFile, apiBase }: CatalogueEntry, before: CatalogueEntry | undefined): boolean {
   return keyFile !== null && (keyFile !== before?.keyFile || apiBase !== before.apiBase)
 }
 
-function keyRouteOf({ slug, keyFile, apiBase }: CatalogueEntry): KeyRoute {
+function toKeyRoute({ slug, keyFile, apiBase }: CatalogueEntry): KeyRoute {
   return { slug, keyFile: keyFile!, apiBase }
 }
 
-function keyRefused({ slug, keyFile, apiBase }: KeyRoute, incoming: readonly Incoming[]): Diagnostic {
+function toKeyRefusal({ slug, keyFile, apiBase }: KeyRoute, incoming: readonly Incoming[]): Diagnostic {
   const { file, line } = incoming.find(({ entry }) => entry.slug === slug)!.raw
   const what = `the key in ${keyFile} would be sent to ${apiBase}.`
   const fix =
-    'If that is right, import with --allow-key-files; else change key_file or the address of this site.'
+    'If this is intended, import with --allow-key-files; else change key_file or the address of this site.'
   return { file, line, site: slug, code: 'KEY_FILE_REFUSED', what, fix }
 }
 
@@ -160,8 +160,8 @@ function record(plan: ImportPlan, slug: string, keys: string[]): void {
   else plan.unchanged.push(slug)
 }
 
-/** Where new sites go. */
-function targetFor(path: string, editors: FileEditor[]): FileEditor {
+/** The file for new sites. */
+function findTargetFile(path: string, editors: FileEditor[]): FileEditor {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
   const file = isFolder ? join(path, IMPORTED) : path
   return (
@@ -170,7 +170,7 @@ function targetFor(path: string, editors: FileEditor[]): FileEditor {
   )
 }
 
-/** One file of the catalogue, changed in place: what is not touched keeps its comments and its form. */
+/** Edits one file of the catalogue; untouched parts keep their comments and form. */
 class FileEditor {
   isChanged = false
   readonly slugs = new Map<string, { node: YAMLMap; entry: CatalogueEntry }>()
@@ -201,7 +201,7 @@ class FileEditor {
     this.isChanged = true
   }
 
-  /** Returns the keys that now say something else. */
+  /** Returns the keys whose values changed. */
   change(raw: RawSite, incoming: CatalogueEntry): string[] {
     const { node, entry } = this.slugs.get(incoming.slug)!
     const named = FIELDS.filter(({ key }) => raw.fields.has(key))

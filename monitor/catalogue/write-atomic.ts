@@ -66,7 +66,7 @@ function openPartial(target: string, newMode: number) {
     path,
     file,
     finish() {
-      giveTo(file, before ?? statSync(dirname(target)))
+      setOwner(file, before ?? statSync(dirname(target)))
       if (before) fchmodSync(file, before.mode & 0o777)
       fsyncSync(file)
     },
@@ -77,8 +77,8 @@ function openPartial(target: string, newMode: number) {
   }
 }
 
-function giveTo(file: number, { uid, gid }: { uid: number; gid: number }): void {
+function setOwner(file: number, { uid, gid }: { uid: number; gid: number }): void {
   try {
     fchownSync(file, process.geteuid?.() === 0 ? uid : -1, gid)
-  } catch {} // not this user's to give
+  } catch {} // not permitted for this user
 }

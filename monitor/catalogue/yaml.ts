@@ -1,11 +1,11 @@
 /**
- * A YAML file of sites as RawSite, bounded (spec 8.1). JSON is YAML, so it is read here too.
+ * Reads a YAML file of sites as RawSite, bounded (spec 8.1). JSON is YAML, so it is read here, too.
  *
  *     version: 1
  *     sites: [ {slug: …}, … ]        an import may also be the list alone
  *
- * YAML 1.2: `no` and `2026-03-01` are texts. Aliases may be used, until all that they stand for is 10,000 nodes; tags other
- * than YAML's own are refused.
+ * YAML 1.2: `no` and `2026-03-01` are strings. Aliases may expand to 10,000 nodes in all; tags other than YAML's own are
+ * refused.
  */
 import {
   type Document,
@@ -36,9 +36,9 @@ export interface YamlFile {
   nodes: YAMLMap[] // of the sites, in their order
 }
 
-/** What is wrong goes to the complaints; what could be read is returned. `mayBeList`: of an import. */
-export function readYaml(name: string, text: string, complaints: Diagnostics, mayBeList = false): YamlFile {
-  return new YamlReader(name, text, complaints).read(mayBeList)
+/** Adds errors to `diagnostics` and returns what could be read. `mayBeList`: for an import. */
+export function readYaml(name: string, text: string, diagnostics: Diagnostics, mayBeList = false): YamlFile {
+  return new YamlReader(name, text, diagnostics).read(mayBeList)
 }
 
 class YamlReader {
@@ -46,7 +46,7 @@ class YamlReader {
   private readonly diagnostics: Diagnostics
   private readonly lines = new LineCounter()
   private readonly document: Document
-  private readonly targets = new Map<Node, Node>() // of aliases; the library's own look-up walks the whole file for each
+  private readonly targets = new Map<Node, Node>() // of aliases; the library's own lookup walks the whole file for each
   private expandedNodesCount = 0
 
   constructor(name: string, text: string, diagnostics: Diagnostics) {
@@ -74,7 +74,7 @@ class YamlReader {
         line,
         'YAML_INVALID',
         `the YAML is not valid: ${message}.`,
-        'Mend it; a checker of YAML shows where.',
+        'Correct it; a YAML validator shows where.',
       )
     }
     const list = document.errors.length > 0 ? null : this.readList(this.follow(document.contents), mayBeList)
@@ -153,7 +153,7 @@ class YamlReader {
     return { file: this.name, line: this.getLine(node), fields }
   }
 
-  /** Of one level: nothing in an entry is deeper than a list of scalars. */
+  /** At most a list of scalars: no value of an entry is deeper. */
   private readValue(node: Node | null): RawValue {
     const target = this.follow(node)
     if (isSeq(target)) return target.items.map((item) => this.readScalar(this.follow(item as Node)))
@@ -188,9 +188,9 @@ class YamlReader {
     return null
   }
 
-  /** Written out, aliases inside included; beyond the bound it need not be exact. */
+  /** The nodes after expansion of aliases; above the bound the count is not exact. */
   private countNodes(node: Node | undefined, before: number, depth: number): number {
-    if (depth > DEPTH_MAX) return EXPANDED_NODES_MAX + 1 // an anchor inside itself, or near enough
+    if (depth > DEPTH_MAX) return EXPANDED_NODES_MAX + 1 // an anchor inside itself, or nesting beyond use
     if (!isSeq(node) && !isMap(node)) return 1
     let count = 1
     for (const item of node.items as (Node | Pair<Node, Node>)[]) {
@@ -210,7 +210,7 @@ class YamlReader {
   }
 }
 
-/** A file nested some thousand levels deep overflows the parser's stack: then it is a document with that one error. */
+/** A file nested thousands of levels deep overflows the parser's stack; it becomes a document with that error. */
 function parse(text: string, lineCounter: LineCounter): Document {
   const options = { version: '1.2', schema: 'core', prettyErrors: false, uniqueKeys: true } as const
   try {

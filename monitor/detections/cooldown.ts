@@ -1,6 +1,6 @@
 /**
- * How often one target may be run, for all clients together (spec 4.5): a host once a minute and 12 times a day, a
- * registrable domain 60 times a day. In memory: a restart forgets it, and cannot be asked for from outside.
+ * How often a target may be probed, for all clients together (spec 4.5): a host once a minute and 12 times a day, a
+ * registrable domain 60 times a day. In memory only: a restart resets it, which clients cannot cause.
  */
 import { DAY_SEC } from '../scoring/bucket.ts'
 import { registrableDomain } from './target.ts'
@@ -8,7 +8,7 @@ import { registrableDomain } from './target.ts'
 const HOST_EVERY_SEC = 60
 const HOST_RUNS_MAX = 12
 const DOMAIN_RUNS_MAX = 60
-const NAMES_MAX = 50_000 // of hosts, and of domains. The queue lets fewer through in a day; beyond, the day begins anew
+const NAMES_MAX = 50_000 // of hosts, and of domains; the queue admits fewer per day. Beyond, all counts are dropped
 
 interface Runs {
   count: number // today
@@ -20,25 +20,26 @@ export class Cooldown {
   private domains = new Map<string, Runs>()
   private day = 0
 
-  /** Seconds until this host may be run; 0 = now. */
+  /** Seconds until this host may be probed; 0 = now. */
   waitSec(host: string, nowSec: number): number {
-    this.turn(nowSec)
-    const ofHost = this.hosts.get(host)
-    const ofDomain = this.domains.get(registrableDomain(host))
+    this.startDay(nowSec)
+    const hostRuns = this.hosts.get(host)
+    const domainRuns = this.domains.get(registrableDomain(host))
     const dayLeftSec = DAY_SEC - (nowSec % DAY_SEC)
-    if ((ofDomain?.count ?? 0) >= DOMAIN_RUNS_MAX || (ofHost?.count ?? 0) >= HOST_RUNS_MAX) return dayLeftSec
-    const waitSec = ofHost ? ofHost.lastSec + HOST_EVERY_SEC - nowSec : 0
-    return Math.min(HOST_EVERY_SEC, Math.max(0, waitSec)) // less than it says where the clock was set back
+    if ((domainRuns?.count ?? 0) >= DOMAIN_RUNS_MAX || (hostRuns?.count ?? 0) >= HOST_RUNS_MAX)
+      return dayLeftSec
+    const waitSec = hostRuns ? hostRuns.lastSec + HOST_EVERY_SEC - nowSec : 0
+    return Math.min(HOST_EVERY_SEC, Math.max(0, waitSec)) // the maximum applies when the clock was set back
   }
 
   add(host: string, nowSec: number): void {
-    this.turn(nowSec)
+    this.startDay(nowSec)
     count(this.hosts, host, nowSec)
     count(this.domains, registrableDomain(host), nowSec)
   }
 
-  /** A new day: only who ran in its last minute is still remembered. */
-  private turn(nowSec: number): void {
+  /** On a new day all counts start at 0; hosts of the last minute stay known. */
+  private startDay(nowSec: number): void {
     const day = Math.floor(nowSec / DAY_SEC)
     if (day === this.day) return
     this.day = day

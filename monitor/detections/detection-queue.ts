@@ -1,14 +1,13 @@
 /**
- * Takes detections in, hands them out to whoever runs them, and tells how they stand (spec 3.4, 3.5, 4.5).
+ * The queue of detections, and their state (spec 3.4, 3.5, 4.5).
  *
  *     submit ──► [queue, 100] ──► take ─► running, at most 4 ──► progress, finish
- *        │  the same target, unfinished or finished within 10 minutes: that one     └─► held-polls.ts: news
- *        └─ target just run: its last result, or `target_cooldown`
+ *        │  same target, unfinished or finished within 10 minutes: that detection   └─► held-polls.ts: wake
+ *        └─ target probed recently: its last result, or `target_cooldown`
  *
- * All bounds that callers meet are checked here, in the order of spec 1.2: policy, pending, queue. Unfinished ones are in
- * memory and, with every change, written to the store; finished ones stay in memory for a while and in the store for
- * 7 days. One thread, so what is checked still holds when it is acted upon; only where the store is asked it is looked
- * at again.
+ * Checks all bounds on submissions, in the order of spec 1.2: policy, pending, queue. Unfinished detections are in memory and,
+ * on every change, written to the store; finished ones stay in memory up to FINISHED_MAX and in the store for 7 days.
+ * Everything runs on one thread, so a check holds until the next await; after a read of the store it is repeated.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -36,7 +35,7 @@ import type { DetectionTarget } from './target.ts'
 const PENDING_PER_CLIENT = 2
 const QUEUE_WAIT_SEC = 120
 const RUN_SEC = 45
-const FINISHED_MAX = 1_000 // in memory; the store has them all
+const FINISHED_MAX = 1_000 // in memory; others are read from the store
 const ID = new RegExp(UUID_V7)
 
 export interface DetectionQueueOptions {
@@ -45,13 +44,13 @@ export interface DetectionQueueOptions {
   reuseSec: number // DETECTION_REUSE_S
   queueMax: number // DETECTION_QUEUE
   runningMax: number // DETECTION_CONCURRENCY
-  onQueued?: () => void // there is something to take
+  onQueued?: () => void // a detection can be taken
 }
 
 export class DetectionQueue {
   readonly waiting = new HeldPolls()
   private readonly options: DetectionQueueOptions
-  private readonly unfinished = new Map<string, Detection>() // by id, in the order they came; queueMax + runningMax
+  private readonly unfinished = new Map<string, Detection>() // by id, oldest first; at most queueMax + runningMax
   private readonly finished = new LRUCache<string, Detection>({ max: FINISHED_MAX })
   private readonly cooldown = new Cooldown()
   private hashKey = randomBytes(32)
@@ -61,18 +60,18 @@ export class DetectionQueue {
     this.options = options
   }
 
-  /** Throws an ApiError. `isNew`: it was not there before. */
+  /** Returns a new detection, or a known one of the same target. Throws ApiError. */
   async submit(target: DetectionTarget, client: string): Promise<Detection> {
-    const known = this.findUnfinished(target) ?? (await this.newest(target)) ?? null
+    const known = this.findUnfinished(target) ?? (await this.findNewest(target)) ?? null
     const nowSec = this.nowSec()
     const joined = this.findUnfinished(target)
     if (joined) return joined
     const agoSec = known?.finishedAtSec == null ? null : nowSec - known.finishedAtSec
-    if (known && agoSec !== null && Math.abs(agoSec) < this.options.reuseSec) return known // below 0: the clock was set back
+    if (known && agoSec !== null && Math.abs(agoSec) < this.options.reuseSec) return known // negative: the clock was set back
     const waitSec = this.cooldown.waitSec(target.host, nowSec)
     if (waitSec > 0 && known !== null && isFinished(known)) return known
     if (waitSec > 0) {
-      const text = 'url: this host, or its domain, was looked at too often; try again later'
+      const text = 'url: this host, or its domain, was probed too often; try again later'
       throw new ApiError('target_cooldown', text, retryAfter(waitSec))
     }
     this.checkRoom(client)
@@ -80,7 +79,7 @@ export class DetectionQueue {
     return this.add(target, client)
   }
 
-  /** Throws an ApiError. */
+  /** Throws ApiError. */
   async find(id: string): Promise<Detection> {
     if (!ID.test(id)) throw notFound()
     const known = this.unfinished.get(id) ?? this.finished.get(id)
@@ -105,7 +104,7 @@ export class DetectionQueue {
     return { queued: this.unfinished.size - running, running }
   }
 
-  /** The next one to run; null when none waits or enough run. Whoever takes it must finish it. */
+  /** The next one to run; null when none is queued or runningMax run. The caller must `finish` it. */
   take(): Detection | null {
     const all = [...this.unfinished.values()]
     if (all.filter(({ status }) => status === 'running').length >= this.options.runningMax) return null
@@ -113,7 +112,7 @@ export class DetectionQueue {
     return next ? this.change(next, { status: 'running', startedAtSec: this.nowSec() }) : null
   }
 
-  /** False: it has ended meanwhile, so whoever runs it can stop. */
+  /** False: it has ended meanwhile, and need not be continued. */
   progress(id: string, steps: readonly Step[]): boolean {
     const detection = this.unfinished.get(id)
     if (detection) this.change(detection, { steps })
@@ -124,11 +123,11 @@ export class DetectionQueue {
     const detection = this.unfinished.get(id)
     if (!detection) return
     const status = 'result' in outcome ? 'done' : 'failed'
-    const steps = detection.steps.map(ended)
+    const steps = detection.steps.map(endStep)
     this.change(detection, { ...outcome, steps, status, finishedAtSec: this.nowSec(), client: null })
   }
 
-  /** About once a second: ends what waited or ran too long. */
+  /** To be called about once a second: fails detections that were queued or ran too long. */
   tick(): void {
     const nowSec = this.nowSec()
     for (const { id, status, submittedAtSec, startedAtSec } of [...this.unfinished.values()]) {
@@ -139,7 +138,7 @@ export class DetectionQueue {
     }
   }
 
-  /** What a start has found in the store (`restart-detections`), oldest first. Those that had waited too long end. */
+  /** At the start: the unfinished detections of the store (`restart-detections`), oldest first. */
   restore(rows: readonly DetectionRow[]): void {
     for (const row of rows) {
       const detection = fromDetectionRow(row)
@@ -149,7 +148,7 @@ export class DetectionQueue {
     this.tick()
   }
 
-  /** Answers everybody who is held. Running ones stay as they are: the next start queues them again. */
+  /** Releases all held requests. Running detections stay running: the next start queues them again. */
   close(): void {
     this.waiting.close()
   }
@@ -161,7 +160,7 @@ export class DetectionQueue {
       throw new ApiError('too_many_pending', text)
     }
     if (all.filter(({ status }) => status === 'queued').length >= this.options.queueMax) {
-      throw new ApiError('queue_full', 'too many detections wait already; try again later')
+      throw new ApiError('queue_full', 'too many detections are queued; try again later')
     }
   }
 
@@ -184,10 +183,10 @@ export class DetectionQueue {
     }
     this.keep(detection)
     this.options.onQueued?.()
-    return this.unfinished.get(detection.id) ?? detection // taken at once, it runs already
+    return this.unfinished.get(detection.id) ?? detection // onQueued may have taken it
   }
 
-  /** Detections are replaced, never changed: who holds one holds one version. */
+  /** Detections are immutable: a change makes a new object with the next version. */
   private change(detection: Detection, changes: Partial<Detection>): Detection {
     const next = { ...detection, ...changes, version: detection.version + 1 }
     this.keep(next)
@@ -208,8 +207,8 @@ export class DetectionQueue {
     return undefined
   }
 
-  /** The newest one of this target, finished or taken over; what memory knows is newer than any row. */
-  private async newest({ key }: DetectionTarget): Promise<Detection | null> {
+  /** The newest finished one of this target; one in memory is newer than any row. */
+  private async findNewest({ key }: DetectionTarget): Promise<Detection | null> {
     let found: Detection | null = null
     for (const each of this.finished.values()) {
       if (each.targetKey === key && each.id > (found?.id ?? '')) found = each
@@ -220,7 +219,7 @@ export class DetectionQueue {
     return isKept ? fromDetectionRow(row) : null
   }
 
-  /** With a key that nobody has after its day: rows tell clients apart for a day, and name none. */
+  /** The key is random and dropped after a day: rows distinguish clients within a day and identify none. */
   private hashClient(client: string): string {
     const day = Math.floor(this.nowSec() / DAY_SEC)
     if (day !== this.hashDay) {
@@ -235,8 +234,8 @@ export class DetectionQueue {
   }
 }
 
-/** Nothing runs or waits in what is over. */
-function ended(step: Step): Step {
+/** A step that did not end in time was skipped. */
+function endStep(step: Step): Step {
   return step.status === 'pending' || step.status === 'running' ? { ...step, status: 'skipped' } : step
 }
 

@@ -1,8 +1,8 @@
 /**
- * One detection: as it is held, as it is stored, as callers see it (spec 3.5).
+ * One detection: in memory, as a row of the store, and in the API (spec 3.5).
  *
- *     queued ──► running ──► done      something was found out about the target, also that it is unreachable
- *                       └──► failed    we did not measure: target_not_allowed, queue_timeout, deadline_exceeded, …
+ *     queued ──► running ──► done      the target was measured, possibly as unreachable
+ *                       └──► failed    it was not measured: target_not_allowed, queue_timeout, deadline_exceeded, …
  */
 import { randomBytes } from 'node:crypto'
 import { timestampOrNull } from '../api/site-view.ts'
@@ -10,7 +10,7 @@ import { timestamp } from '../scoring/probe-point.ts'
 import { DETECTION_KEPT_SEC } from '../storage/detections.ts'
 import type { DetectionRow } from '../storage/rows.ts'
 
-// biome-ignore format: the order they are made in
+// biome-ignore format: in the order of execution
 export const STEPS = ['resolve', 'connect', 'tls', 'landing', 'listing', 'fingerprint', 'network', 'summary'] as const
 
 export interface Step {
@@ -23,9 +23,9 @@ export interface Step {
 export type FailureCode = 'target_not_allowed' | 'queue_timeout' | 'deadline_exceeded' | 'internal_error'
 const FAILURES: Record<FailureCode, string> = {
   target_not_allowed: 'the target is not at a public address',
-  queue_timeout: 'it waited too long for its turn',
+  queue_timeout: 'it was queued too long',
   deadline_exceeded: 'it took too long',
-  internal_error: 'something went wrong on our side',
+  internal_error: 'internal server error',
 }
 
 export interface Detection {
@@ -37,10 +37,10 @@ export interface Detection {
   submittedAtSec: number
   startedAtSec: number | null
   finishedAtSec: number | null
-  client: string | null // in memory only, while it is unfinished; null = taken over from before a restart
+  client: string | null // in memory only, while it is unfinished; null = from before a restart
   clientHash: string
   steps: readonly Step[]
-  result: unknown // DetectionResult of the schema, as the prober made it; null until done
+  result: unknown // DetectionResult of the schema (result-view.ts); null until done
   failure: FailureCode | null
 }
 
@@ -98,7 +98,7 @@ export function fromDetectionRow(row: DetectionRow): Detection {
   }
 }
 
-/** RFC 9562, version 7: 48 bits of milliseconds, the rest by chance. */
+/** RFC 9562, version 7: 48 bits of milliseconds, the rest random. */
 export function uuidV7(nowMs: number): string {
   const bytes = randomBytes(16)
   bytes.writeUIntBE(nowMs, 0, 6)
@@ -108,7 +108,7 @@ export function uuidV7(nowMs: number): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 }
 
-/** When an id was made, epoch seconds. */
+/** When an id was created, epoch seconds. */
 export function getUuidTimeSec(id: string): number {
   return Math.floor(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16) / 1_000)
 }

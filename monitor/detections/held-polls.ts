@@ -1,6 +1,6 @@
 /**
- * Requests that are held until a detection has news (spec 3.5): at most 2 per client and 200 in all; who comes beyond
- * is answered at once. A held request is a callback and a timer, no thread and no poll.
+ * Requests held until a detection changes (spec 3.5): at most 2 per client and 200 in all; a request beyond is answered at
+ * once. A held request costs a callback and a timer.
  */
 const HELD_PER_CLIENT = 2
 const HELD_MAX = 200
@@ -15,10 +15,10 @@ export class HeldPolls {
   private readonly held = new Set<HeldPoll>()
   private isClosed = false
 
-  /** Calls back once: on news, when the time is up, or at once when too many wait. Returns how to give up earlier. */
+  /** Calls `done` once: on a change, after `waitMs`, or at once beyond a bound. Returns a function that ends it earlier. */
   hold(id: string, client: string, waitMs: number, done: () => void): () => void {
-    const ofClient = [...this.held].filter((each) => each.client === client).length
-    if (this.isClosed || ofClient >= HELD_PER_CLIENT || this.held.size >= HELD_MAX) {
+    const clientCount = [...this.held].filter((each) => each.client === client).length
+    if (this.isClosed || clientCount >= HELD_PER_CLIENT || this.held.size >= HELD_MAX) {
       done()
       return () => {}
     }
@@ -37,12 +37,12 @@ export class HeldPolls {
     return this.held.size
   }
 
-  /** There is news of this detection. */
+  /** Releases the requests of a detection that has changed. */
   wake(id: string): void {
     for (const each of [...this.held]) if (each.id === id) each.release()
   }
 
-  /** Everybody goes, and nobody is held from now on. */
+  /** Releases all; none is held from now on. */
   close(): void {
     this.isClosed = true
     for (const each of [...this.held]) each.release()

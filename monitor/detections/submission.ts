@@ -1,6 +1,6 @@
 /**
- * A submission from bytes to an allowed target (spec 3.4), in the order of spec 1.2: media type, size, JSON, members,
- * policy. No DNS question is asked here.
+ * Parses a submission into an allowed target (spec 3.4), in the order of spec 1.2: media type, size, JSON, members, policy.
+ * Sends no DNS query.
  */
 import { isUtf8 } from 'node:buffer'
 import { ApiError } from '../api/errors.ts'
@@ -8,13 +8,13 @@ import { check } from '../api/schema/json-schema.ts'
 import { components } from '../api/schema/resources.ts'
 import { type DetectionTarget, detectionTarget } from './target.ts'
 
-/** What of egress/url-policy.ts is needed here, bound to its policy. */
+/** The check of egress/url-policy.ts, bound to its policy. */
 export type CheckUrl = (
   text: string,
 ) => { target: { url: URL } } | { refusal: { code: 'invalid_url' | 'target_not_allowed'; reason: string } }
 
 const URL_CHARS_MAX = 2_048
-const MEDIA_TYPE_CHARS_MAX = 256 // a longer one is not looked at
+const MEDIA_TYPE_CHARS_MAX = 256 // a longer one is refused unparsed
 const CHARSETS = new Set(['charset=utf-8', 'charset="utf-8"'])
 const COMPONENTS = components(true)
 
@@ -28,9 +28,9 @@ export function checkMediaType(contentType: string): void {
   throw new ApiError('unsupported_media_type', 'the body must be application/json')
 }
 
-/** Throws an ApiError. */
+/** Throws ApiError. */
 export function parseSubmission(body: Buffer, checkUrl: CheckUrl): DetectionTarget {
-  const { url } = readUrlMember(parsed(body))
+  const { url } = readUrlMember(parseJson(body))
   const checked = checkUrl(url)
   if ('target' in checked) return detectionTarget(checked.target.url)
   const { code, reason } = checked.refusal
@@ -38,7 +38,7 @@ export function parseSubmission(body: Buffer, checkUrl: CheckUrl): DetectionTarg
   throw new ApiError(code, `url: ${text}`)
 }
 
-/** Reasons of one kind share a text where a finer one would tell of our network. */
+/** Other reasons share one text: a more precise one would reveal the monitor's network. */
 const REASONS: Record<string, string> = {
   form: 'must be an absolute http or https URL of 1 to 2048 characters',
   scheme: 'must be http or https',
@@ -47,10 +47,10 @@ const REASONS: Record<string, string> = {
   port: 'its port is not allowed',
   name: 'its host is not a public name',
   own_name: 'this is the service itself',
-  opted_out: 'its owner does not want it to be looked at',
+  opted_out: 'its owner has opted out',
 }
 
-function parsed(body: Buffer): unknown {
+function parseJson(body: Buffer): unknown {
   if (!isUtf8(body)) throw new ApiError('invalid_request', 'the body must be UTF-8')
   try {
     return JSON.parse(body.toString('utf8'))
@@ -61,12 +61,12 @@ function parsed(body: Buffer): unknown {
 
 function readUrlMember(value: unknown): { url: string } {
   const schema = COMPONENTS.DetectionRequest
-  const complaint = check(
+  const violation = check(
     { ...schema, required: [], properties: { url: { type: 'string' } } },
     value,
     COMPONENTS,
   )
-  if (complaint !== null) throw new ApiError('invalid_request', complaint)
+  if (violation !== null) throw new ApiError('invalid_request', violation)
   const { url } = value as { url?: string }
   if (url !== undefined && url.length > 0 && url.length <= URL_CHARS_MAX) return { url }
   throw new ApiError('invalid_url', `url: ${REASONS.form}`)

@@ -1,10 +1,10 @@
 /**
- * The target key (spec 3.4): what two submissions share when they mean the same place.
+ * The target key (spec 3.4): equal for two submissions of the same target.
  *
  *     https://A.Example.com:443/v1/models?x#y   ─► https://a.example.com
  *     http://relay.example.com:8080/sub/v1/     ─► http://relay.example.com:8080/sub
  *
- * Takes a URL that was parsed and allowed (egress/url-policy.ts): case, IDNA, default port and final dot are settled.
+ * Takes a URL that egress/url-policy.ts has parsed and allowed: case, IDNA, default port and final dot are normalized.
  */
 import { trimEndSlashes } from '../trim-slashes.ts'
 
@@ -21,7 +21,7 @@ export function detectionTarget(url: URL): DetectionTarget {
   return { key: `${url.protocol}//${url.host}${path}`, host: url.hostname }
 }
 
-/** Below which names are registered under the domains of many countries: `co.uk`, `com.cn`, `ne.jp`. */
+/** Second-level labels below which many countries register names: `co.uk`, `com.cn`, `ne.jp`. */
 // biome-ignore format: a list
 const COUNTRY_SUFFIXES = new Set([
   'ac', 'asn', 'co', 'com', 'ed', 'edu', 'firm', 'gen', 'go', 'gob', 'gov', 'govt', 'gr', 'id', 'idv', 'ind', 'info',
@@ -29,9 +29,8 @@ const COUNTRY_SUFFIXES = new Set([
 ])
 
 /**
- * The part of a name that somebody registers: its last two labels, three below what looks like `com.cn` or `co.uk`.
- * No list of public suffixes: where this takes too much together, customers of one host share 60 runs a day; where too
- * little, the bound per host is left.
+ * The registrable part of a name, approximately: its last two labels, or three below a suffix like `com.cn`. Without the
+ * public suffix list: names wrongly grouped share 60 runs a day; names wrongly separated are still bounded per host.
  */
 export function registrableDomain(host: string): string {
   if (host.startsWith('[') || /^[0-9.]+$/.test(host)) return host

@@ -1,6 +1,6 @@
 /**
- * Every path of v1 with its parameters, bodies and errors (spec 3): the router, the validation of queries and the OpenAPI
- * document are made from this table, so none of them can forget an endpoint.
+ * Every path of v1 with its parameters, bodies and errors (spec 3). The router, the validation of queries and the OpenAPI
+ * document use this table.
  */
 import type { ApiErrorCode } from '../errors.ts'
 import type { Schema } from './json-schema.ts'
@@ -148,7 +148,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
     id: 'submitDetection',
     method: 'POST',
     path: '/detections',
-    summary: 'Have a URL looked at',
+    summary: 'Submit a URL to be probed',
     parameters: [],
     bodySchema: 'DetectionRequest',
     success: { 200: 'Detection', 202: 'Detection' },

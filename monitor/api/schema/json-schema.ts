@@ -1,9 +1,9 @@
 /**
- * The part of JSON Schema 2020-12 that our schemas use, and a validator for exactly that part.
+ * The part of JSON Schema 2020-12 that the schemas here use, and a validator for exactly that part.
  *
  *     check(schema, value, components)  ─► null, or `sites/0/tier must be one of S, A, B, C, D`
  *
- * A keyword that is not known here is an error and not silently true, so a schema cannot promise what nobody checks.
+ * An unknown keyword is an error, so every keyword of a schema is checked.
  */
 
 export interface Schema {
@@ -50,7 +50,7 @@ const KNOWN = new Set([
 
 export type Components = Readonly<Record<string, Schema>>
 
-/** The first thing wrong, with where it is; null = nothing. */
+/** Returns the first violation with its place; null = valid. */
 export function check(schema: Schema, value: unknown, components: Components, at = ''): string | null {
   for (const keyword of Object.keys(schema)) {
     if (!KNOWN.has(keyword)) return `${where(at)} has a schema with the unknown keyword ${keyword}`

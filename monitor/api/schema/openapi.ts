@@ -1,6 +1,6 @@
 /**
- * The OpenAPI 3.1 document (spec 10), made of the tables that the code itself runs on: endpoints.ts, resources.ts,
- * errors.ts. Nothing is written twice, so nothing can differ.
+ * The OpenAPI 3.1 document (spec 10), generated from the tables that the code runs on: endpoints.ts, resources.ts,
+ * errors.ts.
  */
 import { readFileSync } from 'node:fs'
 import { type ApiErrorCode, ERROR_STATUS } from '../errors.ts'
@@ -9,13 +9,13 @@ import { components, ref, SLUG, UUID_V7 } from './resources.ts'
 
 type Json = Record<string, unknown>
 
-/** Of every operation: any query string can be malformed, any key wrong, and any request come when we go. */
+/** Errors of every operation: a malformed query string, a wrong key, a shutdown. */
 const ERRORS_OF_ALL: ApiErrorCode[] = [
   ...(['invalid_parameter', 'invalid_api_key', 'version_retired'] as const),
   ...(['rate_limited', 'internal_error', 'not_ready'] as const),
 ]
 
-/** Of no operation, since these say that there is none. */
+/** Errors of no operation: no route was found. */
 const ERRORS_ELSEWHERE: Partial<Record<ApiErrorCode, string>> = {
   not_found: 'Any path under /api/ that is not here.',
   unknown_version: 'Any path of a version that is not served.',
@@ -26,10 +26,10 @@ interface Examples {
   bodies: Record<string, Record<string, unknown>> // operationId → status, or `request`
   errors: Record<string, unknown> // code →
 }
-/** Real answers: those of the tests' golden files, which hold this file to them. */
+/** Examples from the golden files of the tests, which compare them. */
 const EXAMPLES: Examples = JSON.parse(readFileSync(new URL('./examples.json', import.meta.url), 'utf8'))
 
-const REQUESTS_MAX = 2 ** 32 - 1 // what a rule can allow, and what "unlimited" is told as
+const REQUESTS_MAX = 2 ** 32 - 1 // the maximum of a rule, and the value for "unlimited"
 const RETRY_SEC_MAX = 31_536_000 // the longest window, a year
 
 const integer = (description: string, maximum: number, minimum = 0) => {
@@ -66,7 +66,7 @@ const OTHER_HEADERS: Record<string, Json> = {
   'Accept-Post': text('application/json.'),
 }
 
-/** Headers a status has besides those of all. */
+/** Further headers of a status. */
 const STATUS_HEADERS: Record<number, string[]> = {
   401: ['WWW-Authenticate'],
   415: ['Accept-Post'],

@@ -72,11 +72,11 @@ test('6.5: online are those of the region that polled within a minute, also afte
   ])
   server.restart()
   server.setSites()
-  expect(server.desk.online('cn')).toEqual(['a', 'b'])
+  expect(server.api.online('cn')).toEqual(['a', 'b'])
   server.clock.ms += 61_000
   expect((await server.poll(a)).online).toEqual(['b'])
   await server.revoke('b')
-  expect(server.desk.online('cn')).toEqual([])
+  expect(server.api.online('cn')).toEqual([])
 })
 
 test('6.5: results are stored once, however often they are sent; gaps are allowed', async () => {
@@ -227,7 +227,7 @@ test('6.5: invalid results are refused one by one; the others are stored', async
     expect(response.refusals[i].reason).toMatch(reason)
   }
   expect(await server.rows()).toHaveLength(2)
-  expect(server.desk.metrics()).toMatchObject({ stored: 2, refused: bad.length, repeated: 0 })
+  expect(server.api.metrics()).toMatchObject({ stored: 2, refused: bad.length, repeated: 0 })
   expect(await server.results(token, bad)).toMatchObject({ refused: 0, repeated: bad.length })
 })
 
@@ -334,7 +334,7 @@ test('6.5: after twenty wrong tokens an address is refused for ten minutes', asy
   for (let i = 6; i < 20; i++) expect(await status(`vt_${i}`, '127.0.0.9')).toBe(401)
   expect(await status(token, '127.0.0.9')).toBe(429)
   expect(await status(token, '127.0.0.8')).toBe(200)
-  expect(server.desk.metrics().wrongTokens).toBe(20)
+  expect(server.api.metrics().wrongTokens).toBe(20)
   server.clock.ms += 600_000
   expect(await status(token, '127.0.0.9')).toBe(200)
 })
@@ -362,6 +362,6 @@ test('6.5: while the store is behind, results are answered with 503', async () =
   expect([status, headers['retry-after']]).toEqual([503, '5'])
   server.queued.rows = 0
   expect(await server.results(token, [result(1)])).toMatchObject({ accepted: 1, stored: 1 })
-  server.desk.beginShutdown()
+  server.api.beginShutdown()
   expect((await server.ask(RESULTS_PATH, body, { token })).status).toBe(503)
 })

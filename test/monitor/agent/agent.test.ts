@@ -43,7 +43,7 @@ test('6.5: an agent polls, probes and sends results; a second round receives no 
 
   const url = 'http://relay.example.org'
   const relayOnly = { siteId: server.ids.relay, slug: 'relay', url, apiBase: url, extraPort: null }
-  server.desk.setSites([{ ...relayOnly, intervalSec: 1, regions: ['cn'] }], ['example.net'])
+  server.api.setSites([{ ...relayOnly, intervalSec: 1, regions: ['cn'] }], ['example.net'])
   await agent.round() // receives the new sites; sends what it had
   await agent.round()
   await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(3))
@@ -138,7 +138,7 @@ test('6.5: results whose response is lost are sent again and stored once', async
   expect(buffer.count).toBe(0)
   expect(await server.rows()).toHaveLength(3)
   // Two of them came twice, with new numbers: the store, not the API, recognizes the second as the same probe.
-  expect(server.desk.metrics()).toMatchObject({ stored: 7, repeated: 0, refused: 0 })
+  expect(server.api.metrics()).toMatchObject({ stored: 7, repeated: 0, refused: 0 })
 })
 
 test('6.5: a client with a stolen token cannot empty the buffer of the agent', async () => {

@@ -50,15 +50,15 @@ export async function startServer(options: Partial<AgentApiOptions> = {}, sites 
   const behind: AgentApiOptions['store'] = Object.create(store, {
     metrics: { value: () => ({ ...store.metrics(), queuedRows: store.metrics().queuedRows + queued.rows }) },
   })
-  const newDesk = () =>
+  const newApi = () =>
     new AgentApi({
       ...{ store: behind, nowMs: () => clock.ms, intervalSec: 300, ownVantage: null, address: DIRECT, log },
       ...options,
     })
-  const server = { desk: newDesk(), port: null as UwsPort | null, portNumber: await freePort() }
+  const server = { api: newApi(), port: null as UwsPort | null, portNumber: await freePort() }
   const open = () => {
     server.port = openUws('127.0.0.1', server.portNumber, (app) =>
-      app.any('/*', (res, req) => server.desk.handle(res, req)),
+      app.any('/*', (res, req) => server.api.handle(res, req)),
     )!
   }
   open()
@@ -80,18 +80,18 @@ export async function startServer(options: Partial<AgentApiOptions> = {}, sites 
   }
   return {
     ...{ store, clock, database, ids, logged, ask, server, open, queued },
-    get desk() {
-      return server.desk
+    get api() {
+      return server.api
     },
     url: () => `http://127.0.0.1:${server.portNumber}`,
     setSites: (more: Partial<AgentSite> = {}, optOut: string[] = []) =>
-      server.desk.setSites(
+      server.api.setSites(
         sites.map((slug) => siteOf(slug, ids[slug], more)),
         optOut,
       ),
     /** As after a restart of the server: nothing in memory, the same store. */
     restart: () => {
-      server.desk = newDesk()
+      server.api = newApi()
     },
     publish: () => publish(store, clock),
     create: async (name: string, region: Region = 'cn') => {

@@ -142,7 +142,7 @@ describe('M13#1: the source contract', () => {
     const told = await api.get('/api/v1/sites/alpha')
     expect([told.status, told.json]).toEqual([
       500,
-      { error: 'something went wrong on our side', code: 'internal_error' },
+      { error: 'internal server error', code: 'internal_error' },
     ])
     expect(api.logged[0]).toContain(told.headers['x-request-id'])
     expect((await api.get('/api/v1/sites')).status).toBe(200) // lists need no disk

@@ -21,7 +21,7 @@ const later = (seconds: number) => {
   api.clock.ms += seconds * 1_000
 }
 /** Takes the next one and finishes it. */
-const run = () => api.desk.finish(api.desk.take()!.id, { result: RESULT })
+const run = () => api.queue.finish(api.queue.take()!.id, { result: RESULT })
 
 describe('M13#6 3.4: a submission', () => {
   test('M3.4#3: new: 202, where to read it, when to ask', async () => {
@@ -151,7 +151,7 @@ describe('M13#6 4.5: bounds', () => {
       await api.submit(`https://b${i}.example.com`, { from })
     const told = await api.submit('https://b9.example.com')
     expect([...codeOf(told), told.headers['retry-after']]).toEqual([503, 'queue_full', '30'])
-    api.desk.take()
+    api.queue.take()
     expect((await api.submit('https://b9.example.com')).status).toBe(202)
   })
 
@@ -173,7 +173,7 @@ describe('M13#6 4.5: bounds', () => {
     const ids = new Set<string>()
     for (let i = 0; i < 13; i++) {
       ids.add(idOf(await api.submit(A, { from: `127.0.0.${10 + i}` })))
-      if (api.desk.take() !== null) api.desk.finish([...ids].at(-1)!, { result: RESULT })
+      if (api.queue.take() !== null) api.queue.finish([...ids].at(-1)!, { result: RESULT })
       later(600)
     }
     expect(ids.size).toBe(12)
@@ -193,8 +193,8 @@ describe('M13#6 4.5: bounds', () => {
     for (let host = 0; host < 60; host++) {
       const told = await submit(host)
       expect(told.status).toBe(202)
-      api.desk.take()
-      api.desk.finish(idOf(told), { result: RESULT })
+      api.queue.take()
+      api.queue.finish(idOf(told), { result: RESULT })
     }
     expect(codeOf(await submit(60))).toEqual([429, 'target_cooldown'])
     api.clock.ms = (NOON + 12 * 3_600) * 1_000
@@ -221,21 +221,21 @@ describe('M13#6 4.5: bounds', () => {
     const waits = idOf(await api.submit('https://c1.example.com'))
     later(119)
     const runs = idOf(await api.submit('https://c2.example.com'))
-    api.desk.take() // the first
-    api.desk.tick()
+    api.queue.take() // the first
+    api.queue.tick()
     later(45)
-    api.desk.tick()
+    api.queue.tick()
     expect((await api.get(`${PATH}/${waits}`)).json).toMatchObject({
       status: 'failed',
       error: { code: 'deadline_exceeded' },
     })
     later(120 - 45)
-    api.desk.tick()
+    api.queue.tick()
     expect((await api.get(`${PATH}/${runs}`)).json).toMatchObject({
       status: 'failed',
       error: { code: 'queue_timeout' },
     })
-    expect(api.desk.progress(runs, [])).toBe(false)
+    expect(api.queue.progress(runs, [])).toBe(false)
   })
 })
 
@@ -244,7 +244,7 @@ describe('3.5: reading', () => {
     const id = idOf(await api.submit('https://alpha.example.com'))
     const read = async () => (await api.get(`${PATH}/${id}`)).json
     later(3)
-    const { steps } = api.desk.take()!
+    const { steps } = api.queue.take()!
     expect(await read()).toMatchObject({
       ...{
         status: 'running',
@@ -254,8 +254,8 @@ describe('3.5: reading', () => {
         site_slug: 'alpha',
       },
     })
-    api.desk.progress(id, [{ ...steps[0], status: 'ok', ms: 12, detail: '2 addresses' }, ...steps.slice(1)])
-    api.desk.finish(id, { result: RESULT })
+    api.queue.progress(id, [{ ...steps[0], status: 'ok', ms: 12, detail: '2 addresses' }, ...steps.slice(1)])
+    api.queue.finish(id, { result: RESULT })
     const done = await api.get(`${PATH}/${id}`)
     expect(done.json).toMatchObject({
       status: 'done',
@@ -292,7 +292,7 @@ describe('3.5: reading', () => {
 
 describe('3.5: the long poll', () => {
   const held = async (count: number) => {
-    await eventually(() => expect(api.desk.waiting.count).toBe(count))
+    await eventually(() => expect(api.queue.waiting.count).toBe(count))
   }
 
   test('wakes with news, beyond `since`', async () => {
@@ -300,10 +300,10 @@ describe('3.5: the long poll', () => {
     const asking = api.get(`${PATH}/${id}?wait=25`)
     const patient = api.get(`${PATH}/${id}?wait=25&since=2`)
     await held(2)
-    const { steps } = api.desk.take()!
+    const { steps } = api.queue.take()!
     expect((await asking).json).toMatchObject({ status: 'running', version: 2 })
     await held(1) // the patient one sleeps on
-    api.desk.progress(id, steps)
+    api.queue.progress(id, steps)
     expect((await patient).json).toMatchObject({ version: 3 })
     expect((await api.get(`${PATH}/${id}?wait=25&since=2`)).json).toMatchObject({ version: 3 }) // news already
   })
@@ -322,7 +322,7 @@ describe('3.5: the long poll', () => {
     expect((await api.get(`${PATH}/${id}?wait=25`)).json).toMatchObject({ version: 1 })
     const other = api.get(`${PATH}/${id}?wait=25`, { from: '127.0.0.2' })
     await held(3)
-    api.desk.take()
+    api.queue.take()
     for (const told of await Promise.all([...first, other])) expect(told.json).toMatchObject({ version: 2 })
   })
 
@@ -345,16 +345,16 @@ describe('3.5: the long poll', () => {
 test('3.5: a restart finds the queue again, and finished ones are still reused', async () => {
   const queued = idOf(await api.submit('https://d1.example.com'))
   const done = idOf(await api.submit('https://d2.example.com'))
-  api.desk.take()
-  api.desk.finish(queued, { result: RESULT })
+  api.queue.take()
+  api.queue.finish(queued, { result: RESULT })
   const rows = [...api.store.detections.values()]
   const restarted = await startApi()
   for (const row of rows) restarted.store.detections.set(row.id, row)
-  restarted.desk.restore(rows.filter(({ status }) => status === 'queued'))
+  restarted.queue.restore(rows.filter(({ status }) => status === 'queued'))
   expect((await restarted.get(`${PATH}/${done}`)).json).toMatchObject({ status: 'queued', queue_position: 1 })
   expect((await restarted.get(`${PATH}/${queued}`)).json).toMatchObject({ status: 'done', result: RESULT })
   expect(idOf(await restarted.submit('https://d1.example.com'))).toBe(queued)
-  expect(restarted.desk.take()?.id).toBe(done)
+  expect(restarted.queue.take()?.id).toBe(done)
   restarted.close()
 })
 

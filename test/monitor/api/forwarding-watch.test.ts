@@ -53,7 +53,7 @@ test('4.3: over a socket, the line says what to set', async () => {
   for (let i = 0; i < 3; i++) await send(api.port, 'GET', '/api/v1/limits', { headers: XFF })
   api.close()
   expect(api.logged).toEqual([
-    'requests come from 127.0.0.1 with the header x-forwarded-for, but TRUSTED_PROXIES is empty: all callers behind that ' +
+    'requests come from 127.0.0.1 with the header x-forwarded-for, but TRUSTED_PROXIES is empty: all clients behind that ' +
       'address share one quota. If it is your proxy, set TRUSTED_PROXIES=127.0.0.1 and CLIENT_IP_HEADER=x-forwarded-for.',
   ])
 })

@@ -49,7 +49,7 @@ beforeEach(async () => {
   api = await startApi({ changelog: CHANGELOG })
   api.store.bucketsMax = 2
   for (const row of DETECTIONS) api.store.detections.set(row.id, row)
-  api.desk.restore([DETECTIONS[0]])
+  api.queue.restore([DETECTIONS[0]])
 })
 afterEach(() => api.close())
 

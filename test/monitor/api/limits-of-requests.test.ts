@@ -78,7 +78,7 @@ test('1.2: a body has 8 s, whatever has come of it', async () => {
   await once(socket, 'close')
   expect(api.lines).toMatchObject([{ status: 408 }])
   expect(socket.text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/)
-  expect(socket.text).toContain('{"error":"the body did not come within 8 s","code":"request_timeout"}')
+  expect(socket.text).toContain('{"error":"the body was not received within 8 s","code":"request_timeout"}')
 })
 
 describe('1.2: an error repeats at most 64 characters of what was sent', () => {
@@ -144,15 +144,15 @@ describe('4.5: held requests', () => {
     const path = `${submitted.headers.location}?wait=25`
     const clients = Array.from({ length: HELD_MAX / HELD_PER_CLIENT }, (_, i) => `127.0.1.${i + 1}`)
     const held = clients.flatMap((from) => [api.get(path, { from }), api.get(path, { from })])
-    await eventually(() => expect(api.desk.waiting.count).toBe(HELD_MAX))
+    await eventually(() => expect(api.queue.waiting.count).toBe(HELD_MAX))
     const next = await api.get(path, { from: '127.0.2.1' })
     expect(next.json).toMatchObject({ status: 'queued', version: 1 })
-    expect(api.desk.waiting.count).toBe(HELD_MAX)
-    api.desk.take()
+    expect(api.queue.waiting.count).toBe(HELD_MAX)
+    api.queue.take()
     for (const told of await Promise.all(held)) expect(told.json).toMatchObject({ version: 2 })
     const after = api.get(path, { from: '127.0.2.1' }) // there is room again
-    await eventually(() => expect(api.desk.waiting.count).toBe(1))
-    api.desk.close()
+    await eventually(() => expect(api.queue.waiting.count).toBe(1))
+    api.queue.close()
     await after
   })
 
@@ -160,13 +160,13 @@ describe('4.5: held requests', () => {
     const LISTS = 50
     const path = `${(await api.submit('https://a.example.com')).headers.location}?wait=25`
     const held = Array.from({ length: 100 }, (_, i) => api.get(path, { from: `127.0.1.${1 + (i >> 1)}` }))
-    await eventually(() => expect(api.desk.waiting.count).toBe(100))
+    await eventually(() => expect(api.queue.waiting.count).toBe(100))
     const readsBefore = api.store.reads
     const from = '127.0.3.1' // with a quota of its own
     for (let i = 0; i < LISTS; i++) expect((await api.get('/api/v1/sites', { from })).status).toBe(200)
-    expect(api.desk.waiting.count).toBe(100)
+    expect(api.queue.waiting.count).toBe(100)
     expect(api.store.reads).toBe(readsBefore)
-    api.desk.close()
+    api.queue.close()
     await Promise.all(held)
   })
 })

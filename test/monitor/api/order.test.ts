@@ -54,7 +54,7 @@ async function told(faults: Fault[], code: ApiErrorCode): Promise<void> {
   if (has('queue') || has('pending')) {
     const from = has('pending') ? CLIENT : OTHER
     for (const url of ['https://q1.example.com', 'https://q2.example.com']) await api.submit(url, { from })
-    if (!has('queue')) api.desk.take() // it runs: still pending, and its place in the queue is free
+    if (!has('queue')) api.queue.take() // it runs: still pending, and its place in the queue is free
   }
   if (has('quota')) api.decider.setRules(await nothingAllowed())
   const asked = await api.ask(has('method') ? 'PATCH' : 'POST', pathWith(faults), {

@@ -29,8 +29,8 @@ test('3.2: a probed site and a detection go through the real store and back', as
   const folder = await mkdtemp(join(tmpdir(), 'monitor-api-'))
   const store = await openStore({ path: join(folder, 'monitor.db'), log: () => {} })
   const nowMs = () => NOON * 1_000
-  const desk = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4 })
-  const api = await startApi({ snapshot: () => store.snapshot, details: store, detections: desk })
+  const queue = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4 })
+  const api = await startApi({ snapshot: () => store.snapshot, details: store, detections: queue })
   try {
     const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [SITE], nowSec: NOON })
     const vantage = { name: 'main', region: 'overseas', country: null } as const

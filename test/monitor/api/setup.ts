@@ -39,7 +39,7 @@ export async function startApi(
   if (!options.ours) decider.setRules(quotaRules(null, await defaultRules()))
   const store = new FakeStore()
   const state = { snapshot: snapshotOf() as Snapshot | null }
-  const desk = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4, ...options })
+  const queue = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4, ...options })
   const lines: RequestLine[] = []
   const logged: string[] = []
   const policy = {
@@ -53,7 +53,7 @@ export async function startApi(
     nowMs,
     snapshot: () => state.snapshot,
     details: store,
-    detections: desk,
+    detections: queue,
     checkUrl: (text) => checkUrl(text, policy, []),
     address: DIRECT,
     version: '0.1.0',
@@ -74,7 +74,7 @@ export async function startApi(
     return told
   }
   return {
-    ...{ api, clock, store, state, desk, lines, logged, ask, decider },
+    ...{ api, clock, store, state, queue, lines, logged, ask, decider },
     port: opened.port,
     get: (path: string, more: Ask = {}) => ask('GET', path, more),
     submit: (url: unknown, more: Ask = {}) =>

@@ -73,7 +73,7 @@ test('8.1: an anchor may be used, sites come in the order of their slugs', () =>
 })
 
 // biome-ignore format: the columns are the specification
-const mistakes: [name: string, text: string, complaint: string][] = [
+const mistakes: [name: string, text: string, diagnostic: string][] = [
   ['unknown key', catalogueOf(siteLines('one', 'modles_claimed: [a]')),
     'catalogue.yaml:6, site "one": there is no key "modles_claimed". Use one of slug, name,'],
   ['missing name', catalogueOf('slug: one\nurl: https://one.example.com'),
@@ -123,11 +123,11 @@ const mistakes: [name: string, text: string, complaint: string][] = [
   ['deep', `version: 1\nsites: ${'['.repeat(20_000)}`, 'the YAML is not valid'],
 ]
 
-for (const [name, text, complaint] of mistakes) {
-  test(`8.1: ${name}: the complaint says file, line, what and how to mend it`, () => {
+for (const [name, text, diagnostic] of mistakes) {
+  test(`8.1: ${name}: the diagnostic has file, line, error and fix`, () => {
     const result = load(text)
     expect(result.kind).toBe('bad')
-    expect(result.kind === 'bad' && result.diagnostics.join('\n')).toContain(complaint)
+    expect(result.kind === 'bad' && result.diagnostics.join('\n')).toContain(diagnostic)
   })
 }
 
@@ -220,7 +220,7 @@ test('8.1: 5,000 sites load, 5,001 do not; 4 MiB and not more', () => {
   }
   const big = `# ${'x'.repeat(4 * 1024 * 1024)}\n`
   expect(load(big)).toMatchObject({
-    diagnostics: [expect.stringContaining('is too much. Keep at most 4194304 bytes')],
+    diagnostics: [expect.stringContaining('is too large. Keep at most 4194304 bytes')],
   })
 })
 

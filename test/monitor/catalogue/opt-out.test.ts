@@ -34,11 +34,11 @@ const mistakes = [
   ['version: 1\nhosts: [\n', 'the YAML is not valid'],
 ] as const
 
-for (const [text, complaint] of mistakes) {
+for (const [text, diagnostic] of mistakes) {
   test(`5: ${JSON.stringify(text)} is told`, () => {
-    const complaints = new Diagnostics()
-    readOptOut('optout.yaml', text, complaints)
-    expect(complaints.lines().join('\n')).toContain(complaint)
+    const diagnostics = new Diagnostics()
+    readOptOut('optout.yaml', text, diagnostics)
+    expect(diagnostics.lines().join('\n')).toContain(diagnostic)
   })
 }
 

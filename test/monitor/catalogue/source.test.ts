@@ -23,12 +23,12 @@ test('8.1: a change is in force within 2 s; a mistake keeps the old one, is logg
     expect.stringContaining('catalogue.yaml:8, site "one": https://one.example.com is already probed'),
   ])
   expect(log.slice(-3)).toEqual([
-    'error: the catalogue has mistakes, the old one stays in force:',
+    'error: the catalogue has errors, the old one stays in force:',
     ...source.diagnostics.map((line) => `error: ${line}`),
   ])
   expect(source.catalogue!.entries).toHaveLength(2)
 
-  // Taken back: the complaint goes, and nobody is told of a new catalogue.
+  // Reverted: the diagnostics are gone, and onCatalogue is not called.
   writeFileSync(path, catalogueOf(siteLines('one'), siteLines('two')))
   await vi.waitFor(() => expect(source.diagnostics).toEqual([]), WITHIN)
   expect(slugs).toHaveLength(2)
@@ -63,15 +63,15 @@ test('8.1: files of a folder, a swapped link, a replaced file, a file that goes 
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one']), WITHIN)
 })
 
-test('5: who opts out is left out within 2 s', async () => {
+test('5: an opt-out takes effect within 2 s', async () => {
   const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one'), siteLines('two')) })
   const { slugs, log } = await watched(path)
   writeFileSync(join(dirname(path), 'optout.yaml'), 'version: 1\nhosts:\n  - two.example.com\n')
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one']), WITHIN)
-  expect(log).toContain('warning: site two has opted out and is left out')
+  expect(log).toContain('warning: site two is not probed: its host has opted out')
 })
 
-test('5: who opts out while the catalogue has mistakes is left out, too, and stays out until it is mended', async () => {
+test('5: an opt-out takes effect while the catalogue has errors, and stays after they are corrected', async () => {
   const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one'), siteLines('two')) })
   const optOut = join(dirname(path), 'optout.yaml')
   const { source, slugs, log } = await watched(path)
@@ -88,7 +88,7 @@ test('5: who opts out while the catalogue has mistakes is left out, too, and sta
   writeFileSync(optOut, 'version: 1\nhosts: []\n')
   writeFileSync(path, catalogueOf(siteLines('one'), siteLines('two')))
   await vi.waitFor(() => expect(slugs.at(-1)).toEqual(['one', 'two']), WITHIN)
-  expect(log.at(-1)).toBe('warning: 1 hosts have not opted out any more: two.example.com')
+  expect(log.at(-1)).toBe('warning: the opt-outs of 1 hosts were removed: two.example.com')
 })
 
 test('5: opt-outs do not go with their file; an empty list takes them back', async () => {
@@ -118,7 +118,7 @@ test('8.1: nothing there at the start is a mistake, and mended later', async () 
   const path = folderWith({})
   const { source, slugs, log } = await watched(path)
   expect(source.loadErrorsCount).toBe(1)
-  expect(log[0]).toBe('error: the catalogue has mistakes, there is none in force:')
+  expect(log[0]).toBe('error: the catalogue has errors, none is in force:')
   writeFileSync(path, catalogueOf(siteLines('one')))
   await vi.waitFor(() => expect(slugs).toEqual([['one']]), WITHIN)
 })

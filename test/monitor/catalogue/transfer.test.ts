@@ -75,24 +75,24 @@ test('8.1: an import into nothing, and into a folder', () => {
 })
 
 // biome-ignore format: the columns are the specification
-const mistakes: [format: Format, text: string, complaint: string][] = [
+const mistakes: [format: Format, text: string, diagnostic: string][] = [
   ['csv',  'slug,name,url\none,One,nowhere\n',            'in:2, site "one": url is not an absolute web address.'],
   ['csv',  'slug,name,url\n"a\nb",x,https://b.example\n,One,https://a.example\n', 'in:4: slug is missing.'],
   ['csv',  'slug,name,url\none,One\n',                    'in:2: has 2 cells instead of 3. Put quotes around cells with commas.'],
   ['csv',  'slug,name,url\none,"One,https://a.example\n', 'in: a quote is not closed.'],
   ['csv',  'slug,nom\none,x\n',                           'in:2, site "one": there is no key "nom".'],
   ['csv',  '',                                            'in:1: is empty. Begin with a line of keys: slug,name,url'],
-  ['csv',  'slug,name,url\none,A,https://a.example\none,B,https://b.example\n', 'in:3, site "one": slug "one" stands in line 2 already.'],
+  ['csv',  'slug,name,url\none,A,https://a.example\none,B,https://b.example\n', 'in:3, site "one": slug "one" is in line 2 already.'],
   ['json', '[{"slug":"one"',                              'in:1: the YAML is not valid'],
   ['json', '{"version":1,"sites":[{"slug":"one","name":"One","url":7}]}', 'in:1, site "one": url is not an absolute'],
   ['yaml', catalogueOf(siteLines('x', 'url: https://two.example.com').replace(/url.*\n/, '')), 'https://two.example.com is already probed for site "two"'],
 ]
 
-for (const [format, text, complaint] of mistakes) {
+for (const [format, text, diagnostic] of mistakes) {
   test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: told with its line, nothing is written`, () => {
     const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('two')) })
     const plan = importSites({ cataloguePath: path, name: 'in', text, format, isDryRun: false })
-    expect(plan.diagnostics.join('\n')).toContain(complaint)
+    expect(plan.diagnostics.join('\n')).toContain(diagnostic)
     expect(readFileSync(path, 'utf8')).toBe(catalogueOf(siteLines('two')))
   })
 }

@@ -37,14 +37,14 @@ function start() {
   const messages: FromProber[] = []
   const logged: string[] = []
   const store = new FakeStore()
-  const desk = new DetectionQueue({ store, nowMs: Date.now, reuseSec: 0, queueMax: 10, runningMax: 1 })
+  const queue = new DetectionQueue({ store, nowMs: Date.now, reuseSec: 0, queueMax: 10, runningMax: 1 })
   const prober = {
     get isThere() {
       return supervisor.isThere
     },
     send: (message: ToProber) => supervisor.send(message),
   }
-  const detections = new DetectionRunner(desk, 'main', prober, () => null)
+  const detections = new DetectionRunner(queue, 'main', prober, () => null)
   const { settings } = parseSettings({ CONNECTIVITY_CHECK_URLS: '', PROBE_INTERVAL_S: '60', ASN_DB: '' })
   const supervisor = new ProberSupervisor(
     { settings, version: '1', ownHosts: [] },
@@ -64,8 +64,8 @@ function start() {
     await supervisor.close()
   })
   return {
-    ...{ supervisor, desk, detections, messages, logged },
-    submit: (host: string) => desk.submit(detectionTarget(new URL(`http://${host}`)), CLIENT),
+    ...{ supervisor, queue, detections, messages, logged },
+    submit: (host: string) => queue.submit(detectionTarget(new URL(`http://${host}`)), CLIENT),
     /** Breaks the prober. From then on timers are fake: the pause passes when the test advances them. */
     poison: async () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // not before: the relay runs on this thread, too
@@ -73,7 +73,7 @@ function start() {
       await eventually(() => expect(logged).not.toEqual([]))
     },
     stateOf: async ({ id }: { id: string }) => {
-      const { status, failure } = await desk.find(id)
+      const { status, failure } = await queue.find(id)
       return [status, failure]
     },
   }
@@ -81,14 +81,14 @@ function start() {
 
 test('3.5: detections in progress when the prober breaks end as failed; after 5 s a new prober runs others', async () => {
   relay.turn('silent')
-  const { supervisor, desk, poison, detections, submit, stateOf, messages, logged } = start()
+  const { supervisor, queue, poison, detections, submit, stateOf, messages, logged } = start()
   const running = await submit(HOST)
   detections.start()
   await eventually(() => expect(messages.some(({ kind }) => kind === 'step')).toBe(true)) // the detection runs
   await poison()
   expect(logged).toEqual([expect.stringMatching(/^the prober ended, restart in 5 s: TypeError/)])
   expect(await stateOf(running)).toEqual(['failed', 'internal_error'])
-  const { steps } = await desk.find(running.id)
+  const { steps } = await queue.find(running.id)
   expect(steps.map(({ status }) => status)).not.toContain('running')
   vi.advanceTimersByTime(PAUSE_MS - 1)
   expect(supervisor.isThere).toBe(false)
