@@ -181,11 +181,11 @@ test('5: a host that opted out is not resolved either', async () => {
 })
 
 test('M5#12: a denial after DNS is told to a detection at a whole step, to a probe at once', async () => {
-  const egress = world.egress({ limits: { denialStepMs: 300 } })
-  const took = async (purpose: 'catalogue' | 'detection') => {
+  const took = async (purpose: 'catalogue' | 'detection', denialStepMs: number) => {
+    const egress = world.egress({ limits: { denialStepMs } })
     const url = world.url('/', 'loopback.example.org')
     return (await egress.visit({ url, purpose })).timings.totalMs as number
   }
-  expect(await took('detection')).toSatisfy((ms: number) => ms >= 299 && ms < 550)
-  expect(await took('catalogue')).toBeLessThan(250)
+  expect(await took('detection', 300)).toBeGreaterThanOrEqual(299)
+  expect(await took('catalogue', 600_000)).toBeLessThan(600_000)
 })
