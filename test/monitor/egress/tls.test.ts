@@ -42,7 +42,7 @@ beforeAll(async () => {
   const env = { PROBE_PORTS: [world.port, ...ports].join(',') }
   egress = world.egress({ ca }, env)
   impatient = world.egress({ ca, limits: { tlsMs: 300 } }, env)
-  world.dns.tell('a.wild.example.org', { A: ['127.0.0.2'] })
+  world.dns.setRecords('a.wild.example.org', { A: ['127.0.0.2'] })
 })
 
 afterEach(async () => {
