@@ -1,11 +1,11 @@
 /**
- * Both boards of one day, as rows (spec 7.3, 7.4, 8.2): everybody who is eligible, by rank.
+ * Both boards of one day as rows (spec 7.3, 7.4, 8.2): all eligible sites, by rank.
  *
- *     board as it was a moment ago ─► since ─┐
- *     candidates ─► boardsOf ────────────────┴─► today's rows, replaced with every pass ─► tomorrow: "24 h ago"
+ *     previous board ─► since ────┐
+ *     candidates ─► buildBoards ──┴─► today's rows, replaced with every pass ─► tomorrow: "24 h ago"
  *
- * Days of boards are days of UTC. The change of rank is joined where boards are read (storage/publish.ts).
- * An empty board leaves no row, so the day it was made for is kept by itself.
+ * Days are UTC days. The change of rank is joined where boards are read (storage/publish.ts). An empty board leaves no row,
+ * so the day boards were made for is stored separately.
  */
 import { type BoardPast, buildBoards, type Candidate } from '../scoring/boards.ts'
 import { bucketStartSec, DAY_SEC } from '../scoring/bucket.ts'

@@ -1,14 +1,14 @@
 /**
- * What full probes say of a site now: models, certificate, habits, program (spec 7.1, 7.2).
+ * What full probes show of a site now: models, certificate, hygiene, program (spec 7.1, 7.2).
  *
- *     the newest one, 72 h at most ─► certificate, hygiene, parked        whatever its outcome: a broken certificate is one
- *     the newest that was answered ─► models, program                     a failed one knows nothing of them
+ *     the newest one, at most 72 h old   ─► certificate, hygiene, parked        whatever its outcome
+ *     the newest with a listing response ─► models, program                     a failed one is no evidence about them
  */
 import type { CatalogueSite, Observation } from '../facts.ts'
 import { compareModels, type Models } from '../scoring/models.ts'
 import { getHygieneValue } from '../scoring/score.ts'
 
-const NOW_AGE_MAX_SEC = 72 * 3_600 // as long as a listing counts (spec 7.1); later nobody knows what is so now
+const NOW_AGE_MAX_SEC = 72 * 3_600 // as long as a listing counts (spec 7.1)
 
 export interface Findings {
   models: Models
@@ -36,7 +36,7 @@ export function collectFindings(
   }
 }
 
-/** Without a handshake seen, nothing is said against it. */
+/** False if no handshake was seen. */
 function isInvalid(tls: Observation['profile']['tls'], nowSec: number): boolean {
   return tls !== null && (!tls.isValid || tls.notAfterSec <= nowSec)
 }

@@ -1,15 +1,15 @@
 /**
- * Incidents: from when to when a region could not reach a site, and why (spec 3.2).
+ * Incidents: when a region could not reach a site, and why (spec 3.2).
  *
- *     place A   ✓ ✓ ✗ ✗ ✗ ✗ ✗ ✗ ✓ ✓ ✓        n places: unreachable takes n/2 + 1 (rounded down) that say down,
- *     place B   ✓ ✓ ✓ ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✓        reachable takes n/2 (rounded up) that say up
- *                     ├─ incident ┤
+ *     vantage A   ✓ ✓ ✗ ✗ ✗ ✗ ✗ ✗ ✓ ✓ ✓        n vantages: unreachable takes n/2 + 1 (rounded down) down votes,
+ *     vantage B   ✓ ✓ ✓ ✗ ✗ ✗ ✗ ✗ ✗ ✗ ✓        reachable takes n/2 (rounded up) up votes
+ *                       ├─ incident ┤
  *
- * It starts with the first failed probe of the place that tipped the scales, and ends with the first good one of the place
- * that tipped them back: a place that has been down for weeks does not date the outage of the others. It opens and
- * closes with the settled state of its region, so both are known one interval later than they are dated.
- * An incident stays open while its vantages are away, up to 24 h. An outage whose failed probes reach back to the end of the
- * newest incident is the same incident again.
+ * It starts with the first failed probe of the vantage that completed the quorum and ends with the first success of the
+ * vantage that ended it: a vantage that has been down for weeks does not date the outage of the others. It opens and closes
+ * with the settled state of its region, so both are known one interval later than they are dated. An incident stays open
+ * while its vantages are offline, up to 24 h. An outage whose failed probes reach back to the end of the newest incident
+ * reopens that incident.
  */
 import type { ErrorCode } from '../facts.ts'
 import { ERROR_CODES } from '../facts.ts'
@@ -17,22 +17,22 @@ import { type Evaluation, NEWEST, saysUp } from '../scoring/regions.ts'
 import type { KnownIncident, Result } from './rows.ts'
 
 /**
- * What is to be written, or null. `newest`: the region's newest incident, open or closed. `resultsOf`: counted results of
- * every place whose word counts, newest first; asked for only when something opens or closes.
+ * The incident to write, or null. `newest`: the region's newest incident, open or closed. `readAll`: counted results of
+ * every vantage that votes, newest first; called only when an incident opens or closes.
  */
 export function nextIncident(
   { state, sinceSec, agreeing }: Pick<Evaluation, 'state' | 'sinceSec' | 'agreeing'>,
   newest: KnownIncident | null,
-  resultsOf: () => readonly Result[][],
+  readAll: () => readonly Result[][],
   nowSec: number,
 ): KnownIncident | null {
   const isOpen = newest !== null && newest.endedAtSec === null
   if (isOpen === (state === 'unreachable')) return null
   if (isOpen) {
-    const endSec = state === 'reachable' ? recoveredAtSec(resultsOf(), newest.startedAtSec, nowSec) : null
+    const endSec = state === 'reachable' ? recoveredAtSec(readAll(), newest.startedAtSec, nowSec) : null
     return { ...newest, endedAtSec: Math.max(newest.startedAtSec, endSec ?? sinceSec) }
   }
-  const { startedAtSec, cause } = findOutage(resultsOf(), nowSec) ?? {
+  const { startedAtSec, cause } = findOutage(readAll(), nowSec) ?? {
     startedAtSec: sinceSec,
     cause: 'unknown',
   }
@@ -46,31 +46,31 @@ function findOutage(
   results: readonly Result[][],
   nowSec: number,
 ): { startedAtSec: number; cause: ErrorCode } | null {
-  const says = results.map((ofOne) => saysUp({ results: ofOne }, nowSec))
-  const down = results.filter((_, i) => says[i] === false).map((ofOne) => run(ofOne, false))
-  const quorum = Math.floor(says.filter((said) => said !== null).length / 2) + 1
-  const startedAtSec = tippedAtSec(down, quorum)
+  const votes = results.map((own) => saysUp({ results: own }, nowSec))
+  const down = results.filter((_, i) => votes[i] === false).map((own) => run(own, false))
+  const quorum = Math.floor(votes.filter((vote) => vote !== null).length / 2) + 1
+  const startedAtSec = quorumAtSec(down, quorum)
   const cause = mostFrequent(down.flat())
   return startedAtSec === null || cause === null ? null : { startedAtSec, cause }
 }
 
 function recoveredAtSec(results: readonly Result[][], startedAtSec: number, nowSec: number): number | null {
-  const says = results.map((ofOne) => saysUp({ results: ofOne }, nowSec))
-  const up = results.filter((_, i) => says[i] === true).map((ofOne) => run(ofOne, true))
-  const quorum = Math.ceil(says.filter((said) => said !== null).length / 2)
+  const votes = results.map((own) => saysUp({ results: own }, nowSec))
+  const up = results.filter((_, i) => votes[i] === true).map((own) => run(own, true))
+  const quorum = Math.ceil(votes.filter((vote) => vote !== null).length / 2)
   const after = up.map((good) => good.filter(({ atSec }) => atSec > startedAtSec))
-  return tippedAtSec(after, quorum)
+  return quorumAtSec(after, quorum)
 }
 
-/** When the place came in that made the quorum; with fewer places than that, the last of them. */
-function tippedAtSec(runs: readonly Result[][], quorum: number): number | null {
-  const firsts = runs.flatMap((ofOne) => ofOne[ofOne.length - 1]?.atSec ?? []).sort((a, b) => a - b)
+/** When the vantage that completed the quorum changed; with fewer vantages, the last of them. */
+function quorumAtSec(runs: readonly Result[][], quorum: number): number | null {
+  const firsts = runs.flatMap((own) => own[own.length - 1]?.atSec ?? []).sort((a, b) => a - b)
   return firsts[Math.min(quorum, firsts.length) - 1] ?? null
 }
 
 /**
- * The results of one kind that made the place say what it says: those of its newest three, and on from there as long as
- * no other comes between.
+ * The results of one kind that decided a vantage's vote: those among its newest three, and older ones up to the first of
+ * the other kind.
  */
 function run(results: readonly Result[], isGood: boolean): Result[] {
   const found: Result[] = []
@@ -81,7 +81,7 @@ function run(results: readonly Result[], isGood: boolean): Result[] {
   return found
 }
 
-/** Of equally frequent ones the one that comes first in the table: the lowest layer. */
+/** Of equally frequent codes the first of the table, which is the lowest layer. */
 function mostFrequent(results: readonly Result[]): ErrorCode | null {
   const counts = new Map<ErrorCode, number>()
   for (const { error } of results) if (error) counts.set(error, (counts.get(error) ?? 0) + 1)

@@ -1,4 +1,4 @@
-/** Piscina task: one pass over the file, off every thread that answers or probes. It can only read. */
+/** Piscina task: one pass over the database, on a thread that neither serves nor probes. Opens it read-only. */
 import { Database } from '../storage/database.ts'
 import type { Write } from '../storage/rows.ts'
 import { evaluateAll, type PassOptions } from './pass.ts'

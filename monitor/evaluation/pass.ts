@@ -1,5 +1,5 @@
 /**
- * One pass over all sites: what was measured becomes region states, incidents, scores, tiers and boards.
+ * One pass over all sites: from measurements to region states, incidents, scores, tiers and boards.
  *
  *     per site, every PROBE_INTERVAL_S
  *       newest results ─► regions ─► incidents ─┐
@@ -7,12 +7,11 @@
  *       full probes ─► models, hygiene ─────────┘                          ├─► candidate ─► boards, after the last site
  *       catalogue ─► claims, flags ────────────────────────────────────────┘
  *
- * Reads a database and writes nothing: what is to be written is returned, and memory is what was written last time.
- * A pass made again changes nothing. States, tiers, incidents and boards follow from what they were and from now; the one
- * thing that counts is how often a change was seen, and that is counted once per interval: when half of one has passed
- * since it was counted last (`evaluatedSec`), so that a timer's jitter neither skips nor doubles one.
+ * Reads the database and writes nothing: writes are returned, and the memory of a site is what was written last time. A
+ * repeated pass changes nothing: states, tiers, incidents and boards follow from their previous values and the time. Only
+ * how often a change was seen is a count; it is counted once per interval, when half of one has passed since the last count
+ * (`evaluatedSec`), so that timer jitter neither skips nor doubles one.
  */
-
 import { isDeepStrictEqual } from 'node:util'
 import type { Region } from '../facts.ts'
 import { DAY_SEC } from '../scoring/bucket.ts'
@@ -41,11 +40,11 @@ import {
 export interface PassOptions {
   nowSec: number
   intervalSec: number // PROBE_INTERVAL_S
-  ownVantage: string | null // its name; it is always online. null = nothing is probed from here
+  ownVantage: string | null // name of the server's vantage, always online; null = the server does not probe
   siteIds?: readonly number[] // only these, and no boards
 }
 
-/** In the order in which they are to be written. Some 1.2 ms per site with 30 days of history and 300 models. */
+/** Returns writes in order. About 1.2 ms per site with 30 days of history and 300 models. */
 export function evaluateAll(database: Database, options: PassOptions): Write[] {
   const pass = new EvaluationPass(database, options)
   const candidates: PassCandidate[] = []
@@ -84,10 +83,10 @@ class EvaluationPass {
     const isOutOfTurn = evaluatedSec !== null && Math.abs(nowSec - evaluatedSec) < intervalSec / 2
     const before = (region: Region) => this.evaluations.get(evaluationKey(site.id, region))
     const regions = evaluateRegions(this.places, site.id, before, isOutOfTurn)
-    for (const looked of regions) this.settle(site.id, looked)
-    const judged = this.evaluateSite(site, memory, regions)
-    this.keep(site.id, judged, isOutOfTurn ? evaluatedSec : nowSec)
-    return toCandidate(site, judged, this.options)
+    for (const region of regions) this.settle(site.id, region)
+    const evaluation = this.evaluateSite(site, memory, regions)
+    this.keep(site.id, evaluation, isOutOfTurn ? evaluatedSec : nowSec)
+    return toCandidate(site, evaluation, this.options)
   }
 
   /** State and incident of a region. */
@@ -122,10 +121,10 @@ class EvaluationPass {
     return { past, history, findings, states, hasOpenIncident, score, caps, tier }
   }
 
-  private keep(siteId: number, judged: SiteEvaluation & { past: Past }, evaluatedSec: number): void {
+  private keep(siteId: number, evaluation: SiteEvaluation & { past: Past }, evaluatedSec: number): void {
     const { nowSec } = this.options
-    const { tier, score, past } = judged
-    const facts = toStoredEvaluation(judged, {
+    const { tier, score, past } = evaluation
+    const facts = toStoredEvaluation(evaluation, {
       nowSec,
       evaluatedSec,
       past,
@@ -141,14 +140,14 @@ class EvaluationPass {
     })
   }
 
-  /** Mostly the newest full probe was answered, too; then one row is read. */
+  /** Usually the newest full probe has a listing response; then one row is read. */
   private findings(site: PassSite): Findings {
     const newest = this.reader.observation(site.id)
     const answered = newest && (isAnswered(newest) ? newest : readAnswered(this.database, site.id))
     return collectFindings(site, newest, answered, this.options.nowSec)
   }
 
-  /** Peak hours of 30 days, up to where the hours of a Past begin. */
+  /** Peak hours of 30 days, up to the first hour of a Past. */
   private peakBefore(siteId: number) {
     const { nowSec } = this.options
     const range = { siteId, fromSec: nowSec - 30 * DAY_SEC, toSec: nowSec - 7 * DAY_SEC }

@@ -1,18 +1,17 @@
 /**
- * Where both regions of one site stand now (spec 6.5): the newest results of every place, and what was remembered.
+ * The state of both regions of one site (spec 6.5), from the newest results of every vantage and the previous evaluation.
  *
  *     region_state ─► before ─┐
  *     newest results ─────────┴─► evaluate ─► after ─► with the other region as control: blocking ─► region_state
  *
- * Results of vantages that are away are read only where no online vantage of the region has any.
+ * Results of offline vantages are read only if no online vantage of the region has any.
  *
- * A change has to hold for two evaluations, one per interval. A look in between (a pass is repeated, or a site is judged
- * out of turn) is none of these two: it takes a region out of `unknown` and changes no other state, nor what is pending.
+ * A change has to hold for two evaluations, one per interval. A pass in between (repeated, or of single sites) does not
+ * count: it may take a region out of `unknown` but changes no other state, nor what is pending.
  *
- * Which addresses the control reaches (for `tcp`): rows of what worked keep none, so they are those of the server's newest
- * full probe, where its region is the control. Gives up: where agents alone are the control, every failure to connect
- * votes, compared with nothing; and a site whose name leads to other addresses hour by hour or place by place, or to
- * another host, has fewer votes for `tcp` than it deserves.
+ * Addresses that the control reaches (for `tcp`) are those of the server's newest full probe if its region is the control,
+ * because successful probes store no address. Limits: where only agents are the control, every failure to connect votes; a site
+ * whose addresses change by hour or vantage, or that redirects to another host, gets fewer `tcp` votes than it should.
  */
 import type { Region, RegionState } from '../facts.ts'
 import { type Evidence, regionState } from '../scoring/blocking.ts'
@@ -21,8 +20,8 @@ import type { Database } from '../storage/database.ts'
 import { type PlacedVantage, type Result, readAddresses, readResults } from './rows.ts'
 
 const EVIDENCE_SEC = 1_800
-const EVIDENCE_MAX = 30 // of one place: one per minute, the shortest interval
-const ADDRESSES_AGE_MAX_SEC = 43_200 // two full probes; what was before them says nothing of now
+const EVIDENCE_MAX = 30 // of one vantage: one per minute, the shortest interval
+const ADDRESSES_AGE_MAX_SEC = 43_200 // two intervals of full probes
 const AWAY_SEC = 0 // last seen, of a vantage that is not online
 const REGIONS: readonly Region[] = ['cn', 'overseas']
 
@@ -68,7 +67,7 @@ export function evaluateRegions(
   })
 }
 
-/** Of every online vantage of the region, and of those that are away where the others have no results. */
+/** Of every online vantage of the region; of offline ones too if the others have no results. */
 export function voicesIn(
   { database, vantages, nowSec }: Places,
   siteId: number,
@@ -99,7 +98,7 @@ export function nextEvaluation(
   return after.state === before.state ? { ...after, pending: before.pending } : after
 }
 
-/** Of the last 30 minutes, and the newest of each place in any case: a site that is down is asked less often. */
+/** Results of the last 30 minutes, and the newest of each vantage in any case: a site that is down is probed less often. */
 function evidenceIn(places: Places, siteId: number, region: Region): Evidence[] {
   return voicesIn(places, siteId, region, EVIDENCE_MAX).flatMap(({ results }) =>
     results
@@ -109,8 +108,8 @@ function evidenceIn(places: Places, siteId: number, region: Region): Evidence[] 
 }
 
 /**
- * The same, and each address that the server reaches as a result that connected to it. Without those no address at all:
- * the few that agents tell of TLS that failed would be taken for all there are, and one agent could silence the others.
+ * The same, with each address that the server reaches as a result that connected to it. Without those, no address at all:
+ * the few that agents report of failed TLS would pass for a complete list, and one agent could suppress the others' votes.
  */
 function controlIn(places: Places, siteId: number, region: Region): Evidence[] {
   const { database, vantages, nowSec } = places

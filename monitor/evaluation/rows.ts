@@ -1,5 +1,5 @@
 /**
- * What a pass reads beyond what details are made of (storage/reader.ts): sites, places, results, incidents, boards.
+ * What a pass reads besides details (storage/reader.ts): sites, vantages, results, incidents, boards.
  */
 import type { CatalogueSite, ErrorCode, Outcome, Region } from '../facts.ts'
 import { isOnline, RESULT_AGE_MAX_SEC } from '../scoring/regions.ts'
@@ -19,11 +19,11 @@ export interface PassSite {
 export interface PlacedVantage {
   id: number
   region: Region
-  isOwn: boolean // the server's own, the only one that makes full probes
+  isOwn: boolean // the server's, the only one that makes full probes
   isOnline: boolean
 }
 
-/** A counted probe, as far as a region's state needs it. */
+/** The part of a counted probe that a region's state needs. */
 export interface Result {
   atSec: number
   outcome: Outcome
@@ -47,8 +47,8 @@ export function readSites(database: Database, siteIds?: readonly number[]): Pass
 }
 
 /**
- * Those that may have results young enough to count. The server's own is online as long as it probes; agents are by their
- * last poll (spec 6.5).
+ * Vantages that may have results recent enough to count. The server's own is always online; agents are by their last poll
+ * (spec 6.5).
  */
 export function readVantages(
   database: Database,
@@ -66,7 +66,7 @@ export function readVantages(
     .map(({ lastSeenSec: _, ...vantage }) => vantage)
 }
 
-/** Counted ones of one place, newest first. */
+/** Counted results of one vantage, newest first. */
 export function readResults(
   database: Database,
   { siteId, vantageId, nowSec, resultsMax }: GetResults,
@@ -84,7 +84,7 @@ interface GetResults {
   resultsMax: number
 }
 
-/** Where the server's newest full probe found the site; none when that was before `sinceSec`. */
+/** Addresses of the server's newest full probe; empty if that was before `sinceSec`. */
 export function readAddresses(database: Database, siteId: number, sinceSec: number): string[] {
   const row = database.get<{ addresses: string }>(
     `SELECT json_extract(profile_json, '$.profile.ips') AS addresses FROM observation
@@ -123,7 +123,7 @@ interface GetHours {
   lastHour: number
 }
 
-/** Since when sites are on a board, as it was when boards were last made. */
+/** Site → since when it is on the newest board. */
 export function readSince(database: Database, board: Board): Map<number, number> {
   const rows = database.all<{ siteId: number; sinceSec: number }>(
     'SELECT site_id AS siteId, since AS sinceSec FROM board_day WHERE day = ? AND board = ?',

@@ -1,6 +1,6 @@
 /**
- * What one evaluation found of one site, and what is made of it: the account that is kept with its score (what lists and
- * pages show, and what the next evaluation remembers), and the site as boards see it.
+ * The evaluation of one site: its stored form (kept with the score, shown in lists and pages, read by the next evaluation),
+ * and the site as a candidate for boards.
  */
 import type { SiteFacts } from '../api/site-facts.ts'
 import type { RegionState } from '../facts.ts'
@@ -37,7 +37,7 @@ export interface Memory {
   evaluatedSec: number | null
 }
 
-/** Of an account that an older version wrote, what is missing is not known. */
+/** Members that an older version did not write are unknown. */
 export function readMemory(stored: StoredScore | undefined): Memory {
   if (!stored) return { tier: null, evaluatedSec: null }
   const { borders, evaluatedSec } = (stored.facts ?? {}) as Partial<StoredEvaluation>
@@ -51,14 +51,14 @@ export interface EvaluationTime {
   nowSec: number
   evaluatedSec: number
   past: Past
-  peakBefore: Omit<Counts, 'atSec'> // what was counted at peak hours earlier than the hours of `past`
+  peakBefore: Omit<Counts, 'atSec'> // counts of peak hours before the hours of `past`
 }
 
 export function toStoredEvaluation(
-  judged: SiteEvaluation,
+  evaluation: SiteEvaluation,
   { nowSec, evaluatedSec, past, peakBefore }: EvaluationTime,
 ): StoredEvaluation {
-  const { history, findings, score, caps, tier } = judged
+  const { history, findings, score, caps, tier } = evaluation
   return {
     availability7d: history.a7d,
     availability30d: history.a30d,
@@ -78,13 +78,13 @@ export function toStoredEvaluation(
   }
 }
 
-/** `intervalSec`: the general one. */
+/** `intervalSec`: the default interval. */
 export function toCandidate(
   site: PassSite,
-  judged: SiteEvaluation,
+  evaluation: SiteEvaluation,
   { nowSec, intervalSec }: { nowSec: number; intervalSec: number },
 ): PassCandidate {
-  const { findings, states, score, caps, tier, history, hasOpenIncident } = judged
+  const { findings, states, score, caps, tier, history, hasOpenIncident } = evaluation
   return {
     siteId: site.id,
     slug: site.slug,

@@ -1,12 +1,12 @@
 /**
- * API keys (spec 4.4): `rm_` and 32 characters of base 62, 190 bits by chance.
+ * API keys (spec 4.4): `rm_` and 32 random characters of base 62, 190 bits.
  *
  *     create ──► the key, shown once          SHA-256 ──► table api_key
  *     text of a request ── SHA-256 ──► few candidates ── timingSafeEqual on each ──► id and tier, or null
  *
- * A plain hash is enough: there is no dictionary of 190 random bits. Candidates share the first two bytes of their hash,
- * which an attacker neither chooses nor learns anything from; within them every one is compared, found or not.
- * Commands change the table from a process of their own; a running monitor sees it with the next snapshot.
+ * A plain hash suffices: 190 random bits have no dictionary. Candidates share the first two bytes of their hash, which an
+ * attacker can neither choose nor learn from; all of them are compared, whether or not one matches. Commands change
+ * the table from their own process; a running monitor sees it with the next snapshot.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -17,7 +17,7 @@ const PREFIX = 'rm_'
 const LENGTH = 32
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const KEY = /^rm_[0-9A-Za-z]{32}$/
-export const API_KEYS_MAX = 10_000 // not revoked; each is some 200 bytes of every snapshot
+export const API_KEYS_MAX = 10_000 // not revoked; each takes about 200 bytes of every snapshot
 
 export interface ApiKeyGrant {
   readonly id: string
@@ -31,7 +31,7 @@ export interface ListedApiKey extends ApiKeyGrant {
   readonly revokedAtSec: number | null
 }
 
-/** Whose key a text is. Built anew from each snapshot whose keys changed. */
+/** Looks up keys. Built anew from each snapshot whose keys changed. */
 export class ApiKeys {
   private readonly byPrefix = new Map<number, StoredApiKey[]>()
 
@@ -57,7 +57,7 @@ export class ApiKeys {
 
 const NONE: StoredApiKey[] = []
 
-/** Makes a key and keeps its hash. `text` is the only copy of the key there will ever be. */
+/** Creates a key and stores its hash. `text` is the key, which is not stored. */
 export function createApiKey(
   database: Database,
   {

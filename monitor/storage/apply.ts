@@ -2,10 +2,10 @@
  * One batch of writes, in one transaction.
  *
  *     batch ──► every write ──► touched buckets and sites, once each ──► commit
- *       └── a wrong value or an unknown site in it ──► again, write by write; only the wrong ones are left out
+ *       └── an invalid value or an unknown site in it ──► again, write by write; only the invalid ones are refused
  *
- * Buckets and the newest outcome of a site are kept in the batch and written at its end: a full batch touches an hour
- * bucket many times and writes it once.
+ * Buckets and the newest outcome of a site are collected during the batch and written at its end: a full batch touches an
+ * hour bucket many times and writes it once.
  */
 import type { Observation, Outcome } from '../facts.ts'
 import { addressToKeep } from '../scoring/blocking.ts'

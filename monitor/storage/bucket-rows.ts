@@ -1,11 +1,11 @@
 /**
- * Buckets as rows: one site, one region, one hour or day (spec 8.2). What a bucket is and how two are added is
- * scoring/bucket.ts; here is how one is kept.
+ * Buckets as rows: one site, one region, one hour or day (spec 8.2). Buckets and their merging are defined in
+ * scoring/bucket.ts; this file stores them.
  *
- *     probe ──► bucket of its hour and region, in memory while the batch lasts ──► one row
- *                                                                             └──► roll_up_due: hour, touched + 1
+ *     probe ──► bucket of its hour and region, in memory during a batch ──► one row
+ *                                                                       └──► roll_up_due: hour, touched + 1
  *
- * The same counts give the same row, byte by byte, in whatever order they came, so a roll-up made again changes nothing.
+ * Equal counts give equal rows, byte by byte, in any order of arrival, so a repeated roll-up changes nothing.
  */
 import type { Probe, Region } from '../facts.ts'
 import {
@@ -26,7 +26,7 @@ import type { Database } from './database.ts'
 export type BucketRegion = Region | 'all'
 
 const TABLE: Record<WindowSec, string> = { [HOUR_SEC]: 'probe_hour', [DAY_SEC]: 'probe_day' }
-const LATE_MAX_SEC = 7 * DAY_SEC // as long as raw rows are kept; an agent holds back a day at most
+const LATE_MAX_SEC = 7 * DAY_SEC // as long as raw rows are kept; an agent buffers a day at most
 const EARLY_MAX_SEC = HOUR_SEC // clocks differ; beyond that a bucket would be due long after it is needed
 
 /** `nowSec` 0: the time is not known yet, everything is accepted. */
@@ -44,7 +44,7 @@ export class TouchedBuckets {
     this.database = database
   }
 
-  /** null: there is no such vantage. */
+  /** null = there is no such vantage. */
   getRegion(vantageId: number): Region | null {
     let region = this.regions.get(vantageId)
     if (region === undefined) {

@@ -1,12 +1,12 @@
 /**
- * The catalogue's copy in the database (spec 8.1): YAML is the truth, the rows follow.
+ * The catalogue's copy in the database (spec 8.1); the YAML files are authoritative.
  *
  *     slug known                       ──► row updated; listed again if it was removed and its address is the same
- *     slug new, an alias of it known   ──► renamed: the row takes the new slug, its history goes with it
- *     slug new                         ──► new row, `first_seen` = today unless the catalogue knows better
- *     row without an entry             ──► removed at once; its data goes 90 days later (prune.ts), its slug never
+ *     slug new, an alias of it known   ──► renamed: the row takes the new slug and keeps its history
+ *     slug new                         ──► new row, `first_seen` = today unless the catalogue has a date
+ *     row without an entry             ──► removed at once; its data is deleted 90 days later (prune.ts), its slug never
  *
- * Refused, and told to the operator: a slug that once was another site's. Slugs are never reused (spec 2.1).
+ * A slug that once belonged to another site is refused and reported: slugs are never reused (spec 2.1).
  */
 import type { CatalogueSite } from '../facts.ts'
 import type { Database } from './database.ts'
@@ -73,7 +73,7 @@ class CatalogueTransaction {
     const slugs = new Set(this.sites.map(({ slug }) => slug))
     for (const site of this.sites) {
       const row = this.known.get(site.slug) ?? this.renamedFrom(site, slugs)
-      const why = this.objection(site, row)
+      const why = this.findConflict(site, row)
       if (why) this.result.refused.push({ slug: site.slug, why })
       else this.take(site, row)
     }
@@ -90,7 +90,7 @@ class CatalogueTransaction {
     return former === undefined ? undefined : this.known.get(former)
   }
 
-  private objection(site: CatalogueSite, row: KnownSite | undefined): string | null {
+  private findConflict(site: CatalogueSite, row: KnownSite | undefined): string | null {
     const owner = this.formerSlugs.get(site.slug)
     if (owner !== undefined && owner !== row?.id) return 'the slug was that of another site; choose a new one'
     if (!row?.isRemoved || row.url === site.url || row.apiBase === site.apiBase) return null

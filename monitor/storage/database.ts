@@ -1,12 +1,11 @@
 /**
- * A small driver over node:sqlite: pragmas, statements prepared once, transactions, errors that say what to do.
+ * A small driver over node:sqlite: pragmas, prepared statements, transactions, errors with a remedy.
  *
  *     one writer (worker thread) ──► file, WAL ◄── any number of readers, each sees the last commit
  *
- * WAL with synchronous=NORMAL: a killed process loses nothing that was committed; a machine that loses power may lose the
- * last commits, never the file.
- * node:sqlite is experimental in Node 22 and says so once per thread; the threads that import this file are started without
- * that warning (thread.ts), and a command that imports it itself needs --disable-warning=ExperimentalWarning.
+ * WAL with synchronous=NORMAL: a killed process loses no commit; a power failure may lose the last commits, never the file.
+ * node:sqlite is experimental in Node 22 and warns once per thread; threads that import this file are started without that
+ * warning (thread.ts), and a command that imports it needs --disable-warning=ExperimentalWarning.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'

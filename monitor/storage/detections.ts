@@ -1,10 +1,10 @@
 /**
- * The rows of detections (spec 3.5): written by version, mended at a start, forgotten in time.
+ * The rows of detections (spec 3.5): written by version, recovered at a start, deleted in time.
  *
- *     queued ──► running ──► done | failed        a start finds: queued    stays
- *                                                               running   queued again, once; then failed
+ *     queued ──► running ──► done | failed        at a start: queued    stays
+ *                                                             running   queued again, once; then failed
  *
- * A detection's own code owns its states; here is only what must survive the process.
+ * api/detections owns the states; this file stores what must survive the process.
  */
 import type { Database } from './database.ts'
 import type { DetectionRow } from './rows.ts'

@@ -1,8 +1,8 @@
 /**
- * Who runs a monitor on a database: one at a time. Two would both probe, judge and publish, each undoing the other.
+ * Ensures that only one monitor runs on a database: two would both probe, evaluate and publish.
  *
- *     monitor.sqlite        the data; the command line opens it beside a running monitor
- *     monitor.sqlite.lock   an empty database whose lock is held; the system lets go of it however its holder ends
+ *     monitor.sqlite        the data; commands open it beside a running monitor
+ *     monitor.sqlite.lock   an empty database with a held lock, which the system releases however its holder ends
  */
 import { DatabaseSync } from 'node:sqlite'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -11,7 +11,7 @@ import { makePrivateFile } from './path.ts'
 
 const WAIT_MS = 2_000 // one that has been told to end is given time for it
 
-/** Throws OperatorError when another holds it. Held until `close`, or the thread's end. */
+/** Throws ConfigurationError if another process holds it. Held until `close`, or the thread's end. */
 export function acquireLock(databasePath: string): DatabaseSync {
   const path = `${databasePath}.lock`
   const lock = opened(path)

@@ -1,8 +1,8 @@
 /**
- * The whole vocabulary between the store (its owner's thread) and the writer's thread.
+ * Messages between the store (its owner's thread) and the writer's thread.
  *
- *     owner ── batch, tick, ask, close ──► writer          one batch and one tick under way at a time, so neither
- *     owner ◄── ready, wrote, ticked, answer, snapshot, closed ── writer     port ever holds more than a few messages
+ *     owner ── batch, tick, ask, close ──► writer          one batch and one tick at a time, so neither
+ *     owner ◄── ready, wrote, ticked, answer, snapshot, closed ── writer     port holds more than a few messages
  */
 import type { CatalogueSite, Region } from '../facts.ts'
 import type { SyncResult } from './catalogue-transaction.ts'

@@ -1,10 +1,10 @@
 /**
- * Brings a file to the shape this version writes: forward only, each step in one transaction, a backup before the first.
+ * Migrates a file to this version's schema: forward only, each step in one transaction, a backup before the first.
  *
- *     user_version 0 ──► nothing to keep, so no backup        user_version 3, 5 steps known ──► backup, step 4, step 5
- *     user_version 9 ──► written by a newer version: refused, nothing is touched
+ *     user_version 0 ──► empty, so no backup                  user_version 3, 5 steps known ──► backup, step 4, step 5
+ *     user_version 9 ──► written by a newer version: refused, nothing is changed
  *
- * A process killed in a step leaves the file at the step before; the next start makes the backup anew and goes on.
+ * A process killed during a step leaves the file at the step before; the next start makes a new backup and continues.
  */
 import { chmodSync, renameSync, rmSync, statSync } from 'node:fs'
 import { type BackupProgressInfo, backup } from 'node:sqlite'

@@ -1,25 +1,25 @@
 /**
- * What the index of models (model-index.ts) has to hear of before the next snapshot, read from the rows.
+ * What changed in the index of models (model-index.ts) since the last snapshot, read from the rows.
  *
  *     observation written, claims of the catalogue changed ──► site is touched ──┐
- *     start ──► all sites are ───────────────────────────────────────────────────┴─► read() ──► entries, new names
+ *     start ──► all sites ───────────────────────────────────────────────────────┴─► read() ──► entries, new names
  *
- * About 0.1 ms per site with 200 models; a second, once, for 5,000 of them.
+ * About 0.1 ms per site with 200 models; a second, once, for 5,000 sites.
  */
 import { modelKey } from '../scoring/models.ts'
 import type { Database } from './database.ts'
 import { type ModelIndexDelta, packEntry, type SiteModels } from './model-index.ts'
 import { readClaims } from './observations.ts'
 
-const SITE_MODELS_MAX = 1_000 // of one site; those that its listing shows come first, the rest cannot be searched for
-const NAMES_MAX = 100_000 // of all sites since the start; later names cannot be searched for until the next one
+const SITE_MODELS_MAX = 1_000 // of one site; listed ones come first, the rest is not indexed
+const NAMES_MAX = 100_000 // of all sites since the start; later names are not indexed until the next start
 
 export class ModelReader {
   private readonly database: Database
   private readonly namesMax: number
   private readonly places = new Map<string, number>()
   private readonly touched = new Set<number>()
-  private sentCount = 0 // of names; those after it nobody has heard of
+  private sentCount = 0 // names sent so far
   private isFirst = true
 
   constructor(database: Database, namesMax = NAMES_MAX) {
@@ -28,7 +28,7 @@ export class ModelReader {
   }
 
   touch(siteId: number): void {
-    this.touched.add(siteId) // of sites there are, so bounded by them
+    this.touched.add(siteId) // bounded by the number of sites
   }
 
   read(): ModelIndexDelta {
@@ -36,7 +36,7 @@ export class ModelReader {
     const ids = isWhole ? this.allSites() : [...this.touched]
     const sites = ids.map((id): [number, SiteModels] => [id, this.siteModels(id)])
     const names = [...this.places.keys()].slice(this.sentCount)
-    this.isFirst = false // only now: what fails above is tried again with the next snapshot
+    this.isFirst = false // only here: a failure above is retried with the next snapshot
     this.touched.clear()
     this.sentCount = this.places.size
     return { isWhole, names, sites }

@@ -1,29 +1,29 @@
 /**
- * Which site has which model, for lists that touch no disk (spec 3.1 `model=`, 3.6).
+ * Which site has which model, for lists that read no disk (spec 3.1 `model=`, 3.6).
  *
- *     names   ['gpt-5.4', 'claude-sonnet-4-6', …]     each model key once, at a place that it keeps
+ *     names   ['gpt-5.4', 'claude-sonnet-4-6', …]     each model key once, at a fixed place
  *     sites   17 ─► [0 CLAIMED VERIFIED, 1 LISTED]    place and flags: four bytes per model of a site
  *
- * 5,000 sites with 200 models each are 4 MB. It grows by news (model-index-delta.ts): sites that were looked at anew since the
- * last snapshot, so a publication costs what has changed. `with` makes the next index and leaves this one as it is; the
- * names are shared, since one that has a place never leaves it.
+ * 5,000 sites with 200 models each take 4 MB. It is updated by deltas (model-index-delta.ts) of the sites probed since the
+ * last snapshot, so a publication costs what has changed. `with` returns the next index and keeps this one; they share the
+ * names, because a name never leaves its place.
  */
 const VERIFIED_SEC = 72 * 3_600 // spec 7.1
 const CLAIMED_SEC = 7 * 86_400
 
-export const CLAIMED = 1 // by the site itself, when it was last looked at
+export const CLAIMED = 1 // by the site itself, at its last full probe
 export const VERIFIED = 2
-const LISTED = 4 // claimed by the catalogue, which holds at all times
+const LISTED = 4 // claimed by the catalogue; does not expire
 const FLAGS_BITS = 3
 
 export interface SiteModels {
-  readonly entries: Uint32Array // as entryOf makes them; places are below 2^29
+  readonly entries: Uint32Array // made by packEntry; places are below 2^29
   readonly seenSec: number // of the full probe they are from
 }
 
 export interface ModelIndexDelta {
-  isWhole: boolean // nothing of before holds
-  names: string[] // new ones; their places follow the ones there are
+  isWhole: boolean // replaces everything before
+  names: string[] // new ones, appended to the existing places
   sites: [siteId: number, models: SiteModels][]
 }
 
@@ -56,7 +56,7 @@ export class ModelIndex {
     return new ModelIndex(names, places, sites)
   }
 
-  /** -1: no site has it. */
+  /** -1 = no site has it. */
   findModel(key: string): number {
     return this.places.get(key) ?? -1
   }
@@ -70,7 +70,7 @@ export class ModelIndex {
     return false
   }
 
-  /** `flags` are CLAIMED, VERIFIED or both, as they hold now: what a site said is forgotten after its time. */
+  /** `flags` are CLAIMED, VERIFIED or both, as they hold now: claims and listings expire. */
   each(siteId: number, nowSec: number, visit: (place: number, flags: number) => void): void {
     const models = this.sites.get(siteId)
     if (!models) return

@@ -1,10 +1,10 @@
 /**
- * Which models a site has, and when one came or went (spec 3.2, `/models`).
+ * Which models a site has, and when each was added or removed (spec 3.2, `/models`).
  *
- *     list of a full probe ──► not here before, or gone before ──► `added`
- *                              here before, not in the list    ──► `removed`; its row stays, with when it was last seen
+ *     list of a full probe ──► not present before                 ──► `added`
+ *                              present before, not in the list    ──► `removed`; its row stays, with when it was last seen
  *
- * A site's first list is no change. A list older than what is known (an agent's delayed result) changes nothing.
+ * A site's first list is not a change. A list older than the stored one (a delayed result) changes nothing.
  */
 import type { Database } from './database.ts'
 import type { ModelSighting } from './rows.ts'

@@ -1,9 +1,9 @@
-/** What of a site's rows says which models it has now (spec 7.1). */
+/** The rows that decide which models a site has now (spec 7.1). */
 import type { Observation } from '../facts.ts'
 import { fromObservationRow } from './apply.ts'
 import type { Database } from './database.ts'
 
-/** The newest full probe that got an answer from the listing; others say nothing of models (spec 7.1). */
+/** The newest full probe with a listing response; others are no evidence about models (spec 7.1). */
 export function readAnswered(database: Database, siteId: number): Observation | null {
   const row = database.get(
     `SELECT * FROM observation WHERE site_id = ? AND 
@@ -13,7 +13,7 @@ export function readAnswered(database: Database, siteId: number): Observation | 
   return row ? fromObservationRow(row) : null
 }
 
-/** What the catalogue says this site has. */
+/** The models that the catalogue claims for this site. */
 export function readClaims(database: Database, siteId: number): string[] {
   const sql = "SELECT json_extract(catalogue_json, '$.modelsClaimed') AS claims FROM site WHERE id = ?"
   return JSON.parse(database.get<{ claims: string | null }>(sql, siteId)?.claims ?? '[]')

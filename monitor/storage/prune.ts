@@ -1,12 +1,12 @@
 /**
- * Forgets what is past its time (spec 8.2), hourly, in steps of at most 5,000 rows so that probes are written in between.
+ * Deletes old rows (spec 8.2), hourly, in steps of at most 5,000 rows so that probes are written in between.
  *
  *     probe_raw     7 d    observation  1 per day after 7 d, 90 d      detection   7 d and at most 50,000
  *     probe_hour   32 d    model_change 90 d                           screenshot  12 months
  *     probe_day   400 d    incident, board_day 400 d                   a removed site: everything but its row, after 90 d
  *
- * The large tables are ordered by site, not by age, so a task goes from owner to owner (site and vantage, or site and
- * region) by one seek each and cuts the old end of each history: no index by age, which would cost more than the rows.
+ * The large tables are ordered by site, not by age, so a task seeks each owner (site and vantage, or site and region) once
+ * and deletes the old end of its history; an index by age would cost more than the rows.
  */
 import { DAY_SEC } from '../scoring/bucket.ts'
 import type { Database } from './database.ts'

@@ -1,8 +1,8 @@
 /**
- * Makes a Snapshot (snapshot.ts) from the rows, all but its index of models (model-index-delta.ts). Some 20 ms for 1,000 sites,
- * on the writer's thread, at most every 5 s.
+ * Reads a Snapshot (snapshot.ts) from the rows, except its index of models (model-index-delta.ts). About 20 ms for 1,000
+ * sites, on the writer's thread, at most every 5 s.
  *
- * Published is what has an entry in the catalogue that is not hidden, a finished probe and a tier (spec 2.1).
+ * Published sites have a catalogue entry that is not hidden, a finished probe and a tier (spec 2.1).
  */
 import type { Region, RegionState } from '../facts.ts'
 import { DAY_SEC } from '../scoring/bucket.ts'
@@ -72,7 +72,7 @@ function readAliases(database: Database, slugs: Map<number, string>): Record<str
   )
 }
 
-/** The newest day boards were made for, 0 = never. Who was on the last board that was not empty is not asked. */
+/** The newest day boards were made for, empty ones included; 0 = never. */
 export function newestBoardsDay(database: Database): number {
   const { day } = database.get<{ day: number }>(
     `SELECT max((SELECT ifnull(max(day), 0) FROM board_day),
@@ -82,7 +82,7 @@ export function newestBoardsDay(database: Database): number {
   return day
 }
 
-/** The newest day there is, and the day before it for the change of rank. A hidden site leaves no gap in the ranks. */
+/** The newest day, and the day before for the change of rank. Hidden sites leave no gap in the ranks. */
 function readBoards(database: Database, slugs: Map<number, string>): Record<Board, BoardEntry[]> {
   const day = newestBoardsDay(database)
   const read = (board: Board): BoardEntry[] => {

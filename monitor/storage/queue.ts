@@ -1,19 +1,18 @@
 /**
- * The writes that wait for the disk: first in, first out, and bounded (spec 8.2).
+ * Writes that wait for the disk: first in, first out, bounded (spec 8.2).
  *
  *     push ──► [ … up … down … up … ] ──► take, at most so many rows
- *                  ^ full: the oldest *up* goes first, since the next probe will most likely say the same;
+ *                  ^ full: the oldest *up* is dropped first, since the next probe will most likely repeat it;
  *                    without one, the oldest write of all. Both are counted.
  *
- * Amortised constant time: a cursor remembers up to where there is no *up* left, so each place is looked at once, and the
- * array is cut only when more than half of it is empty.
- * Gives up: `down` and the rest are kept longer than their turn, so after an overload the kept hours look worse than they
- * were. That is the side to err on, and the counter says so.
+ * Amortised constant time: a cursor marks up to where there is no *up*, so each place is visited once, and the array is
+ * compacted only when more than half of it is empty. After an overload, hours look worse than they were, because `down` is
+ * kept longer; the counter shows it.
  */
 import { countRows, getOutcome, type Write } from './rows.ts'
 
-export const QUEUE_ROWS_MAX = 50_000 // about 20 MB of probes; an hour of 1,000 sites and three vantages, disk dead
-const EMPTY_PLACES_MIN = 1_024 // fewer are not worth cutting
+export const QUEUE_ROWS_MAX = 50_000 // about 20 MB of probes; an hour of 1,000 sites and three vantages
+const EMPTY_PLACES_MIN = 1_024 // with fewer the array is not compacted
 
 export class WriteQueue {
   rowsCount = 0

@@ -1,4 +1,4 @@
-/** The reader's thread: one question, one answer. Opened after the writer, which has made the file. */
+/** The reader's thread: one response per request. Started after the writer, which creates the file. */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
 import { Reader } from './reader.ts'

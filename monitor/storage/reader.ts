@@ -1,13 +1,12 @@
 /**
- * Details, read by a connection that cannot write (spec 8.2). Lists come from the snapshot instead.
+ * Details, read by a read-only connection (spec 8.2). Lists come from the snapshot instead.
  *
  *     hour, day rows ──┐
- *     not rolled up yet ┴─► history(): as if the roll-up had just run, so the running hour and day are there
+ *     not rolled up yet ┴─► history(): as if the roll-up had just run, with the running hour and day
  *
- * Each call is one look at the last commit. It blocks, so it belongs on a thread of its own (reader-thread.ts); answers
- * are cached by whoever asks, per data version; of a site, per state of its row
+ * Each call reads the last commit. Calls block, so they belong on a thread of their own (reader-thread.ts); callers cache
+ * results per data version, those of a site per state of its row.
  */
-
 import type { Observation, Probe, Region, RegionState, Tier } from '../facts.ts'
 import {
   type Bucket,
@@ -35,7 +34,7 @@ const INCIDENTS_MAX = 1_000
 export class Reader {
   private readonly database: Database
 
-  /** A file, or a connection that somebody has already. */
+  /** Opens a file, or uses an open connection. */
   constructor(file: string | Database) {
     this.database = typeof file === 'string' ? new Database(file, { isReadOnly: true }) : file
   }
@@ -50,7 +49,7 @@ export class Reader {
     return [...stored, ...this.notRolledUp(range, stored)]
   }
 
-  /** What the score asks of history; computed here, since the rows are hundreds of times larger than the answer. */
+  /** History for the score; computed here because the rows are hundreds of times larger than the result. */
   scoreHistory(siteId: number, nowSec: number): History {
     return computePastHistory(this.past(siteId, nowSec), nowSec)
   }
@@ -116,7 +115,7 @@ export class Reader {
     return row ? fromObservationRow(row) : null
   }
 
-  /** What says which models it has now (spec 7.1): the catalogue, and the newest full probe whose listing answered. */
+  /** Sources for the models of a site (spec 7.1): the catalogue, and the newest full probe with a listing response. */
   modelSources(siteId: number): ModelSources {
     return { catalogue: readClaims(this.database, siteId), answered: readAnswered(this.database, siteId) }
   }
@@ -155,7 +154,7 @@ export class Reader {
     return this.database.get<{ path: string }>(sql, siteId)?.path ?? null
   }
 
-  /** Where every site and region stands, to go on from after a restart. */
+  /** The evaluation of every site and region, to continue from after a restart. */
   evaluations(): StoredEvaluation[] {
     const rows = this.database.all<Omit<StoredEvaluation, 'pending'> & PendingColumns>(
       `SELECT site_id AS siteId, region, state, blocking, since AS sinceSec, vantages, agreeing,
@@ -167,7 +166,7 @@ export class Reader {
     }))
   }
 
-  /** Tier and the scorer's own account of every site that has them. */
+  /** Tier and stored evaluation of every site that has them. */
   scores(): StoredScore[] {
     const rows = this.database.all<Omit<StoredScore, 'facts'> & { facts: string }>(
       `SELECT id AS siteId, tier, tier_since AS tierSinceSec, score, score_json AS facts FROM site
@@ -186,7 +185,7 @@ export class Reader {
     return rows.map(({ reasons, ...row }) => ({ ...row, reasons: JSON.parse(reasons) }))
   }
 
-  /** What a prober wants to know of every site after a restart. */
+  /** The state of every site that a prober needs after a restart. */
   probeStates(): SiteProbeState[] {
     const rows = this.database.all<{ siteId: number; lastFullSec: number | null; state: string | null }>(
       'SELECT id AS siteId, last_full AS lastFullSec, state FROM site WHERE removed_at IS NULL',

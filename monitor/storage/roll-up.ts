@@ -4,9 +4,8 @@
  *     hour over by 2 min ──► all := better of (cn, overseas)                       ──► its day is due
  *     day over by 5 min  ──► cn, overseas := sum of their hours; all := the better
  *
- * What is due is a table: writing a probe puts its hour in, so a late one (an agent comes back) or a process that was
- * down needs no case of its own. Rows are computed from rows and replaced, never added to, so a step may run again: after
- * a kill the span simply starts over.
+ * What is due is a table: writing a probe adds its hour, so late probes (of an agent) and restarts need no special case. Rows
+ * are computed from rows and replaced, never added to, so a step may be repeated.
  */
 import type { Region } from '../facts.ts'
 import {

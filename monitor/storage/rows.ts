@@ -1,10 +1,10 @@
 /**
- * What the monitor has written: one noun per fact, in the words of monitor/facts.ts.
+ * Everything the monitor writes: one type per fact, named as in monitor/facts.ts.
  *
- *     prober, scorer, detections ── Write ──► queue ── 500 rows or 200 ms ──► one transaction
+ *     prober, evaluation, detections ── Write ──► queue ── 500 rows or 200 ms ──► one transaction
  *
- * Every write may be made twice with the same result (a probe of the same second is ignored, the rest replaces), so a
- * batch whose answer was lost is simply sent again, and an agent's replay is harmless (spec 6.5).
+ * Every write is idempotent (a probe of the same second is ignored, others replace), so a batch without a response is sent
+ * again, and an agent may repeat results (spec 6.5).
  */
 import type { Observation, Outcome, Probe, Region, RegionState, Tier } from '../facts.ts'
 

@@ -1,10 +1,10 @@
 /**
- * What the HTTP thread serves lists from, without touching the disk (spec 8.2).
+ * What the HTTP thread serves lists from, without reading the disk (spec 8.2).
  *
  *     writer ── every 5 s, if anything changed ──► Snapshot, frozen ──► list, boards, meta, quotas of keys
  *
- * One whole replaces another: a request holds on to the snapshot it began with. `version` grows with each one, also over
- * restarts, and is the data version of spec 1.4. Details (history, models) are the reader's (reader.ts).
+ * Snapshots are replaced whole: a request keeps the one it started with. `version` grows with each one, across restarts
+ * too, and is the data version of spec 1.4. Details (history, models) come from the reader (reader.ts).
  */
 import type { Outcome, Region, RegionState, Tier } from '../facts.ts'
 import type { ModelIndex } from './model-index.ts'

@@ -1,8 +1,8 @@
 /**
- * The monitor's memory (spec 8.2): what others see of this folder.
+ * The monitor's storage (spec 8.2): the interface of this folder.
  *
- *     prober, scorer ── write ──► writer thread ──► SQLite ──► reader thread ──► read: details
- *                                      └── every 5 s, if changed ──► snapshot: lists, boards
+ *     prober, evaluation ── write ──► writer thread ──► SQLite ──► reader thread ──► read: details
+ *                                          └── every 5 s, if changed ──► snapshot: lists, boards
  *
  *     const store = await openStore({ path, log, onSnapshot })
  *     const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec })
@@ -10,8 +10,8 @@
  *     setInterval(() => store.tick(clock()), 1_000)   // the store reads no clock
  *     await store.read('history', { siteId, region: 'all', windowSec: 3600, fromSec, toSec })
  *
- * Nobody waits for the disk: writes are queued (50,000 rows, then the oldest *up* results go), lists come from memory. A
- * killed process loses at most the last 250 ms. A dead disk still serves the last snapshot.
+ * Callers never wait for the disk: writes are queued (50,000 rows, then the oldest *up* results are dropped), lists come from
+ * memory. A killed process loses at most the last 250 ms. With a failed disk, the last snapshot is still served.
  */
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveModule } from '../../engine/runtime/module-url.ts'
@@ -25,7 +25,7 @@ import { Thread } from './thread.ts'
 import { Writer } from './writer.ts'
 
 export interface Store {
-  /** Replaced, never changed. The first is there when the store opens. */
+  /** Replaced, never modified. Set from the start. */
   readonly snapshot: Snapshot
   /** Never waits, never throws. */
   write(write: Write): void
@@ -35,7 +35,7 @@ export interface Store {
     question: Extract<WriterRequest, { kind: K }>,
   ): Promise<WriterResponses[K]>
   read<M extends ReadMethod>(method: M, ...args: Parameters<Reader[M]>): Promise<ReturnType<Reader[M]>>
-  /** To be called about once a second; rolls up, prunes, publishes. Resolves when that is done. */
+  /** To be called about once a second; publishes, rolls up, prunes. Resolves when that is done. */
   tick(nowSec: number): Promise<void>
   metrics(): StoreMetrics
   /** Flushes for at most 5 s. Returns how many writes were lost. */
@@ -52,7 +52,7 @@ export interface StoreMetrics {
 }
 
 export interface StoreOptions {
-  path: string // of the database; its folder is made
+  path: string // of the database; its folder is created
   log: Log
   onSnapshot?: (snapshot: Snapshot) => void
   queueRowsMax?: number // default 50,000
@@ -68,8 +68,8 @@ export async function openStore({
 }: StoreOptions): Promise<Store> {
   let snapshot: Snapshot | null = null
   let models = ModelIndex.NONE
-  const take = (rows: SnapshotRows, news: ModelIndexDelta) => {
-    models = models.with(news)
+  const take = (rows: SnapshotRows, delta: ModelIndexDelta) => {
+    models = models.with(delta)
     snapshot = Object.freeze({ ...deepFreeze(rows), models })
     onSnapshot?.(snapshot)
   }
@@ -98,7 +98,7 @@ export async function openStore({
   }
 }
 
-/** The reader's thread, begun with the first question, and again with the next one after it has died. */
+/** The reader's thread, started by the first request, and by the next one after it has ended. */
 class Details {
   private readonly path: string
   private readonly log: Log

@@ -1,9 +1,7 @@
-/**
- * One thread of ours, and the questions it has not answered yet. When the thread ends by an error, so do they.
- */
+/** A worker thread and the requests it has not answered yet; if it ends, they are rejected. */
 import { Worker } from 'node:worker_threads'
 
-const QUESTIONS_MAX = 1_000 // beyond: refused at once; whoever asks answers 503 or asks later
+const REQUESTS_MAX = 1_000 // beyond, requests are rejected at once
 const QUIET = ['--disable-warning=ExperimentalWarning'] // of node:sqlite, once per thread
 
 interface Waiting {
@@ -17,7 +15,7 @@ export class Thread {
   private readonly waiting = new Map<number, Waiting>()
   private nextId = 1
 
-  /** `onEnd` is told once, with null when the thread has ended by itself. */
+  /** `onEnd` is called once, with null if the thread ended without an error. */
   constructor(file: URL, workerData: unknown, onEnd: (error: Error | null) => void) {
     this.worker = new Worker(file, { workerData, name: 'monitor-store', execArgv: QUIET })
     this.ended = new Promise((resolve) => {
@@ -35,12 +33,10 @@ export class Thread {
     })
   }
 
-  /** `send` posts the question under the id it is given; `settle` with that id ends it. */
+  /** `send` posts the request with the given id; `settle` with that id completes it. */
   ask<T>(send: (id: number) => void): Promise<T> {
-    if (this.waiting.size >= QUESTIONS_MAX) {
-      return Promise.reject(
-        new Error(`the store has ${QUESTIONS_MAX} questions to answer already; ask later`),
-      )
+    if (this.waiting.size >= REQUESTS_MAX) {
+      return Promise.reject(new Error(`the store has ${REQUESTS_MAX} requests pending; try again later`))
     }
     const id = this.nextId++
     return new Promise<T>((resolve, reject) => {

@@ -1,9 +1,9 @@
 /**
- * Vantages (spec 6.5): places that probe. The server's own is made at its start and has no token; agents' come from the
- * command line.
+ * Vantages (spec 6.5): places that probe. The server's own is created at its start and has no token; agents' are created by
+ * the command line.
  *
  *     create ──► the token, shown once          SHA-256 ──► table vantage
- *     revoke ──► the row stays, for the probes that name it; create with its name gives it a new token
+ *     revoke ──► the row stays, for the probes that refer to it; creating it again gives it a new token
  */
 import { createHash } from 'node:crypto'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -28,18 +28,18 @@ export interface ListedVantage extends VantageInput {
   revokedAtSec: number | null
 }
 
-/** Makes it, or brings it up to date. A new region counts from now on: earlier probes stay in their buckets. */
+/** Creates or updates a vantage. A new region applies from now on: earlier probes stay in their buckets. */
 export function saveVantage(database: Database, { name, region, country }: VantageInput): number {
   database.run(
     `INSERT INTO vantage (name, region, country) VALUES (?, ?, ?)
      ON CONFLICT (name) DO UPDATE SET country = excluded.country, region = excluded.region, revoked_at = NULL,
-       token_hash = NULL`, // an agent that had this name would speak for the server
+       token_hash = NULL`, // an agent with this name must not act as the server
     ...[name, region, country],
   )
   return database.get<{ id: number }>('SELECT id FROM vantage WHERE name = ?', name)!.id
 }
 
-/** Returns the token: the only copy of it there will ever be. */
+/** Returns the token, which is not stored. */
 export function createVantage(database: Database, { name, region, country }: VantageInput): string {
   const token = TOKEN_PREFIX + randomBase62(TOKEN_LENGTH)
   database.transaction(() => {
@@ -56,7 +56,7 @@ export function createVantage(database: Database, { name, region, country }: Van
   return token
 }
 
-/** False when there is no such vantage, or it was revoked before. */
+/** False if there is no such vantage or it is already revoked. */
 export function revokeVantage(database: Database, name: string, nowSec: number): boolean {
   const sql = 'UPDATE vantage SET revoked_at = ?, token_hash = NULL WHERE name = ? AND revoked_at IS NULL'
   return database.run(sql, nowSec, name) === 1
@@ -71,7 +71,7 @@ export function listVantages(database: Database): ListedVantage[] {
   return rows.map((row) => ({ ...row, hasToken: Boolean(row.hasToken) }))
 }
 
-/** What a snapshot carries: those whose token is taken. */
+/** The agents of a snapshot: vantages with a valid token. */
 export function listAgents(database: Database): StoredAgent[] {
   return database.all<StoredAgent>(
     `SELECT id AS vantageId, name, region, token_hash AS tokenHash FROM vantage
@@ -84,7 +84,7 @@ function taken(name: string): ConfigurationError {
   return new ConfigurationError({
     code: 'VANTAGE_TAKEN',
     where: `vantage "${name}"`,
-    what: 'is there already.',
+    what: 'already exists.',
     fix,
   })
 }
@@ -94,6 +94,6 @@ function tooMany(count: number): ConfigurationError {
   return new ConfigurationError({
     code: 'VANTAGES_TOO_MANY',
     what,
-    fix: 'Revoke those that do not probe any more.',
+    fix: 'Revoke vantages that no longer probe.',
   })
 }

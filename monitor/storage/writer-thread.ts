@@ -1,12 +1,12 @@
 /**
- * The writer's thread: the only one that writes the file.
+ * The writer's thread, the only one that writes the database.
  *
  *     start ──► open ──► migrate ──► first snapshot ──► ready
  *     batch ──► one transaction ──► wrote
  *     tick  ──► snapshot, if 5 s have passed and anything changed ──► roll up and prune, step by step ──► ticked
  *
- * Between two steps waiting messages have their turn, so a batch waits for one step (tens of ms) and never for all.
- * It reads no clock: time comes with the ticks.
+ * Between two steps waiting messages are handled, so a batch waits for one step (tens of ms) at most. It reads no clock: the
+ * time comes with the ticks.
  */
 import { statSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
@@ -39,11 +39,11 @@ class WriterThread {
   private nowSec = 0
   private publishedAtSec = 0
   private isChanged = true
-  private foreignVersion: unknown = null // grows when another process commits (`monitor keys create`)
+  private foreignVersion: unknown = null // changes when another process commits (`monitor keys create`)
   private isFailing = false
   private isClosing = false
   private readonly inode: number
-  private isGone = false // its file, or another is there in its place
+  private isGone = false // the file was removed or replaced
 
   constructor(database: Database, lock: DatabaseSync | null) {
     this.database = database
@@ -94,8 +94,8 @@ class WriterThread {
         await nextTurn()
       this.isFailing = false
     } catch (error) {
-      // What was begun is begun again with the next tick; told once until it succeeds.
-      const text = `snapshots, roll-ups and pruning do not get on, and try on: ${(error as Error).message}`
+      // The next tick starts again; logged once until it succeeds.
+      const text = `snapshots, roll-ups and pruning fail and are retried: ${(error as Error).message}`
       if (!this.isFailing) send({ kind: 'log', level: 'error', text })
       this.isFailing = true
     }
@@ -112,11 +112,11 @@ class WriterThread {
     if (this.isChanged) this.publish()
   }
 
-  /** Once. What is open is still written, and gone with this process. */
+  /** Logged once. The open file is still written and lost when this process ends. */
   private reportIfGone(): void {
     if (this.isGone || readInode(this.database.path) === this.inode) return
     this.isGone = true
-    const text = `${this.database.path} was removed or replaced: what is found from now on is lost. Stop the monitor before such work, and start it anew.`
+    const text = `${this.database.path} was removed or replaced: results from now on are lost. Restart the monitor, and stop it before replacing the file.`
     send({ kind: 'log', level: 'error', text })
   }
 
@@ -158,7 +158,7 @@ function readInode(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.ino ?? 0
 }
 
-/** A folder that cannot be made or written, a file that SQLite refuses: for an operator to mend. */
+/** A folder that cannot be created or written, or a file that SQLite refuses: an operator can fix these. */
 function isOfDisk(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code ?? ''
   return code === 'ERR_SQLITE_ERROR' || /^E[A-Z]{2,20}$/.test(code)

@@ -1,12 +1,11 @@
 /**
- * The owner's side of the writer: collects writes, hands them over in batches, keeps them until they are on disk.
+ * The owner's side of the writer: collects writes, sends them in batches, keeps them until they are on disk.
  *
- *     add ──► queue, at most 50,000 rows ── 500 rows, or 200 ms ──► batch under way ──► wrote ──► forgotten
- *                                                                        └── disk full, thread died ──► the same again
+ *     add ──► queue, at most 50,000 rows ── 500 rows, or 200 ms ──► current batch ──► wrote ──► released
+ *                                                                        └── disk full, thread ended ──► sent again
  *
- * One batch at a time: while it is under way the next one grows, so a slow disk gets larger batches and not more of them.
- * A batch may be sent twice; every write says the same twice (rows.ts).
- * `add` never waits and never throws.
+ * One batch at a time: meanwhile the next one grows, so a slow disk gets larger batches instead of more. A batch may be sent
+ * twice, because every write is idempotent (rows.ts). `add` never waits and never throws.
  */
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveModule } from '../../engine/runtime/module-url.ts'
@@ -18,9 +17,9 @@ import type { SnapshotRows } from './snapshot.ts'
 import { Thread } from './thread.ts'
 
 const BATCH_ROWS = 500
-const BATCH_MS = 200 // spec: 250 ms may be lost; the rest is for the hand-over and the commit
+const BATCH_MS = 200 // spec: at most 250 ms may be lost; the rest is for transfer and commit
 const RETRY_MS = 1_000 // a disk that is full stays full for a while
-const RESTART_MS = [100, 1_000, 5_000, 30_000] // then 30 s each; a thread that lived for a minute begins anew
+const RESTART_MS = [100, 1_000, 5_000, 30_000] // then 30 s each; reset once a thread has run for LIVED_MS
 const LIVED_MS = 60_000
 const CLOSE_WAIT_MS = 5_000
 
@@ -37,12 +36,12 @@ export class Writer {
   private thread!: Thread
   private isReady = false
   private isClosing = false
-  private underWay: Write[] = []
-  private isSent = false // underWay has been sent and not answered yet
+  private batch: Write[] = []
+  private isSent = false // the batch has been sent and not answered yet
   private isDue = false // something has waited for BATCH_MS
   private timer: NodeJS.Timeout | null = null
   private isFailing = false
-  private deathsCount = 0
+  private failuresCount = 0
   private addedCount = 0
   private waiters: { count: number; resolve: () => void }[] = []
   private tickDone: { promise: Promise<void>; resolve: () => void } | null = null
@@ -53,13 +52,13 @@ export class Writer {
     this.queue = new WriteQueue(rowsMax)
   }
 
-  /** Rejects when the file cannot be opened or brought up to date. */
+  /** Rejects if the file cannot be opened or migrated. */
   start(): Promise<void> {
     return new Promise((resolve, reject) => {
       const startedAtMs = performance.now()
       const onEnd = (error: Error | null) => {
         this.isReady = false
-        reject(error ?? new Error('the writer ended before it began'))
+        reject(error ?? new Error('the writer ended before it was ready'))
         this.ended(error, performance.now() - startedAtMs)
       }
       const file = resolveModule('./writer-thread.ts', import.meta.url)
@@ -70,7 +69,7 @@ export class Writer {
           resolve()
           this.send()
         } else if (message.kind === 'failed') {
-          this.isClosing ||= this.deathsCount === 0 // the first start is the caller's to repeat
+          this.isClosing ||= this.failuresCount === 0 // the caller decides about the first start
           reject(new Error(message.error.message))
         } else {
           this.receive(message)
@@ -86,7 +85,7 @@ export class Writer {
     else this.timer ??= setTimeout(() => this.due(), BATCH_MS)
   }
 
-  /** Resolves when everything added so far is written, refused or dropped; never while the disk refuses all. */
+  /** Resolves when everything added so far is written, refused or dropped; not while the disk fails. */
   flush(): Promise<void> {
     if (this.goneCount >= this.addedCount) return Promise.resolve()
     return new Promise((resolve) => {
@@ -102,7 +101,7 @@ export class Writer {
     return this.thread.ask((id) => this.post({ kind: 'ask', id, question }))
   }
 
-  /** Time passes: snapshots, roll-ups, pruning. Resolves when they are done; one under way is joined. */
+  /** Runs what is due: snapshots, roll-ups, pruning. Resolves when done; a call during a tick waits for that one. */
   tick(nowSec: number): Promise<void> {
     if (this.tickDone) return this.tickDone.promise
     if (!this.isReady) return Promise.resolve()
@@ -113,12 +112,12 @@ export class Writer {
 
   /** Writes what it can within 5 s. Returns how many writes were lost. */
   async close(): Promise<number> {
-    let giveUp: NodeJS.Timeout | undefined
-    const patience = new Promise<void>((resolve) => {
-      giveUp = setTimeout(resolve, CLOSE_WAIT_MS)
+    let timer: NodeJS.Timeout | undefined
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_WAIT_MS)
     })
-    await Promise.race([this.flush(), patience])
-    clearTimeout(giveUp)
+    await Promise.race([this.flush(), timeout])
+    clearTimeout(timer)
     this.isClosing = true
     if (this.timer) clearTimeout(this.timer)
     const lost = this.addedCount - this.goneCount
@@ -136,14 +135,14 @@ export class Writer {
 
   private send(): void {
     if (!this.isReady || this.isSent || this.isClosing) return
-    if (this.underWay.length === 0) {
+    if (this.batch.length === 0) {
       if (!this.isDue && this.queue.rowsCount < BATCH_ROWS) return
-      this.underWay = this.queue.take(BATCH_ROWS)
+      this.batch = this.queue.take(BATCH_ROWS)
       this.isDue = this.isDue && this.queue.rowsCount > 0
-      if (this.underWay.length === 0) return
+      if (this.batch.length === 0) return
     }
     this.isSent = true
-    this.post({ kind: 'batch', writes: this.underWay })
+    this.post({ kind: 'batch', writes: this.batch })
   }
 
   private receive(message: Exclude<FromWriter, { kind: 'ready' | 'failed' }>): void {
@@ -158,17 +157,17 @@ export class Writer {
     this.isSent = false
     if (error) {
       if (!this.isFailing)
-        this.hooks.log('error', `the monitor cannot write ${this.data.path}, and tries on: ${error}`)
+        this.hooks.log('error', `the monitor cannot write ${this.data.path}, and keeps trying: ${error}`)
       this.isFailing = true
       setTimeout(() => this.send(), RETRY_MS)
       return
     }
     if (this.isFailing) this.hooks.log('info', `the monitor can write ${this.data.path} again`)
     this.isFailing = false
-    this.underWay = []
+    this.batch = []
     this.refusedCount += refused
     if (refused > 0)
-      this.hooks.log('warning', `${refused} of a batch were not written, the first for this reason: ${why}`)
+      this.hooks.log('warning', `${refused} writes of a batch were refused, the first because: ${why}`)
     this.waiters = this.waiters.filter(({ count, resolve }) => {
       if (this.goneCount >= count) resolve()
       return this.goneCount < count
@@ -179,7 +178,7 @@ export class Writer {
 
   /** Written, refused or dropped. */
   private get goneCount(): number {
-    return this.addedCount - this.queue.writesCount - this.underWay.length
+    return this.addedCount - this.queue.writesCount - this.batch.length
   }
 
   private ticked(): void {
@@ -191,10 +190,13 @@ export class Writer {
     this.isSent = false
     this.ticked()
     if (this.isClosing) return
-    if (livedMs > LIVED_MS) this.deathsCount = 0
-    const pauseMs = RESTART_MS[Math.min(this.deathsCount, RESTART_MS.length - 1)]
-    this.deathsCount += 1
-    this.hooks.log('error', `the monitor's writer ended and begins again in ${pauseMs} ms: ${error?.message}`)
+    if (livedMs > LIVED_MS) this.failuresCount = 0
+    const pauseMs = RESTART_MS[Math.min(this.failuresCount, RESTART_MS.length - 1)]
+    this.failuresCount += 1
+    this.hooks.log(
+      'error',
+      `the monitor's writer thread ended and restarts in ${pauseMs} ms: ${error?.message}`,
+    )
     setTimeout(() => !this.isClosing && this.start().catch(() => {}), pauseMs)
   }
 

@@ -2,9 +2,9 @@
  * A name server of 127.0.0.1 that says what the test tells it, so that c-ares asks over a real socket.
  *
  *     const dns = await startDns()
- *     dns.tell('relay.example.org', { A: ['127.0.0.2'], AAAA: [] })
- *     dns.tell('rebind.example.org', [{ A: ['127.0.0.2'] }, { A: ['127.0.0.1'] }])   // one after another, the last stays
- *     dns.asked   // ['A relay.example.org', …]
+ *     dns.setRecords('relay.example.org', { A: ['127.0.0.2'], AAAA: [] })
+ *     dns.setRecords('rebind.example.org', [{ A: ['127.0.0.2'] }, { A: ['127.0.0.1'] }])   // one after another, the last stays
+ *     dns.queries   // ['A relay.example.org', …]
  */
 import { createSocket } from 'node:dgram'
 import { parseAddress } from '../../../monitor/egress/address.ts'
@@ -20,8 +20,8 @@ export interface Zone {
 
 export interface Dns {
   server: string // address:port
-  asked: string[] // `A name`, in order
-  tell(name: string, zones: Zone | Zone[]): void
+  queries: string[] // `A name`, in order
+  setRecords(name: string, zones: Zone | Zone[]): void
   close(): Promise<void>
 }
 
@@ -50,8 +50,8 @@ export async function startDns(): Promise<Dns> {
   await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve))
   return {
     server: `127.0.0.1:${socket.address().port}`,
-    asked,
-    tell: (name, told) => zones.set(name, Array.isArray(told) ? told : [told]),
+    queries: asked,
+    setRecords: (name, records) => zones.set(name, Array.isArray(records) ? records : [records]),
     close: () => new Promise((resolve) => socket.close(() => resolve())),
   }
 }

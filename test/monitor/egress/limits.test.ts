@@ -24,7 +24,6 @@ afterEach(async () => {
 })
 afterAll(() => world.close())
 
-const waits = { dnsMs: 300, connectMs: 300, tlsMs: 300, firstByteMs: 300, bodyMs: 300 }
 function visit(path: string, limits = {}): Promise<Visit> {
   return world.egress({ limits }).visit({ url: world.url(path), purpose: 'catalogue' })
 }
@@ -178,7 +177,6 @@ for (const [name, deed, detail] of floods) {
     // which of the two sees a flood of head bytes first depends on how TCP cuts it
     if (detail === 'head') expect(found.detail).toMatch(/^(HPE_HEADER_OVERFLOW|wire)$/)
     else expect(found.detail).toBe(detail)
-    expect(found.timings.totalMs).toBeLessThan(3_000)
     await ended
   })
 }
@@ -228,9 +226,9 @@ const slow: [string, Deed, number | null][] = [
 for (const [name, deed, status] of slow) {
   test(`5.9, 13.7: ${name}: http_timeout`, async () => {
     world.relay.on('/slow', deed)
-    const found = await visit('/slow', waits)
+    const found = await visit('/slow', status === null ? { firstByteMs: 300 } : { bodyMs: 300 })
     expect([found.error, found.detail, found.status]).toEqual(['http_timeout', 'deadline', status])
-    expect(found.timings.totalMs).toSatisfy((ms: number) => ms >= 295 && ms < 1_500)
+    expect(found.timings.totalMs).toSatisfy((ms: number) => ms >= 295 && ms < LIMITS.bodyMs)
   })
 }
 

@@ -42,11 +42,11 @@ beforeAll(async () => {
 beforeEach(() => {
   proxy.requests.length = 0
   world.relay.requests.length = 0
-  asked = world.dns.asked.length
+  asked = world.dns.queries.length
 })
 afterEach(async () => {
   expect(world.tripped()).toBe(0)
-  expect(world.dns.asked.length).toBe(asked)
+  expect(world.dns.queries.length).toBe(asked)
   await expect.poll(() => proxy.open + world.relay.open + secure.open).toBe(0)
 })
 afterAll(async () => {

@@ -49,7 +49,7 @@ export async function startWorld(): Promise<World> {
   const dns = await startDns()
   const { relay, wires } = await startOnOnePort()
   const { port } = relay
-  dns.tell(RELAY, { A: ['127.0.0.2'] })
+  dns.setRecords(RELAY, { A: ['127.0.0.2'] })
   return {
     dns,
     relay,

@@ -37,17 +37,17 @@ async function addressesOf(port: number, env: Record<string, string> = {}): Prom
 const both = <T>(told: T): T[] => [told, told]
 
 test('6.5: of several addresses the one that answered', async () => {
-  dns.tell(HOST, { A: [NOBODY, RELAY, NEITHER] })
+  dns.setRecords(HOST, { A: [NOBODY, RELAY, NEITHER] })
   expect(await addressesOf(relay.port)).toEqual(both([null, RELAY]))
 })
 
 test('6.5: where none answers, the last that was tried', async () => {
-  dns.tell(HOST, { A: [RELAY, NOBODY] })
+  dns.setRecords(HOST, { A: [RELAY, NOBODY] })
   expect(await addressesOf(await freePort())).toEqual(both(['connect_refused', NOBODY]))
 })
 
 test('6.5: none without an address of the name', async () => {
-  dns.tell(HOST, { A: [], AAAA: [] })
+  dns.setRecords(HOST, { A: [], AAAA: [] })
   const told = await addressesOf(relay.port)
   expect(told).toEqual(both([expect.stringMatching(/^dns_/), null]))
 })

@@ -105,7 +105,7 @@ test('3.5: the steps of a name that does not exist, and of a challenge', async (
 })
 
 test('3.5: failed means that we did not measure', async () => {
-  world.dns.tell('inside.example.org', { A: ['10.0.0.1'] })
+  world.dns.setRecords('inside.example.org', { A: ['10.0.0.1'] })
   expect(await run('http://inside.example.org')).toEqual({ status: 'failed', code: 'target_not_allowed' })
   expect(await run('http://10.0.0.1')).toEqual({ status: 'failed', code: 'target_not_allowed' })
   const late = AbortSignal.abort()

@@ -178,8 +178,8 @@ test('6.4: Retry-After is handed on, up to an hour', async () => {
 })
 
 test('M6.2#6 M6.2#9: an alias names the CDN, a name server the parking service', async () => {
-  world.dns.tell('open.example.org', { CNAME: ['d1.cloudfront.net'] })
-  world.dns.tell('plain.example.org', { NS: ['ns1.sedoparking.com'] })
+  world.dns.setRecords('open.example.org', { CNAME: ['d1.cloudfront.net'] })
+  world.dns.setRecords('plain.example.org', { NS: ['ns1.sedoparking.com'] })
   const open = await fullProbe(world.context(), world.target('open'))
   expect(open.observation?.profile.cdn).toEqual({
     provider: 'cloudfront',
@@ -187,10 +187,10 @@ test('M6.2#6 M6.2#9: an alias names the CDN, a name server the parking service',
   })
   const plain = await fullProbe(world.context(), world.target('plain'))
   expect([plain.probe.error, plain.observation?.isParked]).toEqual(['parked', true])
-  world.dns.tell('open.example.org', { NS: ['ns1.sedoparking.com'] })
+  world.dns.setRecords('open.example.org', { NS: ['ns1.sedoparking.com'] })
   const works = await fullProbe(world.context(), world.target('open'))
   expect([works.probe.error, works.observation?.isParked]).toEqual([null, false])
-  world.dns.tell('plain.example.org', {})
+  world.dns.setRecords('plain.example.org', {})
 })
 
 test('6.2: base paths; a base that ends in /v1 names it once', async () => {
@@ -214,8 +214,8 @@ const unreachable = [
 ] as const
 for (const [host, error] of unreachable) {
   test(`6.3: ${host}: ${error}, no observation`, async () => {
-    world.dns.tell('poisoned.example.org', { A: ['127.0.0.1'] })
-    world.dns.tell('closed.example.org', { A: ['127.0.0.2'] })
+    world.dns.setRecords('poisoned.example.org', { A: ['127.0.0.1'] })
+    world.dns.setRecords('closed.example.org', { A: ['127.0.0.2'] })
     const target = { url: `http://${host}`, apiBase: `http://${host}:8443`, purpose: 'catalogue' } as const
     for (const probe of [lightProbe, fullProbe]) {
       const tried = await probe(world.context(), target)

@@ -56,7 +56,7 @@ test('6.3: a reset after the ClientHello, and silence after it', async () => {
       socket.on('data', () => deed === 'reset' && socket.resetAndDestroy())
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.2', resolve))
-    world.dns.tell('hello.example.org', { A: ['127.0.0.2'] })
+    world.dns.setRecords('hello.example.org', { A: ['127.0.0.2'] })
     const { port: extraPort } = server.address() as AddressInfo
     const url = `https://hello.example.org:${extraPort}`
     const target = { url, apiBase: url, purpose: 'catalogue', extraPort } as const

@@ -24,7 +24,7 @@ function start() {
   return { held, add, check, told }
 }
 
-test('6.5: what works is told at once, and so is a failure whose check was there before it', () => {
+test('6.5: successes are published at once, and so are failures whose check ended before them', () => {
   const { add, check, told } = start()
   check(10)
   add(1, 'up', 11)
@@ -32,7 +32,7 @@ test('6.5: what works is told at once, and so is a failure whose check was there
   expect(told).toEqual(['site 1: up 11', 'site 2: down 10'])
 })
 
-test('6.5: a failure waits for its check, what follows at the same site waits behind it, other sites do not', () => {
+test('6.5: a failure waits for its check, later results of its site wait behind it, other sites do not', () => {
   const { add, check, told } = start()
   add(1, 'down', 1)
   add(1, 'up', 2)
@@ -47,13 +47,13 @@ test('6.5: a failure waits for its check, what follows at the same site waits be
   expect(told.slice(4)).toEqual(['site 1: up 4'])
 })
 
-test('6.5: beyond four of one site the oldest is told by what is known', () => {
+test('6.5: beyond four of one site the oldest is published as known so far', () => {
   const { add, told } = start()
   for (let atSec = 1; atSec <= 6; atSec++) add(1, 'down', atSec)
   expect(told).toEqual(['site 1: down 1', 'site 1: down 2'])
 })
 
-test('6.5: of a site that is gone nothing is told; at the end the rest is, in order', () => {
+test('6.5: results of a removed site are discarded; at the end the rest is published in order', () => {
   const { held, add, check, told } = start()
   add(1, 'down', 1)
   add(2, 'down', 1)

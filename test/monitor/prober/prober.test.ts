@@ -1,4 +1,4 @@
-/** A prober at work on fake relays: what it tells of them, and what it keeps to itself. */
+/** A prober with fake relays: what it sends, and what it does not. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ const start = (options: Partial<ProberOptions> = {}) => startProber(world, optio
 const site = (name: string, changes: Partial<ProberSite> = {}) => siteOf(world, name, changes)
 const nowSec = () => Math.floor(Date.now() / 1_000)
 
-test('6.1: a new site is looked at lightly and fully, and both are told with its id', async () => {
+test('6.1: a new site gets a light and a full probe, and both are sent with its id', async () => {
   const { prober, of } = start()
   const open = site('open')
   prober.receive(sites(open))
@@ -32,7 +32,7 @@ test('6.1: a new site is looked at lightly and fully, and both are told with its
   expect(of('observation')[0]).toMatchObject({ siteId: open.siteId, observation: { models: MODELS } })
 })
 
-test('6.5: while control addresses do not answer, a failure does not count, and it is told once', async () => {
+test('6.5: while checked addresses do not respond, failures do not count, and it is logged once', async () => {
   const silent = world.target('silent').url
   const { prober, of } = start({ controlUrls: [silent, silent, silent] })
   const failing = site('failing', { lastFullSec: nowSec() })
@@ -46,7 +46,7 @@ test('6.5: while control addresses do not answer, a failure does not count, and 
   expect(prober.metrics().areControlsAnswering).toBe(false)
 })
 
-test('6.3: while its own thread stands still, no site is down', async () => {
+test('6.3: while its thread is stalled, no site is down', async () => {
   const context = world.context({ nowMs: Date.now })
   const egress = {
     ...{ optOut: [], denials: new Map(), handshake: context.egress.handshake, names: context.egress.names },
@@ -61,7 +61,7 @@ test('6.3: while its own thread stands still, no site is down', async () => {
   expect(of('probe')[0].probe).toMatchObject({ outcome: 'inconclusive', error: 'http_timeout' })
 })
 
-test('nothing to look at: nobody is asked anything', async () => {
+test('without sites, no request is made', async () => {
   const control = world.relays.open
   const before = control.requests.length
   const { prober, of } = start({ controlUrls: [world.target('open').url] })
@@ -70,7 +70,7 @@ test('nothing to look at: nobody is asked anything', async () => {
   expect([control.requests.length, of('log')]).toEqual([before, []])
 })
 
-test('a site that goes while it is looked at is not told', async () => {
+test('a site removed during its probe has no result', async () => {
   const { prober, told } = start()
   const slow = site('silent', { lastFullSec: nowSec() })
   prober.receive(sites(slow))
@@ -81,7 +81,7 @@ test('a site that goes while it is looked at is not told', async () => {
   expect(told).toEqual([])
 })
 
-test('8.1: a key file is read for full probes, sent over https, and a bad one is told without its words', async () => {
+test('8.1: a key file is read for full probes, sent over https, and a bad one is logged without its content', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-key-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const keyFile = { folder, name: 'site.key' }
@@ -99,7 +99,7 @@ test('8.1: a key file is read for full probes, sent over https, and a bad one is
   expect(again.of('log')[0].text).not.toContain('two words')
 })
 
-test('3.5: a detection is told step by step; one that is cancelled ends at once', async () => {
+test('3.5: a detection is reported step by step; a cancelled one ends at once', async () => {
   const { prober, of } = start()
   prober.receive({ kind: 'detect', id: 'a', url: world.target('new-api').url, slug: null })
   await expect.poll(() => of('detected').length, { timeout: 10_000 }).toBe(1)
@@ -111,7 +111,7 @@ test('3.5: a detection is told step by step; one that is cancelled ends at once'
   expect(of('detected')[1]).toMatchObject({ id: 'b', result: null, failure: 'deadline_exceeded' })
 })
 
-test('6.4: beyond two at once in one network, the others wait, and all get their turn', async () => {
+test('6.4: beyond two at once in one network, the others wait, and all are run', async () => {
   const { prober, of } = start({ detectionsMax: 4 })
   const url = world.target('slow').url
   for (const id of ['a', 'b', 'c', 'd'])

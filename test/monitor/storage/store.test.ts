@@ -83,7 +83,7 @@ test('8.2: a wrong write is refused and told, its neighbours are written', async
   await store.flush()
   expect(store.metrics().refused).toBe(5)
   expect(store.log.join()).toContain(
-    'warning: 5 of a batch were not written, the first for this reason: probe: FOREIGN KEY',
+    'warning: 5 writes of a batch were refused, the first because: probe: FOREIGN KEY',
   )
   const raw = await store.read('rawProbes', siteId, 'all', 0)
   expect(raw.map(({ atSec }) => atSec)).toEqual([NOW_SEC + 4, NOW_SEC])
@@ -197,7 +197,7 @@ test('8.2: a writer thread that dies is replaced, and what it had in hand is wri
   await (writer as unknown as { thread: Thread }).thread.worker.terminate()
   await writer.flush()
   expect(log).toEqual([
-    expect.stringContaining("error: the monitor's writer ended and begins again in 100 ms"),
+    expect.stringContaining("error: the monitor's writer thread ended and restarts in 100 ms"),
   ])
   expect(await writer.close()).toBe(0)
   const database = new Database(path)

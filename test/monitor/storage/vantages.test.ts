@@ -28,7 +28,7 @@ test('6.5: a revoked vantage keeps its row, and its id when its name is used aga
   const idOf = () => database.get<{ id: number }>("SELECT id FROM vantage WHERE name = 'bj1'")!.id
   createVantage(database, BEIJING)
   const id = idOf()
-  expect(() => createVantage(database, BEIJING)).toThrow('vantage "bj1": is there already.')
+  expect(() => createVantage(database, BEIJING)).toThrow('vantage "bj1": already exists.')
   expect(revokeVantage(database, 'bj1', NOW_SEC)).toBe(true)
   expect(revokeVantage(database, 'bj1', NOW_SEC)).toBe(false)
   expect(revokeVantage(database, 'sh1', NOW_SEC)).toBe(false)
@@ -58,7 +58,7 @@ test('6.5: there is a bound, and revoked ones do not count', async () => {
   const database = await freshDatabase()
   for (let i = 0; i < VANTAGES_MAX; i++) createVantage(database, { ...BEIJING, name: `v${i}` })
   expect(() => createVantage(database, BEIJING)).toThrow(
-    /^there are 100 vantages, .*Revoke those .*VANTAGES_TOO_MANY/,
+    /^there are 100 vantages, .*Revoke vantages .*VANTAGES_TOO_MANY/,
   )
   revokeVantage(database, 'v7', NOW_SEC)
   createVantage(database, BEIJING)

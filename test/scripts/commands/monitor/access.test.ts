@@ -175,7 +175,7 @@ test('6.5: vantage revoke ends it; its name can be used again, with another toke
   const taken = await create()
   expect(taken.code).toBe(1)
   expect(taken.err).toMatch(
-    /^sluice: vantage "bj1": is there already\. .*revoke it first.*\[VANTAGE_TAKEN\]\n$/,
+    /^sluice: vantage "bj1": already exists\. .*revoke it first.*\[VANTAGE_TAKEN\]\n$/,
   )
   expect(await monitor.run('vantage', 'revoke', 'bj1')).toMatchObject({
     code: 0,

@@ -1,4 +1,4 @@
-/** The judges of single answers: listings, programs, hygiene; and text of strangers. */
+/** Classification of single responses: listings, programs, hygiene; and cleaning of untrusted text. */
 import { expect, test } from 'vitest'
 import type { Visit } from '../../../monitor/egress/egress.ts'
 import { checkHygiene } from '../../../monitor/probe/hygiene.ts'

@@ -1,4 +1,4 @@
-/** What a prober is told from outside and must heed: opt-outs, who else probes, and whether anybody does. */
+/** Messages that change what a prober does: opt-outs, online vantages; and incomplete full probes. */
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
 import type { ProbeContext } from '../../../monitor/probe/probe.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-test('5: a host that opts out is visited no more, and a detection of it is refused, until it is taken back', async () => {
+test('5: a host that opts out is neither visited nor detected until the opt-out is removed', async () => {
   const egress = world.context().egress as Egress
   onTestFinished(() => {
     egress.optOut = []
@@ -81,7 +81,7 @@ for (const [online, count] of cases) {
   })
 }
 
-test('6.5: a detection says that it is the only vantage, until others are heard of', async () => {
+test('6.5: a detection reports a single vantage until others are online', async () => {
   const { prober, of } = startProber(world)
   const noticesOf = async (id: string) => {
     prober.receive(detection(world, id, 'new-api'))

@@ -1,4 +1,4 @@
-/** A prober whose own network may be gone: what it makes of failures then. Clocks stand still; minutes pass by hand. */
+/** A prober whose host may have no network: how failures count then. The clock is set by the tests. */
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Visit } from '../../../monitor/egress/egress.ts'
 import type { ProberOptions } from '../../../monitor/prober/prober.ts'
@@ -38,7 +38,7 @@ async function startHolding() {
   return started
 }
 
-test('3.5: while control addresses are silent, a detection of what is down fails, sites or none', async () => {
+test('3.5: while checked addresses are silent, a detection of a down site fails, with and without sites', async () => {
   world.relays[CONTROL].turn('silent')
   const { prober, of, clock } = start()
   const detect = async (id: string, name: string) => {
@@ -57,7 +57,7 @@ test('3.5: while control addresses are silent, a detection of what is down fails
   expect(await detect('d', 'reset')).toMatchObject({ result: { verdict: 'unreachable' }, failure: null })
 })
 
-test('3.5: the check that a failed detection asks for counts, also when the next minute has begun', async () => {
+test('3.5: the check requested by a failed detection counts, also when the next minute has begun', async () => {
   world.relays[CONTROL].turn('silent')
   const { prober, of, clock } = start({
     send: (message) => {
@@ -69,7 +69,7 @@ test('3.5: the check that a failed detection asks for counts, also when the next
   expect(of('detected')[0]).toMatchObject({ result: null, failure: 'internal_error' })
 })
 
-test('3.5: a detection that is cancelled while control addresses are asked ends at once', async () => {
+test('3.5: a detection that is cancelled during its connectivity check ends at once', async () => {
   let isAsking = false
   const visit = () => {
     isAsking = true
@@ -90,7 +90,7 @@ const cases = [
   ['silent', 'inconclusive', 0],
 ] as const
 for (const [control, outcome, observations] of cases) {
-  test(`6.5: a failure waits for the control check of its minute: ${control}, so it is ${outcome}`, async () => {
+  test(`6.5: a failure waits for the connectivity check of its minute: ${control}, so it is ${outcome}`, async () => {
     const { of } = await startHolding()
     world.relays[CONTROL].turn(control)
     vi.advanceTimersByTime(MINUTE_MS)
@@ -100,13 +100,13 @@ for (const [control, outcome, observations] of cases) {
   })
 }
 
-test('6.5: a failure that is held at the end is told by what is known', async () => {
+test('6.5: a failure that is held at the end is published as known so far', async () => {
   const { prober, of } = await startHolding()
   await prober.close()
   expect(of('probe')[0]).toMatchObject({ probe: { outcome: 'down' } })
 })
 
-test('6.5: a failure that is held when its site goes is not told', async () => {
+test('6.5: a failure that is held when its site is removed is not published', async () => {
   const { prober, of } = await startHolding()
   prober.receive(sites())
   await prober.close()
