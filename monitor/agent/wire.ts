@@ -124,9 +124,8 @@ export const RESULTS_REQUEST = closed({
 
 const milliseconds: Schema = { type: ['integer', 'null'], minimum: 0, maximum: MS_MAX }
 
-export const RESULT = closed(
+const measured: [Record<string, Schema>, Record<string, Schema>] = [
   {
-    sequence: integer(1, SEQUENCE_MAX),
     slug: { type: 'string', pattern: SLUG },
     at_s: integer(0, EPOCH_SEC_MAX),
     outcome: { enum: ['up', 'degraded', 'down', 'inconclusive'] },
@@ -139,7 +138,9 @@ export const RESULT = closed(
     total_ms: milliseconds,
   },
   { address: orNull(text(ADDRESS_CHARS_MAX)) },
-)
+]
+export const RESULT = closed({ sequence: integer(1, SEQUENCE_MAX), ...measured[0] }, measured[1])
+export const MEASURED = closed(...measured) // a result before it has a number
 
 /** What comes from the server may have more members than this version knows: it is the newer side. */
 const open = (properties: Record<string, Schema>): Schema => ({
