@@ -10,7 +10,8 @@
  *
  * Loads no socket library, as api/api.ts. Everything is stored under the vantage of the token; no request can name
  * another. Results are answered when they are in the store's queue: a killed server loses the 250 ms of spec 13.11, and
- * takes again from the agent what it had not noted. When the store is far behind, agents keep theirs.
+ * takes again from the agent what it had not noted. The store leaves out what an agent sends beyond what is due
+ * (storage/apply.ts); such results are answered as stored. When the store is far behind, agents keep theirs.
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
@@ -195,16 +196,18 @@ export class AgentApi {
   }
 
   private async results(agent: StoredAgent, request: ResultsRequest): Promise<ResultsResponse> {
-    const { store, nowMs } = this.options
-    const { siteIds } = this.getAssignment(agent)
+    const { store, nowMs, intervalSec } = this.options
+    const { siteIds, intervalsSec } = this.getAssignment(agent)
     if (store.metrics().queuedRows > QUEUED_ROWS_MAX)
       throw new ApiError('not_ready', 'the store is behind; keep the results')
     await this.accepted.load(agent)
     // Nothing is waited for below: of two requests with the same results the second finds them accepted.
     const context = { accepted: this.accepted.getLast(agent), siteIds, nowMs: nowMs() }
     const { answer: taken, probes } = takeResults(request, context)
-    for (const { siteId, probe } of probes)
-      store.write({ kind: 'probe', siteId, vantageId: agent.vantageId, probe })
+    for (const { siteId, probe } of probes) {
+      const dueSec = intervalsSec.get(siteId) ?? intervalSec
+      store.write({ kind: 'probe', siteId, vantageId: agent.vantageId, probe, dueSec })
+    }
     this.accepted.record(agent, taken.accepted)
     this.totals.stored += taken.stored
     this.totals.repeated += taken.repeated
