@@ -7,14 +7,17 @@
  * Lists are `a;b` (`\;` is a semicolon in an item, `\\` a backslash). An empty cell says nothing, as a key that is not written in YAML.
  *
  * What a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading takes away again: names
- * and notes may come from strangers. Also after ; and line ends, since where ; parts cells a quoted cell may be cut there.
+ * and notes may come from strangers. Also after ; and line ends, since where ; parts cells a quoted cell may be
+ * cut there, and behind quotes and blanks.
  */
 import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
 import { FIELDS, type FieldKind, toRaw } from './fields.ts'
 
 const ROWS_MAX = 10_000
-const LIVE = /(^|[;\t\r\n])('*)(?=[=+\-@＝＋－＠])/g // how formulas begin, full width in Asian locales
-const QUIET = /(^|[;\t\r\n])'('*)(?=[=+\-@＝＋－＠])/g // the same with a ' more
+// How formulas begin, full width in Asian locales. Quotes and blanks may come first: a reader that parts cells elsewhere
+// takes them for its own. The class between has no separator, so that both patterns stay linear.
+const LIVE = /(^|[;\t\r\n])(["' \f\v\u00a0\u3000\ufeff]*)(?=[=+\-@＝＋－＠])/g
+const QUIET = /(^|[;\t\r\n])(["' \f\v\u00a0\u3000\ufeff]*)'(?=[=+\-@＝＋－＠])/g // the same with a ' more
 
 interface CsvRow {
   line: number // where it begins, from 1
