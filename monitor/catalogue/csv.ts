@@ -7,8 +7,8 @@
  * Lists are `a;b` (`\;` is a semicolon in an item, `\\` a backslash). An empty cell says nothing, as a key that is not written in YAML.
  *
  * What a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading takes away again: names
- * and notes may come from strangers. Also after ; and line ends, since where ; parts cells a quoted cell may be
- * cut there, and behind quotes and blanks.
+ * and notes may come from strangers. Also after ; and line ends, since where ; parts cells a quoted cell may be cut
+ * there, and behind quotes and blanks.
  */
 import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
 import { FIELDS, type FieldKind, toRaw } from './fields.ts'

@@ -16,7 +16,8 @@ import { saveModels } from './models.ts'
 import type { IncidentWrite, RegionWrite, ScoreWrite, ScreenshotWrite, Write } from './rows.ts'
 
 // Of an agent's results, so that none outweighs the other vantages of its region: of one site at most 6 in any 3 intervals.
-// That is twice what is due, which leaves room for jitter, confirmation, catching up and restarts. A change from a shorter
+// That is twice what is due. A planner makes at most 5, however late and however often confirmed: plans are 0.9 intervals
+// apart at least, and the next one comes after the end of the last probe. One more is for a restart. A change from a shorter
 // interval to a longer one costs the results of the first 3 intervals at most.
 const DUE_INTERVALS = 3
 const DUE_RESULTS_MAX = 2 * DUE_INTERVALS
