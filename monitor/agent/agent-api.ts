@@ -10,7 +10,8 @@
  *
  * Loads no socket library, like api/api.ts. Results are stored under the vantage of the token; a request cannot name
  * another. The response is sent once they are in the store's queue: a killed server loses at most the 250 ms of spec
- * 13.11. When the queue is long, the response is 503 and the agent keeps its results.
+ * 13.11. When the queue is long, the response is 503 and the agent keeps its results. The store refuses what an agent sends beyond twice
+ * what is due (storage/apply.ts); the response counts such results as stored.
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
@@ -195,16 +196,18 @@ export class AgentApi {
   }
 
   private async results(agent: StoredAgent, request: ResultsRequest): Promise<ResultsResponse> {
-    const { store, nowMs } = this.options
-    const { siteIds } = this.getAssignment(agent)
+    const { store, nowMs, intervalSec } = this.options
+    const { siteIds, intervalsSec } = this.getAssignment(agent)
     if (store.metrics().queuedRows > QUEUED_ROWS_MAX)
       throw new ApiError('not_ready', 'the store is behind; keep the results')
     await this.accepted.load(agent)
     // No await below: of two requests with the same results the second finds them accepted.
     const context = { accepted: this.accepted.getLast(agent), siteIds, nowMs: nowMs() }
     const { response, probes } = takeResults(request, context)
-    for (const { siteId, probe } of probes)
-      store.write({ kind: 'probe', siteId, vantageId: agent.vantageId, probe })
+    for (const { siteId, probe } of probes) {
+      const dueSec = intervalsSec.get(siteId) ?? intervalSec
+      store.write({ kind: 'probe', siteId, vantageId: agent.vantageId, probe, dueSec })
+    }
     this.accepted.record(agent, response.accepted)
     this.totals.stored += response.stored
     this.totals.repeated += response.repeated

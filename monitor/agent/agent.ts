@@ -25,7 +25,7 @@ import type { FromProber, ProberSite } from '../prober/messages.ts'
 import { Prober, type ProberOptions } from '../prober/prober.ts'
 import { getSlotNumber, inTurn } from '../scheduler/schedule.ts'
 import { addressToKeep } from '../scoring/blocking.ts'
-import type { ResultBuffer } from './buffer.ts'
+import type { BufferedResult, ResultBuffer } from './buffer.ts'
 import type { CatalogueContent, PollRequest, PollResponse, ResultsRequest, ResultsResponse } from './wire.ts'
 import {
   hashContent,
@@ -43,6 +43,8 @@ const PAUSE_MAX_MS = 60_000 // between polls while they fail; a vantage counts a
 const RETRY_AFTER_MAX_MS = 600_000
 const PAUSE_JITTER = 0.2 // fraction of the pause, so that the agents of one server do not return at the same time
 const SKEW_LOGGED_MS = 60_000
+const REFUSED_WHOLE: readonly number[] = [400, 413] // statuses for which a part of the batch may be to blame
+const REFUSED_ROWS_MAX = 10 // passed over in one round; beyond, the server is asked again after the pause
 
 export interface AgentOptions {
   client: Pick<AgentClient, 'post' | 'base'>
@@ -72,6 +74,8 @@ export class Agent {
   private polledMs = 0 // time of the last successful poll
   private accepted = 0 // highest sequence number accepted by the server, as of its last response
   private highestSent: number | null = null // null until the first poll
+  private batchMax = RESULTS_MAX // results per request; halved while requests are refused as a whole
+  private refusedRow = 0 // rows up to this one are skipped
   private failuresCount = 0 // in a row
   private loggedFailure = '' // the last one; a repetition is not logged
   private hash: string | null = null
@@ -118,7 +122,7 @@ export class Agent {
     try {
       buffer.forgetBefore(Math.floor(nowMs() / 1_000) - KEPT_SEC)
       await this.poll()
-      await this.send()
+      await this.sendInParts()
       if (this.failuresCount > 0) log('info', `${client.base.host} answers again`)
       this.failuresCount = 0
       this.loggedFailure = ''
@@ -189,9 +193,9 @@ export class Agent {
   private async send(): Promise<void> {
     const { buffer, log, nowMs } = this.options
     for (let batch = 0; batch < BATCHES_MAX && !this.closing.signal.aborted; batch++) {
-      const buffered = buffer.first(RESULTS_MAX)
+      const buffered = this.nextBatch()
       if (buffered.length === 0) return
-      const results = buffered.map(({ measured }, i) => ({ sequence: this.accepted + 1 + i, ...measured }))
+      const results = buffered.map(({ measured }, i) => ({ ...measured, sequence: this.accepted + 1 + i }))
       const sent = { accepted: this.accepted + results.length, row: buffered[buffered.length - 1].row }
       const request: ResultsRequest = { clock_ms: Math.floor(nowMs()), results }
       this.highestSent = Math.max(this.highestSent ?? 0, sent.accepted)
@@ -207,6 +211,45 @@ export class Agent {
       if (refused > 0)
         log('warning', `${refused} results were refused, the first for this reason: ${refusals[0]?.reason}`)
     }
+  }
+
+  /**
+   * A batch that is refused as a whole goes again in halves, and a result that is refused by itself is passed over, so
+   * that it cannot hold up the others. It is dropped once a later one is taken: where none is, it is not to blame.
+   */
+  private async sendInParts(): Promise<void> {
+    const { buffer, log } = this.options
+    this.batchMax = RESULTS_MAX
+    this.refusedRow = 0
+    const refusedRows: number[] = []
+    let failure: unknown = null
+    do {
+      try {
+        failure = null
+        await this.send()
+      } catch (error) {
+        if (!(error instanceof CallError) || !REFUSED_WHOLE.includes(error.status)) throw error
+        failure = error
+        const [first] = this.nextBatch()
+        if (first === undefined) throw error
+        if (this.batchMax > 1) this.batchMax = Math.ceil(Math.min(this.batchMax, buffer.count) / 2)
+        else {
+          this.refusedRow = first.row
+          refusedRows.push(first.row)
+        }
+        if (refusedRows.length > 0 && this.nextBatch().length === 0) break
+      }
+    } while (failure !== null && refusedRows.length < REFUSED_ROWS_MAX)
+    const keptRow = buffer.first(1)[0]?.row ?? Number.POSITIVE_INFINITY
+    const droppedCount = refusedRows.filter((row) => row < keptRow).length
+    this.totals.refused += droppedCount
+    if (droppedCount > 0) log('warning', `${droppedCount} results were refused by themselves and are dropped`)
+    if (failure !== null) throw failure
+  }
+
+  private nextBatch(): BufferedResult[] {
+    const buffered = this.options.buffer.first(this.batchMax + REFUSED_ROWS_MAX)
+    return buffered.filter(({ row }) => row > this.refusedRow).slice(0, this.batchMax)
   }
 
   private noteAccepted(accepted: number): void {

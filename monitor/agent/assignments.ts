@@ -24,6 +24,7 @@ export interface Assignment {
   sha256: string
   content: CatalogueContent
   siteIds: ReadonlyMap<string, number> // by slug
+  intervalsSec: ReadonlyMap<number, number | null> // by site; null: that of all
 }
 
 export class Assignments {
@@ -70,5 +71,6 @@ function assign(region: Region, sites: readonly AgentSite[], optOut: string[]): 
     sha256: hashContent(content),
     content,
     siteIds: new Map(assigned.map(({ slug, siteId }) => [slug, siteId])),
+    intervalsSec: new Map(assigned.map(({ siteId, intervalSec }) => [siteId, intervalSec])),
   }
 }

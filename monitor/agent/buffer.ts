@@ -4,6 +4,7 @@
  *     add ─► [ 7 up | 8 down | 9 up | … ] ─► first(500) ─► sent ─► forget(last row)
  *              ^ when full, the oldest *up* is dropped, without one the oldest; results older than a day are dropped
  *
+ * A row that is not a result, or longer than 1,024 characters, is dropped when it is read; the first one is logged.
  * An unreadable file is renamed to <file>.unreadable (replacing an older one), logged, and a new one is opened. Row
  * numbers are local to the file: agent.ts numbers results as it sends them, so no response can exhaust them. SQLite
  * because rows are dropped from the middle and survive a kill; adding one takes about 20 µs. One agent per file: a second
@@ -12,11 +13,13 @@
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
+import { check } from '../api/schema/json-schema.ts'
 import { Database } from '../storage/database.ts'
 import { createParentFolder } from '../storage/path.ts'
-import { BUFFERED_ROWS_MAX, type WireResult } from './wire.ts'
+import { BUFFERED_ROWS_MAX, MEASURED, type WireResult } from './wire.ts'
 
 export const BYTES_MAX = 128 * 1_024 * 1_024 // of their JSON, some 200 each
+const ROW_CHARS_MAX = 1_024 // four times the usual; 500 of them stay below what the server accepts
 const FREED_PAGES = 10_000 // freed at a time, 40 MiB
 
 // The column is named as in files of earlier versions. An empty file numbers from 1 again: in those versions a server
@@ -50,10 +53,11 @@ export interface BufferOptions {
 }
 
 export class ResultBuffer {
-  droppedCount = 0 // no room, or too old
+  droppedCount = 0 // no room, too old, or not a result
   count = 0
   bytes = 0
   private database: Database
+  private isInvalidLogged = false
   private readonly path: string
   private readonly log: Log
   private readonly rowsMax: number
@@ -115,15 +119,32 @@ export class ResultBuffer {
     this.droppedCount += this.remove('sequence = ?', up ?? oldest('')!)
   }
 
+  /** Empty only when the file is: rows that are not results are dropped on the way. */
   private read(countMax: number): BufferedResult[] {
-    const rows = this.database.all<{ row: number; json: string }>(
-      'SELECT sequence AS row, json FROM result ORDER BY sequence LIMIT ?',
-      countMax,
-    )
-    return rows.map(({ row, json }) => ({ row, measured: JSON.parse(json) as Measured }))
+    for (;;) {
+      const rows = this.database.all<{ row: number; json: string | null }>(
+        `SELECT sequence AS row, CASE WHEN length(json) <= ${ROW_CHARS_MAX} THEN json END AS json FROM result
+         ORDER BY sequence LIMIT ?`,
+        countMax,
+      )
+      const results = rows.map(({ row, json }) => ({ row, measured: JSON.parse(json ?? 'null') as Measured }))
+      const valid = results.filter(({ measured }) => check(MEASURED, measured, {}) === null)
+      if (valid.length < rows.length) this.dropInvalid(results.filter((result) => !valid.includes(result)))
+      if (valid.length > 0 || rows.length === 0) return valid
+    }
   }
 
-  private remove(where: string, value: number): number {
+  private dropInvalid(results: BufferedResult[]): void {
+    const rows = JSON.stringify(results.map(({ row }) => row))
+    this.droppedCount += this.remove('sequence IN (SELECT value FROM json_each(?))', rows)
+    if (this.isInvalidLogged) return
+    this.isInvalidLogged = true
+    const what = 'has rows that are not results; they are dropped and counted.'
+    const fix = 'Check who else writes to the file, and the disk.'
+    this.log('error', `${this.path}: ${what} ${fix} [AGENT_BUFFER]`)
+  }
+
+  private remove(where: string, value: number | string): number {
     const { count, bytes } = this.totals(`WHERE ${where}`, value)
     if (count === 0) return 0
     this.database.run(`DELETE FROM result WHERE ${where}`, value)
@@ -137,7 +158,7 @@ export class ResultBuffer {
     Object.assign(this, this.totals(''))
   }
 
-  private totals(where: string, ...values: number[]): { count: number; bytes: number } {
+  private totals(where: string, ...values: (number | string)[]): { count: number; bytes: number } {
     const sql = `SELECT count(*) AS count, ifnull(sum(length(json)), 0) AS bytes FROM result ${where}`
     return this.database.get<{ count: number; bytes: number }>(sql, ...values)!
   }

@@ -123,9 +123,8 @@ export const RESULTS_REQUEST = closed({
 
 const milliseconds: Schema = { type: ['integer', 'null'], minimum: 0, maximum: MS_MAX }
 
-export const RESULT = closed(
+const measured: [Record<string, Schema>, Record<string, Schema>] = [
   {
-    sequence: integer(1, SEQUENCE_MAX),
     slug: { type: 'string', pattern: SLUG },
     at_s: integer(0, EPOCH_SEC_MAX),
     outcome: { enum: ['up', 'degraded', 'down', 'inconclusive'] },
@@ -138,7 +137,9 @@ export const RESULT = closed(
     total_ms: milliseconds,
   },
   { address: orNull(text(ADDRESS_CHARS_MAX)) },
-)
+]
+export const RESULT = closed({ sequence: integer(1, SEQUENCE_MAX), ...measured[0] }, measured[1])
+export const MEASURED = closed(...measured) // a result before it has a number
 
 /** Objects from the server may have unknown members: the server may be newer than the agent. */
 const open = (properties: Record<string, Schema>): Schema => ({

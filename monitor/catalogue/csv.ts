@@ -7,14 +7,17 @@
  * Lists are `a;b` (`\;` is a semicolon in an item, `\\` a backslash). An empty cell is an absent key.
  *
  * Text that a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading removes: names and
- * notes may come from third parties. Also after ; and line ends, since a spreadsheet that separates by ; may cut there.
+ * notes may come from third parties. Also after ; and line ends, since a spreadsheet that separates by ; may cut there,
+ * and behind quotes and blanks.
  */
 import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
 import { FIELDS, type FieldKind, toRaw } from './fields.ts'
 
 const ROWS_MAX = 10_000
-const LIVE = /(^|[;\t\r\n])('*)(?=[=+\-@＝＋－＠])/g // starts of formulas, full width in Asian locales
-const QUIET = /(^|[;\t\r\n])'('*)(?=[=+\-@＝＋－＠])/g // the same with a ' more
+// Starts of formulas, full width in Asian locales. Quotes and blanks may come first: a reader that separates cells elsewhere
+// removes them. The class between contains no separator, so both patterns are linear.
+const LIVE = /(^|[;\t\r\n])(["' \f\v\u00a0\u3000\ufeff]*)(?=[=+\-@＝＋－＠])/g
+const QUIET = /(^|[;\t\r\n])(["' \f\v\u00a0\u3000\ufeff]*)'(?=[=+\-@＝＋－＠])/g // the same with a ' more
 
 interface CsvRow {
   line: number // where it begins, from 1

@@ -5,7 +5,7 @@
  * after following links. The file is read for each full probe: a new key needs no restart.
  */
 import { constants } from 'node:fs'
-import { type FileHandle, open, realpath } from 'node:fs/promises'
+import { type FileHandle, open, readlink, realpath } from 'node:fs/promises'
 import { isAbsolute, normalize, relative, resolve, sep } from 'node:path'
 
 const KEY_CHARS_MAX = 1_024
@@ -23,10 +23,15 @@ export function isBelowFolder(name: string): boolean {
 /** Throws with the reason, which never contains text of the file. */
 export async function readKey({ folder, name }: KeyFile): Promise<string> {
   const [root, path] = await Promise.all([realpath(folder), realpath(resolve(folder, name))])
-  if (isOutside(relative(root, path))) throw new Error(`${name} leads out of the catalogue's folder`)
+  const check = (found: string) => {
+    if (isOutside(relative(root, found))) throw new Error(`${name} leads out of the catalogue's folder`)
+  }
+  check(path)
   // Opening a pipe must not wait for its other end.
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
+    // A folder of the path may have become a link meanwhile. Only Linux reports the path of an open file.
+    if (process.platform === 'linux') check(await readlink(`/proc/self/fd/${file.fd}`))
     return await readKeyLine(file, name)
   } finally {
     await file.close()

@@ -20,17 +20,25 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { ConfigurationError } from '../../engine/runtime/errors.ts'
 
 const NEW_FILE_MODE = 0o640 // less the umask: catalogues name key files and contain notes
 
+/** Throws ConfigurationError when the file cannot be written as a whole; the old file stays. */
 export function writeAtomic(path: string, text: string): void {
-  const partial = openPartial(path, NEW_FILE_MODE)
   try {
-    writeFileSync(partial.file, text)
-    partial.finish()
-    renameSync(partial.path, path)
-  } finally {
-    partial.close()
+    const partial = openPartial(path, NEW_FILE_MODE)
+    try {
+      writeFileSync(partial.file, text) // writeSync may write a part and return its length
+      partial.finish()
+      renameSync(partial.path, path)
+    } finally {
+      partial.close()
+    }
+  } catch (cause) {
+    const what = `cannot be written: ${(cause as Error).message}. It is unchanged.`
+    const fix = 'Check the free space, the quota and the rights of its folder, then run the command again.'
+    throw new ConfigurationError({ code: 'FILE_NOT_WRITTEN', where: path, what, fix }, { cause })
   }
 }
 

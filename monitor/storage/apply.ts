@@ -15,6 +15,15 @@ import { saveDetection } from './detections.ts'
 import { saveModels } from './models.ts'
 import type { IncidentWrite, RegionWrite, ScoreWrite, ScreenshotWrite, Write } from './rows.ts'
 
+// Of an agent's results, so that none outweighs the other vantages of its region: of one site at most 6 in any 3 intervals.
+// That is twice what is due. A planner makes at most 5, however late and however often confirmed: plans are 0.9 intervals
+// apart at least, and the next one comes after the end of the last probe. One more is for a restart. A change from a shorter
+// interval to a longer one costs the results of the first 3 intervals at most.
+const DUE_INTERVALS = 3
+const DUE_RESULTS_MAX = 2 * DUE_INTERVALS
+const TOO_MANY = `its vantage has ${DUE_RESULTS_MAX} results of this site in ${DUE_INTERVALS} intervals already`
+export const TWO_SENDERS = 'its vantage has another result of this site and second'
+
 export interface Refusal {
   write: Write
   why: string
@@ -54,6 +63,8 @@ function applyAlone(database: Database, write: Write, nowSec: number): Refusal[]
   }
 }
 
+type ProbeWrite = Extract<Write, { kind: 'probe' }>
+
 class Batch {
   private readonly database: Database
   private readonly nowSec: number
@@ -91,17 +102,21 @@ class Batch {
     }
   }
 
-  private probe({ siteId, vantageId, probe }: Extract<Write, { kind: 'probe' }>): string | null {
+  private probe(write: ProbeWrite): string | null {
+    const { siteId, vantageId, probe, dueSec } = write
     if (isTooFar(probe.atSec, this.nowSec)) return 'its time is beyond what is kept, or in the future'
     const region = this.buckets.getRegion(vantageId)
     if (region === null) return `there is no vantage ${vantageId}`
     const { dnsMs, connectMs, tlsMs, ttfbMs, totalMs } = probe.timings
+    const values: (string | number | null)[] = [probe.kind, probe.outcome, probe.error, probe.httpStatus]
+    values.push(dnsMs, connectMs, tlsMs, ttfbMs, totalMs, addressToKeep(probe))
+    if (dueSec !== undefined && this.isBeyondDue(write, dueSec)) return TOO_MANY
     const isNew = this.database.run(
       `INSERT INTO probe_raw (site_id, vantage_id, at, kind, outcome, error, http_status, dns_ms, connect_ms, tls_ms,
        ttfb_ms, total_ms, address) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-      ...[siteId, vantageId, probe.atSec, probe.kind, probe.outcome, probe.error, probe.httpStatus],
-      ...[dnsMs, connectMs, tlsMs, ttfbMs, totalMs, addressToKeep(probe)],
+      ...[siteId, vantageId, probe.atSec, ...values],
     )
+    if (isNew === 0 && dueSec !== undefined && !this.isKnown(write, values)) return TWO_SENDERS
     if (isNew === 0 || probe.outcome === 'inconclusive') return null // seen before, or not counted anywhere
     this.buckets.add(siteId, region, probe)
     const known = this.newest.get(siteId)
@@ -109,6 +124,26 @@ class Batch {
       this.newest.set(siteId, { atSec: probe.atSec, outcome: probe.outcome })
     }
     return null
+  }
+
+  /** False for a result that is there already: of the second itself none counts. */
+  private isBeyondDue({ siteId, vantageId, probe }: ProbeWrite, dueSec: number): boolean {
+    const windowSec = DUE_INTERVALS * dueSec
+    const row = this.database.get<{ others: number; isThere: number }>(
+      `SELECT count(*) AS others, ifnull(max(at = ?), 0) AS isThere FROM (SELECT at FROM probe_raw WHERE site_id = ?
+       AND vantage_id = ? AND at > ? AND at < ?)`,
+      ...[probe.atSec, siteId, vantageId, probe.atSec - windowSec, probe.atSec + windowSec],
+    )!
+    return row.isThere === 0 && row.others >= DUE_RESULTS_MAX
+  }
+
+  private isKnown({ siteId, vantageId, probe }: ProbeWrite, values: (string | number | null)[]): boolean {
+    const row = this.database.get(
+      `SELECT kind, outcome, error, http_status, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, address FROM probe_raw
+       WHERE site_id = ? AND vantage_id = ? AND at = ?`,
+      ...[siteId, vantageId, probe.atSec],
+    )
+    return Object.values(row ?? {}).every((value, i) => value === values[i])
   }
 
   private observation({ siteId, observation, models }: Extract<Write, { kind: 'observation' }>): void {

@@ -14,7 +14,7 @@ export type Board = 'red' | 'black'
 export const BOARDS_DAY = 'boards_day'
 
 export type Write =
-  | { kind: 'probe'; siteId: number; vantageId: number; probe: Probe }
+  | { kind: 'probe'; siteId: number; vantageId: number; probe: Probe; dueSec?: number } // of agents: the site's interval
   | { kind: 'observation'; siteId: number; observation: Observation; models: ModelSighting[] | null }
   | RegionWrite
   | ScoreWrite

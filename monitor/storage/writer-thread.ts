@@ -13,7 +13,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
-import { applyBatch } from './apply.ts'
+import { applyBatch, type Refusal, TWO_SENDERS } from './apply.ts'
 import { syncCatalogue } from './catalogue-transaction.ts'
 import { Database, unusable } from './database.ts'
 import { restartDetections } from './detections.ts'
@@ -41,6 +41,7 @@ class WriterThread {
   private isChanged = true
   private foreignVersion: unknown = null // changes when another process commits (`monitor keys create`)
   private isFailing = false
+  private readonly sharedVantages = new Set<number>() // told; as many as there are vantages
   private isClosing = false
   private readonly inode: number
   private isGone = false // the file was removed or replaced
@@ -79,6 +80,7 @@ class WriterThread {
       const refusals = applyBatch(this.database, writes, this.nowSec)
       this.isChanged = true
       for (const write of writes) if (write.kind === 'observation') this.models.touch(write.siteId)
+      this.reportTwoSenders(refusals)
       const first = refusals[0] && `${refusals[0].write.kind}: ${refusals[0].why}`
       send({ kind: 'wrote', refused: refusals.length, why: first ?? null, error: null })
     } catch (error) {
@@ -118,6 +120,19 @@ class WriterThread {
     this.isGone = true
     const text = `${this.database.path} was removed or replaced: results from now on are lost. Restart the monitor, and stop it before replacing the file.`
     send({ kind: 'log', level: 'error', text })
+  }
+
+  /** Once per vantage and start. */
+  private reportTwoSenders(refusals: readonly Refusal[]): void {
+    for (const { write, why } of refusals) {
+      if (why !== TWO_SENDERS || write.kind !== 'probe' || this.sharedVantages.has(write.vantageId)) continue
+      this.sharedVantages.add(write.vantageId)
+      const sql = 'SELECT name FROM vantage WHERE id = ?'
+      const { name } = this.database.get<{ name: string }>(sql, write.vantageId)!
+      const text = `vantage ${name}: different results of one site and second, so two senders use its token, or its clock was set back`
+      const fix = 'If no second agent was started with it, revoke it and create a new one (monitor vantage)'
+      send({ kind: 'log', level: 'error', text: `${text}. ${fix}.` })
+    }
   }
 
   private async answer(id: number, question: WriterRequest): Promise<void> {

@@ -10,7 +10,7 @@ import { readSnapshot } from '../../../monitor/storage/publish.ts'
 import type { SiteState } from '../../../monitor/storage/snapshot.ts'
 import { type Command, JSON_OPTION, Mistakes, UsageError } from './command.ts'
 import { createContext, readCatalogue, withDatabase } from './context.ts'
-import { note, print, printJson, printTable } from './output.ts'
+import { note, print, printJson, printTable, write } from './output.ts'
 
 export const validate: Command = {
   usage: `validate [<path>]
@@ -97,7 +97,7 @@ spreadsheet would run as formulas are prefixed with ', which import removes.
       throw new UsageError(`--format ${format} is none of ${FORMATS.join(', ')}.`)
     const { settings, options } = createContext()
     const { entries } = readCatalogue(settings.CATALOGUE_PATH, options)
-    process.stdout.write(exportSites(entries, format as Format))
+    write(exportSites(entries, format as Format))
     return 0
   },
 }

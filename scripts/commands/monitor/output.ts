@@ -5,9 +5,17 @@
  *     SLUG   TIER  URL                     JSON: two spaces, names and times as the API writes them
  *     one    A     https://one.example
  */
+import { fstatSync, writeFileSync } from 'node:fs'
 
 export function print(text: string): void {
-  process.stdout.write(`${text}\n`)
+  write(`${text}\n`)
+}
+
+/** To a file all of it or an error: the stream ignores that a full disk takes only a part. */
+export function write(text: string): void {
+  const { fd } = process.stdout
+  if (fstatSync(fd).isFile()) writeFileSync(fd, text)
+  else process.stdout.write(text)
 }
 
 export function note(text: string): void {

@@ -340,3 +340,38 @@ test('6.5: a catalogue that does not match its hash is not probed', async () => 
   expect(await roundWith({ ...response, catalogue, content: null })).toMatch(wrong)
   expect(await roundWith('<html>')).toMatch(/invalid response: the body must be an object/)
 })
+
+test('6.5: a result that the server refuses by itself is dropped once a later one is taken', async () => {
+  const server = await startServer()
+  const token = await server.create('shanghai')
+  server.setSites({ intervalSec: 60 })
+  const home = new AgentClient({ server: server.url(), token, version: '1.0.0' })
+  let refused = (slug: string): boolean => slug === 'bad'
+  let status = 413
+  const sizes: number[] = []
+  const post: AgentClient['post'] = async (path, value, signal) => {
+    const { results = [] } = value as { results?: { slug: string }[] }
+    if (path === RESULTS_PATH) sizes.push(results.length)
+    if (results.some(({ slug }) => refused(slug))) return { status, retryAfterSec: 0, json: undefined }
+    return home.post(path, value, signal)
+  }
+  const { agent, buffer, logged } = startAgentOf(server, token, 9, { client: { base: home.base, post } })
+  for (let i = 0; i < 600; i++)
+    buffer.add({ ...measured(NOW_SEC - 100 * i), ...([200, 201, 599].includes(i) && { slug: 'bad' }) })
+  for (let i = 0; i < 4 && buffer.count > 1; i++) await agent.round()
+  expect(buffer.first(9).map(({ measured }) => measured.slug)).toEqual(['bad']) // none came after it
+  expect(sizes.length).toBeLessThan(100)
+  expect(agent.metrics()).toMatchObject({ refused: 2 })
+  expect(logged.filter((line) => line.includes('refused by themselves'))).toEqual([
+    'warning: 2 results were refused by themselves and are dropped',
+  ])
+
+  status = 400
+  refused = () => true // so no result is to blame
+  fill(buffer, 20)
+  await agent.round()
+  expect(buffer.count).toBe(21)
+  refused = () => false
+  await agent.round()
+  expect(buffer.count).toBe(0)
+})

@@ -157,6 +157,30 @@ for (const [name, damage, reason] of DAMAGES) {
   })
 }
 
+test('rows that are not results are dropped when they are read, counted, and the first is logged', () => {
+  const path = join(temporaryFolder(), 'agent.sqlite')
+  bufferOf({ path }).close()
+  const good = JSON.stringify(up(NOW_SEC))
+  const bad = [
+    JSON.stringify({ ...up(NOW_SEC), sequence: 5 }), // would be sent under that number
+    JSON.stringify({ ...up(NOW_SEC), address: null, more: 1 }),
+    '{}',
+    'null',
+    `${good}${' '.repeat(6_000_000)}`,
+  ]
+  const insert = (json: string) => `INSERT INTO result (at, is_up, json) VALUES (${NOW_SEC}, 1, '${json}');`
+  other(path, [...bad, good, ...bad, good].map(insert).join(''))
+  const buffer = bufferOf({ path })
+  expect(buffer.first(1)).toEqual([{ row: 6, measured: up(NOW_SEC) }])
+  expect(drawn(buffer)).toBe('6u 12u')
+  expect([buffer.count, buffer.bytes, buffer.droppedCount]).toEqual([2, 2 * good.length, 10])
+  expect(logged).toEqual([
+    expect.stringMatching(
+      /^error: .*agent\.sqlite: has rows that are not results; they are dropped and counted\./,
+    ),
+  ])
+})
+
 test('a file that becomes unreadable while open is set aside, too', () => {
   const path = join(temporaryFolder(), 'agent.sqlite')
   const buffer = bufferOf({ path })

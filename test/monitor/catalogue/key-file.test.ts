@@ -1,10 +1,20 @@
 /** Which files of the machine a catalogue can have sent out as a key: those below its folder, and only one line of them. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { readKey } from '../../../monitor/catalogue/key-file.ts'
 import { folderWith } from './catalogues.ts'
+
+let beforeOpen = () => {} // of the next file
+vi.mock('node:fs/promises', async (original) => {
+  const real = await original<typeof import('node:fs/promises')>()
+  const open: typeof real.open = (...args) => {
+    beforeOpen()
+    return real.open(...args)
+  }
+  return { ...real, open }
+})
 
 function folderOfKeys() {
   const outside = folderWith({ 'db-password': 'hunter2\n' }, '')
@@ -54,3 +64,19 @@ for (const [name, reason] of refusals) {
     expect((error as Error).message).not.toMatch(/hunter2|one\ntwo/)
   })
 }
+
+test.runIf(process.platform === 'linux')(
+  '8.1: a folder that becomes a link between the check and the opening leads nowhere',
+  async () => {
+    const { folder, outside } = folderOfKeys()
+    writeFileSync(join(outside, 'site.key'), 'hunter2')
+    beforeOpen = () => {
+      beforeOpen = () => {}
+      renameSync(join(folder, 'secrets'), join(folder, 'away'))
+      symlinkSync(outside, join(folder, 'secrets'))
+    }
+    await expect(readKey({ folder, name: 'secrets/site.key' })).rejects.toThrow(
+      /^secrets\/site\.key leads out of the catalogue's folder$/,
+    )
+  },
+)

@@ -188,6 +188,7 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
 
 test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts cells by', () => {
   const formulas = ['=HYPERLINK("https://x.example")', '+1', '-1', '@SUM(A1)', '＝1', "'=1", '\t=1']
+  formulas.push('x;"=1+1;y', '"=HYPERLINK(1)', '""=1', 'x; =1', `x;" '=1`, '\u3000=1', `x;"'"+1`)
   for (const formula of formulas) {
     const [more] = fullEntries(formula)
     const text = exportSites([more], 'csv')
@@ -195,6 +196,7 @@ test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts
       for (const cell of text.split(/[\r\n]/).flatMap((line) => line.split(separator)))
         expect(cell).not.toMatch(/^["\s]*[=+\-@＝＋－＠]/)
     }
+    expect(text.replaceAll(/[\s\u00a0"]/g, '')).not.toMatch(/[,;][=+\-@＝＋－＠]/)
     const diagnostics = new Diagnostics()
     const read = readCsv('x', text, diagnostics).map((raw) => parseEntry(raw, diagnostics))
     expect([diagnostics.lines(), read]).toEqual([[], [more]])

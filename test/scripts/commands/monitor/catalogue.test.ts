@@ -1,6 +1,8 @@
 /** `sluice monitor validate, import, export, list, optout` (monitor spec 8.1, 5). */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { loadCatalogue } from '../../../../monitor/catalogue/load.ts'
 import { applyBatch } from '../../../../monitor/storage/apply.ts'
@@ -248,4 +250,42 @@ test('5: optout does not write into a list that has mistakes', async () => {
   expect(code).toBe(1)
   expect(err).toMatch(/^optout\.yaml:2: is not a host\..*\[HOST_INVALID\]\n$/)
   expect(monitor.read('optout.yaml')).toBe(broken)
+})
+
+test('8.1: a disk that takes only a part of a file is an error, and the file stays as it was', () => {
+  const optOut = `version: 1\nhosts:\n${Array.from({ length: 1_000 }, (_, i) => `  - host-${i}.example.com\n`).join('')}`
+  const sites = Array.from({ length: 200 }, (_, i) => siteLines(`site-${i}`))
+  const monitor = monitorIn({
+    'catalogue.yaml': catalogueOf(...sites),
+    'optout.yaml': optOut,
+    'new.csv': 'slug,name,url\nnew,New,https://new.example.com\n',
+  })
+  const run = (command: string) => {
+    const script = `ulimit -f 8; exec "$0" "$1" monitor ${command}` // blocks of 512 bytes, of any file
+    const sluice = fileURLToPath(new URL('../../../../scripts/sluice.ts', import.meta.url))
+    const options = { cwd: monitor.folder, env: monitor.env, encoding: 'utf8', stdio: 'pipe' } as const
+    return spawnSync('sh', ['-c', script, process.execPath, sluice], options)
+  }
+  for (const [command, file] of [
+    ['optout add new.example.org', 'optout.yaml'],
+    ['import new.csv', 'catalogue.yaml'],
+  ]) {
+    const before = monitor.read(file)
+    const { status, stderr } = run(command)
+    expect({ status, stderr }).toEqual({
+      status: 1,
+      stderr: expect.stringMatching(
+        new RegExp(
+          `^sluice: .*${file}: cannot be written: EFBIG.* It is unchanged\\. Check the free space.*\\[FILE_NOT_WRITTEN\\]\n$`,
+        ),
+      ),
+    })
+    expect(monitor.read(file)).toBe(before)
+  }
+  expect(readdirSync(monitor.folder).filter((file) => file.endsWith('.partial'))).toEqual([])
+  const exported = run('export > out.yaml')
+  expect([exported.status, exported.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^sluice: EFBIG.*\[FILE_UNUSABLE\]\n$/),
+  ])
 })
