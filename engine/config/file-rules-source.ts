@@ -12,14 +12,20 @@ import { basename, dirname, join } from 'node:path'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { resolveModule } from '../runtime/module-url.ts'
 import type { Settings } from '../settings/parse.ts'
-import { isBackupFile, type RuleTree } from './files.ts'
+import { findWatchedPaths, isBackupFile, type RuleTree } from './files.ts'
 import type { RuleSource } from './load.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
+import { takeSnapshot } from './stable-read.ts'
 
 // A change is rarely alone: editors and deployments write several files. Counted from the first, since a tree that is
 // written to again and again would never be loaded; the job waits until nobody writes (stable-read.ts).
 const GATHER_MS = 100
+const WATCH_ROUNDS_MAX = 10 // beyond, directories are made faster than they are watched: the next change is soon
 const MISSING_RETRY_MS = 1_000 // how often a directory that went away is looked for, and a file that cannot be read
+const POLL_MS = 1_000 // while a part of the tree cannot be watched
+
+// Of a path that no load can read either: the load says so, and `awaitReadable` looks for the end of it.
+const UNREADABLE_CODES = ['ENOENT', 'EACCES', 'EPERM', 'ELOOP', 'ENOTDIR', 'ENAMETOOLONG']
 
 export class FileRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
@@ -28,6 +34,7 @@ export class FileRulesSource implements RulesSource {
   private timer: NodeJS.Timeout | null = null
   private looking: NodeJS.Timeout | null = null // for a directory that is gone
   private retrying: NodeJS.Timeout | null = null // to watch what could not be watched
+  private polling: NodeJS.Timeout | undefined // while a part of the tree cannot be watched
   private unreadable: NodeJS.Timeout | undefined // while what failed the last load cannot be read
   private reportedTrouble = '' // since it could be watched
   private loggedWarnings: readonly string[] = [] // of the last load
@@ -52,6 +59,7 @@ export class FileRulesSource implements RulesSource {
     this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
     clearInterval(this.unreadable)
+    clearInterval(this.polling)
     for (const timer of [this.timer, this.looking, this.retrying]) if (timer) clearTimeout(timer)
     await this.loader.close()
   }
@@ -61,36 +69,83 @@ export class FileRulesSource implements RulesSource {
     const { settings } = this.options
     for (const watcher of this.watchers) watcher.close()
     this.watchers = []
+    clearInterval(this.polling)
     const rules = this.directory
     const watched = settings.RUNTIME_WATCH_ROOT ? dirname(settings.RUNTIME_ROOT) : rules
     if (!existsSync(watched)) throw unwatchable(settings, watched, MISSING)
+    let unwatched: string | null
     try {
-      this.watchAll(watched, rules)
+      unwatched = this.watchAll(watched, rules)
     } catch (cause) {
       throw unwatchable(settings, watched, { ...REFUSED, why: (cause as Error).message })
     }
-    this.reportedTrouble = ''
+    if (unwatched === null) this.reportedTrouble = ''
+    else this.poll(unwatched)
   }
 
-  private watchAll(watched: string, rules: string): void {
+  /** Throws where the directory of rules, or the one that RUNTIME_ROOT is in, cannot be watched; else see `watchBelow`. */
+  private watchAll(watched: string, rules: string): string | null {
     const { settings } = this.options
-    const root = settings.RUNTIME_ROOT
+    const isRoot = (name: string | null) => name === basename(settings.RUNTIME_ROOT)
+    if (settings.RUNTIME_WATCH_ROOT) this.add(watched, isRoot)
+    this.isThere = existsSync(rules)
+    if (!this.isThere) return null
+    this.add(rules, isReadIn(rules))
+    return this.watchBelow()
+  }
+
+  /**
+   * Each directory on its own: a recursive watch of Node leaves out, without a word, whatever comes after a file that it cannot
+   * watch. Lists again until nothing is new, since what is created before its directory is watched is no event.
+   * Returns why a part is not watched, as where the system allows no more; null = all is.
+   */
+  private watchBelow(): string | null {
+    const known = new Set<string>()
+    let unwatched: string | null = null
+    for (let round = 0; round < WATCH_ROUNDS_MAX; round++) {
+      const paths = findWatchedPaths(toRuleTree(this.options.settings)).filter((path) => !known.has(path))
+      if (paths.length === 0) break
+      for (const path of paths) {
+        known.add(path)
+        try {
+          this.add(path, isReadIn(path))
+        } catch (error) {
+          const { code, message } = error as NodeJS.ErrnoException
+          if (!UNREADABLE_CODES.includes(code ?? '')) unwatched ??= message
+        }
+      }
+    }
+    return unwatched
+  }
+
+  private add(path: string, isOurs: (name: string | null) => boolean): void {
+    const watcher = watch(path, { persistent: false }, (_event, name) => {
+      if (isOurs(name)) this.reloadSoon()
+    })
     const onError = (error: Error) => {
       this.reportTrouble(`cannot watch the rules any more: ${error.message}`)
       this.watchLater()
     }
-    const add = (path: string, recursive: boolean, isOurs: (name: string | null) => boolean) => {
-      const watcher = watch(path, { recursive, persistent: false }, (_event, name) => {
-        if (isOurs(name)) this.reloadSoon()
-      })
-      this.watchers.push(watcher.on('error', onError))
+    this.watchers.push(watcher.on('error', onError))
+  }
+
+  /** Until the next change, which tries to watch all again. */
+  private poll(why: string): void {
+    this.reportTrouble(
+      `cannot watch all rules: ${why}. They are looked at every ${POLL_MS} ms instead. ${REFUSED.fix}`,
+    )
+    const before = this.takeSnapshot()
+    this.polling = setInterval(() => {
+      if (this.takeSnapshot() !== before) this.reloadSoon()
+    }, POLL_MS).unref()
+  }
+
+  private takeSnapshot(): string {
+    try {
+      return takeSnapshot(toRuleTree(this.options.settings)).text
+    } catch (error) {
+      return (error as Error).message // too many files
     }
-    // The second watch alone would do without a root, but where the system refuses one that is recursive, Node is silent.
-    const isRoot = (name: string | null) => name === basename(root)
-    const isRead = (name: string | null) => name === null || !isBackupFile(join(rules, name))
-    add(watched, false, settings.RUNTIME_WATCH_ROOT ? isRoot : isRead)
-    this.isThere = existsSync(rules)
-    if (this.isThere) add(rules, true, isRead)
   }
 
   private get directory(): string {
@@ -206,6 +261,11 @@ export class FileRulesSource implements RulesSource {
     for (const warning of warnings) if (!told.has(warning)) this.options.log('warning', warning)
     this.loggedWarnings = warnings
   }
+}
+
+/** Whether an entry of this directory, or something unknown, is read by loads. */
+function isReadIn(directory: string): (name: string | null) => boolean {
+  return (name) => name === null || !isBackupFile(join(directory, name))
 }
 
 function isReadable(path: string): boolean {

@@ -91,22 +91,40 @@ export function findRuleFiles(tree: RuleTree): string[] {
   return [...found.directories, ...found.paths.keys()]
 }
 
+/**
+ * What must be watched beside the directory of rules itself: the directories below it and, since a change of what a link leads
+ * to is no event of the link's directory, the links. Of a tree with too many files, which no load takes, a part.
+ */
+export function findWatchedPaths({ root, subdirectory, appDirectory, isDotIgnored }: RuleTree): string[] {
+  const found = newFound('', isDotIgnored)
+  try {
+    list(found, join(root, subdirectory, appDirectory), '')
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+  }
+  return [...found.directories.slice(1), ...found.links]
+}
+
 interface Found {
   directories: string[]
   paths: Map<string, string> // of files, path -> name
+  links: string[] // those of `paths` that are links
   backups: string[] // names
   read: FilesRead
   prefix: string // names that do not open with it are not ours
   isDotIgnored: boolean
 }
 
+function newFound(prefix: string, isDotIgnored: boolean): Found {
+  const read: FilesRead = { files: [], warnings: [], failuresCount: 0, unreadable: null }
+  return { directories: [], paths: new Map(), links: [], backups: [], read, prefix, isDotIgnored }
+}
+
 function find(tree: RuleTree): Found {
   const { isRootWatched, appDirectory, isDotIgnored } = tree
-  const read: FilesRead = { files: [], warnings: [], failuresCount: 0, unreadable: null }
-  const prefix = isRootWatched ? `${appDirectory}.` : ''
-  const found: Found = { directories: [], paths: new Map(), backups: [], read, prefix, isDotIgnored }
+  const found = newFound(isRootWatched ? `${appDirectory}.` : '', isDotIgnored)
   const isNil = isRootWatched ? tree.root === '' : appDirectory === ''
-  if (isNil) read.warnings.push('no runtime configuration. using nil loader.')
+  if (isNil) found.read.warnings.push('no runtime configuration. using nil loader.')
   else list(found, join(tree.root, tree.subdirectory, isRootWatched ? '' : appDirectory), '')
   return found
 }
@@ -123,7 +141,10 @@ function list(found: Found, directory: string, namePrefix: string): void {
     } else if (name.startsWith(found.prefix)) {
       if (isBackupName(entry.name)) found.backups.push(name)
       else if (found.paths.size >= FILES_MAX) throw new ConfigError(name, `more than ${FILES_MAX} files`)
-      else found.paths.set(path, name)
+      else {
+        found.paths.set(path, name)
+        if (entry.isSymbolicLink()) found.links.push(path)
+      }
     }
   }
 }

@@ -43,7 +43,8 @@ interface Snapshot {
   isMissing: boolean // something is: it may be about to be renamed into place, and has no time of its own
 }
 
-function takeSnapshot(tree: RuleTree): Snapshot {
+/** Throws as reading does. */
+export function takeSnapshot(tree: RuleTree): Snapshot {
   const nowMs = Date.now()
   const lines: string[] = []
   let isSettled = true
