@@ -1,5 +1,14 @@
 /** The table of networks, ASN_DB (spec 6.2): installed from a file that the operator has fetched. */
-import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { loadAsnTable } from '../../../monitor/probe/asn.ts'
 import { createParentFolder } from '../../../monitor/storage/path.ts'
@@ -20,9 +29,11 @@ row is: first address, last address, AS number, country, name, with tabs between
   operands: [1, 1],
   async run({ operands: [source] }) {
     const { ASN_DB: target } = createContext().settings
-    if (!existsSync(source)) {
+    const isThere = existsSync(source)
+    if (!isThere || !statSync(source).isFile()) {
       const fix = 'Fetch https://iptoasn.com/data/ip2asn-combined.tsv.gz and give its path.'
-      throw new ConfigurationError({ code: 'ASN_DB', where: source, what: 'there is no such file.', fix })
+      const what = isThere ? 'is not a file.' : 'there is no such file.' // a pipe would be waited for
+      throw new ConfigurationError({ code: 'ASN_DB', where: source, what, fix })
     }
     createParentFolder(target)
     const partial = `${target}.${process.pid}.partial`
