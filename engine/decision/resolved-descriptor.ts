@@ -20,6 +20,7 @@ export class ResolvedDescriptor {
   readonly missStat: number // counter of requests for a domain without rules; -1 = the domain has some
   readonly hits: number | bigint | null // of the descriptor itself; null = as many as its request says
   private readonly keyBase: string // spec 3.1, without the window
+  private readonly isPublic: boolean // as its counters
   private windowStart: number
   private counter: Counter | null // of that window; null = not met yet
 
@@ -32,6 +33,7 @@ export class ResolvedDescriptor {
     this.missStat = of.missStat
     this.hits = of.hits
     this.keyBase = of.keyBase
+    this.isPublic = of.isPublic ?? false
     this.windowStart = of.windowStart ?? -1
     this.counter = of.counter ?? null
   }
@@ -41,7 +43,7 @@ export class ResolvedDescriptor {
     const start = windowStartSec(nowSec, this.lengthSec)
     if (this.counter === null || start !== this.windowStart) {
       this.windowStart = start
-      this.counter = new Counter(this.keyBase + start)
+      this.counter = new Counter(this.keyBase + start, -1, this.isPublic)
     }
     return this.counter
   }
@@ -69,6 +71,7 @@ export interface ResolvedDescriptorFields {
   missStat: number
   hits: number | bigint | null
   keyBase: string
+  isPublic?: boolean // default false
   expirySec?: number // where that is more than the rule's own window
   windowStart?: number // where the counter of now is known
   counter?: Counter

@@ -7,6 +7,7 @@ const HASH_SEED = (Math.random() * 2 ** 32) | 0
 
 export class Counter {
   readonly key: string
+  readonly isPublic: boolean // of PUBLIC_DOMAIN, whose counters the memory store keeps apart
   /** For the store alone, 0 at first. */
   expirySetOnConnection = 0
   /** For the memory store alone: the key's fingerprint, and the first word of its bucket; B is 0 until they are known. */
@@ -20,8 +21,9 @@ export class Counter {
   private bytes: number // -1 = not yet
 
   /** Who knows the key's bytes in UTF-8 says how many. */
-  constructor(key: string, bytes = -1) {
+  constructor(key: string, bytes = -1, isPublic = false) {
     this.key = key
+    this.isPublic = isPublic
     this.bytes = bytes
   }
 

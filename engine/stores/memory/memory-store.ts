@@ -21,8 +21,8 @@
  * forgotten; an add in flight to it may land in its successor. Memory stays what it was, and no caller ever fails.
  * Counts end at 2^53-1, which stands for "over any limit".
  *
- * Counters of PUBLIC_DOMAIN have buckets of their own. Their keys are recognised by their start, so a domain "relay" whose
- * descriptors begin with the key "monitor" is counted there, too: correctly, but in less memory.
+ * Counters of PUBLIC_DOMAIN have buckets of their own. The domain decides (`Counter.isPublic`), not the key: that of another
+ * domain, such as "relay_monitor_private", can begin with the same text.
  */
 import type { Batch } from '../batch.ts'
 import type { Counter } from '../counter.ts'
@@ -44,7 +44,6 @@ import {
   HEADER_WORDS,
   LIVE_EVICTIONS,
   LOCK,
-  PUBLIC_DOMAIN,
   PUBLIC_EVICTIONS,
   SEEDS,
   SLOT_WORDS,
@@ -68,18 +67,16 @@ export class MemoryStore implements CounterStore {
   private readonly bucketsCount: number
   private readonly publicCount: number // 0 = all counters share the other buckets
   private readonly publicStart: number // word of the first public bucket
-  private readonly publicPrefix: string // how keys in public buckets begin
   private readonly seeds: Int32Array
   private readonly mark = new Int32Array(3) // the fingerprint being looked for, and the first word of its bucket
   private readonly ownerIds: LockOwnerIds
 
-  /** `table` comes from `createMemoryTable`, the same one for every thread; `keyPrefix` is CACHE_KEY_PREFIX. */
-  constructor(table: SharedArrayBuffer, keyPrefix = '') {
+  /** `table` comes from `createMemoryTable`, the same one for every thread. */
+  constructor(table: SharedArrayBuffer) {
     this.words = new Int32Array(table)
     this.bucketsCount = getBucketsCount(table)
     this.publicCount = getPublicBucketsCount(table)
     this.publicStart = HEADER_WORDS + this.bucketsCount * BUCKET_WORDS
-    this.publicPrefix = `${keyPrefix}${PUBLIC_DOMAIN}_`
     this.seeds = this.words.slice(SEEDS, SEEDS + 4) // written before the table was handed out, never again
     this.ownerIds = new LockOwnerIds(Atomics.add(this.words, THREADS_COUNT, 1))
   }
@@ -128,15 +125,15 @@ export class MemoryStore implements CounterStore {
   // hot: nothing is allocated below
 
   /** Adds `hits`, 0 to 2^53-1, and returns the count after them, 0 to 2^53-1. */
-  addOne(key: string, hits: number, windowEndSec: number, nowSec: number): number {
-    this.markKey(key)
+  addOne(key: string, hits: number, windowEndSec: number, nowSec: number, isPublic = false): number {
+    this.markKey(key, isPublic)
     return this.addMarked(hits, windowEndSec, nowSec)
   }
 
   private addTo(counter: Counter, hits: number, windowEndSec: number, nowSec: number): number {
     const { mark } = this
     if (counter.fingerprintB === 0) {
-      this.markKey(counter.key)
+      this.markKey(counter.key, counter.isPublic)
       counter.fingerprintA = mark[A]
       counter.fingerprintB = mark[B]
       counter.fingerprintBucket = mark[BUCKET]
@@ -169,12 +166,12 @@ export class MemoryStore implements CounterStore {
    * Writes the key's fingerprint into `mark`, with the first word of its bucket in place of the bucket's hash. Any number of
    * buckets works, so the table uses all the memory it was given.
    */
-  private markKey(key: string): void {
+  private markKey(key: string, isPublic: boolean): void {
     const { mark, publicCount } = this
     fingerprint(key, this.seeds, mark)
     const share = (mark[BUCKET] >>> 0) * BUCKET_SHARE
-    const isPublic = publicCount > 0 && key.startsWith(this.publicPrefix)
-    mark[BUCKET] = isPublic
+    const isApart = isPublic && publicCount > 0
+    mark[BUCKET] = isApart
       ? this.publicStart + ((share * publicCount) | 0) * BUCKET_WORDS
       : HEADER_WORDS + ((share * this.bucketsCount) | 0) * BUCKET_WORDS
   }
