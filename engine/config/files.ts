@@ -91,6 +91,19 @@ export function findRuleFiles(tree: RuleTree): string[] {
   return [...found.directories, ...found.paths.keys()]
 }
 
+export interface RuleFileList {
+  paths: string[] // in the order of reading
+  backups: string[] // paths
+  unreadable: ConfigError | null // as in FilesRead, of directories
+}
+
+/** What a reading would open and skip. Throws as reading does. */
+export function listRuleFiles(tree: RuleTree): RuleFileList {
+  const { paths, backups, read } = find(tree)
+  const inOrder = (files: Map<string, string>) => [...files].sort(byName).map(([path]) => path)
+  return { paths: inOrder(paths), backups: inOrder(backups), unreadable: read.unreadable?.error ?? null }
+}
+
 /**
  * What must be watched beside the directory of rules itself: the directories below it and, since a change of what a link leads
  * to is no event of the link's directory, the links. Of a tree with too many files, which no load takes, a part.
@@ -109,7 +122,7 @@ interface Found {
   directories: string[]
   paths: Map<string, string> // of files, path -> name
   links: string[] // those of `paths` that are links
-  backups: string[] // names
+  backups: Map<string, string> // as `paths`
   read: FilesRead
   prefix: string // names that do not open with it are not ours
   isDotIgnored: boolean
@@ -117,7 +130,7 @@ interface Found {
 
 function newFound(prefix: string, isDotIgnored: boolean): Found {
   const read: FilesRead = { files: [], warnings: [], failuresCount: 0, unreadable: null }
-  return { directories: [], paths: new Map(), links: [], backups: [], read, prefix, isDotIgnored }
+  return { directories: [], paths: new Map(), links: [], backups: new Map(), read, prefix, isDotIgnored }
 }
 
 function find(tree: RuleTree): Found {
@@ -139,7 +152,7 @@ function list(found: Found, directory: string, namePrefix: string): void {
       const below = `${name}.`
       if (below.startsWith(found.prefix) || found.prefix.startsWith(below)) list(found, path, below)
     } else if (name.startsWith(found.prefix)) {
-      if (isBackupName(entry.name)) found.backups.push(name)
+      if (isBackupName(entry.name)) found.backups.set(path, name)
       else if (found.paths.size >= FILES_MAX) throw new ConfigError(name, `more than ${FILES_MAX} files`)
       else {
         found.paths.set(path, name)
@@ -161,9 +174,9 @@ function listEntries({ read }: Found, directory: string, namePrefix: string): Di
 }
 
 function warnOfBackups({ backups, read }: Found): void {
-  backups.sort()
-  for (const name of backups.slice(0, BACKUPS_NAMED_MAX)) read.warnings.push(backupWarning(name))
-  const unnamedCount = backups.length - BACKUPS_NAMED_MAX
+  const names = [...backups.values()].sort()
+  for (const name of names.slice(0, BACKUPS_NAMED_MAX)) read.warnings.push(backupWarning(name))
+  const unnamedCount = names.length - BACKUPS_NAMED_MAX
   if (unnamedCount > 0) read.warnings.push(`skipped ${unnamedCount} more backup or editor files`)
 }
 
