@@ -15,7 +15,8 @@
  *     answered    the object of the first route carries it: that one was not used for the answer, so it is still good
  *
  * The first route is only there for its object; it yields to the second, which handles. Two routes for everything need
- * two patterns: to the library all that begins with `*` fits any rest of a path.
+ * two patterns: to the library all that begins with `*` fits any rest of a path. The library answers `Expect: 100-continue` at
+ * each route, so here twice; a client has to read any number of interim responses (RFC 9110, 15.2).
  */
 import { readFileSync } from 'node:fs'
 import { withStrictFraming } from '../../engine/runtime/http-framing.ts'
