@@ -40,7 +40,7 @@ async function openStore(
 ): Promise<CounterStore> {
   if (memoryTable) {
     const { MemoryStore } = await import('./stores/memory/memory-store.ts')
-    return new MemoryStore(memoryTable, settings.CACHE_KEY_PREFIX)
+    return new MemoryStore(memoryTable)
   }
   if (settings.BACKEND_TYPE === 'memcache') {
     const { MemcacheStore } = await import('./stores/memcached/memcached-store.ts')

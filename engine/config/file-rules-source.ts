@@ -12,14 +12,20 @@ import { basename, dirname, join } from 'node:path'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { resolveModule } from '../runtime/module-url.ts'
 import type { Settings } from '../settings/parse.ts'
-import { isBackupFile, type RuleTree } from './files.ts'
+import { findWatchedPaths, isBackupFile, type RuleTree } from './files.ts'
 import type { RuleSource } from './load.ts'
 import { RulesLoader, type RulesSource, type RulesSourceOptions } from './rules-loader.ts'
+import { takeSnapshot } from './stable-read.ts'
 
 // Editors and deployments change several files at once. Counted from the first change, so that a tree that keeps changing
 // is loaded too; the job waits until it is stable (stable-read.ts).
 const GATHER_MS = 100
+const WATCH_ROUNDS_MAX = 10 // beyond, directories appear faster than they are watched; the next change watches them
 const MISSING_RETRY_MS = 1_000 // between checks for a missing directory or an unreadable file
+const POLL_MS = 1_000 // while a part of the tree cannot be watched
+
+// Errors of a path that no load can read either: the load reports it, and `awaitReadable` checks for the end of it.
+const UNREADABLE_CODES = ['ENOENT', 'EACCES', 'EPERM', 'ELOOP', 'ENOTDIR', 'ENAMETOOLONG']
 
 export class FileRulesSource implements RulesSource {
   private readonly options: RulesSourceOptions
@@ -29,6 +35,7 @@ export class FileRulesSource implements RulesSource {
   private returnTimer: NodeJS.Timeout | null = null // checks for a missing directory
   private watchTimer: NodeJS.Timeout | null = null // retries to watch
   private readableTimer: NodeJS.Timeout | undefined // checks whether the file that failed the last load can be read
+  private polling: NodeJS.Timeout | undefined // while a part of the tree cannot be watched
   private reportedTrouble = '' // since watching last succeeded
   private loggedWarnings: readonly string[] = [] // of the last load
   private loading: Promise<void> | null = null
@@ -52,6 +59,7 @@ export class FileRulesSource implements RulesSource {
     this.isClosing = true
     for (const watcher of this.watchers) watcher.close()
     clearInterval(this.readableTimer)
+    clearInterval(this.polling)
     for (const timer of [this.timer, this.returnTimer, this.watchTimer]) if (timer) clearTimeout(timer)
     await this.loader.close()
   }
@@ -61,36 +69,83 @@ export class FileRulesSource implements RulesSource {
     const { settings } = this.options
     for (const watcher of this.watchers) watcher.close()
     this.watchers = []
+    clearInterval(this.polling)
     const rules = this.directory
     const watched = settings.RUNTIME_WATCH_ROOT ? dirname(settings.RUNTIME_ROOT) : rules
     if (!existsSync(watched)) throw unwatchable(settings, watched, MISSING)
+    let unwatched: string | null
     try {
-      this.watchAll(watched, rules)
+      unwatched = this.watchAll(watched, rules)
     } catch (cause) {
       throw unwatchable(settings, watched, { ...REFUSED, reason: (cause as Error).message })
     }
-    this.reportedTrouble = ''
+    if (unwatched === null) this.reportedTrouble = ''
+    else this.poll(unwatched)
   }
 
-  private watchAll(watched: string, rules: string): void {
+  /** Throws if the rules directory or the parent of RUNTIME_ROOT cannot be watched. Returns what `watchBelow` returns. */
+  private watchAll(watched: string, rules: string): string | null {
     const { settings } = this.options
-    const root = settings.RUNTIME_ROOT
+    const isRoot = (name: string | null) => name === basename(settings.RUNTIME_ROOT)
+    if (settings.RUNTIME_WATCH_ROOT) this.add(watched, isRoot)
+    this.hasDirectory = existsSync(rules)
+    if (!this.hasDirectory) return null
+    this.add(rules, isReadIn(rules))
+    return this.watchBelow()
+  }
+
+  /**
+   * Watches each directory on its own: a recursive watch of Node silently skips whatever follows an entry that it cannot watch.
+   * Lists again until nothing is new, since creating an entry in a directory that is not watched yet causes no event.
+   * Returns why a part is not watched, for example because the system allows no more watches; null = all is watched.
+   */
+  private watchBelow(): string | null {
+    const known = new Set<string>()
+    let unwatched: string | null = null
+    for (let round = 0; round < WATCH_ROUNDS_MAX; round++) {
+      const paths = findWatchedPaths(toRuleTree(this.options.settings)).filter((path) => !known.has(path))
+      if (paths.length === 0) break
+      for (const path of paths) {
+        known.add(path)
+        try {
+          this.add(path, isReadIn(path))
+        } catch (error) {
+          const { code, message } = error as NodeJS.ErrnoException
+          if (!UNREADABLE_CODES.includes(code ?? '')) unwatched ??= message
+        }
+      }
+    }
+    return unwatched
+  }
+
+  private add(path: string, isRelevant: (name: string | null) => boolean): void {
+    const watcher = watch(path, { persistent: false }, (_event, name) => {
+      if (isRelevant(name)) this.reloadSoon()
+    })
     const onError = (error: Error) => {
       this.reportTrouble(`no longer watching the rules: ${error.message}`)
       this.watchLater()
     }
-    const add = (path: string, recursive: boolean, isRelevant: (name: string | null) => boolean) => {
-      const watcher = watch(path, { recursive, persistent: false }, (_event, name) => {
-        if (isRelevant(name)) this.reloadSoon()
-      })
-      this.watchers.push(watcher.on('error', onError))
+    this.watchers.push(watcher.on('error', onError))
+  }
+
+  /** Polls until the next change, which tries to watch everything again. */
+  private poll(why: string): void {
+    this.reportTrouble(
+      `cannot watch all rules: ${why}. They are checked every ${POLL_MS} ms instead. ${REFUSED.fix}`,
+    )
+    const before = this.takeSnapshot()
+    this.polling = setInterval(() => {
+      if (this.takeSnapshot() !== before) this.reloadSoon()
+    }, POLL_MS).unref()
+  }
+
+  private takeSnapshot(): string {
+    try {
+      return takeSnapshot(toRuleTree(this.options.settings)).text
+    } catch (error) {
+      return (error as Error).message // too many files
     }
-    // Without a watched root, the recursive watch alone would do, but Node reports no error when the system refuses it.
-    const isRoot = (name: string | null) => name === basename(root)
-    const isRead = (name: string | null) => name === null || !isBackupFile(join(rules, name))
-    add(watched, false, settings.RUNTIME_WATCH_ROOT ? isRoot : isRead)
-    this.hasDirectory = existsSync(rules)
-    if (this.hasDirectory) add(rules, true, isRead)
   }
 
   private get directory(): string {
@@ -206,6 +261,11 @@ export class FileRulesSource implements RulesSource {
     for (const warning of warnings) if (!logged.has(warning)) this.options.log('warning', warning)
     this.loggedWarnings = warnings
   }
+}
+
+/** Whether an entry of this directory (null = unknown) is read by loads. */
+function isReadIn(directory: string): (name: string | null) => boolean {
+  return (name) => name === null || !isBackupFile(join(directory, name))
 }
 
 function isReadable(path: string): boolean {

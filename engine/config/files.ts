@@ -92,22 +92,53 @@ export function findRuleFiles(tree: RuleTree): string[] {
   return [...found.directories, ...found.paths.keys()]
 }
 
+export interface RuleFileList {
+  paths: string[] // in the order of reading
+  backups: string[] // paths
+  unreadable: ConfigError | null // as in FilesRead, of directories
+}
+
+/** What a reading would open and skip. Throws as reading does. */
+export function listRuleFiles(tree: RuleTree): RuleFileList {
+  const { paths, backups, read } = find(tree)
+  const inOrder = (files: Map<string, string>) => [...files].sort(byName).map(([path]) => path)
+  return { paths: inOrder(paths), backups: inOrder(backups), unreadable: read.unreadable?.error ?? null }
+}
+
+/**
+ * What must be watched beside the directory of rules itself: the directories below it and, since a change of what a link leads
+ * to is no event of the link's directory, the links. Of a tree with too many files, which no load takes, a part.
+ */
+export function findWatchedPaths({ root, subdirectory, appDirectory, isDotIgnored }: RuleTree): string[] {
+  const found = newFound('', isDotIgnored)
+  try {
+    list(found, join(root, subdirectory, appDirectory), '')
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+  }
+  return [...found.directories.slice(1), ...found.links]
+}
+
 interface Found {
   directories: string[]
   paths: Map<string, string> // of files, path -> name
-  backups: string[] // names
+  links: string[] // those of `paths` that are links
+  backups: Map<string, string> // as `paths`
   read: FilesRead
   prefix: string // of the names of rule files
   isDotIgnored: boolean
 }
 
+function newFound(prefix: string, isDotIgnored: boolean): Found {
+  const read: FilesRead = { files: [], warnings: [], failuresCount: 0, unreadable: null }
+  return { directories: [], paths: new Map(), links: [], backups: new Map(), read, prefix, isDotIgnored }
+}
+
 function find(tree: RuleTree): Found {
   const { isRootWatched, appDirectory, isDotIgnored } = tree
-  const read: FilesRead = { files: [], warnings: [], failuresCount: 0, unreadable: null }
-  const prefix = isRootWatched ? `${appDirectory}.` : ''
-  const found: Found = { directories: [], paths: new Map(), backups: [], read, prefix, isDotIgnored }
+  const found = newFound(isRootWatched ? `${appDirectory}.` : '', isDotIgnored)
   const isNil = isRootWatched ? tree.root === '' : appDirectory === ''
-  if (isNil) read.warnings.push('no runtime configuration. using nil loader.')
+  if (isNil) found.read.warnings.push('no runtime configuration. using nil loader.')
   else list(found, join(tree.root, tree.subdirectory, isRootWatched ? '' : appDirectory), '')
   return found
 }
@@ -121,9 +152,12 @@ function list(found: Found, directory: string, namePrefix: string): void {
     if (entry.isDirectory()) {
       listBelow(found, path, name)
     } else if (name.startsWith(found.prefix)) {
-      if (isBackupName(entry.name)) found.backups.push(name)
+      if (isBackupName(entry.name)) found.backups.set(path, name)
       else if (found.paths.size >= FILES_MAX) throw new ConfigError(name, `more than ${FILES_MAX} files`)
-      else found.paths.set(path, name)
+      else {
+        found.paths.set(path, name)
+        if (entry.isSymbolicLink()) found.links.push(path)
+      }
     }
   }
 }
@@ -147,9 +181,9 @@ function listEntries({ read }: Found, directory: string, namePrefix: string): Di
 }
 
 function warnOfBackups({ backups, read }: Found): void {
-  backups.sort()
-  for (const name of backups.slice(0, BACKUPS_NAMED_MAX)) read.warnings.push(backupWarning(name))
-  const unnamedCount = backups.length - BACKUPS_NAMED_MAX
+  const names = [...backups.values()].sort()
+  for (const name of names.slice(0, BACKUPS_NAMED_MAX)) read.warnings.push(backupWarning(name))
+  const unnamedCount = names.length - BACKUPS_NAMED_MAX
   if (unnamedCount > 0) read.warnings.push(`skipped ${unnamedCount} more backup or editor files`)
 }
 

@@ -44,7 +44,8 @@ interface Snapshot {
   isMissing: boolean // a path is missing: a file may be about to be renamed into place
 }
 
-function takeSnapshot(tree: RuleTree): Snapshot {
+/** Throws as reading does. */
+export function takeSnapshot(tree: RuleTree): Snapshot {
   const nowMs = Date.now()
   const lines: string[] = []
   let isSettled = true

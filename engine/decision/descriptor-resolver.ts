@@ -15,6 +15,7 @@ import { NO_RULE, NOT_PLAIN, Trie } from '../match/trie.ts'
 import { ServiceError } from '../runtime/errors.ts'
 import type { Stats } from '../stats/stats.ts'
 import { Counter } from '../stores/counter.ts'
+import { PUBLIC_DOMAIN } from '../stores/memory/table-layout.ts'
 import { DescriptorCache } from './descriptor-cache.ts'
 import { nearLimit } from './evaluate-limit.ts'
 import { KeyBytes } from './key-bytes.ts'
@@ -126,6 +127,7 @@ export class DescriptorResolver {
     if (rule.isUnlimited) return null
     const windowStart = windowStartSec(this.nowSec, unitSec(rule.limit.unit))
     const text = key.text(windowStart)
+    const isPublic = this.domain === PUBLIC_DOMAIN
     return new ResolvedDescriptor({
       rule,
       near: nearLimit(rule.limit.requestsPerUnit, nearLimitRatio),
@@ -133,8 +135,9 @@ export class DescriptorResolver {
       missStat: -1,
       hits: null,
       keyBase: text.slice(0, key.end),
+      isPublic,
       windowStart,
-      counter: new Counter(text, text.length),
+      counter: new Counter(text, text.length, isPublic),
     })
   }
 
@@ -174,6 +177,7 @@ export class DescriptorResolver {
       hits,
       expirySec,
       keyBase: this.buildKey(domainName, descriptor, this.found.sharedValues),
+      isPublic: domainName === PUBLIC_DOMAIN,
     })
   }
 

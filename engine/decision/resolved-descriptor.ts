@@ -20,6 +20,7 @@ export class ResolvedDescriptor {
   readonly missStat: number // statistic of a domain without rules; -1 = the domain has rules
   readonly hits: number | bigint | null // of the descriptor itself; null = those of the request
   private readonly keyBase: string // spec 3.1, without the window
+  private readonly isPublic: boolean // as Counter.isPublic
   private windowStart: number
   private counter: Counter | null // of that window; null = not used yet
 
@@ -32,6 +33,7 @@ export class ResolvedDescriptor {
     this.missStat = fields.missStat
     this.hits = fields.hits
     this.keyBase = fields.keyBase
+    this.isPublic = fields.isPublic ?? false
     this.windowStart = fields.windowStart ?? -1
     this.counter = fields.counter ?? null
   }
@@ -41,7 +43,7 @@ export class ResolvedDescriptor {
     const start = windowStartSec(nowSec, this.lengthSec)
     if (this.counter === null || start !== this.windowStart) {
       this.windowStart = start
-      this.counter = new Counter(this.keyBase + start)
+      this.counter = new Counter(this.keyBase + start, -1, this.isPublic)
     }
     return this.counter
   }
@@ -69,6 +71,7 @@ export interface ResolvedDescriptorFields {
   missStat: number
   hits: number | bigint | null
   keyBase: string
+  isPublic?: boolean // default false
   expirySec?: number // if longer than the rule's own window
   windowStart?: number // if the current counter is known
   counter?: Counter

@@ -7,6 +7,7 @@ const HASH_SEED = (Math.random() * 2 ** 32) | 0
 
 export class Counter {
   readonly key: string
+  readonly isPublic: boolean // of PUBLIC_DOMAIN, whose counters have their own buckets in the memory store
   /** Used by the Redis store: the connection that EXPIRE was sent on; 0 = none. */
   expirySetOnConnection = 0
   /** Used by the memory store: the key's fingerprint and the first word of its bucket; B is 0 until they are computed. */
@@ -20,8 +21,9 @@ export class Counter {
   private bytes: number // -1 = not computed
 
   /** `bytes` is the size of the key in UTF-8, where the caller knows it. */
-  constructor(key: string, bytes = -1) {
+  constructor(key: string, bytes = -1, isPublic = false) {
     this.key = key
+    this.isPublic = isPublic
     this.bytes = bytes
   }
 

@@ -14,7 +14,8 @@
  *     answered    the object of the first route, which was not used for the response and is still valid
  *
  * The first route exists for its object only and yields to the second. Two routes for every path need two patterns; the
- * library matches any pattern that begins with `*` against the rest of a path.
+ * library matches any pattern that begins with `*` against the rest of a path. The library
+ * responds to `Expect: 100-continue` at each route, here twice; clients must accept several interim responses (RFC 9110, 15.2).
  */
 import { readFileSync } from 'node:fs'
 import { withStrictFraming } from '../../engine/runtime/http-framing.ts'

@@ -9,8 +9,8 @@
  * member is null. `sluice monitor asn install` installs it.
  */
 import { createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
-import { createInterface } from 'node:readline'
+import { open, stat } from 'node:fs/promises'
+import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -20,7 +20,9 @@ import { shown } from './probe-response.ts'
 
 export const ASN_DB = 'data/ip2asn-combined.tsv.gz' // default of the setting
 const ROWS_MAX = 2_000_000 // per family; beyond: the file is refused
-const LINE_CHARS_MAX = 1_000
+const LINES_MAX = 2 * ROWS_MAX // including empty lines and ranges without a network
+const LINE_CHARS_MAX = 1_000 // beyond: the file is refused
+const TEXT_CHARS_MAX = 2 ** 28 // uncompressed; the table of 2026 has 2^25. Beyond: the file is refused
 const NAME_CHARS = 80
 const GZIP_MAGIC = 0x1f8b
 
@@ -62,8 +64,11 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
   try {
     for await (const line of readLines(path)) {
       lineNumber++
+      if (lineNumber > LINES_MAX) throw new Error('has too many lines')
+      if (line.length > LINE_CHARS_MAX)
+        throw new Error(`is longer than the ${LINE_CHARS_MAX} characters of a row`)
       if (line === '') continue
-      const [first, last, number, country, owner = ''] = line.slice(0, LINE_CHARS_MAX).split('\t')
+      const [first, last, number, country, owner = ''] = line.split('\t')
       const [from, to] = [parseAddress(first), parseAddress(last ?? '')]
       if (from === null || from.length !== to?.length || !/^[0-9]{1,10}$/.test(number))
         throw new Error('not a row of ip2asn')
@@ -93,12 +98,25 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
   }
 }
 
+/** Of a line that is too long, at most one chunk of the stream is kept. */
 async function* readLines(path: string): AsyncIterable<string> {
+  if (!(await stat(path)).isFile()) throw new Error('is not a file') // opening a pipe waits for its writer
   const isCompressed = await isGzip(path)
   const file = createReadStream(path)
-  const plain = isCompressed ? file.pipe(createGunzip()) : file
-  file.on('error', (error) => plain.destroy(error))
-  yield* createInterface({ input: plain, crlfDelay: Number.POSITIVE_INFINITY })
+  const onEnd = () => {} // an error is thrown where `plain` is read
+  const plain = isCompressed ? pipeline(file, createGunzip(), onEnd) : file
+  let charsCount = 0
+  let rest = ''
+  for await (const piece of plain.setEncoding('utf8') as AsyncIterable<string>) {
+    charsCount += piece.length
+    if (charsCount > TEXT_CHARS_MAX)
+      throw new Error(`the text has more than ${TEXT_CHARS_MAX} characters, unpacked`)
+    const lines = (rest + piece).split('\n')
+    rest = lines.pop() as string
+    for (const line of lines) yield line.endsWith('\r') ? line.slice(0, -1) : line
+    if (rest.length > LINE_CHARS_MAX) yield rest
+  }
+  yield rest
 }
 
 /** By its first bytes: a file may be decompressed and keep its name. */

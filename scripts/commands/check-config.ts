@@ -8,21 +8,21 @@
  *     warning: rules/shop.yaml: line 9: 'shop.user' can never match: 'user_*' matches all others first   (stderr)
  *     all rate limit configs ok
  *
- * Like envoyproxy/ratelimit, it reads each entry of a directory, does not recurse, and also parses the settings of the
- * environment. Warnings, which envoyproxy/ratelimit does not have, go to standard error. Backup files in a directory are
- * skipped, as in the service; those given as operands are checked.
+ * Of a directory it checks what the service would load: files below it, and nothing behind links to directories or, with
+ * RUNTIME_IGNOREDOTFILES, dot files. Backup files are skipped there, and checked when they are operands. Like
+ * envoyproxy/ratelimit, it also parses the settings of the environment. Warnings, which envoyproxy/ratelimit does not have, go to
+ * standard error.
  * Exit codes: 0 no errors, 1 errors in the files or settings, 2 wrong usage.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
-import { backupWarning, isBackupFile, type RuleFile } from '../../engine/config/files.ts'
+import { backupWarning, listRuleFiles, type RuleFile } from '../../engine/config/files.ts'
 import { type LoadResult, load } from '../../engine/config/load.ts'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { parseSettings } from '../../engine/settings/parse.ts'
 
 const USAGE = `Usage: sluice check-config [-config_dir <directory>] [-merge_domain_configs] [-strict] [<file or directory> ...]
 
-  -config_dir <directory>    check every file in this directory
+  -config_dir <directory>    check every file in this directory and below
   -merge_domain_configs      several files may feed one domain, as with MERGE_DOMAIN_CONFIG=true
   -strict                    a warning ends with exit code 1 as well
 `
@@ -59,10 +59,10 @@ export async function checkConfig(
   }
   output.out('checking rate limit configs...')
   const skipped: string[] = []
-  const files = readAll(options.paths, output, skipped)
+  const files = readAll(options.paths, { output, skipped, isDotIgnored: ignoresDots(env) })
   if (!files) return 1
   const { result, lint } = await load({ from: 'files', files, isMerging: options.isMerging })
-  const warnings = [...skipped.map(backupWarning), ...result.warnings, ...(await lint())]
+  const warnings = [...skipped, ...result.warnings, ...(await lint())]
   for (const warning of warnings) output.err(`warning: ${warning}`)
   const problem = findProblem(result, env)
   if (problem) output.out(`error loading rate limit configs: ${problem}`)
@@ -84,6 +84,15 @@ function findProblem(result: LoadResult, env: Record<string, string | undefined>
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error
     return error.message
+  }
+}
+
+/** A setting that cannot be read is told by `findProblem`. */
+function ignoresDots(env: Record<string, string | undefined>): boolean {
+  try {
+    return parseSettings(env).settings.RUNTIME_IGNOREDOTFILES
+  } catch {
+    return false
   }
 }
 
@@ -124,22 +133,29 @@ function isTrue(name: string, value: string): boolean {
   throw new UsageError(`invalid boolean value "${value}" for -${name}`)
 }
 
-/** The files of all paths, or null after an error was printed. Adds files that the service would not read to `skipped`. */
-function readAll(paths: string[], output: Output, skipped: string[]): RuleFile[] | null {
+interface Reading {
+  output: Output
+  skipped: string[] // warnings about what the service would not read
+  isDotIgnored: boolean
+}
+
+/** The files of all paths, or null after an error was printed. */
+function readAll(paths: string[], reading: Reading): RuleFile[] | null {
+  const { output, skipped } = reading
   const files: RuleFile[] = []
   for (const path of paths) {
-    const names = list(path, output)
+    const names = list(path, reading)
     if (!names) return null
     for (const name of names) {
-      if (name !== path && isBackupFile(name)) {
-        skipped.push(name)
-        continue
-      }
-      output.out(`opening config file: ${name}`)
       try {
+        const stat = statSync(name)
+        if (stat.isDirectory()) {
+          skipped.push(`skipped a link to a directory: ${name}`)
+          continue
+        }
+        output.out(`opening config file: ${name}`)
         // A pipe or a device has no end; the service does not read them either.
-        if (!statSync(name).isFile())
-          throw new Error(statSync(name).isDirectory() ? 'is a directory' : 'is not a file')
+        if (!stat.isFile()) throw new Error('is not a file')
         files.push({ name, bytes: readFileSync(name) })
       } catch (error) {
         output.out(`error reading file ${name}: ${errorMessage(error)}`)
@@ -150,15 +166,18 @@ function readAll(paths: string[], output: Output, skipped: string[]): RuleFile[]
   return files
 }
 
-/** A file as it is; the entries of a directory, sorted by name. */
-function list(path: string, output: Output): string[] | null {
+/** A file as it is; of a directory what the service would read, in that order. */
+function list(path: string, { output, skipped, isDotIgnored }: Reading): string[] | null {
   try {
     const isFile = path !== '' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === false
     if (isFile) return [path]
     output.out(`loading config directory: ${path}`)
-    return readdirSync(path)
-      .sort()
-      .map((name) => join(path, name))
+    readdirSync(path) // throws where that is not possible
+    const tree = { root: path, subdirectory: '', appDirectory: '.', isDotIgnored, isRootWatched: false }
+    const { paths, backups, unreadable } = listRuleFiles(tree)
+    skipped.push(...backups.map(backupWarning))
+    if (unreadable) throw unreadable
+    return paths
   } catch (error) {
     output.out(`error opening directory ${path}: ${path === '' ? 'none was given' : errorMessage(error)}`)
     if (path === '') output.err(USAGE)

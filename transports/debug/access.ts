@@ -37,14 +37,44 @@ export function ownNames(...names: string[]): ReadonlySet<string> {
   return new Set(names.map((name) => parseHost(name)).filter(Boolean))
 }
 
-/** In lower case, without port, brackets and final dot. */
+const PORT = /^(:\d{0,5})?$/
+
+/** In lower case, without port, brackets and final dot; '' where it is not `host`, `host:port`, `[IPv6]` or `[IPv6]:port`. */
 function parseHost(header: string): string {
   const text = header.trim().toLowerCase()
-  if (text.startsWith('[')) return text.slice(1, Math.max(1, text.indexOf(']')))
   if (isIP(text) === 6) return text
-  const colon = text.indexOf(':')
-  const name = colon < 0 ? text : text.slice(0, colon)
+  const isBracketed = text.startsWith('[')
+  const nameEnd = text.indexOf(isBracketed ? ']' : ':')
+  const name = nameEnd < 0 ? text : text.slice(isBracketed ? 1 : 0, nameEnd)
+  const port = nameEnd < 0 ? '' : text.slice(isBracketed ? nameEnd + 1 : nameEnd)
+  if (!PORT.test(port) || (isBracketed && isIP(name) !== 6)) return ''
   return name.endsWith('.') ? name.slice(0, -1) : name
+}
+
+interface Headers {
+  getHeader(name: string): string // '' = none
+  forEach(visit: (name: string, value: string) => void): void
+}
+
+/**
+ * Whether a page of another origin made a browser send the request. Such a page cannot read the response, but the request has a cost.
+ * Browsers send Sec-Fetch-Site to HTTPS and to this machine only, and Origin with requests other than a plain GET.
+ */
+export function isCrossSite(req: Pick<Headers, 'getHeader'>): boolean {
+  const site = req.getHeader('sec-fetch-site')
+  return req.getHeader('origin') !== '' || !['', 'none', 'same-origin'].includes(site)
+}
+
+/**
+ * Whether a browser sent the request, also when its page tries to hide it: a page can change Accept-Language and, in some browsers,
+ * User-Agent, but omit neither. Scrapers of metrics send no Accept-Language.
+ */
+export function isBrowser(req: Headers): boolean {
+  let hasLanguage = false
+  req.forEach((name) => {
+    if (name === 'accept-language') hasLanguage = true
+  })
+  return hasLanguage || req.getHeader('user-agent').startsWith('Mozilla/')
 }
 
 /** Constant-time comparison. */

@@ -4,6 +4,7 @@
  */
 import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
 import type { HttpRequest, HttpResponse } from '../uws.ts'
+import { isCrossSite } from './access.ts'
 
 export const TEXT = 'text/plain; charset=utf-8'
 export const JSON_TYPE = 'application/json'
@@ -27,6 +28,7 @@ export class Exchange {
   readonly accept: string
   readonly authorization: string
   readonly host: string
+  readonly isCrossSite: boolean
   private readonly res: HttpResponse
   private readonly isHead: boolean
   private readonly disconnected = new AbortController()
@@ -39,6 +41,7 @@ export class Exchange {
     this.accept = req.getHeader('accept')
     this.authorization = req.getHeader('authorization')
     this.host = req.getHeader('host')
+    this.isCrossSite = isCrossSite(req)
     res.onAborted(() => this.disconnected.abort())
   }
 

@@ -76,6 +76,7 @@ export class DebugServer {
     const { path } = exchange
     const { token, names } = this.options
     if (token === '' && !isOwnHost(exchange.host, names)) refuseName(exchange)
+    else if (token === '' && exchange.isCrossSite) refuseSite(exchange)
     else if (!mayEnter(exchange, token)) refuse(exchange)
     else if (path === '/rlconfig') await this.read(exchange, () => this.sendRules(exchange))
     else if (path === '/stats') await this.read(exchange, () => this.sendStats(exchange))
@@ -129,6 +130,11 @@ function refuseName(exchange: Exchange): void {
   exchange.send(`the name in the Host header is not one of this port. ${how}\n`, {
     status: '421 Misdirected Request',
   })
+}
+
+function refuseSite(exchange: Exchange): void {
+  const how = 'Enter the address in the browser instead of following a link, or set DEBUG_TOKEN.'
+  exchange.send(`a page of another site asks. ${how}\n`, { status: '403 Forbidden' })
 }
 
 function refuse(exchange: Exchange): void {

@@ -21,6 +21,7 @@ type StatsSettings = Pick<
   | 'STATSD_PROTOCOL'
   | 'USE_DOG_STATSD_MOGRIFIERS'
   | 'PROMETHEUS_ADDR'
+  | 'DEBUG_ALLOWED_HOSTS'
   | 'PROMETHEUS_PATH'
   | 'PROMETHEUS_MAPPER_YAML'
   | 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS'
@@ -77,6 +78,7 @@ export async function createSink({ settings, hasNative, env, read, log }: SinkOp
   return new PrometheusSink({
     address: settings.PROMETHEUS_ADDR,
     path: settings.PROMETHEUS_PATH,
+    allowedHosts: settings.DEBUG_ALLOWED_HOSTS,
     mapperFile: settings.PROMETHEUS_MAPPER_YAML,
     isInMilliseconds: settings.PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS,
     hasNative,

@@ -9,11 +9,13 @@
  * service goes on.
  */
 import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
+import { ownNames } from '../debug/access.ts'
 import { claimPorts, NO_PORT } from '../ports.ts'
 import { builtInMapping } from './prometheus/built-in-mapping.ts'
 import { expose, type Format } from './prometheus/exposition.ts'
@@ -33,6 +35,7 @@ const ADDRESS = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/
 export interface PrometheusOptions {
   address: string // PROMETHEUS_ADDR, as `:9090`
   path: string
+  allowedHosts?: readonly string[] // DEBUG_ALLOWED_HOSTS; default none
   mapperFile: string // empty = the built-in mapping
   isInMilliseconds: boolean
   hasNative: boolean
@@ -87,7 +90,8 @@ export class PrometheusSink implements Sink {
     if (claimed === null || this.isClosed) return undefined
     const scrape = (format: Format, isGzip: boolean) => this.scrape(format, isGzip)
     const count = (status: number) => this.answers.set(status, this.answers.get(status)! + 1)
-    this.server = new MetricsPort(claimed.host, claimed.port, path, scrape, count)
+    const names = ownNames(hostname(), host, ...(this.options.allowedHosts ?? []))
+    this.server = new MetricsPort({ ...claimed, path, names, scrape, onAnswer: count })
     if (this.server.port === undefined) return void fail('in use, or no address of this machine')
     const bracketed = host.includes(':') ? `[${host}]` : host
     log('warning', `Listening for Prometheus on '${bracketed}:${this.server.port}'`)

@@ -21,8 +21,8 @@
  * add in flight to it may land in its successor. Memory does not grow and no call fails. Counts end at 2^53-1, which stands
  * for "over any limit".
  *
- * Counters of PUBLIC_DOMAIN have buckets of their own, recognised by the start of their keys. So a domain "relay" whose
- * descriptors begin with the key "monitor" is counted there, too: correctly, but in less memory.
+ * Counters of PUBLIC_DOMAIN have their own buckets. The domain decides (`Counter.isPublic`), not the key: the key of another domain,
+ * such as "relay_monitor_private", can begin with the same text.
  */
 import type { Batch } from '../batch.ts'
 import type { Counter } from '../counter.ts'
@@ -44,7 +44,6 @@ import {
   HEADER_WORDS,
   LIVE_EVICTIONS,
   LOCK,
-  PUBLIC_DOMAIN,
   PUBLIC_EVICTIONS,
   SEEDS,
   SLOT_WORDS,
@@ -68,18 +67,16 @@ export class MemoryStore implements CounterStore {
   private readonly bucketsCount: number
   private readonly publicBucketsCount: number // 0 = all counters share the other buckets
   private readonly publicStart: number // word of the first public bucket
-  private readonly publicPrefix: string // how keys in public buckets begin
   private readonly seeds: Int32Array
   private readonly fingerprint = new Int32Array(3) // of the current counter; BUCKET holds the first word of its bucket
   private readonly ownerIds: LockOwnerIds
 
-  /** `table` comes from `createMemoryTable`, one for all threads; `keyPrefix` is CACHE_KEY_PREFIX. */
-  constructor(table: SharedArrayBuffer, keyPrefix = '') {
+  /** `table` comes from `createMemoryTable`, one for all threads. */
+  constructor(table: SharedArrayBuffer) {
     this.words = new Int32Array(table)
     this.bucketsCount = getBucketsCount(table)
     this.publicBucketsCount = getPublicBucketsCount(table)
     this.publicStart = HEADER_WORDS + this.bucketsCount * BUCKET_WORDS
-    this.publicPrefix = `${keyPrefix}${PUBLIC_DOMAIN}_`
     this.seeds = this.words.slice(SEEDS, SEEDS + 4) // written once before the table is shared
     this.ownerIds = new LockOwnerIds(Atomics.add(this.words, THREADS_COUNT, 1))
   }
@@ -128,15 +125,15 @@ export class MemoryStore implements CounterStore {
   // hot: no allocation below
 
   /** Adds `hits`, 0 to 2^53-1, and returns the count after them, 0 to 2^53-1. */
-  addOne(key: string, hits: number, windowEndSec: number, nowSec: number): number {
-    this.setFingerprint(key)
+  addOne(key: string, hits: number, windowEndSec: number, nowSec: number, isPublic = false): number {
+    this.setFingerprint(key, isPublic)
     return this.addToCurrent(hits, windowEndSec, nowSec)
   }
 
   private addTo(counter: Counter, hits: number, windowEndSec: number, nowSec: number): number {
     const { fingerprint } = this
     if (counter.fingerprintB === 0) {
-      this.setFingerprint(counter.key)
+      this.setFingerprint(counter.key, counter.isPublic)
       counter.fingerprintA = fingerprint[A]
       counter.fingerprintB = fingerprint[B]
       counter.fingerprintBucket = fingerprint[BUCKET]
@@ -169,12 +166,12 @@ export class MemoryStore implements CounterStore {
    * Sets the fingerprint of a key, with the first word of its bucket instead of the bucket's hash. The number of buckets is
    * arbitrary, so the table uses all the memory it was given.
    */
-  private setFingerprint(key: string): void {
+  private setFingerprint(key: string, isPublic: boolean): void {
     const { fingerprint, publicBucketsCount } = this
     computeFingerprint(key, this.seeds, fingerprint)
     const share = (fingerprint[BUCKET] >>> 0) * BUCKET_SHARE
-    const isPublic = publicBucketsCount > 0 && key.startsWith(this.publicPrefix)
-    fingerprint[BUCKET] = isPublic
+    const isSeparate = isPublic && publicBucketsCount > 0
+    fingerprint[BUCKET] = isSeparate
       ? this.publicStart + ((share * publicBucketsCount) | 0) * BUCKET_WORDS
       : HEADER_WORDS + ((share * this.bucketsCount) | 0) * BUCKET_WORDS
   }

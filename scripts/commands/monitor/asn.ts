@@ -1,5 +1,5 @@
 /** `sluice monitor asn install`: installs ASN_DB, the table of networks (spec 6.2), from a file that the operator has fetched. */
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { copyAtomic } from '../../../monitor/catalogue/write-atomic.ts'
 import { ASN_DB as DEFAULT_PATH, loadAsnTable } from '../../../monitor/probe/asn.ts'
@@ -26,9 +26,11 @@ compressed with gzip. Each row is: first address, last address, AS number, count
       const fix = `Set ASN_DB to a path, or unset it for its default, ${DEFAULT_PATH}.`
       throw new ConfigurationError({ code: 'ASN_DB', what: 'ASN_DB is empty and names no file.', fix })
     }
-    if (!existsSync(source)) {
+    const isThere = existsSync(source)
+    if (!isThere || !statSync(source).isFile()) {
       const fix = 'Fetch https://iptoasn.com/data/ip2asn-combined.tsv.gz and give its path.'
-      throw new ConfigurationError({ code: 'ASN_DB', where: source, what: 'there is no such file.', fix })
+      const what = isThere ? 'is not a file.' : 'there is no such file.' // a pipe would be waited for
+      throw new ConfigurationError({ code: 'ASN_DB', where: source, what, fix })
     }
     createParentFolder(target)
     const rangesCount = await copyAtomic(source, target, {

@@ -4,13 +4,29 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, watch, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { FileRulesSource } from '../../../engine/config/file-rules-source.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
 
 const GATHER_MS = 100 // as in file-rules-source.ts
 const MISSING_RETRY_MS = 1_000
+
+const mocked = vi.hoisted(() => ({ isRefused: (_path: string): boolean => false })) // whether the system watches no more
+
+vi.mock('node:fs', async (original) => {
+  const fs = await original<typeof import('node:fs')>()
+  const watch = (path: string, ...rest: unknown[]) => {
+    if (mocked.isRefused(path)) throw Object.assign(new Error('ENOSPC: no more watches'), { code: 'ENOSPC' })
+    return (fs.watch as (...args: unknown[]) => unknown)(path, ...rest)
+  }
+  return { ...fs, watch }
+})
+
+beforeEach(() => {
+  mocked.isRefused = () => false
+})
+
 const SHOP = 'domain: shop\n'
 
 /** A source that watches the root, started; `counts` has the domains of each load. */
@@ -182,6 +198,61 @@ test('8.4, 8.5: a rule file that cannot be read any more is a failed load; what 
   rmSync(path)
   await expect.poll(() => counts.length, { timeout: 10_000 }).toBeGreaterThan(1)
   expect(counts.at(-1)).toBe(1)
+})
+
+test.each(['true', 'false'])(
+  '8.4: rules below an entry that cannot be watched are loaded when they change, root watched: %s',
+  async (watchesRoot) => {
+    const root = newRoot()
+    write(root)
+    const team = join(root, 'config', 'team')
+    mkdirSync(join(team, 'deep'), { recursive: true })
+    symlinkSync('.#loop', join(root, 'config', '.#loop')) // as Emacs locks a file; leads to itself
+    const { counts } = await watching(root, { RUNTIME_WATCH_ROOT: watchesRoot })
+    expect(counts).toEqual([1])
+    const become = (count: number) => expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(count)
+    writeFileSync(join(team, 'mail.yaml'), 'domain: mail\n')
+    await become(2)
+    writeFileSync(join(team, 'deep', 'news.yaml'), 'domain: news\n')
+    await become(3)
+    const later = join(team, 'later', 'still')
+    mkdirSync(later, { recursive: true })
+    writeFileSync(join(later, 'docs.yaml'), 'domain: docs\n')
+    await become(4)
+    rmSync(join(later, 'docs.yaml')) // what came later is watched, too
+    await become(3)
+  },
+)
+
+test('8.4: a file that a link leads out of the tree to is loaded when it changes in place', async () => {
+  const root = newRoot()
+  write(root)
+  const elsewhere = join(root, '..', 'mail.yaml')
+  writeFileSync(elsewhere, '')
+  mkdirSync(join(root, 'config', 'team'))
+  symlinkSync(elsewhere, join(root, 'config', 'team', 'mail'))
+  const { counts } = await watching(root)
+  expect(counts).toEqual([1])
+  writeFileSync(elsewhere, 'domain: mail\n')
+  await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(2)
+})
+
+test('8.4: a directory that the system refuses to watch is reported once, and checked instead', async () => {
+  const root = newRoot()
+  write(root)
+  const team = join(root, 'config', 'team')
+  mkdirSync(team)
+  mocked.isRefused = (path) => path.includes('team')
+  const { counts, warnings, attempts } = await watching(root)
+  const expected =
+    'warning cannot watch all rules: ENOSPC: no more watches. They are checked every 1000 ms instead.'
+  expect(warnings()).toEqual([expect.stringContaining(expected)])
+  writeFileSync(join(team, 'mail.yaml'), 'domain: mail\n')
+  await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(2)
+  writeFileSync(join(team, 'news.yaml'), 'domain: news\n')
+  await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(3)
+  expect(warnings()).toHaveLength(1)
+  expect(attempts()).toBeLessThanOrEqual(5) // checking is not loading
 })
 
 const UNREACHABLE = "domain: shop\ndescriptors: [{key: k}, {key: k, value: '*'}]\n"

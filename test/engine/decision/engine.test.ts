@@ -1,6 +1,16 @@
 import { expect, test } from 'vitest'
+import type { Engine } from '../../../engine/decision/engine.ts'
+import { compile } from '../../../engine/match/compile.ts'
+import { MemoryStore } from '../../../engine/stores/memory/memory-store.ts'
+import {
+  createMemoryTable,
+  getLiveEvictions,
+  getPublicLiveEvictions,
+  PUBLIC_DOMAIN,
+} from '../../../engine/stores/memory/table-layout.ts'
+import { encodeRequest } from '../../../proto/codec.ts'
 import { Code, type RateLimitRequest, Unit } from '../../../proto/ratelimit.ts'
-import { descriptor, engine, hitsOf, override, rule } from '../harness.ts'
+import { descriptor, engine, hitsOf, NOON, override, rule } from '../harness.ts'
 
 // biome-ignore format: the columns are the specification
 const verdicts = [
@@ -194,3 +204,40 @@ test('5.4#3: before the first configuration every call is a service error', () =
   const request = { domain: 'd', descriptors: [descriptor({ a: '1' })], hitsAddend: 0 }
   expect(() => askRaw(request)).toThrow('no rate limit configuration loaded')
 })
+
+// biome-ignore format: a table
+const floods: [string, (one: Engine, request: RateLimitRequest) => void][] = [
+  ['as bytes',                         (one, request) => one.decideBytes(encodeRequest(request), NOBODY)],
+  ['as an object',                     (one, request) => one.decide(request, NOBODY)],
+  ['with hits of the descriptor',      (one, request) => one.decide(hitsOnEach(request), NOBODY)],
+]
+const NOBODY = { isCancelled: false, onDecision() {}, onError() {} }
+const hitsOnEach = (request: RateLimitRequest) => ({
+  ...request,
+  descriptors: request.descriptors.map((each) => ({ ...each, hitsAddend: 1 })),
+})
+
+test.each(floods)(
+  'M4.1: counters of the public domain %s evict none of a domain whose name goes on',
+  (_how, ask) => {
+    const table = createMemoryTable(512, 512) // 1 bucket, 2 public ones
+    let now = NOON
+    const { engine: one, askRaw } = engine(null, { store: new MemoryStore(table), nowSec: () => now })
+    const nodes = [rule('user', { unit: Unit.Hour }), rule('private', { unit: Unit.Day })]
+    one.setRules(compile([PUBLIC_DOMAIN, `${PUBLIC_DOMAIN}_private`].map((name) => ({ name, nodes }))))
+    const alice = {
+      domain: `${PUBLIC_DOMAIN}_private`,
+      descriptors: [descriptor({ user: 'alice' })],
+      hitsAddend: 0,
+    }
+    const remaining = () => askRaw(alice).statuses[0].limitRemaining
+    for (const hour of [0, 1]) {
+      now = NOON + hour * 3_600 // the counters of the next window, too, are where they belong
+      expect(remaining()).toBe(4)
+      for (let i = 0; i < 60; i++)
+        ask(one, { domain: PUBLIC_DOMAIN, descriptors: [descriptor({ private: `${i}` })], hitsAddend: 0 })
+      expect(remaining()).toBe(3)
+    }
+    expect([getLiveEvictions(table), getPublicLiveEvictions(table) > 0]).toEqual([0, true])
+  },
+)

@@ -1,4 +1,5 @@
 /** The table of networks: searched at the edges of its ranges, absent, and broken. */
+import { spawnSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -67,6 +68,9 @@ const broken: [string, string, RegExp][] = [
   ['turned.tsv', '1.0.1.9\t1.0.1.0\t1\tUS\tA\n',                             /turned\.tsv:1: out of order/],
   ['mixed.tsv',  '1.0.1.0\t::1\t1\tUS\tA\n',                                 /mixed\.tsv:1: not a row of ip2asn/],
   ['html.tsv',   '<!doctype html>\n',                                        /html\.tsv:1: not a row of ip2asn/],
+  ['line.tsv',   `${ROWS}${'x'.repeat(1_001)}\n`,                            /line\.tsv:7: is longer than the 1000 characters of a row\. .*\[ASN_DB\]/],
+  ['long.tsv.gz', 'x'.repeat(2 ** 24),                                       /long\.tsv\.gz:1: is longer/],
+  ['lines.tsv.gz', '\n'.repeat(4_000_001),                                  /lines\.tsv\.gz:4000001: has too many lines/],
 ]
 for (const [name, text, message] of broken) {
   test(`6.2: ${name} says where it is broken`, () => expect(load(name, text)).rejects.toThrow(message))
@@ -81,6 +85,34 @@ test('6.2: a file that is cut says so', () =>
   expect(load('cut.tsv.gz', ROWS, (text) => gzipSync(text).subarray(0, 60))).rejects.toThrow(
     /cut\.tsv\.gz(:\d+)?: unexpected end of file\. .*ASN_DB/,
   ))
+
+test('6.2: a line without an end is one error, however long it is', async () => {
+  const path = join(folder, 'endless.tsv.gz')
+  const piece = gzipSync(Buffer.alloc(2 ** 25, 'x')) // members of a gzip file are read one after the other
+  await writeFile(path, Buffer.concat(Array.from({ length: 17 }, () => piece))) // more than a string can hold
+  await expect(loadAsnTable(path)).rejects.toThrow(/endless\.tsv\.gz:1: is longer than .* \[ASN_DB\]/)
+})
+
+test('6.2: of rows of no network, so many are read', async () => {
+  const row = `1.0.0.0\t1.0.0.255\t0\tNone\t${'x'.repeat(900)}\n`
+  const piece = gzipSync(row.repeat(2 ** 15))
+  const path = join(folder, 'bomb.tsv.gz')
+  await writeFile(path, Buffer.concat(Array.from({ length: 10 }, () => piece)))
+  await expect(loadAsnTable(path)).rejects.toThrow(
+    /bomb\.tsv\.gz:\d+: the text has more than 268435456 characters, unpacked\. .*\[ASN_DB\]/,
+  )
+})
+
+test('6.2: a pipe is not waited for', async () => {
+  const path = join(folder, 'pipe.tsv')
+  spawnSync('mkfifo', [path])
+  await expect(loadAsnTable(path)).rejects.toThrow(/pipe\.tsv: is not a file\. .*\[ASN_DB\]/)
+})
+
+test('6.2: lines may end as on Windows, the last one nowhere', async () => {
+  const windows = await load('windows.tsv', ROWS.trimEnd().replaceAll('\n', '\r\n'))
+  expect(windows.find('2606:4700::1')).toEqual({ number: 64501, name: 'SMALL', country: 'DE' })
+})
 
 describe('6.2: a monitor goes on without the table', () => {
   const tried = async (path: string): Promise<[string[], object]> => {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -84,11 +84,31 @@ describe('11.5 check-config', () => {
     expect(out.at(-1)).toMatch(/^error loading rate limit configs: .*PORT/s)
   })
 
-  test('a directory in the directory', async () => {
-    mkdirSync(join(dir, 'sub'))
-    const { code, out } = await run(dir)
-    expect(code).toBe(1)
-    expect(out.at(-1)).toContain(`error reading file ${dir}/sub: is a directory`)
+  test('directories in the directory are checked as the service reads them', async () => {
+    mkdirSync(join(dir, 'team', 'deep'), { recursive: true })
+    const files = [
+      put('b.yaml', 'domain: b'),
+      put('team/a.yaml', 'domain: a'),
+      put('team/deep/c.yaml', 'domain: c'),
+    ]
+    symlinkSync('team', join(dir, 'link'))
+    const { code, out, err } = await run(dir)
+    expect([code, err]).toEqual([0, [`warning: skipped a link to a directory: ${dir}/link`]])
+    expect(out.slice(2, -1)).toEqual(files.map((file) => `opening config file: ${file}`))
+    put('team/deep/c.yaml', 'domain: b')
+    const wrong = await run(dir)
+    expect(wrong.code).toBe(1)
+    expect(wrong.out.at(-1)).toContain("team/deep/c.yaml: duplicate domain 'b' in config file")
+  })
+
+  test('a directory as Kubernetes mounts it: with RUNTIME_IGNOREDOTFILES, each file once', async () => {
+    mkdirSync(join(dir, '..2026'))
+    put('..2026/a.yaml', 'domain: a')
+    symlinkSync('..2026', join(dir, '..data'))
+    symlinkSync('..data/a.yaml', join(dir, 'a.yaml'))
+    expect((await run(dir)).out.at(-1)).toContain("duplicate domain 'a'") // as it would be in the service
+    const { code, out, err } = await runIn({ RUNTIME_IGNOREDOTFILES: 'true' }, dir)
+    expect([code, err, out.slice(2, -1)]).toEqual([0, [], [`opening config file: ${dir}/a.yaml`]])
   })
 
   test('a pipe, which has no end', async () => {

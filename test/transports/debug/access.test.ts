@@ -53,6 +53,13 @@ const hosts = [
   ['evil.example:6070:127.0.0.1', false],
   ['127.0.0.1@evil.example',     false],
   ['[evil.example]',             false],
+  ['[::1].evil.example',         false],
+  ['[::1]evil:6070',             false],
+  ['[localhost]',                false],
+  ['a:.evil.example',            false],
+  ['a:80.evil.example',          false],
+  ['a:80:80',                    false],
+  ['localhost:',                 true], // RFC 3986: a port may be empty
   ['[',                          false],
   [':6070',                      false],
   ['',                           false],

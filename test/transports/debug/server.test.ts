@@ -272,6 +272,19 @@ test('6.5: without a token, a name that may be of a stranger is 421, and says wh
     expect((await statusBy(host)).status, host).toBe(200)
 })
 
+test('6.5: without a token, a page of another site is 403, and what an operator enters is not', async () => {
+  const url = open()
+  const statusOf = async (headers: Record<string, string>) =>
+    (await fetch(`${url}/stats`, { headers })).status
+  for (const [name, value] of [
+    ['Origin', 'http://evil.example'],
+    ['Origin', 'null'],
+    ['Sec-Fetch-Site', 'cross-site'],
+  ])
+    expect(await statusOf({ [name]: value }), value).toBe(403)
+  for (const site of ['none', 'same-origin']) expect(await statusOf({ 'Sec-Fetch-Site': site })).toBe(200)
+})
+
 test('6.5: with a token, any name will do', async () => {
   open({ token: 'sesame' })
   expect((await statusBy('evil.example', '/stats?token=sesame')).status).toBe(200)

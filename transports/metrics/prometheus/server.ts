@@ -1,9 +1,13 @@
 /**
  * The port Prometheus asks (spec 6.6): one path, whatever the method; any other is 404. No profiles here (Q13).
+ *
+ * A page must not read it through an operator's browser by a name of its own (DNS rebinding). Scrapes come by any name, such as
+ * `sluice.monitoring.svc` or that of a machine, so names are checked of browsers alone (debug/access.ts).
  */
 
 import { withStrictFraming } from '../../../engine/runtime/http-framing.ts'
 import { endHeadResponse, endResponse } from '../../../engine/runtime/http-response.ts'
+import { isBrowser, isCrossSite, isOwnHost } from '../../debug/access.ts'
 import type { HttpRequest, HttpResponse } from '../../uws.ts'
 import { openUws, type UwsPort } from '../../uws.ts'
 import { CONTENT_TYPES, type Format } from './exposition.ts'
@@ -11,19 +15,33 @@ import { formatFor, takesGzip } from './negotiate.ts'
 
 const SCRAPES_MAX = 16 // at once, until each has read to the end; beyond, 503
 
+const FOREIGN_NAME =
+  'the name in the Host header is not one that browsers may ask this port by. ' +
+  'Ask by IP address or localhost, or add the name to DEBUG_ALLOWED_HOSTS.\n'
+
 /** What one answer holds. */
 export type Scrape = (format: Format, isGzip: boolean) => Promise<Buffer>
 
-/** `onAnswer` hears of each status. Null when the address cannot be had. */
+export interface MetricsPortOptions {
+  host: string
+  port: number
+  path: string
+  names: ReadonlySet<string> // that browsers may ask by, as of the debug port
+  scrape: Scrape
+  onAnswer: (status: number) => void // of each scrape
+}
+
 export class MetricsPort {
   inFlight = 0
   private readonly path: string
+  private readonly names: ReadonlySet<string>
   private readonly scrape: Scrape
   private readonly onAnswer: (status: number) => void
   private readonly uwsPort: UwsPort | null
 
-  constructor(host: string, port: number, path: string, scrape: Scrape, onAnswer: (status: number) => void) {
+  constructor({ host, port, path, names, scrape, onAnswer }: MetricsPortOptions) {
     this.path = path
+    this.names = names
     this.scrape = scrape
     this.onAnswer = onAnswer
     const route = (res: HttpResponse, req: HttpRequest) => this.route(res, req)
@@ -40,6 +58,16 @@ export class MetricsPort {
   }
 
   private route(res: HttpResponse, req: HttpRequest): void {
+    if (isCrossSite(req)) {
+      res.writeStatus('403 Forbidden').writeHeader('Content-Type', 'text/plain; charset=utf-8')
+      endResponse(res, 'a page of another site asks: enter the address in the browser instead\n', false)
+      return
+    }
+    if (isBrowser(req) && !isOwnHost(req.getHeader('host'), this.names)) {
+      res.writeStatus('421 Misdirected Request').writeHeader('Content-Type', 'text/plain; charset=utf-8')
+      endResponse(res, FOREIGN_NAME, false)
+      return
+    }
     if (req.getUrl() !== this.path) {
       res.writeStatus('404 Not Found').writeHeader('Content-Type', 'text/plain; charset=utf-8')
       endResponse(res, `Nothing is here; the statistics are at ${this.path}\n`, false)

@@ -1,4 +1,5 @@
 /** `sluice monitor asn install`: what is checked takes the old table's place, whole or not at all. */
+import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
@@ -34,10 +35,14 @@ describe('6.2: asn install', () => {
       'page.tsv': '<!doctype html>\n',
       'empty.tsv': '',
     })
+    writeFileSync(join(monitor.folder, 'line.gz'), gzipSync('x'.repeat(2 ** 24)))
+    spawnSync('mkfifo', [join(monitor.folder, 'pipe')])
     expect((await monitor.run('asn', 'install', 'good.tsv')).code).toBe(0)
     for (const [file, why] of [
       ['page.tsv', /page\.tsv:1: not a row of ip2asn\. Download the file again.* \[ASN_DB\]\n$/],
       ['empty.tsv', /empty\.tsv: has no ranges\. .* \[ASN_DB\]\n$/],
+      ['line.gz', /line\.gz:1: is longer than the 1000 characters of a row\. .* \[ASN_DB\]\n$/],
+      ['pipe', /pipe: is not a file\. .* \[ASN_DB\]\n$/],
       ['none.tsv', /none\.tsv: there is no such file\. Fetch https:\/\/iptoasn\.com\/.* \[ASN_DB\]\n$/],
     ] as const) {
       const { code, err } = await monitor.run('asn', 'install', file)

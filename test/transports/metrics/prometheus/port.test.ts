@@ -35,6 +35,31 @@ test('6.6 12#13: one path, whatever the method; nothing else is there', async ()
   }
 })
 
+const FOREIGN = 'evil.example.com:9090'
+const BROWSER = { 'user-agent': 'Mozilla/5.0', 'accept-language': 'en' }
+// biome-ignore format: a table
+const askers: [string, Record<string, string>, number][] = [
+  ['a scrape by a name of a cluster',      { host: 'sluice.monitoring.svc', 'user-agent': 'Prometheus/3.0' }, 200],
+  ['a scrape by the name of a machine',    { host: 'limits-1.example.com:9090' },                            200],
+  ['a browser by an address',              { ...BROWSER, host: '192.0.2.1:9090' },                           200],
+  ['a browser by an allowed name',         { ...BROWSER, host: 'Metrics.example.org' },                      200],
+  ['a browser by a name of others',        { ...BROWSER, host: FOREIGN },                                    421],
+  ['one that hides its language',          { host: FOREIGN, 'user-agent': 'Mozilla/5.0' },                   421],
+  ['one that hides its name',              { host: FOREIGN, 'user-agent': 'x', 'accept-language': '' },      421],
+  ['a page of another site',               { ...BROWSER, 'sec-fetch-site': 'cross-site' },                   403],
+  ['a form of another site',               { ...BROWSER, origin: 'http://evil.example.com' },                403],
+  ['a browser in which it was entered',    { ...BROWSER, 'sec-fetch-site': 'none' },                         200],
+]
+for (const [who, headers, status] of askers) {
+  test(`6.6: ${who} is ${status}`, async () => {
+    const scraper = await open({ allowedHosts: ['metrics.example.org'] })
+    const answer = await scraper.get(headers)
+    expect(answer.status).toBe(status)
+    if (status === 421) expect(answer.text).toContain('or add the name to DEBUG_ALLOWED_HOSTS.')
+    if (status !== 200) expect(answer.text).not.toContain('process_cpu')
+  })
+}
+
 test('6.6: a port in use is an error in the log, and nothing else', async () => {
   const first = await open()
   const port = await first.sink.listening
