@@ -7,7 +7,7 @@
  * Runs in the main thread, which never parses (rules-loader.ts). One load runs at a time; changes during a load cause
  * exactly one more.
  */
-import { accessSync, constants, existsSync, type FSWatcher, watch } from 'node:fs'
+import { accessSync, constants, existsSync, type FSWatcher, statSync, watch } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { resolveModule } from '../runtime/module-url.ts'
@@ -22,6 +22,7 @@ import { takeSnapshot } from './stable-read.ts'
 const GATHER_MS = 100
 const WATCH_ROUNDS_MAX = 10 // beyond, directories appear faster than they are watched; the next change watches them
 const MISSING_RETRY_MS = 1_000 // between checks for a missing directory or an unreadable file
+const REPLACED_CHECK_MS = 1_000 // renaming a directory that contains the watched one causes no event
 const POLL_MS = 1_000 // while a part of the tree cannot be watched
 
 // Errors of a path that no load can read either: the load reports it, and `awaitReadable` checks for the end of it.
@@ -35,6 +36,8 @@ export class FileRulesSource implements RulesSource {
   private returnTimer: NodeJS.Timeout | null = null // checks for a missing directory
   private watchTimer: NodeJS.Timeout | null = null // retries to watch
   private readableTimer: NodeJS.Timeout | undefined // checks whether the file that failed the last load can be read
+  private replacedTimer: NodeJS.Timeout | undefined // checks whether the directory was replaced
+  private identity = '' // of the watched directory
   private polling: NodeJS.Timeout | undefined // while a part of the tree cannot be watched
   private reportedTrouble = '' // since watching last succeeded
   private loggedWarnings: readonly string[] = [] // of the last load
@@ -52,6 +55,7 @@ export class FileRulesSource implements RulesSource {
   /** Watches, then loads. Resolves after the first load, successful or not; rejects when there is nothing to watch. */
   async start(): Promise<void> {
     this.watch()
+    this.replacedTimer = setInterval(() => this.checkReplaced(), REPLACED_CHECK_MS).unref()
     await this.reload()
   }
 
@@ -60,6 +64,7 @@ export class FileRulesSource implements RulesSource {
     for (const watcher of this.watchers) watcher.close()
     clearInterval(this.readableTimer)
     clearInterval(this.polling)
+    clearInterval(this.replacedTimer)
     for (const timer of [this.timer, this.returnTimer, this.watchTimer]) if (timer) clearTimeout(timer)
     await this.loader.close()
   }
@@ -71,6 +76,7 @@ export class FileRulesSource implements RulesSource {
     this.watchers = []
     clearInterval(this.polling)
     const rules = this.directory
+    this.identity = getIdentity(rules)
     const watched = settings.RUNTIME_WATCH_ROOT ? dirname(settings.RUNTIME_ROOT) : rules
     if (!existsSync(watched)) throw unwatchable(settings, watched, MISSING)
     let unwatched: string | null
@@ -163,6 +169,12 @@ export class FileRulesSource implements RulesSource {
         void this.reload()
       }
     }, GATHER_MS)
+  }
+
+  /** A directory on the path may be replaced by a rename, which the watches on the old directory do not see. */
+  private checkReplaced(): void {
+    if (this.hasDirectory && this.returnTimer === null && getIdentity(this.directory) !== this.identity)
+      this.reloadSoon()
   }
 
   /** While the directory is missing, the rules stay in force. */
@@ -266,6 +278,16 @@ export class FileRulesSource implements RulesSource {
 /** Whether an entry of this directory (null = unknown) is read by loads. */
 function isReadIn(directory: string): (name: string | null) => boolean {
   return (name) => name === null || !isBackupFile(join(directory, name))
+}
+
+/** Differs when another directory has the path; '' = none has. */
+function getIdentity(path: string): string {
+  try {
+    const { dev, ino } = statSync(path)
+    return `${dev}:${ino}`
+  } catch {
+    return ''
+  }
 }
 
 function isReadable(path: string): boolean {

@@ -7,20 +7,7 @@
 import { join } from 'node:path'
 
 /** Imports that may stay for now, as `from -> to`; without them there is no cycle. */
-const KNOWN_IMPORTS: readonly string[] = [
-  'engine/match/draw.ts -> engine/match/trie.ts',
-  'engine/match/stats-key.ts -> engine/match/trie.ts',
-  'engine/runtime/inspection/profilers.ts -> engine/runtime/inspection/inspected-thread.ts',
-  'engine/runtime/inspection/thread-stats.ts -> engine/runtime/inspection/inspected-thread.ts',
-  'engine/stores/redis/check-then-increment.ts -> engine/stores/redis/pipelined-batch.ts',
-  'engine/stores/redis/node-pipeline.ts -> engine/stores/redis/pipelined-batch.ts',
-  'monitor/api/handlers.ts -> monitor/api/api.ts',
-  'monitor/service/agents.ts -> monitor/service/thread.ts',
-  'transports/grpc/http2/lifetime.ts -> transports/grpc/http2/connection.ts',
-  'transports/grpc/http2/receiver.ts -> transports/grpc/http2/connection.ts',
-  'transports/grpc/http2/server.ts -> transports/grpc/http2/connection.ts',
-  'transports/grpc/http2/stream.ts -> transports/grpc/http2/connection.ts',
-]
+const KNOWN_IMPORTS: readonly string[] = []
 
 /** `import … from`, `export … from`, `} from`, `import 'x'`, and `import('x')` of a value or a type. */
 const IMPORTS = /\bfrom '(\.[^']+)'|^import '(\.[^']+)'|\bimport\('(\.[^']+)'/gm

@@ -224,6 +224,31 @@ test.each(['true', 'false'])(
   },
 )
 
+// biome-ignore format: a table
+const REPLACED: [watchesRoot: string, moved: 'root' | 'config'][] = [
+  ['true',  'root'],
+  ['true',  'config'],
+  ['false', 'root'],
+  ['false', 'config'],
+]
+test.each(REPLACED)(
+  '8.4: a directory that a rename puts in the place of the old one is loaded and watched, root watched: %s, %s',
+  async (watchesRoot, moved) => {
+    const root = newRoot()
+    write(root)
+    const next = join(dirname(root), 'next')
+    write(next)
+    writeFileSync(join(next, 'config', 'mail.yaml'), 'domain: mail\n')
+    const { counts } = await watching(root, { RUNTIME_WATCH_ROOT: watchesRoot })
+    const [from, to] = moved === 'root' ? [next, root] : [join(next, 'config'), join(root, 'config')]
+    renameSync(to, join(dirname(root), 'old'))
+    renameSync(from, to)
+    await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(2)
+    writeFileSync(join(root, 'config', 'news.yaml'), 'domain: news\n')
+    await expect.poll(() => counts.at(-1), { timeout: 10_000 }).toBe(3)
+  },
+)
+
 test('8.4: a file that a link leads out of the tree to is loaded when it changes in place', async () => {
   const root = newRoot()
   write(root)

@@ -12,7 +12,7 @@ test('6.5: of one site and vantage no more than six results in three intervals a
   expect(await server.rows()).toHaveLength(6)
   expect(server.logged).toContainEqual(
     expect.stringMatching(
-      /^warning: 494 of a batch .*: its vantage has 6 results of this site in 3 intervals already$/,
+      /^warning: 494 writes of a batch .*: its vantage has 6 results of this site in 3 intervals already$/,
     ),
   )
   // Others, other sites, and what is due are stored; so is twice as much as that, in any order.
