@@ -9,6 +9,7 @@
  *
  * All mistakes are reported at once. A value that envoyproxy/ratelimit would accept and never use also stops the start.
  */
+import { isIP } from 'node:net'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { impliedStore, type WrittenNames } from './store.ts'
 import { families, type Row, rows, type SettingName, type Settings } from './table.ts'
@@ -157,7 +158,8 @@ function operationTimeout(
 
 const OPERATION_MS_MIN = 1 // what REDIS_OPERATION_TIMEOUT itself accepts
 
-/** Whether it is host:port or redis://, and not the path of a socket. */
+/** Whether it is meant as host:port or redis://, and not as the path of a socket. A host without a port is an error later. */
 function isAddress(url: string): boolean {
-  return /^rediss?:\/\//.test(url) || (!url.includes('/') && /:[0-9]+$/.test(url))
+  if (/^rediss?:\/\//.test(url)) return true
+  return !url.includes('/') && (url.includes(':') || url === 'localhost' || isIP(url) !== 0)
 }

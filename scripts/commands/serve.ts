@@ -129,7 +129,7 @@ function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   const rules = {
     RUNTIME_ROOT: fileURLToPath(resolveRoot('examples/')),
     RUNTIME_APPDIRECTORY: 'config',
-    RUNTIME_WATCH_ROOT: 'false',
+    RUNTIME_WATCH_ROOT: given.RUNTIME_WATCH_ROOT ?? 'false',
   }
   return { ...env, ...rules }
 }
@@ -151,8 +151,10 @@ function logExampleDefaults({ MONITOR_ENABLED, MONITOR_ADDR, DISABLE_STATS }: Se
   )
 }
 
+const RULES_FOLDER = ['RUNTIME_ROOT', 'RUNTIME_SUBDIRECTORY', 'RUNTIME_APPDIRECTORY']
+
 function namesRules(given: NodeJS.ProcessEnv): boolean {
-  return Object.keys(given).some((name) => name.startsWith('RUNTIME_'))
+  return RULES_FOLDER.some((name) => given[name] !== undefined)
 }
 
 function describeExample(

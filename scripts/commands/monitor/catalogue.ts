@@ -150,7 +150,7 @@ function toCells(view: ReturnType<typeof toView>) {
   const remarks = [
     ...(hidden ? ['hidden'] : []),
     ...(opted_out ? ['opted out'] : []),
-    ...(isWaiting ? ['waits for its first successful probe'] : []),
+    ...(isWaiting ? ['waits for its first probe'] : []),
     ...flags,
   ]
   return [

@@ -325,6 +325,8 @@ describe('defaults that depend on the rest', () => {
     [{ REDIS_URL: '/run/redis:6379' },                       'unix'],
     [{ REDIS_URL: 'redis.sock' },                            'unix'],
     [{ REDIS_URL: 'redis:6379', REDIS_SOCKET_TYPE: '' },     'tcp'],
+    [{ REDIS_URL: '127.0.0.1' },                             'tcp'],
+    [{ REDIS_URL: '127.0.0.1:abc' },                         'tcp'],
     [{ REDIS_URL: 'redis:6379', REDIS_SOCKET_TYPE: 'unix' }, 'unix'],
     [{ REDIS_URL: '/run/x', KVSTORE_SOCKET_TYPE: 'tcp' },    'tcp'],
   ]

@@ -154,7 +154,7 @@ test('8.1: list: every site of the catalogue, with what the store knows of it', 
     [
       'SLUG  TIER  SCORE  STATE  LAST PROBED  URL                       REMARKS',
       'gone  -     -      -      -            https://gone.example.com  opted out',
-      'one   -     -      -      -            https://one.example.com   waits for its first successful probe',
+      'one   -     -      -      -            https://one.example.com   waits for its first probe',
       'two   -     -      -      -            https://two.example.com   hidden, scam',
       '',
     ].join('\n'),
