@@ -14,7 +14,7 @@ import { type RunningService, spawnService } from '../test/helpers/service.ts'
 import { CpuMeter, cpuMs } from './load/cpu.ts'
 import { parseKeys } from './load/keys.ts'
 import { jsonRequest, rulesFor, type Shape, Template } from './load/requests.ts'
-import { loadWindow, told } from './serving.ts'
+import { formatSpread, loadWindow } from './serving.ts'
 import { size } from './size.ts'
 
 const ROUNDS = size({ small: 1, full: 7 })
@@ -23,12 +23,12 @@ const WINDOW_MS = size({ small: 1_000, full: 4_000 }) // whole seconds, as autoc
 const AUTOCANNON = fileURLToPath(new URL('../node_modules/autocannon/autocannon.js', import.meta.url))
 const KEYS = 'hot' // autocannon asks one question only
 
-interface Told {
+interface Measured {
   perSec: number
   p50Ms: number
   p99Ms: number
 }
-interface Figures extends Told {
+interface Figures extends Measured {
   cpuUs: number
 }
 
@@ -39,16 +39,16 @@ const service = spawnService({
 })
 try {
   await service.logged("Listening for HTTP on '")
-  const sides = { floor: byAutocannon, now: byLoad }
+  const sides = { floor: measureWithAutocannon, now: measureWithLoad }
   const windows: Record<string, Figures[]> = { floor: [], now: [] }
-  await byLoad(service) // code is compiled
+  await measureWithLoad(service) // code is compiled
   for (let round = 0; round < ROUNDS; round++) {
     for (const [name, ask] of Object.entries(sides)) windows[name].push(await withCpu(ask))
   }
   for (const [name, figures] of Object.entries(windows)) {
-    const of = (field: keyof Figures, unit = 1) => told(figures.map((each) => each[field] / unit))
+    const of = (field: keyof Figures, unit = 1) => formatSpread(figures.map((each) => each[field] / unit))
     const ratio = (field: keyof Figures) =>
-      told(figures.map((each, i) => each[field] / windows.floor[i][field]))
+      formatSpread(figures.map((each, i) => each[field] / windows.floor[i][field]))
     const latency = `p50 ${of('p50Ms')} ms   p99 ${of('p99Ms')} ms   ${of('cpuUs')} us`
     const ratios = name === 'floor' ? '' : `   calls ${ratio('perSec')} x, us ${ratio('cpuUs')} x`
     console.log(`json      ${name.padEnd(8)} ${of('perSec', 1_000)} k/s   ${latency}${ratios}`)
@@ -58,7 +58,7 @@ try {
 }
 
 /** With what the service needed per call, warm-up included; it counts the calls itself, so both sides are counted alike. */
-async function withCpu(ask: (asked: RunningService) => Promise<Told>): Promise<Figures> {
+async function withCpu(ask: (asked: RunningService) => Promise<Measured>): Promise<Figures> {
   const hits = async () => (await service.stats())['ratelimit.service.rate_limit.load.user.total_hits'] ?? 0
   const meter = new CpuMeter({ name: 'server', pids: [service.child.pid!] })
   const [hitsBefore, before] = [await hits(), meter.read()]
@@ -67,7 +67,7 @@ async function withCpu(ask: (asked: RunningService) => Promise<Told>): Promise<F
   return { ...figures, cpuUs: (1_000 * cpuMs(before, after)) / (hitsAfter - hitsBefore) }
 }
 
-async function byLoad(asked: RunningService): Promise<Told> {
+async function measureWithLoad(asked: RunningService): Promise<Measured> {
   const { descriptors, entries } = shape
   const { ratePerSec, latencyMs, errorCount } = await loadWindow(asked, {
     endpoint: `${asked.http}/json`,
@@ -79,7 +79,7 @@ async function byLoad(asked: RunningService): Promise<Told> {
 }
 
 /** In a process of its own, as the other one. */
-async function byAutocannon(asked: RunningService): Promise<Told> {
+async function measureWithAutocannon(asked: RunningService): Promise<Measured> {
   const options = {
     ...{ url: `${asked.http}/json`, method: 'POST', headers: { 'content-type': 'application/json' } },
     ...{ body: question(), connections: CONNECTIONS, duration: WINDOW_MS / 1_000 },

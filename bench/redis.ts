@@ -65,6 +65,6 @@ async function row(name: string, slots: number, trip: (turn: number) => Promise<
 
 async function redisCpuUs(): Promise<number> {
   const info = await redis.client.info('cpu')
-  const secondsOf = (name: string) => Number(new RegExp(`${name}:([\\d.]+)`).exec(info)?.[1])
-  return (secondsOf('used_cpu_user') + secondsOf('used_cpu_sys')) * 1e6
+  const parseCpuSeconds = (name: string) => Number(new RegExp(`${name}:([\\d.]+)`).exec(info)?.[1])
+  return (parseCpuSeconds('used_cpu_user') + parseCpuSeconds('used_cpu_sys')) * 1e6
 }

@@ -50,9 +50,9 @@ async function compareRounds(): Promise<void> {
   const peak = memoryMib('VmHWM')
   await sleep(REST_MS)
   const after = memoryMib('VmRSS')
-  row('floor quiet', `longest latency ${told(quiet)} ms`)
-  row(`now   loading ${RULES.toLocaleString('en')} rules`, `longest latency ${told(loading)} ms`)
-  row('now   from file to force', `${told(tookMs)} ms`)
+  row('floor quiet', `longest latency ${formatRange(quiet)} ms`)
+  row(`now   loading ${RULES.toLocaleString('en')} rules`, `longest latency ${formatRange(loading)} ms`)
+  row('now   from file to force', `${formatRange(tookMs)} ms`)
   row('now   memory', `before ${before}, peak ${peak}, after ${after} MiB`)
 }
 
@@ -91,7 +91,7 @@ function memoryMib(field: 'VmRSS' | 'VmHWM'): number {
   return Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status)![1]) / 1_024)
 }
 
-function told(values: number[]): string {
+function formatRange(values: number[]): string {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted[Math.floor(sorted.length / 2)]
   return `${middle.toFixed(1)} (${sorted[0].toFixed(1)} to ${sorted.at(-1)!.toFixed(1)})`

@@ -5,10 +5,10 @@
  *   two    100 rules, two workers on twice the connections
  * Worth changing when `rules` is more than 1.5 times `floor`, or `two` more than 1.1 times.
  * Processor time of the server's process, from the load generator; the services take turns, and ratios are those of
- * neighbours, so what drifts on the machine falls on all. The median of all rounds is told, and how far they spread.
+ * neighbours, so what drifts on the machine falls on all. The median of all rounds is printed, with their spread.
  */
 import { type RunningService, spawnService } from '../test/helpers/service.ts'
-import { loadWindow, told } from './serving.ts'
+import { formatSpread, loadWindow } from './serving.ts'
 import { size } from './size.ts'
 
 const MANY = size({ small: 1_000, full: 100_000 })
@@ -32,8 +32,10 @@ try {
     for (const side of sides) side.us.push(await usPerDecision(side))
   }
   for (const { name, us } of sides) {
-    const ratio = told(us.map((each, round) => each / sides[0].us[round]))
-    console.log(`scale   ${name.padEnd(28)} ${told(us)} us${us === sides[0].us ? '' : `   ${ratio} x`}`)
+    const ratio = formatSpread(us.map((each, round) => each / sides[0].us[round]))
+    console.log(
+      `scale   ${name.padEnd(28)} ${formatSpread(us)} us${us === sides[0].us ? '' : `   ${ratio} x`}`,
+    )
   }
 } finally {
   for (const { service } of sides) await service.stop()

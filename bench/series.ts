@@ -33,7 +33,7 @@ let checksum = 0
 
 for (const seriesCount of COUNTS) {
   const rules = Math.floor(seriesCount / SERIES_PER_RULE)
-  const snapshot = snapshotOf(rules)
+  const snapshot = createSnapshot(rules)
   const scrapes = {
     floor: floor(snapshot),
     now: await kept(() => now(snapshot)),
@@ -93,7 +93,7 @@ interface Variant {
   heapBytes: number
 }
 
-function snapshotOf(rules: number): Snapshot {
+function createSnapshot(rules: number): Snapshot {
   const names = Array.from({ length: rules }, (_, i) => `user_${i}.path_/api/items`)
   const hits = names.flatMap((rule) =>
     (['ok', 'over_limit'] as const).map((code) => ({ domain: 'shop', rule, code, total: 1 })),
@@ -149,29 +149,29 @@ function prom({ native }: Snapshot, isPortioned: boolean): Variant['scrape'] {
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
   const zone = TAGS[0][0]
-  const hitsOf = {
+  const createHits = {
     name: 'sluice_hits_total',
     help: 'Hits',
     labelNames: [zone, 'domain', 'rule', 'code'],
     registers,
   }
-  const limitsOf = {
+  const createLimits = {
     name: 'sluice_limit_requests',
     help: 'Limits',
     labelNames: [zone, 'domain', 'rule', 'unit'],
     registers,
   }
-  const [hitsTotal, limitsNow] = [new Counter(hitsOf), new Gauge(limitsOf)]
-  const told = new Float64Array(native!.hits.length)
+  const [hitsTotal, limitsNow] = [new Counter(createHits), new Gauge(createLimits)]
+  const reported = new Float64Array(native!.hits.length)
   const zoneValue = TAGS[0][1]
   return async () => {
     const { hits, limits } = native as NativeStats
     for (let i = 0; i < hits.length; i++) {
       if (isPortioned && i % PORTION === 0) await nextTurn()
       const { domain, rule, code, total } = hits[i]
-      if (total === told[i]) continue
-      hitsTotal.inc({ [zone]: zoneValue, domain, rule, code }, total - told[i])
-      told[i] = total
+      if (total === reported[i]) continue
+      hitsTotal.inc({ [zone]: zoneValue, domain, rule, code }, total - reported[i])
+      reported[i] = total
     }
     limitsNow.reset()
     for (let i = 0; i < limits.length; i++) {

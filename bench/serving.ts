@@ -37,7 +37,7 @@ export async function loadWindow(
 }
 
 /** The middle one, and how far they spread. */
-export function told(values: number[]): string {
+export function formatSpread(values: number[]): string {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted[Math.floor(sorted.length / 2)]
   return `${middle.toFixed(2)} (${sorted[0].toFixed(2)} to ${sorted.at(-1)!.toFixed(2)})`

@@ -9,7 +9,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RunningService, spawnService } from '../test/helpers/service.ts'
-import { loadWindow, told } from './serving.ts'
+import { formatSpread, loadWindow } from './serving.ts'
 import { size } from './size.ts'
 
 const ROUNDS = size({ small: 1, full: 5 })
@@ -50,9 +50,9 @@ try {
     for (const [name, look] of Object.entries(probes)) rates[name].push(await window(look))
   }
   for (const [name, perSec] of Object.entries(rates)) {
-    const left = told(perSec.map((each, round) => each / rates.floor[round]))
+    const left = formatSpread(perSec.map((each, round) => each / rates.floor[round]))
     console.log(
-      `watched   ${name.padEnd(8)} ${told(perSec.map((each) => each / 1_000))} k/s${name === 'floor' ? '' : `   ${left} x`}`,
+      `watched   ${name.padEnd(8)} ${formatSpread(perSec.map((each) => each / 1_000))} k/s${name === 'floor' ? '' : `   ${left} x`}`,
     )
   }
 } finally {

@@ -10,10 +10,10 @@ export interface Given {
 
 export interface Options {
   given: { a: Given; b: Given } | null // null: compare starts both
-  reference: string // program of the service we replace; '' = none
+  reference: string // program of envoyproxy/ratelimit; '' = none
   sluice: string // scripts/sluice.ts of the checkout that is A
   over: 'grpc' | 'json'
-  store: 'redis' | 'memory' // of ours, when compare starts it
+  store: 'redis' | 'memory' // of Sluice, when compare starts it
   workloads: string[] // empty: the usual ones
   rounds: number
   windowMs: number
@@ -24,7 +24,7 @@ export interface Options {
   out: string // rows are appended here; '' = nowhere
 }
 
-export const USAGE = `Compares two rate limit services, or the service we replace with ours, in turns: A B A B.
+export const USAGE = `Compares two rate limit services, or envoyproxy/ratelimit with Sluice, in alternating rounds: A B A B.
 
 usage: npm run compare -- --a ENDPOINT[,name=pid...] --b ENDPOINT[,name=pid...] [flags]
        npm run compare -- --reference PROGRAM [flags]

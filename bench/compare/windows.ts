@@ -1,7 +1,7 @@
 /**
  * The windows of a comparison: A B A B ..., each a run of the load generator in a process of its own, so that neither
  * side meets a generator warmed up by the other. Neighbours are compared with each other, so that what drifts on the
- * machine falls on both; then the median over the rounds counts, and the spread is told.
+ * machine falls on both; then the median over the rounds counts, and the spread is reported.
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

@@ -12,7 +12,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 const EARLY_MS = 0.06 // about what a sleep and a message take to end
 const CALLS_PER_SEC_MAX = 25_000
 const TIMER_MS = 1 // Node's shortest
-const SLACK_NS = '1000' // how late the kernel may end a sleep; 50,000 unless told
+const SLACK_NS = '1000' // how late the kernel may end a sleep; 50,000 by default
 
 interface Beat {
   beginNs: number // of process.hrtime: the same in all threads

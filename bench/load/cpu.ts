@@ -71,7 +71,7 @@ export function cpuMs(before: CpuReading, after: CpuReading): number {
   return ns / 1e6
 }
 
-/** Milliseconds that all cores together have worked since the machine started; 0 where that cannot be told. */
+/** Milliseconds that all cores together have worked since the machine started; 0 where that is unknown. */
 export function machineMs(): number {
   const [, ...ticks] = (read('/proc/stat') ?? '').split('\n')[0].trim().split(/ +/)
   const busy = BUSY_FIELDS.map((i) => Number(ticks[i] ?? 0))

@@ -1,4 +1,4 @@
-/** Reasons of failed calls: made readable, and told apart by cause, not by whom or what a call was about. */
+/** Reasons of failed calls: made readable, and grouped by cause, without the names and numbers of a call. */
 const CHARS_MAX = 200 // of a reason; what follows says little more
 
 /** Of a protocol, and so part of the cause. */

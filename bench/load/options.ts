@@ -107,7 +107,7 @@ export function usage(): string {
   return USAGE + lines.join('') + MORE
 }
 
-/** Throws an OperatorError that says what is wrong, where, and what is right instead. */
+/** Throws an ConfigurationError that says what is wrong, where, and what is right instead. */
 export function parseOptions(args: string[]): Options {
   const options = { cpu: [] as Group[] } as Options
   for (const flag of Object.values(FLAGS)) flag.read(flag.otherwise, options)

@@ -51,7 +51,7 @@ export class Recorder {
   private readonly causes = new Map<string, Cause>()
   private readonly isOpenLoop: boolean
   private readonly interval = new Interval() // of the series
-  private readonly news = new Interval() // since progress was told last
+  private readonly news = new Interval() // since the last progress line
 
   constructor(isOpenLoop: boolean) {
     this.isOpenLoop = isOpenLoop

@@ -42,7 +42,7 @@ export function summary(result: Result): string {
   return `${lines.join('\n')}\n`
 }
 
-/** What is told only when there is something to tell. */
+/** Lines that are printed only when they have a value. */
 function asides({ openLoop, ...result }: Result): string[] {
   const lines: string[] = []
   const unconnected = openLoop?.unconnected ?? 0

@@ -5,7 +5,7 @@
 #
 #     ca.pem                    what both sides trust
 #     server.pem server.key     for localhost and 127.0.0.1
-#     client.pem client.key     for whoever calls, by the name proxy.test
+#     client.pem client.key     for callers, with the name proxy.test
 set -eu
 folder=${1:?name a folder for the certificates}
 mkdir -p "$folder"

@@ -1,5 +1,5 @@
 /**
- * changelog.yaml, read once at the start (spec 9). A mistake in it is one of ours: it stops the start, and a test first.
+ * changelog.yaml, read once at the start (spec 9). An error in it stops the start; a test finds it before.
  */
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'

@@ -9,7 +9,7 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { unusable } from './database.ts'
 import { makePrivateFile } from './path.ts'
 
-const WAIT_MS = 2_000 // one that has been told to end is given time for it
+const WAIT_MS = 2_000 // a process that is shutting down gets this much time
 
 /** Throws ConfigurationError if another process holds it. Held until `close`, or the thread's end. */
 export function acquireLock(databasePath: string): DatabaseSync {

@@ -41,7 +41,7 @@ class WriterThread {
   private isChanged = true
   private foreignVersion: unknown = null // changes when another process commits (`monitor keys create`)
   private isFailing = false
-  private readonly sharedVantages = new Set<number>() // told; as many as there are vantages
+  private readonly sharedVantages = new Set<number>() // reported; at most one per vantage
   private isClosing = false
   private readonly inode: number
   private isGone = false // the file was removed or replaced

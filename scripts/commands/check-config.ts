@@ -87,7 +87,7 @@ function findProblem(result: LoadResult, env: Record<string, string | undefined>
   }
 }
 
-/** A setting that cannot be read is told by `findProblem`. */
+/** `findProblem` reports a setting that cannot be read. */
 function ignoresDots(env: Record<string, string | undefined>): boolean {
   try {
     return parseSettings(env).settings.RUNTIME_IGNOREDOTFILES

@@ -54,7 +54,7 @@ function windowsRemedy() {
 \`node scripts/sluice.mjs serve --example\` instead of \`npm start\`. For everything else use WSL.`
 }
 
-/** Looks again under the lock: whoever held it may have done the work. */
+/** Checks again under the lock: another process may have done the work meanwhile. */
 async function once(isDone, work) {
   if (isDone()) return
   const lock = `${ROOT}.bootstrap.lock`

@@ -90,7 +90,7 @@ function checkImports(file: string, lines: string[]): string[] {
     if (!target.startsWith('.')) return
     const [other] = join(file, '..', target).split('/')
     if (other === folder || !ARROWS[other] || ARROWS[folder].includes(other)) return
-    const allowed = ARROWS[folder].join(', ') || 'nothing of ours'
+    const allowed = ARROWS[folder].join(', ') || 'no other folder'
     complaints.push(
       `${where}: imports ${other}. ${folder} may import ${allowed}; move what both need down there.`,
     )

@@ -88,7 +88,7 @@ class Merged {
     return known
   }
 
-  /** A location of ours is one line of one function: V8's are. */
+  /** A location is one line of one function, as in V8's profiles. */
   private addLocation({ line: [line] }: Location, functions: ReadonlyMap<number, PprofFunction>): Numeric {
     const functionId = functions.get(Number(line.functionId))!.id
     const key = `${functionId}:${line.line}`

@@ -62,7 +62,7 @@ const VERSION_NOT_SUPPORTED: Answer = {
 }
 const BAD_REQUEST: Answer = { status: '400 Bad Request', type: TEXT, body: 'Bad Request\n', isError: true }
 
-/** Listens at once, or throws an OperatorError. Must be closed or drained before its thread ends. */
+/** Listens at once, or throws an ConfigurationError. Must be closed or drained before its thread ends. */
 export class HttpServer {
   readonly bodyBytesMax: number
   readonly decider: RateLimiter

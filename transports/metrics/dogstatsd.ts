@@ -38,7 +38,7 @@ export interface Globals {
   container: string // empty = not told
 }
 
-/** Throws OperatorError for an address that cannot be used. */
+/** Throws ConfigurationError for an address that cannot be used. */
 export function dogStatsdSink({ host, port, log, redialMs, ...rest }: DogStatsdOptions): LineSink {
   const { transport, dial, peer, chunkBytes, lineBytesMax } = routeTo(host, port)
   const outlet = new ReconnectingWriter({

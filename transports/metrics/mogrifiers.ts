@@ -29,7 +29,7 @@ export type Mogrify = (name: string) => Mogrified
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Throws OperatorError for the first mogrifier that cannot be. */
+/** Throws ConfigurationError for the first mogrifier that cannot be. */
 export function loadMogrifiers(names: readonly string[], env: Environment): Mogrify {
   const mogrifiers = names.map((name) => load(name, env))
   return (name) => {

@@ -23,7 +23,7 @@ const FIX = {
 const SCHEME = /^\w{1,8}:\/\// // as the exporter tells a URL from host:port
 const PORTS: Record<string, number> = { 'http:': 80, 'https:': 443 }
 
-/** Throws OperatorError for an endpoint that cannot be used. */
+/** Throws ConfigurationError for an endpoint that cannot be used. */
 export function collectorUrl(protocol: Protocol, env: NodeJS.ProcessEnv = process.env): URL {
   const variable = VARIABLES.find((name) => env[name]?.trim())
   const text = variable ? env[variable]! : DEFAULTS[protocol]

@@ -17,7 +17,7 @@ export async function openExporter({ TRACING_EXPORTER_PROTOCOL }: Settings): Pro
   return new OTLPTraceExporter()
 }
 
-/** Rejects with OperatorError. Reaches nobody: a collector that is away is no mistake. */
+/** Rejects with ConfigurationError. Reaches nobody: a collector that is away is no mistake. */
 export async function checkExporter(settings: Settings): Promise<void> {
   collectorUrl(settings.TRACING_EXPORTER_PROTOCOL)
   try {

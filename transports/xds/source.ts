@@ -53,7 +53,7 @@ export class XdsRulesSource implements RulesSource {
   private connectsFailed = 0 // since a connection
   private steadyTimer: NodeJS.Timeout | undefined
 
-  /** Throws OperatorError for files and headers that cannot be used. `steadyMs` is for tests. */
+  /** Throws ConfigurationError for files and headers that cannot be used. `steadyMs` is for tests. */
   constructor(options: RulesSourceOptions, steadyMs = STEADY_MS) {
     this.options = options
     this.steadyMs = steadyMs

@@ -59,7 +59,7 @@ const MAPPING_KEYS = new Set([
 
 type Fields = Record<string, unknown>
 
-/** Throws OperatorError; `file` is for its message. `isOurs` tells Pattern that the text is none of an operator's. */
+/** Throws ConfigurationError; `file` is for its message. `isOurs` tells Pattern that the text is none of an operator's. */
 export function parseMapperFile(
   text: string,
   file: string,

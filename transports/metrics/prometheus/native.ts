@@ -34,7 +34,7 @@ export function* applyNative(table: SeriesTable, native: NativeStats, tags: Tags
     const series = table.single(HITS, 'counter', labels, HELP[HITS])
     if (!(series instanceof Refusal)) series.value = Math.max(series.value, total)
   }
-  table.remove(LIMITS) // rules that are gone are not told any more
+  table.remove(LIMITS) // rules that no longer exist are not reported
   for (const { domain, rule, unit, requestsPerUnit } of native.limits) {
     yield
     const labels = labelText([...tags, ['domain', domain], ['rule', rule], ['unit', unit]])

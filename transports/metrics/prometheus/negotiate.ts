@@ -5,7 +5,7 @@
  *     Accept: application/openmetrics-text                                                       ──►  openmetrics
  *     Accept-Encoding: gzip, deflate;q=0.5                                                       ──►  gzip
  *
- * Text for whoever reads it, although Prometheus asks for OpenMetrics first: the reference knows text alone (measured), and
+ * Plain text for every client that accepts it, although Prometheus asks for OpenMetrics first: the reference knows text alone (measured), and
  * in the other format counters lose their type and `le="1"` is `le="1.0"`, another series on every dashboard.
  */
 import type { Format } from './exposition.ts'
