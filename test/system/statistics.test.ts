@@ -267,7 +267,7 @@ test('7.3: workers that have ended are not called silent by the last flush', asy
   await service.logged('Listening for HTTP')
   expect(await ask(service)).toBe(200)
   expect((await service.stop()).code).toBe(0)
-  await vi.waitFor(() => expect(sink.text).toMatch(/^sluice\.workers\.silent:0\|g$/m), WAIT)
+  await vi.waitFor(() => expect(sink.text).toMatch(/^sluice\.workers\.unresponsive:0\|g$/m), WAIT)
   expect(sums(sink.text)).toMatchObject({ [`${NAME}.total_hits`]: 1 })
 })
 
