@@ -72,11 +72,11 @@ test('6.5#3: `go tool pprof` shows our functions in the CPU and the heap profile
   const ours = (name: string, file: string) => new RegExp(`\\s${name} .*/${file}$`, 'm')
   const cpuTop = await top(cpu)
   expect(cpuTop).toMatch(/^Type: wall$/m)
-  expect(cpuTop).toMatch(ours('takeInParts', 'engine/decision/engine.ts'))
+  expect(cpuTop).toMatch(ours('acceptParts', 'engine/decision/engine.ts'))
   expect(cpuTop).toMatch(ours('flush', 'transports/grpc/http2/[\\w-]+.ts'))
   const heapTop = await top(heap)
   expect(heapTop).toMatch(/^Type: inuse_space$/m)
-  expect(heapTop).toMatch(ours('\\w+', 'engine/\\w+.ts'))
+  expect(heapTop).toMatch(ours('\\w+', 'engine/[\\w/-]+.ts'))
   expect(heapTop).toMatch(ours('\\w+', 'transports/grpc/http2/[\\w-]+.ts'))
 })
 

@@ -260,7 +260,7 @@ test('7.3: a statsd that is not there stops nobody', async () => {
   expect((await service.stop()).code).toBe(0)
 })
 
-test('7.3: workers that have ended are not called silent by the last flush', async () => {
+test('7.3: workers that have ended are not called unresponsive by the last flush', async () => {
   const sink = await startStatsd()
   const service = start({ ...sink.env, ...LAST_ONLY })
   await service.logged('statistics go to')
