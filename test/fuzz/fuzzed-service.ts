@@ -8,7 +8,7 @@ export const BODY_BYTES_MAX = 4_096
 
 /** Errors of clients, the start, and the lint warning on RULES: `user` is followed by a node that is limited, too. */
 const EXPECTED =
-  / msg="?(error: |Listening for |.*a value chosen by callers can reach another rule's counter)/
+  / msg="?(error: |Listening for |.*a value chosen by clients can reach another rule's counter)/
 
 // years: no window ends while the test runs
 const RULES = `

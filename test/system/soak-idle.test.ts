@@ -60,7 +60,9 @@ test(`no thread wakes more than ${WAKES_PER_SEC_MAX} times a second with Redis, 
   expect(Math.max(...(await quietest(pid, 'Redis refuses hits')))).toBeLessThan(WAKES_PER_SEC_MAX)
 
   const report = async () => (await fetch(`${service.http}/healthcheck?verbose`)).text()
-  await vi.waitFor(async () => expect(await report()).toMatch(/^redis: (partly )?failing/m), { timeout: 10_000 })
+  await vi.waitFor(async () => expect(await report()).toMatch(/^redis: (partly )?failing/m), {
+    timeout: 10_000,
+  })
   await redis.run('CONFIG', 'SET', 'maxmemory', '0')
   await vi.waitFor(async () => expect(await report()).toContain('redis: ok'), { timeout: 10_000 })
 })
