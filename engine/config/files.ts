@@ -106,8 +106,8 @@ export function listRuleFiles(tree: RuleTree): RuleFileList {
 }
 
 /**
- * What must be watched beside the directory of rules itself: the directories below it and, since a change of what a link leads
- * to is no event of the link's directory, the links. Of a tree with too many files, which no load takes, a part.
+ * Paths to watch besides the directory of rules: the directories below it, and its links, because a change of a link's target
+ * causes no event in the directory of the link. Incomplete for a tree with too many files, which no load accepts.
  */
 export function findWatchedPaths({ root, subdirectory, appDirectory, isDotIgnored }: RuleTree): string[] {
   const found = newFound('', isDotIgnored)

@@ -22,7 +22,7 @@ import { fitsAfterPrefix } from './wildcard.ts'
 export const NO_RULE = -1
 export const NOT_PLAIN = -2
 
-const NONE = 0 // the root, which is no child
+const NONE = 0 // the root, which is never a child
 const SCRATCH_BYTES = 64 * 1024 // reused; a longer entry gets its own buffer
 
 /** The entries of a descriptor as bytes. */

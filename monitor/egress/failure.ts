@@ -4,7 +4,7 @@
  *
  *     system code or HPE_… ──► failure of that phase ──► Visit.error, Visit.detail
  *
- * Protocol errors are not told apart: bytes that are not HTTP, or not what their encoding says, are all `body_invalid`.
+ * All protocol errors are `body_invalid`: bytes that are not HTTP, and bodies that do not match their encoding.
  */
 import type { ErrorCode } from '../facts.ts'
 

@@ -44,7 +44,7 @@ export type FromProber =
   | { kind: 'observation'; siteId: number; observation: Observation }
   | { kind: 'step'; id: string; step: Step }
   | { kind: 'detected'; id: string; result: DetectionResult | null; failure: DetectionFailure | null }
-  | { kind: 'figures'; sendMetrics: ProberMetrics }
+  | { kind: 'metrics'; metrics: ProberMetrics }
   | { kind: 'log'; level: LogLevel; text: string }
 
 export type DetectionFailure = 'target_not_allowed' | 'deadline_exceeded' | 'internal_error'

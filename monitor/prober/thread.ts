@@ -34,18 +34,18 @@ const prober = new Prober({
   send,
 })
 let lastMs = performance.now()
-const sendMetrics = setInterval(() => {
+const metricsTimer = setInterval(() => {
   const nowMs = performance.now()
   const stalledMs = nowMs - lastMs - FIGURES_MS
   lastMs = nowMs
-  send({ kind: 'figures', sendMetrics: prober.metrics() })
+  send({ kind: 'metrics', metrics: prober.metrics() })
   if (stalledMs < LIMITS.stallMs) return
   const text = `the prober's thread was stalled for ${(stalledMs / 1_000).toFixed(1)} s; failures during that time are not counted`
   send({ kind: 'log', level: 'warning', text })
 }, FIGURES_MS)
 port.on('message', async (message: ToProber) => {
   if (message.kind !== 'close') return prober.receive(message)
-  clearInterval(sendMetrics)
+  clearInterval(metricsTimer)
   await prober.close()
   port.close()
 })

@@ -69,7 +69,7 @@ export class ProberSupervisor {
 
   private receive(message: FromProber): void {
     if (message.kind === 'log') this.hooks.log(message.level, message.text)
-    else if (message.kind === 'figures') this.metrics = message.sendMetrics
+    else if (message.kind === 'metrics') this.metrics = message.metrics
     else this.hooks.message(message)
   }
 

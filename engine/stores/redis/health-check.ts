@@ -3,7 +3,7 @@
  *
  * An instance fails when a batch gets an error for each hit it sent there. The next batch that succeeds clears this. A
  * store without traffic would report the failure forever, so while an instance fails, one of the failed hits is repeated
- * every second with an increment of 0. PING is no substitute: it succeeds while Redis refuses writes (OOM, READONLY, ACL).
+ * every second with an increment of 0. PING does not suffice: it succeeds while Redis refuses writes (OOM, READONLY, ACL).
  */
 import { Batch } from '../batch.ts'
 import { Counter } from '../counter.ts'
