@@ -106,12 +106,12 @@ const VISIBLE = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/ // a key with a line f
 export class Egress {
   readonly denials = new Map<string, number>() // reason → count, for monitor_egress_denied_total
   readonly userAgent: string
-  readonly #context: EgressContext
+  private readonly context: EgressContext
 
   constructor({ settings, version, ownHosts = [], limits, dnsServers, ca }: EgressOptions) {
     const ownNames = [settings.publicBaseUrl?.hostname.replace(/^\[|\]$|\.$/g, ''), settings.proxy?.host]
     const own = ownNames.filter((name) => name !== undefined)
-    this.#context = {
+    this.context = {
       policy: {
         ports: settings.ports,
         addresses: { deny: settings.deny, nat64: settings.nat64, testAllow: settings.testAllow },
@@ -132,24 +132,24 @@ export class Egress {
 
   /** Hosts that must not be probed, with all their subdomains; replaces the list. */
   set optOut(suffixes: Iterable<string>) {
-    this.#context.policy.optOut = new Set(Array.from(suffixes, (suffix) => suffix.toLowerCase()))
+    this.context.policy.optOut = new Set(Array.from(suffixes, (suffix) => suffix.toLowerCase()))
   }
 
   /** The static checks: no DNS, no connection. */
   check(url: string, extraPort?: number): { target: UrlTarget } | { refusal: Refusal } {
-    return checkUrl(url, this.#context.policy, this.#context.own.known, extraPort)
+    return checkUrl(url, this.context.policy, this.context.own.known, extraPort)
   }
 
   async visit(request: VisitRequest): Promise<Visit> {
     const hops: Hop[] = []
-    let hopRequest = this.#firstRequest(request)
+    let hopRequest = this.firstRequest(request)
     for (;;) {
-      const hop = await takeHop(this.#context, hopRequest)
+      const hop = await takeHop(this.context, hopRequest)
       hops.push(hop)
       const isLast = hop.message === null || hop.failure !== null || !isRedirect(hop.message)
       if (isLast || request.redirects === 'none') return toVisit(hops)
       try {
-        hopRequest = toNextRequest(hops, hopRequest, request, this.#context.limits)
+        hopRequest = toNextRequest(hops, hopRequest, request, this.context.limits)
       } catch (error) {
         hop.failure = toFailure('http', error)
         return toVisit(hops)
@@ -160,7 +160,7 @@ export class Egress {
   async handshake(
     request: Pick<VisitRequest, 'url' | 'purpose' | 'extraPort' | 'signal' | 'onResolved'>,
   ): Promise<Handshake> {
-    await this.#context.own.refresh()
+    await this.context.own.refresh()
     const startedAtMs = performance.now()
     const watch = startStallWatch()
     const timings: Timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
@@ -175,19 +175,19 @@ export class Egress {
     let failure: Failure | null = null
     try {
       const hopRequest = { ...request, isRedirect: false, alpn: ['h2', 'http/1.1'] }
-      const connection = await open(this.#context, admit(this.#context, hopRequest), hopRequest, found)
+      const connection = await open(this.context, admit(this.context, hopRequest), hopRequest, found)
       connection.http.close()
     } catch (error) {
       failure = toFailure('tls', error)
     }
     timings.totalMs = Math.round(performance.now() - startedAtMs)
-    const hasStalled = watch.stop() >= this.#context.limits.stallMs
+    const hasStalled = watch.stop() >= this.context.limits.stallMs
     return { ...found, ...toFailureFields(failure), hasStalled }
   }
 
   /** Both lists are empty for a name that may not be visited, and behind a proxy, which resolves names itself. */
   async names(host: string, signal?: AbortSignal): Promise<Names & Pick<Visit, 'hasStalled'>> {
-    const { limits, dnsServers: servers, proxy } = this.#context
+    const { limits, dnsServers: servers, proxy } = this.context
     const checked = this.check(`https://${host}/`, 443)
     if (proxy || !('target' in checked) || checked.target.isLiteral) {
       return { cnames: [], nameservers: [], hasFailed: false, hasStalled: false }
@@ -197,7 +197,7 @@ export class Egress {
     return { ...names, hasStalled: watch.stop() >= limits.stallMs }
   }
 
-  #firstRequest(request: VisitRequest): HopRequest {
+  private firstRequest(request: VisitRequest): HopRequest {
     const { url, purpose, method = 'GET', extraPort, session, signal, onResolved } = request
     const headers: Record<string, string> = {
       'user-agent': this.userAgent,

@@ -37,23 +37,23 @@ export interface Response {
 
 export class HttpConnection {
   readonly socket: Socket
-  readonly #agent: Agent
+  private readonly agent: Agent
   hasResponded = false
 
   constructor(socket: Socket) {
     this.socket = socket
-    this.#agent = new Agent({ keepAlive: true, maxSockets: 1, maxFreeSockets: 1 })
-    this.#agent.createConnection = () => socket
+    this.agent = new Agent({ keepAlive: true, maxSockets: 1, maxFreeSockets: 1 })
+    this.agent.createConnection = () => socket
   }
 
   /** Kept alive by both sides and without a request. */
   get isIdle(): boolean {
-    const idle = Object.values(this.#agent.freeSockets).flat()
+    const idle = Object.values(this.agent.freeSockets).flat()
     return !this.socket.destroyed && idle.some((socket) => socket === this.socket)
   }
 
   close(): void {
-    this.#agent.destroy()
+    this.agent.destroy()
     this.socket.destroy()
   }
 
@@ -61,7 +61,7 @@ export class HttpConnection {
     try {
       const { limits, signal: outer } = ask
       const head = await within({ ms: limits.firstByteMs, code: 'http_timeout', outer }, (signal) =>
-        this.#head(ask, signal),
+        this.head(ask, signal),
       )
       const message = { ...head.message, body: Buffer.alloc(0), failure: null }
       if (isRedirect(head.message)) {
@@ -89,7 +89,7 @@ export class HttpConnection {
     }
   }
 
-  #head(ask: HttpRequest, signal: AbortSignal): Promise<Head> {
+  private head(ask: HttpRequest, signal: AbortSignal): Promise<Head> {
     return new Promise((resolve, reject) => {
       let firstFailure: Failure | null = null // also while the body is read
       let firstByteAtMs = 0
@@ -101,7 +101,7 @@ export class HttpConnection {
       const { url, limits } = ask
       if (this.socket.destroyed) throw new Failure('http_reset', 'closed')
       const request = httpRequest({
-        agent: this.#agent,
+        agent: this.agent,
         host: url.hostname,
         method: ask.method,
         path: url.pathname + url.search,

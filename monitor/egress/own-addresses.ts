@@ -15,45 +15,45 @@ const OWN_MS = 2_000
 const HOSTS_MAX = 64
 
 export class OwnAddresses {
-  readonly #known = new Map<string, string[]>() // host → its addresses
-  readonly #names: string[]
-  #lookedUpAtMs = Number.NEGATIVE_INFINITY
-  #lookups: Promise<unknown> = Promise.resolve()
-  #hasResults = false
+  private readonly addressesByHost = new Map<string, string[]>() // host → its addresses
+  private readonly names: string[]
+  private lookedUpAtMs = Number.NEGATIVE_INFINITY
+  private lookups: Promise<unknown> = Promise.resolve()
+  private hasResults = false
 
   /** Names and literal addresses, at most 64. */
   constructor(hosts: readonly string[]) {
     if (hosts.length > HOSTS_MAX) throw new RangeError(`${hosts.length} own hosts, ${HOSTS_MAX} at most`)
-    for (const host of hosts) if (parseAddress(host) !== null) this.#known.set(host, [host])
-    this.#names = hosts.filter((host) => !this.#known.has(host))
+    for (const host of hosts) if (parseAddress(host) !== null) this.addressesByHost.set(host, [host])
+    this.names = hosts.filter((host) => !this.addressesByHost.has(host))
   }
 
   get known(): string[] {
-    return [...this.#known.values()].flat()
+    return [...this.addressesByHost.values()].flat()
   }
 
   async refresh(): Promise<void> {
-    if (this.#names.length === 0) return
+    if (this.names.length === 0) return
     const nowMs = performance.now()
-    if (nowMs - this.#lookedUpAtMs >= REFRESH_MS) {
-      this.#lookedUpAtMs = nowMs
-      this.#lookups = Promise.all(this.#names.map((name) => this.#lookUp(name))).then(() => {
-        this.#hasResults = true
+    if (nowMs - this.lookedUpAtMs >= REFRESH_MS) {
+      this.lookedUpAtMs = nowMs
+      this.lookups = Promise.all(this.names.map((name) => this.lookUp(name))).then(() => {
+        this.hasResults = true
       })
     }
-    if (this.#hasResults) return
+    if (this.hasResults) return
     let timer: NodeJS.Timeout | undefined
     const timeout = new Promise((resolve) => {
       timer = setTimeout(resolve, OWN_MS)
     })
-    await Promise.race([this.#lookups, timeout])
+    await Promise.race([this.lookups, timeout])
     clearTimeout(timer)
   }
 
-  async #lookUp(name: string): Promise<void> {
+  private async lookUp(name: string): Promise<void> {
     try {
       const results = await lookup(name, { all: true })
-      this.#known.set(
+      this.addressesByHost.set(
         name,
         results.map(({ address }) => address),
       )

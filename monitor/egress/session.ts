@@ -21,13 +21,13 @@ export interface Connection {
 }
 
 export class Session {
-  readonly #kept = new Map<string, Connection>() // origin → connection, oldest first
-  #isClosed = false
+  private readonly kept = new Map<string, Connection>() // origin → connection, oldest first
+  private isClosed = false
 
   /** Removes the connection from the session; the caller keeps it again. */
   take(origin: string): Connection | undefined {
-    const connection = this.#kept.get(origin)
-    this.#kept.delete(origin)
+    const connection = this.kept.get(origin)
+    this.kept.delete(origin)
     if (connection?.http.isIdle) return connection
     connection?.http.close()
     return undefined
@@ -35,22 +35,22 @@ export class Session {
 
   /** A closed connection is dropped when it is taken or the session ends. */
   keep(origin: string, connection: Connection): void {
-    if (this.#isClosed) {
+    if (this.isClosed) {
       connection.http.close()
       return
     }
-    this.#kept.get(origin)?.http.close()
-    this.#kept.set(origin, connection)
-    for (const [oldest, { http }] of this.#kept) {
-      if (this.#kept.size <= LIMITS.sessionConnections) break
-      this.#kept.delete(oldest)
+    this.kept.get(origin)?.http.close()
+    this.kept.set(origin, connection)
+    for (const [oldest, { http }] of this.kept) {
+      if (this.kept.size <= LIMITS.sessionConnections) break
+      this.kept.delete(oldest)
       http.close()
     }
   }
 
   close(): void {
-    this.#isClosed = true
-    for (const { http } of this.#kept.values()) http.close()
-    this.#kept.clear()
+    this.isClosed = true
+    for (const { http } of this.kept.values()) http.close()
+    this.kept.clear()
   }
 }

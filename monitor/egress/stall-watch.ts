@@ -16,38 +16,38 @@ export interface StallWatch {
 
 /** One timer for all watches; it runs only while there are any. */
 export class StallDetector {
-  readonly #nowMs: () => number
-  #watches = 0
-  #timer: NodeJS.Timeout | undefined
-  #lastMs = 0
-  #totalMs = 0
+  private readonly nowMs: () => number
+  private watches = 0
+  private timer: NodeJS.Timeout | undefined
+  private lastMs = 0
+  private totalMs = 0
 
   constructor(nowMs: () => number) {
-    this.#nowMs = nowMs
+    this.nowMs = nowMs
   }
 
   start(): StallWatch {
-    if (this.#watches++ === 0) {
-      this.#lastMs = this.#nowMs()
-      this.#timer = setInterval(() => this.tick(), TICK_MS)
-      this.#timer.unref()
+    if (this.watches++ === 0) {
+      this.lastMs = this.nowMs()
+      this.timer = setInterval(() => this.tick(), TICK_MS)
+      this.timer.unref()
     }
     this.tick()
-    const beforeMs = this.#totalMs
+    const beforeMs = this.totalMs
     return {
       stop: () => {
         this.tick() // the current gap counts
-        if (--this.#watches === 0) clearInterval(this.#timer)
-        return this.#totalMs - beforeMs
+        if (--this.watches === 0) clearInterval(this.timer)
+        return this.totalMs - beforeMs
       },
     }
   }
 
   tick(): void {
-    const nowMs = this.#nowMs()
-    const gapMs = nowMs - this.#lastMs
-    if (gapMs >= STALL_MIN_MS) this.#totalMs += gapMs
-    this.#lastMs = nowMs
+    const nowMs = this.nowMs()
+    const gapMs = nowMs - this.lastMs
+    if (gapMs >= STALL_MIN_MS) this.totalMs += gapMs
+    this.lastMs = nowMs
   }
 }
 

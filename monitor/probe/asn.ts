@@ -132,60 +132,56 @@ async function isGzip(path: string): Promise<boolean> {
 
 /** Ranges of one family, ascending and disjoint. */
 class Rows {
-  readonly #words: number // per address
-  #count = 0
-  #firsts: Uint32Array
-  #lasts: Uint32Array
-  #numbers: Uint32Array
+  private readonly words: number // per address
+  count = 0
+  private firsts: Uint32Array
+  private lasts: Uint32Array
+  private numbers: Uint32Array
 
   constructor(words: number) {
-    this.#words = words
-    this.#firsts = new Uint32Array(1_024 * words)
-    this.#lasts = new Uint32Array(1_024 * words)
-    this.#numbers = new Uint32Array(1_024)
+    this.words = words
+    this.firsts = new Uint32Array(1_024 * words)
+    this.lasts = new Uint32Array(1_024 * words)
+    this.numbers = new Uint32Array(1_024)
   }
 
   add(first: Uint8Array, last: Uint8Array, number: number): void {
     const [from, to] = [toWords(first), toWords(last)]
-    if (this.#count === ROWS_MAX) throw new Error('too many rows')
-    const isAfter = this.#count === 0 || this.#compare(this.#lasts, this.#count - 1, from) < 0
+    if (this.count === ROWS_MAX) throw new Error('too many rows')
+    const isAfter = this.count === 0 || this.compare(this.lasts, this.count - 1, from) < 0
     if (!isAfter || compareWords(from, 0, to) > 0) throw new Error('out of order')
-    if (this.#count === this.#numbers.length) this.#grow()
-    this.#firsts.set(from, this.#count * this.#words)
-    this.#lasts.set(to, this.#count * this.#words)
-    this.#numbers[this.#count++] = number
-  }
-
-  get count(): number {
-    return this.#count
+    if (this.count === this.numbers.length) this.grow()
+    this.firsts.set(from, this.count * this.words)
+    this.lasts.set(to, this.count * this.words)
+    this.numbers[this.count++] = number
   }
 
   find(address: Uint8Array): number | null {
     const words = toWords(address)
     let low = 0 // the last range that starts at or before the address is in [low - 1, high - 1]
-    let high = this.#count
+    let high = this.count
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.#compare(this.#firsts, middle, words) <= 0) low = middle + 1
+      if (this.compare(this.firsts, middle, words) <= 0) low = middle + 1
       else high = middle
     }
-    if (low === 0 || this.#compare(this.#lasts, low - 1, words) < 0) return null
-    return this.#numbers[low - 1]
+    if (low === 0 || this.compare(this.lasts, low - 1, words) < 0) return null
+    return this.numbers[low - 1]
   }
 
-  #compare(column: Uint32Array, row: number, words: Uint32Array): number {
-    return compareWords(column, row * this.#words, words)
+  private compare(column: Uint32Array, row: number, words: Uint32Array): number {
+    return compareWords(column, row * this.words, words)
   }
 
-  #grow(): void {
+  private grow(): void {
     const doubled = (column: Uint32Array) => {
       const next = new Uint32Array(column.length * 2)
       next.set(column)
       return next
     }
-    this.#firsts = doubled(this.#firsts)
-    this.#lasts = doubled(this.#lasts)
-    this.#numbers = doubled(this.#numbers)
+    this.firsts = doubled(this.firsts)
+    this.lasts = doubled(this.lasts)
+    this.numbers = doubled(this.numbers)
   }
 }
 

@@ -52,95 +52,95 @@ export async function fullProbe(
 
 class FullProbe {
   readonly session = new Session()
-  readonly #context: ProbeContext
-  readonly #target: ProbeTarget
-  readonly #steps: Steps
-  readonly #signal?: AbortSignal
-  readonly #base: URL
-  readonly #responses: ProbeResponse[] = []
-  #requestsCount = 0
-  #isIncomplete = false
+  private readonly context: ProbeContext
+  private readonly target: ProbeTarget
+  private readonly steps: Steps
+  private readonly signal?: AbortSignal
+  private readonly base: URL
+  private readonly responses: ProbeResponse[] = []
+  private requestsCount = 0
+  private isIncomplete = false
 
   constructor(context: ProbeContext, target: ProbeTarget, steps: Steps, signal?: AbortSignal) {
-    this.#context = context
-    this.#target = target
-    this.#steps = steps
-    this.#signal = signal
-    this.#base = new URL(target.apiBase)
+    this.context = context
+    this.target = target
+    this.steps = steps
+    this.signal = signal
+    this.base = new URL(target.apiBase)
   }
 
   async run(): Promise<FullProbeResult> {
-    const { purpose, extraPort, apiBase, onResolved } = this.#target
-    const isHttps = this.#base.protocol === 'https:'
-    this.#steps.start('resolve')
-    const handshake = await this.#context.egress.handshake({
+    const { purpose, extraPort, apiBase, onResolved } = this.target
+    const isHttps = this.base.protocol === 'https:'
+    this.steps.start('resolve')
+    const handshake = await this.context.egress.handshake({
       url: apiBase,
       purpose,
       extraPort,
       onResolved,
-      signal: this.#signal,
+      signal: this.signal,
     })
-    this.#steps.endOpening(handshake, isHttps, this.#nowSec())
-    if (handshake.error !== null) return this.#end(handshake, toFailedVisit(apiBase, handshake), null, null)
+    this.steps.endOpening(handshake, isHttps, this.nowSec())
+    if (handshake.error !== null) return this.end(handshake, toFailedVisit(apiBase, handshake), null, null)
 
-    this.#steps.start('landing')
-    const visit = await this.#request(LISTING_PATH, urlBelow(apiBase, LISTING_PATH))
+    this.steps.start('landing')
+    const visit = await this.request(LISTING_PATH, urlBelow(apiBase, LISTING_PATH))
     const listing = parseListing(visit)
     const isRefused = listing.error !== null && REFUSED.test(listing.error)
-    const landing = isRefused ? null : await this.#request(LANDING_PATH, this.#target.url)
-    this.#reportLanding(landing)
-    const keyed = isRefused ? null : await this.#requestWithKey()
-    this.#reportListing(visit, listing, keyed)
-    if (!isRefused) await this.#fingerprint()
-    return this.#end(handshake, visit, keyed, landing)
+    const landing = isRefused ? null : await this.request(LANDING_PATH, this.target.url)
+    this.reportLanding(landing)
+    const keyed = isRefused ? null : await this.requestWithKey()
+    this.reportListing(visit, listing, keyed)
+    if (!isRefused) await this.fingerprint()
+    return this.end(handshake, visit, keyed, landing)
   }
 
-  async #request(path: string, url: string, headers?: Record<string, string>): Promise<Visit> {
-    const { purpose, extraPort } = this.#target
-    this.#requestsCount++
+  private async request(path: string, url: string, headers?: Record<string, string>): Promise<Visit> {
+    const { purpose, extraPort } = this.target
+    this.requestsCount++
     const { session } = this
-    const signal = this.#signal
-    const visit = await this.#visit({ url, purpose, extraPort, session, signal, headers })
+    const signal = this.signal
+    const visit = await this.visit({ url, purpose, extraPort, session, signal, headers })
     const response = toProbeResponse(path, visit)
     const isPublic = headers === undefined // an error that repeats the operator's key to its sender is not a leak
-    if (response !== null && isPublic) this.#responses.push(response)
+    if (response !== null && isPublic) this.responses.push(response)
     return visit
   }
 
-  async #visit(request: VisitRequest): Promise<Visit> {
-    const visit = await this.#context.egress.visit(request)
-    this.#isIncomplete ||= visit.hasStalled && visit.error !== null
+  private async visit(request: VisitRequest): Promise<Visit> {
+    const visit = await this.context.egress.visit(request)
+    this.isIncomplete ||= visit.hasStalled && visit.error !== null
     return visit
   }
 
   /** Over https only: the key must not be readable on the way. */
-  async #requestWithKey(): Promise<Listing | null> {
-    const { key, apiBase } = this.#target
-    if (!key || this.#base.protocol !== 'https:') return null
+  private async requestWithKey(): Promise<Listing | null> {
+    const { key, apiBase } = this.target
+    if (!key || this.base.protocol !== 'https:') return null
     const headers = { authorization: `Bearer ${key}` }
-    return parseListing(await this.#request(LISTING_PATH, urlBelow(apiBase, LISTING_PATH), headers))
+    return parseListing(await this.request(LISTING_PATH, urlBelow(apiBase, LISTING_PATH), headers))
   }
 
-  async #fingerprint(): Promise<void> {
-    this.#steps.start('fingerprint')
-    const startedAtMs = this.#context.nowMs()
-    const request = (path: string) => this.#request(path, new URL(path, this.#base.origin).href)
+  private async fingerprint(): Promise<void> {
+    this.steps.start('fingerprint')
+    const startedAtMs = this.context.nowMs()
+    const request = (path: string) => this.request(path, new URL(path, this.base.origin).href)
     await request(STATUS_PATH)
     await request(PRICING_PATH)
     const requested = new Set<string>() // also those without a response
-    while (this.#requestsCount < REQUESTS_MAX) {
-      const path = selectNextPath(this.#responses, requested)
+    while (this.requestsCount < REQUESTS_MAX) {
+      const path = selectNextPath(this.responses, requested)
       if (path === null) break
       requested.add(path)
       await request(path)
     }
-    const { name, version, confidence } = detectSoftware(this.#responses)
+    const { name, version, confidence } = detectSoftware(this.responses)
     const detail = name === 'unknown' ? name : `${[name, version].filter(Boolean).join(' ')}, ${confidence}`
-    const ms = this.#context.nowMs() - startedAtMs
-    this.#steps.end('fingerprint', name === 'unknown' ? 'warn' : 'ok', ms, detail)
+    const ms = this.context.nowMs() - startedAtMs
+    this.steps.end('fingerprint', name === 'unknown' ? 'warn' : 'ok', ms, detail)
   }
 
-  async #end(
+  private async end(
     handshake: Handshake,
     visit: Visit,
     keyed: Listing | null,
@@ -149,65 +149,65 @@ class FullProbe {
     const isReached = handshake.timings.connectMs !== null && !handshake.isOurs && !visit.isOurs
     const hasResponse = visit.status !== null
     const listing = handshake.error === null ? parseListing(visit) : { ...NO_LISTING, error: handshake.error }
-    const network = hasResponse ? await this.#network(visit, landing) : null
+    const network = hasResponse ? await this.network(visit, landing) : null
     const hasNoListing = listing.auth === 'absent' && listing.error !== 'challenge' && hasResponse
-    const isParked = hasNoListing && (network?.hasParkedName || this.#responses.some(isParkedPage))
+    const isParked = hasNoListing && (network?.hasParkedName || this.responses.some(isParkedPage))
     const hasStalled = handshake.hasStalled || visit.hasStalled
-    const attempt = toProbeAttempt('full', { ...visit, hasStalled }, listing, this.#context, { isParked })
-    this.#isIncomplete ||= handshake.hasStalled && handshake.error !== null
+    const attempt = toProbeAttempt('full', { ...visit, hasStalled }, listing, this.context, { isParked })
+    this.isIncomplete ||= handshake.hasStalled && handshake.error !== null
     const { outcome, error, atSec } = attempt.probe
-    this.#steps.end('summary', STATUS_OF[outcome], null, error === null ? outcome : `${outcome}, ${error}`)
+    this.steps.end('summary', STATUS_OF[outcome], null, error === null ? outcome : `${outcome}, ${error}`)
 
     const traces = { headers: visit.headers, cnames: network?.cnames ?? [], address: visit.remoteAddress }
     const observation: Observation = {
       atSec,
       models: keyed?.models ?? listing.models,
       listing: listing.auth,
-      claimed: claimsIn(this.#responses),
+      claimed: claimsIn(this.responses),
       profile: {
         cdn: detectCdn(traces),
-        asn: this.#context.asn.find(visit.remoteAddress ?? ''),
+        asn: this.context.asn.find(visit.remoteAddress ?? ''),
         ips: handshake.addresses,
         hasIpv6: handshake.hasIpv6,
         tls: toCertificate(handshake),
-        software: detectSoftware(this.#responses),
+        software: detectSoftware(this.responses),
       },
-      hygiene: checkHygiene(this.#base, this.#responses, network?.insecure ?? null),
+      hygiene: checkHygiene(this.base, this.responses, network?.insecure ?? null),
       isParked,
-      notices: readNotices(this.#responses),
+      notices: readNotices(this.responses),
     }
     return {
       ...attempt,
-      observation: isReached && !this.#isIncomplete ? observation : null,
-      isIncomplete: this.#isIncomplete,
+      observation: isReached && !this.isIncomplete ? observation : null,
+      isIncomplete: this.isIncomplete,
       landingStatus: landing?.status ?? null,
     }
   }
 
-  async #network(visit: Visit, landing: Visit | null) {
-    this.#steps.start('network')
-    const startedAtMs = this.#context.nowMs()
-    const { egress, asn } = this.#context
-    const signal = this.#signal
-    const { cnames, nameservers, hasFailed, hasStalled } = await egress.names(this.#base.hostname, signal)
-    this.#isIncomplete ||= hasStalled && hasFailed
-    const insecureUrl = `http://${this.#base.hostname}/`
-    const { purpose } = this.#target
+  private async network(visit: Visit, landing: Visit | null) {
+    this.steps.start('network')
+    const startedAtMs = this.context.nowMs()
+    const { egress, asn } = this.context
+    const signal = this.signal
+    const { cnames, nameservers, hasFailed, hasStalled } = await egress.names(this.base.hostname, signal)
+    this.isIncomplete ||= hasStalled && hasFailed
+    const insecureUrl = `http://${this.base.hostname}/`
+    const { purpose } = this.target
     const insecure =
-      this.#base.protocol === 'https:'
-        ? await this.#visit({ url: insecureUrl, purpose, redirects: 'none', signal })
+      this.base.protocol === 'https:'
+        ? await this.visit({ url: insecureUrl, purpose, redirects: 'none', signal })
         : landing
     const { provider } = detectCdn({ headers: visit.headers, cnames, address: visit.remoteAddress })
     const { number, name } = asn.find(visit.remoteAddress ?? '')
     const network = number === null ? null : `AS${number} ${name ?? ''}`.trim()
     const detail = [provider ?? 'no CDN seen', network].filter(Boolean).join(', ')
-    this.#steps.end('network', 'ok', this.#context.nowMs() - startedAtMs, detail)
+    this.steps.end('network', 'ok', this.context.nowMs() - startedAtMs, detail)
     return { cnames, insecure, hasParkedName: isParkedName([...cnames, ...nameservers]) }
   }
 
-  #reportLanding(landing: Visit | null): void {
+  private reportLanding(landing: Visit | null): void {
     if (landing === null) {
-      this.#steps.end('landing', 'skipped', null, null)
+      this.steps.end('landing', 'skipped', null, null)
       return
     }
     const { error, status, timings } = landing
@@ -216,19 +216,23 @@ class FullProbe {
       response && isChallenge(response) ? 'challenge' : response && isParkedPage(response) ? 'parked' : null
     const isFine = error === null && obstacle === null && (status as number) < 400
     const detail = [status, error, obstacle].filter((part) => part !== null).join(', ')
-    this.#steps.end('landing', isFine ? 'ok' : 'warn', timings.totalMs, detail)
+    this.steps.end('landing', isFine ? 'ok' : 'warn', timings.totalMs, detail)
   }
 
-  #reportListing({ status, timings }: Visit, { auth, models, error }: Listing, keyed: Listing | null): void {
-    this.#steps.start('listing')
+  private reportListing(
+    { status, timings }: Visit,
+    { auth, models, error }: Listing,
+    keyed: Listing | null,
+  ): void {
+    this.steps.start('listing')
     const parts = [status, auth, models && `${models.length} models`, error]
     if (keyed !== null) parts.push(keyed.models ? `${keyed.models.length} with key` : 'key not accepted')
     const detail = parts.filter((part) => part !== null).join(', ')
-    this.#steps.end('listing', auth === 'absent' ? 'error' : 'ok', timings.totalMs, detail)
+    this.steps.end('listing', auth === 'absent' ? 'error' : 'ok', timings.totalMs, detail)
   }
 
-  #nowSec(): number {
-    return Math.floor(this.#context.nowMs() / 1_000)
+  private nowSec(): number {
+    return Math.floor(this.context.nowMs() / 1_000)
   }
 }
 

@@ -23,23 +23,23 @@ const DETAIL_CHARS = 160
 const CERTIFICATE_DAYS_MIN = 14 // fewer days left are a warning
 
 export class Steps {
-  readonly #onStep: OnStep
-  #next = 0 // index of the step that runs now or next
+  private readonly onStep: OnStep
+  private next = 0 // index of the step that runs now or next
 
   constructor(onStep: OnStep = () => {}) {
-    this.#onStep = onStep
+    this.onStep = onStep
   }
 
   start(name: StepName): void {
-    this.#skipTo(name)
-    this.#onStep({ name, status: 'running', ms: null, detail: null })
+    this.skipTo(name)
+    this.onStep({ name, status: 'running', ms: null, detail: null })
   }
 
   end(name: StepName, status: StepStatus, ms: number | null, detail: string | null): void {
-    this.#skipTo(name)
-    this.#next++
+    this.skipTo(name)
+    this.next++
     const text = detail?.slice(0, DETAIL_CHARS).toWellFormed() ?? null
-    this.#onStep({ name, status, ms: ms === null ? null : Math.max(0, Math.round(ms)), detail: text })
+    this.onStep({ name, status, ms: ms === null ? null : Math.max(0, Math.round(ms)), detail: text })
   }
 
   /** The three steps of a handshake, reported at once after it. */
@@ -68,9 +68,9 @@ export class Steps {
     }
   }
 
-  #skipTo(name: StepName): void {
-    while (STEP_NAMES[this.#next] !== name && this.#next < STEP_NAMES.length) {
-      this.#onStep({ name: STEP_NAMES[this.#next++], status: 'skipped', ms: null, detail: null })
+  private skipTo(name: StepName): void {
+    while (STEP_NAMES[this.next] !== name && this.next < STEP_NAMES.length) {
+      this.onStep({ name: STEP_NAMES[this.next++], status: 'skipped', ms: null, detail: null })
     }
   }
 }

@@ -12,67 +12,67 @@ export interface HeapItem {
 }
 
 export class DueHeap<T extends HeapItem> {
-  readonly #items: T[] = []
+  private readonly items: T[] = []
 
   get size(): number {
-    return this.#items.length
+    return this.items.length
   }
 
   first(): T | undefined {
-    return this.#items[0]
+    return this.items[0]
   }
 
   /** Inserts the item, or moves it if it is in the heap. */
   put(item: T, dueMs: number): void {
     item.dueMs = dueMs
-    if (item.heapIndex < 0) item.heapIndex = this.#items.push(item) - 1
-    this.#down(this.#up(item.heapIndex))
+    if (item.heapIndex < 0) item.heapIndex = this.items.push(item) - 1
+    this.down(this.up(item.heapIndex))
   }
 
   /** Does nothing if the item is not in a heap. */
   remove(item: T): void {
     const index = item.heapIndex
     if (index < 0) return
-    const last = this.#items.pop()!
+    const last = this.items.pop()!
     item.heapIndex = -1
     if (last === item) return
-    this.#set(index, last)
-    this.#down(this.#up(index))
+    this.set(index, last)
+    this.down(this.up(index))
   }
 
-  #up(start: number): number {
+  private up(start: number): number {
     let index = start
     while (index > 0) {
       const parent = (index - 1) >> 1
-      if (this.#items[parent].dueMs <= this.#items[index].dueMs) break
-      this.#swap(index, parent)
+      if (this.items[parent].dueMs <= this.items[index].dueMs) break
+      this.swap(index, parent)
       index = parent
     }
     return index
   }
 
-  #down(start: number): void {
+  private down(start: number): void {
     let index = start
     while (true) {
       const left = 2 * index + 1
-      if (left >= this.#items.length) return
+      if (left >= this.items.length) return
       const right = left + 1
-      const hasSooner = right < this.#items.length && this.#items[right].dueMs < this.#items[left].dueMs
+      const hasSooner = right < this.items.length && this.items[right].dueMs < this.items[left].dueMs
       const child = hasSooner ? right : left
-      if (this.#items[index].dueMs <= this.#items[child].dueMs) return
-      this.#swap(index, child)
+      if (this.items[index].dueMs <= this.items[child].dueMs) return
+      this.swap(index, child)
       index = child
     }
   }
 
-  #swap(a: number, b: number): void {
-    const item = this.#items[a]
-    this.#set(a, this.#items[b])
-    this.#set(b, item)
+  private swap(a: number, b: number): void {
+    const item = this.items[a]
+    this.set(a, this.items[b])
+    this.set(b, item)
   }
 
-  #set(index: number, item: T): void {
-    this.#items[index] = item
+  private set(index: number, item: T): void {
+    this.items[index] = item
     item.heapIndex = index
   }
 }

@@ -34,63 +34,63 @@ export interface Claim {
 }
 
 export class Running {
-  readonly #kindsMax: Record<RunKind, number>
-  readonly #kinds: Record<RunKind, number> = { detection: 0, full: 0, light: 0 }
-  readonly #sites = new Set<string>()
-  readonly #networks = new Map<string, number>()
+  private readonly kindsMax: Record<RunKind, number>
+  private readonly kinds: Record<RunKind, number> = { detection: 0, full: 0, light: 0 }
+  private readonly sites = new Set<string>()
+  private readonly networks = new Map<string, number>()
 
   constructor(kindsMax: Record<RunKind, number>) {
-    this.#kindsMax = kindsMax
+    this.kindsMax = kindsMax
   }
 
   getCount(kind: RunKind): number {
-    return this.#kinds[kind]
+    return this.kinds[kind]
   }
 
   hasRoom(kind: RunKind): boolean {
-    return this.#kinds[kind] < this.#kindsMax[kind]
+    return this.kinds[kind] < this.kindsMax[kind]
   }
 
   hasSite(site: string): boolean {
-    return this.#sites.has(site)
+    return this.sites.has(site)
   }
 
   /** `reserved`: places per network that are kept for runs that wait longer. */
   hasNetworks(networks: readonly string[], reserved?: ReadonlyMap<string, number>): boolean {
     return networks.every(
-      (network) => (this.#networks.get(network) ?? 0) + (reserved?.get(network) ?? 0) < PER_NETWORK_MAX,
+      (network) => (this.networks.get(network) ?? 0) + (reserved?.get(network) ?? 0) < PER_NETWORK_MAX,
     )
   }
 
   enter({ kind, site, networks }: Claim): void {
-    this.#kinds[kind]++
-    this.#sites.add(site)
-    for (const network of networks) this.#networks.set(network, (this.#networks.get(network) ?? 0) + 1)
+    this.kinds[kind]++
+    this.sites.add(site)
+    for (const network of networks) this.networks.set(network, (this.networks.get(network) ?? 0) + 1)
   }
 
   leave({ kind, site, networks }: Claim): void {
-    this.#kinds[kind]--
-    this.#sites.delete(site)
+    this.kinds[kind]--
+    this.sites.delete(site)
     for (const network of networks) {
-      const left = this.#networks.get(network)! - 1
-      if (left === 0) this.#networks.delete(network)
-      else this.#networks.set(network, left)
+      const left = this.networks.get(network)! - 1
+      if (left === 0) this.networks.delete(network)
+      else this.networks.set(network, left)
     }
   }
 }
 
 /** The last 50 starts in a ring: one more may start a second after the oldest, so no window of a second has more. */
 export class StartRate {
-  readonly #startsMs = new Float64Array(STARTS_PER_SECOND_MAX).fill(Number.NEGATIVE_INFINITY)
-  #oldest = 0
+  private readonly startsMs = new Float64Array(STARTS_PER_SECOND_MAX).fill(Number.NEGATIVE_INFINITY)
+  private oldest = 0
 
   /** The time from which the next start is allowed. */
   freeAtMs(): number {
-    return this.#startsMs[this.#oldest] + 1_000
+    return this.startsMs[this.oldest] + 1_000
   }
 
   record(nowMs: number): void {
-    this.#startsMs[this.#oldest] = nowMs
-    this.#oldest = (this.#oldest + 1) % STARTS_PER_SECOND_MAX
+    this.startsMs[this.oldest] = nowMs
+    this.oldest = (this.oldest + 1) % STARTS_PER_SECOND_MAX
   }
 }

@@ -98,19 +98,19 @@ export async function startRelays(overTls: Record<string, TlsRelay> = {}): Promi
 }
 
 class PatientEgress extends Egress {
-  readonly #impatient: Egress
+  private readonly impatient: Egress
 
   constructor(options: EgressOptions, impatient: Egress) {
     super(options)
-    this.#impatient = impatient
+    this.impatient = impatient
   }
 
   override visit(request: VisitRequest): Promise<Visit> {
-    return SILENT.test(new URL(request.url).hostname) ? this.#impatient.visit(request) : super.visit(request)
+    return SILENT.test(new URL(request.url).hostname) ? this.impatient.visit(request) : super.visit(request)
   }
 
   override handshake(request: Parameters<Egress['handshake']>[0]): Promise<Handshake> {
     const isSilent = SILENT.test(new URL(request.url).hostname)
-    return isSilent ? this.#impatient.handshake(request) : super.handshake(request)
+    return isSilent ? this.impatient.handshake(request) : super.handshake(request)
   }
 }

@@ -73,38 +73,38 @@ function simulate(world: World): { seen: Seen; planner: Planner } {
 
 /** The limits as the specification has them, kept without the planner's own code. */
 class Books {
-  readonly #seen: Seen
-  readonly #running = new Map<number, { run: Run; address: string }>()
-  #lastSecond: number[] = []
+  private readonly seen: Seen
+  private readonly running = new Map<number, { run: Run; address: string }>()
+  private lastSecond: number[] = []
 
   constructor(seen: Seen) {
-    this.#seen = seen
+    this.seen = seen
   }
 
   start(run: Run, nowMs: number): void {
-    this.#seen.starts++
-    this.#lastSecond = [...this.#lastSecond.filter((atMs) => atMs > nowMs - SEC), nowMs]
-    if (this.#lastSecond.length > 50) this.#seen.broken.push(`${this.#lastSecond.length} starts in a second`)
+    this.seen.starts++
+    this.lastSecond = [...this.lastSecond.filter((atMs) => atMs > nowMs - SEC), nowMs]
+    if (this.lastSecond.length > 50) this.seen.broken.push(`${this.lastSecond.length} starts in a second`)
     if (run.repeatsDone > 0) return
     const name = `${run.kind} ${run.key}`
-    const starts = this.#seen.startsMs.get(name)
+    const starts = this.seen.startsMs.get(name)
     if (starts) starts.push(nowMs)
-    else this.#seen.startsMs.set(name, [nowMs])
+    else this.seen.startsMs.set(name, [nowMs])
   }
 
   enter(run: Run, address: string): void {
-    const others = [...this.#running.values()]
+    const others = [...this.running.values()]
     const kindCount = others.filter((other) => other.run.kind === run.kind).length + 1
     if (kindCount > { light: 32, full: 4, detection: 4 }[run.kind])
-      this.#seen.broken.push(`${kindCount} ${run.kind}`)
-    if (others.some((other) => other.run.key === run.key)) this.#seen.broken.push(`${run.key} runs twice`)
+      this.seen.broken.push(`${kindCount} ${run.kind}`)
+    if (others.some((other) => other.run.key === run.key)) this.seen.broken.push(`${run.key} runs twice`)
     if (others.filter((other) => other.address === address).length >= 2)
-      this.#seen.broken.push(`3 in ${address}`)
-    this.#running.set(run.id, { run, address })
+      this.seen.broken.push(`3 in ${address}`)
+    this.running.set(run.id, { run, address })
   }
 
   leave(run: Run): void {
-    this.#running.delete(run.id)
+    this.running.delete(run.id)
   }
 }
 
