@@ -1,11 +1,12 @@
 /**
- * Starts the real service as a child process on free ports of 127.0.0.1, and always ends it.
+ * Starts the real service as a child process on free ports of 127.0.0.1. It never outlives the test process.
  *
  *     const service = await startService({ rules: { 'limits.yaml': '…' }, env: { WORKERS: '2' } })
  *     … fetch(`${service.http}/json`) …
- *     await service.stop()                // SIGTERM; yields exit code and everything it logged
+ *     await service.stop()                // SIGTERM; resolves to the exit code and everything it logged
  *
- * The gRPC port is behind the default frontend, or the one that `frontend` says, or for a whole run
+ * A start costs 0.8 s of processor time, so tests that do not depend on a fresh service share one (test/helpers/shared.ts).
+ * `frontend` chooses the gRPC frontend, by default that of the service; for a whole run
  *     SLUICE_FRONTEND=grpc-js vitest run test/system
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -18,7 +19,7 @@ import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 
 const SLUICE = fileURLToPath(new URL('../../scripts/sluice.ts', import.meta.url))
-const START_MAX_MS = 20_000
+const LOG_WAIT_MS_MAX = 40_000 // generous: a busy machine must not fail a test
 const STOP_MAX_MS = 40_000 // above DRAIN_TIMEOUT's default
 
 export interface ServiceOptions {
@@ -57,7 +58,7 @@ export class RunningService {
     })
   }
 
-  /** `127.0.0.1:port` as the log's `Listening for <name> on '…'` has it; name is gRPC, HTTP or debug. */
+  /** `127.0.0.1:port` of the log line `Listening for <name> on '…'`; the name is gRPC, HTTP, debug, … */
   address(name: string): string {
     const found = new RegExp(`Listening for ${name} on '([^']+)'`).exec(this.log)
     if (!found) throw new Error(`no line "Listening for ${name}" in:\n${this.log}`)
@@ -72,17 +73,17 @@ export class RunningService {
     return `http://${this.address('debug')}`
   }
 
-  /** Resolves when the log holds the text; rejects with the whole log when it ends or takes too long. */
-  async logged(text: string, maxMs = START_MAX_MS): Promise<void> {
-    const until = Date.now() + maxMs
+  /** Resolves when the log contains the text. Rejects with the whole log when the process ends or after `timeoutMs`. */
+  async logged(text: string, timeoutMs = LOG_WAIT_MS_MAX): Promise<void> {
+    const endMs = Date.now() + timeoutMs
     while (!this.log.includes(text)) {
-      if (this.hasExited || Date.now() > until)
+      if (this.hasExited || Date.now() > endMs)
         throw new Error(`"${text}" was not logged:\n${this.log}${this.out}`)
-      await sleep(10)
+      await sleep(5)
     }
   }
 
-  /** Sum over all workers of each counter, as `/stats` prints it. */
+  /** Every counter of `/stats`, each the sum over all workers. */
   async stats(): Promise<Record<string, number>> {
     const text = await (await fetch(`${this.debug}/stats`)).text()
     const lines = text.trimEnd().split('\n')
@@ -100,7 +101,7 @@ export class RunningService {
   }
 }
 
-/** Spawns the service without waiting for its ports: for starts that are expected to fail or to wait. */
+/** Does not wait for its ports: for starts that are expected to fail or to wait. The caller stops the service. */
 export function spawnService(options: ServiceOptions): RunningService {
   const { rules, env = {}, args = ['serve'], frontend = process.env.SLUICE_FRONTEND } = options
   const root = mkdtempSync(join(tmpdir(), 'sluice-test-'))
@@ -109,13 +110,13 @@ export function spawnService(options: ServiceOptions): RunningService {
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, text)
   }
-  const quiet = Object.fromEntries(
+  const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR)$/.test(name)),
   )
   const child = spawn(process.execPath, [SLUICE, ...args], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {
-      ...quiet,
+      ...inherited,
       NODE_ENV: 'test',
       HOST: '127.0.0.1',
       GRPC_HOST: '127.0.0.1',
@@ -124,7 +125,7 @@ export function spawnService(options: ServiceOptions): RunningService {
       GRPC_PORT: '0',
       DEBUG_PORT: '0',
       WORKERS: '1',
-      DISABLE_STATS: 'true', // none that nobody asked for
+      DISABLE_STATS: 'true', // no export; `/stats` works
       RUNTIME_ROOT: root,
       RUNTIME_WATCH_ROOT: 'false',
       ...(frontend && { GRPC_FRONTEND: frontend }),
@@ -132,16 +133,16 @@ export function spawnService(options: ServiceOptions): RunningService {
     },
   })
   const service = new RunningService(child, join(root, 'config'))
-  const end = () => child.kill('SIGKILL')
-  process.once('exit', end)
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
   void service.exited.then(() => {
-    process.off('exit', end)
+    process.off('exit', kill)
     rmSync(root, { recursive: true, force: true })
   })
   return service
 }
 
-/** The service, listening. Ends with the test that started it, unless it was stopped before. */
+/** Resolves when the service listens. It is stopped after the test, unless it has ended before. */
 export async function startService(options: ServiceOptions): Promise<RunningService> {
   const service = spawnService(options)
   onTestFinished(async () => {
@@ -151,7 +152,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   return service
 }
 
-/** One `POST /json`; yields the HTTP status and the body. */
+/** One `POST /json`. An object is sent as JSON, a string as it is. */
 export async function postJson(
   service: RunningService,
   body: unknown,

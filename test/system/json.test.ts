@@ -1,5 +1,5 @@
 /**
- * Appendix A.6 against the whole service: which `/json` bodies are answered and which are refused.
+ * Appendix A.6 against the whole service: which `/json` bodies are accepted and which are refused.
  */
 import { expect, test } from 'vitest'
 import { postJson, startService } from '../helpers/service.ts'
@@ -35,5 +35,5 @@ test(`${rows.map(([row]) => row).join(' ')}: every body of the table`, async () 
     for (const body of bodies)
       expect([row, body, (await postJson(service, body)).status]).toEqual([row, body, status])
   }
-  expect((await postJson(service, request('"hitsAddend":1'))).status).toBe(200) // the templates themselves are good
+  expect((await postJson(service, request('"hitsAddend":1'))).status).toBe(200) // the templates themselves are valid
 })
