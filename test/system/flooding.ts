@@ -1,6 +1,6 @@
 /**
- * A program that attacks the gRPC port from many connections: `node flooding.ts '<kind>' <port> <connections> <ms>`.
- * A connection that is cut comes back at once. Its last line of output: what it did, as JSON.
+ * A program that attacks the gRPC port of a service from many connections; test/helpers/flood.ts starts it and sends it
+ * messages. A connection that is cut is replaced at once.
  */
 import { connect, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
@@ -23,8 +23,8 @@ import {
 const { EndHeaders, Ack } = Flag
 const NONE = Buffer.alloc(0)
 const STREAMS = 1_000
-const IDS_MAX = 2 ** 30 // then the connection is made anew
-const REPEATS = 200 // frames of one write
+const IDS_MAX = 2 ** 30 // beyond this, the connection is idle
+const REPEATS = 200 // frames per write
 
 const descriptor = (value: string) => ({ entries: [{ key: 'user', value }], limit: null, hitsAddend: null })
 const SMALL = message(encodeRequest({ domain: 'flood', descriptors: [descriptor('x')], hitsAddend: 1 }))
@@ -32,10 +32,11 @@ const many = Array.from({ length: 600 }, (_, i) => descriptor(`${i}`))
 const LARGE = message(encodeRequest({ domain: 'flood', descriptors: many, hitsAddend: 1 }))
 const HALF = Buffer.concat([Buffer.of(0), u32(4 * 1024 * 1024), Buffer.alloc(16_379)])
 const BOMB = message(gzipSync(Buffer.alloc(5 * 1024 * 1024)), 1)
-const LYING_BOMB = Buffer.concat([BOMB.subarray(0, -4), Buffer.of(100, 0, 0, 0)]) // of its size
+const LYING_BOMB = Buffer.concat([BOMB.subarray(0, -4), Buffer.of(100, 0, 0, 0)]) // it claims 100 bytes
 const DAMAGED = message(gzipSync(Buffer.alloc(4 * 1024 * 1024)), 1)
-DAMAGED.writeUInt32LE(1, DAMAGED.length - 8) // its checksum
+DAMAGED.writeUInt32LE(1, DAMAGED.length - 8) // the checksum
 const GZIP = block({ ...FIELDS, 'grpc-encoding': 'gzip' })
+const UNKNOWN_PATH = block({ ...FIELDS, ':path': '/no/such' })
 const LONG = Buffer.concat([Buffer.of(0x40), field('a', 'x'.repeat(3_000)).subarray(1)])
 const HPACK_BOMB = Buffer.concat([REQUEST, LONG, Buffer.alloc(12_000, 0xbe)])
 
@@ -46,20 +47,20 @@ const call = (id: number, bytes = SMALL) => Buffer.concat([open(id), data(id, by
 const repeat = (bytes: Buffer) => Buffer.alloc(bytes.length * REPEATS, bytes)
 
 interface Flood {
-  isSilent?: boolean // not even HELLO
-  first?: Buffer // after HELLO
-  each?: (id: number) => Buffer // again and again, the ids of the client growing
-  always?: Buffer // again and again, the same
-  callsMax?: number // of `each`; then the connection is held
+  isSilent?: boolean // does not even send HELLO
+  first?: Buffer // sent after HELLO
+  each?: (id: number) => Buffer // sent again and again, with growing stream ids
+  always?: Buffer // sent again and again, unchanged
+  callsMax?: number // of `each`; then the connection stays open
   readsNothing?: boolean
-  hangsUp?: boolean // after `first`
+  closesAtOnce?: boolean // after `first`
 }
 
 export const FLOODS: Record<string, Flood> = {
   calls: { first: windowUpdate(0, 2 ** 30), each: (id) => call(id) },
-  'answers without a window': { each: (id) => call(id) },
+  'responses without a window': { each: (id) => call(id) },
   'rapid resets': { each: (id) => Buffer.concat([call(id), rst(id)]) },
-  'resets we are made to send': { each: (id) => Buffer.concat([open(id), windowUpdate(id, 0)]) },
+  'resets by the server': { each: (id) => Buffer.concat([open(id), windowUpdate(id, 0)]) },
   CONTINUATION: { first: headers(1, NONE, 0), always: repeat(frame(FrameType.Continuation, 0, 1)) },
   'large headers': {
     first: headers(1, NONE, 0),
@@ -79,7 +80,7 @@ export const FLOODS: Record<string, Flood> = {
     callsMax: STREAMS,
   },
   'open streams': { each: open, callsMax: STREAMS },
-  'unlike heads': {
+  'distinct header blocks': {
     each: (id) =>
       headers(id, block({ ...FIELDS, 'content-type': `application/grpc+${id}${'x'.repeat(9_000)}` })),
     callsMax: STREAMS,
@@ -89,35 +90,56 @@ export const FLOODS: Record<string, Flood> = {
     each: (id) => call(id, LARGE),
     callsMax: STREAMS,
   },
-  'nobody reads': { first: windowUpdate(0, 2 ** 30), each: (id) => call(id, LARGE), readsNothing: true },
+  'unread responses': { first: windowUpdate(0, 2 ** 30), each: (id) => call(id, LARGE), readsNothing: true },
   'gzip bombs': { each: (id) => Buffer.concat([headers(id, GZIP), data(id, BOMB)]), callsMax: STREAMS },
-  'gzip bombs that lie': {
+  'gzip bombs with a false size': {
     each: (id) => Buffer.concat([headers(id, GZIP), data(id, LYING_BOMB)]),
     callsMax: STREAMS,
   },
   'damaged gzip': { each: (id) => Buffer.concat([headers(id, GZIP), data(id, DAMAGED)]), callsMax: STREAMS },
-  'refused calls': {
-    each: (id) => headers(id, block({ ...FIELDS, ':path': '/no/such' }), EndHeaders | Flag.EndStream),
-  },
-  connections: { hangsUp: true },
+  'refused calls': { each: (id) => headers(id, UNKNOWN_PATH, EndHeaders | Flag.EndStream) },
+  connections: { closesAtOnce: true },
   'silent connections': { isSilent: true },
   'idle connections': {},
 }
 
-const done = { bytes: 0, connects: 0 }
+/** Messages of the test to this program; the program sends FloodStats every STATS_MS. */
+export type FloodCommand = { kind: string; port: number; connections: number } | 'stop'
 
-function attack(flood: Flood, port: number, isOver: () => boolean): void {
-  if (isOver()) return
-  done.connects++
+/** Since the latest flood began. */
+export interface FloodStats {
+  isRunning: boolean
+  bytes: number // written
+  attempts: number // connections begun
+  connects: number // connections made
+}
+
+interface Calls {
+  bytes: Buffer
+  count: number
+}
+
+const STATS_MS = 20
+const WRITE_BYTES = 32_768
+const KNOWN_CALLS_MAX = 500
+const callsByFirstId = new Map<number, Calls>() // of the running flood
+const IDLE: FloodStats = { isRunning: false, bytes: 0, attempts: 0, connects: 0 }
+const sockets = new Set<Socket>()
+let stats = IDLE
+
+function attack(flood: Flood, port: number): void {
+  const own = stats // a new flood has new ones
+  if (!own.isRunning) return
+  own.attempts++
   const socket = connect(port, '127.0.0.1')
   let id = -1
   let calls = 0
   let isFirst = !flood.isSilent
   const write = () => {
-    while (!isOver() && !socket.destroyed) {
+    while (own.isRunning && !socket.destroyed) {
       const bytes = next()
       if (bytes === null) return
-      done.bytes += bytes.length
+      own.bytes += bytes.length
       if (!socket.write(bytes)) return
     }
   }
@@ -128,40 +150,55 @@ function attack(flood: Flood, port: number, isOver: () => boolean): void {
     }
     if (flood.always !== undefined) return flood.always
     if (flood.each === undefined || calls >= (flood.callsMax ?? IDS_MAX)) return null
-    const parts: Buffer[] = []
-    for (let bytes = 0; bytes < 32_768 && calls < (flood.callsMax ?? IDS_MAX); calls++) {
-      id += 2
-      parts.push(flood.each(id))
-      bytes += parts.at(-1)!.length
-    }
-    return Buffer.concat(parts)
+    const { bytes, count } = getCalls(flood.each, id + 2, (flood.callsMax ?? IDS_MAX) - calls)
+    id += 2 * count
+    calls += count
+    return bytes
   }
   socket.on('connect', () => {
+    own.connects++
     write()
-    if (flood.hangsUp) socket.end()
+    if (flood.closesAtOnce) socket.end()
   })
-  socket.on('drain', write)
+  socket.on('drain', () => setImmediate(write)) // written at once, `drain` comes before any message of the test is read
   socket.on('error', () => {})
-  socket.on('close', () => again(flood, port, isOver))
+  socket.on('close', () => {
+    sockets.delete(socket)
+    if (own.isRunning) setImmediate(attack, flood, port)
+  })
   if (flood.readsNothing) socket.pause()
   else socket.resume()
   sockets.add(socket)
-  socket.once('close', () => sockets.delete(socket))
 }
 
-const sockets = new Set<Socket>()
+/** About WRITE_BYTES of calls. All connections send the same ones, so they are made once. */
+function getCalls(each: (id: number) => Buffer, firstId: number, countMax: number): Calls {
+  const known = callsByFirstId.get(firstId)
+  if (known && known.count <= countMax) return known
+  const parts: Buffer[] = []
+  for (let bytes = 0; bytes < WRITE_BYTES && parts.length < countMax; bytes += parts.at(-1)!.length)
+    parts.push(each(firstId + 2 * parts.length))
+  const calls = { bytes: Buffer.concat(parts), count: parts.length }
+  if (callsByFirstId.size < KNOWN_CALLS_MAX) callsByFirstId.set(firstId, calls)
+  return calls
+}
 
-function again(flood: Flood, port: number, isOver: () => boolean): void {
-  setImmediate(() => attack(flood, port, isOver))
+function onCommand(command: FloodCommand): void {
+  if (command === 'stop') {
+    stats.isRunning = false
+    for (const socket of sockets) socket.destroy()
+    process.send!(stats)
+    return
+  }
+  stats = { ...IDLE, isRunning: true }
+  callsByFirstId.clear()
+  for (let i = 0; i < command.connections; i++) attack(FLOODS[command.kind], command.port)
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const [, , kind, port, connections, ms] = process.argv
-  const endMs = Date.now() + Number(ms)
-  const isOver = () => Date.now() > endMs
-  for (let i = 0; i < Number(connections); i++) attack(FLOODS[kind], Number(port), isOver)
-  setTimeout(() => {
-    console.log(JSON.stringify(done))
-    process.exit()
-  }, Number(ms) + 50)
+  process.on('message', onCommand)
+  process.once('disconnect', () => process.exit())
+  setInterval(() => {
+    if (stats.isRunning) process.send!(stats)
+  }, STATS_MS)
 }
