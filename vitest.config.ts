@@ -6,8 +6,8 @@ const isFull = process.env.SLUICE_SIZE === 'full' // npm run soak
 /** Tests of the whole service. Each has its own processes, ports (test/helpers/ports.ts) and folders. */
 const WHOLE = ['test/{bench,differential,fuzz,system}/**/*.test.ts']
 
-/** Tests that compare memory, wake-ups or speed with a bound: other tests beside them would be in the figures. */
-const MEASURED = ['test/bench/*.test.ts', 'test/system/{soak,soak-idle}.test.ts']
+/** Tests that measure speed: other tests beside them would be in the figures. */
+const MEASURED = ['test/bench/*.test.ts']
 const FULL_MEASURED = WHOLE // the full size adds bounds on latency, and load that takes the whole machine
 
 const alone = isFull ? FULL_MEASURED : MEASURED
