@@ -1,11 +1,12 @@
-/** The whole service on sentinels, a cluster, two instances and TLS: what callers and operators see. */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test, vi } from 'vitest'
+/** The whole service with sentinels, a cluster, two instances and TLS: what callers and operators see. */
+import { expect, onTestFinished, test } from 'vitest'
 import { makeCertificates } from '../helpers/certificates.ts'
+import { eventually } from '../helpers/eventually.ts'
 import { type RedisServerOptions, startRedis } from '../helpers/redis.ts'
 import { startCluster } from '../helpers/redis-cluster.ts'
 import { startSentinel } from '../helpers/redis-sentinel.ts'
 import { postJson, type RunningService, spawnService, startService } from '../helpers/service.ts'
+import { size } from '../helpers/size.ts'
 
 const RULES = `
 domain: shop
@@ -19,19 +20,23 @@ descriptors:
   - key: b
     rate_limit: { unit: year, requests_per_unit: 5 }
 `
-const SERVING_AGAIN_MS_MAX = 2_000
+const RECOVERY_MS_MAX = size({ small: null, full: 2_000 }) // after a fail-over
 
-const ask = (service: RunningService, ...keys: string[]) =>
+const post = (service: RunningService, ...keys: string[]) =>
   postJson(service, { domain: 'shop', descriptors: keys.map((key) => ({ entries: [{ key, value: 'x' }] })) })
 
-async function redis(options: RedisServerOptions = {}) {
+async function startTestRedis(options: RedisServerOptions = {}) {
   const server = await startRedis(options)
   onTestFinished(() => server.stop())
   return server
 }
 
-/** Sums of the counters by the key they begin with, in one or several servers. */
-async function counts(...servers: { contents(): Promise<Record<string, { value: string }>> }[]) {
+async function waitForHealth(service: RunningService, status: number): Promise<void> {
+  await eventually(async () => expect((await fetch(`${service.http}/healthcheck`)).status).toBe(status))
+}
+
+/** Sums of the counters by the key of their first entry, in one or several servers. */
+async function sumByKey(...servers: { contents(): Promise<Record<string, { value: string }>> }[]) {
   const sums: Record<string, number> = {}
   for (const server of servers) {
     for (const [key, { value }] of Object.entries(await server.contents())) {
@@ -42,7 +47,7 @@ async function counts(...servers: { contents(): Promise<Record<string, { value: 
   return sums
 }
 
-test('9.1: sentinels: after a fail-over under load the service serves again within 2 s of the switch', async () => {
+test('9.1: sentinels: after a fail-over the service serves again, at full size within 2 s of the switch', async () => {
   const set = await startSentinel()
   onTestFinished(() => set.stop())
   const service = await startService({
@@ -54,21 +59,21 @@ test('9.1: sentinels: after a fail-over under load the service serves again with
       REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
     },
   })
-  for (let i = 0; i < 20; i++) expect((await ask(service, 'user')).status).toBe(200)
+  for (let i = 0; i < 20; i++) expect((await post(service, 'user')).status).toBe(200)
   const old = await set.master()
   await old.run('WAIT', 1, 1_000)
   await old.stop()
-  await vi.waitFor(async () => expect((await fetch(`${service.http}/healthcheck`)).status).toBe(500))
+  await waitForHealth(service, 500)
   await set.switchedFrom(old)
   const startMs = performance.now()
-  for (let good = 0; good < 20; ) {
-    // both workers, so many times in a row
-    good = (await ask(service, 'user')).status === 200 ? good + 1 : 0
-    await sleep(5)
-  }
-  expect(performance.now() - startMs).toBeLessThan(SERVING_AGAIN_MS_MAX)
-  await vi.waitFor(async () => expect((await fetch(`${service.http}/healthcheck`)).status).toBe(200))
-  const { user } = await counts(await set.master())
+  let successes = 0 // in a row, so that both workers have had some
+  await eventually(async () => {
+    successes = (await post(service, 'user')).status === 200 ? successes + 1 : 0
+    expect(successes).toBe(20)
+  })
+  if (RECOVERY_MS_MAX !== null) expect(performance.now() - startMs).toBeLessThan(RECOVERY_MS_MAX)
+  await waitForHealth(service, 200)
+  const { user } = await sumByKey(await set.master())
   expect(user).toBeGreaterThanOrEqual(40)
 })
 
@@ -79,11 +84,11 @@ test('9.4, 4.2, A.3: a cluster and STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', asy
     rules: { 'shop.yaml': RULES },
     env: { REDIS_TYPE: 'CLUSTER', REDIS_URL: cluster.url, STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' },
   })
-  await askTable(service, () => counts(cluster))
+  await checkStopIncrement(service, () => sumByKey(cluster))
 })
 
 test('4.2, A.3: STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT with a single Redis, by its unix socket', async () => {
-  const server = await redis()
+  const server = await startTestRedis()
   const service = await startService({
     rules: { 'shop.yaml': RULES },
     env: {
@@ -92,10 +97,10 @@ test('4.2, A.3: STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT with a single Redis, by 
       STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true',
     },
   })
-  await askTable(service, () => counts(server))
+  await checkStopIncrement(service, () => sumByKey(server))
 })
 
-async function askTable(
+async function checkStopIncrement(
   service: RunningService,
   contents: () => Promise<Record<string, number>>,
 ): Promise<void> {
@@ -108,23 +113,25 @@ async function askTable(
     ['OVER_LIMIT 0',   'OK 3',          { a: 4, b: 2 }],
   ] as const
   for (const [a, b, redisHolds] of table) {
-    const { statuses } = JSON.parse((await ask(service, 'a', 'b')).text)
-    const said = statuses.map(
+    const { statuses } = JSON.parse((await post(service, 'a', 'b')).text)
+    const texts = statuses.map(
       ({ code, limitRemaining = 0 }: { code: string; limitRemaining?: number }) =>
         `${code} ${limitRemaining}`,
     )
-    expect([...said, await contents()]).toEqual([a, b, redisHolds])
+    expect([...texts, await contents()]).toEqual([a, b, redisHolds])
   }
   const stats = await service.stats()
-  const of = (rule: string, name: string) => stats[`ratelimit.service.rate_limit.shop.${rule}.${name}`]
-  expect(['total_hits', 'within_limit', 'near_limit', 'over_limit'].map((name) => of('a', name))).toEqual([
-    4, 2, 1, 2,
-  ])
-  expect(['total_hits', 'within_limit'].map((name) => of('b', name))).toEqual([4, 4])
+  const read = (rule: string, names: string[]) =>
+    names.map((name) => stats[`ratelimit.service.rate_limit.shop.${rule}.${name}`])
+  expect(read('a', ['total_hits', 'within_limit', 'near_limit', 'over_limit'])).toEqual([4, 2, 1, 2])
+  expect(read('b', ['total_hits', 'within_limit'])).toEqual([4, 4])
 }
 
-test('3.2, 8.2: keys per second land in the second instance, and health needs both', async () => {
-  const [main, second] = [await redis(), await redis({ password: 'pw', args: ['--requirepass', 'pw'] })]
+test('3.2, 8.2: keys per second are in the second instance, and health needs both', async () => {
+  const [main, second] = [
+    await startTestRedis(),
+    await startTestRedis({ password: 'pw', args: ['--requirepass', 'pw'] }),
+  ]
   const service = await startService({
     rules: { 'shop.yaml': RULES },
     env: {
@@ -135,20 +142,20 @@ test('3.2, 8.2: keys per second land in the second instance, and health needs bo
       REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
     },
   })
-  for (let i = 0; i < 3; i++) expect((await ask(service, 'user', 'burst')).status).toBe(200)
-  expect([await counts(main), await counts(second)]).toEqual([{ user: 3 }, { burst: 3 }])
+  for (let i = 0; i < 3; i++) expect((await post(service, 'user', 'burst')).status).toBe(200)
+  expect([await sumByKey(main), await sumByKey(second)]).toEqual([{ user: 3 }, { burst: 3 }])
   await second.stop()
-  await vi.waitFor(async () => expect((await fetch(`${service.http}/healthcheck`)).status).toBe(500))
-  expect((await ask(service, 'user', 'burst')).status).toBe(400)
-  expect((await ask(service, 'user')).status).toBe(200)
-  expect(await counts(main)).toEqual({ user: 5 }) // Q37
+  await waitForHealth(service, 500)
+  expect((await post(service, 'user', 'burst')).status).toBe(400)
+  expect((await post(service, 'user')).status).toBe(200)
+  expect(await sumByKey(main)).toEqual({ user: 5 }) // Q37
 })
 
 test('9.2: TLS with a client certificate; the second instance shares the files and has its own switch', async () => {
   const files = await makeCertificates('DNS:localhost')
   onTestFinished(() => files.remove())
-  const main = await redis({ tls: files, args: ['--tls-auth-clients', 'yes'] })
-  const second = await redis()
+  const main = await startTestRedis({ tls: files, args: ['--tls-auth-clients', 'yes'] })
+  const second = await startTestRedis()
   const env = {
     REDIS_URL: `localhost:${main.port}`,
     REDIS_TLS: 'true',
@@ -159,8 +166,8 @@ test('9.2: TLS with a client certificate; the second instance shares the files a
     REDIS_PERSECOND_URL: second.address,
   }
   const service = await startService({ rules: { 'shop.yaml': RULES }, env })
-  expect((await ask(service, 'user', 'burst')).status).toBe(200)
-  expect([await counts(main), await counts(second)]).toEqual([{ user: 1 }, { burst: 1 }])
+  expect((await post(service, 'user', 'burst')).status).toBe(200)
+  expect([await sumByKey(main), await sumByKey(second)]).toEqual([{ user: 1 }, { burst: 1 }])
 })
 
 // biome-ignore format: the columns are the specification
@@ -171,23 +178,27 @@ const refused = [
   [{ REDIS_URL: 'a:1', REDIS_TLS: 'true', REDIS_TLS_CACERT: '/no/such.pem' }, 'REDIS_TLS_CACERT: failed to read file: /no/such.pem'],
 ] as const
 
-for (const [env, text] of refused) {
-  test(`9.1, 9.2, 9.4: ${JSON.stringify(env)} ends the start with exit code 2`, async () => {
-    const { code, log } = await spawnService({ rules: { 'shop.yaml': RULES }, env }).exited
-    expect(log).toContain(text)
-    expect(code).toBe(2)
-  })
-}
+test('9.1, 9.2, 9.4: wrong settings end the start with exit code 2', async () => {
+  const exits = await Promise.all(
+    refused.map(([env]) => spawnService({ rules: { 'shop.yaml': RULES }, env }).exited),
+  )
+  for (const [i, [env, text]] of refused.entries())
+    expect([env, exits[i]]).toEqual([env, { code: 2, signal: null, log: expect.stringContaining(text) }])
+})
 
-test('9.5: sentinels and clusters that are not there yet are waited for, and shown masked', async () => {
-  for (const [REDIS_TYPE, url] of [
-    ['sentinel', 'mymaster,redis://:secret@127.0.0.1:1'],
-    ['cluster', 'redis://:secret@127.0.0.1:1,127.0.0.1:2'],
-  ]) {
+// biome-ignore format: a table
+const absent = [
+  ['sentinel', 'mymaster,redis://:secret@127.0.0.1:1'],
+  ['cluster',  'redis://:secret@127.0.0.1:1,127.0.0.1:2'],
+] as const
+
+test.each(absent)(
+  '9.5: the start waits for a %s that is absent; the log masks its password',
+  async (type, url) => {
     const service = spawnService({
       rules: { 'shop.yaml': RULES },
       env: {
-        REDIS_TYPE,
+        REDIS_TYPE: type,
         REDIS_URL: url,
         REDIS_STARTUP_INITIAL_INTERVAL: '50ms',
         REDIS_STARTUP_MAX_ELAPSED_TIME: '100ms',
@@ -201,5 +212,5 @@ test('9.5: sentinels and clusters that are not there yet are waited for, and sho
     expect(log.split('works as WAIT')).toHaveLength(2)
     expect(log).not.toContain('secret')
     expect(code).toBe(2)
-  }
-})
+  },
+)
