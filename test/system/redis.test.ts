@@ -1,7 +1,10 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+/** The whole service with one Redis: keys, shared counters, lost replies, and a Redis that is absent at the start. */
+import { beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { GrpcClient, question } from '../helpers/grpc.ts'
+import { freePort } from '../helpers/ports.ts'
 import { type RedisServer, startRedis } from '../helpers/redis.ts'
-import { postJson, spawnService, startService } from '../helpers/service.ts'
+import { postJson, type RunningService, spawnService, startService } from '../helpers/service.ts'
+import { startSharedRedis, startSharedService } from '../helpers/shared.ts'
 import { startTcpProxy } from '../helpers/tcp-proxy.ts'
 
 const RULES = `
@@ -19,40 +22,31 @@ descriptors:
 const USER = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
 
 let redis: RedisServer
-beforeEach(async () => {
-  redis = await startRedis()
+let shared: RunningService
+beforeAll(async () => {
+  redis = await startSharedRedis()
+  shared = await startSharedService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: redis.address } })
 })
-afterEach(() => redis.stop())
-
-function address(): string {
-  return `127.0.0.1:${redis.port}`
-}
-
-/** Every key with its value and time to live. */
-async function contents(): Promise<Record<string, { value: string; ttlSec: number }>> {
-  const found: Record<string, { value: string; ttlSec: number }> = {}
-  for (const key of (await redis.run('KEYS', '*')) as string[]) {
-    found[key] = { value: String(await redis.run('GET', key)), ttlSec: Number(await redis.run('TTL', key)) }
-  }
-  return found
-}
+beforeEach(async () => {
+  await redis.run('FLUSHALL')
+})
 
 function windowStart(lengthSec: number): number {
   return Math.floor(Date.now() / 1000 / lengthSec) * lengthSec
 }
 
 test('two processes share counters through Redis', async () => {
-  const options = { rules: { 'shop.yaml': RULES }, env: { REDIS_URL: address() } }
-  const [one, two] = await Promise.all([startService(options), startService(options)])
+  const second = await startService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: redis.address } })
   const statuses: number[] = []
-  for (const service of [one, two, one, two]) statuses.push((await postJson(service, USER)).status)
+  for (const service of [shared, second, shared, second])
+    statuses.push((await postJson(service, USER)).status)
   expect(statuses).toEqual([200, 200, 200, 429])
 })
 
-test('3.1: keys in Redis read exactly as the reference writes them', async () => {
+test('3.1: keys in Redis are exactly those of envoyproxy/ratelimit', async () => {
   const service = await startService({
     rules: { 'shop.yaml': RULES },
-    env: { REDIS_URL: address(), CACHE_KEY_PREFIX: 'prefix:', EXPIRATION_JITTER_MAX_SECONDS: '0' },
+    env: { REDIS_URL: redis.address, CACHE_KEY_PREFIX: 'prefix:', EXPIRATION_JITTER_MAX_SECONDS: '0' },
   })
   await postJson(service, USER)
   await postJson(service, { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: '' }] }] })
@@ -61,7 +55,7 @@ test('3.1: keys in Redis read exactly as the reference writes them', async () =>
   client.close()
   const YEAR = 31_536_000
   const MONTH = 2_592_000
-  expect(await contents()).toEqual({
+  expect(await redis.contents()).toEqual({
     [`prefix:shop_user_alice_${windowStart(YEAR)}`]: { value: '1', ttlSec: YEAR },
     [`prefix:shop_user__${windowStart(YEAR)}`]: { value: '1', ttlSec: YEAR },
     [`prefix:shop_path_/api/*_method_GET_${windowStart(MONTH)}`]: { value: '4', ttlSec: MONTH },
@@ -70,6 +64,7 @@ test('3.1: keys in Redis read exactly as the reference writes them', async () =>
 
 test('5.4#4 12#24: a reply lost on the way is an error and counts once', async () => {
   const proxy = await startTcpProxy(redis.port)
+  onTestFinished(() => proxy.stop())
   const service = await startService({
     rules: { 'shop.yaml': RULES },
     env: { REDIS_URL: `127.0.0.1:${proxy.port}` },
@@ -78,16 +73,14 @@ test('5.4#4 12#24: a reply lost on the way is an error and counts once', async (
   expect(await postJson(service, USER)).toEqual({ status: 400, text: 'Bad Request\n' })
   await service.logged('is connected again')
   const key = `shop_user_alice_${windowStart(31_536_000)}`
-  expect((await contents())[key].value).toBe('1')
+  expect((await redis.contents())[key].value).toBe('1')
   expect((await service.stats())['ratelimit.service.call.should_rate_limit.redis_error']).toBe(1)
   expect((await postJson(service, USER)).status).toBe(200)
-  await proxy.stop()
 })
 
 test('a key that cannot be added fails only its own request', async () => {
-  const service = await startService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: address() } })
   await redis.run('RPUSH', `shop_user_bob_${windowStart(31_536_000)}`, 'not a number')
-  const client = new GrpcClient(service.address('gRPC'))
+  const client = new GrpcClient(shared.address('gRPC'))
   const [bob, alice] = await Promise.allSettled([
     client.ask(question('shop', { user: 'bob' })),
     client.ask(question('shop', { user: 'alice' })), // same turn, same batch
@@ -100,42 +93,41 @@ test('a key that cannot be added fails only its own request', async () => {
   expect(alice).toMatchObject({ status: 'fulfilled', value: { statuses: [{ limitRemaining: 2 }] } })
 })
 
-test('9.5: Redis down at start: one line per try, no port, and the service starts once it is there', async () => {
-  const port = redis.port
-  await redis.stop()
+test('9.5: Redis absent at the start: one line per try, no port, and the service starts once it is there', async () => {
+  const port = await freePort()
   const service = spawnService({
     rules: { 'shop.yaml': RULES },
     env: { REDIS_URL: `127.0.0.1:${port}`, REDIS_STARTUP_INITIAL_INTERVAL: '100ms' },
   })
-  try {
-    await service.logged(`Retrying Redis connection to 127.0.0.1:${port} in 100ms`)
-    expect(service.log).not.toContain('Listening')
-    redis = await startRedis({ port })
-    await service.logged("Listening for HTTP on '")
-    expect((await postJson(service, USER)).status).toBe(200)
-  } finally {
-    await service.stop()
-  }
+  onTestFinished(async () => void (await service.stop('SIGKILL')))
+  await service.logged(`Retrying Redis connection to 127.0.0.1:${port} in 100ms`)
+  expect(service.log).not.toContain('Listening')
+  const late = await startRedis({ port })
+  onTestFinished(() => late.stop())
+  await service.logged("Listening for HTTP on '")
+  expect((await postJson(service, USER)).status).toBe(200)
 })
 
-test('9.5: Redis down for REDIS_STARTUP_MAX_ELAPSED_TIME ends the start with exit code 2', async () => {
-  await redis.stop()
+test('9.5: Redis absent for REDIS_STARTUP_MAX_ELAPSED_TIME ends the start with exit code 2', async () => {
+  const address = `127.0.0.1:${await freePort()}`
   const service = spawnService({
     rules: { 'shop.yaml': RULES },
     env: {
-      REDIS_URL: address(),
+      REDIS_URL: address,
       REDIS_STARTUP_INITIAL_INTERVAL: '50ms',
       REDIS_STARTUP_MAX_ELAPSED_TIME: '200ms',
     },
   })
   const { code, log } = await service.exited
   expect(code).toBe(2)
-  expect(log).toContain(`timed out waiting for Redis connection to ${address()} after `)
+  expect(log).toContain(`timed out waiting for Redis connection to ${address} after `)
 })
 
 test('8.3#5: SIGTERM while waiting for Redis ends the process', async () => {
-  await redis.stop()
-  const service = spawnService({ rules: { 'shop.yaml': RULES }, env: { REDIS_URL: address() } })
+  const service = spawnService({
+    rules: { 'shop.yaml': RULES },
+    env: { REDIS_URL: `127.0.0.1:${await freePort()}` },
+  })
   await service.logged('Retrying Redis connection')
   const { code, log } = await service.stop()
   expect(log).toContain('context cancelled while waiting for Redis connection')
