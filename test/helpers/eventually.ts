@@ -5,7 +5,7 @@
  *
  * Uses the real clock and timers, also while a test has fake ones. `vi.waitFor` advances fake timers while it waits.
  */
-const WAIT_MS_MAX = 40_000 // generous: a busy machine must not fail a test
+const WAIT_MS_MAX = 60_000 // generous: a busy machine must not fail a test
 const INTERVAL_MS = 5
 
 const { setTimeout } = globalThis // as they are before a test replaces them

@@ -1,12 +1,7 @@
-/**
- * How a start goes, what it waits for and what the operator reads when it fails (spec 8.1).
- */
+/** The steps of a start, what it waits for and what it logs when it fails (spec 8.1). */
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { GrpcClient, question } from '../helpers/grpc.ts'
 import { freePort } from '../helpers/ports.ts'
 import { startRedis } from '../helpers/redis.ts'
@@ -17,10 +12,12 @@ import {
   spawnService,
   startService,
 } from '../helpers/service.ts'
+import { startSharedService } from '../helpers/shared.ts'
+import { makeTemporaryFolder } from '../helpers/temporary-folder.ts'
 
 const RULES = { 'shop.yaml': 'domain: shop\n' }
 
-/** Waits for nothing; ends with its test. */
+/** Does not wait for its ports; the service is stopped after the test. */
 function spawn(options: ServiceOptions): RunningService {
   const service = spawnService(options)
   onTestFinished(async () => {
@@ -29,7 +26,7 @@ function spawn(options: ServiceOptions): RunningService {
   return service
 }
 
-test('8.1#2-3 8.1#8: a start with info tells of each step, once and in order', async () => {
+test('8.1#2-3 8.1#8: a start logs each step, once and in order', async () => {
   const service = await startService({ rules: RULES, env: { LOG_LEVEL: 'info', BACKEND_TYPE: 'memory' } })
   const messages = service.log.matchAll(/ msg="(.+)"\n/g)
   const address = / on '127\.0\.0\.1:\d+'$/
@@ -45,27 +42,30 @@ test('8.1#2-3 8.1#8: a start with info tells of each step, once and in order', a
   ])
 })
 
-for (const [sink, env] of Object.entries<Record<string, string>>({
-  statsd: { STATSD_PORT: '1' },
-  dogstatsd: { USE_STATSD: 'false', USE_DOG_STATSD: 'true' },
-  Prometheus: { USE_STATSD: 'false', USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' },
-  stdout: { USE_STATSD: 'false' },
-})) {
-  test(`8.1#2: statistics go to ${sink}, and the log says so and how often`, async () => {
-    const quiet = { DISABLE_STATS: 'false', STATS_FLUSH_INTERVAL: '1h', LOG_LEVEL: 'info' }
-    const { log } = await startService({ rules: RULES, env: { ...quiet, ...env } })
-    expect(log).toContain(`Stats initialized for ${sink}`)
-    expect(log).toContain('Stats flush interval: ')
-  })
-}
+// biome-ignore format: a table
+const sinks: [sink: string, env: Record<string, string>][] = [
+  ['statsd',     { STATSD_PORT: '1' }],
+  ['dogstatsd',  { USE_STATSD: 'false', USE_DOG_STATSD: 'true' }],
+  ['Prometheus', { USE_STATSD: 'false', USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' }],
+  ['stdout',     { USE_STATSD: 'false' }],
+]
 
-test('12#2: a first load that fails is not told as a success', async () => {
+test('8.1#2: the log says where statistics go and how often', async () => {
+  const common = { DISABLE_STATS: 'false', STATS_FLUSH_INTERVAL: '1h', LOG_LEVEL: 'info' }
+  const starts = sinks.map(([, env]) => startService({ rules: RULES, env: { ...common, ...env } }))
+  for (const [i, { log }] of (await Promise.all(starts)).entries()) {
+    expect(log).toContain(`Stats initialized for ${sinks[i][0]}`)
+    expect(log).toContain('Stats flush interval: ')
+  }
+})
+
+test('12#2: a first load that fails is not logged as a success', async () => {
   const service = await startService({ rules: { 'shop.yaml': 'domain: [' }, env: { LOG_LEVEL: 'info' } })
   expect(service.log).toContain('Waiting for initial ratelimit config update event')
   expect(service.log).not.toContain('Successfully')
 })
 
-test('8.1#5-6: until Redis is there nobody listens, though the rules are loaded', async () => {
+test('8.1#5-6: no port is open until Redis is there, though the rules are loaded', async () => {
   const port = await freePort()
   const [http, grpc, debug] = [await freePort(), await freePort(), await freePort()]
   const ports = { PORT: `${http}`, GRPC_PORT: `${grpc}`, DEBUG_PORT: `${debug}` }
@@ -80,18 +80,18 @@ test('8.1#5-6: until Redis is there nobody listens, though the rules are loaded'
   for (const each of [http, grpc, debug]) expect(await isListening(each)).toBe(true)
 })
 
-for (const [name, env] of Object.entries<Record<string, string>>({
-  'with FORCE_START_WITHOUT_INITIAL_CONFIG': { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' },
-  'while Redis is away': { REDIS_URL: '127.0.0.1:1' },
-})) {
-  test(`8.4#8, 8.1: a missing directory of rules ends the start, also ${name}`, async () => {
-    const { code, log } = await spawn({ env }).exited
+test('8.4#8, 8.1: a missing directory of rules ends the start, also when the start need not or cannot go on', async () => {
+  const envs: Record<string, string>[] = [
+    { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' },
+    { REDIS_URL: '127.0.0.1:1' },
+  ]
+  for (const { code, log } of await Promise.all(envs.map((env) => spawn({ env }).exited))) {
     expect(code).toBe(2)
     expect(log).toContain('unable to watch file')
-  })
-}
+  }
+})
 
-test('8.1, 11.1: why a start failed is told whatever LOG_LEVEL says', async () => {
+test('8.1, 11.1: the cause of a failed start is logged at any LOG_LEVEL', async () => {
   const other = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => void other.close())
   await once(other, 'listening')
@@ -102,22 +102,32 @@ test('8.1, 11.1: why a start failed is told whatever LOG_LEVEL says', async () =
   expect(log).toMatch(/^time="[^"]+" level=fatal msg="PORT=\d+: .* \[PORT_IN_USE\]"\n$/)
 })
 
-test('11.1: nothing is logged for a decision, whatever LOG_LEVEL says; a call that fails is', async () => {
-  const service = await startService({ rules: RULES, env: { LOG_LEVEL: 'trace' } })
-  const before = service.log
-  const client = new GrpcClient(service.address('gRPC'))
-  onTestFinished(() => client.close())
-  for (let i = 0; i < 20; i++) {
-    await client.ask(question('shop', { user: 'alice' }))
-    await postJson(service, { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'bob' }] }] })
-  }
-  expect((await postJson(service, '{')).status).toBe(400)
-  await service.logged('error: ')
-  expect(service.log.slice(before.length)).toMatch(/^time="[^"]+" level=warning msg="error: [^\n]+"\n$/)
+describe('with LOG_LEVEL=trace', () => {
+  let service: RunningService
+  beforeAll(async () => {
+    service = await startSharedService({ rules: RULES, env: { LOG_LEVEL: 'trace', WORKERS: '2' } })
+  })
+
+  test('a service that counts in memory by default logs it, once', () => {
+    expect(service.log.split('Counters are kept in the memory of this process')).toHaveLength(2)
+  })
+
+  test('11.1: decisions are not logged; a call that fails is', async () => {
+    const before = service.log
+    const client = new GrpcClient(service.address('gRPC'))
+    onTestFinished(() => client.close())
+    for (let i = 0; i < 20; i++) {
+      await client.ask(question('shop', { user: 'alice' }))
+      await postJson(service, { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'bob' }] }] })
+    }
+    expect((await postJson(service, '{')).status).toBe(400)
+    await service.logged('error: ')
+    expect(service.log.slice(before.length)).toMatch(/^time="[^"]+" level=warning msg="error: [^\n]+"\n$/)
+  })
 })
 
-describe('8.1: a start that fails ends with exit code 2 and its cause as the last line', () => {
-  const away = { STATSD_HOST: '127.0.0.1', STATSD_PORT: '1', DISABLE_STATS: 'false' } // which is logged, too
+test('8.1: a start that fails ends with exit code 2 and its cause as the last line', async () => {
+  const statsd = { STATSD_HOST: '127.0.0.1', STATSD_PORT: '1', DISABLE_STATS: 'false' } // its absence is logged, too
   // biome-ignore format: the columns are the specification
   const cases: [env: Record<string, string>, cause: RegExp][] = [
     [{ REDIS_URL: 'nowhere', REDIS_SOCKET_TYPE: 'tcp' },     /^REDIS_URL \\"nowhere\\": it is not host:port\. .*\[REDIS_URL_INVALID\]$/],
@@ -127,24 +137,18 @@ describe('8.1: a start that fails ends with exit code 2 and its cause as the las
     [{ USE_PUSH_STATS: 'true', USE_PULLMETRICS: 'true', PULLMETRICS_ADDR: '127.0.0.1:0' },
                                                              /^Error: unable to use more .* USE_PUSH_STATS and USE_PULLMETRICS are true: set all but one/],
   ]
-  for (const [env, cause] of cases) {
-    test(JSON.stringify(env), async () => {
-      const { code, log } = await spawn({ rules: RULES, env: { ...away, ...env } }).exited
-      const last = log.trimEnd().split('\n').at(-1)!
-      expect(/^time="[^"]+" level=fatal msg="(.*)"$/.exec(last)?.[1]).toMatch(cause)
-      expect(code).toBe(2)
-    })
+  const exits = await Promise.all(
+    cases.map(([env]) => spawn({ rules: RULES, env: { ...statsd, ...env } }).exited),
+  )
+  for (const [i, [env, cause]] of cases.entries()) {
+    const lastLine = exits[i].log.trimEnd().split('\n').at(-1)!
+    expect(/^time="[^"]+" level=fatal msg="(.*)"$/.exec(lastLine)?.[1], JSON.stringify(env)).toMatch(cause)
+    expect(exits[i].code).toBe(2)
   }
 })
 
-test('a service that counts in memory unasked says so, once', async () => {
-  const service = await startService({ rules: RULES, env: { WORKERS: '2' } })
-  expect(service.log.split('Counters are kept in the memory of this process')).toHaveLength(2)
-})
-
 test('the example says in one line what it changes beyond its rules, and how to run in production', async () => {
-  const data = mkdtempSync(join(tmpdir(), 'sluice-example-'))
-  onTestFinished(() => rmSync(data, { recursive: true, force: true }))
+  const data = makeTemporaryFolder()
   const address = `127.0.0.1:${await freePort()}`
   const service = await startService({
     args: ['serve', '--example'],
