@@ -1,4 +1,4 @@
-/** ARCHITECTURE.md says where each package of the design works; here the files say so, too. */
+/** Compares what ARCHITECTURE.md says about packages and files with the sources. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -20,10 +20,10 @@ const rows = new Map(
     .split('\n')
     .filter((line) => line.startsWith('| '))
     .map((line) => line.split('|').slice(1, -1))
-    .map(([name, where, past]) => [name.trim(), { where, past: past.trim() }]),
+    .map(([name, where, ownCode]) => [name.trim(), { where, ownCode: ownCode.trim() }]),
 )
 
-const filesIn = (cell: string) => [...cell.matchAll(/`([\w/.-]+\.ts)`/g)].map(([, path]) => path)
+const listFiles = (cell: string) => [...cell.matchAll(/`([\w/.-]+\.ts)`/g)].map(([, path]) => path)
 
 test('the table has every package of the design, and each is among the dependencies', () => {
   expect([...rows.keys()].slice(1)).toEqual(PACKAGES)
@@ -31,17 +31,17 @@ test('the table has every package of the design, and each is among the dependenc
   for (const name of PACKAGES) expect({ ...dependencies, ...devDependencies }).toHaveProperty([name])
 })
 
-test.each(PACKAGES)('%s is used where the table says, and what stands beside it is there', (name) => {
-  const { where, past } = rows.get(name)!
-  const users = filesIn(where)
+test.each(PACKAGES)('%s is used where the table says, and the files named beside it exist', (name) => {
+  const { where, ownCode } = rows.get(name)!
+  const users = listFiles(where)
   expect(users.length).toBeGreaterThan(0)
   const imported = new RegExp(`['/]${name.replaceAll('.', '\\.')}['/]`)
   for (const path of users) expect([path, read(path)]).toEqual([path, expect.stringMatching(imported)])
-  for (const path of filesIn(past)) expect([path, existsSync(join(ROOT, path))]).toEqual([path, true])
+  for (const path of listFiles(ownCode)) expect([path, existsSync(join(ROOT, path))]).toEqual([path, true])
 })
 
 test('every file it names exists', () => {
-  const missing = filesIn(read('ARCHITECTURE.md')).filter(
+  const missing = listFiles(read('ARCHITECTURE.md')).filter(
     (path) => path.includes('/') && !existsSync(join(ROOT, path)),
   )
   expect(missing).toEqual([])

@@ -19,10 +19,9 @@ const LEFT_MAX: Record<string, number> = {
   'test/differential':   7,
   'test/engine':        42,
   'test/fuzz':           6,
-  'test/helpers':       12,
   'test/monitor':      118,
   'test/proto':          9,
-  'test/system':        13,
+  'test/system':         8,
   'test/transports':     7,
 }
 

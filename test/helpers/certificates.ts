@@ -1,7 +1,7 @@
 /**
- * A certificate authority for one test, and what it signed; made with openssl, gone with the test's folder.
+ * A certificate authority for one test and certificates that it signed, made with openssl.
  *
- *     const files = await makeCertificates('DNS:localhost')     // what the server's certificate says it is
+ *     const files = await makeCertificates('DNS:localhost')     // the names of the server's certificate
  *     files.ca, files.cert, files.key                           // paths, PEM
  *     await files.issue('proxy', { names: 'DNS:proxy.test' })   // another pair of the same authority
  *     await files.remove()
@@ -19,9 +19,9 @@ export interface Pair {
 
 export interface Certificates extends Pair {
   folder: string
-  ca: string // of the authority
-  cert: string // of the server, good for clients too
-  key: string // of that one
+  ca: string // certificate of the authority
+  cert: string // of the server, valid for clients too
+  key: string // of `cert`
   issue(name: string, options?: IssueOptions): Promise<Pair>
   remove(): Promise<void>
 }

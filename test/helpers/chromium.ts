@@ -1,7 +1,7 @@
 /**
  * A real browser for tests: headless Chromium at one page. `npm test` installs it (scripts/dev/test-tools.mjs).
  *
- *     const close = await openPage('http://127.0.0.1:1234/')   // the page tells its server what it finds
+ *     const close = await openPage('http://127.0.0.1:1234/')   // the page sends its findings to its server
  *     …
  *     await close()
  */
@@ -18,7 +18,7 @@ const FLAGS = [
   ...['--disable-background-networking', '--disable-sync', '--disable-component-update', '--no-proxy-server'],
 ]
 
-/** Where it is; throws what to do when there is none. */
+/** Path of the browser. Without one the error says how to install it. */
 export function chromiumPath(): string {
   const folders = (process.env.PATH ?? '').split(delimiter)
   const found = NAMES.flatMap((name) => folders.map((folder) => join(folder, name))).find(isExecutable)
@@ -26,22 +26,22 @@ export function chromiumPath(): string {
   throw new Error('there is no browser for this test. Run it by `npm test`, or: apt-get install chromium')
 }
 
-/** Ends with `close`, which tells what the browser has said. */
+/** The browser runs until `close`, which resolves to its standard error. */
 export function openPage(url: string): () => Promise<string> {
   const profile = mkdtempSync(join(tmpdir(), 'sluice-chromium-'))
   const isRoot = process.getuid?.() === 0
   const flags = [...FLAGS, ...(isRoot ? ['--no-sandbox'] : []), `--user-data-dir=${profile}`, url]
   const child = spawn(chromiumPath(), flags, { stdio: ['ignore', 'ignore', 'pipe'], detached: true })
   const exited = once(child, 'exit')
-  let said = ''
+  let output = ''
   child.stderr.on('data', (chunk) => {
-    said += chunk
+    output += chunk
   })
   return async () => {
     if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, 'SIGKILL') // its processes too
     await exited
     rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
-    return said
+    return output
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * A real Envoy on free ports, with the configuration of examples/envoy or one made of it. Ends with the test.
+ * A real Envoy on free ports with the configuration of examples/envoy or a variant. It is stopped after the test.
  *
  *     const envoy = await startEnvoy(exampleConfig().replaceAll(…))
  *     await fetch(`${envoy.url}/slow`)
@@ -16,19 +16,19 @@ import { freePort } from './ports.ts'
 
 export interface Envoy {
   url: string // of its ingress
-  /** What a path of its admin port says. */
+  /** The body of a path of its admin port. */
   admin(path: string): Promise<string>
 }
 
 const CONFIG = new URL('../../examples/envoy/envoy.yaml', import.meta.url)
-const ENVOY = fileURLToPath(new URL('../.tools/envoy', import.meta.url)) // put there by the bootstrap of the tests
-const START_MAX_MS = 15_000
+const ENVOY = fileURLToPath(new URL('../.tools/envoy', import.meta.url)) // installed by the bootstrap of the tests
+const START_MS_MAX = 60_000
 
 export function exampleConfig(): string {
   return readFileSync(CONFIG, 'utf8')
 }
 
-/** `config`: YAML with the example's ports 10000 and 10001, which become free ones, and without an admin port. */
+/** `config`: YAML without an admin port. Ports 10000 and 10001 of the example are replaced by free ones. */
 export async function startEnvoy(config: string): Promise<Envoy> {
   const [ingress, upstream, admin] = [await freePort(), await freePort(), await freePort()]
   const directory = mkdtempSync(join(tmpdir(), 'sluice-envoy-'))
@@ -51,16 +51,16 @@ export async function startEnvoy(config: string): Promise<Envoy> {
     process.off('exit', end)
     rmSync(directory, { recursive: true, force: true })
   })
-  const until = Date.now() + START_MAX_MS
+  const until = Date.now() + START_MS_MAX
   const url = `http://127.0.0.1:${ingress}`
-  while (!(await answers(`${url}/ready`))) {
+  while (!(await isReady(`${url}/ready`))) {
     if (child.exitCode !== null || Date.now() > until) throw new Error(`Envoy did not start:\n${log}`)
     await sleep(50)
   }
   return { url, admin: async (path) => (await fetch(`http://127.0.0.1:${admin}${path}`)).text() }
 }
 
-async function answers(url: string): Promise<boolean> {
+async function isReady(url: string): Promise<boolean> {
   return fetch(url).then(
     ({ ok }) => ok,
     () => false,

@@ -1,5 +1,5 @@
 /**
- * Waits for a state that another thread, process or socket brings about.
+ * Waits for a state that another thread, process or socket causes.
  *
  *     await eventually(() => expect(logged).toContain('ready'))
  *

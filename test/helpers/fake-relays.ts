@@ -1,13 +1,13 @@
 /**
- * Relays that are none: small HTTP servers of this machine that answer as the real programs do, or misbehave as real
- * sites do. For the tests of the monitor, and for its demo.
+ * Small HTTP servers of this machine that respond as the real relay programs do, or misbehave as real sites do. For the
+ * tests of the monitor and for its demo.
  *
  *     const relay = await startFakeRelay('new-api')                  http://127.0.0.2:<port>
  *     const other = await startFakeRelay('open', { tls: { cert, key } })
  *     relay.requests    // paths, in order
- *     relay.turn('open')   // the same port, another relay from now on
+ *     relay.turn('open')   // the same port, from now on another kind of relay
  *
- * What a relay answers is a function of the path and of how many came before; a new kind is one entry of RELAYS.
+ * A response depends on the path and on the number of earlier requests. A new kind is one entry of RELAYS.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { createServer } from 'node:http'
@@ -17,8 +17,8 @@ import type { AddressInfo, Socket } from 'node:net'
 export interface Reply {
   status?: number
   headers?: Record<string, string>
-  body?: unknown // text as it is, all else as JSON
-  deed?: 'reset' | 'cut' | 'hang' // instead of an answer; after half of it; nothing at all
+  body?: unknown // a string is sent as it is, everything else as JSON
+  deed?: 'reset' | 'cut' | 'hang' // instead of a response; after half of it; no response at all
   delayMs?: number
 }
 
@@ -36,7 +36,7 @@ export interface FakeRelay {
   port: number
   requests: string[]
   connections: number
-  userAgent: string // of the newest request
+  userAgent: string // of the latest request
   turn(kind: RelayKind): void
   close(): Promise<void>
 }
@@ -48,7 +48,7 @@ export interface FakeRelayOptions {
   delayMs?: number // default 3,500: slower than PROBE_SLOW_MS
 }
 
-export const KEY = 'sk-of-a-test' // accepted by relays that want one
+export const KEY = 'sk-of-a-test' // accepted by relays that require one
 export const MODELS = ['gpt-5.4', 'claude-sonnet-4-6', 'gemini-3-pro']
 
 const list = (ids: readonly string[]) => ({
@@ -65,7 +65,7 @@ const keyError = (type: string, message = 'Invalid token') => ({
   body: { error: { code: '', message, type } },
 })
 
-/** Answers by path; a listing that wants KEY; and headers on everything. */
+/** Responses by path, a model list that requires KEY, and headers on all responses. */
 function program(
   paths: Record<string, Reply>,
   {
@@ -180,7 +180,7 @@ export const RELAYS = {
     { '/': page('LiteLLM API - Swagger UI'), '/health/liveliness': { body: '"I\'m alive!"' } },
     { error: keyError('auth_error', 'No api key passed in.'), headers: { 'x-litellm-version': '1.80.0' } },
   ),
-  /** Sells more than it has, and its errors name whom it buys from. */
+  /** Lists more models than it has; its errors name its supplier. */
   liar: ({ path, ...asked }) => {
     if (path === '/v1/models') return { body: list(['gpt-5.4']) }
     const claimed = ['gpt-5.4', 'gpt-5.4-pro', 'claude-opus-5', 'o9', 'gemini-3-pro']
@@ -193,7 +193,7 @@ export const RELAYS = {
   'open-models': ({ path }) =>
     path === '/v1/models' ? { body: { models: [{ name: 'models/gemini-3-pro' }, 'gpt-5.4'] } } : missing,
   empty: ({ path }) => (path === '/v1/models' ? { body: list([]) } : missing),
-  /** Ids of every kind that must not get through as they are. */
+  /** Ids of every kind that must not be stored as they are. */
   wild: ({ path }) => {
     if (path !== '/v1/models') return missing
     const many = Array.from({ length: 6_000 }, (_, i) => `m-${i}`)
@@ -211,9 +211,9 @@ export const RELAYS = {
     return { body: list([...odd, 'z'.repeat(128), ...many]) }
   },
   'key-only': ({ path }) => (path === '/v1/models' ? { status: 403, body: { detail: 'no' } } : missing),
-  /** Says the key that it refuses. */
+  /** Its error contains the refused key. */
   echo: ({ path, key }) => (path === '/v1/models' ? keyError('x', `Incorrect key: ${key}`) : missing),
-  /** Of no program we know; its listing is broken, its price list is not. */
+  /** An unknown program with a broken model list and a valid price list. */
   priced: ({ path }) => {
     if (path === '/v1/models') return { status: 500, body: { error: { message: 'panic' } } }
     const rows = [{ model_name: 'gpt-5.4' }, { model_name: 'claude-opus-5' }]
@@ -276,7 +276,7 @@ export async function startFakeRelay(kind: RelayKind, options: FakeRelayOptions 
     relay.userAgent = request.headers['user-agent'] ?? ''
     const count = relay.requests.length - 1
     const reply: Reply = (RELAYS[current] as Relay)({ path, count, key, delayMs })
-    const timer = setTimeout(() => answer(reply, request, response), reply.delayMs ?? 0)
+    const timer = setTimeout(() => respond(reply, request, response), reply.delayMs ?? 0)
     response.once('close', () => clearTimeout(timer))
   }
   const server = tls
@@ -311,7 +311,7 @@ export async function startFakeRelay(kind: RelayKind, options: FakeRelayOptions 
   return relay
 }
 
-function answer(
+function respond(
   { status = 200, headers = {}, body = '', deed }: Reply,
   request: IncomingMessage,
   response: ServerResponse,

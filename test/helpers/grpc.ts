@@ -1,5 +1,5 @@
 /**
- * A gRPC client on a connection of its own, speaking our codec over @grpc/grpc-js.
+ * A gRPC client on a connection of its own: proto/codec.ts over @grpc/grpc-js.
  */
 import { readFileSync } from 'node:fs'
 import { type ChannelCredentials, Client, credentials, type ServiceError } from '@grpc/grpc-js'
@@ -11,9 +11,9 @@ import type { Pair } from './certificates.ts'
 export class GrpcClient {
   private readonly client: Client
 
-  /** `tls`: files, PEM; the server is then taken for `localhost`. */
+  /** `tls`: PEM files. The server's certificate is checked for `localhost`. */
   constructor(address: string, tls?: { ca: string; pair?: Pair }) {
-    // without an own pool the library would put all clients of one address on one connection, and so on one worker
+    // with the shared pool, all clients of one address would use one connection, and so one worker
     this.client = new Client(address, tls ? tlsCredentials(tls) : credentials.createInsecure(), {
       'grpc.use_local_subchannel_pool': 1,
       ...(tls && { 'grpc.ssl_target_name_override': 'localhost' }),

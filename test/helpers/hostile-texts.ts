@@ -38,7 +38,7 @@ export function hostileTexts(pattern: RegExp): HostileText[] {
     for (const suffix of suffixes) found.set(JSON.stringify([prefix, pump, suffix]), { prefix, pump, suffix })
   }
   for (const pump of GENERIC_PUMPS) add('', pump, ['', '!'])
-  const samples = [...new Set(samplesOf(root))]
+  const samples = [...new Set(listSamples(root))]
   for (const sample of samples) {
     const nearMisses = [
       sample.slice(0, -1),
@@ -49,8 +49,8 @@ export function hostileTexts(pattern: RegExp): HostileText[] {
     ]
     for (const pump of [sample, ...nearMisses]) add('', pump, ['', '!'])
   }
-  for (const { before, part, after } of partsOf(root, '', '')) {
-    const pumps = new Set([...samplesOf(part), ...charsOf(part), ...pairsOf(charsOf(part))])
+  for (const { before, part, after } of listRepetitions(root, '', '')) {
+    const pumps = new Set([...listSamples(part), ...listChars(part), ...listPairs(listChars(part))])
     for (const pump of pumps) {
       add(before, pump, [...SUFFIXES, after.slice(0, -1), `${after}\0`])
       add('', before + pump, SUFFIXES)
@@ -71,48 +71,52 @@ const REPEAT_CHARS_MAX = 64 // a sample of `.{500}` is that long; its length is 
 const SAMPLES_MAX = 24 // of one part
 
 /** Each repetition that has no end, or a far one, with a sample of what comes before and after it. */
-function partsOf(part: Part, before: string, after: string): { before: string; part: Part; after: string }[] {
+function listRepetitions(
+  part: Part,
+  before: string,
+  after: string,
+): { before: string; part: Part; after: string }[] {
   if (part.kind === 'chars') return []
-  if (part.kind === 'choice') return part.parts.flatMap((each) => partsOf(each, before, after))
+  if (part.kind === 'choice') return part.parts.flatMap((each) => listRepetitions(each, before, after))
   if (part.kind === 'repeat') {
     const own = part.max > 1 ? [{ before, part: part.part, after }] : []
-    return [...own, ...partsOf(part.part, before, after)]
+    return [...own, ...listRepetitions(part.part, before, after)]
   }
   return part.parts.flatMap((each, index) => {
     const ahead = part.parts
       .slice(0, index)
-      .map((other) => samplesOf(other)[0])
+      .map((other) => listSamples(other)[0])
       .join('')
     const behind = part.parts
       .slice(index + 1)
-      .map((other) => samplesOf(other)[0])
+      .map((other) => listSamples(other)[0])
       .join('')
-    return partsOf(each, before + ahead, behind + after)
+    return listRepetitions(each, before + ahead, behind + after)
   })
 }
 
 /** Texts the part matches, one per alternative at least. */
-function samplesOf(part: Part): string[] {
+function listSamples(part: Part): string[] {
   if (part.kind === 'chars') return part.chars
-  if (part.kind === 'choice') return part.parts.flatMap(samplesOf).slice(0, SAMPLES_MAX)
+  if (part.kind === 'choice') return part.parts.flatMap(listSamples).slice(0, SAMPLES_MAX)
   if (part.kind === 'repeat') {
     const times = Math.min(Math.max(part.min, part.max === 0 ? 0 : 1), REPEAT_CHARS_MAX)
-    return samplesOf(part.part).map((sample) => sample.repeat(times))
+    return listSamples(part.part).map((sample) => sample.repeat(times))
   }
-  const each = part.parts.map(samplesOf)
+  const each = part.parts.map(listSamples)
   const count = Math.min(SAMPLES_MAX, Math.max(1, ...each.map((samples) => samples.length)))
   return Array.from({ length: count }, (_, i) =>
     each.map((samples) => samples[i % samples.length] ?? '').join(''),
   )
 }
 
-function charsOf(part: Part): string[] {
+function listChars(part: Part): string[] {
   if (part.kind === 'chars') return part.chars
-  if (part.kind === 'repeat') return charsOf(part.part)
-  return [...new Set(part.parts.flatMap(charsOf))].slice(0, 8)
+  if (part.kind === 'repeat') return listChars(part.part)
+  return [...new Set(part.parts.flatMap(listChars))].slice(0, 8)
 }
 
-function pairsOf(chars: string[]): string[] {
+function listPairs(chars: string[]): string[] {
   return chars.flatMap((one) => chars.filter((other) => other !== one).map((other) => one + other))
 }
 
@@ -173,7 +177,7 @@ function parse({ source, flags }: RegExp): Part {
     while (source[index] !== ']') {
       if (source[index] === '\\') {
         index++
-        chars.push(...charsOf(escaped(true)))
+        chars.push(...listChars(escaped(true)))
       } else {
         chars.push(source[index++])
       }

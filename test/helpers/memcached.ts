@@ -1,7 +1,7 @@
 /**
- * A real memcached of its own on a private port of 127.0.0.1, gone with the test.
+ * A real memcached on a private port of 127.0.0.1.
  *
- *     test process ──stdin──► sh ──► memcached          stdin ends, however the test process dies: memcached is killed
+ *     test process ──stdin──► sh ──► memcached          when the test process ends, for any reason, stdin closes and memcached is killed
  *
  *     const memcached = await startMemcached()
  *     await memcached.run('set a 0 0 1\r\n7')        'STORED'
@@ -17,23 +17,23 @@ import { freePort } from './ports.ts'
 export interface MemcachedServer {
   port: number
   address: string // 127.0.0.1:port, or the path of its socket
-  /** One command as it is written, without the line end; yields its reply, without the last line end. */
+  /** Sends one command without its line end. Resolves to the reply without the last line end. */
   run(command: string): Promise<string>
-  /** An item; -1 = it lives for ever, null = there is none. */
+  /** An item, or null. A `ttlSec` of -1 means that it never expires. */
   read(key: string): Promise<{ value: string; ttlSec: number } | null>
   /** May be called again. */
   stop(): Promise<void>
 }
 
-/** `port`: where an earlier one was, to play a restart. `path`: a unix socket in its place. `args`: more of memcached's. */
+/** `port`: that of an earlier server, for a restart. `path`: a unix socket instead. `args`: further arguments of memcached. */
 export interface MemcachedOptions {
   port?: number
   path?: string
   args?: string[]
 }
 
-const START_MS_MAX = 10_000
-const REPLY_MS_MAX = 5_000
+const START_MS_MAX = 60_000
+const REPLY_MS_MAX = 60_000
 
 // The second line waits for the end of stdin beside the server; the third ends when the server does.
 const script = `exec 3<&0; memcached "$@" </dev/null & server=$!
@@ -44,7 +44,7 @@ export async function startMemcached(options: MemcachedOptions = {}): Promise<Me
   const port = options.port ?? (await freePort())
   const target = options.path ? { path: options.path } : { port, host: '127.0.0.1' }
   const listen = options.path ? ['-s', options.path] : ['-p', String(port), '-l', '127.0.0.1']
-  const user = process.getuid?.() === 0 ? ['-u', 'root'] : [] // it does not start as root unless told so
+  const user = process.getuid?.() === 0 ? ['-u', 'root'] : [] // as root it starts only with this
   const args = ['-c', script, 'sh', ...listen, ...user, '-m', '32', '-t', '1', ...(options.args ?? [])]
   const server = spawn('sh', args, { stdio: 'pipe' })
   let output = ''
@@ -60,7 +60,7 @@ export async function startMemcached(options: MemcachedOptions = {}): Promise<Me
   const stop = async () => {
     server.stdin.end()
     await exited
-    if (options.path) await rm(options.path, { force: true }) // it was killed, so it left it behind
+    if (options.path) await rm(options.path, { force: true }) // a killed memcached leaves it
   }
   const until = Date.now() + START_MS_MAX
   while (!(await accepts(target))) {
@@ -70,7 +70,7 @@ export async function startMemcached(options: MemcachedOptions = {}): Promise<Me
     }
     await sleep(10)
   }
-  const run = (command: string) => ask(target, command)
+  const run = (command: string) => runCommand(target, command)
   const read = async (key: string) => {
     const found = /^VA \d+ t(-?\d+)\r\n([\s\S]*)$/.exec(await run(`mg ${key} t v`))
     return found && { value: found[2], ttlSec: Number(found[1]) }
@@ -90,8 +90,8 @@ function accepts(target: Target): Promise<boolean> {
   })
 }
 
-/** `mn` is answered `MN`, so whatever comes before that is the reply to `command`. */
-async function ask(target: Target, command: string): Promise<string> {
+/** The reply to `mn` is `MN`, so everything before it is the reply to `command`. */
+async function runCommand(target: Target, command: string): Promise<string> {
   const socket = connect(target)
   socket.setEncoding('utf8').setTimeout(REPLY_MS_MAX, () => socket.destroy(new Error('memcached is silent')))
   socket.write(`${command}\r\nmn\r\n`)

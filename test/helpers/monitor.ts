@@ -1,11 +1,11 @@
 /**
- * A real service with the monitor beside it, on free ports, that finds its sites on this machine.
+ * A real service with the monitor, on free ports; its sites are on this machine.
  *
  *     const service = spawnMonitor({ folder, rules: quotas(1_000), hosts: { 'relay.example.com': relay.port } })
  *     await service.logged(MONITOR_LISTENS)
  *     fetch(`${monitorUrl(service)}/sites`)
  *
- * Whoever starts one stops it.
+ * The caller stops it.
  */
 import { join } from 'node:path'
 import { type RunningService, spawnService } from './service.ts'
@@ -15,7 +15,7 @@ export const MONITOR_LISTENS = "Listening for the monitor on '"
 export interface MonitorSetup {
   folder: string // of the database and of catalogue.yaml
   rules: string // a rule file
-  hosts?: Record<string, number> // names that lead to a port of 127.0.0.2
+  hosts?: Record<string, number> // host name → port of 127.0.0.2
   env?: Record<string, string>
 }
 
@@ -38,12 +38,12 @@ export function spawnMonitor({ folder, rules, hosts = {}, env = {} }: MonitorSet
   })
 }
 
-/** Once it listens. */
+/** After it listens. */
 export function monitorUrl(service: RunningService): string {
   return `http://${service.address('the monitor')}/api/v1`
 }
 
-/** A rule file with this quota per address for every class of request, by default so much that nobody meets it. */
+/** A rule file with this quota per address for every class of request, by default one that no test reaches. */
 export function quotas(perHour = 4_000_000_000): string {
   return `
 domain: relay_monitor

@@ -1,5 +1,5 @@
 /**
- * A real nginx on a free port, with the configuration of examples/nginx or one made of it. Ends with the test.
+ * A real nginx on a free port with the configuration of examples/nginx or a variant. It is stopped after the test.
  *
  *     const nginx = await startNginx(exampleConfig(), { upstreamPort })
  */
@@ -14,15 +14,15 @@ import { onTestFinished } from 'vitest'
 import { freePort } from './ports.ts'
 
 const CONFIG = new URL('../../examples/nginx/nginx.conf', import.meta.url)
-const START_MAX_MS = 15_000
+const START_MS_MAX = 60_000
 const STOP_MAX_MS = 5_000
-const ONLY_AS_ROOT = '/usr/sbin' // where Debian puts it, and not on everybody's PATH
+const ONLY_AS_ROOT = '/usr/sbin' // Debian installs it there; not in every PATH
 
 export function exampleConfig(): string {
   return readFileSync(CONFIG, 'utf8')
 }
 
-/** `config` with the example's ports 10080 and 8090, and its files in /tmp, which become others. */
+/** Replaces ports 10080 and 8090 of the example, and its files in /tmp. */
 export async function startNginx(
   config: string,
   { upstreamPort }: { upstreamPort: number },
@@ -54,7 +54,7 @@ export async function startNginx(
     }
     rmSync(folder, { recursive: true, force: true })
   })
-  const untilMs = Date.now() + START_MAX_MS
+  const untilMs = Date.now() + START_MS_MAX
   while (!(await accepts(port))) {
     if (child.exitCode !== null || Date.now() > untilMs) throw new Error(`nginx did not start:\n${log}`)
     await sleep(20)

@@ -1,9 +1,9 @@
 /**
- * A collector of traces, over http or grpc, that keeps what it is sent.
+ * A collector of traces over http or grpc that keeps the spans it receives.
  *
  *     const collector = await startCollector('http')
  *     … startService({ env: { ...TRACED, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } }) …
- *     const [server] = await collector.spans('envoy…/ShouldRateLimit')         waits for the first of that name
+ *     const [server] = await collector.spans('envoy…/ShouldRateLimit')         waits for the first with that name
  *
  * Over http the exporter sends JSON; over grpc protobuf, of which the fields below are read.
  */
@@ -15,7 +15,7 @@ import { Server, ServerCredentials } from '@grpc/grpc-js'
 import protobuf from 'protobufjs'
 import { onTestFinished } from 'vitest'
 
-const SPANS_MS_MAX = 15_000
+const SPANS_MS_MAX = 60_000
 const EXPORT = '/opentelemetry.proto.collector.trace.v1.TraceService/Export'
 
 export interface ReceivedSpan {
@@ -31,7 +31,7 @@ export interface ReceivedSpan {
   resource: Record<string, unknown>
 }
 
-/** The part of opentelemetry/proto/trace/v1 that is read here. */
+/** The fields of opentelemetry/proto/trace/v1 that the tests read. */
 const PROTO = `syntax = "proto3";
 message Request { repeated ResourceSpans resource_spans = 1; }
 message ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
@@ -52,7 +52,7 @@ export class Collector {
   url = ''
   readonly received: ReceivedSpan[] = []
 
-  /** All spans of a name, once there are so many. */
+  /** All spans with this name. Waits until there are `count`. */
   async spans(name: string, count = 1): Promise<ReceivedSpan[]> {
     const until = Date.now() + SPANS_MS_MAX
     for (;;) {
@@ -69,14 +69,14 @@ export class Collector {
 
   take(body: TraceRequest): void {
     for (const { resource, scopeSpans } of body.resourceSpans ?? []) {
-      const common = attributesOf(resource?.attributes)
+      const common = toAttributes(resource?.attributes)
       for (const { scope, spans } of scopeSpans ?? [])
-        for (const span of spans ?? []) this.received.push(spanOf(span, scope?.name ?? '', common))
+        for (const span of spans ?? []) this.received.push(toReceivedSpan(span, scope?.name ?? '', common))
     }
   }
 }
 
-/** Ends with the test. */
+/** It is closed after the test. */
 export async function startCollector(protocol: 'http' | 'grpc'): Promise<Collector> {
   const collector = new Collector()
   const port = await (protocol === 'http' ? listenHttp(collector) : listenGrpc(collector))
@@ -107,9 +107,9 @@ function listenGrpc(collector: Collector): Promise<number> {
   const same = (bytes: Buffer) => bytes
   server.register<Buffer, Buffer>(
     EXPORT,
-    ({ request }: { request: Buffer }, answer: (error: null, response: Buffer) => void) => {
+    ({ request }: { request: Buffer }, respond: (error: null, response: Buffer) => void) => {
       collector.take(Request.toObject(Request.decode(request), { longs: String }) as TraceRequest)
-      answer(null, Buffer.alloc(0))
+      respond(null, Buffer.alloc(0))
     },
     same,
     same,
@@ -144,7 +144,7 @@ interface TraceRequest {
   }[]
 }
 
-function spanOf(span: WireSpan, tracer: string, resource: Record<string, unknown>): ReceivedSpan {
+function toReceivedSpan(span: WireSpan, tracer: string, resource: Record<string, unknown>): ReceivedSpan {
   return {
     name: span.name,
     tracer,
@@ -152,7 +152,7 @@ function spanOf(span: WireSpan, tracer: string, resource: Record<string, unknown
     traceId: hex(span.traceId),
     spanId: hex(span.spanId),
     parentSpanId: hex(span.parentSpanId ?? ''),
-    attributes: attributesOf(span.attributes),
+    attributes: toAttributes(span.attributes),
     events: span.events ?? [],
     status: span.status ?? {},
     resource,
@@ -163,8 +163,8 @@ function hex(id: string | Uint8Array): string {
   return typeof id === 'string' ? id : Buffer.from(id).toString('hex')
 }
 
-/** Whole numbers become numbers, however they were written. */
-function attributesOf(pairs: KeyValue[] = []): Record<string, unknown> {
+/** Integers may be strings on the wire. */
+function toAttributes(pairs: KeyValue[] = []): Record<string, unknown> {
   return Object.fromEntries(
     pairs.map(({ key, value = {} }) => [
       key,

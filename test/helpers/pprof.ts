@@ -1,4 +1,4 @@
-/** `go tool pprof`, which is what operators read our profiles with; null where there is no Go. */
+/** `go tool pprof`, with which operators read the profiles. Tests that need it are skipped without Go. */
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,15 +13,15 @@ const go = (process.env.PATH ?? '')
   .map((folder) => join(folder, 'go'))
   .find(existsSync)
 
-/** Skips the test, and says why: Go is too large to be installed for it. */
+/** Skips the test and logs why. Go is too large to be installed for it. */
 export function needsGo(context: TestContext): void {
   if (go) return
-  const why = 'there is no `go` in PATH, so nobody reads the profile'
+  const why = 'there is no `go` in PATH, so the profile is not read'
   console.log(`skipped: ${why}`)
   context.skip(why)
 }
 
-/** What `go tool pprof <flags>` says about a profile. */
+/** Standard output of `go tool pprof <flags>` for a profile. */
 export async function pprof(profile: Uint8Array, ...flags: string[]): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-pprof-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))

@@ -1,4 +1,4 @@
-/** What came, in order, for a test that asks for one after the other and waits where nothing has come yet. */
+/** Items in order of arrival. `next` takes the first, or waits for one. */
 export class Queue<T> {
   private readonly items: T[] = []
   private readonly readers: ((item: T) => void)[] = []
@@ -14,7 +14,7 @@ export class Queue<T> {
     return new Promise((resolve) => this.readers.push(resolve))
   }
 
-  /** Those that nobody has asked for. */
+  /** Items that have not been taken. */
   get length(): number {
     return this.items.length
   }

@@ -14,14 +14,14 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts'
 export interface Cluster {
   url: string
   nodes: RedisServer[]
-  proxies: TcpProxy[] // of the nodes, if asked for
-  ownerOf(slot: number): Promise<RedisServer>
-  /** Begins to move a hash slot: from now on its keys are on one node or the other. */
+  proxies: TcpProxy[] // of the nodes, with `isProxied`
+  findOwner(slot: number): Promise<RedisServer>
+  /** Begins to move a hash slot: from now on each of its keys is on one node or the other. */
   beginMove(slot: number, to: RedisServer): Promise<void>
-  /** Moves keys of a slot that is being moved; all of them, unless a count is given. */
+  /** Moves keys of a slot whose move has begun; all of them without a count. */
   moveKeys(slot: number, to: RedisServer, count?: number): Promise<void>
   endMove(slot: number, to: RedisServer): Promise<void>
-  /** The three above. */
+  /** A whole move. */
   move(slot: number, to: RedisServer): Promise<void>
   contents(): Promise<Record<string, { value: string; ttlSec: number }>>
   run(command: string, ...args: (string | number)[]): Promise<unknown[]> // on every node
@@ -30,15 +30,15 @@ export interface Cluster {
 
 const HASH_SLOTS = 16_384
 const NODES = 3
-const WAIT_MS_MAX = 20_000
+const WAIT_MS_MAX = 60_000
 const MIGRATE_MS_MAX = 5_000
 const KEYS_AT_ONCE = 10
 
 export interface ClusterOptions {
-  args?: string[] // more of redis-server's
+  args?: string[] // further arguments of redis-server
   password?: string
   tls?: Certificates
-  isProxied?: boolean // each node is known by the port of a proxy that can break
+  isProxied?: boolean // each node announces the port of a TCP proxy
 }
 
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
@@ -50,7 +50,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   await Promise.all(
     nodes.map(async (node, i) => {
       const [first, next] = [i, i + 1].map((n) => Math.floor((n * HASH_SLOTS) / NODES))
-      await node.run('CLUSTER', 'SET-CONFIG-EPOCH', i + 1) // else they may quarrel for a while
+      await node.run('CLUSTER', 'SET-CONFIG-EPOCH', i + 1) // equal epochs would first have to be resolved
       await node.run('CLUSTER', 'ADDSLOTSRANGE', first, next - 1)
     }),
   )
@@ -58,24 +58,24 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     await nodes[0].run('CLUSTER', 'MEET', '127.0.0.1', node.port, await busPort(node))
   await Promise.all(nodes.map(isReady))
 
-  const ownerOf = async (slot: number) => {
+  const findOwner = async (slot: number) => {
     const ranges = (await nodes[0].run('CLUSTER', 'SLOTS')) as [number, number, [string, number, string]][]
     const range = ranges.find(([first, last]) => first <= slot && slot <= last)!
     return nodes[ids.indexOf(range[2][2])]
   }
-  const idOf = (node: RedisServer) => ids[nodes.indexOf(node)]
+  const getId = (node: RedisServer) => ids[nodes.indexOf(node)]
   const cluster: Cluster = {
     url: (proxies.length > 0 ? proxies : nodes).map(({ port }) => `127.0.0.1:${port}`).join(','),
     nodes,
     proxies,
-    ownerOf,
+    findOwner: findOwner,
     async beginMove(slot, to) {
-      const from = await ownerOf(slot)
-      await to.run('CLUSTER', 'SETSLOT', slot, 'IMPORTING', idOf(from))
-      await from.run('CLUSTER', 'SETSLOT', slot, 'MIGRATING', idOf(to))
+      const from = await findOwner(slot)
+      await to.run('CLUSTER', 'SETSLOT', slot, 'IMPORTING', getId(from))
+      await from.run('CLUSTER', 'SETSLOT', slot, 'MIGRATING', getId(to))
     },
     async moveKeys(slot, to, count = Number.POSITIVE_INFINITY) {
-      const from = await ownerOf(slot)
+      const from = await findOwner(slot)
       const secret = password === undefined ? [] : ['AUTH', password]
       for (let left = count; left > 0; ) {
         const some = Math.min(KEYS_AT_ONCE, left)
@@ -87,11 +87,11 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     },
     async endMove(slot, to) {
       const others = nodes.filter((node) => node !== to)
-      for (const node of [to, ...others]) await node.run('CLUSTER', 'SETSLOT', slot, 'NODE', idOf(to))
-      await agree(nodes) // a slot that moves on before all have heard may end up with nobody (tried)
+      for (const node of [to, ...others]) await node.run('CLUSTER', 'SETSLOT', slot, 'NODE', getId(to))
+      await agree(nodes) // a slot that moves on before all nodes know may lose its owner (observed)
     },
     async move(slot, to) {
-      if ((await ownerOf(slot)) === to) return
+      if ((await findOwner(slot)) === to) return
       await cluster.beginMove(slot, to)
       await cluster.moveKeys(slot, to)
       await cluster.endMove(slot, to)

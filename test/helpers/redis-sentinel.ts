@@ -1,9 +1,9 @@
 /**
- * A master with replicas, and three sentinels that watch it, on private ports. A dead master is replaced after some 2 s.
+ * A master with replicas, and three sentinels that watch it, on private ports. A stopped master is replaced after about 2 s.
  *
  *     const set = await startSentinel()
  *     set.url                     mymaster,127.0.0.1:1,127.0.0.1:2,127.0.0.1:3
- *     await set.master().stop()   and soon `set.master()` is another one
+ *     await (await set.master()).stop()   and soon `set.master()` is another server
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Certificates } from './certificates.ts'
@@ -11,11 +11,11 @@ import { type RedisServer, type RedisServerOptions, startRedis } from './redis.t
 
 export interface SentinelSet {
   url: string
-  servers: RedisServer[] // the first one began as the master
+  servers: RedisServer[] // the first was the master at the start
   sentinels: RedisServer[]
-  /** What the sentinels say now. */
+  /** The current master according to the first sentinel. */
   master(): Promise<RedisServer>
-  /** Resolves when two of them name another master than this one. */
+  /** Resolves when a quorum of sentinels names another master. */
   switchedFrom(old: RedisServer): Promise<void>
   stop(): Promise<void>
 }
@@ -29,7 +29,7 @@ export interface SentinelOptions {
 
 const SENTINELS = 3
 const QUORUM = 2
-const WAIT_MS_MAX = 20_000
+const WAIT_MS_MAX = 60_000
 
 export async function startSentinel(options: SentinelOptions = {}): Promise<SentinelSet> {
   const { replicas = 1, password, sentinelPassword, tls } = options
@@ -86,7 +86,7 @@ async function masterPort(sentinel: RedisServer): Promise<number> {
   return Number(address[1])
 }
 
-/** Whether each sentinel knows the replicas and the other sentinels: before, no fail-over can succeed. */
+/** Whether each sentinel knows the replicas and the other sentinels, without which no fail-over succeeds. */
 async function knowAll(sentinels: RedisServer[], replicas: number): Promise<boolean> {
   for (const sentinel of sentinels) {
     const fields = (await sentinel.run('SENTINEL', 'master', 'mymaster')) as string[]
@@ -100,7 +100,7 @@ async function knowAll(sentinels: RedisServer[], replicas: number): Promise<bool
 async function until(isSo: () => Promise<boolean>): Promise<void> {
   const endMs = Date.now() + WAIT_MS_MAX
   while (!(await isSo())) {
-    if (Date.now() > endMs) throw new Error('the sentinels did not get there in time')
+    if (Date.now() > endMs) throw new Error(`the sentinels did not reach this state within ${WAIT_MS_MAX} ms`)
     await sleep(20)
   }
 }

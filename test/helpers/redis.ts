@@ -1,7 +1,7 @@
 /**
- * A real Redis of its own on a private port of 127.0.0.1: nothing on disk, gone with the test.
+ * A real Redis on a private port of 127.0.0.1, without persistence.
  *
- *     test process ──stdin──► sh ──► redis-server          stdin ends, however the test process dies: redis is killed
+ *     test process ──stdin──► sh ──► redis-server          when the test process ends, for any reason, stdin closes and Redis is killed
  *
  *     const redis = await startRedis()
  *     await redis.run('GET', key)
@@ -21,22 +21,22 @@ export interface RedisServer {
   path: string // of its unix socket
   client: Redis
   run(command: string, ...args: (string | number | Buffer)[]): Promise<unknown>
-  /** Everything in it: counters with their time to live, -1 = for ever. */
+  /** All keys. A `ttlSec` of -1 means that the key never expires. */
   contents(): Promise<Record<string, { value: string; ttlSec: number }>>
   /** May be called again. */
   stop(): Promise<void>
 }
 
-/** `port`: where an earlier one was, to play a restart. `args`: more of redis-server's, e.g. `['--requirepass', 'x']`. */
+/** `port`: that of an earlier server, for a restart. `args`: further arguments of redis-server, e.g. `['--requirepass', 'x']`. */
 export interface RedisServerOptions {
   port?: number
   args?: string[]
   password?: string
-  tls?: Certificates // the port speaks TLS, and wants no certificate of its clients unless `args` say so
-  sentinel?: string // it is a sentinel, with this configuration
+  tls?: Certificates // the port uses TLS; client certificates are required only with `args`
+  sentinel?: string // starts a sentinel with this configuration
 }
 
-const START_MS_MAX = 10_000
+const START_MS_MAX = 60_000
 
 // The second line waits for the end of stdin beside the server; the third ends when the server does.
 const script = `exec 3<&0; redis-server "$@" </dev/null & server=$!
@@ -57,7 +57,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const args = ['--bind', '127.0.0.1', '--unixsocket', path, '--dir', folder, '--daemonize', 'no',
     ...(sentinel === undefined ? ['--save', '', '--appendonly', 'no'] : []), ...ports, ...(options.args ?? [])]
   if (sentinel !== undefined) {
-    await writeFile(join(folder, 'sentinel.conf'), sentinel) // it writes there what it learns
+    await writeFile(join(folder, 'sentinel.conf'), sentinel) // the sentinel rewrites this file
     args.unshift(join(folder, 'sentinel.conf'), '--sentinel')
   }
   const server = spawn('sh', ['-c', script, 'sh', ...args], { stdio: 'pipe' })
@@ -103,10 +103,10 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     throw new Error(`redis-server did not start on port ${port}:\n${output}`)
   }
   const run = (command: string, ...args: (string | number | Buffer)[]) => client.call(command, ...args)
-  return { port, address: `127.0.0.1:${port}`, path, client, run, contents: () => contentsOf(client), stop }
+  return { port, address: `127.0.0.1:${port}`, path, client, run, contents: () => readContents(client), stop }
 }
 
-async function contentsOf(client: Redis): Promise<Record<string, { value: string; ttlSec: number }>> {
+async function readContents(client: Redis): Promise<Record<string, { value: string; ttlSec: number }>> {
   const contents: Record<string, { value: string; ttlSec: number }> = {}
   for (const key of (await client.keys('*')).sort()) {
     const [value, ttlSec] = await Promise.all([client.get(key), client.ttl(key)])

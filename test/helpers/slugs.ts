@@ -1,4 +1,4 @@
-/** Slugs of sites that a prober looks at within its first two seconds: first looks are spread over a whole interval. */
+/** Slugs of sites whose first probe is within two seconds. First probes are spread over a whole interval. */
 import { firstSlotMs } from '../../monitor/scheduler/schedule.ts'
 
 const SOON_MS = 2_000

@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dirname, '../..')
 
 export interface SpecRow {
   id: string
-  cells: string[] // without the backquotes of code
+  cells: string[] // without backquotes
 }
 
 /** The rows of one section, such as `M1.2`, without those that are not built (docs/not-built.md). */
@@ -19,11 +19,11 @@ export function specRows(section: string): SpecRow[] {
     (row) => row.section === section && !skipped.has(row.id),
   )
   if (rows.length === 0) throw new Error(`${spec.path} has no rows in section ${section}`)
-  return rows.map(({ id, text }) => ({ id, cells: cellsOf(text) }))
+  return rows.map(({ id, text }) => ({ id, cells: parseCells(text) }))
 }
 
 /** `\|` is a bar within a cell. */
-function cellsOf(line: string): string[] {
+function parseCells(line: string): string[] {
   return line
     .split(/(?<!\\)\|/)
     .slice(1, -1)

@@ -1,12 +1,12 @@
 /**
- * A TCP proxy that breaks as networks do.
+ * A TCP proxy with the faults of a network.
  *
- *     client ──requests──► proxy ──► server          requests always go through, at once
+ *     client ──requests──► proxy ──► server          requests always pass, without delay
  *            ◄──replies───   │
  *                            stall()          replies wait here until resume()
- *                            delay(ms)        each reply waits here so long
- *                            loseNextReply()  the next reply is thrown away and its connection cut: the server has done
- *                                             what it was asked, the client will never know
+ *                            delay(ms)        each reply waits here for this time
+ *                            loseNextReply()  the next reply is dropped and its connection closed: the server has
+ *                                             executed the request, the client cannot know
  *                            cut()            ends all connections
  *                            refuse()         ends all connections and accepts none until accept()
  */

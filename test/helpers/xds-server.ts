@@ -1,11 +1,11 @@
 /**
- * A management server for xDS on 127.0.0.1: real sockets, and messages by protobufjs, which shares no code with ours.
+ * A management server for xDS on 127.0.0.1: real sockets, and messages by protobufjs, which shares no code with the service.
  *
  *     const server = await startXdsServer()
- *     await server.request()                                // the first thing a client says
+ *     await server.request()                                // the first request of a client
  *     server.send({ version: '1', resources: [config('a', 'shop', [{ key: 'user' }])] })
  *     await server.request()                                // its ACK or NACK
- *     server.stop()                                         // cuts everything; { port: server.port } starts it anew
+ *     server.stop()                                         // closes all connections; { port: server.port } starts it again
  */
 import { readFileSync } from 'node:fs'
 import {
@@ -32,7 +32,7 @@ const RequestType = root.lookupType('envoy.service.discovery.v3.DiscoveryRequest
 const ResponseType = root.lookupType('envoy.service.discovery.v3.DiscoveryResponse')
 const ConfigType = root.lookupType('ratelimit.config.ratelimit.v3.RateLimitConfig')
 
-/** A request as it came; what was not on the wire is absent. */
+/** A request. Fields that were not on the wire are absent. */
 export interface SeenRequest {
   version_info?: string
   node?: { id?: string; metadata?: { fields?: Record<string, { string_value?: string }> } }
@@ -66,8 +66,8 @@ export interface DescriptorFields {
 }
 
 export interface XdsServerOptions {
-  port?: number // default: any free one
-  tls?: Pair & { clientCa?: string } // with `clientCa` clients must show a certificate
+  port?: number // default: any free port
+  tls?: Pair & { clientCa?: string } // with `clientCa` clients need a certificate
 }
 
 type Duplex = ServerDuplexStream<Buffer, Uint8Array>
@@ -80,7 +80,7 @@ export function config(name: string, domain: string, descriptors: DescriptorFiel
   }
 }
 
-/** A resource of one rule: so many requests per year for `key`. */
+/** A resource with one rule: this many requests per year for `key`. */
 export function limit(domain: string, key: string, requestsPerYear: number): Any {
   return config(`${domain}.conf`, domain, [
     { key, rate_limit: { unit: 'YEAR', requests_per_unit: requestsPerYear } },
@@ -93,8 +93,8 @@ export function responseBytes({ version, nonce = `n${version}`, resources = [] }
 
 export class XdsServer {
   readonly port: number
-  readonly headers: Metadata[] = [] // of each stream, from the first one on
-  readonly authorities: string[] = [] // the same: what clients call us
+  readonly headers: Metadata[] = [] // of each stream, in order
+  readonly authorities: string[] = [] // of each stream: the `:authority` of the client
   private readonly server: Server
   private readonly streams = new Set<Duplex>()
   private readonly requests = new Queue<SeenRequest>()
@@ -112,23 +112,23 @@ export class XdsServer {
     return this.headers.length
   }
 
-  /** The next request that nobody has asked for yet, now or when it comes. */
+  /** Takes the next request, or waits for it. */
   request(): Promise<SeenRequest> {
     return this.requests.next()
   }
 
-  /** Requests that came and nobody has asked for. */
+  /** Requests that have arrived and were not taken. */
   get waitingCount(): number {
     return this.requests.length
   }
 
-  /** On all open streams. */
+  /** Sends on all open streams. */
   send(response: SentResponse | Uint8Array): void {
     const bytes = response instanceof Uint8Array ? response : responseBytes(response)
     for (const stream of this.streams) stream.write(bytes)
   }
 
-  /** Ends all streams in order, or with an error. */
+  /** Ends all streams, normally or with an error. */
   endStreams(error?: { code: status; details: string }): void {
     for (const stream of this.streams) {
       if (error) stream.emit('error', { ...error, metadata: new Metadata() })
@@ -153,7 +153,7 @@ export class XdsServer {
   }
 }
 
-/** Ends with the test that started it. */
+/** It is stopped after the test. */
 export async function startXdsServer({ port = 0, tls }: XdsServerOptions = {}): Promise<XdsServer> {
   const server = new Server({ 'grpc.max_send_message_length': -1 })
   let running: XdsServer | null = null

@@ -174,7 +174,7 @@ test('ASK and TRYAGAIN: while a slot moves its keys count where they are, each o
   const hits = keys.map((key): Hits => [key, 1])
   const slot = hashSlot(keys[0])
   await add(...hits)
-  const home = await cluster.ownerOf(slot)
+  const home = await cluster.findOwner(slot)
   const target = cluster.nodes.find((node) => node !== home)!
   await cluster.beginMove(slot, target)
   expect(await add(...hits, ['{tag}_new', 1])).toEqual([...keys.map(() => 2), 1])
