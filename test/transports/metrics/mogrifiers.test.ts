@@ -80,7 +80,7 @@ test('7.5 12#21: bare PATTERN, NAME and TAGS are not read', () => {
 const mistakes = [
   // PATTERN, NAME, TAGS -> error
   ['',   'n', '',          'no PATTERN specified for mogrifier foo'],
-  ['(',  'n', '',          'failed to compile pattern for foo: (: Invalid regular expression: /(/: Unterminated group'],
+  ['(',  'n', '',          'failed to compile pattern for foo: (: error parsing regexp: missing closing ): `(`'],
   ['a',  '',  '',          'no NAME specified for mogrifier foo'],
   ['a',  'n', ':v',        'no key specified for tag  for mogrifier foo'],
   ['a',  'n', 'x:1,k:',    'no value specified for tag k for mogrifier foo'],
