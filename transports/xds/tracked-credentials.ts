@@ -10,10 +10,13 @@
  * `_createSecureConnector` is private by name but the only place where the library exposes the socket. Not covered: a TCP
  * connect without an answer, which the kernel ends after two minutes.
  */
-import { request } from 'node:http'
 import { isIP, type Socket } from 'node:net'
 import { connect, type SecureContext } from 'node:tls'
 import { CallCredentials, ChannelCredentials } from '@grpc/grpc-js'
+import { sendConnect } from '../../engine/runtime/connect-tunnel.ts'
+
+const CONNECT_TIMEOUT_MS = 20_000 // for the response to CONNECT; the time Go's gRPC gives a connection
+const RESPONSE_HEAD_BYTES_MAX = 16_384
 
 type Connector = ReturnType<ChannelCredentials['_createSecureConnector']>
 
@@ -80,27 +83,17 @@ export class TrackedCredentials extends ChannelCredentials {
   }
 }
 
-/** Sends CONNECT; the connection then leads to the management server. Rejects unless the proxy responds with 200. */
-function openTunnel(socket: Socket, { to, authorization }: Tunnel): Promise<void> {
-  const headers = {
-    host: to,
-    connection: 'keep-alive', // Node's default is `close`
-    ...(authorization !== '' && { 'proxy-authorization': authorization }),
-  }
-  return new Promise((resolve, reject) => {
-    const connecting = request({ method: 'CONNECT', path: to, headers, createConnection: () => socket })
-    connecting.once('connect', ({ statusCode }, _socket, early: Buffer) => {
-      if (statusCode !== 200) {
-        reject(new Error(`the proxy answers CONNECT with ${statusCode}`))
-        socket.destroy()
-        return
-      }
-      if (early.length > 0) socket.unshift(early) // bytes of the server in the same packet
-      resolve()
-    })
-    connecting.on('error', reject)
-    connecting.end()
+/** The connection then leads to the management server. Rejects unless the proxy responds with 200. */
+async function openTunnel(socket: Socket, { to, authorization }: Tunnel): Promise<void> {
+  const status = await sendConnect(socket, {
+    authority: to,
+    authorization: authorization === '' ? null : authorization,
+    headBytesMax: RESPONSE_HEAD_BYTES_MAX,
+    signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS),
   })
+  if (status === 200) return
+  socket.destroy()
+  throw new Error(`the proxy answers CONNECT with ${status}`)
 }
 
 /** `name` may be an IP address, which is verified but not sent as SNI (RFC 6066). Rejects if a certificate is refused. */
