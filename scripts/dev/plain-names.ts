@@ -23,7 +23,6 @@ const LEFT_MAX: Record<string, number> = {
   'test/monitor':      118,
   'test/proto':          9,
   'test/system':        13,
-  'test/transports':     7,
 }
 
 const NAME = '(\\w*Of|told|\\w*Told)\\b'

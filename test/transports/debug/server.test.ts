@@ -249,7 +249,7 @@ for (const path of PATHS) {
 }
 
 /** fetch does not send a Host of one's choice. */
-async function statusBy(host: string, path = '/stats'): Promise<{ status: number; text: string }> {
+async function getByHost(host: string, path = '/stats'): Promise<{ status: number; text: string }> {
   const socket = connect(server.port, '127.0.0.1')
   let text = ''
   socket.setEncoding('utf8').on('data', (chunk) => {
@@ -263,32 +263,32 @@ async function statusBy(host: string, path = '/stats'): Promise<{ status: number
 test('6.5: without a token, a name that may be of a stranger is 421, and says what to do', async () => {
   open()
   for (const path of ['/', '/stats', '/rlconfig', '/debug/pprof/', '/debug/threads']) {
-    const { status, text } = await statusBy('evil.example:6070', path)
+    const { status, text } = await getByHost('evil.example:6070', path)
     expect(status, path).toBe(421)
     expect(text).toContain('add the name to DEBUG_ALLOWED_HOSTS, or set DEBUG_TOKEN.')
     expect(text).not.toContain('evil')
   }
   for (const host of ['localhost:6070', '127.0.0.1', 'debug.example.org'])
-    expect((await statusBy(host)).status, host).toBe(200)
+    expect((await getByHost(host)).status, host).toBe(200)
 })
 
 test('6.5: without a token, a page of another site is 403, and what an operator enters is not', async () => {
   const url = open()
-  const statusOf = async (headers: Record<string, string>) =>
+  const getStatus = async (headers: Record<string, string>) =>
     (await fetch(`${url}/stats`, { headers })).status
   for (const [name, value] of [
     ['Origin', 'http://evil.example'],
     ['Origin', 'null'],
     ['Sec-Fetch-Site', 'cross-site'],
   ])
-    expect(await statusOf({ [name]: value }), value).toBe(403)
-  for (const site of ['none', 'same-origin']) expect(await statusOf({ 'Sec-Fetch-Site': site })).toBe(200)
+    expect(await getStatus({ [name]: value }), value).toBe(403)
+  for (const site of ['none', 'same-origin']) expect(await getStatus({ 'Sec-Fetch-Site': site })).toBe(200)
 })
 
 test('6.5: with a token, any name will do', async () => {
   open({ token: 'sesame' })
-  expect((await statusBy('evil.example', '/stats?token=sesame')).status).toBe(200)
-  expect((await statusBy('evil.example')).status).toBe(401)
+  expect((await getByHost('evil.example', '/stats?token=sesame')).status).toBe(200)
+  expect((await getByHost('evil.example')).status).toBe(401)
 })
 
 test('6.5: the token opens, in the header and in the query', async () => {

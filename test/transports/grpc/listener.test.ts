@@ -61,7 +61,7 @@ describe('5.6: a unix socket', () => {
       thread.once('error', (error) => resolve([String(error), existsSync(path)])) // checked at once, since the file is removed later anyway
     })
     thread.postMessage('throw')
-    expect(await threw).toEqual(['Error: told to', false])
+    expect(await threw).toEqual(['Error: a thread that throws', false])
   })
 
   test('an existing file is not touched and is reported in one line', async () => {

@@ -8,7 +8,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { http2Frontend as make } from '../../../transports/grpc/http2/server.ts'
-import { OK } from '../fake-decider.ts'
+import { OK } from '../fake-rate-limiter.ts'
 import {
   ask,
   closed,

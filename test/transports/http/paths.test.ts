@@ -4,23 +4,23 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { responseToJson } from '../../../proto/json-response.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
-import { FakeDecider, OK } from '../fake-decider.ts'
+import { FakeRateLimiter, OK } from '../fake-rate-limiter.ts'
 import { RawClient, readResponse } from './raw-client.ts'
 
 const TEXT = 'text/plain; charset=utf-8'
 const JSON_TYPE = 'application/json'
 
-let decider: FakeDecider
+let limiter: FakeRateLimiter
 let server: HttpServer
 let client: RawClient
 
 beforeEach(() => {
-  decider = new FakeDecider()
+  limiter = new FakeRateLimiter()
   server = new HttpServer({
     host: '127.0.0.1',
     port: 0,
     bodyBytesMax: 1_000,
-    decider,
+    limiter,
     health: { isHealthy: true, report: 'sigterm: ok\n' },
     log: () => {},
   })
@@ -170,7 +170,7 @@ describe('6.1: paths and methods', () => {
           '',
         ])
       }
-      expect(decider.requests).toEqual([])
+      expect(limiter.requests).toEqual([])
     })
   }
 

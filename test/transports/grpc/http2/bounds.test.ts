@@ -21,7 +21,7 @@ const repeat = (count: number, bytes: Buffer) => Buffer.alloc(count * bytes.leng
 
 /** A peer attacks; a client on another connection is served before and after. */
 async function attack(...frames: Buffer[]) {
-  const { port, decider } = await openHttp2()
+  const { port, limiter } = await openHttp2()
   const bystander = await RawPeer.hello(port)
   const peer = await RawPeer.hello(port)
   peer.send(...frames)
@@ -31,7 +31,7 @@ async function attack(...frames: Buffer[]) {
     expect(await bystander.outcome(1)).toBe('answer')
     return outcome
   }
-  return { peer, attacked, decider }
+  return { peer, attacked, limiter }
 }
 
 describe('a connection beyond a bound is closed with GOAWAY', () => {
@@ -79,12 +79,12 @@ describe('a connection beyond a bound is closed with GOAWAY', () => {
 
 describe('a call beyond a bound is refused alone', () => {
   test(`more than ${STREAMS_MAX} streams: REFUSED_STREAM, which may be retried`, async () => {
-    const { peer, attacked, decider } = await attack(
+    const { peer, attacked, limiter } = await attack(
       ...ids(STREAMS_MAX + 1).flatMap((id) => [headers(id, REQUEST), data(id, ask('wait'))]),
     )
     const last = 2 * STREAMS_MAX + 1
     expect(await attacked(last)).toBe('RST 7')
-    decider.release()
+    limiter.release()
     expect(await peer.outcome(1)).toBe('answer')
     peer.send(headers(last + 2, REQUEST), data(last + 2, ask('answer')))
     expect(await peer.outcome(last + 2)).toBe('answer')
@@ -170,21 +170,21 @@ describe('legitimate traffic', () => {
 
 describe('a peer that does not read', () => {
   test('is not read from beyond a bound of waiting output, and continues when it reads', async () => {
-    const { port, decider } = await openHttp2()
+    const { port, limiter } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.socket.pause()
     const count = 60_000 // their answers are more than kernel buffers and OUTPUT_BYTES_MAX
     const frames = ids(count).flatMap((id) => [headers(id, REQUEST), data(id, ask('answer'))])
     peer.send(windowUpdate(0, 2 ** 30), ...frames)
     let before = -1
-    while (before !== decider.requests.length || before === 0) {
-      before = decider.requests.length
+    while (before !== limiter.requests.length || before === 0) {
+      before = limiter.requests.length
       await sleep(100)
     }
     expect(before).toBeLessThan(count)
     peer.socket.resume()
     expect(await peer.outcome(2 * count - 1)).toBe('answer')
-    expect(decider.requests.length).toBe(count)
+    expect(limiter.requests.length).toBe(count)
   })
 
   test('and whose windows stay closed is closed in the end', async () => {

@@ -158,24 +158,24 @@ describe('is no error', () => {
   ]
   for (const [what, ...frames] of good) {
     test(what, async () => {
-      const { port, decider } = await openHttp2()
+      const { port, limiter } = await openHttp2()
       const peer = await RawPeer.hello(port)
       peer.send(...frames)
       expect(await peer.outcome(1)).toBe('answer')
       expect(await peer.settle()).toBe(true)
-      expect(decider.requests.length).toBe(1)
+      expect(limiter.requests.length).toBe(1)
     })
   }
 
   test('a second message comes in another frame: the call is refused without calling the service', async () => {
-    const { port, decider } = await openHttp2()
+    const { port, limiter } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(open, data(1, ask('answer'), 0))
     await peer.settle()
-    expect(decider.requests.length).toBe(0)
+    expect(limiter.requests.length).toBe(0)
     peer.send(data(1, ask('answer')))
     expect(await peer.outcome(1)).toBe('answer')
-    expect(decider.requests.length).toBe(0)
+    expect(limiter.requests.length).toBe(0)
   })
 
   test('DATA for a call that has been refused', async () => {

@@ -64,17 +64,17 @@ describe('5.6: keepalive', () => {
 
 describe('5.6: a drain', () => {
   test('sends GOAWAY twice: calls that cross the first one are served, the second names the last call', async () => {
-    const { port, frontend, decider } = await openHttp2()
+    const { port, frontend, limiter } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(headers(1, REQUEST), data(1, ask('wait')))
-    await decider.untilWaiting(1)
+    await limiter.untilWaiting(1)
     const drained = frontend.drain(10_000)
     const asked = await peer.until(isPing)
     expect(goaways(peer)).toEqual([STREAM_ID_MAX])
     peer.send(headers(3, REQUEST), data(3, ask('answer')), pong(asked!))
     peer.send(headers(5, REQUEST), data(5, ask('answer'))) // too late
     await peer.until(({ type, payload }) => type === FrameType.Goaway && payload.readUInt32BE(0) === 3)
-    decider.release()
+    limiter.release()
     await peer.until(() => false)
     await drained
     expect(goaways(peer)).toEqual([STREAM_ID_MAX, 3])
@@ -185,7 +185,7 @@ test('HEAD: 405 and no body', async () => {
 })
 
 test('a grpc-timeout of less than a millisecond has passed: no decision is made', async () => {
-  const { port, decider } = await openHttp2()
+  const { port, limiter } = await openHttp2()
   const peer = await RawPeer.hello(port)
   for (const [i, timeout] of ['0S', '0m', '1u', '999n'].entries()) {
     const id = 2 * i + 1
@@ -193,7 +193,7 @@ test('a grpc-timeout of less than a millisecond has passed: no decision is made'
     const answer = await peer.until(({ type, id: ofId }) => type === FrameType.Headers && ofId === id)
     expect(answer!.payload.toString()).toContain('Deadline%20exceeded')
   }
-  expect(decider.requests).toEqual([])
+  expect(limiter.requests).toEqual([])
 })
 
 describe('grpc-timeout', () => {

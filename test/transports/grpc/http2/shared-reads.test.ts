@@ -13,7 +13,7 @@ import { readShared } from '../../../../transports/grpc/http2/shared-reads.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
 import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
 import { makeCertificates } from '../../../helpers/certificates.ts'
-import { FakeDecider } from '../../fake-decider.ts'
+import { FakeRateLimiter } from '../../fake-rate-limiter.ts'
 import { ask, openHttp2 } from './port.ts'
 import { data, headers, RawPeer, REQUEST } from './raw-peer.ts'
 
@@ -125,7 +125,7 @@ describe('other sockets are read as usual', () => {
 })
 
 test('half a request is kept while other connections are read', async () => {
-  const { port, decider } = await openHttp2()
+  const { port, limiter } = await openHttp2()
   const peer = await RawPeer.hello(port)
   const other = await RawPeer.hello(port)
   const said = Buffer.concat([
@@ -134,7 +134,7 @@ test('half a request is kept while other connections are read', async () => {
     data(1, ask('answer').subarray(7)),
   ])
   for (const cut of [20, REQUEST.length + 9 + 9 + 7, said.length - 3]) {
-    decider.requests.length = 0
+    limiter.requests.length = 0
     peer.frames.length = 0
     const id = cut * 2 + 1
     const bytes = Buffer.from(said)
@@ -147,12 +147,12 @@ test('half a request is kept while other connections are read', async () => {
     }
     peer.send(bytes.subarray(cut))
     expect(await peer.outcome(id)).toBe('answer')
-    expect(decider.requests.map(({ domain }) => domain)).toEqual(['over', 'over', 'answer'])
+    expect(limiter.requests.map(({ domain }) => domain)).toEqual(['over', 'over', 'answer'])
   }
 })
 
 test('a connection that ends makes room for another', async () => {
-  const frontend = http2Frontend({ methods: createUnaryMethods(new FakeDecider(), () => {}) })
+  const frontend = http2Frontend({ methods: createUnaryMethods(new FakeRateLimiter(), () => {}) })
   const onSocket = (socket: Socket) => frontend.accept(socket)
   const { port, stop } = await listen({ host: '127.0.0.1', port: 0, onSocket, connectionsMax: 1 })
   onTestFinished(() => {

@@ -1,5 +1,5 @@
 /**
- * A Decider whose behaviour the request's domain chooses, so that transports are tested without an engine.
+ * A RateLimiter whose behaviour the request's domain chooses, so that transports are tested without an engine.
  *
  *     answer  OK at once          over   OVER_LIMIT at once      fail   the error `no rules today`
  *     wait    when the test says  throw  a defect                twice  answers, then answers again and fails
@@ -23,7 +23,7 @@ export const OK: RateLimitResponse = {
 }
 export const OVER: RateLimitResponse = { ...OK, overallCode: 2 }
 
-export class FakeDecider implements RateLimiter {
+export class FakeRateLimiter implements RateLimiter {
   readonly requests: RateLimitRequest[] = []
   readonly waiting: DecisionCallback[] = []
   private onWaiting: (() => void) | null = null
