@@ -15,8 +15,7 @@ import { connect, type SecureContext } from 'node:tls'
 import { CallCredentials, ChannelCredentials } from '@grpc/grpc-js'
 import { sendConnect } from '../../engine/runtime/connect-tunnel.ts'
 
-const CONNECT_TIMEOUT_MS = 20_000 // for the response to CONNECT; the time Go's gRPC gives a connection
-const RESPONSE_HEAD_BYTES_MAX = 16_384
+const RESPONSE_HEAD_BYTES_MAX = 16_384 // of a proxy
 
 type Connector = ReturnType<ChannelCredentials['_createSecureConnector']>
 
@@ -39,7 +38,7 @@ interface Tls {
 export class TrackedCredentials extends ChannelCredentials {
   private readonly layers: Layers
   private readonly sockets = new Set<Socket>() // one per address of the name
-  private isClosed = false
+  private readonly closing = new AbortController()
 
   constructor(layers: Layers) {
     super()
@@ -47,7 +46,7 @@ export class TrackedCredentials extends ChannelCredentials {
   }
 
   destroySockets(): void {
-    this.isClosed = true
+    this.closing.abort()
     for (const socket of this.sockets) socket.destroy()
   }
 
@@ -71,7 +70,7 @@ export class TrackedCredentials extends ChannelCredentials {
   private async connect(socket: Socket): ReturnType<Connector['connect']> {
     this.track(socket)
     const { tunnel, tls } = this.layers
-    if (tunnel !== null) await openTunnel(socket, tunnel)
+    if (tunnel !== null) await openTunnel(socket, tunnel, this.closing.signal)
     if (tls === null) return { socket, secure: false }
     return { socket: await startTls(socket, tls), secure: true }
   }
@@ -79,17 +78,20 @@ export class TrackedCredentials extends ChannelCredentials {
   private track(socket: Socket): void {
     this.sockets.add(socket)
     socket.once('close', () => this.sockets.delete(socket))
-    if (this.isClosed) socket.destroy()
+    if (this.closing.signal.aborted) socket.destroy()
   }
 }
 
-/** The connection then leads to the management server. Rejects unless the proxy responds with 200. */
-async function openTunnel(socket: Socket, { to, authorization }: Tunnel): Promise<void> {
+/**
+ * The connection then leads to the management server. Rejects unless the proxy responds with 200. The time limit is that of
+ * the stream, which destroys the sockets.
+ */
+async function openTunnel(socket: Socket, { to, authorization }: Tunnel, signal: AbortSignal): Promise<void> {
   const status = await sendConnect(socket, {
     authority: to,
     authorization: authorization === '' ? null : authorization,
     headBytesMax: RESPONSE_HEAD_BYTES_MAX,
-    signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS),
+    signal,
   })
   if (status === 200) return
   socket.destroy()

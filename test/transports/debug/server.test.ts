@@ -13,6 +13,7 @@ import {
   responseChannelName,
 } from '../../../engine/runtime/inspection/messages.ts'
 import { DebugServer } from '../../../transports/debug/server.ts'
+import { eventually } from '../../helpers/eventually.ts'
 
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/profile: CPU profiling endpoint
@@ -374,5 +375,5 @@ test('eight clients may read at once; each counts until it has read to the end',
   )
   for (const path of ['/stats', '/rlconfig']) expect((await fetch(url + path)).status).toBe(409)
   for (const socket of unread) socket.destroy()
-  await expect.poll(async () => (await fetch(`${url}/rlconfig`)).status).toBe(200)
+  await eventually(async () => expect(await (await fetch(`${url}/rlconfig`)).status).toBe(200))
 })

@@ -142,8 +142,3 @@ export function closed(socket: Socket): Promise<void> {
   socket.on('error', () => {}).resume()
   return new Promise((resolve) => (socket.closed ? resolve() : socket.once('close', () => resolve())))
 }
-
-export async function eventually(isSo: () => boolean): Promise<void> {
-  for (const until = Date.now() + 5_000; !isSo(); await new Promise((resolve) => setTimeout(resolve, 5)))
-    if (Date.now() > until) throw new Error('it never was')
-}

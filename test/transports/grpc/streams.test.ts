@@ -12,6 +12,7 @@ import {
   type StreamMethod,
 } from '../../../transports/grpc/frontend.ts'
 import { Status } from '../../../transports/grpc/status.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { FRONTENDS, newClient, openPort, Stream, unary } from './open-port.ts'
 
 const ECHO = '/test.Test/Echo'
@@ -44,7 +45,7 @@ class Echo implements StreamMethod {
 
   /** Resolves when it has heard `text`. */
   async hears(text: string): Promise<void> {
-    while (!this.heard.includes(text)) await sleep(2)
+    await eventually(() => expect(this.heard).toContain(text))
   }
 }
 
@@ -192,9 +193,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const stream = new Stream(client, ECHO).send(bytes('one'))
       await stream.next()
       while (echo.calls[0].send(Buffer.alloc(64 * 1024))) await sleep(0)
-      const startMs = performance.now()
-      await frontend.drain(200)
-      expect(performance.now() - startMs).toBeLessThan(5_000)
+      await frontend.drain(200) // the test would time out
       expect((await stream.ending())[0]).not.toBe(status.OK)
     })
   })

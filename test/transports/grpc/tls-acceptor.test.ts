@@ -2,21 +2,20 @@
  * TLS and mTLS in front of every frontend: real certificates, real clients, real sockets.
  */
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import * as http2 from 'node:http2'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { status } from '@grpc/grpc-js'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { listen } from '../../../transports/grpc/listener.ts'
 import { createUnaryMethods } from '../../../transports/grpc/services.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 import { FakeRateLimiter, OK } from '../fake-rate-limiter.ts'
 import { FRONTENDS, newClient } from './open-port.ts'
 import {
   ask,
   closed,
-  eventually,
   getStatusCode,
   HOST,
   made,
@@ -52,8 +51,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     })
 
     test('5.7: on a unix socket, too', async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'))
-      onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+      const folder = makeTemporaryFolder()
       const path = join(folder, 'rls.sock')
       await openTlsPort(make, { path })
       expect(await ask(tlsClient(`unix:${path}`))).toEqual(OK)
@@ -138,7 +136,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         const session = sessionTo(port)
         await once(session, 'remoteSettings')
         session.destroy()
-        await eventually(() => sockets.every(({ destroyed }) => destroyed))
+        await eventually(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
       }
       expect(drops).toEqual([])
       const first = sessionTo(port)
@@ -164,7 +162,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         const again = tlsSocket(port, { ...own, session })
         await once(again, 'secureConnect')
         expect(again.isSessionReused()).toBe(true)
-        await eventually(() => sockets.length === 3)
+        await eventually(() => expect(sockets).toHaveLength(3))
         expect(refused).toEqual([])
       })
 

@@ -1,26 +1,18 @@
 /**
  * The files behind TLS: what stops a start, and what happens when they change while the service runs.
  */
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import type { PortTls } from '../../../engine/runtime/messages.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
 import { getTlsWarnings, TlsFiles } from '../../../transports/grpc/tls-files.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
-import { eventually, text } from './open-tls-port.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
+import { text } from './open-tls-port.ts'
 
 let server: Certificates
 let renewed: Pair
@@ -32,8 +24,7 @@ afterAll(() => server.remove())
 
 /** A folder with tls.crt and tls.key of a pair, as Kubernetes names them. */
 function createFolder(pair: Pair): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-files-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTemporaryFolder()
   fill(folder, pair)
   return folder
 }
@@ -43,7 +34,7 @@ function fill(folder: string, pair: Pair): void {
   cpSync(pair.key, join(folder, 'tls.key'))
 }
 
-function open(folder: string, more: Record<string, string> = {}, lookMs?: number) {
+function open(folder: string, more: Record<string, string> = {}, pollMs?: number) {
   const { settings } = parseSettings({
     GRPC_SERVER_USE_TLS: 'true',
     GRPC_SERVER_TLS_CERT: join(folder, 'tls.crt'),
@@ -58,7 +49,7 @@ function open(folder: string, more: Record<string, string> = {}, lookMs?: number
     totals,
     log: (level, message) => lines.push(`${level} ${message}`),
     onChange: (tls) => changes.push(tls),
-    ...(lookMs && { pollMs: lookMs }),
+    ...(pollMs && { pollMs }),
   })
   onTestFinished(() => files.close())
   return { files, lines, changes, totals }
@@ -153,10 +144,10 @@ describe('5.7: while the service runs', () => {
     const folder = createFolder(server)
     const { changes, lines, totals, files } = open(folder)
     fill(folder, renewed)
-    await eventually(() => changes.length === 1)
+    await eventually(() => expect(changes).toHaveLength(1))
     expect(changes[0]).toEqual(files.tls)
     expect(files.tls).toMatchObject({ cert: text(renewed.cert), key: text(renewed.key) })
-    await eventually(() => lines.length === 1)
+    await eventually(() => expect(lines).toHaveLength(1))
     expect(lines[0]).toBe(`info CertProvider reloaded cert from (${folder}/tls.crt, ${folder}/tls.key)`)
     expect(Object.fromEntries(totals.sorted())).toMatchObject({
       'certs.load_attempts': 2,
@@ -168,7 +159,7 @@ describe('5.7: while the service runs', () => {
     const folder = createFolder(server)
     const { changes, lines, totals, files } = open(folder, {}, 30)
     cpSync(renewed.cert, join(folder, 'tls.crt'))
-    await eventually(() => lines.length === 1)
+    await eventually(() => expect(lines).toHaveLength(1))
     await new Promise((resolve) => setTimeout(resolve, 200)) // several polls later
     expect(lines).toHaveLength(1)
     expect(lines[0]).toMatch(
@@ -177,7 +168,7 @@ describe('5.7: while the service runs', () => {
     expect(changes).toEqual([])
     expect(files.tls.cert).toBe(text(server.cert))
     cpSync(renewed.key, join(folder, 'tls.key'))
-    await eventually(() => changes.length === 1)
+    await eventually(() => expect(changes).toHaveLength(1))
     expect(changes[0].key).toBe(text(renewed.key))
     expect(Object.fromEntries(totals.sorted())).toMatchObject({
       'certs.load_attempts': 3, // the first at the start
@@ -189,15 +180,14 @@ describe('5.7: while the service runs', () => {
     const folder = createFolder(server)
     const { changes, lines } = open(folder)
     writeFileSync(join(folder, 'tls.crt'), text(renewed.cert).slice(0, 300))
-    await eventually(() => lines.length === 1)
+    await eventually(() => expect(lines).toHaveLength(1))
     expect(lines[0]).toContain('the certificate in force stays')
     fill(folder, renewed)
-    await eventually(() => changes.length === 1)
+    await eventually(() => expect(changes).toHaveLength(1))
   })
 
   test('links swapped as Kubernetes does are followed, several times', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-files-'))
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const folder = makeTemporaryFolder()
     const swap = (version: string, pair: Pair) => {
       mkdirSync(join(folder, version))
       fill(join(folder, version), pair)
@@ -214,37 +204,38 @@ describe('5.7: while the service runs', () => {
     ] as const) {
       const before = changes.length
       swap(version, pair)
-      await eventually(() => changes.length === before + 1)
+      await eventually(() => expect(changes).toHaveLength(before + 1))
       expect(changes.at(-1)!.cert).toBe(text(pair.cert))
     }
   })
 
-  test('a folder that is a link, replaced where no watch sees it, is found by polling', async () => {
-    const parent = mkdtempSync(join(tmpdir(), 'sluice-tls-files-'))
-    onTestFinished(() => rmSync(parent, { recursive: true, force: true }))
+  test('a folder that is a link, replaced where no watch sees it, is found by polling, then watched', async () => {
+    const parent = makeTemporaryFolder()
     const link = join(parent, 'certs')
     symlinkSync(createFolder(server), link)
-    const lookMs = 1_000
-    const { changes } = open(link, {}, lookMs)
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }) // of the polling
+    onTestFinished(() => void vi.useRealTimers())
+    const { changes } = open(link, {}, 1_000)
     unlinkSync(link)
     const next = createFolder(renewed)
     symlinkSync(next, link)
-    await eventually(() => changes.length === 1)
-    const foundMs = performance.now()
-    fill(next, server) // now the new folder is watched
-    await eventually(() => changes.length === 2)
-    expect(performance.now() - foundMs).toBeLessThan(lookMs * 0.9)
+    await eventually(() => {
+      vi.advanceTimersByTime(1_000)
+      expect(changes).toHaveLength(1)
+    })
+    fill(next, server) // the new folder is watched: no further polling
+    await eventually(() => expect(changes).toHaveLength(2))
   })
 
   test('files that disappear and come back', async () => {
     const folder = createFolder(server)
     const { changes, lines } = open(folder, {}, 50)
     rmSync(folder, { recursive: true })
-    await eventually(() => lines.length === 1)
+    await eventually(() => expect(lines).toHaveLength(1))
     expect(lines[0]).toContain('failed to read file')
     mkdirSync(folder)
     fill(folder, renewed)
-    await eventually(() => changes.length === 1)
+    await eventually(() => expect(changes).toHaveLength(1))
   })
 
   test('the client CA is read again, too', async () => {
@@ -253,7 +244,7 @@ describe('5.7: while the service runs', () => {
     cpSync(server.ca, ca)
     const { changes } = open(folder, { GRPC_CLIENT_TLS_CACERT: ca })
     writeFileSync(ca, text(server.ca) + text(server.ca).replace(/\n/g, '\r\n'))
-    await eventually(() => changes.length === 1)
+    await eventually(() => expect(changes).toHaveLength(1))
     expect(changes[0].clientCa).toHaveLength(2)
   })
 

@@ -1,26 +1,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { type DogStatsdOptions, dogStatsdSink, globalsFrom } from '../../../transports/metrics/dogstatsd.ts'
 import { loadMogrifiers } from '../../../transports/metrics/mogrifiers.ts'
 import type { Sink } from '../../../transports/metrics/sink.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { createSnapshot, datagramPeer, eventually, notedLog, StreamPeer, sums } from './peers.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
+import { createSnapshot, datagramPeer, notedLog, StreamPeer, sums } from './peers.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'dogstatsd-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = makeTemporaryFolder()
 
 const ends: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -251,7 +242,7 @@ test('7.5: the client tells of itself as those of Datadog do: since the last flu
 
 /** Files as the kernel shows them, below a folder of the test. */
 function machine(files: Record<string, string>): string {
-  const root = mkdtempSync(join(folder, 'root-'))
+  const root = makeTemporaryFolder()
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(join(root, path, '..'), { recursive: true })
     if (text === '') mkdirSync(join(root, path))

@@ -2,10 +2,9 @@
  * What callers write ends up in names (unknown domains, metric flags, overrides): whatever it is, each sink sends the lines
  * that were to be sent, and each of them says what it was to say.
  */
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { Stats, TOTAL_HITS } from '../../../engine/stats/stats.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
 import { dogStatsdSink } from '../../../transports/metrics/dogstatsd.ts'
@@ -14,7 +13,9 @@ import { printingSink } from '../../../transports/metrics/printing.ts'
 import type { Sink, Snapshot } from '../../../transports/metrics/sink.ts'
 import { statsdSink } from '../../../transports/metrics/statsd.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { createSnapshot, datagramPeer, eventually, notedLog, StreamPeer } from './peers.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
+import { createSnapshot, datagramPeer, notedLog, StreamPeer } from './peers.ts'
 import { Scraper } from './prometheus/scrape.ts'
 
 const HOSTILE = [
@@ -37,8 +38,7 @@ const HOSTILE = [
 const tags = cleanTags({ zone: 'b' })
 const EXPECTED = 2 * HOSTILE.length
 
-const folder = mkdtempSync(join(tmpdir(), 'hostile-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = makeTemporaryFolder()
 const ends: (() => Promise<void>)[] = []
 afterEach(async () => {
   for (const end of ends.splice(0)) await end()

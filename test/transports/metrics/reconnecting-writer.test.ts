@@ -4,7 +4,8 @@ import {
   ReconnectingWriter,
   type Writer,
 } from '../../../transports/metrics/reconnecting-writer.ts'
-import { eventually, notedLog } from './peers.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { notedLog } from './peers.ts'
 
 const outlets: ReconnectingWriter[] = []
 afterEach(async () => {

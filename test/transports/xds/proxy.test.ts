@@ -8,6 +8,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { proxyFor } from '../../../transports/xds/proxy.ts'
 import { makeCertificates } from '../../helpers/certificates.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { limit, startXdsServer } from '../../helpers/xds-server.ts'
 import { follow, startSilentServer } from './harness.ts'
 
@@ -136,7 +137,7 @@ describe('8.6, 10: through a proxy', () => {
   test('one that refuses is told', async () => {
     await startProxy(1, 407)
     const client = follow('xds.test:18000')
-    await expect.poll(client.errorLines).not.toEqual([])
+    await eventually(() => expect(client.errorLines()).not.toEqual([]))
     expect(client.errorLines()[0]).toContain('the proxy answers CONNECT with 407')
   })
 

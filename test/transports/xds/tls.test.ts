@@ -10,6 +10,7 @@ import { parseSettings } from '../../../engine/settings/parse.ts'
 import { createEndpoint } from '../../../transports/xds/endpoint.ts'
 import { XdsStream } from '../../../transports/xds/stream.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { limit, startXdsServer } from '../../helpers/xds-server.ts'
 import { createSource, follow, startSilentServer } from './harness.ts'
 
@@ -50,7 +51,7 @@ async function connects(tls: Pair & { clientCa?: string }, env: Record<string, s
 async function refusal(tls: Pair & { clientCa?: string }, env: Record<string, string>): Promise<string> {
   const server = await startXdsServer({ tls })
   const { lines } = follow(server.target, env)
-  await expect.poll(() => lines.filter((line) => line.startsWith('error ')).length).toBeGreaterThan(0)
+  await eventually(() => expect(lines.filter((line) => line.startsWith('error ')).length).toBeGreaterThan(0))
   expect(server.headers).toEqual([])
   return lines.find((line) => line.startsWith('error '))!
 }
@@ -66,7 +67,7 @@ describe('8.6 TLS', () => {
   test('a server without TLS', async () => {
     const server = await startXdsServer()
     const { errorLines } = follow(server.target, useTls())
-    await expect.poll(errorLines).not.toEqual([])
+    await eventually(() => expect(errorLines()).not.toEqual([]))
     expect(errorLines()[0]).toContain('UNAVAILABLE')
   })
 
@@ -106,7 +107,7 @@ describe('8.6 TLS', () => {
     cpSync(others.ca, ca)
     const server = await startXdsServer({ tls: ours })
     const source = follow(server.target, useTls({ [CA]: ca }))
-    await expect.poll(source.errorLines).not.toEqual([])
+    await eventually(() => expect(source.errorLines()).not.toEqual([]))
     cpSync(ours.ca, ca)
     await server.request()
     rmSync(ca)

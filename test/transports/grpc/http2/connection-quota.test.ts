@@ -13,6 +13,7 @@ import { Flag, FrameType, Setting } from '../../../../transports/grpc/http2/fram
 import { Http2Server } from '../../../../transports/grpc/http2/server.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
 import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
+import { eventually } from '../../../helpers/eventually.ts'
 import { FakeRateLimiter } from '../../fake-rate-limiter.ts'
 import { ask } from './port.ts'
 import { block, data, FIELDS, frame, headers, message, RawPeer, REQUEST, settings, u32 } from './raw-peer.ts'
@@ -58,9 +59,9 @@ async function expectUnharmed(port: number) {
 }
 
 async function expectNothingLeft({ quotas }: Http2Server) {
-  const left = () => [quotas.heldBytes, quotas.chargedBytes, quotas.callsCount]
-  for (let i = 0; i < 500 && left().some((count) => count !== 0); i++) await sleep(10)
-  expect(left()).toEqual([0, 0, 0])
+  await eventually(() =>
+    expect([quotas.heldBytes, quotas.chargedBytes, quotas.callsCount]).toEqual([0, 0, 0]),
+  )
 }
 
 describe('calls that have ended for the peer only', () => {
@@ -96,7 +97,7 @@ describe('calls that have ended for the peer only', () => {
     peer.send(...ids(10).map((id) => call(id, 'wait')))
     await limiter.untilWaiting(10)
     peer.socket.destroy()
-    await sleep(20)
+    await eventually(() => expect(limiter.waiting.every(({ isCancelled }) => isCancelled)).toBe(true))
     expect(server.quotas.callsCount).toBe(10)
     limiter.release()
     await expectNothingLeft(server)
@@ -113,7 +114,7 @@ test.each(['at fault', 'cut by its peer'])(
     await limiter.untilWaiting(100)
     if (how === 'at fault') peer.send(data(0, Buffer.alloc(0)))
     else peer.socket.destroy()
-    await expect.poll(() => added.mock.calls.flat().filter((bytes) => bytes > 0)).toHaveLength(2) // calls, connection
+    await eventually(() => expect(added.mock.calls.flat().filter((bytes) => bytes > 0)).toHaveLength(2)) // calls, connection
     expect(added.mock.calls.flat()).toContain(100 * 1_024)
     limiter.release()
     await expectNothingLeft(server)
@@ -200,8 +201,7 @@ describe('bytes held', () => {
       peers[i].send(most, beginning)
     }
     const isClosed = () => peers.filter((peer) => peer.frames.some(({ type }) => type === FrameType.Goaway))
-    for (let i = 0; i < 500 && isClosed().length === 0; i++) await sleep(10)
-    expect(isClosed().length).toBeGreaterThan(0)
+    await eventually(() => expect(isClosed().length).toBeGreaterThan(0))
     expect(isClosed().length).toBeLessThan(count / 4)
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX * 0.9)
@@ -227,7 +227,7 @@ describe('bytes held', () => {
     await Promise.all([send(most, 7.9 * MIB), send(second, 5 * MIB)])
     for (const other of others) other.socket.write(data(1, more, 0).subarray(0, 8_000))
     expect(await most.outcome(0)).toBe('GOAWAY 11')
-    await sleep(100)
+    await expectUnharmed(port) // a round trip
     expect(others.filter(({ frames }) => frames.some(({ type }) => type === FrameType.Goaway))).toEqual([])
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     for (const { socket } of [most, second, ...others]) socket.destroy()
@@ -288,10 +288,9 @@ describe('bytes held', () => {
       peers.push(peer)
       peer.send(settings([Setting.InitialWindowSize, 0]), ...ids(7).map((id) => headers(id, PUSH.block)))
     }
-    while (pushes.length < 7 * count) await sleep(1)
+    await eventually(() => expect(pushes).toHaveLength(7 * count))
     for (const push of pushes) push.send(Buffer.alloc(MIB))
-    for (let i = 0; i < 200 && server.quotas.heldBytes > bounds.HELD_BYTES_ALL_MAX; i++) await sleep(10)
-    expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
+    await eventually(() => expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX))
     expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX / 2) // no more are closed than necessary
     await expectUnharmed(port)
     for (const { socket } of peers) socket.destroy()

@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { type PrometheusOptions, PrometheusSink } from '../../../../transports/metrics/prometheus.ts'
+import { eventually } from '../../../helpers/eventually.ts'
 import { createSnapshot, notedLog } from '../peers.ts'
 import { parseSamples, Scraper } from './scrape.ts'
 
@@ -137,7 +138,7 @@ test('6.6: scrapers that do not read are counted until they disconnect; one that
   )
   expect((await scraper.get()).status).toBe(503)
   for (const socket of unread) socket.destroy()
-  await expect.poll(async () => (await scraper.get()).status).toBe(200)
+  await eventually(async () => expect(await (await scraper.get()).status).toBe(200))
   const slow = await fetch(`http://127.0.0.1:${port}/metrics`)
   let text = ''
   for await (const chunk of slow.body!.pipeThrough(new TextDecoderStream())) {

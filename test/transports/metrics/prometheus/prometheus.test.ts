@@ -1,18 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import type { PrometheusOptions } from '../../../../transports/metrics/prometheus.ts'
 import type { NativeStats, Snapshot } from '../../../../transports/metrics/sink.ts'
 import { cleanTags } from '../../../../transports/metrics/tags.ts'
+import { makeTemporaryFolder } from '../../../helpers/temporary-folder.ts'
 import { createSnapshot } from '../peers.ts'
 import { parseSamples, Scraper } from './scrape.ts'
 
 const RULES = 'ratelimit.service.rate_limit'
 const TIME = 'ratelimit_server.ShouldRateLimit.response_time'
 
-const folder = mkdtempSync(join(tmpdir(), 'prometheus-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = makeTemporaryFolder()
 
 const opened: Scraper[] = []
 afterEach(async () => {
