@@ -142,7 +142,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         await drained
       })
 
-      test('takes one request: none is INTERNAL, and so is a second one', async () => {
+      test('accepts one request: without one, and with a second one, INTERNAL', async () => {
         const { client } = await start()
         const none = new Stream(client, `${HEALTH}/Watch`).end()
         expect(await none.ending()).toEqual([status.INTERNAL, 'Watch takes one request, and got none'])

@@ -238,7 +238,7 @@ describe('5.7: while the service runs', () => {
     await eventually(() => expect(changes).toHaveLength(1))
   })
 
-  test('the client CA is read again, too', async () => {
+  test('changes of the client CA are read', async () => {
     const folder = createFolder(server)
     const ca = join(folder, 'ca.crt')
     cpSync(server.ca, ca)

@@ -23,7 +23,7 @@ import {
 
 useCertificates()
 
-describe('5.7: what is negotiated', () => {
+describe('5.7: negotiation', () => {
   // biome-ignore format: the columns are the specification
   const offers: [what: string, ConnectionOptions, protocol: string | null, refused: RegExp | null][] = [
     ['h2',              { ALPNProtocols: ['h2'] },             'TLSv1.3', null],

@@ -7,6 +7,7 @@ import { GrpcClient, question } from '../../helpers/grpc.ts'
 import { postJson, spawnService, startService } from '../../helpers/service.ts'
 import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
+const TIMEOUT = { timeout: 120_000 } // five processes start
 const RULES = {
   'shop.yaml':
     'domain: shop\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 9 } }]\n',
@@ -36,53 +37,63 @@ async function hit(path: string): Promise<number> {
   }
 }
 
-test('5.6: two workers: one serves the socket, also after crashes; a second process is refused; a stop removes the file', async () => {
-  const path = join(makeTemporaryFolder(), 'rls.sock')
-  const service = await start(path, { WORKERS: '2' })
-  expect(service.log).toContain(`Listening for gRPC on '${path}'`)
-  expect(service.log).toContain('gRPC is answered by worker 0 alone, since a unix socket cannot be shared')
-  expect(await hit(path)).toBe(8)
-  expect((await postJson(service, USER)).status).toBe(200)
-  expect(await hit(path)).toBe(6)
+test(
+  '5.6: two workers: one serves the socket, also after crashes; a second process is refused; a stop removes the file',
+  TIMEOUT,
+  async () => {
+    const path = join(makeTemporaryFolder(), 'rls.sock')
+    const service = await start(path, { WORKERS: '2' })
+    expect(service.log).toContain(`Listening for gRPC on '${path}'`)
+    expect(service.log).toContain('gRPC is answered by worker 0 alone, since a unix socket cannot be shared')
+    expect(await hit(path)).toBe(8)
+    expect((await postJson(service, USER)).status).toBe(200)
+    expect(await hit(path)).toBe(6)
 
-  const refusal = await startRefused(path)
-  expect(refusal).toContain(
-    `Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use`,
-  )
-  expect(refusal).toContain(
-    'A process is listening there: stop it, or set GRPC_UDS to another path. [SOCKET_IN_USE]',
-  )
-  let remaining = await hit(path) // the first process still has its socket
-  expect(remaining).toBe(5)
+    const refusal = await startRefused(path)
+    expect(refusal).toContain(
+      `Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use`,
+    )
+    expect(refusal).toContain(
+      'A process is listening there: stop it, or set GRPC_UDS to another path. [SOCKET_IN_USE]',
+    )
+    let remaining = await hit(path) // the first process still has its socket
+    expect(remaining).toBe(5)
 
-  for (const crashWorker of [1, 0, 0]) {
-    const endsCount = () => service.log.split(`worker ${crashWorker} ended`).length
-    const before = endsCount()
-    service.child.send({ crashWorker })
-    await eventually(() => expect(endsCount()).toBeGreaterThan(before))
-    await eventually(async () => {
-      const now = await hit(path)
-      expect(now).toBe(remaining - 1)
-      remaining = now
-    })
-  }
-  expect((await service.stop()).code).toBe(0)
-  expect(existsSync(path)).toBe(false)
-})
+    for (const crashWorker of [1, 0, 0]) {
+      const endsCount = () => service.log.split(`worker ${crashWorker} ended`).length
+      const before = endsCount()
+      service.child.send({ crashWorker })
+      await eventually(() => expect(endsCount()).toBeGreaterThan(before))
+      await eventually(async () => {
+        const now = await hit(path)
+        expect(now).toBe(remaining - 1)
+        remaining = now
+      })
+    }
+    expect((await service.stop()).code).toBe(0)
+    expect(existsSync(path)).toBe(false)
+  },
+)
 
-test('5.6: a single worker: the file of a killed process stops the next start, which says to remove it', async () => {
-  const path = join(makeTemporaryFolder(), 'rls.sock')
-  const service = await start(path)
-  expect(service.log).not.toContain('cannot be shared')
-  expect(await hit(path)).toBe(8)
-  await service.stop('SIGKILL')
-  expect(existsSync(path)).toBe(true)
+test(
+  '5.6: a single worker: the file of a killed process stops the next start, which says to remove it',
+  TIMEOUT,
+  async () => {
+    const path = join(makeTemporaryFolder(), 'rls.sock')
+    const service = await start(path)
+    expect(service.log).not.toContain('cannot be shared')
+    expect(await hit(path)).toBe(8)
+    await service.stop('SIGKILL')
+    expect(existsSync(path)).toBe(true)
 
-  const refusal = await startRefused(path)
-  expect(refusal).toContain(`Failed to listen for gRPC on '${path}':`)
-  expect(refusal).toContain('Nothing is listening there: if a killed process left the file behind, remove it')
-  expect(existsSync(path)).toBe(true) // it belongs to another process
-  rmSync(path)
-  await start(path)
-  expect(await hit(path)).toBe(8)
-})
+    const refusal = await startRefused(path)
+    expect(refusal).toContain(`Failed to listen for gRPC on '${path}':`)
+    expect(refusal).toContain(
+      'Nothing is listening there: if a killed process left the file behind, remove it',
+    )
+    expect(existsSync(path)).toBe(true) // it belongs to another process
+    rmSync(path)
+    await start(path)
+    expect(await hit(path)).toBe(8)
+  },
+)

@@ -98,7 +98,7 @@ describe('6.1: paths and methods', () => {
   })
 
   for (const line of ['GET /healthcheck', 'GET /nope', 'GET //nope', 'HEAD /healthcheck', 'POST /json']) {
-    test(`answers to ${line} that nobody reads are bounded: the connection ends`, async () => {
+    test(`unread responses to ${line} are bounded: the connection ends`, async () => {
       const body = line === 'POST /json' ? question('ok') : ''
       const requests = `${line} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`.repeat(
         1_000,
@@ -128,7 +128,7 @@ describe('6.1: paths and methods', () => {
     expect((await send('GET /healthcheck?verbosely')).body).toBe('')
   })
 
-  test('6.1: unhealthy is 500 with nothing in it, by any method', async () => {
+  test('6.1: unhealthy is 500 with an empty body, by any method', async () => {
     server.health = { isHealthy: false, report: 'sigterm: failing\n' }
     for (const method of METHODS) {
       const { status, headers, body } = await send(`${method} /healthcheck`)

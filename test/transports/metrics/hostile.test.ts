@@ -62,7 +62,7 @@ function opened(sink: Sink): Sink {
   return sink
 }
 
-test('7.1 7.3: hostile names make no lines of their own for statsd', async () => {
+test('7.1 7.3: hostile names add no lines for statsd', async () => {
   const peer = new StreamPeer()
   ends.push(() => peer.close())
   const port = await peer.open()
@@ -77,7 +77,7 @@ test('7.1 7.3: hostile names make no lines of their own for statsd', async () =>
   }
 })
 
-test('7.1 7.5: hostile names make no lines and no tags of their own for DogStatsD', async () => {
+test('7.1 7.5: hostile names add no lines and no tags for DogStatsD', async () => {
   const peer = await datagramPeer()
   ends.push(peer.close)
   const env = {
@@ -98,7 +98,7 @@ test('7.1 7.5: hostile names make no lines and no tags of their own for DogStats
     )
 })
 
-test('7.1 7.6: hostile names make no series of their own for Prometheus', async () => {
+test('7.1 7.6: hostile names add no series for Prometheus', async () => {
   const snapshot = hostileSnapshot()
   const scraper = await Scraper.open({ read: async () => snapshot, tags })
   ends.push(() => scraper.sink.close())
@@ -114,7 +114,7 @@ test('7.1 7.6: hostile names make no series of their own for Prometheus', async 
   expect(count).toBe(EXPECTED)
 })
 
-test('7.1 7.3: hostile names make no lines of their own where they are printed', async () => {
+test('7.1 7.3: hostile names add no printed lines', async () => {
   const file = join(folder, 'out')
   const fd = openSync(file, 'w')
   await opened(printingSink(tags, notedLog().log, fd)).flush(hostileSnapshot())

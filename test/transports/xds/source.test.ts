@@ -1,11 +1,13 @@
 /** The stream with a management server (spec 8.6) over sockets: requests, responses and the rules in force. */
 import { once } from 'node:events'
 import { status } from '@grpc/grpc-js'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../helpers/eventually.ts'
 import { freePort } from '../../helpers/ports.ts'
 import { CONFIG, config, limit, responseBytes, startXdsServer } from '../../helpers/xds-server.ts'
 import { createSource, follow, loaded, SHOP, startSilentServer } from './harness.ts'
+
+vi.mock('../../../engine/runtime/job-thread.ts', () => import('./shared-job-thread.ts'))
 
 const SUCCESS = 'ratelimit.service.config_load_success'
 const ERROR = 'ratelimit.service.config_load_error'

@@ -1,8 +1,10 @@
 /** Stale rules, because the server cannot deliver newer ones: health and statistics must show it (spec 8.5). */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { eventually } from '../../helpers/eventually.ts'
 import { config, limit, type XdsServer } from '../../helpers/xds-server.ts'
 import { loaded, SHOP } from './harness.ts'
+
+vi.mock('../../../engine/runtime/job-thread.ts', () => import('./shared-job-thread.ts'))
 
 const SUCCESS = 'ratelimit.service.config_load_success'
 const ERROR = 'ratelimit.service.config_load_error'

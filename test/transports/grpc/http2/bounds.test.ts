@@ -78,7 +78,7 @@ describe('a connection beyond a bound is closed with GOAWAY', () => {
   })
 })
 
-describe('a call beyond a bound is refused alone', () => {
+describe('a call beyond a bound is refused; others are served', () => {
   test(`more than ${STREAMS_MAX} streams: REFUSED_STREAM, which may be retried`, async () => {
     const { peer, attacked, limiter } = await attack(
       ...ids(STREAMS_MAX + 1).flatMap((id) => [headers(id, REQUEST), data(id, ask('wait'))]),

@@ -28,7 +28,7 @@ const isPing = ({ type, flags }: Frame) => type === FrameType.Ping && flags === 
 const pong = ({ payload }: Frame) => frame(FrameType.Ping, Flag.Ack, 0, payload)
 
 describe('5.6: keepalive', () => {
-  test('a silent peer is pinged, and closed when it does not answer', async () => {
+  test('a silent peer is pinged, and closed without a response', async () => {
     const { port } = await openHttp2({ pingIdleMs: 50, pingTimeoutMs: 100, sweepMs: 10 })
     const peer = await RawPeer.hello(port)
     expect(await peer.until(isPing)).not.toBeNull()
@@ -36,7 +36,7 @@ describe('5.6: keepalive', () => {
     expect(peer.isClosed).toBe(true)
   })
 
-  test('one that answers stays', async () => {
+  test('a peer that responds stays connected', async () => {
     const { port } = await openHttp2({ pingIdleMs: 50, pingTimeoutMs: 100, sweepMs: 10 })
     const peer = await RawPeer.hello(port)
     for (let i = 0; i < 5; i++) {
@@ -155,7 +155,7 @@ describe('windows', () => {
   })
 })
 
-describe('what is not gRPC', () => {
+describe('requests that are not gRPC', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     // changed                                 status  body

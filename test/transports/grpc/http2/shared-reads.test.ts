@@ -128,16 +128,16 @@ test('half a request is kept while other connections are read', async () => {
   const { port, limiter } = await openHttp2()
   const peer = await RawPeer.hello(port)
   const other = await RawPeer.hello(port)
-  const said = Buffer.concat([
+  const bytesSent = Buffer.concat([
     headers(1, REQUEST),
     data(1, ask('answer').subarray(0, 7), 0), // a message in two frames, the first of them whole
     data(1, ask('answer').subarray(7)),
   ])
-  for (const cut of [20, REQUEST.length + 9 + 9 + 7, said.length - 3]) {
+  for (const cut of [20, REQUEST.length + 9 + 9 + 7, bytesSent.length - 3]) {
     limiter.requests.length = 0
     peer.frames.length = 0
     const id = cut * 2 + 1
-    const bytes = Buffer.from(said)
+    const bytes = Buffer.from(bytesSent)
     for (const at of [5, REQUEST.length + 14, REQUEST.length + 30]) bytes.writeUInt32BE(id, at)
     peer.send(bytes.subarray(0, cut))
     await sleep(5)

@@ -18,7 +18,7 @@ async function open(options: Partial<PrometheusOptions> = {}): Promise<Scraper> 
   return scraper
 }
 
-test('6.6: gzip where it is asked for', async () => {
+test('6.6: gzip if accepted', async () => {
   const scraper = await open()
   const { headers, text } = await scraper.get({ 'accept-encoding': 'deflate, gzip;q=0.5' })
   expect(headers['content-encoding']).toBe('gzip')
@@ -26,7 +26,7 @@ test('6.6: gzip where it is asked for', async () => {
   expect((await scraper.get({ 'accept-encoding': 'gzip;q=0' })).headers['content-encoding']).toBeUndefined()
 })
 
-test('6.6 12#13: one path, whatever the method; nothing else is there', async () => {
+test('6.6 12#13: one path with any method; others are 404', async () => {
   const scraper = await open({ path: '/some/where' })
   expect((await scraper.get({}, '/some/where', 'POST')).text).toContain('process_cpu_seconds_total')
   const head = await scraper.get({}, '/some/where', 'HEAD')

@@ -100,7 +100,7 @@ test('7.6: PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS keeps the name and holds mil
   expect(samples[series('_bucket{grpc_method="ShouldRateLimit",le="10"}')]).toBe(2)
 })
 
-test('7.6 12#3: over_limit_with_local_cache is not counted as over_limit, too', async () => {
+test('7.6 12#3: over_limit_with_local_cache is not added to over_limit', async () => {
   const counters = ['a', 'a.b'].map((rule) => [`${RULES}.d.${rule}.over_limit_with_local_cache`, 5] as const)
   expect(await scraped({ counters })).toEqual({
     ratelimit_service_rate_limit_d_a_over_limit_with_local_cache: 5,
