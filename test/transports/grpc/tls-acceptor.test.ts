@@ -69,7 +69,9 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const plain = newClient(`${HOST}:${port}`)
       expect(await getStatusCode(plain)).toBe(status.UNAVAILABLE)
       plain.close()
-      expect(refused[0]).toMatch(/^info a TLS handshake failed: .* \(from 127\.0\.0\.1\)$/)
+      await eventually(() =>
+        expect(refused[0]).toMatch(/^info a TLS handshake failed: .* \(from 127\.0\.0\.1\)$/),
+      )
       expect(await ask(tlsClient(port))).toEqual(OK)
     })
 
@@ -174,7 +176,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         for (const pair of [made.foreign, expired, server])
           expect(await getStatusCode(tlsClient(port, { pair }))).toBe(status.UNAVAILABLE)
         expect(sockets).toHaveLength(0)
-        const lines = () => refused.filter((line, i) => line !== refused[i - 1])
+        const lines = () => [...new Set(refused)] // the library connects again meanwhile
         await eventually(() =>
           expect(lines()).toEqual([
             'warning the client sent no certificate (from 127.0.0.1)',
@@ -207,9 +209,11 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
           expect(code).toBe(isServed ? status.OK : status.UNAVAILABLE)
           if (isServed) expect(refused).toEqual([])
           else
-            expect(refused[0]).toBe(
-              'warning error validating client: the certificate holds DNS:proxy.test, DNS:*.wild.test, ' +
-                `IP Address:192.0.2.7, IP Address:2001:DB8:0:0:0:0:0:7, not ${san} (from 127.0.0.1)`,
+            await eventually(() =>
+              expect(refused[0]).toBe(
+                'warning error validating client: the certificate holds DNS:proxy.test, DNS:*.wild.test, ' +
+                  `IP Address:192.0.2.7, IP Address:2001:DB8:0:0:0:0:0:7, not ${san} (from 127.0.0.1)`,
+              ),
             )
         })
       }
@@ -218,7 +222,11 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         const { port, refused } = await open('localhost')
         const pair = await made.ours.issue('common-name-only')
         expect(await getStatusCode(tlsClient(port, { pair }))).toBe(status.UNAVAILABLE)
-        expect(refused[0]).toContain('error validating client: the certificate holds no name, not localhost')
+        await eventually(() =>
+          expect(refused[0]).toContain(
+            'error validating client: the certificate holds no name, not localhost',
+          ),
+        )
       })
 
       test('a renewed CA refuses certificates of the old one, resumed sessions included', async () => {
