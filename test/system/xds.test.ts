@@ -51,7 +51,7 @@ async function ask(service: RunningService, key: string): Promise<string> {
 }
 
 const asked = (service: RunningService, key: string) =>
-  expect.poll(() => ask(service, key), { timeout: 5_000 })
+  expect.poll(() => ask(service, key), { timeout: 20_000 })
 
 async function health(service: RunningService): Promise<number> {
   return (await fetch(`${service.http}/healthcheck`)).status

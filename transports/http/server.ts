@@ -241,7 +241,7 @@ class JsonCall implements DecisionCallback {
     this.body ??= new Body(this.server.bodyBytesMax)
     const { body } = this
     body.add(chunk)
-    if (body.isHopeless) this.refuseTooLong(!isLast)
+    if (body.mustRefuse) this.refuseTooLong(!isLast)
     else if (isLast && body.isTooLong) this.refuseTooLong(false)
     else if (isLast) this.decide(() => body.text())
   }

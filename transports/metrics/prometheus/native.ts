@@ -21,7 +21,7 @@ const HELP: Record<string, string> = {
   [LIMITS]: 'Configured requests per unit of a rule.',
 }
 
-/** Yields after each series, so that the caller can give other work a turn. `tags` are on every series. */
+/** Yields after each series, so that other work can have a turn. `tags` are on every series. */
 export function* applyNative(table: SeriesTable, native: NativeStats, tags: Tags): Generator<void> {
   const { boundsSec, counts, sumSec } = native.decisionTime
   const histogram = table.histogram(DURATION, labelText(tags), HELP[DURATION], boundsSec)
