@@ -140,7 +140,7 @@ function now(snapshot: Snapshot): Variant['scrape'] {
     ...{ address: '', path: '', mapperFile: '', isInMilliseconds: false, hasNative: true, tags: TAGS },
     ...{ read: async () => snapshot, log: () => {} },
   })
-  return async () => (await sink.scrape('text', false)).length
+  return async () => (await sink.scrape(false)).length
 }
 
 /** Counters grow by what the snapshot has more than the last one; limits are set anew, since rules may have gone. */
@@ -182,7 +182,7 @@ function prom({ native }: Snapshot, isPortioned: boolean): Variant['scrape'] {
     if (!isPortioned) return Buffer.from(await registry.metrics()).length
     let bytes = 0
     let lines = 0
-    for (const text of expose(await toFamilies(registry), 'text', 0)) {
+    for (const text of expose(await toFamilies(registry), 0)) {
       bytes += Buffer.from(text).length
       if (++lines % PORTION === 0) await nextTurn()
     }

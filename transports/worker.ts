@@ -176,7 +176,7 @@ class Ports {
       host: settings.HOST,
       port: settings.PORT,
       bodyBytesMax: settings.HTTP_BODY_MAX_BYTES,
-      decider: tracing?.jsonLimiter(engine) ?? engine,
+      limiter: tracing?.jsonLimiter(engine) ?? engine,
       health: task.health,
       log,
     })

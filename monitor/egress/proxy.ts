@@ -14,11 +14,9 @@
  * An overloaded proxy sends 503 or nothing too; CONNECTIVITY_CHECK_URLS go through it and detect that. Not available behind a
  * proxy: DNS time, addresses, network, CNAMEs and the limit of two probes per network.
  */
-import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
-import { request as httpRequest } from 'node:http'
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'
+import { sendConnect } from '../../engine/runtime/connect-tunnel.ts'
 import type { ErrorCode } from '../facts.ts'
 import { connected } from './connect.ts'
 import { Failure, toFailure } from './failure.ts'
@@ -48,7 +46,7 @@ export async function tunnel(
   } catch (error) {
     throw toOwnFailure(error)
   }
-  const status = await sendConnect(socket, proxy, target, options)
+  const status = await sendRequest(socket, proxy, target, options)
   if (status >= 200 && status <= 299) return socket
   socket.destroy()
   if (status === 403) return 'forbidden'
@@ -56,41 +54,19 @@ export async function tunnel(
   throw new Failure(fault ?? 'connect_unreachable', `proxy ${status}`, { isOurs: fault === undefined })
 }
 
-/** Returns the status. Node's parser takes the first head, whatever its status, as the whole response. */
-async function sendConnect(
+/** Returns the status of the proxy's response. */
+async function sendRequest(
   socket: Socket,
   { authorization }: ProxyServer,
   { url, port }: Pick<UrlTarget, 'url' | 'port'>,
   { headBytes, signal }: TunnelOptions,
 ): Promise<number> {
-  const authority = `${url.hostname}:${port}`
-  const abort = () => socket.destroy(signal.reason)
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
   try {
-    const request = httpRequest({
-      createConnection: () => socket,
-      method: 'CONNECT',
-      path: authority,
-      headers: {
-        host: authority,
-        connection: 'keep-alive', // some proxies would apply Node's `close` to the tunnel
-        ...(authorization !== null && { 'proxy-authorization': authorization }),
-      },
-      maxHeaderSize: headBytes,
-      insecureHTTPParser: false, // overrides the process's own flag
-    })
-    request.on('error', () => {}) // stays; the first is thrown by `once`
-    request.end()
-    const [response, , early]: [IncomingMessage, Socket, Buffer] = (await once(request, 'connect')) as never
-    socket.unshift(early) // bytes of a target that sends first
-    return response.statusCode as number
+    const authority = `${url.hostname}:${port}`
+    return await sendConnect(socket, { authority, authorization, headBytesMax: headBytes, signal })
   } catch (error) {
-    socket.destroy()
     if (error instanceof Failure) throw error // the deadline: the proxy was still connecting to the target
     throw toOwnFailure(error)
-  } finally {
-    signal.removeEventListener('abort', abort)
   }
 }
 

@@ -6,7 +6,6 @@
  * `npm run check` complains about a built one without an entry, and about an entry whose expression is gone.
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources, as text
-import { parse } from 'yaml'
 import { rows } from '../../engine/settings/table.ts'
 import {
   POLL_REQUEST,
@@ -17,7 +16,6 @@ import {
 } from '../../monitor/agent/wire.ts'
 import { ENDPOINTS } from '../../monitor/api/schema/endpoints.ts'
 import { components, UUID_V7 } from '../../monitor/api/schema/resources.ts'
-import { builtInMapping } from '../../transports/metrics/prometheus/built-in-mapping.ts'
 
 /** The longest text from outside that reaches an expression: the body of a listing (monitor/egress/limits.ts). */
 export const TEXT_CHARS_MAX = 1_048_576
@@ -31,7 +29,6 @@ const raw = String.raw
 const SETTING = 'a setting'
 const CERTIFICATES = 'a certificate file that a setting names'
 const PROC = 'a file of /proc'
-const MAPPING = "an operator's mapping, which V8's linear-time engine runs"
 
 // biome-ignore format: a table
 export const PATTERN_NOTES: readonly PatternNote[] = [
@@ -49,8 +46,6 @@ export const PATTERN_NOTES: readonly PatternNote[] = [
   { file: 'transports/grpc/tls-files.ts', text: raw`/-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g`, trusted: CERTIFICATES },
   { file: 'transports/metrics/container.ts', text: 'new RegExp(`(${ID})(?:\\\\.scope)?$`)', trusted: PROC },
   { file: 'transports/metrics/container.ts', text: 'new RegExp(`/([^\\\\s/]+)/(${ID})/\\\\S*hostname`)', trusted: PROC },
-  { file: 'transports/metrics/re2.ts', text: "new RegExp(source, flags.replace('l', ''))", built: builtInMappings }, // an operator's go by `l`
-  { file: 'transports/metrics/re2.ts', text: 'new RegExp(source, flags)', trusted: MAPPING },
   { file: 'transports/xds/proxy.ts', text: raw`/^(?:\[(.+)\]|([^:]*|.*:.*:.*))(?::(\d+))?$/`, trusted: 'NO_PROXY' },
 ]
 
@@ -71,12 +66,6 @@ function schemaPatterns(): RegExp[] {
     return value
   })
   return [...found].map((pattern) => new RegExp(pattern, 'u'))
-}
-
-/** Names of statistics, in part the values of callers, are mapped by these with the usual engine. */
-function builtInMappings(): RegExp[] {
-  const { mappings } = parse(builtInMapping(true)) as { mappings: { match: string; match_type?: string }[] }
-  return mappings.flatMap(({ match, match_type }) => (match_type === 'regex' ? [new RegExp(match)] : []))
 }
 
 /** The longest alternation: every setting, as if all were set under their older names. */

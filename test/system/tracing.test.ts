@@ -285,7 +285,7 @@ test.each(['http', 'grpc'])('11.3: an endpoint that is none ends the start, %s',
   }
   const exit = await spawnService({ rules: { 'shop.yaml': RULES }, env }).exited
   expect(exit.code).toBe(2)
-  const what = `OTEL_EXPORTER_OTLP_ENDPOINT: ":::" is no address of a collector over ${protocol}. Set it to `
+  const what = `OTEL_EXPORTER_OTLP_ENDPOINT: ":::" is not an address of a collector over ${protocol}. Set it to `
   expect(exit.log.replaceAll('\\"', '"')).toContain(what)
   expect(exit.log).toContain('[TRACING_INVALID]')
 })

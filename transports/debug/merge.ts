@@ -1,7 +1,7 @@
 /**
- * Profiles of several threads as one, each sample with a label that says whose it is.
+ * Merges the profiles of several threads; each sample has a label with its thread.
  *
- *     worker 0   strings, functions, locations, samples ┐   numbered anew: equal ones become one
+ *     worker 0   strings, functions, locations, samples ┐   renumbered: equal entries become one
  *     worker 1   strings, functions, locations, samples ┴─► one profile        `go tool pprof -tags`, `-tagfocus=thread=…`
  */
 import {
@@ -17,19 +17,19 @@ import {
 
 export const THREAD_LABEL = 'thread'
 
-/** All must measure the same. `comments` are shown by `go tool pprof -comments`. */
+/** All profiles must be of one kind. `go tool pprof -comments` shows `comments`. */
 export function mergeProfiles(
   profiles: ReadonlyMap<string, Uint8Array>,
   comments: readonly string[],
 ): Uint8Array {
-  const merged = new Merged()
-  for (const [thread, bytes] of profiles) merged.add(thread, Profile.decode(bytes))
-  return merged.encode(comments)
+  const merger = new ProfileMerger()
+  for (const [thread, bytes] of profiles) merger.add(thread, Profile.decode(bytes))
+  return merger.encode(comments)
 }
 
-type Numeric = number | bigint
+type Integer = number | bigint
 
-class Merged {
+class ProfileMerger {
   private readonly strings = new StringTable()
   private readonly functions = new Map<string, PprofFunction>() // by name and file
   private readonly locations = new Map<string, Location>() // by function and line
@@ -40,16 +40,18 @@ class Merged {
   private durationNanos = 0
 
   add(thread: string, profile: Profile): void {
-    const own = profile.stringTable.strings
+    const strings = profile.stringTable.strings
     const label = new Label({ key: this.strings.dedup(THREAD_LABEL), str: this.strings.dedup(thread) })
     if (this.first === null) {
       this.first = profile
-      this.sampleType = profile.sampleType.map((type) => this.addType(type, own))
-      this.periodType = profile.periodType && this.addType(profile.periodType, own)
+      this.sampleType = profile.sampleType.map((type) => this.addType(type, strings))
+      this.periodType = profile.periodType && this.addType(profile.periodType, strings)
     }
     this.durationNanos = Math.max(this.durationNanos, Number(profile.durationNanos))
-    const functions = new Map(profile.function.map((each) => [Number(each.id), this.addFunction(each, own)]))
-    const locations = new Map<number, Numeric>()
+    const functions = new Map(
+      profile.function.map((each) => [Number(each.id), this.addFunction(each, strings)]),
+    )
+    const locations = new Map<number, Integer>()
     for (const each of profile.location) locations.set(Number(each.id), this.addLocation(each, functions))
     for (const { locationId, value } of profile.sample) {
       const ids = locationId.map((id) => locations.get(Number(id))!)
@@ -72,24 +74,29 @@ class Merged {
     }).encode()
   }
 
-  private addType({ type, unit }: ValueType, own: string[]): ValueType {
-    return new ValueType({ type: this.text(type, own), unit: this.text(unit, own) })
+  private addType({ type, unit }: ValueType, strings: string[]): ValueType {
+    return new ValueType({ type: this.internString(type, strings), unit: this.internString(unit, strings) })
   }
 
-  private addFunction({ name, filename }: PprofFunction, own: string[]): PprofFunction {
-    const key = `${own[Number(name)]}\n${own[Number(filename)]}`
+  private addFunction({ name, filename }: PprofFunction, strings: string[]): PprofFunction {
+    const key = `${strings[Number(name)]}\n${strings[Number(filename)]}`
     let known = this.functions.get(key)
     if (known === undefined) {
-      const id = this.functions.size + 1 // 0 would be none
-      const nameId = this.text(name, own)
-      known = new PprofFunction({ id, name: nameId, systemName: nameId, filename: this.text(filename, own) })
+      const id = this.functions.size + 1 // 0 means none
+      const nameId = this.internString(name, strings)
+      known = new PprofFunction({
+        id,
+        name: nameId,
+        systemName: nameId,
+        filename: this.internString(filename, strings),
+      })
       this.functions.set(key, known)
     }
     return known
   }
 
   /** A location is one line of one function, as in V8's profiles. */
-  private addLocation({ line: [line] }: Location, functions: ReadonlyMap<number, PprofFunction>): Numeric {
+  private addLocation({ line: [line] }: Location, functions: ReadonlyMap<number, PprofFunction>): Integer {
     const functionId = functions.get(Number(line.functionId))!.id
     const key = `${functionId}:${line.line}`
     let known = this.locations.get(key)
@@ -100,7 +107,7 @@ class Merged {
     return known.id
   }
 
-  private text(index: Numeric, own: string[]): number {
-    return this.strings.dedup(own[Number(index)])
+  private internString(index: Integer, strings: string[]): number {
+    return this.strings.dedup(strings[Number(index)])
   }
 }

@@ -2,7 +2,6 @@
  * The debug port (spec 6.5): rules, statistics, threads, profiles. Runs in the main thread. Any method is accepted; an unknown
  * path is the index.
  */
-
 import type { RulesImage } from '../../engine/config/rules.ts'
 import { withStrictFraming } from '../../engine/runtime/http-framing.ts'
 import { type HttpRequest, type HttpResponse, openUws, type UwsPort } from '../uws.ts'
@@ -21,22 +20,23 @@ const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /stats: print out stats
 `
 
-const THREADS_MS = 1_000
+const THREADS_MS = 1_000 // duration of a measurement for `/debug/threads`
 const READERS_MAX = 8 // concurrent responses of `/stats` and `/rlconfig`; beyond, 409
 const THREADS_REQUESTS_MAX = 4 // concurrent `/debug/threads`, each with a timer in every thread; beyond, 409
 
 export interface DebugOptions {
   host: string
-  port: number // 0 = any free one
-  token: string // empty = none is required
+  port: number // 0 = any free port
+  token: string // empty = not required
   names: ReadonlySet<string> // of access.ts; checked if there is no token
   threads: readonly string[] // that must respond to measurements
   rules: () => RulesImage | null
   loadFailure: () => string | null // error of the last load, if it failed
   stats: () => Promise<readonly Stat[]>
+  threadsMs?: number // for tests; default THREADS_MS
 }
 
-/** Listens at once, or throws an Error. Must be closed before its thread ends. */
+/** Listens immediately or throws an Error. Must be closed before its thread ends. */
 export class DebugServer {
   private readonly options: DebugOptions
   private readonly uwsPort: UwsPort
@@ -51,7 +51,7 @@ export class DebugServer {
     const route = (res: HttpResponse, req: HttpRequest) => void this.respond(new Exchange(res, req))
     const opened = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'refused')))
     if (opened === null)
-      throw new Error(`cannot listen on ${host}:${port}: in use, or no address of this machine`)
+      throw new Error(`cannot listen on ${host}:${port}: in use, or not an address of this machine`)
     this.uwsPort = opened
   }
 
@@ -75,9 +75,9 @@ export class DebugServer {
   private async route(exchange: Exchange): Promise<void> {
     const { path } = exchange
     const { token, names } = this.options
-    if (token === '' && !isOwnHost(exchange.host, names)) refuseName(exchange)
+    if (token === '' && !isOwnHost(exchange.host, names)) refuseHost(exchange)
     else if (token === '' && exchange.isCrossSite) refuseSite(exchange)
-    else if (!mayEnter(exchange, token)) refuse(exchange)
+    else if (!mayEnter(exchange, token)) refuseToken(exchange)
     else if (path === '/rlconfig') await this.read(exchange, () => this.sendRules(exchange))
     else if (path === '/stats') await this.read(exchange, () => this.sendStats(exchange))
     else if (path === '/debug/threads') await this.sendThreads(exchange)
@@ -87,7 +87,7 @@ export class DebugServer {
 
   private async read(exchange: Exchange, send: () => Promise<void>): Promise<void> {
     if (this.readersCount === READERS_MAX)
-      return exchange.send(`${READERS_MAX} requests are being read already\n`, { status: '409 Conflict' })
+      return exchange.send(`${READERS_MAX} responses are being read already\n`, { status: '409 Conflict' })
     this.readersCount++
     await send().finally(() => this.readersCount--)
   }
@@ -110,10 +110,10 @@ export class DebugServer {
         status: '409 Conflict',
       })
     this.threadsRequestsCount++
-    const { threads } = this.options
+    const { threads, threadsMs: ms = THREADS_MS } = this.options
     try {
-      const pulses = await inspect('pulse', { threads, ms: THREADS_MS, signal: exchange.signal })
-      if (pulses) exchange.send(threadsText(pulses))
+      const inspection = await inspect('pulse', { threads, ms, signal: exchange.signal })
+      if (inspection) exchange.send(threadsText(inspection))
     } finally {
       this.threadsRequestsCount--
     }
@@ -125,7 +125,7 @@ function wantsJson({ query, accept }: Exchange): boolean {
   return format === null ? /\bapplication\/json\b/i.test(accept) : format === 'json'
 }
 
-function refuseName(exchange: Exchange): void {
+function refuseHost(exchange: Exchange): void {
   const how = 'Use an IP address or localhost, add the name to DEBUG_ALLOWED_HOSTS, or set DEBUG_TOKEN.'
   exchange.send(`the name in the Host header is not one of this port. ${how}\n`, {
     status: '421 Misdirected Request',
@@ -134,10 +134,10 @@ function refuseName(exchange: Exchange): void {
 
 function refuseSite(exchange: Exchange): void {
   const how = 'Enter the address in the browser instead of following a link, or set DEBUG_TOKEN.'
-  exchange.send(`a page of another site asks. ${how}\n`, { status: '403 Forbidden' })
+  exchange.send(`requests from pages of other sites are refused. ${how}\n`, { status: '403 Forbidden' })
 }
 
-function refuse(exchange: Exchange): void {
+function refuseToken(exchange: Exchange): void {
   exchange.send('a token is required: Authorization: Bearer <token>, or ?token=<token>\n', {
     status: '401 Unauthorized',
     headers: { 'WWW-Authenticate': 'Bearer realm="debug"' },

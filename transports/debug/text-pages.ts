@@ -1,5 +1,4 @@
-/** What `/rlconfig` and `/stats` say. */
-
+/** The bodies of `/rlconfig` and `/stats`. */
 import type { Rule, RulesImage } from '../../engine/config/rules.ts'
 import { HAS_DETAILED_METRIC, HAS_SHARE_THRESHOLD, HAS_VALUE_TO_METRIC } from '../../engine/match/image.ts'
 import { Trie } from '../../engine/match/trie.ts'
@@ -7,14 +6,14 @@ import { UNIT_NAMES } from '../../proto/ratelimit.ts'
 
 export type Stat = readonly [name: string, value: number]
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g // in a key they would make lines of their own
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are replaced
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g // in a key they would add lines
 
 /**
  * shop.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false
  * shop.user_admin: unlimited, shadow_mode: false, quota_mode: false
  *
- * `failure`: what the last load said if it failed; the rules shown are from before it.
+ * `failure` is the error of the last load if it failed; the rules are those from before it.
  */
 export function* rulesLines(image: RulesImage | null, failure: string | null): Iterable<string> {
   if (failure !== null) yield `# the last load failed: ${toOneLine(failure)}\n`
@@ -28,14 +27,14 @@ function ruleLine({ path, limit, isUnlimited, isShadow, isQuota }: Rule): string
   return `${path.replaceAll(CONTROL, '_')}: ${bound}, shadow_mode: ${isShadow}, quota_mode: ${isQuota}\n`
 }
 
-/** { "load_failure": null, "rules": [ … ] } with a line per rule, each with all that its file says. */
+/** { "load_failure": null, "rules": [ … ] } with a line per rule and all fields of its file. */
 export function* rulesJson(image: RulesImage | null, failure: string | null): Iterable<string> {
   yield `{ "load_failure": ${JSON.stringify(failure)}, "rules": [`
   const trie = image && new Trie(image)
-  let before = '\n'
+  let separator = '\n'
   for (const rule of trie?.rules() ?? []) {
-    yield `${before}${JSON.stringify(ruleFields(trie!, rule))}`
-    before = ',\n'
+    yield `${separator}${JSON.stringify(ruleFields(trie!, rule))}`
+    separator = ',\n'
   }
   yield '\n] }\n'
 }
@@ -62,7 +61,7 @@ function ruleFields(trie: Trie, rule: Rule): object {
   }
 }
 
-/** What a file says of one level, in its words; flags that are off are left out. */
+/** The fields of one level as in a file; flags that are off are omitted. */
 function descriptorFields(trie: Trie, node: number): object {
   const { key, value } = trie.getKeyAndValue(node)
   const flags = trie.getFlags(node)
@@ -82,10 +81,10 @@ export function* statsLines(stats: readonly Stat[]): Iterable<string> {
 
 /** { "ratelimit.service.rate_limit.shop.user.total_hits": 17, … } with a line per counter. */
 export function* statsJson(stats: readonly Stat[]): Iterable<string> {
-  let before = '{\n'
+  let separator = '{\n'
   for (const [name, value] of stats) {
-    yield `${before}  ${JSON.stringify(name)}: ${value}`
-    before = ',\n'
+    yield `${separator}  ${JSON.stringify(name)}: ${value}`
+    separator = ',\n'
   }
   yield stats.length === 0 ? '{}\n' : '\n}\n'
 }

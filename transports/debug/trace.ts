@@ -1,21 +1,21 @@
 /**
- * What V8 and the event loops of all threads did, one after the other: trace-event JSON, as chrome://tracing and
- * ui.perfetto.dev show it. Collected in memory by Node's inspector in main, which sees the threads of the whole process;
- * node:trace_events would write files, and does not exist in workers.
+ * Events of V8 and of the event loops of all threads as trace-event JSON, for chrome://tracing and ui.perfetto.dev. Node's
+ * inspector in the main thread collects them in memory for the whole process; node:trace_events writes files and does not
+ * exist in workers.
  *
  *     { "traceEvents": [ {"name":"thread_name","ph":"M",…,"args":{"name":"worker 0"}}, {"name":"V8.GCScavenger",…}, … ] }
  *
- * Gives up: what comes after EVENTS_MAX. A loaded worker makes some 20,000 per second.
+ * Events beyond EVENTS_MAX are dropped. A loaded worker makes about 20,000 per second.
  */
 import type { NodeTracing } from 'node:inspector'
 import { type InspectOptions, inspect } from './inspect.ts'
 
 const CATEGORIES = ['v8', 'node.environment', 'node.threadpoolwork', 'node.vm.script']
-const EVENTS_MAX = 500_000 // 120 MB while they are written
+const EVENTS_MAX = 500_000 // 120 MB until they are written
 
 type TraceEvent = Record<string, unknown>
 
-/** Null when `signal` ended it. */
+/** Null if `signal` ended it. */
 export async function trace(options: InspectOptions): Promise<Iterable<string> | null> {
   const { Session } = await import('node:inspector/promises')
   const session = new Session()
@@ -30,10 +30,10 @@ export async function trace(options: InspectOptions): Promise<Iterable<string> |
     )
     const completed = new Promise((resolve) => session.once('NodeTracing.tracingComplete', resolve))
     await session.post('NodeTracing.start', { traceConfig: { includedCategories: CATEGORIES } })
-    const pulses = await inspect('pulse', options) // for the time it takes, and the names of threads
+    const inspection = await inspect('pulse', options) // for its duration and the names of the threads
     await session.post('NodeTracing.stop')
     await completed
-    return pulses && pieces([...events, ...threadNames(pulses.nativeIds)]) // the last name of a thread counts, and Node has some, too
+    return inspection && pieces([...events, ...threadNames(inspection.nativeIds)]) // Node names threads too; the last name counts
   } finally {
     session.disconnect()
   }
@@ -45,10 +45,10 @@ function* threadNames(nativeIds: ReadonlyMap<string, number>): Iterable<TraceEve
 }
 
 function* pieces(events: readonly TraceEvent[]): Iterable<string> {
-  let before = '{"traceEvents":[\n'
+  let separator = '{"traceEvents":[\n'
   for (const event of events) {
-    yield before + JSON.stringify(event)
-    before = ',\n'
+    yield separator + JSON.stringify(event)
+    separator = ',\n'
   }
   yield '\n]}\n'
 }

@@ -1,20 +1,20 @@
 /**
- * A request body as it arrives, chunk by chunk, up to a bound.
+ * Collects a request body from its chunks, up to a bound.
  *
  *     length   0 ───────────────── bytesMax ───────────────── 2 × bytesMax
- *              kept, then decoded  │ read on and thrown away  │ given up
+ *              kept, then decoded  │ read and discarded       │ refused
  *
- * A body somewhat too long is still read to its end: an answer sent against a stream of unread bytes is lost
- * with the connection's reset, and the caller would never learn why.
+ * A body up to twice the bound is read to its end, because closing with unread bytes resets the connection, and the client
+ * would lose the response.
  */
 import { isUtf8 } from 'node:buffer'
 
-const FIRST_BYTES = 4_096 // what most bodies need; doubled when more comes
+const FIRST_BYTES = 4_096 // enough for most bodies; doubled as needed
 
 export class Body {
   private readonly bytesMax: number
   private bytes: Buffer = Buffer.alloc(0)
-  private length = 0 // of all that came, kept or not
+  private length = 0 // of all received bytes, kept or discarded
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax
@@ -24,8 +24,8 @@ export class Body {
     return this.length > this.bytesMax
   }
 
-  /** Nothing more is worth reading. */
-  get isHopeless(): boolean {
+  /** Beyond this the rest is not read. */
+  get mustRefuse(): boolean {
     return this.length > 2 * this.bytesMax
   }
 

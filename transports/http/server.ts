@@ -1,16 +1,15 @@
 /**
- * The HTTP port of a worker (spec 6.1, 6.2): `/json` asks the same engine as gRPC does, `/healthcheck` tells
- * its state.
+ * The HTTP port of a worker (spec 6.1, 6.2): `/json` uses the same engine as gRPC, `/healthcheck` reports health.
  *
- *     body ── text ── JSON ── Decider ──► OK 200, OVER_LIMIT 429, with the response as JSON
- *       │        └───────┴───────┴──────► 400 `Bad Request`, whatever went wrong; the cause is only logged
+ *     body ── text ── JSON ── engine ──► OK 200, OVER_LIMIT 429, with the response as JSON
+ *       │        └───────┴───────┴─────► 400 `Bad Request` for any error; the cause is only logged
  *       └ longer than HTTP_BODY_MAX_BYTES: 413
  *
- * All workers listen on the same port. uWebSockets.js speaks HTTP/1.1 only and answers what breaks its rules by itself:
- * HTTP/1.0 and a target that is no path (`*`, `http://…`) with 505, header blocks above 16 KiB with 431, no Host, lengths
- * and chunks that are none with 400; engine/runtime/http-framing.ts refuses other requests that could hide a second one. A request
- * not complete after about 12 seconds is closed. Requests of one connection may come one behind the other as long as each
- * is decided at once (memory store); one that comes while another still waits for Redis ends the connection.
+ * All workers listen on the same port. uWebSockets.js supports HTTP/1.1 only and rejects malformed requests itself: 505 for
+ * HTTP/1.0 and for a target that is not a path (`*`, `http://…`), 431 for header blocks above 16 KiB, 400 for a missing Host,
+ * invalid lengths and invalid chunks. engine/runtime/http-framing.ts refuses other requests that could hide a second one. A
+ * request that is incomplete after about 12 seconds is closed. Requests may be pipelined while each is decided immediately
+ * (memory store); one that arrives while another waits for Redis ends the connection.
  */
 import { posix } from 'node:path'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
@@ -32,52 +31,52 @@ const DEFECT_LINES_PER_SEC = 1 // a defect that each request meets must not fill
 
 export interface HttpServerOptions {
   host: string
-  port: number // 0 = any free one, which then cannot be shared with other workers
+  port: number // 0 = any free port, which cannot be shared with other workers
   bodyBytesMax: number
-  decider: RateLimiter
-  health: HealthState // until another one is set
+  limiter: RateLimiter
+  health: HealthState // the initial state
   log: Log
 }
 
-interface Answer {
-  status: string // the whole line, such as `200 OK`
+interface Reply {
+  status: string // with its text, such as `200 OK`
   type: string // empty = no content type
   body: string
   isError?: boolean
   mustClose?: boolean
 }
 
-const LINGER_MS = 100 // without a request, before connections that are kept alive are cut
+const LINGER_MS = 100 // without a request, before keep-alive connections are closed
 const LINGER_MS_MAX = 2_000
 
 const TEXT = 'text/plain; charset=utf-8'
-const HEALTHY: Answer = { status: '200 OK', type: TEXT, body: 'OK' }
-const UNHEALTHY: Answer = { status: '500 Internal Server Error', type: '', body: '' }
-const NOT_FOUND: Answer = { status: '404 Not Found', type: TEXT, body: '404 page not found\n', isError: true }
-const VERSION_NOT_SUPPORTED: Answer = {
+const HEALTHY: Reply = { status: '200 OK', type: TEXT, body: 'OK' }
+const UNHEALTHY: Reply = { status: '500 Internal Server Error', type: '', body: '' }
+const NOT_FOUND: Reply = { status: '404 Not Found', type: TEXT, body: '404 page not found\n', isError: true }
+const VERSION_NOT_SUPPORTED: Reply = {
   status: '500 Internal Server Error',
   type: TEXT,
   body: 'Internal Server Error\n',
   isError: true,
 }
-const BAD_REQUEST: Answer = { status: '400 Bad Request', type: TEXT, body: 'Bad Request\n', isError: true }
+const BAD_REQUEST: Reply = { status: '400 Bad Request', type: TEXT, body: 'Bad Request\n', isError: true }
 
-/** Listens at once, or throws an ConfigurationError. Must be closed or drained before its thread ends. */
+/** Listens immediately or throws a ConfigurationError. Must be closed or drained before its thread ends. */
 export class HttpServer {
   readonly bodyBytesMax: number
-  readonly decider: RateLimiter
+  readonly limiter: RateLimiter
   readonly logCause: (cause: string) => void
   readonly logDefect: (what: string) => void
   health: HealthState
   private readonly uwsPort: UwsPort
-  private inFlightCount = 0 // bounded by connections: one request each
+  private inFlightCount = 0 // at most one per connection
   private requestsCount = 0
-  private isEnding = false // answers say `Connection: close`
+  private isEnding = false // responses have `Connection: close`
   private onIdle: (() => void) | null = null
 
-  constructor({ host, port, bodyBytesMax, decider, health, log }: HttpServerOptions) {
+  constructor({ host, port, bodyBytesMax, limiter, health, log }: HttpServerOptions) {
     this.bodyBytesMax = bodyBytesMax
-    this.decider = decider
+    this.limiter = limiter
     this.health = health
     this.logCause = rateLimitedLog((cause) => log('warning', `error: ${cause}`), ERROR_LINES_PER_SEC)
     this.logDefect = rateLimitedLog((what) => log('error', what), DEFECT_LINES_PER_SEC)
@@ -98,20 +97,17 @@ export class HttpServer {
     return this.uwsPort.port
   }
 
-  /** Requests that have not been answered. */
+  /** Requests without a response. */
   get inFlight(): number {
     return this.inFlightCount
   }
 
-  /** From now on each answer ends its connection, so that clients have moved before `drain`. */
+  /** From now on each response ends its connection, so that clients have moved before `drain`. */
   beginShutdown(): void {
     this.isEnding = true
   }
 
-  /**
-   * Stops listening, answers what is in flight with `Connection: close`, closes; what runs at `timeoutMs` is
-   * cut.
-   */
+  /** Stops listening, responds to requests in flight with `Connection: close`, and closes at `timeoutMs` at the latest. */
   async drain(timeoutMs: number): Promise<void> {
     this.isEnding = true
     this.uwsPort.stopListening()
@@ -124,22 +120,22 @@ export class HttpServer {
         }
       })
     }
-    await this.untilQuiet(timeoutMs)
-    await nextTurn() // the last answer was given within a callback of the app: that must return before `close`
+    await this.waitUntilQuiet(timeoutMs)
+    await nextTurn() // the last response was sent in a callback of the app, which must return before `close`
     this.close()
   }
 
-  /** A connection that is kept alive may just be sending its next request: that one gets its answer, too. */
-  private async untilQuiet(timeoutMs: number): Promise<void> {
+  /** A keep-alive connection may be sending its next request, which then gets its response too. */
+  private async waitUntilQuiet(timeoutMs: number): Promise<void> {
     const untilMs = performance.now() + Math.min(timeoutMs, LINGER_MS_MAX)
-    let seen = -1
-    while (seen !== this.requestsCount && performance.now() < untilMs) {
-      seen = this.requestsCount
+    let lastCount = -1
+    while (lastCount !== this.requestsCount && performance.now() < untilMs) {
+      lastCount = this.requestsCount
       await sleep(LINGER_MS)
     }
   }
 
-  /** Cuts everything now. */
+  /** Closes all connections immediately. */
   close(): void {
     this.isEnding = true
     this.uwsPort.close()
@@ -154,11 +150,11 @@ export class HttpServer {
     if (this.inFlightCount === 0) this.onIdle?.()
   }
 
-  send(res: HttpResponse, isHead: boolean, { status, type, body, isError, mustClose }: Answer): void {
+  send(res: HttpResponse, isHead: boolean, { status, type, body, isError, mustClose }: Reply): void {
     res.cork(() => {
       res.writeStatus(status)
       if (type !== '') res.writeHeader('Content-Type', type)
-      if (isError) res.writeHeader('X-Content-Type-Options', 'nosniff') // no guessing at error texts
+      if (isError) res.writeHeader('X-Content-Type-Options', 'nosniff')
       if (isHead) endHeadResponse(res, Buffer.byteLength(body))
       else endResponse(res, body, this.isEnding || mustClose === true)
     })
@@ -169,7 +165,7 @@ export class HttpServer {
     const path = req.getUrl()
     const isHead = req.getMethod() === 'head'
     if (path === '/json') JsonCall.start(this, res, isHead, Number(req.getHeader('content-length')))
-    else if (path === '/healthcheck') this.send(res, isHead, this.healthAnswer(req.getQuery()))
+    else if (path === '/healthcheck') this.send(res, isHead, this.getHealthReply(req.getQuery()))
     else {
       const cleaned = posix.normalize(path)
       if (cleaned === path) this.send(res, isHead, NOT_FOUND)
@@ -177,30 +173,30 @@ export class HttpServer {
     }
   }
 
-  /** Spec 6.1; `?verbose` tells more, with the same status. */
-  private healthAnswer(query: string | undefined): Answer {
+  /** Spec 6.1. `?verbose` adds a report, with the same status. */
+  private getHealthReply(query: string | undefined): Reply {
     const { isHealthy, report } = this.health
-    const answer = isHealthy ? HEALTHY : UNHEALTHY
-    return query === 'verbose' ? { ...answer, type: TEXT, body: report } : answer
+    const reply = isHealthy ? HEALTHY : UNHEALTHY
+    return query === 'verbose' ? { ...reply, type: TEXT, body: report } : reply
   }
 
   private redirect(res: HttpResponse, path: string, query: string | undefined): void {
     res.writeStatus('301 Moved Permanently')
-    const location = path.replaceAll('\\', '%5C') // browsers take `/\` for `//`, which is another host
+    const location = path.replaceAll('\\', '%5C') // browsers treat `/\` as `//`, which names another host
     res.writeHeader('Location', query ? `${location}?${query}` : location)
     endResponse(res, '', false)
   }
 }
 
-/** One `/json` request, from its first byte to its answer, or to the moment its client goes away. */
+/** One `/json` request, until its response is sent or its client disconnects. */
 class JsonCall implements DecisionCallback {
   private readonly server: HttpServer
   private readonly res: HttpResponse
   private readonly isHead: boolean
   private body: Body | null = null // only for a body of several chunks
-  private isDone = false // answered or gone: `res` must not be touched any more
+  private isDone = false // responded or aborted: `res` must not be used any more
 
-  /** Reads the body; the answer follows by itself. `length` is what the header says: 0 or NaN without one. */
+  /** Reads the body, then decides and responds. `length` is Content-Length: 0 or NaN without one. */
   static start(server: HttpServer, res: HttpResponse, isHead: boolean, length: number): void {
     const call = new JsonCall(server, res, isHead)
     server.begin()
@@ -221,14 +217,14 @@ class JsonCall implements DecisionCallback {
 
   onDecision(response: RateLimitResponse): void {
     if (!this.finish()) return
-    let answer = VERSION_NOT_SUPPORTED
+    let reply = VERSION_NOT_SUPPORTED
     try {
       const body = responseToJson(response)
-      answer = { status: statusLine(response.overallCode), type: 'application/json', body }
+      reply = { status: statusLine(response.overallCode), type: 'application/json', body }
     } catch (error) {
       this.server.logDefect(`a response cannot be written as JSON: ${(error as Error).message}`)
     }
-    this.server.send(this.res, this.isHead, answer)
+    this.server.send(this.res, this.isHead, reply)
   }
 
   onError(error: Error): void {
@@ -245,7 +241,7 @@ class JsonCall implements DecisionCallback {
     this.body ??= new Body(this.server.bodyBytesMax)
     const { body } = this
     body.add(chunk)
-    if (body.isHopeless) this.refuseTooLong(!isLast)
+    if (body.mustRefuse) this.refuseTooLong(!isLast)
     else if (isLast && body.isTooLong) this.refuseTooLong(false)
     else if (isLast) this.decide(() => body.text())
   }
@@ -259,7 +255,7 @@ class JsonCall implements DecisionCallback {
       return
     }
     try {
-      this.server.decider.decide(request, this)
+      this.server.limiter.decide(request, this)
     } catch (error) {
       this.server.logDefect(`a decision threw: ${error instanceof Error ? error.stack : error}`)
       this.onError(new Error('internal error'))
@@ -280,7 +276,7 @@ class JsonCall implements DecisionCallback {
     })
   }
 
-  /** True for the first who calls: that one may answer. */
+  /** True for the first call, which may respond. */
   private finish(): boolean {
     if (this.isDone) return false
     this.isDone = true

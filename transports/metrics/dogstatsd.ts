@@ -1,13 +1,13 @@
 /**
- * Statistics for a Datadog agent (spec 7.5): tags of their own, and names rewritten by mogrifiers.
+ * Statistics for a Datadog agent (spec 7.5): tags apart from names, and names rewritten by mogrifiers.
  *
  *     ratelimit.total_hits:5|c|#env:prod,zone:b,domain:shop,rule:user|c:3f2a…
- *     ratelimit_server.ShouldRateLimit.response_time:0.000000|ms|@0.25|#zone:b         four of them
+ *     ratelimit_server.ShouldRateLimit.response_time:0.000000|ms|@0.25|#zone:b         four measurements
  *
  * STATSD_HOST is a host for UDP, or `unixstream:///var/run/datadog/dsd.socket` (also `unix://`) for a stream socket,
- * where each packet follows its length. Unix *datagram* sockets are refused: Node has none. The library for them
- * (unix-dgram, under hot-shots) is compiled on the machine that installs it, which costs every installation a compiler.
- * Our own writer instead of hot-shots, since what it adds (sampling, aggregation, a call per value) is done by the totals.
+ * where each packet follows its length. Unix *datagram* sockets are refused: Node does not support them, and the library for
+ * them (unix-dgram, used by hot-shots) requires a compiler at each installation. hot-shots is not used either, since its
+ * sampling, aggregation and calls per value are covered by the totals.
  */
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -32,16 +32,16 @@ export interface DogStatsdOptions {
   redialMs?: number // for tests
 }
 
-/** What every line ends with. */
+/** At the end of every line. */
 export interface Globals {
   tags: Tags
-  container: string // empty = not told
+  container: string // empty = not sent
 }
 
 /** Throws ConfigurationError for an address that cannot be used. */
 export function dogStatsdSink({ host, port, log, redialMs, ...rest }: DogStatsdOptions): LineSink {
   const { transport, dial, peer, chunkBytes, lineBytesMax } = routeTo(host, port)
-  const outlet = new ReconnectingWriter({
+  const writer = new ReconnectingWriter({
     peer: `DogStatsD ${peer}`,
     dial,
     chunkBytes,
@@ -50,7 +50,7 @@ export function dogStatsdSink({ host, port, log, redialMs, ...rest }: DogStatsdO
     log,
     redialMs,
   })
-  return new LineSink(dogStatsdFormat({ ...rest, transport }), outlet)
+  return new LineSink(dogStatsdFormat({ ...rest, transport }), writer)
 }
 
 interface Route {
@@ -77,14 +77,14 @@ function routeTo(host: string, port: number): Route {
       exitCode: 2,
     })
   }
-  const dial = unlessDatagrams(streamDial({ path: socket[2] }, lengthPrefixed))
+  const dial = rejectDatagramSocket(streamDial({ path: socket[2] }, lengthPrefixed))
   return { transport: 'uds-stream', dial, peer: host, chunkBytes: PACKET_BYTES, lineBytesMax: PACKET_BYTES }
 }
 
-/** Which kind a socket is shows when it is dialed; the agent may make it later, so that is no reason not to start. */
-function unlessDatagrams(dial: Dial): Dial {
-  return (onGone) =>
-    dial(onGone).catch((error) => {
+/** The kind of a socket is known once it is connected. The agent may create it later, so the start does not fail. */
+function rejectDatagramSocket(dial: Dial): Dial {
+  return (onClosed) =>
+    dial(onClosed).catch((error) => {
       if (error.code !== 'EPROTOTYPE') throw error
       throw new Error(`${NO_DATAGRAMS} Please ${INSTEAD}`, { cause: error })
     })
@@ -93,7 +93,7 @@ function unlessDatagrams(dial: Dial): Dial {
 const NO_DATAGRAMS = 'unix datagram sockets cannot be used.'
 const INSTEAD = 'set dogstatsd_stream_socket in the agent, or use UDP.'
 
-/** Each packet on a stream follows its length in four bytes, the lowest first. */
+/** Each packet on a stream follows its length in four bytes, little-endian. */
 function lengthPrefixed(packet: Buffer): Buffer {
   const length = Buffer.alloc(4)
   length.writeUInt32LE(packet.length)
@@ -127,15 +127,15 @@ export function dogStatsdFormat({
 }
 
 function tagText([key, value]: Tags[number]): string {
-  return `${clean(key)}:${clean(value)}`
+  return `${replaceSeparators(key)}:${replaceSeparators(value)}`
 }
 
-/** Groups of a mogrifier may hold what callers wrote, and must not become tags of their own. */
-function clean(text: string): string {
+/** Groups of a mogrifier may have text of clients, which must not add tags. */
+function replaceSeparators(text: string): string {
   return text.replaceAll(/[,|\n]/g, '_')
 }
 
-/** Datadog's variables. An entity id says where we run, so the container is told only without. `root` is for tests. */
+/** Reads Datadog's variables. The container is sent only without an entity id. `root` is for tests. */
 export function globalsFrom(env: Readonly<Record<string, string | undefined>>, root?: string): Globals {
   const names = {
     DD_ENTITY_ID: 'dd.internal.entity_id',
@@ -147,6 +147,6 @@ export function globalsFrom(env: Readonly<Record<string, string | undefined>>, r
     const value = env[variable]
     return value ? [[key, value] as const] : []
   })
-  const asks = !/^(?:0|f|false)$/i.test(env.DD_ORIGIN_DETECTION_ENABLED ?? '') && !env.DD_ENTITY_ID
-  return { tags, container: asks ? containerId(root) : '' }
+  const sendsContainer = !/^(?:0|f|false)$/i.test(env.DD_ORIGIN_DETECTION_ENABLED ?? '') && !env.DD_ENTITY_ID
+  return { tags, container: sendsContainer ? containerId(root) : '' }
 }

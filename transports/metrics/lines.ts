@@ -51,24 +51,24 @@ interface SeriesState {
 
 export class LineSink implements Sink {
   private readonly format: LineFormat
-  private readonly outlet: ReconnectingWriter
+  private readonly writer: ReconnectingWriter
   private readonly states = new Map<string, SeriesState>()
   private visitedCount = 0
   private readonly sent: SentTotals
   private isStuck = false // in this flush
 
-  constructor(format: LineFormat, outlet: ReconnectingWriter) {
+  constructor(format: LineFormat, writer: ReconnectingWriter) {
     this.format = format
-    this.outlet = outlet
-    this.sent = { counters: 0, gauges: 0, timed: 0, refused: 0, sent: outlet.sent, lost: outlet.lost }
+    this.writer = writer
+    this.sent = { counters: 0, gauges: 0, timed: 0, refused: 0, sent: writer.sent, lost: writer.lost }
   }
 
   get dropped(): number {
-    return this.sent.refused + this.outlet.lostLines
+    return this.sent.refused + this.writer.lostLines
   }
 
   start(): void {
-    this.outlet.start()
+    this.writer.start()
   }
 
   async flush({ counters, gauges, timers }: Snapshot): Promise<void> {
@@ -77,7 +77,7 @@ export class LineSink implements Sink {
       const known = this.getState(name)
       if (known !== null && total > known.sent) {
         const line = this.format.counter(known.head, total - known.sent)
-        if (this.outlet.offer(line) || (await this.sendWhenWritable(line))) {
+        if (this.writer.offer(line) || (await this.sendWhenWritable(line))) {
           known.sent = total
           this.sent.counters++
         }
@@ -88,15 +88,15 @@ export class LineSink implements Sink {
       const known = this.getState(name)
       if (known === null || !Number.isFinite(value)) continue
       const line = this.format.gauge(known.head, value)
-      if (this.outlet.offer(line) || (await this.sendWhenWritable(line))) this.sent.gauges++
+      if (this.writer.offer(line) || (await this.sendWhenWritable(line))) this.sent.gauges++
     }
     for (const timer of timers) await this.send(timer)
-    for (const line of this.format.end?.(this.sent) ?? []) this.outlet.offer(line)
-    this.outlet.push()
+    for (const line of this.format.end?.(this.sent) ?? []) this.writer.offer(line)
+    this.writer.push()
   }
 
   close(): Promise<void> {
-    return this.outlet.close()
+    return this.writer.close()
   }
 
   private async send({ name, counts }: Timer): Promise<void> {
@@ -108,7 +108,7 @@ export class LineSink implements Sink {
       while (sent < count) {
         const samples = Math.min(count - sent, SAMPLES_MAX)
         const line = this.format.timer(known.head, ms, samples)
-        if (!this.outlet.offer(line) && !(await this.sendWhenWritable(line))) break
+        if (!this.writer.offer(line) && !(await this.sendWhenWritable(line))) break
         sent += samples
         this.sent.timed += samples
       }
@@ -133,8 +133,8 @@ export class LineSink implements Sink {
   /** Waits for space; after one timeout the rest of the flush does not wait. */
   private async sendWhenWritable(line: string): Promise<boolean> {
     while (!this.isStuck) {
-      if (!(await this.outlet.room(ROOM_MS))) this.isStuck = true
-      else if (this.outlet.offer(line)) return true
+      if (!(await this.writer.room(ROOM_MS))) this.isStuck = true
+      else if (this.writer.offer(line)) return true
     }
     this.sent.refused++
     return false

@@ -1,12 +1,12 @@
 /**
- * Where no sink is chosen, statistics are printed (spec 7.3): a JSON line per value, on standard output.
+ * Without a selected sink, statistics are printed (spec 7.3): a JSON line per value, on standard output.
  *
  *     {"level":"debug","ts":1795267728.250000,"logger":"gostats.loggingsink","msg":"flushing counter",
  *      "json":{"name":"ratelimit.service.config_load_success","type":"counter","value":"1.000000"}}      in one line
  *
- * The reference writes standard error, against its own README; here the log has that to itself. A timer that was
- * measured several times is so many lines in the reference; here it is one with a member `samples` more.
- * Writes go through Node's file threads, so a reader that stands still stops a thread there and not us.
+ * envoyproxy/ratelimit writes to standard error, unlike its README; here only the log does. Equal measurements of a timer are
+ * one line with a member `samples`; envoyproxy/ratelimit prints one line each. Writes use Node's file threads, so a reader
+ * that stops blocks one of those and not this thread.
  */
 import { write } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,11 +16,11 @@ import { QUEUE_BYTES_MAX, ReconnectingWriter, type Writer } from './reconnecting
 import { type Tags, withTags } from './tags.ts'
 
 const CHUNK_BYTES = 64 * 1024
-const FULL_PAUSE_MS = 50 // of a pipe that says it is full
+const FULL_PAUSE_MS = 50 // when a pipe is full
 
 /** `fd` and `nowMs` are for tests. */
 export function printingSink(tags: Tags, log: Log, fd = 1, nowMs: () => number = Date.now): LineSink {
-  const outlet = new ReconnectingWriter({
+  const writer = new ReconnectingWriter({
     peer: 'standard output',
     dial: async () => fileWriter(fd),
     chunkBytes: CHUNK_BYTES,
@@ -28,7 +28,7 @@ export function printingSink(tags: Tags, log: Log, fd = 1, nowMs: () => number =
     bytesMax: QUEUE_BYTES_MAX,
     log,
   })
-  return new LineSink(printingFormat(tags, nowMs), outlet)
+  return new LineSink(printingFormat(tags, nowMs), writer)
 }
 
 function printingFormat(extraTags: Tags, nowMs: () => number): LineFormat {
@@ -62,7 +62,7 @@ function fileWriter(fd: number): Writer {
   }
 }
 
-/** How many bytes were taken; 0 after a pause when there is no room. */
+/** Returns the bytes written; 0 after a pause if the pipe is full. */
 function writeSome(fd: number, bytes: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     write(fd, bytes, 0, bytes.length, null, (error, count) => {

@@ -3,7 +3,7 @@
  *
  *     ratelimit.service.rate_limit.shop.user.total_hits.__zone=b:5|c
  *     ratelimit.localcache.entryCount.__zone=b:4|g
- *     ratelimit_server.ShouldRateLimit.response_time.__zone=b:0|ms|@0.25        four of them
+ *     ratelimit_server.ShouldRateLimit.response_time.__zone=b:0|ms|@0.25        four measurements
  */
 import type { Log } from '../../engine/runtime/messages.ts'
 import { type LineFormat, LineSink, plain, rateText } from './lines.ts'
@@ -12,8 +12,8 @@ import { type Tags, withTags } from './tags.ts'
 import { datagramDial, streamDial } from './writers.ts'
 
 export const STREAM_CHUNK_BYTES = 64 * 1024
-export const DATAGRAM_BYTES = 1_432 // what an Ethernet frame holds of one, with room for tunnels
-export const DATAGRAM_BYTES_MAX = 65_507 // what UDP can: a line that long goes alone
+export const DATAGRAM_BYTES = 1_432 // fits into an Ethernet frame, with room for tunnels
+export const DATAGRAM_BYTES_MAX = 65_507 // of UDP; a line that long is sent alone
 
 export interface StatsdOptions {
   host: string
@@ -26,7 +26,7 @@ export interface StatsdOptions {
 
 export function statsdSink({ host, port, protocol, tags, log, redialMs }: StatsdOptions): LineSink {
   const isStream = protocol === 'tcp'
-  const outlet = new ReconnectingWriter({
+  const writer = new ReconnectingWriter({
     peer: `statsd ${host}:${port} (${protocol})`,
     dial: isStream ? streamDial({ host, port }) : datagramDial(host, port),
     chunkBytes: isStream ? STREAM_CHUNK_BYTES : DATAGRAM_BYTES,
@@ -35,7 +35,7 @@ export function statsdSink({ host, port, protocol, tags, log, redialMs }: Statsd
     log,
     redialMs,
   })
-  return new LineSink(statsdFormat(tags), outlet)
+  return new LineSink(statsdFormat(tags), writer)
 }
 
 export function statsdFormat(extraTags: Tags): LineFormat {

@@ -1,11 +1,11 @@
 /**
- * The collector of traces, as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT have it; the first one wins.
+ * The collector of traces from OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; the first one wins.
  *
  *     http    http://host:4318, https://…                           default http://localhost:4318
  *     grpc    http://host:4317, https://…, host:4317, unix:///path  default http://localhost:4317
  *
- * The library reads both by itself. Over http it takes the default for what it cannot read, and spans go astray; it puts a path
- * behind what is there, so a space at the end spoils it, too.
+ * The library reads both itself. Over http it silently uses the default for an invalid value, and spans are lost; it appends a
+ * path, so a trailing space makes the value invalid too. Both are therefore checked here first.
  */
 import { connect } from 'node:net'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -20,7 +20,7 @@ const FIX = {
   http: 'Set it to a URL with http:// or https://, such as http://localhost:4318.',
   grpc: 'Set it to host:port or to a URL with http://, https:// or unix://, such as http://localhost:4317.',
 }
-const SCHEME = /^\w{1,8}:\/\// // as the exporter tells a URL from host:port
+const SCHEME = /^\w{1,8}:\/\// // how the exporter distinguishes a URL from host:port
 const PORTS: Record<string, number> = { 'http:': 80, 'https:': 443 }
 
 /** Throws ConfigurationError for an endpoint that cannot be used. */
@@ -34,19 +34,19 @@ export function collectorUrl(protocol: Protocol, env: NodeJS.ProcessEnv = proces
   throw new ConfigurationError({
     code: 'TRACING_INVALID',
     where: variable,
-    what: `"${masked(text)}" is no address of a collector over ${protocol}.`,
+    what: `"${maskSecrets(text)}" is not an address of a collector over ${protocol}.`,
     fix: FIX[protocol],
     exitCode: 2,
   })
 }
 
-/** Without what may be secret: a user and a password, a query. */
-function masked(text: string): string {
+/** Replaces what may be secret: user and password, the query. */
+function maskSecrets(text: string): string {
   return text.replace(/^(\w{1,8}:\/\/)?.*@/s, '$1*****@').replace(/\?.*/s, '?*****')
 }
 
-/** Resolves with the reason once the collector takes no connection. Never where it does, or where nobody answers. */
-export function isAway(url: URL, signal: AbortSignal): Promise<Error> {
+/** Resolves with the error if the collector refuses a connection. Never resolves if it accepts or does not answer. */
+export function connectionRefused(url: URL, signal: AbortSignal): Promise<Error> {
   const { protocol, hostname, port, pathname } = url
   const host = hostname.replace(/^\[|\]$/g, '')
   const address = protocol === 'unix:' ? { path: pathname } : { host, port: Number(port) || PORTS[protocol] }

@@ -1,13 +1,13 @@
 /**
- * Where spans go: OTLP by http or grpc, with OTEL_EXPORTER_OTLP_* read by the library. Main makes one, too, so that a
- * setting it cannot use ends the start and not a worker; the endpoint is looked at before, since the library may do without.
+ * The exporter of spans: OTLP by http or grpc; the library reads OTEL_EXPORTER_OTLP_*. The main thread creates one too, so
+ * that an invalid setting ends the start and not a worker. The endpoint is checked before, since the library may ignore it.
  */
 import type { SpanExporter } from '@opentelemetry/sdk-trace'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import { collectorUrl } from './collector.ts'
 
-/** Only the one in use is loaded. */
+/** Loads only the selected exporter. */
 export async function openExporter({ TRACING_EXPORTER_PROTOCOL }: Settings): Promise<SpanExporter> {
   if (TRACING_EXPORTER_PROTOCOL === 'grpc') {
     const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-grpc')
@@ -17,7 +17,7 @@ export async function openExporter({ TRACING_EXPORTER_PROTOCOL }: Settings): Pro
   return new OTLPTraceExporter()
 }
 
-/** Rejects with ConfigurationError. Reaches nobody: a collector that is away is no mistake. */
+/** Rejects with ConfigurationError. Does not connect: an unreachable collector is not an error of the settings. */
 export async function checkExporter(settings: Settings): Promise<void> {
   collectorUrl(settings.TRACING_EXPORTER_PROTOCOL)
   try {
@@ -26,8 +26,8 @@ export async function checkExporter(settings: Settings): Promise<void> {
   } catch (error) {
     throw new ConfigurationError({
       code: 'TRACING_INVALID',
-      what: `the exporter of traces cannot be made: ${(error as Error).message}.`,
-      fix: 'Look at the variables OTEL_EXPORTER_OTLP_*.',
+      what: `the exporter of traces cannot be created: ${(error as Error).message}.`,
+      fix: 'Check the variables OTEL_EXPORTER_OTLP_*.',
       exitCode: 2,
     })
   }

@@ -1,11 +1,11 @@
 /**
- * Tracing of one worker: its own provider, so that spans never cross threads.
+ * Tracing of one worker, with its own provider, so that spans never cross threads.
  *
  *     spans ──► sampled? ──► queue of 2,048 ──► at most 512 at once, every 5 s ──► OTLP by http or grpc
- *                                 └ full: dropped. A collector that is slow or away stops nobody.
+ *                                 └ full: dropped. A slow or unreachable collector delays no request.
  *
- * Where to, and with what credentials, is the environment's: OTEL_EXPORTER_OTLP_* are read by the exporters, OTEL_BSP_* for
- * the queue below. Of resources only three attributes are told (spec 11.3), so OTEL_RESOURCE_ATTRIBUTES has no effect.
+ * The exporters read endpoint and credentials from OTEL_EXPORTER_OTLP_*; OTEL_BSP_* configure the queue. Resources have three
+ * attributes only (spec 11.3), so OTEL_RESOURCE_ATTRIBUTES has no effect.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DiagLogLevel, diag } from '@opentelemetry/api'
@@ -29,33 +29,33 @@ import { logOncePerMinute } from '../../engine/runtime/rate-limited-log.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
 import { errorText } from '../../engine/stores/connect-retry.ts'
 import type { UnaryMethod } from '../grpc/frontend.ts'
-import { collectorUrl, isAway } from './collector.ts'
+import { collectorUrl, connectionRefused } from './collector.ts'
 import { openExporter } from './exporter.ts'
 import { storeSpan } from './store-span.ts'
 import { TRACE_HEADERS, tracedMethod } from './traced-method.ts'
 import { type Parent, TracedJson, TracedRateLimiter } from './traced-rate-limiter.ts'
 
-const FLUSH_MS_MAX = 5_000 // for what is queued at the end; beyond it is lost
+const FLUSH_MS_MAX = 5_000 // for queued spans at the end; later ones are lost
 
 export interface Tracing {
-  readonly headers: readonly string[] // what a frontend must keep for `methods`
+  readonly headers: readonly string[] // that a frontend must keep for `methods`
   methods(methods: readonly UnaryMethod[]): UnaryMethod[]
-  /** Behind the methods above. */
+  /** For calls of `methods`. */
   grpcLimiter(engine: RateLimiter): RateLimiter
   jsonLimiter(engine: RateLimiter): RateLimiter
-  /** Sends what is queued; takes FLUSH_MS_MAX at most, no time where the collector is away, and never fails. */
+  /** Sends queued spans for at most FLUSH_MS_MAX, not at all if the collector refuses connections. Never rejects. */
   close(): Promise<void>
 }
 
 export async function openTracing(settings: Settings, log: Log): Promise<Tracing> {
   const logFailure = (cause: string) => log('warning', `traces: ${cause}`)
-  const logCause = logOncePerMinute(logFailure) // a collector may be away for days
+  const logCause = logOncePerMinute(logFailure) // a collector may be unreachable for days
   const logLine = (message: string) => logCause(message)
   const silent = () => {}
-  // Both are this thread's: what could not be sent, and what the library finds odd, dropped spans among it.
+  // Both are per thread: export errors, and warnings of the library, such as dropped spans.
   setGlobalErrorHandler((error) => logCause(errorMessage(error)))
-  const words = { error: logLine, warn: logLine, info: silent, debug: silent, verbose: silent }
-  diag.setLogger(words, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
+  const logger = { error: logLine, warn: logLine, info: silent, debug: silent, verbose: silent }
+  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
   const provider = new TracerProvider({
     resource: resourceFromAttributes({
       'service.name': settings.TRACING_SERVICE_NAME,
@@ -82,11 +82,11 @@ export async function openTracing(settings: Settings, log: Log): Promise<Tracing
     methods: (methods) => methods.map((method) => tracedMethod(method, methodTracing)),
     grpcLimiter: (engine) => new TracedRateLimiter(engine, parent, tracers, store),
     jsonLimiter: (engine) => new TracedJson(engine, tracers, store),
-    close: () => flushed(provider, collector, logFailure),
+    close: () => flush(provider, collector, logFailure),
   }
 }
 
-/** As OpenTelemetry names them; undefined is the library's default. */
+/** The variables of OpenTelemetry; undefined is the library's default. */
 function queueOptions() {
   return {
     scheduledDelayMillis: getNumberFromEnv('OTEL_BSP_SCHEDULE_DELAY'),
@@ -96,20 +96,22 @@ function queueOptions() {
   }
 }
 
-/** The exporter tries again and again for 10 s, which nobody would wait for: so we ask ourselves whether anybody is there. */
-async function flushed(
+/** The exporter retries for 10 s, too long for a shutdown, so the collector's port is tried here. */
+async function flush(
   provider: TracerProvider,
   collector: URL,
-  tell: (cause: string) => void,
+  logFailure: (cause: string) => void,
 ): Promise<void> {
   const ending = new AbortController()
   const { signal } = ending
   const sent = provider.shutdown().then(() => null, errorMessage)
   const late = sleep(FLUSH_MS_MAX, 'the last spans did not arrive in time', { signal })
-  const lost = isAway(collector, signal).then((error) => `the last spans are lost: ${errorMessage(error)}`)
-  const trouble = await Promise.race([sent, late, lost])
-  if (trouble !== null) tell(trouble)
-  late.catch(() => {}) // ended with the rest
+  const refused = connectionRefused(collector, signal).then(
+    (error) => `the last spans are lost: ${errorMessage(error)}`,
+  )
+  const failure = await Promise.race([sent, late, refused])
+  if (failure !== null) logFailure(failure)
+  late.catch(() => {}) // aborted below
   ending.abort()
 }
 

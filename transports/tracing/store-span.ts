@@ -1,15 +1,15 @@
 /**
- * The span of a decision's trip to its store (spec 11.3).
+ * The span of a decision's access to its store (spec 11.3).
  *
  *     redis      Redis Pipeline Execution     pipeline length, perSecondPipeline length   (commands: two per key)
  *     memcache   Memcached Fetch Execution    keysToGet length
  *     memory     none
  *
- * Approximate, since a trip of ours serves all decisions of one turn, and EXPIRE stays at home where it was sent before.
- * So the numbers are those of a decision that goes alone: its keys are told by its answer, as the statuses with a limit.
- * One that the local cache knew to be over is among them, when another key of the request had to be asked for. A trip
- * that fails has no answer, and no numbers. The span lasts from the end of matching to the answer; with
- * STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT the look before the addition is within.
+ * The numbers are approximate, since one pipeline serves all decisions of a turn, and EXPIRE is omitted if it was sent before.
+ * They are those of a decision sent alone; its keys are the statuses with a limit in its response. A key that the local cache
+ * knew to be over limit is included if another key of the request was sent. A failed access has no response and no numbers.
+ * The span lasts from the end of matching to the response; with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT it includes the read
+ * before the increment.
  */
 import type { Attributes } from '@opentelemetry/api'
 import type { Settings } from '../../engine/settings/parse.ts'
@@ -18,13 +18,13 @@ import { type RateLimitResponse, Unit } from '../../proto/ratelimit.ts'
 export interface StoreSpan {
   readonly tracer: string
   readonly name: string
-  /** null: an answer that asked no store. */
+  /** null: the decision did not access the store. */
   attributes(response: RateLimitResponse | null): Attributes
 }
 
 const COMMANDS_PER_KEY = 2 // INCRBY and EXPIRE
 
-/** null: a store of our own memory, which is no trip. */
+/** Null for the memory store. */
 export function storeSpan({ BACKEND_TYPE, REDIS_PERSECOND }: Settings): StoreSpan | null {
   if (BACKEND_TYPE === 'memory') return null
   if (BACKEND_TYPE === 'memcache') return MEMCACHED

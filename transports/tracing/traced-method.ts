@@ -1,10 +1,10 @@
 /**
- * A span per gRPC call (spec 11.3): of kind server, named as the method, child of what the caller's headers say.
+ * A span per gRPC call (spec 11.3): of kind server, with the name of the method; its parent is in the headers of the call.
  *
  *     traceparent, tracestate │ b3 │ x-b3-* ──► parent ──► span ──► the method
  *                                                            └── rpc.grpc.status_code, when the call has ended
  *
- * W3C baggage is not read: nothing leaves this service on behalf of a call, so there is nobody to hand it on to.
+ * W3C baggage is not read: the service makes no calls to pass it to.
  */
 import {
   type Attributes,
@@ -21,7 +21,7 @@ import type { CallOrigin, UnaryCall, UnaryMethod } from '../grpc/frontend.ts'
 import { Status } from '../grpc/status.ts'
 import type { Parent } from './traced-rate-limiter.ts'
 
-/** What a parent is read from. */
+/** The headers with the parent. */
 export const TRACE_HEADERS = [
   'traceparent',
   'tracestate',
@@ -37,7 +37,7 @@ const HEADERS: TextMapGetter<CallOrigin> = {
   keys: () => TRACE_HEADERS,
 }
 
-/** How calls end that went wrong on our side; the others are the caller's own doing. */
+/** Statuses that are errors of the server; others are caused by the client. */
 const SERVER_FAULTS: readonly Status[] = [
   Status.Unknown,
   Status.DeadlineExceeded,
@@ -50,7 +50,7 @@ const SERVER_FAULTS: readonly Status[] = [
 export interface MethodTracing {
   tracer: Tracer
   propagator: TextMapPropagator
-  parent: Parent // set while a call is handed over
+  parent: Parent // set while a call is passed on
 }
 
 export function tracedMethod(
@@ -119,7 +119,7 @@ class TracedCall implements UnaryCall {
   }
 }
 
-/** `127.0.0.1:40000`; of an unix socket nothing is known. */
+/** Of `127.0.0.1:40000`; empty for a unix socket. */
 function peerAttributes(peer: string): Attributes {
   const colon = peer.lastIndexOf(':')
   if (colon < 0) return {}

@@ -1,12 +1,11 @@
 /**
- * Spans of a decision (spec 11.3), around a Decider.
+ * Spans of a decision (spec 11.3), around a RateLimiter.
  *
  *     gRPC     the server span ─┬─ ShouldRateLimit Execution
- *                               └─ Redis Pipeline Execution, from the end of matching on
- *     /json    the same two and NewJsonHandler Remaining Execution, each the root of a trace of its own
+ *                               └─ Redis Pipeline Execution, from the end of matching
+ *     /json    the same two and NewJsonHandler Remaining Execution, each the root of its own trace
  *
- * What is not sampled is handed on as it came. A sampled gRPC request is read twice, since its text is wanted; the text
- * is written for sampled ones only.
+ * Unsampled requests are passed on unchanged. A sampled gRPC request is decoded twice, since the span has its text.
  */
 import { type Context, ROOT_CONTEXT, type Span, type Tracer } from '@opentelemetry/api'
 import type { DecisionCallback, RateLimiter } from '../../engine/decision/rate-limiter.ts'
@@ -15,7 +14,7 @@ import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.
 import { requestToText, responseToText } from '../../proto/text.ts'
 import type { StoreSpan } from './store-span.ts'
 
-/** Of the call that is being handed over just now: handling ends before the next call comes. */
+/** The span of the call that is being passed on; this ends before the next call begins. */
 export interface Parent {
   context: Context | null // null = the call is not sampled
 }
@@ -26,7 +25,7 @@ export interface Tracers {
   json: Tracer
 }
 
-/** Decides as the Decider it is given does; `parent` is asked for each request, while it is handed over. */
+/** Reads `parent` for each request while it is passed on. */
 export class TracedRateLimiter implements RateLimiter {
   private readonly inner: RateLimiter
   private readonly parent: Readonly<Parent>
@@ -40,23 +39,24 @@ export class TracedRateLimiter implements RateLimiter {
     this.store = store
   }
 
-  decide(request: RateLimitRequest, caller: DecisionCallback): void {
+  decide(request: RateLimitRequest, callback: DecisionCallback): void {
     const { context } = this.parent
-    if (context === null) this.inner.decide(request, caller)
-    else this.trace(request, caller, context, (traced) => this.inner.decide(request, traced))
+    if (context === null) this.inner.decide(request, callback)
+    else this.trace(request, callback, context, (traced) => this.inner.decide(request, traced))
   }
 
-  decideBytes(bytes: Uint8Array, caller: DecisionCallback): void {
+  decideBytes(bytes: Uint8Array, callback: DecisionCallback): void {
     const { context } = this.parent
-    if (context === null) this.inner.decideBytes(bytes, caller)
-    else this.trace(decodeRequest(bytes), caller, context, (traced) => this.inner.decideBytes(bytes, traced))
+    if (context === null) this.inner.decideBytes(bytes, callback)
+    else
+      this.trace(decodeRequest(bytes), callback, context, (traced) => this.inner.decideBytes(bytes, traced))
   }
 
   private trace(
     request: RateLimitRequest,
-    caller: DecisionCallback,
+    callback: DecisionCallback,
     context: Context,
-    decide: (caller: DecisionCallback) => void,
+    decide: (callback: DecisionCallback) => void,
   ): void {
     const decision = this.tracers.decision.startSpan('ShouldRateLimit Execution', {}, context)
     if (decision.isRecording()) {
@@ -64,66 +64,66 @@ export class TracedRateLimiter implements RateLimiter {
     }
     const { store, tracers } = this
     const start = () => (store === null ? null : tracers.store.startSpan(store.name, {}, context))
-    const traced = new TracedCallback(caller, decision, store, start)
+    const traced = new TracedCallback(callback, decision, store, start)
     try {
       decide(traced)
-      traced.resolved()
+      traced.onMatched()
     } catch (error) {
-      traced.end() // a defect: whoever catches it tells the caller
+      traced.end() // a defect; its catcher responds
       throw error
     }
   }
 }
 
 class TracedCallback implements DecisionCallback {
-  private readonly caller: DecisionCallback
+  private readonly callback: DecisionCallback
   private readonly decision: Span
   private readonly store: StoreSpan | null
-  private readonly startTrip: () => Span | null
-  private trip: Span | null = null
+  private readonly startStoreSpan: () => Span | null
+  private storeSpan: Span | null = null
   private isDone = false
 
   constructor(
-    caller: DecisionCallback,
+    callback: DecisionCallback,
     decision: Span,
     store: StoreSpan | null,
-    startTrip: () => Span | null,
+    startStoreSpan: () => Span | null,
   ) {
-    this.caller = caller
+    this.callback = callback
     this.decision = decision
     this.store = store
-    this.startTrip = startTrip
+    this.startStoreSpan = startStoreSpan
   }
 
   get isCancelled(): boolean {
-    return this.caller.isCancelled
+    return this.callback.isCancelled
   }
 
-  /** The request has been taken in: unless it is answered, it waits for the store from now on. */
-  resolved(): void {
-    if (!this.isDone) this.trip = this.startTrip()
+  /** Matching has ended: unless there is a response, the request waits for the store from now on. */
+  onMatched(): void {
+    if (!this.isDone) this.storeSpan = this.startStoreSpan()
   }
 
   onDecision(response: RateLimitResponse): void {
-    if (this.trip !== null) this.trip.setAttributes(this.store!.attributes(response))
-    else this.startTrip()?.setAttributes(this.store!.attributes(null)).end() // a trip with nothing to ask
+    if (this.storeSpan !== null) this.storeSpan.setAttributes(this.store!.attributes(response))
+    else this.startStoreSpan()?.setAttributes(this.store!.attributes(null)).end() // no access to the store
     this.end()
-    this.caller.onDecision(response)
+    this.callback.onDecision(response)
   }
 
   onError(error: Error): void {
     this.end()
-    this.caller.onError(error)
+    this.callback.onError(error)
   }
 
   end(): void {
     this.isDone = true
-    this.trip?.end()
+    this.storeSpan?.end()
     this.decision.end()
   }
 }
 
-/** On `/json`, where nobody's headers are asked for a parent. */
+/** For `/json`, where headers are not read for a parent. */
 export class TracedJson implements RateLimiter {
   private readonly inner: RateLimiter
   private readonly tracer: Tracer
@@ -133,36 +133,36 @@ export class TracedJson implements RateLimiter {
     this.tracer = tracers.json
   }
 
-  decide(request: RateLimitRequest, caller: DecisionCallback): void {
-    this.inner.decide(request, new TracedJsonCallback(caller, this.tracer))
+  decide(request: RateLimitRequest, callback: DecisionCallback): void {
+    this.inner.decide(request, new TracedJsonCallback(callback, this.tracer))
   }
 
-  decideBytes(bytes: Uint8Array, caller: DecisionCallback): void {
-    this.inner.decideBytes(bytes, new TracedJsonCallback(caller, this.tracer))
+  decideBytes(bytes: Uint8Array, callback: DecisionCallback): void {
+    this.inner.decideBytes(bytes, new TracedJsonCallback(callback, this.tracer))
   }
 }
 
 class TracedJsonCallback implements DecisionCallback {
-  private readonly caller: DecisionCallback
+  private readonly callback: DecisionCallback
   private readonly tracer: Tracer
 
-  constructor(caller: DecisionCallback, tracer: Tracer) {
-    this.caller = caller
+  constructor(callback: DecisionCallback, tracer: Tracer) {
+    this.callback = callback
     this.tracer = tracer
   }
 
   get isCancelled(): boolean {
-    return this.caller.isCancelled
+    return this.callback.isCancelled
   }
 
   onDecision(response: RateLimitResponse): void {
     const span = this.tracer.startSpan('NewJsonHandler Remaining Execution', {}, ROOT_CONTEXT)
     if (span.isRecording()) span.setAttribute('response', responseToText(response))
-    this.caller.onDecision(response)
+    this.callback.onDecision(response)
     span.end()
   }
 
   onError(error: Error): void {
-    this.caller.onError(error)
+    this.callback.onError(error)
   }
 }

@@ -10,10 +10,12 @@
  * `_createSecureConnector` is private by name but the only place where the library exposes the socket. Not covered: a TCP
  * connect without an answer, which the kernel ends after two minutes.
  */
-import { request } from 'node:http'
 import { isIP, type Socket } from 'node:net'
 import { connect, type SecureContext } from 'node:tls'
 import { CallCredentials, ChannelCredentials } from '@grpc/grpc-js'
+import { sendConnect } from '../../engine/runtime/connect-tunnel.ts'
+
+const RESPONSE_HEAD_BYTES_MAX = 16_384 // of a proxy
 
 type Connector = ReturnType<ChannelCredentials['_createSecureConnector']>
 
@@ -36,7 +38,7 @@ interface Tls {
 export class TrackedCredentials extends ChannelCredentials {
   private readonly layers: Layers
   private readonly sockets = new Set<Socket>() // one per address of the name
-  private isClosed = false
+  private readonly closing = new AbortController()
 
   constructor(layers: Layers) {
     super()
@@ -44,7 +46,7 @@ export class TrackedCredentials extends ChannelCredentials {
   }
 
   destroySockets(): void {
-    this.isClosed = true
+    this.closing.abort()
     for (const socket of this.sockets) socket.destroy()
   }
 
@@ -68,7 +70,7 @@ export class TrackedCredentials extends ChannelCredentials {
   private async connect(socket: Socket): ReturnType<Connector['connect']> {
     this.track(socket)
     const { tunnel, tls } = this.layers
-    if (tunnel !== null) await openTunnel(socket, tunnel)
+    if (tunnel !== null) await openTunnel(socket, tunnel, this.closing.signal)
     if (tls === null) return { socket, secure: false }
     return { socket: await startTls(socket, tls), secure: true }
   }
@@ -76,31 +78,24 @@ export class TrackedCredentials extends ChannelCredentials {
   private track(socket: Socket): void {
     this.sockets.add(socket)
     socket.once('close', () => this.sockets.delete(socket))
-    if (this.isClosed) socket.destroy()
+    if (this.closing.signal.aborted) socket.destroy()
   }
 }
 
-/** Sends CONNECT; the connection then leads to the management server. Rejects unless the proxy responds with 200. */
-function openTunnel(socket: Socket, { to, authorization }: Tunnel): Promise<void> {
-  const headers = {
-    host: to,
-    connection: 'keep-alive', // Node's default is `close`
-    ...(authorization !== '' && { 'proxy-authorization': authorization }),
-  }
-  return new Promise((resolve, reject) => {
-    const connecting = request({ method: 'CONNECT', path: to, headers, createConnection: () => socket })
-    connecting.once('connect', ({ statusCode }, _socket, early: Buffer) => {
-      if (statusCode !== 200) {
-        reject(new Error(`the proxy answers CONNECT with ${statusCode}`))
-        socket.destroy()
-        return
-      }
-      if (early.length > 0) socket.unshift(early) // bytes of the server in the same packet
-      resolve()
-    })
-    connecting.on('error', reject)
-    connecting.end()
+/**
+ * The connection then leads to the management server. Rejects unless the proxy responds with 200. The time limit is that of
+ * the stream, which destroys the sockets.
+ */
+async function openTunnel(socket: Socket, { to, authorization }: Tunnel, signal: AbortSignal): Promise<void> {
+  const status = await sendConnect(socket, {
+    authority: to,
+    authorization: authorization === '' ? null : authorization,
+    headBytesMax: RESPONSE_HEAD_BYTES_MAX,
+    signal,
   })
+  if (status === 200) return
+  socket.destroy()
+  throw new Error(`the proxy answers CONNECT with ${status}`)
 }
 
 /** `name` may be an IP address, which is verified but not sent as SNI (RFC 6066). Rejects if a certificate is refused. */

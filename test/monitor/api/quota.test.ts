@@ -294,7 +294,7 @@ describe('M13#4: agreement with the decision service', () => {
       health: { isHealthy: true, report: '' },
       log: () => {},
     }
-    const service = new HttpServer({ ...http, decider: theirs })
+    const service = new HttpServer({ ...http, limiter: theirs })
     const decide = async () => {
       const entries = [
         { key: 'class', value: 'read' },

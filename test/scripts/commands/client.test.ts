@@ -6,7 +6,7 @@ import type { GrpcFrontend } from '../../../transports/grpc/frontend.ts'
 import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
 import { type Listener, listen } from '../../../transports/grpc/listener.ts'
 import { createUnaryMethods } from '../../../transports/grpc/services.ts'
-import { FakeDecider } from '../../transports/fake-decider.ts'
+import { FakeRateLimiter } from '../../transports/fake-rate-limiter.ts'
 
 const HOST = '127.0.0.1'
 const ANSWER =
@@ -14,15 +14,15 @@ const ANSWER =
 
 let frontend: GrpcFrontend
 let listener: Listener
-let decider: FakeDecider
+let limiter: FakeRateLimiter
 let out: string
 let err: string
 const output = { out: (text: string) => (out += text), err: (text: string) => (err += text) }
 const run = (...args: string[]) => client(args, output)
 
 beforeAll(async () => {
-  decider = new FakeDecider()
-  frontend = grpcJsFrontend({ methods: createUnaryMethods(decider, () => {}) })
+  limiter = new FakeRateLimiter()
+  frontend = grpcJsFrontend({ methods: createUnaryMethods(limiter, () => {}) })
   listener = await listen({ host: HOST, port: 0, onSocket: (socket) => frontend.accept(socket) })
 })
 afterAll(() => {
@@ -62,7 +62,7 @@ test('asks, and prints its flags and the answer', async () => {
   )
   expect(err).toBe('')
   const entry = (key: string, value: string) => ({ key, value })
-  expect(decider.requests.at(-1)).toEqual({
+  expect(limiter.requests.at(-1)).toEqual({
     domain: 'answer',
     descriptors: [
       { entries: [entry('user', '7'), entry('plan', '')], limit: null, hitsAddend: null },

@@ -23,7 +23,7 @@ for (const [host, token, warns] of cases) {
   })
 }
 
-test('6.5: the warning says what to set', () => {
+test('6.5: the warning names the settings', () => {
   expect(accessWarning('0.0.0.0', '')).toContain('Set DEBUG_TOKEN, or DEBUG_HOST=127.0.0.1.')
 })
 

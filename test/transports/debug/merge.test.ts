@@ -58,7 +58,7 @@ function drawing(bytes: Uint8Array): string[] {
   })
 }
 
-test('6.5: profiles of threads become one, whose samples keep their stacks and say whose they are', () => {
+test('6.5: merged samples keep their stacks and have the thread as a label', () => {
   expect(drawing(mergeProfiles(threads, []))).toEqual([
     'thread=main: flush < tick 10000000',
     'thread=worker 0: match < decide 30000000',
@@ -66,7 +66,7 @@ test('6.5: profiles of threads become one, whose samples keep their stacks and s
   ])
 })
 
-test('6.5: what several threads have in common is there once; the longest duration counts', () => {
+test('6.5: equal entries of several threads are merged; the longest duration counts', () => {
   const {
     function: functions,
     location,
@@ -90,7 +90,7 @@ test('6.5: what several threads have in common is there once; the longest durati
   expect(comment.map((index) => strings[Number(index)])).toEqual(['missing: worker 1: no answer'])
 })
 
-test('6.5: `go tool pprof` reads it and can tell the threads apart', async (context) => {
+test('6.5: `go tool pprof` reads it and filters by thread', async (context) => {
   needsGo(context)
   const bytes = gzipSync(mergeProfiles(threads, ['missing: worker 1: no answer']))
   expect(await pprof(bytes, '-top')).toMatch(/30ms +50.00% +flush|30ms +50.00% .*match/)

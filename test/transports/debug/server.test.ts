@@ -1,4 +1,4 @@
-/** The debug port in this process, whose main thread answers when it is looked at; `worker 7` never does. */
+/** The debug port in this process. Its main thread responds to measurements; `worker 7` does not exist. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,6 +13,7 @@ import {
   responseChannelName,
 } from '../../../engine/runtime/inspection/messages.ts'
 import { DebugServer } from '../../../transports/debug/server.ts'
+import { eventually } from '../../helpers/eventually.ts'
 
 const INDEX = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/profile: CPU profiling endpoint
@@ -49,6 +50,7 @@ function open(options: Given = {}): string {
     rules: () => null,
     loadFailure: () => options.loadFailure ?? null,
     stats: options.stats ?? (async () => STATS),
+    threadsMs: 50,
   })
   return `http://127.0.0.1:${server.port}`
 }
@@ -63,25 +65,25 @@ for (const path of ['/', '/nonsense', '/stats/', '/debug', '/debug/vars', '/RLCO
 }
 
 for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
-  test(`6.5: ${method} will do`, async () => {
+  test(`6.5: ${method} is accepted`, async () => {
     expect(await (await fetch(open(), { method })).text()).toBe(INDEX)
   })
 }
 
 test('6.5: HEAD has no body, and ends the connection', async () => {
   const socket = connect(Number(new URL(open()).port), '127.0.0.1')
-  let answer = ''
+  let response = ''
   socket.on('data', (bytes) => {
-    answer += bytes
+    response += bytes
   })
   socket.write('HEAD / HTTP/1.1\r\nHost: x\r\n\r\n')
   await once(socket, 'close')
-  expect(answer).toMatch(
+  expect(response).toMatch(
     /^HTTP\/1.1 200 OK\r\n(.+\r\n)*Connection: close\r\n(.+\r\n)*Content-Length: \d{3}\r\n\r\n$/,
   )
 })
 
-test('6.5#4: /rlconfig is JSON for those who ask for it', async () => {
+test('6.5#4: /rlconfig is JSON if requested', async () => {
   const url = `${open({ loadFailure: 'why' })}/rlconfig`
   for (const response of [
     await fetch(`${url}?format=json`),
@@ -96,7 +98,7 @@ test('6.5#4: /rlconfig is empty without rules', async () => {
   expect(await (await fetch(`${open()}/rlconfig`)).text()).toBe('')
 })
 
-test('6.5#4: /rlconfig says on one line what a failed load said', async () => {
+test('6.5#4: /rlconfig has the error of a failed load on one line', async () => {
   const text = await (await fetch(`${open({ loadFailure: 'config.yaml: bad\n  unit' })}/rlconfig`)).text()
   expect(text).toBe('# the last load failed: config.yaml: bad unit\n')
 })
@@ -107,7 +109,7 @@ test('6.5#5: /stats is a line per name', async () => {
   expect(await response.text()).toBe('a.total_hits: 3\nb "quoted": 9007199254740991\n')
 })
 
-test('6.5#5: /stats is JSON when asked', async () => {
+test('6.5#5: /stats is JSON if requested', async () => {
   const url = open()
   const byHeader = await fetch(`${url}/stats`, { headers: { Accept: 'text/html, application/json' } })
   const byQuery = await fetch(`${url}/stats?format=json`)
@@ -126,7 +128,7 @@ test('6.5#5: /stats that cannot be read is 500, and the next one works', async (
   expect((await fetch(`${url}/stats`)).status).toBe(200)
 })
 
-test('6.5#2: /debug/pprof/ lists what there is', async () => {
+test('6.5#2: /debug/pprof/ lists the profiles', async () => {
   const text = await (await fetch(`${open()}/debug/pprof/`)).text()
   expect(text.match(/^\/debug\/pprof\/\w+/gm)).toEqual([
     '/debug/pprof/cmdline',
@@ -137,7 +139,7 @@ test('6.5#2: /debug/pprof/ lists what there is', async () => {
 })
 
 for (const name of ['goroutine', 'block', 'mutex', 'threadcreate', 'allocs', 'symbol', 'toString']) {
-  test(`6.5#2: /debug/pprof/${name} is 404 and says what there is`, async () => {
+  test(`6.5#2: /debug/pprof/${name} is 404 and lists the profiles`, async () => {
     const response = await fetch(`${open()}/debug/pprof/${name}`)
     expect(response.status).toBe(404)
     expect(await response.text()).toMatch(
@@ -148,7 +150,7 @@ for (const name of ['goroutine', 'block', 'mutex', 'threadcreate', 'allocs', 'sy
   })
 }
 
-test('6.5#2: /debug/pprof/cmdline is the command, its words apart by NUL', async () => {
+test('6.5#2: /debug/pprof/cmdline is the command with arguments separated by NUL', async () => {
   const text = await (await fetch(`${open()}/debug/pprof/cmdline`)).text()
   expect(text.split('\0')).toEqual(process.argv)
 })
@@ -161,11 +163,12 @@ for (const seconds of ['0', '301', '-1', '1.5', '', 'x', '1e2']) {
   })
 }
 
-test('6.5#3: a CPU profile shows what the thread did; a second one at a time is told to wait', async () => {
+test('6.5#3: a CPU profile shows the functions of the thread; a concurrent one is 409', async () => {
   const url = open({ threads: ['main', 'worker 7'] })
+  const begun = measurementBegins()
   const profile = fetch(`${url}/debug/pprof/profile?seconds=1`)
   const working = setInterval(keepsTheThreadBusy, 20)
-  await sleep(200)
+  await begun
   const second = await fetch(`${url}/debug/pprof/heap`)
   expect(second.status).toBe(409)
   expect(await second.text()).toBe(
@@ -181,19 +184,20 @@ test('6.5#3: a CPU profile shows what the thread did; a second one at a time is 
   ])
 })
 
-test('6.5#3: a client that goes away ends its profile', async () => {
+test('6.5#3: a client that disconnects ends its profile', async () => {
   const url = open()
-  const going = new AbortController()
-  const profile = fetch(`${url}/debug/pprof/profile?seconds=300`, { signal: going.signal })
-  await sleep(200)
-  going.abort()
+  const client = new AbortController()
+  const begun = measurementBegins()
+  const profile = fetch(`${url}/debug/pprof/profile?seconds=300`, { signal: client.signal })
+  await begun
+  client.abort()
   await expect(profile).rejects.toThrow()
   let response = await fetch(`${url}/debug/pprof/profile?seconds=1`)
   while (response.status === 409) response = await fetch(`${url}/debug/pprof/profile?seconds=1`)
-  expect(response.status).toBe(200) // a profiler that still ran could not be started
+  expect(response.status).toBe(200) // a running profiler could not be started
 })
 
-test('6.5: /debug/threads tells of each thread, and who did not answer', async () => {
+test('6.5: /debug/threads lists each thread, and those without a response', async () => {
   const text = await (await fetch(`${open({ threads: ['main', 'worker 7'] })}/debug/threads`)).text()
   expect(text).toMatch(
     new RegExp(
@@ -206,7 +210,7 @@ test('6.5: /debug/threads tells of each thread, and who did not answer', async (
   )
 })
 
-test('6.5: four may look at the threads at once; the fifth is told, and may look later', async () => {
+test('6.5: four concurrent requests for /debug/threads; the fifth is 409 and succeeds later', async () => {
   const url = open()
   const all = Array.from({ length: 5 }, () => fetch(`${url}/debug/threads`))
   const statuses = (await Promise.all(all)).map(({ status }) => status).sort()
@@ -214,17 +218,17 @@ test('6.5: four may look at the threads at once; the fifth is told, and may look
   expect((await fetch(`${url}/debug/threads`)).status).toBe(200)
 })
 
-test('6.5: a thread that hangs while it is looked at is left out after a while', async () => {
+test('6.5: a thread that blocks during a measurement is listed as missing', async () => {
   const url = open()
-  const questions = new BroadcastChannel(REQUESTS_CHANNEL) // as a thread that says it is here, and nothing more
-  questions.onmessage = ({ data }: { data: InspectionRequest }) => {
+  const requests = new BroadcastChannel(REQUESTS_CHANNEL) // of a thread that responds to `call` only
+  requests.onmessage = ({ data }: { data: InspectionRequest }) => {
     if (data.step !== 'call') return
-    const answers = new BroadcastChannel(responseChannelName(data.id))
-    answers.postMessage({ thread: 'worker 9', step: 'here', nativeId: 0 })
-    answers.close()
+    const responses = new BroadcastChannel(responseChannelName(data.id))
+    responses.postMessage({ thread: 'worker 9', step: 'here', nativeId: 0 })
+    responses.close()
   }
   const text = await (await fetch(`${url}/debug/threads`)).text()
-  questions.close()
+  requests.close()
   expect(text).toMatch(/^main /)
   expect(text).toMatch(/\nworker 9: no response\n$/)
 })
@@ -248,8 +252,8 @@ for (const path of PATHS) {
   })
 }
 
-/** fetch does not send a Host of one's choice. */
-async function statusBy(host: string, path = '/stats'): Promise<{ status: number; text: string }> {
+/** fetch cannot send another Host. */
+async function getByHost(host: string, path = '/stats'): Promise<{ status: number; text: string }> {
   const socket = connect(server.port, '127.0.0.1')
   let text = ''
   socket.setEncoding('utf8').on('data', (chunk) => {
@@ -260,75 +264,86 @@ async function statusBy(host: string, path = '/stats'): Promise<{ status: number
   return { status: Number(text.slice(9, 12)), text }
 }
 
-test('6.5: without a token, a name that may be of a stranger is 421, and says what to do', async () => {
+test('6.5: without a token, an unknown host is 421 with a remedy', async () => {
   open()
   for (const path of ['/', '/stats', '/rlconfig', '/debug/pprof/', '/debug/threads']) {
-    const { status, text } = await statusBy('evil.example:6070', path)
+    const { status, text } = await getByHost('evil.example:6070', path)
     expect(status, path).toBe(421)
     expect(text).toContain('add the name to DEBUG_ALLOWED_HOSTS, or set DEBUG_TOKEN.')
     expect(text).not.toContain('evil')
   }
   for (const host of ['localhost:6070', '127.0.0.1', 'debug.example.org'])
-    expect((await statusBy(host)).status, host).toBe(200)
+    expect((await getByHost(host)).status, host).toBe(200)
 })
 
-test('6.5: without a token, a page of another site is 403, and what an operator enters is not', async () => {
+test('6.5: without a token, requests of pages of other sites are 403, an entered address is not', async () => {
   const url = open()
-  const statusOf = async (headers: Record<string, string>) =>
+  const getStatus = async (headers: Record<string, string>) =>
     (await fetch(`${url}/stats`, { headers })).status
   for (const [name, value] of [
     ['Origin', 'http://evil.example'],
     ['Origin', 'null'],
     ['Sec-Fetch-Site', 'cross-site'],
   ])
-    expect(await statusOf({ [name]: value }), value).toBe(403)
-  for (const site of ['none', 'same-origin']) expect(await statusOf({ 'Sec-Fetch-Site': site })).toBe(200)
+    expect(await getStatus({ [name]: value }), value).toBe(403)
+  for (const site of ['none', 'same-origin']) expect(await getStatus({ 'Sec-Fetch-Site': site })).toBe(200)
 })
 
-test('6.5: with a token, any name will do', async () => {
+test('6.5: with a token, any host is accepted', async () => {
   open({ token: 'sesame' })
-  expect((await statusBy('evil.example', '/stats?token=sesame')).status).toBe(200)
-  expect((await statusBy('evil.example')).status).toBe(401)
+  expect((await getByHost('evil.example', '/stats?token=sesame')).status).toBe(200)
+  expect((await getByHost('evil.example')).status).toBe(401)
 })
 
-test('6.5: the token opens, in the header and in the query', async () => {
+test('6.5: the token is accepted in the header and in the query', async () => {
   const url = open({ token: 'se/sa+me=' })
-  const shown = [
+  const responses = [
     await fetch(url, { headers: { Authorization: 'Bearer se/sa+me=' } }),
     await fetch(url, { headers: { Authorization: 'bearer  se/sa+me=' } }),
     await fetch(`${url}/?token=${encodeURIComponent('se/sa+me=')}`),
   ]
-  for (const response of shown) expect(response.status).toBe(200)
+  for (const response of responses) expect(response.status).toBe(200)
 })
 
-/** 15 of every 20 ms. */
+/** Resolves when a thread is told to begin a measurement. */
+async function measurementBegins(): Promise<void> {
+  const requests = new BroadcastChannel(REQUESTS_CHANNEL)
+  await new Promise<void>((resolve) => {
+    requests.onmessage = ({ data }: { data: InspectionRequest }) => {
+      if (data.step === 'begin') resolve()
+    }
+  })
+  requests.close()
+}
+
+/** For 15 of every 20 ms. */
 function keepsTheThreadBusy(): void {
   const endMs = performance.now() + 15
   while (performance.now() < endMs);
 }
 
-test('what a client does not read waits where it is made; a further request on that connection ends it', async () => {
+test('unread responses are not produced ahead; a further request on that connection ends it', async () => {
   const line = [`a.${'x'.repeat(10_000)}`, 1] as [string, number]
-  let made = 0
+  let yieldedCount = 0
   const stats = Object.assign([line], {
     *[Symbol.iterator]() {
-      for (; made < 10_000; made++) yield line // 100 MB
+      for (; yieldedCount < 10_000; yieldedCount++) yield line // 100 MB
     },
   })
   open({ stats: async () => stats })
   const socket = connect(server.port, '127.0.0.1')
   socket.pause()
   socket.write('GET /stats HTTP/1.1\r\nHost: a\r\n\r\n')
-  await settles(() => made)
-  expect(made).toBeLessThan(2_000) // what the sockets of both sides hold
-  const madeBefore = made
+  await settles(() => yieldedCount)
+  expect(yieldedCount).toBeLessThan(2_000) // what the sockets of both sides hold
+  const countBefore = yieldedCount
   socket.write('GET /stats HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(100))
   socket.resume()
   await once(socket, 'close')
-  expect(made - madeBefore).toBeLessThan(2_000)
+  expect(yieldedCount - countBefore).toBeLessThan(2_000)
 })
 
-test('a client that reads slowly gets all of it', async () => {
+test('a client that reads slowly gets the whole response', async () => {
   const stats: [string, number][] = Array.from({ length: 200_000 }, (_, index) => [`a.name_${index}`, index])
   const response = await fetch(`${open({ stats: async () => stats })}/stats`)
   let text = ''
@@ -339,7 +354,7 @@ test('a client that reads slowly gets all of it', async () => {
   expect(text).toBe(stats.map(([name, value]) => `${name}: ${value}\n`).join(''))
 })
 
-/** Resolves when a figure has not changed for 200 ms. */
+/** Resolves when a number has not changed for 200 ms. */
 async function settles(figure: () => number): Promise<void> {
   for (let before = -1; figure() !== before; ) {
     before = figure()
@@ -347,10 +362,10 @@ async function settles(figure: () => number): Promise<void> {
   }
 }
 
-test('eight may read the statistics at once, until each has read to the end', async () => {
+test('eight clients may read at once; each counts until it has read to the end', async () => {
   const stats: [string, number][] = Array.from({ length: 200_000 }, (_, index) => [`a.name_${index}`, index])
   const url = open({ stats: async () => stats })
-  const deaf = await Promise.all(
+  const unread = await Promise.all(
     Array.from({ length: 8 }, async (_, index) => {
       const socket = connect(server.port, '127.0.0.1')
       socket.write(`GET /${index < 4 ? 'stats' : 'stats?format=json'} HTTP/1.1\r\nHost: a\r\n\r\n`)
@@ -359,6 +374,6 @@ test('eight may read the statistics at once, until each has read to the end', as
     }),
   )
   for (const path of ['/stats', '/rlconfig']) expect((await fetch(url + path)).status).toBe(409)
-  for (const socket of deaf) socket.destroy()
-  await expect.poll(async () => (await fetch(`${url}/rlconfig`)).status).toBe(200)
+  for (const socket of unread) socket.destroy()
+  await eventually(async () => expect(await (await fetch(`${url}/rlconfig`)).status).toBe(200))
 })

@@ -31,7 +31,7 @@ descriptors:
 `
 const BAR = 'domain: bar\ndescriptors: [{ key: a, rate_limit: { unit: year, requests_per_unit: 1 } }]'
 
-test('6.5#4: /rlconfig is a line per node with a limit, parents first; an unlimited one says so', () => {
+test('6.5#4: /rlconfig is a line per node with a limit or unlimited, parents first', () => {
   const image = compile(rulesOf([SHOP, BAR]))
   expect([...rulesLines(image, null)].join('')).toBe(
     'shop.user: unit=DAY requests_per_unit=5, shadow_mode: true, quota_mode: false\n' +
@@ -43,7 +43,7 @@ test('6.5#4: /rlconfig is a line per node with a limit, parents first; an unlimi
   )
 })
 
-test('6.5#4: a key with a line feed makes no line of its own', () => {
+test('6.5#4: a key with a line feed adds no line', () => {
   const key = 'a\\nd.user: unit=MINUTE requests_per_unit=999'
   const image = compile(
     rulesOf([
@@ -55,7 +55,7 @@ test('6.5#4: a key with a line feed makes no line of its own', () => {
   ])
 })
 
-test('6.5#4: as JSON, all that the files say of each rule, and where', () => {
+test('6.5#4: JSON has all fields of each rule, and its place', () => {
   const image = compile(rulesOf([SHOP, BAR]))
   const { load_failure, rules } = JSON.parse([...rulesJson(image, 'a "failure"\n')].join(''))
   expect(load_failure).toBe('a "failure"\n')

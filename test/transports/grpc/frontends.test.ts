@@ -14,7 +14,7 @@ import {
 } from '../../../transports/grpc/frontend.ts'
 import { type Listener, listen } from '../../../transports/grpc/listener.ts'
 import { createUnaryMethods, SHOULD_RATE_LIMIT } from '../../../transports/grpc/services.ts'
-import { FakeDecider, OK, OVER } from '../fake-decider.ts'
+import { FakeRateLimiter, OK, OVER } from '../fake-rate-limiter.ts'
 import { FRONTENDS } from './open-port.ts'
 
 const HOST = '127.0.0.1'
@@ -26,7 +26,7 @@ const question = (domain: string): RateLimitRequest => ({
 
 for (const [name, make] of Object.entries(FRONTENDS)) {
   describe(name, () => {
-    let decider: FakeDecider
+    let limiter: FakeRateLimiter
     let frontend: GrpcFrontend
     let listener: Listener
     let client: Client
@@ -35,7 +35,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     let logged: string[]
     const start = async (options: Partial<GrpcFrontendOptions> = {}) => {
       frontend = make({
-        methods: createUnaryMethods(decider, (level, message) => logged.push(`${level} ${message}`)),
+        methods: createUnaryMethods(limiter, (level, message) => logged.push(`${level} ${message}`)),
         getMetrics: (method) => ({
           onStart: () => calls.push(method),
           onEnd: (began) => void ended.push(began),
@@ -76,7 +76,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     }
 
     beforeEach(() => {
-      decider = new FakeDecider()
+      limiter = new FakeRateLimiter()
       calls = []
       ended = []
       logged = []
@@ -93,7 +93,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       test('5.1#1: a response', async () => {
         expect(await ask('answer')).toEqual(OK)
         expect(await ask('over')).toEqual(OVER) // over limit is an answer, not a status
-        expect(decider.requests).toEqual([question('answer'), question('over')])
+        expect(limiter.requests).toEqual([question('answer'), question('over')])
         expect(calls).toEqual(['ShouldRateLimit', 'ShouldRateLimit'])
         expect(ended).toEqual([1, 2])
       })
@@ -138,9 +138,9 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
 
       test('many concurrent calls, answered in another order', async () => {
         const answers = Array.from({ length: 50 }, () => ask('wait'))
-        await decider.untilWaiting(50)
-        decider.waiting.reverse()
-        decider.release()
+        await limiter.untilWaiting(50)
+        limiter.waiting.reverse()
+        limiter.release()
         for (const answer of await Promise.all(answers)) expect(answer).toEqual(OK)
       })
 
@@ -148,7 +148,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         const [code, message] = await refusal(call(Uint8Array.of(0x0a, 0x05, 0x64)))
         expect(code).toBe(status.INTERNAL)
         expect(message).toMatch(/^the request is not a valid RateLimitRequest: index out of range/)
-        expect(decider.requests).toEqual([])
+        expect(limiter.requests).toEqual([])
       })
 
       test('5.1: an unknown method: UNIMPLEMENTED, and not counted as a call', async () => {
@@ -175,20 +175,20 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
 
       test('a cancelled call does not affect others, nor does its late response', async () => {
         const cancelled = ask('wait')
-        await decider.untilWaiting(1)
+        await limiter.untilWaiting(1)
         cancelled.cancel()
         expect((await refusal(cancelled))[0]).toBe(status.CANCELLED)
         expect(await ask('answer')).toEqual(OK) // a round trip, so the server has seen the cancel
-        decider.release()
+        limiter.release()
         expect(await ask('answer')).toEqual(OK)
       })
 
       test('a deadline passes: DEADLINE_EXCEEDED, and the late error is dropped', async () => {
         const late = ask('wait', { deadline: Date.now() + 100 })
-        await decider.untilWaiting(1)
+        await limiter.untilWaiting(1)
         expect((await refusal(late))[0]).toBe(status.DEADLINE_EXCEEDED)
         expect(await ask('answer')).toEqual(OK)
-        decider.waiting[0].onError(new Error('too late'))
+        limiter.waiting[0].onError(new Error('too late'))
         expect(await ask('answer')).toEqual(OK)
       })
 
@@ -196,10 +196,10 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         const session = http2.connect(`http://${HOST}:${listener.port}`)
         session.on('error', () => {})
         rawRequest(session, frame(encodeRequest(question('wait')))).on('error', () => {})
-        await decider.untilWaiting(1)
+        await limiter.untilWaiting(1)
         session.destroy()
         await once(session, 'close')
-        decider.release()
+        limiter.release()
         expect(await ask('answer')).toEqual(OK)
       })
 
@@ -296,11 +296,11 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         await start()
         const session = http2.connect(`http://${HOST}:${listener.port}`)
         const answered = exchange(session, frame(encodeRequest(question('wait'))))
-        await decider.untilWaiting(1)
+        await limiter.untilWaiting(1)
         const goaway = once(session, 'goaway')
         const drained = frontend.drain(10_000)
         expect((await goaway)[0]).toBe(http2.constants.NGHTTP2_NO_ERROR)
-        decider.release()
+        limiter.release()
         expect(decodeResponse((await answered).body.subarray(5))).toEqual(OK)
         await drained
       })
@@ -321,10 +321,10 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       test('a call that never ends is cancelled at the timeout', async () => {
         await start()
         const cut = refusal(ask('wait'))
-        await decider.untilWaiting(1)
+        await limiter.untilWaiting(1)
         await frontend.drain(50)
         expect((await cut)[0]).toBe(status.UNAVAILABLE)
-        decider.release()
+        limiter.release()
       })
 
       test('a connection without a preface does not delay it', async () => {
@@ -351,7 +351,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const session = http2.connect(`http://${HOST}:${listener.port}`)
       const answered = exchange(session, frame(encodeRequest(question('wait'))))
       await once(session, 'goaway')
-      decider.release()
+      limiter.release()
       expect(decodeResponse((await answered).body.subarray(5))).toEqual(OK)
       await once(session, 'close')
     })

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { DRAIN_MESSAGE, type StreamHandler } from '../../../transports/grpc/frontend.ts'
 import { HealthService, WATCHERS_MAX } from '../../../transports/grpc/health.ts'
 import { createServices } from '../../../transports/grpc/services.ts'
-import { FakeDecider } from '../fake-decider.ts'
+import { FakeRateLimiter } from '../fake-rate-limiter.ts'
 import { FRONTENDS, openPort, Stream, unary } from './open-port.ts'
 import { protoRoot } from './proto-types.ts'
 
@@ -25,9 +25,9 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
     let health: HealthService
     let called: string[]
     const start = () => {
-      const decider = new FakeDecider()
+      const limiter = new FakeRateLimiter()
       return openPort(make, {
-        ...createServices(decider, health, () => {}),
+        ...createServices(limiter, health, () => {}),
         getMetrics: (method) => ({ onStart: () => called.push(method), onEnd: () => {} }),
       })
     }
@@ -142,7 +142,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
         await drained
       })
 
-      test('takes one request: none is INTERNAL, and so is a second one', async () => {
+      test('accepts one request: without one, and with a second one, INTERNAL', async () => {
         const { client } = await start()
         const none = new Stream(client, `${HEALTH}/Watch`).end()
         expect(await none.ending()).toEqual([status.INTERNAL, 'Watch takes one request, and got none'])

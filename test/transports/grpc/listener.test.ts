@@ -1,12 +1,12 @@
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { canSharePort, listen, SOCKET_PATH_BYTES_MAX } from '../../../transports/grpc/listener.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 const HOST = '127.0.0.1'
 
@@ -33,9 +33,8 @@ test('an address of another machine is reported in one line', async () => {
 describe('5.6: a unix socket', () => {
   let folder: string
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'sluice-listener-'))
+    folder = makeTemporaryFolder()
   })
-  afterEach(() => rmSync(folder, { recursive: true, force: true }))
   const refusal = (path: string) => listen({ path, onSocket: () => {} }).catch((error) => error)
 
   test('accepts connections, and its file is removed when it stops', async () => {
@@ -61,7 +60,7 @@ describe('5.6: a unix socket', () => {
       thread.once('error', (error) => resolve([String(error), existsSync(path)])) // checked at once, since the file is removed later anyway
     })
     thread.postMessage('throw')
-    expect(await threw).toEqual(['Error: told to', false])
+    expect(await threw).toEqual(['Error: a thread that throws', false])
   })
 
   test('an existing file is not touched and is reported in one line', async () => {

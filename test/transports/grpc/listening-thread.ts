@@ -4,6 +4,6 @@ import { listen } from '../../../transports/grpc/listener.ts'
 
 await listen({ path: workerData, onSocket: (socket) => socket.destroy() })
 parentPort!.once('message', () => {
-  throw new Error('told to')
+  throw new Error('a thread that throws')
 })
 parentPort!.postMessage('listening')

@@ -17,7 +17,7 @@ import { createUnaryMethods, SHOULD_RATE_LIMIT } from '../../../transports/grpc/
 import { TlsAcceptor, type TlsAcceptorOptions } from '../../../transports/grpc/tls-acceptor.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
 import { question } from '../../helpers/grpc.ts'
-import { FakeDecider } from '../fake-decider.ts'
+import { FakeRateLimiter } from '../fake-rate-limiter.ts'
 import { type FRONTENDS, unary } from './open-port.ts'
 
 export const HOST = '127.0.0.1'
@@ -63,8 +63,8 @@ export interface TlsPortOptions extends Partial<GrpcFrontendOptions> {
 
 export async function openTlsPort(make: (typeof FRONTENDS)[string], options: TlsPortOptions = {}) {
   const { tls = portTls(), door: doorOptions, connectionsMax, path, ...frontendOptions } = options
-  const decider = new FakeDecider()
-  const frontend = make({ methods: createUnaryMethods(decider, () => {}), ...frontendOptions })
+  const limiter = new FakeRateLimiter()
+  const frontend = make({ methods: createUnaryMethods(limiter, () => {}), ...frontendOptions })
   const refused: string[] = []
   const sockets: Socket[] = []
   const drops: string[] = []
@@ -87,7 +87,7 @@ export async function openTlsPort(make: (typeof FRONTENDS)[string], options: Tls
     door.close()
     frontend.close()
   })
-  return { port: listener.port, door, decider, frontend, refused, sockets, drops }
+  return { port: listener.port, door, limiter, frontend, refused, sockets, drops }
 }
 
 /** grpc-js's client, which trusts the server's CA and may have a certificate. */
@@ -113,7 +113,7 @@ export async function ask(client: Client, domain = 'answer') {
 }
 
 /** How the call ends. */
-export function codeOf(client: Client): Promise<status> {
+export function getStatusCode(client: Client): Promise<status> {
   return ask(client).then(
     () => status.OK,
     (error) => error.code,
@@ -141,9 +141,4 @@ export function tlsSocket(port: number, options: ConnectionOptions = {}): TLSSoc
 export function closed(socket: Socket): Promise<void> {
   socket.on('error', () => {}).resume()
   return new Promise((resolve) => (socket.closed ? resolve() : socket.once('close', () => resolve())))
-}
-
-export async function eventually(isSo: () => boolean): Promise<void> {
-  for (const until = Date.now() + 5_000; !isSo(); await new Promise((resolve) => setTimeout(resolve, 5)))
-    if (Date.now() > until) throw new Error('it never was')
 }

@@ -7,7 +7,7 @@ import descriptor from 'protobufjs/ext/descriptor.js'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { HealthService } from '../../../transports/grpc/health.ts'
 import { createServices } from '../../../transports/grpc/services.ts'
-import { FakeDecider } from '../fake-decider.ts'
+import { FakeRateLimiter } from '../fake-rate-limiter.ts'
 import { FRONTENDS, openPort, Stream, unary } from './open-port.ts'
 import { protoRoot } from './proto-types.ts'
 
@@ -54,22 +54,22 @@ function speaker(version: (typeof VERSIONS)[number]) {
   }
 }
 
-const fileOf = (bytes: Uint8Array) => descriptor.FileDescriptorProto.decode(bytes)
-const filesIn = (answer: Answer) => answer.file_descriptor_response!.file_descriptor_proto.map(fileOf)
+const toFile = (bytes: Uint8Array) => descriptor.FileDescriptorProto.decode(bytes)
+const filesIn = (answer: Answer) => answer.file_descriptor_response!.file_descriptor_proto.map(toFile)
 
 for (const [name, make] of Object.entries(FRONTENDS)) {
   for (const version of VERSIONS) {
     describe(`${name} ${version}`, () => {
       const { path, encode, decode } = speaker(version)
-      let decider: FakeDecider
+      let limiter: FakeRateLimiter
       let logged: string[]
       const start = () =>
         openPort(
           make,
-          createServices(decider, new HealthService(true), (_level, line) => logged.push(line)),
+          createServices(limiter, new HealthService(true), (_level, line) => logged.push(line)),
         )
       beforeEach(() => {
-        decider = new FakeDecider()
+        limiter = new FakeRateLimiter()
         logged = []
       })
       /** One request on a stream of its own. */
@@ -160,7 +160,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
   test(`${name}: a call built from reflection alone`, async () => {
     const { client } = await openPort(
       make,
-      createServices(new FakeDecider(), new HealthService(true), () => {}),
+      createServices(new FakeRateLimiter(), new HealthService(true), () => {}),
     )
     const { path, encode, decode } = speaker('v1')
     const stream = new Stream(client, path)
@@ -188,7 +188,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
 test('maps and types are named as by protoc, which Go requires', async () => {
   const { client } = await openPort(
     FRONTENDS['grpc-js'],
-    createServices(new FakeDecider(), new HealthService(true), () => {}),
+    createServices(new FakeRateLimiter(), new HealthService(true), () => {}),
   )
   const { path, encode, decode } = speaker('v1')
   const stream = new Stream(client, path).send(encode({ file_containing_symbol: 'google.protobuf.Struct' }))
@@ -230,7 +230,7 @@ test('maps and types are named as by protoc, which Go requires', async () => {
 test('descriptors equal the .proto files', async () => {
   const { client } = await openPort(
     FRONTENDS['grpc-js'],
-    createServices(new FakeDecider(), new HealthService(true), () => {}),
+    createServices(new FakeRateLimiter(), new HealthService(true), () => {}),
   )
   const { path, encode, decode } = speaker('v1')
   const stream = new Stream(client, path)
@@ -240,8 +240,8 @@ test('descriptors equal the .proto files', async () => {
   }
   stream.end()
   const set = descriptor.FileDescriptorSet.create({ file })
-  const told = protobuf.Root.fromDescriptor(set as never, { keepCase: true })
-  expect(shape(told)).toEqual(shape(protoRoot(...ALL_FILES)))
+  const reflected = protobuf.Root.fromDescriptor(set as never, { keepCase: true })
+  expect(shape(reflected)).toEqual(shape(protoRoot(...ALL_FILES)))
 })
 
 /** Every message, enum and service below, with absolute type names; options added by the parser omitted. */

@@ -12,39 +12,40 @@ import {
   type StreamMethod,
 } from '../../../transports/grpc/frontend.ts'
 import { Status } from '../../../transports/grpc/status.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { FRONTENDS, newClient, openPort, Stream, unary } from './open-port.ts'
 
 const ECHO = '/test.Test/Echo'
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-/** Echoes messages; `refuse` and `end` end the stream. Records its callbacks in `heard`. */
+/** Echoes messages; `refuse` and `end` end the stream. Records its callbacks in `events`. */
 class Echo implements StreamMethod {
   readonly path = ECHO
   readonly calls: StreamCall[] = []
-  readonly heard: string[] = []
+  readonly events: string[] = []
 
   open(call: StreamCall) {
     this.calls.push(call)
     return {
       message: (request: Uint8Array) => {
         const text = new TextDecoder().decode(request)
-        this.heard.push(text)
+        this.events.push(text)
         if (text === 'refuse') call.refuse(Status.NotFound, '50 % \ud800 é')
         else if (text === 'end') call.end()
         else call.send(Uint8Array.from(request)) // copied: the bytes belong to the frontend
       },
       halfClosed: () => {
-        this.heard.push('half closed')
+        this.events.push('half closed')
         call.end()
       },
-      writable: () => this.heard.push('writable'),
-      closed: () => this.heard.push('closed'),
+      writable: () => this.events.push('writable'),
+      closed: () => this.events.push('closed'),
     }
   }
 
-  /** Resolves when it has heard `text`. */
-  async hears(text: string): Promise<void> {
-    while (!this.heard.includes(text)) await sleep(2)
+  /** Resolves when it has events `text`. */
+  async receives(text: string): Promise<void> {
+    await eventually(() => expect(this.events).toContain(text))
   }
 }
 
@@ -72,7 +73,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       expect(String(await stream.next())).toBe('two')
       expect((await stream.next())?.length).toBe(0)
       expect(await stream.ending()).toEqual([status.OK, 'OK'])
-      expect(echo.heard).toEqual(['one', 'two', '', 'half closed', 'closed'])
+      expect(echo.events).toEqual(['one', 'two', '', 'half closed', 'closed'])
     })
 
     test('5.5: streams are not counted as calls', async () => {
@@ -99,12 +100,12 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       stream.cancel()
     })
 
-    test('a service can end it while the client still sends, and gets nothing more', async () => {
+    test('a service can end it while the client sends, and receives no more', async () => {
       const { client } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one')).send(bytes('end')).send(bytes('two'))
       expect(String(await stream.next())).toBe('one')
       expect(await stream.ending()).toEqual([status.OK, 'OK'])
-      expect(echo.heard).toEqual(['one', 'end', 'closed'])
+      expect(echo.events).toEqual(['one', 'end', 'closed'])
       echo.calls[0].refuse(Status.Internal, 'too late') // none of these does anything
       echo.calls[0].end()
       expect(echo.calls[0].send(bytes('too late'))).toBe(true)
@@ -116,7 +117,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const stream = new Stream(client, ECHO).send(bytes('one')).send(bytes('refuse'))
       expect(String(await stream.next())).toBe('one')
       expect(await stream.ending()).toEqual([status.NOT_FOUND, '50 % \ufffd é'])
-      expect(echo.heard.at(-1)).toBe('closed')
+      expect(echo.events.at(-1)).toBe('closed')
     })
 
     test('a cancel is reported once', async () => {
@@ -124,11 +125,11 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const stream = new Stream(client, ECHO).send(bytes('one'))
       await stream.next()
       stream.cancel()
-      await echo.hears('closed')
+      await echo.receives('closed')
       echo.calls[0].send(bytes('too late'))
       expect(String(await unary(client, ECHO, bytes('two')))).toBe('two')
-      const heard = echo.heard.filter((each) => each !== 'half closed') // some libraries report a cancel as that, too
-      expect(heard).toEqual(['one', 'closed', 'two', 'closed'])
+      const events = echo.events.filter((each) => each !== 'half closed') // some libraries report a cancel as that, too
+      expect(events).toEqual(['one', 'closed', 'two', 'closed'])
     })
 
     test('a connection that breaks closes its streams and no others', async () => {
@@ -139,7 +140,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       await Promise.all([lost.next(), kept.next()])
       other.close()
       lost.cancel()
-      await echo.hears('closed')
+      await echo.receives('closed')
       kept.send(bytes('more'))
       expect(String(await kept.next())).toBe('more')
     })
@@ -148,10 +149,10 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const { client } = await start()
       const stream = new Stream(client, ECHO, { deadline: Date.now() + 100 }).send(bytes('one'))
       expect((await stream.ending())[0]).toBe(status.DEADLINE_EXCEEDED)
-      await echo.hears('closed')
+      await echo.receives('closed')
     })
 
-    test('a client that does not read is not read from, and loses nothing', async () => {
+    test('a client that does not read is not read from; no message is lost', async () => {
       const { client } = await start()
       const count = 1_000 // of 4 KiB: far more than windows and socket buffers hold
       const message = Buffer.alloc(4 * 1024)
@@ -163,28 +164,28 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       stream.end()
       expect((await stream.next())?.readUInt32BE()).toBe(0) // this library reads everything until it is asked once
       let before = -1
-      while (before !== echo.heard.length) {
-        before = echo.heard.length
+      while (before !== echo.events.length) {
+        before = echo.events.length
         await sleep(100)
       }
       expect(before).toBeGreaterThan(0)
       expect(before).toBeLessThan(count / 2)
       for (let i = 1; i < count; i++) expect((await stream.next())?.readUInt32BE()).toBe(i)
       expect(await stream.ending()).toEqual([status.OK, 'OK'])
-      expect(echo.heard).toContain('writable')
+      expect(echo.events).toContain('writable')
     })
 
     test('Q16: a drain ends streams at once, after their queued messages', async () => {
       const { client, frontend } = await start()
       const stream = new Stream(client, ECHO).send(bytes('one'))
-      await echo.hears('one')
+      await echo.receives('one')
       echo.calls[0].send(bytes('last'))
       const drained = frontend.drain(10_000)
       expect(String(await stream.next())).toBe('one')
       expect(String(await stream.next())).toBe('last')
       expect(await stream.ending()).toEqual([status.UNAVAILABLE, DRAIN_MESSAGE])
       await drained
-      expect(echo.heard).toEqual(['one', 'closed'])
+      expect(echo.events).toEqual(['one', 'closed'])
     })
 
     test('Q16: a stream whose client does not read does not delay a drain beyond its timeout', async () => {
@@ -192,9 +193,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
       const stream = new Stream(client, ECHO).send(bytes('one'))
       await stream.next()
       while (echo.calls[0].send(Buffer.alloc(64 * 1024))) await sleep(0)
-      const startMs = performance.now()
-      await frontend.drain(200)
-      expect(performance.now() - startMs).toBeLessThan(5_000)
+      await frontend.drain(200) // the test would time out
       expect((await stream.ending())[0]).not.toBe(status.OK)
     })
   })

@@ -1,33 +1,34 @@
-/**
- * GRPC_UDS: the real service behind a unix socket.
- */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+/** GRPC_UDS: the service behind a unix socket. */
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { eventually } from '../../helpers/eventually.ts'
 import { GrpcClient, question } from '../../helpers/grpc.ts'
 import { postJson, spawnService, startService } from '../../helpers/service.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
+const TIMEOUT = { timeout: 120_000 } // five processes start
 const RULES = {
   'shop.yaml':
     'domain: shop\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 9 } }]\n',
 }
 const USER = { domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'alice' }] }] }
 
-/** An unused path in a folder that is removed after the test. */
-function freePath(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-uds-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  return join(folder, 'rls.sock')
-}
-
 function start(path: string, env: Record<string, string> = {}) {
   return startService({ rules: RULES, env: { GRPC_UDS: path, LOG_LEVEL: 'info', ...env } })
 }
 
-/** What is left of the limit of 9 after one more hit, asked over a connection of its own. */
-async function ask(path: string): Promise<number> {
+/** A start that must fail. Returns its log, which is one line. */
+async function startRefused(path: string): Promise<string> {
+  const env = { BACKEND_TYPE: 'memory', GRPC_UDS: path }
+  const { code, log } = await spawnService({ rules: RULES, env }).exited
+  expect(code).toBe(1)
+  expect(log.trimEnd().split('\n')).toHaveLength(1)
+  return log
+}
+
+/** Adds a hit on a connection of its own. Returns what remains of the limit of 9. */
+async function hit(path: string): Promise<number> {
   const client = new GrpcClient(`unix:${path}`)
   try {
     return (await client.ask(question('shop', { user: 'alice' }))).statuses[0].limitRemaining
@@ -36,80 +37,63 @@ async function ask(path: string): Promise<number> {
   }
 }
 
-test('5.6: gRPC is served on the socket, HTTP on its port', async () => {
-  const path = freePath()
-  const service = await start(path, { WORKERS: '2' })
-  expect(service.log).toContain(`Listening for gRPC on '${path}'`)
-  expect(service.log).toContain('gRPC is answered by worker 0 alone, since a unix socket cannot be shared')
-  expect(await ask(path)).toBe(8)
-  expect((await postJson(service, USER)).status).toBe(200)
-  expect(await ask(path)).toBe(6)
-})
+test(
+  '5.6: two workers: one serves the socket, also after crashes; a second process is refused; a stop removes the file',
+  TIMEOUT,
+  async () => {
+    const path = join(makeTemporaryFolder(), 'rls.sock')
+    const service = await start(path, { WORKERS: '2' })
+    expect(service.log).toContain(`Listening for gRPC on '${path}'`)
+    expect(service.log).toContain('gRPC is answered by worker 0 alone, since a unix socket cannot be shared')
+    expect(await hit(path)).toBe(8)
+    expect((await postJson(service, USER)).status).toBe(200)
+    expect(await hit(path)).toBe(6)
 
-test('5.6: the file is removed at the end, and the next start succeeds', async () => {
-  const path = freePath()
-  for (let run = 0; run < 2; run++) {
-    const service = await start(path)
-    expect(service.log).not.toContain('cannot be shared') // with a single worker there is nothing to tell
-    expect(await ask(path)).toBe(8)
+    const refusal = await startRefused(path)
+    expect(refusal).toContain(
+      `Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use`,
+    )
+    expect(refusal).toContain(
+      'A process is listening there: stop it, or set GRPC_UDS to another path. [SOCKET_IN_USE]',
+    )
+    let remaining = await hit(path) // the first process still has its socket
+    expect(remaining).toBe(5)
+
+    for (const crashWorker of [1, 0, 0]) {
+      const endsCount = () => service.log.split(`worker ${crashWorker} ended`).length
+      const before = endsCount()
+      service.child.send({ crashWorker })
+      await eventually(() => expect(endsCount()).toBeGreaterThan(before))
+      await eventually(async () => {
+        const now = await hit(path)
+        expect(now).toBe(remaining - 1)
+        remaining = now
+      })
+    }
     expect((await service.stop()).code).toBe(0)
     expect(existsSync(path)).toBe(false)
-  }
-})
+  },
+)
 
-test('5.6: after a crash the successor listens there again; other workers do not matter', async () => {
-  const path = freePath()
-  const service = await start(path, { WORKERS: '2' })
-  let left = await ask(path)
-  for (const crashWorker of [1, 0, 0]) {
-    const ends = service.log.split(`worker ${crashWorker} ended`).length
-    service.child.send({ crashWorker })
-    await eventually(async () => service.log.split(`worker ${crashWorker} ended`).length > ends)
-    await eventually(async () => {
-      const now = await ask(path)
-      expect(now).toBe(left - 1)
-      left = now
-      return true
-    })
-  }
-})
+test(
+  '5.6: a single worker: the file of a killed process stops the next start, which says to remove it',
+  TIMEOUT,
+  async () => {
+    const path = join(makeTemporaryFolder(), 'rls.sock')
+    const service = await start(path)
+    expect(service.log).not.toContain('cannot be shared')
+    expect(await hit(path)).toBe(8)
+    await service.stop('SIGKILL')
+    expect(existsSync(path)).toBe(true)
 
-test('5.6: a process that already listens there stops the start with one line', async () => {
-  const path = freePath()
-  const first = await start(path)
-  const { code, log } = await spawnService({ rules: RULES, env: { BACKEND_TYPE: 'memory', GRPC_UDS: path } })
-    .exited
-  expect(code).toBe(1)
-  expect(log.trimEnd().split('\n')).toHaveLength(1)
-  expect(log).toContain(`Failed to listen for gRPC on '${path}': listen EADDRINUSE: address already in use`)
-  expect(log).toContain(
-    'A process is listening there: stop it, or set GRPC_UDS to another path. [SOCKET_IN_USE]',
-  )
-  expect(await ask(path)).toBe(8) // the first process still has its socket
-  expect((await first.stop()).code).toBe(0)
-})
-
-test('5.6: so does the file of a killed process, and the line says to remove it', async () => {
-  const path = freePath()
-  await (await start(path)).stop('SIGKILL')
-  expect(existsSync(path)).toBe(true)
-  const { code, log } = await spawnService({ rules: RULES, env: { BACKEND_TYPE: 'memory', GRPC_UDS: path } })
-    .exited
-  expect(code).toBe(1)
-  expect(log.trimEnd().split('\n')).toHaveLength(1)
-  expect(log).toContain(`Failed to listen for gRPC on '${path}':`)
-  expect(log).toContain('Nothing is listening there: if a killed process left the file behind, remove it')
-  expect(existsSync(path)).toBe(true) // it belongs to another process
-  rmSync(path)
-  await start(path)
-  expect(await ask(path)).toBe(8)
-})
-
-/** Polls until true; a rejection counts as false. Fails after 10 s. */
-async function eventually(check: () => Promise<boolean>): Promise<void> {
-  const until = Date.now() + 10_000
-  while (!(await check().catch(() => false))) {
-    if (Date.now() > until) throw new Error('it did not come true within 10 s')
-    await sleep(20)
-  }
-}
+    const refusal = await startRefused(path)
+    expect(refusal).toContain(`Failed to listen for gRPC on '${path}':`)
+    expect(refusal).toContain(
+      'Nothing is listening there: if a killed process left the file behind, remove it',
+    )
+    expect(existsSync(path)).toBe(true) // it belongs to another process
+    rmSync(path)
+    await start(path)
+    expect(await hit(path)).toBe(8)
+  },
+)

@@ -4,23 +4,23 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { responseToJson } from '../../../proto/json-response.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
-import { FakeDecider, OK } from '../fake-decider.ts'
+import { FakeRateLimiter, OK } from '../fake-rate-limiter.ts'
 import { RawClient, readResponse } from './raw-client.ts'
 
 const TEXT = 'text/plain; charset=utf-8'
 const JSON_TYPE = 'application/json'
 
-let decider: FakeDecider
+let limiter: FakeRateLimiter
 let server: HttpServer
 let client: RawClient
 
 beforeEach(() => {
-  decider = new FakeDecider()
+  limiter = new FakeRateLimiter()
   server = new HttpServer({
     host: '127.0.0.1',
     port: 0,
     bodyBytesMax: 1_000,
-    decider,
+    limiter,
     health: { isHealthy: true, report: 'sigterm: ok\n' },
     log: () => {},
   })
@@ -98,7 +98,7 @@ describe('6.1: paths and methods', () => {
   })
 
   for (const line of ['GET /healthcheck', 'GET /nope', 'GET //nope', 'HEAD /healthcheck', 'POST /json']) {
-    test(`answers to ${line} that nobody reads are bounded: the connection ends`, async () => {
+    test(`unread responses to ${line} are bounded: the connection ends`, async () => {
       const body = line === 'POST /json' ? question('ok') : ''
       const requests = `${line} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`.repeat(
         1_000,
@@ -128,7 +128,7 @@ describe('6.1: paths and methods', () => {
     expect((await send('GET /healthcheck?verbosely')).body).toBe('')
   })
 
-  test('6.1: unhealthy is 500 with nothing in it, by any method', async () => {
+  test('6.1: unhealthy is 500 with an empty body, by any method', async () => {
     server.health = { isHealthy: false, report: 'sigterm: failing\n' }
     for (const method of METHODS) {
       const { status, headers, body } = await send(`${method} /healthcheck`)
@@ -170,7 +170,7 @@ describe('6.1: paths and methods', () => {
           '',
         ])
       }
-      expect(decider.requests).toEqual([])
+      expect(limiter.requests).toEqual([])
     })
   }
 

@@ -24,7 +24,7 @@ interface Ports {
  * Answers with the name of its thread; asked for `slow`, it takes a moment, so that a drain finds it in
  * flight.
  */
-const decider: RateLimiter = {
+const limiter: RateLimiter = {
   decide({ domain }, caller) {
     const answer = () =>
       caller.onDecision({
@@ -43,13 +43,13 @@ const decider: RateLimiter = {
 
 async function serve(ports: Ports): Promise<void> {
   const log = () => {}
-  const frontend = grpcJsFrontend({ methods: createUnaryMethods(decider, log) })
+  const frontend = grpcJsFrontend({ methods: createUnaryMethods(limiter, log) })
   const listener = await listen({
     host: HOST,
     port: ports.grpc,
     onSocket: (socket) => frontend.accept(socket),
   })
-  const options = { bodyBytesMax: 1_000, decider, health: { isHealthy: true, report: '' }, log }
+  const options = { bodyBytesMax: 1_000, limiter, health: { isHealthy: true, report: '' }, log }
   const http = new HttpServer({ host: HOST, port: ports.http, ...options })
   parentPort!.on('message', async (message) => {
     if (message === 'crash') throw new Error('crashed on demand')

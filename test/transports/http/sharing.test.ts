@@ -62,7 +62,7 @@ test.runIf(canSharePort)(
   },
 )
 
-test.runIf(canSharePort)('a worker that crashes takes nobody with it', async () => {
+test.runIf(canSharePort)('a worker that crashes does not affect the other', async () => {
   const crashed = once(child, 'message')
   child.send('crash')
   expect((await crashed)[0]).toEqual({ crashed: 'crashed on demand' })

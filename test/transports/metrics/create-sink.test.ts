@@ -48,7 +48,7 @@ for (const [disable, dog, statsd, prometheus, expected] of cases) {
   })
 }
 
-test('7.3: the older names choose, too', () => {
+test('7.3: the older names are accepted', () => {
   expect(choose({ USE_PUSH_STATS: 'false', USE_TAGGED_STATS: 'true' })).toBe('dogstatsd')
   expect(choose({ USE_PULLMETRICS: 'true' })).toBe('prometheus')
   expect(choose({ USE_PUSH_STATS: 'true', USE_PULLMETRICS: 'true' })).toBe(
@@ -73,7 +73,7 @@ function open(env: Record<string, string>) {
   return createSink({ settings, hasNative: false, env, read, log: notedLog().log })
 }
 
-test('7.3: each choice opens, and none is null', async () => {
+test('7.3: each selected sink opens; without one it is null', async () => {
   const environments: Record<string, string>[] = [
     { DISABLE_STATS: 'true' },
     { USE_STATSD: 'false' },
@@ -101,7 +101,7 @@ test('7.3 10#42: another STATSD_PROTOCOL stops the start', async () => {
   }
 })
 
-test('7.3: a unix socket for statsd stops the start with what to do instead', async () => {
+test('7.3: a unix socket for statsd stops the start with a remedy', async () => {
   await expect(open({ STATSD_HOST: 'unix:///var/run/statsd.socket' })).rejects.toThrow(
     'STATSD_HOST=unix:///var/run/statsd.socket: is no host; unix sockets are for DogStatsD alone. Write the host ' +
       'alone, or set USE_STATSD=false and USE_DOG_STATSD=true. [STATSD_SOCKET]',

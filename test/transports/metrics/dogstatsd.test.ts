@@ -1,26 +1,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { type DogStatsdOptions, dogStatsdSink, globalsFrom } from '../../../transports/metrics/dogstatsd.ts'
 import { loadMogrifiers } from '../../../transports/metrics/mogrifiers.ts'
 import type { Sink } from '../../../transports/metrics/sink.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { createSnapshot, datagramPeer, eventually, notedLog, StreamPeer, sums } from './peers.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
+import { createSnapshot, datagramPeer, notedLog, StreamPeer, sums } from './peers.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'dogstatsd-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = makeTemporaryFolder()
 
 const ends: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -125,7 +116,7 @@ test('7.5: tags leave the name: global ones, those of the name with EXTRA_TAGS, 
   ])
 })
 
-test('7.5: what callers wrote cannot make tags of its own', async () => {
+test('7.5: text of clients cannot add tags', async () => {
   const env = {
     DOG_STATSD_MOGRIFIER_D_PATTERN: '^x\\.(.*)\\.hits$',
     DOG_STATSD_MOGRIFIER_D_NAME: 'hits',
@@ -137,7 +128,7 @@ test('7.5: what callers wrote cannot make tags of its own', async () => {
   ])
 })
 
-test('7.5: whatever a mogrifier makes of a name, it stays a name', async () => {
+test('7.5: a name from a mogrifier remains a name', async () => {
   const env = { DOG_STATSD_MOGRIFIER_D_PATTERN: '(?s)^x\\.(.*)$', DOG_STATSD_MOGRIFIER_D_NAME: 'a:b|$1' }
   expect(await sent({ mogrify: loadMogrifiers(['D'], env) }, { counters: [['x.c\nd', 1]] })).toEqual([
     'a_b_c_d:1|c',
@@ -186,14 +177,14 @@ test('7.5: an agent on a unix stream socket gets packets behind their lengths', 
   expect(packets().length).toBeGreaterThan(1)
 })
 
-test('7.5: unix datagram sockets are refused with what to do instead', () => {
+test('7.5: unix datagram sockets are refused with a remedy', () => {
   expect(() => open({ host: 'unixgram:///var/run/datadog/dsd.socket' })).toThrow(
     'STATSD_HOST: unix datagram sockets cannot be used. Write unixstream:// and set dogstatsd_stream_socket in the ' +
       'agent, or use UDP. [DOGSTATSD_UNIXGRAM]',
   )
 })
 
-test('7.5: unix:// that leads to a datagram socket says so in the log, and what to do', async (context) => {
+test('7.5: unix:// with a datagram socket is logged with a remedy', async (context) => {
   const path = join(folder, 'datagrams.socket')
   const script =
     'import socket,sys;s=socket.socket(1,2);s.bind(sys.argv[1]);print(1,flush=True);sys.stdin.read()'
@@ -213,7 +204,7 @@ test('7.5: unix:// that leads to a datagram socket says so in the log, and what 
   )
 })
 
-test('7.5: the client tells of itself as those of Datadog do: since the last flush, with the global tags alone', async () => {
+test('7.5: client telemetry as of Datadog: since the last flush, with the global tags only', async () => {
   const options = {
     tags: cleanTags({ zone: 'b' }),
     globals: { tags: [['env', 'prod']] as const, container: 'abc' },
@@ -251,7 +242,7 @@ test('7.5: the client tells of itself as those of Datadog do: since the last flu
 
 /** Files as the kernel shows them, below a folder of the test. */
 function machine(files: Record<string, string>): string {
-  const root = mkdtempSync(join(folder, 'root-'))
+  const root = makeTemporaryFolder()
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(join(root, path, '..'), { recursive: true })
     if (text === '') mkdirSync(join(root, path))
@@ -285,12 +276,12 @@ const containers = [
 
 for (const [env, files, container] of containers) {
   const text = Object.values(files).join(' ').slice(-60).trim()
-  test(`7.5: ${JSON.stringify(env)} with …${text} is told as container '${container.slice(0, 10)}'`, () => {
+  test(`7.5: ${JSON.stringify(env)} with …${text} is container '${container.slice(0, 10)}'`, () => {
     expect(globalsFrom(env, machine(files)).container).toBe(container)
   })
 }
 
-test('7.5: where nothing names the container, the inode of its cgroup does', () => {
+test('7.5: without a container id, the inode of its cgroup is sent', () => {
   const root = machine({ [CGROUP]: '0::/pod', 'sys/fs/cgroup/pod': '' })
   expect(globalsFrom({}, root).container).toBe(`in-${statSync(join(root, 'sys/fs/cgroup/pod')).ino}`)
   const older = machine({ [CGROUP]: '3:cpu:/x\n2:memory:/', 'sys/fs/cgroup/memory': '' })

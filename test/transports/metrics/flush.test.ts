@@ -97,7 +97,7 @@ test('7.3: a reading that hangs is not started twice', async () => {
   expect(sink.totals).toEqual([7])
 })
 
-test('7.3: the last flush comes after one that is under way, which may have read before the last hits', async () => {
+test('7.3: the last flush follows a running one, which may have read before the last hits', async () => {
   let hits = 1
   let letGo = (): void => {}
   const read = async () => {
@@ -128,7 +128,7 @@ test('7.3: the last flush waits for a sink that is busy, also when flushes have 
   expect(sink.totals).toEqual([1, 3])
 })
 
-test('7.3: a sink or a reading that fails stops nothing', async () => {
+test('7.3: a failing sink or reading does not stop others', async () => {
   const failing = new HeldSink()
   failing.flush = () => Promise.reject(new Error('a mistake'))
   const other = new HeldSink()
@@ -149,7 +149,7 @@ test('7.3: a sink or a reading that fails stops nothing', async () => {
   expect(lines).toEqual(['warning: a statistics sink failed: a mistake'])
 })
 
-test('7.3: what a sink has dropped is logged once a minute, and counted', async () => {
+test('7.3: dropped values are logged once a minute, and counted', async () => {
   vi.useFakeTimers()
   const sink = new HeldSink()
   const { log, lines } = notedLog()

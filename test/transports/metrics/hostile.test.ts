@@ -2,10 +2,9 @@
  * What callers write ends up in names (unknown domains, metric flags, overrides): whatever it is, each sink sends the lines
  * that were to be sent, and each of them says what it was to say.
  */
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { Stats, TOTAL_HITS } from '../../../engine/stats/stats.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
 import { dogStatsdSink } from '../../../transports/metrics/dogstatsd.ts'
@@ -14,7 +13,9 @@ import { printingSink } from '../../../transports/metrics/printing.ts'
 import type { Sink, Snapshot } from '../../../transports/metrics/sink.ts'
 import { statsdSink } from '../../../transports/metrics/statsd.ts'
 import { cleanTags } from '../../../transports/metrics/tags.ts'
-import { createSnapshot, datagramPeer, eventually, notedLog, StreamPeer } from './peers.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
+import { createSnapshot, datagramPeer, notedLog, StreamPeer } from './peers.ts'
 import { Scraper } from './prometheus/scrape.ts'
 
 const HOSTILE = [
@@ -37,8 +38,7 @@ const HOSTILE = [
 const tags = cleanTags({ zone: 'b' })
 const EXPECTED = 2 * HOSTILE.length
 
-const folder = mkdtempSync(join(tmpdir(), 'hostile-'))
-afterAll(() => rmSync(folder, { recursive: true }))
+const folder = makeTemporaryFolder()
 const ends: (() => Promise<void>)[] = []
 afterEach(async () => {
   for (const end of ends.splice(0)) await end()
@@ -62,7 +62,7 @@ function opened(sink: Sink): Sink {
   return sink
 }
 
-test('7.1 7.3: hostile names make no lines of their own for statsd', async () => {
+test('7.1 7.3: hostile names add no lines for statsd', async () => {
   const peer = new StreamPeer()
   ends.push(() => peer.close())
   const port = await peer.open()
@@ -77,7 +77,7 @@ test('7.1 7.3: hostile names make no lines of their own for statsd', async () =>
   }
 })
 
-test('7.1 7.5: hostile names make no lines and no tags of their own for DogStatsD', async () => {
+test('7.1 7.5: hostile names add no lines and no tags for DogStatsD', async () => {
   const peer = await datagramPeer()
   ends.push(peer.close)
   const env = {
@@ -98,7 +98,7 @@ test('7.1 7.5: hostile names make no lines and no tags of their own for DogStats
     )
 })
 
-test('7.1 7.6: hostile names make no series of their own for Prometheus', async () => {
+test('7.1 7.6: hostile names add no series for Prometheus', async () => {
   const snapshot = hostileSnapshot()
   const scraper = await Scraper.open({ read: async () => snapshot, tags })
   ends.push(() => scraper.sink.close())
@@ -114,7 +114,7 @@ test('7.1 7.6: hostile names make no series of their own for Prometheus', async 
   expect(count).toBe(EXPECTED)
 })
 
-test('7.1 7.3: hostile names make no lines of their own where they are printed', async () => {
+test('7.1 7.3: hostile names add no printed lines', async () => {
   const file = join(folder, 'out')
   const fd = openSync(file, 'w')
   await opened(printingSink(tags, notedLog().log, fd)).flush(hostileSnapshot())

@@ -10,7 +10,7 @@ function drained(queue: LineQueue): string[] {
   return texts
 }
 
-test('7.3: lines share chunks and are never cut; a longer one goes alone', () => {
+test('7.3: lines share chunks and are never divided; a longer one is a chunk', () => {
   const queue = new LineQueue(SIZES)
   for (const line of ['aaaa\n', 'bbbb\n', 'c\n', 'dddddddddddd\n']) expect(queue.offer(line)).toBe(true)
   expect(drained(queue)).toEqual(['2: aaaa\nbbbb\n', '1: c\n']) // the last chunk is still open
@@ -31,6 +31,6 @@ test('7.3: at most so many bytes wait, counted as bytes and not as characters', 
   expect(queue.offer('ééééé\n')).toBe(true)
 })
 
-test('7.3: a line too long for any chunk is never taken', () => {
+test('7.3: a line longer than a chunk is refused', () => {
   expect(new LineQueue(SIZES).offer('x'.repeat(21))).toBe(false)
 })

@@ -9,7 +9,7 @@ const RULE_ENV = {
   DOG_STATSD_MOGRIFIER_RULE_TAGS: 'domain:$1,rule:x-$2',
 }
 
-test('7.5 12#32: a name and tags are made of what the pattern found', () => {
+test('7.5 12#32: name and tags have the groups of the pattern', () => {
   expect(loadMogrifiers(['RULE'], RULE_ENV)(RULE)).toEqual({
     name: 'ratelimit.total_hits',
     tags: [
@@ -19,7 +19,7 @@ test('7.5 12#32: a name and tags are made of what the pattern found', () => {
   })
 })
 
-test('7.5: a name no pattern fits stays', () => {
+test('7.5: a name without a matching pattern is unchanged', () => {
   expect(loadMogrifiers(['RULE'], RULE_ENV)('runtime.num_values')).toEqual({
     name: 'runtime.num_values',
     tags: [],
@@ -27,7 +27,7 @@ test('7.5: a name no pattern fits stays', () => {
   expect(loadMogrifiers([], {})(RULE)).toEqual({ name: RULE, tags: [] })
 })
 
-test('7.5: the first in the list that fits wins, the others are skipped', () => {
+test('7.5: the first one in the list that matches is applied, the others are skipped', () => {
   const env = {
     DOG_STATSD_MOGRIFIER_A_PATTERN: 'total',
     DOG_STATSD_MOGRIFIER_A_NAME: 'a',
@@ -55,13 +55,13 @@ for (const [pattern, template, name] of fills) {
   })
 }
 
-test('7.5: names of variables are in upper case, and the list is not trimmed', () => {
+test('7.5: variables are in upper case, and the list is not trimmed', () => {
   const env = { DOG_STATSD_MOGRIFIER_FOO_PATTERN: 'a', DOG_STATSD_MOGRIFIER_FOO_NAME: 'b' }
   expect(loadMogrifiers(['foo'], env)('a').name).toBe('b')
   expect(() => loadMogrifiers([' foo'], env)).toThrow('no PATTERN specified for mogrifier  foo')
 })
 
-test('7.5 10#36-38: the older names of the variables are read, the real ones win', () => {
+test('7.5 10#36-38: the older variables are read, the current ones win', () => {
   const env = {
     TAGGED_STATS_MOGRIFIER_M_PATTERN: '(a)',
     TAGGED_STATS_MOGRIFIER_M_NAME: 'older',
@@ -80,7 +80,7 @@ test('7.5 12#21: bare PATTERN, NAME and TAGS are not read', () => {
 const mistakes = [
   // PATTERN, NAME, TAGS -> error
   ['',   'n', '',          'no PATTERN specified for mogrifier foo'],
-  ['(',  'n', '',          'failed to compile pattern for foo: (: Invalid regular expression: /(/: Unterminated group'],
+  ['(',  'n', '',          'failed to compile pattern for foo: (: error parsing regexp: missing closing ): `(`'],
   ['a',  '',  '',          'no NAME specified for mogrifier foo'],
   ['a',  'n', ':v',        'no key specified for tag  for mogrifier foo'],
   ['a',  'n', 'x:1,k:',    'no value specified for tag k for mogrifier foo'],

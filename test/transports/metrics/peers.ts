@@ -1,8 +1,8 @@
-/** Servers as statsd and Datadog have them, on 127.0.0.1, and what a test needs around them. */
+/** Servers like those of statsd and Datadog on 127.0.0.1, and a log and snapshots for sinks. */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
-import { expect, vi } from 'vitest'
+import { StringDecoder } from 'node:string_decoder'
 import type { Log } from '../../../engine/runtime/messages.ts'
 import type { Snapshot } from '../../../transports/metrics/sink.ts'
 
@@ -10,20 +10,18 @@ export function createSnapshot(parts: Partial<Snapshot>): Snapshot {
   return { counters: [], gauges: [], timers: [], ...parts }
 }
 
-/** A log that can be read. */
+/** A log with its lines. */
 export function notedLog(): { log: Log; lines: string[] } {
   const lines: string[] = []
   return { log: (level, message) => lines.push(`${level}: ${message}`), lines }
 }
 
-/** Waits for what other threads and sockets do. */
-export function eventually(check: () => void): Promise<void> {
-  return vi.waitFor(check, { timeout: 10_000, interval: 20 })
-}
-
-/** All that a stream server has read, over all its connections. */
+/** A stream server, with the bytes of all its connections. */
 export class StreamPeer {
   private readonly chunks: Buffer[] = []
+  private readonly decoder = new StringDecoder('utf8')
+  private readonly readLines: string[] = []
+  private lineRest = ''
   readonly sockets: Socket[] = []
   private server: Server | null = null
   private readonly readsNothing: boolean
@@ -32,13 +30,13 @@ export class StreamPeer {
     this.readsNothing = readsNothing
   }
 
-  /** On a port of its choice, or on that one again. */
+  /** On a free port, or on a given port or path. */
   async open(at: number | string = 0): Promise<number> {
     this.server = createServer((socket) => {
       this.sockets.push(socket)
       socket.on('error', () => {})
       if (this.readsNothing) socket.pause()
-      else socket.on('data', (bytes) => this.chunks.push(bytes))
+      else socket.on('data', (bytes) => this.read(bytes))
     })
     if (typeof at === 'string') this.server.listen(at)
     else this.server.listen(at, '127.0.0.1')
@@ -50,8 +48,16 @@ export class StreamPeer {
     return Buffer.concat(this.chunks)
   }
 
-  get lines(): string[] {
-    return this.received.toString().split('\n').slice(0, -1)
+  /** Complete lines. Grows as more is read. */
+  get lines(): readonly string[] {
+    return this.readLines
+  }
+
+  private read(bytes: Buffer): void {
+    this.chunks.push(bytes)
+    const lines = (this.lineRest + this.decoder.write(bytes)).split('\n')
+    this.lineRest = lines.pop()!
+    this.readLines.push(...lines)
   }
 
   async close(): Promise<void> {
@@ -63,7 +69,7 @@ export class StreamPeer {
   }
 }
 
-/** Datagrams, one by one. */
+/** A UDP server, with each datagram. */
 export async function datagramPeer(port = 0) {
   const socket = createSocket('udp4')
   const datagrams: string[] = []
@@ -78,12 +84,12 @@ export async function datagramPeer(port = 0) {
   }
 }
 
-/** What a peer that adds up counters has, by name. */
+/** The sums of counters by name. */
 export function sums(lines: readonly string[]): Record<string, number> {
   const totals: Record<string, number> = {}
   for (const line of lines) {
     const [, name, value] = /^(.*):(\d+)\|c/.exec(line) ?? []
-    expect(name, `a counter: ${line.slice(0, 200)}`).toBeDefined()
+    if (name === undefined) throw new Error(`not a counter: ${line.slice(0, 200)}`)
     totals[name] = (totals[name] ?? 0) + Number(value)
   }
   return totals

@@ -4,7 +4,8 @@ import {
   ReconnectingWriter,
   type Writer,
 } from '../../../transports/metrics/reconnecting-writer.ts'
-import { eventually, notedLog } from './peers.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { notedLog } from './peers.ts'
 
 const outlets: ReconnectingWriter[] = []
 afterEach(async () => {
@@ -44,12 +45,12 @@ test('7.3: a chunk whose write failed is lost and counted, never sent again; the
   expect(dials).toBe(2)
 })
 
-test('7.3: who waits for room while nobody is connected is told at once', async () => {
+test('7.3: waiting for space without a connection returns at once', async () => {
   const outlet = open(() => new Promise(() => {})) // a dial without an end
   expect(await outlet.room(2 ** 30)).toBe(false)
 })
 
-test('7.3: who waits for room gets it with the next write, or hears of a lost connection', async () => {
+test('7.3: waiting for space ends with the next write or with a lost connection', async () => {
   let finish: (() => void) | null = null
   let hangUp = (_: string): void => {}
   const dial: Dial = async (onGone) => {

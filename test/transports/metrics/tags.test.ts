@@ -11,7 +11,7 @@ test('7.2: the example with COMMIT', () => {
   expect(withTags(name, cleanTags({ COMMIT: '12345' }))).toBe(`${name}.__COMMIT=12345`)
 })
 
-test('7.2: what ends a name becomes _, pairs with an empty half are dropped', () => {
+test('7.2: separators become _, pairs with an empty half are dropped', () => {
   expect(cleanTags({ a: 'x.y:z|w', '': 'v', k: '' })).toEqual([['a', 'x_y_z_w']])
 })
 

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
-import { collectorUrl, isAway } from '../../../transports/tracing/collector.ts'
+import { collectorUrl, connectionRefused } from '../../../transports/tracing/collector.ts'
 import { freePort } from '../../helpers/ports.ts'
 
 const GENERAL = 'OTEL_EXPORTER_OTLP_ENDPOINT'
@@ -28,12 +28,12 @@ describe('11.3: endpoints that are one', () => {
     test(`${protocol}, "${value}"`, () =>
       expect(collectorUrl(protocol, { [GENERAL]: value }).host).toBe(where))
 
-  test('that of traces alone wins, whatever the other one is', () => {
+  test('the endpoint for traces wins over the general one', () => {
     expect(collectorUrl('http', { [GENERAL]: ':::', [TRACES]: 'http://a:1' }).host).toBe('a:1')
   })
 })
 
-describe('11.3: endpoints that are none end the start', () => {
+describe('11.3: invalid endpoints end the start', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     // protocol, value -> as it is shown
@@ -56,7 +56,7 @@ describe('11.3: endpoints that are none end the start', () => {
         const use = () => collectorUrl(protocol, { [variable]: value })
         expect(use).toThrow(ConfigurationError)
         expect(use).toThrow(
-          `${variable}: "${shown}" is no address of a collector over ${protocol}. Set it to `,
+          `${variable}: "${shown}" is not an address of a collector over ${protocol}. Set it to `,
         )
         expect(use).not.toThrow(/s3|cret/)
       })
@@ -65,9 +65,9 @@ describe('11.3: endpoints that are none end the start', () => {
 describe('11.3: whether a collector is there', () => {
   const { signal } = new AbortController()
 
-  test('a port that refuses, a name that is none, a socket that is none: the reason', async () => {
+  test('a refusing port, an unknown name, a missing socket: the error', async () => {
     const reason = (text: string) =>
-      isAway(new URL(text), signal).then((error) => (error as NodeJS.ErrnoException).code)
+      connectionRefused(new URL(text), signal).then((error) => (error as NodeJS.ErrnoException).code)
     expect(await reason(`http://127.0.0.1:${await freePort()}`)).toBe('ECONNREFUSED')
     expect(await reason(`http://[::1]:${await freePort()}`)).toMatch(/ECONNREFUSED|EADDRNOTAVAIL/)
     expect(await reason('https://nowhere.invalid')).toMatch(/ENOTFOUND|EAI_AGAIN/)
@@ -81,7 +81,10 @@ describe('11.3: whether a collector is there', () => {
     const closed = once(server, 'connection').then(([socket]) =>
       once(socket.resume(), 'close', { signal: AbortSignal.timeout(10_000) }),
     )
-    const away = isAway(new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), signal)
+    const away = connectionRefused(
+      new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+      signal,
+    )
     expect(await Promise.race([away, closed.then(() => 'there')])).toBe('there')
   })
 })

@@ -1,10 +1,10 @@
 /**
- * A source of rules by xDS, ended with its test.
+ * An xDS source of rules, closed after its test.
  *
  *     const client = follow(server.target, { CONFIG_GRPC_XDS_NODE_ID: 'n' })
- *     await client.rules()        // the drawing of the next rules that came into force
- *     client.lines, client.stats  // what it logged, what it counted
- *     client.state                // what people see: a failure that is not over, a server that is away
+ *     await client.rules()        // the next rules that took effect, as text
+ *     client.lines, client.stats  // log lines, statistics
+ *     client.state                // what health reports: the current failure, a disconnected server
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
@@ -17,7 +17,7 @@ import { XdsRulesSource } from '../../../transports/xds/source.ts'
 import { Queue } from '../../helpers/queue.ts'
 import { limit, startXdsServer } from '../../helpers/xds-server.ts'
 
-/** Waits of some milliseconds, so that tests of connecting anew take no longer. */
+/** Short waits before reconnecting. */
 const QUICK = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '20ms', XDS_CLIENT_BACKOFF_MAX_INTERVAL: '100ms' }
 
 export function createSource(target: string, env: Record<string, string> = {}, steadyMs?: number) {
@@ -62,7 +62,7 @@ export function createSource(target: string, env: Record<string, string> = {}, s
   }
 }
 
-/** The same, started. `hasLoaded` resolves when a start would go on. */
+/** The same, started. `hasLoaded` resolves when a start would continue. */
 export function follow(target: string, env: Record<string, string> = {}, steadyMs?: number) {
   const client = createSource(target, env, steadyMs)
   return { ...client, hasLoaded: client.source.start() }
@@ -81,7 +81,7 @@ export async function loaded(env: Record<string, string> = {}, steadyMs?: number
   return { server, client }
 }
 
-/** Accepts connections, reads, and never says a word. */
+/** Accepts connections, reads, and sends nothing. */
 export async function startSilentServer() {
   const server = createServer((socket) => socket.resume())
   const accepted = once(server, 'connection').then(([socket]) => socket as Socket)

@@ -8,8 +8,11 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { proxyFor } from '../../../transports/xds/proxy.ts'
 import { makeCertificates } from '../../helpers/certificates.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { limit, startXdsServer } from '../../helpers/xds-server.ts'
 import { follow, startSilentServer } from './harness.ts'
+
+vi.mock('../../../engine/runtime/job-thread.ts', () => import('./shared-job-thread.ts'))
 
 describe('10: which proxy', () => {
   const server = { host: 'xds.test', port: 18_000 }
@@ -40,7 +43,7 @@ describe('10: which proxy', () => {
   }
 
   for (const HTTPS_PROXY of ['socks5://p:1', 'https://p:1', 'http://', 'a b']) {
-    test(`${HTTPS_PROXY} cannot be used, and its text is not told`, () => {
+    test(`${HTTPS_PROXY} cannot be used; the error does not have its text`, () => {
       const wrong = () => proxyFor(server, { HTTPS_PROXY })
       expect(wrong).toThrow(/^HTTPS_PROXY is not a URL such as http:\/\/proxy\.example:3128$/)
     })
@@ -112,7 +115,7 @@ async function startProxy(serverPort: number, status = 200) {
 
 describe('8.6, 10: through a proxy', () => {
   for (const usesTls of [false, true]) {
-    test(`rules come, and the server is called by its own name; TLS ${usesTls}`, async () => {
+    test(`rules are loaded, and the server is addressed by its own name; TLS ${usesTls}`, async () => {
       const certificates = await makeCertificates('DNS:xds.test')
       onTestFinished(() => certificates.remove())
       const server = await startXdsServer(usesTls ? { tls: certificates } : {})
@@ -133,14 +136,14 @@ describe('8.6, 10: through a proxy', () => {
     })
   }
 
-  test('one that refuses is told', async () => {
+  test('a refusal is logged', async () => {
     await startProxy(1, 407)
     const client = follow('xds.test:18000')
-    await expect.poll(client.errorLines).not.toEqual([])
+    await eventually(() => expect(client.errorLines()).not.toEqual([]))
     expect(client.errorLines()[0]).toContain('the proxy answers CONNECT with 407')
   })
 
-  test('one that cannot be used is told, and not used', async () => {
+  test('an invalid proxy is logged and not used', async () => {
     const server = await startXdsServer()
     vi.stubEnv('HTTPS_PROXY', 'socks5://user:sesame@p:1')
     onTestFinished(() => void vi.unstubAllEnvs())
@@ -151,7 +154,7 @@ describe('8.6, 10: through a proxy', () => {
     expect(client.lines.join()).not.toContain('sesame')
   })
 
-  test('closing closes a connection to one that says nothing', async () => {
+  test('closing ends a connection to a proxy that does not respond', async () => {
     const silent = await startSilentServer()
     vi.stubEnv('HTTPS_PROXY', silent.target)
     onTestFinished(() => void vi.unstubAllEnvs())

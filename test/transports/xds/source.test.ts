@@ -1,13 +1,13 @@
-/**
- * The conversation with a management server (spec 8.6), over real sockets: who says what, when, and what is in force.
- */
+/** The stream with a management server (spec 8.6) over sockets: requests, responses and the rules in force. */
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { eventually } from '../../helpers/eventually.ts'
 import { freePort } from '../../helpers/ports.ts'
 import { CONFIG, config, limit, responseBytes, startXdsServer } from '../../helpers/xds-server.ts'
 import { createSource, follow, loaded, SHOP, startSilentServer } from './harness.ts'
+
+vi.mock('../../../engine/runtime/job-thread.ts', () => import('./shared-job-thread.ts'))
 
 const SUCCESS = 'ratelimit.service.config_load_success'
 const ERROR = 'ratelimit.service.config_load_error'
@@ -19,7 +19,7 @@ const BAD = "bad.conf: invalid rate limit unit 'UNKNOWN'"
 const undecodable = { type_url: CONFIG, value: Uint8Array.of(0x1a, 0x7f) }
 
 describe('8.6 one stream', () => {
-  test('the first request of a process: who we are, what we want, nothing we have', async () => {
+  test('the first request of a process has the node and the type, no version', async () => {
     const server = await startXdsServer()
     follow(server.target, {
       CONFIG_GRPC_XDS_NODE_ID: 'edge-1',
@@ -40,24 +40,24 @@ describe('8.6 one stream', () => {
     })
   })
 
-  test('remarks on the rules are logged under the name of the resource', async () => {
+  test('warnings about rules are logged with the name of the resource', async () => {
     const server = await startXdsServer()
     const client = follow(server.target)
     await server.request()
     const rate_limit = { unit: 4, requests_per_unit: 1 }
     const user = { key: 'user', rate_limit, descriptors: [{ key: 'plan', rate_limit }] }
     server.send({ version: '1', resources: [config('shop.conf', 'shop', [user])] })
-    const remark = () => client.lines.find((line) => line.startsWith('warning shop.conf: '))
-    await expect
-      .poll(remark, { timeout: 10_000 })
-      .toContain("'shop.user.plan' (shop.conf) requested with user=7, plan=7")
+    const getWarning = () => client.lines.find((line) => line.startsWith('warning shop.conf: '))
+    await eventually(() =>
+      expect(getWarning()).toContain("'shop.user.plan' (shop.conf) requested with user=7, plan=7"),
+    )
   })
 
-  test('a response comes into force, then is acknowledged with its version and nonce', async () => {
+  test('a response takes effect, then is acknowledged with its version and nonce', async () => {
     const server = await startXdsServer()
     const client = follow(server.target)
     const { node, type_url } = await server.request()
-    expect(node).toEqual({ id: 'default', metadata: {} }) // metadata is there, even when empty
+    expect(node).toEqual({ id: 'default', metadata: {} }) // metadata is sent even if empty
     server.send({ version: '1', nonce: 'a', resources: [limit('shop', 'user', 5)] })
     expect(await client.rules()).toBe(SHOP)
     await client.hasLoaded
@@ -79,7 +79,7 @@ describe('8.6 one stream', () => {
     expect(client.stats()).toEqual({ [SUCCESS]: 3 })
   })
 
-  test('a mistake in the rules: refused with the last good version, and why; the next good one is taken', async () => {
+  test('invalid rules: refused with the last good version and the error; the next valid response is loaded', async () => {
     const { server, client } = await loaded()
     server.send({ version: '2', resources: [limit('mail', 'to', 7), bad()] })
     const { version_info, response_nonce, error_detail, node } = await server.request()
@@ -98,7 +98,7 @@ describe('8.6 one stream', () => {
     expect(acknowledged).not.toHaveProperty('error_detail')
   })
 
-  test('a refusal is cut where it is longer than anybody reads', async () => {
+  test('the error of a refusal is truncated', async () => {
     const { server } = await loaded()
     const key = 'k'.repeat(100_000)
     server.send({ version: '2', resources: [config('c', 'shop', [{ key }, { key }])] })
@@ -120,7 +120,7 @@ describe('8.6 one stream', () => {
     ],
   ] as const
   for (const [name, resource, text] of undecodables) {
-    test(`${name}: refused, nothing loads, and a start goes on waiting`, async () => {
+    test(`${name}: refused, nothing loads, and a start keeps waiting`, async () => {
       const server = await startXdsServer()
       const client = follow(server.target)
       await server.request()
@@ -131,14 +131,19 @@ describe('8.6 one stream', () => {
       expect(refusal.error_detail?.message).toContain(text)
       expect(client.stats()).toEqual({ [ERROR]: 1 })
       expect(client.errorLines()[0]).toContain(text)
-      const waited = Promise.race([client.hasLoaded.then(() => 'loaded'), sleep(50, 'waiting')])
-      expect(await waited).toBe('waiting')
-      server.send({ version: '2', resources: [bad()] }) // which is a load, if a bad one
+      let hasLoaded = false
+      void client.hasLoaded.then(() => {
+        hasLoaded = true
+      })
+      server.send({ version: '2', resources: [undecodable] })
+      await server.request() // by now the first refusal would have ended the wait
+      expect(hasLoaded).toBe(false)
+      server.send({ version: '3', resources: [bad()] }) // a load, although it fails
       await client.hasLoaded
     })
   }
 
-  test('a server that repeats a bad response is refused each time, told once, and slowed down', async () => {
+  test('a server that repeats a bad response is refused each time, logged once, and slowed down', async () => {
     const { server, client } = await loaded()
     const startMs = performance.now()
     for (let i = 0; i < 4; i++) {
@@ -150,7 +155,7 @@ describe('8.6 one stream', () => {
     expect(client.errorLines()).toHaveLength(1)
   })
 
-  test('responses that come while one is in work are all answered, in order', async () => {
+  test('responses that arrive during a load are all answered, in order', async () => {
     const { server, client } = await loaded()
     const versions = ['2', '3', '4', '5']
     for (const version of versions)
@@ -161,7 +166,7 @@ describe('8.6 one stream', () => {
     }
   })
 
-  test('12#26: value_to_metric and share_threshold cannot be had; MERGE_DOMAIN_CONFIG can', async () => {
+  test('12#26: value_to_metric and share_threshold are ignored; MERGE_DOMAIN_CONFIG is not', async () => {
     const server = await startXdsServer()
     const client = follow(server.target, { MERGE_DOMAIN_CONFIG: 'true' })
     await server.request()
@@ -172,14 +177,14 @@ describe('8.6 one stream', () => {
         'shop',
         keys.map((key) => ({ key, rate_limit })),
       )
-    const unknown = Buffer.from([...shop('b').value, 0x48, 1, 0x50, 1]) // fields 9 and 10: nobody's
+    const unknown = Buffer.from([...shop('b').value, 0x48, 1, 0x50, 1]) // fields 9 and 10 are unknown
     server.send({ version: '1', resources: [shop('c', 'a'), { type_url: CONFIG, value: unknown }] })
     expect(await client.rules()).toBe(
       'shop\n  c                     3/DAY\n  a                     3/DAY\n  b                     3/DAY',
     )
   })
 
-  test('headers go with every call, names in lower case', async () => {
+  test('headers are sent with every call, names in lower case', async () => {
     const { server } = await loaded({
       CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'X-Token:s3cret,authorization:Basic abc,trace-bin:ab',
     })
@@ -193,7 +198,7 @@ describe('8.6 one stream', () => {
     }
   })
 
-  test('a header that cannot be sent stops the start, without its value', () => {
+  test('an invalid header stops the start; the error does not have its value', () => {
     const wrong = () => createSource('x:1', { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'x y:hunter2' })
     expect(wrong).toThrow(
       /ADDITIONAL_HEADERS: the header "x y" has invalid characters\. .* \[XDS_HEADER_INVALID\]/,
@@ -204,7 +209,7 @@ describe('8.6 one stream', () => {
 })
 
 describe('8.6 connections', () => {
-  test('a server that restarts is told version and nonce of the last response; rules stay meanwhile', async () => {
+  test('a server that restarts receives version and nonce of the last response; rules stay meanwhile', async () => {
     const { server, client } = await loaded()
     server.stop()
     const again = await startXdsServer({ port: server.port })
@@ -227,11 +232,11 @@ describe('8.6 connections', () => {
     expect(await server.request()).toMatchObject({ version_info: '1', response_nonce: 'n3' })
   })
 
-  test('a server that comes later than we do', async () => {
+  test('a server that starts later', async () => {
     const port = await freePort()
     const client = follow(`127.0.0.1:${port}`)
-    await until(() => getWaits(client.lines).length > 2)
-    expect(client.errorLines()).toHaveLength(1) // the same reason is told once
+    await eventually(() => expect(getWaits(client.lines).length).toBeGreaterThan(2))
+    expect(client.errorLines()).toHaveLength(1) // equal errors are logged once
     expect(client.errorLines()[0]).toContain('UNAVAILABLE: No connection established.')
     expect(client.errorLines()[0]).toContain('ECONNREFUSED')
     const server = await startXdsServer({ port })
@@ -240,17 +245,17 @@ describe('8.6 connections', () => {
     expect(await client.rules()).toBe(SHOP)
   })
 
-  test('a message that is too large: told, rules stay, and a smaller one is taken', async () => {
+  test('a message that is too large: logged, rules stay, and a smaller one is loaded', async () => {
     const { server, client } = await loaded({ XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: '10000' })
     server.send({ version: '2', resources: [limit('mail', 'x'.repeat(10_000), 7)] })
-    expect(await server.request()).toMatchObject({ version_info: '1', response_nonce: 'n1' }) // connected anew
+    expect(await server.request()).toMatchObject({ version_info: '1', response_nonce: 'n1' }) // reconnected
     expect(client.errorLines()[0]).toMatch(/RESOURCE_EXHAUSTED: .*\(10\d{3} vs 10000\)/)
     expect(client.stats()).toEqual({ [SUCCESS]: 1, [ERROR]: 1 })
     server.send({ version: '3', resources: [limit('mail', 'to', 7)] })
     expect(await client.rules()).toContain('mail')
   })
 
-  test('4 MiB is what is taken otherwise', async () => {
+  test('the default maximum is 4 MiB', async () => {
     const { server, client } = await loaded()
     const name = 'x'.repeat(4 * 2 ** 20)
     server.send({ version: '2', resources: [config(name.slice(1_000), 'mail', [])] })
@@ -261,14 +266,14 @@ describe('8.6 connections', () => {
     expect(client.errorLines()[0]).toContain('RESOURCE_EXHAUSTED')
   })
 
-  test('a response that is none ends the stream, and a new one begins', async () => {
+  test('an invalid response ends the stream, and a new one begins', async () => {
     const { server, client } = await loaded()
     server.send(Uint8Array.of(0x0a, 0x7f))
     expect(await server.request()).toMatchObject({ version_info: '1', response_nonce: 'n1' })
     expect(client.errorLines()[0]).toMatch(/INTERNAL: .*index out of range/)
   })
 
-  test('12#18: a server that takes us in and throws us out is asked after longer and longer waits', async () => {
+  test('12#18: a server that ends each stream: waits before reconnecting grow', async () => {
     const server = await startXdsServer()
     const client = follow(server.target, {
       XDS_CLIENT_BACKOFF_JITTER: 'false',
@@ -286,14 +291,14 @@ describe('8.6 connections', () => {
     await server.request()
     server.endStreams()
     await server.request()
-    server.send({ version: '2', resources: [limit('shop', 'user', 5)] }) // a good one ends the growing, a bad one does not
+    server.send({ version: '2', resources: [limit('shop', 'user', 5)] }) // a valid response resets the wait, an invalid one does not
     await server.request()
     server.endStreams()
     await server.request()
     expect(getWaits(client.lines).slice(5)).toEqual(['80ms', '20ms'])
   })
 
-  test('10: XDS_CLIENT_BACKOFF_JITTER: waits are anywhere between the first one and the doubled ones', async () => {
+  test('10: XDS_CLIENT_BACKOFF_JITTER: waits are between the first one and the doubled ones', async () => {
     const server = await startXdsServer()
     const client = follow(server.target, { XDS_CLIENT_BACKOFF_MAX_INTERVAL: '10s' })
     const widest = [20, 40, 80, 160]
@@ -310,7 +315,7 @@ describe('8.6 connections', () => {
     expect(waits).not.toEqual(widest)
   })
 
-  test('a wait is at most the maximum, also where the first one is above it', async () => {
+  test('a wait is at most the maximum, even if the initial one is longer', async () => {
     const server = await startXdsServer()
     const client = follow(server.target, { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '1h' })
     await server.request()
@@ -320,19 +325,19 @@ describe('8.6 connections', () => {
   })
 })
 
-describe('8.3 an end', () => {
-  test('while a server is away', async () => {
+describe('8.3 closing', () => {
+  test('while the server is disconnected', async () => {
     const client = follow(`127.0.0.1:${await freePort()}`, {
       XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '1h',
       XDS_CLIENT_BACKOFF_MAX_INTERVAL: '1h',
     })
-    await until(() => client.errorLines().length > 0)
-    expect(getWaits(client.lines)).toEqual(['1s']) // however long one may wait after a stream
+    await eventually(() => expect(client.errorLines()).not.toEqual([]))
+    expect(getWaits(client.lines)).toEqual(['1s']) // whatever the wait after a stream
     await client.source.close()
   })
 
   for (const usesTls of ['false', 'true']) {
-    test(`while a server has accepted and says nothing; TLS ${usesTls}`, async () => {
+    test(`while a server has accepted and sends nothing; TLS ${usesTls}`, async () => {
       const silent = await startSilentServer()
       const client = follow(silent.target, { CONFIG_GRPC_XDS_SERVER_USE_TLS: usesTls })
       const socket = await silent.accepted
@@ -343,11 +348,11 @@ describe('8.3 an end', () => {
     })
   }
 
-  test('while rules load: they come into force no more, and nothing is logged', async () => {
+  test('while rules load: they do not take effect, and nothing is logged', async () => {
     const { server, client } = await loaded()
     const many = Array.from({ length: 20_000 }, (_, i) => ({ key: `k${i}` }))
     server.send(responseBytes({ version: '2', resources: [config('many', 'many', many)] }))
-    await sleep(100)
+    await turns(20) // the load begins; it takes longer
     const count = client.lines.length
     await client.source.close()
     expect(client.lines).toHaveLength(count)
@@ -360,6 +365,7 @@ function getWaits(lines: string[]): string[] {
   return lines.filter((line) => line.includes(AGAIN)).map((line) => line.split(AGAIN)[1])
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await sleep(5)
+/** Turns of the event loop. */
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise(setImmediate)
 }

@@ -1,9 +1,10 @@
-/**
- * Rules that have gone stale, since the server does not manage to deliver what is newer: who looks must see it (spec 8.5).
- */
-import { describe, expect, test } from 'vitest'
+/** Stale rules, because the server cannot deliver newer ones: health and statistics must show it (spec 8.5). */
+import { describe, expect, test, vi } from 'vitest'
+import { eventually } from '../../helpers/eventually.ts'
 import { config, limit, type XdsServer } from '../../helpers/xds-server.ts'
 import { loaded, SHOP } from './harness.ts'
+
+vi.mock('../../../engine/runtime/job-thread.ts', () => import('./shared-job-thread.ts'))
 
 const SUCCESS = 'ratelimit.service.config_load_success'
 const ERROR = 'ratelimit.service.config_load_error'
@@ -21,19 +22,19 @@ const refused = { version: '2', resources: [config('bad.conf', 'shop', [{ key: '
 const TOO_LARGE =
   /^RESOURCE_EXHAUSTED: Received message larger than max .*\. XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES allows more$/
 
-/** Sends it, and waits for what comes next: an answer, or the first request of a new stream. */
+/** Sends a response and waits for the next request: on this stream, or the first one of a new stream. */
 async function sent(server: XdsServer, response: Parameters<XdsServer['send']>[0]) {
   server.send(response)
   return server.request()
 }
 
-describe('8.5, 8.6: a response that cannot be taken is a failed load', () => {
+describe('8.5, 8.6: a response that cannot be loaded is a failed load', () => {
   const responses = [
     ['too large', tooLarge, TOO_LARGE],
-    ['none', garbled, /^INTERNAL: Response message parsing error: index out of range/],
+    ['invalid', garbled, /^INTERNAL: Response message parsing error: index out of range/],
   ] as const
   for (const [name, response, text] of responses) {
-    test(`${name}: counted and told each time, and what is in force, sent again, does not hide it`, async () => {
+    test(`${name}: counted and reported each time; the rules in force, sent again, do not hide it`, async () => {
       const { server, client } = await loaded(SMALL, NEVER_MS)
       for (let times = 1; times <= 3; times++) {
         expect(await sent(server, response)).toMatchObject({ version_info: '1' })
@@ -43,14 +44,14 @@ describe('8.5, 8.6: a response that cannot be taken is a failed load', () => {
         expect(client.state.failure).toMatch(text)
       }
       expect(client.errorLines()).toHaveLength(1)
-      await sent(server, first('3')) // the same rules, but news
+      await sent(server, first('3')) // the same rules in a new version
       expect(await client.rules()).toBe(SHOP)
       expect(client.state.failure).toBeNull()
       expect(client.stats()).toEqual({ [SUCCESS]: 2, [ERROR]: 3 })
     })
   }
 
-  test('a server that goes wrong by itself has sent no response', async () => {
+  test('an error status of the server is not a response', async () => {
     const { server, client } = await loaded()
     server.endStreams({ code: 8, details: 'too many clients' })
     await server.request()
@@ -60,8 +61,8 @@ describe('8.5, 8.6: a response that cannot be taken is a failed load', () => {
   })
 })
 
-describe('8.6: what is in force, sent again', () => {
-  test('is acknowledged; it is no load, and does not make the waits short again', async () => {
+describe('8.6: the rules in force, sent again', () => {
+  test('are acknowledged; they are not a load and do not reset the waits', async () => {
     const { server, client } = await loaded({ XDS_CLIENT_BACKOFF_JITTER: 'false' }, NEVER_MS)
     for (let i = 0; i < 3; i++) {
       server.endStreams()
@@ -78,7 +79,7 @@ describe('8.6: what is in force, sent again', () => {
     expect(waits).toEqual(['20ms', '40ms', '80ms'])
   })
 
-  test('is a load where the version, or the content, is another', async () => {
+  test('are a load if the version or the content differs', async () => {
     const { server, client } = await loaded({}, NEVER_MS)
     await sent(server, { version: '1', resources: [limit('shop', 'user', 6)] })
     expect(await client.rules()).toBe(SHOP.replace('5', '6'))
@@ -90,35 +91,35 @@ describe('8.6: what is in force, sent again', () => {
   })
 })
 
-describe('8.5, 8.6: a failure is over without a load', () => {
-  test('when the server has gone back to what is in force, and stays with it', async () => {
+describe('8.5, 8.6: a failure ends without a load', () => {
+  test('when the server has returned to the rules in force', async () => {
     const { server, client } = await loaded({}, SOON_MS)
     await sent(server, refused)
     expect(client.state.failure).toContain('bad.conf')
     await sent(server, first())
-    await expect.poll(() => client.state.failure).toBeNull()
+    await eventually(() => expect(client.state.failure).toBeNull())
     expect(client.lines).toContain('info the management server has gone back to the rules in force')
     expect(client.stats()).toEqual({ [SUCCESS]: 1, [ERROR]: 1 })
   })
 
-  test('when a new stream stands, and the server has nothing to add', async () => {
+  test('when a new stream stays open without a response', async () => {
     const { server, client } = await loaded(SMALL, SOON_MS)
     await sent(server, tooLarge)
-    await expect.poll(() => client.state.failure).toBeNull()
+    await eventually(() => expect(client.state.failure).toBeNull())
     expect(client.stats()).toEqual({ [SUCCESS]: 1, [ERROR]: 1 })
   })
 
-  test('but not while the server believes that we have what we refused', async () => {
+  test('but not while the server assumes that the refused version is loaded', async () => {
     const { server, client } = await loaded({ XDS_CLIENT_BACKOFF_JITTER: 'false' }, SOON_MS)
     await sent(server, refused)
     server.endStreams()
     expect(await server.request()).toMatchObject({ version_info: '2' })
-    await expect.poll(() => waitedOut(client.lines, server)).toBe(true)
+    await eventually(async () => expect(await waitedOut(client.lines, server)).toBe(true))
     expect(client.state.failure).toContain('bad.conf')
   })
 })
 
-/** Ends streams until a wait is short again: then one of them has stood long enough. */
+/** Ends a stream after SOON_MS. True if the wait was reset, so one stream was open long enough. */
 async function waitedOut(lines: readonly string[], server: XdsServer): Promise<boolean> {
   server.endStreams()
   await server.request()
@@ -126,7 +127,7 @@ async function waitedOut(lines: readonly string[], server: XdsServer): Promise<b
   return lines.filter((line) => line.endsWith('reconnecting to the xDS Management Server in 20ms')).length > 1
 }
 
-test('7, 8.6: gauges tell whether there is a connection, and when something last came', async () => {
+test('7, 8.6: gauges for the connection and the time of the last response', async () => {
   const { server, client } = await loaded({
     XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '1h',
     XDS_CLIENT_BACKOFF_MAX_INTERVAL: '1h',
@@ -136,6 +137,6 @@ test('7, 8.6: gauges tell whether there is a connection, and when something last
   expect(Math.abs(time - Date.now() / 1_000)).toBeLessThan(60)
   expect(client.state.isAway).toBe(false)
   server.stop()
-  await expect.poll(() => client.gauges()).toEqual({ [CONNECTED]: 0, [LAST_RESPONSE]: time })
+  await eventually(() => expect(client.gauges()).toEqual({ [CONNECTED]: 0, [LAST_RESPONSE]: time }))
   expect(client.state.isAway).toBe(true)
 })

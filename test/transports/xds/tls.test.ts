@@ -4,14 +4,17 @@
 import { once } from 'node:events'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { createEndpoint } from '../../../transports/xds/endpoint.ts'
 import { XdsStream } from '../../../transports/xds/stream.ts'
 import { type Certificates, makeCertificates, type Pair } from '../../helpers/certificates.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { limit, startXdsServer } from '../../helpers/xds-server.ts'
 import { createSource, follow, startSilentServer } from './harness.ts'
+
+vi.mock('../../../engine/runtime/job-thread.ts', () => import('./shared-job-thread.ts'))
 
 let ours: Certificates // of the server: 127.0.0.1
 let others: Certificates
@@ -50,7 +53,7 @@ async function connects(tls: Pair & { clientCa?: string }, env: Record<string, s
 async function refusal(tls: Pair & { clientCa?: string }, env: Record<string, string>): Promise<string> {
   const server = await startXdsServer({ tls })
   const { lines } = follow(server.target, env)
-  await expect.poll(() => lines.filter((line) => line.startsWith('error ')).length).toBeGreaterThan(0)
+  await eventually(() => expect(lines.filter((line) => line.startsWith('error ')).length).toBeGreaterThan(0))
   expect(server.headers).toEqual([])
   return lines.find((line) => line.startsWith('error '))!
 }
@@ -58,7 +61,7 @@ async function refusal(tls: Pair & { clientCa?: string }, env: Record<string, st
 describe('8.6 TLS', () => {
   test('with the CA of the server', () => connects(ours, useTls()))
 
-  test('a CA we do not know', async () => {
+  test('an unknown CA', async () => {
     expect(await refusal(ours, useTls({ [CA]: others.ca }))).toContain('unable to verify')
     expect(await refusal(ours, useTls({ [CA]: '' }))).toContain('unable to verify')
   })
@@ -66,11 +69,11 @@ describe('8.6 TLS', () => {
   test('a server without TLS', async () => {
     const server = await startXdsServer()
     const { errorLines } = follow(server.target, useTls())
-    await expect.poll(errorLines).not.toEqual([])
+    await eventually(() => expect(errorLines()).not.toEqual([]))
     expect(errorLines()[0]).toContain('UNAVAILABLE')
   })
 
-  test('the name the certificate must hold: the host, or the one given', async () => {
+  test('the name in the certificate: the host, or the given one', async () => {
     expect(await refusal(named, useTls())).toContain("IP: 127.0.0.1 is not in the cert's list")
     await connects(named, useTls({ [SAN]: 'xds.test' }))
     await connects(named, useTls({ [SAN]: '192.0.2.7' }))
@@ -82,7 +85,7 @@ describe('8.6 TLS', () => {
     )
   })
 
-  test('a name given is also what we call the server, as the reference does', async () => {
+  test('a given name is also the :authority, as in envoyproxy/ratelimit', async () => {
     const server = await startXdsServer({ tls: named })
     follow(server.target, useTls({ [SAN]: 'xds.test' }))
     await server.request()
@@ -92,21 +95,21 @@ describe('8.6 TLS', () => {
     expect([...server.authorities, ...plain.authorities]).toEqual(['xds.test', plain.target])
   })
 
-  test('a certificate of ours, when both files are given', async () => {
+  test('a client certificate, if both files are set', async () => {
     const tls = { ...named, clientCa: ours.ca }
     const env = useTls({ [SAN]: 'xds.test' })
     await connects(tls, { ...env, [CERT]: client.cert, [KEY]: client.key })
     expect(await refusal(tls, { ...env, [CERT]: client.cert })).toContain('UNAVAILABLE')
   })
 
-  test('files are read again for each connection; those that cannot be used change nothing', async () => {
+  test('files are read again for each connection; unusable ones change nothing', async () => {
     const folder = await makeCertificates('DNS:unused')
     onTestFinished(() => folder.remove())
     const ca = join(folder.folder, 'renewed-ca.pem')
     cpSync(others.ca, ca)
     const server = await startXdsServer({ tls: ours })
     const source = follow(server.target, useTls({ [CA]: ca }))
-    await expect.poll(source.errorLines).not.toEqual([])
+    await eventually(() => expect(source.errorLines()).not.toEqual([]))
     cpSync(ours.ca, ca)
     await server.request()
     rmSync(ca)
@@ -141,18 +144,19 @@ describe('8.1 TLS files that stop a start', () => {
     })
   }
 
-  test('nobody reads them while TLS is off', () => {
+  test('without TLS they are not read', () => {
     createSource('localhost:1', { [CA]: '/nowhere/ca.pem' })
   })
 })
 
-test('8.6: a server that accepts and says nothing is given up, and its connection closed', async () => {
+test('8.6: a server that accepts and does not respond is given up, and its connection closed', async () => {
   const silent = await startSilentServer()
   const { settings } = parseSettings({ CONFIG_GRPC_XDS_SERVER_URL: silent.target, ...useTls() })
   const endpoint = createEndpoint(settings, () => {})
-  const stream = new XdsStream({ endpoint, onConnect: () => {}, connectMsMax: 50 })
+  const stream = new XdsStream({ endpoint, onConnect: () => {}, connectMsMax: 500 })
+  const rejected = expect(stream.responses().next()).rejects.toThrow('no connection in time')
   const closed = once(await silent.accepted, 'close')
-  await expect(stream.responses().next()).rejects.toThrow('no connection in time')
+  await rejected
   expect(stream.isConnected).toBe(false)
   stream.close()
   await closed

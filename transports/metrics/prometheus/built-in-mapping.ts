@@ -1,8 +1,8 @@
 /**
- * The mapping where no file is given (spec 7.6), as such a file; a good one to start from.
+ * The mapping without a mapper file (spec 7.6), in the format of such a file.
  *
- * The reference's expressions are not tied to the ends of a name, so `over_limit_with_local_cache` of rules with several
- * keys was added to `over_limit`, too (Q3). These are: each statistic is counted once, and that one has no mapping.
+ * The expressions of envoyproxy/ratelimit are not anchored, so `over_limit_with_local_cache` of rules with several keys was
+ * also added to `over_limit` (Q3). This one is anchored: each statistic is counted once, and that one is not mapped.
  */
 const STATS = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode']
 
@@ -10,19 +10,22 @@ const RULES = STATS.map(
   (stat) => `
   - match: ratelimit.service.rate_limit.*.*.${stat}
     name: ratelimit_service_rate_limit_${stat}
-    labels: { domain: $1, key1: $2 }
-  - match: ^ratelimit\\.service\\.rate_limit\\.([^.]*)\\.([^.]*)\\.([^.]*)(\\..*)?\\.${stat}$
-    match_type: regex
-    name: ratelimit_service_rate_limit_${stat}
-    labels: { domain: $1, key1: $2, key2: $3 }`,
+    labels: { domain: $1, key1: $2 }`,
 ).join('')
+
+/** Rules of two and more keys. One expression for all statistics, since each costs some microseconds per name. */
+const LONGER_RULES = `
+  - match: ^ratelimit\\.service\\.rate_limit\\.([^.]*)\\.([^.]*)\\.([^.]*)\\.(?:.*\\.)?(${STATS.join('|')})$
+    match_type: regex
+    name: ratelimit_service_rate_limit_$4
+    labels: { domain: $1, key1: $2, key2: $3 }`
 
 const SCALE = `
     scale: 0.001`
 
-/** The metric keeps the word seconds in its name when it holds milliseconds, as there. */
+/** The metric's name ends in `seconds` even when its values are milliseconds, as in envoyproxy/ratelimit. */
 export function builtInMapping(isInMilliseconds: boolean): string {
-  return `mappings:${RULES}
+  return `mappings:${RULES}${LONGER_RULES}
   - match: ratelimit.service.call.should_rate_limit.*
     match_metric_type: counter
     name: ratelimit_service_should_rate_limit_error

@@ -1,5 +1,5 @@
 /**
- * A mapping file of statsd_exporter, read and checked.
+ * Parses and validates a mapping file of statsd_exporter.
  *
  *     defaults: { observer_type: histogram, match_type: glob }
  *     mappings:
@@ -8,9 +8,9 @@
  *         action: drop
  *
  * Known: match, match_type, match_metric_type, name, labels, action, help, scale, honor_labels, observer_type (timer_type),
- * buckets, quantiles, histogram_options, summary_options; in defaults also glob_disable_ordering. Anything else, `ttl`
- * among it, is ignored with a warning: our names never expire. Bounded in bytes and in mappings. Regular expressions are
- * those of re2.ts.
+ * buckets, quantiles, histogram_options, summary_options; in defaults also glob_disable_ordering. Anything else is ignored
+ * with a warning, `ttl` too: names never expire here. The characters and the mappings of a file are bounded. re2.ts has the
+ * regular expressions.
  */
 import { parse } from 'yaml'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
@@ -29,7 +29,7 @@ export const DEFAULT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const DEFAULT_SUMMARY = { quantiles: [0.5, 0.9, 0.99], maxAgeMs: 600_000, ageBuckets: 5 }
 export const DEFAULT_OBSERVER: Observer = { type: 'summary', ...DEFAULT_SUMMARY }
 
-const NAME = /^(?:[a-zA-Z_]|\$\{?\w+(?!\w)\}?)(?:\w|\$\{?\w+(?!\w)\}?)*$/ // a placeholder's word is read whole
+const NAME = /^(?:[a-zA-Z_]|\$\{?\w+(?!\w)\}?)(?:\w|\$\{?\w+(?!\w)\}?)*$/ // a placeholder extends over all its letters
 const LABEL = /^[a-zA-Z_][a-zA-Z0-9_]*$/
 const span = duration(1)
 
@@ -59,27 +59,22 @@ const MAPPING_KEYS = new Set([
 
 type Fields = Record<string, unknown>
 
-/** Throws ConfigurationError; `file` is for its message. `isOurs` tells Pattern that the text is none of an operator's. */
-export function parseMapperFile(
-  text: string,
-  file: string,
-  warn: (line: string) => void,
-  isOurs = false,
-): Mapper {
+/** Throws ConfigurationError, which names `file`. */
+export function parseMapperFile(text: string, file: string, warn: (line: string) => void): Mapper {
   if (text.length > FILE_CHARS_MAX)
-    throw mistake(file, `the file is longer than ${FILE_CHARS_MAX} characters.`)
+    throw invalid(file, `the file is longer than ${FILE_CHARS_MAX} characters.`)
   const root = parseFields(parsed(text, file) ?? {}, file)
   const defaults = parseFields(root.defaults ?? {}, `${file}: defaults`)
-  warnOfOthers(defaults, DEFAULTS_KEYS, `${file}: defaults`, warn)
+  warnOfUnknown(defaults, DEFAULTS_KEYS, `${file}: defaults`, warn)
   const items = root.mappings ?? []
-  if (!Array.isArray(items)) throw mistake(file, 'mappings must be a list.')
-  if (items.length > MAPPINGS_MAX) throw mistake(file, `there are more than ${MAPPINGS_MAX} mappings.`)
+  if (!Array.isArray(items)) throw invalid(file, 'mappings must be a list.')
+  if (items.length > MAPPINGS_MAX) throw invalid(file, `there are more than ${MAPPINGS_MAX} mappings.`)
   const observer = parseObserver(defaults, DEFAULT_OBSERVER, `${file}: defaults`)
   const mappings = items.map((item, index) => {
     const where = `${file}: mapping ${index + 1}`
     const fields = parseFields(item, where)
-    warnOfOthers(fields, MAPPING_KEYS, where, warn)
-    return parseMapping({ match_type: defaults.match_type, ...fields }, observer, where, isOurs)
+    warnOfUnknown(fields, MAPPING_KEYS, where, warn)
+    return parseMapping({ match_type: defaults.match_type, ...fields }, observer, where)
   })
   return new Mapper(mappings, observer, defaults.glob_disable_ordering !== true)
 }
@@ -88,26 +83,21 @@ function parsed(text: string, file: string): unknown {
   try {
     return parse(text)
   } catch (error) {
-    throw mistake(file, `this is no YAML: ${(error as Error).message.split('\n')[0]}`)
+    throw invalid(file, `not valid YAML: ${(error as Error).message.split('\n')[0]}`)
   }
 }
 
-function parseMapping(fields: Fields, defaultObserver: Observer, place: string, isOurs: boolean): Mapping {
+function parseMapping(fields: Fields, defaultObserver: Observer, place: string): Mapping {
   const match = text(fields, 'match', '', place)
   const where = `${place} (match ${JSON.stringify(match.slice(0, 100))})`
   const action = parseWord(fields, 'action', ['map', 'drop'], 'map', where)
   const isDrop = action === 'drop'
   const name = text(fields, 'name', '', where)
-  if (name === '' && !isDrop) throw mistake(where, 'there is no name for the metric.')
+  if (name === '' && !isDrop) throw invalid(where, 'there is no name for the metric.')
   if (name !== '' && !NAME.test(name))
-    throw mistake(where, `${JSON.stringify(name)} cannot be the name of a metric.`)
+    throw invalid(where, `${JSON.stringify(name)} cannot be the name of a metric.`)
   return {
-    match: parseMatch(
-      match,
-      parseWord(fields, 'match_type', ['glob', 'regex'], 'glob', where),
-      where,
-      isOurs,
-    ),
+    match: parseMatch(match, parseWord(fields, 'match_type', ['glob', 'regex'], 'glob', where), where),
     metricType: parseMetricType(fields, where),
     isDrop,
     name,
@@ -119,17 +109,17 @@ function parseMapping(fields: Fields, defaultObserver: Observer, place: string, 
   }
 }
 
-function parseMatch(match: string, kind: 'glob' | 'regex', where: string, isOurs: boolean): Mapping['match'] {
+function parseMatch(match: string, kind: 'glob' | 'regex', where: string): Mapping['match'] {
   if (kind === 'regex') {
     try {
-      return new Pattern(match, isOurs)
+      return new Pattern(match)
     } catch (error) {
-      throw mistake(where, `the regular expression cannot be used: ${(error as Error).message}.`)
+      throw invalid(where, `the regular expression cannot be used: ${(error as Error).message}.`)
     }
   }
   const components = match.split('.')
   if (components.some((part) => part === '' || (part.includes('*') && part !== '*')))
-    throw mistake(where, 'a glob has components between dots, and * is a whole one.')
+    throw invalid(where, 'a glob has components between dots, and * is a whole one.')
   return components
 }
 
@@ -142,29 +132,29 @@ function parseMetricType(fields: Fields, where: string): MappedType | null {
 function parseLabels(fields: Fields, where: string): Tags {
   const labels = Object.entries(parseFields(fields.labels ?? {}, `${where}: labels`))
   for (const [name] of labels) {
-    if (!LABEL.test(name)) throw mistake(where, `${JSON.stringify(name)} cannot be the name of a label.`)
+    if (!LABEL.test(name)) throw invalid(where, `${JSON.stringify(name)} cannot be the name of a label.`)
   }
   return labels.map(([name, value]) => [name, String(value ?? '')])
 }
 
-/** Options of the other type are a mistake, as there. */
+/** Options of the other type are an error, as in statsd_exporter. */
 function parseObserver(fields: Fields, preset: Observer, where: string): Observer {
   const presetType = parseWord(fields, 'timer_type', ['histogram', 'summary'], preset.type, where)
   const type = parseWord(fields, 'observer_type', ['histogram', 'summary'], presetType, where)
   const histogram = parseFields(fields.histogram_options ?? {}, `${where}: histogram_options`)
   const summary = parseFields(fields.summary_options ?? {}, `${where}: summary_options`)
   if (type === 'histogram') {
-    if (fields.summary_options) throw mistake(where, 'summary_options have no meaning for a histogram.')
+    if (fields.summary_options) throw invalid(where, 'summary_options have no meaning for a histogram.')
     const buckets = histogram.buckets ?? fields.buckets
     if (buckets !== undefined) return { type, buckets: parseBuckets(buckets, where) }
     return { type, buckets: preset.type === 'histogram' ? preset.buckets : DEFAULT_BUCKETS }
   }
-  if (fields.histogram_options) throw mistake(where, 'histogram_options have no meaning for a summary.')
+  if (fields.histogram_options) throw invalid(where, 'histogram_options have no meaning for a summary.')
   const from = preset.type === 'summary' ? preset : DEFAULT_SUMMARY
   const quantiles = summary.quantiles ?? fields.quantiles
   const ageBuckets = number(summary.age_buckets ?? from.ageBuckets, 'age_buckets', where)
   if (!(ageBuckets >= 1 && ageBuckets <= AGE_BUCKETS_MAX))
-    throw mistake(where, `age_buckets must be from 1 to ${AGE_BUCKETS_MAX}.`)
+    throw invalid(where, `age_buckets must be from 1 to ${AGE_BUCKETS_MAX}.`)
   return {
     type,
     quantiles: quantiles === undefined ? from.quantiles : parseQuantiles(quantiles, where),
@@ -175,19 +165,19 @@ function parseObserver(fields: Fields, preset: Observer, where: string): Observe
 
 function parseBuckets(value: unknown, where: string): number[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > BUCKETS_MAX)
-    throw mistake(where, `buckets must be a list of 1 to ${BUCKETS_MAX} numbers.`)
+    throw invalid(where, `buckets must be a list of 1 to ${BUCKETS_MAX} numbers.`)
   const buckets = value.map((bound) => number(bound, 'buckets', where))
   if (buckets.some((bound, i) => i > 0 && bound <= buckets[i - 1]))
-    throw mistake(where, 'buckets must ascend.')
+    throw invalid(where, 'buckets must ascend.')
   return buckets
 }
 
 function parseQuantiles(value: unknown, where: string): number[] {
   if (!Array.isArray(value) || value.length > BUCKETS_MAX)
-    throw mistake(where, `quantiles must be a list of at most ${BUCKETS_MAX}.`)
+    throw invalid(where, `quantiles must be a list of at most ${BUCKETS_MAX}.`)
   return value.map((item) => {
     const quantile = number(parseFields(item, `${where}: quantiles`).quantile, 'quantile', where)
-    if (quantile < 0 || quantile > 1) throw mistake(where, 'a quantile is from 0 to 1.')
+    if (quantile < 0 || quantile > 1) throw invalid(where, 'a quantile is from 0 to 1.')
     return quantile
   })
 }
@@ -196,18 +186,18 @@ function parseDurationSec(value: unknown, where: string): number {
   try {
     return span.parse(String(value))
   } catch {
-    throw mistake(where, `max_age must be ${span.allowed}.`)
+    throw invalid(where, `max_age must be ${span.allowed}.`)
   }
 }
 
 function text(fields: Fields, key: string, preset: string, where: string): string {
   const value = fields[key] ?? preset
-  if (typeof value !== 'string') throw mistake(where, `${key} must be a text.`)
+  if (typeof value !== 'string') throw invalid(where, `${key} must be a text.`)
   return value
 }
 
 function number(value: unknown, key: string, where: string): number {
-  if (typeof value !== 'number' || !Number.isFinite(value)) throw mistake(where, `${key} must hold numbers.`)
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw invalid(where, `${key} must hold numbers.`)
   return value
 }
 
@@ -220,17 +210,17 @@ function parseWord<const W extends string>(
 ): W {
   const value = fields[key] ?? preset
   const word = words.find((candidate) => candidate === value)
-  if (word === undefined) throw mistake(where, `${key} must be ${words.filter(Boolean).join(' or ')}.`)
+  if (word === undefined) throw invalid(where, `${key} must be ${words.filter(Boolean).join(' or ')}.`)
   return word
 }
 
 function parseFields(value: unknown, where: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw mistake(where, 'a map is needed here.')
+    throw invalid(where, 'a map is needed here.')
   return value as Fields
 }
 
-function warnOfOthers(
+function warnOfUnknown(
   fields: Fields,
   known: ReadonlySet<string>,
   where: string,
@@ -241,6 +231,6 @@ function warnOfOthers(
     warn(`${where}: ${others.join(', ')} ${others.length > 1 ? 'have' : 'has'} no effect here`)
 }
 
-function mistake(where: string, what: string): ConfigurationError {
+function invalid(where: string, what: string): ConfigurationError {
   return new ConfigurationError({ code: 'MAPPER_INVALID', where, what })
 }

@@ -1,21 +1,21 @@
 /**
- * From a dotted name to a metric with labels, by the mappings of statsd_exporter (spec 7.6).
+ * Maps a dotted name to a metric with labels by mappings of statsd_exporter (spec 7.6).
  *
  *     - match: ratelimit.service.rate_limit.*.*.total_hits          ratelimit.service.rate_limit.shop.user.total_hits
  *       name: ratelimit_service_rate_limit_total_hits         ──►   ratelimit_service_rate_limit_total_hits
  *       labels: { domain: "$1", key1: "$2" }                        domain=shop, key1=user
  *
  * All globs are tried before all regular expressions, each kind in the order of the file (with `glob_disable_ordering` the
- * most literal glob first). `*` is exactly one component. Looking a name up costs a pass over the mappings, so callers
- * keep what they got.
+ * most literal glob first). `*` is exactly one component. A lookup passes over all mappings, so callers keep the result of
+ * each name.
  */
-import type { Found, Pattern } from '../re2.ts'
+import type { Pattern, PatternMatch } from '../re2.ts'
 import type { Tags } from '../tags.ts'
 import type { SummaryOptions } from './series.ts'
 
 export type MappedType = 'counter' | 'gauge' | 'observer' // an observer is a timer
 
-/** How a timer is shown. */
+/** The representation of a timer. */
 export type Observer =
   | { type: 'histogram'; buckets: readonly number[] }
   | ({ type: 'summary' } & SummaryOptions)
@@ -32,7 +32,7 @@ export interface Mapping {
   observer: Observer
 }
 
-/** What a mapping makes of a name. */
+/** The result of a mapping for a name. */
 export interface Mapped {
   mapping: Mapping
   name: string
@@ -40,7 +40,7 @@ export interface Mapped {
 }
 
 export class Mapper {
-  readonly defaultObserver: Observer // of timers that no mapping matches
+  readonly defaultObserver: Observer // for timers without a mapping
   readonly mappings: readonly Mapping[]
   private readonly globs: readonly Mapping[]
   private readonly patterns: readonly Mapping[]
@@ -50,20 +50,22 @@ export class Mapper {
     this.mappings = mappings
     this.globs = mappings.filter(({ match }) => isGlob(match))
     if (!isOrdered)
-      this.globs = this.globs.toSorted((a, b) => literalFirst(a.match as string[], b.match as string[]))
+      this.globs = this.globs.toSorted((a, b) =>
+        compareLiteralFirst(a.match as string[], b.match as string[]),
+      )
     this.patterns = mappings.filter(({ match }) => !isGlob(match))
   }
 
-  /** Undefined when nothing matches. */
+  /** Undefined if nothing matches. */
   find(name: string, type: MappedType): Mapped | undefined {
     const components = name.split('.')
     for (const mapping of this.globs) {
-      const captures = fits(mapping, type) && globCaptures(mapping.match as string[], components)
-      if (captures) return filled(mapping, (template) => fillGlob(template, captures))
+      const captures = matchesType(mapping, type) && matchGlob(mapping.match as string[], components)
+      if (captures) return fillMapping(mapping, (template) => fillGlob(template, captures))
     }
     for (const mapping of this.patterns) {
-      const found = fits(mapping, type) && (mapping.match as Pattern).find(name)
-      if (found) return filled(mapping, (template) => fillPattern(template, found))
+      const found = matchesType(mapping, type) && (mapping.match as Pattern).find(name)
+      if (found) return fillMapping(mapping, (template) => fillPattern(template, found))
     }
     return undefined
   }
@@ -73,18 +75,18 @@ function isGlob(match: Mapping['match']): match is readonly string[] {
   return Array.isArray(match)
 }
 
-function literalFirst(a: readonly string[], b: readonly string[]): number {
+function compareLiteralFirst(a: readonly string[], b: readonly string[]): number {
   for (let i = 0; i < Math.min(a.length, b.length); i++) {
     if ((a[i] === '*') !== (b[i] === '*')) return a[i] === '*' ? 1 : -1
   }
   return 0
 }
 
-function fits({ metricType }: Mapping, type: MappedType): boolean {
+function matchesType({ metricType }: Mapping, type: MappedType): boolean {
   return metricType === null || metricType === type
 }
 
-function globCaptures(glob: readonly string[], components: readonly string[]): string[] | null {
+function matchGlob(glob: readonly string[], components: readonly string[]): string[] | null {
   if (glob.length !== components.length) return null
   const captures: string[] = []
   for (let i = 0; i < glob.length; i++) {
@@ -94,18 +96,18 @@ function globCaptures(glob: readonly string[], components: readonly string[]): s
   return captures
 }
 
-function filled(mapping: Mapping, fill: (template: string) => string): Mapped {
+function fillMapping(mapping: Mapping, fill: (template: string) => string): Mapped {
   const labels = mapping.labels.map(([name, template]) => [name, fill(template)] as const)
   return { mapping, name: fill(mapping.name), labels }
 }
 
-/** `$1` or `${1}`, the first star; what has no star stays as it is. */
+/** `$1` or `${1}` is the first star; a placeholder without a star is kept. */
 function fillGlob(template: string, captures: readonly string[]): string {
   return template.replaceAll(/\$\{?(\d+)\}?/g, (text, digits) => captures[Number(digits) - 1] ?? text)
 }
 
-/** As Go's Expand: `$name` takes as many letters, digits and `_` as there are; an unknown one is empty; `$$` is `$`. */
-function fillPattern(template: string, { groups, names }: Found): string {
+/** As Go's Expand: `$name` extends over all letters, digits and `_`; an unknown name is empty; `$$` is `$`. */
+function fillPattern(template: string, { groups, names }: PatternMatch): string {
   return template.replaceAll(/\$(?:\$|\{(\w+)\}|(\w+))/g, (text, braced, bare) => {
     if (text === '$$') return '$'
     const name = braced ?? bare

@@ -1,5 +1,6 @@
 /**
- * Our own series, beside the compatible ones: a rule's domain and path apart, whatever dots they hold.
+ * The native series, in addition to those of envoyproxy/ratelimit: domain and path of a rule are separate labels and may
+ * contain dots.
  *
  *     sluice_hits_total{code="over_limit",domain="shop",rule="user.plan"} 4
  *     sluice_decision_duration_seconds_bucket{le="0.001"} 17
@@ -15,12 +16,12 @@ const DURATION = 'sluice_decision_duration_seconds'
 const LIMITS = 'sluice_limit_requests'
 const HELP: Record<string, string> = {
   [HITS]:
-    'Hits by rule and answer; with hits_addend a request is several, in shadow mode it passes nevertheless.',
-  [DURATION]: 'Time from a gRPC call to its answer, within the service.',
-  [LIMITS]: 'Requests a rule allows in one unit of time, as configured.',
+    'Hits by rule and status. A request with hits_addend counts several; in shadow mode over_limit is allowed.',
+  [DURATION]: 'Time from a gRPC request to its response, within the service.',
+  [LIMITS]: 'Configured requests per unit of a rule.',
 }
 
-/** Yields now and then, so that a caller can let others have a turn. `tags` are on every series. */
+/** Yields after each series, so that other work can have a turn. `tags` are on every series. */
 export function* applyNative(table: SeriesTable, native: NativeStats, tags: Tags): Generator<void> {
   const { boundsSec, counts, sumSec } = native.decisionTime
   const histogram = table.histogram(DURATION, labelText(tags), HELP[DURATION], boundsSec)

@@ -1,5 +1,5 @@
 /**
- * What prom-client measures of the process and of Node, as families: process_cpu_seconds_total, nodejs_gc_duration_seconds …
+ * The metrics of prom-client about the process and Node, as families: process_cpu_seconds_total, nodejs_gc_duration_seconds …
  */
 import { collectDefaultMetrics, type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client'
 import { labelText } from './labels.ts'
@@ -7,14 +7,14 @@ import type { Family, MetricType, Series } from './series.ts'
 
 type Value = MetricValue<string> & { metricName?: string }
 
-/** Starts measuring. What it returns reads the values. */
+/** Starts measuring. Returns a function that reads the values. */
 export function measureProcess(): () => Promise<Family[]> {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   return () => toFamilies(registry)
 }
 
-/** What a registry holds now. */
+/** The current content of a registry. */
 export async function toFamilies(registry: Registry): Promise<Family[]> {
   const metrics = (await registry.getMetricsAsJSON()) as unknown as MetricObjectWithValues<Value>[]
   return metrics.filter(({ values }) => values.length > 0).map(toFamily)
@@ -34,7 +34,7 @@ function single({ labels, value }: Value): Series {
   return { kind: 'single', labels: labelsText(labels), value }
 }
 
-/** Buckets come one by one, each with all below it, in ascending order; then the sum. */
+/** prom-client lists cumulative buckets in ascending order, then the sum. */
 function histograms(name: string, values: readonly Value[]): Series[] {
   const known = new Map<string, Series & { kind: 'histogram' }>()
   for (const {

@@ -1,10 +1,10 @@
 /**
- * Quantiles of what was measured lately: values are counted in slices of time, and the oldest slice is forgotten.
+ * Quantiles over a sliding window: values are counted in slices of time, and the oldest slice is dropped.
  *
  *     max age 10 minutes, 5 slices    [ 0-2 ][ 2-4 ][ 4-6 ][ 6-8 ][ 8-10 now ]
  *
- * Exact, since our values are whole milliseconds and few. Keeps at most VALUES_MAX distinct ones a slice; beyond, a new
- * one counts as the largest there is.
+ * Exact, since values are whole milliseconds and few are distinct. Keeps at most VALUES_MAX distinct values per slice;
+ * beyond, a new value counts as the largest known.
  */
 const VALUES_MAX = 10_000
 
@@ -32,9 +32,9 @@ export class QuantileWindow {
     slice.counts.set(counted, (slice.counts.get(counted) ?? 0) + times)
   }
 
-  /** For each share, the smallest value that so many do not exceed; NaN when nothing was measured lately. */
+  /** For each share, the smallest value that this share of values does not exceed; NaN if the window is empty. */
   quantiles(shares: readonly number[], nowMs: number): number[] {
-    this.forget(nowMs)
+    this.dropOldSlices(nowMs)
     const merged = new Map<number, number>()
     let total = 0
     for (const { counts } of this.slices) {
@@ -55,16 +55,16 @@ export class QuantileWindow {
   }
 
   private sliceAt(nowMs: number): Slice {
-    this.forget(nowMs)
+    this.dropOldSlices(nowMs)
     const number = Math.floor(nowMs / this.sliceMs)
     const last = this.slices.at(-1)
     if (last?.number === number) return last
-    const made = { number, counts: new Map(), largest: Number.NEGATIVE_INFINITY }
-    this.slices.push(made)
-    return made
+    const created = { number, counts: new Map(), largest: Number.NEGATIVE_INFINITY }
+    this.slices.push(created)
+    return created
   }
 
-  private forget(nowMs: number): void {
+  private dropOldSlices(nowMs: number): void {
     const oldest = Math.floor(nowMs / this.sliceMs) - this.slicesCount + 1
     this.slices = this.slices.filter(({ number }) => number >= oldest)
   }

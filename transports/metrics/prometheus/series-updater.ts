@@ -1,10 +1,10 @@
 /**
- * Snapshots become series: each name is mapped once, and from then on its growth is added.
+ * Updates series from snapshots: each name is mapped once, and later only its growth is added.
  *
- *     ….shop.user.total_hits.__zone=b   17, told 12   ──►   ratelimit_service_rate_limit_total_hits{…,zone="b"} += 5
+ *     ….shop.user.total_hits.__zone=b   17, applied 12   ──►   ratelimit_service_rate_limit_total_hits{…,zone="b"} += 5
  *
- * Several names may lead to one series (rules whose first two keys are the same). Tags become labels of their own and play
- * no part in mapping (Q14). What statsd_exporter tells of itself is told here, too.
+ * Several names may share a series (rules whose first two keys are the same). Tags become labels and are not part of the
+ * mapped name (Q14). The series of statsd_exporter about itself are included.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { NAMES_MAX, type NativeStats, type Snapshot } from '../sink.ts'
@@ -15,15 +15,15 @@ import { DEFAULT_HELP } from './mapper-file.ts'
 import { applyNative } from './native.ts'
 import { observe, Refusal, type Series, SeriesTable } from './series.ts'
 
-const PORTION = 2_000 // values before others get a turn: some milliseconds when all are new
+const PORTION = 1_000 // values before other work gets a turn: 10 to 20 ms when all names are new
 
-/** Where a name's values go. */
+/** The series of a name, and what has been added to it. */
 interface MappedStat {
   outcome: 'map' | 'drop' | 'unmapped' | 'empty_metric_name'
-  series: Series | Refusal | null // null = nowhere
+  series: Series | Refusal | null // null = dropped
   scale: number
   applied: number
-  appliedOfMs: Map<number, number> | null // of a timer
+  appliedByMs: Map<number, number> | null // of a timer
 }
 
 export interface SeriesUpdaterOptions {
@@ -43,7 +43,7 @@ export class SeriesUpdater {
     observer: new Map<string, MappedStat>(),
   }
   private readonly events = new Map<string, number>() // `name{labels}`
-  private takenCount = 0
+  private visitedCount = 0
   private last: Promise<void> = Promise.resolve()
 
   constructor(options: SeriesUpdaterOptions) {
@@ -51,91 +51,91 @@ export class SeriesUpdater {
     this.count('events_unmapped_total', '', '', 0)
   }
 
-  take(snapshot: Snapshot): Promise<void> {
-    return this.alone(() => this.takeNow(snapshot))
+  apply(snapshot: Snapshot): Promise<void> {
+    return this.runAlone(() => this.applySnapshot(snapshot))
   }
 
-  /** Tasks run one after the other: nothing is taken while series are written out, and the other way round. */
-  alone<T>(task: () => Promise<T>): Promise<T> {
+  /** Runs tasks one after the other: no snapshot is applied while series are written. */
+  runAlone<T>(task: () => Promise<T>): Promise<T> {
     const result = this.last.then(task)
     this.last = result.then(
       () => {},
-      () => {}, // the task's own caller hears of it
+      () => {}, // reported to the caller of the task
     )
     return result
   }
 
-  private async takeNow({ counters, gauges, timers, native }: Snapshot): Promise<void> {
+  private async applySnapshot({ counters, gauges, timers, native }: Snapshot): Promise<void> {
     for (const [name, total] of counters) {
-      const target = this.getMappedStat('counter', name)
-      if (target !== null && total > target.applied) {
-        this.event('counter', target, 1, (series, scale) => add(series, (total - target.applied) * scale))
-        target.applied = total
+      const stat = this.getMappedStat('counter', name)
+      if (stat !== null && total > stat.applied) {
+        this.applyEvent('counter', stat, 1, (series, scale) => add(series, (total - stat.applied) * scale))
+        stat.applied = total
       }
-      if (++this.takenCount % PORTION === 0) await nextTurn()
+      if (++this.visitedCount % PORTION === 0) await nextTurn()
     }
     for (const [name, value] of gauges) {
-      const target = this.getMappedStat('gauge', name)
-      if (target !== null) this.event('gauge', target, 1, (series, scale) => set(series, value * scale))
+      const stat = this.getMappedStat('gauge', name)
+      if (stat !== null) this.applyEvent('gauge', stat, 1, (series, scale) => set(series, value * scale))
     }
     const nowMs = this.options.nowMs()
     for (const { name, counts } of timers) {
-      const target = this.getMappedStat('observer', name)
-      if (target === null) continue
-      target.appliedOfMs ??= new Map()
+      const stat = this.getMappedStat('observer', name)
+      if (stat === null) continue
+      stat.appliedByMs ??= new Map()
       for (const [ms, count] of counts) {
-        const times = count - (target.appliedOfMs.get(ms) ?? 0)
+        const times = count - (stat.appliedByMs.get(ms) ?? 0)
         if (times <= 0) continue
-        this.event('observer', target, times, (series, scale) => {
+        this.applyEvent('observer', stat, times, (series, scale) => {
           if (series.kind !== 'single') observe(series, ms * scale, times, nowMs)
         })
-        target.appliedOfMs.set(ms, count)
+        stat.appliedByMs.set(ms, count)
       }
     }
-    if (native !== undefined && this.options.hasNative) await this.takeNative(native)
-    this.applyEvents()
+    if (native !== undefined && this.options.hasNative) await this.applyNativeStats(native)
+    this.updateEventSeries()
   }
 
-  private async takeNative(native: NativeStats): Promise<void> {
+  private async applyNativeStats(native: NativeStats): Promise<void> {
     const labels = this.options.tags.map(([key, value]) => [labelName(key), value] as const)
     for (const _ of applyNative(this.table, native, labels)) {
-      if (++this.takenCount % PORTION === 0) await nextTurn()
+      if (++this.visitedCount % PORTION === 0) await nextTurn()
     }
   }
 
   private getMappedStat(type: MappedType, name: string): MappedStat | null {
-    const targets = this.mappedStats[type]
-    const known = targets.get(name)
+    const stats = this.mappedStats[type]
+    const known = stats.get(name)
     if (known !== undefined) return known
-    if (targets.size >= NAMES_MAX) {
+    if (stats.size >= NAMES_MAX) {
       this.dropped++
       return null
     }
-    const made = this.map(type, name)
-    targets.set(name, made)
-    return made
+    const created = this.map(type, name)
+    stats.set(name, created)
+    return created
   }
 
   private map(type: MappedType, fullName: string): MappedStat {
     const { mapper, tags } = this.options
-    const { base, tags: ownTags } = splitTags(withTags(fullName, tags))
-    const labels = ownTags.map(([key, value]) => [labelName(key), value] as const)
+    const { base, tags: nameTags } = splitTags(withTags(fullName, tags))
+    const labels = nameTags.map(([key, value]) => [labelName(key), value] as const)
     const mapped = mapper.find(base, type)
-    const target: MappedStat = { outcome: 'unmapped', series: null, scale: 1, applied: 0, appliedOfMs: null }
+    const stat: MappedStat = { outcome: 'unmapped', series: null, scale: 1, applied: 0, appliedByMs: null }
     if (mapped === undefined) {
-      target.series = this.open(type, metricName(base), labels, DEFAULT_HELP, mapper.defaultObserver)
-      return target
+      stat.series = this.openSeries(type, metricName(base), labels, DEFAULT_HELP, mapper.defaultObserver)
+      return stat
     }
     const { mapping, name } = mapped
-    target.outcome = mapping.isDrop ? 'drop' : name === '' ? 'empty_metric_name' : 'map'
-    target.scale = mapping.scale
-    if (target.outcome !== 'map') return target
-    const all = mapping.honorLabels ? [...mapped.labels, ...labels] : [...labels, ...mapped.labels]
-    target.series = this.open(type, metricName(name), all, mapping.help, mapping.observer)
-    return target
+    stat.outcome = mapping.isDrop ? 'drop' : name === '' ? 'empty_metric_name' : 'map'
+    stat.scale = mapping.scale
+    if (stat.outcome !== 'map') return stat
+    const allLabels = mapping.honorLabels ? [...mapped.labels, ...labels] : [...labels, ...mapped.labels]
+    stat.series = this.openSeries(type, metricName(name), allLabels, mapping.help, mapping.observer)
+    return stat
   }
 
-  private open(
+  private openSeries(
     type: MappedType,
     name: string,
     labels: Tags,
@@ -148,8 +148,8 @@ export class SeriesUpdater {
     return this.table.summary(name, text, help, observer)
   }
 
-  /** Counts what happens to a value as statsd_exporter does, and lets it happen. */
-  private event(
+  /** Applies values and counts the outcome as statsd_exporter does. */
+  private applyEvent(
     type: MappedType,
     { outcome, series, scale }: MappedStat,
     times: number,
@@ -174,10 +174,10 @@ export class SeriesUpdater {
     this.events.set(key, (this.events.get(key) ?? 0) + times)
   }
 
-  private applyEvents(): void {
+  private updateEventSeries(): void {
     for (const [key, count] of this.events) {
       const [name, labels = ''] = key.split(/(?=\{)/)
-      const help = 'What became of statistics on their way to series.'
+      const help = 'Statistics by the outcome of their mapping.'
       const series = this.table.single(`statsd_exporter_${name}`, 'counter', labels, help)
       if (!(series instanceof Refusal)) series.value = count
     }

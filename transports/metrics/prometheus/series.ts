@@ -1,22 +1,22 @@
 /**
- * What `/metrics` shows: families of one name and type, and in each a series per set of labels.
+ * The content of `/metrics`: families with one name and type, each with a series per set of labels.
  *
  *     ratelimit_service_rate_limit_total_hits   counter    {domain="shop",key1="user"}               17
  *                                                          {domain="shop",key1="user",key2="plan"}    4
  *
- * prom-client measures the process (process-series.ts) and does not keep these series. It cannot keep those of a mapper
- * file: a metric there has its label names for good, while a file invents them as names come; its key of the labels `a:1,b:2`
- * and `a:1`, `b:2` is the same; and a scrape in the OpenMetrics format renames counters for every later one.
- * It could keep the native series, and does not because of what a scrape then costs main, which also answers for health and
- * signals. Measured with bench/series.ts on Node 22.23, prom-client 15.1, two busy cores; medians of 15 turns, three runs:
+ * prom-client measures the process (process-series.ts) but does not keep these series. It cannot keep those of a mapper
+ * file: a metric of prom-client has fixed label names, while a file adds them as names appear, and its key for the labels
+ * `a:1,b:2` and `a:1`, `b:2` is the same. It could keep the native series, and does not because of the cost of a scrape
+ * for the main thread, which also serves health checks and signals. Measured with bench/series.ts on Node 22.23, prom-client
+ * 15.1, two busy cores; medians of 15 turns, three runs:
  *
  *     native series    a scrape       longest turn of the thread        heap per series    prom-client / this table
  *     10,000           0.9 to 1.3 x   52 / 12 ms, 3.6 to 5.0 x          274 / 350 bytes
  *     100,000          1.3 to 1.4 x   417 / 12 ms, 26 to 34 x           220 / 279 bytes
  *
- * Filled and written in portions, as here, it takes 1.0 to 1.7 x the time, and its longest turn is 2.8 to 22 x. Its heap is
- * the smaller one. On the path of a decision its `inc` costs 300 ns; workers count in arrays, 2 ns. One table also sees when
- * a mapped and a native family have one name: two registries would write it twice, and Prometheus refuses such a scrape.
+ * Filled and written in portions, as here, it takes 1.0 to 1.7 x the time, and its longest turn is 2.8 to 22 x; its heap is
+ * smaller. On the path of a decision its `inc` costs 300 ns; workers count in arrays, 2 ns. One table also detects a mapped
+ * and a native family of the same name: two registries would write both, and Prometheus refuses such a scrape.
  */
 import { QuantileWindow } from './quantiles.ts'
 
@@ -28,7 +28,7 @@ export interface Single {
   value: number
 }
 
-/** `counts` is of each bucket alone, and one more for all above the last bound. */
+/** `counts` has a count per bucket, not cumulative, and one for values above the last bound. */
 export interface Histogram {
   kind: 'histogram'
   labels: string
@@ -55,7 +55,7 @@ export interface Family {
   series: Map<string, Series> // by labels
 }
 
-/** Why there is no such series. */
+/** Why a series was not created. */
 export class Refusal {
   readonly reason: 'conflict' | 'too_many'
 
@@ -64,8 +64,8 @@ export class Refusal {
   }
 }
 
-const SERIES_MAX = 1_000_000 // some 200 bytes each
-const PARTS = ['_sum', '_count', '_bucket'] // names a histogram or a summary takes beside its own
+const SERIES_MAX = 1_000_000 // about 200 bytes each
+const PARTS = ['_sum', '_count', '_bucket'] // suffixes of the names of a histogram or a summary
 
 export class SeriesTable {
   readonly families = new Map<string, Family>()
@@ -105,13 +105,13 @@ export class SeriesTable {
     })
   }
 
-  /** Takes a family out, so that what it no longer has is no longer told. */
+  /** Removes a family with all its series. */
   remove(name: string): void {
     this.count -= this.families.get(name)?.series.size ?? 0
     this.families.delete(name)
   }
 
-  /** How many families have a type. */
+  /** The number of families of a type. */
   countFamilies(type: MetricType): number {
     let count = 0
     for (const family of this.families.values()) if (family.type === type) count++
@@ -129,18 +129,21 @@ export class SeriesTable {
     const known = this.families.get(name)
     if (known) return known.type === type ? known : new Refusal('conflict')
     if (this.count >= SERIES_MAX) return new Refusal('too_many')
-    if (this.clashes(name, type)) return new Refusal('conflict')
-    const made = { name, type, help, series: new Map() }
-    this.families.set(name, made)
-    return made
+    if (this.hasConflict(name, type)) return new Refusal('conflict')
+    const created = { name, type, help, series: new Map() }
+    this.families.set(name, created)
+    return created
   }
 
-  /** Whether a histogram's or summary's parts and another family would share a name. */
-  private clashes(name: string, type: MetricType): boolean {
-    const isWide = (family: Family | undefined) => family?.type === 'histogram' || family?.type === 'summary'
+  /** Whether a suffixed name of a histogram or summary would equal another family's. */
+  private hasConflict(name: string, type: MetricType): boolean {
+    const hasParts = (family: Family | undefined) =>
+      family?.type === 'histogram' || family?.type === 'summary'
     if (type === 'histogram' || type === 'summary')
       return PARTS.some((part) => this.families.has(name + part))
-    return PARTS.some((part) => name.endsWith(part) && isWide(this.families.get(name.slice(0, -part.length))))
+    return PARTS.some(
+      (part) => name.endsWith(part) && hasParts(this.families.get(name.slice(0, -part.length))),
+    )
   }
 }
 

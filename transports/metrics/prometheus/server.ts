@@ -1,34 +1,32 @@
 /**
- * The port Prometheus asks (spec 6.6): one path, whatever the method; any other is 404. No profiles here (Q13).
+ * The port that Prometheus scrapes (spec 6.6): one path with any method; other paths are 404. No profiles here (Q13).
  *
- * A page must not read it through an operator's browser by a name of its own (DNS rebinding). Scrapes come by any name, such as
- * `sluice.monitoring.svc` or that of a machine, so names are checked of browsers alone (debug/access.ts).
+ * A web page must not read it through an operator's browser (DNS rebinding). Scrapers use any host name, such as
+ * `sluice.monitoring.svc`, so the Host header is checked for browsers only (debug/access.ts).
  */
-
 import { withStrictFraming } from '../../../engine/runtime/http-framing.ts'
 import { endHeadResponse, endResponse } from '../../../engine/runtime/http-response.ts'
 import { isBrowser, isCrossSite, isOwnHost } from '../../debug/access.ts'
 import type { HttpRequest, HttpResponse } from '../../uws.ts'
 import { openUws, type UwsPort } from '../../uws.ts'
-import { CONTENT_TYPES, type Format } from './exposition.ts'
-import { formatFor, takesGzip } from './negotiate.ts'
+import { CONTENT_TYPE } from './exposition.ts'
 
-const SCRAPES_MAX = 16 // at once, until each has read to the end; beyond, 503
+const SCRAPES_MAX = 16 // until each client has read to the end; beyond, 503
 
-const FOREIGN_NAME =
-  'the name in the Host header is not one that browsers may ask this port by. ' +
-  'Ask by IP address or localhost, or add the name to DEBUG_ALLOWED_HOSTS.\n'
+const FOREIGN_HOST =
+  'browsers may not use this port by the name in the Host header. ' +
+  'Use an IP address or localhost, or add the name to DEBUG_ALLOWED_HOSTS.\n'
 
-/** What one answer holds. */
-export type Scrape = (format: Format, isGzip: boolean) => Promise<Buffer>
+/** Returns the body of a response. */
+export type Scrape = (isGzip: boolean) => Promise<Buffer>
 
 export interface MetricsPortOptions {
   host: string
   port: number
   path: string
-  names: ReadonlySet<string> // that browsers may ask by, as of the debug port
+  names: ReadonlySet<string> // hosts that browsers may use, as for the debug port
   scrape: Scrape
-  onAnswer: (status: number) => void // of each scrape
+  onResponse: (status: number) => void // to each scrape
 }
 
 export class MetricsPort {
@@ -36,19 +34,19 @@ export class MetricsPort {
   private readonly path: string
   private readonly names: ReadonlySet<string>
   private readonly scrape: Scrape
-  private readonly onAnswer: (status: number) => void
+  private readonly onResponse: (status: number) => void
   private readonly uwsPort: UwsPort | null
 
-  constructor({ host, port, path, names, scrape, onAnswer }: MetricsPortOptions) {
+  constructor({ host, port, path, names, scrape, onResponse }: MetricsPortOptions) {
     this.path = path
     this.names = names
     this.scrape = scrape
-    this.onAnswer = onAnswer
+    this.onResponse = onResponse
     const route = (res: HttpResponse, req: HttpRequest) => this.route(res, req)
     this.uwsPort = openUws(host, port, (app) => app.any('/*', withStrictFraming(route, 'refused')))
   }
 
-  /** Undefined where it does not listen. */
+  /** Undefined if it does not listen. */
   get port(): number | undefined {
     return this.uwsPort?.port
   }
@@ -60,79 +58,83 @@ export class MetricsPort {
   private route(res: HttpResponse, req: HttpRequest): void {
     if (isCrossSite(req)) {
       res.writeStatus('403 Forbidden').writeHeader('Content-Type', 'text/plain; charset=utf-8')
-      endResponse(res, 'a page of another site asks: enter the address in the browser instead\n', false)
+      endResponse(
+        res,
+        'requests from pages of other sites are refused: enter the address in the browser instead\n',
+        false,
+      )
       return
     }
     if (isBrowser(req) && !isOwnHost(req.getHeader('host'), this.names)) {
       res.writeStatus('421 Misdirected Request').writeHeader('Content-Type', 'text/plain; charset=utf-8')
-      endResponse(res, FOREIGN_NAME, false)
+      endResponse(res, FOREIGN_HOST, false)
       return
     }
     if (req.getUrl() !== this.path) {
       res.writeStatus('404 Not Found').writeHeader('Content-Type', 'text/plain; charset=utf-8')
-      endResponse(res, `Nothing is here; the statistics are at ${this.path}\n`, false)
+      endResponse(res, `not found; the statistics are at ${this.path}\n`, false)
       return
     }
-    void this.answer(res, {
+    void this.respond(res, {
       isHead: req.getMethod() === 'head',
-      format: formatFor(req.getHeader('accept')),
-      isGzip: takesGzip(req.getHeader('accept-encoding')),
+      isGzip: acceptsGzip(req.getHeader('accept-encoding')),
     })
   }
 
-  private async answer(res: HttpResponse, { isHead, format, isGzip }: Asked): Promise<void> {
-    let isGone = false
-    const gone = new Promise<void>((resolve) => {
+  private async respond(res: HttpResponse, { isHead, isGzip }: ResponseOptions): Promise<void> {
+    let isAborted = false
+    const aborted = new Promise<void>((resolve) => {
       res.onAborted(() => {
-        isGone = true
+        isAborted = true
         resolve()
       })
     })
-    if (this.inFlight >= SCRAPES_MAX) return this.fail(res, 503, `${SCRAPES_MAX} scrapes are under way`)
+    if (this.inFlight >= SCRAPES_MAX) return this.fail(res, 503, `${SCRAPES_MAX} scrapes are in progress`)
     this.inFlight++
     try {
-      const body = await this.scrape(format, isGzip)
-      this.onAnswer(200)
-      if (!isGone) await send(res, body, { isHead, format, isGzip, gone })
+      const body = await this.scrape(isGzip)
+      this.onResponse(200)
+      if (!isAborted) await Promise.race([send(res, body, { isHead, isGzip }), aborted])
     } catch (error) {
-      if (!isGone) res.cork(() => this.fail(res, 500, (error as Error).message))
+      if (!isAborted) res.cork(() => this.fail(res, 500, (error as Error).message))
     } finally {
       this.inFlight--
     }
   }
 
   private fail(res: HttpResponse, status: 500 | 503, why: string): void {
-    this.onAnswer(status)
+    this.onResponse(status)
     res.writeStatus(status === 500 ? '500 Internal Server Error' : '503 Service Unavailable')
     res.writeHeader('Content-Type', 'text/plain; charset=utf-8')
     endResponse(res, `${why}\n`, false)
   }
 }
 
-interface Asked {
+/** The codings that Accept-Encoding names with a weight above 0: `gzip, deflate;q=0.5`. */
+export function acceptsGzip(acceptEncoding: string): boolean {
+  return acceptEncoding.split(',').some((item) => {
+    const [coding, ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))
+    return (coding === 'gzip' || coding === 'x-gzip') && (weight === undefined || Number(weight.slice(2)) > 0)
+  })
+}
+
+interface ResponseOptions {
   isHead: boolean
-  format: Format
   isGzip: boolean
 }
 
-interface Answered extends Asked {
-  gone: Promise<void> // resolves when the client has left
-}
-
-/**
- * Resolves when all is written, or the client has gone. What it does not read stays in `body`, which all share who ask for
- * the same at the same time.
- */
-function send(res: HttpResponse, body: Buffer, { isHead, format, isGzip, gone }: Answered): Promise<void> {
-  const written = new Promise<void>((resolve) => {
+/** Resolves when all is written. What the client does not read stays in `body`, which concurrent scrapes share. */
+function send(res: HttpResponse, body: Buffer, { isHead, isGzip }: ResponseOptions): Promise<void> {
+  return new Promise<void>((resolve) => {
     const writeFrom = (offset: number): boolean => {
       const [ok, isDone] = res.tryEnd(body.subarray(offset), body.length)
       if (isDone) resolve()
       return ok
     }
     res.cork(() => {
-      res.writeHeader('Content-Type', CONTENT_TYPES[format])
-      res.writeHeader('Vary', 'Accept, Accept-Encoding')
+      res.writeHeader('Content-Type', CONTENT_TYPE)
+      res.writeHeader('Vary', 'Accept-Encoding')
       if (isGzip) res.writeHeader('Content-Encoding', 'gzip')
       if (!isHead) {
         res.onWritable(writeFrom)
@@ -143,5 +145,4 @@ function send(res: HttpResponse, body: Buffer, { isHead, format, isGzip, gone }:
       resolve()
     })
   })
-  return Promise.race([written, gone])
 }

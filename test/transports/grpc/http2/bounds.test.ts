@@ -8,6 +8,7 @@ import { HANDSHAKE_MS, STREAMS_MAX, type StreamCall } from '../../../../transpor
 import * as bounds from '../../../../transports/grpc/http2/bounds.ts'
 import { Flag, FrameType, Setting } from '../../../../transports/grpc/http2/frames.ts'
 import { Http2Server } from '../../../../transports/grpc/http2/server.ts'
+import { eventually } from '../../../helpers/eventually.ts'
 import { ask, openHttp2 } from './port.ts'
 import { block, data, FIELDS, field, frame, headers, RawPeer, REQUEST, settings, u32 } from './raw-peer.ts'
 
@@ -21,7 +22,7 @@ const repeat = (count: number, bytes: Buffer) => Buffer.alloc(count * bytes.leng
 
 /** A peer attacks; a client on another connection is served before and after. */
 async function attack(...frames: Buffer[]) {
-  const { port, decider } = await openHttp2()
+  const { port, limiter } = await openHttp2()
   const bystander = await RawPeer.hello(port)
   const peer = await RawPeer.hello(port)
   peer.send(...frames)
@@ -31,7 +32,7 @@ async function attack(...frames: Buffer[]) {
     expect(await bystander.outcome(1)).toBe('answer')
     return outcome
   }
-  return { peer, attacked, decider }
+  return { peer, attacked, limiter }
 }
 
 describe('a connection beyond a bound is closed with GOAWAY', () => {
@@ -71,20 +72,20 @@ describe('a connection beyond a bound is closed with GOAWAY', () => {
     const peer = await RawPeer.hello(port)
     peer.send(settings([Setting.InitialWindowSize, 0]))
     peer.send(...ids(20).map((id) => headers(id, block({ ...FIELDS, ':path': '/a/b' }))))
-    while (calls.length < 20) await sleep(1)
+    await eventually(() => expect(calls).toHaveLength(20))
     for (const call of calls) call.send(Buffer.alloc(1_048_576))
     expect(await peer.outcome(0)).toBe(CALM)
   })
 })
 
-describe('a call beyond a bound is refused alone', () => {
+describe('a call beyond a bound is refused; others are served', () => {
   test(`more than ${STREAMS_MAX} streams: REFUSED_STREAM, which may be retried`, async () => {
-    const { peer, attacked, decider } = await attack(
+    const { peer, attacked, limiter } = await attack(
       ...ids(STREAMS_MAX + 1).flatMap((id) => [headers(id, REQUEST), data(id, ask('wait'))]),
     )
     const last = 2 * STREAMS_MAX + 1
     expect(await attacked(last)).toBe('RST 7')
-    decider.release()
+    limiter.release()
     expect(await peer.outcome(1)).toBe('answer')
     peer.send(headers(last + 2, REQUEST), data(last + 2, ask('answer')))
     expect(await peer.outcome(last + 2)).toBe('answer')
@@ -170,21 +171,21 @@ describe('legitimate traffic', () => {
 
 describe('a peer that does not read', () => {
   test('is not read from beyond a bound of waiting output, and continues when it reads', async () => {
-    const { port, decider } = await openHttp2()
+    const { port, limiter } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.socket.pause()
     const count = 60_000 // their answers are more than kernel buffers and OUTPUT_BYTES_MAX
     const frames = ids(count).flatMap((id) => [headers(id, REQUEST), data(id, ask('answer'))])
     peer.send(windowUpdate(0, 2 ** 30), ...frames)
     let before = -1
-    while (before !== decider.requests.length || before === 0) {
-      before = decider.requests.length
+    while (before !== limiter.requests.length || before === 0) {
+      before = limiter.requests.length
       await sleep(100)
     }
     expect(before).toBeLessThan(count)
     peer.socket.resume()
     expect(await peer.outcome(2 * count - 1)).toBe('answer')
-    expect(decider.requests.length).toBe(count)
+    expect(limiter.requests.length).toBe(count)
   })
 
   test('and whose windows stay closed is closed in the end', async () => {
@@ -199,9 +200,8 @@ test('a connection without a preface is closed after the handshake timeout', asy
   const { port } = await openHttp2({ handshakeMs: 300, sweepMs: 10 })
   const startMs = performance.now()
   const silent = new RawPeer(port)
-  await silent.until(() => false)
+  expect(await silent.until(() => false)).toBeNull() // closed
   expect(performance.now() - startMs).toBeGreaterThan(280)
-  expect(performance.now() - startMs).toBeLessThan(2_000)
 })
 
 test('times that only tests change are those of bounds.ts', () => {

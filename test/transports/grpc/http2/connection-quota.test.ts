@@ -13,7 +13,8 @@ import { Flag, FrameType, Setting } from '../../../../transports/grpc/http2/fram
 import { Http2Server } from '../../../../transports/grpc/http2/server.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
 import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
-import { FakeDecider } from '../../fake-decider.ts'
+import { eventually } from '../../../helpers/eventually.ts'
+import { FakeRateLimiter } from '../../fake-rate-limiter.ts'
 import { ask } from './port.ts'
 import { block, data, FIELDS, frame, headers, message, RawPeer, REQUEST, settings, u32 } from './raw-peer.ts'
 
@@ -25,13 +26,13 @@ const call = (id: number, domain: string) => Buffer.concat([headers(id, REQUEST)
 const PUSH = { path: '/a/b', block: block({ ...FIELDS, ':path': '/a/b' }) }
 
 async function open() {
-  const decider = new FakeDecider()
+  const limiter = new FakeRateLimiter()
   const pushes: StreamCall[] = []
   const opened = (push: StreamCall) => {
     pushes.push(push)
     return { message() {}, halfClosed() {}, writable() {}, closed() {} }
   }
-  const methods = createUnaryMethods(decider, () => {})
+  const methods = createUnaryMethods(limiter, () => {})
   const server = new Http2Server({ methods, streams: [{ path: PUSH.path, open: opened }] })
   const onSocket = server.accept.bind(server)
   const { port, stop } = await listen({ host: '127.0.0.1', port: 0, onSocket })
@@ -39,7 +40,7 @@ async function open() {
     stop()
     server.close()
   })
-  return { decider, pushes, server, port }
+  return { limiter, pushes, server, port }
 }
 
 /** The status of a call, or how it ended otherwise. */
@@ -58,15 +59,15 @@ async function expectUnharmed(port: number) {
 }
 
 async function expectNothingLeft({ quotas }: Http2Server) {
-  const left = () => [quotas.heldBytes, quotas.chargedBytes, quotas.callsCount]
-  for (let i = 0; i < 500 && left().some((count) => count !== 0); i++) await sleep(10)
-  expect(left()).toEqual([0, 0, 0])
+  await eventually(() =>
+    expect([quotas.heldBytes, quotas.chargedBytes, quotas.callsCount]).toEqual([0, 0, 0]),
+  )
 }
 
 describe('calls that have ended for the peer only', () => {
   for (const how of ['reset', 'deadline'] as const) {
     test(`${how}: bounded, then new ones are refused until some return; other connections are served`, async () => {
-      const { decider, server, port } = await open()
+      const { limiter, server, port } = await open()
       const peer = await RawPeer.hello(port)
       const fields = how === 'reset' ? REQUEST : block({ ...FIELDS, 'grpc-timeout': '1m' })
       let next = 1
@@ -74,7 +75,7 @@ describe('calls that have ended for the peer only', () => {
         const called = ids(500, next)
         next += 1_000
         peer.send(...called.flatMap((id) => [headers(id, fields), data(id, ask('wait'))]))
-        await decider.untilWaiting(bounds.ABANDONED_CALLS_MAX - left + 500)
+        await limiter.untilWaiting(bounds.ABANDONED_CALLS_MAX - left + 500)
         await sleep(bounds.RAPID_MS + 1)
         if (how === 'reset') peer.send(...called.map(rst))
         else expect(await end(peer, next - 2)).toBe('status 4')
@@ -83,7 +84,7 @@ describe('calls that have ended for the peer only', () => {
       expect(await end(peer, next)).toBe('status 8')
       await expectUnharmed(port)
       expect(server.quotas.callsCount).toBe(bounds.ABANDONED_CALLS_MAX)
-      decider.release()
+      limiter.release()
       peer.send(call(next + 2, 'answer'))
       expect(await end(peer, next + 2)).toBe('status 0')
       await expectNothingLeft(server)
@@ -91,14 +92,14 @@ describe('calls that have ended for the peer only', () => {
   }
 
   test('they still count when their connection has closed, until they return', async () => {
-    const { decider, server, port } = await open()
+    const { limiter, server, port } = await open()
     const peer = await RawPeer.hello(port)
     peer.send(...ids(10).map((id) => call(id, 'wait')))
-    await decider.untilWaiting(10)
+    await limiter.untilWaiting(10)
     peer.socket.destroy()
-    await sleep(20)
+    await eventually(() => expect(limiter.waiting.every(({ isCancelled }) => isCancelled)).toBe(true))
     expect(server.quotas.callsCount).toBe(10)
-    decider.release()
+    limiter.release()
     await expectNothingLeft(server)
   })
 })
@@ -106,38 +107,38 @@ describe('calls that have ended for the peer only', () => {
 test.each(['at fault', 'cut by its peer'])(
   'calls of a connection that is %s count as garbage, once',
   async (how) => {
-    const { decider, server, port } = await open()
+    const { limiter, server, port } = await open()
     const added = vi.spyOn(server.garbage, 'add')
     const peer = await RawPeer.hello(port)
     peer.send(...ids(100).map((id) => call(id, 'wait')))
-    await decider.untilWaiting(100)
+    await limiter.untilWaiting(100)
     if (how === 'at fault') peer.send(data(0, Buffer.alloc(0)))
     else peer.socket.destroy()
-    await expect.poll(() => added.mock.calls.flat().filter((bytes) => bytes > 0)).toHaveLength(2) // calls, connection
+    await eventually(() => expect(added.mock.calls.flat().filter((bytes) => bytes > 0)).toHaveLength(2)) // calls, connection
     expect(added.mock.calls.flat()).toContain(100 * 1_024)
-    decider.release()
+    limiter.release()
     await expectNothingLeft(server)
   },
 )
 
 test('a call that the engine drops because it was cancelled no longer counts', async () => {
-  const { decider, server, port } = await open()
+  const { limiter, server, port } = await open()
   const peer = await RawPeer.hello(port)
   peer.send(...ids(10).map((id) => call(id, 'wait')))
-  await decider.untilWaiting(10)
+  await limiter.untilWaiting(10)
   peer.send(...ids(9).map(rst))
   await peer.settle()
   expect(server.quotas.callsCount).toBe(10)
-  const gone = decider.waiting.filter((caller) => caller.isCancelled)
+  const gone = limiter.waiting.filter((caller) => caller.isCancelled)
   for (const caller of gone) caller.onError(new Error('gone'))
   expect(gone).toHaveLength(9)
   expect(server.quotas.callsCount).toBe(1)
-  decider.release()
+  limiter.release()
   await expectNothingLeft(server)
 })
 
 test('calls of all connections: beyond the limit, connections with many are refused, those with few are not', async () => {
-  const { decider, server, port } = await open()
+  const { limiter, server, port } = await open()
   const greedy: RawPeer[] = []
   for (let left = bounds.CALLS_ALL_MAX; left > 0; left -= STREAMS_MAX) {
     const peer = await RawPeer.hello(port)
@@ -145,7 +146,7 @@ test('calls of all connections: beyond the limit, connections with many are refu
     peer.send(...ids(count).map((id) => call(id, 'wait')))
     greedy.push(peer)
   }
-  await decider.untilWaiting(bounds.CALLS_ALL_MAX)
+  await limiter.untilWaiting(bounds.CALLS_ALL_MAX)
   const last = greedy.at(-1)!
   last.send(call(3_001, 'answer'))
   expect(await end(last, 3_001)).toBe('status 8')
@@ -153,8 +154,8 @@ test('calls of all connections: beyond the limit, connections with many are refu
   const few = bounds.CALLS_FAIR_MAX
   modest.send(...ids(few + 1).map((id) => call(id, 'wait')))
   expect(await end(modest, 2 * few + 1)).toBe('status 8')
-  await decider.untilWaiting(bounds.CALLS_ALL_MAX + few)
-  decider.release()
+  await limiter.untilWaiting(bounds.CALLS_ALL_MAX + few)
+  limiter.release()
   expect(await end(modest, 1)).toBe('status 0')
   await expectNothingLeft(server)
 })
@@ -200,8 +201,7 @@ describe('bytes held', () => {
       peers[i].send(most, beginning)
     }
     const isClosed = () => peers.filter((peer) => peer.frames.some(({ type }) => type === FrameType.Goaway))
-    for (let i = 0; i < 500 && isClosed().length === 0; i++) await sleep(10)
-    expect(isClosed().length).toBeGreaterThan(0)
+    await eventually(() => expect(isClosed().length).toBeGreaterThan(0))
     expect(isClosed().length).toBeLessThan(count / 4)
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX * 0.9)
@@ -227,7 +227,7 @@ describe('bytes held', () => {
     await Promise.all([send(most, 7.9 * MIB), send(second, 5 * MIB)])
     for (const other of others) other.socket.write(data(1, more, 0).subarray(0, 8_000))
     expect(await most.outcome(0)).toBe('GOAWAY 11')
-    await sleep(100)
+    await expectUnharmed(port) // a round trip
     expect(others.filter(({ frames }) => frames.some(({ type }) => type === FrameType.Goaway))).toEqual([])
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     for (const { socket } of [most, second, ...others]) socket.destroy()
@@ -249,7 +249,7 @@ describe('bytes held', () => {
     }
 
     test('count until the engine is done, cancelled or not', async () => {
-      const { decider, server, port } = await open()
+      const { limiter, server, port } = await open()
       const [peer, other] = [await RawPeer.hello(port), await RawPeer.hello(port)]
       await ask(peer, 900)
       await ask(other, COUNT - 900 + 5)
@@ -257,23 +257,23 @@ describe('bytes held', () => {
       peer.send(...ids(100).map(rst))
       await ask(peer, 1, 1_801)
       expect(await end(peer, 1_801)).toBe('status 8')
-      decider.release()
+      limiter.release()
       await ask(peer, 1, 1_803)
-      await decider.untilWaiting(1)
-      decider.release()
+      await limiter.untilWaiting(1)
+      limiter.release()
       await expectNothingLeft(server)
     })
 
     test('close no connection, however many there are, and leave others their share', async () => {
-      const { decider, server, port } = await open()
+      const { limiter, server, port } = await open()
       const peers: RawPeer[] = []
       for (let i = 0; i < 10; i++) peers.push(await RawPeer.hello(port))
       for (const peer of peers) await ask(peer, Math.ceil(COUNT / 10) + 10)
       const late = await RawPeer.hello(port)
       await ask(late, 3)
-      await decider.untilWaiting(COUNT)
+      await limiter.untilWaiting(COUNT)
       for (const peer of peers) expect(await peer.settle()).toBe(true)
-      decider.release()
+      limiter.release()
       expect(await end(late, 5)).toBe('status 0')
       await expectNothingLeft(server)
     })
@@ -288,10 +288,9 @@ describe('bytes held', () => {
       peers.push(peer)
       peer.send(settings([Setting.InitialWindowSize, 0]), ...ids(7).map((id) => headers(id, PUSH.block)))
     }
-    while (pushes.length < 7 * count) await sleep(1)
+    await eventually(() => expect(pushes).toHaveLength(7 * count))
     for (const push of pushes) push.send(Buffer.alloc(MIB))
-    for (let i = 0; i < 200 && server.quotas.heldBytes > bounds.HELD_BYTES_ALL_MAX; i++) await sleep(10)
-    expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
+    await eventually(() => expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX))
     expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX / 2) // no more are closed than necessary
     await expectUnharmed(port)
     for (const { socket } of peers) socket.destroy()
@@ -326,16 +325,16 @@ describe('a flood is read in pieces, with turns of the event loop between them',
     [20, bounds.THROTTLED_RESUMED_MAX],
   ]) {
     test(`of ${peersCount} connections`, async () => {
-      const { decider, port } = await open()
+      const { limiter, port } = await open()
       const frames = ids(40_000 / peersCount).map((id) => call(id, 'answer'))
       const mostBytes = bounds.TURN_BYTES + (woken + 1) * 16_384
       const most = Math.ceil(mostBytes / frames[0].length) + 1
       const peers = await Promise.all(Array.from({ length: peersCount }, () => RawPeer.hello(port)))
       for (const peer of peers) peer.send(windowUpdate(0, 2 ** 30), ...frames)
       let longTurns = 0
-      for (let before = 0; decider.requests.length < 40_000; before = decider.requests.length) {
+      for (let before = 0; limiter.requests.length < 40_000; before = limiter.requests.length) {
         await turn()
-        if (decider.requests.length - before > most) longTurns++
+        if (limiter.requests.length - before > most) longTurns++
       }
       expect(longTurns).toBeLessThanOrEqual(woken) // the first, while none is throttled yet
     })

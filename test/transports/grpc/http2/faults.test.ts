@@ -158,24 +158,24 @@ describe('is no error', () => {
   ]
   for (const [what, ...frames] of good) {
     test(what, async () => {
-      const { port, decider } = await openHttp2()
+      const { port, limiter } = await openHttp2()
       const peer = await RawPeer.hello(port)
       peer.send(...frames)
       expect(await peer.outcome(1)).toBe('answer')
       expect(await peer.settle()).toBe(true)
-      expect(decider.requests.length).toBe(1)
+      expect(limiter.requests.length).toBe(1)
     })
   }
 
   test('a second message comes in another frame: the call is refused without calling the service', async () => {
-    const { port, decider } = await openHttp2()
+    const { port, limiter } = await openHttp2()
     const peer = await RawPeer.hello(port)
     peer.send(open, data(1, ask('answer'), 0))
     await peer.settle()
-    expect(decider.requests.length).toBe(0)
+    expect(limiter.requests.length).toBe(0)
     peer.send(data(1, ask('answer')))
     expect(await peer.outcome(1)).toBe('answer')
-    expect(decider.requests.length).toBe(0)
+    expect(limiter.requests.length).toBe(0)
   })
 
   test('DATA for a call that has been refused', async () => {
@@ -193,8 +193,8 @@ describe('is no error', () => {
   })
 })
 
-describe('wherever the network divides the bytes', () => {
-  const said = Buffer.concat([
+describe('bytes in pieces', () => {
+  const bytesSent = Buffer.concat([
     HELLO,
     open,
     data(1, ask('answer').subarray(0, 20), 0),
@@ -206,13 +206,13 @@ describe('wherever the network divides the bytes', () => {
     headers(7, REQUEST),
     data(7, message(Buffer.of(0x0a, 0x05, 0x64))),
   ])
-  const answers = async (cuts: number[]) => {
-    const { port } = await openHttp2()
+  /** The frames of responses when the bytes arrive in pieces. */
+  const respondTo = async (port: number, cuts: number[]) => {
     const peer = new RawPeer(port)
     let from = 0
-    for (const cut of [...cuts, said.length]) {
-      peer.send(said.subarray(from, cut))
-      await new Promise((resolve) => setImmediate(resolve)) // loopback hands each write on by itself
+    for (const cut of [...cuts, bytesSent.length]) {
+      peer.send(bytesSent.subarray(from, cut))
+      await new Promise((resolve) => setImmediate(resolve)) // loopback delivers each write separately
       from = cut
     }
     expect(await peer.outcome(7)).toBe('answer')
@@ -220,22 +220,34 @@ describe('wherever the network divides the bytes', () => {
     return calls.map(({ type, flags, id, payload }) => `${type} ${flags} ${id} ${payload.toString('hex')}`)
   }
 
-  test('at any one byte, and at every byte, the responses are the same', async () => {
-    const expected = await answers([])
+  test('divided at any one byte, and at every byte, the responses are the same', async () => {
+    const { port } = await openHttp2()
+    const expected = await respondTo(port, [])
     expect(expected.length).toBe(8)
-    expect(await answers(Array.from({ length: said.length - 1 }, (_, i) => i + 1))).toEqual(expected)
-    for (let cut = 1; cut < said.length; cut++) expect(await answers([cut])).toEqual(expected)
+    expect(
+      await respondTo(
+        port,
+        Array.from({ length: bytesSent.length - 1 }, (_, i) => i + 1),
+      ),
+    ).toEqual(expected)
+    for (let cut = 1; cut < bytesSent.length; cut++) expect(await respondTo(port, [cut])).toEqual(expected)
   })
 
-  test('at any places', async () => {
-    const expected = await answers([])
-    const places = fc.uniqueArray(fc.integer({ min: 1, max: said.length - 1 }), {
+  test('divided at any places', async () => {
+    const { port } = await openHttp2()
+    const expected = await respondTo(port, [])
+    const places = fc.uniqueArray(fc.integer({ min: 1, max: bytesSent.length - 1 }), {
       minLength: 2,
       maxLength: 20,
     })
     await fc.assert(
       fc.asyncProperty(places, async (cuts) => {
-        expect(await answers(cuts.sort((a, b) => a - b))).toEqual(expected)
+        expect(
+          await respondTo(
+            port,
+            cuts.sort((a, b) => a - b),
+          ),
+        ).toEqual(expected)
       }),
     )
   })

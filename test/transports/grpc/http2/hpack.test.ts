@@ -25,7 +25,7 @@ type Fields = [name: string, value: string][]
 
 const keepAll = () => 1
 const newDecoder = () => new HeaderDecoder(keepAll)
-const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(' ', ''), 'hex')
+const toBytes = (hex: string) => Buffer.from(hex.replaceAll(' ', ''), 'hex')
 
 function decode(decoder: HeaderDecoder, block: Buffer): Fields {
   const fields: Fields = []
@@ -70,7 +70,7 @@ describe('RFC 7541', () => {
   for (const [name, blocks, fields] of vectors) {
     test(`${name}`, () => {
       const decoder = newDecoder()
-      expect(blocks.map((block) => decode(decoder, bytesOf(block)))).toEqual(fields)
+      expect(blocks.map((block) => decode(decoder, toBytes(block)))).toEqual(fields)
     })
   }
 
@@ -93,9 +93,9 @@ describe('RFC 7541', () => {
   ] as const
   for (const [hex, what] of wrong) {
     test(`${what}: COMPRESSION_ERROR`, () => {
-      expect(() => decode(newDecoder(), bytesOf(hex))).toThrow(ConnectionError)
+      expect(() => decode(newDecoder(), toBytes(hex))).toThrow(ConnectionError)
       try {
-        decode(newDecoder(), bytesOf(hex))
+        decode(newDecoder(), toBytes(hex))
       } catch (error) {
         expect((error as ConnectionError).code).toBe(ErrorCode.CompressionError)
       }
@@ -103,22 +103,22 @@ describe('RFC 7541', () => {
   }
 
   test('5.1: an integer may have leading zero octets', () => {
-    expect(decode(newDecoder(), bytesOf('1f 80 00 00'))).toEqual([['accept-charset', '']])
+    expect(decode(newDecoder(), toBytes('1f 80 00 00'))).toEqual([['accept-charset', '']])
   })
 
   test('4.4: a field larger than the table empties it', () => {
     const decoder = newDecoder()
     decode(decoder, Buffer.concat([Buffer.of(0x40), field('a', 'b').subarray(1)]))
-    expect(decode(decoder, bytesOf('be'))).toEqual([['a', 'b']])
+    expect(decode(decoder, toBytes('be'))).toEqual([['a', 'b']])
     decode(decoder, Buffer.concat([Buffer.of(0x40), field('a', 'b'.repeat(4_096)).subarray(1)]))
-    expect(() => decode(decoder, bytesOf('be'))).toThrow(ConnectionError)
+    expect(() => decode(decoder, toBytes('be'))).toThrow(ConnectionError)
   })
 
   test('the value of an unread name is not kept, but its size counts', () => {
     const decoder = new HeaderDecoder((name) => (name === 'read' ? 1 : 0))
     const add = (name: string, value: string) =>
       Buffer.concat([Buffer.of(0x40), field(name, value).subarray(1)])
-    const block = Buffer.concat([add('read', 'yes'), add('unread', 'x'.repeat(2_000)), bytesOf('bf be')])
+    const block = Buffer.concat([add('read', 'yes'), add('unread', 'x'.repeat(2_000)), toBytes('bf be')])
     expect(decode(decoder, block)).toEqual([
       ['read', 'yes'],
       ['unread', ''],
@@ -126,7 +126,7 @@ describe('RFC 7541', () => {
       ['unread', ''],
     ])
     decode(decoder, add('unread', 'x'.repeat(2_000)))
-    expect(() => decode(decoder, bytesOf('c0'))).toThrow(ConnectionError) // `read` had to go
+    expect(() => decode(decoder, toBytes('c0'))).toThrow(ConnectionError) // `read` had to go
   })
 })
 

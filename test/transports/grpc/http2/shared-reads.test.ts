@@ -1,8 +1,7 @@
 /** One read buffer for all sockets of a thread: the behaviour of sockets stays the same. */
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Duplex, duplexPair } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,14 +12,16 @@ import { readShared } from '../../../../transports/grpc/http2/shared-reads.ts'
 import { listen } from '../../../../transports/grpc/listener.ts'
 import { createUnaryMethods } from '../../../../transports/grpc/services.ts'
 import { makeCertificates } from '../../../helpers/certificates.ts'
-import { FakeDecider } from '../../fake-decider.ts'
+import { eventually } from '../../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../../helpers/temporary-folder.ts'
+import { FakeRateLimiter } from '../../fake-rate-limiter.ts'
 import { ask, openHttp2 } from './port.ts'
 import { data, headers, RawPeer, REQUEST } from './raw-peer.ts'
 
 /** Both ends of one connection, TCP or a unix socket. */
 async function connection(isUnix = false) {
   const server = createServer()
-  const directory = isUnix ? mkdtempSync(join(tmpdir(), 'sluice-test-')) : ''
+  const directory = isUnix ? makeTemporaryFolder() : ''
   server.listen(isUnix ? { path: join(directory, 's') } : { port: 0, host: '127.0.0.1' })
   await once(server, 'listening')
   const address = server.address()!
@@ -29,7 +30,6 @@ async function connection(isUnix = false) {
   onTestFinished(() => {
     peer.destroy()
     server.close()
-    if (isUnix) rmSync(directory, { recursive: true })
   })
   return { accepted, peer, server }
 }
@@ -49,7 +49,7 @@ for (const isUnix of [false, true]) {
       }
       for (const [i, { peer }] of sockets.entries()) {
         peer.write(`hello ${i}`)
-        while (texts.length <= i) await sleep(1)
+        await eventually(() => expect(texts).toHaveLength(i + 1))
       }
       expect(texts).toEqual(['hello 0', 'hello 1'])
       expect(String(chunks[0])).toBe('hello 1') // overwritten
@@ -125,19 +125,19 @@ describe('other sockets are read as usual', () => {
 })
 
 test('half a request is kept while other connections are read', async () => {
-  const { port, decider } = await openHttp2()
+  const { port, limiter } = await openHttp2()
   const peer = await RawPeer.hello(port)
   const other = await RawPeer.hello(port)
-  const said = Buffer.concat([
+  const bytesSent = Buffer.concat([
     headers(1, REQUEST),
     data(1, ask('answer').subarray(0, 7), 0), // a message in two frames, the first of them whole
     data(1, ask('answer').subarray(7)),
   ])
-  for (const cut of [20, REQUEST.length + 9 + 9 + 7, said.length - 3]) {
-    decider.requests.length = 0
+  for (const cut of [20, REQUEST.length + 9 + 9 + 7, bytesSent.length - 3]) {
+    limiter.requests.length = 0
     peer.frames.length = 0
     const id = cut * 2 + 1
-    const bytes = Buffer.from(said)
+    const bytes = Buffer.from(bytesSent)
     for (const at of [5, REQUEST.length + 14, REQUEST.length + 30]) bytes.writeUInt32BE(id, at)
     peer.send(bytes.subarray(0, cut))
     await sleep(5)
@@ -147,12 +147,12 @@ test('half a request is kept while other connections are read', async () => {
     }
     peer.send(bytes.subarray(cut))
     expect(await peer.outcome(id)).toBe('answer')
-    expect(decider.requests.map(({ domain }) => domain)).toEqual(['over', 'over', 'answer'])
+    expect(limiter.requests.map(({ domain }) => domain)).toEqual(['over', 'over', 'answer'])
   }
 })
 
 test('a connection that ends makes room for another', async () => {
-  const frontend = http2Frontend({ methods: createUnaryMethods(new FakeDecider(), () => {}) })
+  const frontend = http2Frontend({ methods: createUnaryMethods(new FakeRateLimiter(), () => {}) })
   const onSocket = (socket: Socket) => frontend.accept(socket)
   const { port, stop } = await listen({ host: '127.0.0.1', port: 0, onSocket, connectionsMax: 1 })
   onTestFinished(() => {
@@ -160,11 +160,14 @@ test('a connection that ends makes room for another', async () => {
     frontend.close()
   })
   for (let i = 0; i < 3; i++) {
-    const peer = await RawPeer.hello(port)
+    let peer: RawPeer | undefined
+    await eventually(async () => {
+      peer = await RawPeer.hello(port) // closed at once while the server has not seen the end of the last one
+      expect(peer.isClosed).toBe(false)
+    })
     const dropped = new RawPeer(port)
     await dropped.until(() => false)
-    expect([peer.isClosed, dropped.isClosed]).toEqual([false, true])
-    peer.socket.destroy()
-    await sleep(20)
+    expect([peer!.isClosed, dropped.isClosed]).toEqual([false, true])
+    peer!.socket.destroy()
   }
 })

@@ -1,4 +1,4 @@
-/** A Prometheus sink with totals of a test's making, and a scraper. */
+/** A Prometheus sink with totals from a test, and a scraper. */
 import { request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'vitest'
@@ -60,7 +60,7 @@ export class Scraper {
     })
   }
 
-  /** All samples of a scrape but those about the process and the exporter itself. */
+  /** All samples of a scrape except those about the process and the exporter. */
   async samples(): Promise<Record<string, number>> {
     const { text } = await this.get()
     const all = Object.entries(parseSamples(text))
@@ -70,19 +70,19 @@ export class Scraper {
   }
 }
 
-/** A scrape read back: series → value. Fails on a line that is none, a series told twice, one outside its family. */
+/** Parses a scrape: series → value. Throws for an invalid line, a duplicate series or one outside its family. */
 export function parseSamples(text: string): Record<string, number> {
   const samples: Record<string, number> = {}
   let family = ''
   for (const line of text.split('\n')) {
-    const head = /^# TYPE (\S+) (counter|gauge|histogram|summary|unknown)$/.exec(line)
+    const head = /^# TYPE (\S+) (counter|gauge|histogram|summary)$/.exec(line)
     if (head) family = head[1]
     if (line === '' || line.startsWith('# ')) continue
     const sample = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? (\S+)$/.exec(line)
-    expect(sample, `a sample: ${line}`).not.toBe(null)
-    const [, name, labels = '', value] = sample!
-    expect(name.startsWith(family), `${line} belongs to ${family}`).toBe(true)
-    expect(samples, line).not.toHaveProperty([name + labels])
+    if (sample === null) throw new Error(`not a sample: ${line}`)
+    const [, name, labels = '', value] = sample
+    if (!name.startsWith(family)) throw new Error(`${line} is not of the family ${family}`)
+    if (Object.hasOwn(samples, name + labels)) throw new Error(`duplicate: ${line}`)
     samples[name + labels] = value === '+Inf' ? Number.POSITIVE_INFINITY : Number(value)
   }
   return samples

@@ -1,8 +1,8 @@
 /**
- * A Decider whose behaviour the request's domain chooses, so that transports are tested without an engine.
+ * A RateLimiter whose response depends on the domain of the request, to test transports without an engine.
  *
- *     answer  OK at once          over   OVER_LIMIT at once      fail   the error `no rules today`
- *     wait    when the test says  throw  a defect                twice  answers, then answers again and fails
+ *     answer  OK at once                over   OVER_LIMIT at once      fail   the error `no rules today`
+ *     wait    OK after `release`        throw  a defect                twice  OK, then a second response and an error
  */
 import type { DecisionCallback, RateLimiter } from '../../engine/decision/rate-limiter.ts'
 import { decodeRequest } from '../../proto/codec.ts'
@@ -23,37 +23,37 @@ export const OK: RateLimitResponse = {
 }
 export const OVER: RateLimitResponse = { ...OK, overallCode: 2 }
 
-export class FakeDecider implements RateLimiter {
+export class FakeRateLimiter implements RateLimiter {
   readonly requests: RateLimitRequest[] = []
   readonly waiting: DecisionCallback[] = []
   private onWaiting: (() => void) | null = null
 
-  decide(request: RateLimitRequest, caller: DecisionCallback): void {
+  decide(request: RateLimitRequest, callback: DecisionCallback): void {
     this.requests.push(request)
-    if (request.domain === 'fail') caller.onError(new Error('no rules today'))
-    else if (request.domain === 'fail oddly') caller.onError(new Error('50 % \ud800 é\n'))
+    if (request.domain === 'fail') callback.onError(new Error('no rules today'))
+    else if (request.domain === 'fail oddly') callback.onError(new Error('50 % \ud800 é\n'))
     else if (request.domain === 'throw') throw new Error('a defect')
     else if (request.domain === 'wait') {
-      this.waiting.push(caller)
+      this.waiting.push(callback)
       this.onWaiting?.()
-    } else caller.onDecision(request.domain === 'over' ? OVER : OK)
+    } else callback.onDecision(request.domain === 'over' ? OVER : OK)
     if (request.domain === 'twice') {
-      caller.onDecision(OVER)
-      caller.onError(new Error('never seen'))
+      callback.onDecision(OVER)
+      callback.onError(new Error('never seen'))
     }
   }
 
-  decideBytes(bytes: Uint8Array, caller: DecisionCallback): void {
-    this.decide(decodeRequest(bytes), caller)
+  decideBytes(bytes: Uint8Array, callback: DecisionCallback): void {
+    this.decide(decodeRequest(bytes), callback)
   }
 
-  /** Resolves once `count` callers wait. */
+  /** Resolves when `count` requests wait. */
   async untilWaiting(count: number): Promise<void> {
     while (this.waiting.length < count) await new Promise<void>((resolve) => (this.onWaiting = resolve))
   }
 
-  /** Answers all who wait. */
+  /** Responds to all waiting requests. */
   release(): void {
-    for (const caller of this.waiting.splice(0)) caller.onDecision(OK)
+    for (const callback of this.waiting.splice(0)) callback.onDecision(OK)
   }
 }
