@@ -276,7 +276,7 @@ describe('9.6: several nodes', () => {
       await none.store.connect()
       const text = 'memcache: no servers configured or available'
       expect(await none.add([['a', 1]])).toEqual([[isErrorZero ? 0 : text]])
-      expect(none.log).toEqual([`warning ${text}`, `error Error multi-getting memcache keys: ${text}`])
+      expect(none.log).toEqual([`error Error multi-getting memcache keys: ${text}`])
       expect(none.stats()).toEqual({ 'multiget.__code=error': 1 })
       await none.store.close()
     }
