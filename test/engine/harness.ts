@@ -81,7 +81,7 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
       return askRaw({ domain: 'd', descriptors, hitsAddend: hits })
     },
     /** The six counters of rule `d.<path>`, by short name; those never hit are 0 or absent. */
-    statsOf(path: string): Record<string, number> {
+    takeStats(path: string): Record<string, number> {
       const prefix = `ratelimit.service.rate_limit.d.${path}.`
       const found = Object.entries(stats()).filter(([name]) => name.startsWith(prefix))
       const zeros = { near_limit: 0, over_limit: 0, within_limit: 0 }
@@ -119,6 +119,6 @@ export function override(unit: number): Descriptor {
   return { ...descriptor({ a: '1' }), limit: { requestsPerUnit: 1, unit } }
 }
 
-export function hitsOf(hitsAddend: number | bigint): Descriptor {
+export function descriptorWithHits(hitsAddend: number | bigint): Descriptor {
   return { ...descriptor({ a: '1' }), hitsAddend }
 }

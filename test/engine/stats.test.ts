@@ -154,16 +154,16 @@ test('12#25: names made of caller text end by number; the rest counts under `oth
 
 test('12#25: a long name counts under `other`, and so does every new one once all are long together', () => {
   const stats = new Stats()
-  const nameOf = (key: string) => {
+  const getRuleName = (key: string) => {
     stats.add(stats.rule(key), 1)
     return stats.takeDeltas().names[0]
   }
-  expect(nameOf('x'.repeat(1024))).toContain('xxx')
-  expect(nameOf('x'.repeat(1025))).toBe('ratelimit.service.rate_limit.other.total_hits')
+  expect(getRuleName('x'.repeat(1024))).toContain('xxx')
+  expect(getRuleName('x'.repeat(1025))).toBe('ratelimit.service.rate_limit.other.total_hits')
   const keys = Array.from({ length: 30_000 }, (_, i) => `${i}_`.padEnd(1000, 'x')) // 30 MB
   for (const key of keys) stats.rule(key)
-  expect(nameOf('late'.padEnd(1000, 'x'))).toBe('ratelimit.service.rate_limit.other.total_hits')
-  expect(nameOf(keys[0])).toContain('0_xxx')
+  expect(getRuleName('late'.padEnd(1000, 'x'))).toBe('ratelimit.service.rate_limit.other.total_hits')
+  expect(getRuleName(keys[0])).toContain('0_xxx')
 })
 
 test('totals add what workers hand over and come sorted', () => {

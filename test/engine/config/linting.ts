@@ -32,8 +32,8 @@ const leaf = fc.record({
   ),
   hasShareThreshold: fc.boolean(),
 })
-export function nodesOf(depth: number): fc.Arbitrary<RuleNode[]> {
-  const children = depth > 1 ? nodesOf(depth - 1) : fc.constant<RuleNode[]>([])
+export function arbitraryNodes(depth: number): fc.Arbitrary<RuleNode[]> {
+  const children = depth > 1 ? arbitraryNodes(depth - 1) : fc.constant<RuleNode[]>([])
   const node = fc.tuple(leaf, children).map(([given, below]) => {
     const hasShareThreshold = given.hasShareThreshold && toCompositeKey(ruleNode(given)).includes('*')
     return ruleNode({ ...given, hasShareThreshold, children: below })

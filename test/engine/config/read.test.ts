@@ -9,7 +9,7 @@ function read(yaml: string | Uint8Array) {
   return readDraft('f.yaml', typeof yaml === 'string' ? Buffer.from(yaml) : yaml)
 }
 
-function errorOf(yaml: string | Uint8Array): string {
+function getReadError(yaml: string | Uint8Array): string {
   try {
     read(yaml)
   } catch (error) {
@@ -19,13 +19,13 @@ function errorOf(yaml: string | Uint8Array): string {
 }
 
 /** The first node of a file with these lines in it. */
-function nodeOf(...lines: string[]): NodeDraft {
+function readNode(...lines: string[]): NodeDraft {
   return read(['domain: d', 'descriptors:', '  - key: k', ...lines.map((line) => `    ${line}`)].join('\n'))
     .nodes[0]
 }
 
 function nodeError(...lines: string[]): string {
-  return errorOf(
+  return getReadError(
     ['domain: d', 'descriptors:', '  - key: k', ...lines.map((line) => `    ${line}`)].join('\n'),
   )
 }
@@ -34,7 +34,7 @@ const PARSE = 'f.yaml: error loading config file: yaml: '
 const UNMARSHAL = `${PARSE}unmarshal errors:\n  `
 
 test('1.1 every field of a descriptor and of a limit', () => {
-  const node = nodeOf(
+  const node = readNode(
     'value: v',
     'rate_limit:',
     '  unit: Minute',
@@ -69,7 +69,7 @@ describe('1.3 values of text fields', () => {
   ] as const
   for (const [written, value] of cases) {
     if (value === null) continue
-    test(`value: ${written} -> '${value}'`, () => expect(nodeOf(`value: ${written}`).value).toBe(value))
+    test(`value: ${written} -> '${value}'`, () => expect(readNode(`value: ${written}`).value).toBe(value))
   }
   test('domain: 5', () => expect(read('domain: 5').domain).toBe('5'))
 })
@@ -99,7 +99,8 @@ describe('1.3 requests_per_unit', () => {
     ['4294967295', 4_294_967_295], ['!!int "5"', 5],
   ] as const
   for (const [written, value] of cases) {
-    test(`${written} -> ${value}`, () => expect(nodeOf(requests(written)).limit?.requestsPerUnit).toBe(value))
+    test(`${written} -> ${value}`, () =>
+      expect(readNode(requests(written)).limit?.requestsPerUnit).toBe(value))
   }
   // biome-ignore format: the columns are the specification
   const errors = [
@@ -116,15 +117,15 @@ describe('1.3 requests_per_unit', () => {
       expect(nodeError(requests(written))).toBe(`${UNMARSHAL}line 4: cannot unmarshal ${found} into uint32`)
     })
   }
-  test('absent is 0', () => expect(nodeOf('rate_limit: {unit: day}').limit?.requestsPerUnit).toBe(0))
+  test('absent is 0', () => expect(readNode('rate_limit: {unit: day}').limit?.requestsPerUnit).toBe(0))
 })
 
 describe('1.3 yes and no', () => {
   for (const written of ['true', 'True', 'TRUE', 'yes', 'y', 'on', 'Y', 'ON']) {
-    test(written, () => expect(nodeOf(`shadow_mode: ${written}`).isShadow).toBe(true))
+    test(written, () => expect(readNode(`shadow_mode: ${written}`).isShadow).toBe(true))
   }
   for (const written of ['false', 'no', 'n', 'off', 'Off', '~', '']) {
-    test(`'${written}'`, () => expect(nodeOf(`shadow_mode: ${written}`).isShadow).toBe(false))
+    test(`'${written}'`, () => expect(readNode(`shadow_mode: ${written}`).isShadow).toBe(false))
   }
   test("'true' in quotes is text", () => {
     expect(nodeError("shadow_mode: 'true'")).toBe(
@@ -139,38 +140,38 @@ describe('1.3 yes and no', () => {
 describe('1.3 keys', () => {
   test('an unknown word', () => {
     expect(nodeError('kee: x')).toBe("f.yaml: config error, unknown key 'kee' (line 4)")
-    expect(errorOf('Domain: x')).toBe("f.yaml: config error, unknown key 'Domain' (line 1)")
-    expect(errorOf('"1": x')).toBe("f.yaml: config error, unknown key '1' (line 1)")
+    expect(getReadError('Domain: x')).toBe("f.yaml: config error, unknown key 'Domain' (line 1)")
+    expect(getReadError('"1": x')).toBe("f.yaml: config error, unknown key '1' (line 1)")
   })
   test('a known word at a wrong place is ignored, its value is still looked at', () => {
-    expect(nodeOf('unit: day', 'requests_per_unit: x')).toMatchObject({ key: 'k', limit: null })
+    expect(readNode('unit: day', 'requests_per_unit: x')).toMatchObject({ key: 'k', limit: null })
     expect(nodeError('unit: 1.5')).toBe('f.yaml: error checking config (line 4)')
   })
   test('of a key written twice the last counts, and is the only one looked at', () => {
-    expect(nodeOf('value: a', 'value: b').value).toBe('b')
-    expect(nodeOf('value: 1.5', 'value: b').value).toBe('b')
+    expect(readNode('value: a', 'value: b').value).toBe('b')
+    expect(readNode('value: 1.5', 'value: b').value).toBe('b')
     expect(nodeError('value: b', 'value: 1.5')).toBe('f.yaml: error checking config (line 5)')
-    expect(nodeOf('descriptors: [{key: a}]', 'descriptors: [{key: b}]').nodes).toMatchObject([{ key: 'b' }])
+    expect(readNode('descriptors: [{key: a}]', 'descriptors: [{key: b}]').nodes).toMatchObject([{ key: 'b' }])
     expect(nodeError('kee: 1', 'kee: 1')).toBe("f.yaml: config error, unknown key 'kee' (line 4)")
   })
   test('of a limit written twice the fields of the last come over those of the first', () => {
-    const limit = nodeOf(
+    const limit = readNode(
       'rate_limit: {unit: day, name: a}',
       'rate_limit: {requests_per_unit: 5, name: b}',
     ).limit
     expect(limit).toMatchObject({ unit: 'day', requestsPerUnit: 5, name: 'b' })
-    expect(nodeOf('rate_limit: {unit: day}', 'rate_limit: ~').limit).toBeNull()
-    const merged = nodeOf(
+    expect(readNode('rate_limit: {unit: day}', 'rate_limit: ~').limit).toBeNull()
+    const merged = readNode(
       'rate_limit: {unit: day, replaces: [{name: a}, {name: b}]}',
       'rate_limit: {replaces: [{name: c}]}',
     )
     expect(merged.limit?.replaces).toEqual(['c'])
   })
   test('metadata written twice: the keys of both, a key of both as the last has it', () => {
-    const { metadata } = nodeOf('metadata: {a: {x: 1}, b: 2}', 'metadata: {a: {z: 1}}')
+    const { metadata } = readNode('metadata: {a: {x: 1}, b: 2}', 'metadata: {a: {z: 1}}')
     expect(metadata).toEqual({ a: { z: 1 }, b: 2 })
   })
-  test('a list as a key', () => expect(errorOf('? [a]\n: b')).toBe(`${PARSE}invalid map key: [a]`))
+  test('a list as a key', () => expect(getReadError('? [a]\n: b')).toBe(`${PARSE}invalid map key: [a]`))
 })
 
 describe('1.3 kinds that do not fit', () => {
@@ -191,7 +192,7 @@ describe('1.3 kinds that do not fit', () => {
   ] as const
   for (const [yaml, text] of cases) {
     const isRoot = text.startsWith('line 1')
-    test(yaml, () => expect(isRoot ? errorOf(yaml) : nodeError(yaml)).toBe(UNMARSHAL + text))
+    test(yaml, () => expect(isRoot ? getReadError(yaml) : nodeError(yaml)).toBe(UNMARSHAL + text))
   }
   test('all of a file are told at once', () => {
     const text = nodeError('value: []', 'shadow_mode: 1')
@@ -200,8 +201,8 @@ describe('1.3 kinds that do not fit', () => {
     )
   })
   test('null is no limit, an empty block is one', () => {
-    expect(nodeOf('rate_limit:').limit).toBeNull()
-    expect(nodeOf('rate_limit: {}').limit).toMatchObject({ unit: '', requestsPerUnit: 0 })
+    expect(readNode('rate_limit:').limit).toBeNull()
+    expect(readNode('rate_limit: {}').limit).toMatchObject({ unit: '', requestsPerUnit: 0 })
   })
 })
 
@@ -219,11 +220,11 @@ describe('1.3 documents', () => {
     expect(read(Buffer.from('\ufeffdomain: é', 'utf16le')).domain).toBe('é')
   })
   test('bytes that are no UTF-8', () => {
-    expect(errorOf(Buffer.from('domain: \xff', 'latin1'))).toBe(`${PARSE}invalid leading UTF-8 octet`)
+    expect(getReadError(Buffer.from('domain: \xff', 'latin1'))).toBe(`${PARSE}invalid leading UTF-8 octet`)
   })
   test('control characters', () => {
-    expect(errorOf('domain: a\0')).toBe(`${PARSE}control characters are not allowed`)
-    expect(errorOf('domain: a\x7f')).toBe(`${PARSE}control characters are not allowed`)
+    expect(getReadError('domain: a\0')).toBe(`${PARSE}control characters are not allowed`)
+    expect(getReadError('domain: a\x7f')).toBe(`${PARSE}control characters are not allowed`)
   })
   for (const yaml of [
     "domain: 'd",
@@ -236,7 +237,8 @@ describe('1.3 documents', () => {
     '@',
     'domain: "\\q"',
   ]) {
-    test(`${JSON.stringify(yaml)} does not parse`, () => expect(errorOf(yaml)).toContain(`${PARSE}line `))
+    test(`${JSON.stringify(yaml)} does not parse`, () =>
+      expect(getReadError(yaml)).toContain(`${PARSE}line `))
   }
 })
 
@@ -248,11 +250,11 @@ test('1.3 quotes that do end at the end of the file', () => {
 
 describe('1.3 bytes and escapes', () => {
   test('bytes that are no UTF-8 are kept apart from each other and from all text', () => {
-    const bytesOf = (base64: string) => nodeOf(`value: !!binary ${base64}`).value
-    expect(bytesOf('YWL/')).toBe('ab\udcff') // 61 62 ff
-    expect(bytesOf('/v/DqWHi')).toBe('\udcfe\udcff\u00e9a\udce2') // fe ff, c3 a9, 61, the first third of a letter
-    expect(bytesOf('8J+YgA==')).toBe('😀')
-    expect(bytesOf('7aCA')).toBe('\udced\udca0\udc80') // half a surrogate pair in UTF-8 is no UTF-8
+    const readBinary = (base64: string) => readNode(`value: !!binary ${base64}`).value
+    expect(readBinary('YWL/')).toBe('ab\udcff') // 61 62 ff
+    expect(readBinary('/v/DqWHi')).toBe('\udcfe\udcff\u00e9a\udce2') // fe ff, c3 a9, 61, the first third of a letter
+    expect(readBinary('8J+YgA==')).toBe('😀')
+    expect(readBinary('7aCA')).toBe('\udced\udca0\udc80') // half a surrogate pair in UTF-8 is no UTF-8
   })
   for (const escaped of ['"\\ud800"', '"\\ud83d\\ude00"', '"a\\\\\\uDfffb"', '"\\U0000d800"']) {
     test(`${escaped}: halves of surrogate pairs cannot be written`, () => {
@@ -260,7 +262,7 @@ describe('1.3 bytes and escapes', () => {
     })
   }
   test('other escapes, and letters that are pairs in our strings', () => {
-    expect(nodeOf('value: "\\U0001F600 😀 \\\\ud800 \\u00e9"').value).toBe('😀 😀 \\ud800 é')
+    expect(readNode('value: "\\U0001F600 😀 \\\\ud800 \\u00e9"').value).toBe('😀 😀 \\ud800 é')
   })
 })
 
@@ -300,7 +302,7 @@ describe('1.3 anchors, aliases, merge keys', () => {
 })
 
 describe('1.4 metadata', () => {
-  const metadataOf = (text: string) => nodeOf(`metadata: ${text}`).metadata
+  const readMetadata = (text: string) => readNode(`metadata: ${text}`).metadata
   // biome-ignore format: the columns are the specification
   const cases = [
     ['{a: 2026-01-02}',                    { a: '2026-01-02' }],
@@ -310,12 +312,12 @@ describe('1.4 metadata', () => {
     ['{}',                                 null],
     ['~',                                  null],
   ] as const
-  for (const [written, value] of cases) test(written, () => expect(metadataOf(written)).toEqual(value))
+  for (const [written, value] of cases) test(written, () => expect(readMetadata(written)).toEqual(value))
 
   test('what is under it is not checked', () =>
-    expect(metadataOf('{kee: [a, 1.5]}')).toEqual({ kee: ['a', 1.5] }))
+    expect(readMetadata('{kee: [a, 1.5]}')).toEqual({ kee: ['a', 1.5] }))
   test('__proto__ is a key like others', () => {
-    const metadata = metadataOf('{__proto__: {a: 1}}')
+    const metadata = readMetadata('{__proto__: {a: 1}}')
     expect(JSON.stringify(metadata)).toBe('{"__proto__":{"a":1}}')
     expect((metadata as { a?: number }).a).toBeUndefined()
   })
@@ -330,20 +332,22 @@ describe('bounds', () => {
           .fill(`*a${i - 1}`)
           .join(', ')}]`,
       )
-    expect(errorOf(lines.join('\n'))).toContain(`${PARSE}line 9: document contains excessive aliasing`)
+    expect(getReadError(lines.join('\n'))).toContain(`${PARSE}line 9: document contains excessive aliasing`)
   })
   test('depth, also by aliases', () => {
     const deep = 600
-    expect(errorOf(`metadata: ${'['.repeat(deep)}${']'.repeat(deep)}`)).toContain('exceeded max depth of 500')
+    expect(getReadError(`metadata: ${'['.repeat(deep)}${']'.repeat(deep)}`)).toContain(
+      'exceeded max depth of 500',
+    )
     const lines = ['metadata:', '  a0: &a0 [x]']
     for (let i = 1; i < 600; i++) lines.push(`  a${i}: &a${i} [*a${i - 1}]`)
-    expect(errorOf(lines.join('\n'))).toContain('exceeded max depth of 500')
+    expect(getReadError(lines.join('\n'))).toContain('exceeded max depth of 500')
   })
   test('deeper than the parser can', () => {
-    expect(errorOf('['.repeat(100_000))).toBe(`${PARSE}exceeded max depth of 500`)
+    expect(getReadError('['.repeat(100_000))).toBe(`${PARSE}exceeded max depth of 500`)
   })
   test('a file of 16 MiB and one byte', () => {
-    expect(errorOf(Buffer.alloc(16 * 1024 * 1024 + 1, ' '))).toBe(
+    expect(getReadError(Buffer.alloc(16 * 1024 * 1024 + 1, ' '))).toBe(
       `${PARSE}file has 16777217 bytes, at most 16777216 are read`,
     )
   })

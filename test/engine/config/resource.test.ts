@@ -12,7 +12,7 @@ import { type Any, CONFIG, config, type DescriptorFields, responseBytes } from '
 
 const DAY = { unit: 'DAY', requests_per_unit: 3 }
 
-const draftOf = ({ type_url, value }: Any) => readResource({ typeUrl: type_url, value }, { descriptors: 0 })
+const readDraft = ({ type_url, value }: Any) => readResource({ typeUrl: type_url, value }, { descriptors: 0 })
 
 async function load(resources: Any[], isMerging = false): Promise<string> {
   const { result } = await loadResponse({ response: responseBytes({ version: '1', resources }), isMerging })
@@ -20,7 +20,7 @@ async function load(resources: Any[], isMerging = false): Promise<string> {
 }
 
 /** The error of one resource named `r`, behind that name. */
-async function errorOf(...descriptors: DescriptorFields[]): Promise<string> {
+async function getLoadError(...descriptors: DescriptorFields[]): Promise<string> {
   return (await load([config('r', 'shop', descriptors)])).replace(/^r: /, '')
 }
 
@@ -29,7 +29,7 @@ describe('8.6 the fields', () => {
     const metadata = {
       fields: { team: { string_value: 'x' }, list: { list_value: { values: [{ number_value: 1.5 }] } } },
     }
-    const drafts = draftOf(
+    const drafts = readDraft(
       config('r', 'shop', [
         {
           key: 'user',
@@ -102,20 +102,20 @@ describe('8.6 the fields', () => {
     const writer = new protobuf.Writer()
     const descriptor = [0x0a, 1, 0x6b, 0x1a, 2, 0x08, 4, 0x1a, 2, 0x10, 9] // key "k", unit 4, requests_per_unit 9
     writer.uint32(0x1a).bytes(Uint8Array.from(descriptor))
-    const [node] = draftOf({ type_url: CONFIG, value: writer.finish() }).nodes
+    const [node] = readDraft({ type_url: CONFIG, value: writer.finish() }).nodes
     expect(node.limit).toMatchObject({ unit: 'DAY', requestsPerUnit: 9 })
   })
 
   test('empty metadata counts as absent', () => {
-    expect(draftOf(config('r', 'shop', [{ key: 'k', metadata: {} }])).nodes[0].metadata).toBeNull()
+    expect(readDraft(config('r', 'shop', [{ key: 'k', metadata: {} }])).nodes[0].metadata).toBeNull()
   })
 
   test('the type is known by what follows the last slash', () => {
     const { value } = config('r', 'shop', [])
     expect(
-      draftOf({ type_url: 'example.org/x/ratelimit.config.ratelimit.v3.RateLimitConfig', value }).domain,
+      readDraft({ type_url: 'example.org/x/ratelimit.config.ratelimit.v3.RateLimitConfig', value }).domain,
     ).toBe('shop')
-    expect(() => draftOf({ type_url: 'ratelimit.config.ratelimit.v3.RateLimitConfigs', value })).toThrow(
+    expect(() => readDraft({ type_url: 'ratelimit.config.ratelimit.v3.RateLimitConfigs', value })).toThrow(
       'mismatched message type: got "ratelimit.config.ratelimit.v3.RateLimitConfigs", want "ratelimit.config.ratelimit.v3.RateLimitConfig"',
     )
   })
@@ -134,13 +134,13 @@ describe('8.6 mistakes are those of 1.4, behind the name of the resource', () =>
     [{ key: 'k', descriptors: [{ key: 'a' }, { key: 'a' }] },        "duplicate descriptor composite key 'shop.k.a'"],
   ]
   for (const [descriptor, error] of cases) {
-    test(error, async () => expect(await errorOf(descriptor)).toBe(error))
+    test(error, async () => expect(await getLoadError(descriptor)).toBe(error))
   }
 
   test('an unlimited policy needs no unit, and takes one that is none', async () => {
     const unlimited = { key: 'a', rate_limit: { unlimited: true } }
     const odd = { key: 'b', rate_limit: { unlimited: true, unit: 99 } }
-    expect((await errorOf(unlimited, odd)).match(/unlimited/g)).toHaveLength(2)
+    expect((await getLoadError(unlimited, odd)).match(/unlimited/g)).toHaveLength(2)
   })
 
   test('domains: empty, twice, merged in the order of the response', async () => {

@@ -7,7 +7,7 @@ import type { Entry } from '../../../proto/ratelimit.ts'
 import { size } from '../../helpers/size.ts'
 import { naiveMatch } from '../match/naive.ts'
 import { limited, ruleDomain } from '../match/rules.ts'
-import { DAY, lintNodes, lintWarnings, nodesOf } from './linting.ts'
+import { arbitraryNodes, DAY, lintNodes, lintWarnings } from './linting.ts'
 
 describe('3.1 rules that share a counter', () => {
   const units = (a: string, b: string) => [
@@ -94,7 +94,7 @@ describe("3.1 counters that callers' values can reach", () => {
 })
 
 /** Text of the counter key without the window, and the rule, of a request. */
-function keyOf(domains: RuleDomain[], domain: string, entries: Entry[]) {
+function getCounterKey(domains: RuleDomain[], domain: string, entries: Entry[]) {
   const found = naiveMatch(domains, domain, entries)
   if (!found) return null
   const texts = entries.map(({ key, value }, i) => `${key}_${found.sharedValues[i] || value}`)
@@ -104,23 +104,26 @@ function keyOf(domains: RuleDomain[], domain: string, entries: Entry[]) {
 }
 
 test('property, 3.1: rules said to share a counter do, with the entries named; all that do are said', () => {
-  const trees = fc.tuple(nodesOf(2), nodesOf(2))
+  const trees = fc.tuple(arbitraryNodes(2), arbitraryNodes(2))
   const domains = trees.map(([a, b]) => [ruleDomain('d', ...a), ruleDomain('d_a', ...b)])
   fc.assert(
     fc.property(domains, (rules) => {
       const shared = [...findSharedCounters(rules, { left: 1_000_000 })]
       for (const { path, ruleEntries, isOpen, otherPath, entries } of shared) {
-        const other = keyOf(rules, domainOf(otherPath), [...entries])
+        const other = getCounterKey(rules, getDomain(otherPath), [...entries])
         expect(other?.path).toBe(otherPath)
         if (isOpen)
-          expect(keyOf(rules, domainOf(path), [...ruleEntries])).toMatchObject({ path, text: other?.text })
+          expect(getCounterKey(rules, getDomain(path), [...ruleEntries])).toMatchObject({
+            path,
+            text: other?.text,
+          })
         else expect(other?.text).toBe(`${writtenText(path)}_`)
       }
       for (const { path, text } of writtenOut(rules)) {
         for (const { name } of rules) {
           if (!text.startsWith(`${name}_`)) continue
           for (const entries of readings(text.slice(name.length + 1))) {
-            const other = keyOf(rules, name, entries)
+            const other = getCounterKey(rules, name, entries)
             if (!other || other.text !== text || other.isKeyOpen || other.path === path) continue
             const isSaid = shared.some((said) => {
               const pair = [said.path, said.otherPath]
@@ -135,7 +138,7 @@ test('property, 3.1: rules said to share a counter do, with the entries named; a
   )
 })
 
-function domainOf(path: string): string {
+function getDomain(path: string): string {
   return path.slice(0, path.indexOf('.'))
 }
 

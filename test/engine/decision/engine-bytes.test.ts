@@ -92,7 +92,7 @@ function engines() {
   const byBytes = one()
   const asObjects = one()
   const readFirst = one()
-  const answerOf = (decide: (caller: DecisionCallback) => void): RateLimitResponse | string => {
+  const getResponse = (decide: (caller: DecisionCallback) => void): RateLimitResponse | string => {
     let answered: RateLimitResponse | string = 'nobody answered'
     const caller = {
       isCancelled: false,
@@ -112,13 +112,13 @@ function engines() {
     return answered
   }
   return {
-    byBytes: (bytes: Uint8Array) => answerOf((caller) => byBytes.engine.decideBytes(bytes, caller)),
+    byBytes: (bytes: Uint8Array) => getResponse((caller) => byBytes.engine.decideBytes(bytes, caller)),
     /** As JSON comes. */
     asObjects: (bytes: Uint8Array) =>
-      answerOf((caller) => asObjects.engine.decide(decodeRequest(bytes), caller)),
+      getResponse((caller) => asObjects.engine.decide(decodeRequest(bytes), caller)),
     /** Hits that each descriptor says itself: then nothing of it is kept, or matched on bytes. */
     readFirst: (bytes: Uint8Array) =>
-      answerOf((caller) => {
+      getResponse((caller) => {
         const request = decodeRequest(bytes)
         for (const each of request.descriptors) each.hitsAddend ??= request.hitsAddend || 1
         readFirst.engine.decide(request, caller)

@@ -2,11 +2,15 @@ import { expect, test } from 'vitest'
 import type { RuleNode } from '../../../engine/config/rules.ts'
 import { OverLimitCache } from '../../../engine/stores/over-limit-cache.ts'
 import { Code, Unit } from '../../../proto/ratelimit.ts'
-import { descriptor, engine, hitsOf, NOON, rule } from '../harness.ts'
+import { descriptor, descriptorWithHits, engine, NOON, rule } from '../harness.ts'
 
 test('4.5, A.3: what is over is remembered: no trip to the store, statistics go on', () => {
   const localCache = new OverLimitCache(0, () => {})
-  const { ask, statsOf, store } = engine([rule('a', { requestsPerUnit: 1, unit: Unit.Hour })], { localCache })
+  const {
+    ask,
+    takeStats: statsOf,
+    store,
+  } = engine([rule('a', { requestsPerUnit: 1, unit: Unit.Hour })], { localCache })
   expect(ask({ a: '1' }, { hits: 3 }).overallCode).toBe(Code.OverLimit)
   expect(statsOf('a')).toMatchObject({ near_limit: 1, over_limit: 2, total_hits: 3 })
   const { statuses } = ask({ a: '1' }, { hits: 3 })
@@ -29,14 +33,14 @@ test('12#35, A.3: a remembered count is compared with the limit in force: a rais
   expect([raised.overallCode, raised.statuses[0].limitRemaining]).toEqual([Code.Ok, 7])
 })
 
-test('4.5: a key too large for the local cache is told and the request goes on', () => {
-  const told: string[] = []
-  const localCache = new OverLimitCache(0, (key) => told.push(key))
+test('4.5: a key too large for the local cache is logged, and the request continues', () => {
+  const logged: string[] = []
+  const localCache = new OverLimitCache(0, (key) => logged.push(key))
   const { ask } = engine([rule('a', { requestsPerUnit: 0 })], { localCache })
   const value = 'x'.repeat(1000)
   for (let i = 0; i < 2; i++) expect(ask({ a: value }).overallCode).toBe(Code.OverLimit)
   const shown = `${`d_a_${value}`.slice(0, 200)}…`
-  expect(told).toEqual([shown, `${shown} (2 by now)`])
+  expect(logged).toEqual([shown, `${shown} (2 by now)`])
 })
 
 test('4.5: the local cache is bounded, old entries make room', () => {
@@ -52,7 +56,7 @@ test('4.2, A.3#1-4: stopping leaves the counters alone that would not pass their
     rule('a', { requestsPerUnit: 2, unit: Unit.Hour }),
     rule('b', { requestsPerUnit: 5, unit: Unit.Hour }),
   ]
-  const { ask, statsOf, store } = engine(nodes, { stopIncrementWhenOverLimit: true })
+  const { ask, takeStats: statsOf, store } = engine(nodes, { stopIncrementWhenOverLimit: true })
   const both = () =>
     ask([{ a: '1' }, { b: '1' }]).statuses.map(({ code, limitRemaining }) => [code, limitRemaining])
   const counts = () => ['a', 'b'].map((key) => store.addOne(`d_${key}_1_${NOON}`, 0, NOON + 3600, NOON))
@@ -116,14 +120,16 @@ test('4.2: stopping beside a counter that is over locally, huge hits leave the r
 })
 
 test('4.4: near_limit never shrinks, also where 32 bits round the limit up', () => {
-  const { askRaw, statsOf } = engine([rule('a', { requestsPerUnit: 2 ** 32 - 1 })], { nearLimitRatio: 1 })
-  askRaw({ domain: 'd', descriptors: [hitsOf(2 ** 32)], hitsAddend: 0 })
+  const { askRaw, takeStats: statsOf } = engine([rule('a', { requestsPerUnit: 2 ** 32 - 1 })], {
+    nearLimitRatio: 1,
+  })
+  askRaw({ domain: 'd', descriptors: [descriptorWithHits(2 ** 32)], hitsAddend: 0 })
   expect(statsOf('a')).toMatchObject({ near_limit: 0, over_limit: 1 })
 })
 
 test('12#9: hits left out are near the limit when the count is, as if before had wrapped', () => {
   const nodes = [rule('a', { requestsPerUnit: 0 }), rule('b', { requestsPerUnit: 100 })]
-  const { ask, statsOf } = engine(nodes, { stopIncrementWhenOverLimit: true, nearLimitRatio: 0.1 })
+  const { ask, takeStats: statsOf } = engine(nodes, { stopIncrementWhenOverLimit: true, nearLimitRatio: 0.1 })
   ask({ b: '1' }, { hits: 11 })
   const earlier = statsOf('b')
   ask([{ a: '1' }, { b: '1' }], { hits: 20 })
@@ -146,7 +152,7 @@ test('12#20: two rules on equal entries share a counter while their windows star
 test('2.5: hits from 2^53 to 2^63-1 are counted, and over any limit', () => {
   const { askRaw } = engine([rule('a', { requestsPerUnit: 2 ** 32 - 1 })])
   const ask = (hits: number | bigint) =>
-    askRaw({ domain: 'd', descriptors: [hitsOf(hits)], hitsAddend: 0 }).overallCode
+    askRaw({ domain: 'd', descriptors: [descriptorWithHits(hits)], hitsAddend: 0 }).overallCode
   expect([ask(2 ** 32 - 2), ask(1), ask(0), ask(2n ** 63n - 1n), ask(0)]).toEqual([
     Code.Ok,
     Code.Ok,
@@ -170,7 +176,7 @@ test('5.8#1-4 12#22: dynamic metadata tells the request back, with the metadata 
     { ...descriptor({ x: '1', y: '' }), limit: { requestsPerUnit: 10, unit: Unit.Minute } },
   ]
   const request = { domain: 'd', descriptors, hitsAddend: 2 }
-  const told = {
+  const metadata = {
     domain: 'd',
     hitsAddend: 2,
     descriptors: [
@@ -181,9 +187,9 @@ test('5.8#1-4 12#22: dynamic metadata tells the request back, with the metadata 
     ],
     metadata: { team: 'x', deep: { one: 1, two: 2 }, more: [1] },
   }
-  expect(askRaw(request).dynamicMetadata).toEqual(told)
+  expect(askRaw(request).dynamicMetadata).toEqual(metadata)
   // Q22: merging must not write into the rules: asked again, and alone, the answers are the same
-  expect(askRaw(request).dynamicMetadata).toEqual(told)
+  expect(askRaw(request).dynamicMetadata).toEqual(metadata)
   const alone = { domain: 'd', descriptors: [descriptor({ a: '1' })], hitsAddend: 0 }
   expect(askRaw(alone).dynamicMetadata?.metadata).toEqual({ team: 'x', deep: { one: 1 } })
 })

@@ -10,7 +10,7 @@ import {
 } from '../../../engine/stores/memory/table-layout.ts'
 import { encodeRequest } from '../../../proto/codec.ts'
 import { Code, type RateLimitRequest, Unit } from '../../../proto/ratelimit.ts'
-import { descriptor, engine, hitsOf, NOON, override, rule } from '../harness.ts'
+import { descriptor, descriptorWithHits, engine, NOON, override, rule } from '../harness.ts'
 
 // biome-ignore format: the columns are the specification
 const verdicts = [
@@ -27,7 +27,7 @@ const verdicts = [
 
 for (const [i, [before, hits, code, remaining, near, over, within]] of verdicts.entries()) {
   test(`4.4#${i + 1}: ${hits} hits on ${before} of 10`, () => {
-    const { ask, statsOf } = engine([rule('a', { requestsPerUnit: 10 })])
+    const { ask, takeStats: statsOf } = engine([rule('a', { requestsPerUnit: 10 })])
     ask({ a: '1' }, { hits: before || 1 })
     const earlier = statsOf('a')
     const [status] = ask({ a: '1' }, { hits }).statuses
@@ -58,7 +58,7 @@ test('A.3: two equal descriptors in one request are counted one after the other'
 })
 
 test('A.3, 5.3#5: shadow mode answers OK and counts what it would have refused', () => {
-  const { ask, statsOf } = engine(
+  const { ask, takeStats: statsOf } = engine(
     [{ ...rule('a', { requestsPerUnit: 0, unit: Unit.Hour }), isShadow: true }],
     {
       headerNames: { limit: 'L', remaining: 'R', reset: 'T' },
@@ -113,7 +113,7 @@ test('4.7: global shadow mode answers OK overall, counts it, and leaves the stat
 
 test('2.6, 5.3#1: a matched rule drops the rules it replaces, whatever their order', () => {
   const nodes = [rule('a', { name: 'loose', requestsPerUnit: 0 }), rule('b', { replaces: ['loose'] })]
-  const { ask, statsOf } = engine(nodes)
+  const { ask, takeStats: statsOf } = engine(nodes)
   const { overallCode, statuses } = ask([{ a: '1' }, { b: '1' }])
   expect(overallCode).toBe(Code.Ok)
   expect(statuses[0]).toEqual({ code: Code.Ok, currentLimit: null, limitRemaining: 0, resetSec: 0 })
@@ -149,7 +149,7 @@ test('12#29: with the global quota mode a request whose descriptors are all over
 })
 
 test('2.2: an override beats the rules, with its own window and counters', () => {
-  const { ask, statsOf } = engine([rule('a', { requestsPerUnit: 9 })])
+  const { ask, takeStats: statsOf } = engine([rule('a', { requestsPerUnit: 9 })])
   const override = { requestsPerUnit: 1, unit: Unit.Hour }
   expect(ask({ a: '1' }, { override }).statuses[0].currentLimit).toEqual({ name: '', ...override })
   expect(ask({ a: '1' }, { override }).overallCode).toBe(Code.OverLimit)
@@ -186,8 +186,8 @@ const refused = [
   ['5.4#2', 'no descriptors',           { descriptors: [] },                         'rate limit descriptor list must not be empty'],
   ['5.4#5 12#1', 'an override without unit', { descriptors: [override(0)] },              'rate limit override has an unknown unit: 0'],
   ['5.4#5', 'an override of unit 99',   { descriptors: [override(99)] },             'rate limit override has an unknown unit: 99'],
-  ['12#42', 'hits above 2^63-1',        { descriptors: [hitsOf(2n ** 63n)] },        'hits_addend must not be above 9223372036854775807'],
-  ['5.4', '4,097 descriptors',        { descriptors: Array.from({ length: 4097 }, () => hitsOf(1)) }, 'a request must not have more than 4096 descriptors'],
+  ['12#42', 'hits above 2^63-1',        { descriptors: [descriptorWithHits(2n ** 63n)] },        'hits_addend must not be above 9223372036854775807'],
+  ['5.4', '4,097 descriptors',        { descriptors: Array.from({ length: 4097 }, () => descriptorWithHits(1)) }, 'a request must not have more than 4096 descriptors'],
 ] as const
 
 for (const [row, what, change, message] of refused) {

@@ -19,7 +19,7 @@ afterEach(async () => {
 })
 
 /** A node whose peer calls `onRequest` with whatever arrives. */
-async function nodeOf(onRequest: (socket: Socket, text: string) => void): Promise<MemcacheNode> {
+async function startNode(onRequest: (socket: Socket, text: string) => void): Promise<MemcacheNode> {
   const port = await freePort()
   received = ''
   lost = []
@@ -57,7 +57,7 @@ function ask(command: string): Promise<string> {
 test('replies may arrive in any pieces', async () => {
   const reply = 'VALUE a 0 2 7\r\n12\r\nVALUE \xc3\xb6 0 7 8\r\n3\r\nEND\r\r\nEND\r\n5\r\nNOT_FOUND\r\n'
   for (const pieceLength of [1, 2, 3, 7, reply.length]) {
-    await nodeOf(async (socket) => {
+    await startNode(async (socket) => {
       for (let i = 0; i < reply.length; i += pieceLength) {
         socket.write(reply.slice(i, i + pieceLength), 'latin1')
         await new Promise(setImmediate)
@@ -72,7 +72,7 @@ test('replies may arrive in any pieces', async () => {
 
 test('the commands of one turn are one write', async () => {
   const writes: string[] = []
-  await nodeOf((socket, text) => {
+  await startNode((socket, text) => {
     writes.push(text)
     socket.write('1\r\n'.repeat(text.split('\r\n').length - 1))
   })
@@ -97,14 +97,16 @@ const nonsense = [
 
 for (const [reply, message] of nonsense) {
   test(`${JSON.stringify(reply.slice(0, 40))} ends the connection and all pending commands`, async () => {
-    await nodeOf((socket) => socket.write(reply))
+    await startNode((socket) => socket.write(reply))
     expect(await Promise.all([ask('gets a'), ask('incr a 1')])).toEqual([message, message])
     expect(lost).toEqual([message])
   })
 }
 
 test('an error reply fails its command only', async () => {
-  await nodeOf((socket) => socket.write('SERVER_ERROR out of memory\r\nSERVER_ERROR out of memory\r\n7\r\n'))
+  await startNode((socket) =>
+    socket.write('SERVER_ERROR out of memory\r\nSERVER_ERROR out of memory\r\n7\r\n'),
+  )
   expect(await Promise.all([ask('gets a'), ask('incr a 1'), ask('incr b 1')])).toEqual([
     'SERVER_ERROR out of memory',
     'SERVER_ERROR out of memory',
@@ -114,14 +116,14 @@ test('an error reply fails its command only', async () => {
 })
 
 test('an unexpected reply ends the connection; the next command opens a new one', async () => {
-  await nodeOf((socket) => socket.write(received.includes('second') ? '2\r\n' : '1\r\n9\r\n'))
+  await startNode((socket) => socket.write(received.includes('second') ? '2\r\n' : '1\r\n9\r\n'))
   expect(await ask('incr first 1')).toBe('1')
   await expect.poll(() => lost, { timeout: 5_000 }).toEqual(['unexpected reply: "9"'])
   expect(await ask('incr second 1')).toBe('2')
 })
 
 test('half a reply of a lost connection is dropped', async () => {
-  await nodeOf((socket) => {
+  await startNode((socket) => {
     if (received.includes('second')) socket.write('VALUE b 0 1 1\r\n7\r\nEND\r\n')
     else socket.write('VALUE a 0 5 1\r\n12', () => socket.destroy())
   })
@@ -130,14 +132,14 @@ test('half a reply of a lost connection is dropped', async () => {
 })
 
 test('too many commands without a reply: the next fails immediately', async () => {
-  await nodeOf(() => {})
+  await startNode(() => {})
   const waiting = Array.from({ length: 65_536 }, () => ask('incr a 1'))
   expect(await ask('incr a 1')).toBe('65536 commands wait for a reply')
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(['no reply within 200ms']))
 })
 
 test('an unreachable peer: the first command and those in the pause fail with the reason', async () => {
-  await nodeOf(() => {})
+  await startNode(() => {})
   await new Promise((resolve) => server!.close(resolve))
   const { text } = node.address
   for (let i = 0; i < 2; i++) expect(await ask('incr a 1')).toBe(`connect ECONNREFUSED ${text}`)
@@ -146,7 +148,7 @@ test('an unreachable peer: the first command and those in the pause fail with th
 
 test('a retired node completes pending commands and those that follow, then closes', async () => {
   let isClosed = false
-  await nodeOf((socket, text) => {
+  await startNode((socket, text) => {
     socket.on('close', () => {
       isClosed = true
     })

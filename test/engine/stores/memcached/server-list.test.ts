@@ -19,7 +19,7 @@ let questions: string[] = []
 beforeAll(async () => {
   dns = createSocket('udp4')
   dns.on('message', (message, from) => {
-    const { name, type, end } = questionOf(message)
+    const { name, type, end } = parseQuery(message)
     questions.push(name)
     const answers =
       type === SRV && name === NAME ? records.map(([target, port]) => srvAnswer(target, port)) : []
@@ -49,7 +49,7 @@ afterEach(() => {
   questions = []
 })
 
-function questionOf(message: Buffer): { name: string; type: number; end: number } {
+function parseQuery(message: Buffer): { name: string; type: number; end: number } {
   const labels: string[] = []
   let at = 12
   for (; message[at] !== 0; at += message[at] + 1)

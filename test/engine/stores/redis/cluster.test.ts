@@ -22,12 +22,12 @@ afterAll(() => cluster.stop())
 beforeEach(async () => {
   await cluster.run('FLUSHALL')
   log = []
-  store = storeOf(cluster.url)
+  store = createStore(cluster.url)
   await store.connect()
 })
 afterEach(() => store.close())
 
-function storeOf(url: string, options = {}): RedisStore {
+function createStore(url: string, options = {}): RedisStore {
   return new RedisStore(createRedisOptions(url, { type: 'cluster', operationTimeoutMs: 500, ...options }), {
     log: (level, message) => log.push(`${level} ${message}`),
   })
@@ -75,7 +75,7 @@ test('9.4: one batch over all nodes, each key where it belongs, with its expiry'
 
 test('9.1#3: the first node that can be reached is enough', async () => {
   const [, second] = cluster.url.split(',')
-  const late = storeOf(`127.0.0.1:1,${second}`)
+  const late = createStore(`127.0.0.1:1,${second}`)
   await late.connect()
   expect(
     await addAll(
@@ -205,7 +205,7 @@ test('resharding under load: every hit counts exactly once', async () => {
   const sent = new Map(keys.map((key) => [key, 0]))
   const errors: string[] = []
   let isMoving = true
-  const patient = storeOf(cluster.url, { operationTimeoutMs: 5_000 }) // a busy machine is no error here
+  const patient = createStore(cluster.url, { operationTimeoutMs: 5_000 }) // a busy machine is no error here
   await patient.connect()
   const load = async () => {
     while (isMoving) {
