@@ -1,5 +1,5 @@
 /** Helpers for tests of stores: add a batch, get each member's count or error; a Redis per file with a store per test. */
-import { afterAll, afterEach, beforeAll, beforeEach, onTestFinished, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished } from 'vitest'
 import { Batch } from '../../../engine/stores/batch.ts'
 import { Counter } from '../../../engine/stores/counter.ts'
 import type { CounterStore } from '../../../engine/stores/counter-store.ts'
@@ -11,7 +11,9 @@ import { startTcpProxy, type TcpProxy } from '../../helpers/tcp-proxy.ts'
 
 export const NOW_SEC = 1_790_000_000
 export const WINDOW_SEC = 60
-export const EXPIRY_SEC = 100
+export const EXPIRY_SEC = 1_000
+/** A counter's time to live some time after its expiry was set. */
+export const EXPIRY_TTL_SEC: number = expect.closeTo(EXPIRY_SEC, -2) // within 50 s
 
 export type Hits = [key: string, hits: number | bigint]
 
@@ -142,18 +144,4 @@ export function useProxiedRedis(): ProxiedRedis {
     await proxied.proxy.stop()
   })
   return proxied
-}
-
-/**
- * From now on timers and `performance.now` stand still until `vi.advanceTimersByTimeAsync`; sockets work as always. Wait with
- * `eventually`: `vi.waitFor` would advance them.
- */
-export function stopClock(): void {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'] })
-  onTestFinished(() => void vi.useRealTimers())
-}
-
-/** Advances the stopped clock. */
-export async function advanceClock(ms: number): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms)
 }

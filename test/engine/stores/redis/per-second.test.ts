@@ -4,20 +4,19 @@ import type { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import { eventually } from '../../../helpers/eventually.ts'
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { shortenTimers } from '../../../helpers/shorten-timers.ts'
+import { advanceClock, stopClock } from '../../../helpers/stopped-clock.ts'
 import { startTcpProxy, type TcpProxy } from '../../../helpers/tcp-proxy.ts'
 import {
   addAll,
   addStopping,
-  advanceClock,
   awaitConnected,
   createRedisOptions,
   createRedisStore,
-  EXPIRY_SEC,
+  EXPIRY_TTL_SEC,
   type Hits,
   NOW_SEC,
   type ObservedStore,
   type StopRequest,
-  stopClock,
 } from '../store-harness.ts'
 
 const TIMEOUT_MS = 200
@@ -124,7 +123,7 @@ test('a recovery is reported without traffic, and the check ends with it', async
   await eventually(async () => expect(await countIncrby(second)).toBeGreaterThan(2)) // it still fails
   await second.run('CONFIG', 'SET', 'maxmemory', '0')
   await eventually(() => expect(getWorking()).toEqual(['ok', 'ok']))
-  expect(await second.contents()).toEqual({ s: { value: '0', ttlSec: EXPIRY_SEC } }) // repeated, without its hits
+  expect(await second.contents()).toEqual({ s: { value: '0', ttlSec: EXPIRY_TTL_SEC } }) // repeated, without its hits
   expect(await countIncrby(main)).toBe(0)
 
   await main.run('CONFIG', 'SET', 'maxmemory', '1')

@@ -10,18 +10,17 @@ import { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import { eventually } from '../../../helpers/eventually.ts'
 import { freePort } from '../../../helpers/ports.ts'
 import { startRedis } from '../../../helpers/redis.ts'
+import { advanceClock, stopClock } from '../../../helpers/stopped-clock.ts'
 import {
   addAll,
   addStopping,
-  advanceClock,
   awaitConnected,
   connectRedisStore,
   createRedisOptions,
-  EXPIRY_SEC,
+  EXPIRY_TTL_SEC,
   getConnectionChanges,
   type Hits,
   NOW_SEC,
-  stopClock,
   useProxiedRedis,
 } from '../store-harness.ts'
 
@@ -102,7 +101,10 @@ test('4.2: the script is loaded if it is missing, and the hits count once', asyn
   expect(await Promise.all([stop(), stop()])).toEqual([[[0, 0]], [[1, 1]]])
   await redis.run('SCRIPT', 'FLUSH')
   expect(await Promise.all([stop(), stop()])).toEqual([[[2, 2]], [[3, 3]]])
-  expect(await redis.contents()).toMatchObject({ a: { value: '4', ttlSec: EXPIRY_SEC }, b: { value: '4' } })
+  expect(await redis.contents()).toMatchObject({
+    a: { value: '4', ttlSec: EXPIRY_TTL_SEC },
+    b: { value: '4' },
+  })
 })
 
 test('hits whose reply is lost fail, count once and are never sent again', async () => {
