@@ -1,4 +1,4 @@
-/** Lint warnings for rules written short, and random trees of rules whose texts meet often. */
+/** Lint warnings of given rules, and random trees of rules whose texts are often equal. */
 import fc from 'fast-check'
 import { load } from '../../../engine/config/load.ts'
 import { toCompositeKey } from '../../../engine/config/patterns.ts'
@@ -15,7 +15,7 @@ export async function lintWarnings(...files: string[]): Promise<string[]> {
   return lint()
 }
 
-/** Of a domain `d` with one node per line; the first is line 3. */
+/** The warnings for a domain `d` with one node per line; the first is line 3. */
 export function lintNodes(...nodes: string[]): Promise<string[]> {
   return lintWarnings(`domain: d\ndescriptors:\n${nodes.map((node) => `  - ${node}\n`).join('')}`)
 }

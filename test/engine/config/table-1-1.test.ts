@@ -1,4 +1,4 @@
-/** Section 1.1, row by row: each field, its default and what it means. */
+/** Section 1.1, row by row: each field, its default and its meaning. */
 import { describe, expect, test } from 'vitest'
 import { loadRules } from '../../../engine/config/load.ts'
 import type { Match } from '../../../engine/config/rules.ts'
@@ -59,26 +59,26 @@ describe('1.1 a descriptor', () => {
       'd.k.c',
     )
   })
-  test('1.1#7: shadow_mode, off by default, of the rule of the same node alone', async () => {
+  test('1.1#7: shadow_mode, off by default, of the rule of the same node only', async () => {
     const nodes = (flag: string) => `  - {key: k, ${flag} ${DAY}, descriptors: [{key: c, ${DAY}}]}`
     expect((await found(nodes(''), 'k=1')).rule?.isShadow).toBe(false)
     expect((await found(nodes('shadow_mode: true,'), 'k=1')).rule?.isShadow).toBe(true)
     expect((await found(nodes('shadow_mode: true,'), 'k=1', 'c=1')).rule?.isShadow).toBe(false)
   })
-  test('1.1#8: quota_mode, off by default, of the rule of the same node alone', async () => {
+  test('1.1#8: quota_mode, off by default, of the rule of the same node only', async () => {
     const nodes = (flag: string) => `  - {key: k, ${flag} ${DAY}, descriptors: [{key: c, ${DAY}}]}`
     expect((await found(nodes(''), 'k=1')).rule?.isQuota).toBe(false)
     expect((await found(nodes('quota_mode: true,'), 'k=1')).rule?.isQuota).toBe(true)
     expect((await found(nodes('quota_mode: true,'), 'k=1', 'c=1')).rule?.isQuota).toBe(false)
   })
-  test('1.1#9: detailed_metric, off by default, means something only on the node with the matched rule', async () => {
+  test('1.1#9: detailed_metric, off by default, has an effect only on the node with the matched rule', async () => {
     const nodes = (above: string, below: string) =>
       `  - {key: k, ${above} descriptors: [{key: c, ${below} ${DAY}}]}`
     expect((await found(nodes('', ''), 'k=1', 'c=2')).statsKey).toBe('d.k.c')
     expect((await found(nodes('detailed_metric: true,', ''), 'k=1', 'c=2')).statsKey).toBe('d.k.c')
     expect((await found(nodes('', 'detailed_metric: true,'), 'k=1', 'c=2')).statsKey).toBe('d.k_1.c_2')
   })
-  test('1.1#10: value_to_metric, off by default, means something on every node of the path', async () => {
+  test('1.1#10: value_to_metric, off by default, has an effect on every node of the path', async () => {
     const nodes = (above: string, below: string) =>
       `  - {key: k, ${above} descriptors: [{key: c, ${below} ${DAY}}]}`
     expect((await found(nodes('value_to_metric: true,', ''), 'k=1', 'c=2')).statsKey).toBe('d.k_1.c')
@@ -92,7 +92,7 @@ describe('1.1 a descriptor', () => {
       /^share_threshold can only be used with wildcard values/,
     )
   })
-  test('1.1#12: metadata, any structure; its inner keys are nobody’s business', async () => {
+  test('1.1#12: metadata, any structure; its inner keys are not checked', async () => {
     expect(loadNode().metadata).toBeNull()
     const match = await found(`  - {key: k, ${DAY}, metadata: {kee: {1: [x, 2.5]}}}`, 'k=1')
     expect(match.rule?.metadata).toEqual({ kee: { 1: ['x', 2.5] } })

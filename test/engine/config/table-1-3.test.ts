@@ -13,7 +13,7 @@ describe('1.3 keys, lists, leaves', () => {
     }
     expect(getNodeError('null: x')).toBe('config error, key is not of type string: <nil> (line 4)')
   })
-  test('1.3#2: a key that is no known word', () => {
+  test('1.3#2: an unknown key', () => {
     expect(getNodeError('kee: x')).toBe("config error, unknown key 'kee' (line 4)")
     expect(getNodeError('Unit: x')).toBe("config error, unknown key 'Unit' (line 4)")
   })
@@ -28,11 +28,11 @@ describe('1.3 keys, lists, leaves', () => {
       expect(getLoadError(`domain: d\nname: {name: {${word}: ~}}`)).toBe('no error')
     })
   }
-  test('1.3#3: an element of a list that is no map', () => {
+  test('1.3#3: an element of a list that is not a map', () => {
     expect(getNodeError('descriptors: [{key: a}, x]')).toBe(`${LIST}x (line 4)`)
     expect(getNodeError('name: [[a, b]]')).toBe(`${LIST}[a b] (line 4)`)
   })
-  test('1.3#4: a leaf that is a fraction or an integer above 2^63-1', () => {
+  test('1.3#4: a scalar that is a fraction or an integer above 2^63-1', () => {
     for (const leaf of ['1.5', '9223372036854775808', '.nan']) {
       expect(getNodeError(`value: ${leaf}`)).toBe('error checking config (line 4)')
       expect(getNodeError(`rate_limit: {name: ${leaf}}`)).toBe('error checking config (line 4)')
@@ -62,7 +62,7 @@ describe('1.3 documents', () => {
 })
 
 describe('1.3 value', () => {
-  test('1.3#10: is the source text, whatever that means to YAML', () => {
+  test('1.3#10: is the source text, not the YAML value', () => {
     // biome-ignore format: as the specification lists them
     const texts = ['15', '0x1F', '010', '1_000', 'yes', 'true', '2026-01-02', '12:30:45', '10.0.0.1']
     for (const text of texts) expect(loadNode(`value: ${text}`).value).toBe(text)
@@ -70,7 +70,7 @@ describe('1.3 value', () => {
   test('1.3#11: null is empty', () => {
     for (const text of ['null', '~', '', "''"]) expect(loadNode(`value: ${text}`).value).toBe('')
   })
-  test('1.3#12: fractions and what is above 2^63-1', () => {
+  test('1.3#12: fractions and integers above 2^63-1', () => {
     for (const text of ['1.5', '.5', '1e3', '18446744073709551615']) {
       expect(getNodeError(`value: ${text}`)).toBe('error checking config (line 4)')
     }
@@ -103,12 +103,12 @@ describe('1.3 requests_per_unit', () => {
   test('1.3#21: null is 0', () => expect(loadNode(line('null')).limit?.requestsPerUnit).toBe(0))
 })
 
-describe('1.3 yes and no', () => {
+describe('1.3 booleans', () => {
   const flags = ['shadow_mode', 'quota_mode', 'detailed_metric', 'value_to_metric']
   const fields = ['isShadow', 'isQuota', 'hasDetailedMetric', 'hasValueToMetric'] as const
   const unlimited = (text: string) =>
     loadNode(`rate_limit: {unit: none, unlimited: ${text}}`).limit?.isUnlimited
-  test('1.3#22: words for yes, words for no', () => {
+  test('1.3#22: texts for true, texts for false', () => {
     for (const text of ['true', 'True', 'TRUE', 'yes', 'y', 'on']) {
       for (const [i, flag] of flags.entries()) expect(loadNode(`${flag}: ${text}`)[fields[i]]).toBe(true)
       expect(unlimited(text)).toBe(true)
@@ -146,7 +146,8 @@ describe('1.3 kinds', () => {
     test(`${id}: ${JSON.stringify(line)}`, () => expect(getNodeError(line)).toBe(error))
   }
   test('1.3#35: a number is a domain', () => expect(loadDomains(['domain: 5'])[0].name).toBe('5'))
-  test('1.3#36: a list of text is none', () => expect(getLoadError('domain: [a]')).toBe(`${LIST}a (line 1)`))
+  test('1.3#36: a list of text is not a domain', () =>
+    expect(getLoadError('domain: [a]')).toBe(`${LIST}a (line 1)`))
   test('1.3#37: nor is an empty list', () => {
     expect(getLoadError('domain: []')).toBe(
       `${YAML}unmarshal errors:\n  line 1: cannot unmarshal !!seq into string`,
@@ -172,7 +173,7 @@ descriptors:
   test('1.3#39: a list as a key', () => {
     expect(getLoadError('? [a]\n: b')).toMatch(/^error loading config file: yaml: invalid map key: /)
   })
-  test('1.3#40: a quote without end', () => {
+  test('1.3#40: a quote that is not closed', () => {
     for (const yaml of ["'''", "domain: 'd", formatFile('value: "x')]) {
       expect(getLoadError(yaml)).toMatch(/^error loading config file: yaml: line \d+: /)
     }
@@ -183,7 +184,7 @@ descriptors:
       /^error loading config file: yaml: line 3: /,
     )
   })
-  test('1.3#42: control characters and bytes that are no UTF-8', () => {
+  test('1.3#42: control characters and bytes that are not UTF-8', () => {
     expect(getLoadError('domain: a\x01')).toBe(`${YAML}control characters are not allowed`)
     expect(getLoadError(Buffer.from('domain: \xff', 'latin1'))).toBe(`${YAML}invalid leading UTF-8 octet`)
   })

@@ -99,7 +99,7 @@ describe('1.4 order', () => {
   })
 })
 
-test('1.4 what is accepted', () => {
+test('1.4 accepted rules', () => {
   const domains = load([
     nodes(
       '{key: a, rate_limit: {unlimited: true, unit: foo, requests_per_unit: 4}}',

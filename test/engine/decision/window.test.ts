@@ -41,6 +41,6 @@ for (const [name, unit, seconds] of units) {
   })
 }
 
-test('5.2: numbers that are no unit have no length', () => {
+test('5.2: numbers that are not a unit have no length', () => {
   expect([-1, 8, 99, 2 ** 31].map(unitSec)).toEqual([0, 0, 0, 0])
 })

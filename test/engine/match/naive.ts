@@ -1,5 +1,5 @@
 /**
- * Section 2 of the specification word for word: strings, recursion, no cleverness. The trie must agree with it.
+ * Section 2 of the specification, implemented literally with strings and recursion. The trie must agree with it.
  */
 import type { RuleDomain, RuleNode } from '../../../engine/config/rules.ts'
 import type { Entry } from '../../../proto/ratelimit.ts'
@@ -81,13 +81,13 @@ function withoutKey(pattern: string, key: string): string {
 
 function formatStatsKey(domain: string, steps: Step[]): string {
   if (!steps[steps.length - 1].node.hasDetailedMetric) {
-    return domain + steps.map((step) => `.${step.entry.key}${behind(metricValue(step))}`).join('')
+    return domain + steps.map((step) => `.${step.entry.key}${toSuffix(metricValue(step))}`).join('')
   }
   if (!steps.some(sharePattern))
     return domain + steps.map(({ entry }) => `.${entry.key}_${entry.value}`).join('')
   return (
     domain +
-    steps.map((step) => `.${step.entry.key}${behind(sharePattern(step) || step.entry.value)}`).join('')
+    steps.map((step) => `.${step.entry.key}${toSuffix(sharePattern(step) || step.entry.value)}`).join('')
   )
 }
 
@@ -99,6 +99,6 @@ function metricValue(step: Step): string {
   return how === 'wildcard' ? withoutKey(toCompositeKey(node), entry.key) : ''
 }
 
-function behind(value: string): string {
+function toSuffix(value: string): string {
   return value === '' ? '' : `_${value}`
 }

@@ -83,7 +83,7 @@ describe('2.2 consequences', () => {
     expect(trie.domain('d')).toBeGreaterThan(0)
   })
 
-  test('no step back: the exact node without that child hides the default node with it', () => {
+  test('no backtracking: an exact node without the child hides the default node that has it', () => {
     const below = () => [limited({ key: 'b' })]
     const trie = compileTrie(
       ruleNode({ key: 'a', value: '1', children: [limited({ key: 'c' })] }),
@@ -93,25 +93,25 @@ describe('2.2 consequences', () => {
     expect(lookUp(trie, 'd', parseEntries('a=2 b=2'))?.path).toBe('d.a.b')
   })
 
-  test('an exact node without limit shields its value from the default limit', () => {
+  test('an exact node without limit exempts its value from the default limit', () => {
     const trie = compileTrie(limited({ key: 'a' }), ruleNode({ key: 'a', value: '1' }))
     expect(lookUp(trie, 'd', parseEntries('a=1'))).toBeNull()
     expect(lookUp(trie, 'd', parseEntries('a=2'))?.path).toBe('d.a')
   })
 
-  test('composite texts are ambiguous, and so are we', () => {
+  test('composite texts are ambiguous, and so are matches', () => {
     const trie = compileTrie(limited({ key: 'a', value: 'b_c' }), limited({ key: 'x', value: 'y' }))
     expect(lookUp(trie, 'd', parseEntries('a=b_c'))?.path).toBe('d.a_b_c')
     expect(lookUp(trie, 'd', parseEntries('a_b=c'))?.path).toBe('d.a_b_c')
     expect(lookUp(trie, 'd', parseEntries('x_y=anything'))?.path).toBe('d.x_y') // by the default look-up
   })
 
-  test('value "*" takes the empty value too and wins over the node without value', () => {
+  test('value "*" matches the empty value too and precedes the node without value', () => {
     const trie = compileTrie(limited({ key: 'a' }), limited({ key: 'a', value: '*' }))
     expect(lookUp(trie, 'd', parseEntries('a='))?.path).toBe('d.a_*')
   })
 
-  test('12#19: a star in the key takes other keys', () => {
+  test('12#19: a star in the key matches other keys', () => {
     const trie = compileTrie(limited({ key: 'path*' }))
     expect(lookUp(trie, 'd', parseEntries('path=x'))?.path).toBe('d.path*')
     expect(lookUp(trie, 'd', parseEntries('pathology=x'))).toEqual({
@@ -121,7 +121,7 @@ describe('2.2 consequences', () => {
     })
   })
 
-  test('texts beyond ASCII and longer than the kept buffer', () => {
+  test('texts beyond ASCII and longer than the reused buffer', () => {
     const long = 'é😀€'.repeat(20_000)
     const trie = compileTrie(limited({ key: 'ключ', value: '😀' }), limited({ key: 'k', value: 'é*€' }))
     expect(lookUp(trie, 'd', parseEntries('ключ=😀'))?.path).toBe('d.ключ_😀')
@@ -129,7 +129,7 @@ describe('2.2 consequences', () => {
     expect(lookUp(trie, 'd', parseEntries(`k=${long}x`))).toBeNull()
   })
 
-  test('a byte that is no UTF-8 stays that byte, which no request holds', () => {
+  test('a byte that is not UTF-8 stays that byte, which no request contains', () => {
     const trie = compileTrie(limited({ key: 'k', value: '\udcff' }), limited({ key: 'k', value: 'a\udcfe*' }))
     for (const value of ['\udcff', '\ufffd', 'a\ufffdb', 'a\udcfe']) {
       expect(lookUp(trie, 'd', [{ key: 'k', value }])).toBeNull()
@@ -203,7 +203,7 @@ describe('2.3 stats keys', () => {
   }
 })
 
-test('all of a rule survives the image; rule objects are made once', () => {
+test('the image keeps every field of a rule; rule objects are created once', () => {
   const limit = ruleLimit({
     name: 'n',
     requestsPerUnit: 4_294_967_295,
@@ -234,12 +234,12 @@ test('a domain without descriptors is known and limits nothing', () => {
   expect([...new Trie(compile([])).rules()]).toEqual([])
 })
 
-test('memory that is no image is refused', () => {
+test('memory that is not an image is refused', () => {
   const image = { memory: new SharedArrayBuffer(64), rulesCount: 0, domainsCount: 0 }
   expect(() => new Trie(image)).toThrow('no rules image')
 })
 
-test('a trie draws itself', () => {
+test('a trie as text', () => {
   const trie = new Trie(
     compile([
       ruleDomain(
@@ -267,7 +267,7 @@ mail
 `)
 })
 
-test('property, section 2: the trie agrees with the words of the specification', () => {
+test('property, section 2: the trie agrees with the specification', () => {
   const text = fc.string({
     unit: fc.constantFrom('a', 'a', 'b', '_', '*', 'é', '😀', '\ud800', '.'),
     maxLength: 4,

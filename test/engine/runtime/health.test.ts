@@ -59,7 +59,7 @@ describe('8.2: loads', () => {
     expect(states.map((state) => state.isHealthy)).toEqual([true, true, false, false, true])
   })
 
-  test('the report tells since when the rules are in force, and that a later load failed', () => {
+  test('the report shows since when the rules are in force, and that a later load failed', () => {
     const { health } = start({ sigterm: true })
     const failed = `last load: failed at 2026-11-20T11:00:00Z; see the log or /rlconfig on the debug port for the cause\n`
     expect(health.state.report).toBe('sigterm: ok\nrules: none in force\n')
@@ -75,7 +75,7 @@ describe('8.2: loads', () => {
     )
   })
 
-  test('a failure that is over leaves the rules as old as they are', () => {
+  test('a failure that has ended does not change the age of the rules', () => {
     const { health, states } = start({ sigterm: true })
     health.loaded(1, at)
     health.loaded(null, later)
@@ -85,7 +85,7 @@ describe('8.2: loads', () => {
     )
   })
 
-  test('8.6: where they come from a management server, the report tells whether it is there; nothing else changes', () => {
+  test('8.6: with a management server, the report shows whether it is connected; nothing else changes', () => {
     const { health, states } = start({ sigterm: true })
     health.serverAway(at)
     health.serverAway(at)
@@ -100,14 +100,14 @@ describe('8.2: loads', () => {
     ])
   })
 
-  test('a first load that fails leaves none in force', () => {
+  test('after a first load that fails no rules are in force', () => {
     const { health } = start({ sigterm: true })
     health.loaded(null, later)
     expect(health.state.report).toMatch(/^sigterm: ok\nrules: none in force\nlast load: failed at /)
   })
 })
 
-test('Q5: a component this process does not have counts for nothing', () => {
+test('Q5: a component that this process does not have is ignored', () => {
   const { health, states } = start({ sigterm: true })
   health.set('redis', false)
   health.set('config', false)

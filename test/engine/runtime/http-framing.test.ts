@@ -93,7 +93,7 @@ describe('a request whose end is not clear', () => {
     expect(text).not.toContain('HTTP/1.1 200')
   })
 
-  test('RFC 9112 6.3: alone on its connection, it is told why', async () => {
+  test('RFC 9112 6.3: alone on its connection, it gets an error response', async () => {
     open('taken')
     const text = await untilClosed(
       'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
@@ -146,7 +146,7 @@ describe('chunks', () => {
     },
   )
 
-  test('RFC 9112 7.1: an answer that comes late ends the connection, too', async () => {
+  test('RFC 9112 7.1: a delayed response ends the connection, too', async () => {
     open('taken')
     const closed = untilClosed(post('2\r\nab\r\n0\r\n\r\n', '/waits'))
     while (waiting.length === 0) await new Promise(setImmediate)
@@ -163,7 +163,7 @@ describe('chunks', () => {
     expect(served).toEqual([])
   })
 
-  test('chunks are not taken where no body is read', async () => {
+  test('chunks are refused where no body is read', async () => {
     open('refused')
     const text = await untilClosed(post('0\r\n\r\n'))
     expect(text).toMatch(
@@ -173,7 +173,7 @@ describe('chunks', () => {
   })
 })
 
-test('4.5: connections that end like this are not counted for ever', async () => {
+test('4.5: connections closed this way are no longer counted', async () => {
   served = []
   waiting = []
   const connections = new ClientConnections(DIRECT, 2)
