@@ -3,7 +3,7 @@
  *
  *     BACKEND_TYPE given           that store
  *     any REDIS_* or MEMCACHE_*    Redis, by default at the default of REDIS_URL (as in envoyproxy/ratelimit)
- *     neither                      memory, with a warning: each process counts alone
+ *     neither                      memory, with a warning: counters are not shared with other processes
  *
  * A variable with an empty text gives nothing. Only settings count, under either name: the variables that Kubernetes
  * injects for a Service named redis (REDIS_PORT, REDIS_SERVICE_HOST, REDIS_PORT_6379_TCP) choose no store.

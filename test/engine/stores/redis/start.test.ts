@@ -140,7 +140,7 @@ test('an attempt to connect to a silent server ends with the connect timeout', a
   proxy.stall()
   const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 20 }
   await expect(connectTo(`127.0.0.1:${proxy.port}`, { timeoutMs: 50, startup })).rejects.toThrow(
-    /timed out waiting .* after \d+ms: no answer/,
+    /timed out waiting .* after \d+ms: no reply/,
   )
   await proxy.stop()
 })
