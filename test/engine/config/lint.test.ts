@@ -161,7 +161,7 @@ test('property, 2.2: an unreachable node is matched only as its warning says, an
         expect(isMatched).toBe(!closed.has(node))
       }
     }),
-    { numRuns: size({ small: 2_000, full: 500_000 }) },
+    { numRuns: size({ small: 1_000, full: 500_000 }) },
   )
 })
 

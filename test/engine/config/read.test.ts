@@ -370,6 +370,6 @@ test('property: any text is a draft or a ConfigError of one file', () => {
         expect((error as Error).message).toMatch(/^f\.yaml: /)
       }
     }),
-    { numRuns: size({ small: 2_000, full: 200_000 }) },
+    { numRuns: size({ small: 1_000, full: 200_000 }) },
   )
 })

@@ -2,6 +2,7 @@
  * Requests as bytes compared with the same requests decoded first: one engine of each kind, same rules, same order, so every
  * response and every statistic must be equal, whatever the cache holds.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { expect, test } from 'vitest'
 import type { RuleNode } from '../../../engine/config/rules.ts'
 import type { DecisionCallback } from '../../../engine/decision/rate-limiter.ts'
@@ -15,7 +16,7 @@ import { seed, seeded, size } from '../../helpers/size.ts'
 import { engine, NOON, rule } from '../harness.ts'
 
 const SEED = seed()
-const REQUESTS = size({ small: 3_000, full: 300_000 })
+const REQUESTS = size({ small: 6_000, full: 300_000 })
 
 const CASES: [string, string][] = [
   ['5.4: no bytes at all', ''],
@@ -65,8 +66,9 @@ test(`2.1: ${REQUESTS} requests by bytes and decoded first get equal responses (
     if (i % 1_000 === 999) tested.setRules(i % 2_000 === 999 ? 7 : 9)
     const response = tested.decodedFirst(bytes)
     const hex = Buffer.from(bytes).toString('hex')
-    expect(tested.byBytes(bytes), hex).toEqual(response)
-    expect(tested.asObjects(bytes), hex).toEqual(response)
+    for (const other of [tested.byBytes(bytes), tested.asObjects(bytes)]) {
+      if (!isDeepStrictEqual(other, response)) expect(other, hex).toEqual(response) // toEqual is slow
+    }
   }
   const stats = tested.statsDecodedFirst()
   expect(tested.statsByBytes()).toEqual(stats)

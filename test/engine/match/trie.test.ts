@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Match, RuleDomain, RuleNode } from '../../../engine/config/rules.ts'
@@ -305,7 +306,8 @@ test('property, section 2: the trie agrees with the specification', () => {
       for (const domain of ['d', 'd.a', 'x']) {
         for (const request of requests) {
           const expected = naiveMatch(domains.map(wellFormed), domain, wellFormed(request))
-          expect(wellFormed(lookUp(trie, domain, request))).toEqual(expected)
+          const found = wellFormed(lookUp(trie, domain, request))
+          if (!isDeepStrictEqual(found, expected)) expect(found).toEqual(expected) // toEqual is slow
         }
       }
     }),
