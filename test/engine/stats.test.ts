@@ -118,7 +118,7 @@ const names = [
   ['path_/v1.2/x y',          'path_/v1.2/x y'],
   ['v_1.2.3.4.5',             'v_1_2_3_4.5'],
   ['x\ny\r\u0000\u0085\u2028z',  'x_y____z'],
-  ['a.__env=prod.___b=c',     'a._env=prod._b=c'], // no tags of a caller's own
+  ['a.__env=prod.___b=c',     'a._env=prod._b=c'], // no tags from clients
   ['__a',                     '_a'],
   ['a.::env=prod',            'a._env=prod'],
   ['a__b=c_.x',               'a__b=c_.x'],
@@ -208,10 +208,10 @@ test('7.1: gauges are the sums over running threads', () => {
   one.gauge('connections', () => open)
   two.gauge('connections', () => 1)
   for (const [thread, stats] of Object.entries({ one, two })) totals.merge(stats.takeDeltas(), thread)
-  totals.set('ours', 7)
+  totals.set('main', 7)
   expect(totals.sorted()).toEqual([
     ['connections', 4],
-    ['ours', 7],
+    ['main', 7],
   ])
   open = 0
   totals.merge(one.takeDeltas(), 'one')

@@ -35,7 +35,7 @@ describe('lint warnings about fields', () => {
       '{key: d, metadata: {unit: x, foo: {key: y}}}',
     ]
     expect(await lintNodes(...fine)).toEqual([])
-    // A place to keep anchors is a meaning, and what aliases repeat is said once.
+    // A key that only holds anchors is no mistake, and what aliases repeat is reported once.
     const limit = 'metadata: {name: &l {unit: day, requests_per_unit: 1}}'
     const kept = `domain: d\nkey: &k {unit: day}\n${limit}\ndescriptors: [{key: a, rate_limit: *l}]`
     expect(await lintWarnings(kept)).toEqual([])

@@ -1,6 +1,6 @@
 /**
  * Resources of xDS as drafts (spec 8.6), against the .proto file read by protobufjs' own reflection; and what the whole
- * way from a response to rules says of mistakes.
+ * conversion from a response to rules reports of mistakes.
  */
 import protobuf from 'protobufjs/minimal.js'
 import { describe, expect, test } from 'vitest'

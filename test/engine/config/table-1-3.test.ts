@@ -1,4 +1,4 @@
-/** Section 1.3, row by row: what may stand in a file, and what is said of the rest. */
+/** Section 1.3, row by row: what a file may contain, and the errors for everything else. */
 import { describe, expect, test } from 'vitest'
 import { formatFile, getLoadError, getNodeError, loadDomains, loadNode } from './loading.ts'
 

@@ -190,7 +190,7 @@ test('5.8#1-4 12#22: dynamic metadata repeats the request, with the metadata of 
     metadata: { team: 'x', deep: { one: 1, two: 2 }, more: [1] },
   }
   expect(decideRequest(request).dynamicMetadata).toEqual(metadata)
-  // Q22: merging must not write into the rules: asked again, and alone, the answers are the same
+  // Q22: merging must not write into the rules: the same request again, and each part alone, get the same responses
   expect(decideRequest(request).dynamicMetadata).toEqual(metadata)
   const alone = { domain: 'd', descriptors: [descriptor({ a: '1' })], hitsAddend: 0 }
   expect(decideRequest(alone).dynamicMetadata?.metadata).toEqual({ team: 'x', deep: { one: 1 } })

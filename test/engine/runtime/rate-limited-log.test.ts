@@ -25,14 +25,14 @@ test('lines per second are bounded, and the next line says how many were left ou
 test('7.3: a lasting failure is one line per minute', () => {
   const lines: string[] = []
   let now = 0
-  const tell = logOncePerMinute(
+  const logLine = logOncePerMinute(
     (line) => lines.push(line),
     () => now,
   )
-  for (const line of ['a', 'b', 'c']) tell(line)
+  for (const line of ['a', 'b', 'c']) logLine(line)
   now += 59_999
-  tell('d')
+  logLine('d')
   now += 1
-  for (const line of ['e', 'f']) tell(line)
+  for (const line of ['e', 'f']) logLine(line)
   expect(lines).toEqual(['a', 'e (3 more were left out)'])
 })

@@ -19,8 +19,8 @@ const typos = [
   ['NEAR_LIMIT_RATE',    'NEAR_LIMIT_RATIO'],
 ] as const
 
-for (const [name, meant] of typos) {
-  test(`${name} is corrected to ${meant}`, () => expect(nearest(name, known)).toBe(meant))
+for (const [name, intended] of typos) {
+  test(`${name} is corrected to ${intended}`, () => expect(nearest(name, known)).toBe(intended))
 }
 
 // biome-ignore format: names of one origin share a line

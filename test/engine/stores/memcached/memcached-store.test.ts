@@ -74,10 +74,10 @@ test('an empty batch completes', async () => {
 })
 
 test('a batch beyond the bound fails immediately, and hasCapacity reports it', async () => {
-  const answers = Array.from({ length: 16 }, () => on.add([['a', 1]]))
+  const pending = Array.from({ length: 16 }, () => on.add([['a', 1]]))
   expect(on.store.hasCapacity).toBe(false)
   expect(await on.add([['a', 1]])).toEqual([['memcache: too many batches in flight']])
-  await Promise.all(answers)
+  await Promise.all(pending)
   expect(on.store.hasCapacity).toBe(true)
   expect(await stored('a')).toBe('16')
 })
@@ -105,7 +105,7 @@ describe('what is in memcached', () => {
       await on.store.close()
       const item = await memcached.read('a')
       expect(item?.value).toBe('2')
-      const passedSec = Date.now() / 1000 - NOW_SEC // of the span; its clock ticks once a second
+      const passedSec = Date.now() / 1000 - NOW_SEC // since NOW_SEC; memcached's clock ticks once a second
       expect(item!.ttlSec).toBeGreaterThan(ttlSec - passedSec - 2)
       expect(item!.ttlSec).toBeLessThanOrEqual(ttlSec + 2)
     })
@@ -196,7 +196,7 @@ test('7.1: statistics', async () => {
   await on.store.close()
   expect(on.stats()).toEqual({
     'multiget.__code=success': 1,
-    keys_requested: 2, // equal keys are asked for once
+    keys_requested: 2, // equal keys are requested once
     'increment.__code=miss': 2,
     'add.__code=success': 2,
   })

@@ -27,7 +27,7 @@ test('slots fill their bucket', () => expect(FIRST_SLOT + BUCKET_SLOTS * SLOT_WO
 
 // biome-ignore format: the columns are the specification
 const sizes = [
-  // asked for,  buckets, bytes
+  // requested,  buckets, bytes
   [          0,       1,      512],
   [        512,       1,      512],
   [        767,       1,      512], // rounded down to whole buckets
