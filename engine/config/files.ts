@@ -59,7 +59,7 @@ export function isBackupFile(path: string): boolean {
   }
 }
 
-/** Whether editors, patch, rpm or dpkg give such a name to the files they leave behind. */
+/** Whether editors, patch, rpm or dpkg use such names for the files they leave behind. */
 function isBackupName(name: string): boolean {
   if (BACKUP_ENDINGS.some((ending) => name.endsWith(ending)) || name.includes('.dpkg-')) return true
   return name.startsWith('.#') || (name.length > 1 && name.startsWith('#') && name.endsWith('#'))

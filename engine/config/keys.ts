@@ -1,10 +1,10 @@
 /**
- * Checks that all keys are known words and all list items are maps, at every level (spec 1.3).
+ * Checks that all keys are known and all list items are maps, at every level (spec 1.3).
  *
  *     domain: shop              fine
  *     descriptors:
  *       - kee: user             config error, unknown key 'kee'
- *         unit: 5               fine here and ignored later: a known word in the wrong place
+ *         unit: 5               fine here and ignored later: a known key in the wrong place
  *         metadata: { a: [1] }  fine: metadata is not checked
  *
  * envoyproxy/ratelimit reports a random one of several errors; this reports the first in the file.
@@ -16,7 +16,7 @@ import type { AnyNode, YamlFile } from './yaml.ts'
 import { printed } from './yaml.ts'
 
 // biome-ignore format: as the specification lists them
-const KNOWN_WORDS = new Set([
+const KNOWN_KEYS = new Set([
   'domain', 'key', 'value', 'descriptors', 'rate_limit', 'unit', 'requests_per_unit', 'unlimited', 'shadow_mode',
   'quota_mode', 'name', 'replaces', 'detailed_metric', 'value_to_metric', 'share_threshold', 'metadata',
 ])
@@ -44,7 +44,7 @@ function checkKey(file: YamlFile, node: AnyNode): string {
   const line = file.getLine(node)
   if (!isScalar(key)) throw new ConfigError(file.name, 'config error, key is not of type string: <nil>', line)
   const text = scalarText(key)
-  if (KNOWN_WORDS.has(text)) return text
+  if (KNOWN_KEYS.has(text)) return text
   const kind = scalarKind(key)
   if (kind !== 'str' && kind !== 'binary') {
     throw new ConfigError(file.name, `config error, key is not of type string: ${printed(file, key)}`, line)

@@ -1,12 +1,13 @@
 /**
  * Finds probable mistakes in valid rules: rules that never match (unreachable-rules.ts), counters that two rules share or
- * that clients' values can reach (shared-counters.ts), `replaces` without effect. The number of comparisons is bounded.
+ * that clients' values can reach (shared-counters.ts), counters that two requests of a rule share (self-collisions.ts), `replaces` without effect. The number of comparisons is bounded.
  */
 
 import { LINT_STEPS_MAX } from './bounds.ts'
 import type { LintWarnings } from './lint-warnings.ts'
 import { toCompositeKey } from './patterns.ts'
 import type { RuleDomain, RuleNode } from './rules.ts'
+import { findSelfCollisions } from './self-collisions.ts'
 import { findSharedCounters, type Shared } from './shared-counters.ts'
 import type { UnreachableNode } from './unreachable-rules.ts'
 import { findUnreachableNodes } from './unreachable-rules.ts'
@@ -18,6 +19,10 @@ export function lint(domains: readonly RuleDomain[], warnings: LintWarnings): vo
     lintReplaces(name, nodes, warnings)
   }
   lintCounters(domains, steps, warnings)
+  for (const { rule, path, requests } of findSelfCollisions(domains, steps)) {
+    const [one, other] = requests.map(entriesText)
+    warnings.add(rule, `'${path}' requested with ${one} and with ${other}: both requests share a counter`)
+  }
   if (steps.left <= 0) warnings.setPartial()
 }
 

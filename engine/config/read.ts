@@ -6,7 +6,7 @@
  *     value: 0x1F              ──►  '0x1F', the source text
  *     rate_limit: ~            ──►  as if absent
  *
- * Known words in the wrong place are skipped with a lint warning. Of a repeated key the last counts, except that maps are
+ * Known keys in the wrong place are skipped with a lint warning. Of a repeated key the last counts, except that maps are
  * merged: `rate_limit: {unit: day}` and then `rate_limit: {requests_per_unit: 5}` is 5 a day, also if a merge key brought
  * the first. All errors of a file are reported at once, with the type names of envoyproxy/ratelimit.
  */

@@ -122,7 +122,7 @@ function readPolicy(reader: Reader, earlier: LimitDraft | null): LimitDraft {
   return limit
 }
 
-/** A number without a name stays one; validate.ts says that it is no unit. */
+/** A number without a name stays a number; validate.ts reports that it is not a unit. */
 function unitText(unit: number): string {
   return UNIT_NAMES[unit] ?? String(unit)
 }

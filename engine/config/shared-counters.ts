@@ -13,8 +13,8 @@
  *                   user          user=7_plan_free   counts under  shop_user_7_plan_free_<window start>, as
  *                   user > plan   user=7 · plan=free  does: the value of `user` reaches the counter of other users
  *
- * Not reported: pairs that share a key only for unusual values of both, and rules with a star in their key, since such a
- * text can start with any key.
+ * Not reported: pairs that share a key only for unusual values of both, and pairs with a rule that has a star in its key, since
+ * such a text can start with any key. One rule with itself: self-collisions.ts.
  */
 import { UNIT_NAMES, type Unit } from '../../proto/ratelimit.ts'
 import { unitSec } from '../decision/window.ts'
@@ -22,7 +22,7 @@ import { bytesOfText } from '../match/utf8.ts'
 import { fits, type Pattern, toCompositeKey, toPatterns } from './patterns.ts'
 import type { RuleDomain, RuleNode } from './rules.ts'
 
-type Entries = readonly { key: string; value: string }[]
+export type Entries = readonly { key: string; value: string }[]
 
 /** Two rules with one key: `rule` for the request `ruleEntries`, `other` for the request `entries`. */
 export interface Shared {
@@ -99,7 +99,7 @@ function hasFixedText({ value, hasShareThreshold }: RuleNode): boolean {
   return value !== '' && (hasShareThreshold || !value.includes('*'))
 }
 
-function isCounted({ limit }: RuleNode): boolean {
+export function isCounted({ limit }: RuleNode): boolean {
   return limit !== null && !limit.isUnlimited
 }
 
@@ -116,7 +116,7 @@ interface Found {
 }
 
 /** Parses key texts back into the rules that count under them. */
-class KeyTextParser {
+export class KeyTextParser {
   private readonly domains: Map<string, RuleDomain>
   private readonly steps: { left: number }
   private readonly levels = new Map<readonly RuleNode[], Level>()

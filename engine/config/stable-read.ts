@@ -55,13 +55,13 @@ export function takeSnapshot(tree: RuleTree): Snapshot {
     lines.push(`${path} ${stat?.dev} ${stat?.ino} ${stat?.size} ${stat?.ctimeMs}`)
     isMissing ||= !stat
     const ageMs = stat ? nowMs - stat.ctimeMs : STABLE_MS
-    // A time in the future is from another machine's clock and says nothing, unless it is within STABLE_MS.
+    // A time in the future is from another machine's clock and is ignored, unless it is within STABLE_MS.
     if (Math.abs(ageMs) < STABLE_MS) isSettled = false
   }
   return { text: lines.join('\n'), isSettled, isMissing }
 }
 
-/** Null where reading will give a warning: missing, not permitted, or a link loop. */
+/** Null where reading will cause a warning: missing, not permitted, or a link loop. */
 function statOrNull(path: string): Stats | null {
   try {
     return statSync(path)

@@ -8,12 +8,12 @@
  *       path_/ab* ◄── only the text `path_/ab*` itself, by the exact look-up
  *
  * The result is exact (spec 2.2). Let `◊` be a character that occurs in no sibling.
- *   - A pattern W that takes `k_◊` took the ◊ by a star, and a star takes anything: so W takes key k with every value,
- *     and the default look-up for k never happens. If no pattern takes `k_◊`, that request reaches it.
- *   - A pattern P with ◊ for each star is a text that P takes. If W before it takes that text, W takes all that P takes, by
- *     the same argument. If none does, that request reaches P. Only texts with an underscore can be requested; if P itself
- *     has none, one of its stars must take it, so each star in turn is tried as `◊_◊`.
- *   - Exact texts come first, whatever patterns there are; they are finitely many, and none of them holds a ◊.
+ *   - A pattern W that matches `k_◊` matches the ◊ by a star, and a star matches anything: so W matches key k with every
+ *     value, and the default look-up for k never happens. If no pattern matches `k_◊`, that request reaches it.
+ *   - A pattern P with ◊ for each star is a text that P matches. If an earlier W matches that text, W matches all that P
+ *     matches, by the same argument. If none does, that request reaches P. Only texts with an underscore can be requested; if
+ *     P itself has none, one of its stars must match it, so each star in turn is tried as `◊_◊`.
+ *   - Exact texts precede all patterns; they are finitely many, and none of them contains a ◊.
  * So one comparison per pair of siblings decides. As a byte, ◊ is 0xff, which does not occur in UTF-8.
  */
 import { bytesOfText } from '../match/utf8.ts'
@@ -24,7 +24,7 @@ import type { RuleNode } from './rules.ts'
 export interface UnreachableNode {
   node: RuleNode
   composite: string
-  by: string // the composite that takes its requests; '' = the node is not valid UTF-8
+  by: string // the composite that matches its requests; '' = the node is not valid UTF-8
   isExactOpen: boolean // a request whose key and value form the composite
   isDefaultOpen: boolean // a request whose key is the composite
 }
@@ -47,7 +47,7 @@ export function findUnreachableNodes(
       unreachable.push({ node, composite, by: '', isExactOpen: false, isDefaultOpen: false })
       continue
     }
-    const findTaker = (text: Buffer, before: number) => {
+    const findCovering = (text: Buffer, before: number) => {
       for (const pattern of patterns) {
         if (pattern.at >= before) break
         steps.left--
@@ -55,21 +55,21 @@ export function findUnreachableNodes(
       }
       return null
     }
-    const defaultTaker = findTaker(Buffer.concat([bytesOfText(`${composite}_`), ANY]), siblings.length)
-    const isDefaultOpen = defaultTaker === null
+    const defaultCovering = findCovering(Buffer.concat([bytesOfText(`${composite}_`), ANY]), siblings.length)
+    const isDefaultOpen = defaultCovering === null
     let by: Pattern | null = null
     if (composite.includes('*')) {
       for (const text of sampleNodes(composite)) {
-        by = findTaker(text, at)
+        by = findCovering(text, at)
         if (by === null) break // this request reaches it
       }
-    } else if (node.value === '') by = defaultTaker
+    } else if (node.value === '') by = defaultCovering
     if (by) unreachable.push({ node, composite, by: by.composite, isExactOpen, isDefaultOpen })
   }
   return unreachable
 }
 
-/** Texts with an underscore that are taken by another pattern only if it takes everything that this one takes. */
+/** Texts with an underscore that another pattern matches only if it matches everything that this one matches. */
 function* sampleNodes(composite: string): Generator<Buffer> {
   const parts = composite.split('*').map(bytesOfText)
   if (composite.includes('_')) {

@@ -1,7 +1,10 @@
 /**
- * Reads the plain style of YAML that most rule files use line by line, many times faster than the parser.
+ * Reads the plain style of YAML that most rule files use line by line, much faster than the parser.
  *
- *     descriptors:               a word and a colon; its content follows, deeper (a list: or as deep)
+ * The whole load of 100,000 rules (9.6 MB, one process each, median of 3) takes 3.1 s and 448 MiB at its peak with this file, 9.4 s
+ * and 860 MiB with the parser alone; processor time 2.8 and 9.3 s. Remove this file if the ratio falls below 1.5.
+ *
+ *     descriptors:               a key and a colon; its content follows, deeper (a list: or as deep)
  *       - key: user              every item of a list is a map
  *         value: 'u 1'  # one    a value on one line: quoted without escapes, or unquoted without indicators
  *
@@ -17,17 +20,17 @@ const VALUE = String.raw`"[^"\\\r\n]*"|'[^'\r\n]*'|${UNQUOTED}`
 const LINE = String.raw`( *)(?:(- +)?([a-z_]{1,40}):(?:( +)(${VALUE}))?(?: +#.*)? *|#.*)?(?:\n|$)`
 const HEAD = /(?: *(?:#.*)?\n)*---\n/y // allowed before the first line
 
-type Word = Scalar<string>
+type Text = Scalar<string>
 
 /** A map or list that is still open. */
 interface Level {
-  column: number // of its words or its dashes
+  column: number // of its keys or its dashes
   node: { items: unknown[] }
   isList: boolean
-  open: Pair<Word, unknown> | null // of a map: a word without its value yet
+  open: Pair<Text, unknown> | null // of a map: a key without its value yet
 }
 
-/** The root of a file in plain style; null for any other file, and for one without a word. */
+/** The root of a file in plain style; null for any other file, and for one without a key. */
 export function readYamlFast(text: string): YAMLMap | null {
   const line = new RegExp(LINE, 'y')
   HEAD.lastIndex = 0
@@ -36,7 +39,7 @@ export function readYamlFast(text: string): YAMLMap | null {
   while (line.lastIndex < text.length) {
     const start = line.lastIndex
     const found = line.exec(text)
-    if (!found || (found[3] !== undefined && !reader.line(found, start))) return null
+    if (!found || (found[3] !== undefined && !reader.readLine(found, start))) return null
   }
   return reader.end()
 }
@@ -46,7 +49,7 @@ class PlainReader {
   private root: YAMLMap | null = null
 
   /** False: not plain style after the lines before it. */
-  line([, indent, dash, word, gap, value]: RegExpExecArray, start: number): boolean {
+  readLine([, indent, dash, key, gap, value]: RegExpExecArray, start: number): boolean {
     const isItem = dash !== undefined
     const column = indent.length + (isItem ? dash.length : 0)
     const at = start + column
@@ -57,13 +60,13 @@ class PlainReader {
     const isNew = isItem || top?.column !== column
     if (isNew && !this.begin(new YAMLMap(), column, at)) return false
     const level = this.levels[this.levels.length - 1]
-    if (level.open) return false // the word before it has no value, which is null
-    const pair = new Pair<Word, unknown>(scalar(word, at, at + word.length))
+    if (level.open) return false // the key before it has no value, which is null
+    const pair = new Pair<Text, unknown>(scalar(key, at, at + key.length))
     level.node.items.push(pair)
     if (value === undefined) {
       level.open = pair
     } else {
-      const from = at + word.length + 1 + gap.length
+      const from = at + key.length + 1 + gap.length
       pair.value = scalar(value, from, from + value.length)
     }
     return true
@@ -90,7 +93,7 @@ class PlainReader {
     return this.begin(new YAMLSeq(), indent, at)
   }
 
-  /** Opens a map or list as the root, an item of the list or the value of the last word; false elsewhere. */
+  /** Opens a map or list as the root, an item of the list or the value of the last key; false elsewhere. */
   private begin(node: YAMLMap | YAMLSeq, column: number, at: number): boolean {
     const top = this.levels.at(-1)
     const isList = node instanceof YAMLSeq
@@ -109,10 +112,10 @@ class PlainReader {
   }
 }
 
-function scalar(source: string, from: number, to: number): Word {
+function scalar(source: string, from: number, to: number): Text {
   const quote = source[0]
   const isQuoted = quote === '"' || quote === "'"
-  const node: Word = new Scalar(isQuoted ? source.slice(1, -1) : source)
+  const node: Text = new Scalar(isQuoted ? source.slice(1, -1) : source)
   node.type = isQuoted ? (quote === '"' ? 'QUOTE_DOUBLE' : 'QUOTE_SINGLE') : 'PLAIN'
   node.range = [from, to, to]
   return node

@@ -20,12 +20,12 @@ export class DescriptorCache {
   private readonly resolved: (ResolvedDescriptor | null)[] = new Array(SLOTS).fill(null)
   private readonly wasUsed = new Uint8Array(SLOTS) // since a newcomer came for the second time
   private readonly newcomers = new Int32Array(SLOTS) // hash of the last one
-  private readonly wanted = new Int32Array(SLOT_WORDS) // the descriptor to find, laid out like a slot
+  private readonly descriptorWords = new Int32Array(SLOT_WORDS) // the descriptor to find, laid out like a slot
   private readonly domain = new Uint8Array(SLOT_BYTES)
   private domainSize = 0
   private domainEnd = 1 // in words
   private domainHash = 0
-  private end = 0 // of `wanted`; 0 = too long for a slot
+  private end = 0 // of `descriptorWords`; 0 = too long for a slot
   private slot = 0
   private hash = 0 // of the last readDescriptorAt
 
@@ -55,15 +55,15 @@ export class DescriptorCache {
     const size = end - start
     this.end = 0
     if (this.domainSize > SLOT_BYTES || size > SLOT_BYTES - 4 * (this.domainEnd - 1)) return null
-    const { wanted, words } = this
+    const { descriptorWords, words } = this
     this.hash = this.domainHash
     const wantedEnd = this.readDescriptorAt(bytes, start, end, this.domainEnd)
-    wanted[0] = (this.domainSize << 16) | size
+    descriptorWords[0] = (this.domainSize << 16) | size
     const slot = this.getSlot()
     this.slot = slot
     this.end = wantedEnd
     const at = slot * SLOT_WORDS
-    for (let i = 0; i < wantedEnd; i++) if (words[at + i] !== wanted[i]) return null
+    for (let i = 0; i < wantedEnd; i++) if (words[at + i] !== descriptorWords[i]) return null
     const descriptor = this.resolved[slot]
     if (descriptor !== null) this.wasUsed[slot] = 1
     return descriptor
@@ -82,20 +82,20 @@ export class DescriptorCache {
       return
     }
     const at = slot * SLOT_WORDS
-    for (let i = 0; i < end; i++) this.words[at + i] = this.wanted[i]
+    for (let i = 0; i < end; i++) this.words[at + i] = this.descriptorWords[i]
     this.resolved[slot] = descriptor
   }
 
-  /** Copies bytes into `wanted` as words, the last one padded with zeros, and mixes them into the hash. Returns the end. */
+  /** Copies bytes into `descriptorWords` as words, the last one padded with zeros, and mixes them into the hash. Returns the end. */
   private readDescriptorAt(bytes: Uint8Array, start: number, end: number, from: number): number {
-    const { wanted } = this
+    const { descriptorWords } = this
     const whole = start + ((end - start) & ~3)
     let hash = this.hash
     let at = from
     let i = start
     for (; i < whole; i += 4) {
       const word = bytes[i] | (bytes[i + 1] << 8) | (bytes[i + 2] << 16) | (bytes[i + 3] << 24)
-      wanted[at++] = word
+      descriptorWords[at++] = word
       hash = Math.imul(hash ^ word, 0x9e37_79b1)
       hash ^= hash >>> 15
     }
@@ -103,7 +103,7 @@ export class DescriptorCache {
       let word = bytes[i]
       if (i + 1 < end) word |= bytes[i + 1] << 8
       if (i + 2 < end) word |= bytes[i + 2] << 16
-      wanted[at++] = word
+      descriptorWords[at++] = word
       hash = Math.imul(hash ^ word, 0x9e37_79b1)
       hash ^= hash >>> 15
     }

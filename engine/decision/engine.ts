@@ -7,7 +7,7 @@
  *     callback.onDecision ◄── statuses, statistics ◄── previous counts ◄── store.add(batch)
  *
  * One Engine per worker thread and one batch per turn, so an idle service adds no delay and a busy one shares round trips.
- * A synchronous store is called at once. The engine knows no sockets; the clock is injected.
+ * A synchronous store is called immediately. The engine knows no sockets; the clock is injected.
  */
 import { decodeRequest } from '../../proto/codec.ts'
 import {

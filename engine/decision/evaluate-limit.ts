@@ -52,7 +52,7 @@ export function evaluateLimit(
   return refuse(rule, over, stats, statsBase, reset)
 }
 
-/** The status when the local cache says that the counter is over (spec 4.4, step 2). */
+/** The status when the counter is over its limit in the local cache (spec 4.4, step 2). */
 export function evaluateLocalHit(
   rule: Rule,
   hits: number,

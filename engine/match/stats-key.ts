@@ -31,33 +31,33 @@ interface Cut {
 export class StatsKeys {
   /** Per level of the last match. */
   readonly node: Int32Array
-  readonly how: Uint8Array
+  readonly matchKinds: Uint8Array
   private readonly cuts = new Map<number, Cut>() // by node; at most one per node with share_threshold
 
   constructor(depthMax: number) {
     this.node = new Int32Array(depthMax)
-    this.how = new Uint8Array(depthMax)
+    this.matchKinds = new Uint8Array(depthMax)
   }
 
-  /** Sets `sharedValues` and `statsKey` of `out` for the rule matched by the levels in `node` and `how`. */
+  /** Sets `sharedValues` and `statsKey` of `out` for the rule matched by the levels in `node` and `matchKinds`. */
   describe(trie: NodeTexts, entries: readonly Entry[], path: string, out: Match): void {
     const count = entries.length
     let isConfigured = true // the effective key equals the rule's path
     let isExact = true
     let isShared = false
     for (let i = 0; i < count; i++) {
-      const how = this.how[i]
+      const matchKind = this.matchKinds[i]
       const flags = trie.getFlags(this.node[i])
       let shared = ''
-      if (how === MatchKind.Exact) {
+      if (matchKind === MatchKind.Exact) {
         if (entries[i].value === '') isConfigured = false // `key_` is configured, `key` is counted
       } else {
         isExact = false
-        if (how !== MatchKind.Default && (flags & HAS_SHARE_THRESHOLD) !== 0) {
+        if (matchKind !== MatchKind.Default && (flags & HAS_SHARE_THRESHOLD) !== 0) {
           shared = this.stripKey(trie, this.node[i], entries[i].key)
           isShared ||= shared !== ''
         }
-        if (how === MatchKind.WildKey || ((flags & HAS_VALUE_TO_METRIC) !== 0 && shared === ''))
+        if (matchKind === MatchKind.WildKey || ((flags & HAS_VALUE_TO_METRIC) !== 0 && shared === ''))
           isConfigured = false
       }
       if (i < out.sharedValues.length) out.sharedValues[i] = shared
@@ -71,9 +71,10 @@ export class StatsKeys {
   /** Whether the rule matched last is counted under its path, and each value as it was sent. */
   isPlain(trie: NodeTexts, count: number): boolean {
     for (let i = 0; i < count; i++) {
-      if (this.how[i] === MatchKind.Exact) continue
+      if (this.matchKinds[i] === MatchKind.Exact) continue
       const renames = HAS_SHARE_THRESHOLD | HAS_VALUE_TO_METRIC
-      if (this.how[i] === MatchKind.WildKey || (trie.getFlags(this.node[i]) & renames) !== 0) return false
+      if (this.matchKinds[i] === MatchKind.WildKey || (trie.getFlags(this.node[i]) & renames) !== 0)
+        return false
     }
     return (trie.getFlags(this.node[count - 1]) & HAS_DETAILED_METRIC) === 0
   }
@@ -97,10 +98,10 @@ export class StatsKeys {
 
   /** The value of a level without share pattern: as requested, as configured, or none. */
   private metricValue(trie: NodeTexts, level: number, { key, value }: Entry): string {
-    const how = this.how[level]
+    const matchKind = this.matchKinds[level]
     const node = this.node[level]
-    if (how === MatchKind.Exact || (trie.getFlags(node) & HAS_VALUE_TO_METRIC) !== 0) return value
-    return how === MatchKind.Default ? '' : this.stripKey(trie, node, key)
+    if (matchKind === MatchKind.Exact || (trie.getFlags(node) & HAS_VALUE_TO_METRIC) !== 0) return value
+    return matchKind === MatchKind.Default ? '' : this.stripKey(trie, node, key)
   }
 
   /** The pattern without `key_`; unchanged if it does not start with that. */

@@ -46,7 +46,7 @@ export class Trie {
   private readonly scratch = new Uint8Array(SCRATCH_BYTES)
   private readonly rulesById: (Rule | null)[] // by rule id
   private readonly stats: StatsKeys
-  private how: MatchKind = MatchKind.Exact // of the last `child`
+  private matchKind: MatchKind = MatchKind.Exact // of the last `child`
   private domainName = '' // of the last `domain`
   private domainNode = -1
 
@@ -91,7 +91,7 @@ export class Trie {
       node = this.findChild(node, entries[i])
       if (node === NONE) return false
       stats.node[i] = node
-      stats.how[i] = this.how
+      stats.matchKinds[i] = this.matchKind
     }
     const rule = image[this.nodesAt + node * I.NODE + I.NODE_RULE]
     if (rule < 0) return false
@@ -112,9 +112,9 @@ export class Trie {
     for (let i = 0; i < levelsCount; i++) {
       node = this.child(node, buffer, starts[i], keyEnds[i], ends[i])
       if (node === NONE) return NO_RULE
-      if (this.how === MatchKind.Exact && ends[i] === keyEnds[i] + 1) return NOT_PLAIN // `key_` is configured, `key` is counted
+      if (this.matchKind === MatchKind.Exact && ends[i] === keyEnds[i] + 1) return NOT_PLAIN // `key_` is configured, `key` is counted
       stats.node[i] = node
-      stats.how[i] = this.how
+      stats.matchKinds[i] = this.matchKind
     }
     const rule = image[this.nodesAt + node * I.NODE + I.NODE_RULE]
     if (rule < 0) return NO_RULE
@@ -134,7 +134,7 @@ export class Trie {
 
   /**
    * One level, on bytes: `buffer` holds `key_value` from `start` to `end`, the underscore at `keyEnd`.
-   * Returns the child, or 0; `how` holds the kind of match until the next call.
+   * Returns the child, or 0; `matchKind` is the kind of match until the next call.
    */
   child(parent: number, buffer: Uint8Array, start: number, keyEnd: number, end: number): number {
     const at = this.nodesAt + parent * I.NODE
@@ -146,7 +146,7 @@ export class Trie {
 
     const exact = this.find(parent, hash, buffer, start, end)
     if (exact !== NONE) {
-      this.how = MatchKind.Exact
+      this.matchKind = MatchKind.Exact
       return exact
     }
     const wildsCount = this.image[at + I.NODE_WILDCARDS_COUNT]
@@ -161,7 +161,7 @@ export class Trie {
       )
       if (wild !== NONE) return wild
     }
-    this.how = MatchKind.Default
+    this.matchKind = MatchKind.Default
     return this.find(parent, keyHash, buffer, start, keyEnd)
   }
 
@@ -200,7 +200,7 @@ export class Trie {
       if (
         fitsAfterPrefix(pool, pattern, pattern + image[at + I.WILDCARD_SIZE], prefixSize, buffer, start, end)
       ) {
-        this.how = prefixSize > keyEnd - start ? MatchKind.Wild : MatchKind.WildKey
+        this.matchKind = prefixSize > keyEnd - start ? MatchKind.Wild : MatchKind.WildKey
         return image[at + I.WILDCARD_NODE]
       }
     }

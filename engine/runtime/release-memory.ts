@@ -6,7 +6,7 @@
  *     idle, and the heap was IDLE_GROWTH_BYTES_MIN larger ──► collection; if that helped, V8 releases the emptied pages
  *     GARBAGE_BYTES_MAX of a flood ──► collection; of young objects only, 0.4 ms, if that is enough
  *
- * The first is needed because a SharedArrayBuffer lives as long as any thread holds an object that refers to it, and the
+ * The first is needed because a SharedArrayBuffer is freed only when no thread has an object that refers to it, and the
  * collector does not count such memory: each load of 100,000 rules kept 11 MB.
  */
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'

@@ -63,7 +63,7 @@ interface Variable {
   text: string
 }
 
-/** The variable that gives a setting. The current name wins over the older one, even when its text is empty. */
+/** The variable that gives a setting. The current name takes precedence over the older one, even when its text is empty. */
 function pick(env: Environment, row: Row, warnings: string[]): Variable | undefined {
   const text = env[row.name]
   const olderText = row.older === null ? undefined : env[row.older]
@@ -105,7 +105,7 @@ function kubernetesHint(name: string, text: string): string {
   return ' Kubernetes set it for a Service of that name: set enableServiceLinks: false in the pod, or set the variable.'
 }
 
-/** Whether the value asks for something that a setting without effect would have to do. */
+/** Whether the value requests an effect that the setting does not have. */
 function isRequested(row: Row, value: unknown): boolean {
   if (row.kind.name === 'bool') return value === true
   return JSON.stringify(value) !== JSON.stringify(row.kind.parse(row.default))
@@ -115,7 +115,7 @@ function refusal(name: string): string {
   return `${name} is set, but this version does not support it, and starting without it would not be safe. Unset it.`
 }
 
-/** Warnings about unknown variables that look like misspelt settings. */
+/** Warnings about unknown variables that are similar to settings. */
 function unknownVariables(env: Environment): string[] {
   const known = new Set(rows.flatMap(({ name, older }) => (older === null ? [name] : [name, older])))
   const warnings: string[] = []
@@ -145,7 +145,7 @@ function applyDerivedDefaults(values: Settings, written: WrittenNames): Settings
   }
 }
 
-/** REDIS_TIMEOUT also bounds operations if it alone is given. 0 means no bound for connecting and is not taken over. */
+/** REDIS_TIMEOUT also bounds operations if only it is given. 0 means no bound for connecting and is not copied. */
 function operationTimeout(
   prefix: 'REDIS' | 'REDIS_PERSECOND',
   values: Settings,

@@ -1,9 +1,9 @@
 /**
- * Which store the settings choose, and the warning about it at the start.
+ * Which store the settings choose, and the start-up warning about it.
  *
  *     BACKEND_TYPE given           that store
  *     any REDIS_* or MEMCACHE_*    Redis, by default at the default of REDIS_URL (as in envoyproxy/ratelimit)
- *     neither                      memory, with a warning: each process counts alone
+ *     neither                      memory, with a warning: counters are not shared with other processes
  *
  * A variable with an empty text gives nothing. Only settings count, under either name: the variables that Kubernetes
  * injects for a Service named redis (REDIS_PORT, REDIS_SERVICE_HOST, REDIS_PORT_6379_TCP) choose no store.
@@ -21,7 +21,7 @@ export function impliedStore(written: WrittenNames): 'redis' | 'memory' | null {
   return findStoreSetting(written) === undefined ? 'memory' : 'redis'
 }
 
-/** At most one line, for the log of a process that counts hits. */
+/** At most one line, for the log of a process that counts hits, from main only. */
 export function storeWarnings({
   settings,
   written,
@@ -29,6 +29,7 @@ export function storeWarnings({
   settings: Settings
   written: WrittenNames
 }): string[] {
+  if (settings.BACKEND_TYPE === 'memcache') return memcacheWarnings(settings)
   const implied = impliedStore(written)
   if (implied === 'memory') {
     return [
@@ -44,6 +45,16 @@ export function storeWarnings({
     ]
   }
   return []
+}
+
+/** Without servers the service starts and each hit fails (spec 9.6). */
+function memcacheWarnings({ MEMCACHE_HOST_PORT, MEMCACHE_SRV }: Settings): string[] {
+  if (MEMCACHE_HOST_PORT.length > 0 || MEMCACHE_SRV !== '') return []
+  return [
+    'BACKEND_TYPE=memcache, but neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set: no hit can be counted. ' +
+      'Set MEMCACHE_HOST_PORT to the host:port of every node, or MEMCACHE_SRV to the DNS SRV record that lists them. ' +
+      '[MEMCACHE_SERVERS_MISSING]',
+  ]
 }
 
 function findStoreSetting(written: WrittenNames): SettingName | undefined {

@@ -6,7 +6,7 @@
  *
  * The type `Settings`, the parser, `--help` and the table in the README derive from it. A default is written as an
  * operator would write it. The state says what happens when the variable is set:
- *     built   it does what the help says
+ *     built   it has the effect that the help describes
  *     inert   accepted for compatibility, never has an effect; a value other than the default is a warning
  *     later   not implemented yet; a value other than the default is a warning
  *     refuse  not implemented yet, and ignoring it would weaken security or send data elsewhere: the start fails

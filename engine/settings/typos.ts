@@ -1,5 +1,5 @@
 /**
- * Finds the setting that a misspelt variable was meant to be.
+ * Finds the setting of which a variable is probably a misspelling.
  *
  *     REDIS_ULR ──► REDIS_URL      two letters swapped
  *     LOG_LEVL  ──► LOG_LEVEL      one left out

@@ -1,5 +1,5 @@
 /**
- * Shows settings under the names that the operator wrote: a message about KVSTORE_URL must not say REDIS_URL.
+ * Shows settings under the names that the operator wrote: a message about KVSTORE_URL must not name REDIS_URL.
  *
  *     { KVSTORE_URL: … }   'REDIS_URL "x": it is not host:port.'  ──►  'KVSTORE_URL "x": it is not host:port.'
  *

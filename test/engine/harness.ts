@@ -1,4 +1,4 @@
-/** A whole engine on a memory store of its own, at noon, for tests of decisions. */
+/** An engine on its own memory store, with the clock at noon, for tests of decisions. */
 
 import type { RuleLimit, RuleNode } from '../../engine/config/rules.ts'
 import { Engine, type EngineOptions } from '../../engine/decision/engine.ts'
@@ -17,7 +17,7 @@ import {
 const DECISIONS = 'decisions'
 export const NOON = 1_763_640_000 // divisible by 60 and 3,600: a fresh window of both
 
-interface Ask {
+interface DecideOptions {
   hits?: number
   descriptorHits?: number
   override?: { requestsPerUnit: number; unit: number }
@@ -26,7 +26,7 @@ interface Ask {
 export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions> = {}) {
   const collected = new Stats()
   const store = new MemoryStore(createMemoryTable(1 << 20))
-  const one = new Engine({
+  const tested = new Engine({
     store,
     stats: collected,
     decisionsStat: DECISIONS,
@@ -43,20 +43,20 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
     headerNames: null,
     ...options,
   })
-  if (nodes) one.setRules(compile([{ name: 'd', nodes }]))
-  const askRaw = (request: RateLimitRequest): RateLimitResponse => {
-    let answered: RateLimitResponse | Error = new Error('the memory store did not answer at once')
-    one.decide(request, {
+  if (nodes) tested.setRules(compile([{ name: 'd', nodes }]))
+  const decideRequest = (request: RateLimitRequest): RateLimitResponse => {
+    let result: RateLimitResponse | Error = new Error('the memory store did not respond immediately')
+    tested.decide(request, {
       isCancelled: false,
       onDecision(response) {
-        answered = response
+        result = response
       },
       onError(error) {
-        answered = error
+        result = error
       },
     })
-    if (answered instanceof Error) throw answered
-    return answered
+    if (result instanceof Error) throw result
+    return result
   }
   const totals: Record<string, number> = {}
   const stats = () => {
@@ -67,21 +67,21 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
     return totals
   }
   return {
-    engine: one,
-    askRaw,
+    engine: tested,
+    decideRequest,
     stats,
     store,
-    ask(
+    decide(
       entries: Record<string, string> | Record<string, string>[],
-      { hits = 0, descriptorHits, override }: Ask = {},
+      { hits = 0, descriptorHits, override }: DecideOptions = {},
     ) {
       const descriptors = [entries].flat().map((each) => {
         return { ...descriptor(each), hitsAddend: descriptorHits ?? null, limit: override ?? null }
       })
-      return askRaw({ domain: 'd', descriptors, hitsAddend: hits })
+      return decideRequest({ domain: 'd', descriptors, hitsAddend: hits })
     },
     /** The six counters of rule `d.<path>`, by short name; those never hit are 0 or absent. */
-    statsOf(path: string): Record<string, number> {
+    takeStats(path: string): Record<string, number> {
       const prefix = `ratelimit.service.rate_limit.d.${path}.`
       const found = Object.entries(stats()).filter(([name]) => name.startsWith(prefix))
       const zeros = { near_limit: 0, over_limit: 0, within_limit: 0 }
@@ -119,6 +119,6 @@ export function override(unit: number): Descriptor {
   return { ...descriptor({ a: '1' }), limit: { requestsPerUnit: 1, unit } }
 }
 
-export function hitsOf(hitsAddend: number | bigint): Descriptor {
+export function descriptorWithHits(hitsAddend: number | bigint): Descriptor {
   return { ...descriptor({ a: '1' }), hitsAddend }
 }

@@ -16,7 +16,7 @@ function grown({ names, values }: Deltas): [name: string, value: number][] {
   return names.map((name, i): [string, number] => [name, values[i]]).filter(([, value]) => value !== 0)
 }
 
-test('plain counters are handed over at 0 when they are made, once', () => {
+test('a new plain counter is in one delta with the value 0', () => {
   const stats = new Stats()
   stats.counter('error')
   expect(stats.takeDeltas()).toMatchObject({ names: ['error'], values: [0] })
@@ -25,7 +25,7 @@ test('plain counters are handed over at 0 when they are made, once', () => {
   expect(stats.takeDeltas()).toMatchObject({ names: ['error'], values: [2] })
 })
 
-test("a rule's over_limit is handed over at 0 with its first hits, once, unless its key holds values of callers", () => {
+test("a rule's over_limit is in one delta at 0 with its first hits, unless its key contains clients' values", () => {
   const stats = new Stats()
   const base = stats.rule('shop.user')
   const ofCaller = stats.rule('shop.user_alice', 'shop.user')
@@ -40,14 +40,14 @@ test("a rule's over_limit is handed over at 0 with its first hits, once, unless 
   expect(stats.takeDeltas().names).toEqual([`${name}.total_hits`])
 })
 
-test('totals know what was handed over at 0', () => {
+test('totals contain counters that arrived with 0', () => {
   const [stats, totals] = [new Stats(), new Totals()]
   stats.counter('error')
   totals.merge(stats.takeDeltas(), 'a thread')
   expect(totals.counters).toEqual([['error', 0]])
 })
 
-test('deltas are handed over once', () => {
+test('each delta is taken once', () => {
   const stats = new Stats()
   const base = stats.rule('shop.user')
   stats.add(base + TOTAL_HITS, 3)
@@ -84,7 +84,7 @@ test('7.1#1-6: the six counters of a rule have their names', () => {
   })
 })
 
-test('what a rule counts under the values of callers is known by its path, too', () => {
+test("a rule counted under clients' values is also counted under its path", () => {
   const [stats, totals] = [new Stats(), new Totals()]
   stats.rule('shop.user_alice') // an override
   const [alice, bob, plain] = [
@@ -96,14 +96,14 @@ test('what a rule counts under the values of callers is known by its path, too',
   stats.add(bob + TOTAL_HITS, 4)
   stats.add(plain + TOTAL_HITS, 9)
   totals.merge(stats.takeDeltas(), 'a thread')
-  stats.add(bob + OVER_LIMIT, 2) // told after its hit
+  stats.add(bob + OVER_LIMIT, 2) // its over_limit follows its hit
   totals.merge(stats.takeDeltas(), 'a thread')
   expect(totals.getRule('shop.user')).toEqual({ hits: 7, overLimit: 2 })
   expect(totals.getRule('shop.plan')).toEqual({ hits: 0, overLimit: 0 })
   expect(totals.getCounter('ratelimit.service.rate_limit.shop.user_bob.over_limit')).toBe(2)
 })
 
-test('a name made twice is one counter, however many there are', () => {
+test('a name created twice is one counter, with any number of names', () => {
   const stats = new Stats()
   const bases = Array.from({ length: 1000 }, (_, i) => stats.rule(`shop.rule${i}`))
   expect(Array.from({ length: 1000 }, (_, i) => stats.rule(`shop.rule${i}`))).toEqual(bases)
@@ -118,7 +118,7 @@ const names = [
   ['path_/v1.2/x y',          'path_/v1.2/x y'],
   ['v_1.2.3.4.5',             'v_1_2_3_4.5'],
   ['x\ny\r\u0000\u0085\u2028z',  'x_y____z'],
-  ['a.__env=prod.___b=c',     'a._env=prod._b=c'], // no tags of a caller's own
+  ['a.__env=prod.___b=c',     'a._env=prod._b=c'], // no tags from clients
   ['__a',                     '_a'],
   ['a.::env=prod',            'a._env=prod'],
   ['a__b=c_.x',               'a__b=c_.x'],
@@ -136,7 +136,7 @@ for (const [written, counted] of names) {
   })
 }
 
-test('12#25: names made of caller text end by number; the rest counts under `other`', () => {
+test('12#25: the number of names with client text is bounded; the rest counts under `other`', () => {
   const stats = new Stats()
   for (let i = 0; i < 200_000; i++) {
     stats.rule(`s.user_${i}`)
@@ -152,21 +152,21 @@ test('12#25: names made of caller text end by number; the rest counts under `oth
   ])
 })
 
-test('12#25: a long name counts under `other`, and so does every new one once all are long together', () => {
+test('12#25: a long name counts under `other`, and so does every new one when the sum of lengths is at its maximum', () => {
   const stats = new Stats()
-  const nameOf = (key: string) => {
+  const getRuleName = (key: string) => {
     stats.add(stats.rule(key), 1)
     return stats.takeDeltas().names[0]
   }
-  expect(nameOf('x'.repeat(1024))).toContain('xxx')
-  expect(nameOf('x'.repeat(1025))).toBe('ratelimit.service.rate_limit.other.total_hits')
+  expect(getRuleName('x'.repeat(1024))).toContain('xxx')
+  expect(getRuleName('x'.repeat(1025))).toBe('ratelimit.service.rate_limit.other.total_hits')
   const keys = Array.from({ length: 30_000 }, (_, i) => `${i}_`.padEnd(1000, 'x')) // 30 MB
   for (const key of keys) stats.rule(key)
-  expect(nameOf('late'.padEnd(1000, 'x'))).toBe('ratelimit.service.rate_limit.other.total_hits')
-  expect(nameOf(keys[0])).toContain('0_xxx')
+  expect(getRuleName('late'.padEnd(1000, 'x'))).toBe('ratelimit.service.rate_limit.other.total_hits')
+  expect(getRuleName(keys[0])).toContain('0_xxx')
 })
 
-test('totals add what workers hand over and come sorted', () => {
+test('totals add the deltas of workers and are sorted', () => {
   const totals = new Totals()
   totals.merge({ names: ['b', 'a'], values: [1, 2], timers: [], gauges: [], ofRules: [] }, 'a thread')
   totals.merge({ names: ['b'], values: [4], timers: [], gauges: [], ofRules: [] }, 'a thread')
@@ -201,17 +201,17 @@ test('7.1: durations are counted per whole millisecond, longer ones by tens, bey
   expect(totals.timers.get('t')!.counts.get(1)).toBe(2)
 })
 
-test('7.1: states are those of living threads, added up', () => {
+test('7.1: gauges are the sums over running threads', () => {
   const totals = new Totals()
   const [one, two] = [new Stats(), new Stats()]
   let open = 3
   one.gauge('connections', () => open)
   two.gauge('connections', () => 1)
   for (const [thread, stats] of Object.entries({ one, two })) totals.merge(stats.takeDeltas(), thread)
-  totals.set('ours', 7)
+  totals.set('main', 7)
   expect(totals.sorted()).toEqual([
     ['connections', 4],
-    ['ours', 7],
+    ['main', 7],
   ])
   open = 0
   totals.merge(one.takeDeltas(), 'one')

@@ -8,9 +8,9 @@
  * Equal keys of a request get the same count, as in envoyproxy/ratelimit. Requests of one worker are counted one after the
  * other, within a batch and across batches, so one worker alone never exceeds a limit; envoyproxy/ratelimit admits all requests
  * that read the same count. Between workers and processes that race remains for a round trip or two. (An incr before the
- * response would close it, but is not what spec 4.3 says.)
+ * response would close it, but spec 4.3 requires this order.)
  *
- * Errors are reported to callers and not taken as a count of 0, unless MEMCACHE_ERRORS_AS_ZERO is set; then only for the keys
+ * Errors are reported to callers and not treated as a count of 0, unless MEMCACHE_ERRORS_AS_ZERO is set; then only for the keys
  * concerned: other keys of the request still count. Nothing is sent twice.
  */
 import { StoreError } from '../../runtime/errors.ts'

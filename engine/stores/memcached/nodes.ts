@@ -55,8 +55,7 @@ export class MemcacheNodes {
   /** Resolves when the list is known or the DNS query failed; main has checked it. Does not wait for connections. */
   async open(): Promise<void> {
     if (this.options.srv !== '') return this.refresh()
-    await this.updateNodes()
-    if (this.nodes.length === 0) this.report.logSummary('warning', NO_SERVERS)
+    await this.updateNodes() // without any, main has logged which settings are missing (settings/store.ts)
   }
 
   /** Stops updates of the list. */

@@ -4,7 +4,7 @@
  *     MEMCACHE_HOST_PORT   a:11211,b:11211,/run/c.sock      fixed, in this order
  *     MEMCACHE_SRV         _memcache._tcp.cache.example     DNS records, sorted as text; refreshed if configured
  *
- * The index in this list decides where a key lives, exactly as in envoyproxy/ratelimit, so both can run side by side: targets of
+ * The index in this list decides which node has a key, exactly as in envoyproxy/ratelimit, so both can run side by side: targets of
  * SRV records keep their final dot, which affects the sort order. When the list changes, keys move to other nodes, where they
  * count from 0.
  *

@@ -18,7 +18,7 @@
  * by it, never too low.
  *
  * Limits: when all slots of a bucket are live, the counter that ends first is dropped (`getLiveEvictions`) with its hits; an
- * add in flight to it may land in its successor. Memory does not grow and no call fails. Counts end at 2^53-1, which stands
+ * add in flight to it may be added to its successor. Memory does not grow and no call fails. Counts end at 2^53-1, which stands
  * for "over any limit".
  *
  * Counters of PUBLIC_DOMAIN have their own buckets. The domain decides (`Counter.isPublic`), not the key: the key of another domain,

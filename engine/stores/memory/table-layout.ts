@@ -5,7 +5,7 @@
  *            │ LOCK · · · │ slot 0 │ slot 1 │ … │ slot 9 │
  *                         A B END COUNT BIG_LOW BIG_HIGH                a slot is one counter in one window
  *
- * A counter lives in any slot of the one bucket that its fingerprint selects. So a full bucket can lose a counter while others
+ * A counter is in any slot of the one bucket that its fingerprint selects. So a full bucket can lose a counter while others
  * have room: with 40 % of the slots in use that happens to 3 buckets in 1,000, with 50 % to 14. A bucket of 256 bytes is four
  * cache lines; its first slots, which fill first, share a line with the lock.
  *

@@ -40,12 +40,12 @@ function runScript(pipelined: PipelinedBatch, topology: RedisTopology): void {
     if (error !== null) batch.failAll(error)
     else if (reply instanceof ErrorReply && reply.text.startsWith('NOSCRIPT')) {
       // nothing was run, so sending it again counts once; EVAL also caches the script
-      node.ask([['EVAL', script.text, ...args]], pipelined.startMs, onReply)
+      node.request([['EVAL', script.text, ...args]], pipelined.startMs, onReply)
       return
     } else readScriptReply(pipelined, topology, reply)
     pipelined.finish(batch.slotsCount)
   }
-  node.ask([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply)
+  node.request([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply)
 }
 
 function loadScript() {

@@ -104,7 +104,7 @@ export class RedisCluster implements RedisTopology {
     }
     const commands = keyCommand.commands(node)
     node.cork() // key commands come in bursts
-    node.ask(
+    node.request(
       keyCommand.isAsking ? prefixAsking(commands) : commands,
       keyCommand.sentMs,
       (error, allReplies) => {
@@ -169,7 +169,7 @@ export class RedisCluster implements RedisTopology {
       name,
       locate: async () => address,
       tls: this.tls,
-      isMasterOnly: false, // a replica answers MOVED
+      isMasterOnly: false, // a replica replies MOVED
       timeoutMs: this.options.timeoutMs,
       operationTimeoutMs: this.options.operationTimeoutMs,
       ...this.hooks,
@@ -208,7 +208,7 @@ export class RedisCluster implements RedisTopology {
       for (const node of this.masters) node.keep()
       this.closeUnusedNodes()
     } catch {
-      // no node answered: the known owners stay
+      // no node replied: the known owners stay
     } finally {
       this.isRefreshing = false
       this.scheduleRefresh(this.isConnected ? REFRESH_MS : REFRESH_SOON_MS * (1 + Math.random()))
@@ -236,7 +236,7 @@ export class RedisCluster implements RedisTopology {
     if (nodes.length === 0) return this.fetchSlotsFromSeeds()
     const node = nodes[Math.floor(Math.random() * nodes.length)]
     return new Promise((resolve, reject) => {
-      node.ask([['CLUSTER', 'SLOTS']], performance.now(), (error, [reply]) => {
+      node.request([['CLUSTER', 'SLOTS']], performance.now(), (error, [reply]) => {
         if (error) return reject(error)
         try {
           resolve(readClusterSlots(reply, node.address!.host))
@@ -247,7 +247,7 @@ export class RedisCluster implements RedisTopology {
     })
   }
 
-  /** From the first seed that answers. */
+  /** From the first seed that replies. */
   private async fetchSlotsFromSeeds(): Promise<SlotRange[]> {
     let reason = ''
     for (const seed of this.seeds) {

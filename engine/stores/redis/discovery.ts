@@ -14,7 +14,7 @@ export const loadClient = () => import('ioredis')
 export async function discoveryClient(
   { host, port, family, username, password }: RedisAddress,
   tls: TlsTo | null,
-  options: { timeoutMs: number; answerMsMax: number; waitMs: (failures: number) => number | null },
+  options: { timeoutMs: number; replyMsMax: number; waitMs: (failures: number) => number | null },
 ): Promise<Redis> {
   const { Redis } = await loadClient()
   return new Redis({
@@ -29,7 +29,7 @@ export async function discoveryClient(
     enableReadyCheck: false,
     lazyConnect: true,
     connectTimeout: options.timeoutMs,
-    commandTimeout: options.answerMsMax,
+    commandTimeout: options.replyMsMax,
     maxRetriesPerRequest: 0, // commands that wait for a connection fail with the first attempt
     retryStrategy: options.waitMs,
   })
@@ -42,7 +42,7 @@ export async function fetchClusterSlots(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const client = await discoveryClient(seed, tls, { timeoutMs, answerMsMax: timeoutMs, waitMs: () => null })
+  const client = await discoveryClient(seed, tls, { timeoutMs, replyMsMax: timeoutMs, waitMs: () => null })
   let failure: Error | null = null // the first one: later ones are its consequences
   client.on('error', (error: Error) => {
     failure ??= error

@@ -165,7 +165,7 @@ export class RedisNode implements ReplySink {
   }
 
   /** Sends commands and collects their replies. `done` is called exactly once, possibly before this returns. */
-  ask(
+  request(
     commands: readonly (readonly (string | number)[])[],
     sentMs: number,
     done: (error: StoreError | null, replies: Reply[]) => void,

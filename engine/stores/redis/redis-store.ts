@@ -94,7 +94,7 @@ export class RedisStore implements CounterStore {
   }
 
   /**
-   * Resolves when every instance answers, the one for limits per second first. Rejects with a ConfigurationError
+   * Resolves when every instance has replied, the one for limits per second first. Rejects with a ConfigurationError
    * after `startup.maxElapsedMs` or when the signal aborts.
    */
   async connect(): Promise<void> {
@@ -235,7 +235,7 @@ function measurePing(topology: RedisTopology): Promise<Diagnostic> {
   if (node === null) return Promise.resolve(['Redis PING', `${topology.name}: no node`])
   const sentMs = performance.now()
   return new Promise((resolve) => {
-    node.ask([['PING']], sentMs, (error) => {
+    node.request([['PING']], sentMs, (error) => {
       const text = error?.message ?? `${node.name}: ${(performance.now() - sentMs).toFixed(2)} ms`
       resolve(['Redis PING', text])
     })

@@ -137,7 +137,7 @@ const ENABLED_MS = 1_000 // after a trial that succeeded
 const DISABLED_MS = 5_000 // after one that failed
 
 /**
- * Blocks the event loop after sending. Worthwhile when calls arrive whether or not earlier ones were answered, as those of a
+ * Blocks the event loop after sending. This pays when calls arrive whether or not earlier ones have their responses, as those of a
  * proxy do; callers that wait for each response would call less often. So a trial compares TRIAL_MS without the delay and
  * TRIAL_MS with it, and fails where fewer requests arrive.
  */

@@ -2,11 +2,11 @@
  * Finds the current master through sentinels (spec 9.1).
  *
  *     sentinel A ──► master 10.0.0.1:6379, epoch 3 ┐
- *     sentinel B ──► master 10.0.0.2:6379, epoch 4 ┴─► more than half have answered: the newest epoch wins
- *     sentinel C ──► (no answer yet)                   10.0.0.2:6379
+ *     sentinel B ──► master 10.0.0.2:6379, epoch 4 ┴─► more than half have replied: the newest epoch wins
+ *     sentinel C ──► (no reply yet)                    10.0.0.2:6379
  *
- * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. All are asked before each attempt to connect, and
- * every POLL_MS while connected: an old master that still answers would otherwise go on counting until its sentinels cut the
+ * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. All are queried before each attempt to connect, and
+ * every POLL_MS while connected: an old master that still replies would otherwise continue to count until its sentinels cut the
  * connection, some ten seconds after the fail-over.
  */
 import type { Redis } from 'ioredis'
@@ -25,7 +25,7 @@ export interface SentinelsOptions {
 }
 
 const POLL_MS = 500
-const ANSWER_MS_MAX = 1_000 // slower sentinels are ignored
+const REPLY_MS_MAX = 1_000 // slower sentinels are ignored
 const RECONNECT = { initialMs: 125, maxMs: 1_000 }
 
 interface MasterReport {
@@ -63,7 +63,7 @@ export class Sentinels {
       if (isPolling) return
       isPolling = true
       this.fetchNewest()
-        .then(onMaster, () => {}) // no sentinel answers: the current master stays
+        .then(onMaster, () => {}) // no sentinel replies: the current master stays
         .finally(() => {
           isPolling = false
         })
@@ -119,7 +119,7 @@ class SentinelClient {
   constructor(address: RedisAddress, tls: TlsTo | null, timeoutMs: number) {
     this.name = `${address.host}:${address.port}`
     const waitMs = (failures: number) => backoffMs(failures, RECONNECT, Math.random)
-    this.connect = () => discoveryClient(address, tls, { timeoutMs, answerMsMax: ANSWER_MS_MAX, waitMs })
+    this.connect = () => discoveryClient(address, tls, { timeoutMs, replyMsMax: REPLY_MS_MAX, waitMs })
   }
 
   private async createClient(): Promise<Redis> {

@@ -58,7 +58,7 @@ export class RedisSocket {
   /** Resolves after the handshake. Rejects with the reason when the socket is closed. */
   async open(): Promise<void> {
     const { tls, timeoutMs, sink } = this.options
-    const timer = setTimeout(() => this.end('no answer'), timeoutMs)
+    const timer = setTimeout(() => this.end('no reply'), timeoutMs)
     const commands = handshake(this.options)
     const replies: Reply[] = []
     await new Promise<void>((resolve) => {

@@ -98,7 +98,7 @@ export class RedisSingleNode implements RedisTopology {
   }
 
   send(keyCommand: KeyCommand): void {
-    this.node.ask(keyCommand.commands(this.node), keyCommand.sentMs, (error, replies) =>
+    this.node.request(keyCommand.commands(this.node), keyCommand.sentMs, (error, replies) =>
       keyCommand.done(error, replies),
     )
   }

@@ -1,4 +1,4 @@
-/** Lint warnings for rules written short, and random trees of rules whose texts meet often. */
+/** Lint warnings of given rules, and random trees of rules whose texts are often equal. */
 import fc from 'fast-check'
 import { load } from '../../../engine/config/load.ts'
 import { toCompositeKey } from '../../../engine/config/patterns.ts'
@@ -15,7 +15,7 @@ export async function lintWarnings(...files: string[]): Promise<string[]> {
   return lint()
 }
 
-/** Of a domain `d` with one node per line; the first is line 3. */
+/** The warnings for a domain `d` with one node per line; the first is line 3. */
 export function lintNodes(...nodes: string[]): Promise<string[]> {
   return lintWarnings(`domain: d\ndescriptors:\n${nodes.map((node) => `  - ${node}\n`).join('')}`)
 }
@@ -32,8 +32,8 @@ const leaf = fc.record({
   ),
   hasShareThreshold: fc.boolean(),
 })
-export function nodesOf(depth: number): fc.Arbitrary<RuleNode[]> {
-  const children = depth > 1 ? nodesOf(depth - 1) : fc.constant<RuleNode[]>([])
+export function arbitraryNodes(depth: number): fc.Arbitrary<RuleNode[]> {
+  const children = depth > 1 ? arbitraryNodes(depth - 1) : fc.constant<RuleNode[]>([])
   const node = fc.tuple(leaf, children).map(([given, below]) => {
     const hasShareThreshold = given.hasShareThreshold && toCompositeKey(ruleNode(given)).includes('*')
     return ruleNode({ ...given, hasShareThreshold, children: below })

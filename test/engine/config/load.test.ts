@@ -1,29 +1,19 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  rmSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, existsSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads'
 import { Piscina } from 'piscina'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { RuleTree } from '../../../engine/config/files.ts'
 import { readRuleFiles } from '../../../engine/config/files.ts'
 import type { LoadResult } from '../../../engine/config/load.ts'
 import { loadRules } from '../../../engine/config/load.ts'
 import { Trie } from '../../../engine/match/trie.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 let root = ''
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'sluice-rules-'))
+  root = makeTemporaryFolder()
 })
-afterEach(() => rmSync(root, { recursive: true }))
 
 function put(path: string, text = `domain: ${path}`): void {
   mkdirSync(dirname(join(root, path)), { recursive: true })
@@ -110,7 +100,7 @@ describe('8.4 which files', () => {
     expect(read.files).toEqual([])
     expect(read.warnings[0]).toContain(`runtime: error reading ${join(root, 'sub')}: ENOENT`)
   })
-  test('8.4#7: no root, or no app directory when that is what is watched', () => {
+  test('8.4#7: a missing root, or a missing app directory if that is watched', () => {
     for (const given of [{ root: '' }, { appDirectory: '', isRootWatched: false }]) {
       expect(readRuleFiles(tree(given)).warnings).toEqual(['no runtime configuration. using nil loader.'])
     }
@@ -159,12 +149,12 @@ describe('8.4 backup and editor files beside the rules', () => {
     put('sub/config/team.bak/a.yaml')
     expect(namesIn()).toEqual(['config.team.bak.a.yaml'])
   })
-  test('the lock of an editor, a link to nothing, is skipped before anything looks at it', () => {
+  test('the lock file of an editor, a link to nothing, is skipped before it is read', () => {
     put('sub/config/a.yaml')
     symlinkSync('user@host.7:1', join(root, 'sub/config/.#a.yaml'))
     expect(readRuleFiles(tree())).toMatchObject({ failuresCount: 0, unreadable: null })
   })
-  test('of very many a hundred are named', () => {
+  test('at most a hundred skipped files are named', () => {
     for (let i = 0; i < 103; i++) put(`sub/config/${i}~`)
     const { warnings } = readRuleFiles(tree())
     expect(warnings).toHaveLength(101)
@@ -183,7 +173,7 @@ describe('8.4 the lost+found of a volume mounted as the rules folder', () => {
       warnings: [`skipped a directory of the file system: ${isRootWatched ? 'config.' : ''}lost+found`],
     })
   })
-  test('is not mentioned beside the rules folder', () => {
+  test('outside of the rules folder it causes no warning', () => {
     put('sub/config/a.yaml')
     put('sub/lost+found/a.yaml')
     expect(readRuleFiles(tree())).toMatchObject({ files: [{ name: 'config.a.yaml' }], warnings: [] })
@@ -194,9 +184,9 @@ describe('8.4 the lost+found of a volume mounted as the rules folder', () => {
   })
 })
 
-describe('8.4 what cannot be read fails the load', () => {
+describe('8.4 an unreadable file fails the load', () => {
   const linkFix = 'Point the link at a file, or remove it.'
-  test.each(['a.yaml', 'rules'])('%s, a link to nothing or in a circle', async (name) => {
+  test.each(['a.yaml', 'rules'])('%s, a link to nothing or to itself', async (name) => {
     put('sub/config/z.yaml', 'domain: z')
     const path = join(root, 'sub/config', name)
     for (const [target, code] of [
@@ -226,7 +216,7 @@ describe('8.4 what cannot be read fails the load', () => {
     expect(result.warnings).toEqual([expect.stringContaining('sub/config/b.yaml: ENOENT')])
   })
   const isRoot = process.geteuid?.() === 0
-  test('a file or a directory without the right to read it', async () => {
+  test('a file or a directory without permission to read it', async () => {
     const directory = join(root, 'sub/config')
     const readFix = 'Make it readable for the user of the service, or remove it.'
     put('sub/config/a.yaml', 'domain: a')
@@ -267,7 +257,7 @@ describe('1.2, 1.5 a load', () => {
   test('of zero files is a success without domains', async () => {
     expect(await load()).toMatchObject({ ok: true, filesCount: 0, image: { rulesCount: 0, domainsCount: 0 } })
   })
-  test('syntax errors of all files come before errors of meaning', async () => {
+  test('syntax errors of any file are reported before semantic errors', async () => {
     put('sub/config/a.yaml', 'descriptors: []')
     put('sub/config/b.yaml', 'kee: x')
     put('sub/config/c.yaml', 'domain: [')
@@ -280,7 +270,7 @@ describe('1.2, 1.5 a load', () => {
       failuresCount: 0,
     })
   })
-  test('12#7: what is not named .yaml and does not parse is skipped with a warning', async () => {
+  test('12#7: a file not named .yaml that does not parse is skipped with a warning', async () => {
     put('sub/config/README.md', 'Our *rules*: [\n')
     put('sub/config/.gitkeep', '')
     put('sub/config/rules', 'domain: d')
@@ -302,14 +292,14 @@ describe('1.2, 1.5 a load', () => {
     if (!result.ok) throw new Error(result.error)
     expect(String(new Trie(result.image)).match(/k_\w+/g)).toEqual(['k_a', 'k_ab', 'k_abc'])
   })
-  test('what is not named .yaml, parses and means nothing is an error', async () => {
+  test('a file not named .yaml that parses but is not valid is an error', async () => {
     put('sub/config/rules', 'descriptors: [{key: a}]')
     expect(await load()).toMatchObject({
       ok: false,
       error: 'config.rules: config file cannot have empty domain',
     })
   })
-  test('drafts of xDS go the same way, without lines', async () => {
+  test('drafts of xDS are loaded in the same way, without lines', async () => {
     const drafts = [{ file: 'resource', domain: '', nodes: [] }]
     const result = await loadRules({ from: 'drafts', drafts, isMerging: false })
     expect(result).toMatchObject({ ok: false, error: 'resource: config file cannot have empty domain' })
@@ -332,7 +322,7 @@ describe('1.2, 1.5 a load', () => {
   })
 })
 
-test('the examples load, with the rules their readers are promised', async () => {
+test('the examples load, with the rules they document', async () => {
   const examples = join(import.meta.dirname, '../../../examples')
   const result = await load({ root: examples, subdirectory: '' })
   if (!result.ok) throw new Error(result.error)

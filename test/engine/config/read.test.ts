@@ -9,7 +9,7 @@ function read(yaml: string | Uint8Array) {
   return readDraft('f.yaml', typeof yaml === 'string' ? Buffer.from(yaml) : yaml)
 }
 
-function errorOf(yaml: string | Uint8Array): string {
+function getReadError(yaml: string | Uint8Array): string {
   try {
     read(yaml)
   } catch (error) {
@@ -19,13 +19,13 @@ function errorOf(yaml: string | Uint8Array): string {
 }
 
 /** The first node of a file with these lines in it. */
-function nodeOf(...lines: string[]): NodeDraft {
+function readNode(...lines: string[]): NodeDraft {
   return read(['domain: d', 'descriptors:', '  - key: k', ...lines.map((line) => `    ${line}`)].join('\n'))
     .nodes[0]
 }
 
 function nodeError(...lines: string[]): string {
-  return errorOf(
+  return getReadError(
     ['domain: d', 'descriptors:', '  - key: k', ...lines.map((line) => `    ${line}`)].join('\n'),
   )
 }
@@ -34,7 +34,7 @@ const PARSE = 'f.yaml: error loading config file: yaml: '
 const UNMARSHAL = `${PARSE}unmarshal errors:\n  `
 
 test('1.1 every field of a descriptor and of a limit', () => {
-  const node = nodeOf(
+  const node = readNode(
     'value: v',
     'rate_limit:',
     '  unit: Minute',
@@ -69,12 +69,12 @@ describe('1.3 values of text fields', () => {
   ] as const
   for (const [written, value] of cases) {
     if (value === null) continue
-    test(`value: ${written} -> '${value}'`, () => expect(nodeOf(`value: ${written}`).value).toBe(value))
+    test(`value: ${written} -> '${value}'`, () => expect(readNode(`value: ${written}`).value).toBe(value))
   }
   test('domain: 5', () => expect(read('domain: 5').domain).toBe('5'))
 })
 
-describe('1.3 leaves that are refused', () => {
+describe('1.3 scalars that are refused', () => {
   // biome-ignore format: one line is the table
   const cases = [
     '1.5', '.5', '1e3', '18446744073709551615', '9223372036854775808', '.inf', '-.INF', '.nan', '08', '1.', '1_0.5',
@@ -99,7 +99,8 @@ describe('1.3 requests_per_unit', () => {
     ['4294967295', 4_294_967_295], ['!!int "5"', 5],
   ] as const
   for (const [written, value] of cases) {
-    test(`${written} -> ${value}`, () => expect(nodeOf(requests(written)).limit?.requestsPerUnit).toBe(value))
+    test(`${written} -> ${value}`, () =>
+      expect(readNode(requests(written)).limit?.requestsPerUnit).toBe(value))
   }
   // biome-ignore format: the columns are the specification
   const errors = [
@@ -116,15 +117,15 @@ describe('1.3 requests_per_unit', () => {
       expect(nodeError(requests(written))).toBe(`${UNMARSHAL}line 4: cannot unmarshal ${found} into uint32`)
     })
   }
-  test('absent is 0', () => expect(nodeOf('rate_limit: {unit: day}').limit?.requestsPerUnit).toBe(0))
+  test('absent is 0', () => expect(readNode('rate_limit: {unit: day}').limit?.requestsPerUnit).toBe(0))
 })
 
-describe('1.3 yes and no', () => {
+describe('1.3 booleans', () => {
   for (const written of ['true', 'True', 'TRUE', 'yes', 'y', 'on', 'Y', 'ON']) {
-    test(written, () => expect(nodeOf(`shadow_mode: ${written}`).isShadow).toBe(true))
+    test(written, () => expect(readNode(`shadow_mode: ${written}`).isShadow).toBe(true))
   }
   for (const written of ['false', 'no', 'n', 'off', 'Off', '~', '']) {
-    test(`'${written}'`, () => expect(nodeOf(`shadow_mode: ${written}`).isShadow).toBe(false))
+    test(`'${written}'`, () => expect(readNode(`shadow_mode: ${written}`).isShadow).toBe(false))
   }
   test("'true' in quotes is text", () => {
     expect(nodeError("shadow_mode: 'true'")).toBe(
@@ -137,40 +138,40 @@ describe('1.3 yes and no', () => {
 })
 
 describe('1.3 keys', () => {
-  test('an unknown word', () => {
+  test('an unknown key', () => {
     expect(nodeError('kee: x')).toBe("f.yaml: config error, unknown key 'kee' (line 4)")
-    expect(errorOf('Domain: x')).toBe("f.yaml: config error, unknown key 'Domain' (line 1)")
-    expect(errorOf('"1": x')).toBe("f.yaml: config error, unknown key '1' (line 1)")
+    expect(getReadError('Domain: x')).toBe("f.yaml: config error, unknown key 'Domain' (line 1)")
+    expect(getReadError('"1": x')).toBe("f.yaml: config error, unknown key '1' (line 1)")
   })
-  test('a known word at a wrong place is ignored, its value is still looked at', () => {
-    expect(nodeOf('unit: day', 'requests_per_unit: x')).toMatchObject({ key: 'k', limit: null })
+  test('a known key in the wrong place is ignored, but its value is checked', () => {
+    expect(readNode('unit: day', 'requests_per_unit: x')).toMatchObject({ key: 'k', limit: null })
     expect(nodeError('unit: 1.5')).toBe('f.yaml: error checking config (line 4)')
   })
-  test('of a key written twice the last counts, and is the only one looked at', () => {
-    expect(nodeOf('value: a', 'value: b').value).toBe('b')
-    expect(nodeOf('value: 1.5', 'value: b').value).toBe('b')
+  test('of a key written twice the last counts, and only that one is checked', () => {
+    expect(readNode('value: a', 'value: b').value).toBe('b')
+    expect(readNode('value: 1.5', 'value: b').value).toBe('b')
     expect(nodeError('value: b', 'value: 1.5')).toBe('f.yaml: error checking config (line 5)')
-    expect(nodeOf('descriptors: [{key: a}]', 'descriptors: [{key: b}]').nodes).toMatchObject([{ key: 'b' }])
+    expect(readNode('descriptors: [{key: a}]', 'descriptors: [{key: b}]').nodes).toMatchObject([{ key: 'b' }])
     expect(nodeError('kee: 1', 'kee: 1')).toBe("f.yaml: config error, unknown key 'kee' (line 4)")
   })
-  test('of a limit written twice the fields of the last come over those of the first', () => {
-    const limit = nodeOf(
+  test('of a limit written twice, fields of the last replace those of the first', () => {
+    const limit = readNode(
       'rate_limit: {unit: day, name: a}',
       'rate_limit: {requests_per_unit: 5, name: b}',
     ).limit
     expect(limit).toMatchObject({ unit: 'day', requestsPerUnit: 5, name: 'b' })
-    expect(nodeOf('rate_limit: {unit: day}', 'rate_limit: ~').limit).toBeNull()
-    const merged = nodeOf(
+    expect(readNode('rate_limit: {unit: day}', 'rate_limit: ~').limit).toBeNull()
+    const merged = readNode(
       'rate_limit: {unit: day, replaces: [{name: a}, {name: b}]}',
       'rate_limit: {replaces: [{name: c}]}',
     )
     expect(merged.limit?.replaces).toEqual(['c'])
   })
-  test('metadata written twice: the keys of both, a key of both as the last has it', () => {
-    const { metadata } = nodeOf('metadata: {a: {x: 1}, b: 2}', 'metadata: {a: {z: 1}}')
+  test('metadata written twice has the keys of both; the last one takes precedence', () => {
+    const { metadata } = readNode('metadata: {a: {x: 1}, b: 2}', 'metadata: {a: {z: 1}}')
     expect(metadata).toEqual({ a: { z: 1 }, b: 2 })
   })
-  test('a list as a key', () => expect(errorOf('? [a]\n: b')).toBe(`${PARSE}invalid map key: [a]`))
+  test('a list as a key', () => expect(getReadError('? [a]\n: b')).toBe(`${PARSE}invalid map key: [a]`))
 })
 
 describe('1.3 kinds that do not fit', () => {
@@ -191,17 +192,17 @@ describe('1.3 kinds that do not fit', () => {
   ] as const
   for (const [yaml, text] of cases) {
     const isRoot = text.startsWith('line 1')
-    test(yaml, () => expect(isRoot ? errorOf(yaml) : nodeError(yaml)).toBe(UNMARSHAL + text))
+    test(yaml, () => expect(isRoot ? getReadError(yaml) : nodeError(yaml)).toBe(UNMARSHAL + text))
   }
-  test('all of a file are told at once', () => {
+  test('all warnings of a file are reported together', () => {
     const text = nodeError('value: []', 'shadow_mode: 1')
     expect(text).toBe(
       `${UNMARSHAL}line 4: cannot unmarshal !!seq into string\n  line 5: cannot unmarshal !!int \`1\` into bool`,
     )
   })
   test('null is no limit, an empty block is one', () => {
-    expect(nodeOf('rate_limit:').limit).toBeNull()
-    expect(nodeOf('rate_limit: {}').limit).toMatchObject({ unit: '', requestsPerUnit: 0 })
+    expect(readNode('rate_limit:').limit).toBeNull()
+    expect(readNode('rate_limit: {}').limit).toMatchObject({ unit: '', requestsPerUnit: 0 })
   })
 })
 
@@ -210,7 +211,7 @@ describe('1.3 documents', () => {
     test(`${JSON.stringify(yaml)} is empty`, () =>
       expect(read(yaml)).toEqual({ file: 'f.yaml', domain: '', nodes: [] }))
   }
-  test('only the first of several counts', () => {
+  test('only the first of several is read', () => {
     expect(read('domain: a\n---\ndomain: [\n').domain).toBe('a')
     expect(read('---\ndomain: a\n...\n@').domain).toBe('a')
   })
@@ -218,12 +219,12 @@ describe('1.3 documents', () => {
     expect(read('\ufeffdomain: a').domain).toBe('a')
     expect(read(Buffer.from('\ufeffdomain: é', 'utf16le')).domain).toBe('é')
   })
-  test('bytes that are no UTF-8', () => {
-    expect(errorOf(Buffer.from('domain: \xff', 'latin1'))).toBe(`${PARSE}invalid leading UTF-8 octet`)
+  test('bytes that are not UTF-8', () => {
+    expect(getReadError(Buffer.from('domain: \xff', 'latin1'))).toBe(`${PARSE}invalid leading UTF-8 octet`)
   })
   test('control characters', () => {
-    expect(errorOf('domain: a\0')).toBe(`${PARSE}control characters are not allowed`)
-    expect(errorOf('domain: a\x7f')).toBe(`${PARSE}control characters are not allowed`)
+    expect(getReadError('domain: a\0')).toBe(`${PARSE}control characters are not allowed`)
+    expect(getReadError('domain: a\x7f')).toBe(`${PARSE}control characters are not allowed`)
   })
   for (const yaml of [
     "domain: 'd",
@@ -236,31 +237,32 @@ describe('1.3 documents', () => {
     '@',
     'domain: "\\q"',
   ]) {
-    test(`${JSON.stringify(yaml)} does not parse`, () => expect(errorOf(yaml)).toContain(`${PARSE}line `))
+    test(`${JSON.stringify(yaml)} does not parse`, () =>
+      expect(getReadError(yaml)).toContain(`${PARSE}line `))
   }
 })
 
-test('1.3 quotes that do end at the end of the file', () => {
+test('1.3 quotes that end at the end of the file', () => {
   expect(read("domain: 'a'''").domain).toBe("a'")
   expect(read('domain: "a\\\\"').domain).toBe('a\\')
   expect(read("domain: ''").domain).toBe('')
 })
 
 describe('1.3 bytes and escapes', () => {
-  test('bytes that are no UTF-8 are kept apart from each other and from all text', () => {
-    const bytesOf = (base64: string) => nodeOf(`value: !!binary ${base64}`).value
-    expect(bytesOf('YWL/')).toBe('ab\udcff') // 61 62 ff
-    expect(bytesOf('/v/DqWHi')).toBe('\udcfe\udcff\u00e9a\udce2') // fe ff, c3 a9, 61, the first third of a letter
-    expect(bytesOf('8J+YgA==')).toBe('😀')
-    expect(bytesOf('7aCA')).toBe('\udced\udca0\udc80') // half a surrogate pair in UTF-8 is no UTF-8
+  test('bytes that are not UTF-8 differ from each other and from all text', () => {
+    const readBinary = (base64: string) => readNode(`value: !!binary ${base64}`).value
+    expect(readBinary('YWL/')).toBe('ab\udcff') // 61 62 ff
+    expect(readBinary('/v/DqWHi')).toBe('\udcfe\udcff\u00e9a\udce2') // fe ff, c3 a9, 61, the first third of a letter
+    expect(readBinary('8J+YgA==')).toBe('😀')
+    expect(readBinary('7aCA')).toBe('\udced\udca0\udc80') // half a surrogate pair in UTF-8 is no UTF-8
   })
   for (const escaped of ['"\\ud800"', '"\\ud83d\\ude00"', '"a\\\\\\uDfffb"', '"\\U0000d800"']) {
-    test(`${escaped}: halves of surrogate pairs cannot be written`, () => {
+    test(`${escaped}: halves of surrogate pairs are refused`, () => {
       expect(nodeError(`value: ${escaped}`)).toBe(`${PARSE}found invalid Unicode character escape code`)
     })
   }
-  test('other escapes, and letters that are pairs in our strings', () => {
-    expect(nodeOf('value: "\\U0001F600 😀 \\\\ud800 \\u00e9"').value).toBe('😀 😀 \\ud800 é')
+  test('other escapes, and characters that are surrogate pairs in strings', () => {
+    expect(readNode('value: "\\U0001F600 😀 \\\\ud800 \\u00e9"').value).toBe('😀 😀 \\ud800 é')
   })
 })
 
@@ -271,17 +273,17 @@ describe('1.3 anchors, aliases, merge keys', () => {
     )
     expect(nodes[1].limit).toEqual(nodes[0].limit)
   })
-  test('a merge key; what is written later wins', () => {
+  test('a merge key; later pairs take precedence', () => {
     const { nodes } = read('descriptors: [&a {key: a, value: x, shadow_mode: true}, {<<: *a, value: y}]')
     expect(nodes[1]).toMatchObject({ key: 'a', value: 'y', isShadow: true })
   })
-  test('a limit beside a merge key comes over the merged one, and stays out of it', () => {
+  test('a limit beside a merge key replaces the merged one and does not change it', () => {
     const base = '&a {key: a, rate_limit: {unit: day, requests_per_unit: 3}}'
     const { nodes } = read(`descriptors: [${base}, {<<: *a, key: b, rate_limit: {requests_per_unit: 7}}]`)
     expect(nodes[1].limit).toMatchObject({ unit: 'day', requestsPerUnit: 7 })
     expect(nodes[0].limit).toMatchObject({ unit: 'day', requestsPerUnit: 3 })
   })
-  test('of several merged maps the first wins', () => {
+  test('of several merged maps the first takes precedence', () => {
     const { nodes } = read('descriptors: [&a {key: a}, &b {key: b, value: v}, {<<: [*a, *b]}]')
     expect(nodes[2]).toMatchObject({ key: 'a', value: 'v' })
   })
@@ -300,7 +302,7 @@ describe('1.3 anchors, aliases, merge keys', () => {
 })
 
 describe('1.4 metadata', () => {
-  const metadataOf = (text: string) => nodeOf(`metadata: ${text}`).metadata
+  const readMetadata = (text: string) => readNode(`metadata: ${text}`).metadata
   // biome-ignore format: the columns are the specification
   const cases = [
     ['{a: 2026-01-02}',                    { a: '2026-01-02' }],
@@ -310,12 +312,12 @@ describe('1.4 metadata', () => {
     ['{}',                                 null],
     ['~',                                  null],
   ] as const
-  for (const [written, value] of cases) test(written, () => expect(metadataOf(written)).toEqual(value))
+  for (const [written, value] of cases) test(written, () => expect(readMetadata(written)).toEqual(value))
 
-  test('what is under it is not checked', () =>
-    expect(metadataOf('{kee: [a, 1.5]}')).toEqual({ kee: ['a', 1.5] }))
+  test('its content is not checked', () =>
+    expect(readMetadata('{kee: [a, 1.5]}')).toEqual({ kee: ['a', 1.5] }))
   test('__proto__ is a key like others', () => {
-    const metadata = metadataOf('{__proto__: {a: 1}}')
+    const metadata = readMetadata('{__proto__: {a: 1}}')
     expect(JSON.stringify(metadata)).toBe('{"__proto__":{"a":1}}')
     expect((metadata as { a?: number }).a).toBeUndefined()
   })
@@ -330,26 +332,28 @@ describe('bounds', () => {
           .fill(`*a${i - 1}`)
           .join(', ')}]`,
       )
-    expect(errorOf(lines.join('\n'))).toContain(`${PARSE}line 9: document contains excessive aliasing`)
+    expect(getReadError(lines.join('\n'))).toContain(`${PARSE}line 9: document contains excessive aliasing`)
   })
   test('depth, also by aliases', () => {
     const deep = 600
-    expect(errorOf(`metadata: ${'['.repeat(deep)}${']'.repeat(deep)}`)).toContain('exceeded max depth of 500')
+    expect(getReadError(`metadata: ${'['.repeat(deep)}${']'.repeat(deep)}`)).toContain(
+      'exceeded max depth of 500',
+    )
     const lines = ['metadata:', '  a0: &a0 [x]']
     for (let i = 1; i < 600; i++) lines.push(`  a${i}: &a${i} [*a${i - 1}]`)
-    expect(errorOf(lines.join('\n'))).toContain('exceeded max depth of 500')
+    expect(getReadError(lines.join('\n'))).toContain('exceeded max depth of 500')
   })
-  test('deeper than the parser can', () => {
-    expect(errorOf('['.repeat(100_000))).toBe(`${PARSE}exceeded max depth of 500`)
+  test('deeper than the parser supports', () => {
+    expect(getReadError('['.repeat(100_000))).toBe(`${PARSE}exceeded max depth of 500`)
   })
   test('a file of 16 MiB and one byte', () => {
-    expect(errorOf(Buffer.alloc(16 * 1024 * 1024 + 1, ' '))).toBe(
+    expect(getReadError(Buffer.alloc(16 * 1024 * 1024 + 1, ' '))).toBe(
       `${PARSE}file has 16777217 bytes, at most 16777216 are read`,
     )
   })
 })
 
-test('property: whatever the text, it is a draft or a ConfigError of one file', () => {
+test('property: any text is a draft or a ConfigError of one file', () => {
   // biome-ignore format: pieces that tend to fit each other
   const piece = fc.constantFrom(
     'domain', 'key', 'value', 'descriptors', 'rate_limit', 'metadata', 'unit', 'name', ': ', ': ', ':', '- ', '\n', '\n  ',
@@ -366,6 +370,6 @@ test('property: whatever the text, it is a draft or a ConfigError of one file', 
         expect((error as Error).message).toMatch(/^f\.yaml: /)
       }
     }),
-    { numRuns: size({ small: 2_000, full: 200_000 }) },
+    { numRuns: size({ small: 1_000, full: 200_000 }) },
   )
 })

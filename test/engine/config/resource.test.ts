@@ -1,6 +1,6 @@
 /**
  * Resources of xDS as drafts (spec 8.6), against the .proto file read by protobufjs' own reflection; and what the whole
- * way from a response to rules says of mistakes.
+ * conversion from a response to rules reports of mistakes.
  */
 import protobuf from 'protobufjs/minimal.js'
 import { describe, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ import { type Any, CONFIG, config, type DescriptorFields, responseBytes } from '
 
 const DAY = { unit: 'DAY', requests_per_unit: 3 }
 
-const draftOf = ({ type_url, value }: Any) => readResource({ typeUrl: type_url, value }, { descriptors: 0 })
+const readDraft = ({ type_url, value }: Any) => readResource({ typeUrl: type_url, value }, { descriptors: 0 })
 
 async function load(resources: Any[], isMerging = false): Promise<string> {
   const { result } = await loadResponse({ response: responseBytes({ version: '1', resources }), isMerging })
@@ -20,16 +20,16 @@ async function load(resources: Any[], isMerging = false): Promise<string> {
 }
 
 /** The error of one resource named `r`, behind that name. */
-async function errorOf(...descriptors: DescriptorFields[]): Promise<string> {
+async function getLoadError(...descriptors: DescriptorFields[]): Promise<string> {
   return (await load([config('r', 'shop', descriptors)])).replace(/^r: /, '')
 }
 
 describe('8.6 the fields', () => {
-  test('8.6#1-4: all of them, each in its place', () => {
+  test('8.6#1-4: all fields', () => {
     const metadata = {
       fields: { team: { string_value: 'x' }, list: { list_value: { values: [{ number_value: 1.5 }] } } },
     }
-    const drafts = draftOf(
+    const drafts = readDraft(
       config('r', 'shop', [
         {
           key: 'user',
@@ -98,30 +98,30 @@ describe('8.6 the fields', () => {
     expect(rules.match(/[A-Z]+$/gm)).toEqual(units)
   })
 
-  test('a policy that comes twice is one, read over the other', () => {
+  test('a policy that is sent twice is merged', () => {
     const writer = new protobuf.Writer()
     const descriptor = [0x0a, 1, 0x6b, 0x1a, 2, 0x08, 4, 0x1a, 2, 0x10, 9] // key "k", unit 4, requests_per_unit 9
     writer.uint32(0x1a).bytes(Uint8Array.from(descriptor))
-    const [node] = draftOf({ type_url: CONFIG, value: writer.finish() }).nodes
+    const [node] = readDraft({ type_url: CONFIG, value: writer.finish() }).nodes
     expect(node.limit).toMatchObject({ unit: 'DAY', requestsPerUnit: 9 })
   })
 
   test('empty metadata counts as absent', () => {
-    expect(draftOf(config('r', 'shop', [{ key: 'k', metadata: {} }])).nodes[0].metadata).toBeNull()
+    expect(readDraft(config('r', 'shop', [{ key: 'k', metadata: {} }])).nodes[0].metadata).toBeNull()
   })
 
-  test('the type is known by what follows the last slash', () => {
+  test('the type is the text after the last slash', () => {
     const { value } = config('r', 'shop', [])
     expect(
-      draftOf({ type_url: 'example.org/x/ratelimit.config.ratelimit.v3.RateLimitConfig', value }).domain,
+      readDraft({ type_url: 'example.org/x/ratelimit.config.ratelimit.v3.RateLimitConfig', value }).domain,
     ).toBe('shop')
-    expect(() => draftOf({ type_url: 'ratelimit.config.ratelimit.v3.RateLimitConfigs', value })).toThrow(
+    expect(() => readDraft({ type_url: 'ratelimit.config.ratelimit.v3.RateLimitConfigs', value })).toThrow(
       'mismatched message type: got "ratelimit.config.ratelimit.v3.RateLimitConfigs", want "ratelimit.config.ratelimit.v3.RateLimitConfig"',
     )
   })
 })
 
-describe('8.6 mistakes are those of 1.4, behind the name of the resource', () => {
+describe('8.6 errors are those of 1.4, after the name of the resource', () => {
   // biome-ignore format: the columns are the specification
   const cases: [descriptor: DescriptorFields, error: string][] = [
     [{ key: 'k', rate_limit: {} },                                   "invalid rate limit unit 'UNKNOWN'"],
@@ -134,13 +134,13 @@ describe('8.6 mistakes are those of 1.4, behind the name of the resource', () =>
     [{ key: 'k', descriptors: [{ key: 'a' }, { key: 'a' }] },        "duplicate descriptor composite key 'shop.k.a'"],
   ]
   for (const [descriptor, error] of cases) {
-    test(error, async () => expect(await errorOf(descriptor)).toBe(error))
+    test(error, async () => expect(await getLoadError(descriptor)).toBe(error))
   }
 
-  test('an unlimited policy needs no unit, and takes one that is none', async () => {
+  test('an unlimited policy needs no unit and accepts an unknown one', async () => {
     const unlimited = { key: 'a', rate_limit: { unlimited: true } }
     const odd = { key: 'b', rate_limit: { unlimited: true, unit: 99 } }
-    expect((await errorOf(unlimited, odd)).match(/unlimited/g)).toHaveLength(2)
+    expect((await getLoadError(unlimited, odd)).match(/unlimited/g)).toHaveLength(2)
   })
 
   test('domains: empty, twice, merged in the order of the response', async () => {
@@ -151,7 +151,7 @@ describe('8.6 mistakes are those of 1.4, behind the name of the resource', () =>
   })
 })
 
-describe('8.6 what cannot be decoded', () => {
+describe('8.6 resources that cannot be decoded', () => {
   /** Descriptors inside each other, of key `k`; protobufjs' reflection ends at 100. */
   function nested(count: number): Any {
     const key = [0x0a, 1, 0x6b]
@@ -163,7 +163,7 @@ describe('8.6 what cannot be decoded', () => {
     return { type_url: CONFIG, value }
   }
 
-  test('levels beyond the bound, before they cost a stack', async () => {
+  test('levels beyond the bound, before they overflow the stack', async () => {
     expect(await load([nested(DESCRIPTOR_DEPTH_MAX)])).toMatch(/^shop\n/)
     const error = 'resource 1 cannot be decoded: descriptors are nested more than 100 deep'
     expect(await load([nested(DESCRIPTOR_DEPTH_MAX + 1)])).toBe(error)
@@ -179,7 +179,7 @@ describe('8.6 what cannot be decoded', () => {
     )
   })
 
-  test('text that is no UTF-8, and bytes that are none', async () => {
+  test('text that is not UTF-8, and bytes that are not a message', async () => {
     const of = (...value: number[]) => load([{ type_url: CONFIG, value: Uint8Array.from(value) }])
     expect(await of(0x12, 1, 0xff)).toMatch(/^resource 1 cannot be decoded: /)
     expect(await of(0x1a, 3, 0x0a, 9, 0)).toMatch(/^resource 1 cannot be decoded: /)

@@ -3,6 +3,7 @@ import type { LoadResult } from '../../../engine/config/load.ts'
 import { RulesLoader } from '../../../engine/config/rules-loader.ts'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { Totals } from '../../../engine/stats/totals.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import type { Script } from './scripted-job.ts'
 
 const FAILED: LoadResult = { ok: false, error: 'wrong', warnings: [], seenCount: 1, failuresCount: 0 }
@@ -26,19 +27,19 @@ test('8.5: lint warnings are logged once per content, also across a failed load'
   const b = { warnings: ['b'], contentHash: 'B' }
   const failed = { warnings: [], contentHash: '' }
   for (const lint of [a, a, failed, a, b, a]) await loader.run({ result: FAILED, lint })
-  await expect.poll(() => lines, { timeout: 10_000 }).toEqual(['warning a', 'warning b', 'warning a'])
+  await eventually(() => expect(lines).toEqual(['warning a', 'warning b', 'warning a']))
 })
 
 test('an error while linting is one error line, and the result stands', async () => {
   const { loader, lines } = start()
   for (let i = 1; i <= 3; i++) {
     expect(await loader.run({ result: FAILED, lint: { error: 'out of luck' } })).toEqual(FAILED)
-    await expect.poll(() => lines.length, { timeout: 10_000 }).toBe(i)
+    await eventually(() => expect(lines).toHaveLength(i))
   }
   expect(lines[0]).toBe('error The rules are loaded, but they could not be checked for warnings: out of luck')
 })
 
-test('an error before there is a result rejects and is not logged here', async () => {
+test('an error before the result rejects and is not logged by the loader', async () => {
   const { loader, lines } = start()
   await expect(loader.run({ result: null, lint: { error: 'no memory' } })).rejects.toThrow('no memory')
   await loader.run({ result: FAILED, lint: NO_WARNINGS })

@@ -1,4 +1,4 @@
-/** A job for RulesLoader that does as its task says: posts the result, then returns or throws. */
+/** A job for RulesLoader that follows its task: posts the result, then returns or throws. */
 import type { LoadResult } from '../../../engine/config/load.ts'
 import type { LintResult, LoadJob } from '../../../engine/config/load-job.ts'
 

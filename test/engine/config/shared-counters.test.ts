@@ -7,7 +7,7 @@ import type { Entry } from '../../../proto/ratelimit.ts'
 import { size } from '../../helpers/size.ts'
 import { naiveMatch } from '../match/naive.ts'
 import { limited, ruleDomain } from '../match/rules.ts'
-import { DAY, lintNodes, lintWarnings, nodesOf } from './linting.ts'
+import { arbitraryNodes, DAY, lintNodes, lintWarnings } from './linting.ts'
 
 describe('3.1 rules that share a counter', () => {
   const units = (a: string, b: string) => [
@@ -28,7 +28,7 @@ describe('3.1 rules that share a counter', () => {
       ])
     })
   }
-  test('across domains, told once', async () => {
+  test('across domains, reported once', async () => {
     const a = `domain: shop\ndescriptors: [{key: eu_a, value: x, ${DAY}}]`
     const b = `domain: shop_eu\ndescriptors: [{key: a, value: x, ${DAY}}]`
     expect(await lintWarnings(a, b)).toEqual([
@@ -43,13 +43,13 @@ describe('3.1 rules that share a counter', () => {
     ])
     expect(await lintNodes(shared, nested)).toEqual([])
   })
-  test('rules that count nothing share nothing', async () => {
+  test('rules that count nothing share no counter', async () => {
     const unlimited = '{key: a, value: b_c_d, rate_limit: {unlimited: true}}'
     expect(await lintNodes(unlimited, units('day', 'day')[1])).toEqual([])
   })
 })
 
-describe("3.1 counters that callers' values can reach", () => {
+describe("3.1 counters that clients' values can reach", () => {
   const reaches = "a value chosen by clients can reach another rule's counter:"
   const nested = (...below: string[]) => `{key: user, ${DAY}, descriptors: [${below.join(', ')}]}`
 
@@ -79,22 +79,22 @@ describe("3.1 counters that callers' values can reach", () => {
   })
   // biome-ignore format: a table
   const closed = [
-    ['values that the rules write out',      `{key: plan, value: free, ${DAY}, descriptors: [{key: user, ${DAY}}]}`],
+    ['values fixed by the rules',      `{key: plan, value: free, ${DAY}, descriptors: [{key: user, ${DAY}}]}`],
     ['a parent without a limit',             `{key: user, descriptors: [{key: plan, ${DAY}}]}`],
     ['a parent without any limit',           `{key: user, rate_limit: {unlimited: true}, descriptors: [{key: plan, ${DAY}}]}`],
-    ['a pattern that takes the odd values',  `{key: user, ${DAY}, descriptors: [{key: plan, ${DAY}}]}, {key: user, value: '*_*'}`],
+    ['a pattern that matches the unusual values',  `{key: user, ${DAY}, descriptors: [{key: plan, ${DAY}}]}, {key: user, value: '*_*'}`],
     ['one key for all values',               `{key: user, value: '*', share_threshold: true, ${DAY}, descriptors: [{key: plan, ${DAY}}]}`],
     ['other keys',                           `{key: user, ${DAY}}, {key: address, ${DAY}, descriptors: []}`],
   ] as const
   for (const [what, nodes] of closed) {
-    test(`nothing is said of ${what}`, async () => {
+    test(`no warning for ${what}`, async () => {
       expect(await lintWarnings(`domain: d\ndescriptors: [${nodes}]`)).toEqual([])
     })
   }
 })
 
 /** Text of the counter key without the window, and the rule, of a request. */
-function keyOf(domains: RuleDomain[], domain: string, entries: Entry[]) {
+function getCounterKey(domains: RuleDomain[], domain: string, entries: Entry[]) {
   const found = naiveMatch(domains, domain, entries)
   if (!found) return null
   const texts = entries.map(({ key, value }, i) => `${key}_${found.sharedValues[i] || value}`)
@@ -103,30 +103,33 @@ function keyOf(domains: RuleDomain[], domain: string, entries: Entry[]) {
   return { text: `${[domain, ...texts].join('_')}_`, path: found.path, isKeyOpen }
 }
 
-test('property, 3.1: rules said to share a counter do, with the entries named; all that do are said', () => {
-  const trees = fc.tuple(nodesOf(2), nodesOf(2))
+test('property, 3.1: reported rules do share a counter, with the entries named; all that do are reported', () => {
+  const trees = fc.tuple(arbitraryNodes(2), arbitraryNodes(2))
   const domains = trees.map(([a, b]) => [ruleDomain('d', ...a), ruleDomain('d_a', ...b)])
   fc.assert(
     fc.property(domains, (rules) => {
       const shared = [...findSharedCounters(rules, { left: 1_000_000 })]
       for (const { path, ruleEntries, isOpen, otherPath, entries } of shared) {
-        const other = keyOf(rules, domainOf(otherPath), [...entries])
+        const other = getCounterKey(rules, getDomain(otherPath), [...entries])
         expect(other?.path).toBe(otherPath)
         if (isOpen)
-          expect(keyOf(rules, domainOf(path), [...ruleEntries])).toMatchObject({ path, text: other?.text })
+          expect(getCounterKey(rules, getDomain(path), [...ruleEntries])).toMatchObject({
+            path,
+            text: other?.text,
+          })
         else expect(other?.text).toBe(`${writtenText(path)}_`)
       }
       for (const { path, text } of writtenOut(rules)) {
         for (const { name } of rules) {
           if (!text.startsWith(`${name}_`)) continue
           for (const entries of readings(text.slice(name.length + 1))) {
-            const other = keyOf(rules, name, entries)
+            const other = getCounterKey(rules, name, entries)
             if (!other || other.text !== text || other.isKeyOpen || other.path === path) continue
-            const isSaid = shared.some((said) => {
-              const pair = [said.path, said.otherPath]
+            const isReported = shared.some((each) => {
+              const pair = [each.path, each.otherPath]
               return pair.includes(path) && pair.includes(other.path)
             })
-            expect(isSaid || isUnlimited(rules, other.path)).toBe(true)
+            expect(isReported || isUnlimited(rules, other.path)).toBe(true)
           }
         }
       }
@@ -135,7 +138,7 @@ test('property, 3.1: rules said to share a counter do, with the entries named; a
   )
 })
 
-function domainOf(path: string): string {
+function getDomain(path: string): string {
   return path.slice(0, path.indexOf('.'))
 }
 
@@ -180,7 +183,7 @@ function isUnlimited(domains: RuleDomain[], path: string): boolean {
   return domains.some(({ name, nodes }) => search(nodes, name))
 }
 
-test('3.1: one rule with two texts is one rule', () => {
+test('3.1: one rule with two texts is not a pair', () => {
   const rules = [ruleDomain('d', limited({ key: 'a', value: 'b' }), limited({ key: 'c' }))]
   expect([...findSharedCounters(rules, { left: 1_000 })]).toEqual([])
 })

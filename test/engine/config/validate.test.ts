@@ -11,7 +11,7 @@ function load(files: string[], isMerging = false) {
   )
 }
 
-function errorOf(files: string[], isMerging = false): string {
+function getLoadError(files: string[], isMerging = false): string {
   try {
     load(files, isMerging)
   } catch (error) {
@@ -53,7 +53,7 @@ describe('1.4 error texts', () => {
       'descriptor has empty key (line 3)'],
   ] as const
   for (const [id, yaml, text] of cases) {
-    test(`${id}: ${text}`, () => expect(errorOf([yaml])).toBe(`0.yaml: ${text}`))
+    test(`${id}: ${text}`, () => expect(getLoadError([yaml])).toBe(`0.yaml: ${text}`))
   }
 })
 
@@ -75,31 +75,31 @@ describe('1.4 order', () => {
     for (let mended = 0; mended < wrong.length; mended++) {
       const fields = wrong.map(([bad, good], i) => (i < mended ? good : bad)).join(', ')
       const isAlone = mended > 1 // then the duplicate is gone
-      const text = errorOf([nodes(...(isAlone ? [] : ['key: a']), `{${fields}}`)])
+      const text = getLoadError([nodes(...(isAlone ? [] : ['key: a']), `{${fields}}`)])
       expect(text).toContain(wrong[mended][2])
     }
   })
   test("the duplicate comes before the limit's errors", () => {
-    expect(errorOf([nodes('key: a', '{key: a, rate_limit: {}}')])).toContain('duplicate descriptor')
+    expect(getLoadError([nodes('key: a', '{key: a, rate_limit: {}}')])).toContain('duplicate descriptor')
   })
   test("a parent's errors come before its children's", () => {
-    expect(errorOf([nodes('{key: a, descriptors: [{value: x}], share_threshold: true}')])).toContain(
+    expect(getLoadError([nodes('{key: a, descriptors: [{value: x}], share_threshold: true}')])).toContain(
       'share_threshold',
     )
   })
   test("a child's errors come before the next sibling's", () => {
-    expect(errorOf([nodes('{key: a, descriptors: [{value: x}]}', '{key: b, rate_limit: {}}')])).toContain(
-      'empty key',
-    )
+    expect(
+      getLoadError([nodes('{key: a, descriptors: [{value: x}]}', '{key: b, rate_limit: {}}')]),
+    ).toContain('empty key')
   })
   test('an unnamed rule with an empty replaces entry: empty comes first', () => {
-    expect(errorOf([nodes('{key: a, rate_limit: {unit: day, replaces: [{name: ""}]}}')])).toContain(
+    expect(getLoadError([nodes('{key: a, rate_limit: {unit: day, replaces: [{name: ""}]}}')])).toContain(
       'empty replaces',
     )
   })
 })
 
-test('1.4 what is accepted', () => {
+test('1.4 accepted rules', () => {
   const domains = load([
     nodes(
       '{key: a, rate_limit: {unlimited: true, unit: foo, requests_per_unit: 4}}',
@@ -124,7 +124,7 @@ describe('1.7 domains in several files', () => {
   const path = `domain: d\ndescriptors: [{key: path, ${DAY}}, {key: user, value: ab*, ${DAY}}]`
 
   test('without merging', () => {
-    expect(errorOf([user, path])).toBe("1.yaml: duplicate domain 'd' in config file")
+    expect(getLoadError([user, path])).toBe("1.yaml: duplicate domain 'd' in config file")
   })
   test('with merging, later wildcards come after earlier ones', () => {
     expect(`\n${new Trie(compile(load([user, 'domain: e', path], true)))}\n`).toBe(
@@ -139,7 +139,7 @@ e
     )
   })
   test('children are not merged: the same node in two files is an error', () => {
-    expect(errorOf([user, `domain: d\ndescriptors:\n  - key: user`], true)).toBe(
+    expect(getLoadError([user, `domain: d\ndescriptors:\n  - key: user`], true)).toBe(
       "1.yaml: duplicate descriptor composite key 'd.user' (line 3)",
     )
   })
@@ -149,5 +149,5 @@ test('bounds: 100 levels, not 101', () => {
   const deep = (levels: number) =>
     `domain: d\ndescriptors: ${'[{key: a, descriptors: '.repeat(levels)}${'}]'.repeat(levels)}`
   expect(load([deep(100)])).toHaveLength(1)
-  expect(errorOf([deep(101)])).toBe('0.yaml: descriptors are nested more than 100 deep (line 2)')
+  expect(getLoadError([deep(101)])).toBe('0.yaml: descriptors are nested more than 100 deep (line 2)')
 })

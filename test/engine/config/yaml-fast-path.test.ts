@@ -11,7 +11,7 @@ import { readYamlFast } from '../../../engine/config/yaml-fast-path.ts'
 import { damagedFile, originals } from '../../fuzz/yaml-files.ts'
 import { seed, seeded, size } from '../../helpers/size.ts'
 
-const FILES = size({ small: 10_000, full: 500_000 })
+const FILES = size({ small: 3_000, full: 500_000 })
 
 /** A node and all below it with its kind, text, tag and place. */
 function drawn(node: unknown): unknown {

@@ -6,7 +6,7 @@ import { Unit } from '../../../proto/ratelimit.ts'
 const windows = [
   // now, length -> start, reset
   [    0,     60,     0,    60], // the first second still has the whole window ahead
-  [   59,     60,     0,     1], // the last second never says 0
+  [   59,     60,     0,     1], // never 0
   [   60,     60,    60,    60], // the edge belongs to the new window
   [ 1234,      1,  1234,     1], // example of 3.1
   [ 1234,     60,  1200,    26], // example of 3.1
@@ -41,6 +41,6 @@ for (const [name, unit, seconds] of units) {
   })
 }
 
-test('5.2: numbers that are no unit have no length', () => {
+test('5.2: numbers that are not a unit have no length', () => {
   expect([-1, 8, 99, 2 ** 31].map(unitSec)).toEqual([0, 0, 0, 0])
 })

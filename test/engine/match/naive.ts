@@ -1,5 +1,5 @@
 /**
- * Section 2 of the specification word for word: strings, recursion, no cleverness. The trie must agree with it.
+ * Section 2 of the specification, implemented literally with strings and recursion. The trie must agree with it.
  */
 import type { RuleDomain, RuleNode } from '../../../engine/config/rules.ts'
 import type { Entry } from '../../../proto/ratelimit.ts'
@@ -22,8 +22,8 @@ export function naiveMatch(domains: RuleDomain[], domain: string, entries: Entry
   const steps = walk(found.nodes, entries)
   if (!steps) return null
   return {
-    path: [domain, ...steps.map(({ node }) => compositeOf(node))].join('.'),
-    statsKey: statsKeyOf(domain, steps),
+    path: [domain, ...steps.map(({ node }) => toCompositeKey(node))].join('.'),
+    statsKey: formatStatsKey(domain, steps),
     sharedValues: steps.map(sharePattern),
   }
 }
@@ -40,15 +40,17 @@ function walk(nodes: RuleNode[], [entry, ...rest]: Entry[]): Step[] | null {
 
 function find(nodes: RuleNode[], entry: Entry): Step | null {
   const text = `${entry.key}_${entry.value}`
-  const exact = nodes.find((node) => compositeOf(node) === text)
+  const exact = nodes.find((node) => toCompositeKey(node) === text)
   if (exact) return { node: exact, how: 'exact', entry }
-  const wildcard = nodes.find((node) => compositeOf(node).includes('*') && fits(compositeOf(node), text))
+  const wildcard = nodes.find(
+    (node) => toCompositeKey(node).includes('*') && fits(toCompositeKey(node), text),
+  )
   if (wildcard) return { node: wildcard, how: 'wildcard', entry }
-  const fallback = nodes.find((node) => compositeOf(node) === entry.key)
+  const fallback = nodes.find((node) => toCompositeKey(node) === entry.key)
   return fallback ? { node: fallback, how: 'default', entry } : null
 }
 
-export function compositeOf({ key, value }: { key: string; value: string }): string {
+export function toCompositeKey({ key, value }: { key: string; value: string }): string {
   return value === '' ? key : `${key}_${value}`
 }
 
@@ -70,22 +72,22 @@ export function fits(pattern: string, text: string): boolean {
 
 /** S_i of 2.3; empty = none. */
 function sharePattern({ node, how, entry }: Step): string {
-  return how === 'wildcard' && node.hasShareThreshold ? withoutKey(compositeOf(node), entry.key) : ''
+  return how === 'wildcard' && node.hasShareThreshold ? withoutKey(toCompositeKey(node), entry.key) : ''
 }
 
 function withoutKey(pattern: string, key: string): string {
   return pattern.startsWith(`${key}_`) ? pattern.slice(key.length + 1) : pattern
 }
 
-function statsKeyOf(domain: string, steps: Step[]): string {
+function formatStatsKey(domain: string, steps: Step[]): string {
   if (!steps[steps.length - 1].node.hasDetailedMetric) {
-    return domain + steps.map((step) => `.${step.entry.key}${behind(metricValue(step))}`).join('')
+    return domain + steps.map((step) => `.${step.entry.key}${toSuffix(metricValue(step))}`).join('')
   }
   if (!steps.some(sharePattern))
     return domain + steps.map(({ entry }) => `.${entry.key}_${entry.value}`).join('')
   return (
     domain +
-    steps.map((step) => `.${step.entry.key}${behind(sharePattern(step) || step.entry.value)}`).join('')
+    steps.map((step) => `.${step.entry.key}${toSuffix(sharePattern(step) || step.entry.value)}`).join('')
   )
 }
 
@@ -94,9 +96,9 @@ function metricValue(step: Step): string {
   if (how === 'exact') return entry.value
   if (sharePattern(step)) return sharePattern(step)
   if (node.hasValueToMetric) return entry.value
-  return how === 'wildcard' ? withoutKey(compositeOf(node), entry.key) : ''
+  return how === 'wildcard' ? withoutKey(toCompositeKey(node), entry.key) : ''
 }
 
-function behind(value: string): string {
+function toSuffix(value: string): string {
   return value === '' ? '' : `_${value}`
 }

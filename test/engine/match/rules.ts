@@ -1,5 +1,5 @@
 /**
- * Rules written short, for tests: `limited({ key: 'user', value: '7' })` is 1 per second for user_7.
+ * Creates rules for tests: `limited({ key: 'user', value: '7' })` is 1 per second for user_7.
  */
 import type { RuleDomain, RuleLimit, RuleNode } from '../../../engine/config/rules.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
@@ -26,7 +26,7 @@ export function ruleNode(given: Partial<RuleNode> & { key: string }): RuleNode {
   }
 }
 
-/** A node that limits. */
+/** A node with a limit. */
 export function limited(given: Partial<RuleNode> & { key: string }): RuleNode {
   return ruleNode({ limit: ruleLimit(), ...given })
 }

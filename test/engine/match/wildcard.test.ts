@@ -27,12 +27,12 @@ const rows = [
   ['A.1#12', 'm_*x*',         ['m_abc'],                                              false],
 ] as const
 for (const [id, pattern, texts, isMatch] of rows) {
-  test(`${id}: ${pattern} ${isMatch ? 'takes' : 'refuses'} ${texts.join(', ')}`, () => {
+  test(`${id}: ${pattern} ${isMatch ? 'matches' : 'does not match'} ${texts.join(', ')}`, () => {
     expect(texts.map((text) => fits(pattern, text))).toEqual(texts.map(() => isMatch))
   })
 }
 
-describe('1.6 more of the kind', () => {
+describe('1.6 further patterns', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     ['k_*',           [],                                                       ['k', 'K_']],
@@ -86,12 +86,26 @@ test('property, 1.6: parts long and repetitive enough for the table are found at
   )
 })
 
-test('1.6: a text made to hurt costs its length, not its length times the pattern', () => {
-  const part = `${'a'.repeat(20_000)}b`
-  const text = 'a'.repeat(4_000_000) // what one gRPC message can carry
-  const started = performance.now()
+test('1.6: a hostile text costs its length, not its length times that of the pattern', () => {
+  const part = `${'a'.repeat(1_000)}b`
+  const text = 'a'.repeat(20_000)
+  // plain search reads 20,000,000 bytes
+  expect(countReads(`*${part}*`, text)).toBeLessThan(10 * text.length)
+  expect(countReads(`*${part}*${part}*`, `${text}b${text}b`)).toBeLessThan(20 * text.length)
   expect(fits(`*${part}*`, text)).toBe(false)
   expect(fits(`*${part}*${part}*`, `${text}b${text}b`)).toBe(true)
-  // 0.1 s; the plain search takes 80,000,000,000 comparisons, a minute
-  expect(performance.now() - started).toBeLessThan(5_000)
 })
+
+/** How many bytes of the text are read. */
+function countReads(pattern: string, text: string): number {
+  let count = 0
+  const bytes = Buffer.from(text)
+  const counted = new Proxy(bytes, {
+    get(target, name) {
+      count++
+      return target[Number(name)]
+    },
+  })
+  fitsAfterPrefix(Buffer.from(pattern), 0, Buffer.byteLength(pattern), 0, counted, 0, bytes.length)
+  return count
+}

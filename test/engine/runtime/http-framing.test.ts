@@ -17,7 +17,7 @@ const NEXT = 'GET /next HTTP/1.1\r\nHost: a\r\n\r\n'
 
 let port: UwsPort
 let served: string[] // method, path and body of each request that reached the handler
-let waiting: (() => void)[] // answers of /waits
+let waiting: (() => void)[] // responses of /waits
 
 afterEach(() => port.close())
 
@@ -29,12 +29,12 @@ function handle(res: HttpResponse, req: HttpRequest): void {
   res.onAborted(() => {
     isGone = true
   })
-  const answer = () => {
+  const respond = () => {
     if (!isGone) res.cork(() => endResponse(res, path, false))
   }
   if (path === '/early') {
     served.push(name)
-    answer()
+    respond()
     return
   }
   let body = ''
@@ -42,8 +42,8 @@ function handle(res: HttpResponse, req: HttpRequest): void {
     body += Buffer.from(chunk).toString('latin1')
     if (!isLast) return
     served.push(`${name} ${body}`)
-    if (path === '/waits') waiting.push(answer)
-    else answer()
+    if (path === '/waits') waiting.push(respond)
+    else respond()
   })
 }
 
@@ -75,7 +75,7 @@ async function untilClosed(bytes: string, later = ''): Promise<string> {
   return text
 }
 
-/** What two requests are answered on a connection that stays. */
+/** The responses to two requests on a connection that stays open. */
 async function answersOfTwo(bytes: string): Promise<string> {
   const socket = connect(port.port, HERE)
   onTestFinished(() => void socket.destroy())
@@ -93,7 +93,7 @@ describe('a request whose end is not clear', () => {
     expect(text).not.toContain('HTTP/1.1 200')
   })
 
-  test('RFC 9112 6.3: alone on its connection, it is told why', async () => {
+  test('RFC 9112 6.3: alone on its connection, it gets an error response', async () => {
     open('taken')
     const text = await untilClosed(
       'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
@@ -136,17 +136,17 @@ describe('chunks', () => {
   )
 
   test.each(['/early', '/waits'])(
-    'RFC 9112 7.1: nothing is served behind an answer that comes early or late: %s',
+    'RFC 9112 7.1: nothing is served after a response that comes early or late: %s',
     async (path) => {
       open('taken')
       const text = await untilClosed(post(`2\r\nab??0\r\n??${NEXT}`, path))
-      for (const answer of waiting) answer() // its client has gone; this must harm nothing
+      for (const respond of waiting) respond() // its client has disconnected
       expect(text).toBe('')
       expect(served.filter((request) => request.includes('/next'))).toEqual([])
     },
   )
 
-  test('RFC 9112 7.1: an answer that comes late ends the connection, too', async () => {
+  test('RFC 9112 7.1: a delayed response ends the connection, too', async () => {
     open('taken')
     const closed = untilClosed(post('2\r\nab\r\n0\r\n\r\n', '/waits'))
     while (waiting.length === 0) await new Promise(setImmediate)
@@ -163,7 +163,7 @@ describe('chunks', () => {
     expect(served).toEqual([])
   })
 
-  test('chunks are not taken where no body is read', async () => {
+  test('chunks are refused where no body is read', async () => {
     open('refused')
     const text = await untilClosed(post('0\r\n\r\n'))
     expect(text).toMatch(
@@ -173,7 +173,7 @@ describe('chunks', () => {
   })
 })
 
-test('4.5: connections that end like this are not counted for ever', async () => {
+test('4.5: connections closed this way are no longer counted', async () => {
   served = []
   waiting = []
   const connections = new ClientConnections(DIRECT, 2)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { logOncePerMinute, rateLimitedLog } from '../../../engine/runtime/rate-limited-log.ts'
 
-test('so many lines a second, and the next one says what was left out', () => {
+test('lines per second are bounded, and the next line says how many were left out', () => {
   const lines: string[] = []
   let now = 5_000
   const log = rateLimitedLog(
@@ -22,17 +22,17 @@ test('so many lines a second, and the next one says what was left out', () => {
   expect(lines.at(-1)).toBe('i (1 more were left out)')
 })
 
-test('7.3: what goes on failing is a line a minute', () => {
+test('7.3: a lasting failure is one line per minute', () => {
   const lines: string[] = []
   let now = 0
-  const tell = logOncePerMinute(
+  const logLine = logOncePerMinute(
     (line) => lines.push(line),
     () => now,
   )
-  for (const line of ['a', 'b', 'c']) tell(line)
+  for (const line of ['a', 'b', 'c']) logLine(line)
   now += 59_999
-  tell('d')
+  logLine('d')
   now += 1
-  for (const line of ['e', 'f']) tell(line)
+  for (const line of ['e', 'f']) logLine(line)
   expect(lines).toEqual(['a', 'e (3 more were left out)'])
 })

@@ -1,15 +1,15 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { settingsHelp, settingsMarkdown } from '../../../engine/settings/help.ts'
 import { families, rows } from '../../../engine/settings/table.ts'
 import { specRows } from '../../helpers/spec.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
-describe('the table holds what section 10 of the specification says', () => {
+describe('the table contains section 10 of the specification', () => {
   const known = new Map<string, { older: string | null; type: string; default: string }>([
     ...rows.map(
       (row) => [row.name, { older: row.older, type: row.kind.name, default: row.default }] as const,
@@ -36,7 +36,7 @@ describe('the table holds what section 10 of the specification says', () => {
     }
   })
 
-  test('and no variable twice', () => {
+  test('no variable is in it twice', () => {
     const names = rows.flatMap(({ name, older }) => [name, older ?? name])
     const twice = names.filter((name, i) => names.indexOf(name) !== i && name !== names[i - 1])
     expect(twice).toEqual([])
@@ -118,11 +118,10 @@ describe('help for the terminal', () => {
 describe('the table in a README', () => {
   const run = (...args: string[]) =>
     spawnSync(process.execPath, [join(ROOT, 'scripts/dev/settings-table.ts'), ...args])
-  const fileWith = (text: string) => {
-    const folder = mkdtempSync(join(tmpdir(), 'settings-'))
-    onTestFinished(() => rmSync(folder, { recursive: true }))
-    writeFileSync(join(folder, 'README.md'), text)
-    return join(folder, 'README.md')
+  const createFile = (text: string) => {
+    const path = join(makeTemporaryFolder(), 'README.md')
+    writeFileSync(path, text)
+    return path
   }
 
   test('is current', () => {
@@ -138,7 +137,7 @@ describe('the table in a README', () => {
   })
 
   test('is written between the markers, and nothing else changes', () => {
-    const file = fileWith('above\n<!-- settings -->\nold\n<!-- /settings -->\nbelow\n')
+    const file = createFile('above\n<!-- settings -->\nold\n<!-- /settings -->\nbelow\n')
     const check = run('--check', file)
     expect(check.status).toBe(1)
     expect(String(check.stderr)).toContain('is not current. Run node scripts/dev/settings-table.ts.')
@@ -149,7 +148,7 @@ describe('the table in a README', () => {
   })
 
   test('needs its markers', () => {
-    const { status, stderr } = run(fileWith('no markers\n'))
+    const { status, stderr } = run(createFile('no markers\n'))
     expect(status).toBe(1)
     expect(String(stderr)).toContain('Add the lines <!-- settings --> and <!-- /settings -->.')
   })

@@ -23,7 +23,7 @@ function complaint(env: Environment): string {
 describe('an empty environment', () => {
   const { settings, warnings, written } = parseSettings({})
 
-  test('holds the default of every row, with its type', () => {
+  test('gives the default of every row, with its type', () => {
     expect(Object.keys(settings)).toEqual(rows.map(({ name }) => name))
     expect(settings.GRPC_PORT satisfies number).toBe(8081)
     expect(settings.GRPC_MAX_CONNECTION_AGE satisfies number).toBe(86_400_000)
@@ -35,9 +35,9 @@ describe('an empty environment', () => {
     expect(settings.WORKERS).toBe(Math.min(availableParallelism(), 256))
   })
 
-  test('counts in memory', () => expect(settings.BACKEND_TYPE).toBe('memory'))
+  test('selects the memory store', () => expect(settings.BACKEND_TYPE).toBe('memory'))
 
-  test('warns of nothing and gives nothing', () => {
+  test('gives no warnings and no written names', () => {
     expect(warnings).toEqual([])
     expect([...written]).toEqual([])
   })
@@ -99,7 +99,7 @@ describe('8.1#1 8.1#4: a bad value', () => {
     ['REDIS_CLUSTER_PIPELINE_PARALLELISM', '-1', 'redis cluster pipeline parallelism must be >= 0'],
   ] as const
   for (const [name, text, allowed] of bad) {
-    test(`${name}=${text} says what is allowed`, () => {
+    test(`${name}=${text} names the allowed values`, () => {
       const sentence = `${name}="${text}" is not allowed: ${allowed}.`
       expect(complaint({ [name]: text })).toBe(`${sentence} [SETTING_INVALID]`)
     })
@@ -113,7 +113,7 @@ describe('8.1#1 8.1#4: a bad value', () => {
     ])
   })
 
-  test('cannot break a line or fill the screen', () => {
+  test('is escaped and shortened in the message', () => {
     expect(complaint({ PORT: 'a\nb' })).toContain('PORT="a\\nb" is not')
     expect(complaint({ PORT: 'x'.repeat(10_000) }).length).toBeLessThan(300)
   })
@@ -127,14 +127,14 @@ describe('8.1#1 8.1#4: a bad value', () => {
     expect(complaint({ DEBUG_TOKEN: 'hunter2', PORT: 'x', REDIS_AUTH: 'hunter2' })).not.toContain('hunter2')
   })
 
-  test('that Kubernetes set is explained', () => {
+  test('set by Kubernetes is explained', () => {
     expect(complaint({ GRPC_PORT: 'tcp://10.0.0.7:8081' })).toContain(
       'Kubernetes set it for a Service of that name',
     )
   })
 })
 
-test('every row that has a syntax refuses a text of nonsense', () => {
+test('every row that has a syntax refuses an invalid text', () => {
   for (const { name, kind } of rows) {
     const isForgiving =
       ['string', 'path', 'list'].includes(kind.name) || kind.allowed.includes('any other text')
@@ -154,7 +154,7 @@ describe('names', () => {
     expect(parseSettings({ LocalCacheSizeInBytes: '7' }).settings.LOCAL_CACHE_SIZE_IN_BYTES).toBe(7)
   })
 
-  test('the real name wins over the older one, also when it is empty', () => {
+  test('the current name takes precedence over the older one, also when it is empty', () => {
     const { settings, warnings } = parseSettings({ REDIS_URL: 'real:1', KVSTORE_URL: 'older:1' })
     expect(settings.REDIS_URL).toBe('real:1')
     expect(warnings).toEqual(['KVSTORE_URL is ignored, because REDIS_URL is set too.'])
@@ -164,7 +164,7 @@ describe('names', () => {
     )
   })
 
-  test('the same value under both names is no reason to speak', () => {
+  test('the same value under both names causes no warning', () => {
     expect(parseSettings({ REDIS_URL: 'a:1', KVSTORE_URL: 'a:1' }).warnings).toEqual([])
   })
 
@@ -179,7 +179,7 @@ describe('names', () => {
     expect(parseSettings(env).warnings).toEqual([])
   })
 
-  test('a Kubernetes environment raises no alarm', () => {
+  test('a Kubernetes environment causes no warning', () => {
     const services = [
       'KUBERNETES',
       'REDIS',
@@ -210,17 +210,17 @@ function kubernetesNames(service: string): string[] {
   return [`${service}_SERVICE_HOST`, `${service}_SERVICE_PORT`, `${service}_SERVICE_PORT_HTTP`, port, ...each]
 }
 
-test('10#118: a protocol of traces that is not known; empty is http', () => {
+test('10#118: an unknown trace protocol is refused; empty is http', () => {
   expect(complaint({ TRACING_EXPORTER_PROTOCOL: 'kafka' })).toContain(
     'Invalid otlptrace client protocol: kafka',
   )
   expect(parseSettings({ TRACING_EXPORTER_PROTOCOL: '' }).settings.TRACING_EXPORTER_PROTOCOL).toBe('http')
 })
 
-describe('what has no effect', () => {
+describe('settings without effect', () => {
   const inert = rows.filter(({ state }) => state === 'inert')
 
-  test('is what the help says has none', () => {
+  test('are those that the help marks so', () => {
     expect(inert.map(({ name }) => name)).toEqual(
       rows.filter(({ help }) => help.startsWith('no effect')).map(({ name }) => name),
     )
@@ -241,7 +241,7 @@ describe('what has no effect', () => {
     },
   )
 
-  test('the same value as the default, written in another way, is silent', () => {
+  test('the same value as the default, written in another way, causes no warning', () => {
     const env = {
       REDIS_PIPELINE_WINDOW: '0ms',
       KVSTORE_POOL_SIZE: '0xa',
@@ -257,14 +257,14 @@ describe('what has no effect', () => {
   })
 })
 
-describe('what is not there yet', () => {
-  test('is a warning when it asks for something', () => {
+describe('settings that are not implemented yet', () => {
+  test('cause a warning when set', () => {
     expect(parseSettings({ SCREENSHOTS_ENABLED: 'true' }).warnings).toEqual([
       'SCREENSHOTS_ENABLED has no effect yet in this version.',
     ])
   })
 
-  test('is silent at its default', () => {
+  test('cause no warning at their default', () => {
     for (const value of ['auto', ''])
       expect(parseSettings({ SCREENSHOTS_ENABLED: value }).warnings).toEqual([])
   })
@@ -279,14 +279,14 @@ describe('what is not there yet', () => {
     },
   )
 
-  test('does not stop the start when it is switched off', () => {
+  test('do not prevent the start when switched off', () => {
     expect(parseSettings({ DETECTION_ALLOW_KEYS: 'false', REDIS_TLS: '0', GRPC_UDS: '' }).warnings).toEqual(
       [],
     )
   })
 })
 
-describe('defaults that depend on the rest', () => {
+describe('defaults that depend on other settings', () => {
   // biome-ignore format: the columns are the specification
   const backends: [Environment, string][] = [
     [{},                                               'memory'],
@@ -310,7 +310,7 @@ describe('defaults that depend on the rest', () => {
     [{ BACKEND_TYPE: 'memory', REDIS_URL: 'a:1' },     'memory'],
   ]
   for (const [env, backend] of backends) {
-    test(`${JSON.stringify(env)} counts in ${backend}`, () => {
+    test(`${JSON.stringify(env)} selects ${backend}`, () => {
       expect(parseSettings(env).settings.BACKEND_TYPE).toBe(backend)
     })
   }
@@ -351,14 +351,14 @@ describe('defaults that depend on the rest', () => {
     [{ REDIS_PERSECOND_TIMEOUT: '3s', REDIS_PERSECOND_OPERATION_TIMEOUT: '2s' }, 1_000, 2_000],
   ]
   for (const [env, ms, perSecondMs] of timeouts) {
-    test(`${JSON.stringify(env)} bounds operations by ${ms} ms and ${perSecondMs} ms`, () => {
+    test(`${JSON.stringify(env)} limits operations to ${ms} ms and ${perSecondMs} ms`, () => {
       const { settings } = parseSettings(env)
       expect(settings.REDIS_OPERATION_TIMEOUT).toBe(ms)
       expect(settings.REDIS_PERSECOND_OPERATION_TIMEOUT).toBe(perSecondMs)
     })
   }
 
-  test('the per-second instance has its own', () => {
+  test('the per-second instance has its own timeout', () => {
     const { settings } = parseSettings({ REDIS_PERSECOND_URL: 'redis:6379' })
     expect([settings.REDIS_SOCKET_TYPE, settings.REDIS_PERSECOND_SOCKET_TYPE]).toEqual(['unix', 'tcp'])
   })

@@ -19,12 +19,12 @@ const typos = [
   ['NEAR_LIMIT_RATE',    'NEAR_LIMIT_RATIO'],
 ] as const
 
-for (const [name, meant] of typos) {
-  test(`${name} was meant to be ${meant}`, () => expect(nearest(name, known)).toBe(meant))
+for (const [name, intended] of typos) {
+  test(`${name} is corrected to ${intended}`, () => expect(nearest(name, known)).toBe(intended))
 }
 
 // biome-ignore format: names of one origin share a line
-const strangers = [
+const unrelatedVariables = [
   'HOME', 'HOSTNAME', 'POST', 'PATH', 'PWD', 'OLDPWD', 'SHLVL', 'LANG',
   'TERM', 'USER', 'LOGNAME', 'MAIL', '_',
   'XDG_RUNTIME_DIR', 'SSH_AUTH_SOCK', 'LC_ALL', 'COLORTERM', 'DEBIAN_FRONTEND',
@@ -44,8 +44,10 @@ const strangers = [
   'REDIS_VERSION', 'REDIS_DOWNLOAD_URL', 'MEMCACHED_HOST', 'MEMCACHED_VERSION', 'DEBUG_MODE', 'APP_CONFIG',
 ]
 
-test.each(strangers)('%s is nobody’s typo', (name) => expect(nearest(name, known)).toBeUndefined())
+test.each(unrelatedVariables)('%s is not a typo of a setting', (name) =>
+  expect(nearest(name, known)).toBeUndefined(),
+)
 
-test('no setting is taken for another one', () => {
+test('no setting is a typo of another one', () => {
   for (const name of known) expect(nearest(name, known) ?? name).toBe(name)
 })

@@ -71,7 +71,7 @@ for (const [kind, texts] of refused) {
   })
 }
 
-test('a map names the item that is wrong', () => {
+test('an error about a map names the invalid item', () => {
   expect(() => map.parse('a:1,b')).toThrow('invalid map item: "b"; items key:value separated by commas')
 })
 
@@ -81,7 +81,7 @@ test('a map key cannot reach the prototype of objects', () => {
   expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
 })
 
-test('cores is as many as the machine has, up to the maximum', () => {
+test('the value cores is the number of CPU cores, up to the maximum', () => {
   expect(intOrCores(1, 256).parse('cores')).toBe(Math.min(availableParallelism(), 256))
   expect(intOrCores(1, 1).parse('cores')).toBe(1)
   expect(intOrCores(1, 256).parse('3')).toBe(3)
@@ -135,7 +135,7 @@ describe('properties', () => {
     )
   })
 
-  test('any text is read or refused with the reason, at once', () => {
+  test('any text is read, or refused with the reason', () => {
     const kinds = [anyInt, float(), bool, duration(), map, word, wordAnyCase]
     fc.assert(
       fc.property(

@@ -17,6 +17,6 @@ const cases = [
 for (const [env, text, expected] of cases)
   test(`${JSON.stringify(env)}: ${text}`, () => expect(renamed(env, text)).toBe(expected))
 
-test('nothing is to be done where every name is the real one', () => {
+test('no change where every name is the current one', () => {
   expect(inWrittenNames(parseSettings({ REDIS_URL: 'a', PORT: '1' }).written)).toBe(null)
 })

@@ -1,9 +1,9 @@
 /**
- * A thread of memory/threads.test.ts: adds what its plan says and keeps every answer.
+ * A thread of memory/threads.test.ts: adds the hits of its plan and posts every count.
  *
  *     workerData  table, steps of { key number, hits, window }     ──►  message: the counts after, one per step
  *
- * Windows are given by their number; all threads wait for each other before the next one, as a clock would make them.
+ * Windows are given by their number; all threads wait for each other before the next one.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { MemoryStore } from '../../../engine/stores/memory/memory-store.ts'
@@ -21,14 +21,14 @@ const { table, gate, threadsCount, windows, windowSec, startSec } = workerData a
 const store = new MemoryStore(table)
 const arrived = new Int32Array(gate)
 
-const answers = windows.map(({ keys, hits }, window) => {
+const counts = windows.map(({ keys, hits }, window) => {
   waitForAll(window + 1)
   const nowSec = startSec + window * windowSec
   return Float64Array.from(keys, (key, i) =>
     store.addOne(`key_${key}_${nowSec}`, hits[i], nowSec + 1, nowSec),
   )
 })
-parentPort?.postMessage(answers)
+parentPort?.postMessage(counts)
 
 function waitForAll(windowsCount: number): void {
   const expected = windowsCount * threadsCount

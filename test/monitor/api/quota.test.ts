@@ -324,7 +324,7 @@ test('4.1: clients with unique addresses evict no counter of another domain', as
   const ours = engine(null, { store: store(), nowSec }).engine
   ours.setRules(await defaultRules())
   api = await startApi({ ours })
-  const remaining = () => shop.ask({ user: 'alice' }).statuses[0].limitRemaining
+  const remaining = () => shop.decide({ user: 'alice' }).statuses[0].limitRemaining
   expect(remaining()).toBe(4)
   for (let i = 1; i <= 60; i++) await api.submit('http://10.0.0.1/', { from: `127.0.0.${i}` }) // counted for an hour
   expect(remaining()).toBe(3)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { compile } from '../../../engine/match/compile.ts'
 import { rulesJson, rulesLines } from '../../../transports/debug/text-pages.ts'
-import { rulesOf } from '../../engine/config/loading.ts'
+import { loadDomains } from '../../engine/config/loading.ts'
 
 const SHOP = `
 domain: shop
@@ -32,7 +32,7 @@ descriptors:
 const BAR = 'domain: bar\ndescriptors: [{ key: a, rate_limit: { unit: year, requests_per_unit: 1 } }]'
 
 test('6.5#4: /rlconfig is a line per node with a limit or unlimited, parents first', () => {
-  const image = compile(rulesOf([SHOP, BAR]))
+  const image = compile(loadDomains([SHOP, BAR]))
   expect([...rulesLines(image, null)].join('')).toBe(
     'shop.user: unit=DAY requests_per_unit=5, shadow_mode: true, quota_mode: false\n' +
       'shop.user.plan_free: unit=SECOND requests_per_unit=4294967295, shadow_mode: false, quota_mode: true\n' +
@@ -46,7 +46,7 @@ test('6.5#4: /rlconfig is a line per node with a limit or unlimited, parents fir
 test('6.5#4: a key with a line feed adds no line', () => {
   const key = 'a\\nd.user: unit=MINUTE requests_per_unit=999'
   const image = compile(
-    rulesOf([
+    loadDomains([
       `domain: d\ndescriptors: [{ key: "${key}", rate_limit: { unit: day, requests_per_unit: 1 } }]\n`,
     ]),
   )
@@ -56,7 +56,7 @@ test('6.5#4: a key with a line feed adds no line', () => {
 })
 
 test('6.5#4: JSON has all fields of each rule, and its place', () => {
-  const image = compile(rulesOf([SHOP, BAR]))
+  const image = compile(loadDomains([SHOP, BAR]))
   const { load_failure, rules } = JSON.parse([...rulesJson(image, 'a "failure"\n')].join(''))
   expect(load_failure).toBe('a "failure"\n')
   const modes = { shadow_mode: false, quota_mode: false }
@@ -113,7 +113,7 @@ test('6.5#4: JSON has all fields of each rule, and its place', () => {
 test('6.5#4: as JSON, key and value apart, whatever they hold', () => {
   const yaml =
     'domain: "d_ü"\ndescriptors: [{ key: "k_é", value: "_😀\\n", rate_limit: { unlimited: true } }]'
-  const { rules } = JSON.parse([...rulesJson(compile(rulesOf([yaml])), null)].join(''))
+  const { rules } = JSON.parse([...rulesJson(compile(loadDomains([yaml])), null)].join(''))
   expect(rules).toMatchObject([{ domain: 'd_ü', descriptors: [{ key: 'k_é', value: '_😀\n' }] }])
 })
 

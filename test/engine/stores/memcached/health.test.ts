@@ -1,14 +1,20 @@
 /** Health of memcached as a worker reports it, also without traffic. */
-import { expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { eventually } from '../../../helpers/eventually.ts'
 import { startMemcached } from '../../../helpers/memcached.ts'
 import { freePort } from '../../../helpers/ports.ts'
+import { shortenTimers } from '../../../helpers/shorten-timers.ts'
+import { advanceClock, stopClock } from '../../../helpers/stopped-clock.ts'
 import { startTcpProxy } from '../../../helpers/tcp-proxy.ts'
 import { storeOn } from './harness.ts'
 
-const WAIT = { timeout: 10_000 }
+const PERIOD_MS = 1_000 // between probes of failing nodes, and between reports
+const TIMEOUT_MS = 500
 
-async function openStore(...nodes: string[]) {
-  const on = storeOn(nodes, { timeoutMs: 500 })
+beforeEach(() => shortenTimers(PERIOD_MS, 20))
+
+async function openStore(nodes: string[], options = {}) {
+  const on = storeOn(nodes, options)
   onTestFinished(() => on.store.close())
   await on.store.connect()
   return on
@@ -22,19 +28,19 @@ async function startServer(port?: number) {
 
 test('a node that fails and recovers is reported without traffic, with one log line', async () => {
   const [first, second] = [await startServer(), await startServer()]
-  const two = await openStore(first.address, second.address)
+  const two = await openStore([first.address, second.address])
   expect((await two.add([['shop_user_alice_1200', 1]], [['a', 1]])).flat()).toEqual([0, 0])
-  await expect.poll(() => two.stats()['add.__code=success'], WAIT).toBe(2)
+  await eventually(() => expect(two.stats()['add.__code=success']).toBe(2))
   await second.stop()
-  await expect.poll(() => two.health.at(-1), WAIT).toBe('partly')
+  await eventually(() => expect(two.health.at(-1)).toBe('partly'))
   await startServer(second.port)
-  await expect.poll(() => two.health.at(-1), WAIT).toBe('ok')
+  await eventually(() => expect(two.health.at(-1)).toBe('ok'))
   expect(two.log).toEqual([expect.stringMatching(`^error memcached at ${second.address} is not connected: `)])
 })
 
 test('a node that is unreachable from the start is reported before the first call', async () => {
-  const one = await openStore(`127.0.0.1:${await freePort()}`)
-  await expect.poll(() => one.health.at(-1), WAIT).toBe('failing')
+  const one = await openStore([`127.0.0.1:${await freePort()}`])
+  await eventually(() => expect(one.health.at(-1)).toBe('failing'))
   expect(one.log).toHaveLength(1)
 })
 
@@ -42,18 +48,25 @@ test('a node that accepts connections and never replies is reported with the fir
   const server = await startServer()
   const proxy = await startTcpProxy(server.port)
   onTestFinished(() => proxy.stop())
-  const one = await openStore(`127.0.0.1:${proxy.port}`)
+  stopClock()
+  const one = await openStore([`127.0.0.1:${proxy.port}`], { timeoutMs: TIMEOUT_MS })
   await one.add([['a', 1]])
-  await expect.poll(() => one.stats()['add.__code=success'], WAIT).toBe(1)
+  await eventually(() => expect(one.stats()['add.__code=success']).toBe(1))
   expect(one.health).toEqual(['ok'])
   proxy.stall()
-  await one.add([['a', 1]])
-  await expect.poll(() => one.health.at(-1), WAIT).toBe('failing')
+  const pending = one.add([['a', 1]])
+  await advanceClock(TIMEOUT_MS)
+  await pending
+  await advanceClock(PERIOD_MS) // the end of the interval between reports
+  expect(one.health).toEqual(['ok', 'failing'])
   proxy.resume()
-  await expect.poll(() => one.health.at(-1), WAIT).toBe('ok')
+  await eventually(async () => {
+    await advanceClock(PERIOD_MS / 20)
+    expect(one.health.at(-1)).toBe('ok')
+  })
 })
 
 test('a store without nodes is failing', async () => {
-  const none = await openStore()
+  const none = await openStore([])
   expect(none.health).toEqual(['failing'])
 })

@@ -1,29 +1,30 @@
 /** The list of nodes (spec 9.6): from the setting, or from SRV records of a test DNS server on a real socket. */
 import { createSocket, type Socket } from 'node:dgram'
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../../engine/runtime/errors.ts'
 import { findServers, parseAddress, selectServer } from '../../../../engine/stores/memcached/server-list.ts'
+import { eventually } from '../../../helpers/eventually.ts'
 import { type MemcachedServer, startMemcached } from '../../../helpers/memcached.ts'
+import { shortenTimers } from '../../../helpers/shorten-timers.ts'
 import { storeOn } from './harness.ts'
 
 const NAME = '_memcache._tcp.cache.test'
-const WAIT = { timeout: 5_000 }
-const A = 1 // type of record; what comes after the name of a question
+const A = 1 // type of record; what comes after the name of a query
 const SRV = 33
 
 let dns: Socket
 let dnsServers: string[]
 let records: readonly (readonly [target: string, port: number])[] = []
-let questions: string[] = []
+let queries: string[] = []
 
 beforeAll(async () => {
   dns = createSocket('udp4')
   dns.on('message', (message, from) => {
-    const { name, type, end } = questionOf(message)
-    questions.push(name)
-    const answers =
+    const { name, type, end } = parseQuery(message)
+    queries.push(name)
+    const answerRecords =
       type === SRV && name === NAME ? records.map(([target, port]) => srvAnswer(target, port)) : []
-    const code = answers.length > 0 ? 0 : 3 // no such name
+    const code = answerRecords.length > 0 ? 0 : 3 // no such name
     const header = Buffer.from([
       message[0],
       message[1],
@@ -32,13 +33,13 @@ beforeAll(async () => {
       0,
       1,
       0,
-      answers.length,
+      answerRecords.length,
       0,
       0,
       0,
       0,
     ])
-    dns.send(Buffer.concat([header, message.subarray(12, end), ...answers]), from.port, from.address)
+    dns.send(Buffer.concat([header, message.subarray(12, end), ...answerRecords]), from.port, from.address)
   })
   await new Promise<void>((resolve) => dns.bind(0, '127.0.0.1', resolve))
   dnsServers = [`127.0.0.1:${dns.address().port}`]
@@ -46,10 +47,10 @@ beforeAll(async () => {
 afterAll(() => dns.close())
 afterEach(() => {
   records = []
-  questions = []
+  queries = []
 })
 
-function questionOf(message: Buffer): { name: string; type: number; end: number } {
+function parseQuery(message: Buffer): { name: string; type: number; end: number } {
   const labels: string[] = []
   let at = 12
   for (; message[at] !== 0; at += message[at] + 1)
@@ -57,7 +58,7 @@ function questionOf(message: Buffer): { name: string; type: number; end: number 
   return { name: labels.join('.'), type: message.readUInt16BE(at + 1), end: at + 5 }
 }
 
-/** A record for the name of the question (0xc00c points at it): type, class, time to live, length; then 0 0 port target. */
+/** A record for the name of the query (0xc00c points at it): type, class, time to live, length; then 0 0 port target. */
 function srvAnswer(target: string, port: number): Buffer {
   const labels = target.split('.').flatMap((label) => [label.length, ...Buffer.from(label)])
   const data = [0, 0, 0, 0, port >> 8, port & 255, ...labels, 0]
@@ -96,7 +97,7 @@ with commas between them. [MEMCACHE_HOST_PORT_INVALID]`,
 
 test('9.6: MEMCACHE_HOST_PORT keeps its order, and names twice stay twice', async () => {
   expect(await texts({ hostPort: ['b:2', 'a:1', 'b:2'] })).toEqual(['b:2', 'a:1', 'b:2'])
-  expect(questions).toEqual([])
+  expect(queries).toEqual([])
 })
 
 test('9.6: SRV records as target and port, sorted as text, priority and weight ignored', async () => {
@@ -114,7 +115,7 @@ test('9.6: SRV records as target and port, sorted as text, priority and weight i
     'a1.test.:7',
     'b.test.:11211',
   ])
-  expect(questions).toEqual([NAME])
+  expect(queries).toEqual([NAME])
 })
 
 // biome-ignore format: the columns are the specification
@@ -155,7 +156,7 @@ test('9.6: MEMCACHE_SRV_REFRESH: new nodes are used, the others keep their conne
   servers.sort((a, b) => (String(a.port) < String(b.port) ? -1 : 1))
   const [first, second] = servers
   records = [['localhost', first.port]]
-  const on = storeOn([], { srv: NAME, dnsServers, srvRefreshMs: 30, timeoutMs: 2_000 })
+  const on = storeOn([], { srv: NAME, dnsServers, srvRefreshMs: 30 })
   await on.store.connect()
   expect(
     await on.add([
@@ -168,12 +169,12 @@ test('9.6: MEMCACHE_SRV_REFRESH: new nodes are used, the others keep their conne
     ['localhost', second.port],
     ['localhost', first.port],
   ]
-  await vi.waitFor(async () => expect((await on.add([['a', 1]]))[0]).toEqual([0]), WAIT) // the CRC of `a` is odd
+  await eventually(async () => expect((await on.add([['a', 1]]))[0]).toEqual([0])) // the CRC of `a` is odd
   expect((await on.add([['shop_user_alice_1200', 1]]))[0]).toEqual([1])
   const connections = /STAT total_connections (\d+)/.exec(await first.run('stats'))![1]
 
   records = []
-  await vi.waitFor(() =>
+  await eventually(() =>
     expect(on.log.join()).toContain('warning failed to refresh memcache hosts: Unable to fetch'),
   )
   expect(
@@ -184,21 +185,22 @@ test('9.6: MEMCACHE_SRV_REFRESH: new nodes are used, the others keep their conne
   ).toEqual([[1, 2]])
 
   records = [['localhost', first.port]]
-  await vi.waitFor(async () => expect(await second.run('stats')).toContain('STAT curr_connections 2'), WAIT) // its own, and ours
+  await eventually(async () => expect(await second.run('stats')).toContain('STAT curr_connections 2')) // that of the listener and that of this query
   expect((await on.add([['shop_user_alice_1200', 1]]))[0]).toEqual([3])
   const again = /STAT total_connections (\d+)/.exec(await first.run('stats'))![1]
-  expect(Number(again) - Number(connections)).toBe(1) // this question
+  expect(Number(again) - Number(connections)).toBe(1) // this query of its statistics
   await on.store.close()
   await Promise.all(servers.map((server) => server.stop()))
 })
 
 test('a worker whose first DNS query fails retries, and its calls fail until then', async () => {
+  shortenTimers(1_000, 20) // between retries
   const server = await startMemcached()
   const on = storeOn([], { srv: NAME, dnsServers })
   await on.store.connect()
   expect(await on.add([['a', 1]])).toEqual([['memcache: no servers configured or available']])
   records = [['localhost', server.port]]
-  await vi.waitFor(async () => expect(await on.add([['a', 1]])).toEqual([[0]]), WAIT)
+  await eventually(async () => expect(await on.add([['a', 1]])).toEqual([[0]]))
   await on.store.close()
   await server.stop()
 })

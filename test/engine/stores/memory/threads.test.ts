@@ -1,9 +1,9 @@
 /**
  * The memory store under threads that add at the same time, in windows that end, in a table so small that every slot is
- * used again and again: all answers together must be those of some one-by-one order.
+ * reused many times: all counts together must be those of some sequential order.
  *
- *     hits of key in window   3 1 2        sorted answers   1 3 6 │ each is the one before it plus what that adder
- *                                                                 │ brought, and the last is the sum
+ *     hits of key in window   3 1 2        sorted counts   1 3 6 │ each is the one before it plus the hits of its add,
+ *                                                                │ and the last is the sum
  */
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
@@ -31,16 +31,16 @@ interface Shape {
 
 // biome-ignore format: the columns are the specification
 const shapes: [string, Shape][] = [
-  ['single hits, each answer once',
-    { threadsCount: 2, bucketsCount: 2,  keysCount: 3,   windowsCount: 50, addsCount: size({ small: 4_000, full: 100_000 }), hits: () => 1 }],
+  ['single hits, each count once',
+    { threadsCount: 2, bucketsCount: 2,  keysCount: 3,   windowsCount: 50, addsCount: size({ small: 1_500, full: 100_000 }), hits: () => 1 }],
   ['many keys in contended buckets',
-    { threadsCount: 2, bucketsCount: 100, keysCount: 100, windowsCount: 50, addsCount: size({ small: 4_000, full: 100_000 }), hits: () => 1 }],
-  ['one key that comes up new in every window',
-    { threadsCount: 3, bucketsCount: 1,  keysCount: 1,   windowsCount: size({ small: 500, full: 20_000 }), addsCount: 20, hits: () => 1 }],
+    { threadsCount: 2, bucketsCount: 100, keysCount: 100, windowsCount: 50, addsCount: size({ small: 1_500, full: 100_000 }), hits: () => 1 }],
+  ['one key that is new in every window',
+    { threadsCount: 3, bucketsCount: 1,  keysCount: 1,   windowsCount: size({ small: 300, full: 20_000 }), addsCount: 20, hits: () => 1 }],
   ['counts that cross 2^30 and 2^32 by steps of 2^20',
-    { threadsCount: 2, bucketsCount: 1,  keysCount: 2,   windowsCount: 10, addsCount: 6_000, hits: () => 2 ** 20 }],
-  ['small, middling and big hits, mixed',
-    { threadsCount: 3, bucketsCount: 1,  keysCount: 5,   windowsCount: 20, addsCount: size({ small: 2_000, full: 50_000 }),
+    { threadsCount: 2, bucketsCount: 1,  keysCount: 2,   windowsCount: 5, addsCount: 6_000, hits: () => 2 ** 20 }],
+  ['small, medium and large hits, mixed',
+    { threadsCount: 3, bucketsCount: 1,  keysCount: 5,   windowsCount: 20, addsCount: size({ small: 1_000, full: 50_000 }),
       hits: (random) => Math.floor(2 ** (random() * 34)) }],
   ['counts that end at 2^53-1',
     { threadsCount: 2, bucketsCount: 1,  keysCount: 2,   windowsCount: 10, addsCount: 500, hits: (random) => Math.floor(random() * 2 ** 46) + 2 ** 44 }],
@@ -50,7 +50,7 @@ for (const [what, shape] of shapes) {
   const from = seed()
   test(`${what} (seed ${from})`, async () => {
     const { plans, table } = plan(shape, from)
-    const answers = await Promise.all(plans.map(run))
+    const counts = await Promise.all(plans.map(run))
     expect(getLiveEvictions(table)).toBe(0)
     for (let window = 0; window < shape.windowsCount; window++) {
       const byKey = new Map<number, { hits: number; after: number }[]>()
@@ -58,7 +58,7 @@ for (const [what, shape] of shapes) {
         windows[window].keys.forEach((key, i) => {
           const adds = byKey.get(key) ?? []
           byKey.set(key, adds)
-          adds.push({ hits: windows[window].hits[i], after: answers[thread][window][i] })
+          adds.push({ hits: windows[window].hits[i], after: counts[thread][window][i] })
         })
       })
       for (const [key, adds] of byKey) {
@@ -70,12 +70,12 @@ for (const [what, shape] of shapes) {
 }
 
 test('a table far too small evicts, counts that, and never hangs or fails', async () => {
-  const addsCount = size({ small: 5_000, full: 200_000 })
+  const addsCount = size({ small: 2_000, full: 200_000 })
   const shape = { threadsCount: 3, bucketsCount: 1, keysCount: 40, windowsCount: 5, addsCount, hits: () => 1 }
   const { plans, table } = plan(shape, seed())
-  const answers = await Promise.all(plans.map(run))
+  const counts = await Promise.all(plans.map(run))
   expect(getLiveEvictions(table)).toBeGreaterThan(addsCount)
-  for (const after of answers.flatMap((windows) => windows.map((counts) => Array.from(counts)))) {
+  for (const after of counts.flatMap((windows) => windows.map((window) => Array.from(window)))) {
     expect(Math.min(...after.slice(0, 1_000))).toBe(1)
     expect(Math.max(...after.slice(0, 1_000))).toBeLessThan(3 * addsCount)
   }
@@ -88,11 +88,11 @@ function firstOutOfOrder(adds: { hits: number; after: number }[]): string | null
   for (let i = 0; i < adds.length; i++) {
     const { hits, after } = adds[i]
     if (after === COUNT_MAX) {
-      // which of the full ones came first cannot be told, only that one of them can have filled it
+      // which of the full ones was first is unknown, only that one of them can have filled it
       const most = Math.max(...adds.slice(i).map((add) => add.hits))
-      return before + most < COUNT_MAX ? `${before} + at most ${most} was answered ${after}` : null
+      return before + most < COUNT_MAX ? `${before} + at most ${most} gave ${after}` : null
     }
-    if (after !== before + hits) return `${before} + ${hits} was answered ${after}`
+    if (after !== before + hits) return `${before} + ${hits} gave ${after}`
     before = after
   }
   return null

@@ -3,11 +3,11 @@ import { expect, test } from 'vitest'
 import { parseSettings } from '../../../../engine/settings/parse.ts'
 import { redisOptions, redisWarnings } from '../../../../engine/stores/redis/redis-store.ts'
 
-const optionsOf = (env: Record<string, string>) => redisOptions(parseSettings(env).settings)
-const warningsOf = (env: Record<string, string>) => redisWarnings(parseSettings(env).settings)
+const parseRedisOptions = (env: Record<string, string>) => redisOptions(parseSettings(env).settings)
+const getWarnings = (env: Record<string, string>) => redisWarnings(parseSettings(env).settings)
 
 test('each instance gets its own settings', () => {
-  const settingsOf = (prefix: string, n: number) => ({
+  const createSettings = (prefix: string, n: number) => ({
     [`${prefix}_URL`]: `host:${n}`,
     [`${prefix}_TYPE`]: n === 1 ? 'Sentinel' : 'CLUSTER',
     [`${prefix}_AUTH`]: `auth${n}`,
@@ -19,8 +19,8 @@ test('each instance gets its own settings', () => {
     [`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`]: `${n}0ms`,
   })
   const env = {
-    ...settingsOf('REDIS', 1),
-    ...settingsOf('REDIS_PERSECOND', 2),
+    ...createSettings('REDIS', 1),
+    ...createSettings('REDIS_PERSECOND', 2),
     REDIS_PERSECOND: 'true',
     REDIS_TLS_CACERT: 'ca',
     REDIS_TLS_CLIENT_CERT: 'cert',
@@ -29,7 +29,7 @@ test('each instance gets its own settings', () => {
     REDIS_STARTUP_MAX_INTERVAL: '5s',
   }
   const startup = { initialMs: 1_000, maxMs: 5_000, maxElapsedMs: 0 }
-  const { perSecond, ...main } = optionsOf(env)
+  const { perSecond, ...main } = parseRedisOptions(env)
   expect(main).toEqual({
     variable: 'REDIS_URL',
     type: 'sentinel',
@@ -62,7 +62,7 @@ test('each instance gets its own settings', () => {
 })
 
 test('9.3: timeouts are bounded', () => {
-  const { timeoutMs, operationTimeoutMs } = optionsOf({
+  const { timeoutMs, operationTimeoutMs } = parseRedisOptions({
     REDIS_TIMEOUT: '0',
     REDIS_OPERATION_TIMEOUT: '1000h',
   })
@@ -70,20 +70,20 @@ test('9.3: timeouts are bounded', () => {
 })
 
 test('blocking the event loop to coalesce replies is off unless a delay is set', () => {
-  expect(optionsOf({}).coalesceDelayMs).toBe(0)
-  expect(optionsOf({ REDIS_REPLY_COALESCE_DELAY: '20us' }).coalesceDelayMs).toBe(0.02)
+  expect(parseRedisOptions({}).coalesceDelayMs).toBe(0)
+  expect(parseRedisOptions({ REDIS_REPLY_COALESCE_DELAY: '20us' }).coalesceDelayMs).toBe(0.02)
 })
 
 test('3.2: without REDIS_PERSECOND there is one instance', () => {
-  expect(optionsOf({ REDIS_PERSECOND_URL: 'host:2' }).perSecond).toBeNull()
+  expect(parseRedisOptions({ REDIS_PERSECOND_URL: 'host:2' }).perSecond).toBeNull()
 })
 
 test('12#30 9.3: values that mean something else here are one warning for each instance in use', () => {
   const warning = (prefix: string) =>
     `${prefix}_POOL_ON_EMPTY_BEHAVIOR=CREATE works as WAIT: each worker has one connection per Redis node.`
   const both = { REDIS_POOL_ON_EMPTY_BEHAVIOR: 'Create', REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: 'CREATE' }
-  expect(warningsOf(both)).toEqual([warning('REDIS')])
-  expect(warningsOf({ ...both, REDIS_PERSECOND: 'true' })).toEqual([
+  expect(getWarnings(both)).toEqual([warning('REDIS')])
+  expect(getWarnings({ ...both, REDIS_PERSECOND: 'true' })).toEqual([
     warning('REDIS'),
     warning('REDIS_PERSECOND'),
   ])

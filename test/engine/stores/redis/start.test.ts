@@ -1,11 +1,12 @@
 /** Connecting to Redis at start-up (spec 9.2, 9.5): credentials, retries, log lines. */
 import { afterEach, expect, test } from 'vitest'
 import { ConfigurationError } from '../../../../engine/runtime/errors.ts'
-import { type RedisOptions, RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
+import type { RedisOptions } from '../../../../engine/stores/redis/redis-store.ts'
+import { eventually } from '../../../helpers/eventually.ts'
 import { freePort } from '../../../helpers/ports.ts'
 import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
 import { startTcpProxy } from '../../../helpers/tcp-proxy.ts'
-import { addAll, createRedisOptions } from '../store-harness.ts'
+import { addAll, createRedisOptions, createRedisStore } from '../store-harness.ts'
 
 let redis: RedisServer | null = null
 afterEach(async () => {
@@ -13,14 +14,12 @@ afterEach(async () => {
   redis = null
 })
 
-const log: string[] = []
+let log: string[]
 
 async function connectTo(url: string, options: Partial<RedisOptions> = {}, signal?: AbortSignal) {
-  log.length = 0
-  const store = new RedisStore(createRedisOptions(url, options), {
-    log: (level, message) => log.push(`${level} ${message}`),
-    signal,
-  })
+  const observed = createRedisStore(createRedisOptions(url, options), signal)
+  const { store } = observed
+  log = observed.log
   await store.connect()
   const [after] = await addAll(store, [['a', 1]], 0)
   await store.close()
@@ -30,9 +29,9 @@ async function connectTo(url: string, options: Partial<RedisOptions> = {}, signa
 test('each failed attempt is logged, with the delay and without secrets; then it succeeds', async () => {
   const port = await freePort()
   const connecting = connectTo(`redis://:secret@127.0.0.1:${port}`, {
-    startup: { initialMs: 150, maxMs: 200, maxElapsedMs: 10_000 },
+    startup: { initialMs: 150, maxMs: 200, maxElapsedMs: 60_000 },
   })
-  await new Promise((resolve) => setTimeout(resolve, 20))
+  await eventually(() => expect(log).not.toEqual([])) // one attempt has failed
   redis = await startRedis({ port, password: 'secret', args: ['--requirepass', 'secret'] })
   expect(await connecting).toBe(1)
   const first = `warning Retrying Redis connection to redis://*****@127.0.0.1:${port} in 150ms (elapsed: `
@@ -57,10 +56,12 @@ test('a signal cancels the wait', async () => {
   const url = `127.0.0.1:${await freePort()}`
   const startup = { initialMs: 60_000, maxMs: 60_000, maxElapsedMs: 0 }
   const abort = new AbortController()
-  setTimeout(() => abort.abort(), 50)
-  await expect(connectTo(url, { startup }, abort.signal)).rejects.toThrow(
+  const connecting = expect(connectTo(url, { startup }, abort.signal)).rejects.toThrow(
     `context cancelled while waiting for Redis connection to ${url}: context canceled`,
   )
+  await eventually(() => expect(log).toHaveLength(1)) // it waits for the next attempt
+  abort.abort()
+  await connecting
 })
 
 test('a signal cancels an attempt that hangs', async () => {
@@ -68,10 +69,13 @@ test('a signal cancels an attempt that hangs', async () => {
   const proxy = await startTcpProxy(redis.port)
   proxy.stall()
   const abort = new AbortController()
-  setTimeout(() => abort.abort(), 50)
-  await expect(connectTo(`127.0.0.1:${proxy.port}`, { timeoutMs: 60_000 }, abort.signal)).rejects.toThrow(
+  const options = { timeoutMs: 60_000 }
+  const connecting = expect(connectTo(`127.0.0.1:${proxy.port}`, options, abort.signal)).rejects.toThrow(
     'context cancelled while waiting',
   )
+  await eventually(() => expect(proxy.connectionsCount).toBe(1))
+  abort.abort()
+  await connecting
   await proxy.stop()
 })
 
@@ -96,9 +100,11 @@ test('REDIS_AUTH takes precedence over the URL; wrong credentials are retried li
   const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 30 }
   for (const [auth, url, isGood] of logins) {
     await redis.run('FLUSHALL')
-    const what = await connectTo(url(redis.address), { auth, startup }).catch((error: Error) => error.message)
-    if (isGood) expect([auth, what]).toEqual([auth, 1])
-    else expect(what).toMatch(/timed out waiting .*(WRONGPASS|NOAUTH)/)
+    const result = await connectTo(url(redis.address), { auth, startup }).catch(
+      (error: Error) => error.message,
+    )
+    if (isGood) expect([auth, result]).toEqual([auth, 1])
+    else expect(result).toMatch(/timed out waiting .*(WRONGPASS|NOAUTH)/)
   }
 })
 
@@ -134,7 +140,7 @@ test('an attempt to connect to a silent server ends with the connect timeout', a
   proxy.stall()
   const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 20 }
   await expect(connectTo(`127.0.0.1:${proxy.port}`, { timeoutMs: 50, startup })).rejects.toThrow(
-    /timed out waiting .* after \d+ms: no answer/,
+    /timed out waiting .* after \d+ms: no reply/,
   )
   await proxy.stop()
 })

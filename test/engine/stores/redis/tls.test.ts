@@ -1,16 +1,15 @@
 /** TLS to real TLS-only servers (spec 9.2): trusted roots, client certificates, refusals. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type RedisOptions, RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type { RedisOptions } from '../../../../engine/stores/redis/redis-store.ts'
 import { type TlsFiles, tlsTo } from '../../../../engine/stores/tls.ts'
 import { type Certificates, makeCertificates } from '../../../helpers/certificates.ts'
-import { type RedisServer, startRedis } from '../../../helpers/redis.ts'
-import { startCluster } from '../../../helpers/redis-cluster.ts'
-import { startSentinel } from '../../../helpers/redis-sentinel.ts'
-import { addAll, createRedisOptions } from '../store-harness.ts'
+import { eventually } from '../../../helpers/eventually.ts'
+import { freePort } from '../../../helpers/ports.ts'
+import { type RedisServer, type RedisServerOptions, startRedis } from '../../../helpers/redis.ts'
+import { addAll, createRedisOptions, createRedisStore, NOW_SEC } from '../store-harness.ts'
 
-const NOW_SEC = 1_790_000_000
 const NONE: TlsFiles = {
   prefix: 'REDIS_TLS',
   caCert: '',
@@ -21,8 +20,8 @@ const NONE: TlsFiles = {
 
 let named: Certificates // for localhost
 let numbered: Certificates // for 127.0.0.1
-let open: RedisServer // takes every client
-let strict: RedisServer // wants a certificate of its clients
+let open: RedisServer // accepts every client
+let strict: RedisServer // requires client certificates
 let plain: RedisServer
 beforeAll(async () => {
   ;[named, numbered] = await Promise.all([
@@ -42,10 +41,8 @@ afterAll(async () => {
 
 /** The first count, or the connection error. */
 async function countAt(url: string, options: Partial<RedisOptions>): Promise<string> {
-  const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 20 }
-  const store = new RedisStore(createRedisOptions(url, { startup, timeoutMs: 1_000, ...options }), {
-    log: () => {},
-  })
+  const startup = { initialMs: 10, maxMs: 10, maxElapsedMs: 1 } // one attempt
+  const { store } = createRedisStore(createRedisOptions(url, { startup, ...options }))
   try {
     await store.connect()
     return String(await addAll(store, [[`key_${Math.random()}`, 1]], NOW_SEC))
@@ -56,14 +53,20 @@ async function countAt(url: string, options: Partial<RedisOptions>): Promise<str
   }
 }
 
+async function startServer(options: RedisServerOptions): Promise<RedisServer> {
+  const server = await startRedis(options)
+  onTestFinished(() => server.stop())
+  return server
+}
+
 const at = (host: string, server: RedisServer) => `${host}:${server.port}`
 
-test('9.2: what is verified', async () => {
+test('9.2: which certificates are accepted', async () => {
   const ca = { ...NONE, caCert: named.ca }
   const pair = { ...ca, clientCert: named.cert, clientKey: named.key }
   // biome-ignore format: the columns are the specification
   const cases = [
-    // server                  files                                             -> 1, or what is wrong
+    // server                  files                                             -> 1, or the error
     [at('localhost', open),    ca,                                                  '1'],
     [at('localhost', open),    NONE,                                                'self-signed certificate in certificate chain'],
     [at('localhost', open),    { ...NONE, caCert: numbered.ca },                    'self-signed certificate in certificate chain'],
@@ -71,32 +74,44 @@ test('9.2: what is verified', async () => {
     [at('127.0.0.1', open),    { ...ca, skipsHostname: true },                      '1'],
     [at('localhost', open),    { ...NONE, skipsHostname: true },                    'self-signed certificate in certificate chain'],
     [at('localhost', strict),  pair,                                                '1'],
-    [at('localhost', strict),  ca,                                                  'timed out waiting'], // the text is TLS' own
-    [at('localhost', strict),  { ...ca, clientCert: named.cert },                   'timed out waiting'], // no key: no pair
-    [at('localhost', plain),   ca,                                                  'timed out waiting'],
+    [at('localhost', strict),  ca,                                                  'timed out waiting'], // then the text of OpenSSL
+    [at('localhost', strict),  { ...ca, clientCert: named.cert },                   'timed out waiting'], // no key
     [`redis://${at('localhost', open)}/2`, ca,                                      '1'],
   ] as const
   for (const [url, tls, result] of cases)
     expect([url, await countAt(url, { tls })]).toEqual([url, expect.stringContaining(result)])
   expect(await countAt(at('localhost', open), {})).toContain('timed out waiting') // plain to a TLS port
+  expect(await countAt(at('localhost', plain), { tls: ca, timeoutMs: 50 })).toContain('timed out waiting')
 })
 
-test('9.2: sentinels and the master they name, all by TLS', async () => {
-  const set = await startSentinel({ tls: numbered, password: 'data', sentinelPassword: 'watch' })
+test('9.2: a sentinel and its master by TLS', async () => {
+  const args = ['--requirepass', 'data']
+  const master = await startServer({ tls: numbered, password: 'data', args })
+  const sentinel = await startServer({
+    tls: numbered,
+    password: 'watch',
+    args: ['--requirepass', 'watch'],
+    sentinel: `tls-replication yes\nsentinel monitor mymaster 127.0.0.1 ${master.port} 1\nsentinel auth-pass mymaster data\n`,
+  })
+  const url = `mymaster,${sentinel.address}`
   const options = { type: 'sentinel', auth: 'data', sentinelAuth: 'watch' } as const
-  expect(await countAt(set.url, { ...options, tls: { ...NONE, caCert: numbered.ca } })).toBe('1')
-  expect(await countAt(set.url, { ...options, tls: NONE })).toContain('self-signed certificate')
-  await set.stop()
+  expect(await countAt(url, { ...options, tls: { ...NONE, caCert: numbered.ca } })).toBe('1')
+  expect(await countAt(url, { ...options, tls: NONE })).toContain('self-signed certificate')
 })
 
 test('9.2: a cluster by TLS, with a password', async () => {
-  const cluster = await startCluster({ tls: numbered, password: 'data', args: ['--requirepass', 'data'] })
+  const [port, busPort] = [await freePort(), await freePort()]
+  // biome-ignore format: pairs of name and value
+  const args = ['--requirepass', 'data', '--cluster-enabled', 'yes', '--cluster-port', String(busPort),
+    '--cluster-announce-ip', '127.0.0.1', '--tls-cluster', 'yes']
+  const node = await startServer({ port, tls: numbered, password: 'data', args })
+  await node.run('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383)
+  await eventually(async () => expect(await node.run('CLUSTER', 'INFO')).toContain('cluster_state:ok'))
   const tls = { ...NONE, caCert: numbered.ca }
-  expect(await countAt(cluster.url, { type: 'cluster', auth: 'data', tls })).toBe('1')
-  expect(await countAt(`redis://:data@${cluster.url}`, { type: 'cluster', tls })).toBe('1')
-  expect(await countAt(cluster.url, { type: 'cluster', auth: 'wrong', tls })).toContain('WRONGPASS')
-  expect(await countAt(cluster.url, { type: 'cluster', tls })).toContain('NOAUTH')
-  await cluster.stop()
+  expect(await countAt(node.address, { type: 'cluster', auth: 'data', tls })).toBe('1')
+  expect(await countAt(`redis://:data@${node.address}`, { type: 'cluster', tls })).toBe('1')
+  expect(await countAt(node.address, { type: 'cluster', auth: 'wrong', tls })).toContain('WRONGPASS')
+  expect(await countAt(node.address, { type: 'cluster', tls })).toContain('NOAUTH')
 })
 
 test('8.1: errors name unusable files and their settings', async () => {
