@@ -17,6 +17,7 @@
  * stored without a vantage, so the server takes them from its own full probes.
  */
 import { setTimeout as wait } from 'node:timers/promises'
+import { doublingMs, jitteredMs } from '../../engine/runtime/backoff.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { check, type Schema } from '../api/schema/json-schema.ts'
 import { type AgentClient, agentClientFailure } from '../egress/agent-client.ts'
@@ -39,7 +40,7 @@ import {
 } from './wire.ts'
 
 const BATCHES_MAX = 10 // per round: the results of a day of 1,000 sites are sent within ten minutes
-const PAUSE_MAX_MS = 60_000 // between polls while they fail; a vantage counts as online for as long
+const POLL_BACKOFF = { initialMs: POLL_MS, maxMs: 60_000 } // while polls fail; a vantage counts as online for as long
 const RETRY_AFTER_MAX_MS = 600_000
 const PAUSE_JITTER = 0.2 // fraction of the pause, so that the agents of one server do not return at the same time
 const SKEW_LOGGED_MS = 60_000
@@ -279,9 +280,8 @@ export class Agent {
     const { status, retryAfterSec } = error instanceof CallError ? error : { status: null, retryAfterSec: 0 }
     if (status === 401 || nowMs() - this.polledMs > KEPT_SEC * 1_000) this.stopProbing()
     this.logState(error instanceof CallError ? error.message : agentClientFailure(error), status === 401)
-    const pauseMs = Math.min(PAUSE_MAX_MS, POLL_MS * 2 ** Math.min(this.failuresCount - 1, 10))
-    const jitter = 1 + (2 * Math.random() - 1) * PAUSE_JITTER
-    return Math.max(pauseMs * jitter, Math.min(RETRY_AFTER_MAX_MS, retryAfterSec * 1_000))
+    const pauseMs = jitteredMs(doublingMs(this.failuresCount, POLL_BACKOFF), PAUSE_JITTER, Math.random)
+    return Math.max(pauseMs, Math.min(RETRY_AFTER_MAX_MS, retryAfterSec * 1_000))
   }
 
   private logState(failure: string, isTokenRefused: boolean): void {
