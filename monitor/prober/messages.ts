@@ -2,7 +2,7 @@
  * Messages between the monitor's thread and its prober's.
  *
  *     monitor ── sites, detect, cancel, turns, close ──► prober        whenever the catalogue or a caller changes something
- *     monitor ◄── probe, observation, step, detected, figures, log ── prober
+ *     monitor ◄── ready, probe, observation, step, detected, metrics, log ── prober
  */
 import type { LogLevel } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
@@ -40,6 +40,7 @@ export type ToProber =
   | { kind: 'close' }
 
 export type FromProber =
+  | { kind: 'ready' }
   | { kind: 'probe'; siteId: number; probe: Probe }
   | { kind: 'observation'; siteId: number; observation: Observation }
   | { kind: 'step'; id: string; step: Step }

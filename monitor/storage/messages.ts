@@ -18,7 +18,6 @@ export type ToWriter =
 
 export type FromWriter =
   | { kind: 'ready' }
-  | { kind: 'failed'; error: Error } // at the start: nothing can be written
   | { kind: 'wrote'; refused: number; why: string | null; error: string | null } // error: none of it, try again
   | { kind: 'ticked' }
   | { kind: 'answer'; id: number; value?: unknown; error?: Error }

@@ -14,14 +14,12 @@
  * memory. A killed process loses at most the last 250 ms. With a failed disk, the last snapshot is still served.
  */
 import type { Log } from '../../engine/runtime/messages.ts'
-import { resolveModule } from '../../engine/runtime/module-url.ts'
 import type { WriterRequest, WriterResponses } from './messages.ts'
 import { ModelIndex, type ModelIndexDelta } from './model-index.ts'
 import type { Reader } from './reader.ts'
-import type { ReaderResponse } from './reader-thread.ts'
+import { ReaderClient } from './reader-client.ts'
 import type { Write } from './rows.ts'
 import type { Snapshot, SnapshotRows } from './snapshot.ts'
-import { Thread } from './thread.ts'
 import { Writer } from './writer.ts'
 
 export interface Store {
@@ -75,7 +73,7 @@ export async function openStore({
   }
   const writer = new Writer({ path, isRunner }, { log, snapshot: take }, queueRowsMax)
   await writer.start()
-  const details = new Details(path, log)
+  const details = new ReaderClient(path, log)
   return {
     get snapshot() {
       return snapshot!
@@ -95,45 +93,6 @@ export async function openStore({
       await details.close()
       return writer.close()
     },
-  }
-}
-
-/** The reader's thread, started by the first request, and by the next one after it has ended. */
-class Details {
-  private readonly path: string
-  private readonly log: Log
-  private thread: Thread | null = null
-  private isClosed = false
-
-  constructor(path: string, log: Log) {
-    this.path = path
-    this.log = log
-  }
-
-  read<T>(method: string, args: unknown[]): Promise<T> {
-    if (this.isClosed) return Promise.reject(new Error('the store is closed'))
-    this.thread ??= this.start()
-    const { thread } = this
-    return thread.ask((id) => thread.worker.postMessage({ id, method, args }))
-  }
-
-  async close(): Promise<void> {
-    this.isClosed = true
-    this.thread?.worker.postMessage({ id: 0, method: 'close', args: [] })
-    await this.thread?.ended
-  }
-
-  private start(): Thread {
-    const thread = new Thread(
-      resolveModule('./reader-thread.ts', import.meta.url),
-      { path: this.path },
-      (error) => {
-        if (error) this.log('error', `the monitor's reader ended: ${error.message}`)
-        this.thread = null
-      },
-    )
-    thread.worker.on('message', (answer: ReaderResponse) => thread.settle(answer))
-    return thread
   }
 }
 

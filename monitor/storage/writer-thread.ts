@@ -190,7 +190,7 @@ async function start({ path, isRunner }: WriterData): Promise<void> {
     writer.publish()
     send({ kind: 'ready' })
   } catch (error) {
-    send({ kind: 'failed', error: isOfDisk(error) ? unusable(path, error) : (error as Error) })
+    throw isOfDisk(error) ? unusable(path, error) : error
   }
 }
 

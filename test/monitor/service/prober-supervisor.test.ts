@@ -39,8 +39,8 @@ function start() {
   const store = new FakeStore()
   const queue = new DetectionQueue({ store, nowMs: Date.now, reuseSec: 0, queueMax: 10, runningMax: 1 })
   const prober = {
-    get isThere() {
-      return supervisor.isThere
+    get hasThread() {
+      return supervisor.hasThread
     },
     send: (message: ToProber) => supervisor.send(message),
   }
@@ -91,7 +91,7 @@ test('3.5: detections in progress when the prober breaks end as failed; after 5 
   const { steps } = await queue.find(running.id)
   expect(steps.map(({ status }) => status)).not.toContain('running')
   vi.advanceTimersByTime(PAUSE_MS - 1)
-  expect(supervisor.isThere).toBe(false)
+  expect(supervisor.hasThread).toBe(false)
   const next = await submit(OTHER)
   detections.start() // as each second does
   expect(await stateOf(next)).toEqual(['queued', null])

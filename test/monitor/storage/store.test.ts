@@ -1,9 +1,9 @@
 import { renameSync, writeFileSync } from 'node:fs'
+import type { Worker } from 'node:worker_threads'
 import { expect, test, vi } from 'vitest'
 import { Database } from '../../../monitor/storage/database.ts'
 import type { Snapshot } from '../../../monitor/storage/snapshot.ts'
 import type { Store } from '../../../monitor/storage/store.ts'
-import type { Thread } from '../../../monitor/storage/thread.ts'
 import { Writer } from '../../../monitor/storage/writer.ts'
 import { catalogueSite, NOW_SEC, openTestStore, probe, temporaryFolder } from './stores.ts'
 
@@ -194,7 +194,7 @@ test('8.2: a writer thread that dies is replaced, and what it had in hand is wri
   )
   await writer.start()
   for (let i = 0; i < 700; i++) writer.add({ kind: 'meta', key: `k${i}`, value: '' })
-  await (writer as unknown as { thread: Thread }).thread.worker.terminate()
+  await terminateThread(writer)
   await writer.flush()
   expect(log).toEqual([
     expect.stringContaining("error: the monitor's writer thread ended and restarts in 100 ms"),
@@ -212,6 +212,11 @@ test('8.2: a store that cannot be opened says so and leaves nothing running', as
     /monitor\.db: cannot be used .* Check MONITOR_DATA_DIR and its rights/,
   )
 })
+
+function terminateThread(writer: Writer): Promise<number> {
+  const { supervisor } = writer as unknown as { supervisor: { worker: Worker } }
+  return supervisor.worker.terminate()
+}
 
 async function withSite(store: Store) {
   const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [catalogueSite('one')], nowSec: NOW_SEC })
@@ -236,7 +241,7 @@ test('8.2: a writer thread that dies leaves no lock behind', async () => {
   const path = `${temporaryFolder()}/monitor.db`
   const writer = new Writer({ path, isRunner: true }, { log: () => {}, snapshot: () => {} })
   await writer.start()
-  await (writer as unknown as { thread: Thread }).thread.worker.terminate()
+  await terminateThread(writer)
   writer.add({ kind: 'meta', key: 'after', value: '' })
   await writer.flush()
   expect(await writer.close()).toBe(0)
