@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../../helpers/eventually.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
-import { startServer, temporaryFolder } from './setup.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { startServer } from './setup.ts'
 
 test('6.5: after kill -9 an agent still has its results, and sends them when started again', async () => {
   const relay = await startFakeRelay('new-api')
@@ -16,7 +17,7 @@ test('6.5: after kill -9 an agent still has its results, and sends them when sta
   server.clock.ms = Date.now() // the child uses the system clock
   const token = await server.create('shanghai')
   server.setSites({ intervalSec: 2 }) // the store keeps one probe per site and second
-  const folder = temporaryFolder()
+  const folder = makeMemoryFolder()
   const tokenFile = join(folder, 'token')
   writeFileSync(tokenFile, `${token}\n`)
   const env = { AGENT_SERVER: server.url(), AGENT_TOKEN_FILE: tokenFile, port: relay.port }

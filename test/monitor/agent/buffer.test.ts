@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type BufferOptions, type Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
 import { Database } from '../../../monitor/storage/database.ts'
-import { NOW_SEC, result, temporaryFolder } from './setup.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { NOW_SEC, result } from './setup.ts'
 
 function measured(atSec: number, more: Partial<Measured> = {}): Measured {
   const { sequence: _, ...rest } = result(1, { at_s: atSec, ...more })
@@ -20,7 +21,7 @@ beforeEach(() => void logged.splice(0))
 const log: BufferOptions['log'] = (level, text) => logged.push(`${level}: ${text}`)
 
 function bufferOf(options: Partial<BufferOptions> = {}): ResultBuffer {
-  const buffer = new ResultBuffer({ path: join(temporaryFolder(), 'deep', 'agent.sqlite'), log, ...options })
+  const buffer = new ResultBuffer({ path: join(makeMemoryFolder(), 'deep', 'agent.sqlite'), log, ...options })
   onTestFinished(() => buffer.close())
   return buffer
 }
@@ -46,7 +47,7 @@ test('results are returned oldest first, numbered from 1', () => {
 })
 
 test('row numbers grow after all rows are deleted; the rest is there after a restart', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   const first = bufferOf({ path })
   for (let i = 0; i < 3; i++) first.add(up(NOW_SEC + i))
   first.forget(3)
@@ -74,7 +75,7 @@ test('6.5: when full, the oldest up is dropped first; without one the oldest', (
 
 test('bytes are bounded too, and counted after a restart', () => {
   const row = JSON.stringify(up(NOW_SEC)).length
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   const first = new ResultBuffer({ log, path, bytesMax: 3 * row })
   for (let i = 0; i < 10; i++) first.add(up(NOW_SEC))
   expect([drawn(first), first.bytes]).toEqual(['8u 9u 10u', 3 * row])
@@ -93,7 +94,7 @@ test('6.5: results older than the given time are dropped', () => {
 })
 
 test('deleted results free disk space', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   const first = new ResultBuffer({ log, path })
   for (let i = 0; i < 5_000; i++) first.add(up(NOW_SEC + i))
   first.close()
@@ -105,9 +106,9 @@ test('deleted results free disk space', () => {
 })
 
 test('two agents cannot use one file', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   bufferOf({ path }).add(up(NOW_SEC))
-  expect(() => new ResultBuffer({ log, path })).toThrow(
+  expect(() => new ResultBuffer({ log, path, busyMs: 1 })).toThrow(
     /cannot be used to keep results.*another agent.*AGENT_BUFFER/,
   )
 })
@@ -126,6 +127,11 @@ const DAMAGES: [string, (path: string) => void, RegExp][] = [
     (path) => other(path, `${MADE}; INSERT INTO result VALUES (9007199254740992, 1, 1, '{}')`),
     /too large to be represented/,
   ],
+  [
+    'has a row number that leaves no room for others',
+    (path) => other(path, `${MADE}; INSERT INTO result VALUES (9007199254740990, 1, 1, '{}')`),
+    /its row numbers are used up, at 9007199254740990/,
+  ],
 ]
 const MADE = `CREATE TABLE result (sequence INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,
   is_up INTEGER NOT NULL, json TEXT NOT NULL) STRICT`
@@ -138,7 +144,7 @@ function other(path: string, sql: string): void {
 
 for (const [name, damage, reason] of DAMAGES) {
   test(`a file that ${name} is set aside with a remedy, and the agent starts`, () => {
-    const path = join(temporaryFolder(), 'agent.sqlite')
+    const path = join(makeMemoryFolder(), 'agent.sqlite')
     damage(path)
     const size = statSync(path).size
     writeFileSync(`${path}.unreadable`, 'an older one')
@@ -158,7 +164,7 @@ for (const [name, damage, reason] of DAMAGES) {
 }
 
 test('rows that are not results are dropped when they are read, counted, and the first is logged', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   bufferOf({ path }).close()
   const good = JSON.stringify(up(NOW_SEC))
   const bad = [
@@ -182,7 +188,7 @@ test('rows that are not results are dropped when they are read, counted, and the
 })
 
 test('a file that becomes unreadable while open is set aside, too', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   const buffer = bufferOf({ path })
   buffer.add(up(NOW_SEC))
   const { database } = buffer as unknown as { database: Database }
@@ -193,8 +199,19 @@ test('a file that becomes unreadable while open is set aside, too', () => {
   expect(logged).toHaveLength(1)
 })
 
+test('a file whose numbering is at its maximum keeps its results and numbers on from them', () => {
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
+  const first = bufferOf({ path })
+  for (const atSec of [NOW_SEC, NOW_SEC + 1]) first.add(up(atSec))
+  first.close()
+  other(path, "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'result'")
+  const second = bufferOf({ path })
+  second.add(down(NOW_SEC))
+  expect([drawn(second), logged]).toEqual(['1u 2u 3d', []])
+})
+
 test('an empty file of an earlier version with exhausted row numbers starts at 1 again', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   other(path, `${MADE}; INSERT INTO result VALUES (9007199254740991, 1, 1, '{}'); DELETE FROM result`)
   const buffer = bufferOf({ path })
   buffer.add(up(NOW_SEC))
@@ -202,7 +219,7 @@ test('an empty file of an earlier version with exhausted row numbers starts at 1
 })
 
 test('a path that cannot be opened is a configuration error, and nothing is set aside', () => {
-  const folder = temporaryFolder()
+  const folder = makeMemoryFolder()
   const path = join(folder, 'agent.sqlite')
   mkdirSync(path)
   expect(() => bufferOf({ path })).toThrow(/cannot be used to keep results: .*AGENT_BUFFER/)

@@ -22,11 +22,12 @@ import type { Write } from '../../../monitor/storage/rows.ts'
 import { openStore, type Store } from '../../../monitor/storage/store.ts'
 import { createVantage, revokeVantage } from '../../../monitor/storage/vantages.ts'
 import { openUws, type UwsPort } from '../../../transports/uws.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 import { freePort } from '../../helpers/ports.ts'
 import { send } from '../api/setup.ts'
-import { catalogueSite, NOW_SEC, temporaryFolder } from '../storage/stores.ts'
+import { catalogueSite, NOW_SEC } from '../storage/stores.ts'
 
-export { NOW_SEC, temporaryFolder } from '../storage/stores.ts'
+export { NOW_SEC } from '../storage/stores.ts'
 
 export interface Asking {
   token?: string
@@ -43,7 +44,7 @@ export async function startServer(
   { isDueOnly = false, ...options }: Partial<AgentApiOptions> & { isDueOnly?: boolean } = {},
   sites = SITES,
 ) {
-  const path = join(temporaryFolder(), 'monitor.db')
+  const path = join(makeMemoryFolder(), 'monitor.db')
   const logged: string[] = []
   const log = (level: string, text: string) => logged.push(`${level}: ${text}`)
   const store = await openStore({ path, log })
@@ -193,7 +194,7 @@ export function startAgentOf(
   const egress = new Egress({ settings, version: '1.0.0' })
   const options: AgentOptions = {
     client: new AgentClient({ server: server.url(), token, version: '1.0.0' }),
-    buffer: new ResultBuffer({ path: join(temporaryFolder(), 'agent.sqlite'), rowsMax, log }),
+    buffer: new ResultBuffer({ path: join(makeMemoryFolder(), 'agent.sqlite'), rowsMax, log }),
     probing: {
       context: { egress, asn: NO_ASN_TABLE, nowMs },
       ...{ egress, lightMax: 8, repeatsMax: 0, controlUrls: [] },

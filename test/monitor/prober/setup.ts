@@ -7,6 +7,7 @@ import { soonProbed } from '../../helpers/slugs.ts'
 import type { Relays } from '../probe/setup.ts'
 
 export const INTERVAL_SEC = 60
+const SOON_MS = 50
 
 export function startProber(world: Relays, options: Partial<ProberOptions> = {}) {
   const told: FromProber[] = []
@@ -36,11 +37,11 @@ export function startProber(world: Relays, options: Partial<ProberOptions> = {})
 
 let nextId = 1
 
-/** A site at the relay of this name; seen for the first time, so both probes are due within two seconds. */
+/** A site at the relay of this name; seen for the first time, so both probes are due at once. */
 export function siteOf(world: Relays, name: string, changes: Partial<ProberSite> = {}): ProberSite {
   const { url, apiBase } = world.target(name)
   return {
-    ...{ siteId: nextId++, slug: soonProbed(name, INTERVAL_SEC), url, apiBase },
+    ...{ siteId: nextId++, slug: soonProbed(name, INTERVAL_SEC, SOON_MS), url, apiBase },
     ...{ extraPort: null, keyFile: null, intervalSec: null, lastFullSec: null, addresses: [], downs: 0 },
     ...{ downSinceSec: null, ...changes },
   }

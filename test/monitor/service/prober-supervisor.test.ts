@@ -107,7 +107,7 @@ test('M6.4#4: a new prober gets the sites of the one before', async () => {
   relay.turn('open')
   const { supervisor, poison, messages } = start()
   const site: ProberSite = {
-    ...{ siteId: 7, slug: soonProbed('relay', 60), url: `http://${HOST}`, apiBase: `http://${HOST}` },
+    ...{ siteId: 7, slug: soonProbed('relay', 60, 50), url: `http://${HOST}`, apiBase: `http://${HOST}` },
     ...{ extraPort: null, keyFile: null, intervalSec: null, lastFullSec: null, addresses: [], downs: 0 },
     downSinceSec: null,
   }

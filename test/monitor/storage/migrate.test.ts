@@ -6,8 +6,9 @@ import { Database } from '../../../monitor/storage/database.ts'
 import { migrate } from '../../../monitor/storage/migrate.ts'
 import { MIGRATIONS } from '../../../monitor/storage/schema.ts'
 import { saveVantage } from '../../../monitor/storage/vantages.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 import { specRows } from '../../helpers/spec.ts'
-import { catalogueSite, freshDatabase, NOW_SEC, temporaryFolder } from './stores.ts'
+import { catalogueSite, freshDatabase, NOW_SEC } from './stores.ts'
 
 test('8.2: the pragmas', async () => {
   const database = await freshDatabase()
@@ -108,14 +109,14 @@ test('8.2: a file of a newer version is refused and not touched', async () => {
 })
 
 test('8.2: a file that is no database says what to do', () => {
-  const path = join(temporaryFolder(), 'missing', 'm.db')
+  const path = join(makeMemoryFolder(), 'missing', 'm.db')
   expect(() => new Database(path)).toThrow(
     /m\.db: cannot be used as the monitor's database: .* \[STORE_UNUSABLE\]/,
   )
 })
 
 function opened() {
-  const database = new Database(join(temporaryFolder(), 'm.db'))
+  const database = new Database(join(makeMemoryFolder(), 'm.db'))
   onTestFinished(() => database.close())
   const files = () => readdirSync(dirname(database.path)).filter((name) => name.includes('before'))
   return { database, files }

@@ -6,15 +6,16 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { HOUR_SEC } from '../../../monitor/scoring/bucket.ts'
 import { Database } from '../../../monitor/storage/database.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 import { seed, seeded, size } from '../../helpers/size.ts'
 import { atOf, siteOf } from './killed-probes.ts'
-import { NOW_SEC, temporaryFolder } from './stores.ts'
+import { NOW_SEC } from './stores.ts'
 
 const kills = size({ small: 3, full: 50 })
 const LOST_MAX_MS = 250
 
 test(`M13#11: killed ${kills} times in the middle of writes, at most 250 ms of probes are lost`, async () => {
-  const path = join(temporaryFolder(), 'monitor.db')
+  const path = join(makeMemoryFolder(), 'monitor.db')
   const random = seeded(seed())
   let first = 0
   for (let kill = 0; kill < kills; kill++) {

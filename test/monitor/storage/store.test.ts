@@ -5,7 +5,8 @@ import { Database } from '../../../monitor/storage/database.ts'
 import type { Snapshot } from '../../../monitor/storage/snapshot.ts'
 import type { Store } from '../../../monitor/storage/store.ts'
 import { Writer } from '../../../monitor/storage/writer.ts'
-import { catalogueSite, NOW_SEC, openTestStore, probe, temporaryFolder } from './stores.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { catalogueSite, NOW_SEC, openTestStore, probe } from './stores.ts'
 
 test('8.2: a probe is on disk, in its hour and in the next snapshot', async () => {
   const store = await openTestStore()
@@ -35,7 +36,7 @@ test('8.2: a probe is on disk, in its hour and in the next snapshot', async () =
 })
 
 test('8.2: a snapshot is frozen, comes every 5 s if anything changed, and its version grows over restarts', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const seen: Snapshot[] = []
   const store = await openTestStore({ path, onSnapshot: (snapshot) => seen.push(snapshot) })
   const { siteId, vantageId } = await withSite(store)
@@ -58,7 +59,7 @@ test('8.2: a snapshot is frozen, comes every 5 s if anything changed, and its ve
 })
 
 test('8.2: what another process commits is in the next snapshot', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path })
   await store.tick(NOW_SEC)
   const other = new Database(path)
@@ -124,7 +125,7 @@ test('6.5: a probe that comes twice counts once; an inconclusive one is kept and
 })
 
 test('M6.4#4 8.2: while the disk refuses, writes wait, the snapshot is served, ups are dropped at the bound', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path, queueRowsMax: 100 })
   const { siteId, vantageId } = await withSite(store)
   const blocker = new Database(path)
@@ -150,7 +151,7 @@ test('8.2: a backup is a whole database, made while others write', async () => {
   const { siteId, vantageId } = await withSite(store)
   for (let i = 0; i < 600; i++) store.write({ kind: 'probe', siteId, vantageId, probe: probe(NOW_SEC + i) })
   await store.flush()
-  const path = await store.ask({ kind: 'backup', path: `${temporaryFolder()}/copy.db` })
+  const path = await store.ask({ kind: 'backup', path: `${makeMemoryFolder()}/copy.db` })
   const copy = new Database(path)
   expect([copy.get('SELECT count(*) AS count FROM probe_raw'), copy.pragma('integrity_check')]).toEqual([
     { count: 600 },
@@ -173,7 +174,7 @@ test('7.2: what the score asks of history, the running hour included', async () 
 })
 
 test('8.2: closing writes what is queued', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path })
   const { siteId, vantageId } = await withSite(store)
   for (let i = 0; i < 1_700; i++) store.write({ kind: 'probe', siteId, vantageId, probe: probe(NOW_SEC + i) })
@@ -187,7 +188,7 @@ test('8.2: closing writes what is queued', async () => {
 
 test('8.2: a writer thread that dies is replaced, and what it had in hand is written', async () => {
   const log: string[] = []
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const writer = new Writer(
     { path, isRunner: false },
     { log: (level, text) => log.push(`${level}: ${text}`), snapshot: () => {} },
@@ -206,7 +207,7 @@ test('8.2: a writer thread that dies is replaced, and what it had in hand is wri
 })
 
 test('8.2: a store that cannot be opened says so and leaves nothing running', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   writeFileSync(path, 'not a database, but long enough to be looked at as one '.repeat(100))
   await expect(openTestStore({ path })).rejects.toThrow(
     /monitor\.db: cannot be used .* Check MONITOR_DATA_DIR and its rights/,
@@ -225,7 +226,7 @@ async function withSite(store: Store) {
 }
 
 test('8.2: two monitors do not run on one database, and the command line is not kept out', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path, isRunner: true })
   await expect(openTestStore({ path, isRunner: true })).rejects.toThrow(
     /a monitor runs on it already.*\[STORE_IN_USE\]/s,
@@ -238,7 +239,7 @@ test('8.2: two monitors do not run on one database, and the command line is not 
 })
 
 test('8.2: a writer thread that dies leaves no lock behind', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const writer = new Writer({ path, isRunner: true }, { log: () => {}, snapshot: () => {} })
   await writer.start()
   await terminateThread(writer)
@@ -277,7 +278,7 @@ test('8.2: a clock that was set back holds nothing up: snapshots, and what was s
 })
 
 test('8.2: a file that is taken away under a running monitor is told, once', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path })
   await store.tick(NOW_SEC)
   expect(store.log).toEqual([])
