@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Visit } from '../../../monitor/egress/egress.ts'
 import type { ProberOptions } from '../../../monitor/prober/prober.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
 import { detection, siteOf, sites, startProber } from './setup.ts'
@@ -33,7 +34,7 @@ async function startHolding() {
   prober.receive(sites(siteOf(world, 'failing')))
   clock.ms += MINUTE_MS
   // One run per site at a time: when the light probe begins the full one has ended.
-  await expect.poll(() => prober.metrics().starts, { timeout: 10_000 }).toBe(2)
+  await eventually(() => expect(prober.metrics().starts).toBe(2))
   expect(of('probe')).toEqual([])
   return started
 }
@@ -43,7 +44,7 @@ test('3.5: while checked addresses are silent, a detection of a down site fails,
   const { prober, of, clock } = start()
   const detect = async (id: string, name: string) => {
     prober.receive(detection(world, id, name))
-    await expect.poll(() => of('detected').at(-1)?.id, { timeout: 10_000 }).toBe(id)
+    await eventually(() => expect(of('detected').at(-1)?.id).toBe(id))
     return of('detected').at(-1)
   }
   expect(await detect('a', 'reset')).toMatchObject({ result: null, failure: 'internal_error' })
@@ -65,7 +66,7 @@ test('3.5: the check requested by a failed detection counts, also when the next 
     },
   })
   prober.receive(detection(world, 'a', 'reset'))
-  await expect.poll(() => of('detected').length, { timeout: 10_000 }).toBe(1)
+  await eventually(() => expect(of('detected').length).toBe(1))
   expect(of('detected')[0]).toMatchObject({ result: null, failure: 'internal_error' })
 })
 
@@ -77,9 +78,9 @@ test('3.5: a detection that is cancelled during its connectivity check ends at o
   }
   const { prober, of } = start({ egress: { visit, denials: new Map(), optOut: [] } })
   prober.receive(detection(world, 'a', 'reset'))
-  await expect.poll(() => isAsking).toBe(true)
+  await eventually(() => expect(isAsking).toBe(true))
   prober.receive({ kind: 'cancel', id: 'a' })
-  await expect.poll(() => of('detected').length).toBe(1)
+  await eventually(() => expect(of('detected').length).toBe(1))
   expect(of('detected')[0]).toMatchObject({ result: null, failure: 'deadline_exceeded' })
 })
 
@@ -94,7 +95,7 @@ for (const [control, outcome, observations] of cases) {
     const { of } = await startHolding()
     world.relays[CONTROL].turn(control)
     vi.advanceTimersByTime(MINUTE_MS)
-    await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(2)
+    await eventually(() => expect(of('probe').length).toBe(2))
     expect(of('probe').map(({ probe }) => probe.outcome)).toEqual([outcome, outcome])
     expect(of('observation')).toHaveLength(observations)
   })

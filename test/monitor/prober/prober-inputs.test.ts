@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
 import type { ProbeContext } from '../../../monitor/probe/probe.ts'
 import { inTurn } from '../../../monitor/scheduler/schedule.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
 import { detection, INTERVAL_SEC, siteOf, sites, startProber } from './setup.ts'
@@ -24,14 +25,14 @@ test('5: a host that opts out is neither visited nor detected until the opt-out 
   const site = siteOf(world, 'open', { lastFullSec: Math.floor(Date.now() / 1_000) })
   const detect = async (id: string) => {
     prober.receive(detection(world, id, 'open'))
-    await expect.poll(() => of('detected').at(-1)?.id, { timeout: 10_000 }).toBe(id)
+    await eventually(() => expect(of('detected').at(-1)?.id).toBe(id))
     return of('detected').at(-1)
   }
   expect(await detect('a')).toMatchObject({ failure: null })
 
   const { connections } = world.relays.open
   prober.receive({ kind: 'sites', sites: [site], optOut: ['open.example.org'] })
-  await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(1)
+  await eventually(() => expect(of('probe').length).toBe(1))
   expect(of('probe')[0].probe).toMatchObject({ httpStatus: null, error: 'target_not_allowed' })
   expect(await detect('b')).toMatchObject({ result: null, failure: 'target_not_allowed' })
   expect(world.relays.open.connections).toBe(connections)
@@ -72,7 +73,7 @@ for (const [online, count] of cases) {
       const { starts } = prober.metrics()
       vi.advanceTimersByTime(i === 0 ? 2_000 : INTERVAL_MS) // its first look is due within two seconds
       looked.push(prober.metrics().starts > starts)
-      await expect.poll(() => of('probe').length, { interval: 5 }).toBe(prober.metrics().starts)
+      await eventually(() => expect(of('probe').length).toBe(prober.metrics().starts))
     }
     const all = Array.from({ length: SLOTS }, (_, i) => FIRST_SLOT + i)
     const isOurs = (slot: number) => !online?.length || inTurn(site.slug, slot, online).includes('main')
@@ -85,7 +86,7 @@ test('6.5: a detection reports a single vantage until others are online', async 
   const { prober, of } = startProber(world)
   const noticesOf = async (id: string) => {
     prober.receive(detection(world, id, 'new-api'))
-    await expect.poll(() => of('detected').at(-1)?.id, { timeout: 10_000 }).toBe(id)
+    await eventually(() => expect(of('detected').at(-1)?.id).toBe(id))
     return of('detected').at(-1)?.result?.notices
   }
   expect(await noticesOf('a')).toContain('single_vantage')
@@ -113,8 +114,8 @@ test('6.2: a full probe that a stall left incomplete is made again within 33 min
   const fullProbes = () => of('probe').filter(({ probe }) => probe.kind === 'full')
   prober.receive(sites(siteOf(world, 'open')))
   vi.advanceTimersByTime(2_000)
-  await expect.poll(() => fullProbes().length, { timeout: 10_000 }).toBe(1)
+  await eventually(() => expect(fullProbes().length).toBe(1))
   expect([fullProbes()[0].probe.outcome, of('observation')]).toEqual(['up', []])
   vi.advanceTimersByTime(33 * 60_000)
-  await expect.poll(() => fullProbes().length, { timeout: 10_000 }).toBe(2)
+  await eventually(() => expect(fullProbes().length).toBe(2))
 })

@@ -1,4 +1,4 @@
-/** A prober at fake relays, and what it has told so far. */
+/** A prober at fake relays, and what it has sent so far. */
 import { onTestFinished } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
 import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/messages.ts'
@@ -10,7 +10,7 @@ export const INTERVAL_SEC = 60
 const SOON_MS = 50
 
 export function startProber(world: Relays, options: Partial<ProberOptions> = {}) {
-  const told: FromProber[] = []
+  const sent: FromProber[] = []
   const context = world.context({ nowMs: Date.now })
   const prober = new Prober({
     context,
@@ -25,14 +25,14 @@ export function startProber(world: Relays, options: Partial<ProberOptions> = {})
     controlUrls: [],
     ...options,
     send: (message) => {
-      told.push(message)
+      sent.push(message)
       options.send?.(message)
     },
   })
   onTestFinished(() => prober.close())
   const of = <K extends FromProber['kind']>(kind: K) =>
-    told.filter((each): each is Extract<FromProber, { kind: K }> => each.kind === kind)
-  return { prober, told, of }
+    sent.filter((each): each is Extract<FromProber, { kind: K }> => each.kind === kind)
+  return { prober, sent, of }
 }
 
 let nextId = 1
