@@ -1,9 +1,10 @@
 /** An agent with its prober and its buffer, between a relay and a server. */
-import { setTimeout as wait } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Agent } from '../../../monitor/agent/agent.ts'
 import type { Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
 import { POLL_PATH, type PollResponse, RESULTS_PATH, SEQUENCE_MAX } from '../../../monitor/agent/wire.ts'
 import { AgentClient } from '../../../monitor/egress/agent-client.ts'
+import type { Prober } from '../../../monitor/prober/prober.ts'
 import { getSlotNumber, inTurn } from '../../../monitor/scheduler/schedule.ts'
 import { eventually } from '../../helpers/eventually.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
@@ -15,9 +16,26 @@ async function startRelay() {
   return relay
 }
 
-/** Sites probed each second. */
+/** Sites probed each second, of a time that passes only in `probeUntil`. Must come before the agent. */
 function setSites(server: Server): void {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
   server.setSites({ intervalSec: 1 })
+}
+
+const PROBE_MS = 1_200 // one interval with its jitter: each site is due once, and not again before its probe has ended
+
+/** Lets probes take place until `isDone`. */
+async function probeUntil(buffer: ResultBuffer, isDone: () => boolean): Promise<void> {
+  while (!isDone()) {
+    const before = buffer.count
+    vi.advanceTimersByTime(PROBE_MS)
+    await eventually(() => expect(buffer.count).toBeGreaterThan(before))
+  }
+}
+
+function getStartsCount(agent: Agent): number {
+  return (agent as unknown as { prober: Prober }).prober.metrics().starts
 }
 
 test('6.5: an agent polls, probes and sends results; a second round receives no catalogue', async () => {
@@ -27,7 +45,7 @@ test('6.5: an agent polls, probes and sends results; a second round receives no 
   setSites(server)
   const { agent, buffer } = startAgentOf(server, token, relay.port)
   expect(await agent.round()).toBe(10_000)
-  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
+  await probeUntil(buffer, () => buffer.count >= 2)
   await agent.round()
   const rows = await server.rows()
   expect(rows[0]).toMatchObject({
@@ -46,7 +64,7 @@ test('6.5: an agent polls, probes and sends results; a second round receives no 
   server.api.setSites([{ ...relayOnly, intervalSec: 1, regions: ['cn'] }], ['example.net'])
   await agent.round() // receives the new sites; sends what it had
   await agent.round()
-  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(3))
+  await probeUntil(buffer, () => buffer.count >= 3)
   expect(new Set(buffer.first(100).map(({ measured }) => measured.slug))).toEqual(new Set(['relay']))
 })
 
@@ -57,7 +75,7 @@ test('6.5: a failed connection is reported with its address, a successful one wi
   setSites(server)
   const { agent, buffer } = startAgentOf(server, token, relay.port)
   await agent.round()
-  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
+  await probeUntil(buffer, () => buffer.count >= 2)
   expect(buffer.first(2).map(({ measured }) => [measured.outcome, measured.address])).toEqual([
     ['up', undefined],
     ['up', undefined],
@@ -65,11 +83,11 @@ test('6.5: a failed connection is reported with its address, a successful one wi
   await relay.close()
   const failed = () =>
     buffer.first(500).flatMap(({ measured }) => (measured.error === 'connect_refused' ? [measured] : []))
-  await eventually(() => expect(failed().length).toBeGreaterThanOrEqual(1))
+  await probeUntil(buffer, () => failed().length > 0)
   expect(failed()[0].address).toBe('127.0.0.2')
   server.clock.ms += 60_000 // the clock stands still, and of one second the server takes one result
   const laterSec = Math.floor(server.clock.ms / 1_000)
-  await eventually(() => expect(failed().some(({ at_s }) => at_s === laterSec)).toBe(true))
+  await probeUntil(buffer, () => failed().some(({ at_s }) => at_s === laterSec))
   await agent.round()
   await server.store.flush()
   const rows = server.database.all('SELECT DISTINCT error, address FROM probe_raw ORDER BY error')
@@ -85,7 +103,7 @@ test('6.5: while the server is unreachable results are kept; each is stored once
   const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
   await agent.round()
   server.server.port!.close()
-  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
+  await probeUntil(buffer, () => buffer.count >= 2)
   const pauses = [await agent.round(), await agent.round(), await agent.round(), await agent.round()]
   for (const [i, pauseMs] of pauses.entries()) {
     const plainMs = Math.min(60_000, 10_000 * 2 ** i)
@@ -95,7 +113,7 @@ test('6.5: while the server is unreachable results are kept; each is stored once
   expect(logged[0]).toMatch(/^warning: 127\.0\.0\.1:\d+: connect_refused: ECONNREFUSED\. Results are kept/)
   relay.turn('failing')
   const before = buffer.count
-  await eventually(() => expect(buffer.count).toBeGreaterThan(before))
+  await probeUntil(buffer, () => buffer.count > before)
   const kept = buffer.first(500)
 
   server.open()
@@ -259,16 +277,16 @@ test('6.5: a revoked agent stops probing and keeps its results', async () => {
   setSites(server)
   const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
   await agent.round()
-  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(1))
+  await probeUntil(buffer, () => buffer.count >= 1)
   await server.revoke('shanghai')
   await agent.round()
   expect(logged.at(-1)).toMatch(
     /^error: .* was answered with 401\. Probing stops until the token is accepted/,
   )
   expect(agent.metrics().waiting).toBeGreaterThanOrEqual(1)
-  const requestsBefore = relay.requests.length
-  await wait(3_500) // an agent that probes would have visited each of two sites three times
-  expect(relay.requests.length).toBeLessThanOrEqual(requestsBefore + 2) // probes in flight
+  const startsBefore = getStartsCount(agent)
+  vi.advanceTimersByTime(10 * PROBE_MS)
+  expect([startsBefore > 0, getStartsCount(agent)]).toEqual([true, startsBefore])
   expect(await server.rows()).toEqual([])
 })
 
@@ -284,7 +302,7 @@ for (const aheadMs of [600_000, -600_000]) {
     expect(logged).toEqual([
       `warning: this clock is 600 s ${aheadMs > 0 ? 'ahead of' : 'behind'} the server's, which corrects the times of results`,
     ])
-    await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(2))
+    await probeUntil(buffer, () => buffer.count >= 2)
     expect(buffer.first(1)[0].measured.at_s).toBe(Math.floor(nowMs() / 1_000))
     await agent.round()
     expect((await server.rows())[0].at).toBe(Math.floor(server.clock.ms / 1_000))
@@ -307,7 +325,7 @@ test('6.5: of three vantages of a region, two probe in each slot, by the clock o
   expect([mine.length > 0, mine.length < sites.length]).toEqual([true, true])
   await agent.round()
   const probed = () => new Set(buffer.first(1_000).map(({ measured }) => measured.slug))
-  await eventually(() => expect(buffer.count).toBeGreaterThanOrEqual(3 * mine.length))
+  await probeUntil(buffer, () => buffer.count >= 3 * mine.length)
   expect(probed()).toEqual(new Set(mine))
 })
 
