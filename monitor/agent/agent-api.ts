@@ -105,7 +105,7 @@ export class AgentApi {
     return { ...this.totals, wrongTokens: this.authenticator.wrongCount }
   }
 
-  /** Answers 503 from now on. The caller closes the port. */
+  /** Responds with 503 from now on. The caller closes the port. */
   beginShutdown(): void {
     this.isEnding = true
   }

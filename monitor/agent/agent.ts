@@ -6,7 +6,7 @@
  *
  *     server unreachable     probes on with the last catalogue, keeps a day of results, polls again after 10, 20, 40, 60 s
  *     token refused          stops probing, keeps its results, keeps polling
- *     no answer for a day    stops probing: the results would be too old to store, and hosts may have opted out since
+ *     no response for a day    stops probing: the results would be too old to store, and hosts may have opted out since
  *
  * Results are numbered as they are sent, from the last number the server has accepted. A batch is forgotten only when the
  * response to it says that exactly its last number is accepted and that no result was a repetition. Otherwise it is sent
@@ -44,8 +44,8 @@ const POLL_BACKOFF = { initialMs: POLL_MS, maxMs: 60_000 } // while polls fail; 
 const RETRY_AFTER_MAX_MS = 600_000
 const PAUSE_JITTER = 0.2 // fraction of the pause, so that the agents of one server do not return at the same time
 const SKEW_LOGGED_MS = 60_000
-const REFUSED_WHOLE: readonly number[] = [400, 413] // statuses for which a part of the batch may be to blame
-const REFUSED_ROWS_MAX = 10 // passed over in one round; beyond, the server is asked again after the pause
+const REFUSED_WHOLE: readonly number[] = [400, 413] // statuses that a part of the batch may cause
+const REFUSED_ROWS_MAX = 10 // skipped in one round; beyond, the rest waits for the next round
 
 export interface AgentOptions {
   client: Pick<AgentClient, 'post' | 'base'>
@@ -83,7 +83,7 @@ export class Agent {
   private content: CatalogueContent = { sites: [], opt_out: [] }
   private intervalSec = 0
   private sites = new Map<string, ProberSite>() // by slug
-  private slugs = new Map<number, string>() // by the id that the prober knows a site by
+  private slugs = new Map<number, string>() // by the prober's site id
   private lastId = 0
   private isProbing = false
   private isSkewLogged = false
@@ -124,7 +124,7 @@ export class Agent {
       buffer.forgetBefore(Math.floor(nowMs() / 1_000) - KEPT_SEC)
       await this.poll()
       await this.sendInParts()
-      if (this.failuresCount > 0) log('info', `${client.base.host} answers again`)
+      if (this.failuresCount > 0) log('info', `${client.base.host} responds again`)
       this.failuresCount = 0
       this.loggedFailure = ''
       return POLL_MS
@@ -215,8 +215,8 @@ export class Agent {
   }
 
   /**
-   * A batch that is refused as a whole goes again in halves, and a result that is refused by itself is passed over, so
-   * that it cannot hold up the others. It is dropped once a later one is taken: where none is, it is not to blame.
+   * A batch that is refused as a whole is sent again in halves, and a result that is refused by itself is skipped, so
+   * that it does not block the others. It is dropped once a later one is accepted; if none is, the cause is another.
    */
   private async sendInParts(): Promise<void> {
     const { buffer, log } = this.options
@@ -267,7 +267,7 @@ export class Agent {
 
   private async call(path: string, request: object, schema: Schema): Promise<unknown> {
     const { status, json, retryAfterSec } = await this.options.client.post(path, request, this.closing.signal)
-    if (status !== 200) throw new CallError(status, `${path} was answered with ${status}`, retryAfterSec)
+    if (status !== 200) throw new CallError(status, `${path}: status ${status}`, retryAfterSec)
     const violation = check(schema, json, {})
     if (violation !== null) throw new CallError(status, `${path}: invalid response: ${violation}`)
     return json

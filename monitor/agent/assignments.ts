@@ -45,7 +45,7 @@ export class Assignments {
     this.seenSec.set(name, nowSec)
   }
 
-  /** Sorted. Includes what the store knows, so that a restart of the server does not change the rotation. */
+  /** Sorted. Includes those in the store, so that a restart of the server does not change the rotation. */
   online(region: Region, vantages: readonly VantageState[], nowSec: number): string[] {
     return vantages
       .filter((vantage) => vantage.region === region)

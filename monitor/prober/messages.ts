@@ -1,7 +1,7 @@
 /**
  * Messages between the monitor's thread and its prober's.
  *
- *     monitor ── sites, detect, cancel, turns, close ──► prober        whenever the catalogue or a caller changes something
+ *     monitor ── sites, detect, cancel, turns, close ──► prober        on changes of the catalogue, detections and vantages
  *     monitor ◄── ready, probe, observation, step, detected, metrics, log ── prober
  */
 import type { LogLevel } from '../../engine/runtime/messages.ts'
@@ -35,7 +35,7 @@ export interface ProberData {
 export type ToProber =
   | { kind: 'sites'; sites: ProberSite[]; optOut: string[] } // the whole list; replaces the previous one
   | { kind: 'detect'; id: string; url: string; slug: string | null } // slug of a catalogue site with that address
-  | { kind: 'cancel'; id: string } // the caller has gone
+  | { kind: 'cancel'; id: string } // its result is no longer needed
   | { kind: 'turns'; online: string[]; isSingleVantage: boolean } // vantages online in this region, by name
   | { kind: 'close' }
 

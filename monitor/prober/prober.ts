@@ -5,7 +5,7 @@
  *     detect ─► planner ─► due ─► detect, step by step ─► down? a connectivity check of its own ────────────► sent
  *
  * Keeps no results except failures whose minute is not checked yet (pending-results.ts). One timer is set to the planner's
- * next due time; every run that ends asks the planner again.
+ * next due time; after every run the planner is asked for the next.
  */
 import { type KeyFile, readKey } from '../catalogue/key-file.ts'
 import type { Egress } from '../egress/egress.ts'
@@ -110,7 +110,7 @@ export class Prober {
     }
   }
 
-  /** Aborts what runs, without results; sends what is held. Resolves when everything has ended. */
+  /** Aborts what runs, without results; sends pending results. Resolves when everything has ended. */
   async close(): Promise<void> {
     this.closing.abort()
     clearTimeout(this.timer)

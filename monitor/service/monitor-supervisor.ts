@@ -40,7 +40,7 @@ export class MonitorSupervisor {
   private readonly hooks: MonitorHooks
   private readonly supervisor: ThreadSupervisor<ToMonitor, FromMonitor>
   private readonly loggedReasons = new Set<string>() // at most REASONS_MAX
-  private isLoggedDown = false // the last line about its state says that it is down
+  private isLoggedDown = false // the last line about its state was that it is down
 
   /** `file`: the module that the thread runs. */
   constructor(file: URL, task: MonitorTask, hooks: MonitorHooks) {

@@ -43,7 +43,7 @@ export class ApiKeys {
     }
   }
 
-  /** null: malformed, unknown, revoked or expired; the caller answers 401 to all four alike. */
+  /** null: malformed, unknown, revoked or expired; callers respond with 401 in all four cases. */
   verify(text: string, nowSec: number): ApiKeyGrant | null {
     if (!KEY.test(text)) return null
     const hash = hashKey(text)

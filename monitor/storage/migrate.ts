@@ -52,7 +52,7 @@ function tooNew(path: string, version: number, known: number): ConfigurationErro
   return new ConfigurationError({
     code: 'STORE_NEWER',
     where: path,
-    what: `was written by a newer version (schema ${version}, this version knows ${known}).`,
+    what: `was written by a newer version (schema ${version}, this version supports ${known}).`,
     fix: 'Start that version again, or put back the backup it made beside the file.',
   })
 }

@@ -10,7 +10,7 @@ import type { Database } from './database.ts'
 import type { ModelSighting } from './rows.ts'
 
 const GONE_KEPT_MAX = 5_000 // per site; a site that makes names up loses its oldest ones
-const CHANGES_MAX = 200 // per list: beyond, a site has changed its mind about everything and the lists say it
+const CHANGES_MAX = 200 // per list: beyond, further changes are not listed
 
 interface KnownModel {
   key: string

@@ -1,4 +1,4 @@
-/** Requests that a thread has not answered yet, bounded; if the thread ends, they are rejected. */
+/** Requests that a thread has not responded to yet, bounded; if the thread ends, they are rejected. */
 const REQUESTS_MAX = 1_000 // beyond, requests are rejected at once
 
 interface Pending {

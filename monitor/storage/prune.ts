@@ -15,12 +15,12 @@ import { pruneDetections } from './detections.ts'
 export const ROWS_PER_STEP = 5_000
 const OWNERS_PER_STEP = 500 // seeks that may find nothing
 const SITES_PER_STEP = 100
-const PAGES_PER_STEP = 2_000 // 8 MB given back to the file system
+const PAGES_PER_STEP = 2_000 // 8 MB returned to the file system
 const EVERY_SEC = 3_600
 const REMOVED_KEPT_SEC = 90 * DAY_SEC
 const MONTHS_KEPT = 12
 
-/** One kind of row to forget. `step` deletes at most ROWS_PER_STEP rows; true when there may be more. */
+/** One kind of row. `step` deletes at most ROWS_PER_STEP rows; true when there may be more. */
 interface Task {
   step(nowSec: number): boolean
 }
@@ -73,7 +73,7 @@ function createTasks(database: Database): Task[] {
   ]
 }
 
-/** A small table: found by its age alone. */
+/** A small table: rows are found by their age alone. */
 function aged(database: Database, table: string, key: string, at: string, keptSec: number): Task {
   const sql = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${at} < ? LIMIT ${ROWS_PER_STEP})`
   return { step: (nowSec) => database.run(sql, nowSec - keptSec) === ROWS_PER_STEP }
@@ -111,7 +111,7 @@ class HistoryTask implements Task {
     return this.database.run(sql, siteId, owner, siteId, owner, beforeSec, rowsMax)
   }
 
-  /** A seek to the next (site, owner) there is. */
+  /** Seeks the next (site, owner) that exists. */
   private advance(): boolean {
     const { siteId, owner } = this.cursor
     const sql = `SELECT site_id AS siteId, ${this.owner} AS owner FROM ${this.table}
@@ -122,7 +122,7 @@ class HistoryTask implements Task {
   }
 }
 
-/** Of each day before the last week, the newest observation stays. */
+/** Of each day before the last week, keeps the newest observation. */
 class DailyObservations implements Task {
   private readonly database: Database
   private siteCursor = 0
@@ -163,7 +163,7 @@ const KEYS: Record<string, string> = {
   screenshot: 'month',
 }
 
-/** The data of sites removed 90 days ago; the row stays, and with it the slug (spec 2.1: never reused). */
+/** The data of sites removed 90 days ago; the row stays, because a slug is never reused (spec 2.1). */
 function forgetRemoved(database: Database, nowSec: number): boolean {
   const sql = 'SELECT id FROM site WHERE removed_at < ?'
   let rowsLeft = ROWS_PER_STEP
@@ -180,7 +180,7 @@ function forgetRemoved(database: Database, nowSec: number): boolean {
   return false
 }
 
-/** `YYYY-MM`: screenshots of months before it are forgotten. */
+/** `YYYY-MM`: screenshots of earlier months are deleted. */
 function firstMonthKept(nowSec: number): string {
   const date = new Date(nowSec * 1000)
   return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - MONTHS_KEPT)).toISOString().slice(0, 7)

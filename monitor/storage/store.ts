@@ -5,7 +5,7 @@
  *                                          └── every 5 s, if changed ──► snapshot: lists, boards
  *
  *     const store = await openStore({ path, log, onSnapshot })
- *     const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec })
+ *     const { ids } = await store.request({ kind: 'sync-catalogue', sites, nowSec })
  *     store.write({ kind: 'probe', siteId: ids[slug], vantageId, probe })
  *     setInterval(() => store.tick(clock()), 1_000)   // the store reads no clock
  *     await store.read('history', { siteId, region: 'all', windowSec: 3600, fromSec, toSec })
@@ -29,8 +29,8 @@ export interface Store {
   write(write: Write): void
   /** Everything written so far is on disk (or was refused, or dropped). */
   flush(): Promise<void>
-  ask<K extends WriterRequest['kind']>(
-    question: Extract<WriterRequest, { kind: K }>,
+  request<K extends WriterRequest['kind']>(
+    request: Extract<WriterRequest, { kind: K }>,
   ): Promise<WriterResponses[K]>
   read<M extends ReadMethod>(method: M, ...args: Parameters<Reader[M]>): Promise<ReturnType<Reader[M]>>
   /** To be called about once a second; publishes, rolls up, prunes. Resolves when that is done. */
@@ -80,7 +80,7 @@ export async function openStore({
     },
     write: (write) => writer.add(write),
     flush: () => writer.flush(),
-    ask: (question) => writer.ask(question),
+    request: (request) => writer.request(request),
     read: (method, ...args) => details.read(method, args),
     tick: (nowSec) => writer.tick(nowSec),
     metrics: () => ({

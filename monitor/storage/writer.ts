@@ -39,7 +39,7 @@ export class Writer {
   private isReady = false
   private isClosing = false
   private batch: Write[] = []
-  private isSent = false // the batch has been sent and not answered yet
+  private isSent = false // the batch has been sent, without a response so far
   private isDue = false // something has waited for BATCH_MS
   private timer: NodeJS.Timeout | null = null
   private isFailing = false
@@ -91,11 +91,11 @@ export class Writer {
     })
   }
 
-  ask<K extends WriterRequest['kind']>(
-    question: Extract<WriterRequest, { kind: K }>,
+  request<K extends WriterRequest['kind']>(
+    request: Extract<WriterRequest, { kind: K }>,
   ): Promise<WriterResponses[K]> {
     if (!this.isReady) return Promise.reject(new Error('the store is not open'))
-    return this.requests.add((id) => this.post({ kind: 'ask', id, question }))
+    return this.requests.add((id) => this.post({ kind: 'request', id, request }))
   }
 
   /** Runs what is due: snapshots, roll-ups, pruning. Resolves when done; a call during a tick waits for that one. */
@@ -146,7 +146,7 @@ export class Writer {
       this.isReady = true
       this.send()
     } else if (message.kind === 'wrote') this.wrote(message)
-    else if (message.kind === 'answer') this.requests.settle(message)
+    else if (message.kind === 'response') this.requests.settle(message)
     else if (message.kind === 'snapshot') this.hooks.snapshot(message.rows, message.models)
     else if (message.kind === 'log') this.hooks.log(message.level, message.text)
     else if (message.kind === 'ticked') this.ticked()

@@ -1,6 +1,6 @@
 /**
- * Which requests are served, by how they say where they end (RFC 9112, 6 and 7.1). Each case is sent with a second request
- * right behind it, in one packet, as a smuggled one would be; test/system/framing.test.ts asks the ports of a whole service.
+ * Which requests are served, by how they mark their end (RFC 9112, 6 and 7.1). Each case is sent with a second request
+ * right behind it, in one packet, as a smuggled one would be; test/system/framing.test.ts does the same with the ports of a whole service.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -17,7 +17,7 @@ const NEXT = 'GET /next HTTP/1.1\r\nHost: a\r\n\r\n'
 
 let port: UwsPort
 let served: string[] // method, path and body of each request that reached the handler
-let waiting: (() => void)[] // answers of /waits
+let waiting: (() => void)[] // responses of /waits
 
 afterEach(() => port.close())
 
@@ -29,12 +29,12 @@ function handle(res: HttpResponse, req: HttpRequest): void {
   res.onAborted(() => {
     isGone = true
   })
-  const answer = () => {
+  const respond = () => {
     if (!isGone) res.cork(() => endResponse(res, path, false))
   }
   if (path === '/early') {
     served.push(name)
-    answer()
+    respond()
     return
   }
   let body = ''
@@ -42,8 +42,8 @@ function handle(res: HttpResponse, req: HttpRequest): void {
     body += Buffer.from(chunk).toString('latin1')
     if (!isLast) return
     served.push(`${name} ${body}`)
-    if (path === '/waits') waiting.push(answer)
-    else answer()
+    if (path === '/waits') waiting.push(respond)
+    else respond()
   })
 }
 
@@ -75,7 +75,7 @@ async function untilClosed(bytes: string, later = ''): Promise<string> {
   return text
 }
 
-/** What two requests are answered on a connection that stays. */
+/** The responses to two requests on a connection that stays open. */
 async function answersOfTwo(bytes: string): Promise<string> {
   const socket = connect(port.port, HERE)
   onTestFinished(() => void socket.destroy())
@@ -93,7 +93,7 @@ describe('a request whose end is not clear', () => {
     expect(text).not.toContain('HTTP/1.1 200')
   })
 
-  test('RFC 9112 6.3: alone on its connection, it is told why', async () => {
+  test('RFC 9112 6.3: alone on its connection, the response has the reason', async () => {
     open('taken')
     const text = await untilClosed(
       'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
@@ -136,17 +136,17 @@ describe('chunks', () => {
   )
 
   test.each(['/early', '/waits'])(
-    'RFC 9112 7.1: nothing is served behind an answer that comes early or late: %s',
+    'RFC 9112 7.1: nothing is served after a response that comes early or late: %s',
     async (path) => {
       open('taken')
       const text = await untilClosed(post(`2\r\nab??0\r\n??${NEXT}`, path))
-      for (const answer of waiting) answer() // its client has gone; this must harm nothing
+      for (const respond of waiting) respond() // its client has disconnected; this must have no effect
       expect(text).toBe('')
       expect(served.filter((request) => request.includes('/next'))).toEqual([])
     },
   )
 
-  test('RFC 9112 7.1: an answer that comes late ends the connection, too', async () => {
+  test('RFC 9112 7.1: a response that comes late ends the connection, too', async () => {
     open('taken')
     const closed = untilClosed(post('2\r\nab\r\n0\r\n\r\n', '/waits'))
     while (waiting.length === 0) await new Promise(setImmediate)

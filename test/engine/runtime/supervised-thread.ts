@@ -1,5 +1,5 @@
 /**
- * Runs in thread-supervisor.test.ts: counts its starts and does what the control words say.
+ * Runs in thread-supervisor.test.ts: counts its starts and behaves as the control words tell.
  *
  *     STARTS     number of starts
  *     BEHAVIOR   what a start does: see below

@@ -8,7 +8,7 @@ import type { Prober } from '../../../monitor/prober/prober.ts'
 import { getSlotNumber, inTurn } from '../../../monitor/scheduler/schedule.ts'
 import { eventually } from '../../helpers/eventually.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
-import { NOW_SEC, result, type Server, startAgentOf, startServer } from './setup.ts'
+import { NOW_SEC, result, type Server, startServer, startTestAgent } from './setup.ts'
 
 async function startRelay() {
   const relay = await startFakeRelay('new-api')
@@ -43,7 +43,7 @@ test('6.5: an agent polls, probes and sends results; a second round receives no 
   const server = await startServer()
   const token = await server.create('shanghai')
   setSites(server)
-  const { agent, buffer } = startAgentOf(server, token, relay.port)
+  const { agent, buffer } = startTestAgent(server, token, relay.port)
   expect(await agent.round()).toBe(10_000)
   await probeUntil(buffer, () => buffer.count >= 2)
   await agent.round()
@@ -73,7 +73,7 @@ test('6.5: a failed connection is reported with its address, a successful one wi
   const server = await startServer()
   const token = await server.create('shanghai')
   setSites(server)
-  const { agent, buffer } = startAgentOf(server, token, relay.port)
+  const { agent, buffer } = startTestAgent(server, token, relay.port)
   await agent.round()
   await probeUntil(buffer, () => buffer.count >= 2)
   expect(buffer.first(2).map(({ measured }) => [measured.outcome, measured.address])).toEqual([
@@ -100,7 +100,7 @@ test('6.5: while the server is unreachable results are kept; each is stored once
   const server = await startServer()
   const token = await server.create('shanghai')
   setSites(server)
-  const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
+  const { agent, buffer, logged } = startTestAgent(server, token, relay.port)
   await agent.round()
   server.server.port!.close()
   await probeUntil(buffer, () => buffer.count >= 2)
@@ -118,7 +118,7 @@ test('6.5: while the server is unreachable results are kept; each is stored once
 
   server.open()
   expect(await agent.round()).toBe(10_000)
-  expect(logged.at(-1)).toMatch(/^info: 127\.0\.0\.1:\d+ answers again$/)
+  expect(logged.at(-1)).toMatch(/^info: 127\.0\.0\.1:\d+ responds again$/)
   const stored = await server.rows()
   const ofOneSecond = new Set(kept.map(({ measured }) => `${measured.slug} ${measured.at_s}`)) // the clock stands still
   expect(stored.map(({ slug, at }) => `${slug} ${at}`)).toEqual(expect.arrayContaining([...ofOneSecond]))
@@ -146,7 +146,7 @@ test('6.5: results whose response is lost are sent again and stored once', async
     if (path === RESULTS_PATH && isLosing) throw new Error('the connection broke')
     return response
   }
-  const { agent, buffer } = startAgentOf(server, token, 9, { client: { base: client.base, post } })
+  const { agent, buffer } = startTestAgent(server, token, 9, { client: { base: client.base, post } })
   fill(buffer, 2)
   await agent.round()
   expect([buffer.count, (await server.rows()).length]).toEqual([2, 2])
@@ -171,7 +171,7 @@ test('6.5: a client with a stolen token cannot empty the buffer of the agent', a
     isRacing = false
     return client.post(path, value, signal)
   }
-  const { agent, buffer, logged } = startAgentOf(server, token, 9, { client: { base: client.base, post } })
+  const { agent, buffer, logged } = startTestAgent(server, token, 9, { client: { base: client.base, post } })
   fill(buffer, 2)
   await agent.round()
   expect([buffer.count, logged]).toEqual([0, []])
@@ -195,7 +195,7 @@ test('6.5: a client with a stolen token cannot empty the buffer of the agent', a
   }
   far.json = { ...(far.json as PollResponse), accepted: SEQUENCE_MAX }
   const base = client.base
-  const { agent: other, buffer: waiting } = startAgentOf(server, token, 9, {
+  const { agent: other, buffer: waiting } = startTestAgent(server, token, 9, {
     client: {
       base,
       post: async (path, value, signal) => (path === POLL_PATH ? far : client.post(path, value, signal)),
@@ -210,7 +210,7 @@ test('6.5: a client with a stolen token cannot empty the buffer of the agent', a
 /** Why a batch of the agent does not reach the store, while another client holds the same token. */
 const failures: [title: string, failBatch: (poll: () => Promise<number>) => Promise<void>][] = [
   [
-    'is answered with 429',
+    'gets status 429',
     async (poll) => {
       while ((await poll()) !== 429);
     },
@@ -237,7 +237,7 @@ test.each(failures)('6.5: a batch that %s survives a stolen token', async (_, fa
     if (path === RESULTS_PATH && isFailing) await failBatch(poll)
     return client.post(path, value, signal)
   }
-  const { agent, buffer } = startAgentOf(server, token, 9, { client: { base: client.base, post } })
+  const { agent, buffer } = startTestAgent(server, token, 9, { client: { base: client.base, post } })
   fill(buffer, 500)
   await agent.round()
   expect([buffer.count, await server.rows()]).toEqual([500, []])
@@ -254,7 +254,7 @@ test('6.5: a long backlog goes in batches of 500, ten per round, and refusals ar
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites()
-  const { agent, buffer, logged } = startAgentOf(server, token, 9, { rowsMax: 10_000 })
+  const { agent, buffer, logged } = startTestAgent(server, token, 9, { rowsMax: 10_000 })
   for (let i = 0; i < 5_600; i++) {
     const { sequence: _, ...measured } = result(1, { at_s: NOW_SEC - i, slug: i === 7 ? 'gone' : 'relay' })
     buffer.add(measured)
@@ -275,14 +275,12 @@ test('6.5: a revoked agent stops probing and keeps its results', async () => {
   const server = await startServer()
   const token = await server.create('shanghai')
   setSites(server)
-  const { agent, buffer, logged } = startAgentOf(server, token, relay.port)
+  const { agent, buffer, logged } = startTestAgent(server, token, relay.port)
   await agent.round()
   await probeUntil(buffer, () => buffer.count >= 1)
   await server.revoke('shanghai')
   await agent.round()
-  expect(logged.at(-1)).toMatch(
-    /^error: .* was answered with 401\. Probing stops until the token is accepted/,
-  )
+  expect(logged.at(-1)).toMatch(/^error: .* status 401\. Probing stops until the token is accepted/)
   expect(agent.metrics().waiting).toBeGreaterThanOrEqual(1)
   const startsBefore = getStartsCount(agent)
   vi.advanceTimersByTime(10 * PROBE_MS)
@@ -297,7 +295,7 @@ for (const aheadMs of [600_000, -600_000]) {
     const token = await server.create('shanghai')
     setSites(server)
     const nowMs = () => server.clock.ms + aheadMs
-    const { agent, buffer, logged } = startAgentOf(server, token, relay.port, { nowMs })
+    const { agent, buffer, logged } = startTestAgent(server, token, relay.port, { nowMs })
     await agent.round()
     expect(logged).toEqual([
       `warning: this clock is 600 s ${aheadMs > 0 ? 'ahead of' : 'behind'} the server's, which corrects the times of results`,
@@ -317,9 +315,9 @@ test('6.5: of three vantages of a region, two probe in each slot, by the clock o
   const tokens = [await server.create('a'), await server.create('b'), await server.create('c')]
   setSites(server)
   for (const token of tokens) await server.poll(token)
-  // The clocks stand still, so it is the same slot all the time; the agent's own says another.
+  // The clocks stand still, so it is the same slot all the time; the agent's own clock is in another.
   const nowMs = () => server.clock.ms + 3_000
-  const { agent, buffer } = startAgentOf(server, tokens[0], relay.port, { nowMs })
+  const { agent, buffer } = startTestAgent(server, tokens[0], relay.port, { nowMs })
   const slot = getSlotNumber(server.clock.ms / 1_000, 1)
   const mine = sites.filter((slug) => inTurn(slug, slot, ['a', 'b', 'c']).includes('a'))
   expect([mine.length > 0, mine.length < sites.length]).toEqual([true, true])
@@ -337,7 +335,7 @@ test('6.5: a catalogue that does not match its hash is not probed', async () => 
     base: new URL('http://server'),
     post: async () => ({ status: 200, retryAfterSec: 0, json }),
   }
-  const { agent, logged } = startAgentOf(server, token, 9, { client })
+  const { agent, logged } = startTestAgent(server, token, 9, { client })
   const roundWith = async (next: unknown) => {
     json = next
     await agent.round()
@@ -363,7 +361,7 @@ test('6.5: a result that the server refuses by itself is dropped once a later on
   const server = await startServer()
   const token = await server.create('shanghai')
   server.setSites({ intervalSec: 60 })
-  const home = new AgentClient({ server: server.url(), token, version: '1.0.0' })
+  const client = new AgentClient({ server: server.url(), token, version: '1.0.0' })
   let refused = (slug: string): boolean => slug === 'bad'
   let status = 413
   const sizes: number[] = []
@@ -371,9 +369,9 @@ test('6.5: a result that the server refuses by itself is dropped once a later on
     const { results = [] } = value as { results?: { slug: string }[] }
     if (path === RESULTS_PATH) sizes.push(results.length)
     if (results.some(({ slug }) => refused(slug))) return { status, retryAfterSec: 0, json: undefined }
-    return home.post(path, value, signal)
+    return client.post(path, value, signal)
   }
-  const { agent, buffer, logged } = startAgentOf(server, token, 9, { client: { base: home.base, post } })
+  const { agent, buffer, logged } = startTestAgent(server, token, 9, { client: { base: client.base, post } })
   for (let i = 0; i < 600; i++)
     buffer.add({ ...measured(NOW_SEC - 100 * i), ...([200, 201, 599].includes(i) && { slug: 'bad' }) })
   for (let i = 0; i < 4 && buffer.count > 1; i++) await agent.round()

@@ -18,8 +18,8 @@ test('a job beside the running store judges what is there, and the store publish
     await store.close()
   })
   const sites = [catalogueSite('site')]
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const { ids } = await store.request({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   store.write({ kind: 'probe', siteId: ids.site, vantageId, probe: probe(NOW_SEC - 5) })
   await store.flush()
   const task = { path, nowSec: NOW_SEC, intervalSec: 300, ownVantage: 'main' }

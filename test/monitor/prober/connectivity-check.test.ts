@@ -1,4 +1,4 @@
-/** The control check by itself: whose failure was it, and who is asked how often to know. */
+/** The connectivity check alone: which failures count, and how often its addresses are requested. */
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Visit, VisitRequest } from '../../../monitor/egress/egress.ts'
 import type { Outcome, Probe } from '../../../monitor/facts.ts'
@@ -42,14 +42,14 @@ function probe(atSec: number, outcome: Outcome = 'down'): Probe {
 const cases = [
   [['open', 'open', 'silent'],   true],
   [['open', 'silent', 'silent'], false],
-  [['failing', 'gone', 'reset'], true],  // any answer at all counts
-  [['open', 'silent'],           false], // fewer than three: two must answer nevertheless
+  [['failing', 'gone', 'reset'], true],  // any response counts
+  [['open', 'silent'],           false], // fewer than three: two must respond nevertheless
   [['open'],                     true],  // fewer than two: all must
   [['silent'],                   false],
   [[],                           true],
 ] as const
 for (const [names, isAnswering] of cases) {
-  test(`6.5: control addresses ${names.join(', ') || 'of none'}: ${isAnswering ? 'it is the site' : 'it is us'}`, async () => {
+  test(`6.5: control addresses ${names.join(', ') || 'of none'}: ${isAnswering ? 'the site failed' : 'this host has no network'}`, async () => {
     const { controls, changed } = start(names)
     expect(await controls.check()).toBe(isAnswering)
     expect([controls.isAnswering, changed]).toEqual([isAnswering, isAnswering ? [] : [false]])
@@ -57,7 +57,7 @@ for (const [names, isAnswering] of cases) {
   })
 }
 
-test('6.5: a check speaks for the minute it began in, however late it ends', async () => {
+test('6.5: a check counts for the minute in which it began, however late it ends', async () => {
   const { controls, clock } = start(['silent'])
   clock.sec = MINUTE_SEC + 59
   const check = controls.check()
@@ -67,18 +67,18 @@ test('6.5: a check speaks for the minute it began in, however late it ends', asy
   expect(outcomes).toEqual(['inconclusive', 'inconclusive', 'down'])
 })
 
-test('6.5: one check at a time; who asks while it runs shares the next', async () => {
-  const asked = world.relays.silent.requests.length
+test('6.5: one check at a time; calls during a check share the next', async () => {
+  const requestsBefore = world.relays.silent.requests.length
   const { controls } = start(['silent'])
   const checks = [controls.check(), controls.check(), controls.check()]
   expect(checks[1]).toBe(checks[2])
   expect(await Promise.all(checks)).toEqual([false, false, false])
-  expect(world.relays.silent.requests.length - asked).toBe(2)
+  expect(world.relays.silent.requests.length - requestsBefore).toBe(2)
   await controls.check()
-  expect(world.relays.silent.requests.length - asked).toBe(3)
+  expect(world.relays.silent.requests.length - requestsBefore).toBe(3)
 })
 
-test('6.5: a check that hears nothing ends after ten seconds', async () => {
+test('6.5: a check without a response ends after ten seconds', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   const visit = ({ signal }: VisitRequest) =>
@@ -87,8 +87,8 @@ test('6.5: a check that hears nothing ends after ten seconds', async () => {
     })
   const { controls } = start(['open'], { egress: { visit } })
   let isAnswering: boolean | null = null
-  void controls.check().then((answer) => {
-    isAnswering = answer
+  void controls.check().then((result) => {
+    isAnswering = result
   })
   await vi.advanceTimersByTimeAsync(9_999)
   expect(isAnswering).toBeNull()
@@ -96,7 +96,7 @@ test('6.5: a check that hears nothing ends after ten seconds', async () => {
   expect(isAnswering).toBe(false)
 })
 
-test('6.5: a check given up at the end says nothing, and no other follows', async () => {
+test('6.5: a check aborted by close has no effect, and no other follows', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
   const { egress } = world.context()

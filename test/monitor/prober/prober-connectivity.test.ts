@@ -5,10 +5,10 @@ import type { ProberOptions } from '../../../monitor/prober/prober.ts'
 import { eventually } from '../../helpers/eventually.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
-import { detection, siteOf, sites, startProber } from './setup.ts'
+import { createSite, detection, sites, startProber } from './setup.ts'
 
 const MINUTE_MS = 60_000
-const CONTROL = 'plain' // answers until a test turns it
+const CONTROL = 'plain' // responds until a test turns it
 
 let world: Relays
 beforeAll(async () => {
@@ -30,25 +30,25 @@ async function startHolding() {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
   const started = start()
-  const { prober, clock, of } = started
-  prober.receive(sites(siteOf(world, 'failing')))
+  const { prober, clock, getMessages } = started
+  prober.receive(sites(createSite(world, 'failing')))
   clock.ms += MINUTE_MS
   // One run per site at a time: when the light probe begins the full one has ended.
   await eventually(() => expect(prober.metrics().starts).toBe(2))
-  expect(of('probe')).toEqual([])
+  expect(getMessages('probe')).toEqual([])
   return started
 }
 
 test('3.5: while checked addresses are silent, a detection of a down site fails, with and without sites', async () => {
   world.relays[CONTROL].turn('silent')
-  const { prober, of, clock } = start()
+  const { prober, getMessages, clock } = start()
   const detect = async (id: string, name: string) => {
     prober.receive(detection(world, id, name))
-    await eventually(() => expect(of('detected').at(-1)?.id).toBe(id))
-    return of('detected').at(-1)
+    await eventually(() => expect(getMessages('detected').at(-1)?.id).toBe(id))
+    return getMessages('detected').at(-1)
   }
   expect(await detect('a', 'reset')).toMatchObject({ result: null, failure: 'internal_error' })
-  expect(of('log')).toHaveLength(1)
+  expect(getMessages('log')).toHaveLength(1)
   expect(await detect('b', 'new-api')).toMatchObject({ result: { verdict: 'relay' }, failure: null })
 
   world.relays[CONTROL].turn(CONTROL)
@@ -60,14 +60,14 @@ test('3.5: while checked addresses are silent, a detection of a down site fails,
 
 test('3.5: the check requested by a failed detection counts, also when the next minute has begun', async () => {
   world.relays[CONTROL].turn('silent')
-  const { prober, of, clock } = start({
+  const { prober, getMessages, clock } = start({
     send: (message) => {
       if (message.kind === 'step' && message.step.name === 'summary') clock.ms += MINUTE_MS
     },
   })
   prober.receive(detection(world, 'a', 'reset'))
-  await eventually(() => expect(of('detected').length).toBe(1))
-  expect(of('detected')[0]).toMatchObject({ result: null, failure: 'internal_error' })
+  await eventually(() => expect(getMessages('detected').length).toBe(1))
+  expect(getMessages('detected')[0]).toMatchObject({ result: null, failure: 'internal_error' })
 })
 
 test('3.5: a detection that is cancelled during its connectivity check ends at once', async () => {
@@ -76,40 +76,40 @@ test('3.5: a detection that is cancelled during its connectivity check ends at o
     isAsking = true
     return new Promise<Visit>(() => {}) // until the end of the test
   }
-  const { prober, of } = start({ egress: { visit, denials: new Map(), optOut: [] } })
+  const { prober, getMessages } = start({ egress: { visit, denials: new Map(), optOut: [] } })
   prober.receive(detection(world, 'a', 'reset'))
   await eventually(() => expect(isAsking).toBe(true))
   prober.receive({ kind: 'cancel', id: 'a' })
-  await eventually(() => expect(of('detected').length).toBe(1))
-  expect(of('detected')[0]).toMatchObject({ result: null, failure: 'deadline_exceeded' })
+  await eventually(() => expect(getMessages('detected').length).toBe(1))
+  expect(getMessages('detected')[0]).toMatchObject({ result: null, failure: 'deadline_exceeded' })
 })
 
 // biome-ignore format: the columns are the specification
 const cases = [
-  // the check of its minute -> outcome told, observations told
+  // the check of its minute -> outcome sent, observations sent
   [CONTROL,  'down',         1],
   ['silent', 'inconclusive', 0],
 ] as const
 for (const [control, outcome, observations] of cases) {
   test(`6.5: a failure waits for the connectivity check of its minute: ${control}, so it is ${outcome}`, async () => {
-    const { of } = await startHolding()
+    const { getMessages } = await startHolding()
     world.relays[CONTROL].turn(control)
     vi.advanceTimersByTime(MINUTE_MS)
-    await eventually(() => expect(of('probe').length).toBe(2))
-    expect(of('probe').map(({ probe }) => probe.outcome)).toEqual([outcome, outcome])
-    expect(of('observation')).toHaveLength(observations)
+    await eventually(() => expect(getMessages('probe').length).toBe(2))
+    expect(getMessages('probe').map(({ probe }) => probe.outcome)).toEqual([outcome, outcome])
+    expect(getMessages('observation')).toHaveLength(observations)
   })
 }
 
 test('6.5: a failure that is held at the end is published as known so far', async () => {
-  const { prober, of } = await startHolding()
+  const { prober, getMessages } = await startHolding()
   await prober.close()
-  expect(of('probe')[0]).toMatchObject({ probe: { outcome: 'down' } })
+  expect(getMessages('probe')[0]).toMatchObject({ probe: { outcome: 'down' } })
 })
 
 test('6.5: a failure that is held when its site is removed is not published', async () => {
-  const { prober, of } = await startHolding()
+  const { prober, getMessages } = await startHolding()
   prober.receive(sites())
   await prober.close()
-  expect(of('probe')).toEqual([])
+  expect(getMessages('probe')).toEqual([])
 })

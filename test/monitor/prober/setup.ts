@@ -30,15 +30,15 @@ export function startProber(world: Relays, options: Partial<ProberOptions> = {})
     },
   })
   onTestFinished(() => prober.close())
-  const of = <K extends FromProber['kind']>(kind: K) =>
+  const getMessages = <K extends FromProber['kind']>(kind: K) =>
     sent.filter((each): each is Extract<FromProber, { kind: K }> => each.kind === kind)
-  return { prober, sent, of }
+  return { prober, sent, getMessages }
 }
 
 let nextId = 1
 
 /** A site at the relay of this name; seen for the first time, so both probes are due at once. */
-export function siteOf(world: Relays, name: string, changes: Partial<ProberSite> = {}): ProberSite {
+export function createSite(world: Relays, name: string, changes: Partial<ProberSite> = {}): ProberSite {
   const { url, apiBase } = world.target(name)
   return {
     ...{ siteId: nextId++, slug: soonProbed(name, INTERVAL_SEC, SOON_MS), url, apiBase },

@@ -9,8 +9,12 @@ test('7.2: a new site is evaluated 2 s after its first probe, all sites every 5 
   onTestFinished(() => void vi.useRealTimers())
   const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path })
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [catalogueSite('one')], nowSec: NOW_SEC })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const { ids } = await store.request({
+    kind: 'sync-catalogue',
+    sites: [catalogueSite('one')],
+    nowSec: NOW_SEC,
+  })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   const log: string[] = []
   let nowSec = NOW_SEC
   const evaluations = new Evaluations({

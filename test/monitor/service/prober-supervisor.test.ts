@@ -72,7 +72,7 @@ function start() {
       supervisor.send(POISON)
       await eventually(() => expect(logged).not.toEqual([]))
     },
-    stateOf: async ({ id }: { id: string }) => {
+    getState: async ({ id }: { id: string }) => {
       const { status, failure } = await queue.find(id)
       return [status, failure]
     },
@@ -81,26 +81,26 @@ function start() {
 
 test('3.5: detections in progress when the prober breaks end as failed; after 5 s a new prober runs others', async () => {
   relay.turn('silent')
-  const { supervisor, queue, poison, detections, submit, stateOf, messages, logged } = start()
+  const { supervisor, queue, poison, detections, submit, getState, messages, logged } = start()
   const running = await submit(HOST)
   detections.start()
   await eventually(() => expect(messages.some(({ kind }) => kind === 'step')).toBe(true)) // the detection runs
   await poison()
   expect(logged).toEqual([expect.stringMatching(/^the prober ended, restart in 5 s: TypeError/)])
-  expect(await stateOf(running)).toEqual(['failed', 'internal_error'])
+  expect(await getState(running)).toEqual(['failed', 'internal_error'])
   const { steps } = await queue.find(running.id)
   expect(steps.map(({ status }) => status)).not.toContain('running')
   vi.advanceTimersByTime(PAUSE_MS - 1)
   expect(supervisor.hasThread).toBe(false)
   const next = await submit(OTHER)
   detections.start() // as each second does
-  expect(await stateOf(next)).toEqual(['queued', null])
+  expect(await getState(next)).toEqual(['queued', null])
   vi.advanceTimersByTime(1)
   vi.useRealTimers()
   relay.turn('open')
   detections.start()
   await eventually(() => expect(messages.some(({ kind }) => kind === 'detected')).toBe(true))
-  expect(await stateOf(next)).toEqual(['done', null])
+  expect(await getState(next)).toEqual(['done', null])
 })
 
 test('M6.4#4: a new prober gets the sites of the one before', async () => {

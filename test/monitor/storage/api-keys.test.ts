@@ -45,7 +45,7 @@ test('4.4: a key is verified until it expires or is revoked', async () => {
   expect(verify(lasting.text, NOW_SEC)).toBeNull()
 })
 
-test('4.4: anything else is nobody', async () => {
+test('4.4: anything else is no client', async () => {
   const database = await freshDatabase()
   const { text } = createApiKey(database, { tier: 'partner', note: '', expiresAtSec: null, nowSec: NOW_SEC })
   const keys = new ApiKeys(usableApiKeys(database))

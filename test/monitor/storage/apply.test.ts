@@ -24,7 +24,7 @@ test('8.2: a batch that finds the disk full is not written at all, and is writte
 
   database.raw.exec('PRAGMA max_page_count=100000')
   expect(applyBatch(database, batch, NOW_SEC)).toEqual([])
-  expect(applyBatch(database, batch, NOW_SEC)).toEqual([]) // as when the answer was lost
+  expect(applyBatch(database, batch, NOW_SEC)).toEqual([]) // as after a lost response
   expect(counts()).toEqual({ raw: 500, counted: 500 })
 })
 
@@ -40,7 +40,7 @@ test('6.5: an address is kept with a connection that failed, and with nothing el
     ['down',         'http_5xx',        null],
     ['degraded',     'slow',            null],
     ['up',           null,              null],
-    ['inconclusive', 'connect_timeout', null], // nobody counts it
+    ['inconclusive', 'connect_timeout', null], // not counted
   ]
   const writes = cases.map(([outcome, error], i): Write => {
     const found = probe(NOW_SEC - i, { outcome, error, address })

@@ -10,7 +10,7 @@ import {
 import type { DetectionRow } from '../../../monitor/storage/rows.ts'
 import { freshDatabase, NOW_SEC } from './stores.ts'
 
-test('3.5: a detection is what its newest version says, in whatever order they come', async () => {
+test('3.5: the newest version of a detection is stored, in whatever order versions arrive', async () => {
   const database = await freshDatabase()
   const done = detection('a', { status: 'done', version: 3, resultJson: '{}', finishedAtSec: NOW_SEC + 9 })
   for (const row of [detection('a'), done, detection('a', { status: 'running', version: 2 })])
@@ -25,7 +25,7 @@ test('3.4: the newest of a target', async () => {
     save(database, detection(id, { submittedAtSec: NOW_SEC + i }))
   save(database, detection('d', { targetKey: 'https://other.example', submittedAtSec: NOW_SEC + 9 }))
   expect(newestDetection(database, 'https://relay.example')?.id).toBe('c')
-  expect(newestDetection(database, 'https://nobody.example')).toBeNull()
+  expect(newestDetection(database, 'https://unknown.example')).toBeNull()
 })
 
 test('3.5: at a start queued ones stay, running ones are queued once more, then fail', async () => {

@@ -19,9 +19,9 @@ test('8.2: the pragmas', async () => {
 test('8.2: every table is STRICT, the large ones are in the order of their key', async () => {
   const database = await freshDatabase()
   const tables = database.all<{ name: string; strict: number; wr: number }>('PRAGMA table_list')
-  const ours = tables.filter(({ name }) => !name.startsWith('sqlite_'))
-  expect(ours.filter(({ strict }) => strict === 0)).toEqual([])
-  expect(ours.filter(({ wr }) => wr === 1).map(({ name }) => name)).toEqual(
+  const ownTables = tables.filter(({ name }) => !name.startsWith('sqlite_'))
+  expect(ownTables.filter(({ strict }) => strict === 0)).toEqual([])
+  expect(ownTables.filter(({ wr }) => wr === 1).map(({ name }) => name)).toEqual(
     expect.arrayContaining(['probe_raw', 'probe_hour', 'probe_day']),
   )
 })
@@ -103,12 +103,12 @@ test('8.2: a file of a newer version is refused and not touched', async () => {
   const { database, files } = opened()
   await migrate(database, [FIRST, SECOND])
   await expect(migrate(database, [FIRST])).rejects.toThrow(
-    /m\.db: was written by a newer version \(schema 2, this version knows 1\)\. Start that version again.*\[STORE_NEWER\]/,
+    /m\.db: was written by a newer version \(schema 2, this version supports 1\)\. Start that version again.*\[STORE_NEWER\]/,
   )
   expect([database.pragma('user_version'), files()]).toEqual([2, []])
 })
 
-test('8.2: a file that is no database says what to do', () => {
+test('8.2: the error for a file that is not a database has a remedy', () => {
   const path = join(makeMemoryFolder(), 'missing', 'm.db')
   expect(() => new Database(path)).toThrow(
     /m\.db: cannot be used as the monitor's database: .* \[STORE_UNUSABLE\]/,

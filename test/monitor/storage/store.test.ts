@@ -17,8 +17,8 @@ beforeAll(async () => {
   const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openStore({ path, log: (level, text) => log.push(`${level}: ${text}`) })
   const sites = SHARED_SITES.map((slug) => catalogueSite(slug))
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const { ids } = await store.request({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   shared = { store: Object.assign(store, { log }), siteIds: Object.values(ids), vantageId }
 })
 afterAll(() => shared.store.close())
@@ -31,8 +31,12 @@ function useSharedStore() {
 
 test('8.2: a probe is on disk, in its hour and in the next snapshot', async () => {
   const store = await openTestStore()
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [catalogueSite('one')], nowSec: NOW_SEC })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: 'DE' })
+  const { ids } = await store.request({
+    kind: 'sync-catalogue',
+    sites: [catalogueSite('one')],
+    nowSec: NOW_SEC,
+  })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: 'DE' })
   expect(store.snapshot.sites).toEqual([])
 
   store.write({ kind: 'probe', siteId: ids.one, vantageId, probe: probe(NOW_SEC) })
@@ -79,7 +83,7 @@ test('8.2: a snapshot is frozen, comes every 5 s if anything changed, and its ve
   expect(again.snapshot.sites).toEqual(store.snapshot.sites)
 })
 
-test('8.2: what another process commits is in the next snapshot', async () => {
+test('8.2: commits of another process are in the next snapshot', async () => {
   const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path })
   await store.tick(NOW_SEC)
@@ -90,7 +94,7 @@ test('8.2: what another process commits is in the next snapshot', async () => {
   expect(store.snapshot.vantages).toEqual([{ name: 'agent', region: 'cn', country: 'CN', lastSeenSec: null }])
 })
 
-test('8.2: a wrong write is refused and told, its neighbours are written', async () => {
+test('8.2: an invalid write is refused and logged, others of its batch are written', async () => {
   const { store, siteId, vantageId } = useSharedStore()
   await store.tick(NOW_SEC)
   const refusedBefore = store.metrics().refused
@@ -113,7 +117,7 @@ test('8.2: a wrong write is refused and told, its neighbours are written', async
   expect(await store.read('history', range)).toMatchObject([{ up: 2 }])
 })
 
-test('8.2: of a refused write nothing is left', async () => {
+test('8.2: a refused write leaves no rows', async () => {
   const { store, siteId } = useSharedStore()
   const refusedBefore = store.metrics().refused
   const row = { siteId, rank: 1, sinceSec: 0, reasons: [] }
@@ -132,7 +136,7 @@ test('8.2: of a refused write nothing is left', async () => {
   expect(await store.read('board', 'red', 0)).toEqual([row])
 })
 
-test('6.5: a probe that comes twice counts once; an inconclusive one is kept and counted nowhere', async () => {
+test('6.5: a repeated probe counts once; an inconclusive one is stored and not counted', async () => {
   const { store, siteId, vantageId } = useSharedStore()
   for (let i = 0; i < 2; i++) store.write({ kind: 'probe', siteId, vantageId, probe: probe(NOW_SEC) })
   const lost = probe(NOW_SEC + 1, { outcome: 'inconclusive', error: 'dns_timeout', httpStatus: null })
@@ -170,7 +174,7 @@ test('8.2: a backup is a whole database, made while others write', async () => {
   const { store, siteId, vantageId } = useSharedStore()
   for (let i = 0; i < 600; i++) store.write({ kind: 'probe', siteId, vantageId, probe: probe(NOW_SEC + i) })
   await store.flush()
-  const path = await store.ask({ kind: 'backup', path: `${makeMemoryFolder()}/copy.db` })
+  const path = await store.request({ kind: 'backup', path: `${makeMemoryFolder()}/copy.db` })
   const copy = new Database(path)
   expect([
     copy.get('SELECT count(*) AS count FROM probe_raw WHERE site_id = ?', siteId),
@@ -179,7 +183,7 @@ test('8.2: a backup is a whole database, made while others write', async () => {
   copy.close()
 })
 
-test('7.2: what the score asks of history, the running hour included', async () => {
+test('7.2: history for the score includes the running hour', async () => {
   const { store, siteId, vantageId } = useSharedStore()
   for (const hoursAgo of [30, 3, 2, 0]) {
     const outcome = hoursAgo === 3 ? 'down' : 'up'
@@ -198,13 +202,13 @@ test('8.2: closing writes what is queued', async () => {
   for (let i = 0; i < 1_700; i++) store.write({ kind: 'probe', siteId, vantageId, probe: probe(NOW_SEC + i) })
   expect(await store.close()).toBe(0)
   await expect(store.read('scores')).rejects.toThrow('closed')
-  await expect(store.ask({ kind: 'backup', path })).rejects.toThrow('not open')
+  await expect(store.request({ kind: 'backup', path })).rejects.toThrow('not open')
   const database = new Database(path)
   expect(database.get('SELECT count(*) AS count FROM probe_raw')).toEqual({ count: 1_700 })
   database.close()
 })
 
-test('8.2: a writer thread that dies is replaced, and what it had in hand is written', async () => {
+test('8.2: a writer thread that ends is restarted, and its current batch is written', async () => {
   const log: string[] = []
   const path = `${makeMemoryFolder()}/monitor.db`
   const writer = new Writer(
@@ -224,9 +228,9 @@ test('8.2: a writer thread that dies is replaced, and what it had in hand is wri
   database.close()
 })
 
-test('8.2: a store that cannot be opened says so and leaves nothing running', async () => {
+test('8.2: a store that cannot be opened rejects and leaves nothing running', async () => {
   const path = `${makeMemoryFolder()}/monitor.db`
-  writeFileSync(path, 'not a database, but long enough to be looked at as one '.repeat(100))
+  writeFileSync(path, 'not a database, but long enough to be read as one '.repeat(100))
   await expect(openTestStore({ path })).rejects.toThrow(
     /monitor\.db: cannot be used .* Check MONITOR_DATA_DIR and its rights/,
   )
@@ -238,12 +242,16 @@ function terminateThread(writer: Writer): Promise<number> {
 }
 
 async function withSite(store: Store) {
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [catalogueSite('one')], nowSec: NOW_SEC })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const { ids } = await store.request({
+    kind: 'sync-catalogue',
+    sites: [catalogueSite('one')],
+    nowSec: NOW_SEC,
+  })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   return { siteId: ids.one, vantageId }
 }
 
-test('8.2: two monitors do not run on one database, and the command line is not kept out', async () => {
+test('8.2: only one monitor runs on a database; commands are not locked out', async () => {
   const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path, isRunner: true })
   await expect(openTestStore({ path, isRunner: true })).rejects.toThrow(
@@ -256,7 +264,7 @@ test('8.2: two monitors do not run on one database, and the command line is not 
   await (await openTestStore({ path, isRunner: true })).close()
 })
 
-test('8.2: a writer thread that dies leaves no lock behind', async () => {
+test('8.2: a writer thread that ends releases its lock', async () => {
   const path = `${makeMemoryFolder()}/monitor.db`
   const writer = new Writer({ path, isRunner: true }, { log: () => {}, snapshot: () => {} })
   await writer.start()
@@ -266,27 +274,27 @@ test('8.2: a writer thread that dies leaves no lock behind', async () => {
   expect(await writer.close()).toBe(0)
 })
 
-test('8.2: a folder that cannot be made is told, and not tried for ever', async () => {
+test('8.2: a folder that cannot be created is an error, without retries', async () => {
   await expect(openTestStore({ path: '/proc/none/of/these/monitor.db' })).rejects.toThrow(/ENOENT/)
 })
 
-test('8.2: a clock that was set back holds nothing up: snapshots, and what was seen last', async () => {
+test('8.2: after a clock was set back, snapshots and last times follow it', async () => {
   const store = await openTestStore()
   const { siteId, vantageId } = await withSite(store)
   const DAY_SEC = 86_400
   store.write({ kind: 'score', siteId, tier: 'A', tierSinceSec: 1, score: 81.5, facts: {} })
-  const look = async (nowSec: number) => {
+  const writeAndTick = async (nowSec: number) => {
     store.write({ kind: 'probe', siteId, vantageId, probe: probe(nowSec - 1) })
     store.write({ kind: 'vantage-seen', vantageId, atSec: nowSec })
     await store.flush()
     await store.tick(nowSec)
   }
   await store.tick(NOW_SEC + DAY_SEC)
-  await look(NOW_SEC + DAY_SEC + 10)
+  await writeAndTick(NOW_SEC + DAY_SEC + 10)
   const before = store.snapshot
   expect(before.vantages).toMatchObject([{ lastSeenSec: NOW_SEC + DAY_SEC + 10 }])
   await store.tick(NOW_SEC + 20)
-  await look(NOW_SEC + 30)
+  await writeAndTick(NOW_SEC + 30)
   expect(store.snapshot.version).toBeGreaterThan(before.version)
   expect(store.snapshot).toMatchObject({
     generatedAtSec: NOW_SEC + 30,
@@ -295,7 +303,7 @@ test('8.2: a clock that was set back holds nothing up: snapshots, and what was s
   })
 })
 
-test('8.2: a file that is taken away under a running monitor is told, once', async () => {
+test('8.2: a file removed under a running monitor is logged once', async () => {
   const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path })
   await store.tick(NOW_SEC)
@@ -305,7 +313,7 @@ test('8.2: a file that is taken away under a running monitor is told, once', asy
   expect(store.log).toEqual([expect.stringContaining('monitor.db was removed or replaced')])
 })
 
-test('8.2: a folder that cannot be written to is told with its path', async () => {
+test('8.2: a folder that cannot be written is an error with its path', async () => {
   await expect(openTestStore({ path: '/proc/monitor.db', isRunner: true })).rejects.toThrow(
     /\/proc\/monitor\.db.*STORE_UNUSABLE/s,
   )
