@@ -1,7 +1,7 @@
 /**
  * The monitor's storage (spec 8.2): the interface of this folder.
  *
- *     prober, evaluation ── write ──► writer thread ──► SQLite ──► reader thread ──► read: details
+ *     prober, evaluation ── write ──► writer thread ──► database ──► reader thread ──► read: details
  *                                          └── every 5 s, if changed ──► snapshot: lists, boards
  *
  *     const store = await openStore({ path, log, onSnapshot })
@@ -27,7 +27,7 @@ export interface Store {
   readonly snapshot: Snapshot
   /** Never waits, never throws. */
   write(write: Write): void
-  /** Everything written so far is on disk (or was refused, or dropped). */
+  /** Resolves when everything written so far is stored, refused or dropped. */
   flush(): Promise<void>
   request<K extends WriterRequest['kind']>(
     request: Extract<WriterRequest, { kind: K }>,
@@ -50,11 +50,11 @@ export interface StoreMetrics {
 }
 
 export interface StoreOptions {
-  path: string // of the database; its folder is created
+  path: string // where the data is; its folder is created
   log: Log
   onSnapshot?: (snapshot: Snapshot) => void
   queueRowsMax?: number // default 50,000
-  isRunner?: boolean // runs a monitor on it: only one may at a time
+  isRunner?: boolean // runs a monitor on it; only one may at a time
 }
 
 export async function openStore({
