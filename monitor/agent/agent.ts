@@ -149,7 +149,7 @@ export class Agent {
     this.polledMs = nowMs()
     this.serverAheadMs = response.clock_ms - (sentMs + this.polledMs) / 2
     this.logSkew()
-    this.noteAccepted(response.accepted)
+    this.recordAccepted(response.accepted)
     this.vantage = response.vantage
     this.online = response.online
     const content = selectContent(response, this.hash, this.content)
@@ -202,7 +202,7 @@ export class Agent {
       this.highestSent = Math.max(this.highestSent ?? 0, sent.accepted)
       const response = (await this.call(RESULTS_PATH, request, RESULTS_RESPONSE)) as ResultsResponse
       const { accepted, stored, repeated, refused, refusals } = response
-      this.noteAccepted(accepted)
+      this.recordAccepted(accepted)
       // Ends the round: a server that accepts nothing would be sent the same batch without end.
       if (accepted < sent.accepted) throw new CallError(200, 'the server accepted only a part of the results')
       if (repeated > 0 || accepted > sent.accepted) continue // another client used these numbers: again, with new ones
@@ -253,7 +253,7 @@ export class Agent {
     return buffered.filter(({ row }) => row > this.refusedRow).slice(0, this.batchMax)
   }
 
-  private noteAccepted(accepted: number): void {
+  private recordAccepted(accepted: number): void {
     const { log, client } = this.options
     this.accepted = accepted
     this.highestSent ??= accepted
@@ -295,11 +295,11 @@ export class Agent {
   }
 
   private onProberMessage(message: FromProber): void {
-    if (message.kind === 'probe') this.keep(message.siteId, message.probe)
+    if (message.kind === 'probe') this.bufferResult(message.siteId, message.probe)
     else if (message.kind === 'log') this.options.log(message.level, message.text)
   }
 
-  private keep(siteId: number, probe: Probe): void {
+  private bufferResult(siteId: number, probe: Probe): void {
     const { atSec, outcome, error, httpStatus, timings } = probe
     const slug = this.slugs.get(siteId)
     if (slug === undefined) return // removed from the catalogue meanwhile

@@ -41,7 +41,7 @@ export class Assignments {
     return this.byRegion?.[region] ?? null
   }
 
-  saw(name: string, nowSec: number): void {
+  recordPoll(name: string, nowSec: number): void {
     this.seenSec.set(name, nowSec)
   }
 

@@ -181,7 +181,7 @@ export class Prober {
     const nowMs = performance.now()
     for (const run of this.planner.due(nowMs)) {
       const ended = this.run(run)
-        .catch((error: Error) => this.onBroken(run, error))
+        .catch((error: Error) => this.onUnexpectedError(run, error))
         .finally(() => {
           this.running.delete(ended)
           this.startDue()
@@ -280,7 +280,7 @@ export class Prober {
   }
 
   /** An unexpected error: the run must not stay open, and its site is probed again like others. */
-  private onBroken(run: Run, error: Error): void {
+  private onUnexpectedError(run: Run, error: Error): void {
     this.finish(run, 'inconclusive')
     const { send } = this.options
     send({

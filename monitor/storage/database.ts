@@ -25,12 +25,12 @@ export class Database {
   /** `busyMs`: how long a statement waits for a lock of another process. */
   constructor(path: string, { isReadOnly = false, busyMs = BUSY_MS } = {}) {
     this.path = path
-    this.raw = opened(path, isReadOnly)
+    this.raw = openFile(path, isReadOnly)
     try {
       this.raw.exec(`PRAGMA busy_timeout=${busyMs}; ${isReadOnly ? READER_PRAGMAS : WRITER_PRAGMAS}`)
     } catch (error) {
       this.raw.close()
-      throw unusable(path, error)
+      throw unusableError(path, error)
     }
   }
 
@@ -106,16 +106,16 @@ PRAGMA trusted_schema=OFF;
 `
 const READER_PRAGMAS = 'PRAGMA query_only=ON; PRAGMA trusted_schema=OFF;'
 
-function opened(path: string, isReadOnly: boolean): DatabaseSync {
+function openFile(path: string, isReadOnly: boolean): DatabaseSync {
   if (!isReadOnly) makePrivateFile(path)
   try {
     return new DatabaseSync(path, { readOnly: isReadOnly })
   } catch (error) {
-    throw unusable(path, error)
+    throw unusableError(path, error)
   }
 }
 
-export function unusable(path: string, error: unknown): ConfigurationError {
+export function unusableError(path: string, error: unknown): ConfigurationError {
   const what = `cannot be used as the monitor's database: ${(error as Error).message}.`
   const fix =
     'Check MONITOR_DATA_DIR and its rights, or put back a backup (sluice monitor backup makes them).'

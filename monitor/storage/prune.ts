@@ -55,9 +55,9 @@ function createTasks(database: Database): Task[] {
     new HistoryTask(database, 'probe_day', 'region', 400 * DAY_SEC),
     new HistoryTask(database, 'observation', null, 90 * DAY_SEC),
     new DailyObservations(database),
-    aged(database, 'model_change', 'id', 'at', 90 * DAY_SEC),
-    aged(database, 'incident', 'id', 'ended_at', 400 * DAY_SEC),
-    aged(database, 'board_day', 'day, board, site_id', 'day', 400 * DAY_SEC),
+    createAgeTask(database, 'model_change', 'id', 'at', 90 * DAY_SEC),
+    createAgeTask(database, 'incident', 'id', 'ended_at', 400 * DAY_SEC),
+    createAgeTask(database, 'board_day', 'day, board, site_id', 'day', 400 * DAY_SEC),
     {
       step: (nowSec) => pruneDetections(database, nowSec, ROWS_PER_STEP) >= ROWS_PER_STEP,
     },
@@ -69,12 +69,12 @@ function createTasks(database: Database): Task[] {
           firstMonthKept(nowSec),
         ) === ROWS_PER_STEP,
     },
-    { step: (nowSec) => forgetRemoved(database, nowSec) },
+    { step: (nowSec) => deleteRemovedSites(database, nowSec) },
   ]
 }
 
 /** A small table: rows are found by their age alone. */
-function aged(database: Database, table: string, key: string, at: string, keptSec: number): Task {
+function createAgeTask(database: Database, table: string, key: string, at: string, keptSec: number): Task {
   const sql = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${at} < ? LIMIT ${ROWS_PER_STEP})`
   return { step: (nowSec) => database.run(sql, nowSec - keptSec) === ROWS_PER_STEP }
 }
@@ -164,7 +164,7 @@ const KEYS: Record<string, string> = {
 }
 
 /** The data of sites removed 90 days ago; the row stays, because a slug is never reused (spec 2.1). */
-function forgetRemoved(database: Database, nowSec: number): boolean {
+function deleteRemovedSites(database: Database, nowSec: number): boolean {
   const sql = 'SELECT id FROM site WHERE removed_at < ?'
   let rowsLeft = ROWS_PER_STEP
   for (const { id } of database.all<{ id: number }>(sql, nowSec - REMOVED_KEPT_SEC)) {

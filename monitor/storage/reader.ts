@@ -22,7 +22,7 @@ import { computePastHistory, type History, type Past } from '../scoring/windows.
 import { fromObservationRow } from './apply.ts'
 import { type BucketRange, readBuckets, readCounts, readPackedHours } from './bucket-rows.ts'
 import { Database } from './database.ts'
-import { findDetection, newestDetection } from './detections.ts'
+import { findDetection, findNewestDetection } from './detections.ts'
 import { readAnswered, readClaims } from './observations.ts'
 import type { Board, BoardRow, DetectionRow } from './rows.ts'
 
@@ -209,7 +209,7 @@ export class Reader {
   }
 
   newestDetection(targetKey: string): DetectionRow | null {
-    return newestDetection(this.database, targetKey)
+    return findNewestDetection(this.database, targetKey)
   }
 
   meta(key: string): string | null {

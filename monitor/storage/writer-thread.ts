@@ -15,7 +15,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
 import { applyBatch, type Refusal, TWO_SENDERS } from './apply.ts'
 import { syncCatalogue } from './catalogue-transaction.ts'
-import { Database, unusable } from './database.ts'
+import { Database, unusableError } from './database.ts'
 import { restartDetections } from './detections.ts'
 import { acquireLock } from './lock.ts'
 import type { FromWriter, ToWriter, WriterData, WriterRequest } from './messages.ts'
@@ -174,7 +174,7 @@ function readInode(path: string): number {
 }
 
 /** A folder that cannot be created or written, or a file that SQLite refuses: an operator can fix these. */
-function isOfDisk(error: unknown): boolean {
+function isDiskError(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code ?? ''
   return code === 'ERR_SQLITE_ERROR' || /^E[A-Z]{2,20}$/.test(code)
 }
@@ -190,7 +190,7 @@ async function start({ path, isRunner }: WriterData): Promise<void> {
     writer.publish()
     send({ kind: 'ready' })
   } catch (error) {
-    throw isOfDisk(error) ? unusable(path, error) : error
+    throw isDiskError(error) ? unusableError(path, error) : error
   }
 }
 

@@ -79,15 +79,15 @@ export class Writer {
     this.queue.push(write)
     this.addedCount += 1
     if (this.queue.rowsCount >= BATCH_ROWS) this.send()
-    else this.timer ??= setTimeout(() => this.due(), BATCH_MS)
+    else this.timer ??= setTimeout(() => this.sendWhatIsDue(), BATCH_MS)
   }
 
   /** Resolves when everything added so far is written, refused or dropped; not while the disk fails. */
   flush(): Promise<void> {
-    if (this.goneCount >= this.addedCount) return Promise.resolve()
+    if (this.settledCount >= this.addedCount) return Promise.resolve()
     return new Promise((resolve) => {
       this.waiters.push({ count: this.addedCount, resolve })
-      this.due()
+      this.sendWhatIsDue()
     })
   }
 
@@ -117,12 +117,12 @@ export class Writer {
     clearTimeout(timer)
     this.isClosing = true
     if (this.timer) clearTimeout(this.timer)
-    const lost = this.addedCount - this.goneCount
+    const lost = this.addedCount - this.settledCount
     await this.supervisor.stop({ kind: 'close' }, null)
     return lost
   }
 
-  private due(): void {
+  private sendWhatIsDue(): void {
     if (this.timer) clearTimeout(this.timer)
     this.timer = null
     this.isDue = true
@@ -145,14 +145,14 @@ export class Writer {
     if (message.kind === 'ready') {
       this.isReady = true
       this.send()
-    } else if (message.kind === 'wrote') this.wrote(message)
+    } else if (message.kind === 'wrote') this.onWrote(message)
     else if (message.kind === 'response') this.requests.settle(message)
     else if (message.kind === 'snapshot') this.hooks.snapshot(message.rows, message.models)
     else if (message.kind === 'log') this.hooks.log(message.level, message.text)
-    else if (message.kind === 'ticked') this.ticked()
+    else if (message.kind === 'ticked') this.onTicked()
   }
 
-  private wrote({ error, refused, why }: Extract<FromWriter, { kind: 'wrote' }>): void {
+  private onWrote({ error, refused, why }: Extract<FromWriter, { kind: 'wrote' }>): void {
     this.isSent = false
     if (error) {
       if (!this.isFailing)
@@ -168,19 +168,19 @@ export class Writer {
     if (refused > 0)
       this.hooks.log('warning', `${refused} writes of a batch were refused, the first because: ${why}`)
     this.waiters = this.waiters.filter(({ count, resolve }) => {
-      if (this.goneCount >= count) resolve()
-      return this.goneCount < count
+      if (this.settledCount >= count) resolve()
+      return this.settledCount < count
     })
     if (this.waiters.length > 0) this.isDue = true
     this.send()
   }
 
   /** Written, refused or dropped. */
-  private get goneCount(): number {
+  private get settledCount(): number {
     return this.addedCount - this.queue.writesCount - this.batch.length
   }
 
-  private ticked(): void {
+  private onTicked(): void {
     this.tickDone?.resolve()
     this.tickDone = null
   }
@@ -188,7 +188,7 @@ export class Writer {
   private onThreadEnd(reason: Error): void {
     this.isReady = false
     this.isSent = false
-    this.ticked()
+    this.onTicked()
     this.requests.rejectAll(this.isClosing ? new Error('the store is closed') : reason)
   }
 

@@ -22,7 +22,7 @@ describe('8.2: the whole is healthy when every component is', () => {
   }
 })
 
-test('8.2: one component that fails is enough at once; all must be well again', () => {
+test('8.2: one component that fails is enough at once; all must be healthy again', () => {
   const { health, changes } = start({ redis: false, config: false, sigterm: true })
   health.set('redis', true)
   expect(health.isHealthy).toBe(false)
@@ -36,7 +36,7 @@ test('8.2: one component that fails is enough at once; all must be well again', 
   expect(changes.map((state) => state.isHealthy)).toEqual([false, true, false, false, false, true])
 })
 
-test('changes are changes, each once', () => {
+test('each change is sent once', () => {
   const { health, changes } = start({ redis: true, sigterm: true })
   health.set('redis', true)
   health.set('redis', false)
@@ -107,7 +107,7 @@ describe('8.2: loads', () => {
   })
 })
 
-test('Q5: a component this process does not have counts for nothing', () => {
+test('Q5: a component that this process does not have is ignored', () => {
   const { health, changes } = start({ sigterm: true })
   health.set('redis', false)
   health.set('config', false)
@@ -123,15 +123,15 @@ describe('8.2: the store', () => {
   const redis = (working: 'ok' | 'partly' | 'failing') => [{ name: 'redis', isConnected: true, working }]
   const getLines = (health: Health) => health.state.report.split('\n').slice(0, -2)
 
-  test('that fails is changes with its time, and the status stays', () => {
+  test('that fails is reported with its time, and the status stays', () => {
     const { health } = start({ sigterm: true, redis: true })
     health.setStore(redis('ok'), at)
     expect(getLines(health)).toEqual(['sigterm: ok', 'redis: ok'])
     health.setStore(redis('partly'), at)
     health.setStore(redis('failing'), later)
-    const changes =
+    const line =
       'redis: failing since 2026-11-20T10:00:00Z; see the log for the cause; does not affect the status'
-    expect(getLines(health)).toEqual(['sigterm: ok', changes])
+    expect(getLines(health)).toEqual(['sigterm: ok', line])
     expect(health.isHealthy).toBe(true)
     health.setStore(redis('ok'), later)
     expect(getLines(health)).toEqual(['sigterm: ok', 'redis: ok'])
@@ -147,7 +147,7 @@ describe('8.2: the store', () => {
     ])
   })
 
-  test('Q5: memcached is changes, and is no component', () => {
+  test('Q5: memcached is reported, and is not a component', () => {
     const { health, changes } = start({ sigterm: true })
     const memcached = [{ name: 'memcached', isConnected: false, working: 'partly' as const }]
     health.setStore(memcached, at)

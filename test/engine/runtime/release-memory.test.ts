@@ -23,7 +23,7 @@ function heap(live: number) {
   return { heap, idle, checks }
 }
 
-test('a heap that has not grown is left alone', () => {
+test('a heap that has not grown is not collected', () => {
   const { heap: one, checks } = heap(20)
   one.garbage = 11
   expect(checks(100, IDLE)).toBe(0)
@@ -45,7 +45,7 @@ test('also when V8 has collected it already, since it keeps the pages', () => {
   expect(checks(100, IDLE)).toBe(1)
 })
 
-test('the next load is given back as soon as the first', () => {
+test('the memory of the next load is released as soon as that of the first', () => {
   const { heap: one, checks } = heap(20)
   for (let i = 0; i < 3; i++) {
     one.garbage = 40
@@ -53,7 +53,7 @@ test('the next load is given back as soon as the first', () => {
   }
 })
 
-test('where the memory is in use, it is tried once a minute', () => {
+test('while the memory is in use, a collection is tried once a minute', () => {
   const { heap: one, checks } = heap(20)
   one.live = 100
   expect(checks(1, IDLE)).toBe(1)
@@ -62,7 +62,7 @@ test('where the memory is in use, it is tried once a minute', () => {
   expect(one.given).toBe(0)
 })
 
-test('unless something large has gone meanwhile', () => {
+test('unless something large was freed meanwhile', () => {
   const { heap: one, idle, checks } = heap(20)
   one.live = 100
   expect(checks(1, IDLE)).toBe(1)
@@ -72,7 +72,7 @@ test('unless something large has gone meanwhile', () => {
   expect(checks(11, IDLE)).toBe(0)
 })
 
-test('pages that V8 keeps free after a collection are given back', async () => {
+test('pages that V8 keeps after a collection are released', async () => {
   const residentMib = () => process.memoryUsage.rss() / MIB
   const before = residentMib()
   let objects: unknown[] | null = Array.from({ length: 1_000_000 }, (_, i) => ({ i, of: [i] }))

@@ -101,13 +101,13 @@ for (const [control, outcome, observations] of cases) {
   })
 }
 
-test('6.5: a failure that is held at the end is published as known so far', async () => {
+test('6.5: a failure that is pending at the end is published as known so far', async () => {
   const { prober, getMessages } = await startHolding()
   await prober.close()
   expect(getMessages('probe')[0]).toMatchObject({ probe: { outcome: 'down' } })
 })
 
-test('6.5: a failure that is held when its site is removed is not published', async () => {
+test('6.5: a failure that is pending when its site is removed is not published', async () => {
   const { prober, getMessages } = await startHolding()
   prober.receive(sites())
   await prober.close()

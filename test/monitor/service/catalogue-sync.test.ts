@@ -26,7 +26,7 @@ test('8.1: a catalogue that the store refuses is tried again until it is stored'
   expect(sync.findSlug('one.example.com')).toBe('one')
 })
 
-test('6.4: renew passes the sites with what was measured since', async () => {
+test('6.4: renew passes the sites with results measured since', async () => {
   const store = await openTestStore()
   const { sync, received } = createSync(store)
   await sync.start()

@@ -40,7 +40,7 @@ const again = (sec: number, why: string) =>
 const IN_USE = 'MONITOR_ADDR=8090: 127.0.0.1:8090 is already in use. [PORT_IN_USE]'
 const listens = (port: number) => `warning: the monitor listens again on port ${port}`
 
-test('12: a thread that breaks is started again after 1 s, 5 s, 30 s, then each 5 min', async () => {
+test('12: a thread that fails is started again after 1 s, 5 s, 30 s, then each 5 min', async () => {
   const { monitor, lives, breakNow, logged } = createMonitor()
   expect(await monitor.start()).toBe(1)
   for (const [i, sec] of PAUSES_SEC.entries()) {

@@ -79,7 +79,7 @@ function start() {
   }
 }
 
-test('3.5: detections in progress when the prober breaks end as failed; after 5 s a new prober runs others', async () => {
+test('3.5: detections in progress when the prober fails end as failed; after 5 s a new prober runs others', async () => {
   relay.turn('silent')
   const { supervisor, queue, poison, detections, submit, getState, messages, logged } = start()
   const running = await submit(HOST)

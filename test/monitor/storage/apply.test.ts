@@ -7,7 +7,7 @@ import type { Write } from '../../../monitor/storage/rows.ts'
 import { saveVantage } from '../../../monitor/storage/vantages.ts'
 import { catalogueSite, freshDatabase, NOW_SEC, probe } from './stores.ts'
 
-test('8.2: a batch that finds the disk full is not written at all, and is written once there is room', async () => {
+test('8.2: a batch is not written at all while the disk is full, and is written once there is room', async () => {
   const database = await freshDatabase()
   const { ids } = syncCatalogue(database, [catalogueSite('one')], NOW_SEC)
   const vantageId = saveVantage(database, { name: 'main', region: 'cn', country: null })

@@ -3,7 +3,7 @@ import { applyBatch } from '../../../monitor/storage/apply.ts'
 import type { Database } from '../../../monitor/storage/database.ts'
 import {
   findDetection,
-  newestDetection,
+  findNewestDetection,
   pruneDetections,
   restartDetections,
 } from '../../../monitor/storage/detections.ts'
@@ -24,8 +24,8 @@ test('3.4: the newest of a target', async () => {
   for (const [i, id] of ['a', 'b', 'c'].entries())
     save(database, detection(id, { submittedAtSec: NOW_SEC + i }))
   save(database, detection('d', { targetKey: 'https://other.example', submittedAtSec: NOW_SEC + 9 }))
-  expect(newestDetection(database, 'https://relay.example')?.id).toBe('c')
-  expect(newestDetection(database, 'https://unknown.example')).toBeNull()
+  expect(findNewestDetection(database, 'https://relay.example')?.id).toBe('c')
+  expect(findNewestDetection(database, 'https://unknown.example')).toBeNull()
 })
 
 test('3.5: at a start queued ones stay, running ones are queued once more, then fail', async () => {
@@ -51,7 +51,7 @@ test('3.5: at a start queued ones stay, running ones are queued once more, then 
   expect(findDetection(database, 'third')).toMatchObject({ status: 'done', version: 3 })
 })
 
-test('M4.5#10: beyond 50,000 rows the oldest finished ones go first; what is not finished stays', async () => {
+test('M4.5#10: beyond 50,000 rows the oldest finished ones are deleted first; unfinished ones stay', async () => {
   const database = await freshDatabase()
   save(database, detection('queued', { submittedAtSec: NOW_SEC - 99 }))
   for (let i = 0; i < 6; i++) {

@@ -77,7 +77,7 @@ test('8.2: a file of the first version keeps its probes; they have no address', 
 const FIRST = 'CREATE TABLE one (a INTEGER) STRICT; INSERT INTO one VALUES (1);'
 const SECOND = 'ALTER TABLE one ADD COLUMN b INTEGER; UPDATE one SET b = a + 1;'
 
-test('8.2: forward step by step, with a backup once there is something to lose', async () => {
+test('8.2: forward step by step, with a backup once the file has data', async () => {
   const { database, files } = opened()
   expect(await migrate(database, [FIRST])).toBeNull()
   expect(files()).toEqual([])

@@ -78,7 +78,7 @@ test('3.1: the first delta has everything, later ones have the touched sites', a
   ]).toEqual([false, false])
 })
 
-test('3.1: a whole one replaces all, as after the writer began again', async () => {
+test('3.1: a full delta replaces all, as after a restart of the writer', async () => {
   const { database, save, reader } = await filled()
   save(write(1, 'z+ a+'), write(2, 'b c'))
   const before = ModelIndex.NONE.with(reader.read())
@@ -99,13 +99,13 @@ test('7.1: what was verified more than 72 hours ago is only claimed, or not ther
   expect(has(NOW_SEC + 72 * HOUR_SEC + 1)).toEqual([true, true, false])
 })
 
-test('8.2: names beyond the bound are left out, those there are stay', async () => {
+test('8.2: names beyond the bound are left out, known ones stay', async () => {
   const { save, reader } = await filled(2)
   save(write(1, 'a+ b+ c+'), write(2, 'c b'))
   expect(drawn(ModelIndex.NONE.with(reader.read()), [1, 2])).toEqual(['a+ b+', 'b'])
 })
 
-test('8.2: news that could not be read are read with the next snapshot', async () => {
+test('8.2: changes that could not be read come with the next snapshot', async () => {
   const { database, save, reader } = await filled()
   save(write(1, 'a'))
   const index = ModelIndex.NONE.with(reader.read())
@@ -147,7 +147,7 @@ test('8.2: an entry holds any place and both flags', () => {
   expect(drawn(index, [7])).toEqual(['m99999? m99998'])
 })
 
-test('7.1: claims of the catalogue are there before any probe, and follow it; those of a site last a week', async () => {
+test('7.1: claims of the catalogue exist before any probe and follow it; those of a site last a week', async () => {
   const { database, save, reader } = await filled()
   const claiming = (...modelsClaimed: string[]) =>
     syncCatalogue(database, [{ ...catalogueSite('one'), modelsClaimed }, catalogueSite('two')], NOW_SEC)

@@ -41,7 +41,7 @@ test('8.2: the database, its log, its lock and its backup are for owner and grou
   ])
 })
 
-test('8.2: a database that is there keeps its mode, and no backup is more open', async () => {
+test('8.2: an existing database keeps its mode, and backups are not more open', async () => {
   const folder = makeMemoryFolder()
   for (const [name, mode] of [
     ['private', 0o600],

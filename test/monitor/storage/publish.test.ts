@@ -26,7 +26,7 @@ test('2.1: a site is published once it has a finished probe and a tier, unless i
   expect(snapshot().sites.map(({ slug }) => slug)).toEqual(['one', 'two'])
 })
 
-test('2.1: state and last probe are those of the newest counted probe, in whatever order they come', async () => {
+test('2.1: state and last probe are those of the newest counted probe, in whatever order probes arrive', async () => {
   const { snapshot, write, ids, publish } = await filled()
   publish('one')
   write({ kind: 'probe', siteId: ids.one, vantageId: 1, probe: probe(NOW_SEC, { outcome: 'down' }) })

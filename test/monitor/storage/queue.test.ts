@@ -30,7 +30,7 @@ for (const [pushed, bound, kept, ups, others] of cases) {
   })
 }
 
-test('8.2: the bound is 50,000 rows, and stays one however long nothing is taken', () => {
+test('8.2: the bound is 50,000 rows, however long nothing is taken', () => {
   expect(QUEUE_ROWS_MAX).toBe(50_000)
   const queue = new WriteQueue(2_000)
   const pushes = size({ small: 100_000, full: 3_000_000 })
@@ -59,7 +59,7 @@ test('8.2: a write of many rows counts as many, and is a batch of its own when i
   expect(queue.take(500)).toEqual([large])
 })
 
-test('8.2: what is kept is what a plain list keeps, in its order', () => {
+test('8.2: it keeps the same writes as a plain list, in order', () => {
   const steps = fc.array(fc.oneof(fc.constantFrom('u', 'd', 'm'), fc.integer({ min: 1, max: 5 })), {
     maxLength: 60,
   })

@@ -104,7 +104,7 @@ test('8.2: hours are rolled up at :02, days at 00:05', async () => {
   expect(database.all('SELECT * FROM roll_up_due')).toEqual([])
 })
 
-test('8.2: a probe that comes while its hour is rolled up is not missed', async () => {
+test('8.2: a probe that arrives while its hour is rolled up is not missed', async () => {
   const { database, write, rollUp, siteIds } = await filled(600)
   const atSec = MIDNIGHT_SEC
   write([{ region: 'cn', atSec, outcome: 'down', ttfbMs: 1 }])

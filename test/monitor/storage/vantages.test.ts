@@ -54,7 +54,7 @@ test("6.5: a server that takes an agent's name ends the agent's token, and is no
   expect(listVantages(database)).toMatchObject([{ revokedAtSec: null }])
 })
 
-test('6.5: there is a bound, and revoked ones do not count', async () => {
+test('6.5: their number is bounded, and revoked ones do not count', async () => {
   const database = await freshDatabase()
   for (let i = 0; i < VANTAGES_MAX; i++) createVantage(database, { ...BEIJING, name: `v${i}` })
   expect(() => createVantage(database, BEIJING)).toThrow(
