@@ -50,7 +50,7 @@ const REFUSED_ROWS_MAX = 10 // skipped in one round; beyond, the rest waits for 
 export interface AgentOptions {
   client: Pick<AgentClient, 'post' | 'base'>
   buffer: ResultBuffer
-  probing: Pick<ProberOptions, 'context' | 'egress' | 'lightMax' | 'repeatsMax' | 'controlUrls'>
+  probing: Pick<ProberOptions, 'context' | 'egress' | 'lightMax' | 'repeatsMax' | 'connectivityUrls'>
   nowMs: () => number
   log: Log
 }

@@ -31,7 +31,7 @@ export class AgentAuthenticator {
   private agents: readonly StoredAgent[] = [] // those of `byHash`
   private byHash = new Map<string, StoredAgent>()
 
-  /** Throws ApiError. When it returns, `leave` must follow. */
+  /** Throws ApiError. When it returns, `release` must follow. */
   authenticate(
     authorization: string,
     address: string,

@@ -57,5 +57,5 @@ export interface ProberMetrics {
   lostRuns: number
   lagSec: number // of the light probe that has waited longest
   denials: [reason: string, count: number][]
-  areControlsAnswering: boolean
+  hasConnectivity: boolean
 }

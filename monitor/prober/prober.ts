@@ -32,7 +32,7 @@ export interface ProberOptions {
   lightMax: number // PROBE_CONCURRENCY
   detectionsMax: number // DETECTION_CONCURRENCY
   repeatsMax: number // PROBE_RETRIES
-  controlUrls: readonly string[]
+  connectivityUrls: readonly string[]
   planner?: Pick<PlannerOptions, 'isTurn' | 'fullMax'> // agents have their own rotation and make no full probes
   send: (message: FromProber) => void
 }
@@ -57,7 +57,7 @@ export class Prober {
 
   constructor(options: ProberOptions) {
     this.options = options
-    const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, send } = options
+    const { lightMax, detectionsMax, repeatsMax, egress, context, connectivityUrls, send } = options
     this.planner = new Planner({
       random: Math.random,
       lightMax,
@@ -67,7 +67,7 @@ export class Prober {
       ...options.planner,
     })
     this.connectivity = new ConnectivityCheck({
-      urls: controlUrls,
+      urls: connectivityUrls,
       egress,
       nowSec: () => this.nowSec(),
       onChange: (isAnswering) => {
@@ -106,7 +106,7 @@ export class Prober {
       lostRuns,
       lagSec,
       denials,
-      areControlsAnswering: this.connectivity.isAnswering,
+      hasConnectivity: this.connectivity.isAnswering,
     }
   }
 

@@ -30,7 +30,7 @@ const prober = new Prober({
   lightMax: settings.PROBE_CONCURRENCY,
   detectionsMax: settings.DETECTION_CONCURRENCY,
   repeatsMax: settings.PROBE_RETRIES,
-  controlUrls: settings.CONNECTIVITY_CHECK_URLS,
+  connectivityUrls: settings.CONNECTIVITY_CHECK_URLS,
   send,
 })
 let lastMs = performance.now()

@@ -197,7 +197,7 @@ export function startTestAgent(
     buffer: new ResultBuffer({ path: join(makeMemoryFolder(), 'agent.sqlite'), rowsMax, log }),
     probing: {
       context: { egress, asn: NO_ASN_TABLE, nowMs },
-      ...{ egress, lightMax: 8, repeatsMax: 0, controlUrls: [] },
+      ...{ egress, lightMax: 8, repeatsMax: 0, connectivityUrls: [] },
     },
     nowMs,
     log,

@@ -8,7 +8,7 @@ import { startRelays } from '../probe/setup.ts'
 import { createSite, detection, sites, startProber } from './setup.ts'
 
 const MINUTE_MS = 60_000
-const CONTROL = 'plain' // responds until a test turns it
+const CHECKED = 'plain' // responds until a test turns it
 
 let world: Relays
 beforeAll(async () => {
@@ -18,10 +18,10 @@ afterAll(() => world.close())
 
 function start(options: Partial<ProberOptions> = {}) {
   const clock = { ms: Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS }
-  const { url } = world.target(CONTROL)
+  const { url } = world.target(CHECKED)
   const context = world.context({ nowMs: () => clock.ms })
-  onTestFinished(() => world.relays[CONTROL].turn(CONTROL))
-  const more = { context, controlUrls: [url, url, url], egress: world.impatient }
+  onTestFinished(() => world.relays[CHECKED].turn(CHECKED))
+  const more = { context, connectivityUrls: [url, url, url], egress: world.impatient }
   return { clock, ...startProber(world, { ...more, ...options }) }
 }
 
@@ -40,7 +40,7 @@ async function startHolding() {
 }
 
 test('3.5: while checked addresses are silent, a detection of a down site fails, with and without sites', async () => {
-  world.relays[CONTROL].turn('silent')
+  world.relays[CHECKED].turn('silent')
   const { prober, getMessages, clock } = start()
   const detect = async (id: string, name: string) => {
     prober.receive(detection(world, id, name))
@@ -51,7 +51,7 @@ test('3.5: while checked addresses are silent, a detection of a down site fails,
   expect(getMessages('log')).toHaveLength(1)
   expect(await detect('b', 'new-api')).toMatchObject({ result: { verdict: 'relay' }, failure: null })
 
-  world.relays[CONTROL].turn(CONTROL)
+  world.relays[CHECKED].turn(CHECKED)
   clock.ms += MINUTE_MS // the next minute does not count either
   expect(await detect('c', 'reset')).toMatchObject({ result: null, failure: 'internal_error' })
   clock.ms += MINUTE_MS
@@ -59,7 +59,7 @@ test('3.5: while checked addresses are silent, a detection of a down site fails,
 })
 
 test('3.5: the check requested by a failed detection counts, also when the next minute has begun', async () => {
-  world.relays[CONTROL].turn('silent')
+  world.relays[CHECKED].turn('silent')
   const { prober, getMessages, clock } = start({
     send: (message) => {
       if (message.kind === 'step' && message.step.name === 'summary') clock.ms += MINUTE_MS
@@ -87,13 +87,13 @@ test('3.5: a detection that is cancelled during its connectivity check ends at o
 // biome-ignore format: the columns are the specification
 const cases = [
   // the check of its minute -> outcome sent, observations sent
-  [CONTROL,  'down',         1],
+  [CHECKED,  'down',         1],
   ['silent', 'inconclusive', 0],
 ] as const
-for (const [control, outcome, observations] of cases) {
-  test(`6.5: a failure waits for the connectivity check of its minute: ${control}, so it is ${outcome}`, async () => {
+for (const [name, outcome, observations] of cases) {
+  test(`6.5: a failure waits for the connectivity check of its minute: ${name}, so it is ${outcome}`, async () => {
     const { getMessages } = await startHolding()
-    world.relays[CONTROL].turn(control)
+    world.relays[CHECKED].turn(name)
     vi.advanceTimersByTime(MINUTE_MS)
     await eventually(() => expect(getMessages('probe').length).toBe(2))
     expect(getMessages('probe').map(({ probe }) => probe.outcome)).toEqual([outcome, outcome])

@@ -38,7 +38,7 @@ test('6.1: a new site gets a light and a full probe, and both are sent with its 
 
 test('6.5: while checked addresses do not respond, failures do not count, and it is logged once', async () => {
   const silent = world.target('silent').url
-  const { prober, getMessages } = start({ controlUrls: [silent, silent, silent] })
+  const { prober, getMessages } = start({ connectivityUrls: [silent, silent, silent] })
   const failing = site('failing', { lastFullSec: nowSec() })
   const open = site('open', { lastFullSec: nowSec() })
   prober.receive(sites(failing, open))
@@ -47,7 +47,7 @@ test('6.5: while checked addresses do not respond, failures do not count, and it
   const getOutcome = ({ siteId: id }: ProberSite) =>
     getMessages('probe').find(({ siteId }) => siteId === id)?.probe.outcome
   expect([getOutcome(failing), getOutcome(open)]).toEqual(['inconclusive', 'up'])
-  expect(prober.metrics().areControlsAnswering).toBe(false)
+  expect(prober.metrics().hasConnectivity).toBe(false)
 })
 
 test('6.3: while its thread is stalled, no site is down', async () => {
@@ -82,7 +82,7 @@ test('without sites, no request is made', () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const { counts, counting } = createCountingEgress()
-  const { prober, sent } = start({ egress: counting, controlUrls: [world.target('open').url] })
+  const { prober, sent } = start({ egress: counting, connectivityUrls: [world.target('open').url] })
   prober.receive(sites())
   vi.advanceTimersByTime(10 * 60_000)
   expect([counts.started, sent]).toEqual([0, []])

@@ -22,7 +22,7 @@ export function startProber(world: Relays, options: Partial<ProberOptions> = {})
     lightMax: 8,
     detectionsMax: 2,
     repeatsMax: 0,
-    controlUrls: [],
+    connectivityUrls: [],
     ...options,
     send: (message) => {
       sent.push(message)
