@@ -214,8 +214,8 @@ async function fill(path: string): Promise<void> {
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded))
   const file = databasePath(folder)
   const store = await openStore({ path: file, log: (_, text) => console.log(text) })
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites: loaded.catalogue.entries, nowSec })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const { ids } = await store.request({ kind: 'sync-catalogue', sites: loaded.catalogue.entries, nowSec })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   const models = Array.from({ length: MODELS }, (_, i) => `model-${i}`)
   for (const siteId of Object.values(ids)) {
     store.write({ kind: 'probe', siteId, vantageId, probe: PROBE })

@@ -8,7 +8,7 @@
  *       stats ───────────────────────►    responds within one turn of its event loop
  *            ◄──────────────── stats      also sent once when the thread ends
  *            ◄─────────── store, log
- *       ending ──────────────────────►    asks clients to disconnect
+ *       ending ──────────────────────►    tells clients to disconnect
  *       drain ───────────────────────►    stops listening, finishes, closes; then its task resolves
  *
  * No message is sent per request.

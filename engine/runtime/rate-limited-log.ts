@@ -9,13 +9,16 @@
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
 
+/** A function is called only if its line is written. */
+export type LogLine = string | (() => string)
+
 /** Wraps `write` so that at most `linesMax` lines pass in `windowMs`. `nowMs` is for tests. */
 export function rateLimitedLog(
   write: (line: string) => void,
   linesMax: number,
   windowMs = SECOND_MS,
   nowMs: () => number = Date.now,
-): (line: string) => void {
+): (line: LogLine) => void {
   let windowStartMs = Number.NEGATIVE_INFINITY
   let writtenCount = 0
   let leftOutCount = 0
@@ -30,7 +33,8 @@ export function rateLimitedLog(
       return
     }
     writtenCount++
-    write(leftOutCount === 0 ? line : `${line} (${leftOutCount} more were left out)`)
+    const text = typeof line === 'string' ? line : line()
+    write(leftOutCount === 0 ? text : `${text} (${leftOutCount} more were left out)`)
     leftOutCount = 0
   }
 }
@@ -39,6 +43,40 @@ export function rateLimitedLog(
 export function logOncePerMinute(
   write: (line: string) => void,
   nowMs?: () => number,
-): (line: string) => void {
+): (line: LogLine) => void {
   return rateLimitedLog(write, 1, MINUTE_MS, nowMs)
 }
+
+/** One line per `windowMs` for each kind of failure, so that a frequent one does not hide the others. */
+export class RateLimitedLogByKind {
+  private readonly write: (line: string) => void
+  private readonly kindsMax: number
+  private readonly windowMs: number
+  private readonly nowMs: (() => number) | undefined
+  private readonly logs = new Map<string, (line: LogLine) => void>()
+
+  /** Beyond `kindsMax`, all further kinds count as one. */
+  constructor(write: (line: string) => void, kindsMax: number, windowMs: number, nowMs?: () => number) {
+    this.write = write
+    this.kindsMax = kindsMax
+    this.windowMs = windowMs
+    this.nowMs = nowMs
+  }
+
+  log(kind: string, line: LogLine): void {
+    const key = this.logs.has(kind) || this.logs.size < this.kindsMax ? kind : OTHER_KINDS
+    let log = this.logs.get(key)
+    if (log === undefined) {
+      log = rateLimitedLog(this.write, 1, this.windowMs, this.nowMs)
+      this.logs.set(key, log)
+    }
+    log(line)
+  }
+
+  /** The failures are over: the next line of each kind is written. */
+  clear(): void {
+    this.logs.clear()
+  }
+}
+
+const OTHER_KINDS = ''

@@ -5,21 +5,21 @@
  *                             │
  *                             └── drain ──► finishes its requests, closes ──► ends
  *
- * Threads end by message, never by force: terminating a thread that holds a uWebSockets.js app aborts the process.
- * Runs in main. The file that each thread runs is an argument, so the engine does not depend on transports.
+ * Threads end by message, never by force: terminating a thread that holds a uWebSockets.js app aborts the process. The
+ * threads are Piscina's, which replaces one that dies; a restart here is a new task. So thread-supervisor.ts does not fit, but
+ * pauses and the accounting of restarts are the same (backoff.ts). Runs in main. The file that each thread runs is an argument, so the engine does not depend on transports.
  */
 import { once } from 'node:events'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { Piscina } from 'piscina'
+import { RestartBackoff } from './backoff.ts'
 import type { FromWorker, ServeTask, ToWorker } from './messages.ts'
 
 /** A worker that does not respond within this time is left out of a statistics round; its deltas come with the next. */
 const STATS_WAIT_MS = 200
 
-/** A worker that ends this often within RESTART_WINDOW_MS is not restarted: the cause is not transient. */
-const RESTARTS_MAX = 5
-const RESTART_WINDOW_MS = 60_000
-const RESTART_PAUSE_MS = 50 // times the restarts in the window, so a storm slows down
+/** Before each restart. After so many within a minute the worker is not restarted: the cause is not transient. */
+const RESTART_PAUSES_MS = [0, 50, 100, 150, 200]
 
 /**
  * Per thread: three parts of V8's young generation, 4 MB each. So little of a decision survives that V8's default of 48 was
@@ -39,7 +39,8 @@ interface Slot {
   port: MessagePort
   isReady: boolean
   ended: Promise<void>
-  restartedAtMs: number[]
+  startedMs: number
+  restarts: RestartBackoff // of this index, over its threads
 }
 
 export class ServePool {
@@ -68,7 +69,11 @@ export class ServePool {
   /** Starts every worker; resolves when all are listening, rejects with the first error. */
   async start(): Promise<void> {
     const count = this.piscina.options.maxThreads
-    await Promise.all(Array.from({ length: count }, (_, index) => this.launch(index, [])))
+    await Promise.all(
+      Array.from({ length: count }, (_, index) =>
+        this.launch(index, new RestartBackoff(RESTART_PAUSES_MS, true)),
+      ),
+    )
   }
 
   /** For all workers, and for replacements started later. */
@@ -119,11 +124,11 @@ export class ServePool {
   }
 
   /** Resolves when worker `index` listens. */
-  private async launch(index: number, restartedAtMs: number[]): Promise<void> {
+  private async launch(index: number, restarts: RestartBackoff): Promise<void> {
     const { port1: port, port2 } = new MessageChannel()
     const task: ServeTask = { ...this.options, index, port: port2 }
     const ended: Promise<void> = this.piscina.run(task, { transferList: [port2] })
-    const slot: Slot = { port, isReady: false, ended, restartedAtMs }
+    const slot: Slot = { port, isReady: false, ended, startedMs: performance.now(), restarts }
     this.slots[index] = slot
     const ready = new Promise<void>((resolve, reject) => {
       port.on('message', (message: FromWorker) => {
@@ -144,15 +149,14 @@ export class ServePool {
 
   private replace(index: number, slot: Slot, error: Error): void {
     slot.isReady = false
-    const now = Date.now()
-    const recent = slot.restartedAtMs.filter((at) => now - at < RESTART_WINDOW_MS)
-    const willRestart = !this.isDraining && recent.length < RESTARTS_MAX && !isOutOfMemory(error)
+    const pauseMs = slot.restarts.onFailure(performance.now() - slot.startedMs)
+    const willRestart = !this.isDraining && pauseMs !== null && !isOutOfMemory(error)
     this.hooks.died(index, error, willRestart)
     if (!willRestart) return
     setTimeout(() => {
       if (this.isDraining) return
-      this.launch(index, [...recent, now]).catch((again) => this.replace(index, this.slots[index], again))
-    }, RESTART_PAUSE_MS * recent.length)
+      this.launch(index, slot.restarts).catch((again) => this.replace(index, this.slots[index], again))
+    }, pauseMs)
   }
 }
 

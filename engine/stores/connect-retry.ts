@@ -1,21 +1,10 @@
-/**
- * Connection retries: the delay between attempts, and what is logged meanwhile (spec 9.3, 9.5).
- *
- *     attempt 1      2            3                   4
- *             initial  initial..2×  initial..4×         …  never above the maximum
- *
- * Delays are random, so that a fleet that lost its Redis does not reconnect all at once.
- */
+/** Waits at the start until a connection succeeds: retries, and what is logged meanwhile (spec 9.3, 9.5). */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type BackoffSpan, backoffMs } from '../runtime/backoff.ts'
 import { ConfigurationError } from '../runtime/errors.ts'
 import type { Log } from '../runtime/messages.ts'
 
-export interface RetrySpan {
-  initialMs: number
-  maxMs: number
-}
-
-export interface Startup extends RetrySpan {
+export interface Startup extends BackoffSpan {
   maxElapsedMs: number // then give up; 0 = never
 }
 
@@ -26,14 +15,6 @@ export interface ConnectAttempts {
   log: Log
   signal?: AbortSignal // cancels
   random?: () => number
-}
-
-const DOUBLINGS_MAX = 30 // every maximum is reached earlier
-
-/** Delay before the next attempt after `failures` failed ones, 1 or more. */
-export function backoffMs(failures: number, span: RetrySpan, random: () => number): number {
-  const longestMs = span.initialMs * 2 ** Math.min(failures - 1, DOUBLINGS_MAX)
-  return Math.min(span.initialMs + random() * (longestMs - span.initialMs), span.maxMs)
 }
 
 /** Retries `open` until it succeeds. Throws a ConfigurationError after `maxElapsedMs` or when the signal aborts. */

@@ -97,7 +97,7 @@ export class AgentApi {
   /** Names of the vantages that probe a region now, the server's own included. */
   online(region: Region): string[] {
     const { store, ownVantage } = this.options
-    if (ownVantage !== null) this.assignments.saw(ownVantage, this.nowSec())
+    if (ownVantage !== null) this.assignments.recordPoll(ownVantage, this.nowSec())
     return this.assignments.online(region, store.snapshot.vantages, this.nowSec())
   }
 
@@ -105,7 +105,7 @@ export class AgentApi {
     return { ...this.totals, wrongTokens: this.authenticator.wrongCount }
   }
 
-  /** Answers 503 from now on. The caller closes the port. */
+  /** Responds with 503 from now on. The caller closes the port. */
   beginShutdown(): void {
     this.isEnding = true
   }
@@ -124,7 +124,7 @@ export class AgentApi {
         throw new ApiError('unsupported_media_type', 'bodies are gzip, or not encoded')
       const { authorization } = request.headers
       const { agents } = store.snapshot
-      const agent = this.authenticator.enter(
+      const agent = this.authenticator.authenticate(
         authorization,
         getClientAddress(request, address),
         agents,
@@ -133,7 +133,7 @@ export class AgentApi {
       const upload = new Upload(res, length, BODY_TIMEOUT_MS, call.bytesMax)
       let hasLeft = false // a call that still runs when its agent disconnects counts until it has ended
       const leave = () => {
-        if (!hasLeft) this.authenticator.leave(agent)
+        if (!hasLeft) this.authenticator.release(agent)
         hasLeft = true
       }
       let isRunning = false
@@ -182,7 +182,7 @@ export class AgentApi {
     const { sha256, content } = this.getAssignment(agent)
     await this.accepted.load(agent)
     this.totals.polls++
-    this.assignments.saw(agent.name, this.nowSec())
+    this.assignments.recordPoll(agent.name, this.nowSec())
     store.write({ kind: 'vantage-seen', vantageId: agent.vantageId, atSec: this.nowSec() })
     return {
       vantage: agent.name,

@@ -6,7 +6,7 @@
  *
  *     server unreachable     probes on with the last catalogue, keeps a day of results, polls again after 10, 20, 40, 60 s
  *     token refused          stops probing, keeps its results, keeps polling
- *     no answer for a day    stops probing: the results would be too old to store, and hosts may have opted out since
+ *     no response for a day    stops probing: the results would be too old to store, and hosts may have opted out since
  *
  * Results are numbered as they are sent, from the last number the server has accepted. A batch is forgotten only when the
  * response to it says that exactly its last number is accepted and that no result was a repetition. Otherwise it is sent
@@ -17,6 +17,7 @@
  * stored without a vantage, so the server takes them from its own full probes.
  */
 import { setTimeout as wait } from 'node:timers/promises'
+import { doublingMs, jitteredMs } from '../../engine/runtime/backoff.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { check, type Schema } from '../api/schema/json-schema.ts'
 import { type AgentClient, agentClientFailure } from '../egress/agent-client.ts'
@@ -39,17 +40,17 @@ import {
 } from './wire.ts'
 
 const BATCHES_MAX = 10 // per round: the results of a day of 1,000 sites are sent within ten minutes
-const PAUSE_MAX_MS = 60_000 // between polls while they fail; a vantage counts as online for as long
+const POLL_BACKOFF = { initialMs: POLL_MS, maxMs: 60_000 } // while polls fail; a vantage counts as online for as long
 const RETRY_AFTER_MAX_MS = 600_000
 const PAUSE_JITTER = 0.2 // fraction of the pause, so that the agents of one server do not return at the same time
 const SKEW_LOGGED_MS = 60_000
-const REFUSED_WHOLE: readonly number[] = [400, 413] // statuses for which a part of the batch may be to blame
-const REFUSED_ROWS_MAX = 10 // passed over in one round; beyond, the server is asked again after the pause
+const REFUSED_WHOLE: readonly number[] = [400, 413] // statuses that a part of the batch may cause
+const REFUSED_ROWS_MAX = 10 // skipped in one round; beyond, the rest waits for the next round
 
 export interface AgentOptions {
   client: Pick<AgentClient, 'post' | 'base'>
   buffer: ResultBuffer
-  probing: Pick<ProberOptions, 'context' | 'egress' | 'lightMax' | 'repeatsMax' | 'controlUrls'>
+  probing: Pick<ProberOptions, 'context' | 'egress' | 'lightMax' | 'repeatsMax' | 'connectivityUrls'>
   nowMs: () => number
   log: Log
 }
@@ -82,7 +83,7 @@ export class Agent {
   private content: CatalogueContent = { sites: [], opt_out: [] }
   private intervalSec = 0
   private sites = new Map<string, ProberSite>() // by slug
-  private slugs = new Map<number, string>() // by the id that the prober knows a site by
+  private slugs = new Map<number, string>() // by the prober's site id
   private lastId = 0
   private isProbing = false
   private isSkewLogged = false
@@ -123,7 +124,7 @@ export class Agent {
       buffer.forgetBefore(Math.floor(nowMs() / 1_000) - KEPT_SEC)
       await this.poll()
       await this.sendInParts()
-      if (this.failuresCount > 0) log('info', `${client.base.host} answers again`)
+      if (this.failuresCount > 0) log('info', `${client.base.host} responds again`)
       this.failuresCount = 0
       this.loggedFailure = ''
       return POLL_MS
@@ -148,7 +149,7 @@ export class Agent {
     this.polledMs = nowMs()
     this.serverAheadMs = response.clock_ms - (sentMs + this.polledMs) / 2
     this.logSkew()
-    this.noteAccepted(response.accepted)
+    this.recordAccepted(response.accepted)
     this.vantage = response.vantage
     this.online = response.online
     const content = selectContent(response, this.hash, this.content)
@@ -201,7 +202,7 @@ export class Agent {
       this.highestSent = Math.max(this.highestSent ?? 0, sent.accepted)
       const response = (await this.call(RESULTS_PATH, request, RESULTS_RESPONSE)) as ResultsResponse
       const { accepted, stored, repeated, refused, refusals } = response
-      this.noteAccepted(accepted)
+      this.recordAccepted(accepted)
       // Ends the round: a server that accepts nothing would be sent the same batch without end.
       if (accepted < sent.accepted) throw new CallError(200, 'the server accepted only a part of the results')
       if (repeated > 0 || accepted > sent.accepted) continue // another client used these numbers: again, with new ones
@@ -214,8 +215,8 @@ export class Agent {
   }
 
   /**
-   * A batch that is refused as a whole goes again in halves, and a result that is refused by itself is passed over, so
-   * that it cannot hold up the others. It is dropped once a later one is taken: where none is, it is not to blame.
+   * A batch that is refused as a whole is sent again in halves, and a result that is refused by itself is skipped, so
+   * that it does not block the others. It is dropped once a later one is accepted; if none is, the cause is another.
    */
   private async sendInParts(): Promise<void> {
     const { buffer, log } = this.options
@@ -252,7 +253,7 @@ export class Agent {
     return buffered.filter(({ row }) => row > this.refusedRow).slice(0, this.batchMax)
   }
 
-  private noteAccepted(accepted: number): void {
+  private recordAccepted(accepted: number): void {
     const { log, client } = this.options
     this.accepted = accepted
     this.highestSent ??= accepted
@@ -266,7 +267,7 @@ export class Agent {
 
   private async call(path: string, request: object, schema: Schema): Promise<unknown> {
     const { status, json, retryAfterSec } = await this.options.client.post(path, request, this.closing.signal)
-    if (status !== 200) throw new CallError(status, `${path} was answered with ${status}`, retryAfterSec)
+    if (status !== 200) throw new CallError(status, `${path}: status ${status}`, retryAfterSec)
     const violation = check(schema, json, {})
     if (violation !== null) throw new CallError(status, `${path}: invalid response: ${violation}`)
     return json
@@ -279,9 +280,8 @@ export class Agent {
     const { status, retryAfterSec } = error instanceof CallError ? error : { status: null, retryAfterSec: 0 }
     if (status === 401 || nowMs() - this.polledMs > KEPT_SEC * 1_000) this.stopProbing()
     this.logState(error instanceof CallError ? error.message : agentClientFailure(error), status === 401)
-    const pauseMs = Math.min(PAUSE_MAX_MS, POLL_MS * 2 ** Math.min(this.failuresCount - 1, 10))
-    const jitter = 1 + (2 * Math.random() - 1) * PAUSE_JITTER
-    return Math.max(pauseMs * jitter, Math.min(RETRY_AFTER_MAX_MS, retryAfterSec * 1_000))
+    const pauseMs = jitteredMs(doublingMs(this.failuresCount, POLL_BACKOFF), PAUSE_JITTER, Math.random)
+    return Math.max(pauseMs, Math.min(RETRY_AFTER_MAX_MS, retryAfterSec * 1_000))
   }
 
   private logState(failure: string, isTokenRefused: boolean): void {
@@ -295,11 +295,11 @@ export class Agent {
   }
 
   private onProberMessage(message: FromProber): void {
-    if (message.kind === 'probe') this.keep(message.siteId, message.probe)
+    if (message.kind === 'probe') this.bufferResult(message.siteId, message.probe)
     else if (message.kind === 'log') this.options.log(message.level, message.text)
   }
 
-  private keep(siteId: number, probe: Probe): void {
+  private bufferResult(siteId: number, probe: Probe): void {
     const { atSec, outcome, error, httpStatus, timings } = probe
     const slug = this.slugs.get(siteId)
     if (slug === undefined) return // removed from the catalogue meanwhile

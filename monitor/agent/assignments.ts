@@ -3,7 +3,7 @@
  *
  *     setSites ─► cn        { sha256, content, siteIds }      an agent with the same hash is sent no content
  *              └► overseas  { … }
- *     saw ─► online: names of a region that polled within a minute, for the rotation (scheduler/schedule.ts)
+ *     recordPoll ─► online: names of a region that polled within a minute, for the rotation (scheduler/schedule.ts)
  *
  * Built when the catalogue changes, not per poll. Key files and the stored state of a site are not sent: a light probe needs
  * neither, and without them the hash changes with the catalogue only.
@@ -41,11 +41,11 @@ export class Assignments {
     return this.byRegion?.[region] ?? null
   }
 
-  saw(name: string, nowSec: number): void {
+  recordPoll(name: string, nowSec: number): void {
     this.seenSec.set(name, nowSec)
   }
 
-  /** Sorted. Includes what the store knows, so that a restart of the server does not change the rotation. */
+  /** Sorted. Includes those in the store, so that a restart of the server does not change the rotation. */
   online(region: Region, vantages: readonly VantageState[], nowSec: number): string[] {
     return vantages
       .filter((vantage) => vantage.region === region)

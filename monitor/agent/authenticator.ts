@@ -31,8 +31,13 @@ export class AgentAuthenticator {
   private agents: readonly StoredAgent[] = [] // those of `byHash`
   private byHash = new Map<string, StoredAgent>()
 
-  /** Throws ApiError. When it returns, `leave` must follow. */
-  enter(authorization: string, address: string, agents: readonly StoredAgent[], nowMs: number): StoredAgent {
+  /** Throws ApiError. When it returns, `release` must follow. */
+  authenticate(
+    authorization: string,
+    address: string,
+    agents: readonly StoredAgent[],
+    nowMs: number,
+  ): StoredAgent {
     const nowSec = Math.floor(nowMs / 1_000)
     const agent = this.findAgent(authorization, agents)
     if (agent === null) {
@@ -51,7 +56,7 @@ export class AgentAuthenticator {
     return agent
   }
 
-  leave({ vantageId }: StoredAgent): void {
+  release({ vantageId }: StoredAgent): void {
     this.requests.get(vantageId)!.inFlightCount--
   }
 

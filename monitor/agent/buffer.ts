@@ -5,8 +5,9 @@
  *              ^ when full, the oldest *up* is dropped, without one the oldest; results older than a day are dropped
  *
  * A row that is not a result, or longer than 1,024 characters, is dropped when it is read; the first one is logged.
- * An unreadable file is renamed to <file>.unreadable (replacing an older one), logged, and a new one is opened. Row
- * numbers are local to the file: agent.ts numbers results as it sends them, so no response can exhaust them. SQLite
+ * A file that is unreadable, or whose row numbers are used up, is renamed to <file>.unreadable (replacing an older one),
+ * logged, and a new one is opened. Row numbers are local to the file: agent.ts numbers results as it sends them, so no
+ * response can exhaust them. SQLite
  * because rows are dropped from the middle and survive a kill; adding one takes about 20 µs. One agent per file: a second
  * one fails to open it.
  */
@@ -22,8 +23,10 @@ export const BYTES_MAX = 128 * 1_024 * 1_024 // of their JSON, some 200 each
 const ROW_CHARS_MAX = 1_024 // four times the usual; 500 of them stay below what the server accepts
 const FREED_PAGES = 10_000 // freed at a time, 40 MiB
 
-// The column is named as in files of earlier versions. An empty file numbers from 1 again: in those versions a server
-// could exhaust the numbers.
+const ROW_MAX = 2 ** 52 // at the start; what follows must stay an exact number
+
+// The column is named as in files of earlier versions. Numbers start after the rows that are left, not after the highest
+// ever: in earlier versions a server could exhaust them.
 const TABLE = `
 PRAGMA locking_mode=EXCLUSIVE;
 CREATE TABLE IF NOT EXISTS result (
@@ -34,7 +37,7 @@ CREATE TABLE IF NOT EXISTS result (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS result_up ON result (is_up, sequence);
 CREATE INDEX IF NOT EXISTS result_at ON result (at);
-DELETE FROM sqlite_sequence WHERE name = 'result' AND NOT EXISTS (SELECT 1 FROM result);
+UPDATE sqlite_sequence SET seq = ifnull((SELECT max(sequence) FROM result), 0) WHERE name = 'result';
 BEGIN IMMEDIATE; COMMIT;
 `
 
@@ -50,6 +53,7 @@ export interface BufferOptions {
   log: Log
   rowsMax?: number
   bytesMax?: number
+  busyMs?: number // how long to wait for another agent that holds the file; default 5 s
 }
 
 export class ResultBuffer {
@@ -62,15 +66,17 @@ export class ResultBuffer {
   private readonly log: Log
   private readonly rowsMax: number
   private readonly bytesMax: number
+  private readonly busyMs: number | undefined
 
   /** Throws ConfigurationError. */
-  constructor({ path, log, rowsMax = BUFFERED_ROWS_MAX, bytesMax = BYTES_MAX }: BufferOptions) {
+  constructor({ path, log, rowsMax = BUFFERED_ROWS_MAX, bytesMax = BYTES_MAX, busyMs }: BufferOptions) {
     this.path = path
     this.log = log
     this.rowsMax = rowsMax
     this.bytesMax = bytesMax
+    this.busyMs = busyMs
     try {
-      this.database = openDatabase(path)
+      this.database = openDatabase(path, busyMs)
     } catch (error) {
       if (!isUnreadable(error)) throw unusableError(path, error)
       this.database = this.replaceFile(error)
@@ -183,7 +189,7 @@ export class ResultBuffer {
         rmSync(aside + suffix, { force: true })
         if (existsSync(this.path + suffix)) renameSync(this.path + suffix, aside + suffix)
       }
-      const database = openDatabase(this.path)
+      const database = openDatabase(this.path, this.busyMs)
       this.log('error', unreadableError(this.path, aside, cause).message)
       return database
     } catch (error) {
@@ -192,11 +198,13 @@ export class ResultBuffer {
   }
 }
 
-function openDatabase(path: string): Database {
+function openDatabase(path: string, busyMs: number | undefined): Database {
   createParentFolder(path)
-  const database = new Database(path)
+  const database = new Database(path, { busyMs })
   try {
     database.exec(TABLE)
+    const { row } = database.get<{ row: number | null }>('SELECT max(sequence) AS row FROM result')!
+    if (row !== null && row > ROW_MAX) throw new RangeError(`its row numbers are used up, at ${row}`)
     return database
   } catch (error) {
     database.close()

@@ -73,7 +73,7 @@ export function startAgent({ server, token, settings, egress, version, log, ca }
       egress: out,
       lightMax: settings.PROBE_CONCURRENCY,
       repeatsMax: settings.PROBE_RETRIES,
-      controlUrls: settings.CONNECTIVITY_CHECK_URLS,
+      connectivityUrls: settings.CONNECTIVITY_CHECK_URLS,
     },
     nowMs: Date.now,
     log,

@@ -17,7 +17,7 @@ interface Running {
 
 /** What is needed of service/prober-supervisor.ts. */
 export interface DetectionProber {
-  readonly isThere: boolean
+  readonly hasThread: boolean
   send(message: ToProber): void
 }
 
@@ -42,7 +42,7 @@ export class DetectionRunner {
 
   /** Starts what can start; to be called whenever a detection was queued or has ended, and each second. */
   start(): void {
-    while (this.prober.isThere) {
+    while (this.prober.hasThread) {
       const next = this.queue.take()
       if (next === null) return
       this.running.set(next.id, { steps: [...PENDING_STEPS] })

@@ -4,7 +4,7 @@
 import type { CatalogueSite, ErrorCode, Outcome, Region } from '../facts.ts'
 import { isOnline, RESULT_AGE_MAX_SEC } from '../scoring/regions.ts'
 import type { Database } from '../storage/database.ts'
-import { newestBoardsDay } from '../storage/publish.ts'
+import { getNewestBoardsDay } from '../storage/publish.ts'
 import type { Board, IncidentWrite } from '../storage/rows.ts'
 
 /** A site of the catalogue that has a finished probe. */
@@ -127,7 +127,7 @@ interface GetHours {
 export function readSince(database: Database, board: Board): Map<number, number> {
   const rows = database.all<{ siteId: number; sinceSec: number }>(
     'SELECT site_id AS siteId, since AS sinceSec FROM board_day WHERE day = ? AND board = ?',
-    ...[newestBoardsDay(database), board],
+    ...[getNewestBoardsDay(database), board],
   )
   return new Map(rows.map(({ siteId, sinceSec }) => [siteId, sinceSec]))
 }

@@ -1,8 +1,8 @@
 /**
  * Messages between the monitor's thread and its prober's.
  *
- *     monitor ── sites, detect, cancel, turns, close ──► prober        whenever the catalogue or a caller changes something
- *     monitor ◄── probe, observation, step, detected, figures, log ── prober
+ *     monitor ── sites, detect, cancel, turns, close ──► prober        on changes of the catalogue, detections and vantages
+ *     monitor ◄── ready, probe, observation, step, detected, metrics, log ── prober
  */
 import type { LogLevel } from '../../engine/runtime/messages.ts'
 import type { Settings } from '../../engine/settings/parse.ts'
@@ -35,11 +35,12 @@ export interface ProberData {
 export type ToProber =
   | { kind: 'sites'; sites: ProberSite[]; optOut: string[] } // the whole list; replaces the previous one
   | { kind: 'detect'; id: string; url: string; slug: string | null } // slug of a catalogue site with that address
-  | { kind: 'cancel'; id: string } // the caller has gone
+  | { kind: 'cancel'; id: string } // its result is no longer needed
   | { kind: 'turns'; online: string[]; isSingleVantage: boolean } // vantages online in this region, by name
   | { kind: 'close' }
 
 export type FromProber =
+  | { kind: 'ready' }
   | { kind: 'probe'; siteId: number; probe: Probe }
   | { kind: 'observation'; siteId: number; observation: Observation }
   | { kind: 'step'; id: string; step: Step }
@@ -56,5 +57,5 @@ export interface ProberMetrics {
   lostRuns: number
   lagSec: number // of the light probe that has waited longest
   denials: [reason: string, count: number][]
-  areControlsAnswering: boolean
+  hasConnectivity: boolean
 }

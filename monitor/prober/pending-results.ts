@@ -28,7 +28,7 @@ export class PendingResults {
     this.publish = publish
   }
 
-  /** Published now, or as soon as it is settled and no older result of its site is held. */
+  /** Published now, or as soon as it is settled and no older result of its site is pending. */
   add(found: PendingResult): void {
     const { siteId } = found
     const queue = this.queues.get(siteId) ?? []
@@ -49,7 +49,7 @@ export class PendingResults {
     this.queues.clear()
   }
 
-  /** Discards what is held of a removed site. */
+  /** Discards the pending results of a removed site. */
   drop(siteId: number): void {
     this.queues.delete(siteId)
   }

@@ -5,7 +5,7 @@
  *     detect ─► planner ─► due ─► detect, step by step ─► down? a connectivity check of its own ────────────► sent
  *
  * Keeps no results except failures whose minute is not checked yet (pending-results.ts). One timer is set to the planner's
- * next due time; every run that ends asks the planner again.
+ * next due time; after every run the planner is asked for the next.
  */
 import { type KeyFile, readKey } from '../catalogue/key-file.ts'
 import type { Egress } from '../egress/egress.ts'
@@ -32,7 +32,7 @@ export interface ProberOptions {
   lightMax: number // PROBE_CONCURRENCY
   detectionsMax: number // DETECTION_CONCURRENCY
   repeatsMax: number // PROBE_RETRIES
-  controlUrls: readonly string[]
+  connectivityUrls: readonly string[]
   planner?: Pick<PlannerOptions, 'isTurn' | 'fullMax'> // agents have their own rotation and make no full probes
   send: (message: FromProber) => void
 }
@@ -57,7 +57,7 @@ export class Prober {
 
   constructor(options: ProberOptions) {
     this.options = options
-    const { lightMax, detectionsMax, repeatsMax, egress, context, controlUrls, send } = options
+    const { lightMax, detectionsMax, repeatsMax, egress, context, connectivityUrls, send } = options
     this.planner = new Planner({
       random: Math.random,
       lightMax,
@@ -67,7 +67,7 @@ export class Prober {
       ...options.planner,
     })
     this.connectivity = new ConnectivityCheck({
-      urls: controlUrls,
+      urls: connectivityUrls,
       egress,
       nowSec: () => this.nowSec(),
       onChange: (isAnswering) => {
@@ -106,11 +106,11 @@ export class Prober {
       lostRuns,
       lagSec,
       denials,
-      areControlsAnswering: this.connectivity.isAnswering,
+      hasConnectivity: this.connectivity.isAnswering,
     }
   }
 
-  /** Aborts what runs, without results; sends what is held. Resolves when everything has ended. */
+  /** Aborts what runs, without results; sends pending results. Resolves when everything has ended. */
   async close(): Promise<void> {
     this.closing.abort()
     clearTimeout(this.timer)
@@ -181,7 +181,7 @@ export class Prober {
     const nowMs = performance.now()
     for (const run of this.planner.due(nowMs)) {
       const ended = this.run(run)
-        .catch((error: Error) => this.onBroken(run, error))
+        .catch((error: Error) => this.onUnexpectedError(run, error))
         .finally(() => {
           this.running.delete(ended)
           this.startDue()
@@ -280,7 +280,7 @@ export class Prober {
   }
 
   /** An unexpected error: the run must not stay open, and its site is probed again like others. */
-  private onBroken(run: Run, error: Error): void {
+  private onUnexpectedError(run: Run, error: Error): void {
     this.finish(run, 'inconclusive')
     const { send } = this.options
     send({

@@ -7,7 +7,7 @@ import { openAsnTable } from '../probe/asn.ts'
 import type { FromProber, ProberData, ToProber } from './messages.ts'
 import { Prober } from './prober.ts'
 
-const FIGURES_MS = 1_000
+const METRICS_MS = 1_000
 
 const port = parentPort as MessagePort
 const send = (message: FromProber) => port.postMessage(message)
@@ -30,22 +30,23 @@ const prober = new Prober({
   lightMax: settings.PROBE_CONCURRENCY,
   detectionsMax: settings.DETECTION_CONCURRENCY,
   repeatsMax: settings.PROBE_RETRIES,
-  controlUrls: settings.CONNECTIVITY_CHECK_URLS,
+  connectivityUrls: settings.CONNECTIVITY_CHECK_URLS,
   send,
 })
 let lastMs = performance.now()
 const metricsTimer = setInterval(() => {
   const nowMs = performance.now()
-  const stalledMs = nowMs - lastMs - FIGURES_MS
+  const stalledMs = nowMs - lastMs - METRICS_MS
   lastMs = nowMs
   send({ kind: 'metrics', metrics: prober.metrics() })
   if (stalledMs < LIMITS.stallMs) return
   const text = `the prober's thread was stalled for ${(stalledMs / 1_000).toFixed(1)} s; failures during that time are not counted`
   send({ kind: 'log', level: 'warning', text })
-}, FIGURES_MS)
+}, METRICS_MS)
 port.on('message', async (message: ToProber) => {
   if (message.kind !== 'close') return prober.receive(message)
   clearInterval(metricsTimer)
   await prober.close()
   port.close()
 })
+send({ kind: 'ready' })

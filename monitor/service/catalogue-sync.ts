@@ -18,7 +18,7 @@ const RETRY_MS = 10_000
 export type PlacedSite = ProberSite & { regions: readonly Region[] }
 
 export interface CatalogueSyncOptions {
-  store: Pick<Store, 'ask' | 'read'>
+  store: Pick<Store, 'request' | 'read'>
   path: string // CATALOGUE_PATH
   ports: number[] // PROBE_PORTS
   nowSec: () => number
@@ -76,7 +76,7 @@ export class CatalogueSync {
     if (this.isClosed || catalogue === null) return
     const { entries, optOut } = catalogue
     try {
-      const synced = await store.ask({ kind: 'sync-catalogue', sites: entries, nowSec: nowSec() })
+      const synced = await store.request({ kind: 'sync-catalogue', sites: entries, nowSec: nowSec() })
       for (const { slug, why } of synced.refused) log('error', `site ${slug} was not stored: ${why}`)
       const probeStates = new Map((await store.read('probeStates')).map((state) => [state.siteId, state]))
       const folder = resolve(getCatalogueFolder(path))

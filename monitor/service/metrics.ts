@@ -93,7 +93,7 @@ export function collectGauges({
       probe_lag_seconds: prober.lagSec,
       probes_skipped: prober.skippedSlots,
       probes_lost: prober.lostRuns,
-      controls_answering: Number(prober.areControlsAnswering),
+      controls_answering: Number(prober.hasConnectivity),
     }),
   }
   const denied = new Map(denials)

@@ -2,7 +2,7 @@
  * The composition of the monitor: store, engine, API, prober, catalogue, evaluations and agents.
  *
  *     open    store ─► engine ─► port ─► catalogue ─► prober
- *     drain   not ready ─► requests answered ─► prober ─► evaluations ─► store ─► port
+ *     drain   not ready ─► responses sent ─► prober ─► evaluations ─► store ─► port
  */
 import type { RulesImage } from '../../engine/config/rules.ts'
 import type { Engine } from '../../engine/decision/engine.ts'
@@ -79,7 +79,7 @@ export class MonitorService {
     const path = databasePath(settings.MONITOR_DATA_DIR)
     const store = await openStore({ path, log, isRunner: true })
     const { VANTAGE_NAME: name, VANTAGE_REGION: region, VANTAGE_COUNTRY: country } = settings
-    const vantageId = await store.ask({ kind: 'vantage', name, region, country: country || null })
+    const vantageId = await store.request({ kind: 'vantage', name, region, country: country || null })
     const stats = new Stats()
     // Quotas are few requests, each on its own: polling or delaying the replies of Redis would gain nothing.
     const { engine, store: counters } = await openEngine(
@@ -89,7 +89,7 @@ export class MonitorService {
     const builtInRules = await defaultRules()
     const parts = { task, options, store, vantageId, engine, counters, stats, builtInRules, send, log }
     const monitor = new MonitorService(parts, openPort)
-    monitor.queue.restore(await store.ask({ kind: 'restart-detections', nowSec: nowSec() }))
+    monitor.queue.restore(await store.request({ kind: 'restart-detections', nowSec: nowSec() }))
     await monitor.sites.start()
     monitor.begin()
     return monitor

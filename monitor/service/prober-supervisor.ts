@@ -1,10 +1,14 @@
-/** Starts the prober's thread, passes it its sites, and restarts it after a failure. */
-import { Worker } from 'node:worker_threads'
+/** Runs the prober's thread and passes it its sites, after each start. */
+import { toLogText } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveModule } from '../../engine/runtime/module-url.ts'
+import { ThreadSupervisor } from '../../engine/runtime/thread-supervisor.ts'
 import type { FromProber, ProberData, ProberMetrics, ToProber } from '../prober/messages.ts'
 
 const PAUSE_MS = 5_000 // between a failure and the next start; restarts are not limited
+const READY_SEC = 60 // opening the table of networks takes seconds
+const SILENT_SEC = 60 // it sends metrics each second
+const STOP_MS = 5_000 // for its running probes, which are aborted; then it is terminated
 
 export interface ProberHooks {
   log: Log
@@ -14,36 +18,32 @@ export interface ProberHooks {
 
 export class ProberSupervisor {
   metrics: ProberMetrics | null = null
-  private readonly data: ProberData
   private readonly hooks: ProberHooks
-  private worker: Worker | null = null
-  private ended: Promise<void> = Promise.resolve()
+  private readonly supervisor: ThreadSupervisor<ToProber, FromProber>
   private sites: Extract<ToProber, { kind: 'sites' }> | null = null
-  private timer: NodeJS.Timeout | undefined
-  private isClosing = false
 
   constructor(data: ProberData, hooks: ProberHooks) {
-    this.data = data
     this.hooks = hooks
+    this.supervisor = new ThreadSupervisor(
+      {
+        file: resolveModule('../prober/thread.ts', import.meta.url),
+        name: 'monitor-prober',
+        pausesMs: [PAUSE_MS],
+        workerData: () => data,
+        isReady: ({ kind }) => kind === 'ready',
+        bounds: { readyChecksMax: READY_SEC, silentChecksMax: SILENT_SEC, isTerminable: true },
+      },
+      {
+        onStart: () => this.sites && this.send(this.sites),
+        onMessage: (message) => this.receive(message),
+        onFailure: (reason, pauseMs) => this.onFailure(reason, pauseMs),
+      },
+    )
   }
 
+  /** A failed start is retried, too. */
   start(): void {
-    const file = resolveModule('../prober/thread.ts', import.meta.url)
-    const worker = new Worker(file, { workerData: this.data, name: 'monitor-prober' })
-    this.worker = worker
-    worker.on('message', (message: FromProber) => this.receive(message))
-    let failure: Error | null = null
-    worker.on('error', (error) => {
-      failure = error as Error
-    })
-    this.ended = new Promise((resolve) => {
-      worker.on('exit', () => {
-        this.worker = null
-        if (!this.isClosing) this.onFailure(failure)
-        resolve()
-      })
-    })
-    if (this.sites) this.send(this.sites)
+    this.supervisor.start().catch((error) => this.supervisor.retry(error))
   }
 
   setSites(sites: Extract<ToProber, { kind: 'sites' }>): void {
@@ -51,32 +51,27 @@ export class ProberSupervisor {
     this.send(sites)
   }
 
-  get isThere(): boolean {
-    return this.worker !== null
+  get hasThread(): boolean {
+    return this.supervisor.hasThread
   }
 
   /** Dropped while no thread runs. */
   send(message: ToProber): void {
-    this.worker?.postMessage(message)
+    this.supervisor.post(message)
   }
 
-  async close(): Promise<void> {
-    this.isClosing = true
-    clearTimeout(this.timer)
-    this.send({ kind: 'close' })
-    await this.ended
+  close(): Promise<void> {
+    return this.supervisor.stop({ kind: 'close' }, STOP_MS)
   }
 
   private receive(message: FromProber): void {
     if (message.kind === 'log') this.hooks.log(message.level, message.text)
     else if (message.kind === 'metrics') this.metrics = message.metrics
-    else this.hooks.message(message)
+    else if (message.kind !== 'ready') this.hooks.message(message)
   }
 
-  private onFailure(failure: Error | null): void {
-    const reason = failure?.stack ?? 'without an error'
-    this.hooks.log('error', `the prober ended, restart in ${PAUSE_MS / 1_000} s: ${reason}`)
+  private onFailure(reason: Error, pauseMs: number): void {
+    this.hooks.log('error', `the prober ended, restart in ${pauseMs / 1_000} s: ${toLogText(reason)}`)
     this.hooks.lost()
-    this.timer = setTimeout(() => this.start(), PAUSE_MS)
   }
 }

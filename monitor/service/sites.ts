@@ -41,7 +41,7 @@ function findExtraPort(urls: readonly string[], ports: readonly number[]): numbe
 }
 
 /**
- * The models of one full probe, each once, claimed or verified. Null when the listing was not answered: the probe says
+ * The models of one full probe, each once, claimed or verified. Null when the listing got no response: the probe shows
  * nothing about models then (spec 7.1).
  */
 export function toSightings(observation: Observation): ModelSighting[] | null {

@@ -43,7 +43,7 @@ export class ApiKeys {
     }
   }
 
-  /** null: malformed, unknown, revoked or expired; the caller answers 401 to all four alike. */
+  /** null: malformed, unknown, revoked or expired; callers respond with 401 in all four cases. */
   verify(text: string, nowSec: number): ApiKeyGrant | null {
     if (!KEY.test(text)) return null
     const hash = hashKey(text)
@@ -73,7 +73,7 @@ export function createApiKey(
     const { count } = database.get<{ count: number }>(
       'SELECT count(*) AS count FROM api_key WHERE revoked_at IS NULL',
     )!
-    if (count >= API_KEYS_MAX) throw tooMany(count)
+    if (count >= API_KEYS_MAX) throw tooManyError(count)
     database.run(
       'INSERT INTO api_key (id, hash, tier, note, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)',
       ...[id, hashKey(text), tier, note, nowSec, expiresAtSec],
@@ -97,7 +97,7 @@ export function listApiKeys(database: Database): ListedApiKey[] {
 }
 
 /** What a snapshot carries: keys that could still be used. */
-export function usableApiKeys(database: Database): StoredApiKey[] {
+export function listUsableApiKeys(database: Database): StoredApiKey[] {
   return database.all<StoredApiKey>(
     `SELECT id, hash, tier, expires_at AS expiresAtSec, revoked_at AS revokedAtSec
      FROM api_key WHERE revoked_at IS NULL ORDER BY id LIMIT ${API_KEYS_MAX}`,
@@ -108,7 +108,7 @@ function isValid(key: StoredApiKey, nowSec: number): boolean {
   return key.revokedAtSec === null && (key.expiresAtSec === null || nowSec < key.expiresAtSec)
 }
 
-function tooMany(count: number): ConfigurationError {
+function tooManyError(count: number): ConfigurationError {
   const what = `there are ${count} API keys, and no more are allowed.`
   return new ConfigurationError({
     code: 'API_KEYS_TOO_MANY',

@@ -27,9 +27,9 @@ export type BucketRegion = Region | 'all'
 
 const TABLE: Record<WindowSec, string> = { [HOUR_SEC]: 'probe_hour', [DAY_SEC]: 'probe_day' }
 const LATE_MAX_SEC = 7 * DAY_SEC // as long as raw rows are kept; an agent buffers a day at most
-const EARLY_MAX_SEC = HOUR_SEC // clocks differ; beyond that a bucket would be due long after it is needed
+const EARLY_MAX_SEC = HOUR_SEC // clocks differ; beyond, a bucket would be rolled up long after it is needed
 
-/** `nowSec` 0: the time is not known yet, everything is accepted. */
+/** With `nowSec` 0 the time is not known yet, and every time is accepted. */
 export function isTooFar(atSec: number, nowSec: number): boolean {
   return nowSec > 0 && (atSec < nowSec - LATE_MAX_SEC || atSec > nowSec + EARLY_MAX_SEC)
 }
@@ -119,7 +119,7 @@ export function readBuckets(database: Database, range: BucketRange): Bucket[] {
   }))
 }
 
-/** Without what only pages show. Oldest first. */
+/** Without the columns that only pages show. Oldest first. */
 export function readCounts(database: Database, range: BucketRange): Counts[] {
   return database.all<Counts>(
     `SELECT at AS atSec, up, degraded, down FROM ${TABLE[range.windowSec]}

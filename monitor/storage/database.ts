@@ -5,7 +5,7 @@
  *
  * WAL with synchronous=NORMAL: a killed process loses no commit; a power failure may lose the last commits, never the file.
  * node:sqlite is experimental in Node 22 and warns once per thread; threads that import this file are started without that
- * warning (thread.ts), and a command that imports it needs --disable-warning=ExperimentalWarning.
+ * warning (thread-flags.ts), and a command that imports it needs --disable-warning=ExperimentalWarning.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -13,7 +13,7 @@ import { makePrivateFile } from './path.ts'
 
 const BUSY_MS = 5_000 // another process (the command line) may hold the file for this long
 const WAL_BYTES_KEPT = 64 * 1024 * 1024 // after a checkpoint; a reader that lingers may let it grow past this for a while
-const STATEMENTS_MAX = 200 // ours are a fixed set of texts; more means that somebody builds texts
+const STATEMENTS_MAX = 200 // the texts are a fixed set; beyond, a text was built from values, which is a defect
 
 export type Row = Record<string, SQLInputValue>
 
@@ -22,14 +22,15 @@ export class Database {
   readonly raw: DatabaseSync
   private readonly statements = new Map<string, StatementSync>()
 
-  constructor(path: string, { isReadOnly = false } = {}) {
+  /** `busyMs`: how long a statement waits for a lock of another process. */
+  constructor(path: string, { isReadOnly = false, busyMs = BUSY_MS } = {}) {
     this.path = path
-    this.raw = opened(path, isReadOnly)
+    this.raw = openFile(path, isReadOnly)
     try {
-      this.raw.exec(isReadOnly ? READER_PRAGMAS : WRITER_PRAGMAS)
+      this.raw.exec(`PRAGMA busy_timeout=${busyMs}; ${isReadOnly ? READER_PRAGMAS : WRITER_PRAGMAS}`)
     } catch (error) {
       this.raw.close()
-      throw unusable(path, error)
+      throw unusableError(path, error)
     }
   }
 
@@ -96,7 +97,6 @@ const SQLITE_MISMATCH = 20
 
 // auto_vacuum first: it can only be chosen while the file is empty, and WAL already writes a page.
 const WRITER_PRAGMAS = `
-PRAGMA busy_timeout=${BUSY_MS};
 PRAGMA auto_vacuum=INCREMENTAL;
 PRAGMA journal_mode=WAL;
 PRAGMA synchronous=NORMAL;
@@ -104,18 +104,18 @@ PRAGMA foreign_keys=ON;
 PRAGMA journal_size_limit=${WAL_BYTES_KEPT};
 PRAGMA trusted_schema=OFF;
 `
-const READER_PRAGMAS = `PRAGMA busy_timeout=${BUSY_MS}; PRAGMA query_only=ON; PRAGMA trusted_schema=OFF;`
+const READER_PRAGMAS = 'PRAGMA query_only=ON; PRAGMA trusted_schema=OFF;'
 
-function opened(path: string, isReadOnly: boolean): DatabaseSync {
+function openFile(path: string, isReadOnly: boolean): DatabaseSync {
   if (!isReadOnly) makePrivateFile(path)
   try {
     return new DatabaseSync(path, { readOnly: isReadOnly })
   } catch (error) {
-    throw unusable(path, error)
+    throw unusableError(path, error)
   }
 }
 
-export function unusable(path: string, error: unknown): ConfigurationError {
+export function unusableError(path: string, error: unknown): ConfigurationError {
   const what = `cannot be used as the monitor's database: ${(error as Error).message}.`
   const fix =
     'Check MONITOR_DATA_DIR and its rights, or put back a backup (sluice monitor backup makes them).'

@@ -50,7 +50,7 @@ export function findDetection(database: Database, id: string): DetectionRow | nu
 }
 
 /** The newest of a target, for reuse and cool-down (spec 3.4, 4.5). */
-export function newestDetection(database: Database, targetKey: string): DetectionRow | null {
+export function findNewestDetection(database: Database, targetKey: string): DetectionRow | null {
   const sql = `SELECT ${DETECTION_COLUMNS} FROM detection WHERE target_key = ? ORDER BY submitted_at DESC, id DESC LIMIT 1`
   return database.get<DetectionRow>(sql, targetKey) ?? null
 }

@@ -6,7 +6,7 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
-import { unusable } from './database.ts'
+import { unusableError } from './database.ts'
 import { makePrivateFile } from './path.ts'
 
 const WAIT_MS = 2_000 // a process that is shutting down gets this much time
@@ -14,7 +14,7 @@ const WAIT_MS = 2_000 // a process that is shutting down gets this much time
 /** Throws ConfigurationError if another process holds it. Held until `close`, or the thread's end. */
 export function acquireLock(databasePath: string): DatabaseSync {
   const path = `${databasePath}.lock`
-  const lock = opened(path)
+  const lock = openLockFile(path)
   try {
     lock.exec('PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE') // no file beside it
     return lock
@@ -26,11 +26,11 @@ export function acquireLock(databasePath: string): DatabaseSync {
   }
 }
 
-function opened(path: string): DatabaseSync {
+function openLockFile(path: string): DatabaseSync {
   makePrivateFile(path)
   try {
     return new DatabaseSync(path, { timeout: WAIT_MS })
   } catch (cause) {
-    throw unusable(path, cause)
+    throw unusableError(path, cause)
   }
 }

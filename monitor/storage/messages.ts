@@ -1,8 +1,8 @@
 /**
  * Messages between the store (its owner's thread) and the writer's thread.
  *
- *     owner ── batch, tick, ask, close ──► writer          one batch and one tick at a time, so neither
- *     owner ◄── ready, wrote, ticked, answer, snapshot, closed ── writer     port holds more than a few messages
+ *     owner ── batch, tick, request, close ──► writer         one batch and one tick at a time, so neither
+ *     owner ◄── ready, wrote, ticked, response, snapshot, closed ── writer   port holds more than a few messages
  */
 import type { CatalogueSite, Region } from '../facts.ts'
 import type { SyncResult } from './catalogue-transaction.ts'
@@ -13,20 +13,19 @@ import type { SnapshotRows } from './snapshot.ts'
 export type ToWriter =
   | { kind: 'batch'; writes: Write[] }
   | { kind: 'tick'; nowSec: number }
-  | { kind: 'ask'; id: number; question: WriterRequest }
+  | { kind: 'request'; id: number; request: WriterRequest }
   | { kind: 'close' }
 
 export type FromWriter =
   | { kind: 'ready' }
-  | { kind: 'failed'; error: Error } // at the start: nothing can be written
   | { kind: 'wrote'; refused: number; why: string | null; error: string | null } // error: none of it, try again
   | { kind: 'ticked' }
-  | { kind: 'answer'; id: number; value?: unknown; error?: Error }
+  | { kind: 'response'; id: number; value?: unknown; error?: Error }
   | { kind: 'snapshot'; rows: SnapshotRows; models: ModelIndexDelta }
   | { kind: 'log'; level: 'info' | 'warning' | 'error'; text: string }
   | { kind: 'closed' }
 
-/** What is answered. Each sees the batches sent before it. */
+/** Each sees the batches sent before it. */
 export type WriterRequest =
   | { kind: 'sync-catalogue'; sites: readonly CatalogueSite[]; nowSec: number }
   | { kind: 'vantage'; name: string; region: Region; country: string | null }
@@ -35,7 +34,7 @@ export type WriterRequest =
 
 export interface WriterResponses {
   'sync-catalogue': SyncResult
-  vantage: number // its id; made if there was none, its region and country brought up to date
+  vantage: number // its id; created if it did not exist, region and country updated
   'restart-detections': DetectionRow[] // queued ones, oldest first
   backup: string // the path
 }

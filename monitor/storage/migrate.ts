@@ -16,7 +16,7 @@ import { MIGRATIONS } from './schema.ts'
 /** Returns the path of the backup, or null when none was needed. */
 export async function migrate(database: Database, steps = MIGRATIONS): Promise<string | null> {
   const version = Number(database.pragma('user_version'))
-  if (version > steps.length) throw tooNew(database.path, version, steps.length)
+  if (version > steps.length) throw tooNewError(database.path, version, steps.length)
   if (version === steps.length) return null
   const saved = version > 0 ? await backupTo(database, `${database.path}.before-${version + 1}`) : null
   for (let next = version; next < steps.length; next++) {
@@ -48,11 +48,11 @@ export async function backupTo(
   return path
 }
 
-function tooNew(path: string, version: number, known: number): ConfigurationError {
+function tooNewError(path: string, version: number, known: number): ConfigurationError {
   return new ConfigurationError({
     code: 'STORE_NEWER',
     where: path,
-    what: `was written by a newer version (schema ${version}, this version knows ${known}).`,
+    what: `was written by a newer version (schema ${version}, this version supports ${known}).`,
     fix: 'Start that version again, or put back the backup it made beside the file.',
   })
 }

@@ -10,7 +10,7 @@ import type { Database } from './database.ts'
 import type { ModelSighting } from './rows.ts'
 
 const GONE_KEPT_MAX = 5_000 // per site; a site that makes names up loses its oldest ones
-const CHANGES_MAX = 200 // per list: beyond, a site has changed its mind about everything and the lists say it
+const CHANGES_MAX = 200 // per list: beyond, further changes are not listed
 
 interface KnownModel {
   key: string
@@ -52,7 +52,7 @@ export function saveModels(
     const sql = 'INSERT INTO model_change (site_id, at, change, model_id) VALUES (?, ?, ?, ?)'
     database.run(sql, siteId, atSec, change, id)
   }
-  if (known.length + sightings.length > GONE_KEPT_MAX) forgetOldest(database, siteId)
+  if (known.length + sightings.length > GONE_KEPT_MAX) deleteOldestGone(database, siteId)
 }
 
 function saveSighting(database: Database, siteId: number, atSec: number, sighting: ModelSighting): void {
@@ -72,7 +72,7 @@ function saveSighting(database: Database, siteId: number, atSec: number, sightin
   )
 }
 
-function forgetOldest(database: Database, siteId: number): void {
+function deleteOldestGone(database: Database, siteId: number): void {
   database.run(
     `DELETE FROM model_seen WHERE site_id = ? AND model_key IN (SELECT model_key FROM model_seen
      WHERE site_id = ? AND NOT (claimed OR verified) ORDER BY last_seen DESC LIMIT -1 OFFSET ?)`,

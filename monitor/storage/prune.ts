@@ -15,12 +15,12 @@ import { pruneDetections } from './detections.ts'
 export const ROWS_PER_STEP = 5_000
 const OWNERS_PER_STEP = 500 // seeks that may find nothing
 const SITES_PER_STEP = 100
-const PAGES_PER_STEP = 2_000 // 8 MB given back to the file system
+const PAGES_PER_STEP = 2_000 // 8 MB returned to the file system
 const EVERY_SEC = 3_600
 const REMOVED_KEPT_SEC = 90 * DAY_SEC
 const MONTHS_KEPT = 12
 
-/** One kind of row to forget. `step` deletes at most ROWS_PER_STEP rows; true when there may be more. */
+/** One kind of row. `step` deletes at most ROWS_PER_STEP rows; true when there may be more. */
 interface Task {
   step(nowSec: number): boolean
 }
@@ -55,9 +55,9 @@ function createTasks(database: Database): Task[] {
     new HistoryTask(database, 'probe_day', 'region', 400 * DAY_SEC),
     new HistoryTask(database, 'observation', null, 90 * DAY_SEC),
     new DailyObservations(database),
-    aged(database, 'model_change', 'id', 'at', 90 * DAY_SEC),
-    aged(database, 'incident', 'id', 'ended_at', 400 * DAY_SEC),
-    aged(database, 'board_day', 'day, board, site_id', 'day', 400 * DAY_SEC),
+    createAgeTask(database, 'model_change', 'id', 'at', 90 * DAY_SEC),
+    createAgeTask(database, 'incident', 'id', 'ended_at', 400 * DAY_SEC),
+    createAgeTask(database, 'board_day', 'day, board, site_id', 'day', 400 * DAY_SEC),
     {
       step: (nowSec) => pruneDetections(database, nowSec, ROWS_PER_STEP) >= ROWS_PER_STEP,
     },
@@ -69,12 +69,12 @@ function createTasks(database: Database): Task[] {
           firstMonthKept(nowSec),
         ) === ROWS_PER_STEP,
     },
-    { step: (nowSec) => forgetRemoved(database, nowSec) },
+    { step: (nowSec) => deleteRemovedSites(database, nowSec) },
   ]
 }
 
-/** A small table: found by its age alone. */
-function aged(database: Database, table: string, key: string, at: string, keptSec: number): Task {
+/** A small table: rows are found by their age alone. */
+function createAgeTask(database: Database, table: string, key: string, at: string, keptSec: number): Task {
   const sql = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${at} < ? LIMIT ${ROWS_PER_STEP})`
   return { step: (nowSec) => database.run(sql, nowSec - keptSec) === ROWS_PER_STEP }
 }
@@ -111,7 +111,7 @@ class HistoryTask implements Task {
     return this.database.run(sql, siteId, owner, siteId, owner, beforeSec, rowsMax)
   }
 
-  /** A seek to the next (site, owner) there is. */
+  /** Seeks the next (site, owner) that exists. */
   private advance(): boolean {
     const { siteId, owner } = this.cursor
     const sql = `SELECT site_id AS siteId, ${this.owner} AS owner FROM ${this.table}
@@ -122,7 +122,7 @@ class HistoryTask implements Task {
   }
 }
 
-/** Of each day before the last week, the newest observation stays. */
+/** Of each day before the last week, keeps the newest observation. */
 class DailyObservations implements Task {
   private readonly database: Database
   private siteCursor = 0
@@ -163,8 +163,8 @@ const KEYS: Record<string, string> = {
   screenshot: 'month',
 }
 
-/** The data of sites removed 90 days ago; the row stays, and with it the slug (spec 2.1: never reused). */
-function forgetRemoved(database: Database, nowSec: number): boolean {
+/** The data of sites removed 90 days ago; the row stays, because a slug is never reused (spec 2.1). */
+function deleteRemovedSites(database: Database, nowSec: number): boolean {
   const sql = 'SELECT id FROM site WHERE removed_at < ?'
   let rowsLeft = ROWS_PER_STEP
   for (const { id } of database.all<{ id: number }>(sql, nowSec - REMOVED_KEPT_SEC)) {
@@ -180,7 +180,7 @@ function forgetRemoved(database: Database, nowSec: number): boolean {
   return false
 }
 
-/** `YYYY-MM`: screenshots of months before it are forgotten. */
+/** `YYYY-MM`: screenshots of earlier months are deleted. */
 function firstMonthKept(nowSec: number): string {
   const date = new Date(nowSec * 1000)
   return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - MONTHS_KEPT)).toISOString().slice(0, 7)

@@ -6,7 +6,7 @@
  */
 import type { Region, RegionState } from '../facts.ts'
 import { DAY_SEC } from '../scoring/bucket.ts'
-import { usableApiKeys } from './api-keys.ts'
+import { listUsableApiKeys } from './api-keys.ts'
 import type { Database } from './database.ts'
 import { BOARDS_DAY, type Board } from './rows.ts'
 import {
@@ -30,7 +30,7 @@ export function readSnapshot(database: Database, version: number, nowSec: number
     vantages: database.all<VantageState>(
       `SELECT name, region, country, last_seen AS lastSeenSec FROM vantage WHERE revoked_at IS NULL ORDER BY name`,
     ),
-    apiKeys: usableApiKeys(database),
+    apiKeys: listUsableApiKeys(database),
     agents: listAgents(database),
   }
 }
@@ -73,7 +73,7 @@ function readAliases(database: Database, slugs: Map<number, string>): Record<str
 }
 
 /** The newest day boards were made for, empty ones included; 0 = never. */
-export function newestBoardsDay(database: Database): number {
+export function getNewestBoardsDay(database: Database): number {
   const { day } = database.get<{ day: number }>(
     `SELECT max((SELECT ifnull(max(day), 0) FROM board_day),
        (SELECT ifnull(max(CAST(value AS INTEGER)), 0) FROM meta WHERE key = ?)) AS day`,
@@ -84,7 +84,7 @@ export function newestBoardsDay(database: Database): number {
 
 /** The newest day, and the day before for the change of rank. Hidden sites leave no gap in the ranks. */
 function readBoards(database: Database, slugs: Map<number, string>): Record<Board, BoardEntry[]> {
-  const day = newestBoardsDay(database)
+  const day = getNewestBoardsDay(database)
   const read = (board: Board): BoardEntry[] => {
     const rows = database.all<Omit<BoardEntry, 'slug' | 'reasons'> & { reasons: string }>(
       `SELECT site_id AS siteId, rank, since AS sinceSec, reasons_json AS reasons, (SELECT before.rank FROM board_day AS before

@@ -24,12 +24,12 @@ port.on('message', ({ id, method, args }: ReaderRequest) => {
     port.close()
     return
   }
-  let answer: ReaderResponse
+  let response: ReaderResponse
   try {
     const call = reader[method as 'history'] as (...args: unknown[]) => unknown
-    answer = { id, value: call.apply(reader, args) }
+    response = { id, value: call.apply(reader, args) }
   } catch (error) {
-    answer = { id, error: error as Error }
+    response = { id, error: error as Error }
   }
-  port.postMessage(answer)
+  port.postMessage(response)
 })

@@ -22,7 +22,7 @@ import { computePastHistory, type History, type Past } from '../scoring/windows.
 import { fromObservationRow } from './apply.ts'
 import { type BucketRange, readBuckets, readCounts, readPackedHours } from './bucket-rows.ts'
 import { Database } from './database.ts'
-import { findDetection, newestDetection } from './detections.ts'
+import { findDetection, findNewestDetection } from './detections.ts'
 import { readAnswered, readClaims } from './observations.ts'
 import type { Board, BoardRow, DetectionRow } from './rows.ts'
 
@@ -43,7 +43,7 @@ export class Reader {
     this.database.close()
   }
 
-  /** Oldest first; what the scorer's windows and the pages' charts are made of. */
+  /** Oldest first; the input of the scorer's windows and of the charts. */
   history(range: BucketRange): Bucket[] {
     const stored = readBuckets(this.database, range)
     return [...stored, ...this.notRolledUp(range, stored)]
@@ -75,7 +75,7 @@ export class Reader {
     }
   }
 
-  /** Newest first, of all vantages of the regions asked for. */
+  /** Newest first, of all vantages of the requested regions. */
   rawProbes(siteId: number, region: Region | 'all', sinceSec: number, probesMax = RAW_MAX): Probe[] {
     const vantages = this.database.all<{ id: number }>(
       "SELECT id FROM vantage WHERE ? IN ('all', region) ORDER BY id",
@@ -87,7 +87,7 @@ export class Reader {
       .slice(0, Math.min(probesMax, RAW_MAX))
   }
 
-  /** Newest first, of one vantage: what a region's state is made of after a restart. */
+  /** Newest first, of one vantage: the input of a region's state after a restart. */
   readProbes(siteId: number, vantageId: number, sinceSec: number, probesMax: number): Probe[] {
     const rows = this.database.all<Omit<Probe, 'timings'> & Probe['timings']>(
       `SELECT at AS atSec, kind, outcome, error, http_status AS httpStatus, dns_ms AS dnsMs, connect_ms AS connectMs,
@@ -120,7 +120,7 @@ export class Reader {
     return { catalogue: readClaims(this.database, siteId), answered: readAnswered(this.database, siteId) }
   }
 
-  /** Every model that full probes have seen there, by id. */
+  /** Every model that full probes have found there, by id. */
   models(siteId: number): SeenModel[] {
     return this.database.all<SeenModel>(
       `SELECT model_id AS id, first_seen AS firstSeenSec, last_seen AS lastSeenSec FROM model_seen
@@ -209,14 +209,14 @@ export class Reader {
   }
 
   newestDetection(targetKey: string): DetectionRow | null {
-    return newestDetection(this.database, targetKey)
+    return findNewestDetection(this.database, targetKey)
   }
 
   meta(key: string): string | null {
     return this.database.get<{ value: string }>('SELECT value FROM meta WHERE key = ?', key)?.value ?? null
   }
 
-  /** What comes after the newest of `stored`. */
+  /** The part after the newest of `stored`. */
   private notRolledUp(range: BucketRange, stored: readonly Counts[]): Bucket[] {
     const newest = stored[stored.length - 1]
     const fromSec = newest ? newest.atSec + range.windowSec : range.fromSec

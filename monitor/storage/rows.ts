@@ -10,7 +10,7 @@ import type { Observation, Outcome, Probe, Region, RegionState, Tier } from '../
 
 export type Board = 'red' | 'black'
 
-/** Key of the meta value that says for which day boards were last made: an empty board leaves no row that could. */
+/** Key of the meta value with the day for which boards were last made: an empty board has no row. */
 export const BOARDS_DAY = 'boards_day'
 
 export type Write =
@@ -39,7 +39,7 @@ export interface RegionWrite {
   region: Region
   state: RegionState
   sinceSec: number
-  pending: { state: RegionState['state']; count: number } | null // a change that has to hold once more
+  pending: { state: RegionState['state']; count: number } | null // a change that must be observed once more
 }
 
 export interface ScoreWrite {

@@ -1,8 +1,8 @@
 /**
- * The tables (spec 8.2), as steps that only go forward: `user_version` is how many a file has seen.
+ * The tables (spec 8.2), as forward migrations: `user_version` is the number of steps applied to a file.
  *
- * A step that was released is never edited; a change is a new step at the end. Times are whole epoch seconds, yes and no
- * are 1 and 0. Tables of millions of rows are WITHOUT ROWID: their key is their order, a site's history lies together.
+ * A step that was released is never edited; a change is a new step at the end. Times are whole epoch seconds, booleans
+ * are 1 and 0. Tables of millions of rows are WITHOUT ROWID: rows are stored in key order, so a site's history is contiguous.
  */
 
 /** Beyond the spec's columns: region_state.vantages and agreeing (a snapshot needs them), detection.requeues (once). */
@@ -28,7 +28,7 @@ CREATE TABLE alias (
   alias TEXT PRIMARY KEY,
   site_id INTEGER NOT NULL REFERENCES site,
   is_listed INTEGER NOT NULL, -- in the catalogue now
-  was_slug INTEGER NOT NULL -- reserved for ever
+  was_slug INTEGER NOT NULL -- never reused
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX alias_site ON alias (site_id);
 CREATE TABLE vantage (
@@ -145,7 +145,7 @@ CREATE TABLE screenshot (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE api_key (
   id TEXT PRIMARY KEY,
-  hash BLOB NOT NULL UNIQUE, -- SHA-256 of the key; the key itself is shown once and kept nowhere
+  hash BLOB NOT NULL UNIQUE, -- SHA-256 of the key; the key itself is shown once and not stored
   tier TEXT NOT NULL,
   note TEXT NOT NULL,
   created_at INTEGER NOT NULL,

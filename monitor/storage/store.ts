@@ -1,11 +1,11 @@
 /**
  * The monitor's storage (spec 8.2): the interface of this folder.
  *
- *     prober, evaluation ── write ──► writer thread ──► SQLite ──► reader thread ──► read: details
+ *     prober, evaluation ── write ──► writer thread ──► database ──► reader thread ──► read: details
  *                                          └── every 5 s, if changed ──► snapshot: lists, boards
  *
  *     const store = await openStore({ path, log, onSnapshot })
- *     const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec })
+ *     const { ids } = await store.request({ kind: 'sync-catalogue', sites, nowSec })
  *     store.write({ kind: 'probe', siteId: ids[slug], vantageId, probe })
  *     setInterval(() => store.tick(clock()), 1_000)   // the store reads no clock
  *     await store.read('history', { siteId, region: 'all', windowSec: 3600, fromSec, toSec })
@@ -14,14 +14,12 @@
  * memory. A killed process loses at most the last 250 ms. With a failed disk, the last snapshot is still served.
  */
 import type { Log } from '../../engine/runtime/messages.ts'
-import { resolveModule } from '../../engine/runtime/module-url.ts'
 import type { WriterRequest, WriterResponses } from './messages.ts'
 import { ModelIndex, type ModelIndexDelta } from './model-index.ts'
 import type { Reader } from './reader.ts'
-import type { ReaderResponse } from './reader-thread.ts'
+import { ReaderClient } from './reader-client.ts'
 import type { Write } from './rows.ts'
 import type { Snapshot, SnapshotRows } from './snapshot.ts'
-import { Thread } from './thread.ts'
 import { Writer } from './writer.ts'
 
 export interface Store {
@@ -29,10 +27,10 @@ export interface Store {
   readonly snapshot: Snapshot
   /** Never waits, never throws. */
   write(write: Write): void
-  /** Everything written so far is on disk (or was refused, or dropped). */
+  /** Resolves when everything written so far is stored, refused or dropped. */
   flush(): Promise<void>
-  ask<K extends WriterRequest['kind']>(
-    question: Extract<WriterRequest, { kind: K }>,
+  request<K extends WriterRequest['kind']>(
+    request: Extract<WriterRequest, { kind: K }>,
   ): Promise<WriterResponses[K]>
   read<M extends ReadMethod>(method: M, ...args: Parameters<Reader[M]>): Promise<ReturnType<Reader[M]>>
   /** To be called about once a second; publishes, rolls up, prunes. Resolves when that is done. */
@@ -52,11 +50,11 @@ export interface StoreMetrics {
 }
 
 export interface StoreOptions {
-  path: string // of the database; its folder is created
+  path: string // where the data is; its folder is created
   log: Log
   onSnapshot?: (snapshot: Snapshot) => void
   queueRowsMax?: number // default 50,000
-  isRunner?: boolean // runs a monitor on it: only one may at a time
+  isRunner?: boolean // runs a monitor on it; only one may at a time
 }
 
 export async function openStore({
@@ -75,14 +73,14 @@ export async function openStore({
   }
   const writer = new Writer({ path, isRunner }, { log, snapshot: take }, queueRowsMax)
   await writer.start()
-  const details = new Details(path, log)
+  const details = new ReaderClient(path, log)
   return {
     get snapshot() {
       return snapshot!
     },
     write: (write) => writer.add(write),
     flush: () => writer.flush(),
-    ask: (question) => writer.ask(question),
+    request: (request) => writer.request(request),
     read: (method, ...args) => details.read(method, args),
     tick: (nowSec) => writer.tick(nowSec),
     metrics: () => ({
@@ -95,45 +93,6 @@ export async function openStore({
       await details.close()
       return writer.close()
     },
-  }
-}
-
-/** The reader's thread, started by the first request, and by the next one after it has ended. */
-class Details {
-  private readonly path: string
-  private readonly log: Log
-  private thread: Thread | null = null
-  private isClosed = false
-
-  constructor(path: string, log: Log) {
-    this.path = path
-    this.log = log
-  }
-
-  read<T>(method: string, args: unknown[]): Promise<T> {
-    if (this.isClosed) return Promise.reject(new Error('the store is closed'))
-    this.thread ??= this.start()
-    const { thread } = this
-    return thread.ask((id) => thread.worker.postMessage({ id, method, args }))
-  }
-
-  async close(): Promise<void> {
-    this.isClosed = true
-    this.thread?.worker.postMessage({ id: 0, method: 'close', args: [] })
-    await this.thread?.ended
-  }
-
-  private start(): Thread {
-    const thread = new Thread(
-      resolveModule('./reader-thread.ts', import.meta.url),
-      { path: this.path },
-      (error) => {
-        if (error) this.log('error', `the monitor's reader ended: ${error.message}`)
-        this.thread = null
-      },
-    )
-    thread.worker.on('message', (answer: ReaderResponse) => thread.settle(answer))
-    return thread
   }
 }
 

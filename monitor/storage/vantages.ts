@@ -44,8 +44,8 @@ export function createVantage(database: Database, { name, region, country }: Van
   const token = TOKEN_PREFIX + randomBase62(TOKEN_LENGTH)
   database.transaction(() => {
     const vantages = listVantages(database).filter(({ revokedAtSec }) => revokedAtSec === null)
-    if (vantages.some((known) => known.name === name)) throw taken(name)
-    if (vantages.length >= VANTAGES_MAX) throw tooMany(vantages.length)
+    if (vantages.some((known) => known.name === name)) throw nameTakenError(name)
+    if (vantages.length >= VANTAGES_MAX) throw tooManyError(vantages.length)
     database.run(
       `INSERT INTO vantage (name, region, country, token_hash) VALUES (?, ?, ?, ?)
        ON CONFLICT (name) DO UPDATE SET country = excluded.country, region = excluded.region, revoked_at = NULL,
@@ -79,7 +79,7 @@ export function listAgents(database: Database): StoredAgent[] {
   )
 }
 
-function taken(name: string): ConfigurationError {
+function nameTakenError(name: string): ConfigurationError {
   const fix = 'Choose another name, or revoke it first, which ends its token.'
   return new ConfigurationError({
     code: 'VANTAGE_TAKEN',
@@ -89,7 +89,7 @@ function taken(name: string): ConfigurationError {
   })
 }
 
-function tooMany(count: number): ConfigurationError {
+function tooManyError(count: number): ConfigurationError {
   const what = `there are ${count} vantages, and no more are allowed.`
   return new ConfigurationError({
     code: 'VANTAGES_TOO_MANY',

@@ -15,7 +15,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { handleInspections } from '../../engine/runtime/inspection/inspected-thread.ts'
 import { applyBatch, type Refusal, TWO_SENDERS } from './apply.ts'
 import { syncCatalogue } from './catalogue-transaction.ts'
-import { Database, unusable } from './database.ts'
+import { Database, unusableError } from './database.ts'
 import { restartDetections } from './detections.ts'
 import { acquireLock } from './lock.ts'
 import type { FromWriter, ToWriter, WriterData, WriterRequest } from './messages.ts'
@@ -58,7 +58,7 @@ class WriterThread {
   receive(message: ToWriter): void {
     if (message.kind === 'batch') this.write(message.writes)
     else if (message.kind === 'tick') void this.tick(message.nowSec)
-    else if (message.kind === 'ask') void this.answer(message.id, message.question)
+    else if (message.kind === 'request') void this.respond(message.id, message.request)
     else this.close()
   }
 
@@ -135,21 +135,21 @@ class WriterThread {
     }
   }
 
-  private async answer(id: number, question: WriterRequest): Promise<void> {
+  private async respond(id: number, request: WriterRequest): Promise<void> {
     try {
-      send({ kind: 'answer', id, value: await this.ask(question) })
+      send({ kind: 'response', id, value: await this.run(request) })
     } catch (error) {
-      send({ kind: 'answer', id, error: error as Error })
+      send({ kind: 'response', id, error: error as Error })
     }
   }
 
-  private ask(question: WriterRequest): unknown {
-    if (question.kind === 'backup') return backupTo(this.database, question.path)
-    if (question.kind === 'vantage') return saveVantage(this.database, question)
-    if (question.kind === 'restart-detections') return restartDetections(this.database, question.nowSec)
-    const result = syncCatalogue(this.database, question.sites, question.nowSec)
+  private run(request: WriterRequest): unknown {
+    if (request.kind === 'backup') return backupTo(this.database, request.path)
+    if (request.kind === 'vantage') return saveVantage(this.database, request)
+    if (request.kind === 'restart-detections') return restartDetections(this.database, request.nowSec)
+    const result = syncCatalogue(this.database, request.sites, request.nowSec)
     for (const id of result.claimsChanged) this.models.touch(id)
-    this.nowSec = Math.max(this.nowSec, question.nowSec)
+    this.nowSec = Math.max(this.nowSec, request.nowSec)
     this.publish() // a removed site is hidden at once (spec 8.1)
     return result
   }
@@ -174,7 +174,7 @@ function readInode(path: string): number {
 }
 
 /** A folder that cannot be created or written, or a file that SQLite refuses: an operator can fix these. */
-function isOfDisk(error: unknown): boolean {
+function isDiskError(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException).code ?? ''
   return code === 'ERR_SQLITE_ERROR' || /^E[A-Z]{2,20}$/.test(code)
 }
@@ -190,7 +190,7 @@ async function start({ path, isRunner }: WriterData): Promise<void> {
     writer.publish()
     send({ kind: 'ready' })
   } catch (error) {
-    send({ kind: 'failed', error: isOfDisk(error) ? unusable(path, error) : (error as Error) })
+    throw isDiskError(error) ? unusableError(path, error) : error
   }
 }
 

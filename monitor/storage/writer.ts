@@ -9,18 +9,19 @@
  */
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveModule } from '../../engine/runtime/module-url.ts'
+import { ThreadSupervisor } from '../../engine/runtime/thread-supervisor.ts'
 import type { FromWriter, ToWriter, WriterData, WriterRequest, WriterResponses } from './messages.ts'
 import type { ModelIndexDelta } from './model-index.ts'
+import { PendingRequests } from './pending-requests.ts'
 import { WriteQueue } from './queue.ts'
 import type { Write } from './rows.ts'
 import type { SnapshotRows } from './snapshot.ts'
-import { Thread } from './thread.ts'
+import { QUIET } from './thread-flags.ts'
 
 const BATCH_ROWS = 500
 const BATCH_MS = 200 // spec: at most 250 ms may be lost; the rest is for transfer and commit
 const RETRY_MS = 1_000 // a disk that is full stays full for a while
-const RESTART_MS = [100, 1_000, 5_000, 30_000] // then 30 s each; reset once a thread has run for LIVED_MS
-const LIVED_MS = 60_000
+const RESTART_PAUSES_MS = [100, 1_000, 5_000, 30_000]
 const CLOSE_WAIT_MS = 5_000
 
 export interface WriterHooks {
@@ -33,15 +34,15 @@ export class Writer {
   readonly queue: WriteQueue
   private readonly data: WriterData
   private readonly hooks: WriterHooks
-  private thread!: Thread
+  private readonly supervisor: ThreadSupervisor<ToWriter, FromWriter>
+  private readonly requests = new PendingRequests()
   private isReady = false
   private isClosing = false
   private batch: Write[] = []
-  private isSent = false // the batch has been sent and not answered yet
+  private isSent = false // the batch has been sent, without a response so far
   private isDue = false // something has waited for BATCH_MS
   private timer: NodeJS.Timeout | null = null
   private isFailing = false
-  private failuresCount = 0
   private addedCount = 0
   private waiters: { count: number; resolve: () => void }[] = []
   private tickDone: { promise: Promise<void>; resolve: () => void } | null = null
@@ -50,55 +51,51 @@ export class Writer {
     this.data = data
     this.hooks = hooks
     this.queue = new WriteQueue(rowsMax)
+    // No bound on its start or its silence: a migration takes as long as it takes, and a disk that hangs would stop the next thread, too.
+    this.supervisor = new ThreadSupervisor(
+      {
+        file: resolveModule('./writer-thread.ts', import.meta.url),
+        ...{ name: 'monitor-store', execArgv: QUIET, pausesMs: RESTART_PAUSES_MS },
+        workerData: () => data,
+        isReady: ({ kind }) => kind === 'ready',
+      },
+      {
+        onMessage: (message) => this.receive(message),
+        onEnd: (reason) => this.onThreadEnd(reason),
+        onFailure: ({ message }, pauseMs) => {
+          const text = `the monitor's writer thread ended and restarts in ${pauseMs} ms: ${message}`
+          hooks.log('error', text)
+        },
+      },
+    )
   }
 
-  /** Rejects if the file cannot be opened or migrated. */
-  start(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const startedAtMs = performance.now()
-      const onEnd = (error: Error | null) => {
-        this.isReady = false
-        reject(error ?? new Error('the writer ended before it was ready'))
-        this.ended(error, performance.now() - startedAtMs)
-      }
-      const file = resolveModule('./writer-thread.ts', import.meta.url)
-      this.thread = new Thread(file, this.data, onEnd)
-      this.thread.worker.on('message', (message: FromWriter) => {
-        if (message.kind === 'ready') {
-          this.isReady = true
-          resolve()
-          this.send()
-        } else if (message.kind === 'failed') {
-          this.isClosing ||= this.failuresCount === 0 // the caller decides about the first start
-          reject(new Error(message.error.message))
-        } else {
-          this.receive(message)
-        }
-      })
-    })
+  /** Rejects if the file cannot be opened or migrated; then nothing runs. */
+  async start(): Promise<void> {
+    await this.supervisor.start()
   }
 
   add(write: Write): void {
     this.queue.push(write)
     this.addedCount += 1
     if (this.queue.rowsCount >= BATCH_ROWS) this.send()
-    else this.timer ??= setTimeout(() => this.due(), BATCH_MS)
+    else this.timer ??= setTimeout(() => this.sendWhatIsDue(), BATCH_MS)
   }
 
   /** Resolves when everything added so far is written, refused or dropped; not while the disk fails. */
   flush(): Promise<void> {
-    if (this.goneCount >= this.addedCount) return Promise.resolve()
+    if (this.settledCount >= this.addedCount) return Promise.resolve()
     return new Promise((resolve) => {
       this.waiters.push({ count: this.addedCount, resolve })
-      this.due()
+      this.sendWhatIsDue()
     })
   }
 
-  ask<K extends WriterRequest['kind']>(
-    question: Extract<WriterRequest, { kind: K }>,
+  request<K extends WriterRequest['kind']>(
+    request: Extract<WriterRequest, { kind: K }>,
   ): Promise<WriterResponses[K]> {
     if (!this.isReady) return Promise.reject(new Error('the store is not open'))
-    return this.thread.ask((id) => this.post({ kind: 'ask', id, question }))
+    return this.requests.add((id) => this.post({ kind: 'request', id, request }))
   }
 
   /** Runs what is due: snapshots, roll-ups, pruning. Resolves when done; a call during a tick waits for that one. */
@@ -120,13 +117,12 @@ export class Writer {
     clearTimeout(timer)
     this.isClosing = true
     if (this.timer) clearTimeout(this.timer)
-    const lost = this.addedCount - this.goneCount
-    this.post({ kind: 'close' })
-    await this.thread.ended
+    const lost = this.addedCount - this.settledCount
+    await this.supervisor.stop({ kind: 'close' }, null)
     return lost
   }
 
-  private due(): void {
+  private sendWhatIsDue(): void {
     if (this.timer) clearTimeout(this.timer)
     this.timer = null
     this.isDue = true
@@ -145,15 +141,18 @@ export class Writer {
     this.post({ kind: 'batch', writes: this.batch })
   }
 
-  private receive(message: Exclude<FromWriter, { kind: 'ready' | 'failed' }>): void {
-    if (message.kind === 'wrote') this.wrote(message)
-    else if (message.kind === 'answer') this.thread.settle(message)
+  private receive(message: FromWriter): void {
+    if (message.kind === 'ready') {
+      this.isReady = true
+      this.send()
+    } else if (message.kind === 'wrote') this.onWrote(message)
+    else if (message.kind === 'response') this.requests.settle(message)
     else if (message.kind === 'snapshot') this.hooks.snapshot(message.rows, message.models)
     else if (message.kind === 'log') this.hooks.log(message.level, message.text)
-    else if (message.kind === 'ticked') this.ticked()
+    else if (message.kind === 'ticked') this.onTicked()
   }
 
-  private wrote({ error, refused, why }: Extract<FromWriter, { kind: 'wrote' }>): void {
+  private onWrote({ error, refused, why }: Extract<FromWriter, { kind: 'wrote' }>): void {
     this.isSent = false
     if (error) {
       if (!this.isFailing)
@@ -169,38 +168,31 @@ export class Writer {
     if (refused > 0)
       this.hooks.log('warning', `${refused} writes of a batch were refused, the first because: ${why}`)
     this.waiters = this.waiters.filter(({ count, resolve }) => {
-      if (this.goneCount >= count) resolve()
-      return this.goneCount < count
+      if (this.settledCount >= count) resolve()
+      return this.settledCount < count
     })
     if (this.waiters.length > 0) this.isDue = true
     this.send()
   }
 
   /** Written, refused or dropped. */
-  private get goneCount(): number {
+  private get settledCount(): number {
     return this.addedCount - this.queue.writesCount - this.batch.length
   }
 
-  private ticked(): void {
+  private onTicked(): void {
     this.tickDone?.resolve()
     this.tickDone = null
   }
 
-  private ended(error: Error | null, livedMs: number): void {
+  private onThreadEnd(reason: Error): void {
+    this.isReady = false
     this.isSent = false
-    this.ticked()
-    if (this.isClosing) return
-    if (livedMs > LIVED_MS) this.failuresCount = 0
-    const pauseMs = RESTART_MS[Math.min(this.failuresCount, RESTART_MS.length - 1)]
-    this.failuresCount += 1
-    this.hooks.log(
-      'error',
-      `the monitor's writer thread ended and restarts in ${pauseMs} ms: ${error?.message}`,
-    )
-    setTimeout(() => !this.isClosing && this.start().catch(() => {}), pauseMs)
+    this.onTicked()
+    this.requests.rejectAll(this.isClosing ? new Error('the store is closed') : reason)
   }
 
   private post(message: ToWriter): void {
-    this.thread.worker.postMessage(message)
+    this.supervisor.post(message)
   }
 }

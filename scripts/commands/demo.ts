@@ -130,11 +130,11 @@ async function prepare(cataloguePath: string, asnPath: string, env: Record<strin
   const observations = await probeOnce(nowSec, asnPath, env)
   const path = databasePath(folder)
   const store = await openStore({ path, log: (_, text) => printProgress(`${text}\n`) })
-  const { ids } = await store.ask({
+  const { ids } = await store.request({
     ...{ kind: 'sync-catalogue', sites: loaded.catalogue.entries },
     nowSec: nowSec - days * DAY_SEC,
   })
-  const id = await store.ask({ kind: 'vantage', name: VANTAGE, region: 'overseas', country: null })
+  const id = await store.request({ kind: 'vantage', name: VANTAGE, region: 'overseas', country: null })
   const { agentId, token } = addAgent(path)
   const probes = await fillHistory({
     ...{ store, path, ids, observations, days, nowSec, agentId },

@@ -18,7 +18,7 @@ const LEFT_MAX: Record<string, number> = {
   'monitor/api':        1,
   'test/differential':  7,
   'test/fuzz':          6,
-  'test/monitor':       118,
+  'test/monitor':       100,
   'test/proto':         9,
   'test/system':        8,
 }

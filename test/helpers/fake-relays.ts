@@ -14,6 +14,8 @@ import { createServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 
+const { setTimeout, clearTimeout } = globalThis // a relay stands for another machine: its time passes while a test has fake timers
+
 export interface Reply {
   status?: number
   headers?: Record<string, string>

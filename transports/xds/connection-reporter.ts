@@ -7,21 +7,21 @@
  * A new connection alone does not reset this; `settled` does. Each reason is limited to one line a minute, since reasons may
  * alternate. At level debug there is a line for each attempt.
  */
-
 import type { RulesSourceOptions } from '../../engine/config/rules-loader.ts'
-import { logOncePerMinute } from '../../engine/runtime/rate-limited-log.ts'
+import { RateLimitedLogByKind } from '../../engine/runtime/rate-limited-log.ts'
 import { goDuration } from '../../engine/stores/connect-retry.ts'
 
 const CONNECTED = 'sluice.xds.connected' // 0 or 1
 const LAST_RESPONSE = 'sluice.xds.last_response_timestamp_seconds' // Unix time, valid response or not; 0 = none yet
 const REASONS_MAX = 16 // further reasons share one limit
+const REASON_MS = 60_000
 
 type ConnectionReporterOptions = Pick<RulesSourceOptions, 'log' | 'totals' | 'onDisconnected'>
 
 export class ConnectionReporter {
   private readonly options: ConnectionReporterOptions
   private readonly nowMs: () => number
-  private readonly reasons = new Map<string, (line: string) => void>()
+  private readonly reasons: RateLimitedLogByKind
   private isConnectionReported = false
   private disconnectedSince: Date | null = null // the first loss
 
@@ -29,6 +29,12 @@ export class ConnectionReporter {
   constructor(options: ConnectionReporterOptions, nowMs: () => number = Date.now) {
     this.options = options
     this.nowMs = nowMs
+    this.reasons = new RateLimitedLogByKind(
+      (line) => options.log('error', line),
+      REASONS_MAX,
+      REASON_MS,
+      nowMs,
+    )
     options.totals.set(CONNECTED, 0)
     options.totals.set(LAST_RESPONSE, 0)
     this.reportDisconnected()
@@ -51,7 +57,10 @@ export class ConnectionReporter {
     this.options.totals.set(CONNECTED, 0)
     this.reportDisconnected()
     this.options.log('debug', `reconnecting to the xDS Management Server in ${wait}`)
-    this.log(why, `Failed to receive configuration from xDS Management Server: ${why}; again in ${wait}`)
+    this.reasons.log(
+      why,
+      `Failed to receive configuration from xDS Management Server: ${why}; again in ${wait}`,
+    )
   }
 
   /** The connection is stable: the next change is logged again. */
@@ -64,13 +73,5 @@ export class ConnectionReporter {
   private reportDisconnected(): void {
     this.disconnectedSince ??= new Date(this.nowMs())
     this.options.onDisconnected?.(this.disconnectedSince)
-  }
-
-  private log(why: string, line: string): void {
-    const reason = this.reasons.has(why) || this.reasons.size < REASONS_MAX ? why : ''
-    const logReason =
-      this.reasons.get(reason) ?? logOncePerMinute((text) => this.options.log('error', text), this.nowMs)
-    this.reasons.set(reason, logReason)
-    logReason(line)
   }
 }

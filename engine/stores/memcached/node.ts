@@ -16,7 +16,8 @@
  */
 import { connect, type Socket } from 'node:net'
 import { connect as tlsConnect } from 'node:tls'
-import { backoffMs, errorText, goDuration } from '../connect-retry.ts'
+import { backoffMs } from '../../runtime/backoff.ts'
+import { errorText, goDuration } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
 
 /** `line` is the reply's last line, '' with an error. */

@@ -1,9 +1,6 @@
-/**
- * Statistics of the memcached store (spec 7.1) and its rate-limited log.
- *
- *     multi-get: a · (398 left out) · ···one second··· · multi-get: z (398 more were left out)
- */
+/** Statistics of the memcached store (spec 7.1) and its rate-limited log. */
 import type { Log, LogLevel } from '../../runtime/messages.ts'
+import { type LogLine, RateLimitedLogByKind } from '../../runtime/rate-limited-log.ts'
 import type { Stats } from '../../stats/stats.ts'
 
 /** Tags are part of the names (spec 7.2). */
@@ -22,19 +19,18 @@ const COUNTERS = [
 export type MemcacheCounter = (typeof COUNTERS)[number]
 
 const WINDOW_MS = 1_000
-const KINDS_MAX = 1_000 // nodes and others; beyond, all are forgotten, so some more lines pass
+const KINDS_MAX = 1_000 // nodes and others; beyond, further ones share one limit
 
 export class MemcacheReport {
   private readonly log: Log
   private readonly stats: Stats
-  private readonly nowMs: () => number
   private readonly indices: Record<MemcacheCounter, number>
-  private readonly kinds = new Map<string, { loggedMs: number; leftOutCount: number }>()
+  private readonly errors: RateLimitedLogByKind
 
-  constructor(log: Log, stats: Stats, nowMs: () => number = () => performance.now()) {
+  constructor(log: Log, stats: Stats) {
     this.log = log
     this.stats = stats
-    this.nowMs = nowMs
+    this.errors = new RateLimitedLogByKind((line) => log('error', line), KINDS_MAX, WINDOW_MS)
     const entries = COUNTERS.map((name) => [name, stats.counter(`ratelimit.memcache.${name}`)])
     this.indices = Object.fromEntries(entries)
   }
@@ -49,16 +45,7 @@ export class MemcacheReport {
   }
 
   /** For frequent events: one line per second and kind, with the number of lines left out before it. */
-  logError(kind: string, message: () => string): void {
-    const now = this.nowMs()
-    const last = this.kinds.get(kind)
-    if (last !== undefined && now - last.loggedMs < WINDOW_MS) {
-      last.leftOutCount++
-      return
-    }
-    const leftOut = last?.leftOutCount ? ` (${last.leftOutCount} more were left out)` : ''
-    if (this.kinds.size >= KINDS_MAX) this.kinds.clear()
-    this.kinds.set(kind, { loggedMs: now, leftOutCount: 0 })
-    this.log('error', message() + leftOut)
+  logError(kind: string, message: LogLine): void {
+    this.errors.log(kind, message)
   }
 }

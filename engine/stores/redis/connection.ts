@@ -9,7 +9,8 @@
  * a setting or a sentinel). `onLost` reports once that commands without a reply may have run.
  */
 
-import { backoffMs, errorText } from '../connect-retry.ts'
+import { backoffMs } from '../../runtime/backoff.ts'
+import { errorText } from '../connect-retry.ts'
 import type { ConnectionMetrics } from '../connection-metrics.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'

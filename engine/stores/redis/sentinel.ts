@@ -10,7 +10,8 @@
  * connection, some ten seconds after the fail-over.
  */
 import type { Redis } from 'ioredis'
-import { backoffMs, errorText } from '../connect-retry.ts'
+import { backoffMs } from '../../runtime/backoff.ts'
+import { errorText } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
 import { parseRedisAddress, parseSentinels, type RedisAddress } from './address.ts'
 import { discoveryClient } from './discovery.ts'

@@ -1,5 +1,5 @@
 /**
- * Request framings, good and bad, for the tests of all ports. A bad one is either refused by us, or by uWebSockets.js
+ * Request framings, good and bad, for the tests of all ports. A bad one is refused by withStrictFraming or by uWebSockets.js
  * (marked `library`), so that a newer library which becomes lenient is noticed.
  */
 

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { Health, type HealthComponent, type HealthState } from '../../../engine/runtime/health.ts'
 
 const start = (initial: Partial<Record<HealthComponent, boolean>>) => {
-  const states: HealthState[] = []
-  return { health: new Health(initial, (state) => states.push(state)), states }
+  const changes: HealthState[] = []
+  return { health: new Health(initial, (state) => changes.push(state)), changes }
 }
 
 describe('8.2: the whole is healthy when every component is', () => {
@@ -22,8 +22,8 @@ describe('8.2: the whole is healthy when every component is', () => {
   }
 })
 
-test('8.2: one failing component makes the whole unhealthy at once; it is healthy again when all are', () => {
-  const { health, states } = start({ redis: false, config: false, sigterm: true })
+test('8.2: one component that fails is enough at once; all must be healthy again', () => {
+  const { health, changes } = start({ redis: false, config: false, sigterm: true })
   health.set('redis', true)
   expect(health.isHealthy).toBe(false)
   health.set('config', true)
@@ -33,17 +33,17 @@ test('8.2: one failing component makes the whole unhealthy at once; it is health
   health.set('config', true)
   expect(health.isHealthy).toBe(false)
   health.set('redis', true)
-  expect(states.map((state) => state.isHealthy)).toEqual([false, true, false, false, false, true])
+  expect(changes.map((state) => state.isHealthy)).toEqual([false, true, false, false, false, true])
 })
 
-test('each change is reported once', () => {
-  const { health, states } = start({ redis: true, sigterm: true })
+test('each change is sent once', () => {
+  const { health, changes } = start({ redis: true, sigterm: true })
   health.set('redis', true)
   health.set('redis', false)
   health.set('redis', false)
   health.set('sigterm', false)
   health.set('redis', true)
-  expect(states.map(({ report }) => report)).toEqual([
+  expect(changes.map(({ report }) => report)).toEqual([
     'redis: failing\nsigterm: ok\nrules: none in force\n',
     'redis: failing\nsigterm: failing\nrules: none in force\n',
     'redis: ok\nsigterm: failing\nrules: none in force\n',
@@ -54,9 +54,9 @@ describe('8.2: loads', () => {
   const [at, later] = [new Date('2026-11-20T10:00:00.250Z'), new Date('2026-11-20T11:00:00Z')]
 
   test('one with a domain is healthy, one without is not, one that fails changes nothing', () => {
-    const { health, states } = start({ config: false })
+    const { health, changes } = start({ config: false })
     for (const domainsCount of [1, null, 0, null, 2]) health.loaded(domainsCount, at)
-    expect(states.map((state) => state.isHealthy)).toEqual([true, true, false, false, true])
+    expect(changes.map((state) => state.isHealthy)).toEqual([true, true, false, false, true])
   })
 
   test('the report shows since when the rules are in force, and that a later load failed', () => {
@@ -75,23 +75,23 @@ describe('8.2: loads', () => {
     )
   })
 
-  test('a failure that has ended does not change the age of the rules', () => {
-    const { health, states } = start({ sigterm: true })
+  test('a failure that is over leaves the rules as old as they are', () => {
+    const { health, changes } = start({ sigterm: true })
     health.loaded(1, at)
     health.loaded(null, later)
     health.recovered()
-    expect(states.at(-1)!.report).toBe(
+    expect(changes.at(-1)!.report).toBe(
       'sigterm: ok\nrules: in force since 2026-11-20T10:00:00Z\nlast load: ok\n',
     )
   })
 
   test('8.6: with a management server, the report shows whether it is connected; nothing else changes', () => {
-    const { health, states } = start({ sigterm: true })
+    const { health, changes } = start({ sigterm: true })
     health.serverAway(at)
     health.serverAway(at)
     health.serverAway(null)
     const rules = 'sigterm: ok\nrules: none in force\n'
-    expect(states).toEqual([
+    expect(changes).toEqual([
       {
         isHealthy: true,
         report: `${rules}management server: unreachable since 2026-11-20T10:00:00Z; see the log for the cause\n`,
@@ -100,7 +100,7 @@ describe('8.2: loads', () => {
     ])
   })
 
-  test('after a first load that fails no rules are in force', () => {
+  test('a first load that fails leaves none in force', () => {
     const { health } = start({ sigterm: true })
     health.loaded(null, later)
     expect(health.state.report).toMatch(/^sigterm: ok\nrules: none in force\nlast load: failed at /)
@@ -108,11 +108,11 @@ describe('8.2: loads', () => {
 })
 
 test('Q5: a component that this process does not have is ignored', () => {
-  const { health, states } = start({ sigterm: true })
+  const { health, changes } = start({ sigterm: true })
   health.set('redis', false)
   health.set('config', false)
   expect(health.isHealthy).toBe(true)
-  expect(states).toEqual([])
+  expect(changes).toEqual([])
   health.loaded(0, new Date())
   expect(health.isHealthy).toBe(true)
 })
@@ -121,38 +121,38 @@ describe('8.2: the store', () => {
   const at = new Date('2026-11-20T10:00:00Z')
   const later = new Date('2026-11-20T11:00:00Z')
   const redis = (working: 'ok' | 'partly' | 'failing') => [{ name: 'redis', isConnected: true, working }]
-  const getReportLines = (health: Health) => health.state.report.split('\n').slice(0, -2)
+  const getLines = (health: Health) => health.state.report.split('\n').slice(0, -2)
 
-  test('a failure is reported with its time, and the status stays', () => {
+  test('that fails is reported with its time, and the status stays', () => {
     const { health } = start({ sigterm: true, redis: true })
     health.setStore(redis('ok'), at)
-    expect(getReportLines(health)).toEqual(['sigterm: ok', 'redis: ok'])
+    expect(getLines(health)).toEqual(['sigterm: ok', 'redis: ok'])
     health.setStore(redis('partly'), at)
     health.setStore(redis('failing'), later)
-    const expected =
+    const line =
       'redis: failing since 2026-11-20T10:00:00Z; see the log for the cause; does not affect the status'
-    expect(getReportLines(health)).toEqual(['sigterm: ok', expected])
+    expect(getLines(health)).toEqual(['sigterm: ok', line])
     expect(health.isHealthy).toBe(true)
     health.setStore(redis('ok'), later)
-    expect(getReportLines(health)).toEqual(['sigterm: ok', 'redis: ok'])
+    expect(getLines(health)).toEqual(['sigterm: ok', 'redis: ok'])
   })
 
-  test('the line does not mention the status if the status depends on the store', () => {
+  test('has no note on the status if the status depends on it', () => {
     const { health } = start({ sigterm: true, redis: true })
     health.set('redis', false)
     health.setStore(redis('failing'), at)
-    expect(getReportLines(health)).toEqual([
+    expect(getLines(health)).toEqual([
       'sigterm: ok',
       'redis: failing since 2026-11-20T10:00:00Z; see the log for the cause',
     ])
   })
 
-  test('Q5: memcached is reported but is not a component', () => {
-    const { health, states } = start({ sigterm: true })
+  test('Q5: memcached is reported, and is not a component', () => {
+    const { health, changes } = start({ sigterm: true })
     const memcached = [{ name: 'memcached', isConnected: false, working: 'partly' as const }]
     health.setStore(memcached, at)
     health.setStore(memcached, later)
-    expect(states).toEqual([
+    expect(changes).toEqual([
       {
         isHealthy: true,
         report:

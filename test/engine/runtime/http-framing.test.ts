@@ -1,6 +1,6 @@
 /**
- * Which requests are served, by how they say where they end (RFC 9112, 6 and 7.1). Each case is sent with a second request
- * right behind it, in one packet, as a smuggled one would be; test/system/framing.test.ts asks the ports of a whole service.
+ * Which requests are served, by how they mark their end (RFC 9112, 6 and 7.1). Each case is sent with a second request
+ * right behind it, in one packet, as a smuggled one would be; test/system/framing.test.ts does the same with the ports of a whole service.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -93,7 +93,7 @@ describe('a request whose end is not clear', () => {
     expect(text).not.toContain('HTTP/1.1 200')
   })
 
-  test('RFC 9112 6.3: alone on its connection, it gets an error response', async () => {
+  test('RFC 9112 6.3: alone on its connection, the response has the reason', async () => {
     open('taken')
     const text = await untilClosed(
       'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx',
@@ -140,13 +140,13 @@ describe('chunks', () => {
     async (path) => {
       open('taken')
       const text = await untilClosed(post(`2\r\nab??0\r\n??${NEXT}`, path))
-      for (const respond of waiting) respond() // its client has disconnected
+      for (const respond of waiting) respond() // its client has disconnected; this must have no effect
       expect(text).toBe('')
       expect(served.filter((request) => request.includes('/next'))).toEqual([])
     },
   )
 
-  test('RFC 9112 7.1: a delayed response ends the connection, too', async () => {
+  test('RFC 9112 7.1: a response that comes late ends the connection, too', async () => {
     open('taken')
     const closed = untilClosed(post('2\r\nab\r\n0\r\n\r\n', '/waits'))
     while (waiting.length === 0) await new Promise(setImmediate)
@@ -163,7 +163,7 @@ describe('chunks', () => {
     expect(served).toEqual([])
   })
 
-  test('chunks are refused where no body is read', async () => {
+  test('chunks are not taken where no body is read', async () => {
     open('refused')
     const text = await untilClosed(post('0\r\n\r\n'))
     expect(text).toMatch(
@@ -173,7 +173,7 @@ describe('chunks', () => {
   })
 })
 
-test('4.5: connections closed this way are no longer counted', async () => {
+test('4.5: connections that end like this are not counted for ever', async () => {
   served = []
   waiting = []
   const connections = new ClientConnections(DIRECT, 2)

@@ -8,13 +8,13 @@ const BUSY = 0.2
 
 /** A heap of `live` MiB and some garbage. */
 function heap(live: number) {
-  const heap = { live, garbage: 0, collections: 0, releases: 0 }
+  const heap = { live, garbage: 0, collections: 0, given: 0 }
   const collect = () => {
     heap.collections++
     heap.garbage = 0
   }
-  const release = () => void heap.releases++
-  const idle = new IdleCollector(() => (heap.live + heap.garbage) * MIB, collect, release)
+  const giveBack = () => void heap.given++
+  const idle = new IdleCollector(() => (heap.live + heap.garbage) * MIB, collect, giveBack)
   const checks = (count: number, busyShare: number) => {
     const before = heap.collections
     for (let i = 0; i < count; i++) idle.check(busyShare)
@@ -23,21 +23,21 @@ function heap(live: number) {
   return { heap, idle, checks }
 }
 
-test('a heap that has not grown is left alone', () => {
+test('a heap that has not grown is not collected', () => {
   const { heap: one, checks } = heap(20)
   one.garbage = 11
   expect(checks(100, IDLE)).toBe(0)
 })
 
-test('a heap that has grown is collected when the thread is idle', () => {
+test('one that has grown is collected once the thread is idle', () => {
   const { heap: one, checks } = heap(20)
   one.garbage = 40
   expect(checks(100, BUSY)).toBe(0)
   expect(checks(100, IDLE)).toBe(1)
-  expect([one.garbage, one.releases]).toEqual([0, 1])
+  expect([one.garbage, one.given]).toEqual([0, 1])
 })
 
-test('it is collected also when V8 has done so already, since V8 keeps the pages', () => {
+test('also when V8 has collected it already, since it keeps the pages', () => {
   const { heap: one, checks } = heap(20)
   one.garbage = 40
   expect(checks(1, BUSY)).toBe(0)
@@ -45,7 +45,7 @@ test('it is collected also when V8 has done so already, since V8 keeps the pages
   expect(checks(100, IDLE)).toBe(1)
 })
 
-test('memory of the next load is released as soon as that of the first', () => {
+test('the memory of the next load is released as soon as that of the first', () => {
   const { heap: one, checks } = heap(20)
   for (let i = 0; i < 3; i++) {
     one.garbage = 40
@@ -53,26 +53,26 @@ test('memory of the next load is released as soon as that of the first', () => {
   }
 })
 
-test('while the memory is in use, collection is tried once a minute', () => {
+test('while the memory is in use, a collection is tried once a minute', () => {
   const { heap: one, checks } = heap(20)
   one.live = 100
   expect(checks(1, IDLE)).toBe(1)
   expect(checks(11, IDLE)).toBe(0)
   expect(checks(1, IDLE)).toBe(1)
-  expect(one.releases).toBe(0)
+  expect(one.given).toBe(0)
 })
 
-test('wake() allows another collection at once', () => {
+test('unless something large was freed meanwhile', () => {
   const { heap: one, idle, checks } = heap(20)
   one.live = 100
   expect(checks(1, IDLE)).toBe(1)
   idle.wake()
-  expect(checks(1, IDLE)).toBe(1) // it may not be garbage yet
+  expect(checks(1, IDLE)).toBe(1) // perhaps it was just going
   expect(checks(1, IDLE)).toBe(1)
   expect(checks(11, IDLE)).toBe(0)
 })
 
-test('free pages that V8 keeps after a collection are released', async () => {
+test('pages that V8 keeps after a collection are released', async () => {
   const residentMib = () => process.memoryUsage.rss() / MIB
   const before = residentMib()
   let objects: unknown[] | null = Array.from({ length: 1_000_000 }, (_, i) => ({ i, of: [i] }))

@@ -7,16 +7,19 @@ import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../../helpers/eventually.ts'
 import { startFakeRelay } from '../../helpers/fake-relays.ts'
-import { startServer, temporaryFolder } from './setup.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { startServer } from './setup.ts'
+
+const SITES = ['relay', 'other', ...[1, 2, 3, 4, 5, 6, 7, 8].map((i) => `more-${i}`)] // so that results come soon
 
 test('6.5: after kill -9 an agent still has its results, and sends them when started again', async () => {
   const relay = await startFakeRelay('new-api')
   onTestFinished(() => relay.close())
-  const server = await startServer()
+  const server = await startServer({}, SITES)
   server.clock.ms = Date.now() // the child uses the system clock
   const token = await server.create('shanghai')
   server.setSites({ intervalSec: 2 }) // the store keeps one probe per site and second
-  const folder = temporaryFolder()
+  const folder = makeMemoryFolder()
   const tokenFile = join(folder, 'token')
   writeFileSync(tokenFile, `${token}\n`)
   const env = { AGENT_SERVER: server.url(), AGENT_TOKEN_FILE: tokenFile, port: relay.port }
@@ -39,7 +42,7 @@ test('6.5: after kill -9 an agent still has its results, and sends them when sta
 })
 
 function startChild(folder: string, { port, ...more }: Record<string, string | number>) {
-  const hosts = ['relay', 'other'].map((slug) => `${slug}.example.org=127.0.0.2:${port}`).join(',')
+  const hosts = SITES.map((slug) => `${slug}.example.org=127.0.0.2:${port}`).join(',')
   const env = { NODE_ENV: 'test', EGRESS_TEST_ALLOW: '127.0.0.2', EGRESS_TEST_HOSTS: hosts, ...more }
   const file = fileURLToPath(new URL('./killed-agent.ts', import.meta.url))
   const quiet = '--disable-warning=ExperimentalWarning'

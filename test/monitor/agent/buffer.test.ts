@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { type BufferOptions, type Measured, ResultBuffer } from '../../../monitor/agent/buffer.ts'
 import { Database } from '../../../monitor/storage/database.ts'
-import { NOW_SEC, result, temporaryFolder } from './setup.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { NOW_SEC, result } from './setup.ts'
 
 function measured(atSec: number, more: Partial<Measured> = {}): Measured {
   const { sequence: _, ...rest } = result(1, { at_s: atSec, ...more })
@@ -19,21 +20,21 @@ const logged: string[] = []
 beforeEach(() => void logged.splice(0))
 const log: BufferOptions['log'] = (level, text) => logged.push(`${level}: ${text}`)
 
-function bufferOf(options: Partial<BufferOptions> = {}): ResultBuffer {
-  const buffer = new ResultBuffer({ path: join(temporaryFolder(), 'deep', 'agent.sqlite'), log, ...options })
+function openBuffer(options: Partial<BufferOptions> = {}): ResultBuffer {
+  const buffer = new ResultBuffer({ path: join(makeMemoryFolder(), 'deep', 'agent.sqlite'), log, ...options })
   onTestFinished(() => buffer.close())
   return buffer
 }
 
 /** As `7u 8d`: row, and the first letter of the outcome. */
-const drawn = (buffer: ResultBuffer) =>
+const draw = (buffer: ResultBuffer) =>
   buffer
     .first(100)
     .map(({ row, measured }) => `${row}${measured.outcome[0]}`)
     .join(' ')
 
 test('results are returned oldest first, numbered from 1', () => {
-  const buffer = bufferOf()
+  const buffer = openBuffer()
   buffer.add(up(NOW_SEC))
   buffer.add(down(NOW_SEC - 5))
   expect(buffer.first(500)).toEqual([
@@ -42,58 +43,58 @@ test('results are returned oldest first, numbered from 1', () => {
   ])
   expect(buffer.first(1)).toHaveLength(1)
   buffer.forget(1)
-  expect(drawn(buffer)).toBe('2d')
+  expect(draw(buffer)).toBe('2d')
 })
 
 test('row numbers grow after all rows are deleted; the rest is there after a restart', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
-  const first = bufferOf({ path })
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
+  const first = openBuffer({ path })
   for (let i = 0; i < 3; i++) first.add(up(NOW_SEC + i))
   first.forget(3)
   first.add(up(NOW_SEC))
-  expect(drawn(first)).toBe('4u')
+  expect(draw(first)).toBe('4u')
   first.close()
-  const second = bufferOf({ path })
+  const second = openBuffer({ path })
   second.add(down(NOW_SEC))
-  expect(drawn(second)).toBe('4u 5d')
+  expect(draw(second)).toBe('4u 5d')
 })
 
 test('6.5: when full, the oldest up is dropped first; without one the oldest', () => {
-  const buffer = bufferOf({ rowsMax: 4 })
+  const buffer = openBuffer({ rowsMax: 4 })
   for (const add of [down, up, down, up]) buffer.add(add(NOW_SEC))
-  expect(drawn(buffer)).toBe('1d 2u 3d 4u')
+  expect(draw(buffer)).toBe('1d 2u 3d 4u')
   buffer.add(down(NOW_SEC))
-  expect(drawn(buffer)).toBe('1d 3d 4u 5d')
+  expect(draw(buffer)).toBe('1d 3d 4u 5d')
   buffer.add(up(NOW_SEC))
-  expect(drawn(buffer)).toBe('1d 3d 5d 6u')
+  expect(draw(buffer)).toBe('1d 3d 5d 6u')
   buffer.add(down(NOW_SEC))
   buffer.add(down(NOW_SEC))
-  expect(drawn(buffer)).toBe('3d 5d 7d 8d')
+  expect(draw(buffer)).toBe('3d 5d 7d 8d')
   expect([buffer.count, buffer.droppedCount]).toEqual([4, 4])
 })
 
 test('bytes are bounded too, and counted after a restart', () => {
   const row = JSON.stringify(up(NOW_SEC)).length
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   const first = new ResultBuffer({ log, path, bytesMax: 3 * row })
   for (let i = 0; i < 10; i++) first.add(up(NOW_SEC))
-  expect([drawn(first), first.bytes]).toEqual(['8u 9u 10u', 3 * row])
+  expect([draw(first), first.bytes]).toEqual(['8u 9u 10u', 3 * row])
   first.close()
-  const second = bufferOf({ path, bytesMax: 3 * row })
+  const second = openBuffer({ path, bytesMax: 3 * row })
   expect([second.count, second.bytes]).toEqual([3, 3 * row])
   second.add(up(NOW_SEC))
-  expect(drawn(second)).toBe('9u 10u 11u')
+  expect(draw(second)).toBe('9u 10u 11u')
 })
 
 test('6.5: results older than the given time are dropped', () => {
-  const buffer = bufferOf()
+  const buffer = openBuffer()
   for (const atSec of [NOW_SEC - 2, NOW_SEC, NOW_SEC - 1]) buffer.add(down(atSec))
   buffer.forgetBefore(NOW_SEC - 1)
-  expect([drawn(buffer), buffer.droppedCount]).toEqual(['2d 3d', 1])
+  expect([draw(buffer), buffer.droppedCount]).toEqual(['2d 3d', 1])
 })
 
 test('deleted results free disk space', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   const first = new ResultBuffer({ log, path })
   for (let i = 0; i < 5_000; i++) first.add(up(NOW_SEC + i))
   first.close()
@@ -105,9 +106,9 @@ test('deleted results free disk space', () => {
 })
 
 test('two agents cannot use one file', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
-  bufferOf({ path }).add(up(NOW_SEC))
-  expect(() => new ResultBuffer({ log, path })).toThrow(
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
+  openBuffer({ path }).add(up(NOW_SEC))
+  expect(() => new ResultBuffer({ log, path, busyMs: 1 })).toThrow(
     /cannot be used to keep results.*another agent.*AGENT_BUFFER/,
   )
 })
@@ -126,6 +127,11 @@ const DAMAGES: [string, (path: string) => void, RegExp][] = [
     (path) => other(path, `${MADE}; INSERT INTO result VALUES (9007199254740992, 1, 1, '{}')`),
     /too large to be represented/,
   ],
+  [
+    'has a row number that leaves no room for others',
+    (path) => other(path, `${MADE}; INSERT INTO result VALUES (9007199254740990, 1, 1, '{}')`),
+    /its row numbers are used up, at 9007199254740990/,
+  ],
 ]
 const MADE = `CREATE TABLE result (sequence INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,
   is_up INTEGER NOT NULL, json TEXT NOT NULL) STRICT`
@@ -138,11 +144,11 @@ function other(path: string, sql: string): void {
 
 for (const [name, damage, reason] of DAMAGES) {
   test(`a file that ${name} is set aside with a remedy, and the agent starts`, () => {
-    const path = join(temporaryFolder(), 'agent.sqlite')
+    const path = join(makeMemoryFolder(), 'agent.sqlite')
     damage(path)
     const size = statSync(path).size
     writeFileSync(`${path}.unreadable`, 'an older one')
-    const buffer = bufferOf({ path })
+    const buffer = openBuffer({ path })
     expect(logged).toHaveLength(1)
     expect(logged[0]).toMatch(reason)
     expect(logged[0]).toMatch(
@@ -150,16 +156,16 @@ for (const [name, damage, reason] of DAMAGES) {
     )
     expect(statSync(`${path}.unreadable`).size).toBeGreaterThanOrEqual(size)
     buffer.add(up(NOW_SEC))
-    expect(drawn(buffer)).toBe('1u')
+    expect(draw(buffer)).toBe('1u')
     buffer.close()
-    expect(drawn(bufferOf({ path }))).toBe('1u')
+    expect(draw(openBuffer({ path }))).toBe('1u')
     expect(logged).toHaveLength(1)
   })
 }
 
 test('rows that are not results are dropped when they are read, counted, and the first is logged', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
-  bufferOf({ path }).close()
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
+  openBuffer({ path }).close()
   const good = JSON.stringify(up(NOW_SEC))
   const bad = [
     JSON.stringify({ ...up(NOW_SEC), sequence: 5 }), // would be sent under that number
@@ -170,9 +176,9 @@ test('rows that are not results are dropped when they are read, counted, and the
   ]
   const insert = (json: string) => `INSERT INTO result (at, is_up, json) VALUES (${NOW_SEC}, 1, '${json}');`
   other(path, [...bad, good, ...bad, good].map(insert).join(''))
-  const buffer = bufferOf({ path })
+  const buffer = openBuffer({ path })
   expect(buffer.first(1)).toEqual([{ row: 6, measured: up(NOW_SEC) }])
-  expect(drawn(buffer)).toBe('6u 12u')
+  expect(draw(buffer)).toBe('6u 12u')
   expect([buffer.count, buffer.bytes, buffer.droppedCount]).toEqual([2, 2 * good.length, 10])
   expect(logged).toEqual([
     expect.stringMatching(
@@ -182,29 +188,40 @@ test('rows that are not results are dropped when they are read, counted, and the
 })
 
 test('a file that becomes unreadable while open is set aside, too', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
-  const buffer = bufferOf({ path })
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
+  const buffer = openBuffer({ path })
   buffer.add(up(NOW_SEC))
   const { database } = buffer as unknown as { database: Database }
   database.exec("INSERT INTO result VALUES (9007199254740992, 1, 1, '{}')")
   expect(buffer.first(500)).toEqual([])
   buffer.add(down(NOW_SEC))
-  expect([drawn(buffer), buffer.count]).toEqual(['1d', 1])
+  expect([draw(buffer), buffer.count]).toEqual(['1d', 1])
   expect(logged).toHaveLength(1)
 })
 
+test('a file whose numbering is at its maximum keeps its results and numbers on from them', () => {
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
+  const first = openBuffer({ path })
+  for (const atSec of [NOW_SEC, NOW_SEC + 1]) first.add(up(atSec))
+  first.close()
+  other(path, "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'result'")
+  const second = openBuffer({ path })
+  second.add(down(NOW_SEC))
+  expect([draw(second), logged]).toEqual(['1u 2u 3d', []])
+})
+
 test('an empty file of an earlier version with exhausted row numbers starts at 1 again', () => {
-  const path = join(temporaryFolder(), 'agent.sqlite')
+  const path = join(makeMemoryFolder(), 'agent.sqlite')
   other(path, `${MADE}; INSERT INTO result VALUES (9007199254740991, 1, 1, '{}'); DELETE FROM result`)
-  const buffer = bufferOf({ path })
+  const buffer = openBuffer({ path })
   buffer.add(up(NOW_SEC))
-  expect([drawn(buffer), logged]).toEqual(['1u', []])
+  expect([draw(buffer), logged]).toEqual(['1u', []])
 })
 
 test('a path that cannot be opened is a configuration error, and nothing is set aside', () => {
-  const folder = temporaryFolder()
+  const folder = makeMemoryFolder()
   const path = join(folder, 'agent.sqlite')
   mkdirSync(path)
-  expect(() => bufferOf({ path })).toThrow(/cannot be used to keep results: .*AGENT_BUFFER/)
+  expect(() => openBuffer({ path })).toThrow(/cannot be used to keep results: .*AGENT_BUFFER/)
   expect(readdirSync(folder)).toEqual(['agent.sqlite'])
 })

@@ -25,7 +25,7 @@ test('6.5: of one site and vantage no more than six results in three intervals a
   expect(server.store.metrics().refused).toBe(494)
 })
 
-test('6.5: different results of one second are told as two senders, once; the same again are not', async () => {
+test('6.5: different results of one second are logged once as two senders; repetitions are not', async () => {
   const server = await startServer({ isDueOnly: true })
   const token = await server.create('shanghai')
   server.setSites()

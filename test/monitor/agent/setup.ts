@@ -1,6 +1,6 @@
 /**
  * A server for agents on a port of its own, with the real store behind it and a clock that is moved by hand; and real
- * agents to talk to it.
+ * agents.
  */
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -22,13 +22,14 @@ import type { Write } from '../../../monitor/storage/rows.ts'
 import { openStore, type Store } from '../../../monitor/storage/store.ts'
 import { createVantage, revokeVantage } from '../../../monitor/storage/vantages.ts'
 import { openUws, type UwsPort } from '../../../transports/uws.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 import { freePort } from '../../helpers/ports.ts'
 import { send } from '../api/setup.ts'
-import { catalogueSite, NOW_SEC, temporaryFolder } from '../storage/stores.ts'
+import { catalogueSite, NOW_SEC } from '../storage/stores.ts'
 
-export { NOW_SEC, temporaryFolder } from '../storage/stores.ts'
+export { NOW_SEC } from '../storage/stores.ts'
 
-export interface Asking {
+export interface RequestOptions {
   token?: string
   headers?: Record<string, string>
   from?: string // of 127.0.0.0/8
@@ -43,14 +44,14 @@ export async function startServer(
   { isDueOnly = false, ...options }: Partial<AgentApiOptions> & { isDueOnly?: boolean } = {},
   sites = SITES,
 ) {
-  const path = join(temporaryFolder(), 'monitor.db')
+  const path = join(makeMemoryFolder(), 'monitor.db')
   const logged: string[] = []
   const log = (level: string, text: string) => logged.push(`${level}: ${text}`)
   const store = await openStore({ path, log })
   const clock = { ms: NOW_SEC * 1_000 + 500 }
   const listed = sites.map((slug) => catalogueSite(slug))
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites: listed, nowSec: NOW_SEC })
-  const database = new Database(path) // as a command of another process has it
+  const { ids } = await store.request({ kind: 'sync-catalogue', sites: listed, nowSec: NOW_SEC })
+  const database = new Database(path) // like a command in another process
   const queued = { rows: 0 } // beside those that are
   const behind: AgentApiOptions['store'] = Object.create(store, {
     write: {
@@ -77,7 +78,7 @@ export async function startServer(
     await store.close()
   })
 
-  const ask = async (path: string, value: unknown, { token, isPacked, ...more }: Asking = {}) => {
+  const request = async (path: string, value: unknown, { token, isPacked, ...more }: RequestOptions = {}) => {
     const plain = Buffer.isBuffer(value) || typeof value === 'string' ? value : JSON.stringify(value)
     const body = isPacked ? await promisify(gzip)(plain) : plain
     const headers = {
@@ -88,14 +89,14 @@ export async function startServer(
     return send(server.portNumber, more.method ?? 'POST', path, { ...more, headers, body })
   }
   return {
-    ...{ store, clock, database, ids, logged, ask, server, open, queued },
+    ...{ store, clock, database, ids, logged, request, server, open, queued },
     get api() {
       return server.api
     },
     url: () => `http://127.0.0.1:${server.portNumber}`,
     setSites: (more: Partial<AgentSite> = {}, optOut: string[] = []) =>
       server.api.setSites(
-        sites.map((slug) => siteOf(slug, ids[slug], more)),
+        sites.map((slug) => createSite(slug, ids[slug], more)),
         optOut,
       ),
     /** As after a restart of the server: nothing in memory, the same store. */
@@ -112,17 +113,17 @@ export async function startServer(
       revokeVantage(database, name, NOW_SEC)
       await publish(store, clock)
     },
-    poll: async (token: string, catalogue: string | null = null, more: Asking = {}) => {
-      const request = { catalogue, clock_ms: clock.ms }
-      return (await ask(POLL_PATH, request, { token, ...more })).json as PollResponse
+    poll: async (token: string, catalogue: string | null = null, more: RequestOptions = {}) => {
+      const body = { catalogue, clock_ms: clock.ms }
+      return (await request(POLL_PATH, body, { token, ...more })).json as PollResponse
     },
     results: async (
       token: string,
       results: object[],
-      { clockMs = clock.ms, ...more }: Asking & { clockMs?: number } = {},
+      { clockMs = clock.ms, ...more }: RequestOptions & { clockMs?: number } = {},
     ) => {
-      const request = { clock_ms: clockMs, results }
-      return (await ask(RESULTS_PATH, request, { token, ...more })).json as ResultsResponse
+      const body = { clock_ms: clockMs, results }
+      return (await request(RESULTS_PATH, body, { token, ...more })).json as ResultsResponse
     },
     /** What the store has, oldest first. */
     rows: async () => {
@@ -150,7 +151,7 @@ async function publish(store: Store, clock: { ms: number }): Promise<void> {
   await store.tick(Math.floor(clock.ms / 1_000))
 }
 
-function siteOf(slug: string, siteId: number, more: Partial<AgentSite>): AgentSite {
+function createSite(slug: string, siteId: number, more: Partial<AgentSite>): AgentSite {
   const url = `http://${slug}.example.org`
   const regions: Region[] = slug === 'abroad' ? ['overseas'] : ['cn', 'overseas']
   return { siteId, slug, url, apiBase: url, extraPort: null, intervalSec: null, regions, ...more }
@@ -174,7 +175,7 @@ export function result(sequence: number, more: Partial<WireResult> = {}): WireRe
 export type AgentChanges = Partial<Pick<AgentOptions, 'nowMs' | 'client'>> & { rowsMax?: number }
 
 /** An agent whose every site is the relay on `relayPort`, with the server's clock. Rounds are made by the test. */
-export function startAgentOf(
+export function startTestAgent(
   server: Server,
   token: string,
   relayPort: number,
@@ -193,10 +194,10 @@ export function startAgentOf(
   const egress = new Egress({ settings, version: '1.0.0' })
   const options: AgentOptions = {
     client: new AgentClient({ server: server.url(), token, version: '1.0.0' }),
-    buffer: new ResultBuffer({ path: join(temporaryFolder(), 'agent.sqlite'), rowsMax, log }),
+    buffer: new ResultBuffer({ path: join(makeMemoryFolder(), 'agent.sqlite'), rowsMax, log }),
     probing: {
       context: { egress, asn: NO_ASN_TABLE, nowMs },
-      ...{ egress, lightMax: 8, repeatsMax: 0, controlUrls: [] },
+      ...{ egress, lightMax: 8, repeatsMax: 0, connectivityUrls: [] },
     },
     nowMs,
     log,

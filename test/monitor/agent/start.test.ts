@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { agentAccess } from '../../../monitor/agent/start.ts'
 import { AgentClient } from '../../../monitor/egress/agent-client.ts'
-import { temporaryFolder } from './setup.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 
 const TOKEN = `vt_${'x'.repeat(32)}`
 
 test('6.5: the token comes from the environment or from a file, and from one of them only', () => {
-  const file = join(temporaryFolder(), 'token')
+  const file = join(makeMemoryFolder(), 'token')
   writeFileSync(file, `${TOKEN}\n`)
   const server = 'https://monitor.example.org'
   expect(agentAccess({ AGENT_SERVER: server, AGENT_TOKEN: TOKEN })).toEqual({ server, token: TOKEN })

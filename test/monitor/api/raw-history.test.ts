@@ -18,10 +18,10 @@ interface Point {
 async function startWith(probes: Record<string, { atSec: number; place: 'cn' | 'overseas' }[]>) {
   const store = await openTestStore()
   const sites = Object.keys(probes).map((slug) => catalogueSite(slug))
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec: NOON })
+  const { ids } = await store.request({ kind: 'sync-catalogue', sites, nowSec: NOON })
   const vantages = {
-    cn: await store.ask({ kind: 'vantage', name: 'agent', region: 'cn', country: null }),
-    overseas: await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null }),
+    cn: await store.request({ kind: 'vantage', name: 'agent', region: 'cn', country: null }),
+    overseas: await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null }),
   }
   for (const [slug, all] of Object.entries(probes)) {
     const siteId = ids[slug]

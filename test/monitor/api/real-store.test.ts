@@ -32,9 +32,9 @@ test('3.2: a probed site and a detection go through the real store and back', as
   const queue = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4 })
   const api = await startApi({ snapshot: () => store.snapshot, details: store, detections: queue })
   try {
-    const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [SITE], nowSec: NOON })
+    const { ids } = await store.request({ kind: 'sync-catalogue', sites: [SITE], nowSec: NOON })
     const vantage = { name: 'main', region: 'overseas', country: null } as const
-    const vantageId = await store.ask({ kind: 'vantage', ...vantage })
+    const vantageId = await store.request({ kind: 'vantage', ...vantage })
     const siteId = ids.relay
     store.write({ kind: 'probe', siteId, vantageId, probe })
     const models = [{ key: 'gpt-5.4', id: 'gpt-5.4', isClaimed: true, isVerified: true }]

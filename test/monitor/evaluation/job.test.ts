@@ -3,10 +3,11 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { EvaluationTask } from '../../../monitor/evaluation/job.ts'
 import type { Write } from '../../../monitor/storage/rows.ts'
 import { openStore } from '../../../monitor/storage/store.ts'
-import { catalogueSite, NOW_SEC, probe, temporaryFolder } from '../storage/stores.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { catalogueSite, NOW_SEC, probe } from '../storage/stores.ts'
 
 test('a job beside the running store judges what is there, and the store publishes it', async () => {
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openStore({ path, log: () => {} })
   const jobs = new Piscina<EvaluationTask, Write[]>({
     filename: new URL('../../../monitor/evaluation/job.ts', import.meta.url).href,
@@ -17,8 +18,8 @@ test('a job beside the running store judges what is there, and the store publish
     await store.close()
   })
   const sites = [catalogueSite('site')]
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const { ids } = await store.request({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   store.write({ kind: 'probe', siteId: ids.site, vantageId, probe: probe(NOW_SEC - 5) })
   await store.flush()
   const task = { path, nowSec: NOW_SEC, intervalSec: 300, ownVantage: 'main' }
@@ -32,7 +33,7 @@ test('a job beside the running store judges what is there, and the store publish
 
 test('a file that is not there is an error that names it', async () => {
   const { default: evaluate } = await import('../../../monitor/evaluation/job.ts')
-  const path = `${temporaryFolder()}/none.db`
+  const path = `${makeMemoryFolder()}/none.db`
   const task = { path, nowSec: NOW_SEC, intervalSec: 300, ownVantage: null }
   expect(() => evaluate(task)).toThrow(path)
 })

@@ -1,4 +1,4 @@
-/** The control check by itself: whose failure was it, and who is asked how often to know. */
+/** The connectivity check alone: which failures count, and how often its addresses are requested. */
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Visit, VisitRequest } from '../../../monitor/egress/egress.ts'
 import type { Outcome, Probe } from '../../../monitor/facts.ts'
@@ -18,11 +18,11 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-/** Controls that are the relays of these names. */
+/** A check whose addresses are the relays of these names. */
 function start(names: readonly string[], changes: Partial<ConnectivityCheckOptions> = {}) {
   const clock = { sec: MINUTE_SEC }
   const changed: boolean[] = []
-  const controls = new ConnectivityCheck({
+  const connectivity = new ConnectivityCheck({
     urls: names.map((name) => world.target(name).url),
     egress: world.context().egress,
     nowSec: () => clock.sec,
@@ -30,8 +30,8 @@ function start(names: readonly string[], changes: Partial<ConnectivityCheckOptio
     onCheck: () => {},
     ...changes,
   })
-  onTestFinished(() => controls.close())
-  return { controls, clock, changed }
+  onTestFinished(() => connectivity.close())
+  return { connectivity, clock, changed }
 }
 
 function probe(atSec: number, outcome: Outcome = 'down'): Probe {
@@ -42,53 +42,53 @@ function probe(atSec: number, outcome: Outcome = 'down'): Probe {
 const cases = [
   [['open', 'open', 'silent'],   true],
   [['open', 'silent', 'silent'], false],
-  [['failing', 'gone', 'reset'], true],  // any answer at all counts
-  [['open', 'silent'],           false], // fewer than three: two must answer nevertheless
+  [['failing', 'gone', 'reset'], true],  // any response counts
+  [['open', 'silent'],           false], // fewer than three: two must respond nevertheless
   [['open'],                     true],  // fewer than two: all must
   [['silent'],                   false],
   [[],                           true],
 ] as const
 for (const [names, isAnswering] of cases) {
-  test(`6.5: control addresses ${names.join(', ') || 'of none'}: ${isAnswering ? 'it is the site' : 'it is us'}`, async () => {
-    const { controls, changed } = start(names)
-    expect(await controls.check()).toBe(isAnswering)
-    expect([controls.isAnswering, changed]).toEqual([isAnswering, isAnswering ? [] : [false]])
-    expect(controls.evaluate(probe(MINUTE_SEC)).outcome).toBe(isAnswering ? 'down' : 'inconclusive')
+  test(`6.5: addresses ${names.join(', ') || 'of none'}: ${isAnswering ? 'the site failed' : 'this host has no network'}`, async () => {
+    const { connectivity, changed } = start(names)
+    expect(await connectivity.check()).toBe(isAnswering)
+    expect([connectivity.isAnswering, changed]).toEqual([isAnswering, isAnswering ? [] : [false]])
+    expect(connectivity.evaluate(probe(MINUTE_SEC)).outcome).toBe(isAnswering ? 'down' : 'inconclusive')
   })
 }
 
-test('6.5: a check speaks for the minute it began in, however late it ends', async () => {
-  const { controls, clock } = start(['silent'])
+test('6.5: a check counts for the minute in which it began, however late it ends', async () => {
+  const { connectivity, clock } = start(['silent'])
   clock.sec = MINUTE_SEC + 59
-  const check = controls.check()
+  const check = connectivity.check()
   clock.sec = MINUTE_SEC + 60
   await check
-  const outcomes = [0, 60, 120].map((sec) => controls.evaluate(probe(MINUTE_SEC + sec)).outcome)
+  const outcomes = [0, 60, 120].map((sec) => connectivity.evaluate(probe(MINUTE_SEC + sec)).outcome)
   expect(outcomes).toEqual(['inconclusive', 'inconclusive', 'down'])
 })
 
-test('6.5: one check at a time; who asks while it runs shares the next', async () => {
-  const asked = world.relays.silent.requests.length
-  const { controls } = start(['silent'])
-  const checks = [controls.check(), controls.check(), controls.check()]
+test('6.5: one check at a time; calls during a check share the next', async () => {
+  const requestsBefore = world.relays.silent.requests.length
+  const { connectivity } = start(['silent'])
+  const checks = [connectivity.check(), connectivity.check(), connectivity.check()]
   expect(checks[1]).toBe(checks[2])
   expect(await Promise.all(checks)).toEqual([false, false, false])
-  expect(world.relays.silent.requests.length - asked).toBe(2)
-  await controls.check()
-  expect(world.relays.silent.requests.length - asked).toBe(3)
+  expect(world.relays.silent.requests.length - requestsBefore).toBe(2)
+  await connectivity.check()
+  expect(world.relays.silent.requests.length - requestsBefore).toBe(3)
 })
 
-test('6.5: a check that hears nothing ends after ten seconds', async () => {
+test('6.5: a check without a response ends after ten seconds', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   const visit = ({ signal }: VisitRequest) =>
     new Promise<Visit>((resolve) => {
       signal?.addEventListener('abort', () => resolve({ status: null } as Visit))
     })
-  const { controls } = start(['open'], { egress: { visit } })
+  const { connectivity } = start(['open'], { egress: { visit } })
   let isAnswering: boolean | null = null
-  void controls.check().then((answer) => {
-    isAnswering = answer
+  void connectivity.check().then((result) => {
+    isAnswering = result
   })
   await vi.advanceTimersByTimeAsync(9_999)
   expect(isAnswering).toBeNull()
@@ -96,7 +96,7 @@ test('6.5: a check that hears nothing ends after ten seconds', async () => {
   expect(isAnswering).toBe(false)
 })
 
-test('6.5: a check given up at the end says nothing, and no other follows', async () => {
+test('6.5: a check aborted by close has no effect, and no other follows', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
   const { egress } = world.context()
@@ -105,30 +105,30 @@ test('6.5: a check given up at the end says nothing, and no other follows', asyn
     visits++
     return egress.visit(request)
   }
-  const { controls, changed } = start(['silent'], { egress: { visit } })
-  controls.isNeeded = true
-  const next = controls.check()
-  controls.close()
-  expect(await Promise.all([next, controls.check()])).toEqual([true, true])
-  expect([changed, controls.evaluate(probe(MINUTE_SEC)).outcome]).toEqual([[], 'down'])
+  const { connectivity, changed } = start(['silent'], { egress: { visit } })
+  connectivity.isNeeded = true
+  const next = connectivity.check()
+  connectivity.close()
+  expect(await Promise.all([next, connectivity.check()])).toEqual([true, true])
+  expect([changed, connectivity.evaluate(probe(MINUTE_SEC)).outcome]).toEqual([[], 'down'])
   expect([visits, vi.getTimerCount()]).toEqual([1, 0])
 })
 
 test('6.5: a failure is settled when a check of its minute has ended', async () => {
-  const { controls, clock } = start(['open'])
-  expect(controls.isSettled(probe(MINUTE_SEC, 'up'))).toBe(true)
-  expect(controls.isSettled(probe(MINUTE_SEC))).toBe(false)
-  await controls.check()
+  const { connectivity, clock } = start(['open'])
+  expect(connectivity.isSettled(probe(MINUTE_SEC, 'up'))).toBe(true)
+  expect(connectivity.isSettled(probe(MINUTE_SEC))).toBe(false)
+  await connectivity.check()
   clock.sec = MINUTE_SEC + 60
-  expect([59, 60].map((sec) => controls.isSettled(probe(MINUTE_SEC + sec)))).toEqual([true, false])
+  expect([59, 60].map((sec) => connectivity.isSettled(probe(MINUTE_SEC + sec)))).toEqual([true, false])
   clock.sec = MINUTE_SEC - 3_600 // set back
-  expect(controls.isSettled(probe(MINUTE_SEC + 60))).toBe(true)
+  expect(connectivity.isSettled(probe(MINUTE_SEC + 60))).toBe(true)
 })
 
-test('6.5: after a failed check the next minute is settled too; without control addresses everything is', async () => {
-  const { controls, clock } = start(['silent'])
-  await controls.check()
+test('6.5: after a failed check the next minute is settled too; without addresses everything is', async () => {
+  const { connectivity, clock } = start(['silent'])
+  await connectivity.check()
   clock.sec = MINUTE_SEC + 120
-  expect([60, 120].map((sec) => controls.isSettled(probe(MINUTE_SEC + sec)))).toEqual([true, false])
-  expect(start([]).controls.isSettled(probe(MINUTE_SEC))).toBe(true)
+  expect([60, 120].map((sec) => connectivity.isSettled(probe(MINUTE_SEC + sec)))).toEqual([true, false])
+  expect(start([]).connectivity.isSettled(probe(MINUTE_SEC))).toBe(true)
 })

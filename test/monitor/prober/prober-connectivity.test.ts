@@ -2,12 +2,13 @@
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import type { Visit } from '../../../monitor/egress/egress.ts'
 import type { ProberOptions } from '../../../monitor/prober/prober.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import type { Relays } from '../probe/setup.ts'
 import { startRelays } from '../probe/setup.ts'
-import { detection, siteOf, sites, startProber } from './setup.ts'
+import { createSite, detection, sites, startProber } from './setup.ts'
 
 const MINUTE_MS = 60_000
-const CONTROL = 'plain' // answers until a test turns it
+const CHECKED = 'plain' // responds until a test turns it
 
 let world: Relays
 beforeAll(async () => {
@@ -17,10 +18,10 @@ afterAll(() => world.close())
 
 function start(options: Partial<ProberOptions> = {}) {
   const clock = { ms: Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS }
-  const { url } = world.target(CONTROL)
+  const { url } = world.target(CHECKED)
   const context = world.context({ nowMs: () => clock.ms })
-  onTestFinished(() => world.relays[CONTROL].turn(CONTROL))
-  const more = { context, controlUrls: [url, url, url], egress: world.impatient }
+  onTestFinished(() => world.relays[CHECKED].turn(CHECKED))
+  const more = { context, connectivityUrls: [url, url, url], egress: world.impatient }
   return { clock, ...startProber(world, { ...more, ...options }) }
 }
 
@@ -29,28 +30,28 @@ async function startHolding() {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
   const started = start()
-  const { prober, clock, of } = started
-  prober.receive(sites(siteOf(world, 'failing')))
+  const { prober, clock, getMessages } = started
+  prober.receive(sites(createSite(world, 'failing')))
   clock.ms += MINUTE_MS
   // One run per site at a time: when the light probe begins the full one has ended.
-  await expect.poll(() => prober.metrics().starts, { timeout: 10_000 }).toBe(2)
-  expect(of('probe')).toEqual([])
+  await eventually(() => expect(prober.metrics().starts).toBe(2))
+  expect(getMessages('probe')).toEqual([])
   return started
 }
 
 test('3.5: while checked addresses are silent, a detection of a down site fails, with and without sites', async () => {
-  world.relays[CONTROL].turn('silent')
-  const { prober, of, clock } = start()
+  world.relays[CHECKED].turn('silent')
+  const { prober, getMessages, clock } = start()
   const detect = async (id: string, name: string) => {
     prober.receive(detection(world, id, name))
-    await expect.poll(() => of('detected').at(-1)?.id, { timeout: 10_000 }).toBe(id)
-    return of('detected').at(-1)
+    await eventually(() => expect(getMessages('detected').at(-1)?.id).toBe(id))
+    return getMessages('detected').at(-1)
   }
   expect(await detect('a', 'reset')).toMatchObject({ result: null, failure: 'internal_error' })
-  expect(of('log')).toHaveLength(1)
+  expect(getMessages('log')).toHaveLength(1)
   expect(await detect('b', 'new-api')).toMatchObject({ result: { verdict: 'relay' }, failure: null })
 
-  world.relays[CONTROL].turn(CONTROL)
+  world.relays[CHECKED].turn(CHECKED)
   clock.ms += MINUTE_MS // the next minute does not count either
   expect(await detect('c', 'reset')).toMatchObject({ result: null, failure: 'internal_error' })
   clock.ms += MINUTE_MS
@@ -58,15 +59,15 @@ test('3.5: while checked addresses are silent, a detection of a down site fails,
 })
 
 test('3.5: the check requested by a failed detection counts, also when the next minute has begun', async () => {
-  world.relays[CONTROL].turn('silent')
-  const { prober, of, clock } = start({
+  world.relays[CHECKED].turn('silent')
+  const { prober, getMessages, clock } = start({
     send: (message) => {
       if (message.kind === 'step' && message.step.name === 'summary') clock.ms += MINUTE_MS
     },
   })
   prober.receive(detection(world, 'a', 'reset'))
-  await expect.poll(() => of('detected').length, { timeout: 10_000 }).toBe(1)
-  expect(of('detected')[0]).toMatchObject({ result: null, failure: 'internal_error' })
+  await eventually(() => expect(getMessages('detected').length).toBe(1))
+  expect(getMessages('detected')[0]).toMatchObject({ result: null, failure: 'internal_error' })
 })
 
 test('3.5: a detection that is cancelled during its connectivity check ends at once', async () => {
@@ -75,40 +76,40 @@ test('3.5: a detection that is cancelled during its connectivity check ends at o
     isAsking = true
     return new Promise<Visit>(() => {}) // until the end of the test
   }
-  const { prober, of } = start({ egress: { visit, denials: new Map(), optOut: [] } })
+  const { prober, getMessages } = start({ egress: { visit, denials: new Map(), optOut: [] } })
   prober.receive(detection(world, 'a', 'reset'))
-  await expect.poll(() => isAsking).toBe(true)
+  await eventually(() => expect(isAsking).toBe(true))
   prober.receive({ kind: 'cancel', id: 'a' })
-  await expect.poll(() => of('detected').length).toBe(1)
-  expect(of('detected')[0]).toMatchObject({ result: null, failure: 'deadline_exceeded' })
+  await eventually(() => expect(getMessages('detected').length).toBe(1))
+  expect(getMessages('detected')[0]).toMatchObject({ result: null, failure: 'deadline_exceeded' })
 })
 
 // biome-ignore format: the columns are the specification
 const cases = [
-  // the check of its minute -> outcome told, observations told
-  [CONTROL,  'down',         1],
+  // the check of its minute -> outcome sent, observations sent
+  [CHECKED,  'down',         1],
   ['silent', 'inconclusive', 0],
 ] as const
-for (const [control, outcome, observations] of cases) {
-  test(`6.5: a failure waits for the connectivity check of its minute: ${control}, so it is ${outcome}`, async () => {
-    const { of } = await startHolding()
-    world.relays[CONTROL].turn(control)
+for (const [name, outcome, observations] of cases) {
+  test(`6.5: a failure waits for the connectivity check of its minute: ${name}, so it is ${outcome}`, async () => {
+    const { getMessages } = await startHolding()
+    world.relays[CHECKED].turn(name)
     vi.advanceTimersByTime(MINUTE_MS)
-    await expect.poll(() => of('probe').length, { timeout: 10_000 }).toBe(2)
-    expect(of('probe').map(({ probe }) => probe.outcome)).toEqual([outcome, outcome])
-    expect(of('observation')).toHaveLength(observations)
+    await eventually(() => expect(getMessages('probe').length).toBe(2))
+    expect(getMessages('probe').map(({ probe }) => probe.outcome)).toEqual([outcome, outcome])
+    expect(getMessages('observation')).toHaveLength(observations)
   })
 }
 
-test('6.5: a failure that is held at the end is published as known so far', async () => {
-  const { prober, of } = await startHolding()
+test('6.5: a failure that is pending at the end is published as known so far', async () => {
+  const { prober, getMessages } = await startHolding()
   await prober.close()
-  expect(of('probe')[0]).toMatchObject({ probe: { outcome: 'down' } })
+  expect(getMessages('probe')[0]).toMatchObject({ probe: { outcome: 'down' } })
 })
 
-test('6.5: a failure that is held when its site is removed is not published', async () => {
-  const { prober, of } = await startHolding()
+test('6.5: a failure that is pending when its site is removed is not published', async () => {
+  const { prober, getMessages } = await startHolding()
   prober.receive(sites())
   await prober.close()
-  expect(of('probe')).toEqual([])
+  expect(getMessages('probe')).toEqual([])
 })

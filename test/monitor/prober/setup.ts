@@ -1,4 +1,4 @@
-/** A prober at fake relays, and what it has told so far. */
+/** A prober at fake relays, and what it has sent so far. */
 import { onTestFinished } from 'vitest'
 import type { Egress } from '../../../monitor/egress/egress.ts'
 import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/messages.ts'
@@ -7,9 +7,10 @@ import { soonProbed } from '../../helpers/slugs.ts'
 import type { Relays } from '../probe/setup.ts'
 
 export const INTERVAL_SEC = 60
+const SOON_MS = 50
 
 export function startProber(world: Relays, options: Partial<ProberOptions> = {}) {
-  const told: FromProber[] = []
+  const sent: FromProber[] = []
   const context = world.context({ nowMs: Date.now })
   const prober = new Prober({
     context,
@@ -21,26 +22,26 @@ export function startProber(world: Relays, options: Partial<ProberOptions> = {})
     lightMax: 8,
     detectionsMax: 2,
     repeatsMax: 0,
-    controlUrls: [],
+    connectivityUrls: [],
     ...options,
     send: (message) => {
-      told.push(message)
+      sent.push(message)
       options.send?.(message)
     },
   })
   onTestFinished(() => prober.close())
-  const of = <K extends FromProber['kind']>(kind: K) =>
-    told.filter((each): each is Extract<FromProber, { kind: K }> => each.kind === kind)
-  return { prober, told, of }
+  const getMessages = <K extends FromProber['kind']>(kind: K) =>
+    sent.filter((each): each is Extract<FromProber, { kind: K }> => each.kind === kind)
+  return { prober, sent, getMessages }
 }
 
 let nextId = 1
 
-/** A site at the relay of this name; seen for the first time, so both probes are due within two seconds. */
-export function siteOf(world: Relays, name: string, changes: Partial<ProberSite> = {}): ProberSite {
+/** A site at the relay of this name; seen for the first time, so both probes are due at once. */
+export function createSite(world: Relays, name: string, changes: Partial<ProberSite> = {}): ProberSite {
   const { url, apiBase } = world.target(name)
   return {
-    ...{ siteId: nextId++, slug: soonProbed(name, INTERVAL_SEC), url, apiBase },
+    ...{ siteId: nextId++, slug: soonProbed(name, INTERVAL_SEC, SOON_MS), url, apiBase },
     ...{ extraPort: null, keyFile: null, intervalSec: null, lastFullSec: null, addresses: [], downs: 0 },
     ...{ downSinceSec: null, ...changes },
   }

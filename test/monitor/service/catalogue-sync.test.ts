@@ -13,7 +13,8 @@ test('8.1: a catalogue that the store refuses is tried again until it is stored'
   let isFull = true
   const { sync, received, log } = createSync({
     read: store.read,
-    ask: (question) => (isFull ? Promise.reject(new Error('database or disk is full')) : store.ask(question)),
+    request: (request) =>
+      isFull ? Promise.reject(new Error('database or disk is full')) : store.request(request),
   })
   await sync.start()
   expect(received).toEqual([])
@@ -25,13 +26,13 @@ test('8.1: a catalogue that the store refuses is tried again until it is stored'
   expect(sync.findSlug('one.example.com')).toBe('one')
 })
 
-test('6.4: renew passes the sites with what was measured since', async () => {
+test('6.4: renew passes the sites with results measured since', async () => {
   const store = await openTestStore()
   const { sync, received } = createSync(store)
   await sync.start()
   expect(received.at(-1)).toMatchObject([{ slug: 'one', downs: 0 }])
   const { siteId } = received[0][0]
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   for (const atSec of [NOW_SEC, NOW_SEC + 60])
     store.write({
       kind: 'probe',
@@ -52,7 +53,7 @@ test('8.1: hosts follow the catalogue', async () => {
   expect([sync.findSlug('one.example.com'), sync.findSlug('two.example.com')]).toEqual([null, 'two'])
 })
 
-function createSync(store: Pick<Store, 'ask' | 'read'>) {
+function createSync(store: Pick<Store, 'request' | 'read'>) {
   const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
   const received: PlacedSite[][] = []
   const log: string[] = []

@@ -1,15 +1,20 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Evaluations } from '../../../monitor/service/evaluations.ts'
 import { eventually } from '../../helpers/eventually.ts'
-import { catalogueSite, NOW_SEC, openTestStore, probe, temporaryFolder } from '../storage/stores.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { catalogueSite, NOW_SEC, openTestStore, probe } from '../storage/stores.ts'
 
 test('7.2: a new site is evaluated 2 s after its first probe, all sites every 5 minutes', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
-  const path = `${temporaryFolder()}/monitor.db`
+  const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openTestStore({ path })
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites: [catalogueSite('one')], nowSec: NOW_SEC })
-  const vantageId = await store.ask({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
+  const { ids } = await store.request({
+    kind: 'sync-catalogue',
+    sites: [catalogueSite('one')],
+    nowSec: NOW_SEC,
+  })
+  const vantageId = await store.request({ kind: 'vantage', name: 'main', region: 'overseas', country: null })
   const log: string[] = []
   let nowSec = NOW_SEC
   const evaluations = new Evaluations({

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { Stats } from '../../../engine/stats/stats.ts'
 import { Metrics } from '../../../monitor/service/metrics.ts'
 
-test('quota failures are there at 0 before the first, so that increase() sees it', () => {
+test('quota failures exist with 0 before the first, so that increase() counts it', () => {
   const stats = new Stats()
   const metrics = new Metrics(stats)
   const kinds = ['read', 'submit', 'page'] as const

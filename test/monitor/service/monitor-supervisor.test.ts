@@ -1,4 +1,4 @@
-/** The supervisor of the monitor's thread: a failure is logged once and followed by a restart after a pause. */
+/** The monitor's thread as main sees it: each reason of a failure is logged once and followed by a restart. */
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Deltas } from '../../../engine/stats/stats.ts'
 import { defaultRules } from '../../../monitor/api/default-rules.ts'
@@ -9,8 +9,8 @@ import { BREAKS_IN, IS_UNFIT, LIVES } from './mortal-thread.ts'
 
 const PAUSES_SEC = [1, 5, 30, 300, 300] // after the first death, the second, and so on
 
-/** A supervisor whose threads break on command (mortal-thread.ts). Pauses pass only when the test advances the timers. */
-function startable(hooks: Partial<MonitorHooks> = {}) {
+/** A supervisor whose threads fail on command (mortal-thread.ts). Pauses pass only when the test advances the timers. */
+function createMonitor(hooks: Partial<MonitorHooks> = {}) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   const control = new Int32Array(new SharedArrayBuffer(12))
   const logged: string[] = []
@@ -40,8 +40,8 @@ const again = (sec: number, why: string) =>
 const IN_USE = 'MONITOR_ADDR=8090: 127.0.0.1:8090 is already in use. [PORT_IN_USE]'
 const listens = (port: number) => `warning: the monitor listens again on port ${port}`
 
-test('12: a thread that breaks is started again after 1 s, 5 s, 30 s, then each 5 min', async () => {
-  const { monitor, lives, breakNow, logged } = startable()
+test('12: a thread that fails is started again after 1 s, 5 s, 30 s, then each 5 min', async () => {
+  const { monitor, lives, breakNow, logged } = createMonitor()
   expect(await monitor.start()).toBe(1)
   for (const [i, sec] of PAUSES_SEC.entries()) {
     const life = i + 1
@@ -64,7 +64,7 @@ test('12: the same failure is logged once, a configuration error without its sta
   }
   const states: unknown[] = []
   const stats = (_: Deltas, gauges: Gauges) => void states.push(...gauges)
-  const { monitor, untilLogged, logged } = startable({ claim, stats })
+  const { monitor, untilLogged, logged } = createMonitor({ claim, stats })
   const failure = await monitor.start().then(
     () => null,
     (error: Error) => error,
@@ -83,7 +83,7 @@ test('12: the same failure is logged once, a configuration error without its sta
 })
 
 test('12: of failures that follow each other, each with another reason, four are logged', async () => {
-  const { monitor, control, logged, lives } = startable()
+  const { monitor, control, logged, lives } = createMonitor()
   Atomics.store(control, IS_UNFIT, 1)
   await monitor.start().catch((error: Error) => monitor.startLater(error))
   for (const sec of [...PAUSES_SEC, 300, 300]) {
@@ -97,7 +97,7 @@ test('12: of failures that follow each other, each with another reason, four are
 test('12: after a minute of life the pauses start at 1 s again', async () => {
   const now = vi.spyOn(performance, 'now')
   onTestFinished(() => now.mockRestore())
-  const { monitor, breakNow, untilLogged } = startable()
+  const { monitor, breakNow, untilLogged } = createMonitor()
   now.mockReturnValue(0)
   await monitor.start()
   breakNow(1)
@@ -110,7 +110,7 @@ test('12: after a minute of life the pauses start at 1 s again', async () => {
 })
 
 test('12: a new thread gets the latest rules, also those set while none ran', async () => {
-  const { monitor, breakNow, untilLogged } = startable()
+  const { monitor, breakNow, untilLogged } = createMonitor()
   await monitor.start()
   await untilLogged('info: life 1 has no domain')
   breakNow(1)
@@ -121,7 +121,7 @@ test('12: a new thread gets the latest rules, also those set while none ran', as
 })
 
 test('12: a first start that fails rejects; startLater then retries until one succeeds', async () => {
-  const { monitor, control, untilLogged, lives } = startable()
+  const { monitor, control, untilLogged, lives } = createMonitor()
   Atomics.store(control, IS_UNFIT, 1)
   await expect(monitor.start()).rejects.toThrow('life 1 is unfit')
   expect(vi.getTimerCount()).toBe(0) // no retry by itself
@@ -139,7 +139,7 @@ test('12: a port that another process has taken meanwhile is retried', async () 
   const claim = async () => {
     if (isTaken) throw new Error(IN_USE)
   }
-  const { monitor, breakNow, untilLogged, lives } = startable({ claim })
+  const { monitor, breakNow, untilLogged, lives } = createMonitor({ claim })
   await monitor.start()
   isTaken = true
   breakNow(1)
@@ -153,13 +153,13 @@ test('12: a port that another process has taken meanwhile is retried', async () 
 })
 
 test('12: nothing restarts after stop, neither from a pause nor after a failure during shutdown', async () => {
-  const paused = startable()
+  const paused = createMonitor()
   await paused.monitor.start()
   paused.breakNow(1)
   await paused.untilLogged(again(1, 'Error: life 1 broke'))
   await paused.monitor.stop()
   expect(vi.getTimerCount()).toBe(0)
-  const ending = startable()
+  const ending = createMonitor()
   await ending.monitor.start()
   ending.monitor.beginShutdown()
   await ending.untilLogged('info: life 1 is not ready any more')
@@ -168,4 +168,17 @@ test('12: nothing restarts after stop, neither from a pause nor after a failure 
   await ending.monitor.stop() // resolves although the thread did not drain
   expect([vi.getTimerCount(), ending.lives()]).toEqual([0, 1])
   expect(ending.logged.join()).not.toContain('next start')
+})
+
+test('12: a thread without messages for 60 s is logged and not up, and logged again when it responds', async () => {
+  const states: unknown[] = []
+  const { monitor, untilLogged } = createMonitor({ stats: (_, gauges) => void states.push(...gauges) })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
+  await monitor.start()
+  await untilLogged('info: life 1 has no domain')
+  vi.advanceTimersByTime(120_000)
+  await untilLogged('error: the monitor is unresponsive (decisions go on): no message for 60 s')
+  expect(states).toEqual([['sluice.monitor.up', 0]])
+  monitor.setRules(await defaultRules())
+  await untilLogged('warning: the monitor responds again')
 })

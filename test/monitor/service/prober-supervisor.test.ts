@@ -39,8 +39,8 @@ function start() {
   const store = new FakeStore()
   const queue = new DetectionQueue({ store, nowMs: Date.now, reuseSec: 0, queueMax: 10, runningMax: 1 })
   const prober = {
-    get isThere() {
-      return supervisor.isThere
+    get hasThread() {
+      return supervisor.hasThread
     },
     send: (message: ToProber) => supervisor.send(message),
   }
@@ -72,42 +72,42 @@ function start() {
       supervisor.send(POISON)
       await eventually(() => expect(logged).not.toEqual([]))
     },
-    stateOf: async ({ id }: { id: string }) => {
+    getState: async ({ id }: { id: string }) => {
       const { status, failure } = await queue.find(id)
       return [status, failure]
     },
   }
 }
 
-test('3.5: detections in progress when the prober breaks end as failed; after 5 s a new prober runs others', async () => {
+test('3.5: detections in progress when the prober fails end as failed; after 5 s a new prober runs others', async () => {
   relay.turn('silent')
-  const { supervisor, queue, poison, detections, submit, stateOf, messages, logged } = start()
+  const { supervisor, queue, poison, detections, submit, getState, messages, logged } = start()
   const running = await submit(HOST)
   detections.start()
   await eventually(() => expect(messages.some(({ kind }) => kind === 'step')).toBe(true)) // the detection runs
   await poison()
   expect(logged).toEqual([expect.stringMatching(/^the prober ended, restart in 5 s: TypeError/)])
-  expect(await stateOf(running)).toEqual(['failed', 'internal_error'])
+  expect(await getState(running)).toEqual(['failed', 'internal_error'])
   const { steps } = await queue.find(running.id)
   expect(steps.map(({ status }) => status)).not.toContain('running')
   vi.advanceTimersByTime(PAUSE_MS - 1)
-  expect(supervisor.isThere).toBe(false)
+  expect(supervisor.hasThread).toBe(false)
   const next = await submit(OTHER)
   detections.start() // as each second does
-  expect(await stateOf(next)).toEqual(['queued', null])
+  expect(await getState(next)).toEqual(['queued', null])
   vi.advanceTimersByTime(1)
   vi.useRealTimers()
   relay.turn('open')
   detections.start()
   await eventually(() => expect(messages.some(({ kind }) => kind === 'detected')).toBe(true))
-  expect(await stateOf(next)).toEqual(['done', null])
+  expect(await getState(next)).toEqual(['done', null])
 })
 
 test('M6.4#4: a new prober gets the sites of the one before', async () => {
   relay.turn('open')
   const { supervisor, poison, messages } = start()
   const site: ProberSite = {
-    ...{ siteId: 7, slug: soonProbed('relay', 60), url: `http://${HOST}`, apiBase: `http://${HOST}` },
+    ...{ siteId: 7, slug: soonProbed('relay', 60, 50), url: `http://${HOST}`, apiBase: `http://${HOST}` },
     ...{ extraPort: null, keyFile: null, intervalSec: null, lastFullSec: null, addresses: [], downs: 0 },
     downSinceSec: null,
   }

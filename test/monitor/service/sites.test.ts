@@ -9,13 +9,13 @@ function observation(listing: ListingAuth, models: string[] | null, claimed: str
 
 // biome-ignore format: a table
 test.each([
-  ['nothing said: a listing that is no answer, also beside a price list', observation('absent', null, ['gpt-5.4']), null],
+  ['none: the listing is no valid response, even with a price list', observation('absent', null, ['gpt-5.4']), null],
   ['a price list alone',  observation('key_required', null, ['gpt-5.4']),  [['gpt-5.4', true, false]]],
   ['a closed site',       observation('key_required', null, []),           []],
   ['a listing with a key alone', observation('absent', ['gpt-5.4'], []),    [['gpt-5.4', false, true]]],
   ['an open listing',     observation('open', ['gpt-5.4'], []),            [['gpt-5.4', false, true]]],
   ['two spellings',       observation('open', ['OpenAI/GPT-5.4'], ['gpt-5.4']), [['gpt-5.4', true, true]]],
-])('7.1: what a full probe says of models: %s', (_, seen, sightings) => {
+])('7.1: models of a full probe: %s', (_, seen, sightings) => {
   const found = toSightings(seen)
   expect(found?.map(({ key, isClaimed, isVerified }) => [key, isClaimed, isVerified]) ?? null).toEqual(sightings)
 })

@@ -5,8 +5,8 @@ import {
   ApiKeys,
   createApiKey,
   listApiKeys,
+  listUsableApiKeys,
   revokeApiKey,
-  usableApiKeys,
 } from '../../../monitor/storage/api-keys.ts'
 import type { StoredApiKey } from '../../../monitor/storage/snapshot.ts'
 import { freshDatabase, NOW_SEC } from './stores.ts'
@@ -22,7 +22,7 @@ test('4.4: a key is rm_ and 32 of base 62; what is kept is its SHA-256, and the 
     nowSec: NOW_SEC,
   })
   expect(text).toMatch(/^rm_[0-9A-Za-z]{32}$/)
-  const [stored] = usableApiKeys(database)
+  const [stored] = listUsableApiKeys(database)
   expect(Buffer.from(stored.hash)).toEqual(createHash('sha256').update(text).digest())
   expect(listApiKeys(database)).toEqual([
     { id, tier: 'partner', note: 'by mail', createdAtSec: NOW_SEC, expiresAtSec: null, revokedAtSec: null },
@@ -36,7 +36,8 @@ test('4.4: a key is verified until it expires or is revoked', async () => {
   const options = { tier: 'partner', note: '', nowSec: NOW_SEC }
   const lasting = createApiKey(database, { ...options, expiresAtSec: null })
   const short = createApiKey(database, { ...options, expiresAtSec: NOW_SEC + HOUR_SEC })
-  const verify = (text: string, nowSec: number) => new ApiKeys(usableApiKeys(database)).verify(text, nowSec)
+  const verify = (text: string, nowSec: number) =>
+    new ApiKeys(listUsableApiKeys(database)).verify(text, nowSec)
   expect(verify(lasting.text, NOW_SEC)).toEqual({ id: lasting.id, tier: 'partner' })
   expect(verify(short.text, NOW_SEC + HOUR_SEC - 1)?.id).toBe(short.id)
   expect(verify(short.text, NOW_SEC + HOUR_SEC)).toBeNull()
@@ -45,10 +46,10 @@ test('4.4: a key is verified until it expires or is revoked', async () => {
   expect(verify(lasting.text, NOW_SEC)).toBeNull()
 })
 
-test('4.4: anything else is nobody', async () => {
+test('4.4: anything else is no client', async () => {
   const database = await freshDatabase()
   const { text } = createApiKey(database, { tier: 'partner', note: '', expiresAtSec: null, nowSec: NOW_SEC })
-  const keys = new ApiKeys(usableApiKeys(database))
+  const keys = new ApiKeys(listUsableApiKeys(database))
   const last = text.at(-1) === 'a' ? 'b' : 'a'
   for (const wrong of [
     '',

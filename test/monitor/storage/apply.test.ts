@@ -7,7 +7,7 @@ import type { Write } from '../../../monitor/storage/rows.ts'
 import { saveVantage } from '../../../monitor/storage/vantages.ts'
 import { catalogueSite, freshDatabase, NOW_SEC, probe } from './stores.ts'
 
-test('8.2: a batch that finds the disk full is not written at all, and is written once there is room', async () => {
+test('8.2: a batch is not written at all while the disk is full, and is written once there is room', async () => {
   const database = await freshDatabase()
   const { ids } = syncCatalogue(database, [catalogueSite('one')], NOW_SEC)
   const vantageId = saveVantage(database, { name: 'main', region: 'cn', country: null })
@@ -24,7 +24,7 @@ test('8.2: a batch that finds the disk full is not written at all, and is writte
 
   database.raw.exec('PRAGMA max_page_count=100000')
   expect(applyBatch(database, batch, NOW_SEC)).toEqual([])
-  expect(applyBatch(database, batch, NOW_SEC)).toEqual([]) // as when the answer was lost
+  expect(applyBatch(database, batch, NOW_SEC)).toEqual([]) // as after a lost response
   expect(counts()).toEqual({ raw: 500, counted: 500 })
 })
 
@@ -40,7 +40,7 @@ test('6.5: an address is kept with a connection that failed, and with nothing el
     ['down',         'http_5xx',        null],
     ['degraded',     'slow',            null],
     ['up',           null,              null],
-    ['inconclusive', 'connect_timeout', null], // nobody counts it
+    ['inconclusive', 'connect_timeout', null], // not counted
   ]
   const writes = cases.map(([outcome, error], i): Write => {
     const found = probe(NOW_SEC - i, { outcome, error, address })

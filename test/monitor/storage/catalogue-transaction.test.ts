@@ -15,7 +15,7 @@ test('8.1: first_seen is the day of the first load unless the catalogue knows be
   ])
 })
 
-test('8.1: a site that goes is removed at once, and is itself again when it comes back', async () => {
+test('8.1: a site without an entry is removed at once, and has its data again when it returns', async () => {
   const database = await freshDatabase()
   const { ids } = sync(database, [catalogueSite('one'), catalogueSite('two')])
   expect(sync(database, [catalogueSite('one')])).toMatchObject({
@@ -68,7 +68,7 @@ test('8.1: aliases follow the catalogue', async () => {
   ])
 })
 
-test('8.1: what goes wrong in the middle changes nothing', async () => {
+test('8.1: an error in the middle changes nothing', async () => {
   const database = await freshDatabase()
   sync(database, [catalogueSite('one')])
   const broken = [catalogueSite('two'), catalogueSite('three', { name: null as never })]

@@ -3,14 +3,14 @@ import { applyBatch } from '../../../monitor/storage/apply.ts'
 import type { Database } from '../../../monitor/storage/database.ts'
 import {
   findDetection,
-  newestDetection,
+  findNewestDetection,
   pruneDetections,
   restartDetections,
 } from '../../../monitor/storage/detections.ts'
 import type { DetectionRow } from '../../../monitor/storage/rows.ts'
 import { freshDatabase, NOW_SEC } from './stores.ts'
 
-test('3.5: a detection is what its newest version says, in whatever order they come', async () => {
+test('3.5: the newest version of a detection is stored, in whatever order versions arrive', async () => {
   const database = await freshDatabase()
   const done = detection('a', { status: 'done', version: 3, resultJson: '{}', finishedAtSec: NOW_SEC + 9 })
   for (const row of [detection('a'), done, detection('a', { status: 'running', version: 2 })])
@@ -24,8 +24,8 @@ test('3.4: the newest of a target', async () => {
   for (const [i, id] of ['a', 'b', 'c'].entries())
     save(database, detection(id, { submittedAtSec: NOW_SEC + i }))
   save(database, detection('d', { targetKey: 'https://other.example', submittedAtSec: NOW_SEC + 9 }))
-  expect(newestDetection(database, 'https://relay.example')?.id).toBe('c')
-  expect(newestDetection(database, 'https://nobody.example')).toBeNull()
+  expect(findNewestDetection(database, 'https://relay.example')?.id).toBe('c')
+  expect(findNewestDetection(database, 'https://unknown.example')).toBeNull()
 })
 
 test('3.5: at a start queued ones stay, running ones are queued once more, then fail', async () => {
@@ -51,7 +51,7 @@ test('3.5: at a start queued ones stay, running ones are queued once more, then 
   expect(findDetection(database, 'third')).toMatchObject({ status: 'done', version: 3 })
 })
 
-test('M4.5#10: beyond 50,000 rows the oldest finished ones go first; what is not finished stays', async () => {
+test('M4.5#10: beyond 50,000 rows the oldest finished ones are deleted first; unfinished ones stay', async () => {
   const database = await freshDatabase()
   save(database, detection('queued', { submittedAtSec: NOW_SEC - 99 }))
   for (let i = 0; i < 6; i++) {

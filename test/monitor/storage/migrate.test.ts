@@ -6,8 +6,9 @@ import { Database } from '../../../monitor/storage/database.ts'
 import { migrate } from '../../../monitor/storage/migrate.ts'
 import { MIGRATIONS } from '../../../monitor/storage/schema.ts'
 import { saveVantage } from '../../../monitor/storage/vantages.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 import { specRows } from '../../helpers/spec.ts'
-import { catalogueSite, freshDatabase, NOW_SEC, temporaryFolder } from './stores.ts'
+import { catalogueSite, freshDatabase, NOW_SEC } from './stores.ts'
 
 test('8.2: the pragmas', async () => {
   const database = await freshDatabase()
@@ -18,9 +19,9 @@ test('8.2: the pragmas', async () => {
 test('8.2: every table is STRICT, the large ones are in the order of their key', async () => {
   const database = await freshDatabase()
   const tables = database.all<{ name: string; strict: number; wr: number }>('PRAGMA table_list')
-  const ours = tables.filter(({ name }) => !name.startsWith('sqlite_'))
-  expect(ours.filter(({ strict }) => strict === 0)).toEqual([])
-  expect(ours.filter(({ wr }) => wr === 1).map(({ name }) => name)).toEqual(
+  const ownTables = tables.filter(({ name }) => !name.startsWith('sqlite_'))
+  expect(ownTables.filter(({ strict }) => strict === 0)).toEqual([])
+  expect(ownTables.filter(({ wr }) => wr === 1).map(({ name }) => name)).toEqual(
     expect.arrayContaining(['probe_raw', 'probe_hour', 'probe_day']),
   )
 })
@@ -76,7 +77,7 @@ test('8.2: a file of the first version keeps its probes; they have no address', 
 const FIRST = 'CREATE TABLE one (a INTEGER) STRICT; INSERT INTO one VALUES (1);'
 const SECOND = 'ALTER TABLE one ADD COLUMN b INTEGER; UPDATE one SET b = a + 1;'
 
-test('8.2: forward step by step, with a backup once there is something to lose', async () => {
+test('8.2: forward step by step, with a backup once the file has data', async () => {
   const { database, files } = opened()
   expect(await migrate(database, [FIRST])).toBeNull()
   expect(files()).toEqual([])
@@ -102,20 +103,20 @@ test('8.2: a file of a newer version is refused and not touched', async () => {
   const { database, files } = opened()
   await migrate(database, [FIRST, SECOND])
   await expect(migrate(database, [FIRST])).rejects.toThrow(
-    /m\.db: was written by a newer version \(schema 2, this version knows 1\)\. Start that version again.*\[STORE_NEWER\]/,
+    /m\.db: was written by a newer version \(schema 2, this version supports 1\)\. Start that version again.*\[STORE_NEWER\]/,
   )
   expect([database.pragma('user_version'), files()]).toEqual([2, []])
 })
 
-test('8.2: a file that is no database says what to do', () => {
-  const path = join(temporaryFolder(), 'missing', 'm.db')
+test('8.2: the error for a file that is not a database has a remedy', () => {
+  const path = join(makeMemoryFolder(), 'missing', 'm.db')
   expect(() => new Database(path)).toThrow(
     /m\.db: cannot be used as the monitor's database: .* \[STORE_UNUSABLE\]/,
   )
 })
 
 function opened() {
-  const database = new Database(join(temporaryFolder(), 'm.db'))
+  const database = new Database(join(makeMemoryFolder(), 'm.db'))
   onTestFinished(() => database.close())
   const files = () => readdirSync(dirname(database.path)).filter((name) => name.includes('before'))
   return { database, files }

@@ -34,12 +34,12 @@ function write(siteId: number, models: string, atSec = NOW_SEC) {
 /** The index as a drawing: what each site has, in the order of its entries. */
 function drawn(index: ModelIndex, siteIds: number[], nowSec = NOW_SEC): string[] {
   return siteIds.map((id) => {
-    const words: string[] = []
+    const parts: string[] = []
     index.each(id, nowSec, (place, flags) => {
       const mark = flags === CLAIMED + VERIFIED ? '+' : flags === CLAIMED ? '?' : ''
-      words.push(index.names[place] + mark)
+      parts.push(index.names[place] + mark)
     })
-    return words.join(' ')
+    return parts.join(' ')
   })
 }
 
@@ -54,7 +54,7 @@ async function filled(namesMax?: number) {
   return { database, save, reader: new ModelReader(database, namesMax) }
 }
 
-test('3.1: the first news is everything, later ones are the sites that were looked at', async () => {
+test('3.1: the first delta has everything, later ones have the touched sites', async () => {
   const { save, reader } = await filled()
   save(write(1, 'a+ b?'), write(2, 'b c'))
   const first = ModelIndex.NONE.with(reader.read())
@@ -67,7 +67,7 @@ test('3.1: the first news is everything, later ones are the sites that were look
   expect([news.isWhole, news.names, news.sites.map(([id]) => id)]).toEqual([false, ['d'], [2]])
   const second = first.with(news)
   expect(drawn(second, [1, 2])).toEqual(['a+ b?', 'c+ d'])
-  expect(drawn(first, [1, 2])).toEqual(['a+ b?', 'b c']) // whoever holds the earlier one keeps it
+  expect(drawn(first, [1, 2])).toEqual(['a+ b?', 'b c']) // an earlier index does not change
   expect([
     second.has(2, second.findModel('d'), NOW_SEC),
     first.has(2, first.findModel('b'), NOW_SEC),
@@ -78,7 +78,7 @@ test('3.1: the first news is everything, later ones are the sites that were look
   ]).toEqual([false, false])
 })
 
-test('3.1: a whole one replaces all, as after the writer began again', async () => {
+test('3.1: a full delta replaces all, as after a restart of the writer', async () => {
   const { database, save, reader } = await filled()
   save(write(1, 'z+ a+'), write(2, 'b c'))
   const before = ModelIndex.NONE.with(reader.read())
@@ -99,13 +99,13 @@ test('7.1: what was verified more than 72 hours ago is only claimed, or not ther
   expect(has(NOW_SEC + 72 * HOUR_SEC + 1)).toEqual([true, true, false])
 })
 
-test('8.2: names beyond the bound are left out, those there are stay', async () => {
+test('8.2: names beyond the bound are left out, known ones stay', async () => {
   const { save, reader } = await filled(2)
   save(write(1, 'a+ b+ c+'), write(2, 'c b'))
   expect(drawn(ModelIndex.NONE.with(reader.read()), [1, 2])).toEqual(['a+ b+', 'b'])
 })
 
-test('8.2: news that could not be read are read with the next snapshot', async () => {
+test('8.2: changes that could not be read come with the next snapshot', async () => {
   const { database, save, reader } = await filled()
   save(write(1, 'a'))
   const index = ModelIndex.NONE.with(reader.read())
@@ -125,7 +125,7 @@ test('8.2: the store publishes models with its snapshots, and only what has chan
   const store = await openTestStore()
   expect(store.snapshot.models.names).toEqual([])
   const sites = ['one', 'two'].map((slug) => catalogueSite(slug))
-  const { ids } = await store.ask({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
+  const { ids } = await store.request({ kind: 'sync-catalogue', sites, nowSec: NOW_SEC })
   store.write(write(ids.one, 'a+ b?'))
   await store.flush()
   await store.tick(NOW_SEC + 10)
@@ -147,7 +147,7 @@ test('8.2: an entry holds any place and both flags', () => {
   expect(drawn(index, [7])).toEqual(['m99999? m99998'])
 })
 
-test('7.1: claims of the catalogue are there before any probe, and follow it; those of a site last a week', async () => {
+test('7.1: claims of the catalogue exist before any probe and follow it; those of a site last a week', async () => {
   const { database, save, reader } = await filled()
   const claiming = (...modelsClaimed: string[]) =>
     syncCatalogue(database, [{ ...catalogueSite('one'), modelsClaimed }, catalogueSite('two')], NOW_SEC)

@@ -6,7 +6,8 @@ import { ResultBuffer } from '../../../monitor/agent/buffer.ts'
 import { Database } from '../../../monitor/storage/database.ts'
 import { acquireLock } from '../../../monitor/storage/lock.ts'
 import { backupTo, migrate } from '../../../monitor/storage/migrate.ts'
-import { NOW_SEC, temporaryFolder } from './stores.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
+import { NOW_SEC } from './stores.ts'
 
 const NEW = (0o640 & ~process.umask()).toString(8)
 
@@ -24,7 +25,7 @@ function opened(path: string): Database {
 }
 
 test('8.2: the database, its log, its lock and its backup are for owner and group', async () => {
-  const folder = temporaryFolder()
+  const folder = makeMemoryFolder()
   const path = join(folder, 'monitor.sqlite')
   const lock = acquireLock(path)
   onTestFinished(() => lock.close())
@@ -40,8 +41,8 @@ test('8.2: the database, its log, its lock and its backup are for owner and grou
   ])
 })
 
-test('8.2: a database that is there keeps its mode, and no backup is more open', async () => {
-  const folder = temporaryFolder()
+test('8.2: an existing database keeps its mode, and backups are not more open', async () => {
+  const folder = makeMemoryFolder()
   for (const [name, mode] of [
     ['private', 0o600],
     ['open', 0o644],
@@ -60,7 +61,7 @@ test('8.2: a database that is there keeps its mode, and no backup is more open',
 })
 
 test('6.5: the buffer of an agent is for owner and group', () => {
-  const folder = temporaryFolder()
+  const folder = makeMemoryFolder()
   const buffer = new ResultBuffer({ path: join(folder, 'agent.sqlite'), log: () => {} })
   onTestFinished(() => buffer.close())
   buffer.forgetBefore(NOW_SEC)

@@ -137,7 +137,7 @@ test('8.2: at most 5,000 rows per step, hourly, and the file shrinks', async () 
   expect([steps.step(NOW_SEC + 3_599), steps.step(NOW_SEC + 3_600)]).toEqual([false, true])
 })
 
-test('8.1: 90 days after a site was removed its data goes, its slug stays', async () => {
+test('8.1: 90 days after a site was removed its data is deleted, its slug stays', async () => {
   const { database, siteIds } = await filled()
   for (const { write } of Object.values(kept)) write(database, siteIds[0], NOW_SEC + 90 * DAY_SEC)
   database.run("INSERT INTO model_seen VALUES (?, 'k', 'k', 1, 1, 1, 1)", siteIds[0])

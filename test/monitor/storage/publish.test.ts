@@ -26,7 +26,7 @@ test('2.1: a site is published once it has a finished probe and a tier, unless i
   expect(snapshot().sites.map(({ slug }) => slug)).toEqual(['one', 'two'])
 })
 
-test('2.1: state and last probe are those of the newest counted probe, in whatever order they come', async () => {
+test('2.1: state and last probe are those of the newest counted probe, in whatever order probes arrive', async () => {
   const { snapshot, write, ids, publish } = await filled()
   publish('one')
   write({ kind: 'probe', siteId: ids.one, vantageId: 1, probe: probe(NOW_SEC, { outcome: 'down' }) })
@@ -40,7 +40,7 @@ test('2.1: state and last probe are those of the newest counted probe, in whatev
   expect(snapshot().sites[0]).toMatchObject({ state: 'down', lastProbedSec: NOW_SEC })
 })
 
-test('6.5: a region that nobody measured is unknown; the others are as they were evaluated', async () => {
+test('6.5: a region without results is unknown; others are as evaluated', async () => {
   const { snapshot, write, ids, publish, reader } = await filled()
   publish('one')
   const state = {
@@ -59,7 +59,7 @@ test('6.5: a region that nobody measured is unknown; the others are as they were
   expect(reader.evaluations()).toEqual([{ siteId: ids.one, region: 'cn', ...state, sinceSec: 5, pending }])
 })
 
-test('3.3: boards of today by rank, with the rank of the day before; who is hidden leaves no gap', async () => {
+test('3.3: boards of today by rank, with the rank of the day before; hidden sites leave no gap', async () => {
   const { snapshot, write, ids, publish, reader } = await filled()
   for (const slug of ['one', 'two']) publish(slug)
   const row = (slug: string, rank: number) => ({ siteId: ids[slug], rank, sinceSec: 7, reasons: ['fast'] })
@@ -99,7 +99,7 @@ test('3.2: a full probe is read as it was written; models come, go and come back
   expect(reader.observation(ids.one)).toBeNull()
   full(100, ['a', 'b'], ['b', 'c'])
   full(200, ['a'], ['c'])
-  full(150, ['z'], []) // late: says nothing new
+  full(150, ['z'], []) // late: no effect
   full(300, ['a', 'b'], [])
   expect(reader.observation(ids.one)).toEqual(observation(300, ['a', 'b'], []))
   expect(reader.models(ids.one)).toEqual([

@@ -22,20 +22,20 @@ for (const [pushed, bound, kept, ups, others] of cases) {
   test(`8.2: ${pushed} in a queue of ${bound} leaves ${kept}`, () => {
     const queue = new WriteQueue(bound)
     pushed.split('').forEach((letter, i) => {
-      queue.push(writeOf(letter, i))
+      queue.push(createWrite(letter, i))
     })
     expect([queue.rowsCount, queue.droppedUps, queue.droppedOthers]).toEqual([kept.length, ups, others])
-    expect(queue.take(100).map(letterOf).join('')).toBe(kept)
+    expect(queue.take(100).map(toLetter).join('')).toBe(kept)
     expect(queue.rowsCount).toBe(0)
   })
 }
 
-test('8.2: the bound is 50,000 rows, and stays one however long nothing is taken', () => {
+test('8.2: the bound is 50,000 rows, however long nothing is taken', () => {
   expect(QUEUE_ROWS_MAX).toBe(50_000)
   const queue = new WriteQueue(2_000)
   const pushes = size({ small: 100_000, full: 3_000_000 })
-  queue.push(writeOf('d', 0))
-  for (let i = 1; i < pushes; i++) queue.push(writeOf('u', i))
+  queue.push(createWrite('d', 0))
+  for (let i = 1; i < pushes; i++) queue.push(createWrite('u', i))
   const { places } = queue as unknown as { places: unknown[] }
   expect(places.length).toBeLessThan(5_000)
   expect(queue.droppedUps).toBe(pushes - 2_000)
@@ -52,14 +52,14 @@ test('8.2: a write of many rows counts as many, and is a batch of its own when i
   }))
   const large = { kind: 'observation', siteId: 1, observation: {} as never, models } as const
   const queue = new WriteQueue(1_002)
-  for (const letter of 'uuu') queue.push(writeOf(letter, 0))
+  for (const letter of 'uuu') queue.push(createWrite(letter, 0))
   queue.push(large)
   expect([queue.rowsCount, queue.droppedUps]).toEqual([1_002, 1])
   expect(queue.take(500)).toHaveLength(2)
   expect(queue.take(500)).toEqual([large])
 })
 
-test('8.2: what is kept is what a plain list keeps, in its order', () => {
+test('8.2: it keeps the same writes as a plain list, in order', () => {
   const steps = fc.array(fc.oneof(fc.constantFrom('u', 'd', 'm'), fc.integer({ min: 1, max: 5 })), {
     maxLength: 60,
   })
@@ -73,13 +73,13 @@ test('8.2: what is kept is what a plain list keeps, in its order', () => {
           plain = plain.slice(step)
           return
         }
-        const write = writeOf(step, i)
+        const write = createWrite(step, i)
         queue.push(write)
         if (plain.length === bound)
           plain.splice(
             Math.max(
               0,
-              plain.findIndex((known) => letterOf(known) === 'u'),
+              plain.findIndex((known) => toLetter(known) === 'u'),
             ),
             1,
           )
@@ -92,7 +92,7 @@ test('8.2: what is kept is what a plain list keeps, in its order', () => {
   )
 })
 
-function writeOf(letter: string, number: number): Write {
+function createWrite(letter: string, number: number): Write {
   if (letter === 'm') return { kind: 'meta', key: 'k', value: String(number) }
   return {
     kind: 'probe',
@@ -102,6 +102,6 @@ function writeOf(letter: string, number: number): Write {
   }
 }
 
-function letterOf(write: Write): string {
+function toLetter(write: Write): string {
   return write.kind === 'probe' ? write.probe.outcome[0] : 'm'
 }

@@ -104,12 +104,12 @@ test('8.2: hours are rolled up at :02, days at 00:05', async () => {
   expect(database.all('SELECT * FROM roll_up_due')).toEqual([])
 })
 
-test('8.2: a probe that comes while its hour is rolled up is not missed', async () => {
+test('8.2: a probe that arrives while its hour is rolled up is not missed', async () => {
   const { database, write, rollUp, siteIds } = await filled(600)
   const atSec = MIDNIGHT_SEC
   write([{ region: 'cn', atSec, outcome: 'down', ttfbMs: 1 }])
   const steps = new RollUp(database)
-  expect(steps.step(AFTER_ALL_SEC)).toBe(true) // the first 250 sites, ours among them
+  expect(steps.step(AFTER_ALL_SEC)).toBe(true) // the first 250 sites, the tested one included
   write([{ region: 'overseas', atSec, outcome: 'up', ttfbMs: 1 }])
   while (steps.step(AFTER_ALL_SEC)) {}
   rollUp(AFTER_ALL_SEC)
@@ -166,7 +166,7 @@ async function filled(sitesCount = 1) {
         kind: 'probe',
         siteId: siteIds[0],
         vantageId: vantages[one.region],
-        probe: probeOf(one),
+        probe: toProbe(one),
       }),
     )
     expect(applyBatch(database, writes, 0)).toEqual([])
@@ -178,7 +178,7 @@ async function filled(sitesCount = 1) {
   return { database, write, rollUp, siteIds }
 }
 
-function probeOf({ atSec, outcome, ttfbMs }: Seen) {
+function toProbe({ atSec, outcome, ttfbMs }: Seen) {
   const timings = { dnsMs: null, connectMs: 3, tlsMs: null, ttfbMs, totalMs: ttfbMs + 1 }
   return probe(atSec, {
     outcome,
@@ -196,7 +196,7 @@ function direct(all: Seen[], windowSec: WindowSec): Record<string, Bucket> {
     const atSec = bucketStartSec(one.atSec, windowSec)
     const key = `${one.region} ${atSec}`
     buckets[key] ??= emptyBucket(atSec, windowSec)
-    addProbe(buckets[key], probeOf(one))
+    addProbe(buckets[key], toProbe(one))
   }
   for (const atSec of new Set(Object.values(buckets).map((bucket) => bucket.atSec))) {
     buckets[`all ${atSec}`] = betterBucket(

@@ -1,23 +1,17 @@
-/** Parts for tests of the store: a folder that goes away, a database, the whole store; values are in stores-plain.ts. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+/** Parts for tests of the store: a database, the whole store; values are in stores-plain.ts. */
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { Database } from '../../../monitor/storage/database.ts'
 import { migrate } from '../../../monitor/storage/migrate.ts'
 import { openStore, type Store, type StoreOptions } from '../../../monitor/storage/store.ts'
 
-export { catalogueSite, NOW_SEC, probe } from './stores-plain.ts'
+import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 
-export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
+export { catalogueSite, NOW_SEC, probe } from './stores-plain.ts'
 
 /** A database by itself, without threads. */
 export async function freshDatabase(): Promise<Database> {
-  const database = new Database(join(temporaryFolder(), 'monitor.db'))
+  const database = new Database(join(makeMemoryFolder(), 'monitor.db'))
   onTestFinished(() => database.close())
   await migrate(database)
   return database
@@ -26,7 +20,7 @@ export async function freshDatabase(): Promise<Database> {
 /** The whole store with its threads; closed with the test. */
 export async function openTestStore(options: Partial<StoreOptions> = {}): Promise<Store & { log: string[] }> {
   const log: string[] = []
-  const path = join(temporaryFolder(), 'monitor.db')
+  const path = join(makeMemoryFolder(), 'monitor.db')
   const store = await openStore({ path, log: (level, text) => log.push(`${level}: ${text}`), ...options })
   onTestFinished(async () => {
     await store.close()

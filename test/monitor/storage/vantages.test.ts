@@ -25,9 +25,9 @@ test("6.5: an agent's token is by chance, and nowhere in the file", async () => 
 
 test('6.5: a revoked vantage keeps its row, and its id when its name is used again', async () => {
   const database = await freshDatabase()
-  const idOf = () => database.get<{ id: number }>("SELECT id FROM vantage WHERE name = 'bj1'")!.id
+  const getId = () => database.get<{ id: number }>("SELECT id FROM vantage WHERE name = 'bj1'")!.id
   createVantage(database, BEIJING)
-  const id = idOf()
+  const id = getId()
   expect(() => createVantage(database, BEIJING)).toThrow('vantage "bj1": already exists.')
   expect(revokeVantage(database, 'bj1', NOW_SEC)).toBe(true)
   expect(revokeVantage(database, 'bj1', NOW_SEC)).toBe(false)
@@ -36,7 +36,7 @@ test('6.5: a revoked vantage keeps its row, and its id when its name is used aga
     { ...BEIJING, hasToken: false, lastSeenSec: null, revokedAtSec: NOW_SEC },
   ])
   createVantage(database, { ...BEIJING, region: 'overseas', country: null })
-  expect(idOf()).toBe(id)
+  expect(getId()).toBe(id)
   expect(listVantages(database)).toMatchObject([
     { region: 'overseas', country: null, hasToken: true, revokedAtSec: null },
   ])
@@ -54,7 +54,7 @@ test("6.5: a server that takes an agent's name ends the agent's token, and is no
   expect(listVantages(database)).toMatchObject([{ revokedAtSec: null }])
 })
 
-test('6.5: there is a bound, and revoked ones do not count', async () => {
+test('6.5: their number is bounded, and revoked ones do not count', async () => {
   const database = await freshDatabase()
   for (let i = 0; i < VANTAGES_MAX; i++) createVantage(database, { ...BEIJING, name: `v${i}` })
   expect(() => createVantage(database, BEIJING)).toThrow(

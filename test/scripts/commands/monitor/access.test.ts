@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ApiKeys, usableApiKeys } from '../../../../monitor/storage/api-keys.ts'
+import { ApiKeys, listUsableApiKeys } from '../../../../monitor/storage/api-keys.ts'
 import { readSnapshot } from '../../../../monitor/storage/publish.ts'
 import { openStore } from '../../../../monitor/storage/store.ts'
 import { saveVantage } from '../../../../monitor/storage/vantages.ts'
@@ -19,7 +19,7 @@ test('4.4: keys create prints the key and nothing else; it works, as long as it 
   expect(out).toMatch(/^rm_[0-9A-Za-z]{32}\n$/)
   expect(err).toMatch(/^key k_\w{10}, tier partner, expires .*Z\. This is the only copy of it:\n$/)
   const database = await monitor.openDatabase()
-  const verify = (nowSec: number) => new ApiKeys(usableApiKeys(database)).verify(out.trim(), nowSec)
+  const verify = (nowSec: number) => new ApiKeys(listUsableApiKeys(database)).verify(out.trim(), nowSec)
   const id = /k_\w+/.exec(err)![0]
   expect(verify(startSec + 90 * DAY_SEC - 60)).toEqual({ id, tier: 'partner' })
   expect(verify(startSec + 90 * DAY_SEC + 60)).toBeNull()
@@ -96,7 +96,7 @@ test('4.4: keys revoke: at once, twice without harm, and not what is not there',
     err: `key ${made.id} is revoked\n`,
   })
   const database = await monitor.openDatabase()
-  expect(usableApiKeys(database)).toEqual([])
+  expect(listUsableApiKeys(database)).toEqual([])
   const again = await monitor.run('keys', 'revoke', made.id)
   expect(again).toEqual({ code: 0, out: '', err: `key ${made.id} had been revoked before\n` })
   const [listed] = JSON.parse((await monitor.run('keys', 'list', '--json')).out)
