@@ -1,0 +1,60 @@
+/**
+ * Style sheet, modules and icon: read once at the start, served under names with the hash of their content, so that clients
+ * may keep them for ever.
+ *
+ *     assets/style.css ─► /assets/style.3f2a91c0.css    immutable, br and gzip made at the start
+ */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { extname } from 'node:path'
+import { Body } from '../api/bodies.ts'
+
+const FOLDER = new URL('assets/', import.meta.url)
+const PREFIX = '/assets/'
+const HASH_CHARS = 10
+
+const TYPES: Record<string, string> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+
+export interface Asset {
+  body: Body
+  type: string
+}
+
+export class Assets {
+  private readonly byPath = new Map<string, Asset>()
+  private readonly paths = new Map<string, string>() // name → path with its hash
+
+  constructor(folder = FOLDER) {
+    for (const name of readdirSync(folder)) {
+      const extension = extname(name)
+      const type = TYPES[extension]
+      if (!type) continue
+      const text = readFileSync(new URL(name, folder), 'utf8')
+      const hash = createHash('sha256').update(text).digest('hex').slice(0, HASH_CHARS)
+      const path = `${PREFIX}${name.slice(0, -extension.length)}.${hash}${extension}`
+      const body = new Body(text)
+      for (const coding of ['br', 'gzip'] as const) void body.form(coding)
+      this.byPath.set(path, { body, type })
+      this.paths.set(name, path)
+    }
+  }
+
+  find(path: string): Asset | undefined {
+    return this.byPath.get(path)
+  }
+
+  /** The path of an asset. Throws if there is none: a page names one that does not exist. */
+  readonly getPath = (name: string): string => {
+    const path = this.paths.get(name)
+    if (path === undefined) throw new Error(`no asset ${name}`)
+    return path
+  }
+
+  get(name: string): Asset {
+    return this.byPath.get(this.getPath(name))!
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * The 30-day strip: a bar per day, and on its foot what was lost.
+ *
+ *     ▆▆▆▆▇ · ▆    height of the loss: the square root of the lost share, so that 0.5 % is visible and 30 % is half
+ *     ▁▁  ▁ · ▄    under 50 % available: one red bar          not measured: a dot, never a bar
+ *
+ * One path per kind keeps a row under 1 KB.
+ */
+import { bucketStartSec, DAY_SEC } from '../../scoring/bucket.ts'
+import { toDate } from '../format.ts'
+import { type Html, html } from '../html.ts'
+import type { Page } from '../page.ts'
+
+const BAR = 6
+const STEP = 8
+const HEIGHT = 24
+const LOST_MIN = 2 // a smaller loss would not be seen
+const GAP = 1 // between the available and the lost part
+const DOT = 2
+const DOWN_BELOW = 0.5
+
+export interface StripPaths {
+  up: string
+  lost: string
+  down: string
+  none: string
+}
+
+/** `days`: availability 0 to 1, oldest first; null = not measured. */
+export function stripPaths(
+  days: readonly (number | null)[],
+  { bar, step, height } = { bar: BAR, step: STEP, height: HEIGHT },
+): StripPaths {
+  const paths: StripPaths = { up: '', lost: '', down: '', none: '' }
+  days.forEach((availability, day) => {
+    const x = day * step
+    if (availability === null) {
+      paths.none += `M${x + (bar - DOT) / 2} ${height - DOT}h${DOT}v${DOT}h-${DOT}z`
+      return
+    }
+    if (availability < DOWN_BELOW) {
+      paths.down += `M${x} 0h${bar}v${height}h-${bar}z`
+      return
+    }
+    const lost = availability === 1 ? 0 : Math.max(LOST_MIN, Math.round(Math.sqrt(1 - availability) * height))
+    const up = lost === 0 ? height : height - lost - GAP
+    paths.up += `M${x} 0h${bar}v${up}h-${bar}z`
+    if (lost > 0) paths.lost += `M${x} ${height}h${bar}v-${lost}h-${bar}z`
+  })
+  return paths
+}
+
+/** `endSec`: any time of the last day. `name`: of the site, for readers of the screen. */
+export function strip(page: Page, name: string, days: readonly (number | null)[], endSec: number): Html {
+  const { up, lost, down, none } = stripPaths(days)
+  const text = describeStrip(page, days, endSec)
+  return html`<svg class="strip" viewBox="0 0 ${days.length * STEP - (STEP - BAR)} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${name}, ${text}"><title>${text}</title>${[
+    path('bar-up', up),
+    path('bar-lost', lost),
+    path('bar-down', down),
+    path('bar-none', none),
+  ]}</svg>`
+}
+
+export function describeStrip({ m, f }: Page, days: readonly (number | null)[], endSec: number): string {
+  const measured = days.filter((each) => each !== null)
+  if (measured.length === 0) return m.site.noStrip
+  const lowest = Math.min(...measured)
+  const day = days.indexOf(lowest)
+  const atSec = bucketStartSec(endSec, DAY_SEC) - (days.length - 1 - day) * DAY_SEC
+  return m.site.strip(measured.length, f.percent(lowest), toDate(atSec))
+}
+
+export function path(kind: string, d: string): Html | false {
+  return d !== '' && html`<path class="${kind}" d="${d}"/>`
+}
