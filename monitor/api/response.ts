@@ -19,6 +19,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 // biome-ignore format: the phrases of RFC 9110
 const REASONS: Record<number, string> = {
   200: 'OK', 202: 'Accepted', 204: 'No Content', 303: 'See Other', 304: 'Not Modified', 308: 'Permanent Redirect', 400: 'Bad Request', 401: 'Unauthorized',
+  403: 'Forbidden',
   404: 'Not Found', 405: 'Method Not Allowed', 408: 'Request Timeout', 410: 'Gone', 413: 'Content Too Large',
   415: 'Unsupported Media Type', 422: 'Unprocessable Content', 429: 'Too Many Requests', 500: 'Internal Server Error',
   503: 'Service Unavailable',

@@ -1,19 +1,14 @@
-/** Requests of the monitor's public port: the API below /api, two health checks, plain pages, and the web site. */
+/** Requests of the monitor's public port: the API below /api, two health checks, and the web site. */
 import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
 import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 
 export interface Destinations {
   api: { handle(res: HttpResponse, req: HttpRequest): void }
   site: { handle(res: HttpResponse, req: HttpRequest): void }
-  pages: Readonly<Record<string, string>> // by path (site/plain-pages.ts)
   isReady: () => boolean // the catalogue is loaded and no shutdown has begun
 }
 
-export function dispatch(
-  res: HttpResponse,
-  req: HttpRequest,
-  { api, site, pages, isReady }: Destinations,
-): void {
+export function dispatch(res: HttpResponse, req: HttpRequest, { api, site, isReady }: Destinations): void {
   const path = req.getUrl()
   if (path === '/api' || path.startsWith('/api/')) {
     api.handle(res, req)
@@ -23,7 +18,6 @@ export function dispatch(
   if (path === '/healthz') sendText(res, '200 OK', 'ok', isHead)
   else if (path === '/readyz' && isReady()) sendText(res, '200 OK', 'ready', isHead)
   else if (path === '/readyz') sendText(res, '503 Service Unavailable', 'not ready', isHead)
-  else if (Object.hasOwn(pages, path)) sendText(res, '200 OK', pages[path].trimEnd(), isHead)
   else site.handle(res, req)
 }
 

@@ -22,7 +22,6 @@ import { DetectionQueue } from '../detections/detection-queue.ts'
 import { DetectionRunner } from '../detections/detection-runner.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
 import type { FromProber } from '../prober/messages.ts'
-import { plainPages } from '../site/plain-pages.ts'
 import { WebSite } from '../site/web-site.ts'
 import { databasePath } from '../storage/path.ts'
 import type { Write } from '../storage/rows.ts'
@@ -186,22 +185,16 @@ export class MonitorService {
   }
 
   private createApi(): Api {
-    const { task, store } = this.parts
-    const { settings, version } = task
+    const { settings, version } = this.parts.task
     return new Api({
       ...this.publicOptions(),
-      details: store,
-      detections: this.queue,
-      checkUrl: (url) => this.checkUrl(url),
       version,
-      hasDetections: settings.DETECTIONS_ENABLED,
       hasDraftFields: settings.RATELIMIT_DRAFT_FIELDS,
-      probeIntervalSec: settings.PROBE_INTERVAL_S,
     })
   }
 
   private createSite(): WebSite {
-    return new WebSite(this.publicOptions())
+    return new WebSite({ ...this.publicOptions(), userAgent: this.egress.userAgent })
   }
 
   /** What the API and the web site share. */
@@ -212,6 +205,11 @@ export class MonitorService {
       limiter: engine,
       nowMs: Date.now,
       snapshot: () => (this.isLoaded ? store.snapshot : null),
+      details: store,
+      detections: this.queue,
+      checkUrl: (url: string) => this.checkUrl(url),
+      hasDetections: settings.DETECTIONS_ENABLED,
+      probeIntervalSec: settings.PROBE_INTERVAL_S,
       address: options.address,
       isSharedCache: settings.API_SHARED_CACHE,
       supportEmail: settings.SUPPORT_EMAIL,
@@ -230,15 +228,9 @@ export class MonitorService {
   private openPublicPort(openPort: OpenPort): OpenedPort {
     const { options, task } = this.parts
     const { settings } = task
-    const pages = plainPages({
-      intervalSec: settings.PROBE_INTERVAL_S,
-      userAgent: this.egress.userAgent,
-      supportEmail: settings.SUPPORT_EMAIL,
-    })
     const destinations = {
       api: this.api,
       site: this.site,
-      pages,
       isReady: () => this.isLoaded && !this.isEnding,
     }
     const opened = openPort(options.host, options.port, (app) =>

@@ -12,7 +12,7 @@ export function tierBadge({ m }: Page, tier: Tier, isLarge = false): Html {
 }
 
 export function statusLabel({ m }: Page, status: Status): Html {
-  return labelled(status, status, m.codes.status[status])
+  return withGlyph(status, status, m.codes.status[status])
 }
 
 const REGION_GLYPHS = {
@@ -24,10 +24,10 @@ const REGION_GLYPHS = {
 /** Not measured is grey and worded, never red (design, section 1). */
 export function regionLabel({ m }: Page, state: RegionState['state']): Html {
   const [kind, name] = REGION_GLYPHS[state]
-  return labelled(kind, name, m.codes.region[state])
+  return withGlyph(kind, name, m.codes.region[state])
 }
 
-export function labelled(kind: Status | 'unknown', name: GlyphName, word: string): Html {
+export function withGlyph(kind: Status | 'unknown', name: GlyphName, word: string): Html {
   return html`<span class="status status-${kind}">${glyph(name)}<span class="word">${word}</span></span>`
 }
 
@@ -59,4 +59,8 @@ export function percentOr({ f, m }: Page, ratio: number | null): string {
 
 function toIso(atSec: number): string {
   return `${new Date(atSec * 1_000).toISOString().slice(0, 19)}Z`
+}
+
+export function section(id: string, heading: Content, content: Content, aside: Content = null): Html {
+  return html`<section aria-labelledby="${id}"><div class="section-head"><h2 id="${id}">${heading}</h2>${aside}</div>${content}</section>`
 }

@@ -74,3 +74,8 @@ export function describeStrip({ m, f }: Page, days: readonly (number | null)[], 
 export function path(kind: string, d: string): Html | false {
   return d !== '' && html`<path class="${kind}" d="${d}"/>`
 }
+
+export function stripKey({ m }: Page): Html {
+  const bar = (shape: Html) => html`<svg aria-hidden="true" viewBox="0 0 6 16">${shape}</svg>`
+  return html`<ul class="key" role="list" aria-label="${m.list.key}"><li>${bar(html`<rect class="bar-up" width="6" height="16"/>`)}${m.list.keyUp}</li><li>${bar(html`<rect class="bar-up" width="6" height="8"/><rect class="bar-lost" y="9" width="6" height="7"/>`)}${m.list.keyLost}</li><li>${bar(html`<rect class="bar-down" width="6" height="16"/>`)}${m.list.keyDown}</li><li>${bar(html`<rect class="bar-none" x="2" y="14" width="2" height="2"/>`)}${m.list.keyNone}</li></ul>`
+}

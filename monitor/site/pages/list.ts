@@ -1,14 +1,14 @@
 /** `/`: which relay can be used now, and from where. A form filters; the query holds the filters. */
 
 import type { Query } from '../../api/query.ts'
-import { getSiteFacts } from '../../api/site-facts.ts'
+import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import { findSites } from '../../api/site-list.ts'
 import { getStatus } from '../../api/site-view.ts'
 import type { Region } from '../../facts.ts'
 import { displayScore } from '../../scoring/score.ts'
-import { TIERS, toTier } from '../../scoring/tier.ts'
+import { TIERS } from '../../scoring/tier.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
-import { strip } from '../charts/strip.ts'
+import { strip, stripKey } from '../charts/strip.ts'
 import { milliseconds, notice, regionLabel, statusLabel, tierBadge, timeTag } from '../components.ts'
 import { toDate, toTime } from '../format.ts'
 import { type FrameOptions, frame, type SiteContext } from '../frame.ts'
@@ -175,11 +175,6 @@ function tierCounts(page: Page, { sites }: Snapshot): Html {
     )}</ul>`
 }
 
-export function stripKey({ m }: Page): Html {
-  const bar = (shape: Html) => html`<svg aria-hidden="true" viewBox="0 0 6 16">${shape}</svg>`
-  return html`<ul class="key" role="list" aria-label="${m.list.key}"><li>${bar(html`<rect class="bar-up" width="6" height="16"/>`)}${m.list.keyUp}</li><li>${bar(html`<rect class="bar-up" width="6" height="8"/><rect class="bar-lost" y="9" width="6" height="7"/>`)}${m.list.keyLost}</li><li>${bar(html`<rect class="bar-down" width="6" height="16"/>`)}${m.list.keyDown}</li><li>${bar(html`<rect class="bar-none" x="2" y="14" width="2" height="2"/>`)}${m.list.keyNone}</li></ul>`
-}
-
 /** What each sortable column sorts by, and in which direction by default. */
 const SORTS = {
   rank: 'descending',
@@ -253,12 +248,6 @@ ${cell('col-first-byte num', m.list.columns.firstByte, milliseconds(page, facts.
 ${cell('col-cn', m.codes.place.cn, regionLabel(page, site.regions.cn.state))}
 ${cell('col-overseas', m.codes.place.overseas, regionLabel(page, site.regions.overseas.state))}
 ${cell('col-last num', m.list.columns.last, html`${timeTag(site.lastProbedSec)}<span class="unit"> UTC</span>`)}</tr>`
-}
-
-/** Whether the score alone would give a better tier. */
-export function isCapped(site: SiteState): boolean {
-  const { caps } = getSiteFacts(site)
-  return caps.length > 0 && TIERS.indexOf(toTier(site.score)) < TIERS.indexOf(site.tier)
 }
 
 function pager(page: Page, filters: Filters, total: number): Html {
