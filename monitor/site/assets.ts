@@ -19,6 +19,8 @@ const TYPES: Record<string, string> = {
   '.svg': 'image/svg+xml',
 }
 
+const IMPORT = /^(import .{1,200} from )'\.\/([\w-]{1,64}\.js)'/gm // of our own files
+
 export interface Asset {
   body: Body
   type: string
@@ -28,19 +30,11 @@ export class Assets {
   private readonly byPath = new Map<string, Asset>()
   private readonly paths = new Map<string, string>() // name → path with its hash
 
+  private readonly folder: URL
+
   constructor(folder = FOLDER) {
-    for (const name of readdirSync(folder)) {
-      const extension = extname(name)
-      const type = TYPES[extension]
-      if (!type) continue
-      const text = readFileSync(new URL(name, folder), 'utf8')
-      const hash = createHash('sha256').update(text).digest('hex').slice(0, HASH_CHARS)
-      const path = `${PREFIX}${name.slice(0, -extension.length)}.${hash}${extension}`
-      const body = new Body(text)
-      for (const coding of ['br', 'gzip'] as const) void body.form(coding)
-      this.byPath.set(path, { body, type })
-      this.paths.set(name, path)
-    }
+    this.folder = folder
+    for (const name of readdirSync(folder)) if (TYPES[extname(name)]) this.add(name)
   }
 
   find(path: string): Asset | undefined {
@@ -56,5 +50,21 @@ export class Assets {
 
   get(name: string): Asset {
     return this.byPath.get(this.getPath(name))!
+  }
+
+  /** Returns the path. A module's imports are added first, since their paths are part of its text. */
+  private add(name: string): string {
+    const known = this.paths.get(name)
+    if (known) return known
+    const extension = extname(name)
+    const source = readFileSync(new URL(name, this.folder), 'utf8')
+    const text = source.replace(IMPORT, (_, start, imported) => `${start}'${this.add(imported)}'`)
+    const hash = createHash('sha256').update(text).digest('hex').slice(0, HASH_CHARS)
+    const path = `${PREFIX}${name.slice(0, -extension.length)}.${hash}${extension}`
+    const body = new Body(text)
+    for (const coding of ['br', 'gzip'] as const) void body.form(coding)
+    this.byPath.set(path, { body, type: TYPES[extension] })
+    this.paths.set(name, path)
+    return path
   }
 }

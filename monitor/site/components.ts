@@ -50,7 +50,7 @@ export function timeTag(atSec: number): Html {
 }
 
 export function milliseconds({ f }: Page, ms: number | null): Content {
-  return ms === null ? '–' : html`${f.number(ms)}<span class="unit"> ms</span>`
+  return ms === null ? '–' : html`<span class="figure-ms">${f.number(ms)}</span><span class="unit"> ms</span>`
 }
 
 export function percentOr({ f, m }: Page, ratio: number | null): string {

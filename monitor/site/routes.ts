@@ -173,7 +173,8 @@ export class Routes {
       return redirect(to, 303)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      const text = error.code === 'invalid_url' ? m.submit.notFull : error.message.replace(/^url: /, '')
+      const reason = error.message.replace(/^url: /, '')
+      const text = reason.startsWith('must be an absolute') ? m.submit.notFull : reason
       return this.form(call, url.slice(0, FORM_CHARS_MAX), text, error.status)
     }
   }

@@ -7,11 +7,12 @@
  *     14:00    ░░░░░█ ░    time, every column is in order, and the peak hours (09:00 to 23:00) are one span.
  */
 import type { ProbePoint } from '../../scoring/probe-point.ts'
+import { stripPaths } from '../assets/strip.js'
 import { toDate } from '../format.ts'
 import { type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
 import { DAYS, type DayGrid, dayStartSec, HOURS } from './days.ts'
-import { describeStrip, path, stripPaths } from './strip.ts'
+import { describeStrip, path } from './strip.ts'
 
 const COLUMN = 10
 const BAR = 9

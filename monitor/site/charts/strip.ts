@@ -7,6 +7,7 @@
  * One path per kind keeps a row under 1 KB.
  */
 import { bucketStartSec, DAY_SEC } from '../../scoring/bucket.ts'
+import { stripPaths } from '../assets/strip.js'
 import { toDate } from '../format.ts'
 import { type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -14,41 +15,6 @@ import type { Page } from '../page.ts'
 const BAR = 6
 const STEP = 8
 const HEIGHT = 24
-const LOST_MIN = 2 // a smaller loss would not be seen
-const GAP = 1 // between the available and the lost part
-const DOT = 2
-const DOWN_BELOW = 0.5
-
-export interface StripPaths {
-  up: string
-  lost: string
-  down: string
-  none: string
-}
-
-/** `days`: availability 0 to 1, oldest first; null = not measured. */
-export function stripPaths(
-  days: readonly (number | null)[],
-  { bar, step, height } = { bar: BAR, step: STEP, height: HEIGHT },
-): StripPaths {
-  const paths: StripPaths = { up: '', lost: '', down: '', none: '' }
-  days.forEach((availability, day) => {
-    const x = day * step
-    if (availability === null) {
-      paths.none += `M${x + (bar - DOT) / 2} ${height - DOT}h${DOT}v${DOT}h-${DOT}z`
-      return
-    }
-    if (availability < DOWN_BELOW) {
-      paths.down += `M${x} 0h${bar}v${height}h-${bar}z`
-      return
-    }
-    const lost = availability === 1 ? 0 : Math.max(LOST_MIN, Math.round(Math.sqrt(1 - availability) * height))
-    const up = lost === 0 ? height : height - lost - GAP
-    paths.up += `M${x} 0h${bar}v${up}h-${bar}z`
-    if (lost > 0) paths.lost += `M${x} ${height}h${bar}v-${lost}h-${bar}z`
-  })
-  return paths
-}
 
 /** `endSec`: any time of the last day. `name`: of the site, for readers of the screen. */
 export function strip(page: Page, name: string, days: readonly (number | null)[], endSec: number): Html {

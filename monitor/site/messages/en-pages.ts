@@ -39,6 +39,7 @@ export const boards = {
   method: 'The method in full',
   redJson: 'Red board as JSON',
   blackJson: 'Black board as JSON',
+  cappedToD: 'Tier D, held down by a cap',
   missingModels: (f: Format, missing: number, claimed: number) =>
     `${f.number(missing)} of ${f.number(claimed)} claimed models are not in its list`,
 }

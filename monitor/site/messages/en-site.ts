@@ -92,6 +92,9 @@ export const sitePage = {
   incidents: 'Incidents',
   models: 'Models',
   capsTitle: 'Caps hold the tier down, whatever the score.',
+  capsBelow: 'These caps would hold the tier down even if the score rose.',
+  reasonSeparator: '; ',
+  stop: '.',
   noCaps: 'No cap applies. S from 92, A from 80, B from 65, C from 45.',
   provisionalNotice: (days: string) =>
     `Provisional: ${days} of history. Tier B is the most that a new site can have.`,

@@ -32,6 +32,7 @@ export const boards: Messages['boards'] = {
   method: '完整方法',
   redJson: '红榜 JSON 数据',
   blackJson: '黑榜 JSON 数据',
+  cappedToD: 'D 级：受上限限制',
   missingModels: (f, missing, claimed) =>
     `声称的 ${f.number(claimed)} 个模型中 ${f.number(missing)} 个不在列`,
 }

@@ -3,6 +3,7 @@
 import { getSiteFacts } from '../../api/site-facts.ts'
 import { getStatus } from '../../api/site-view.ts'
 import { displayScore } from '../../scoring/score.ts'
+import { toTier } from '../../scoring/tier.ts'
 import type { BoardEntry, SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { dateTag, notice, statusLabel, tierBadge } from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
@@ -88,6 +89,7 @@ export function describeReason({ m, f }: Page, reason: string, site: SiteState, 
     const listed = ratio === null ? null : Math.round(ratio * facts.modelsClaimed)
     if (listed !== null) return m.boards.missingModels(f, facts.modelsClaimed - listed, facts.modelsClaimed)
   }
+  if (reason === 'tier_d' && toTier(site.score) !== 'D') return m.boards.cappedToD
   const texts: Record<string, string> = name === 'red' ? m.codes.redReasons : m.codes.blackReasons
   return texts[reason] ?? reason
 }

@@ -36,6 +36,7 @@ export function listPage(page: Page, site: SiteContext, snapshot: Snapshot, quer
     path: '/',
     query: toParameters(filters),
     isIndexed: !isFiltered(filters),
+    scripts: ['list.js'],
     generatedAtSec: snapshot.generatedAtSec,
   }
   return frame(
@@ -45,11 +46,9 @@ export function listPage(page: Page, site: SiteContext, snapshot: Snapshot, quer
     html`<div class="page-head"><h1>${m.list.heading}</h1>
 <p class="lead">${lead(page, snapshot)}</p></div>
 ${filterForm(page, snapshot, filters)}
-<div id="results" aria-live="polite">
-${isFiltered(filters) && html`<p class="small" id="count">${m.list.matches(page.f, found.length, snapshot.sites.length)} <a href="${href(page, '/')}">${m.list.clear}</a></p>`}
+<p class="small" id="count"${!isFiltered(filters) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span> <a href="${href(page, '/')}">${m.list.clear}</a></p>
 ${regionNotice(page, snapshot)}
-${found.length === 0 ? emptyNotice(page, snapshot, filters) : results(page, snapshot, filters, shown, found.length)}
-</div>`,
+${found.length === 0 ? emptyNotice(page, snapshot, filters) : results(page, snapshot, filters, shown, found.length)}`,
   )
 }
 
@@ -156,13 +155,36 @@ function results(
   total: number,
 ): Html {
   return html`<div class="bar-row">${tierCounts(page, snapshot)}${stripKey(page)}</div>
-<table class="table sites" role="table" aria-label="${page.m.list.table}">${tableHead(page, snapshot, filters)}
+<table class="table sites" role="table" aria-label="${page.m.list.table}" data-words="${JSON.stringify(toWords(page, snapshot))}">${tableHead(page, snapshot, filters)}
 ${groupByTier(shown, filters).map(
   (group) =>
     html`<tbody role="rowgroup" class="group">${group.map((each) => row(page, each, snapshot.generatedAtSec))}</tbody>`,
 )}</table>
 ${pager(page, filters, total)}`
 }
+
+/** The texts that assets/list.js needs for rows of its own. `{n}` and the like are filled in there. */
+function toWords({ m, f }: Page, snapshot: Snapshot) {
+  const { status, region } = m.codes
+  return {
+    status: {
+      up: ['up', 'up', status.up],
+      degraded: ['degraded', 'degraded', status.degraded],
+      down: ['down', 'down', status.down],
+    },
+    region: {
+      reachable: ['up', 'reachable', region.reachable],
+      unreachable: ['down', 'down', region.unreachable],
+      unknown: ['unknown', 'unknown', region.unknown],
+    },
+    notMeasured: m.site.notMeasured,
+    week: m.list.sevenDays,
+    matches: m.list.matches(f, COUNT_MARK, snapshot.sites.length).replace(f.number(COUNT_MARK), '{n}'),
+  }
+}
+
+/** Stands for the number of matches in a text whose number the browser fills in. */
+const COUNT_MARK = 987_654_321
 
 function tierCounts(page: Page, { sites }: Snapshot): Html {
   const { m, f } = page
@@ -239,11 +261,11 @@ function row(page: Page, site: SiteState, nowSec: number): Html {
   const cell = (kind: string, label: string, content: Content) =>
     html`<td role="cell" class="${kind} labelled" data-label="${label}">${content}</td>`
   return html`<tr role="row" class="row">
-<td role="cell" class="col-tier"><span class="inner">${tierBadge(page, site.tier)}<span class="score"><span class="visually-hidden">${m.site.score} </span>${f.decimal(displayScore(site.score))}${mark && html`<span class="sub">${mark}</span>`}</span></span></td>
+<td role="cell" class="col-tier"><span class="inner">${tierBadge(page, site.tier)}<span class="score"><span class="visually-hidden">${m.site.score} </span><span class="score-value">${f.decimal(displayScore(site.score))}</span>${mark && html`<span class="sub">${mark}</span>`}</span></span></td>
 <th scope="row" role="rowheader" class="col-site"><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><span class="sub">${host}${software}${mark && html`<span class="small-only"> · ${mark}</span>`}</span></th>
 ${cell('col-now', m.list.columns.now, statusLabel(page, getStatus(site)))}
 <td role="cell" class="col-strip">${strip(page, site.name, facts.days, nowSec)}</td>
-${cell('col-availability num', m.list.columns.shortDays, [facts.availability30d === null ? m.site.notMeasured : f.percent(facts.availability30d), html`<span class="sub not-small">${week}</span>`])}
+${cell('col-availability num', m.list.columns.shortDays, [html`<span class="figure">${facts.availability30d === null ? m.site.notMeasured : f.percent(facts.availability30d)}</span>`, html`<span class="sub not-small">${week}</span>`])}
 ${cell('col-first-byte num', m.list.columns.firstByte, milliseconds(page, facts.p50Ms))}
 ${cell('col-cn', m.codes.place.cn, regionLabel(page, site.regions.cn.state))}
 ${cell('col-overseas', m.codes.place.overseas, regionLabel(page, site.regions.overseas.state))}

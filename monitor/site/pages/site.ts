@@ -17,6 +17,7 @@ import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
 import { type Content, type Html, html, join } from '../html.ts'
 import { href, type Page } from '../page.ts'
+import { describeReason } from './boards.ts'
 import type { SiteData } from './site-data.ts'
 import { modelsSection } from './site-models.ts'
 import { networkSection } from './site-network.ts'
@@ -100,14 +101,12 @@ function boardNotice(
   }
   const black = boards.black.find(({ slug }) => slug === site.slug)
   if (!black) return null
-  const reasons = black.reasons.map(
-    (reason) => m.codes.blackReasons[reason as keyof typeof m.codes.blackReasons] ?? reason,
-  )
+  const reasons = black.reasons.map((reason) => describeReason(page, reason, site, 'black'))
   const mistake = supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}</a>`
   return notice(
     'bad',
     'stop',
-    html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b> ${reasons.join(m.charts.separator)}. ${join([link, mistake], ' · ')}</p>`,
+    html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b> ${reasons.join(m.sitePage.reasonSeparator)}${m.sitePage.stop} ${join([link, mistake], ' · ')}</p>`,
   )
 }
 
@@ -157,9 +156,10 @@ function whySection(page: Page, site: SiteState): Html {
   const formula = html`<p class="end"><a href="${href(page, '/methodology')}">${m.sitePage.formula(method)}</a></p>`
   const capList = html`<ul>${caps.map(({ code }) => html`<li>${m.codes.caps[code] ?? code}</li>`)}</ul>`
   const isHeld = isCapped(site) || isProvisional
+  const title = isHeld ? m.sitePage.capsTitle : m.sitePage.capsBelow
   const rule =
-    caps.length > 0 && isHeld
-      ? notice('warn', 'warning', html`<p><b>${m.sitePage.capsTitle}</b></p>`, capList)
+    caps.length > 0
+      ? notice('warn', 'warning', html`<p><b>${title}</b></p>`, capList)
       : html`<p class="small muted">${m.sitePage.noCaps}</p>`
   return section(
     'why',
