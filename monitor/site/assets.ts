@@ -2,7 +2,8 @@
  * Style sheet, modules and icon: read once at the start, served under names with the hash of their content, so that clients
  * may keep them for ever.
  *
- *     assets/style.css ─► /assets/style.3f2a91c0.css    immutable, br and gzip made at the start
+ *     assets/theme.js      ─► /assets/theme.3f2a91c0.js     immutable, br and gzip made at the start
+ *     assets/style/*.css   ─► /assets/style.9b14e0d2.css    joined in the order of their names
  */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -35,6 +36,9 @@ export class Assets {
   constructor(folder = FOLDER) {
     this.folder = folder
     for (const name of readdirSync(folder)) if (TYPES[extname(name)]) this.add(name)
+    const style = new URL('style/', folder)
+    const sheets = readdirSync(style).sort()
+    this.keep('style.css', sheets.map((name) => readFileSync(new URL(name, style), 'utf8')).join('\n'))
   }
 
   find(path: string): Asset | undefined {
@@ -56,9 +60,15 @@ export class Assets {
   private add(name: string): string {
     const known = this.paths.get(name)
     if (known) return known
-    const extension = extname(name)
     const source = readFileSync(new URL(name, this.folder), 'utf8')
-    const text = source.replace(IMPORT, (_, start, imported) => `${start}'${this.add(imported)}'`)
+    return this.keep(
+      name,
+      source.replace(IMPORT, (_, start, imported) => `${start}'${this.add(imported)}'`),
+    )
+  }
+
+  private keep(name: string, text: string): string {
+    const extension = extname(name)
     const hash = createHash('sha256').update(text).digest('hex').slice(0, HASH_CHARS)
     const path = `${PREFIX}${name.slice(0, -extension.length)}.${hash}${extension}`
     const body = new Body(text)
