@@ -88,7 +88,6 @@ export const en = {
     howRegions: 'How regions are measured',
     counts: 'Sites by tier',
     sites: (f: Format, n: number) => f.plural(n, { one: '{n} site', other: '{n} sites' }),
-    tierCount: (tier: string, n: number) => `Tier ${tier}: ${n}`,
     key: 'Key to the strips',
     keyUp: 'available',
     keyLost: 'lost: taller is more',

@@ -81,7 +81,6 @@ export const zh: Messages = {
     howRegions: '地区如何测量',
     counts: '各等级站点数',
     sites: (f, n) => `共 ${f.number(n)} 个`,
-    tierCount: (tier, n) => `${tier} 级：${n} 个`,
     key: '图例',
     keyUp: '可用',
     keyLost: '损失：越高越多',

@@ -193,7 +193,7 @@ function tierCounts(page: Page, { sites }: Snapshot): Html {
     .filter(({ count }) => count > 0)
     .map(
       ({ tier, count }) =>
-        html`<li><a href="${href(page, '/', { tier })}" aria-label="${m.list.tierCount(tier, count)}">${tierBadge(page, tier)}${f.number(count)}</a></li>`,
+        html`<li><a href="${href(page, '/', { tier })}">${tierBadge(page, tier)}${f.number(count)}</a></li>`,
     )}</ul>`
 }
 
