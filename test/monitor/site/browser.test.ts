@@ -93,7 +93,7 @@ const overflow = (page: Page) =>
   page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
 test.each(VIEWS)(
-  'every page, $width px, $colorScheme, $lang',
+  'M13#12: every page, $width px, $colorScheme, $lang',
   async (view) => {
     const { page, problems, visit, close } = await openVisitor(view)
     for (const path of PAGES) {

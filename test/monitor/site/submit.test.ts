@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => site.close())
 
-test('a form that is sent leads to the page of its detection', async () => {
+test('M11#4 M11#5: a form that is sent leads to the page of its detection', async () => {
   const sent = await site.post('/submit', { url: 'https://relay.example.com/v1' })
   expect(sent.status).toBe(303)
   const to = sent.headers.get('location')!

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ERROR_STATUS } from '../../../monitor/api/errors.ts'
+import { ENDPOINTS } from '../../../monitor/api/schema/endpoints.ts'
 import { en } from '../../../monitor/site/messages/en.ts'
 import { zh } from '../../../monitor/site/messages/zh.ts'
 import { SITES, site as siteState, snapshotOf } from '../api/fake-store.ts'
@@ -23,22 +25,25 @@ const PAGES = [
   '/docs',
 ]
 
-test.each(PAGES)('%s is a whole page in both languages, without inline script or style', async (path) => {
-  for (const [lang, messages] of [
-    ['en', en],
-    ['zh-CN', zh],
-  ] as const) {
-    const { status, headers, text } = await site.get(`${path}?lang=${lang}`)
-    expect(status).toBe(200)
-    expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
-    expect(headers.get('content-security-policy')).toContain("script-src 'self'")
-    expect(text).toContain(`<html lang="${lang}">`)
-    expect(text).toContain(messages.frame.times)
-    expect(text.match(/<h1/g)).toHaveLength(1)
-    expect(text).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son\w+=/)
-    expect(text).not.toMatch(/undefined|NaN|\[object|null</)
-  }
-})
+test.each(PAGES)(
+  'M11#8 M11#9: %s is a whole page in both languages, without inline script or style',
+  async (path) => {
+    for (const [lang, messages] of [
+      ['en', en],
+      ['zh-CN', zh],
+    ] as const) {
+      const { status, headers, text } = await site.get(`${path}?lang=${lang}`)
+      expect(status).toBe(200)
+      expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
+      expect(headers.get('content-security-policy')).toContain("script-src 'self'")
+      expect(text).toContain(`<html lang="${lang}">`)
+      expect(text).toContain(messages.frame.times)
+      expect(text.match(/<h1/g)).toHaveLength(1)
+      expect(text).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son\w+=/)
+      expect(text).not.toMatch(/undefined|NaN|\[object|null</)
+    }
+  },
+)
 
 test('every link and asset of every page leads somewhere', async () => {
   const seen = new Set<string>()
@@ -80,7 +85,7 @@ test('text from outside cannot become markup', async () => {
   site.state.snapshot = snapshotOf()
 })
 
-test('filters are in the address, and the form keeps them', async () => {
+test('M11#1: filters are in the address, and the form keeps them', async () => {
   const { text } = await site.get('/?tier=S&status=&q=')
   expect(text).toContain('1 of 6 sites match.')
   expect(text).toContain('<option value="S" selected>')
@@ -120,7 +125,7 @@ test('pages are kept while the data stays, with an ETag and compressed forms', a
   expect(style.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
 })
 
-test('an alias leads to its site; an unknown slug offers the nearest', async () => {
+test('M11#2: an alias leads to its site; an unknown slug offers the nearest', async () => {
   const alias = await site.get('/sites/old-alpha')
   expect([alias.status, alias.headers.get('location')]).toEqual([308, '/sites/alpha'])
   const unknown = await site.get('/sites/alphabet')
@@ -156,10 +161,55 @@ test('a failure is a page with the request id, which the log has, too', async ()
   )
 })
 
-test('small files for machines', async () => {
+test('M11#10 M11#12: badges and small files for machines', async () => {
   expect((await site.get('/robots.txt')).text).toContain('Disallow: /detections/')
   expect((await site.get('/.well-known/security.txt')).text).toContain('Contact: mailto:help@example.org')
   expect((await site.get('/badge/best.svg')).text).toContain('Relay tier S')
   expect((await site.get('/changelog.atom')).headers.get('content-type')).toContain('application/atom+xml')
   expect((await site.get('/sitemap.xml')).status).toBe(404) // needs PUBLIC_BASE_URL
+})
+
+test('M11#2: the page of a site answers why it has its tier, from where it is reached, and what failed', async () => {
+  const { text } = await site.get('/sites/alpha')
+  for (const heading of [
+    'Why tier A',
+    'Reachability',
+    'What failed',
+    'The last 30 days',
+    'Incidents',
+    'Models',
+  ]) {
+    expect(text).toMatch(new RegExp(`<h2 id="[a-z]+">${heading}</h2>`))
+  }
+  expect(text).toContain('href="https://alpha.example.com" rel="nofollow noopener noreferrer ugc"')
+  expect(text).toContain('<div class="region"><h3>From China</h3>')
+  expect(text).toContain(en.codes.caps.certificate_invalid)
+  expect(text).toMatch(/<details class="more"><summary>The same as a table/)
+})
+
+test('M11#3: both boards with reasons in words, rank change, date and appeal', async () => {
+  const { text } = await site.get('/leaderboard')
+  expect(text).toMatch(/Recommended<\/h2>.*Site best.*Site alpha/s)
+  expect(text).toContain('▲2')
+  expect(text).toContain(en.codes.redReasons.models_true)
+  expect(text).toContain(en.codes.blackReasons.down_72h)
+  expect(text).toContain(en.boards.appealTitle)
+  expect(text).toContain('mailto:help@example.org')
+})
+
+test('M11#6: the changelog and its feed have the same entries', async () => {
+  const page = (await site.get('/changelog')).text
+  const feed = (await site.get('/changelog.atom')).text
+  const ids = [...page.matchAll(/<section aria-labelledby="([^"]+)"/g)].map(([, id]) => id)
+  expect(ids.length).toBeGreaterThan(1)
+  for (const id of ids) expect(feed).toContain(`2026:changelog/${id}</id>`)
+})
+
+test('M11#7: the reference names every operation, parameter and code', async () => {
+  const { text } = await site.get('/docs')
+  for (const { path, parameters } of ENDPOINTS) {
+    expect(text).toContain(`/api/v1${path === '/' ? '' : path}`)
+    for (const { name } of parameters) expect(text).toContain(`<th scope="row" class="mono">${name}</th>`)
+  }
+  for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`>${code}</th>`)
 })
