@@ -76,16 +76,24 @@ export class Bodies {
 
   /** `build` returns the value to serialize as JSON. */
   get(key: string, build: () => unknown): Body {
+    return this.getText(key, () => JSON.stringify(build()))
+  }
+
+  getLater(key: string, build: () => Promise<unknown>): Promise<Body> {
+    return this.getTextLater(key, async () => JSON.stringify(await build()))
+  }
+
+  getText(key: string, build: () => string): Body {
     return this.cache.get(key) ?? this.keep(key, build())
   }
 
-  async getLater(key: string, build: () => Promise<unknown>): Promise<Body> {
+  async getTextLater(key: string, build: () => Promise<string>): Promise<Body> {
     const known = this.cache.get(key)
     if (known) return known
     let built = this.building.get(key)
     if (!built) {
       built = build()
-        .then((value) => this.keep(key, value))
+        .then((text) => this.keep(key, text))
         .finally(() => this.building.delete(key))
       this.building.set(key, built)
     }
@@ -96,8 +104,8 @@ export class Bodies {
     return this.cache.calculatedSize
   }
 
-  private keep(key: string, value: unknown): Body {
-    const body = new Body(JSON.stringify(value), (grown) => {
+  private keep(key: string, text: string): Body {
+    const body = new Body(text, (grown) => {
       if (this.cache.peek(key) === grown) this.cache.set(key, grown) // counts its size anew
     })
     this.cache.set(key, body)

@@ -36,7 +36,7 @@ export type ApiErrorCode = keyof typeof ERROR_STATUS
 
 export type Headers = readonly (readonly [name: string, value: string])[]
 
-/** Links to the changelog in the API, since there is no web site yet (spec 9). */
+/** The changelog in the API, which clients can read (spec 9). */
 export const HELP_LINK = ['Link', '</api/v1/changelog>; rel="help"'] as const
 
 /** Headers of a code, whatever its cause. */

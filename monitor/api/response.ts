@@ -14,11 +14,12 @@ import type { Quota } from './quota.ts'
 import type { ApiRequest } from './request.ts'
 import type { HttpResponse } from './sockets.ts'
 
-const TYPE = 'application/json; charset=utf-8'
+const JSON_TYPE = 'application/json; charset=utf-8'
 
 // biome-ignore format: the phrases of RFC 9110
 const REASONS: Record<number, string> = {
-  200: 'OK', 202: 'Accepted', 204: 'No Content', 304: 'Not Modified', 400: 'Bad Request', 401: 'Unauthorized',
+  200: 'OK', 202: 'Accepted', 204: 'No Content', 303: 'See Other', 304: 'Not Modified', 308: 'Permanent Redirect', 400: 'Bad Request', 401: 'Unauthorized',
+  403: 'Forbidden',
   404: 'Not Found', 405: 'Method Not Allowed', 408: 'Request Timeout', 410: 'Gone', 413: 'Content Too Large',
   415: 'Unsupported Media Type', 422: 'Unprocessable Content', 429: 'Too Many Requests', 500: 'Internal Server Error',
   503: 'Service Unavailable',
@@ -31,6 +32,7 @@ export interface ResponseContent {
   cacheControl: string
   hasEtag: boolean
   headers: Headers
+  type?: string // default JSON
 }
 
 const EXPOSED = [
@@ -38,7 +40,8 @@ const EXPOSED = [
   ...['Retry-After', 'Location', 'ETag', 'Link', 'Deprecation', 'Sunset', 'X-Request-Id'],
 ].join(', ')
 
-const OF_ALL: Headers = [
+/** On every response of the API. */
+const API_HEADERS: Headers = [
   ['X-Content-Type-Options', 'nosniff'],
   ['X-Robots-Tag', 'noindex'],
   ['Cross-Origin-Resource-Policy', 'cross-origin'],
@@ -59,11 +62,18 @@ export class ApiResponse {
   private readonly res: HttpResponse
   private readonly request: ApiRequest
   private readonly hasDraftFields: boolean
+  private readonly commonHeaders: Headers
 
-  constructor(res: HttpResponse, request: ApiRequest, hasDraftFields: boolean) {
+  constructor(
+    res: HttpResponse,
+    request: ApiRequest,
+    hasDraftFields: boolean,
+    commonHeaders: Headers = API_HEADERS,
+  ) {
     this.res = res
     this.request = request
     this.hasDraftFields = hasDraftFields
+    this.commonHeaders = commonHeaders
     res.onAborted(() => this.finish(0))
   }
 
@@ -129,7 +139,7 @@ export class ApiResponse {
         if (mustClose) res.closeSoon?.()
         return
       }
-      res.writeHeader('Content-Type', TYPE)
+      res.writeHeader('Content-Type', answer.type ?? JSON_TYPE)
       if (coding !== 'identity') res.writeHeader('Content-Encoding', coding)
       if (isHead) endHeadResponse(res, bytes.length)
       else endResponse(res, bytes, this.mustClose)
@@ -143,7 +153,7 @@ export class ApiResponse {
     hasEtag,
     headers,
   }: ResponseContent): Generator<readonly [string, string]> {
-    yield* OF_ALL
+    yield* this.commonHeaders
     yield ['X-Request-Id', this.requestId]
     yield ['Cache-Control', cacheControl]
     if (body !== null && hasEtag) yield ['ETag', body.etag]

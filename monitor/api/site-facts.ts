@@ -3,7 +3,7 @@
  * as opaque JSON. Members that are absent, as in rows of older versions, are shown as unknown.
  */
 import type { Component } from '../scoring/score.ts'
-import type { Cap } from '../scoring/tier.ts'
+import { type Cap, TIERS, toTier } from '../scoring/tier.ts'
 import type { SiteState } from '../storage/snapshot.ts'
 
 export interface SiteFacts {
@@ -43,4 +43,10 @@ export function getSiteFacts({ facts, lastProbedSec }: SiteState): SiteFacts {
     method: known.method ?? 'unknown',
     computedAtSec: known.computedAtSec ?? lastProbedSec,
   }
+}
+
+/** Whether the score alone would give a better tier. */
+export function isCapped(site: SiteState): boolean {
+  const { caps } = getSiteFacts(site)
+  return caps.length > 0 && TIERS.indexOf(toTier(site.score)) < TIERS.indexOf(site.tier)
 }

@@ -13,7 +13,7 @@ const LISTS_MAX = 64 // per snapshot, each of at most 5,000 pointers; beyond, al
 const lists = new WeakMap<Snapshot, Map<string, readonly SiteState[]>>()
 
 export function siteList(snapshot: Snapshot, query: Query) {
-  const found = foundIn(snapshot, query)
+  const found = findSites(snapshot, query)
   const offset = Number(query.offset)
   const page = found.slice(offset, offset + Number(query.limit))
   const hasSummary = query.include === 'summary'
@@ -24,7 +24,7 @@ export function siteList(snapshot: Snapshot, query: Query) {
 }
 
 /** All sites that match a query, in order; its pages share the list while the snapshot lasts. */
-function foundIn(snapshot: Snapshot, query: Query): readonly SiteState[] {
+export function findSites(snapshot: Snapshot, query: Query): readonly SiteState[] {
   const known = lists.get(snapshot) ?? new Map<string, readonly SiteState[]>()
   lists.set(snapshot, known)
   const { limit, offset, include, ...filter } = query

@@ -13,7 +13,7 @@ import type { SiteFlag, Tier } from '../facts.ts'
 import type { History } from './windows.ts'
 
 export const TIERS: readonly Tier[] = ['S', 'A', 'B', 'C', 'D'] // best first
-const BORDERS = [92, 80, 65, 45] // of S, A, B, C; below the last is D
+export const BORDERS = [92, 80, 65, 45] // of S, A, B, C; below the last is D
 const MARGIN = 1.0
 const HOUR_SEC = 3_600
 const RISE_AFTER_SEC = 24 * HOUR_SEC

@@ -1,14 +1,14 @@
-/** Requests of the monitor's public port: the API below /api, two health checks, and the plain pages. */
+/** Requests of the monitor's public port: the API below /api, two health checks, and the web site. */
 import { endHeadResponse, endResponse } from '../../engine/runtime/http-response.ts'
 import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 
 export interface Destinations {
   api: { handle(res: HttpResponse, req: HttpRequest): void }
-  pages: Readonly<Record<string, string>> // by path (site/plain-pages.ts)
+  site: { handle(res: HttpResponse, req: HttpRequest): void }
   isReady: () => boolean // the catalogue is loaded and no shutdown has begun
 }
 
-export function dispatch(res: HttpResponse, req: HttpRequest, { api, pages, isReady }: Destinations): void {
+export function dispatch(res: HttpResponse, req: HttpRequest, { api, site, isReady }: Destinations): void {
   const path = req.getUrl()
   if (path === '/api' || path.startsWith('/api/')) {
     api.handle(res, req)
@@ -18,8 +18,7 @@ export function dispatch(res: HttpResponse, req: HttpRequest, { api, pages, isRe
   if (path === '/healthz') sendText(res, '200 OK', 'ok', isHead)
   else if (path === '/readyz' && isReady()) sendText(res, '200 OK', 'ready', isHead)
   else if (path === '/readyz') sendText(res, '503 Service Unavailable', 'not ready', isHead)
-  else if (Object.hasOwn(pages, path)) sendText(res, '200 OK', pages[path].trimEnd(), isHead)
-  else sendText(res, '404 Not Found', 'The API is below /api/v1.', isHead)
+  else site.handle(res, req)
 }
 
 function sendText(res: HttpResponse, status: string, content: string, isHead: boolean): void {

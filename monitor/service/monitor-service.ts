@@ -15,12 +15,14 @@ import { Api } from '../api/api.ts'
 import { ClientConnections } from '../api/client-connections.ts'
 import { defaultRules, quotaRules } from '../api/default-rules.ts'
 import { ApiError } from '../api/errors.ts'
+import type { RequestLine } from '../api/options.ts'
+import type { QuotaKind } from '../api/quota.ts'
 import type { OpenedPort, OpenPort } from '../api/sockets.ts'
 import { DetectionQueue } from '../detections/detection-queue.ts'
 import { DetectionRunner } from '../detections/detection-runner.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
 import type { FromProber } from '../prober/messages.ts'
-import { plainPages } from '../site/plain-pages.ts'
+import { WebSite } from '../site/web-site.ts'
 import { databasePath } from '../storage/path.ts'
 import type { Write } from '../storage/rows.ts'
 import { openStore, type Store } from '../storage/store.ts'
@@ -55,6 +57,7 @@ export class MonitorService {
   private readonly queue: DetectionQueue
   private readonly detections: DetectionRunner
   private readonly api: Api
+  private readonly site: WebSite
   private readonly metrics: Metrics
   private readonly connections: ClientConnections
   private readonly evaluations: Evaluations
@@ -121,6 +124,7 @@ export class MonitorService {
       ({ host }) => this.sites.findSlug(host), // the prober runs no two probes of a site at once
     )
     this.api = this.createApi()
+    this.site = this.createSite()
     this.evaluations = new Evaluations({
       ...{ store, nowSec, log, ownVantage: this.ownVantage },
       path: databasePath(settings.MONITOR_DATA_DIR),
@@ -181,43 +185,54 @@ export class MonitorService {
   }
 
   private createApi(): Api {
-    const { task, options, store, engine, log } = this.parts
-    const { settings, version } = task
+    const { settings, version } = this.parts.task
     return new Api({
+      ...this.publicOptions(),
+      version,
+      hasDraftFields: settings.RATELIMIT_DRAFT_FIELDS,
+    })
+  }
+
+  private createSite(): WebSite {
+    return new WebSite({ ...this.publicOptions(), userAgent: this.egress.userAgent })
+  }
+
+  /** What the API and the web site share. */
+  private publicOptions() {
+    const { task, options, store, engine, log } = this.parts
+    const { settings } = task
+    return {
       limiter: engine,
       nowMs: Date.now,
       snapshot: () => (this.isLoaded ? store.snapshot : null),
       details: store,
       detections: this.queue,
-      checkUrl: (url) => this.checkUrl(url),
-      address: options.address,
-      version,
+      checkUrl: (url: string) => this.checkUrl(url),
       hasDetections: settings.DETECTIONS_ENABLED,
-      hasDraftFields: settings.RATELIMIT_DRAFT_FIELDS,
+      probeIntervalSec: settings.PROBE_INTERVAL_S,
+      address: options.address,
       isSharedCache: settings.API_SHARED_CACHE,
       supportEmail: settings.SUPPORT_EMAIL,
       publicBaseUrl: options.publicBaseUrl,
-      probeIntervalSec: settings.PROBE_INTERVAL_S,
       log,
-      onRequest: (line) => {
+      onRequest: (line: RequestLine) => {
         this.metrics.request(line)
         const { requestId: request_id, ...fields } = line
         log('info', 'monitor request', { request_id, ...fields })
       },
-      onLimited: (quotaClass) => this.metrics.limited(quotaClass),
-      onQuotaFailure: (kind) => this.metrics.quotaFailed(kind),
-    })
+      onLimited: (quotaClass: string) => this.metrics.limited(quotaClass),
+      onQuotaFailure: (kind: QuotaKind) => this.metrics.quotaFailed(kind),
+    }
   }
 
   private openPublicPort(openPort: OpenPort): OpenedPort {
     const { options, task } = this.parts
     const { settings } = task
-    const pages = plainPages({
-      intervalSec: settings.PROBE_INTERVAL_S,
-      userAgent: this.egress.userAgent,
-      supportEmail: settings.SUPPORT_EMAIL,
-    })
-    const destinations = { api: this.api, pages, isReady: () => this.isLoaded && !this.isEnding }
+    const destinations = {
+      api: this.api,
+      site: this.site,
+      isReady: () => this.isLoaded && !this.isEnding,
+    }
     const opened = openPort(options.host, options.port, (app) =>
       this.connections.serve(app, (res, req) => dispatch(res, req, destinations)),
     )

@@ -1,0 +1,119 @@
+// Filters the list in place with the public API. Without JavaScript, or without a row to clone, the form is sent.
+import { stripPaths } from './strip.js'
+
+const PAGE_SIZE = 50
+const form = document.querySelector('form.filter-grid')
+const table = document.querySelector('table.sites')
+const sample = table?.querySelector('.row') // rows are clones of one that the server made
+const words = table && JSON.parse(table.dataset.words)
+const count = document.getElementById('count')
+const percentage = new Intl.NumberFormat(document.documentElement.lang, {
+  style: 'percent',
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 2,
+  roundingMode: 'floor',
+})
+const integer = new Intl.NumberFormat(document.documentElement.lang)
+let running = null
+
+function toQuery() {
+  const query = new URLSearchParams()
+  for (const [name, value] of new FormData(form)) if (value !== '' && name !== 'lang') query.set(name, value)
+  return query
+}
+
+async function filter(query) {
+  running?.abort()
+  running = new AbortController()
+  const asked = new URLSearchParams(query)
+  asked.delete('lang')
+  asked.set('include', 'summary')
+  asked.set('limit', String(PAGE_SIZE))
+  let list
+  try {
+    const response = await fetch(`/api/v1/sites?${asked}`, { signal: running.signal })
+    if (!response.ok) throw new Error(String(response.status))
+    list = await response.json()
+  } catch (error) {
+    if (error.name !== 'AbortError') form.submit() // the page itself says what is wrong
+    return
+  }
+  const group = document.createElement('tbody')
+  group.className = 'group'
+  group.setAttribute('role', 'rowgroup')
+  group.replaceChildren(...list.sites.map(toRow))
+  for (const old of [...table.tBodies]) old.remove()
+  table.append(group)
+  count.firstElementChild.textContent = words.matches.replace('{n}', integer.format(list.total))
+  count.hidden = false
+  document.querySelector('.pager').hidden = list.total <= PAGE_SIZE
+  const lang = new URLSearchParams(location.search).get('lang')
+  if (lang) query.set('lang', lang)
+  const address = query.size === 0 ? '/' : `/?${query}`
+  history.pushState(null, '', address)
+}
+
+function toRow(site) {
+  const row = sample.cloneNode(true)
+  const { summary } = site
+  const find = (selector) => row.querySelector(selector)
+  const tier = find('.tier')
+  tier.className = `tier tier-${site.tier}`
+  tier.lastChild.textContent = site.tier
+  find('.score-value').textContent = summary.score.toFixed(1)
+  const name = find('.name')
+  name.querySelector('bdi').textContent = site.name
+  name.href = `/sites/${site.slug}${new URLSearchParams(location.search).has('lang') ? `?lang=${document.documentElement.lang}` : ''}`
+  const software = summary.software === 'unknown' ? '' : ` · ${summary.software}`
+  for (const mark of row.querySelectorAll('.score .sub')) mark.remove()
+  find('.col-site .sub').textContent = new URL(site.url).host + software
+  setState(find('.col-now'), words.status[summary.status])
+  setState(find('.col-cn'), words.region[summary.china_state])
+  setState(find('.col-overseas'), words.region[summary.overseas_state])
+  find('.figure').textContent =
+    summary.availability_30d === null ? words.notMeasured : percentage.format(summary.availability_30d)
+  find('.col-availability .sub').textContent =
+    summary.availability_7d === null ? '' : `${words.week} ${percentage.format(summary.availability_7d)}`
+  const { latency_p50_ms: ms } = summary
+  find('.col-first-byte').textContent = ms === null ? '–' : `${integer.format(ms)} ms`
+  const probed = find('time')
+  probed.dateTime = site.last_probed
+  probed.textContent = site.last_probed.slice(11, 16)
+  drawStrip(find('.strip'), summary.days)
+  return row
+}
+
+/** `state`: [class, glyph, word] */
+function setState(cell, [kind, glyph, word]) {
+  const status = cell.querySelector('.status')
+  status.className = `status status-${kind}`
+  status.querySelector('use').setAttribute('href', `#glyph-${glyph}`)
+  status.querySelector('.word').textContent = word
+}
+
+function drawStrip(svg, days) {
+  const measured = days.filter((day) => day !== null)
+  const lowest = measured.length === 0 ? words.notMeasured : percentage.format(Math.min(...measured))
+  const label = `${measured.length} / ${days.length}, ${lowest}`
+  svg.setAttribute('aria-label', label)
+  const kinds = { up: 'bar-up', lost: 'bar-lost', down: 'bar-down', none: 'bar-none' }
+  const title = document.createElementNS('http://www.w3.org/2000/svg', 'title')
+  title.textContent = label
+  const paths = Object.entries(stripPaths(days)).flatMap(([kind, d]) => {
+    if (d === '') return []
+    const path = document.createElementNS('http://www.w3.org/2000/svg', 'path')
+    path.setAttribute('class', kinds[kind])
+    path.setAttribute('d', d)
+    return [path]
+  })
+  svg.replaceChildren(title, ...paths)
+}
+
+if (form && sample) {
+  form.addEventListener('submit', (event) => {
+    event.preventDefault()
+    filter(toQuery())
+  })
+  form.addEventListener('change', () => filter(toQuery()))
+  addEventListener('popstate', () => location.reload())
+}

@@ -1,0 +1,66 @@
+/** Parts that several pages share: tier, status and region, notices, times. Never colour alone: each has a shape and a word. */
+import type { RegionState, Tier } from '../facts.ts'
+import { toDate, toDateTime, toTime } from './format.ts'
+import { type GlyphName, glyph } from './glyphs.ts'
+import { type Content, type Html, html } from './html.ts'
+import type { Page } from './page.ts'
+
+export type Status = 'up' | 'degraded' | 'down'
+
+export function tierBadge({ m }: Page, tier: Tier, isLarge = false): Html {
+  return html`<span class="tier tier-${tier}${isLarge && ' tier-xl'}"><span class="visually-hidden">${m.site.tier} </span>${tier}</span>`
+}
+
+export function statusLabel({ m }: Page, status: Status): Html {
+  return withGlyph(status, status, m.codes.status[status])
+}
+
+const REGION_GLYPHS = {
+  reachable: ['up', 'reachable'],
+  unreachable: ['down', 'down'],
+  unknown: ['unknown', 'unknown'],
+} as const
+
+/** Not measured is grey and worded, never red (design, section 1). */
+export function regionLabel({ m }: Page, state: RegionState['state']): Html {
+  const [kind, name] = REGION_GLYPHS[state]
+  return withGlyph(kind, name, m.codes.region[state])
+}
+
+export function withGlyph(kind: Status | 'unknown', name: GlyphName, word: string): Html {
+  return html`<span class="status status-${kind}">${glyph(name)}<span class="word">${word}</span></span>`
+}
+
+export type NoticeKind = 'plain' | 'warn' | 'bad'
+
+export function notice(kind: NoticeKind, name: GlyphName, ...content: Content[]): Html {
+  return html`<div class="notice${kind !== 'plain' && ` notice-${kind}`}">${glyph(name)}${content}</div>`
+}
+
+export function dateTag(atSec: number): Html {
+  return html`<time datetime="${toDate(atSec)}">${toDate(atSec)}</time>`
+}
+
+export function dateTimeTag(atSec: number): Html {
+  return html`<time datetime="${toIso(atSec)}">${toDateTime(atSec)}</time>`
+}
+
+export function timeTag(atSec: number): Html {
+  return html`<time datetime="${toIso(atSec)}">${toTime(atSec)}</time>`
+}
+
+export function milliseconds({ f }: Page, ms: number | null): Content {
+  return ms === null ? '–' : html`<span class="figure-ms">${f.number(ms)}</span><span class="unit"> ms</span>`
+}
+
+export function percentOr({ f, m }: Page, ratio: number | null): string {
+  return ratio === null ? m.site.notMeasured : f.percent(ratio)
+}
+
+function toIso(atSec: number): string {
+  return `${new Date(atSec * 1_000).toISOString().slice(0, 19)}Z`
+}
+
+export function section(id: string, heading: Content, content: Content, aside: Content = null): Html {
+  return html`<section aria-labelledby="${id}"><div class="section-head"><h2 id="${id}">${heading}</h2>${aside}</div>${content}</section>`
+}

@@ -1,0 +1,59 @@
+/** English texts of the methodology and of the page about the probe. */
+export const method = {
+  lead: 'Measurements only. Nothing paid, sponsored or self-reported enters a score.',
+  weights: 'The score',
+  weightsText: (formula: string) =>
+    `Formula ${formula}, 0 to 100. Each component is worth 0 to 1 times its weight. Components that cannot be measured are left out, and the others are scaled up.`,
+  component: 'Component',
+  weight: 'Weight',
+  how: 'How it is computed',
+  components: {
+    availability:
+      '24 hours, 7 days and 30 days of probes, weighted 0.2, 0.5 and 0.3: no points at 90%, half at 97%, three quarters at 99%, all at 99.9%.',
+    models: 'The share of the models that a site claims which its own listing contains.',
+    latency:
+      'Time to the first byte, 7 days: the median (60%) from 300 ms to 3 s and the 95th percentile (40%) from 1 s to 8 s, on a log scale.',
+    reachability: 'The share of measured regions from which the site is reached.',
+    hygiene: 'Certificate, redirect to https, TLS 1.3, HSTS, errors that name no upstream.',
+  },
+  tiers: 'Tiers',
+  tiersText:
+    'S from 92, A from 80, B from 65, C from 45, else D. A tier changes only when the score is 1.0 beyond the border, or beyond it for 24 hours (up) or 6 hours (down).',
+  caps: 'Caps',
+  capsText: 'Some facts hold a tier down, whatever the score:',
+  regions: 'Regions',
+  regionsText: [
+    'A site is up for a vantage if 2 of its 3 newest results are. A region is reachable if the site is up for at least half of its vantages; a change must be measured twice.',
+    'A state stays valid for 24 hours after the last vantage went offline. “Not measured” means that there is no result: it never means “blocked”.',
+    'The kind of blocking in one region is determined with the other as control, and is always called likely.',
+  ],
+  boards: 'Boards',
+  boardsText: [
+    'Recommended (the red board): tier S, A or B with 7 days of history, 7-day availability of at least 97% and no open incident; ordered by score less 8 / √(days of history).',
+    'Warned of (the black board): sites with at least one warning, ordered by the weight of their warnings. Each entry links its evidence.',
+  ],
+  certainty: 'How sure is that',
+  certaintyText: [
+    'Each vantage measures one network path to a site. Figures state how many probes and vantages they rest on; with few of either, they say little.',
+    'A listing that names a model does not prove that the model works. A probe without a key sees what an anonymous visitor sees.',
+  ],
+  mistakes: 'Mistakes and appeals',
+  mistakesText: (email: string) =>
+    `Report the site, the figure and the time to ${email}. It is checked by hand.`,
+  scoreJson: 'The score of one site in detail is at /api/v1/sites/{slug}/score.',
+  probe: {
+    lead: 'Few requests, no key, no cookies, and a way out.',
+    userAgent: 'User-Agent',
+    light: (intervalSec: string, hours: string) =>
+      `To each listed site one GET /v1/models every ${intervalSec} s from each vantage, repeated a few times when it fails, and every ${hours} hours a full probe of up to 6 requests: landing page, model listing, status and price list of known software. A site that stays down is probed less often, down to once in 6 hours.`,
+    rules:
+      'Only GET and HEAD, no cookies, no referrer; at most 3 redirects are followed. A key is sent only if the operator of this monitor has one for that site.',
+    detection: 'To each URL submitted to this monitor: one full probe.',
+    sent: 'What is sent',
+    out: 'Take a site off',
+    outText: (email: string) =>
+      `Write to ${email}. Your host and its subdomains are then neither probed nor listed, and submissions of them are refused.`,
+    outNoContact:
+      'Write to the operator of this monitor. Your host and its subdomains are then neither probed nor listed, and submissions of them are refused.',
+  },
+}

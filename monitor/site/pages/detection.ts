@@ -1,0 +1,154 @@
+/** `/detections/{id}`: how far a detection is, and what came out. */
+import { getSiteFacts } from '../../api/site-facts.ts'
+import type { detectionView } from '../../detections/detection.ts'
+import type { resultView } from '../../detections/result-view.ts'
+import { displayScore } from '../../scoring/score.ts'
+import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
+import { strip } from '../charts/strip.ts'
+import { dateTimeTag, milliseconds, notice, regionLabel, section, tierBadge } from '../components.ts'
+import { toTime } from '../format.ts'
+import { frame, type SiteContext } from '../frame.ts'
+import { type GlyphName, glyph } from '../glyphs.ts'
+import { type Content, type Html, html, join } from '../html.ts'
+import { href, type Page } from '../page.ts'
+
+export type DetectionBody = Omit<ReturnType<typeof detectionView>, 'result'> & {
+  result: ReturnType<typeof resultView> | null
+}
+
+const REFRESH_SEC = 3
+
+export function detectionPage(
+  page: Page,
+  context: SiteContext,
+  snapshot: Snapshot,
+  detection: DetectionBody,
+): Html {
+  const { m } = page
+  const isEnded = detection.status === 'done' || detection.status === 'failed'
+  const site = snapshot.sites.find(({ slug }) => slug === detection.site_slug) ?? null
+  return frame(
+    page,
+    context,
+    {
+      title: m.submit.title,
+      path: `/detections/${detection.id}`,
+      isIndexed: false,
+      generatedAtSec: snapshot.generatedAtSec,
+      ...(isEnded ? {} : { refreshSec: REFRESH_SEC, scripts: ['detection.js'] }),
+    },
+    html`<div class="columns columns-main"><div class="col stack"><div id="detection" data-version="${detection.version}"><div class="page-head"><p class="breadcrumb"><a href="${href(page, '/submit')}">${m.frame.detect}</a> <span aria-hidden="true">/</span> <span class="mono">${detection.id}</span></p><h1>${heading(page, detection)}</h1><p class="lead mono">${detection.url}</p></div>
+${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
+${section('steps', m.detection.steps, stepList(page, detection))}
+${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
+<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC. <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p></div>
+<div class="col">${site !== null && catalogueEntry(page, site, snapshot.generatedAtSec)}</div></div>`,
+  )
+}
+
+function heading({ m }: Page, { status, result }: DetectionBody): string {
+  if (status === 'queued') return m.detection.queued
+  if (status === 'running') return m.detection.running
+  if (result === null) return m.detection.failed
+  return m.detection.heading[result.verdict](m.codes.status[result.status])
+}
+
+function progress(page: Page, { steps, started_at, queue_position }: DetectionBody): Html {
+  const { m, f } = page
+  const done = steps.filter(({ status }) => status !== 'pending' && status !== 'running').length
+  const current = steps[Math.min(done, steps.length - 1)]
+  const text =
+    started_at === null
+      ? html`<b>${queue_position !== null && m.detection.position(f, queue_position)}</b>`
+      : html`<b>${m.detection.step(f, Math.min(done + 1, steps.length), steps.length)}</b> ${m.detection.names[current.name]} <span class="muted">${m.detection.started(toTime(Date.parse(started_at) / 1_000))}</span>`
+  return html`<div aria-live="polite"><p class="small">${text}</p></div><progress class="progress" max="${steps.length}" value="${done}" aria-label="${m.detection.stepsDone}">${done} / ${steps.length}</progress>`
+}
+
+function ended(page: Page, { result, error }: DetectionBody, site: SiteState | null): Content {
+  const { m } = page
+  if (result === null) {
+    const text = error === null ? '' : (m.detection.failures[error.code] ?? error.message)
+    return notice('bad', 'stop', html`<p>${text}</p>`)
+  }
+  const { estimated_tier: tier } = result
+  const verdict =
+    tier !== null &&
+    html`<div class="result">${tierBadge(page, tier, true)}<p><b>${m.detection.estimated(tier)}</b> ${m.detection.atBest} ${site !== null && m.detection.inCatalogue(site.tier)}</p></div>`
+  return html`${verdict}${figures(page, result)}`
+}
+
+function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html {
+  const { m, f } = page
+  const { network_profile: network, probe } = result
+  const figure = (label: string, value: Content, sub: Content) =>
+    html`<div class="key-figure"><dt>${label}</dt><dd>${value}</dd><dd class="sub muted">${sub}</dd></div>`
+  const latency = probe?.latency_ms
+  const total = latency?.total == null ? null : `${f.number(latency.total)} ms`
+  const software = network.software.name === 'unknown' ? m.sitePage.figures.unknown : network.software.name
+  const listed = result.listing_auth === 'open' ? m.detection.modelsSeen(f, result.models_total) : ''
+  const status = probe?.http_status == null ? '' : m.detection.httpStatus(probe.http_status)
+  const certificate = network.tls === null ? '–' : m.sitePage.days(f, Math.max(0, network.tls.days_left))
+  const region = (state: typeof network.china) =>
+    [regionLabel(page, state.state), m.sitePage.vantagesReached(f, state.agreeing, state.vantages)] as const
+  const confidence =
+    network.software.confidence > 0 && m.sitePage.figures.confidence(f.share(network.software.confidence))
+  return html`<dl class="key-figures key-figures-3">${[
+    figure(
+      m.site.firstByte,
+      milliseconds(page, latency?.ttfb ?? null),
+      total !== null && m.detection.ofAll(total),
+    ),
+    figure(
+      m.detection.modelList,
+      m.detection.auth[result.listing_auth],
+      join([listed, status], m.charts.separator),
+    ),
+    figure(
+      m.sitePage.figures.software,
+      software,
+      join([network.software.version, confidence], m.charts.separator),
+    ),
+    figure(
+      m.codes.from.overseas,
+      region(network.overseas)[0],
+      network.overseas.state === 'unknown' ? '' : region(network.overseas)[1],
+    ),
+    figure(
+      m.codes.from.cn,
+      region(network.china)[0],
+      network.china.state === 'unknown' ? '' : region(network.china)[1],
+    ),
+    figure(
+      m.sitePage.certificate,
+      certificate,
+      network.tls !== null && join([network.tls.version, network.tls.alpn], m.charts.separator),
+    ),
+  ]}</dl>`
+}
+
+const STEP_GLYPHS: Record<string, GlyphName> = {
+  pending: 'waiting',
+  running: 'running',
+  ok: 'reachable',
+  warn: 'warning',
+  error: 'down',
+  skipped: 'skipped',
+}
+
+function stepList({ m, f }: Page, { steps }: DetectionBody): Html {
+  return html`<ol class="steps">${steps.map(({ name, status, ms, detail }) => {
+    const isWaiting = status === 'pending' || status === 'running'
+    const duration = ms !== null ? `${f.number(ms)} ms` : isWaiting ? m.detection.states[status] : ''
+    return html`<li class="step step-${status}" data-step="${name}">${glyph(STEP_GLYPHS[status], status === 'running' ? 'spin' : '')}<span>${m.detection.names[name]} <span class="visually-hidden">${m.detection.states[status]}</span></span><span class="duration muted">${duration}</span>${detail !== null && html`<span class="detail">${detail}</span>`}</li>`
+  })}</ol>`
+}
+
+function catalogueEntry(page: Page, site: SiteState, nowSec: number): Html {
+  const { m, f } = page
+  const facts = getSiteFacts(site)
+  return section(
+    'known',
+    m.detection.known,
+    html`<div class="title">${tierBadge(page, site.tier)}<div><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><p class="small muted">${m.site.score} ${f.decimal(displayScore(site.score))}</p></div></div><div class="space-small">${strip(page, site.name, facts.days, nowSec)}</div><p class="small muted space-small">${m.detection.knownText}</p>`,
+  )
+}

@@ -1,0 +1,85 @@
+/** `/methodology` and `/about/probe`: how sites are scored, and what the prober sends. Built from the tables of the code. */
+import { FULL_INTERVAL_MS } from '../../scheduler/schedule.ts'
+import { computeScore, METHOD } from '../../scoring/score.ts'
+import { CAPS, type CapCode } from '../../scoring/tier.ts'
+import { section, tierBadge } from '../components.ts'
+import { frame, type SiteContext } from '../frame.ts'
+import { type Content, type Html, html } from '../html.ts'
+import type { Page } from '../page.ts'
+
+export const METHODOLOGY_PATH = '/methodology'
+export const PROBE_PATH = '/about/probe'
+
+export interface ProbeFacts {
+  intervalSec: number // PROBE_INTERVAL_S
+  userAgent: string
+}
+
+const NOTHING_KNOWN = {
+  history: { a24h: null, a7d: null, a30d: null, p50Ms: null, p95Ms: null },
+  truthRatio: null,
+  reachability: null,
+  hygiene: null,
+}
+
+export function methodologyPage(page: Page, context: SiteContext): Html {
+  const { m } = page
+  const { method } = m
+  const { components } = computeScore(NOTHING_KNOWN)
+  const weights = html`<p>${method.weightsText(METHOD)}</p><table class="table"><thead><tr><th scope="col">${method.component}</th><th scope="col" class="num">${method.weight}</th><th scope="col">${method.how}</th></tr></thead><tbody>${components.map(({ key, weight }) => html`<tr><th scope="row">${m.codes.components[key]}</th><td class="num">${weight}</td><td>${method.components[key]}</td></tr>`)}</tbody></table><p class="small muted">${method.scoreJson}</p>`
+  const caps = html`<p>${method.capsText}</p><ul class="dash-list">${(Object.keys(CAPS) as CapCode[]).map((code) => html`<li><span>${m.codes.caps[code]}</span></li>`)}</ul>`
+  const tiers = html`<p>${(['S', 'A', 'B', 'C', 'D'] as const).map((tier) => html`${tierBadge(page, tier)} `)}</p><p>${method.tiersText}</p>`
+  const contact =
+    context.supportEmail !== '' &&
+    section('mistakes', method.mistakes, html`<p>${method.mistakesText(context.supportEmail)}</p>`)
+  return frame(
+    page,
+    context,
+    { title: m.texts.methodTitle, path: METHODOLOGY_PATH, generatedAtSec: null },
+    html`<div class="narrow stack"><div class="page-head"><h1>${m.texts.methodTitle}</h1><p class="lead">${method.lead}</p></div>${[
+      section('score', method.weights, weights),
+      section('tiers', method.tiers, tiers),
+      section('caps', method.caps, caps),
+      section('regions', method.regions, paragraphs(method.regionsText)),
+      section('boards', method.boards, paragraphs(method.boardsText)),
+      section('certainty', method.certainty, paragraphs(method.certaintyText)),
+      contact,
+    ]}</div>`,
+  )
+}
+
+export function aboutProbePage(
+  page: Page,
+  context: SiteContext,
+  { intervalSec, userAgent }: ProbeFacts,
+): Html {
+  const { m, f } = page
+  const { probe } = m.method
+  const { supportEmail } = context
+  const sent = paragraphs([
+    probe.light(f.number(intervalSec), f.number(FULL_INTERVAL_MS / 3_600_000)),
+    probe.rules,
+    probe.detection,
+  ])
+  return frame(
+    page,
+    context,
+    { title: m.texts.probeTitle, path: PROBE_PATH, generatedAtSec: null },
+    html`<div class="narrow stack"><div class="page-head"><h1>${m.texts.probeTitle}</h1><p class="lead">${probe.lead}</p></div>${[
+      section(
+        'sent',
+        probe.sent,
+        html`<dl class="facts"><dt>${probe.userAgent}</dt><dd class="mono">${userAgent}</dd></dl>${sent}`,
+      ),
+      section(
+        'out',
+        probe.out,
+        html`<p>${supportEmail === '' ? probe.outNoContact : probe.outText(supportEmail)}</p>`,
+      ),
+    ]}</div>`,
+  )
+}
+
+function paragraphs(texts: readonly string[]): Content {
+  return texts.map((text) => html`<p>${text}</p>`)
+}

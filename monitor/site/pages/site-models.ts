@@ -1,0 +1,60 @@
+/** Models of a site in three groups: claimed and listed, claimed only, listed only; and both counts over time. */
+import { getSiteFacts } from '../../api/site-facts.ts'
+import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
+import { modelsChart } from '../charts/models-over-time.ts'
+import { section } from '../components.ts'
+import { glyph } from '../glyphs.ts'
+import { type Content, type Html, html } from '../html.ts'
+import type { Page } from '../page.ts'
+import type { SiteData } from './site-data.ts'
+
+const SHOWN_MAX = 30 // of each group; the rest is behind a disclosure
+
+export function modelsSection(
+  page: Page,
+  snapshot: Snapshot,
+  site: SiteState,
+  { models, detail }: SiteData,
+): Html {
+  const { m, f } = page
+  const texts = m.sitePage
+  const note = html`<p>${texts.listedMeans}</p>`
+  const now = models.models.filter(({ claimed, verified }) => claimed || verified)
+  if (now.length === 0)
+    return section('models', texts.models, html`<p class="muted">${texts.noModels}</p>`, note)
+  const both = now.filter(({ claimed, verified }) => claimed && verified)
+  const claimedOnly = now.filter(({ claimed, verified }) => claimed && !verified)
+  const listedOnly = now.filter(({ claimed, verified }) => !claimed && verified)
+  const group = (kind: string, mark: Html, heading: string, text: string, ids: readonly { id: string }[]) =>
+    html`<div${kind !== '' && html` class="${kind}"`}><h3>${mark}${heading} ${f.number(ids.length)}</h3><p>${ids.length === 0 ? texts.none : text}</p>${modelList(page, ids)}</div>`
+  const mark = (kind: string, name: Parameters<typeof glyph>[0]) =>
+    html`<span class="status status-${kind}">${glyph(name)}</span>`
+  const chart = modelsChart(
+    page,
+    {
+      listed: detail.model_list_verified.length,
+      claimed: getSiteFacts(site).modelsClaimed,
+      changes: models.changes,
+      firstSec: Date.parse(site.firstSeen) / 1_000,
+    },
+    snapshot.generatedAtSec,
+  )
+  return section(
+    'models',
+    texts.models,
+    html`<div class="models">${[
+      group('', mark('up', 'reachable'), texts.claimedAndListed, texts.claimHolds, both),
+      group('wide', mark('degraded', 'degraded'), texts.claimedOnly, texts.advertised, claimedOnly),
+      group('', mark('unknown', 'info'), texts.listedOnly, texts.notAdvertised, listedOnly),
+    ]}</div>${models.changes.length > 0 && html`<h3 class="space-top">${m.charts.modelsTitle}</h3>${chart}`}`,
+    note,
+  )
+}
+
+function modelList({ m, f }: Page, models: readonly { id: string }[]): Content {
+  if (models.length === 0) return null
+  const list = (ids: readonly { id: string }[]) =>
+    html`<ul>${ids.map(({ id }) => html`<li><bdi>${id}</bdi></li>`)}</ul>`
+  if (models.length <= SHOWN_MAX) return list(models)
+  return html`${list(models.slice(0, SHOWN_MAX))}<details class="more"><summary>${m.sitePage.more(f, models.length)}</summary>${list(models.slice(SHOWN_MAX))}</details>`
+}

@@ -1,0 +1,259 @@
+/** `/sites/{slug}`: may this relay be trusted, and why has it its tier. */
+
+import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
+import { getStatus } from '../../api/site-view.ts'
+import type { ErrorCode } from '../../facts.ts'
+import { displayScore } from '../../scoring/score.ts'
+import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
+import { availabilityChart, availabilityTable } from '../charts/availability.ts'
+import { causesTable, countCauses } from '../charts/causes.ts'
+import type { DayGrid } from '../charts/days.ts'
+import { latencyChart, latencyTable, sparkline } from '../charts/latency.ts'
+import { stripKey } from '../charts/strip.ts'
+import { waterfall } from '../charts/waterfall.ts'
+import { dateTimeTag, milliseconds, notice, section, statusLabel, tierBadge } from '../components.ts'
+import { toDate } from '../format.ts'
+import { frame, type SiteContext } from '../frame.ts'
+import { glyph } from '../glyphs.ts'
+import { type Content, type Html, html, join } from '../html.ts'
+import { href, type Page } from '../page.ts'
+import { describeReason } from './boards.ts'
+import type { SiteData } from './site-data.ts'
+import { modelsSection } from './site-models.ts'
+import { networkSection } from './site-network.ts'
+import { regionStates } from './site-regions.ts'
+import { describeDuration, explainTier } from './site-why.ts'
+
+export function sitePage(
+  page: Page,
+  context: SiteContext,
+  snapshot: Snapshot,
+  site: SiteState,
+  data: SiteData,
+): Html {
+  const { m } = page
+  const why = explainTier(page, snapshot, site, data)
+  const options = {
+    title: site.name,
+    path: `/sites/${site.slug}`,
+    generatedAtSec: snapshot.generatedAtSec,
+    description: `${site.name}: ${why}`,
+  }
+  return frame(
+    page,
+    context,
+    options,
+    html`<div class="stack">${[
+      hero(page, context, snapshot, site, data, why),
+      html`<div class="columns columns-main">${whySection(page, site)}<div class="col">${[
+        section('reach', m.sitePage.reachability, regionStates(page, snapshot, site)),
+        causesSection(page, data),
+      ]}</div></div>`,
+      html`<div class="columns columns-main">${historySection(page, snapshot, site, data)}<div class="col">${[
+        incidentsSection(page, data),
+        networkSection(page, site, data.detail.network_profile),
+      ]}</div></div>`,
+      modelsSection(page, snapshot, site, data),
+      screenshotSection(page, context, site, data),
+    ]}</div>`,
+  )
+}
+
+function hero(
+  page: Page,
+  context: SiteContext,
+  snapshot: Snapshot,
+  site: SiteState,
+  { grid }: SiteData,
+  why: string,
+): Html {
+  const { m } = page
+  const { since } = m.sitePage
+  return html`<div class="hero"><p class="breadcrumb"><a href="${href(page, '/')}">${m.frame.sites}</a> <span aria-hidden="true">/</span> <bdi>${site.name}</bdi></p>
+<div class="title">${tierBadge(page, site.tier, true)}<div><h1><bdi>${site.name}</bdi></h1>
+<p class="host"><span>${statusLabel(page, getStatus(site))}</span>${externalLink(site.url)}<span>${since} <time datetime="${site.firstSeen}">${site.firstSeen}</time></span></p></div></div>
+<p class="why">${why}</p>
+${boardNotice(page, context, snapshot, site)}
+${keyFigures(page, site, grid)}
+<nav class="anchors" aria-label="${m.sitePage.onThisPage}"><a href="#why">${m.sitePage.whyTier(site.tier)}</a><a href="#reach">${m.sitePage.reachability}</a><a href="#availability">${m.sitePage.month}</a><a href="#incidents">${m.sitePage.incidents}</a><a href="#models">${m.sitePage.models}</a></nav></div>`
+}
+
+/** Shown with the real host; a name in other scripts also in its ASCII form, which is what URL makes of it. */
+export function externalLink(url: string): Html {
+  return html`<a class="external" href="${url}" rel="nofollow noopener noreferrer ugc">${new URL(url).origin} ${glyph('external')}</a>`
+}
+
+function boardNotice(
+  page: Page,
+  { supportEmail }: SiteContext,
+  { boards }: Snapshot,
+  site: SiteState,
+): Content {
+  const { m, f } = page
+  const link = html`<a href="${href(page, '/leaderboard')}">${m.sitePage.theBoard}</a>`
+  const red = boards.red.find(({ slug }) => slug === site.slug)
+  if (red) {
+    return notice(
+      'plain',
+      'best',
+      html`<p><b>${m.sitePage.recommended(f, red.rank, toDate(red.sinceSec))}</b> ${link}</p>`,
+    )
+  }
+  const black = boards.black.find(({ slug }) => slug === site.slug)
+  if (!black) return null
+  const reasons = black.reasons.map((reason) => describeReason(page, reason, site, 'black'))
+  const mistake = supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}</a>`
+  return notice(
+    'bad',
+    'stop',
+    html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b> ${reasons.join(m.sitePage.reasonSeparator)}${m.sitePage.stop} ${join([link, mistake], ' · ')}</p>`,
+  )
+}
+
+function keyFigures(page: Page, site: SiteState, grid: DayGrid): Html {
+  const { m, f } = page
+  const { figures } = m.sitePage
+  const facts = getSiteFacts(site)
+  const inputs = (key: string) => facts.components.find((component) => component.key === key)?.inputs ?? {}
+  const percent = (ratio: number | null | undefined) =>
+    ratio == null ? m.site.notMeasured : f.percent(ratio)
+  const figure = (label: string, value: Content, sub: Content) =>
+    html`<div class="key-figure"><dt>${label}</dt><dd>${value}</dd><dd class="sub muted">${sub}</dd></div>`
+  const p95 = inputs('latency').p95Ms
+  const hasClaims = facts.modelsClaimed > 0
+  const models: [Content, string] = hasClaims
+    ? [
+        html`${f.number(facts.modelsVerified)}<span class="unit"> / ${f.number(facts.modelsClaimed)}</span>`,
+        figures.claimedListed,
+      ]
+    : ['–', figures.claimsNone]
+  const software: [string, string] =
+    facts.software === 'unknown' ? [figures.unknown, figures.noFingerprint] : [facts.software, '']
+  return html`<dl class="key-figures">${[
+    figure(figures.score, f.decimal(displayScore(site.score)), figures.of100(site.tier)),
+    figure(
+      figures.week,
+      percent(facts.availability7d),
+      `${figures.day} ${percent(inputs('availability').a24h)}`,
+    ),
+    figure(
+      figures.month,
+      percent(facts.availability30d),
+      `${figures.peak} ${percent(facts.availabilityPeak30d)}`,
+    ),
+    figure(figures.firstByte, milliseconds(page, facts.p50Ms), [
+      p95 == null ? '' : `p95 ${f.number(p95)} ms`,
+      sparkline(grid),
+    ]),
+    figure(figures.models, ...models),
+    figure(figures.software, ...software),
+  ]}</dl>`
+}
+
+function whySection(page: Page, site: SiteState): Html {
+  const { m } = page
+  const { components, caps, method, isProvisional } = getSiteFacts(site)
+  const formula = html`<p class="end"><a href="${href(page, '/methodology')}">${m.sitePage.formula(method)}</a></p>`
+  const capList = html`<ul>${caps.map(({ code }) => html`<li>${m.codes.caps[code] ?? code}</li>`)}</ul>`
+  const isHeld = isCapped(site) || isProvisional
+  const title = isHeld ? m.sitePage.capsTitle : m.sitePage.capsBelow
+  const rule =
+    caps.length > 0
+      ? notice('warn', 'warning', html`<p><b>${title}</b></p>`, capList)
+      : html`<p class="small muted">${m.sitePage.noCaps}</p>`
+  return section(
+    'why',
+    m.sitePage.whyTier(site.tier),
+    [waterfall(page, components, displayScore(site.score)), rule],
+    formula,
+  )
+}
+
+function causesSection(page: Page, { grid }: SiteData): Html {
+  const { m, f } = page
+  const causes: [ErrorCode, number][] = countCauses(grid.days)
+  const { all, failed } = countProbes(grid)
+  if (causes.length === 0)
+    return section('causes', m.sitePage.failed, html`<p class="muted">${m.sitePage.noFailures}</p>`)
+  return section(
+    'causes',
+    m.sitePage.failed,
+    causesTable(page, causes),
+    html`<p>${m.sitePage.failedCount(f, failed, all)}</p>`,
+  )
+}
+
+function countProbes({ days }: DayGrid): { all: number; failed: number } {
+  let [all, failed] = [0, 0]
+  for (const point of days) {
+    all += point?.probes ?? 0
+    failed += point?.down ?? 0
+  }
+  return { all, failed }
+}
+
+function historySection(page: Page, snapshot: Snapshot, site: SiteState, { grid }: SiteData): Html {
+  const { m, f } = page
+  const facts = getSiteFacts(site)
+  const { all, failed } = countProbes(grid)
+  const figures = { all: facts.availability30d, peak: facts.availabilityPeak30d }
+  const table = (content: Html) =>
+    html`<details class="more"><summary>${m.charts.asTable}</summary><div class="scroll" tabindex="0">${content}</div></details>`
+  return section(
+    'availability',
+    m.sitePage.last30,
+    html`<h3>${m.site.availability}</h3>
+${availabilityChart(page, site.name, grid, snapshot.generatedAtSec, figures)}
+${stripKey(page)}
+${table(availabilityTable(page, grid))}
+<h3 class="space-top">${m.sitePage.latency} <span class="muted light">${m.sitePage.latencyUnit}</span></h3>${latencyChart(page, grid)}
+${table(latencyTable(page, grid))}
+<p class="small muted">${m.charts.latencyNote}</p>`,
+    html`<p>${m.sitePage.counted(f, all, failed)}</p>`,
+  )
+}
+
+function incidentsSection(page: Page, { incidents: { incidents } }: SiteData): Html {
+  const { m } = page
+  const { began, lasted, noIncidents, open, ended, everywhere } = m.sitePage
+  if (incidents.length === 0)
+    return section('incidents', m.sitePage.incidents, html`<p class="muted">${noIncidents}</p>`)
+  const rows = incidents
+    .slice(0, INCIDENTS_SHOWN_MAX)
+    .map(({ started_at, ended_at, duration_s, region, cause }) => {
+      const where = region === 'all' ? everywhere : m.codes.place[region]
+      const state = ended_at === null ? html`<span class="status status-down">${open}</span>` : ended
+      return html`<tr><th scope="row">${dateTimeTag(Date.parse(started_at) / 1_000)}<span class="sub">${where}</span></th><td>${m.codes.errors[cause as ErrorCode] ?? cause}</td><td class="num">${describeDuration(page, duration_s)}<span class="sub">${state}</span></td></tr>`
+    })
+  return section(
+    'incidents',
+    m.sitePage.incidents,
+    html`<table class="table table-tight"><thead><tr><th scope="col">${began}</th><th scope="col">${m.charts.cause}</th><th scope="col" class="num">${lasted}</th></tr></thead><tbody>${rows}</tbody></table>`,
+  )
+}
+
+const INCIDENTS_SHOWN_MAX = 20 // all are at /api/v1/sites/{slug}/incidents
+
+function screenshotSection(
+  page: Page,
+  { supportEmail }: SiteContext,
+  site: SiteState,
+  { detail }: SiteData,
+): Html {
+  const { m } = page
+  const { screenshot_url: url } = detail
+  const picture =
+    url === null
+      ? html`<p class="muted">${m.sitePage.noScreenshot}</p>`
+      : html`<div class="screenshot"><img src="${url}" alt="${m.sitePage.screenshotAlt(site.name)}" width="1280" height="800" loading="lazy"></div>`
+  const links = [
+    html`<a href="/api/v1/sites/${site.slug}">${m.sitePage.json}</a>`,
+    html`<a href="/badge/${site.slug}.svg">${m.sitePage.badge}</a>`,
+    supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}</a>`,
+  ]
+  return section(
+    'screenshot',
+    m.sitePage.screenshot,
+    html`${picture}<div class="actions" id="report">${links}</div>`,
+  )
+}

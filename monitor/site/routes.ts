@@ -1,0 +1,281 @@
+/** Every address of the web site, and how it is rendered. Bodies are kept per data version, language and address. */
+import { Bodies, Body } from '../api/bodies.ts'
+import { readChangelog } from '../api/changelog.ts'
+import { ApiError } from '../api/errors.ts'
+import { readQuery } from '../api/query.ts'
+import type { Quota, Quotas } from '../api/quota.ts'
+import type { ApiRequest } from '../api/request.ts'
+import { answer, type ResponseContent } from '../api/response.ts'
+import { ENDPOINTS } from '../api/schema/endpoints.ts'
+import { siteIndex } from '../api/site-index.ts'
+import { canonicalQuery } from '../api/site-list.ts'
+import type { Upload } from '../api/upload.ts'
+import { type Detection, detectionView, isFinished } from '../detections/detection.ts'
+import { parseSubmission } from '../detections/submission.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
+import type { SiteContext } from './frame.ts'
+import { type Html, html } from './html.ts'
+import type { WebSiteOptions } from './options.ts'
+import { href, type Page } from './page.ts'
+import { boardsPage } from './pages/boards.ts'
+import { changelogFeed, changelogPage } from './pages/changelog.ts'
+import { type DetectionBody, detectionPage } from './pages/detection.ts'
+import { noticePage } from './pages/errors.ts'
+import { listPage, PAGE_SIZE } from './pages/list.ts'
+import { aboutProbePage, METHODOLOGY_PATH, methodologyPage, PROBE_PATH } from './pages/method.ts'
+import { referencePage } from './pages/reference.ts'
+import { sitePage } from './pages/site.ts'
+import { readSiteData } from './pages/site-data.ts'
+import { submitPage } from './pages/submit.ts'
+import { badge, manifest, robots, securityTxt, sitemap } from './well-known.ts'
+
+const HTML = 'text/html; charset=utf-8'
+const PAGE_MAX_AGE_SEC = 15
+const TEXT_MAX_AGE_SEC = 3_600
+const BADGE_MAX_AGE_SEC = 300
+const CACHE_BYTES_MAX = 32 * 1024 * 1024
+const FORM_CHARS_MAX = 4_096
+
+export interface PageCall {
+  request: ApiRequest
+  page: Page
+  snapshot: Snapshot
+  argument: string // of the path
+  ip: string
+  upload: Upload | null // of POST
+  quota: Quota
+}
+
+export interface Route {
+  method: 'GET' | 'POST'
+  pattern: string // with at most one parameter: /sites/{slug}
+  render: (call: PageCall) => ResponseContent | Promise<ResponseContent>
+}
+
+export class Routes {
+  readonly context: SiteContext
+  private readonly options: WebSiteOptions
+  private readonly quotas: Quotas
+  private readonly bodies = new Bodies(CACHE_BYTES_MAX)
+  private readonly changelog
+  private readonly all: readonly Route[]
+
+  constructor(options: WebSiteOptions, context: SiteContext, quotas: Quotas) {
+    this.options = options
+    this.context = context
+    this.quotas = quotas
+    this.changelog = options.changelog ?? readChangelog()
+    const get = (pattern: string, render: Route['render']): Route => ({ method: 'GET', pattern, render })
+    this.all = [
+      get('/', (call) => this.list(call)),
+      get('/sites/{slug}', (call) => this.site(call)),
+      get('/leaderboard', (call) => this.data(call, () => boardsPage(call.page, context, call.snapshot))),
+      get('/submit', (call) => this.form(call)),
+      { method: 'POST', pattern: '/submit', render: (call) => this.submit(call) },
+      get('/detections/{id}', (call) => this.detection(call)),
+      get(METHODOLOGY_PATH, (call) => this.lasting(call, () => methodologyPage(call.page, context))),
+      get(PROBE_PATH, (call) => this.lasting(call, () => aboutProbePage(call.page, context, this.probe))),
+      get('/changelog', (call) =>
+        this.lasting(call, () => changelogPage(call.page, context, this.changelog)),
+      ),
+      get('/docs', (call) =>
+        this.data(call, () => referencePage(call.page, context, call.snapshot.sites[0]?.slug ?? null)),
+      ),
+      get('/changelog.atom', () =>
+        this.file(
+          'application/atom+xml; charset=utf-8',
+          String(changelogFeed(options.publicBaseUrl, this.changelog)),
+        ),
+      ),
+      get('/robots.txt', () => this.file('text/plain; charset=utf-8', robots(options.publicBaseUrl))),
+      get('/manifest.webmanifest', () => this.file('application/manifest+json', manifest())),
+      get('/sitemap.xml', (call) => this.sitemap(call)),
+      get('/.well-known/security.txt', () => this.security()),
+      get('/badge/{slug}.svg', (call) => this.badge(call)),
+    ]
+  }
+
+  find({ path, method }: ApiRequest): readonly [Route | null, string] {
+    const wanted = method === 'HEAD' ? 'GET' : method
+    for (const route of this.all) {
+      const argument = route.method === wanted ? matchPath(route.pattern, path) : null
+      if (argument !== null) return [route, argument]
+    }
+    return [null, '']
+  }
+
+  /** The value of Allow for a path that exists, else null. */
+  listMethods(path: string): string | null {
+    const methods = this.all
+      .filter(({ pattern }) => matchPath(pattern, path) !== null)
+      .map(({ method }) => method)
+    if (methods.length === 0) return null
+    return methods.includes('POST') ? 'GET, HEAD, POST' : 'GET, HEAD'
+  }
+
+  private get probe() {
+    return { intervalSec: this.options.probeIntervalSec, userAgent: this.options.userAgent }
+  }
+
+  private list(call: PageCall): ResponseContent {
+    const { request, page, snapshot } = call
+    const query = {
+      ...readQuery(dropEmpty(request.query), LIST_PARAMETERS),
+      limit: PAGE_SIZE,
+      include: undefined,
+    }
+    return this.data(call, () => listPage(page, this.context, snapshot, query), canonicalQuery(query))
+  }
+
+  private async site(call: PageCall): Promise<ResponseContent> {
+    const { page, snapshot, argument } = call
+    const slug = Object.hasOwn(snapshot.aliases, argument) ? snapshot.aliases[argument] : argument
+    const site = snapshot.sites.find((each) => each.slug === slug)
+    if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
+    if (slug !== argument) {
+      const to = href(page, `/sites/${slug}`)
+      return redirect(to, 308)
+    }
+    const key = `${snapshot.version} ${page.language} ${page.isExplicit} ${slug}`
+    const body = await this.bodies.getTextLater(key, async () => {
+      const data = await readSiteData(snapshot, site, this.options.details, this.options.publicBaseUrl)
+      return String(sitePage(page, this.context, snapshot, site, data))
+    })
+    return this.kept(body)
+  }
+
+  private async form(call: PageCall, url?: string, error?: string, status = 200): Promise<ResponseContent> {
+    const { page, snapshot, ip } = call
+    const quota = await new Promise<Quota>((resolve) =>
+      this.quotas.peek('submit', { ip, key: null }, resolve),
+    )
+    const state = { quota, url, error, isEnabled: this.options.hasDetections }
+    return sendPage(submitPage(page, this.context, snapshot, state), { status })
+  }
+
+  private async submit(call: PageCall): Promise<ResponseContent> {
+    const { request, page, upload, ip } = call
+    const { m } = page
+    const origin = request.headers['sec-fetch-site']
+    if (origin === 'cross-site' || origin === 'same-site' || !this.isOwnOrigin(request.headers.origin)) {
+      const html = noticePage(page, this.context, { title: m.submit.problem, text: m.submit.crossSite })
+      return sendPage(html, { status: 403 })
+    }
+    const body = await new Promise<Buffer | ApiError>((resolve) => upload!.whenDone(resolve))
+    if (body instanceof ApiError) throw body
+    const url = new URLSearchParams(body.toString('utf8', 0, FORM_CHARS_MAX)).get('url')?.trim() ?? ''
+    try {
+      if (!this.options.hasDetections) throw new ApiError('detections_disabled', m.submit.disabled)
+      if (call.quota.hasFailed) throw new ApiError('not_ready', m.errors.notReadyText)
+      const target = parseSubmission(Buffer.from(JSON.stringify({ url })), this.options.checkUrl)
+      const detection = await this.options.detections.submit(target, ip)
+      const to = href(page, `/detections/${detection.id}`)
+      return redirect(to, 303)
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      const reason = error.message.replace(/^url: /, '')
+      const text = reason.startsWith('must be an absolute') ? m.submit.notFull : reason
+      return this.form(call, url.slice(0, FORM_CHARS_MAX), text, error.status)
+    }
+  }
+
+  /** A browser sends the Origin with a form; it is the address of this site, as the client sees it. */
+  private isOwnOrigin(origin: string): boolean {
+    const { publicBaseUrl } = this.options
+    if (origin === '' || publicBaseUrl === '') return true
+    return origin === new URL(publicBaseUrl).origin
+  }
+
+  private async detection({ page, snapshot, argument }: PageCall): Promise<ResponseContent> {
+    const { detections } = this.options
+    const detection: Detection = await detections.find(argument)
+    const slug = siteIndex(snapshot).slugOfHost(detection.host.replace(/\.$/, ''))
+    const view = detectionView(detection, detections.getPosition(detection), slug) as DetectionBody
+    const html = detectionPage(page, this.context, snapshot, view)
+    return sendPage(html, { cacheControl: isFinished(detection) ? 'private, max-age=60' : 'no-store' })
+  }
+
+  private sitemap({ snapshot }: PageCall): ResponseContent {
+    const { publicBaseUrl } = this.options
+    if (publicBaseUrl === '') throw new ApiError('not_found', 'PUBLIC_BASE_URL is not set')
+    const body = this.bodies.getText(`${snapshot.version} sitemap`, () =>
+      String(sitemap(publicBaseUrl, snapshot)),
+    )
+    return answer(body, { type: 'application/xml; charset=utf-8', ...lasting(TEXT_MAX_AGE_SEC) })
+  }
+
+  private security(): ResponseContent {
+    const { supportEmail, nowMs } = this.options
+    if (supportEmail === '') throw new ApiError('not_found', 'SUPPORT_EMAIL is not set')
+    return this.file('text/plain; charset=utf-8', securityTxt(supportEmail, nowMs()))
+  }
+
+  private badge({ snapshot, argument }: PageCall): ResponseContent {
+    const site: SiteState | undefined = snapshot.sites.find(({ slug }) => slug === argument)
+    if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
+    const body = this.bodies.getText(`badge ${site.tier}`, () => String(badge(site.tier)))
+    return answer(body, { type: 'image/svg+xml', ...lasting(BADGE_MAX_AGE_SEC) })
+  }
+
+  /** A page of the data: rendered once per data version, language and address. */
+  private data({ page, snapshot, request }: PageCall, render: () => Html, query = ''): ResponseContent {
+    const key = `${snapshot.version} ${page.language} ${page.isExplicit} ${request.path}?${query}`
+    return this.kept(this.bodies.getText(key, () => String(render())))
+  }
+
+  /** A page that does not depend on the data. */
+  private lasting({ page, request }: PageCall, render: () => Html): ResponseContent {
+    const key = `${page.language} ${page.isExplicit} ${request.path}`
+    return this.kept(this.bodies.getText(key, () => String(render())))
+  }
+
+  private kept(body: Body): ResponseContent {
+    const scope = this.options.isSharedCache ? 'public' : 'private'
+    return answer(body, { type: HTML, cacheControl: `${scope}, max-age=${PAGE_MAX_AGE_SEC}`, hasEtag: true })
+  }
+
+  private file(type: string, text: string): ResponseContent {
+    return answer(
+      this.bodies.getText(`${type} ${text}`, () => text),
+      { type, ...lasting(TEXT_MAX_AGE_SEC) },
+    )
+  }
+}
+
+const LIST_PARAMETERS = ENDPOINTS.find(({ id }) => id === 'listSites')!.parameters.filter(
+  ({ name }) => name !== 'limit' && name !== 'include',
+)
+
+/** A page that is rendered for this request alone. */
+export function sendPage(page: Html, more: Partial<ResponseContent> = {}): ResponseContent {
+  return answer(new Body(String(page)), { type: HTML, ...more })
+}
+
+/** With a short body: a response without one would need its own way to state its length. */
+function redirect(to: string, status: 303 | 308): ResponseContent {
+  const page = html`<!doctype html><title>${to}</title><a href="${to}">${to}</a>`
+  return sendPage(page, { status, headers: [['Location', to]] })
+}
+
+function lasting(maxAgeSec: number): Partial<ResponseContent> {
+  return { cacheControl: `public, max-age=${maxAgeSec}`, hasEtag: true }
+}
+
+/** The parameter of a path that matches a pattern, '' for a pattern without one, null for another path. */
+export function matchPath(pattern: string, path: string): string | null {
+  const start = pattern.indexOf('{')
+  if (start < 0) return path === pattern ? '' : null
+  const [before, after] = [pattern.slice(0, start), pattern.slice(pattern.indexOf('}') + 1)]
+  const argument = path.slice(before.length, path.length - after.length)
+  const isMatch =
+    path.startsWith(before) && path.endsWith(after) && argument !== '' && !argument.includes('/')
+  return isMatch ? argument : null
+}
+
+/** A form sends its empty fields, too. */
+function dropEmpty(query: string): string {
+  return query
+    .split('&')
+    .filter((part) => part !== '' && !part.endsWith('='))
+    .join('&')
+}

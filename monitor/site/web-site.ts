@@ -1,0 +1,162 @@
+/**
+ * The web site on the public port (spec 11): pages rendered from the same snapshot as the API, kept per data version and
+ * language; assets and small files; errors as pages.
+ *
+ *     path ─► asset, icon ─► sent                                                 quota is not counted
+ *          └─► page ─► quota `page` ─► kept body, or render ─► response           429, 404, 500: pages, too
+ *          └─► POST /submit ─► quota `submit` ─► 303 to the detection, or the form with its error
+ */
+import { getClientAddress, truncatedClient } from '../api/client-address.ts'
+import { ApiError, retryAfter } from '../api/errors.ts'
+import { type Quota, type QuotaKind, Quotas } from '../api/quota.ts'
+import { type ApiRequest, readRequest } from '../api/request.ts'
+import { ApiResponse, answer, type ResponseContent } from '../api/response.ts'
+import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
+import { Upload } from '../api/upload.ts'
+import { type Asset, Assets } from './assets.ts'
+import { siteHeaders } from './headers.ts'
+import type { WebSiteOptions } from './options.ts'
+import { chooseLanguage, type Page } from './page.ts'
+import { notFoundPage, noticePage } from './pages/errors.ts'
+import { type PageCall, type Route, Routes, sendPage } from './routes.ts'
+
+const ASSET_MAX_AGE_SEC = 31_536_000
+const ICON_MAX_AGE_SEC = 86_400
+const NOT_READY_SEC = 5
+
+interface Arrival {
+  request: ApiRequest
+  reply: ApiResponse
+  page: Page
+  route: Route | null
+  argument: string
+  ip: string
+  upload: Upload | null // of POST /submit
+}
+
+export class WebSite {
+  private readonly options: WebSiteOptions
+  private readonly quotas: Quotas
+  private readonly assets = new Assets()
+  private readonly routes: Routes
+  private readonly headers
+
+  constructor(options: WebSiteOptions) {
+    this.options = options
+    const { limiter, onQuotaFailure: onFailure, publicBaseUrl, supportEmail } = options
+    this.quotas = new Quotas({ limiter, nowSec: () => Math.floor(options.nowMs() / 1_000), onFailure })
+    const context = { assets: this.assets.getPath, publicBaseUrl, supportEmail }
+    this.routes = new Routes(options, context, this.quotas)
+    this.headers = siteHeaders(publicBaseUrl)
+  }
+
+  /** Handles one request; must be called within the callback of uWebSockets.js. */
+  handle(res: HttpResponse, req: HttpRequest): void {
+    const startMs = performance.now()
+    const request = readRequest(req, res, this.options.address)
+    const ip = getClientAddress(request, this.options.address)
+    const reply = new ApiResponse(res, request, false, this.headers)
+    const asset = this.findAsset(request.path)
+    const [route, argument] = asset ? [null, ''] : this.routes.find(request)
+    const length = Number(request.headers['content-length'] || Number.NaN)
+    const upload = route?.method === 'POST' ? new Upload(res, length) : null
+    reply.onEnd = () => {
+      upload?.cancel()
+      const ms = Math.round(performance.now() - startMs)
+      const pattern = asset ? '/assets' : (route?.pattern ?? 'none')
+      const client = truncatedClient(ip)
+      const { requestId, status } = reply
+      this.options.onRequest?.({ requestId, client, route: pattern, method: toMethod(request), status, ms })
+    }
+    const page = chooseLanguage(readLanguage(request.query), request.headers['accept-language'])
+    const arrival = { request, reply, page, route, argument, ip, upload }
+    try {
+      if (asset) reply.send(assetAnswer(asset, request.path.startsWith('/assets/')))
+      else this.admit(arrival)
+    } catch (error) {
+      this.fail(arrival, error)
+    }
+  }
+
+  private admit(arrival: Arrival): void {
+    const { reply, route, ip } = arrival
+    const kind: QuotaKind = route?.method === 'POST' ? 'submit' : 'page'
+    this.quotas.take(kind, { ip, key: null }, (quota) => {
+      if (reply.isDone) return
+      reply.quota = quota
+      try {
+        const answered = this.answer(arrival, quota)
+        if (answered instanceof Promise) {
+          answered.then((each) => reply.send(each)).catch((error) => this.fail(arrival, error))
+        } else reply.send(answered)
+      } catch (error) {
+        this.fail(arrival, error)
+      }
+    })
+  }
+
+  private answer(arrival: Arrival, quota: Quota): ResponseContent | Promise<ResponseContent> {
+    const { request, page, route, argument, ip, upload } = arrival
+    const { m, f } = page
+    const { context } = this.routes
+    if (quota.isOver) {
+      this.options.onLimited?.(quota.class)
+      const text = m.errors.tooManyText(f, quota.limit, quota.afterSec)
+      const html = noticePage(page, context, { title: m.errors.tooMany, text, refreshSec: quota.afterSec })
+      return sendPage(html, { status: 429, headers: retryAfter(quota.afterSec) })
+    }
+    const snapshot = this.options.snapshot()
+    if (route === null) {
+      const allowed = this.routes.listMethods(request.path)
+      if (allowed === null) return sendPage(notFoundPage(page, context, snapshot, null), { status: 404 })
+      const html = noticePage(page, context, { title: m.errors.method, text: allowed })
+      return sendPage(html, { status: 405, headers: [['Allow', allowed]] })
+    }
+    if (snapshot === null) {
+      const { notReady: title, notReadyText: text } = m.errors
+      const html = noticePage(page, context, { title, text, refreshSec: NOT_READY_SEC })
+      return sendPage(html, { status: 503, headers: retryAfter(NOT_READY_SEC) })
+    }
+    const call: PageCall = { request, page, snapshot, argument, ip, upload, quota }
+    return route.render(call)
+  }
+
+  /** An error other than ApiError is a defect: logged with the request's id. */
+  private fail({ reply, page, request }: Arrival, error: unknown): void {
+    if (reply.isDone) return
+    const { m } = page
+    const { context } = this.routes
+    if (error instanceof ApiError && error.status < 500) {
+      const isMissing = error.status === 404 || error.status === 410
+      const html = isMissing
+        ? notFoundPage(page, context, this.options.snapshot(), request.path.split('/').pop() ?? null)
+        : noticePage(page, context, { title: m.errors.badFilter, text: error.message })
+      reply.send(sendPage(html, { status: error.status, headers: error.headers }))
+      return
+    }
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    this.options.log('error', `monitor page ${reply.requestId} failed: ${text}`)
+    const title = m.errors.internal
+    const html = noticePage(page, context, { title, text: m.errors.internalText(reply.requestId) })
+    reply.send(sendPage(html, { status: 500 }))
+  }
+
+  private findAsset(path: string): Asset | undefined {
+    return path === '/favicon.svg' ? this.assets.get('favicon.svg') : this.assets.find(path)
+  }
+}
+
+function assetAnswer({ body, type }: Asset, isHashed: boolean): ResponseContent {
+  const cacheControl = isHashed
+    ? `public, max-age=${ASSET_MAX_AGE_SEC}, immutable`
+    : `public, max-age=${ICON_MAX_AGE_SEC}`
+  return answer(body, { type, cacheControl, hasEtag: true })
+}
+
+function readLanguage(query: string): string | undefined {
+  return new URLSearchParams(query).get('lang') ?? undefined
+}
+
+function toMethod({ method }: ApiRequest): string {
+  return ['GET', 'HEAD', 'POST'].includes(method) ? method : 'other'
+}

@@ -1,0 +1,209 @@
+/**
+ * The pages in real Chromium (acceptance test 12 of the specification): both themes, both widths, with and without scripts,
+ * by keyboard; axe finds nothing serious, the policy is not violated, nothing is asked of another origin.
+ */
+import axe from 'axe-core'
+import { type Browser, chromium, type Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openUws } from '../../../transports/uws.ts'
+import { chromiumPath } from '../../helpers/chromium.ts'
+import { startApi } from '../api/setup.ts'
+import { startSite } from './setup.ts'
+
+const START_MS_MAX = 120_000 // of the browser, beside a load
+const PAGES = [
+  '/',
+  '/?tier=S',
+  '/sites/alpha',
+  '/sites/down',
+  '/sites/unknown-site',
+  '/leaderboard',
+  '/submit',
+  '/methodology',
+  '/about/probe',
+  '/changelog',
+  '/docs',
+]
+const VIEWS = [
+  { width: 1280, colorScheme: 'light', lang: 'en' },
+  { width: 320, colorScheme: 'dark', lang: 'zh-CN' },
+] as const
+
+let api: Awaited<ReturnType<typeof startApi>>
+let web: Awaited<ReturnType<typeof startSite>>
+let opened: NonNullable<ReturnType<typeof openUws>>
+let origin: string
+let browser: Browser
+
+beforeAll(async () => {
+  api = await startApi()
+  web = await startSite({
+    details: api.store,
+    detections: api.queue,
+    snapshot: () => api.state.snapshot,
+  })
+  opened = openUws('127.0.0.1', 0, (app) =>
+    app.any('/*', (res, req) => (req.getUrl().startsWith('/api/') ? api.api : web.site).handle(res, req)),
+  )!
+  origin = `http://127.0.0.1:${opened.port}`
+  const isRoot = process.getuid?.() === 0
+  browser = await chromium.launch({
+    executablePath: chromiumPath(),
+    args: ['--disable-gpu', '--disable-dev-shm-usage', ...(isRoot ? ['--no-sandbox'] : [])],
+    timeout: START_MS_MAX,
+  })
+}, START_MS_MAX)
+
+afterAll(async () => {
+  await browser?.close()
+  opened?.close()
+  web?.close()
+  api?.close()
+}, START_MS_MAX)
+
+const AXE_RUN = "axe.run({ resultTypes: ['violations'] })"
+
+interface View {
+  width: number
+  colorScheme: 'light' | 'dark'
+  lang: string
+  javaScriptEnabled?: boolean
+}
+
+/** A visitor; `problems` collects what a visitor must never meet. */
+async function openVisitor({ width, colorScheme, lang, javaScriptEnabled = true }: View) {
+  const context = await browser.newContext({
+    viewport: { width, height: 800 },
+    ...{ colorScheme, javaScriptEnabled, locale: lang },
+  })
+  const page = await context.newPage()
+  const problems: string[] = []
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().includes('404')) problems.push(message.text())
+  })
+  page.on('pageerror', (error) => problems.push(String(error)))
+  page.on('request', (request) => {
+    if (!request.url().startsWith(origin)) problems.push(`asks ${request.url()}`)
+  })
+  const visit = (path: string) => page.goto(origin + path, { timeout: START_MS_MAX })
+  return { page, problems, visit, close: () => context.close() }
+}
+
+const overflow = (page: Page) =>
+  page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+
+test.each(VIEWS)(
+  'M13#12: every page, $width px, $colorScheme, $lang',
+  async (view) => {
+    const { page, problems, visit, close } = await openVisitor(view)
+    for (const path of PAGES) {
+      await visit(path)
+      await page.evaluate(axe.source)
+      const { violations } = (await page.evaluate(AXE_RUN)) as axe.AxeResults
+      const serious = violations
+        .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' | ')}`)
+      expect(serious, path).toEqual([])
+      expect(await overflow(page), path).toBe(0)
+      expect(problems, path).toEqual([])
+    }
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'without JavaScript every page is whole',
+  async () => {
+    const view = { width: 320, colorScheme: 'light', lang: 'en', javaScriptEnabled: false } as const
+    const { page, problems, visit, close } = await openVisitor(view)
+    for (const path of PAGES) {
+      await visit(path)
+      expect(await page.locator('h1').count(), path).toBe(1)
+      expect(problems, path).toEqual([])
+    }
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'the theme is chosen by buttons and kept',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor({
+      width: 1280,
+      colorScheme: 'light',
+      lang: 'en',
+    })
+    await visit('/')
+    const paper = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor')
+    const light = await paper()
+    await page.getByRole('button', { name: 'Dark theme' }).click()
+    expect(await paper()).not.toBe(light)
+    await page.goto(`${origin}/leaderboard`)
+    expect(await paper()).not.toBe(light)
+    expect(await page.getByRole('button', { name: 'Dark theme' }).getAttribute('aria-pressed')).toBe('true')
+    expect(problems).toEqual([])
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'filters apply in place, announce their count, and are in the address',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor({
+      width: 1280,
+      colorScheme: 'light',
+      lang: 'en',
+    })
+    await visit('/')
+    await page.locator('.sites .row').nth(5).waitFor()
+    await page.selectOption('#tier', 'S')
+    await page.waitForURL(`${origin}/?tier=S&sort=rank`)
+    await page.locator('#count', { hasText: '1 of 6 sites match.' }).waitFor()
+    expect(await page.locator('.sites .row').count()).toBe(1)
+    expect(await page.locator('.sites .row .name').textContent()).toBe('Site best')
+    expect(await page.locator('.sites .row .tier').getAttribute('class')).toBe('tier tier-S')
+    expect(problems).toEqual([])
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'by keyboard: the skip link is first, and every control of the header has a visible focus',
+  async () => {
+    const { page, visit, close } = await openVisitor({ width: 1280, colorScheme: 'light', lang: 'en' })
+    await visit('/')
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate('document.activeElement.className')).toBe('skip')
+    const seen: unknown[] = []
+    for (let i = 0; i < 10; i++) {
+      await page.keyboard.press('Tab')
+      seen.push(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle'))
+    }
+    expect(new Set(seen)).toEqual(new Set(['solid']))
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'a submission is followed to its page',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor({
+      width: 320,
+      colorScheme: 'light',
+      lang: 'en',
+    })
+    await visit('/submit')
+    await page.fill('#url', 'https://followed.example.com')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/detections\//)
+    expect(await page.locator('h1').textContent()).toBe('Detection is queued')
+    expect(problems).toEqual([])
+    await close()
+  },
+  START_MS_MAX,
+)

@@ -1,0 +1,215 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ERROR_STATUS } from '../../../monitor/api/errors.ts'
+import { ENDPOINTS } from '../../../monitor/api/schema/endpoints.ts'
+import { en } from '../../../monitor/site/messages/en.ts'
+import { zh } from '../../../monitor/site/messages/zh.ts'
+import { SITES, site as siteState, snapshotOf } from '../api/fake-store.ts'
+import { startSite } from './setup.ts'
+
+let site: Awaited<ReturnType<typeof startSite>>
+beforeAll(async () => {
+  site = await startSite()
+})
+afterAll(() => site.close())
+
+const PAGES = [
+  '/',
+  '/sites/alpha',
+  '/sites/down',
+  '/sites/no-facts',
+  '/leaderboard',
+  '/submit',
+  '/methodology',
+  '/about/probe',
+  '/changelog',
+  '/docs',
+]
+
+test.each(PAGES)(
+  'M11#8 M11#9: %s is a whole page in both languages, without inline script or style',
+  async (path) => {
+    for (const [lang, messages] of [
+      ['en', en],
+      ['zh-CN', zh],
+    ] as const) {
+      const { status, headers, text } = await site.get(`${path}?lang=${lang}`)
+      expect(status).toBe(200)
+      expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
+      expect(headers.get('content-security-policy')).toContain("script-src 'self'")
+      expect(text).toContain(`<html lang="${lang}">`)
+      expect(text).toContain(messages.frame.times)
+      expect(text.match(/<h1/g)).toHaveLength(1)
+      expect(text).not.toMatch(/<script(?![^>]* src=)|<style|\sstyle=|\son\w+=/)
+      expect(text).not.toMatch(/undefined|NaN|\[object|null</)
+    }
+  },
+)
+
+test('every link and asset of every page leads somewhere', async () => {
+  const seen = new Set<string>()
+  const queue = [...PAGES]
+  while (queue.length > 0) {
+    const path = queue.pop()!
+    if (seen.has(path) || /^\/(api|media)\//.test(path)) continue // the API is another handler; no pictures are taken yet
+    seen.add(path)
+    const { status, headers, text } = await site.get(path)
+    expect(status, path).toBe(200)
+    if (!headers.get('content-type')!.startsWith('text/html')) continue
+    for (const [, target] of text.matchAll(/(?:href|src)="(\/[^"#]*)/g))
+      queue.push(target.replaceAll('&amp;', '&'))
+    for (const [, id] of text.matchAll(/href="#([^"]+)"/g))
+      expect(text, `${path} #${id}`).toContain(`id="${id}"`)
+  }
+  expect(seen.size).toBeGreaterThan(25)
+})
+
+test('text from outside cannot become markup', async () => {
+  const hostile = [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "'-alert(1)-'",
+    '</title><svg onload=alert(1)>',
+    '&lt;b&gt;',
+    '\u202Ertl\u0000',
+  ]
+  const sites = hostile.map((name, i) => siteState(20 + i, `hostile-${i}`, { name }))
+  site.state.snapshot = snapshotOf([...SITES, ...sites], { version: 8 })
+  for (const path of ['/', ...sites.map(({ slug }) => `/sites/${slug}`)]) {
+    const { status, text } = await site.get(path)
+    expect(status).toBe(200)
+    expect(text).not.toMatch(/<script>|<img src=x|<svg onload|<b>'/)
+  }
+  const query = encodeURIComponent(hostile[1])
+  expect((await site.get(`/?q=${query}`)).text).not.toContain('<img src=x')
+  expect((await site.get(`/sites/${query}`)).text).not.toContain('<img src=x')
+  site.state.snapshot = snapshotOf()
+})
+
+test('M11#1: filters are in the address, and the form keeps them', async () => {
+  const { text } = await site.get('/?tier=S&status=&q=')
+  expect(text).toContain('1 of 6 sites match.')
+  expect(text).toContain('<option value="S" selected>')
+  expect(text).toContain('/sites/best')
+  expect(text).not.toContain('/sites/alpha')
+  const wrong = await site.get('/?tier=Z')
+  expect(wrong.status).toBe(400)
+  expect(wrong.text).toContain('tier must be one of S, A, B, C, D')
+})
+
+test('a region that is not measured is never shown as a finding', async () => {
+  const list = (await site.get('/')).text
+  expect(list).toContain(en.list.notMeasured.cn.title)
+  const page = (await site.get('/sites/down')).text
+  expect(page).toMatch(/region-none"><h3>From China<\/h3>.*Not measured/)
+})
+
+test('the language: ?lang=, then Accept-Language by weight, then English', async () => {
+  const lang = async (path: string, accepted?: string) => {
+    const { text } = await site.get(path, accepted === undefined ? {} : { 'accept-language': accepted })
+    return /<html lang="([^"]+)"/.exec(text)![1]
+  }
+  expect(await lang('/', 'zh-CN,zh;q=0.9,en;q=0.8')).toBe('zh-CN')
+  expect(await lang('/', 'fr, en;q=0.5, zh;q=0.4')).toBe('en')
+  expect(await lang('/', 'zh;q=0')).toBe('en')
+  expect(await lang('/?lang=zh', 'en')).toBe('zh-CN')
+  expect(await lang('/?lang=tlh', 'fr')).toBe('en')
+})
+
+test('pages are kept while the data stays, with an ETag and compressed forms', async () => {
+  const first = await site.get('/leaderboard')
+  const again = await site.get('/leaderboard', { 'if-none-match': first.headers.get('etag')! })
+  expect([again.status, again.text]).toEqual([304, ''])
+  const asset = /href="(\/assets\/style\.[0-9a-f]+\.css)"/.exec(first.text)![1]
+  const style = await site.get(asset, { 'accept-encoding': 'br' })
+  expect(style.headers.get('content-encoding')).toBe('br')
+  expect(style.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+})
+
+test('M11#2: an alias leads to its site; an unknown slug offers the nearest', async () => {
+  const alias = await site.get('/sites/old-alpha')
+  expect([alias.status, alias.headers.get('location')]).toEqual([308, '/sites/alpha'])
+  const unknown = await site.get('/sites/alphabet')
+  expect(unknown.status).toBe(404)
+  expect(unknown.text).toMatch(/Perhaps you meant.*\/sites\/alpha/s)
+  expect((await site.get('/nowhere')).status).toBe(404)
+})
+
+test('other methods get 405 with Allow', async () => {
+  const { status, headers } = await site.post('/leaderboard', {})
+  expect([status, headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+})
+
+test('before the data is loaded: 503 with Retry-After', async () => {
+  site.state.snapshot = null
+  const { status, headers, text } = await site.get('/')
+  site.state.snapshot = snapshotOf()
+  expect([status, headers.get('retry-after')]).toEqual([503, '5'])
+  expect(text).toContain(en.errors.notReady)
+})
+
+test('a failure is a page with the request id, which the log has, too', async () => {
+  site.state.snapshot = snapshotOf(SITES, { version: 9 }) // nothing of it is kept
+  site.store.failure = new Error('the disk is gone')
+  const { status, headers, text } = await site.get('/sites/equal')
+  site.store.failure = null
+  site.state.snapshot = snapshotOf()
+  expect(status).toBe(500)
+  expect(text).toContain(headers.get('x-request-id'))
+  expect(text).not.toContain('the disk')
+  expect(site.logged.at(-1)).toMatch(
+    new RegExp(`${headers.get('x-request-id')} failed: Error: the disk is gone`),
+  )
+})
+
+test('M11#10 M11#12: badges and small files for machines', async () => {
+  expect((await site.get('/robots.txt')).text).toContain('Disallow: /detections/')
+  expect((await site.get('/.well-known/security.txt')).text).toContain('Contact: mailto:help@example.org')
+  expect((await site.get('/badge/best.svg')).text).toContain('Relay tier S')
+  expect((await site.get('/changelog.atom')).headers.get('content-type')).toContain('application/atom+xml')
+  expect((await site.get('/sitemap.xml')).status).toBe(404) // needs PUBLIC_BASE_URL
+})
+
+test('M11#2: the page of a site answers why it has its tier, from where it is reached, and what failed', async () => {
+  const { text } = await site.get('/sites/alpha')
+  for (const heading of [
+    'Why tier A',
+    'Reachability',
+    'What failed',
+    'The last 30 days',
+    'Incidents',
+    'Models',
+  ]) {
+    expect(text).toMatch(new RegExp(`<h2 id="[a-z]+">${heading}</h2>`))
+  }
+  expect(text).toContain('href="https://alpha.example.com" rel="nofollow noopener noreferrer ugc"')
+  expect(text).toContain('<div class="region"><h3>From China</h3>')
+  expect(text).toContain(en.codes.caps.certificate_invalid)
+  expect(text).toMatch(/<details class="more"><summary>The same as a table/)
+})
+
+test('M11#3: both boards with reasons in words, rank change, date and appeal', async () => {
+  const { text } = await site.get('/leaderboard')
+  expect(text).toMatch(/Recommended<\/h2>.*Site best.*Site alpha/s)
+  expect(text).toContain('▲2')
+  expect(text).toContain(en.codes.redReasons.models_true)
+  expect(text).toContain(en.codes.blackReasons.down_72h)
+  expect(text).toContain(en.boards.appealTitle)
+  expect(text).toContain('mailto:help@example.org')
+})
+
+test('M11#6: the changelog and its feed have the same entries', async () => {
+  const page = (await site.get('/changelog')).text
+  const feed = (await site.get('/changelog.atom')).text
+  const ids = [...page.matchAll(/<section aria-labelledby="([^"]+)"/g)].map(([, id]) => id)
+  expect(ids.length).toBeGreaterThan(1)
+  for (const id of ids) expect(feed).toContain(`2026:changelog/${id}</id>`)
+})
+
+test('M11#7: the reference names every operation, parameter and code', async () => {
+  const { text } = await site.get('/docs')
+  for (const { path, parameters } of ENDPOINTS) {
+    expect(text).toContain(`/api/v1${path === '/' ? '' : path}`)
+    for (const { name } of parameters) expect(text).toContain(`<th scope="row" class="mono">${name}</th>`)
+  }
+  for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`>${code}</th>`)
+})
