@@ -11,7 +11,7 @@ const TOOLS_DIR = fileURLToPath(new URL('../../test/.tools/', import.meta.url))
 const SOURCES = fileURLToPath(new URL('h2spec/', import.meta.url)) // go.mod and go.sum: versions and hashes
 const PACKAGE = 'github.com/summerwind/h2spec/cmd/h2spec'
 const GO_FOLDER = '/usr/local/go/bin' // of the official archive; not on every PATH
-const BUILD_MS_MAX = 300_000 // 20 s is usual; beyond, the build is ended and the test is skipped
+const BUILD_MS_MAX = 600_000 // 20 s is usual; beyond, the build is ended and the test is skipped
 
 /** The h2spec to run: H2SPEC, or the one built from the sources pinned now. Null if there is none. */
 export function findH2spec(env = process.env, folder = TOOLS_DIR) {
