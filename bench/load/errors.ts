@@ -6,7 +6,7 @@ const CODE = /\b(?:status|RST_STREAM|GOAWAY|with) \d{1,3}\b/
 const VARIABLE = new RegExp(`(${CODE.source})|"[^"]*"|'[^']*'|\\d+`, 'g')
 
 /** A grpc-message, which is percent-encoded UTF-8; as it came when it is not. */
-export function decoded(grpcMessage: string): string {
+export function decodeGrpcMessage(grpcMessage: string): string {
   try {
     return decodeURIComponent(grpcMessage)
   } catch {

@@ -5,7 +5,7 @@
  *     0             9       dataAt                    what the windows count: dataBytes
  */
 import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../transports/grpc/http2/frames.ts'
-import { headBlocks } from './grpc-head.ts'
+import { headBlocks } from './grpc-request-head.ts'
 import type { NextKey } from './keys.ts'
 import { protobufRequest, type Shape, Template } from './requests.ts'
 

@@ -9,7 +9,6 @@
  * Windows: ours are the largest there are, and the connection's is renewed now and then; the server's is kept to.
  */
 import type { Socket } from 'node:net'
-import { CONTINUATIONS_MAX, HEADER_BLOCK_BYTES_MAX } from '../../transports/grpc/http2/bounds.ts'
 import {
   ErrorCode,
   Flag,
@@ -23,16 +22,18 @@ import {
   WINDOW_DEFAULT,
   WINDOW_MAX,
 } from '../../transports/grpc/http2/frames.ts'
-import { classifyResponse, WRONG } from './answers.ts'
 import { Calls } from './calls.ts'
+import { classifyResponse, WRONG } from './classify-response.ts'
 import type { Connection, Listener } from './connection.ts'
-import { AnswerHeads } from './grpc-answer-head.ts'
 import { type CallOptions, CallWriter, frame, uint32 } from './grpc-call.ts'
+import { ResponseHeadReader } from './grpc-response-head.ts'
 
 const OUT_BYTES = 65_536
 const BODIES_BYTES_MAX = 1_048_576 // answers in parts, all calls of a connection; beyond: the connection ends
 const RENEW_BYTES = 2 ** 29 // consumed bytes after which the connection's window is renewed
 const GRPC_PREFIX_BYTES = 5
+const HEADER_BLOCK_BYTES_MAX = 65_536 // beyond: the connection ends
+const CONTINUATIONS_MAX = 16 // frames of one header block; beyond: the connection ends
 const NO_STATUS = -1
 const ID_MAX = STREAM_ID_MAX - 1_000_000 // so that some may be passed over
 
@@ -44,7 +45,7 @@ export class GrpcConnection implements Connection {
   private readonly socket: Socket
   private readonly options: GrpcOptions
   private readonly listener: Listener
-  private readonly heads = new AnswerHeads()
+  private readonly heads = new ResponseHeadReader()
 
   private readonly calls: Calls
   private streamsMax: number // the server's word included

@@ -6,7 +6,7 @@
  */
 import type { Socket } from 'node:net'
 import { Code } from '../../proto/ratelimit.ts'
-import { LIMITED } from './answers.ts'
+import { LIMITED } from './classify-response.ts'
 import type { Connection, Listener } from './connection.ts'
 import type { NextKey } from './keys.ts'
 import { jsonRequest, type Shape, Template } from './requests.ts'

@@ -11,7 +11,7 @@
  * to be asked. Errors count from the first call on: a wrong answer is wrong at any time.
  */
 import { Code } from '../../proto/ratelimit.ts'
-import { LIMITED } from './answers.ts'
+import { LIMITED } from './classify-response.ts'
 import { normalizeReason, readable } from './errors.ts'
 import { Histogram } from './histogram.ts'
 

@@ -4,10 +4,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { classifyResponse, LIMITED, WRONG } from '../../bench/load/answers.ts'
+import { classifyResponse, LIMITED, WRONG } from '../../bench/load/classify-response.ts'
 import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
-import { AnswerHeads } from '../../bench/load/grpc-answer-head.ts'
-import { headBlocks, PACKED_PATH } from '../../bench/load/grpc-head.ts'
+import { headBlocks, PACKED_PATH } from '../../bench/load/grpc-request-head.ts'
+import { ResponseHeadReader } from '../../bench/load/grpc-response-head.ts'
 import { Histogram } from '../../bench/load/histogram.ts'
 import { judgeJson } from '../../bench/load/http-connection.ts'
 import { parseKeys } from '../../bench/load/keys.ts'
@@ -192,7 +192,7 @@ for (const [sent, told] of messages) {
     const value = Buffer.from(sent)
     const name = Buffer.from('grpc-message')
     const block = Buffer.concat([Buffer.from([0, name.length]), name, Buffer.from([value.length]), value])
-    expect(new AnswerHeads().read(block, 0, block.length).grpcMessage).toBe(told)
+    expect(new ResponseHeadReader().read(block, 0, block.length).grpcMessage).toBe(told)
   })
 }
 
@@ -221,7 +221,7 @@ for (const tableBytes of [4_096, 0]) {
 }
 
 test('answer heads are remembered only while the table is as it was', () => {
-  const heads = new AnswerHeads()
+  const heads = new ResponseHeadReader()
   const read = (hex: string) => heads.read(Buffer.from(hex, 'hex'), 0, hex.length / 2)
   const adds = (status: string) =>
     `400b${Buffer.from('grpc-status').toString('hex')}01${Buffer.from(status).toString('hex')}`
