@@ -262,7 +262,7 @@ export class GrpcConnection implements Connection {
     else
       this.fail(
         id,
-        code === 0 ? 'no message' : 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor',
+        code === 0 ? 'no message' : 'wrong response: not one status, OK or OVER_LIMIT, per descriptor',
       )
   }
 

@@ -88,7 +88,7 @@ export class HttpConnection implements Connection {
   private answer(head: string, body: string, nowMs: number): void {
     this.rest = null
     this.inFlight = 0
-    const { code, reason } = judgeJson(Number(head.slice(9, 12)), body, this.options.shape.descriptors)
+    const { code, reason } = classifyJson(Number(head.slice(9, 12)), body, this.options.shape.descriptors)
     if (reason === '') this.listener.answered(this.intendedMs, nowMs, code)
     else this.listener.failed(this.intendedMs, reason)
     if (/^connection: *close/im.test(head)) this.leave('the server said goodbye')
@@ -114,7 +114,7 @@ export class HttpConnection implements Connection {
 }
 
 /** As `answers.ts` judges protobuf, with the reason when it is no decision. 429 goes with OVER_LIMIT alone. */
-export function judgeJson(
+export function classifyJson(
   status: number,
   body: string,
   descriptors: number,
@@ -125,16 +125,16 @@ export function judgeJson(
   try {
     answer = JSON.parse(body)
   } catch {
-    return wrong('wrong answer: not JSON')
+    return wrong('wrong response: not JSON')
   }
   const code = CODES[answer?.overallCode ?? '']
   const { statuses } = answer ?? {}
   const isRight = Array.isArray(statuses) && statuses.every((each) => (each?.code ?? '') in CODES)
   if (code === undefined || !isRight || statuses.length !== descriptors) {
-    return wrong('wrong answer: not one status, OK or OVER_LIMIT, per descriptor')
+    return wrong('wrong response: not one status, OK or OVER_LIMIT, per descriptor')
   }
   if ((status === 429) !== (code === Code.OverLimit))
-    return wrong(`wrong answer: ${answer.overallCode} with ${status}`)
+    return wrong(`wrong response: ${answer.overallCode} with ${status}`)
   return { code: statuses.some((each) => each.currentLimit) ? code | LIMITED : code, reason: '' }
 }
 

@@ -162,7 +162,7 @@ export class Loop implements Listener {
       if (connection === null) break
       const intendedMs = this.intendedMs(this.sent)
       const isHeld = this.sent < this.heldBelow
-      if (this.recorder.counts(intendedMs, nowMs)) {
+      if (this.recorder.isCounted(intendedMs, nowMs)) {
         if (isHeld) this.recorder.held++
         else this.recorder.lag.add(nowMs - intendedMs)
       }

@@ -9,7 +9,7 @@ import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
 import { headBlocks, PACKED_PATH } from '../../bench/load/grpc-request-head.ts'
 import { ResponseHeadReader } from '../../bench/load/grpc-response-head.ts'
 import { Histogram } from '../../bench/load/histogram.ts'
-import { judgeJson } from '../../bench/load/http-connection.ts'
+import { classifyJson } from '../../bench/load/http-connection.ts'
 import { parseKeys } from '../../bench/load/keys.ts'
 import { Recorder } from '../../bench/load/recorder.ts'
 import { jsonRequest, protobufRequest, Template } from '../../bench/load/requests.ts'
@@ -142,23 +142,23 @@ test('any bytes are judged, whatever they are', () => {
 const jsonAnswers: [number, string, string][] = [
   [200, '{"overallCode":"OK","statuses":[{"code":"OK"}]}', ''],
   [429, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', ''],
-  [200, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', 'wrong answer: OVER_LIMIT with 200'],
-  [200, '{"overallCode":"OK","statuses":[]}', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
-  [200, '{"overallCode":"OK","statuses":[{}]}', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
-  [200, 'null', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
-  [200, '{', 'wrong answer: not JSON'],
+  [200, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', 'wrong response: OVER_LIMIT with 200'],
+  [200, '{"overallCode":"OK","statuses":[]}', 'wrong response: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, '{"overallCode":"OK","statuses":[{}]}', 'wrong response: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, 'null', 'wrong response: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, '{', 'wrong response: not JSON'],
   [500, '', 'HTTP status 500'],
 ]
 
 for (const [status, body, reason] of jsonAnswers) {
   test(`HTTP ${status} ${body} is ${reason || 'right'}`, () =>
-    expect(judgeJson(status, body, 1).reason).toBe(reason))
+    expect(classifyJson(status, body, 1).reason).toBe(reason))
 }
 
 test('JSON, too, tells whether a rule with a limit applied', () => {
   const answer = (status: string) => `{"overallCode":"OK","statuses":[{"code":"OK"${status}}]}`
-  expect(judgeJson(200, answer(''), 1).code).toBe(1)
-  expect(judgeJson(200, answer(',"currentLimit":{"requestsPerUnit":9,"unit":"HOUR"}'), 1).code).toBe(
+  expect(classifyJson(200, answer(''), 1).code).toBe(1)
+  expect(classifyJson(200, answer(',"currentLimit":{"requestsPerUnit":9,"unit":"HOUR"}'), 1).code).toBe(
     1 | LIMITED,
   )
 })
