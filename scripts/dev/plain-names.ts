@@ -21,7 +21,6 @@ const LEFT_MAX: Record<string, number> = {
   'test/fuzz':           6,
   'test/helpers':       12,
   'test/monitor':      118,
-  'test/proto':          9,
   'test/system':        13,
   'test/transports':     7,
 }

@@ -55,7 +55,7 @@ describe('8.6 a request', () => {
     )
   })
 
-  test('names no resource, and its error has no code', () => {
+  test('has no resource names, and its error has no code', () => {
     const bytes = encodeDiscoveryRequest({
       version: '1',
       node: { id: 'n', metadata: {} },
@@ -80,7 +80,7 @@ describe('8.6 a response', () => {
     }),
   })
 
-  test('of protobufjs is read: head and resources', () => {
+  test('written by protobufjs is read: head and resources', () => {
     fc.assert(
       fc.property(responses, (response) => {
         const bytes = ResponseType.encode(ResponseType.fromObject(response)).finish()
@@ -93,7 +93,7 @@ describe('8.6 a response', () => {
     )
   })
 
-  test('that is cut anywhere within a field is an error, not half a response', () => {
+  test('that ends within a field is an error', () => {
     const full = ResponseType.encode(
       ResponseType.fromObject({
         version_info: '17',
@@ -109,7 +109,7 @@ describe('8.6 a response', () => {
     }
   })
 
-  test('with text that is no UTF-8 is an error', () => {
+  test('with text that is not UTF-8 is an error', () => {
     expect(() => responseHead(Uint8Array.of(0x0a, 1, 0xff))).toThrow()
   })
 })

@@ -16,7 +16,7 @@ function read<T>(reader: (text: string) => T, text: string): T | string {
   }
 }
 
-/** Whether JSON.parse says less than the text: a field given twice, or digits that a double does not hold. */
+/** Whether JSON.parse loses something of the text: a field given twice, or digits that a double does not hold. */
 function isLossy(text: string): boolean {
   const strings = text.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?/g) // with a colon where they are names
   const written = Array.from(strings).filter(([, colon]) => colon !== undefined).length
@@ -31,7 +31,7 @@ function fieldsCount(value: unknown): number {
 }
 
 describe(`6.3: on ${documents} documents (seed ${seed()})`, () => {
-  test('reading and a naive model on JSON.parse agree, on the request and on what is none', () => {
+  test('the reader and a simple model on JSON.parse give the same request, or both refuse', () => {
     const random = seeded(seed())
     const counts = { accepted: 0, refused: 0, blind: 0 }
     for (let i = 0; i < documents; i++) {

@@ -24,7 +24,7 @@ describe('6.3, A.6: whole numbers, as JSON writes them', () => {
   }
 })
 
-test('6.3: wherever the point stands and whatever the exponent, the value is the same', () => {
+test('6.3: the value does not depend on the place of the point and the exponent', () => {
   fc.assert(
     fc.property(
       fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
@@ -41,12 +41,13 @@ test('6.3: wherever the point stands and whatever the exponent, the value is the
   )
 })
 
-test('a million digits take no time to speak of', () => {
-  const started = performance.now()
+test('a million digits are read in linear time', () => {
+  const started = process.cpuUsage()
   const zeros = '0'.repeat(1_000_000)
   expect(wholeNumber(`1${zeros}e-1000000`)).toBe(1)
   expect(wholeNumber(`0.${zeros}1e1000001`)).toBe(1)
   expect(wholeNumber(`1${zeros}1`)).toBe(10n ** 20n)
   expect(wholeNumber(`1.${zeros}1`)).toBe(null)
-  expect(performance.now() - started).toBeLessThan(2_000) // quadratic: minutes
+  const { user, system } = process.cpuUsage(started)
+  expect((user + system) / 1_000).toBeLessThan(2_000) // ms of processor time; quadratic time would be minutes
 })

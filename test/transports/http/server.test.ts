@@ -111,7 +111,7 @@ describe('6.2: /json', () => {
     expect((await asked).status).toBe('200 OK')
   })
 
-  test('6.2#4: an answer that JSON cannot say: 500, and why in the log only', async () => {
+  test('6.2#4: a response that JSON cannot represent: 500, and the cause in the log only', async () => {
     const asked = post(question('wait'))
     await decider.untilWaiting(1)
     decider.waiting[0].onDecision({ ...OK, dynamicMetadata: { a: Number.NaN } })
@@ -120,7 +120,7 @@ describe('6.2: /json', () => {
     expect(headers['content-type']).toBe('text/plain; charset=utf-8')
     expect(headers['x-content-type-options']).toBe('nosniff')
     expect(logged).toEqual([
-      'error a response cannot be written as JSON: dynamic metadata holds NaN, which JSON cannot say',
+      'error a response cannot be written as JSON: dynamic metadata holds NaN, which JSON cannot represent',
     ])
   })
 
