@@ -28,7 +28,7 @@ export function benchEngine(random: () => number): Engine {
   })
 }
 
-/** A rule that never says no. */
+/** A rule that is never exceeded. */
 export function ruleNode(key: string, value = '', children: RuleNode[] = []): RuleNode {
   return {
     key,

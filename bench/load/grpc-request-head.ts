@@ -1,11 +1,11 @@
 /**
- * The header blocks of our calls, as Envoy sends them (RFC 7541): the first call of a connection puts its fields into
- * the table, each later one only points there. :path is packed and never indexed, as Envoy's is.
+ * The header blocks of calls, as Envoy sends them (RFC 7541): the first call of a connection adds its fields to the table,
+ * later ones refer to them. :path is Huffman coded and never indexed, as in Envoy.
  *
  *     first   :method :scheme  :path ====  :authority ====  te ====  content-type ====  ...      about 150 bytes
  *     later   :method :scheme  :path ====  65  64  63  62                                        about 50
  *
- * A server whose table is smaller than the default gets every field spelled out each time.
+ * A server whose table is smaller than the default gets every field as a literal.
  */
 
 /** `/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit` in the Huffman code of appendix B. */
@@ -20,18 +20,18 @@ const SCHEME_HTTP = 0x86
 const PATH_NEVER_INDEXED = 0x14
 const PACKED = 0x80
 const TABLE_SIZE_0 = 0x20
-const JOINING = 0x40 // a literal that joins the table
-const PASSING = 0x00 // a literal that does not
-const FIXED_COUNT = 61
-const FIXED_NAMES: Record<string, number> = { ':authority': 1, 'content-type': 31, 'user-agent': 58 }
+const INDEXED_LITERAL = 0x40 // is added to the table
+const PLAIN_LITERAL = 0x00 // is not
+const STATIC_COUNT = 61
+const STATIC_NAMES: Record<string, number> = { ':authority': 1, 'content-type': 31, 'user-agent': 58 }
 
 export interface HeadBlocks {
   first: Buffer
   later: Buffer
 }
 
-/** `deadline`: as grpc-timeout wants it (`20m` = 20 ms); '' = none. */
-export function headBlocks(authority: string, deadline: string, tableBytes: number): HeadBlocks {
+/** `deadline`: in the form of grpc-timeout (`20m` = 20 ms); '' = none. */
+export function createHeadBlocks(authority: string, deadline: string, tableBytes: number): HeadBlocks {
   const fields = [
     [':authority', authority],
     ['te', 'trailers'],
@@ -41,30 +41,30 @@ export function headBlocks(authority: string, deadline: string, tableBytes: numb
   ]
   const path = Buffer.concat([Buffer.from([PATH_NEVER_INDEXED, PACKED | PACKED_PATH.length]), PACKED_PATH])
   const start = Buffer.concat([Buffer.from([METHOD_POST, SCHEME_HTTP]), path])
-  const literals = (kind: number) => fields.map(([name, value]) => literal(kind, name, value))
+  const literals = (kind: number) => fields.map(([name, value]) => encodeLiteral(kind, name, value))
   if (tableBytes < TABLE_BYTES_MAX) {
-    const later = Buffer.concat([start, ...literals(PASSING)])
+    const later = Buffer.concat([start, ...literals(PLAIN_LITERAL)])
     return { first: Buffer.concat([Buffer.from([TABLE_SIZE_0]), later]), later }
   }
-  const indexes = fields.map((_, i) => 0x80 | (FIXED_COUNT + fields.length - i)) // the newest is 62
+  const indexes = fields.map((_, i) => 0x80 | (STATIC_COUNT + fields.length - i)) // the newest is 62
   return {
-    first: Buffer.concat([start, ...literals(JOINING)]),
+    first: Buffer.concat([start, ...literals(INDEXED_LITERAL)]),
     later: Buffer.concat([start, Buffer.from(indexes)]),
   }
 }
 
-function literal(kind: number, name: string, value: string): Buffer {
-  const index = FIXED_NAMES[name] ?? 0
-  const head = number(kind, kind === JOINING ? 6 : 4, index)
-  return Buffer.concat([head, ...(index === 0 ? [text(name)] : []), text(value)])
+function encodeLiteral(kind: number, name: string, value: string): Buffer {
+  const index = STATIC_NAMES[name] ?? 0
+  const head = encodeNumber(kind, kind === INDEXED_LITERAL ? 6 : 4, index)
+  return Buffer.concat([head, ...(index === 0 ? [encodeText(name)] : []), encodeText(value)])
 }
 
-function text(value: string): Buffer {
-  return Buffer.concat([number(0, 7, value.length), Buffer.from(value, 'latin1')])
+function encodeText(value: string): Buffer {
+  return Buffer.concat([encodeNumber(0, 7, value.length), Buffer.from(value, 'latin1')])
 }
 
 /** RFC 7541, 5.1. */
-function number(first: number, bits: number, value: number): Buffer {
+function encodeNumber(first: number, bits: number, value: number): Buffer {
   const mask = (1 << bits) - 1
   if (value < mask) return Buffer.from([first | value])
   const bytes = [first | mask]

@@ -86,20 +86,20 @@ export class Recorder {
   }
 
   /** Whether a call belongs to the window: by when it was due, or by when its response arrived. */
-  isCounted(intendedMs: number, nowMs: number): boolean {
-    const atMs = this.isOpenLoop ? intendedMs : nowMs
+  isCounted(dueMs: number, nowMs: number): boolean {
+    const atMs = this.isOpenLoop ? dueMs : nowMs
     return atMs >= this.fromMs && atMs < this.toMs
   }
 
-  answered(intendedMs: number, nowMs: number, code: number): void {
-    if (!this.isCounted(intendedMs, nowMs)) return
+  addResponse(dueMs: number, nowMs: number, code: number): void {
+    if (!this.isCounted(dueMs, nowMs)) return
     if (code & LIMITED) this.limited++
     if ((code & ~LIMITED) === Code.Ok) this.ok++
     else this.overLimit++
-    this.interval.latency.add(nowMs - intendedMs)
+    this.interval.latency.add(nowMs - dueMs)
   }
 
-  failed(reason: string): void {
+  addFailure(reason: string): void {
     this.errorCount++
     const text = readable(reason)
     const name = normalizeReason(text)
