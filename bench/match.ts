@@ -20,7 +20,7 @@ const requests = size({ small: 1_000, full: 200_000 })
 for (const rulesCount of [100, MANY]) {
   const random = seeded(7)
   const entries = Array.from({ length: requests }, () => {
-    return descriptor(Math.floor(random() * Math.min(rulesCount, 100)) * (rulesCount / 100)) // 100 of them asked for
+    return descriptor(Math.floor(random() * Math.min(rulesCount, 100)) * (rulesCount / 100)) // requests use 100 of them
   })
   const map = new Map<string, number>()
   for (let i = 0; i < rulesCount; i++) map.set(entriesText(descriptor(i)), i)

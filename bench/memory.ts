@@ -2,7 +2,7 @@
  * What does one addition in the memory store cost, key text to count?
  *   floor  Atomics.add on a word chosen by the key's number: no store on shared memory can beat it
  *   map    a Map from key to count, private to one thread: without shared memory
- *   now    the store as it stands
+ *   now    the store
  * Worth changing when `now` on one hot key is more than 120 ns above `floor`; some 70 of them are reading the text.
  */
 import { MemoryStore } from '../engine/stores/memory/memory-store.ts'

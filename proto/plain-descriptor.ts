@@ -1,5 +1,5 @@
 /**
- * Encodes a descriptor read from JSON as protobuf, so that the cache knows it by the same bytes as one sent by gRPC.
+ * Encodes a descriptor read from JSON as protobuf, so that the cache finds it by the same bytes as one sent by gRPC.
  *
  *     {"entries":[{"key":"user","value":"7"}]}  ──►  0a 09  0a 04 'user'  12 01 '7'
  *

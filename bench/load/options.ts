@@ -30,7 +30,7 @@ interface Flag {
   takes: string
   otherwise: string
   help: string
-  /** Throws a BadValue that says what is valid. */
+  /** Throws a BadValue with the valid form. */
   read(text: string, options: Options): void
 }
 
@@ -110,7 +110,7 @@ export function usage(): string {
   return USAGE + lines.join('') + MORE
 }
 
-/** Throws a ConfigurationError that says what is wrong, where, and what is valid. */
+/** Throws a ConfigurationError with the mistake, its place and the valid form. */
 export function parseOptions(args: string[]): Options {
   const options = { cpu: [] as Group[] } as Options
   for (const flag of Object.values(FLAGS)) flag.read(flag.otherwise, options)
@@ -134,7 +134,7 @@ export function parseOptions(args: string[]): Options {
     }
   }
   if (endpoint === '')
-    throw usageError('npm run load', 'an endpoint is missing.', 'Write grpc://127.0.0.1:8081, say.')
+    throw usageError('npm run load', 'an endpoint is missing.', 'Write for example grpc://127.0.0.1:8081.')
   options.endpoint = parseEndpoint(endpoint)
   return options
 }

@@ -220,7 +220,7 @@ for (const tableBytes of [4_096, 0]) {
   })
 }
 
-test('answer heads are remembered only while the table is as it was', () => {
+test('response heads are remembered only while the table does not change', () => {
   const heads = new ResponseHeadReader()
   const read = (hex: string) => heads.read(Buffer.from(hex, 'hex'), 0, hex.length / 2)
   const adds = (status: string) =>

@@ -1,4 +1,4 @@
-/** Every benchmark runs at its small size and prints its rows. Figures are not judged: they depend on the machine. */
+/** Every benchmark runs at its small size and prints its rows. Figures are not checked: they depend on the machine. */
 import { execFile } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

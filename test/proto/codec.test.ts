@@ -109,7 +109,7 @@ describe('hits of 64 bits', () => {
     ['12 04 1a 02 08 7f',                                   127],
     ['12 0b 1a 09 08 ff ff ff ff ff ff ff 0f',              Number.MAX_SAFE_INTEGER], // 53 ones: 7 x 7 and 4
     ['12 0b 1a 09 08 80 80 80 80 80 80 80 10',              2n ** 53n], // bit 4 of the eighth byte
-    ['12 0b 1a 09 08 81 80 80 80 80 80 80 10',              2n ** 53n + 1n], // which no double can say
+    ['12 0b 1a 09 08 81 80 80 80 80 80 80 10',              2n ** 53n + 1n], // not exact as a double
     ['12 0c 1a 0a 08 ff ff ff ff ff ff ff ff 7f',           2n ** 63n - 1n],
     ['12 0d 1a 0b 08 ff ff ff ff ff ff ff ff ff 01',        2n ** 64n - 1n],
   ] as const
@@ -336,7 +336,7 @@ interface StructMessage {
   fields?: Record<string, ValueMessage>
 }
 
-/** What a Struct, as protobufjs' reflection reads it, says. */
+/** The value of a Struct as protobufjs' reflection reads it. */
 function plainStruct({ fields = {} }: StructMessage): JsonObject {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, plainValue(value)]))
 }

@@ -1,5 +1,5 @@
 /**
- * The messages of xDS against the .proto files read by protobufjs' own reflection, which shares no code with ours.
+ * The messages of xDS against the .proto files read by protobufjs' reflection, which shares no code with the codec.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -74,7 +74,7 @@ describe('8.6 a response', () => {
   const responses = fc.record({
     version_info: text,
     nonce: text,
-    type_url: text, // not ours to check
+    type_url: text, // not checked by the codec
     resources: fc.array(fc.record({ type_url: text, value: fc.uint8Array({ maxLength: 30 }) }), {
       maxLength: 4,
     }),

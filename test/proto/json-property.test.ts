@@ -37,15 +37,15 @@ describe(`6.3: on ${documents} documents (seed ${seed()})`, () => {
     for (let i = 0; i < documents; i++) {
       const whole = randomRequestJson(random)
       const text = i % 4 === 0 ? whole : mutated(whole, random)
-      const [ours, naive] = [read(requestFromJson, text), read(naiveRequest, text)]
+      const [actual, naive] = [read(requestFromJson, text), read(naiveRequest, text)]
       const isAgreed =
-        typeof ours === 'string' || typeof naive === 'string'
-          ? typeof ours === typeof naive
-          : isSame(ours, naive)
-      if (isAgreed) counts[typeof ours === 'string' ? 'refused' : 'accepted']++
+        typeof actual === 'string' || typeof naive === 'string'
+          ? typeof actual === typeof naive
+          : isSame(actual, naive)
+      if (isAgreed) counts[typeof actual === 'string' ? 'refused' : 'accepted']++
       else if (typeof naive !== 'string' && isLossy(text)) counts.blind++
-      else expect.fail(`${text}\nours: ${JSON.stringify(ours)}\nmodel: ${JSON.stringify(naive)}`)
-      if (i % 4 === 0 && typeof ours === 'string') expect.fail(`refused: ${text}\n${ours}`)
+      else expect.fail(`${text}\nours: ${JSON.stringify(actual)}\nmodel: ${JSON.stringify(naive)}`)
+      if (i % 4 === 0 && typeof actual === 'string') expect.fail(`refused: ${text}\n${actual}`)
     }
     expect(counts.accepted).toBeGreaterThan(documents / 4) // neither side is always right by saying no
     expect(counts.refused).toBeGreaterThan(documents / 4)
