@@ -1,6 +1,6 @@
 /**
- * What does one hit cost on its way through a batch, and does it pay to use batches again?
- *   floor  a Map look-up of the key and one addition: what merging equal keys costs without counters that know their slot
+ * What does one hit cost in a batch, and does it pay to reuse batches?
+ *   floor  a Map look-up of the key and one addition: merging equal keys without counters that hold their slot
  *   new    a new Batch every turn
  *   clear  one Batch, cleared every turn: what the engine does
  * Worth changing when `clear` is above `floor`.
@@ -21,7 +21,7 @@ const order = Int32Array.from({ length: hitsCount }, () => Math.floor(random() *
 
 for (const turn of [1, 8, 32, 256]) {
   const merged = new Map<string, number>()
-  const kept = new Batch()
+  const reused = new Batch()
   await measure('batch', hitsCount, {
     [`floor ${turn} a turn`]: () => {
       let sum = 0
@@ -42,15 +42,15 @@ for (const turn of [1, 8, 32, 256]) {
     [`clear ${turn} a turn`]: () => {
       let sum = 0
       for (let i = 0; i < hitsCount; i += turn) {
-        kept.clear()
-        sum += fill(kept, i, i + turn)
+        reused.clear()
+        sum += fill(reused, i, i + turn)
       }
       return sum
     },
   })
 }
 
-/** Adds, answers as a store would, reads every member. */
+/** Adds the hits, sets counts as a store does, reads every member. */
 function fill(batch: Batch, from: number, to: number): number {
   const end = Math.min(to, hitsCount)
   for (let i = from; i < end; i++) batch.add(counters[order[i]], 1, 9, NOW_SEC + 60, 100, false)

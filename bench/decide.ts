@@ -1,10 +1,10 @@
 /**
  * What does a whole decision of two descriptors cost with the memory store, from the request to the response object?
  *   floor  the two additions in the store, with keys made beforehand
- *   read   from a request object, as JSON yields it: match, key text, batch, addition, verdict, statistics
- *   bytes  from protobuf bytes: descriptors met before are known by their bytes
- *   zipf   the same with more users than are kept, some of them much more often than others
- *   many   the same with all users as often: hardly any is kept
+ *   read   from a request object, as from JSON: match, key text, batch, addition, evaluation, statistics
+ *   bytes  from protobuf bytes: known descriptors are found by their bytes
+ *   zipf   the same with more users than the cache holds, Zipf distributed
+ *   many   the same with users equally distributed: the cache rarely helps
  * Worth changing when `zipf` is more than 1 µs above `floor`.
  */
 
@@ -33,7 +33,7 @@ engine.setRules(compile([{ name: 'shop', nodes: [ruleNode('user'), ruleNode('pat
 const store = new MemoryStore(createMemoryTable(64 * 2 ** 20))
 const keys = users.map((user) => `shop_user_${user}_${NOW_SEC}`)
 let sum = 0
-const caller = {
+const callback = {
   isCancelled: false,
   onDecision: ({ statuses }: { statuses: unknown[] }) => {
     sum += statuses.length
@@ -53,19 +53,19 @@ await measure('decide', requestsCount, {
     return counted
   },
   'read  1,000 users': () => {
-    for (let i = 0; i < requestsCount; i++) engine.decide(requests[i], caller)
+    for (let i = 0; i < requestsCount; i++) engine.decide(requests[i], callback)
     return sum
   },
   'bytes 1,000 users': () => {
-    for (let i = 0; i < requestsCount; i++) engine.decideBytes(bytes[i], caller)
+    for (let i = 0; i < requestsCount; i++) engine.decideBytes(bytes[i], callback)
     return sum
   },
   'zipf  100,000 users, zipf': () => {
-    for (let i = 0; i < requestsCount; i++) engine.decideBytes(zipf[i], caller)
+    for (let i = 0; i < requestsCount; i++) engine.decideBytes(zipf[i], callback)
     return sum
   },
   'many  100,000 users': () => {
-    for (let i = 0; i < requestsCount; i++) engine.decideBytes(many[i], caller)
+    for (let i = 0; i < requestsCount; i++) engine.decideBytes(many[i], callback)
     return sum
   },
 })

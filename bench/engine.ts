@@ -1,4 +1,4 @@
-/** An engine as the benchmarks of whole decisions need it (a memory store of its own, a clock that stands still); rules. */
+/** An engine for the benchmarks of whole decisions, with a memory store of its own and a fixed clock; rules. */
 
 import type { RuleNode } from '../engine/config/rules.ts'
 import { Engine } from '../engine/decision/engine.ts'
@@ -28,7 +28,7 @@ export function benchEngine(random: () => number): Engine {
   })
 }
 
-/** A rule that never says no. */
+/** A rule that is never exceeded. */
 export function ruleNode(key: string, value = '', children: RuleNode[] = []): RuleNode {
   return {
     key,

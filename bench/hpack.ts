@@ -1,11 +1,11 @@
 /**
  * What does it cost to read the header block of a call?
  *   floor  compares a block with a copy, byte by byte
- *   same   a caller that says the same each time, as an Envoy without tracing does
- *   trace  one with tracing: a traceparent that changes and joins the table, so everything in the table shifts
- *   path   the same, each call to another path: nothing is remembered
+ *   same   the same fields each time, as from an Envoy without tracing
+ *   trace  with tracing: a traceparent that changes and is added to the table, so all entries shift
+ *   path   the same, each call with another path, so none is remembered
  *   unpack Huffman alone, 40 bytes, about what a path has
- * The blocks are those of node:http2's encoder, which treats :path and new fields as Envoy's does.
+ * The blocks are those of node:http2's encoder, which encodes :path and new fields as Envoy does.
  * Worth changing when `same` is above 1.5 times its floor, or `trace` above 600 ns.
  */
 import { once } from 'node:events'
@@ -35,7 +35,7 @@ const packed = Buffer.from('18c6318c63'.repeat(8), 'hex') // 64 letters `a`
 const into = Buffer.alloc(64)
 const routes = new Routes({ methods: [] })
 
-/** Each round is a connection of its own, since the blocks build on each other. */
+/** Each round is a connection of its own, since blocks depend on earlier ones. */
 function reads(blocks: readonly Buffer[]): () => number {
   return () => {
     let sum = 0

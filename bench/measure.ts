@@ -1,6 +1,5 @@
 /**
- * Runs the variants of one benchmark in turn and prints what one operation costs, and its ratio to the first variant,
- * which is the floor.
+ * Runs the variants of one benchmark and prints the cost of one operation and its ratio to the first variant, the floor.
  *
  *     match   floor 100 rules         41.2 ns
  *     match   now   100 rules        118.9 ns    2.9 x

@@ -1,8 +1,8 @@
 /**
  * What does one addition in the memory store cost, key text to count?
  *   floor  Atomics.add on a word chosen by the key's number: no store on shared memory can beat it
- *   map    a Map from key to count, private to one thread: what we would do without sharing
- *   now    the store as it stands
+ *   map    a Map from key to count, private to one thread: without shared memory
+ *   now    the store
  * Worth changing when `now` on one hot key is more than 120 ns above `floor`; some 70 of them are reading the text.
  */
 import { MemoryStore } from '../engine/stores/memory/memory-store.ts'
@@ -17,7 +17,7 @@ const random = seeded(7)
 
 for (const keysCount of [1, 1_000, 100_000]) {
   const keys = Array.from({ length: keysCount }, (_, i) =>
-    // flat, as keys that were read from a socket are; one put together with + costs 80 ns more to read
+    // flat, like keys read from a socket; a concatenated one costs 80 ns more to read
     Buffer.from(`shop_user_${i}_path_/api/items_1790000000_`).toString('latin1'),
   )
   const order = Int32Array.from({ length: hits }, () => Math.floor(random() * keysCount))

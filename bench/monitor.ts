@@ -1,11 +1,12 @@
 /**
- * What does the monitor's API cost with a full catalogue, and does anything beside it slow it down?
- *   floor     GET /limits: everything a request passes through, and a body of a line
- *   list      GET /sites?limit=200 and smaller pages      detail   GET /sites/{slug}, other sites each time
- *   alone, prober, polls   nothing else │ the prober at work on every site │ 100 held long-polls as well
+ * What does the monitor's API cost with a full catalogue, and do the prober and long-polls slow it down?
+ *   floor     GET /limits: every step of a request, with a body of one line
+ *   list      GET /sites?limit=200 and smaller pages
+ *   detail    GET /sites/{slug}, each time another site
+ *   alone     nothing else runs │ prober   the prober probes every site │ polls   the same, and 100 long-polls are held
  * Worth changing when `prober` or `polls` is more than 1.2 times slower than `alone`, or a p99 is above 50 ms.
  *
- * 5,000 sites with 30 days of hours; the file is made for it in a minute. autocannon asks from a process of its own.
+ * 5,000 sites with 30 days of hourly figures; creating the database takes a minute. autocannon runs in a process of its own.
  */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -24,18 +25,19 @@ import { databasePath } from '../monitor/storage/path.ts'
 import { openStore } from '../monitor/storage/store.ts'
 import { startFakeRelay } from '../test/helpers/fake-relays.ts'
 import { MONITOR_LISTENS, quotas, spawnMonitor } from '../test/helpers/monitor.ts'
+import { START_MS_MAX } from './serving.ts'
 import { size } from './size.ts'
 
-const SITES = size({ small: 50, full: 5_000 })
+const SITES = size({ small: 20, full: 5_000 })
 const DAYS = size({ small: 2, full: 30 })
-const WINDOW: object = size({ small: { amount: 320 }, full: { duration: 10 } }) // requests, or seconds; of autocannon
-const KINDS = size<string[] | null>({ small: ['floor', 'detail'], full: null }) // null: all; each takes a second at least
+const WINDOW: object = size({ small: { amount: 100, timeout: 60 }, full: { duration: 10 } }) // requests, or seconds; of autocannon
+const KINDS = size<string[] | null>({ small: ['floor'], full: null }) // null = all; each takes at least a second
+const HAS_PROBER_ALONE = size({ small: false, full: true }) // `polls` has the prober, too
 const CONNECTIONS = 32
 const POLLS = 100
 const POLLS_PER_CLIENT = 2
-const SILENT = Array.from({ length: POLLS / POLLS_PER_CLIENT }, (_, i) => `silent-${i}.com`) // a domain has its own bounds
+const SILENT = Array.from({ length: POLLS / POLLS_PER_CLIENT }, (_, i) => `silent-${i}.com`) // because polls are limited per domain
 const MODELS = 30
-const START_MS = 60_000
 const DAY_SEC = 86_400
 const AUTOCANNON = fileURLToPath(new URL('../node_modules/autocannon/autocannon.js', import.meta.url))
 const nowSec = Math.floor(Date.now() / 1_000)
@@ -72,23 +74,19 @@ const relay = await startFakeRelay('open')
 const silent = await startFakeRelay('silent')
 try {
   const catalogue = join(folder, 'catalogue.yaml')
-  await fill(catalogue)
-  const alone = await run('alone', { PROBER_ENABLED: 'false' })
-  const prober = await run('prober', {})
-  const polls = await run('polls', {}, true)
+  await fillDatabase(catalogue)
+  const runs: [title: string, figures: Record<string, Figures>][] = []
+  runs.push(['alone', await run('alone', { PROBER_ENABLED: 'false' })])
+  if (HAS_PROBER_ALONE) runs.push(['prober', await run('prober', {})])
+  runs.push(['polls', await run('polls', {}, true)])
+  const [, alone] = runs[0]
   for (const name of Object.keys(alone)) {
-    const [a, b, c] = [alone[name], prober[name], polls[name]]
-    const row = ([title, figures]: [string, Figures]) => {
-      const ratio = title === 'alone' ? '' : `${(a.perSec / figures.perSec).toFixed(2)} x`.padStart(9)
-      const what = `${figures.perSec.toFixed(0).padStart(7)} /s   p99 ${figures.p99Ms.toFixed(1).padStart(6)} ms`
-      console.log(`monitor ${name.padEnd(16)}${title.padEnd(8)}${what}${ratio}`)
+    for (const [title, { [name]: figures }] of runs) {
+      const ratio =
+        title === 'alone' ? '' : `${(alone[name].perSec / figures.perSec).toFixed(2)} x`.padStart(9)
+      const text = `${figures.perSec.toFixed(0).padStart(7)} /s   p99 ${figures.p99Ms.toFixed(1).padStart(6)} ms`
+      console.log(`monitor ${name.padEnd(16)}${title.padEnd(8)}${text}${ratio}`)
     }
-    for (const each of [
-      ['alone', a],
-      ['prober', b],
-      ['polls', c],
-    ] as [string, Figures][])
-      row(each)
   }
   for (const line of memory) console.log(line)
 } finally {
@@ -101,7 +99,7 @@ interface Figures {
   p99Ms: number
 }
 
-/** One monitor, asked for each thing in turn. */
+/** Starts a monitor and measures one kind of request after the other. */
 async function run(
   title: string,
   env: Record<string, string>,
@@ -115,7 +113,7 @@ async function run(
     env: { MONITOR_ADDR: '0.0.0.0:0', PROBE_INTERVAL_S: '300', ...env },
   })
   try {
-    await service.logged(MONITOR_LISTENS, START_MS)
+    await service.logged(MONITOR_LISTENS, START_MS_MAX)
     const port = Number(service.address('the monitor').split(':')[1])
     const base = `http://127.0.0.1:${port}/api/v1`
     if (isPolled) await holdPolls(port)
@@ -123,28 +121,28 @@ async function run(
       { length: Math.min(SITES, 500) },
       (_, i) => `${base}/sites/site-${i * Math.floor(SITES / Math.min(SITES, 500))}`,
     )
-    const asked: Record<string, string[]> = {
+    const urls: Record<string, string[]> = {
       floor: [`${base}/limits`],
       'list 200': [`${base}/sites?limit=200`],
       'list summary': [`${base}/sites?include=summary&limit=50`],
       'list pages': slugs.map((_, i) => `${base}/sites?limit=50&offset=${i * 7}&q=site`),
       detail: slugs,
     }
-    const found: Record<string, Figures> = {}
-    for (const name of KINDS ?? Object.keys(asked)) found[name] = await ask(asked[name])
+    const figures: Record<string, Figures> = {}
+    for (const name of KINDS ?? Object.keys(urls)) figures[name] = await measureUrls(urls[name])
     const status = readFileSync(`/proc/${service.child.pid}/status`, 'utf8')
     const mib = Number(/VmRSS:\s+(\d+) kB/.exec(status)![1]) / 1_024
     memory.push(
       `monitor memory          ${title.padEnd(8)}${mib.toFixed(0).padStart(7)} MiB, decision service included`,
     )
-    return found
+    return figures
   } finally {
     await service.stop()
   }
 }
 
-/** autocannon goes through the addresses one by one. */
-async function ask(urls: string[]): Promise<Figures> {
+/** autocannon requests the addresses one after the other. */
+async function measureUrls(urls: string[]): Promise<Figures> {
   const file = join(folder, 'requests.json')
   const paths = urls.map((url) => new URL(url).pathname + new URL(url).search)
   writeFileSync(file, JSON.stringify(paths))
@@ -159,11 +157,11 @@ async function ask(urls: string[]): Promise<Figures> {
     })`
   const { stdout } = await promisify(execFile)(process.execPath, ['-e', script])
   const { non2xx, errors, ...figures } = JSON.parse(stdout)
-  if (non2xx > 0 || errors > 0) throw new Error(`${non2xx} answers were no success, ${errors} errors`)
+  if (non2xx > 0 || errors > 0) throw new Error(`${non2xx} responses were not 2xx, ${errors} errors`)
   return figures
 }
 
-/** Each of so many clients has one unfinished detection, and waits for it twice. */
+/** Each client starts a detection that does not finish, and polls it on two connections. */
 async function holdPolls(port: number): Promise<void> {
   for (const [i, name] of SILENT.entries()) {
     const localAddress = `127.1.0.${i + 1}`
@@ -175,7 +173,7 @@ async function holdPolls(port: number): Promise<void> {
   }
 }
 
-/** Until the detection is finished, or the service ends. */
+/** Polls until the detection is finished or the service ends. */
 async function poll(port: number, localAddress: string, id: string): Promise<void> {
   const path = `/api/v1/detections/${id}?wait=25&since=999999999`
   try {
@@ -184,27 +182,27 @@ async function poll(port: number, localAddress: string, id: string): Promise<voi
       isOpen = status === 'queued' || status === 'running'
     }
   } catch {
-    // it has ended
+    // the service has ended
   }
 }
 
 function send(port: number, options: object, body?: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const headers = body ? { 'content-type': 'application/json', 'content-length': body.length } : {}
-    const asked = request({ host: '127.0.0.1', port, agent: false, headers, ...options }, (response) => {
+    const outgoing = request({ host: '127.0.0.1', port, agent: false, headers, ...options }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (chunk) => {
         text += chunk
       })
       response.on('end', () => resolve(text))
     })
-    asked.on('error', reject)
-    asked.end(body)
+    outgoing.on('error', reject)
+    outgoing.end(body)
   })
 }
 
-/** A catalogue of so many sites below one relay, and a database that has known them for so many days. */
-async function fill(path: string): Promise<void> {
+/** Writes a catalogue of SITES sites on one relay, and a database with DAYS days of figures for them. */
+async function fillDatabase(path: string): Promise<void> {
   const entries = Array.from(
     { length: SITES },
     (_, i) => `  - { slug: site-${i}, name: Site ${i}, url: "http://relay.example.com/r/${i}" }\n`,
@@ -234,7 +232,7 @@ async function fill(path: string): Promise<void> {
   await again.close()
 }
 
-/** The same day for all, straight into the tables that roll-ups would fill. */
+/** The same day for all sites, written into the tables that roll-ups fill. */
 function fillBuckets(path: string): void {
   const database = new Database(path)
   const hour = emptyBucket(0, HOUR_SEC)

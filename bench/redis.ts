@@ -1,10 +1,10 @@
 /**
- * What does a trip to Redis cost per key, by the size of the batch? One batch in flight, a real Redis of its own.
- *   floor  PING: a trip that carries nothing, by ioredis
- *   known  counters that are kept (hot keys): INCRBY alone
- *   met    keys that are there, for a thread that has not seen them: INCRBY and EXPIRE
+ * What does a round trip to Redis cost per key, by the size of the batch? One batch in flight, a Redis of its own.
+ *   floor  PING by ioredis: a round trip without keys
+ *   known  counters that are cached (hot keys): INCRBY alone
+ *   met    keys that exist, but are new to this thread: INCRBY and EXPIRE
  *   new    keys whose first hit this is: INCRBY and EXPIRE
- * CPU is user and system: ours of this process, Redis' as its INFO says. Wall is what a caller waits.
+ * CPU is user and system time, of this process and of Redis (INFO). Wall is the time a request waits.
  */
 import { Batch } from '../engine/stores/batch.ts'
 import { Counter } from '../engine/stores/counter.ts'
@@ -14,8 +14,8 @@ import { size } from './size.ts'
 
 const NOW_SEC = Math.floor(Date.now() / 1000)
 const keysCount = size({ small: 300, full: 40_000 })
-const keptCount = 256
-const kept = Array.from({ length: keptCount }, (_, i) => new Counter(`known_${i}`))
+const cachedCount = 256
+const cached = Array.from({ length: cachedCount }, (_, i) => new Counter(`known_${i}`))
 
 const redis = await startRedis()
 const store = new RedisStore(
@@ -31,14 +31,14 @@ const store = new RedisStore(
 )
 await store.connect()
 await row('floor', 1, () => redis.client.ping())
-for (const slots of [1, 8, 32, keptCount]) {
+for (const slots of [1, 8, 32, cachedCount]) {
   const batch = new Batch()
   for (const kind of ['known', 'met', 'new'] as const) {
     await row(kind, slots, async (turn) => {
       batch.clear()
       for (let i = 0; i < slots; i++) {
         const key = kind === 'new' ? `new_${slots}_${turn}_${i}` : `known_${i}`
-        batch.add(kind === 'known' ? kept[i] : new Counter(key), 1, 9, NOW_SEC + 60, 100, false)
+        batch.add(kind === 'known' ? cached[i] : new Counter(key), 1, 9, NOW_SEC + 60, 100, false)
       }
       await new Promise((resolve) => store.add(batch, NOW_SEC, resolve))
       if (batch.getError(0)) throw batch.getError(0)
@@ -48,19 +48,23 @@ for (const slots of [1, 8, 32, keptCount]) {
 await store.close()
 await redis.stop()
 
-async function row(name: string, slots: number, trip: (turn: number) => Promise<unknown>): Promise<void> {
+async function row(
+  name: string,
+  slots: number,
+  roundTrip: (turn: number) => Promise<unknown>,
+): Promise<void> {
   const turns = Math.ceil(keysCount / slots)
-  for (let turn = 0; turn < turns / 4; turn++) await trip(-1 - turn) // warm-up
+  for (let turn = 0; turn < turns / 4; turn++) await roundTrip(-1 - turn) // warm-up
   const redisStartUs = await redisCpuUs()
   const [cpu, startMs] = [process.cpuUsage(), performance.now()]
-  for (let turn = 0; turn < turns; turn++) await trip(turn)
+  for (let turn = 0; turn < turns; turn++) await roundTrip(turn)
   const wallUs = ((performance.now() - startMs) * 1_000) / (turns * slots)
   const { user, system } = process.cpuUsage(cpu)
   const cpuUs = (user + system) / (turns * slots)
   const redisUs = ((await redisCpuUs()) - redisStartUs) / (turns * slots)
   const label = `${name.padEnd(6)}${slots} a batch`.padEnd(20)
-  const [ours, theirs, wall] = [cpuUs, redisUs, wallUs].map((us) => us.toFixed(2).padStart(7))
-  console.log(`redis   ${label}${ours} us CPU ${theirs} us Redis ${wall} us wall, per key`)
+  const [own, redisUsed, wall] = [cpuUs, redisUs, wallUs].map((us) => us.toFixed(2).padStart(7))
+  console.log(`redis   ${label}${own} us CPU ${redisUsed} us Redis ${wall} us wall, per key`)
 }
 
 async function redisCpuUs(): Promise<number> {

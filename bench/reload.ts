@@ -1,11 +1,11 @@
 /**
  * What does it cost the running service to load 100,000 rules?
  *   floor     the longest latency of a call while nothing is loaded, and the memory with 2 rules
- *   now       the longest while the rules load under the same load, how long until they are in force, and the memory
- *             before, at its peak and after: given back when the thread that loaded them has ended
- * Worth changing when `delay` is more than 20 ms above `floor`, or loading takes more than 3 s.
- * Open loop with 1,000 calls per second, so a call counts from when it was meant to be made; medians of several rounds,
- * quiet and loading in turns. The machine's own pauses are in both.
+ *   now       the longest latency while the rules load under the same load, the time until they are in force, and the memory
+ *             before, at its peak and after the thread that loaded them has ended
+ * Worth changing when `now` is more than 20 ms above `floor`, or loading takes more than 3 s.
+ * Open loop with 1,000 calls per second: latency counts from when a call was due. Medians of several rounds, idle and loading
+ * alternate. Pauses of the machine are in both.
  */
 import { execFile } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -14,70 +14,76 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { postJson, spawnService } from '../test/helpers/service.ts'
-import { rulesFor } from './load/requests.ts'
+import { formatRules } from './load/requests.ts'
 import type { Result } from './load/run.ts'
+import { formatSpread, LISTENING, START_MS_MAX } from './serving.ts'
 import { size } from './size.ts'
 
 const LOAD = fileURLToPath(new URL('load/main.ts', import.meta.url))
-const RULES = size({ small: 2_000, full: 100_000 })
+const RULES = size({ small: 1_000, full: 100_000 })
 const ROUNDS = size({ small: 1, full: 7 })
-const WINDOW_MS = size({ small: 1_500, full: 6_000 }) // longer than a load takes
-const START_MS = 1_500 // until the generator has started and its warm-up is over
-const REST_MS = size({ small: 500, full: 3_000 }) // longer than an idle job thread lives
-const ASK_MS = 10 // how often we look whether the rules are in force
+const WARMUP_WINDOWS = size({ small: 0, full: 1 })
+const WARMUP_MS = size({ small: 0, full: 500 }) // of each window
+const WINDOW_MS = size({ small: 300, full: 6_000 }) // at full size longer than a load takes
+const START_MS = size({ small: 0, full: 1_500 }) // until the generator has started and its warm-up is over
+const IDLE_MS = size({ small: 0, full: 3_000 }) // longer than an idle job thread lives
+const POLL_MS = 10 // between checks whether the rules are in force
 
-const service = spawnService({ rules: { 'load.yaml': rulesFor('load') }, env: { BACKEND_TYPE: 'memory' } })
+const service = spawnService({ rules: { 'load.yaml': formatRules('load') }, env: { BACKEND_TYPE: 'memory' } })
 try {
-  await service.logged("Listening for HTTP on '")
+  await service.logged(LISTENING, START_MS_MAX)
   await compareRounds()
 } finally {
   await service.stop()
 }
 
 async function compareRounds(): Promise<void> {
-  const quiet: number[] = []
+  const idle: number[] = []
   const loading: number[] = []
-  const tookMs: number[] = []
-  await longestMs() // warm-up
-  const before = memoryMib('VmRSS')
+  const loadMs: number[] = []
+  for (let i = 0; i < WARMUP_WINDOWS; i++) await measureLongestMs()
+  const before = readMemoryMib('VmRSS')
   for (let round = 1; round <= ROUNDS; round++) {
-    quiet.push(await longestMs())
-    const longest = longestMs()
+    idle.push(await measureLongestMs())
+    const longest = measureLongestMs()
     await sleep(START_MS)
-    tookMs.push(await load(round))
+    loadMs.push(await load(round))
     loading.push(await longest)
   }
-  const peak = memoryMib('VmHWM')
-  await sleep(REST_MS)
-  const after = memoryMib('VmRSS')
-  row('floor quiet', `longest latency ${formatRange(quiet)} ms`)
-  row(`now   loading ${RULES.toLocaleString('en')} rules`, `longest latency ${formatRange(loading)} ms`)
-  row('now   from file to force', `${formatRange(tookMs)} ms`)
-  row('now   memory', `before ${before}, peak ${peak}, after ${after} MiB`)
+  const peak = readMemoryMib('VmHWM')
+  await sleep(IDLE_MS)
+  const after = readMemoryMib('VmRSS')
+  printRow('floor idle', `longest latency ${formatSpread(idle, 1)} ms`)
+  printRow(
+    `now   loading ${RULES.toLocaleString('en')} rules`,
+    `longest latency ${formatSpread(loading, 1)} ms`,
+  )
+  printRow('now   from file to force', `${formatSpread(loadMs, 1)} ms`)
+  printRow('now   memory', `before ${before}, peak ${peak}, after ${after} MiB`)
 }
 
-/** The longest latency of a window under load, from a process of its own, so that our asking does not disturb it. */
-async function longestMs(): Promise<number> {
-  const shape = ['--rate', '1000', '--connections', '4', '--streams', '100', '--warmup', '500ms']
+/** The longest latency of a window under load. Another process, so that the polling here does not disturb it. */
+async function measureLongestMs(): Promise<number> {
+  const shape = ['--rate', '1000', '--connections', '4', '--streams', '100', '--warmup', `${WARMUP_MS}ms`]
   const time = ['--duration', `${WINDOW_MS}ms`, '--json', '-']
   const args = [LOAD, `grpc://${service.address('gRPC')}`, ...shape, ...time]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   return (JSON.parse(stdout) as Result).latencyMs.max
 }
 
-/** Writes other rules and asks until they are in force. Yields how long that took. */
+/** Writes new rules and polls until they are in force. Returns how long that took, in ms. */
 async function load(round: number): Promise<number> {
-  const text = manyRules(round)
-  const startedMs = performance.now()
+  const text = formatManyRules(round)
+  const startMs = performance.now()
   writeFileSync(join(service.rulesDirectory, 'many.yaml'), text)
-  const question = { domain: 'many', descriptors: [{ entries: [{ key: 'user', value: 'u-0' }] }] }
-  while (!(await postJson(service, question)).text.includes(`"requestsPerUnit":${round},`))
-    await sleep(ASK_MS)
-  return performance.now() - startedMs
+  const request = { domain: 'many', descriptors: [{ entries: [{ key: 'user', value: 'u-0' }] }] }
+  while (!(await postJson(service, request)).text.includes(`"requestsPerUnit":${round},`))
+    await sleep(POLL_MS)
+  return performance.now() - startMs
 }
 
-/** The first rule tells of which round they are. */
-function manyRules(round: number): string {
+/** The limit of the first rule is the round. */
+function formatManyRules(round: number): string {
   let text = 'domain: many\ndescriptors:\n'
   for (let i = 0; i < RULES; i++) {
     const requests = i === 0 ? round : i
@@ -86,17 +92,11 @@ function manyRules(round: number): string {
   return text
 }
 
-function memoryMib(field: 'VmRSS' | 'VmHWM'): number {
+function readMemoryMib(field: 'VmRSS' | 'VmHWM'): number {
   const status = readFileSync(`/proc/${service.child.pid}/status`, 'utf8')
   return Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status)![1]) / 1_024)
 }
 
-function formatRange(values: number[]): string {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted[Math.floor(sorted.length / 2)]
-  return `${middle.toFixed(1)} (${sorted[0].toFixed(1)} to ${sorted.at(-1)!.toFixed(1)})`
-}
-
-function row(name: string, text: string): void {
+function printRow(name: string, text: string): void {
   console.log(`reload  ${name.padEnd(28)} ${text}`)
 }

@@ -2,8 +2,8 @@
  * What does a decision of two descriptors cost with the memory store, when there are many rules?
  *   floor  100 rules
  *   now    100,000 rules
- * The same requests, zipf over 100,000 users, spread evenly over the rules there are: each asks for a rule by its value,
- * and for a user below it. Worth changing when `now` is more than 1.5 times `floor`.
+ * The same requests, zipf over 100,000 users, spread evenly over the rules: each selects a rule by its value,
+ * and a user below it. Worth changing when `now` is more than 1.5 times `floor`.
  */
 import { compile } from '../engine/match/compile.ts'
 import { encodeRequest } from '../proto/codec.ts'
@@ -28,7 +28,7 @@ for (const rulesCount of [100, MANY]) {
   }))
   engine.setRules(compile([{ name: 'shop', nodes }]))
   let sum = 0
-  const caller = {
+  const callback = {
     isCancelled: false,
     onDecision: ({ statuses }: { statuses: { currentLimit: unknown }[] }) => {
       for (const { currentLimit } of statuses) if (currentLimit) sum++
@@ -38,7 +38,7 @@ for (const rulesCount of [100, MANY]) {
     },
   }
   variants[`${rulesCount === 100 ? 'floor' : 'now  '} ${rulesCount.toLocaleString('en')} rules`] = () => {
-    for (let i = 0; i < requestsCount; i++) engine.decideBytes(requests[i], caller)
+    for (let i = 0; i < requestsCount; i++) engine.decideBytes(requests[i], callback)
     return sum
   }
 }

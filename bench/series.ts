@@ -1,12 +1,12 @@
 /**
- * What does a scrape of the native series cost (PROMETHEUS_NATIVE_SERIES), with our table and with prom-client's?
- *   floor   the lines joined from what is known already: no series, no table
- *   now     the sink as it stands: the table, in portions that give others a turn
+ * What does a scrape of the native series cost (PROMETHEUS_NATIVE_SERIES), with the table of transports/metrics and with prom-client's?
+ *   floor   the lines joined from prepared parts: no series, no table
+ *   now     the sink: the table, in portions between which other work runs
  *   prom    prom-client's counters and gauges, and its own text
- *   mixed   the same in portions, read as JSON and written by our exposition, as the series of the process are
+ *   mixed   the same in portions, read as JSON and written by exposition.ts, like the series of the process
  *   add     floor: one cell of a typed array, as workers count; labels: prom-client's inc with labels; child: its bound child
- * Per scrape: the time of it, the longest turn in which nothing else of the thread runs, and the heap that stays per series.
- * Worth changing when `prom` is at most 1.5 x of `now` in all three. Variants take turns; medians.
+ * Per scrape: its time, the longest turn in which nothing else of the thread runs, and the heap kept per series.
+ * Worth changing when `prom` is at most 1.5 x of `now` in all three. Variants alternate; medians.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -23,7 +23,7 @@ const SERIES_PER_RULE = 3 // hits that passed, hits over the limit, the limit
 const ROUNDS = size({ small: 1, full: 15 })
 const COUNTS = size({ small: [300], full: [10_000, 100_000] })
 const TAGS = [['zone', 'b']] as const
-const PORTION = 2_000 // values before others get a turn, as in series-updater.ts
+const PORTION = 2_000 // values between two yields, as in series-updater.ts
 const ADDS = size({ small: 1_000, full: 1_000_000 })
 
 setFlagsFromString('--expose-gc')
@@ -36,9 +36,9 @@ for (const seriesCount of COUNTS) {
   const snapshot = createSnapshot(rules)
   const scrapes = {
     floor: floor(snapshot),
-    now: await kept(() => now(snapshot)),
-    prom: await kept(() => prom(snapshot, false)),
-    mixed: await kept(() => prom(snapshot, true)),
+    now: await createVariant(() => now(snapshot)),
+    prom: await createVariant(() => prom(snapshot, false)),
+    mixed: await createVariant(() => prom(snapshot, true)),
   }
   const results = new Map(
     Object.keys(scrapes).map((name) => [name, { ms: [] as number[], turnMs: [] as number[] }]),
@@ -46,7 +46,7 @@ for (const seriesCount of COUNTS) {
   for (let round = -1; round < ROUNDS; round++) {
     for (const [name, { scrape }] of Object.entries(scrapes)) {
       for (const hit of snapshot.native!.hits) (hit as { total: number }).total += Math.floor(random() * 3)
-      const { ms, turnMs, bytes } = await timed(scrape)
+      const { ms, turnMs, bytes } = await measureScrape(scrape)
       checksum += bytes
       if (round < 0) continue // code is compiled
       results.get(name)!.ms.push(ms)
@@ -89,7 +89,7 @@ await measure('add', ADDS, {
 })
 
 interface Variant {
-  scrape: () => Promise<number> // yields how many bytes
+  scrape: () => Promise<number> // returns the count of bytes
   heapBytes: number
 }
 
@@ -103,8 +103,8 @@ function createSnapshot(rules: number): Snapshot {
   return { counters: [], gauges: [], timers: [], native: { hits, limits, decisionTime } }
 }
 
-/** With what it keeps on the heap once it has answered a first time. */
-async function kept(make: () => Variant['scrape']): Promise<Variant> {
+/** Creates a variant and measures the heap it keeps after the first scrape. */
+async function createVariant(make: () => Variant['scrape']): Promise<Variant> {
   const before = heapBytes()
   const scrape = make()
   await scrape()
@@ -143,7 +143,7 @@ function now(snapshot: Snapshot): Variant['scrape'] {
   return async () => (await sink.scrape(false)).length
 }
 
-/** Counters grow by what the snapshot has more than the last one; limits are set anew, since rules may have gone. */
+/** Counters grow by the difference to the last snapshot; limits are set again, since rules may have been removed. */
 function prom({ native }: Snapshot, isPortioned: boolean): Variant['scrape'] {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -190,8 +190,10 @@ function prom({ native }: Snapshot, isPortioned: boolean): Variant['scrape'] {
   }
 }
 
-/** One scrape, and the longest time for which it left nobody else a turn. */
-async function timed(scrape: Variant['scrape']): Promise<{ ms: number; turnMs: number; bytes: number }> {
+/** Measures one scrape, and the longest time without a yield. */
+async function measureScrape(
+  scrape: Variant['scrape'],
+): Promise<{ ms: number; turnMs: number; bytes: number }> {
   let isDone = false
   let turnMs = 0
   const watching = (async () => {

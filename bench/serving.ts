@@ -1,6 +1,6 @@
 /**
- * A whole service under the load generator, window by window: sides take turns, and each is compared with its neighbour,
- * so that what drifts on the machine falls on all.
+ * Runs the load generator against a whole service for one window. Benchmarks compare neighbouring windows, so that changes of
+ * the machine over time affect all variants.
  */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -10,18 +10,23 @@ import type { Result } from './load/run.ts'
 import { size } from './size.ts'
 
 const LOAD = fileURLToPath(new URL('load/main.ts', import.meta.url))
-const WARMUP = size({ small: '200ms', full: '1s' })
+/** What a service logs when it accepts calls, and how long to wait for it. */
+export const LISTENING = "Listening for HTTP on '"
+export const START_MS_MAX = 120_000
+
+const WARMUP = size({ small: '0s', full: '1s' })
+const CALLS = size({ small: 300, full: 0 }) // small: a window ends with its calls, however slow the machine is
 
 const SHAPE = { connections: 4, streams: 16, keys: 'zipf:100000', entries: 1 }
 
 interface Window {
-  window: string // how long
+  window: string // its length, as the generator's --duration
   connections?: number
   endpoint?: string // the gRPC port unless given
-  shape?: Record<string, string | number> // other flags of the load generator, or other values
+  shape?: Record<string, string | number> // flags of the load generator that differ from SHAPE
 }
 
-/** One window of calls in a closed loop: of one entry each with zipf keys, unless `shape` says otherwise. */
+/** One window of calls in a closed loop: one entry each with zipf keys, unless `shape` differs. */
 export async function loadWindow(
   service: RunningService,
   { window, connections = SHAPE.connections, endpoint, shape }: Window,
@@ -30,15 +35,15 @@ export async function loadWindow(
     `--${name}`,
     String(value),
   ])
-  const time = `--warmup ${WARMUP} --duration ${window} --cpu server=${service.child.pid} --json -`
+  const time = `--warmup ${WARMUP} --duration ${window} --calls ${CALLS} --cpu server=${service.child.pid} --json -`
   const args = [LOAD, endpoint ?? `grpc://${service.address('gRPC')}`, ...flags, ...time.split(' ')]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   return JSON.parse(stdout) as Result
 }
 
-/** The middle one, and how far they spread. */
-export function formatSpread(values: number[]): string {
+/** Median, lowest and highest. */
+export function formatSpread(values: number[], digits = 2): string {
   const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted[Math.floor(sorted.length / 2)]
-  return `${middle.toFixed(2)} (${sorted[0].toFixed(2)} to ${sorted.at(-1)!.toFixed(2)})`
+  const median = sorted[Math.floor(sorted.length / 2)]
+  return `${median.toFixed(digits)} (${sorted[0].toFixed(digits)} to ${sorted.at(-1)!.toFixed(digits)})`
 }

@@ -1,5 +1,5 @@
 /**
- * What every benchmark needs: how much to do, and the same random numbers in every run.
+ * The size of a benchmark, and the same random numbers in every run.
  *
  *     const hits = size({ small: 1_000, full: 10_000_000 })     small in tests, full with --full or SLUICE_SIZE=full
  *     const random = seeded(7)                                  random() is 0 to 1, 1 excluded

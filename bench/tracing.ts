@@ -1,11 +1,11 @@
 /**
- * What does tracing cost a decision? One descriptor by its bytes, with the memory store, through all that stands between
+ * What does tracing cost a decision? One descriptor by its bytes, with the memory store, through every layer between
  * a gRPC frontend and the engine.
  *   floor  the engine alone
- *   off    the method as it is served without tracing: the difference to the floor is the method's, and nothing is tracing's
- *   rate 0 tracing is on and samples nothing: the parent is read, a span that records nothing is made
- *   rate 1 every call makes two spans, which are thrown away where an exporter would take them
- * Worth changing when `off` and the floor are further apart than a caller object and the bytes of an answer.
+ *   off    the method as served without tracing: the difference to the floor is the cost of the method
+ *   rate 0 tracing is on and samples nothing: the parent is read, a span without records is created
+ *   rate 1 every call creates two spans, which are dropped before the exporter
+ * Worth changing when `off` and the floor differ by more than a callback object and the bytes of a response.
  */
 import { compile } from '../engine/match/compile.ts'
 import { parseSettings } from '../engine/settings/parse.ts'
@@ -44,7 +44,7 @@ const call: UnaryCall = {
     throw new Error(message)
   },
 }
-const caller = {
+const callback = {
   isCancelled: false,
   onDecision: ({ statuses }: { statuses: unknown[] }) => {
     sum += statuses.length
@@ -55,22 +55,22 @@ const caller = {
 }
 const log = () => {}
 const [off] = createUnaryMethods(engine, log)
-const unsampled = await traced('0')
-const sampled = await traced('1')
+const unsampled = await createTraced('0')
+const sampled = await createTraced('1')
 
 await measure('tracing', callsCount, {
   'floor the engine alone': () => {
-    for (let i = 0; i < callsCount; i++) engine.decideBytes(bytes[i], caller)
+    for (let i = 0; i < callsCount; i++) engine.decideBytes(bytes[i], callback)
     return sum
   },
   off: () => handleAll(off),
   'on, rate 0': () => handleAll(unsampled),
   'on, rate 1': () => handleAll(sampled),
 })
-process.exit() // else the exporter goes on trying to send its one span
+process.exit() // else the exporter retries to send its one span
 
-/** Its queue is as small as can be and never sent, so that spans are dropped. */
-async function traced(rate: string) {
+/** The queue has one place and is never sent, so that spans are dropped. */
+async function createTraced(rate: string) {
   process.env.OTEL_BSP_MAX_QUEUE_SIZE = '1'
   process.env.OTEL_BSP_SCHEDULE_DELAY = String(2 ** 31 - 1)
   const { settings } = parseSettings({

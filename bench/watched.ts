@@ -1,21 +1,22 @@
 /**
- * What does looking at a loaded service cost its callers? Memory store, one worker, calls per second in a closed loop.
- *   floor       nobody looks
+ * How much throughput does observing a loaded service cost? Memory store, one worker, calls per second in a closed loop.
+ *   floor       not observed
  *   metrics     Prometheus is scraped once a second
- *   cpu         a CPU profile of nine tenths of the window; both its ends, which stop a worker for a moment, are inside
- *   heap        a heap profile in the same way
- * Worth changing when one costs more than 5 %. Windows take turns; a ratio is that of a round's window to its floor: the
- * share of the calls that is left.
+ *   cpu         a CPU profile of nine tenths of the window; its start and its end, which stop a worker briefly, are inside
+ *   heap        a heap profile of the same length
+ * Worth changing when one costs more than 5 %. Windows alternate; a ratio is the share of the floor's calls in the same round.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RunningService, spawnService } from '../test/helpers/service.ts'
-import { formatSpread, loadWindow } from './serving.ts'
+import { formatSpread, LISTENING, loadWindow, START_MS_MAX } from './serving.ts'
 import { size } from './size.ts'
 
 const ROUNDS = size({ small: 1, full: 5 })
-const WINDOW_MS = size({ small: 200, full: 10_000 })
+const WARMUP_ROUNDS = size({ small: 0, full: 1 }) // of the floor: code is compiled
+const WINDOW_MS = size({ small: 100, full: 10_000 })
+const WINDOW = size({ small: '60s', full: `${WINDOW_MS}ms` })
 const PROFILE_SEC = Math.ceil((WINDOW_MS * 0.9) / 1_000)
-const BEFORE_MS = size({ small: 500, full: 1_500 }) // the generator's start and warm-up
+const BEFORE_MS = size({ small: 0, full: 1_500 }) // the generator's start and warm-up
 const SCRAPE_MS = 1_000
 
 type Probe = (service: RunningService) => Promise<void>
@@ -23,7 +24,8 @@ type Probe = (service: RunningService) => Promise<void>
 const probes: Record<string, Probe> = {
   floor: async () => {},
   metrics: async (service) => {
-    for (const end = performance.now() + PROFILE_SEC * 1_000; performance.now() < end; await sleep(SCRAPE_MS))
+    const endMs = performance.now() + WINDOW_MS
+    for (; performance.now() < endMs; await sleep(Math.min(SCRAPE_MS, WINDOW_MS)))
       await read(`http://${service.address('Prometheus')}/metrics`)
   },
   cpu: (service) => read(`${service.debug}/debug/pprof/profile?seconds=${PROFILE_SEC}`),
@@ -43,27 +45,27 @@ const service = spawnService({
   },
 })
 try {
-  await service.logged("Listening for HTTP on '")
-  await window(probes.floor) // code is compiled
+  await service.logged(LISTENING, START_MS_MAX)
+  for (let round = 0; round < WARMUP_ROUNDS; round++) await measureRate(probes.floor)
   const rates: Record<string, number[]> = Object.fromEntries(Object.keys(probes).map((name) => [name, []]))
   for (let round = 0; round < ROUNDS; round++) {
-    for (const [name, look] of Object.entries(probes)) rates[name].push(await window(look))
+    for (const [name, probe] of Object.entries(probes)) rates[name].push(await measureRate(probe))
   }
   for (const [name, perSec] of Object.entries(rates)) {
-    const left = formatSpread(perSec.map((each, round) => each / rates.floor[round]))
+    const ratio = formatSpread(perSec.map((each, round) => each / rates.floor[round]))
     console.log(
-      `watched   ${name.padEnd(8)} ${formatSpread(perSec.map((each) => each / 1_000))} k/s${name === 'floor' ? '' : `   ${left} x`}`,
+      `watched   ${name.padEnd(8)} ${formatSpread(perSec.map((each) => each / 1_000))} k/s${name === 'floor' ? '' : `   ${ratio} x`}`,
     )
   }
 } finally {
   await service.stop()
 }
 
-/** Calls per second while somebody looks. */
-async function window(look: Probe): Promise<number> {
+/** Calls per second while the probe runs. */
+async function measureRate(probe: Probe): Promise<number> {
   const [{ ratePerSec }] = await Promise.all([
-    loadWindow(service, { connections: 4, window: `${WINDOW_MS}ms` }),
-    sleep(BEFORE_MS).then(() => look(service)),
+    loadWindow(service, { connections: 4, window: WINDOW }),
+    sleep(BEFORE_MS).then(() => probe(service)),
   ])
   return ratePerSec
 }

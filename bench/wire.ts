@@ -1,10 +1,10 @@
 /**
- * What does it cost to read a request of two descriptors, as JSON and as protobuf, and to write its answer?
+ * What does it cost to read a request of two descriptors, as JSON and as protobuf, and to write its response?
  *   floor  JSON: JSON.parse of the same bytes, nothing checked. protobuf: the same tags and strings, no objects made
  *   now    the codec, from the bytes of a body to a RateLimitRequest
- *   pieces only making the seven strings, places known: of one text, or each from the bytes. That they come so much
- *          cheaper from a text is why JSON is read from the text
- * Worth changing when `now` of JSON is above 1.3 times its floor, which is what a look at JSON.parse's objects costs, or
+ *   pieces only creating the seven strings, offsets known: slices of one text, or each from the bytes. The text is so much
+ *          cheaper that JSON is read from it
+ * Worth changing when `now` of JSON is above 1.3 times its floor, the cost of checking JSON.parse's objects, or
  * that of protobuf above 1.5 times its own.
  */
 import protobuf from 'protobufjs/minimal.js'
@@ -16,7 +16,7 @@ import { encodeResponse } from '../proto/response-bytes.ts'
 import { measure } from './measure.ts'
 import { seeded, size } from './size.ts'
 
-const BODIES = 64 // different ones, so that nothing is found in a cache by its place
+const BODIES = 64 // different ones, so that no cache helps
 const rounds = size({ small: 20, full: 2_000 })
 const operations = BODIES * rounds
 
@@ -24,10 +24,10 @@ const random = seeded(7)
 const requests = Array.from({ length: BODIES }, request)
 const texts = requests.map((each) => Buffer.from(JSON.stringify({ ...each, hitsAddend: undefined })))
 const messages = requests.map((each) => encodeRequest(each))
-const places = texts.map(stringPlaces)
-const answer = response()
+const places = texts.map(findStrings)
+const response = createResponse()
 
-/** Each body `rounds` times; the sum of what `read` yields. */
+/** Reads each body `rounds` times and returns the sum of the results. */
 function each(read: (i: number) => number): () => number {
   return () => {
     let sum = 0
@@ -50,12 +50,12 @@ await measure('json', operations, {
     for (const [start, end] of places[i]) length += texts[i].toString('latin1', start, end).length
     return length
   }),
-  'answer responseToJson': each(() => responseToJson(answer).length),
+  'write  responseToJson': each(() => responseToJson(response).length),
 })
 await measure('proto', operations, {
   'floor  tags and strings': each((i) => walk(new protobuf.Reader(messages[i]), 0)),
   'now    decodeRequest': each((i) => decodeRequest(messages[i]).descriptors.length),
-  'answer encodeResponse': each(() => encodeResponse(answer).length),
+  'write  encodeResponse': each(() => encodeResponse(response).length),
 })
 
 function request(): RateLimitRequest {
@@ -67,14 +67,14 @@ function request(): RateLimitRequest {
   return { domain: 'shop', descriptors, hitsAddend: 0 }
 }
 
-function response(): RateLimitResponse {
+function createResponse(): RateLimitResponse {
   const currentLimit = { name: '', requestsPerUnit: 100, unit: 2 } as const
   const status = { code: 1, currentLimit, limitRemaining: 42, resetSec: 37 } as const
   return { overallCode: 1, statuses: [status, status], responseHeadersToAdd: [], dynamicMetadata: null }
 }
 
-/** Where the strings are that reading has to make. */
-function stringPlaces(text: Buffer): [number, number][] {
+/** Start and end of each string. */
+function findStrings(text: Buffer): [number, number][] {
   const found = text.toString().matchAll(/"(?:domain|key|value)":"([^"]*)"/dg)
   return Array.from(found, ({ indices }) => indices![1]!)
 }

@@ -11,7 +11,7 @@ export const DESCRIPTORS_MAX = 4_096
 
 /**
  * Entries of all descriptors of one request together: 16 in each of 4,096 descriptors, or all in one. No rule is deeper
- * than 100 levels; a descriptor with more entries matches nothing and is still answered.
+ * than 100 levels; a descriptor with more entries matches no rule, and is not an error.
  */
 export const ENTRIES_MAX = 65_536
 

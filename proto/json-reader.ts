@@ -14,14 +14,14 @@
  */
 import { DECIMAL, wholeNumber } from './whole-number.ts'
 
-/** Names of an object's fields; field i is known by both its spellings. */
+/** Names of an object's fields; field i may be spelled either way. */
 export interface FieldNames {
   readonly names: readonly string[]
   readonly originals: readonly string[] // as the .proto file has them
 }
 
-const SHOWN_CHARS_MAX = 40 // of caller text within a message; messages go to the log
-const FAST_DIGITS_MAX = 15 // every number of so many digits is exact as a double
+const SHOWN_CHARS_MAX = 40 // of foreign text within an error, which is logged
+const FAST_DIGITS_MAX = 15 // numbers of 15 digits are exact as a double
 
 const TAB = 9
 const LINE_FEED = 10
@@ -46,11 +46,11 @@ const SURROGATE_MIN = 0xd800
 export class JsonReader {
   private text = ''
   private pos = 0
-  private valueAt = 0 // where the value begins that is read, or was read last
+  private valueAt = 0 // start of the value that is being read, or was read last
   private depth = 0
-  private readonly path: (string | number)[] = [] // of what is read now: the first `depth` of it
+  private readonly path: (string | number)[] = [] // its first `depth` elements lead to the value being read
 
-  /** Begins a text. */
+  /** Starts to read a text. */
   open(text: string): void {
     this.text = text
     this.pos = 0
@@ -58,15 +58,15 @@ export class JsonReader {
     this.depth = 0
   }
 
-  /** Ends it: nothing but white space may follow, and nothing of the text is kept. */
+  /** Checks that only white space follows, and releases the text. */
   close(): void {
-    if (this.next() !== NOTHING) this.syntax('the end of the text')
+    if (this.next() !== NOTHING) this.failSyntax('the end of the text')
     this.text = ''
   }
 
   /**
-   * The number of the next field, its value being what comes next; -1 after the last. `seen` has bit i set when field i
-   * was there before, so 0 means that the object begins now.
+   * Returns the number of the next field and stops before its value; -1 after the last field. Bit i of `seen` is set if field
+   * i was read before, so 0 means that the object begins.
    */
   field(known: FieldNames, seen: number): number {
     let char = this.next()
@@ -80,22 +80,22 @@ export class JsonReader {
     } else if (char === COMMA) {
       this.pos++
       char = this.next()
-      if (char === CLOSE_OBJECT) this.syntax('a field')
-    } else if (char !== CLOSE_OBJECT) this.syntax('"," or "}"')
+      if (char === CLOSE_OBJECT) this.failSyntax('a field')
+    } else if (char !== CLOSE_OBJECT) this.failSyntax('"," or "}"')
     if (char === CLOSE_OBJECT) {
       this.pos++
       this.depth--
       return -1
     }
-    if (char !== QUOTE) this.syntax('a field')
+    if (char !== QUOTE) this.failSyntax('a field')
     const field = this.name(known)
-    if ((seen & (1 << field)) !== 0) this.givenTwice(known, field)
-    if (this.next() !== COLON) this.syntax('":"')
+    if ((seen & (1 << field)) !== 0) this.failGivenTwice(known, field)
+    if (this.next() !== COLON) this.failSyntax('":"')
     this.pos++
     return field
   }
 
-  /** Whether the list has an element number `index`, to be read next. Asked for 0, 1, 2 … until there is none. */
+  /** Whether the list has an element `index`, which is then read next. To be called with 0, 1, 2 … until it returns false. */
   element(index: number): boolean {
     let char = this.next()
     if (index === 0) {
@@ -107,7 +107,7 @@ export class JsonReader {
     } else if (char === COMMA) {
       this.pos++
       char = NOTHING
-    } else if (char !== CLOSE_LIST) this.syntax('"," or "]"')
+    } else if (char !== CLOSE_LIST) this.failSyntax('"," or "]"')
     if (char === CLOSE_LIST) {
       this.pos++
       this.depth--
@@ -117,34 +117,34 @@ export class JsonReader {
     return true
   }
 
-  /** Whether null comes next, and then it has been read. */
+  /** Reads null if it comes next, and returns whether it did. */
   isNull(): boolean {
-    return this.next() === SMALL_N && this.isWord('null')
+    return this.next() === SMALL_N && this.readWord('null')
   }
 
-  /** null if neither true nor false comes next. */
+  /** Returns null if neither true nor false comes next. */
   boolean(): boolean | null {
     this.next()
     this.valueAt = this.pos
-    if (this.isWord('true')) return true
-    return this.isWord('false') ? false : null
+    if (this.readWord('true')) return true
+    return this.readWord('false') ? false : null
   }
 
-  /** null if something else than a string comes next. */
+  /** Returns null if no string comes next. */
   string(): string | null {
     const isString = this.next() === QUOTE
     this.valueAt = this.pos
-    return isString ? this.quoted() : null
+    return isString ? this.readQuoted() : null
   }
 
   /**
    * The exact value of a whole number, or of its text in quotes; a bigint beyond 2^53-1. `1.0` and `1e2` are whole.
-   * null if something else comes next.
+   * Returns null if something else comes next.
    */
   wholeNumber(): number | bigint | null {
     const first = this.next()
     this.valueAt = this.pos
-    if (first === QUOTE) return wholeNumber(this.quoted())
+    if (first === QUOTE) return wholeNumber(this.readQuoted())
     const { text } = this
     const end = Math.min(text.length, this.pos + FAST_DIGITS_MAX)
     let at = this.pos
@@ -167,9 +167,9 @@ export class JsonReader {
     return wholeNumber(written[0])
   }
 
-  /** The value read last, or that was to be read, is not what it must be. */
+  /** Throws: the value read last, or to be read next, is not what is expected. */
   expected(what: string): never {
-    return this.fail(`expected ${what}, got ${this.shownValue()}`)
+    return this.fail(`expected ${what}, got ${this.formatValue()}`)
   }
 
   fail(what: string): never {
@@ -183,14 +183,14 @@ export class JsonReader {
     throw new Error(where === '' ? what : `${where}: ${what}`)
   }
 
-  /** Something else stands here than JSON allows. */
-  private syntax(what: string): never {
+  /** Throws: the text is not valid JSON here. */
+  private failSyntax(what: string): never {
     const char = this.text.codePointAt(this.pos)
     const got = char === undefined ? 'the end of the text' : JSON.stringify(String.fromCodePoint(char))
     return this.fail(`expected ${what} at character ${this.pos + 1}, got ${got}`)
   }
 
-  /** The next character that is no white space, where reading stands from now on. */
+  /** Skips white space and returns the character behind it. */
   private next(): number {
     const char = this.text.charCodeAt(this.pos) // NaN after the end
     return char > SPACE ? char : this.skipSpace()
@@ -205,30 +205,30 @@ export class JsonReader {
     return NOTHING
   }
 
-  /** Reads a field's name and yields its number. */
+  /** Reads a field's name and returns its number. */
   private name(known: FieldNames): number {
     const names = known.names
     for (let i = 0; i < names.length; i++) {
-      if (this.isQuoted(names[i])) {
+      if (this.readExactName(names[i])) {
         this.path[this.depth - 1] = names[i]
         return i
       }
     }
     this.path[this.depth - 1] = ''
-    const name = this.quoted() // another spelling, an escape, or unknown
+    const name = this.readQuoted() // another spelling, an escape, or unknown
     const field = names.indexOf(name) < 0 ? known.originals.indexOf(name) : names.indexOf(name)
-    if (field < 0) this.fail(`unknown field ${shown(name)}`)
+    if (field < 0) this.fail(`unknown field ${shorten(name)}`)
     this.path[this.depth - 1] = name
     return field
   }
 
-  private givenTwice({ names, originals }: FieldNames, field: number): never {
+  private failGivenTwice({ names, originals }: FieldNames, field: number): never {
     const [name, original] = [names[field], originals[field]]
     return this.fail(name === original ? 'given twice' : `given twice (${original} is the same as ${name})`)
   }
 
-  /** Whether `"name"` stands here; then it has been read. */
-  private isQuoted(name: string): boolean {
+  /** Reads `"name"` if it comes next, and returns whether it did. */
+  private readExactName(name: string): boolean {
     const { text } = this
     const start = this.pos + 1
     if (text.charCodeAt(start + name.length) !== QUOTE) return false
@@ -239,14 +239,14 @@ export class JsonReader {
     return true
   }
 
-  private isWord(word: string): boolean {
+  private readWord(word: string): boolean {
     const isHere = this.text.startsWith(word, this.pos)
     if (isHere) this.pos += word.length
     return isHere
   }
 
-  /** The string that begins here with its quote. */
-  private quoted(): string {
+  /** Reads the string whose opening quote comes next. */
+  private readQuoted(): string {
     const { text } = this
     const start = this.pos + 1
     let at = start
@@ -258,49 +258,49 @@ export class JsonReader {
       }
       if (char < SPACE || char === BACKSLASH || char >= SURROGATE_MIN) break
     }
-    return this.oddlyQuoted(at)
+    return this.readEscaped(at)
   }
 
-  /** The same for one that is not as simple as most: `firstOdd` is where. */
-  private oddlyQuoted(firstOdd: number): string {
+  /** As readQuoted, for a string with an escape, a surrogate or an error; the first one is at `specialAt`. */
+  private readEscaped(specialAt: number): string {
     const { text } = this
     const start = this.pos
-    let at = firstOdd
+    let at = specialAt
     for (; ; at++) {
       const char = at < text.length ? text.charCodeAt(at) : NOTHING
       if (char === QUOTE) break
       if (char < SPACE) {
         this.pos = Math.min(at, text.length)
-        this.syntax('the end of the string')
+        this.failSyntax('the end of the string')
       }
-      if (char === BACKSLASH) at++ // whatever is escaped ends no string
+      if (char === BACKSLASH) at++ // an escaped quote does not end the string
     }
     this.pos = at + 1
     let value: string
     try {
       value = JSON.parse(text.slice(start, at + 1))
     } catch {
-      return this.fail(`the string at character ${start + 1} has a \\ that means nothing in JSON`)
+      return this.fail(`the string at character ${start + 1} has an invalid escape sequence`)
     }
-    return value.isWellFormed() ? value : this.fail('half of a surrogate pair is no text')
+    return value.isWellFormed() ? value : this.fail('the text has an unpaired surrogate')
   }
 
-  /** The value at `valueAt` for a message: text and numbers themselves, cut; of lists and objects only the kind. */
-  private shownValue(): string {
+  /** Formats the value at `valueAt` for an error: text and numbers, shortened; of lists and objects the kind. */
+  private formatValue(): string {
     this.pos = this.valueAt
     const char = this.next()
     if (char === NOTHING) return 'the end of the text'
     if (char === OPEN_LIST) return 'a list'
     if (char === OPEN_OBJECT) return 'an object'
-    if (char === QUOTE) return shown(this.quoted())
-    const word = /[^\s,:"[\]{}]*/y // also what is no JSON at all
+    if (char === QUOTE) return shorten(this.readQuoted())
+    const word = /[^\s,:"[\]{}]*/y // also text that is not JSON
     word.lastIndex = this.pos
     const [written] = word.exec(this.text)!
     if (/^[\w.+-]+$/.test(written) && written.length <= SHOWN_CHARS_MAX) return written
-    return shown(written || this.text[this.pos])
+    return shorten(written || this.text[this.pos])
   }
 }
 
-function shown(text: string): string {
+function shorten(text: string): string {
   return JSON.stringify(text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text)
 }

@@ -57,7 +57,7 @@ function headerText({ key, value }: HeaderValue): string {
   return `{${fields.join()}}`
 }
 
-/** By hand, since JSON.stringify puts keys like `7` first, and writes NaN as null. Deeper than the bound: null. */
+/** JSON.stringify would put keys like `7` first and write NaN as null. Values beyond the maximum depth are null. */
 function valueText(value: JsonValue, depth: number): string {
   if (typeof value === 'string') return quoted(value)
   if (typeof value === 'number') return numberText(value)
@@ -71,18 +71,18 @@ function valueText(value: JsonValue, depth: number): string {
   return `{${fields.join()}}`
 }
 
-/** The shortest digits that are the same double again: 1, 0.1, 1e+21. */
+/** The shortest digits that parse to the same double: 1, 0.1, 1e+21. */
 function numberText(value: number): string {
-  if (!Number.isFinite(value)) throw new Error(`dynamic metadata holds ${value}, which JSON cannot say`)
+  if (!Number.isFinite(value)) throw new Error(`dynamic metadata holds ${value}, which JSON cannot represent`)
   return Object.is(value, -0) ? '-0' : String(value)
 }
 
-/** Half a surrogate pair, which only a rule file could have brought, is written as U+FFFD. */
+/** An unpaired surrogate, which only a rule file can contain, is written as U+FFFD. */
 function quoted(text: string): string {
   return JSON.stringify(text.toWellFormed())
 }
 
-/** Numbers that have no name are written as numbers. */
+/** Numbers without a name are written as numbers. */
 function enumText(names: readonly string[], number: number): string {
   const name = names[number]
   return name === undefined ? String(number) : `"${name}"`

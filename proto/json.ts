@@ -20,7 +20,7 @@ import {
 const UINT32_MAX = 2 ** 32 - 1
 const UINT64_MAX = 2n ** 64n - 1n
 
-// A field's number is its place; `originals` are the names as the .proto files have them.
+// A field's number is its index; `originals` are the names as the .proto files have them.
 const REQUEST: FieldNames = {
   names: ['domain', 'descriptors', 'hitsAddend'],
   originals: ['domain', 'descriptors', 'hits_addend'],
@@ -35,7 +35,7 @@ const LIMIT: FieldNames = { names: ['requestsPerUnit', 'unit'], originals: ['req
 const json = new JsonReader()
 let entriesCount = 0 // of the request that is being read
 
-/** Throws an error that says what is wrong and where: `descriptors[0].entries[1].value: expected a string, got 5`. */
+/** Throws an error with the cause and the place: `descriptors[0].entries[1].value: expected a string, got 5`. */
 export function requestFromJson(text: string): RateLimitRequest {
   const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0 }
   entriesCount = 0

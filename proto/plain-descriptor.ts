@@ -1,5 +1,5 @@
 /**
- * Encodes a descriptor read from JSON as protobuf, so that the cache knows it by the same bytes as one sent by gRPC.
+ * Encodes a descriptor read from JSON as protobuf, so that the cache finds it by the same bytes as one sent by gRPC.
  *
  *     {"entries":[{"key":"user","value":"7"}]}  ──►  0a 09  0a 04 'user'  12 01 '7'
  *
@@ -13,7 +13,7 @@ const TAG_VALUE = (2 << 3) | 2
 const SHORT_MAX = 0x7f // bytes of an entry, so that each length takes one
 const ASCII_MAX = 0x7f
 
-/** Writes the message from `at` and returns its end, or -1 when it is not plain or does not fit. */
+/** Writes the message at `at` and returns its end, or -1 if it is not plain or does not fit. */
 export function writePlainDescriptor(descriptor: Descriptor, into: Uint8Array, at: number): number {
   const { entries } = descriptor
   if (descriptor.limit !== null || descriptor.hitsAddend !== null) return -1

@@ -23,7 +23,7 @@ export class RequestParts {
   readonly ends = new Int32Array(DESCRIPTORS_MAX)
   count = 0
   hitsAddend = 0 // 0 to 2^32-1; 0 counts as 1
-  private at = 0 // how far it is read
+  private at = 0 // offset of the next byte to read
 
   /** True if the bytes are in plain form; the parts are then valid until the next call. */
   find(bytes: Uint8Array): boolean {
@@ -50,7 +50,7 @@ export class RequestParts {
     return this.count > 0
   }
 
-  /** Reads a length and returns where what it measures ends; -1 when that is beyond the message, or oddly written. */
+  /** Reads a length and returns the end of the part it measures; -1 if that is beyond the message, or not in plain form. */
   private lengthAt(bytes: Uint8Array): number {
     if (this.at >= bytes.length) return -1
     let length = bytes[this.at++]

@@ -4,7 +4,7 @@
  *     08 01   12 0e   08 01   12 04 08 05 10 02   18 04   22 02 08 25
  *     OK      status  OK      5 per minute        4 left  37 s to go
  *
- * On the path of every decision, so nothing is allocated in between: a message's length is inserted before it once known.
+ * On the path of every decision, so nothing is allocated in between: the length of a message is inserted before it when it is known.
  * Structs, which few responses contain, are encoded by protobufjs.
  */
 import protobuf from 'protobufjs/minimal.js'
@@ -85,14 +85,14 @@ function writeText(tag: number, text: string): void {
   end(start)
 }
 
-/** Begins a message whose length is not known yet, with room for a short one. Returns where it starts. */
+/** Begins a message and reserves one byte for its length. Returns its start. */
 function begin(tag: number): number {
   scratch[at] = tag
   at += 2
   return at
 }
 
-/** The message that started there is written: its length goes in front, and moves it where it needs more room. */
+/** Ends the message that starts at `start`: writes its length, and moves the message if the length needs more bytes. */
 function end(start: number): void {
   const length = at - start
   if (length < 0x80) {

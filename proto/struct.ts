@@ -5,8 +5,8 @@
  *                           └ Value, one of: null 1 · number 2 · string 3 · bool 4 · struct 5 · list 6
  *                                                                                        └ ListValue.values 1
  *
- * Deeper values than STRUCT_DEPTH_MAX are written as null, because a response must not fail any more; read, they are an
- * error. A Value without a kind is read as null.
+ * Values deeper than STRUCT_DEPTH_MAX are written as null, because a response must not fail at this point; when read, they
+ * are an error. A Value without a kind is read as null.
  */
 import type protobuf from 'protobufjs/minimal.js'
 import { STRUCT_DEPTH_MAX } from './bounds.ts'
@@ -26,7 +26,7 @@ const STRUCT_VALUE = (5 << 3) | LENGTH
 const LIST_VALUE = (6 << 3) | LENGTH
 const ELEMENT = KEY
 
-/** Writes the fields of a Struct; its tag and length are the caller's. Keys in sorted order. */
+/** Writes the fields of a Struct in the order of their keys; the caller writes its tag and length. */
 export function writeStruct(writer: Writer, struct: JsonObject, depth = 1): Writer {
   for (const key of Object.keys(struct).sort()) {
     writer.uint32(ELEMENT).fork().uint32(KEY).string(key.toWellFormed())

@@ -3,18 +3,18 @@
  *
  *     7 · 7.0 · 70e-1 · 0.7e1          are 7
  *     18446744073709551615             is 2^64-1, a bigint: a double would make it 2^64
- *     1.00000000000000000001           is not whole, although a double takes it for 1
+ *     1.00000000000000000001           is not whole, although it is 1 as a double
  */
 
 /** A JSON number at `lastIndex`: sign, whole digits, decimals, exponent. */
 export const DECIMAL = /(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d+))?/y
 
-const DIGITS_MAX = 20 // of 2^64-1; whatever is longer is that much too big, so its value does not matter
+const DIGITS_MAX = 20 // of 2^64-1; a longer number is out of range, so its value does not matter
 const TOO_BIG = 10n ** BigInt(DIGITS_MAX)
 const EXACT_DIGITS_MAX = 15 // as a double
 const ZERO = 48
 
-/** A bigint beyond ±(2^53-1). null = no number, or not whole. From 10^20 on the value is not exact. */
+/** Returns a bigint beyond ±(2^53-1), null if the text is not a whole number. From 10^20 on the value is not exact. */
 export function wholeNumber(text: string): number | bigint | null {
   DECIMAL.lastIndex = 0
   const parts = DECIMAL.exec(text)

@@ -1,7 +1,7 @@
 /**
  * Parts of protobuf messages that protobufjs' reader and writer lack: tags, nested messages, 64-bit integers.
  *
- *     12 0c  0a 0a …     tag 12 is field 2, type 2: 12 bytes follow, and nothing of them may be read beyond
+ *     12 0c  0a 0a …     tag 12 is field 2, type 2: 12 bytes follow, and reading must not go beyond them
  */
 import type protobuf from 'protobufjs/minimal.js'
 
@@ -43,12 +43,12 @@ export function skip(reader: Reader, tag: number): void {
   reader.skipType(tag & 7, 0, tag >>> 3)
 }
 
-/** A uint64: a number up to 2^53-1, a bigint above. Without protobufjs' Long, which is a third form of the same. */
+/** Reads a uint64: a number up to 2^53-1, a bigint above, never protobufjs' Long. */
 export function readUint64(reader: Reader): number | bigint {
   let low = 0
   let high = 0
   for (let i = 0; i < VARINT_BYTES_MAX; i++) {
-    if (reader.pos >= reader.len) throw new RangeError('an integer is cut in the middle')
+    if (reader.pos >= reader.len) throw new RangeError('an integer ends in the middle')
     const byte = reader.buf[reader.pos++]
     if (i < LOW_BYTES) low += (byte & 127) * 2 ** (7 * i)
     else high |= (byte & 127) << (7 * (i - LOW_BYTES))
@@ -64,5 +64,5 @@ export function writeUint64(writer: Writer, value: number | bigint): Writer {
   if (typeof value === 'number') return writer.uint64(value)
   const low = Number(BigInt.asIntN(32, value))
   const high = Number(BigInt.asIntN(32, value >> 32n))
-  return writer.uint64({ low, high, unsigned: true } as never) // all that protobufjs reads of a Long
+  return writer.uint64({ low, high, unsigned: true } as never) // the fields of a Long that protobufjs reads
 }

@@ -17,6 +17,7 @@ export interface Options {
   workloads: string[] // empty: the usual ones
   rounds: number
   windowMs: number
+  calls: string
   warmupMs: number
   keys: string
   descriptors: string
@@ -30,16 +31,17 @@ usage: npm run compare -- --a ENDPOINT[,name=pid...] --b ENDPOINT[,name=pid...] 
        npm run compare -- --reference PROGRAM [flags]
 
   --a, --b SERVICE       grpc://127.0.0.1:8081,server=123,redis=456: where it is, and processes to account for
-  --reference PROGRAM    start everything: ours as A, this program as B, a Redis for each; stop it all at the end
+  --reference PROGRAM    start Sluice as A, this program as B and a Redis for each; stop them at the end
   --sluice FILE          with --reference: scripts/sluice.ts of another checkout (default: of this one)
-  --workload LIST        4x16 (connections x streams), open:20000 (calls per second), open:50% (of what B manages in
+  --workload LIST        4x16 (connections x streams), open:20000 (calls per second), open:50% (of the throughput of B in
                          4x16); default 4x16,64x1,1x1, with --reference also open:25%,open:50%,open:75%
   --rounds N             windows of each per workload (default 3)
   --window TIME          of one window (default 3s)
+  --calls N              end a window after this many calls, if --window is not over before (default 0: never)
   --warmup TIME          before each window (default 3s)
   --keys, --descriptors, --deadline   as npm run load has them (default zipf:100000, 2, none)
-  --over grpc|json       with --reference: which door (default grpc)
-  --store redis|memory   with --reference: where ours counts (default redis)
+  --over grpc|json       with --reference: the protocol (default grpc)
+  --store redis|memory   with --reference: the store of Sluice (default redis)
   --out FILE             append one JSON line per workload, e.g. bench/results/compare.jsonl
   --help                 this text
 `
@@ -56,6 +58,7 @@ const DEFAULTS: Texts = {
   workload: '',
   rounds: '3',
   window: '3s',
+  calls: '0',
   warmup: '3s',
   keys: 'zipf:100000',
   descriptors: '2',
@@ -86,6 +89,7 @@ export function parseOptions(args: string[]): Options {
     workloads,
     rounds: readRounds(texts.rounds),
     windowMs: readTime('window', texts.window),
+    calls: texts.calls,
     warmupMs: readTime('warmup', texts.warmup),
     keys,
     descriptors,

@@ -1,13 +1,12 @@
 /**
- * Starts what a comparison needs, pinned to cores, and always ends it.
+ * Starts the services of a comparison, pinned to cores, and always ends them.
  *
  *     core 0   the service that is measured           core 1   both Redis, the load generator
  *
- *     compare ──stdin──► sh ──► service               stdin ends, however compare dies: the service is killed
+ *     compare ──stdin──► sh ──► service               when compare ends, stdin is closed and the service is killed
  *
- * Equal terms: both read the same rules, which never say no; both count their statistics, to be fetched by Prometheus,
- * which nobody does (without any sink the reference logs a line per decision); both have one core, and a Redis of their
- * own, which keeps nothing on disk.
+ * Equal terms: both read the same rules, which are never exceeded; both count statistics for Prometheus, which does not scrape
+ * them (without any sink the reference logs a line per decision); both have one core, and a Redis without persistence.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,7 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { freePort } from '../../test/helpers/ports.ts'
 import { startRedis } from '../../test/helpers/redis.ts'
-import { rulesFor } from '../load/requests.ts'
+import { formatRules } from '../load/requests.ts'
 import type { Given, Options } from './options.ts'
 
 const START_MS_MAX = 20_000
@@ -27,12 +26,12 @@ const OTHER_CORE = '1'
 
 export const isPinned = availableParallelism() > 1 && spawnSync('taskset', ['-V']).status === 0
 
-/** The command that runs another on the generator's core. */
-export function onOtherCore(command: string[]): string[] {
+/** Prefixes a command so that it runs on the generator's core. */
+export function pinToOtherCore(command: string[]): string[] {
   return isPinned ? ['taskset', '-c', OTHER_CORE, ...command] : command
 }
 
-// The second line waits for the end of stdin beside the service; the third ends when the service does.
+// The second line waits for the end of stdin and kills the service; the third ends with the service.
 const script = `exec 3<&0; "$@" </dev/null & server=$!
 (read -r _ <&3; kill -9 "$server") 2>/dev/null & watch=$!
 wait "$server"; kill "$watch" 2>/dev/null`
@@ -43,39 +42,39 @@ export interface Started {
   stop(): Promise<void>
 }
 
-/** Ours as A, the reference as B. */
+/** Sluice as A, the reference as B. */
 export async function startBoth({ reference, sluice, over, store }: Options): Promise<Started> {
-  const ends: (() => Promise<void> | void)[] = []
+  const stops: (() => Promise<void> | void)[] = []
   const stop = async () => {
-    for (const end of ends.splice(0).reverse()) await end()
+    for (const each of stops.splice(0).reverse()) await each()
   }
   try {
     const root = mkdtempSync(join(tmpdir(), 'sluice-compare-'))
-    ends.push(() => rmSync(root, { recursive: true, force: true }))
+    stops.push(() => rmSync(root, { recursive: true, force: true }))
     mkdirSync(join(root, 'config'))
-    writeFileSync(join(root, 'config', 'load.yaml'), rulesFor('load'))
+    writeFileSync(join(root, 'config', 'load.yaml'), formatRules('load'))
     const start = async (
       command: string[],
       env: Record<string, string>,
       usesRedis: boolean,
     ): Promise<Given> => {
       const redis = usesRedis ? await startRedis() : null
-      if (redis) ends.push(() => redis.stop())
+      if (redis) stops.push(() => redis.stop())
       const address = redis && { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redis.address }
       const service = await startService(command, { RUNTIME_ROOT: root, ...address, ...env })
-      ends.push(service.stop)
+      stops.push(service.stop)
       const endpoint = over === 'grpc' ? `grpc://${service.grpc}` : `http://${service.http}/json`
       const cpu = [`server=${service.pid}`]
       if (redis)
         cpu.push(`redis=${pin(/process_id:(\d+)/.exec(String(await redis.run('INFO', 'server')))![1])}`)
       return { endpoint, cpu }
     }
-    const ours = {
+    const sluiceEnv = {
       WORKERS: '1',
       GRPC_FRONTEND: 'http2',
       ...(store === 'memory' && { BACKEND_TYPE: 'memory' }),
     }
-    const a = await start([process.execPath, sluice, 'serve'], ours, store === 'redis')
+    const a = await start([process.execPath, sluice, 'serve'], sluiceEnv, store === 'redis')
     const b = await start([reference], { LOG_FORMAT: 'text' }, true)
     return { a, b, stop }
   } catch (error) {
@@ -133,12 +132,12 @@ async function startService(command: string[], env: Record<string, string | unde
     child.stdin.end()
     await exited
   }
-  const until = Date.now() + START_MS_MAX
-  const isUp = () => ['gRPC', 'HTTP'].every((name) => log.includes(`Listening for ${name}`))
-  while (!isUp()) {
-    if (!isRunning || Date.now() > until) {
+  const endMs = Date.now() + START_MS_MAX
+  const isListening = () => ['gRPC', 'HTTP'].every((name) => log.includes(`Listening for ${name}`))
+  while (!isListening()) {
+    if (!isRunning || Date.now() > endMs) {
       await stop()
-      const what = `did not start. It said:\n${log}`
+      const what = `did not start. Its log:\n${log}`
       throw new ConfigurationError({ code: 'COMPARE_START', where: command.join(' '), what })
     }
     await sleep(10)

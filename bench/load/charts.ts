@@ -1,4 +1,4 @@
-/** The charts of a report, as SVG texts. Colours come from the page, so light and dark are its business. */
+/** The charts of a report, as SVG. Colours come from the style of the page. */
 import type { Bucket } from './histogram.ts'
 import type { Point } from './recorder.ts'
 
@@ -25,7 +25,7 @@ interface Axis {
   place(value: number): number
 }
 
-/** How long calls took, by the share of calls that were quicker: the tail is as wide as the rest. */
+/** Latency by percentile, on an axis that gives each further nine the same width. */
 export function percentileChart(buckets: Bucket[]): string {
   const count = buckets.reduce((sum, each) => sum + each.count, 0)
   let seen = 0
@@ -46,10 +46,10 @@ export function rateChart(series: Point[]): string {
 }
 
 export function latencyChart(series: Point[]): string {
-  const line = (name: string, colour: string, of: (point: Point) => number): Line => ({
+  const line = (name: string, colour: string, read: (point: Point) => number): Line => ({
     name,
     colour,
-    points: series.map((point): [number, number] => [point.sec, of(point)]),
+    points: series.map((point): [number, number] => [point.sec, read(point)]),
   })
   const lines = [
     line('p50', 'one', ({ p50Ms }) => p50Ms),
@@ -66,7 +66,7 @@ export function latencyChart(series: Point[]): string {
   )
 }
 
-/** Calls per latency, in bars that grow as the latency does. */
+/** Calls by latency, in bars of logarithmic width. */
 export function histogramChart(buckets: Bucket[]): string {
   const low = Math.log10(Math.max(0.0001, buckets[0]?.fromMs ?? 0.1))
   const high = Math.log10(buckets.at(-1)?.toMs ?? 1)

@@ -1,15 +1,15 @@
 /**
- * Wakes a thread at even distances, more finely than Node's timers, which are 1 ms apart.
+ * Wakes a thread at even intervals that are shorter than the 1 ms of Node's timers.
  *
  *     clock thread   sleeps until just before call k ── message ──►  main   polls the last microseconds, then calls
  *
- * The usual alternative, polling all the time, takes a whole core; where Redis shares that core, it is Redis that waits
- * then. Above CALLS_PER_SEC_MAX main polls after all: it would be woken so often that it hardly slept.
+ * Polling all the time would take a whole core, and Redis may share it. Above CALLS_PER_SEC_MAX main polls nevertheless: it
+ * would be woken so often that it hardly slept.
  */
 import { writeFileSync } from 'node:fs'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 
-const EARLY_MS = 0.06 // about what a sleep and a message take to end
+const EARLY_MS = 0.06 // about the duration of a wake-up and a message
 const CALLS_PER_SEC_MAX = 25_000
 const TIMER_MS = 1 // Node's shortest
 const SLACK_NS = '1000' // how late the kernel may end a sleep; 50,000 by default
@@ -17,7 +17,7 @@ const SLACK_NS = '1000' // how late the kernel may end a sleep; 50,000 by defaul
 interface Beat {
   beginNs: number // of process.hrtime: the same in all threads
   periodNs: number
-  /** [0]: 1 = a message is on its way, which is enough; 2 = end. */
+  /** [0]: 1 = a message is in flight, further ones are not sent; 2 = end. */
   state: Int32Array
 }
 
@@ -27,22 +27,22 @@ export class Clock {
   private worker: Worker | null = null
   private isRunning = false
 
-  /** `turn` does what is due, and yields the ms until there is more to do. */
+  /** `turn` does what is due and returns the ms until its next call. */
   constructor(turn: () => number) {
     this.turn = turn
   }
 
-  /** Beats from now on, `ratePerSec` times per second. */
+  /** Calls `turn` from now on, `ratePerSec` times per second. */
   start(ratePerSec: number): void {
     this.isRunning = true
     this.poll()
     if (ratePerSec > CALLS_PER_SEC_MAX) return
-    lessSlack()
+    reduceTimerSlack()
     const beginNs = Number(process.hrtime.bigint())
     const beat: Beat = { beginNs, periodNs: 1e9 / ratePerSec, state: this.state }
     this.worker = new Worker(new URL(import.meta.url), { workerData: beat })
     this.worker.on('message', () => {
-      Atomics.compareExchange(this.state, 0, 1, 0) // not over the end
+      Atomics.compareExchange(this.state, 0, 1, 0) // unless it has ended
       this.poll()
     })
   }
@@ -60,12 +60,12 @@ export class Clock {
   }
 }
 
-/** Threads that start later inherit it. */
-function lessSlack(): void {
+/** For threads that start later. */
+function reduceTimerSlack(): void {
   try {
     writeFileSync('/proc/self/timerslack_ns', SLACK_NS)
   } catch {
-    // not Linux, or not allowed: the clock is late by some 50 us, and main's lag says so
+    // not Linux, or not permitted: the clock is about 50 us late, which is part of the reported lag
   }
 }
 

@@ -1,32 +1,32 @@
 /**
- * One connection as the loops of `loop.ts` see it, and what it tells them. Times are `performance.now()`.
+ * The interface between a connection and the loop of `loop.ts`. Times are `performance.now()`.
  *
- *     loop ── start(intended) ... flush() ──►  connection ──► server
- *          ◄── answered, failed, settled ───              ◄──
+ *     loop ── start(due) ... flush() ─────────────►  connection ──► server
+ *          ◄── onResponse, onFailure, onReadEnd ───              ◄──
  */
 export interface Connection {
-  /** The server has said enough for calls to start. */
+  /** The server's SETTINGS have arrived, so calls can start. */
   readonly isOpen: boolean
   /** Calls that may start now. */
   readonly free: number
   readonly inFlight: number
-  /** Puts one call into the output; `intendedMs` is handed back with its answer. Only while `free` is above 0. */
-  start(intendedMs: number): void
-  /** Sends what `start` put there. */
+  /** Puts one call into the output; `dueMs` is returned with its response. Only while `free` is above 0. */
+  start(dueMs: number): void
+  /** Sends the output. */
   flush(): void
-  /** At once; calls in flight are forgotten. */
+  /** Closes at once; calls in flight are discarded. */
   close(): void
 }
 
 export interface Listener {
   /** `code` is a Code of the protocol, perhaps with LIMITED. */
-  answered(intendedMs: number, nowMs: number, code: number): void
-  /** The answer was no decision, or wrong, or will not come. */
-  failed(intendedMs: number, reason: string): void
-  /** The server said that it has not begun this call: no harm done, ask again. */
-  refused(intendedMs: number): void
-  /** The end of a read: calls may start; they are flushed right after. */
-  settled(connection: Connection, nowMs: number): void
-  /** Gone, or going: it takes no more calls, and its own are failed or will be answered. */
-  leaving(connection: Connection, reason: string): void
+  onResponse(dueMs: number, nowMs: number, code: number): void
+  /** The response was not a decision, was invalid, or will not come. */
+  onFailure(dueMs: number, reason: string): void
+  /** The server has not begun this call, so it may be repeated. */
+  onRefused(dueMs: number): void
+  /** The end of a read: calls may start; they are flushed afterwards. */
+  onReadEnd(connection: Connection, nowMs: number): void
+  /** Closed or closing: no more calls can start; those in flight fail or get their responses. */
+  onClosing(connection: Connection, reason: string): void
 }

@@ -1,10 +1,10 @@
 /**
- * How much processor time process trees on this machine have used, from /proc (Linux).
+ * The processor time that process trees on this machine have used, from /proc (Linux).
  *
- *     /proc/<pid>/task/<tid>/schedstat   nanoseconds run, per thread: fine, but gone with the thread
+ *     /proc/<pid>/task/<tid>/schedstat   nanoseconds run, per thread; lost when the thread ends
  *     /proc/<pid>/stat                   user and system time in ticks of 10 ms, children that ended included
  *
- * The first is used while all threads seen at the start still live, else the second.
+ * The first is used if all threads of the start still run, else the second.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -25,7 +25,7 @@ export interface CpuReading {
   ticks: number
 }
 
-/** Looks once for the processes below those given; `read` is then quick enough to stand beside a running load. */
+/** Finds the child processes once, so that `read` is fast enough to run beside a load. */
 export class CpuMeter {
   readonly name: string
   private readonly pids: Set<number>
@@ -42,7 +42,7 @@ export class CpuMeter {
       })
     }
     this.name = name
-    this.pids = tree(pids)
+    this.pids = listTree(pids)
   }
 
   read(): CpuReading {
@@ -78,8 +78,8 @@ export function machineMs(): number {
   return busy.reduce((sum, each) => sum + each, 0) * TICK_MS
 }
 
-/** The processes given and all below them. */
-function tree(pids: number[]): Set<number> {
+/** The given processes and all below them. */
+function listTree(pids: number[]): Set<number> {
   const parents = new Map<number, number>()
   for (const name of list('/proc')) {
     const pid = Number(name)
@@ -94,7 +94,7 @@ function tree(pids: number[]): Set<number> {
   return found
 }
 
-/** null: there is no such process. The name in it may hold anything, so fields count from its closing bracket. */
+/** Null if there is no such process. Its name may contain anything, so fields count from the closing bracket. */
 function stat(pid: number): { parent: number; ticks: number } | null {
   const text = read(`/proc/${pid}/stat`)
   if (text === null) return null
@@ -106,7 +106,7 @@ function read(path: string): string | null {
   try {
     return readFileSync(path, 'utf8')
   } catch {
-    return null // ended in between
+    return null // the process has ended
   }
 }
 

@@ -23,9 +23,9 @@ export interface DialOptions {
 
 const CONNECT_MS_MAX = 5_000
 const READ_BYTES = 262_144
-const shared = Buffer.allocUnsafeSlow(READ_BYTES) // of all connections: a read never pauses
+const shared = Buffer.allocUnsafeSlow(READ_BYTES) // shared by all connections: a read is synchronous
 
-/** Connected, not yet heard of. Rejects with the error of the socket. */
+/** Opens a connection. Rejects with the error of the socket. */
 export async function dial(options: DialOptions, listener: Listener): Promise<Connection> {
   const { protocol, host, port, path } = options.endpoint
   let read: (chunk: Buffer) => void = () => {}
@@ -34,21 +34,21 @@ export async function dial(options: DialOptions, listener: Listener): Promise<Co
     return true
   }
   const socket = connect({ host, port, noDelay: true, onread: { buffer: shared, callback } })
-  await connected(socket)
+  await waitForConnect(socket)
   const authority = `${host}:${port}`
   const connection =
     protocol === 'grpc'
       ? new GrpcConnection(socket, { ...options, authority }, listener)
       : new HttpConnection(socket, { ...options, authority, path }, listener)
   read = (chunk) => connection.read(chunk)
-  socket.on('error', (error) => connection.ended(error.message))
-  socket.on('close', () => connection.ended('closed by the server'))
+  socket.on('error', (error) => connection.onClosed(error.message))
+  socket.on('close', () => connection.onClosed('closed by the server'))
   return connection
 }
 
-function connected(socket: Socket): Promise<void> {
+function waitForConnect(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => socket.destroy(new Error('no answer')), CONNECT_MS_MAX)
+    const timer = setTimeout(() => socket.destroy(new Error('timeout')), CONNECT_MS_MAX)
     socket.once('error', (error) => {
       clearTimeout(timer)
       reject(error)

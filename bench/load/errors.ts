@@ -1,12 +1,12 @@
-/** Reasons of failed calls: made readable, and grouped by cause, without the names and numbers of a call. */
-const CHARS_MAX = 200 // of a reason; what follows says little more
+/** Formats the reasons of failed calls, and groups them by cause, without the names and numbers of a call. */
+const CHARS_MAX = 200 // of a reason
 
-/** Of a protocol, and so part of the cause. */
+/** Codes of a protocol are part of the cause. */
 const CODE = /\b(?:status|RST_STREAM|GOAWAY|with) \d{1,3}\b/
 const VARIABLE = new RegExp(`(${CODE.source})|"[^"]*"|'[^']*'|\\d+`, 'g')
 
-/** A grpc-message, which is percent-encoded UTF-8; as it came when it is not. */
-export function decoded(grpcMessage: string): string {
+/** Decodes a grpc-message, which is percent-encoded UTF-8. Returns it unchanged if it is not. */
+export function decodeGrpcMessage(grpcMessage: string): string {
   try {
     return decodeURIComponent(grpcMessage)
   } catch {
@@ -14,7 +14,7 @@ export function decoded(grpcMessage: string): string {
   }
 }
 
-/** For a terminal: one line that cannot steer it, and not too long a one. */
+/** For a terminal: one line of bounded length without control characters. */
 export function readable(reason: string): string {
   const line = reason.slice(0, CHARS_MAX + 1).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ')
   return line.length > CHARS_MAX ? `${line.slice(0, CHARS_MAX)}...` : line

@@ -2,10 +2,10 @@
  * The bytes of a call: HEADERS and a DATA frame that ends the stream, with places for the stream id and the keys.
  *
  *     | HEADERS, id | block |  DATA, id | 0, length | RateLimitRequest |
- *     0             9       dataAt                    what the windows count: dataBytes
+ *     0             9       dataAt                    counted by flow control: dataBytes
  */
 import { Flag, FRAME_HEADER_BYTES, FrameType } from '../../transports/grpc/http2/frames.ts'
-import { headBlocks } from './grpc-head.ts'
+import { createHeadBlocks } from './grpc-request-head.ts'
 import type { NextKey } from './keys.ts'
 import { protobufRequest, type Shape, Template } from './requests.ts'
 
@@ -27,9 +27,9 @@ export class CallWriter {
 
   /** `tableBytes`: of the server's table of header fields. */
   constructor({ authority, deadline, shape, nextKey }: CallOptions, tableBytes: number) {
-    const blocks = headBlocks(authority, deadline, tableBytes)
-    const question = protobufRequest(shape)
-    const message = Buffer.concat([Buffer.from([0]), uint32(question.length), question])
+    const blocks = createHeadBlocks(authority, deadline, tableBytes)
+    const request = protobufRequest(shape)
+    const message = Buffer.concat([Buffer.from([0]), uint32(request.length), request])
     const data = frame(FrameType.Data, Flag.EndStream, message)
     const template = (block: Buffer) =>
       new Template(Buffer.concat([frame(FrameType.Headers, Flag.EndHeaders, block), data]), shape)
@@ -39,7 +39,7 @@ export class CallWriter {
     this.nextKey = nextKey
   }
 
-  /** How many bytes the next call takes. */
+  /** The size of the next call. */
   get bytes(): number {
     return this.isFirst ? this.first.bytes.length : this.later.bytes.length
   }
@@ -54,7 +54,7 @@ export class CallWriter {
   }
 }
 
-/** A frame of stream 0. */
+/** Encodes a frame of stream 0. */
 export function frame(type: number, flags: number, payload: Buffer): Buffer {
   const header = Buffer.alloc(FRAME_HEADER_BYTES)
   header.writeUIntBE(payload.length, 0, 3)

@@ -1,15 +1,14 @@
 /**
- * A gRPC connection of the load generator: HTTP/2 with prior knowledge, as little of it as a caller can do with, so that
- * a call costs it a fraction of what it costs the server.
+ * A gRPC connection of the load generator: HTTP/2 with prior knowledge, reduced to what a client needs, so that a call costs
+ * the generator a fraction of what it costs the server.
  *
- *     out   a call is a copy of a template: HEADERS + DATA with END_STREAM; calls of one turn leave in one write
+ *     out   a call is a copy of a template: HEADERS + DATA with END_STREAM; calls of one turn are sent in one write
  *     in    HEADERS (+ CONTINUATION) and DATA of each call, until END_STREAM or RST_STREAM
  *
- * A call's slot is the low bits of its stream id; an id whose slot is taken is passed over, which the protocol allows.
- * Windows: ours are the largest there are, and the connection's is renewed now and then; the server's is kept to.
+ * The slot of a call is the low bits of its stream id; an id whose slot is taken is skipped, which the protocol allows.
+ * The receive windows are the largest possible, and that of the connection is renewed; the server's windows are respected.
  */
 import type { Socket } from 'node:net'
-import { CONTINUATIONS_MAX, HEADER_BLOCK_BYTES_MAX } from '../../transports/grpc/http2/bounds.ts'
 import {
   ErrorCode,
   Flag,
@@ -23,45 +22,47 @@ import {
   WINDOW_DEFAULT,
   WINDOW_MAX,
 } from '../../transports/grpc/http2/frames.ts'
-import { classifyResponse, WRONG } from './answers.ts'
 import { Calls } from './calls.ts'
+import { classifyResponse, WRONG } from './classify-response.ts'
 import type { Connection, Listener } from './connection.ts'
-import { AnswerHeads } from './grpc-answer-head.ts'
 import { type CallOptions, CallWriter, frame, uint32 } from './grpc-call.ts'
+import { ResponseHeadReader } from './grpc-response-head.ts'
 
 const OUT_BYTES = 65_536
-const BODIES_BYTES_MAX = 1_048_576 // answers in parts, all calls of a connection; beyond: the connection ends
+const BODIES_BYTES_MAX = 1_048_576 // responses in parts, of all calls of a connection; beyond: the connection ends
 const RENEW_BYTES = 2 ** 29 // consumed bytes after which the connection's window is renewed
 const GRPC_PREFIX_BYTES = 5
+const HEADER_BLOCK_BYTES_MAX = 65_536 // beyond: the connection ends
+const CONTINUATIONS_MAX = 16 // frames of one header block; beyond: the connection ends
 const NO_STATUS = -1
-const ID_MAX = STREAM_ID_MAX - 1_000_000 // so that some may be passed over
+const ID_MAX = STREAM_ID_MAX - 1_000_000 // some ids are skipped
 
 export interface GrpcOptions extends CallOptions {
-  streams: number // at most so many calls in flight
+  streams: number // maximum of calls in flight
 }
 
 export class GrpcConnection implements Connection {
   private readonly socket: Socket
   private readonly options: GrpcOptions
   private readonly listener: Listener
-  private readonly heads = new AnswerHeads()
+  private readonly heads = new ResponseHeadReader()
 
   private readonly calls: Calls
-  private streamsMax: number // the server's word included
+  private streamsMax: number // with the limit of the server
   private isLeaving = false
-  private windowBytes = WINDOW_DEFAULT // for our DATA
+  private windowBytes = WINDOW_DEFAULT // for DATA of the connection
   private consumedBytes = 0
-  private writer: CallWriter | null = null // once it is open
+  private writer: CallWriter | null = null // null until the connection is open
   private out = Buffer.allocUnsafeSlow(OUT_BYTES)
   private outBytes = 0
-  private rest: Buffer | null = null // of a frame that has not come in full
-  private readonly bodies = new Map<number, Buffer>() // answers that came in parts, by stream
+  private rest: Buffer | null = null // of an incomplete frame
+  private readonly bodies = new Map<number, Buffer>() // responses received in parts, by stream
   private bodiesBytes = 0
-  private block: Buffer[] = [] // a header block that goes on in CONTINUATION frames
+  private block: Buffer[] = [] // a header block that continues in CONTINUATION frames
   private blockFlags = 0
   private nowMs = 0
 
-  /** `socket` is connected, and hands its bytes to `read`. */
+  /** `socket` is connected, and its bytes are passed to `read`. */
   constructor(socket: Socket, options: GrpcOptions, listener: Listener) {
     this.socket = socket
     this.options = options
@@ -75,7 +76,7 @@ export class GrpcConnection implements Connection {
     this.flush()
   }
 
-  /** Its SETTINGS have come. */
+  /** The server's SETTINGS have arrived. */
   get isOpen(): boolean {
     return this.writer !== null
   }
@@ -89,20 +90,20 @@ export class GrpcConnection implements Connection {
     return Math.min(this.streamsMax - this.calls.count, Math.floor(this.windowBytes / this.writer.dataBytes))
   }
 
-  start(intendedMs: number): void {
+  start(dueMs: number): void {
     const { writer, calls } = this
-    const id = calls.add(intendedMs)
-    const at = this.room(writer!.bytes)
+    const id = calls.add(dueMs)
+    const at = this.reserve(writer!.bytes)
     writer!.write(this.out, at, id)
     this.windowBytes -= writer!.dataBytes
-    if (id > ID_MAX) this.leave('its stream ids are used up')
+    if (id > ID_MAX) this.leave('no stream ids are left')
   }
 
   flush(): void {
     if (this.outBytes === 0 || this.socket.destroyed) return
     this.socket.write(this.out.subarray(0, this.outBytes))
     this.outBytes = 0
-    if (this.socket.writableLength > 0) this.out = Buffer.allocUnsafeSlow(OUT_BYTES) // the kernel has not taken it
+    if (this.socket.writableLength > 0) this.out = Buffer.allocUnsafeSlow(OUT_BYTES) // the kernel has not taken all of it
   }
 
   close(): void {
@@ -110,7 +111,7 @@ export class GrpcConnection implements Connection {
     this.socket.destroy()
   }
 
-  /** Bytes from the server; the buffer is the caller's again afterwards. */
+  /** Reads bytes from the server. The buffer may be reused afterwards. */
   read(chunk: Buffer): void {
     this.nowMs = performance.now()
     const bytes = this.rest === null ? chunk : Buffer.concat([this.rest, chunk])
@@ -132,24 +133,25 @@ export class GrpcConnection implements Connection {
         at = from + length
       }
     } catch (error) {
-      this.ended(`protocol error: ${(error as Error).message}`)
+      this.onClosed(`protocol error: ${(error as Error).message}`)
       return
     }
     this.rest = at === bytes.length ? null : Buffer.from(bytes.subarray(at))
-    if (this.isOpen) this.listener.settled(this, this.nowMs)
+    if (this.isOpen) this.listener.onReadEnd(this, this.nowMs)
     this.flush()
     if (this.isLeaving && this.inFlight === 0) this.socket.destroy()
   }
 
-  /** The socket has closed, or must: what is in flight has failed. */
-  ended(reason: string): void {
+  /** The socket has closed or must be closed: calls in flight fail. */
+  onClosed(reason: string): void {
     this.leave(reason)
     this.socket.destroy()
     for (const id of this.calls.ids) if (id !== 0) this.fail(id, `connection lost: ${reason}`)
   }
 
   private frame(type: number, flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-    if (this.block.length > 0 && type !== FrameType.Continuation) throw new Error('a header block cut short')
+    if (this.block.length > 0 && type !== FrameType.Continuation)
+      throw new Error('another frame within a header block')
     switch (type) {
       case FrameType.Data:
         this.data(flags, id, bytes, from, to)
@@ -159,7 +161,7 @@ export class GrpcConnection implements Connection {
         return
       case FrameType.Continuation:
         this.block.push(Buffer.from(bytes.subarray(from, to)))
-        if (this.block.length > CONTINUATIONS_MAX) throw new Error('a header block without end')
+        if (this.block.length > CONTINUATIONS_MAX) throw new Error('a header block of too many frames')
         if (flags & Flag.EndHeaders) {
           const whole = Buffer.concat(this.block)
           this.block = []
@@ -185,7 +187,7 @@ export class GrpcConnection implements Connection {
         if (id === 0) this.windowBytes += bytes.readInt32BE(from) & STREAM_ID_MAX
         return
       case FrameType.PushPromise:
-        throw new Error('a pushed answer')
+        throw new Error('a pushed response')
     }
   }
 
@@ -205,22 +207,22 @@ export class GrpcConnection implements Connection {
     if (flags & Flag.EndStream) this.finish(id, NO_STATUS, '')
   }
 
-  /** One message per call; in one frame unless the server likes it otherwise. */
+  /** One message per call; servers may send it in several frames. */
   private message(slot: number, id: number, bytes: Buffer, from: number, to: number): void {
     const part = this.bodies.get(id)
     if (part === undefined && isWhole(bytes, from, to)) {
-      this.calls.codes[slot] = this.calls.codes[slot] === 0 ? this.judge(bytes, from, to) : WRONG // two messages
+      this.calls.codes[slot] = this.calls.codes[slot] === 0 ? this.classify(bytes, from, to) : WRONG // two messages
       return
     }
     this.bodiesBytes += to - from
-    if (this.bodiesBytes > BODIES_BYTES_MAX) throw new Error('answers that are too large')
+    if (this.bodiesBytes > BODIES_BYTES_MAX) throw new Error('responses that are too large')
     const whole = Buffer.concat([part ?? Buffer.alloc(0), bytes.subarray(from, to)])
     this.bodies.set(id, whole)
-    this.calls.codes[slot] = isWhole(whole, 0, whole.length) ? this.judge(whole, 0, whole.length) : 0
+    this.calls.codes[slot] = isWhole(whole, 0, whole.length) ? this.classify(whole, 0, whole.length) : 0
   }
 
-  private judge(bytes: Buffer, from: number, to: number): number {
-    if (bytes[from] !== 0) return WRONG // compressed, which nobody asked for
+  private classify(bytes: Buffer, from: number, to: number): number {
+    if (bytes[from] !== 0) return WRONG // compressed, although no encoding was accepted
     return classifyResponse(bytes, from + GRPC_PREFIX_BYTES, to, this.options.shape.descriptors)
   }
 
@@ -240,7 +242,7 @@ export class GrpcConnection implements Connection {
   }
 
   private head(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-    if (to - from > HEADER_BLOCK_BYTES_MAX) throw new Error('a header block too long')
+    if (to - from > HEADER_BLOCK_BYTES_MAX) throw new Error('a header block that is too long')
     const head = this.heads.read(bytes, from, to)
     const slot = this.calls.findSlot(id)
     if (slot >= 0 && head.status >= 200) this.calls.statuses[slot] = head.status
@@ -252,33 +254,33 @@ export class GrpcConnection implements Connection {
     if (slot < 0) return
     const [status, code] = [this.calls.statuses[slot], this.calls.codes[slot]]
     if (status === 200 && grpcStatus === 0 && code > 0) {
-      const intendedMs = this.calls.intendedMs[slot]
+      const dueMs = this.calls.dueMs[slot]
       this.release(id, slot)
-      this.listener.answered(intendedMs, this.nowMs, code)
+      this.listener.onResponse(dueMs, this.nowMs, code)
     } else if (grpcStatus > 0) this.fail(id, `gRPC status ${grpcStatus} ${grpcMessage}`.trim())
     else if (status !== 200) this.fail(id, `HTTP status ${status}`)
     else if (grpcStatus === NO_STATUS) this.fail(id, 'no grpc-status')
     else
       this.fail(
         id,
-        code === 0 ? 'no message' : 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor',
+        code === 0 ? 'no message' : 'wrong response: not one status, OK or OVER_LIMIT, per descriptor',
       )
   }
 
   private fail(id: number, reason: string): void {
     const slot = this.calls.findSlot(id)
     if (slot < 0) return
-    const intendedMs = this.calls.intendedMs[slot]
+    const dueMs = this.calls.dueMs[slot]
     this.release(id, slot)
-    this.listener.failed(intendedMs, reason)
+    this.listener.onFailure(dueMs, reason)
   }
 
   private refuse(id: number): void {
     const slot = this.calls.findSlot(id)
     if (slot < 0) return
-    const intendedMs = this.calls.intendedMs[slot]
+    const dueMs = this.calls.dueMs[slot]
     this.release(id, slot)
-    this.listener.refused(intendedMs)
+    this.listener.onRefused(dueMs)
   }
 
   private release(id: number, slot: number): void {
@@ -309,30 +311,30 @@ export class GrpcConnection implements Connection {
     if (this.writer !== null) return
     this.writer = new CallWriter(this.options, tableBytes)
     if (this.writer.dataBytes > streamBytes)
-      throw new Error(`its windows of ${streamBytes} bytes hold no request`)
+      throw new Error(`a window of ${streamBytes} bytes is too small for a request`)
   }
 
   private goaway(payload: Buffer): void {
     const lastId = payload.readInt32BE(0) & STREAM_ID_MAX
     const code = payload.readUInt32BE(4)
     const text = payload.toString('latin1', 8)
-    this.leave(code === ErrorCode.NoError ? 'the server said goodbye' : `GOAWAY ${code} ${text}`.trim())
+    this.leave(code === ErrorCode.NoError ? 'the server sent GOAWAY' : `GOAWAY ${code} ${text}`.trim())
     for (const id of this.calls.ids) if (id > lastId) this.refuse(id)
   }
 
   private leave(reason: string): void {
     if (this.isLeaving) return
     this.isLeaving = true
-    this.listener.leaving(this, reason)
+    this.listener.onClosing(this, reason)
   }
 
   private control(type: number, flags: number, payload: Buffer): void {
     const bytes = frame(type, flags, payload)
-    bytes.copy(this.out, this.room(bytes.length))
+    bytes.copy(this.out, this.reserve(bytes.length))
   }
 
-  /** Where in `out` so many bytes may be put. */
-  private room(bytes: number): number {
+  /** Reserves so many bytes of `out` and returns their offset. */
+  private reserve(bytes: number): number {
     if (this.outBytes + bytes > OUT_BYTES) this.flush()
     const at = this.outBytes
     this.outBytes += bytes
@@ -340,7 +342,7 @@ export class GrpcConnection implements Connection {
   }
 }
 
-/** Whether the bytes are a gRPC message with its prefix, no more and no less. */
+/** Whether the bytes are exactly one gRPC message with its prefix. */
 function isWhole(bytes: Buffer, from: number, to: number): boolean {
   return to - from >= GRPC_PREFIX_BYTES && bytes.readUInt32BE(from + 1) === to - from - GRPC_PREFIX_BYTES
 }

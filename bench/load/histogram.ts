@@ -1,17 +1,17 @@
 /**
- * How often each latency was seen, in buckets that grow with the latency, so that microseconds and minutes fit in one
- * small array and every quantile is right to within 0.4 % of itself.
+ * Counts latencies in buckets that grow with the latency, so that microseconds and minutes fit in one small array and every
+ * quantile is correct to 0.4 %.
  *
  *     ticks of 0.1 us   0 1 2 ... 255 | 256-257 258-259 ... 510-511 | 512-515 ... | ...
  *                       one each      | 128 buckets of 2            | 128 of 4    | and so on to 214 s
  *
- * A bucket is at most 1/128 of what it holds and reports its middle, hence 1/256 = 0.4 %. Minimum, maximum and mean
- * are exact (to a tick). Gives up: order; series over time are kept elsewhere.
+ * The width of a bucket is at most 1/128 of its values and it reports its middle, hence 1/256 = 0.4 %. Minimum, maximum and mean
+ * are exact to a tick.
  */
 
 const TICKS_PER_MS = 10_000
 const SUB_BITS = 7
-const TICKS_MAX = 2 ** 31 - 1 // 214 s: whatever took longer counts as that
+const TICKS_MAX = 2 ** 31 - 1 // 214 s; longer latencies count as this
 const BUCKETS = toBucketIndex(TICKS_MAX) + 1
 
 export interface Bucket {
@@ -27,7 +27,7 @@ export class Histogram {
   private least = TICKS_MAX
   private most = 0
 
-  /** Negative times, which a clock should not yield, count as 0. */
+  /** Negative times count as 0. */
   add(ms: number): void {
     const ticks = Math.max(0, Math.min(TICKS_MAX, Math.round(ms * TICKS_PER_MS))) | 0
     this.counts[toBucketIndex(ticks)]++
@@ -53,7 +53,7 @@ export class Histogram {
     this.most = 0
   }
 
-  /** The latency that `share` (0 to 1) of all did not exceed; 0 when there is none. */
+  /** The latency that `share` (0 to 1) of all calls did not exceed; 0 if there are none. */
   quantileMs(share: number): number {
     const rank = Math.max(1, Math.ceil(share * this.count))
     if (this.count === 0) return 0
@@ -81,7 +81,7 @@ export class Histogram {
     return this.count === 0 ? 0 : this.ticks / this.count / TICKS_PER_MS
   }
 
-  /** Those that hold something, in order. */
+  /** The buckets that are not empty, in order. */
   buckets(): Bucket[] {
     const found: Bucket[] = []
     this.counts.forEach((count, i) => {

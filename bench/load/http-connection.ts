@@ -1,17 +1,17 @@
 /**
- * An HTTP/1.1 connection of the load generator, kept alive, one call at a time as proxies have it: each of `--streams`
- * is a connection of its own. Answers must say their content-length, as those of both services do.
+ * An HTTP/1.1 connection of the load generator, kept alive, with one call at a time: each of `--streams` is a connection of its
+ * own. Responses must have a content-length, as those of both services do.
  *
  *     POST /json ... {"domain":...}   ──►   200 or 429, {"overallCode":"OK","statuses":[...]}
  */
 import type { Socket } from 'node:net'
 import { Code } from '../../proto/ratelimit.ts'
-import { LIMITED } from './answers.ts'
+import { LIMITED } from './classify-response.ts'
 import type { Connection, Listener } from './connection.ts'
 import type { NextKey } from './keys.ts'
 import { jsonRequest, type Shape, Template } from './requests.ts'
 
-const ANSWER_BYTES_MAX = 1_048_576 // head and body; beyond: the connection ends
+const RESPONSE_BYTES_MAX = 1_048_576 // head and body; beyond: the connection ends
 const CODES: Record<string, number> = { OK: Code.Ok, OVER_LIMIT: Code.OverLimit }
 const HEAD_END = '\r\n\r\n'
 
@@ -32,10 +32,10 @@ export class HttpConnection implements Connection {
   private readonly out: Buffer
   private isWaiting = false // for `flush`
   private isLeaving = false
-  private intendedMs = 0
-  private rest: Buffer | null = null // of an answer that has not come in full
+  private dueMs = 0
+  private rest: Buffer | null = null // of an incomplete response
 
-  /** `socket` is connected, and hands its bytes to `read`. */
+  /** `socket` is connected, and its bytes are passed to `read`. */
   constructor(socket: Socket, options: HttpOptions, listener: Listener) {
     this.socket = socket
     this.options = options
@@ -51,9 +51,9 @@ export class HttpConnection implements Connection {
     return this.isLeaving ? 0 : 1 - this.inFlight
   }
 
-  start(intendedMs: number): void {
+  start(dueMs: number): void {
     this.inFlight = 1
-    this.intendedMs = intendedMs
+    this.dueMs = dueMs
     this.template.write(this.out, 0, this.options.nextKey)
     this.isWaiting = true
   }
@@ -61,7 +61,7 @@ export class HttpConnection implements Connection {
   flush(): void {
     if (!this.isWaiting || this.socket.destroyed) return
     this.isWaiting = false
-    this.socket.write(this.out) // used again only once this is answered
+    this.socket.write(this.out) // reused only after the response
   }
 
   close(): void {
@@ -69,77 +69,77 @@ export class HttpConnection implements Connection {
     this.socket.destroy()
   }
 
-  /** Bytes from the server; the buffer is the caller's again afterwards. */
+  /** Reads bytes from the server. The buffer may be reused afterwards. */
   read(chunk: Buffer): void {
     const nowMs = performance.now()
     const bytes = this.rest === null ? chunk : Buffer.concat([this.rest, chunk])
     const headEnd = bytes.indexOf(HEAD_END)
     const head = headEnd < 0 ? '' : bytes.toString('latin1', 0, headEnd)
-    const length = headEnd < 0 ? 0 : contentLength(head)
+    const length = headEnd < 0 ? 0 : readContentLength(head)
     const end = headEnd + HEAD_END.length + length
     const isWhole = headEnd >= 0 && bytes.length >= end
-    if (length < 0) this.ended('an answer without content-length')
-    else if (bytes.length > ANSWER_BYTES_MAX) this.ended('an answer that is too large')
+    if (length < 0) this.onClosed('a response without content-length')
+    else if (bytes.length > RESPONSE_BYTES_MAX) this.onClosed('a response that is too large')
     else if (!isWhole) this.rest = Buffer.from(bytes)
-    else if (this.inFlight === 0 || bytes.length > end) this.ended('an answer that nobody asked for')
-    else this.answer(head, bytes.toString('utf8', headEnd + HEAD_END.length, end), nowMs)
+    else if (this.inFlight === 0 || bytes.length > end) this.onClosed('a response without a request')
+    else this.onWholeResponse(head, bytes.toString('utf8', headEnd + HEAD_END.length, end), nowMs)
   }
 
-  private answer(head: string, body: string, nowMs: number): void {
+  private onWholeResponse(head: string, body: string, nowMs: number): void {
     this.rest = null
     this.inFlight = 0
-    const { code, reason } = judgeJson(Number(head.slice(9, 12)), body, this.options.shape.descriptors)
-    if (reason === '') this.listener.answered(this.intendedMs, nowMs, code)
-    else this.listener.failed(this.intendedMs, reason)
-    if (/^connection: *close/im.test(head)) this.leave('the server said goodbye')
-    this.listener.settled(this, nowMs)
+    const { code, reason } = classifyJson(Number(head.slice(9, 12)), body, this.options.shape.descriptors)
+    if (reason === '') this.listener.onResponse(this.dueMs, nowMs, code)
+    else this.listener.onFailure(this.dueMs, reason)
+    if (/^connection: *close/im.test(head)) this.leave('the server closes the connection')
+    this.listener.onReadEnd(this, nowMs)
     this.flush()
     if (this.isLeaving) this.socket.destroy()
   }
 
-  /** The socket has closed, or must: what is in flight has failed. */
-  ended(reason: string): void {
+  /** The socket has closed or must be closed: the call in flight fails. */
+  onClosed(reason: string): void {
     this.leave(reason)
     this.socket.destroy()
     if (this.inFlight === 0) return
     this.inFlight = 0
-    this.listener.failed(this.intendedMs, `connection lost: ${reason}`)
+    this.listener.onFailure(this.dueMs, `connection lost: ${reason}`)
   }
 
   private leave(reason: string): void {
     if (this.isLeaving) return
     this.isLeaving = true
-    this.listener.leaving(this, reason)
+    this.listener.onClosing(this, reason)
   }
 }
 
-/** As `answers.ts` judges protobuf, with the reason when it is no decision. 429 goes with OVER_LIMIT alone. */
-export function judgeJson(
+/** As `classify-response.ts` for protobuf, with the reason if it is not a decision. Only OVER_LIMIT may have the status 429. */
+export function classifyJson(
   status: number,
   body: string,
   descriptors: number,
 ): { code: number; reason: string } {
-  const wrong = (reason: string) => ({ code: 0, reason })
-  if (status !== 200 && status !== 429) return wrong(`HTTP status ${status}`)
-  let answer: { overallCode?: string; statuses?: { code?: string; currentLimit?: object }[] }
+  const fail = (reason: string) => ({ code: 0, reason })
+  if (status !== 200 && status !== 429) return fail(`HTTP status ${status}`)
+  let response: { overallCode?: string; statuses?: { code?: string; currentLimit?: object }[] }
   try {
-    answer = JSON.parse(body)
+    response = JSON.parse(body)
   } catch {
-    return wrong('wrong answer: not JSON')
+    return fail('wrong response: not JSON')
   }
-  const code = CODES[answer?.overallCode ?? '']
-  const { statuses } = answer ?? {}
+  const code = CODES[response?.overallCode ?? '']
+  const { statuses } = response ?? {}
   const isRight = Array.isArray(statuses) && statuses.every((each) => (each?.code ?? '') in CODES)
   if (code === undefined || !isRight || statuses.length !== descriptors) {
-    return wrong('wrong answer: not one status, OK or OVER_LIMIT, per descriptor')
+    return fail('wrong response: not one status, OK or OVER_LIMIT, per descriptor')
   }
   if ((status === 429) !== (code === Code.OverLimit))
-    return wrong(`wrong answer: ${answer.overallCode} with ${status}`)
+    return fail(`wrong response: ${response.overallCode} with ${status}`)
   return { code: statuses.some((each) => each.currentLimit) ? code | LIMITED : code, reason: '' }
 }
 
-/** -1: it says none. */
-function contentLength(head: string): number {
+/** Returns -1 if there is none. */
+function readContentLength(head: string): number {
   const [, digits] = /^content-length: *(\d+)/im.exec(head) ?? []
   return digits === undefined ? -1 : Number(digits)
 }

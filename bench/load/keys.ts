@@ -1,12 +1,11 @@
 /**
- * Which keys the requests of a run ask about. Seeded: two runs with the same seed ask the same questions.
+ * The keys of the requests of a run. Two runs with the same seed send the same requests.
  *
- *     hot         descriptor i of every request always asks for key i
- *     zipf:N      key k (0 to N-1) is asked for 1/(k+1) as often as key 0 (exponent 1), as callers are in real life
- *     uniform:N   all N equally often
+ *     hot         descriptor i of every request has key i
+ *     zipf:N      key k (0 to N-1) is 1/(k+1) as frequent as key 0 (exponent 1), like real clients
+ *     uniform:N   all N with the same frequency
  *
- * Zipf draws come from a table made at the start and used over and over, since drawing costs a search; with 2^20
- * draws a run sees each cycle after some seconds, and the 100,000 keys of the usual run all the same.
+ * Zipf keys come from a table of 2^20 draws that is filled at the start and repeated, since each draw costs a search.
  */
 import { seeded } from '../size.ts'
 
@@ -14,16 +13,16 @@ const ZIPF_KEYS_MAX = 1_000_000
 const UNIFORM_KEYS_MAX = 1_000_000_000
 const DRAWS = 1 << 20 // a power of two: the place in the table wraps by a mask
 
-/** The number of the next key; `place` is that of the descriptor in its request. */
+/** The number of the next key; `place` is the index of the descriptor in its request. */
 export type NextKey = (place: number) => number
 
 export interface Keys {
   name: string // as given
-  count: number // of different ones; hot: one per descriptor
+  count: number // of different keys; hot: one per descriptor
   start(seed: number): NextKey
 }
 
-/** null: not understood. */
+/** Null if the text is not valid. */
 export function parseKeys(text: string): Keys | null {
   const [, kind, digits] = /^(hot|zipf|uniform)(?::(\d+))?$/.exec(text) ?? []
   if (kind === 'hot' && digits === undefined) return { name: text, count: 1, start: () => (place) => place }

@@ -1,13 +1,12 @@
 /**
- * Who asks when.
+ * Decides when calls are made.
  *
- *     closed   each stream asks again as soon as it is answered: the server sets the pace
- *     open     call k is meant to start at begin + k / rate, whatever the server does: callers do not wait for each other
+ *     closed   each stream makes its next call when its response arrives: the server determines the rate
+ *     open     call k is due at begin + k / rate, whatever the server does: calls do not wait for each other
  *
- * In open loop a call counts from when it was meant to start, not from when it could be sent, so a server that stands
- * still for a second shows in the latency of all calls of that second (no coordinated omission). Calls that find all
- * streams taken wait; they are only a number, since their times follow from it. Beyond `backlogMax` the oldest are
- * dropped, and counted.
+ * In an open loop the latency of a call counts from when it was due, not from when it could be sent, so a server that pauses for
+ * a second shows in the latency of all calls of that second (no coordinated omission). Due calls wait while all streams are
+ * taken; the backlog is only a number, since the due times follow from it. Beyond `backlogMax` the oldest are countDropped and counted.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
@@ -22,32 +21,32 @@ export interface LoopOptions extends DialOptions {
   backlogMax: number
 }
 
-const OPEN_MS_MAX = 5_000 // from connected to the server's first words
+const OPEN_MS_MAX = 5_000 // from connected to the server's SETTINGS
 const DRAIN_MS_MAX = 5_000
-const REDIAL_MS = 100
-const BLOCKED_MS = 1_000 // long enough not to poll: polling would take the core that the server's Redis may need
+const RECONNECT_MS = 100
+const BLOCKED_MS = 1_000 // not polled more often: polling would take the core that Redis may need
 
 export class Loop implements Listener {
   private readonly options: LoopOptions
   private readonly recorder: Recorder
   private readonly connections: Connection[] = []
-  private readonly touched: Connection[] = [] // to be flushed
-  private readonly leftovers = new Set<Connection>() // leaving, with calls in flight
+  private readonly unflushed: Connection[] = []
+  private readonly closing = new Set<Connection>() // with calls in flight
   private isRunning = false
   private isStopping = false
   beginMs = 0 // of the first call
-  private redialling = 0 // connections that do not stand
+  private reconnecting = 0 // connections that are not open
   private sent = 0 // open loop: calls made or dropped
-  private heldBelow = 0 // open loop: calls before this number found all streams taken
-  private turn = 0
-  private readonly clock = new Clock(() => this.beat())
+  private heldBelow = 0 // open loop: calls before this number had to wait for a stream
+  private nextIndex = 0
+  private readonly clock = new Clock(() => this.onClock())
 
   constructor(options: LoopOptions, recorder: Recorder) {
     this.options = options
     this.recorder = recorder
   }
 
-  /** All connections stand; then calls begin. */
+  /** Opens all connections, then starts calls. */
   async start(): Promise<void> {
     const { connections, streams, endpoint } = this.options
     const count = endpoint.protocol === 'grpc' ? connections : connections * streams // one call at a time each
@@ -55,14 +54,14 @@ export class Loop implements Listener {
       try {
         this.connections.push(await dial(this.options, this))
       } catch (error) {
-        throw this.noServer(`cannot connect: ${(error as Error).message}.`, error)
+        throw this.createConnectError(`cannot connect: ${(error as Error).message}.`, error)
       }
     }
-    const until = performance.now() + OPEN_MS_MAX
+    const endMs = performance.now() + OPEN_MS_MAX
     while (!this.connections.every(({ isOpen }) => isOpen)) {
       const [reason] = Object.keys(this.recorder.errors)
-      if (reason !== undefined || performance.now() > until)
-        throw this.noServer(`${reason ?? 'it says nothing'}.`)
+      if (reason !== undefined || performance.now() > endMs)
+        throw this.createConnectError(`${reason ?? 'it sends no SETTINGS'}.`)
       await sleep(5)
     }
     this.isRunning = true
@@ -71,66 +70,66 @@ export class Loop implements Listener {
     else for (const connection of this.connections) this.fill(connection, this.beginMs)
   }
 
-  /** No further calls; those in flight are waited for, then everything is closed. */
+  /** Makes no further calls, waits for those in flight and closes all connections. */
   async stop(): Promise<void> {
     if (this.options.ratePerSec > 0) {
-      this.release(this.recorder.toMs)
+      this.startDueCalls(this.recorder.toMs)
       this.countUnmade()
     }
     this.isRunning = false
     this.isStopping = true
     this.clock.stop()
-    const until = performance.now() + DRAIN_MS_MAX
-    const all = () => [...this.connections, ...this.leftovers]
-    while (all().some(({ inFlight }) => inFlight > 0) && performance.now() < until) await sleep(1)
+    const endMs = performance.now() + DRAIN_MS_MAX
+    const all = () => [...this.connections, ...this.closing]
+    while (all().some(({ inFlight }) => inFlight > 0) && performance.now() < endMs) await sleep(1)
     for (const connection of all()) {
       for (let i = 0; i < connection.inFlight; i++)
-        this.recorder.failed(`no answer within ${DRAIN_MS_MAX / 1_000} s`)
+        this.recorder.addFailure(`no response within ${DRAIN_MS_MAX / 1_000} s`)
       connection.close()
     }
   }
 
-  answered(intendedMs: number, nowMs: number, code: number): void {
-    this.recorder.answered(intendedMs, nowMs, code)
+  onResponse(dueMs: number, nowMs: number, code: number): void {
+    this.recorder.addResponse(dueMs, nowMs, code)
   }
 
-  failed(_intendedMs: number, reason: string): void {
-    this.recorder.failed(reason)
+  onFailure(_dueMs: number, reason: string): void {
+    this.recorder.addFailure(reason)
   }
 
-  refused(): void {
+  onRefused(): void {
     this.recorder.refused++
   }
 
-  settled(connection: Connection, nowMs: number): void {
+  onReadEnd(connection: Connection, nowMs: number): void {
     if (this.isRunning && this.options.ratePerSec === 0) this.fill(connection, nowMs)
-    else if (this.isRunning) this.release(nowMs)
-    if (this.leftovers.size > 0 && connection.inFlight === 0) this.leftovers.delete(connection)
+    else if (this.isRunning) this.startDueCalls(nowMs)
+    if (this.closing.size > 0 && connection.inFlight === 0) this.closing.delete(connection)
   }
 
-  leaving(connection: Connection, reason: string): void {
+  onClosing(connection: Connection, reason: string): void {
     if (!this.isRunning) {
-      if (!this.isStopping) this.recorder.failed(reason)
+      if (!this.isStopping) this.recorder.addFailure(reason)
       return
     }
-    if (connection.inFlight > 0) this.leftovers.add(connection)
+    if (connection.inFlight > 0) this.closing.add(connection)
     this.recorder.reconnects++
-    void this.redial(connection, reason)
+    void this.reconnect(connection, reason)
   }
 
-  private async redial(old: Connection, reason: string): Promise<void> {
-    this.redialling++
-    await sleep(REDIAL_MS)
+  private async reconnect(old: Connection, reason: string): Promise<void> {
+    this.reconnecting++
+    await sleep(RECONNECT_MS)
     while (this.isRunning) {
       try {
         const connection = await dial(this.options, this)
         this.connections[this.connections.indexOf(old)] = connection
-        this.redialling--
+        this.reconnecting--
         if (this.options.ratePerSec === 0) this.fill(connection, performance.now())
         return
       } catch (error) {
-        this.recorder.failed(`cannot connect again (${reason}): ${(error as Error).message}`)
-        await sleep(REDIAL_MS)
+        this.recorder.addFailure(`cannot connect again (${reason}): ${(error as Error).message}`)
+        await sleep(RECONNECT_MS)
       }
     }
   }
@@ -140,67 +139,67 @@ export class Loop implements Listener {
     connection.flush()
   }
 
-  /** Open loop: what is due; ms until there is more. Without a free stream that is up to the answers, not to time. */
-  private beat(): number {
+  /** Open loop: makes the calls that are due and returns the ms until the next one is. Without a free stream responses trigger it. */
+  private onClock(): number {
     const nowMs = performance.now()
-    this.release(nowMs)
-    const restMs = this.intendedMs(this.sent) - nowMs
+    this.startDueCalls(nowMs)
+    const restMs = this.dueMs(this.sent) - nowMs
     return restMs < 0 ? BLOCKED_MS : restMs
   }
 
-  /** Makes the calls that are due, as far as streams are free. */
-  private release(nowMs: number): void {
+  /** Makes the calls that are due, as long as streams are free. */
+  private startDueCalls(nowMs: number): void {
     const { ratePerSec, backlogMax } = this.options
     const due = Math.floor(((nowMs - this.beginMs) * ratePerSec) / 1_000) + 1
     if (due <= this.sent) return
     if (due - this.sent > backlogMax) {
-      if (this.intendedMs(this.sent) >= this.recorder.fromMs) this.dropped(due - this.sent - backlogMax)
+      if (this.dueMs(this.sent) >= this.recorder.fromMs) this.countDropped(due - this.sent - backlogMax)
       this.sent = due - backlogMax
     }
     while (this.sent < due) {
       const connection = this.nextFree()
       if (connection === null) break
-      const intendedMs = this.intendedMs(this.sent)
+      const dueMs = this.dueMs(this.sent)
       const isHeld = this.sent < this.heldBelow
-      if (this.recorder.counts(intendedMs, nowMs)) {
+      if (this.recorder.isCounted(dueMs, nowMs)) {
         if (isHeld) this.recorder.held++
-        else this.recorder.lag.add(nowMs - intendedMs)
+        else this.recorder.lag.add(nowMs - dueMs)
       }
-      connection.start(intendedMs)
-      this.touched.push(connection)
+      connection.start(dueMs)
+      this.unflushed.push(connection)
       this.sent++
     }
     if (this.sent < due) this.heldBelow = due
-    for (const connection of this.touched) connection.flush()
-    this.touched.length = 0
+    for (const connection of this.unflushed) connection.flush()
+    this.unflushed.length = 0
   }
 
-  /** Calls of the window whose turn has not come: the server was too far behind. */
+  /** Counts due calls of the window that were not made, because the server was too slow. */
   private countUnmade(): void {
     const { fromMs, toMs } = this.recorder
     const callAt = (ms: number) => Math.ceil(((ms - this.beginMs) * this.options.ratePerSec) / 1_000)
-    this.dropped(Math.max(0, callAt(toMs) - Math.max(this.sent, callAt(fromMs))))
+    this.countDropped(Math.max(0, callAt(toMs) - Math.max(this.sent, callAt(fromMs))))
   }
 
-  private dropped(calls: number): void {
+  private countDropped(calls: number): void {
     this.recorder.dropped += calls
-    if (this.redialling >= this.connections.length) this.recorder.unconnected += calls
+    if (this.reconnecting >= this.connections.length) this.recorder.unconnected += calls
   }
 
-  private intendedMs(call: number): number {
+  private dueMs(call: number): number {
     return this.beginMs + (call * 1_000) / this.options.ratePerSec
   }
 
   private nextFree(): Connection | null {
     const { connections } = this
     for (let tries = 0; tries < connections.length; tries++) {
-      this.turn = this.turn + 1 < connections.length ? this.turn + 1 : 0
-      if (connections[this.turn].free > 0) return connections[this.turn]
+      this.nextIndex = this.nextIndex + 1 < connections.length ? this.nextIndex + 1 : 0
+      if (connections[this.nextIndex].free > 0) return connections[this.nextIndex]
     }
     return null
   }
 
-  private noServer(what: string, cause?: unknown): ConfigurationError {
+  private createConnectError(what: string, cause?: unknown): ConfigurationError {
     const { protocol, host, port } = this.options.endpoint
     const fix =
       protocol === 'grpc' ? 'Is a gRPC server without TLS there?' : 'Is an HTTP server without TLS there?'

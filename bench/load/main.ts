@@ -3,39 +3,62 @@ import { accessSync, constants, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { parseOptions, usage } from './options.ts'
-import { htmlReport } from './report.ts'
-import { rulesFor } from './requests.ts'
+import { formatHtml } from './report.ts'
+import { formatRules } from './requests.ts'
 import { isFailed, type Progress, run } from './run.ts'
-import { progressTo, summary } from './text.ts'
+import { createProgress, formatSummary } from './text.ts'
 
 const SILENT: Progress = { everyMs: 60_000, print: () => {} }
-const ECHO_MS = 500 // npm passes on a Ctrl-C that came to us as well
+const ECHO_MS = 500 // npm passes on a Ctrl-C that this process has received itself
 
-async function main(args: string[]): Promise<number> {
+export interface Context {
+  stdout: Output
+  stderr: Output
+  /** Ends the window early. */
+  ending?: AbortSignal
+}
+
+interface Output {
+  isTTY?: boolean
+  write(text: string): unknown
+}
+
+/** Runs the command line and returns the exit code. */
+export async function main(args: string[], context: Context): Promise<number> {
+  try {
+    return await runCommand(args, context)
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error // a bug: the stack trace is the report
+    context.stderr.write(`load: ${error.message}\n`)
+    return error.exitCode
+  }
+}
+
+async function runCommand(args: string[], { stdout, stderr, ending }: Context): Promise<number> {
   if (args.length === 0 || args.some((arg) => /^--?h(elp)?$/.test(arg))) {
-    process.stdout.write(usage())
+    stdout.write(usage())
     return args.length === 0 ? 2 : 0
   }
   if (args.includes('--rules')) {
     const rest = args.filter((arg) => arg !== '--rules')
-    process.stdout.write(rulesFor(parseOptions(['grpc://unused', ...rest]).domain))
+    stdout.write(formatRules(parseOptions(['grpc://unused', ...rest]).domain))
     return 0
   }
   const options = parseOptions(args)
   const isQuiet = options.json === '-'
   if (!isQuiet) checkFile('json', options.json)
   checkFile('html', options.html)
-  const result = await run(options, isQuiet ? SILENT : progressTo(process.stderr), interrupted())
-  if (process.stderr.isTTY && !isQuiet) process.stderr.write('\r\x1b[K')
-  if (isQuiet) process.stdout.write(`${JSON.stringify(result)}\n`)
-  else process.stdout.write(summary(result))
+  const result = await run(options, isQuiet ? SILENT : createProgress(stderr), ending)
+  if (stderr.isTTY && !isQuiet) stderr.write('\r\x1b[K')
+  if (isQuiet) stdout.write(`${JSON.stringify(result)}\n`)
+  else stdout.write(formatSummary(result))
   if (options.json !== '' && !isQuiet) save('json', options.json, `${JSON.stringify(result, null, 2)}\n`)
-  if (options.html !== '') save('html', options.html, htmlReport(result))
+  if (options.html !== '') save('html', options.html, formatHtml(result))
   return isFailed(result) ? 1 : 0
 }
 
-/** Ctrl-C, once; a second one ends the process. */
-function interrupted(): AbortSignal {
+/** Aborted by the first Ctrl-C; a second one ends the process. */
+function onInterrupt(): AbortSignal {
   const ending = new AbortController()
   let firstMs = 0
   process.on('SIGINT', () => {
@@ -47,7 +70,7 @@ function interrupted(): AbortSignal {
   return ending.signal
 }
 
-/** Before the load begins: a mistake should not cost the run. */
+/** Checks before the load begins that its report can be written. */
 function checkFile(flag: string, path: string): void {
   if (path === '') return
   try {
@@ -76,10 +99,7 @@ function cannotWrite(flag: string, path: string, { message }: Error): Configurat
   })
 }
 
-try {
-  process.exitCode = await main(process.argv.slice(2))
-} catch (error) {
-  if (!(error instanceof ConfigurationError)) throw error // a bug: the stack trace is the report
-  process.stderr.write(`load: ${error.message}\n`)
-  process.exitCode = error.exitCode
+if (import.meta.main) {
+  const { stdout, stderr } = process
+  process.exitCode = await main(process.argv.slice(2), { stdout, stderr, ending: onInterrupt() })
 }

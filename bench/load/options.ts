@@ -11,6 +11,7 @@ export interface Options {
   ratePerSec: number // 0 = closed loop
   backlogMax: number
   durationMs: number
+  calls: number // end of the window, if it comes first; 0 = after durationMs
   warmupMs: number
   keys: Keys
   descriptors: number
@@ -24,16 +25,16 @@ export interface Options {
   html: string
 }
 
-/** One flag: what it takes, what it is when absent, what it says in --help, and how its text becomes options. */
+/** One flag: its value in --help, its default, its line of --help, and how its text becomes options. */
 interface Flag {
   takes: string
   otherwise: string
   help: string
-  /** Throws a Bad with what is right instead. */
+  /** Throws a BadValue with the valid form. */
   read(text: string, options: Options): void
 }
 
-class Bad extends Error {}
+class BadValue extends Error {}
 
 const CONNECTIONS_MAX = 1_000
 const STREAMS_MAX = 10_000
@@ -43,14 +44,16 @@ const RATE_MAX = 1_000_000
 const FLAGS: Record<string, Flag> = {
   connections: { takes: 'N', otherwise: '4', help: `connections, 1 to ${CONNECTIONS_MAX}`,
     read: (text, options) => { options.connections = whole(text, 1, CONNECTIONS_MAX) } },
-  streams: { takes: 'N', otherwise: '16', help: `calls in flight per connection: always so many (closed loop), at most (open loop); http: connections each`,
+  streams: { takes: 'N', otherwise: '16', help: `calls in flight per connection: always (closed loop) or at most (open loop); http: connections each`,
     read: (text, options) => { options.streams = whole(text, 1, STREAMS_MAX) } },
-  rate: { takes: 'N', otherwise: '0', help: 'calls per second at even distances, however fast the answers come: open loop; 0 = closed loop',
+  rate: { takes: 'N', otherwise: '0', help: 'calls per second at even distances, however fast responses come: open loop; 0 = closed loop',
     read: (text, options) => { options.ratePerSec = whole(text, 0, RATE_MAX) } },
   backlog: { takes: 'N', otherwise: '100000', help: 'open loop: due calls that may wait for a free stream; more are dropped and counted',
     read: (text, options) => { options.backlogMax = whole(text, 1, 10_000_000) } },
   duration: { takes: 'TIME', otherwise: '10s', help: 'how long to measure: 500ms, 10s, 2m',
     read: (text, options) => { options.durationMs = time(text, 100) } },
+  calls: { takes: 'N', otherwise: '0', help: 'end the window after this many calls, at the latest after --duration; 0 = after --duration',
+    read: (text, options) => { options.calls = whole(text, 0, 1_000_000_000) } },
   warmup: { takes: 'TIME', otherwise: '2s', help: 'the same load before that, not measured; with 0s the window holds the first call',
     read: (text, options) => { options.warmupMs = time(text, 0) } },
   keys: { takes: 'KIND', otherwise: 'zipf:100000', help: 'hot, zipf:N (exponent 1, N up to 1000000) or uniform:N (up to 1000000000)',
@@ -59,11 +62,11 @@ const FLAGS: Record<string, Flag> = {
     read: (text, options) => { options.descriptors = whole(text, 1, 10) } },
   entries: { takes: 'N', otherwise: '2', help: 'entries per descriptor: 1 (user) or 2 (user, path)',
     read: (text, options) => { options.entries = whole(text, 1, 2) } },
-  domain: { takes: 'NAME', otherwise: 'load', help: 'the domain asked about; --rules prints what a server needs for it',
+  domain: { takes: 'NAME', otherwise: 'load', help: 'the domain of the requests; --rules prints what a server needs for it',
     read: (text, options) => { options.domain = text.length > 0 && text.length <= 200 ? text : bad('a name of at most 200 characters') } },
   hits: { takes: 'N', otherwise: '1', help: 'hits_addend of each request',
     read: (text, options) => { options.hits = whole(text, 0, 2 ** 32 - 1) } },
-  seed: { takes: 'N', otherwise: '7', help: 'of the keys: the same seed asks the same questions',
+  seed: { takes: 'N', otherwise: '7', help: 'of the keys: the same seed sends the same requests',
     read: (text, options) => { options.seed = whole(text, 0, 2 ** 31 - 1) } },
   deadline: { takes: 'TIME', otherwise: 'none', help: 'gRPC: send it as grpc-timeout, as a proxy does',
     read: (text, options) => { options.deadline = text === 'none' ? '' : `${time(text, 1)}m` } },
@@ -71,9 +74,9 @@ const FLAGS: Record<string, Flag> = {
     read: (text, options) => { if (text !== 'none') options.cpu.push(group(text, '--cpu', text)) } },
   pid: { takes: 'PID[,PID]', otherwise: 'none', help: 'the same with the name "server"',
     read: (text, options) => { if (text !== 'none') options.cpu.push(group(`server=${text}`, '--pid', text)) } },
-  json: { takes: 'FILE', otherwise: 'none', help: 'write the result as JSON; - is standard output, and then nothing else is',
+  json: { takes: 'FILE', otherwise: 'none', help: 'write the result as JSON; - is standard output, which then has nothing else',
     read: (text, options) => { options.json = text === 'none' ? '' : text } },
-  html: { takes: 'FILE', otherwise: 'none', help: 'write a report with charts: one file, needs no network',
+  html: { takes: 'FILE', otherwise: 'none', help: 'write a report with charts: one file that loads nothing',
     read: (text, options) => { options.html = text === 'none' ? '' : text } },
 }
 
@@ -86,13 +89,13 @@ usage: npm run load -- ENDPOINT [flags]
 
 `
 const MORE = `
-  --rules                print rules for the server that never say no, and end
+  --rules                print rules for the server that are never exceeded, and end
   --help                 this text
 
 Calls that fail are in neither rate nor latency: they are counted as errors, by cause. Ctrl-C ends the window early and
-still reports; a second one ends at once. npm prints a banner of its own: \`npm run -s load\` where the output is kept.
+prints the figures; a second one ends at once. npm prints a banner of its own: \`npm run -s load\` where the output is kept.
 
-Exit code: 0 all answers were right; 1 some were not, or none came; 2 wrong usage.
+Exit code: 0 all responses were valid; 1 some were not, or none came; 2 wrong usage.
 
   npm run -s load -- --rules > load.yaml
   npm run -s load -- grpc://127.0.0.1:8081 --json - > result.json
@@ -107,7 +110,7 @@ export function usage(): string {
   return USAGE + lines.join('') + MORE
 }
 
-/** Throws an ConfigurationError that says what is wrong, where, and what is right instead. */
+/** Throws a ConfigurationError with the mistake, its place and the valid form. */
 export function parseOptions(args: string[]): Options {
   const options = { cpu: [] as Group[] } as Options
   for (const flag of Object.values(FLAGS)) flag.read(flag.otherwise, options)
@@ -126,12 +129,12 @@ export function parseOptions(args: string[]): Options {
     try {
       flag.read(text, options)
     } catch (error) {
-      if (!(error instanceof Bad)) throw error
+      if (!(error instanceof BadValue)) throw error
       throw usageError(`--${name}`, `"${text}" is not understood.`, `Write ${error.message}.`)
     }
   }
   if (endpoint === '')
-    throw usageError('npm run load', 'an endpoint is missing.', 'Write grpc://127.0.0.1:8081, say.')
+    throw usageError('npm run load', 'an endpoint is missing.', 'Write for example grpc://127.0.0.1:8081.')
   options.endpoint = parseEndpoint(endpoint)
   return options
 }
@@ -152,7 +155,7 @@ function usageError(where: string, what: string, fix: string): ConfigurationErro
 }
 
 function bad(right: string): never {
-  throw new Bad(right)
+  throw new BadValue(right)
 }
 
 function whole(text: string, min: number, max: number): number {

@@ -1,17 +1,17 @@
 /**
- * What a run saw: counts, latencies, and how both went over time.
+ * Counts and latencies of a run, in total and over time.
  *
- *     warm-up                  from ──── window ──── to        after
- *     everything, forgotten    everything                      open loop: answers to calls meant to start in the window
- *     but for errors
+ *     warm-up                    from ──── window ──── to      after
+ *     everything, discarded      everything                    open loop: responses to calls that were due in the window
+ *     except errors
  *
- * The warm-up counts as the window does, or the window would begin with code that V8 has never compiled: 20 ms late.
+ * The warm-up runs the same code as the window, so that V8 has compiled it before the window begins; else it starts 20 ms late.
  *
- * In closed loop a decision belongs to the window in which it is answered, in open loop to that in which it was meant
- * to be asked. Errors count from the first call on: a wrong answer is wrong at any time.
+ * In a closed loop a decision belongs to the window in which its response arrives, in an open loop to the window in which the
+ * call was due. Errors count from the first call on.
  */
 import { Code } from '../../proto/ratelimit.ts'
-import { LIMITED } from './answers.ts'
+import { LIMITED } from './classify-response.ts'
 import { normalizeReason, readable } from './errors.ts'
 import { Histogram } from './histogram.ts'
 
@@ -29,7 +29,7 @@ export interface Point {
 
 interface Cause {
   first: string // its first reason
-  isMixed: boolean // others with the same cause came, too
+  isMixed: boolean // other texts have the same cause
   count: number
 }
 
@@ -39,19 +39,19 @@ export class Recorder {
   series: Point[] = []
   ok = 0
   overLimit = 0
-  limited = 0 // of both: a status named its limit
+  limited = 0 // of both: those with a status that named its limit
   errorCount = 0
   refused = 0
   reconnects = 0
   held = 0 // open loop: calls that waited because all streams were taken
   dropped = 0 // open loop: calls never made, the backlog being full or the run over
-  unconnected = 0 // of those dropped: no connection stood
-  fromMs = 0 // warm-up: whatever comes
+  unconnected = 0 // of those dropped: no connection was open
+  fromMs = 0 // during the warm-up every response counts
   toMs = Number.POSITIVE_INFINITY
   private readonly causes = new Map<string, Cause>()
   private readonly isOpenLoop: boolean
   private readonly interval = new Interval() // of the series
-  private readonly news = new Interval() // since the last progress line
+  private readonly progress = new Interval() // since the last progress line
 
   constructor(isOpenLoop: boolean) {
     this.isOpenLoop = isOpenLoop
@@ -69,7 +69,7 @@ export class Recorder {
     )
   }
 
-  /** The window: what came before is forgotten. */
+  /** Starts the window: earlier figures are discarded. */
   begin(nowMs: number): void {
     this.fromMs = nowMs
     this.ok = 0
@@ -82,34 +82,34 @@ export class Recorder {
     this.latency.clear()
     this.lag.clear()
     this.interval.begin(nowMs)
-    this.news.begin(nowMs)
+    this.progress.begin(nowMs)
   }
 
-  /** What is in the window: by when it was meant to start, or by when it was answered. */
-  counts(intendedMs: number, nowMs: number): boolean {
-    const atMs = this.isOpenLoop ? intendedMs : nowMs
+  /** Whether a call belongs to the window: by when it was due, or by when its response arrived. */
+  isCounted(dueMs: number, nowMs: number): boolean {
+    const atMs = this.isOpenLoop ? dueMs : nowMs
     return atMs >= this.fromMs && atMs < this.toMs
   }
 
-  answered(intendedMs: number, nowMs: number, code: number): void {
-    if (!this.counts(intendedMs, nowMs)) return
+  addResponse(dueMs: number, nowMs: number, code: number): void {
+    if (!this.isCounted(dueMs, nowMs)) return
     if (code & LIMITED) this.limited++
     if ((code & ~LIMITED) === Code.Ok) this.ok++
     else this.overLimit++
-    this.interval.latency.add(nowMs - intendedMs)
+    this.interval.latency.add(nowMs - dueMs)
   }
 
-  failed(reason: string): void {
+  addFailure(reason: string): void {
     this.errorCount++
     const text = readable(reason)
-    const own = normalizeReason(text)
-    const key = this.causes.has(own) || this.causes.size < CAUSES_MAX ? own : OTHERS
+    const name = normalizeReason(text)
+    const key = this.causes.has(name) || this.causes.size < CAUSES_MAX ? name : OTHERS
     const cause = this.causes.get(key)
     if (cause === undefined)
-      this.causes.set(key, { first: key === own ? text : OTHERS, isMixed: false, count: 1 })
+      this.causes.set(key, { first: key === name ? text : OTHERS, isMixed: false, count: 1 })
     else {
       cause.count++
-      if (key === own && text !== cause.first) cause.isMixed = true
+      if (key === name && text !== cause.first) cause.isMixed = true
     }
   }
 
@@ -118,18 +118,18 @@ export class Recorder {
     const { latency } = this.interval
     this.series.push(this.interval.point(nowMs, this.fromMs, this.errorCount))
     this.latency.merge(latency)
-    this.news.latency.merge(latency)
+    this.progress.latency.merge(latency)
     this.interval.begin(nowMs)
   }
 
-  /** What has happened since it was asked last, to the end of the last interval. */
-  takeNews(nowMs: number): Point {
-    const point = this.news.point(nowMs, this.fromMs, this.errorCount)
-    this.news.begin(nowMs)
+  /** The figures since the last call of this method, up to the end of the last interval. */
+  takeProgress(nowMs: number): Point {
+    const point = this.progress.point(nowMs, this.fromMs, this.errorCount)
+    this.progress.begin(nowMs)
     return point
   }
 
-  /** The window is over, and so is what was still to be answered. */
+  /** The window is over and no response is outstanding. */
   end(): void {
     this.latency.merge(this.interval.latency)
     this.interval.latency.clear()

@@ -1,7 +1,7 @@
-/** A run as one HTML file: charts and figures, nothing fetched from anywhere, readable in light and in dark. */
+/** A run as one HTML file with charts and figures, which loads nothing and follows the light or dark mode of the browser. */
 import { histogramChart, latencyChart, percentileChart, rateChart } from './charts.ts'
 import type { Result } from './run.ts'
-import { summary } from './text.ts'
+import { formatSummary } from './text.ts'
 
 const STYLE = `
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2430; --soft: #667080; --grid: #e3e7ed;
@@ -21,7 +21,7 @@ polyline.one { stroke: var(--one) } polyline.two { stroke: var(--two) } polyline
 rect.one, svg text.one { fill: var(--one) } svg text.two { fill: var(--two) } svg text.three { fill: var(--three) }
 `
 
-export function htmlReport(result: Result): string {
+export function formatHtml(result: Result): string {
   const { latencyMs: at, cpu, errorCount, series, buckets } = result
   const ms = (value: number) =>
     result.decisions === 0 ? '-' : `${value < 10 ? value.toFixed(3) : value.toFixed(1)} ms`
@@ -35,15 +35,15 @@ export function htmlReport(result: Result): string {
     ),
     tile(errorCount.toLocaleString('en-US'), 'errors', errorCount > 0),
   ]
-  const title = `Load on ${escaped(result.endpoint)}`
-  const from = result.openLoop ? 'from when a call was meant to start' : 'from when a call was sent'
+  const title = `Load on ${escapeHtml(result.endpoint)}`
+  const from = result.openLoop ? 'from when a call was due' : 'from when a call was sent'
   return `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title><style>${STYLE}</style></head>
 <body>
 <h1>${title}</h1>
-<p>${escaped(result.startedAt)}, ${result.seconds.toFixed(1)} s. Latency counts ${from}; quantiles are right to 0.4 %.</p>
-${result.warnings.map((warning) => `<p class="bad">Warning: ${escaped(warning)}</p>\n`).join('')}<div class="tiles">${tiles.join('')}</div>
+<p>${escapeHtml(result.startedAt)}, ${result.seconds.toFixed(1)} s. Latency counts ${from}; quantiles are right to 0.4 %.</p>
+${result.warnings.map((warning) => `<p class="bad">Warning: ${escapeHtml(warning)}</p>\n`).join('')}<div class="tiles">${tiles.join('')}</div>
 <h2>Latency by percentile</h2>
 ${percentileChart(buckets)}
 <h2>Throughput over time</h2>
@@ -53,17 +53,17 @@ ${latencyChart(series)}
 <h2>Calls by latency</h2>
 ${histogramChart(buckets)}
 <h2>All figures</h2>
-<pre>${escaped(summary(result))}</pre>
-<pre>${escaped(JSON.stringify(result.load))}</pre>
+<pre>${escapeHtml(formatSummary(result))}</pre>
+<pre>${escapeHtml(JSON.stringify(result.load))}</pre>
 </body>
 </html>
 `
 }
 
 function tile(value: string, name: string, isBad = false): string {
-  return `<div><b${isBad ? ' class="bad"' : ''}>${escaped(value)}</b><span>${escaped(name)}</span></div>`
+  return `<div><b${isBad ? ' class="bad"' : ''}>${escapeHtml(value)}</b><span>${escapeHtml(name)}</span></div>`
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }

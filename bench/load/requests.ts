@@ -1,5 +1,5 @@
 /**
- * The requests of a run: made once as bytes; for each call only the digits of its keys are written into a copy.
+ * The requests of a run, encoded once; for each call only the digits of its keys are written into a copy.
  *
  *     descriptor   user = u-0012345  ·  path = /api/v1/items       (with --entries 1 only the first)
  *                         ^^^^^^^^^ the key's number, always as many digits, so every request has the same length
@@ -20,27 +20,27 @@ export interface Shape {
   keys: Keys
 }
 
-/** Bytes with places for the keys' digits. */
+/** An encoded request and the offsets of the keys' digits. */
 export class Template {
   readonly bytes: Buffer
-  private readonly places: number[]
+  private readonly offsets: number[]
   private readonly digits: number
 
   constructor(bytes: Buffer, shape: Shape) {
     this.bytes = bytes
-    this.places = []
+    this.offsets = []
     this.digits = countDigits(shape.keys)
     const blank = `u-${'0'.repeat(this.digits)}`
-    for (let at = bytes.indexOf(blank); at >= 0; at = bytes.indexOf(blank, at + 1)) this.places.push(at + 2)
-    if (this.places.length !== shape.descriptors) throw new Error('a domain that looks like a key')
+    for (let at = bytes.indexOf(blank); at >= 0; at = bytes.indexOf(blank, at + 1)) this.offsets.push(at + 2)
+    if (this.offsets.length !== shape.descriptors) throw new Error('the domain looks like a key')
   }
 
-  /** Writes the bytes with the next keys; there must be room for them. */
+  /** Writes the request with the next keys; `into` must have space for it. */
   write(into: Buffer, at: number, nextKey: NextKey): void {
     this.bytes.copy(into, at)
-    for (let i = 0; i < this.places.length; i++) {
+    for (let i = 0; i < this.offsets.length; i++) {
       let key = nextKey(i)
-      const first = at + this.places[i]
+      const first = at + this.offsets[i]
       for (let digit = first + this.digits - 1; digit >= first; digit--) {
         const tenth = Math.floor(key / 10)
         into[digit] = ZERO + key - tenth * 10
@@ -50,20 +50,20 @@ export class Template {
   }
 }
 
-/** The question as protobuf, with blank keys. */
+/** The request as protobuf, with blank keys. */
 export function protobufRequest(shape: Shape): Buffer {
-  return Buffer.from(encodeRequest(question(shape)))
+  return Buffer.from(encodeRequest(createRequest(shape)))
 }
 
-/** The same as JSON. */
+/** The request as JSON, with blank keys. */
 export function jsonRequest(shape: Shape): Buffer {
-  const { domain, hitsAddend, descriptors } = question(shape)
+  const { domain, hitsAddend, descriptors } = createRequest(shape)
   const entries = descriptors.map((each) => ({ entries: each.entries }))
   return Buffer.from(JSON.stringify({ domain, descriptors: entries, hitsAddend }))
 }
 
-/** Rules for `shape` that never say no: what a server must have loaded to be measured. */
-export function rulesFor(domain: string): string {
+/** Rules that are never exceeded. A server must have loaded them to be measured. */
+export function formatRules(domain: string): string {
   const limit = '{ unit: hour, requests_per_unit: 4000000000 }'
   return `domain: ${JSON.stringify(domain)}
 descriptors:
@@ -75,7 +75,7 @@ descriptors:
 `
 }
 
-function question({ domain, descriptors, entries, hits, keys }: Shape): RateLimitRequest {
+function createRequest({ domain, descriptors, entries, hits, keys }: Shape): RateLimitRequest {
   const user = { key: 'user', value: `u-${'0'.repeat(countDigits(keys))}` }
   const all = [user, { key: 'path', value: PATH }].slice(0, entries)
   const descriptor = { entries: all, limit: null, hitsAddend: null }

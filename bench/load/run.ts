@@ -1,7 +1,7 @@
 /**
- * One run: warm-up, window, what is still to come; then the figures.
+ * One run: warm-up, window, outstanding responses; then the figures.
  *
- *     connect ── warm-up ──┬────── window ──────┬── answers still to come ── close
+ *     connect ── warm-up ──┬────── window ──────┬── outstanding responses ── close
  *                      CPU read             CPU read
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -41,28 +41,29 @@ export interface Result {
   limited: number // decisions with a status that named its limit
   errorCount: number // failed calls, warm-up included: in neither rate nor latency
   errors: Record<string, number> // the same by cause
-  warnings: string[] // why these figures may not say what they seem to
-  isCut: boolean // ended before its time
+  warnings: string[] // why the figures may not mean what they seem to
+  isCut: boolean // interrupted before the window was over
   refused: number // calls the server declined before beginning them
   reconnects: number
   openLoop: Lag | null
   latencyMs: Quantiles & { min: number; mean: number; max: number }
   cpu: Record<string, Cpu>
   generator: Cpu
-  othersCores: number // what else ran on this machine, as the share of one core: the noise in these figures
+  othersCores: number // other processes of this machine, in cores: the noise in the figures
   series: Point[]
   buckets: Bucket[]
 }
 
 const POINTS_MAX = 100 // of the series
 const INTERVAL_MS_MIN = 100
+const POLL_MS = 2
 
 export interface Progress {
   everyMs: number
   print(point: Point): void
 }
 
-/** `ending`: ends the window early; the figures come all the same. */
+/** `ending` ends the window early; figures are returned all the same. */
 export async function run(
   options: Options,
   progress: Progress,
@@ -78,36 +79,39 @@ export async function run(
   const ticking = setInterval(() => recorder.tick(performance.now()), intervalMs)
   if (options.warmupMs > 0) await pause(options.warmupMs, ending)
 
-  const own = process.cpuUsage()
+  const ownBefore = process.cpuUsage()
   const before = meters.map((meter) => meter.read())
   const machineBefore = machineMs()
   const fromMs = options.warmupMs > 0 ? performance.now() : loop.beginMs
   recorder.begin(fromMs)
   ticking.refresh()
-  const telling = setInterval(() => progress.print(recorder.takeNews(performance.now())), progress.everyMs)
-  await pause(options.durationMs, ending)
+  const printing = setInterval(
+    () => progress.print(recorder.takeProgress(performance.now())),
+    progress.everyMs,
+  )
+  await waitForWindow(options, recorder, ending)
   const toMs = performance.now()
   recorder.toMs = toMs
   const after = meters.map((meter) => meter.read())
   const machineUsed = machineMs() - machineBefore
-  const ownUsed = process.cpuUsage(own)
+  const ownUsed = process.cpuUsage(ownBefore)
   clearInterval(ticking)
-  clearInterval(telling)
+  clearInterval(printing)
 
   await loop.stop()
   recorder.end()
   const ms = toMs - fromMs
-  const perDecision = (usedMs: number): Cpu => ({
+  const toCpu = (usedMs: number): Cpu => ({
     usPerDecision: recorder.decisions === 0 ? 0 : (usedMs * 1_000) / recorder.decisions,
     cores: usedMs / ms,
   })
-  const cpu = usage(meters, before, after, perDecision)
-  const generator = perDecision((ownUsed.user + ownUsed.system) / 1_000)
+  const cpu = computeCpu(meters, before, after, toCpu)
+  const generator = toCpu((ownUsed.user + ownUsed.system) / 1_000)
   const knownCores = Object.values(cpu).reduce((sum, { cores }) => sum + cores, generator.cores)
   return {
     startedAt,
     ...describe(options),
-    ...counted(recorder, ms),
+    ...summarizeCalls(recorder, ms),
     warnings: listWarnings(recorder),
     isCut: ending.aborted && ms < options.durationMs,
     openLoop: options.ratePerSec === 0 ? null : computeLag(options.ratePerSec, recorder),
@@ -119,7 +123,19 @@ export async function run(
   }
 }
 
-/** Not an error: what `ending` cuts short has ended, too. */
+/** Until the duration is over, or before that until the wanted number of calls has ended. */
+async function waitForWindow(
+  { calls, durationMs }: Options,
+  recorder: Recorder,
+  ending: AbortSignal,
+): Promise<void> {
+  if (calls === 0) return pause(durationMs, ending)
+  const endMs = performance.now() + durationMs
+  while (performance.now() < endMs && !ending.aborted && recorder.decisions + recorder.errorCount < calls)
+    await pause(POLL_MS, ending)
+}
+
+/** Resolves early when `ending` is aborted. */
 async function pause(ms: number, ending: AbortSignal): Promise<void> {
   try {
     await sleep(ms, undefined, { signal: ending })
@@ -131,11 +147,11 @@ async function pause(ms: number, ending: AbortSignal): Promise<void> {
 function listWarnings({ decisions, overLimit, limited }: Recorder): string[] {
   if (decisions === 0 || overLimit > 0 || limited > 0) return []
   return [
-    'no rule applied to any request, or only unlimited ones: no answer named a limit; see --rules and --domain',
+    'no rule applied to any request, or only unlimited ones: no response named a limit; see --rules and --domain',
   ]
 }
 
-/** Whether something was not as it should be. */
+/** Whether a call failed, or none succeeded. */
 export function isFailed(result: Result): boolean {
   return result.decisions === 0 || result.errorCount > 0
 }
@@ -162,7 +178,7 @@ function describe({ endpoint, keys, ...options }: Options) {
   }
 }
 
-function counted(recorder: Recorder, ms: number) {
+function summarizeCalls(recorder: Recorder, ms: number) {
   const { decisions, ok, overLimit, limited, errorCount, errors, refused, reconnects, latency } = recorder
   const quantiles = Object.entries(QUANTILES).map(([name, share]) => [name, latency.quantileMs(share)])
   return {
@@ -189,11 +205,11 @@ function computeLag(ratePerSec: number, { lag, held, dropped, unconnected }: Rec
   return { ratePerSec, lagP99Ms: lag.quantileMs(0.99), lagMaxMs: lag.maxMs, held, dropped, unconnected }
 }
 
-function usage(
+function computeCpu(
   meters: CpuMeter[],
   before: CpuReading[],
   after: CpuReading[],
-  perDecision: (ms: number) => Cpu,
+  toCpu: (ms: number) => Cpu,
 ): Record<string, Cpu> {
-  return Object.fromEntries(meters.map(({ name }, i) => [name, perDecision(cpuMs(before[i], after[i]))]))
+  return Object.fromEntries(meters.map(({ name }, i) => [name, toCpu(cpuMs(before[i], after[i]))]))
 }

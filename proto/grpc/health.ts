@@ -14,7 +14,7 @@ const FIELD_1_VARINT = (1 << 3) | 0
 const FIELD_1_LENGTH = (1 << 3) | 2
 const FIELD_2_LENGTH = (2 << 3) | 2
 
-/** The service of a HealthCheckRequest. Throws on bytes that are none. */
+/** Returns the service of a HealthCheckRequest. Throws if the bytes are not one. */
 export function decodeHealthCheckRequest(bytes: Uint8Array): string {
   const reader = new protobuf.Reader(bytes)
   let service = ''
@@ -32,7 +32,7 @@ export function encodeHealthCheckResponse(status: ServingStatus): Uint8Array {
   return writer.finish()
 }
 
-/** A HealthListResponse. On the wire a map is a list of pairs: key 1, value 2. */
+/** Encodes a HealthListResponse. On the wire a map is a list of pairs: key 1, value 2. */
 export function encodeHealthListResponse(statuses: Record<string, ServingStatus>): Uint8Array {
   const writer = protobuf.Writer.create()
   for (const [service, status] of Object.entries(statuses)) {

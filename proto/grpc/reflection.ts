@@ -2,12 +2,12 @@
  * The messages of grpc.reflection.v1 and v1alpha as protobuf bytes: both have the same shapes.
  *
  *     3a 00               list_services, field 7, empty
- *     12 02 3a 00         original_request, field 2: the question's own bytes
+ *     12 02 3a 00         original_request, field 2: the bytes of the request
  *     32 05 0a 03 0a 01 'S'   list_services_response, field 6: one service "S"
  */
 import protobuf from 'protobufjs/minimal.js'
 
-/** Questions that are answered, and the field each is sent in. */
+/** Supported requests, and the field of each. */
 const FIELDS = { fileByFilename: 3, fileContainingSymbol: 4, listServices: 7 } as const
 
 export interface ReflectionRequest {
@@ -19,7 +19,7 @@ export interface ReflectionRequest {
 export type ReflectionResponse =
   | { files: readonly Uint8Array[] } // FileDescriptorProto each
   | { services: readonly string[] }
-  | { code: number; message: string } // a gRPC status: this question failed, the stream goes on
+  | { code: number; message: string } // a gRPC status: this request failed, the stream continues
 
 // A tag is the field's number and wire type in one: number << 3 | type.
 const VARINT = 0
@@ -31,7 +31,7 @@ const KINDS = new Map(
   Object.entries(FIELDS).map(([kind, field]) => [(field << 3) | LENGTH, kind as keyof typeof FIELDS]),
 )
 
-/** Throws on bytes that are no ServerReflectionRequest. Of several questions in one message the last one stands. */
+/** Throws if the bytes are not a ServerReflectionRequest. Of several requests in one message the last one counts. */
 export function decodeReflectionRequest(bytes: Uint8Array): ReflectionRequest {
   const reader = new protobuf.Reader(bytes)
   const request: ReflectionRequest = { host: '', kind: 'other', text: '' }
@@ -51,29 +51,29 @@ export function decodeReflectionRequest(bytes: Uint8Array): ReflectionRequest {
   return request
 }
 
-/** A ServerReflectionResponse; `question` is the request as it came. */
+/** Encodes a ServerReflectionResponse; `request` is the request as it was received. */
 export function encodeReflectionResponse(
   host: string,
-  question: Uint8Array,
-  answer: ReflectionResponse,
+  request: Uint8Array,
+  response: ReflectionResponse,
 ): Uint8Array {
   const writer = protobuf.Writer.create()
   if (host !== '') writer.uint32((1 << 3) | LENGTH).string(host)
-  writer.uint32((2 << 3) | LENGTH).bytes(question)
-  if ('files' in answer) {
+  writer.uint32((2 << 3) | LENGTH).bytes(request)
+  if ('files' in response) {
     writer.uint32((4 << 3) | LENGTH).fork()
-    for (const file of answer.files) writer.uint32((1 << 3) | LENGTH).bytes(file)
-  } else if ('services' in answer) {
+    for (const file of response.files) writer.uint32((1 << 3) | LENGTH).bytes(file)
+  } else if ('services' in response) {
     writer.uint32((6 << 3) | LENGTH).fork()
-    for (const name of answer.services) {
+    for (const name of response.services) {
       writer.uint32((1 << 3) | LENGTH).fork()
       writer.uint32((1 << 3) | LENGTH).string(name)
       writer.ldelim()
     }
   } else {
     writer.uint32((7 << 3) | LENGTH).fork()
-    writer.uint32((1 << 3) | VARINT).int32(answer.code)
-    writer.uint32((2 << 3) | LENGTH).string(answer.message)
+    writer.uint32((1 << 3) | VARINT).int32(response.code)
+    writer.uint32((2 << 3) | LENGTH).string(response.message)
   }
   return writer.ldelim().finish()
 }

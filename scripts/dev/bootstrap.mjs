@@ -39,8 +39,9 @@ try {
   if (process.platform === 'win32') throw new Remedy(windowsRemedy())
   await once(isInstalled, install)
   if (process.argv.includes('--test')) {
-    const { allThere, provide } = await import('./test-tools.mjs')
+    const { allThere, provide, reportSkips } = await import('./test-tools.mjs')
     await once(allThere, provide)
+    reportSkips()
   }
 } catch (error) {
   if (!(error instanceof Remedy)) throw error

@@ -3,6 +3,7 @@
  * Plain JavaScript for Node 18 and later.
  */
 import { spawn } from 'node:child_process'
+import { accessSync, constants, statSync } from 'node:fs'
 
 const OUTPUT_CHARS_MAX = 200_000 // the end of it; what a person needs stands in the last lines
 const TAIL_LINES = 25
@@ -18,10 +19,10 @@ export function say(line) {
 }
 
 /** Ends with the program's exit code and everything it said. A program that is not there ends with code 127. */
-export function run(program, args, { msMax, env = process.env } = {}) {
+export function run(program, args, { msMax, env = process.env, cwd } = {}) {
   return new Promise((resolve) => {
     let output = ''
-    const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: msMax })
+    const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: msMax })
     const end = () => child.kill() // a person's Ctrl-C must not leave an installer running behind the prompt
     const hear = (chunk) => {
       output = (output + chunk).slice(-OUTPUT_CHARS_MAX)
@@ -45,4 +46,13 @@ export function run(program, args, { msMax, env = process.env } = {}) {
 /** The last lines of a failed program's output. */
 export function tail(output) {
   return output.trimEnd().split('\n').slice(-TAIL_LINES).join('\n')
+}
+
+export function isExecutable(path) {
+  try {
+    accessSync(path, constants.X_OK)
+    return statSync(path).isFile()
+  } catch {
+    return false
+  }
 }

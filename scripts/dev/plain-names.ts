@@ -19,7 +19,6 @@ const LEFT_MAX: Record<string, number> = {
   'test/differential':  7,
   'test/fuzz':          6,
   'test/monitor':       100,
-  'test/proto':         9,
   'test/system':        8,
 }
 

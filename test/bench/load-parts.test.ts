@@ -1,15 +1,15 @@
-/** The parts of the load generator on which its figures rest: histogram, keys, questions, judging, header blocks, CPU. */
+/** The parts of the load generator that its figures depend on: histogram, keys, requests, responses, header blocks, CPU. */
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { classifyResponse, LIMITED, WRONG } from '../../bench/load/answers.ts'
+import { classifyResponse, LIMITED, WRONG } from '../../bench/load/classify-response.ts'
 import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
-import { AnswerHeads } from '../../bench/load/grpc-answer-head.ts'
-import { headBlocks, PACKED_PATH } from '../../bench/load/grpc-head.ts'
+import { createHeadBlocks, PACKED_PATH } from '../../bench/load/grpc-request-head.ts'
+import { ResponseHeadReader } from '../../bench/load/grpc-response-head.ts'
 import { Histogram } from '../../bench/load/histogram.ts'
-import { judgeJson } from '../../bench/load/http-connection.ts'
+import { classifyJson } from '../../bench/load/http-connection.ts'
 import { parseKeys } from '../../bench/load/keys.ts'
 import { Recorder } from '../../bench/load/recorder.ts'
 import { jsonRequest, protobufRequest, Template } from '../../bench/load/requests.ts'
@@ -23,7 +23,7 @@ const latencies = fc.array(fc.double({ min: 0.0001, max: 200_000, noNaN: true })
   maxLength: 300,
 })
 
-test('a histogram says what sorting would, to 0.4 % and half a tick', () => {
+test('a histogram gives the quantiles of the sorted values, to 0.4 % and half a tick', () => {
   fc.assert(
     fc.property(latencies, fc.double({ min: 0, max: 1, noNaN: true }), (all, share) => {
       const histogram = new Histogram()
@@ -38,7 +38,7 @@ test('a histogram says what sorting would, to 0.4 % and half a tick', () => {
   )
 })
 
-test('histograms of intervals add up to that of the whole', () => {
+test('histograms of intervals add up to the histogram of all', () => {
   fc.assert(
     fc.property(latencies, latencies, (some, others) => {
       const [a, b, both] = [new Histogram(), new Histogram(), new Histogram()]
@@ -74,10 +74,10 @@ test('uniform: all keys, equally often; hot: one key per descriptor', () => {
 
 // biome-ignore format: a table
 for (const text of ['', 'hot:1', 'zipf', 'zipf:0', 'zipf:1000001', 'uniform:1000000001', 'zipf:1e3']) {
-  test(`"${text}" is no kind of keys`, () => expect(parseKeys(text)).toBeNull())
+  test(`"${text}" is not a kind of keys`, () => expect(parseKeys(text)).toBeNull())
 }
 
-test('a question holds the keys drawn for it, as protobuf and as JSON', () => {
+test('a request has the keys drawn for it, as protobuf and as JSON', () => {
   const keys = parseKeys('uniform:1000000000')!
   for (const [descriptors, entries] of [
     [1, 1],
@@ -105,13 +105,13 @@ test('a question holds the keys drawn for it, as protobuf and as JSON', () => {
 })
 
 // biome-ignore format: a table
-const answers: [string, number, number][] = [
-  // bytes                                     descriptors  judged
+const responses: [string, number, number][] = [
+  // bytes                                     descriptors  class
   ['0801 1202 0801 1202 0801',                       2, 1],
   ['0802 1202 0802 1202 0801',                       2, 2],
   ['0801 1204 0801 1200 1202 0801',                  2, 1 | LIMITED], // a limit with one of two
   ['0802 1206 1202 0805 0802',                       1, 2 | LIMITED],
-  ['0801 1207 0801 1a03 616263',                     1, 1],     // a field that nobody knows
+  ['0801 1207 0801 1a03 616263',                     1, 1],     // an unknown field
   ['1a02 0a00 0801 1202 0801',                       1, 1],     // the overall code after a header
   ['0801 1202 0801 1202 0801',                       1, WRONG], // one too many
   ['1202 0801',                                      1, WRONG], // no overall code
@@ -123,14 +123,14 @@ const answers: [string, number, number][] = [
   ['',                                               1, WRONG],
 ]
 
-for (const [hex, descriptors, judged] of answers) {
-  test(`the answer <${hex}> to ${descriptors} descriptors is judged ${judged}`, () => {
+for (const [hex, descriptors, expected] of responses) {
+  test(`the response <${hex}> to ${descriptors} descriptors is ${expected}`, () => {
     const bytes = Buffer.from(`ffff${hex.replaceAll(' ', '')}ff`, 'hex')
-    expect(classifyResponse(bytes, 2, bytes.length - 1, descriptors)).toBe(judged)
+    expect(classifyResponse(bytes, 2, bytes.length - 1, descriptors)).toBe(expected)
   })
 }
 
-test('any bytes are judged, whatever they are', () => {
+test('any bytes are classified', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       expect([WRONG, 1, 2, 1 | LIMITED, 2 | LIMITED]).toContain(classifyResponse(bytes, 0, bytes.length, 1))
@@ -139,35 +139,35 @@ test('any bytes are judged, whatever they are', () => {
 })
 
 // biome-ignore format: a table
-const jsonAnswers: [number, string, string][] = [
+const jsonResponses: [number, string, string][] = [
   [200, '{"overallCode":"OK","statuses":[{"code":"OK"}]}', ''],
   [429, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', ''],
-  [200, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', 'wrong answer: OVER_LIMIT with 200'],
-  [200, '{"overallCode":"OK","statuses":[]}', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
-  [200, '{"overallCode":"OK","statuses":[{}]}', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
-  [200, 'null', 'wrong answer: not one status, OK or OVER_LIMIT, per descriptor'],
-  [200, '{', 'wrong answer: not JSON'],
+  [200, '{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT"}]}', 'wrong response: OVER_LIMIT with 200'],
+  [200, '{"overallCode":"OK","statuses":[]}', 'wrong response: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, '{"overallCode":"OK","statuses":[{}]}', 'wrong response: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, 'null', 'wrong response: not one status, OK or OVER_LIMIT, per descriptor'],
+  [200, '{', 'wrong response: not JSON'],
   [500, '', 'HTTP status 500'],
 ]
 
-for (const [status, body, reason] of jsonAnswers) {
-  test(`HTTP ${status} ${body} is ${reason || 'right'}`, () =>
-    expect(judgeJson(status, body, 1).reason).toBe(reason))
+for (const [status, body, reason] of jsonResponses) {
+  test(`HTTP ${status} ${body} is ${reason || 'valid'}`, () =>
+    expect(classifyJson(status, body, 1).reason).toBe(reason))
 }
 
-test('JSON, too, tells whether a rule with a limit applied', () => {
-  const answer = (status: string) => `{"overallCode":"OK","statuses":[{"code":"OK"${status}}]}`
-  expect(judgeJson(200, answer(''), 1).code).toBe(1)
-  expect(judgeJson(200, answer(',"currentLimit":{"requestsPerUnit":9,"unit":"HOUR"}'), 1).code).toBe(
+test('a JSON response that names a limit is LIMITED', () => {
+  const format = (status: string) => `{"overallCode":"OK","statuses":[{"code":"OK"${status}}]}`
+  expect(classifyJson(200, format(''), 1).code).toBe(1)
+  expect(classifyJson(200, format(',"currentLimit":{"requestsPerUnit":9,"unit":"HOUR"}'), 1).code).toBe(
     1 | LIMITED,
   )
 })
 
-test('errors are counted by cause: numbers and quoted parts do not tell them apart, codes do', () => {
+test('errors are counted by cause: codes are part of it, other numbers and quoted parts are not', () => {
   const recorder = new Recorder(false)
-  for (let i = 0; i < 100; i++) recorder.failed(`gRPC status 14 no node for "u-${i}", try ${i}`)
-  for (const code of [13, 4]) recorder.failed(`gRPC status ${code} no node for "u-1", try 1`)
-  recorder.failed('a\x1b[2Jb')
+  for (let i = 0; i < 100; i++) recorder.addFailure(`gRPC status 14 no node for "u-${i}", try ${i}`)
+  for (const code of [13, 4]) recorder.addFailure(`gRPC status ${code} no node for "u-1", try 1`)
+  recorder.addFailure('a\x1b[2Jb')
   expect(recorder.errorCount).toBe(103)
   expect(recorder.errors).toEqual({
     'gRPC status 14 no node for "u-0", try 0 (and the like)': 100,
@@ -176,7 +176,7 @@ test('errors are counted by cause: numbers and quoted parts do not tell them apa
     'a [2Jb': 1,
   })
   const letters = [...'abcdefghijklmnopqrstuvwxyz']
-  for (const letter of letters) recorder.failed(letter)
+  for (const letter of letters) recorder.addFailure(letter)
   expect(recorder.errors['other errors']).toBe(letters.length - 16)
 })
 
@@ -187,18 +187,18 @@ const messages: [string, string][] = [
   ['%ff',                   '%ff'],
 ]
 
-for (const [sent, told] of messages) {
-  test(`the grpc-message ${sent} is told as ${told}`, () => {
+for (const [sent, decoded] of messages) {
+  test(`the grpc-message ${sent} is ${decoded}`, () => {
     const value = Buffer.from(sent)
     const name = Buffer.from('grpc-message')
     const block = Buffer.concat([Buffer.from([0, name.length]), name, Buffer.from([value.length]), value])
-    expect(new AnswerHeads().read(block, 0, block.length).grpcMessage).toBe(told)
+    expect(new ResponseHeadReader().read(block, 0, block.length).grpcMessage).toBe(decoded)
   })
 }
 
 for (const tableBytes of [4_096, 0]) {
-  test(`each call says the same, with a table of ${tableBytes} bytes at the server`, () => {
-    const blocks = headBlocks('127.0.0.1:8081', '20m', tableBytes)
+  test(`the header fields of each call, with a table of ${tableBytes} bytes at the server`, () => {
+    const blocks = createHeadBlocks('127.0.0.1:8081', '20m', tableBytes)
     const decoder = new HeaderDecoder(() => 1)
     for (const block of [blocks.first, blocks.later, blocks.later]) {
       const fields: [string, string][] = []
@@ -220,8 +220,8 @@ for (const tableBytes of [4_096, 0]) {
   })
 }
 
-test('answer heads are remembered only while the table is as it was', () => {
-  const heads = new AnswerHeads()
+test('response heads are remembered only while the table does not change', () => {
+  const heads = new ResponseHeadReader()
   const read = (hex: string) => heads.read(Buffer.from(hex, 'hex'), 0, hex.length / 2)
   const adds = (status: string) =>
     `400b${Buffer.from('grpc-status').toString('hex')}01${Buffer.from(status).toString('hex')}`
@@ -233,23 +233,23 @@ test('answer heads are remembered only while the table is as it was', () => {
   expect(read('88')).toMatchObject({ status: 200, grpcStatus: -1 })
 })
 
-test('the processor time of a process and its children is what they say themselves', async () => {
-  const spin = `const tell = () => console.log(JSON.stringify({ pid: process.pid, ...process.cpuUsage() }))
+test('the processor time of a process and its children is what they report themselves', async () => {
+  const spin = `const report = () => console.log(JSON.stringify({ pid: process.pid, ...process.cpuUsage() }))
     const until = process.cpuUsage().user + 200_000; while (process.cpuUsage().user < until);
-    process.on('SIGUSR2', tell); tell(); setInterval(() => {}, 1000)`
+    process.on('SIGUSR2', report); report(); setInterval(() => {}, 1000)`
   const child = spawn('sh', ['-c', '"$0" -e "$1" </dev/null & read -r _; kill "$!"', process.execPath, spin])
   const meter = async () => new CpuMeter({ name: 'child', pids: [child.pid!] })
-  const said = async () => {
+  const readReport = async () => {
     const [text] = await once(child.stdout, 'data')
     const { pid, user, system } = JSON.parse(String(text))
     return { pid, ms: (user + system) / 1_000 }
   }
-  const { pid, ms: before } = await said()
+  const { pid, ms: before } = await readReport()
   const read = (await meter()).read()
   const used = cpuMs({ threads: new Map([...read.threads.keys()].map((key) => [key, 0])), ticks: 0 }, read)
   process.kill(pid, 'SIGUSR2')
-  const { ms: after } = await said()
+  const { ms: after } = await readReport()
   child.stdin.end('\n')
   expect(used).toBeGreaterThan(before - 30)
-  expect(used).toBeLessThan(after + 30) // what it did until it was asked again is not counted against anybody
+  expect(used).toBeLessThan(after + 30) // includes its work until the second report
 })

@@ -10,7 +10,7 @@ import type { RateLimitRequest } from '../../proto/ratelimit.ts'
 const MESSAGE_BYTES = 4 * 1024 * 1024
 const READING_MAX_MS = 1_000 // some 20 to 100 ms on an idle machine; two million objects took 700
 
-test('5.2: what the codecs let in, the engine takes, and no more', () => {
+test('5.2: the maxima of the codecs are those of the engine', () => {
   expect(DESCRIPTORS_MAX).toBe(BATCH_SLOTS_MAX)
   expect(ENTRIES_MAX / DESCRIPTORS_MAX).toBeGreaterThan(10) // so that a request full of descriptors is a sane one
   expect(ENTRIES_MAX).toBeGreaterThan(100 * DESCRIPTOR_DEPTH_MAX)
@@ -22,7 +22,7 @@ function cpuMsSince(started: NodeJS.CpuUsage): number {
   return (user + system) / 1_000
 }
 
-describe('5.2: how much one message may hold', () => {
+describe('5.2: maxima of one message', () => {
   const request = (...entries: number[]): RateLimitRequest => ({
     domain: 'd',
     descriptors: entries.map((count) => ({
@@ -46,7 +46,7 @@ describe('5.2: how much one message may hold', () => {
     expect(() => read(1, ENTRIES_MAX)).toThrow(
       /^a request must not have more than 65536 entries in all its descriptors$/,
     )
-    expect(read(1).descriptors.length).toBe(1) // the next request counts anew
+    expect(read(1).descriptors.length).toBe(1) // each request starts at 0
   })
 })
 
@@ -70,7 +70,7 @@ describe('5.2: a message full of', () => {
     ['hits of one descriptor',    descriptor('1a 00')],
     ['domains',                   filled('0a 00')],
     ['domains of one letter',     filled('0a 01 61')],
-    ['fields nobody knows',       filled('78 00')],
+    ['unknown fields',            filled('78 00')],
     ['groups in groups',          filled('7b')],
     ['one tag',                   filled('80')],
   ] as const
@@ -95,7 +95,7 @@ describe('6.3: a body full of', () => {
     ['white space',            filledText('', ' ', '{}'),                                         /^$/],
     ['escapes',                filledText('{"domain":"', '\\n', '"}'),                            /^$/],
     ['quotes',                 filledText('{"domain":', '"', ''),                                 /expected "," or "}"/],
-    ['backslashes',            filledText('{"domain":"', '\\', ''),                               /end of the string|means nothing/],
+    ['backslashes',            filledText('{"domain":"', '\\', ''),                               /end of the string|invalid escape/],
     ['digits',                 filledText('{"hitsAddend":', '1', '}'),                            /expected at most/],
     ['zeros after the point',  filledText('{"hitsAddend":1.', '0', '1}'),                         /expected a whole number/],
     ['digits of an exponent',  filledText('{"hitsAddend":1e', '1', '}'),                          /expected at most/],

@@ -20,7 +20,7 @@ const ResponseType = root.lookupType('envoy.service.ratelimit.v3.RateLimitRespon
 const bytes = (hex: string) => Uint8Array.from(Buffer.from(hex.replaceAll(/\s/g, ''), 'hex'))
 const hex = (data: Uint8Array) => Buffer.from(data).toString('hex')
 
-describe('bytes by hand (spec 5.2)', () => {
+describe('bytes written by hand (spec 5.2)', () => {
   // Every field starts with number << 3 | type; type 0 is a varint, type 2 a length and that many bytes.
   test('a request is read', () => {
     // entry: 6 + 3 = 9; limit: 3 + 2 = 5; descriptor: (2 + 9) + (2 + 5) + (2 + 2) + 2 = 24 = 0x18
@@ -95,7 +95,7 @@ describe('bytes by hand (spec 5.2)', () => {
     )
   })
 
-  test('nothing at all is an empty request', () => {
+  test('no bytes are an empty request', () => {
     expect(decodeRequest(new Uint8Array())).toEqual({ domain: '', descriptors: [], hitsAddend: 0 })
   })
 })
@@ -109,7 +109,7 @@ describe('hits of 64 bits', () => {
     ['12 04 1a 02 08 7f',                                   127],
     ['12 0b 1a 09 08 ff ff ff ff ff ff ff 0f',              Number.MAX_SAFE_INTEGER], // 53 ones: 7 x 7 and 4
     ['12 0b 1a 09 08 80 80 80 80 80 80 80 10',              2n ** 53n], // bit 4 of the eighth byte
-    ['12 0b 1a 09 08 81 80 80 80 80 80 80 10',              2n ** 53n + 1n], // which no double can say
+    ['12 0b 1a 09 08 81 80 80 80 80 80 80 10',              2n ** 53n + 1n], // not exact as a double
     ['12 0c 1a 0a 08 ff ff ff ff ff ff ff ff 7f',           2n ** 63n - 1n],
     ['12 0d 1a 0b 08 ff ff ff ff ff ff ff ff ff 01',        2n ** 64n - 1n],
   ] as const
@@ -120,13 +120,13 @@ describe('hits of 64 bits', () => {
       if (!/08 00$/.test(data)) expect(hex(encodeRequest(request))).toBe(data.replaceAll(' ', ''))
     })
   }
-  test('what a tenth byte has above 64 bits is dropped', () =>
+  test('bits of a tenth byte above 64 are dropped', () =>
     expect(
       decodeRequest(bytes('12 0d 1a 0b 08 81 80 80 80 80 80 80 80 80 7e')).descriptors[0].hitsAddend,
     ).toBe(1))
 })
 
-describe('what proto3 asks of a reader', () => {
+describe('requirements of proto3', () => {
   // biome-ignore format: the columns are the specification
   const accepted = [
     ['an unknown field is skipped: 15 as varint',       '78 01 0a 01 64',                    'd'],
@@ -146,7 +146,7 @@ describe('what proto3 asks of a reader', () => {
     expect(limit).toEqual({ requestsPerUnit: 5, unit: 3 })
   })
 
-  test('a unit below zero stays what it is, so the engine can refuse it', () => {
+  test('a unit below zero is kept, so that the engine can refuse it', () => {
     // -1 as an enum is ten bytes: 64 ones
     const { limit } = decodeRequest(bytes('12 0d 12 0b 10 ff ff ff ff ff ff ff ff ff 01')).descriptors[0]
     expect(limit).toEqual({ requestsPerUnit: 0, unit: -1 })
@@ -229,7 +229,7 @@ const responses: fc.Arbitrary<RateLimitResponse> = fc.record({
 })
 
 describe('any message', () => {
-  test('request: there and back', () => {
+  test('request: encoded and decoded', () => {
     fc.assert(
       fc.property(requests, (request) => {
         expect(decodeRequest(encodeRequest(request))).toEqual(request)
@@ -237,7 +237,7 @@ describe('any message', () => {
     )
   })
 
-  test('response: there and back', () => {
+  test('response: encoded and decoded', () => {
     fc.assert(
       fc.property(responses, (response) => {
         expect(decodeResponse(encodeResponse(response))).toEqual(response)
@@ -245,7 +245,7 @@ describe('any message', () => {
     )
   })
 
-  test('request: the .proto files say the same', () => {
+  test('request: protobufjs with the .proto files gives the same', () => {
     fc.assert(
       fc.property(requests, (request) => {
         const written = RequestType.encode(RequestType.fromObject(asProtobufjs(request))).finish()
@@ -255,7 +255,7 @@ describe('any message', () => {
     )
   })
 
-  test('5.2#1-7: response: the .proto files say the same', () => {
+  test('5.2#1-7: response: protobufjs with the .proto files gives the same', () => {
     fc.assert(
       fc.property(responses, (response) => {
         const read = ResponseType.toObject(ResponseType.decode(encodeResponse(response)), {
@@ -270,7 +270,7 @@ describe('any message', () => {
     )
   })
 
-  test('bytes at random are read or refused, never more', () => {
+  test('random bytes are read or refused', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (data) => {
         for (const decode of [decodeRequest, decodeResponse]) {
@@ -336,7 +336,7 @@ interface StructMessage {
   fields?: Record<string, ValueMessage>
 }
 
-/** What a Struct, as protobufjs' reflection reads it, says. */
+/** The value of a Struct as protobufjs' reflection reads it. */
 function plainStruct({ fields = {} }: StructMessage): JsonObject {
   return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, plainValue(value)]))
 }

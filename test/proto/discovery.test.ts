@@ -1,5 +1,5 @@
 /**
- * The messages of xDS against the .proto files read by protobufjs' own reflection, which shares no code with ours.
+ * The messages of xDS against the .proto files read by protobufjs' reflection, which shares no code with the codec.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -55,7 +55,7 @@ describe('8.6 a request', () => {
     )
   })
 
-  test('names no resource, and its error has no code', () => {
+  test('has no resource names, and its error has no code', () => {
     const bytes = encodeDiscoveryRequest({
       version: '1',
       node: { id: 'n', metadata: {} },
@@ -74,13 +74,13 @@ describe('8.6 a response', () => {
   const responses = fc.record({
     version_info: text,
     nonce: text,
-    type_url: text, // not ours to check
+    type_url: text, // not checked by the codec
     resources: fc.array(fc.record({ type_url: text, value: fc.uint8Array({ maxLength: 30 }) }), {
       maxLength: 4,
     }),
   })
 
-  test('of protobufjs is read: head and resources', () => {
+  test('written by protobufjs is read: head and resources', () => {
     fc.assert(
       fc.property(responses, (response) => {
         const bytes = ResponseType.encode(ResponseType.fromObject(response)).finish()
@@ -93,7 +93,7 @@ describe('8.6 a response', () => {
     )
   })
 
-  test('that is cut anywhere within a field is an error, not half a response', () => {
+  test('that ends within a field is an error', () => {
     const full = ResponseType.encode(
       ResponseType.fromObject({
         version_info: '17',
@@ -109,7 +109,7 @@ describe('8.6 a response', () => {
     }
   })
 
-  test('with text that is no UTF-8 is an error', () => {
+  test('with text that is not UTF-8 is an error', () => {
     expect(() => responseHead(Uint8Array.of(0x0a, 1, 0xff))).toThrow()
   })
 })

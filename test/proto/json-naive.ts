@@ -1,6 +1,6 @@
 /**
- * Reads a request as slowly and simply as can be: JSON.parse, then a look at every field. What proto/json.ts is compared
- * with. Blind where JSON.parse loses something: a field given twice under one spelling, digits beyond a double.
+ * A simple model of proto/json.ts: JSON.parse, then a check of every field. It cannot detect what JSON.parse loses: a field
+ * given twice under one spelling, digits beyond a double.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Descriptor, Entry, LimitOverride, RateLimitRequest } from '../../proto/ratelimit.ts'
@@ -10,17 +10,17 @@ type Fields = Record<string, unknown>
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** Throws on what is no request. Hits above 2^53-1 are Infinity. */
+/** Throws if the text is not a request. Hits above 2^53-1 are Infinity. */
 export function naiveRequest(text: string): RateLimitRequest {
-  const fields = objectOf(JSON.parse(text), ['domain', 'descriptors', 'hitsAddend|hits_addend'])
+  const fields = readObject(JSON.parse(text), ['domain', 'descriptors', 'hitsAddend|hits_addend'])
   return {
-    domain: stringOf(fields.domain),
-    descriptors: listOf(fields.descriptors).map(descriptorOf),
-    hitsAddend: integerOf(fields.hitsAddend, 2 ** 32 - 1) ?? 0,
+    domain: readString(fields.domain),
+    descriptors: readList(fields.descriptors).map(readDescriptor),
+    hitsAddend: readInteger(fields.hitsAddend, 2 ** 32 - 1) ?? 0,
   }
 }
 
-/** A request as the model has it. */
+/** Converts a request to the form of the model. */
 export function asNaive(request: RateLimitRequest): RateLimitRequest {
   const descriptors = request.descriptors.map((descriptor) => {
     const { hitsAddend } = descriptor
@@ -35,31 +35,34 @@ export function asNaive(request: RateLimitRequest): RateLimitRequest {
 export const isSame = (one: RateLimitRequest, other: RateLimitRequest) =>
   isDeepStrictEqual(asNaive(one), asNaive(other))
 
-function descriptorOf(value: unknown): Descriptor {
+function readDescriptor(value: unknown): Descriptor {
   const names = ['entries', 'limit', 'hitsAddend|hits_addend', 'isNegativeHits|is_negative_hits']
-  const fields = objectOf(value, names)
+  const fields = readObject(value, names)
   const isNegative = fields.isNegativeHits ?? false
   check(typeof isNegative === 'boolean')
-  const hits = integerOf(fields.hitsAddend, 2 ** 64)
+  const hits = readInteger(fields.hitsAddend, 2 ** 64)
   return {
-    entries: listOf(fields.entries).map(entryOf),
-    limit: fields.limit == null ? null : overrideOf(fields.limit),
+    entries: readList(fields.entries).map(readEntry),
+    limit: fields.limit == null ? null : readOverride(fields.limit),
     hitsAddend: hits !== null && hits > Number.MAX_SAFE_INTEGER ? Number.POSITIVE_INFINITY : hits,
   }
 }
 
-function entryOf(value: unknown): Entry {
-  const fields = objectOf(value, ['key', 'value'])
-  return { key: stringOf(fields.key), value: stringOf(fields.value) }
+function readEntry(value: unknown): Entry {
+  const fields = readObject(value, ['key', 'value'])
+  return { key: readString(fields.key), value: readString(fields.value) }
 }
 
-function overrideOf(value: unknown): LimitOverride {
-  const fields = objectOf(value, ['unit', 'requestsPerUnit|requests_per_unit'])
-  return { requestsPerUnit: integerOf(fields.requestsPerUnit, 2 ** 32 - 1) ?? 0, unit: unitOf(fields.unit) }
+function readOverride(value: unknown): LimitOverride {
+  const fields = readObject(value, ['unit', 'requestsPerUnit|requests_per_unit'])
+  return {
+    requestsPerUnit: readInteger(fields.requestsPerUnit, 2 ** 32 - 1) ?? 0,
+    unit: readUnit(fields.unit),
+  }
 }
 
 /** Fields by their first name; `known` has both spellings with a bar between. */
-function objectOf(value: unknown, known: string[]): Fields {
+function readObject(value: unknown, known: string[]): Fields {
   check(typeof value === 'object' && value !== null && !Array.isArray(value))
   const fields: Fields = {}
   for (const [name, field] of Object.entries(value as Fields)) {
@@ -72,17 +75,17 @@ function objectOf(value: unknown, known: string[]): Fields {
   return fields
 }
 
-function listOf(value: unknown): unknown[] {
+function readList(value: unknown): unknown[] {
   check(value == null || Array.isArray(value))
   return (value ?? []) as unknown[]
 }
 
-function stringOf(value: unknown): string {
+function readString(value: unknown): string {
   check(value == null || (typeof value === 'string' && value.isWellFormed()))
   return (value ?? '') as string
 }
 
-function integerOf(value: unknown, max: number): number | null {
+function readInteger(value: unknown, max: number): number | null {
   if (value == null) return null
   check(typeof value === 'number' || (typeof value === 'string' && JSON_NUMBER.test(value)))
   const number = Number(value)
@@ -90,7 +93,7 @@ function integerOf(value: unknown, max: number): number | null {
   return number
 }
 
-function unitOf(value: unknown): number {
+function readUnit(value: unknown): number {
   if (value == null) return 0
   const unit = typeof value === 'string' ? (UNIT_NAMES as readonly string[]).indexOf(value) : value
   check(unit !== -1 || value === -1)

@@ -48,7 +48,7 @@ describe('6.4: responses', () => {
       ))
   }
 
-  test('6.4: headers, and lists that are empty', () => {
+  test('6.4: headers and empty lists', () => {
     expect(responseToJson(none)).toBe('{"overallCode":"OK"}')
     expect(responseToJson({ ...none, responseHeadersToAdd: [{ key: 'RateLimit-Limit', value: '5' }] })).toBe(
       '{"overallCode":"OK","responseHeadersToAdd":[{"key":"RateLimit-Limit","value":"5"}]}',
@@ -86,7 +86,7 @@ describe('6.4: responses', () => {
       ))
   }
 
-  test('6.4: __proto__ is a key like others', () => {
+  test('6.4: __proto__ is an ordinary key', () => {
     const dynamicMetadata = JSON.parse('{"__proto__":{"a":1}}')
     expect(responseToJson({ ...none, dynamicMetadata })).toContain('"dynamicMetadata":{"__proto__":{"a":1}}')
   })
@@ -94,7 +94,7 @@ describe('6.4: responses', () => {
   for (const number of [Number.NaN, Number.POSITIVE_INFINITY]) {
     test(`6.2: ${number} cannot be written`, () =>
       expect(() => responseToJson({ ...none, dynamicMetadata: { a: [number] } })).toThrow(
-        `dynamic metadata holds ${number}, which JSON cannot say`,
+        `dynamic metadata holds ${number}, which JSON cannot represent`,
       ))
   }
 })

@@ -48,8 +48,8 @@ describe('A.6: whole bodies that are refused', () => {
     ['{"domain":"d\\"}',               'domain: expected the end of the string at character 16, got the end of the text'],
     ['{"domain":"a\nb"}',              'domain: expected the end of the string at character 13, got "\\n"'],
     ['{"domain":"\\"\x1f"}',            'domain: expected the end of the string at character 14, got "\\u001f"'],
-    ['{"domain":"\\x41"}',             'domain: the string at character 11 has a \\ that means nothing in JSON'],
-    ['{"domain":"\\u12"}',             'domain: the string at character 11 has a \\ that means nothing in JSON'],
+    ['{"domain":"\\x41"}',             'domain: the string at character 11 has an invalid escape sequence'],
+    ['{"domain":"\\u12"}',             'domain: the string at character 11 has an invalid escape sequence'],
     ['{"domain":"\\',                  'domain: expected the end of the string at character 13, got the end of the text'],
     ['{"domain":nul}',                 'domain: expected a string, got nul'],
     ['{"domain":nullx}',               'domain: expected "," or "}" at character 15, got "x"'],
@@ -59,7 +59,7 @@ describe('A.6: whole bodies that are refused', () => {
     test(`${JSON.stringify(body)}: ${message}`, () => expect(problem(body)).toBe(message))
   }
 
-  test('{} and {"domain":"d"} can be read; that they ask nothing is for the engine to say', () => {
+  test('{} and {"domain":"d"} can be read; the engine refuses a request without descriptors', () => {
     expect(requestFromJson('{}')).toEqual({ domain: '', descriptors: [], hitsAddend: 0 })
     expect(requestFromJson('{"domain":"d"}')).toEqual({ domain: 'd', descriptors: [], hitsAddend: 0 })
     expect(requestFromJson('\n\t {"domain":"d","descriptors":[{}]} \r\n').descriptors).toEqual([
@@ -130,7 +130,7 @@ describe('6.3, A.6: hits of a descriptor, a wrapped 64-bit number', () => {
       expect(readDescriptor(`"hits_addend":${value}`).hitsAddend).toBe(hits)
     })
   }
-  test('{"value":3} is refused: the wrapper is written bare', () =>
+  test('{"value":3} is refused: JSON has the number without its wrapper', () =>
     expect(problem(descriptor('"hitsAddend":{"value":3}'))).toBe(
       'descriptors[0].hitsAddend: expected a whole number, got an object',
     ))
@@ -225,9 +225,9 @@ describe('6.3, A.6: descriptors and entries', () => {
     ['{"descriptors":[{}',                                      'descriptors[0]: expected "," or "]" at character 19, got the end of the text'],
     ['{"descriptors":[,]}',                                     'descriptors[0]: expected an object, got ","'],
     ['{"descriptors":[[]]}',                                    'descriptors[0]: expected an object, got a list'],
-    ['{"domain":"\\ud800"}',                                    'domain: half of a surrogate pair is no text'],
-    ['{"descriptors":[{"entries":[{"key":"\\udc00x"}]}]}',      'descriptors[0].entries[0].key: half of a surrogate pair is no text'],
-    ['{"\\ud800":1}',                                           'half of a surrogate pair is no text'],
+    ['{"domain":"\\ud800"}',                                    'domain: the text has an unpaired surrogate'],
+    ['{"descriptors":[{"entries":[{"key":"\\udc00x"}]}]}',      'descriptors[0].entries[0].key: the text has an unpaired surrogate'],
+    ['{"\\ud800":1}',                                           'the text has an unpaired surrogate'],
   ] as const
   for (const [text, message] of refused) test(message, () => expect(problem(text)).toBe(message))
 
@@ -243,7 +243,7 @@ describe('6.3, A.6: descriptors and entries', () => {
   test('a pair of surrogates is one character', () =>
     expect(requestFromJson('{"domain":"\\ud83d\\ude00"}').domain).toBe('😀'))
 
-  test('long caller text is cut in the message', () => {
+  test('long text is shortened in the error', () => {
     expect(problem(`{"${'x'.repeat(5_000)}":1}`).length).toBeLessThan(100)
     expect(problem(`{"hitsAddend":"${'x'.repeat(5_000)}"}`).length).toBeLessThan(100)
   })
@@ -253,7 +253,7 @@ describe('6.3, A.6: descriptors and entries', () => {
     expect(requestFromJson(text)).toEqual({ domain: '"\\/\b\f\n\r\téé\0', descriptors: [], hitsAddend: 3 })
   })
 
-  test('a million levels deep are refused without harm', () => {
+  test('a million levels are refused at the first one', () => {
     for (const open of ['[', '{"descriptors":', '{"domain":']) {
       expect(problem(`{"domain":${open.repeat(1_000_000)}`)).toMatch(
         /^domain: expected a string, got (a list|an obj)/,
@@ -263,7 +263,7 @@ describe('6.3, A.6: descriptors and entries', () => {
   })
 })
 
-describe('6.3: how much one request may hold', () => {
+describe('6.3: maxima of one request', () => {
   const many = (count: number, element: string) => Array(count).fill(element).join()
 
   test('descriptors', () => {
@@ -281,6 +281,6 @@ describe('6.3: how much one request may hold', () => {
     expect(problem(text(ENTRIES_MAX, 1))).toBe(
       'descriptors[1].entries[0]: a request must not have more than 65536 entries in all its descriptors',
     )
-    expect(requestFromJson(text(1)).descriptors.length).toBe(1) // the next request counts anew
+    expect(requestFromJson(text(1)).descriptors.length).toBe(1) // each request starts at 0
   })
 })

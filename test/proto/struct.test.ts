@@ -23,35 +23,35 @@ function nested(levels: number): JsonObject {
   return struct
 }
 
-function depthOf(value: JsonValue): number {
+function countLevels(value: JsonValue): number {
   let depth = 0
   for (let at = value; at !== null; at = (at as JsonObject).a ?? null) depth++
   return depth
 }
 
-test('5.8: nothing, an empty struct and a key like __proto__ are three different things', () => {
+test('5.8: an absent struct, an empty one and one with the key __proto__ differ', () => {
   expect(thereAndBack({})).toEqual({})
   const odd = JSON.parse('{"7":[[],{}],"":"","__proto__":{"a":1}}')
   expect(JSON.stringify(thereAndBack(odd))).toBe(JSON.stringify(odd))
   expect(Object.getPrototypeOf(thereAndBack(odd))).toBe(Object.prototype)
 })
 
-test('5.8: half a surrogate pair becomes U+FFFD, so that every reader takes the message', () =>
+test('5.8: half a surrogate pair becomes U+FFFD, so that every reader accepts the message', () =>
   expect(thereAndBack({ '\ud800': 'x\udc00' })).toEqual({ '\ufffd': 'x\ufffd' }))
 
-test('5.8: whatever a rule file may hold is written whole: domain and metadata lie within our own levels', () =>
+test('5.8: the deepest metadata of a rule file is written completely: a response adds levels for domain and metadata', () =>
   expect(STRUCT_DEPTH_MAX).toBeGreaterThan(NODE_DEPTH_MAX + 2))
 
-test('5.8: beyond the depth an answer says null, and does not fail', () => {
-  expect(depthOf(thereAndBack(nested(STRUCT_DEPTH_MAX)))).toBe(STRUCT_DEPTH_MAX)
+test('5.8: beyond the maximum depth a response has null and does not fail', () => {
+  expect(countLevels(thereAndBack(nested(STRUCT_DEPTH_MAX)))).toBe(STRUCT_DEPTH_MAX)
   const tooDeep = response(nested(100_000))
-  expect(depthOf(decodeResponse(encodeResponse(tooDeep)).dynamicMetadata)).toBe(STRUCT_DEPTH_MAX)
-  expect(depthOf(JSON.parse(responseToJson(tooDeep)).dynamicMetadata)).toBe(STRUCT_DEPTH_MAX)
+  expect(countLevels(decodeResponse(encodeResponse(tooDeep)).dynamicMetadata)).toBe(STRUCT_DEPTH_MAX)
+  expect(countLevels(JSON.parse(responseToJson(tooDeep)).dynamicMetadata)).toBe(STRUCT_DEPTH_MAX)
   expect(responseToText(tooDeep).match(/struct_value/g)!.length).toBe(STRUCT_DEPTH_MAX - 1)
   expect(responseToText(tooDeep)).toContain('null_value:NULL_VALUE')
 })
 
-test('5.8: bytes deeper than that are refused', () => {
+test('5.8: bytes beyond the maximum depth are refused', () => {
   let list: Buffer = Buffer.alloc(0)
   for (let i = 0; i < STRUCT_DEPTH_MAX; i++) list = message(0x0a, message(0x32, list)) // values { list_value }
   const metadata = message(0x0a, message(0x12, message(0x32, list))) // fields { value { list_value } }

@@ -23,7 +23,7 @@ test('names, headers, empty statuses and numbers without a name', () => {
   )
 })
 
-test('11.3: a request; an addend of 0 is there, an absent one is not', () => {
+test('11.3: a request; an addend of 0 is printed, an absent one is not', () => {
   const entries = [
     { key: 'user', value: 'a"b' },
     { key: 'path', value: '' },

@@ -10,7 +10,7 @@ describe('6.3, A.6: whole numbers, as JSON writes them', () => {
     ['9007199254740991', Number.MAX_SAFE_INTEGER], ['9007199254740992', 2n ** 53n], ['9007199254740993', 2n ** 53n + 1n],
     ['-9007199254740993', -(2n ** 53n) - 1n], ['18446744073709551615', 2n ** 64n - 1n],
     ['1844674407370955161.5e1', 2n ** 64n - 1n], ['18446744073709551616', 2n ** 64n],
-    ['1e20', 10n ** 20n], ['1e999999999999999999999', 10n ** 20n], // too big, and that is all anybody asks
+    ['1e20', 10n ** 20n], ['1e999999999999999999999', 10n ** 20n], // too big, whatever the value
     ['-1e400', -(10n ** 20n)],
     // not whole
     ['1.5', null], ['1.25e1', null], ['1e-1', null], ['1e-999999999999999999999', null],
@@ -24,7 +24,7 @@ describe('6.3, A.6: whole numbers, as JSON writes them', () => {
   }
 })
 
-test('6.3: wherever the point stands and whatever the exponent, the value is the same', () => {
+test('6.3: the value does not depend on the place of the point and the exponent', () => {
   fc.assert(
     fc.property(
       fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
@@ -41,12 +41,13 @@ test('6.3: wherever the point stands and whatever the exponent, the value is the
   )
 })
 
-test('a million digits take no time to speak of', () => {
-  const started = performance.now()
+test('a million digits are read in linear time', () => {
+  const started = process.cpuUsage()
   const zeros = '0'.repeat(1_000_000)
   expect(wholeNumber(`1${zeros}e-1000000`)).toBe(1)
   expect(wholeNumber(`0.${zeros}1e1000001`)).toBe(1)
   expect(wholeNumber(`1${zeros}1`)).toBe(10n ** 20n)
   expect(wholeNumber(`1.${zeros}1`)).toBe(null)
-  expect(performance.now() - started).toBeLessThan(2_000) // quadratic: minutes
+  const { user, system } = process.cpuUsage(started)
+  expect((user + system) / 1_000).toBeLessThan(2_000) // ms of processor time; quadratic time would be minutes
 })

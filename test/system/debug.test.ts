@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 import { gunzipSync } from 'node:zlib'
 import { Profile } from 'pprof-format'
 import { expect, onTestFinished, test } from 'vitest'
-import { rulesFor } from '../../bench/load/requests.ts'
+import { formatRules } from '../../bench/load/requests.ts'
 import { MONITOR_LISTENS, quotas, spawnMonitor } from '../helpers/monitor.ts'
 import { needsGo, pprof } from '../helpers/pprof.ts'
 import { startRedis } from '../helpers/redis.ts'
@@ -25,7 +25,7 @@ interface TraceEvent {
   args: { name?: string }
 }
 
-const LOAD_RULES = rulesFor('load')
+const LOAD_RULES = formatRules('load')
 
 const RULES = `
 domain: shop

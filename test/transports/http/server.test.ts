@@ -120,7 +120,7 @@ describe('6.2: /json', () => {
     expect(headers['content-type']).toBe('text/plain; charset=utf-8')
     expect(headers['x-content-type-options']).toBe('nosniff')
     expect(logged).toEqual([
-      'error a response cannot be written as JSON: dynamic metadata holds NaN, which JSON cannot say',
+      'error a response cannot be written as JSON: dynamic metadata holds NaN, which JSON cannot represent',
     ])
   })
 

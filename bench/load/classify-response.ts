@@ -1,12 +1,12 @@
 /**
- * Judges an answer: its code if it is a RateLimitResponse with as many statuses as there were descriptors, each OK or
- * OVER_LIMIT, and LIMITED with it when a status names its limit; WRONG otherwise. Reads the bytes where they lie and makes nothing, for it runs with every call.
+ * Classifies a response: its code if it is a RateLimitResponse with as many statuses as there were descriptors, each OK or
+ * OVER_LIMIT, with the bit LIMITED if a status names its limit; WRONG otherwise. Runs for every call, and allocates nothing.
  *
  *     08 01   12 0d  08 01 ...   12 0d  08 01 ...        08 = overall code, 12 = a status; in it 08 = its code, 12 = its limit
  */
 import { Code } from '../../proto/ratelimit.ts'
 
-/** Beside Code.Ok and Code.OverLimit. */
+/** The third result beside Code.Ok and Code.OverLimit. */
 export const WRONG = -1
 /** Added to a code: a rule with a limit applied. */
 export const LIMITED = 4
@@ -16,7 +16,7 @@ const STATUS = 0x12
 const STATUS_CODE = 0x08
 const STATUS_LIMIT = 0x12
 
-let at = 0 // where reading goes on; one for all, since reading never pauses
+let at = 0 // offset of the next byte; global, because reading is synchronous
 let limited = 0 // LIMITED once a status has named its limit
 
 export function classifyResponse(bytes: Uint8Array, from: number, to: number, descriptors: number): number {
@@ -25,11 +25,11 @@ export function classifyResponse(bytes: Uint8Array, from: number, to: number, de
   at = from
   limited = 0
   while (at < to) {
-    const tag = number(bytes, to)
-    if (tag === OVERALL_CODE) overall = number(bytes, to)
+    const tag = readVarint(bytes, to)
+    if (tag === OVERALL_CODE) overall = readVarint(bytes, to)
     else if (tag === STATUS) {
-      const end = number(bytes, to) + at
-      if (end > to || !isCode(statusCode(bytes, end))) return WRONG
+      const end = readVarint(bytes, to) + at
+      if (end > to || !isCode(readStatusCode(bytes, end))) return WRONG
       at = end
       statuses++
     } else if (!skip(bytes, tag, to)) return WRONG
@@ -37,11 +37,11 @@ export function classifyResponse(bytes: Uint8Array, from: number, to: number, de
   return at === to && statuses === descriptors && isCode(overall) ? overall | limited : WRONG
 }
 
-function statusCode(bytes: Uint8Array, end: number): number {
+function readStatusCode(bytes: Uint8Array, end: number): number {
   let code = 0
   while (at < end) {
-    const tag = number(bytes, end)
-    if (tag === STATUS_CODE) code = number(bytes, end)
+    const tag = readVarint(bytes, end)
+    if (tag === STATUS_CODE) code = readVarint(bytes, end)
     else if (!skip(bytes, tag, end)) return 0
     else if (tag === STATUS_LIMIT) limited = LIMITED
   }
@@ -52,21 +52,21 @@ function isCode(code: number): boolean {
   return code === Code.Ok || code === Code.OverLimit
 }
 
-/** False: what follows cannot be skipped. */
+/** Returns false if the field cannot be skipped. */
 function skip(bytes: Uint8Array, tag: number, to: number): boolean {
   const type = tag & 7
   if (tag < 8) return false // field 0
-  if (type === 0) number(bytes, to)
+  if (type === 0) readVarint(bytes, to)
   else if (type === 1) at += 8
   else if (type === 2)
-    at = number(bytes, to) + at // in this order: reading the length moves `at`
+    at = readVarint(bytes, to) + at // in this order: reading the length moves `at`
   else if (type === 5) at += 4
   else return false
   return at <= to
 }
 
-/** A varint; beyond 2^53 it loses its low bits, which no field we look at has. Infinity: it does not end. */
-function number(bytes: Uint8Array, to: number): number {
+/** Reads a varint. Beyond 2^53 the low bits are lost, which no field read here needs. Infinity if it does not end. */
+function readVarint(bytes: Uint8Array, to: number): number {
   let value = 0
   let scale = 1
   while (at < to) {

@@ -1,0 +1,88 @@
+/** The optional tools of the tests. The others are tested with the bootstrap. */
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { buildH2spec, findH2spec, h2specSkipReason } from '../../../scripts/dev/h2spec.mjs'
+import { allThere, provide, reportSkips } from '../../../scripts/dev/test-tools.mjs'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
+
+let printed = ''
+
+beforeEach(() => {
+  printed = ''
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => {
+    printed += text
+    return true
+  })
+})
+afterEach(() => void vi.restoreAllMocks())
+
+function createTool(skipReason: string | null) {
+  return { name: 'h2spec', isThere: () => false, get: vi.fn(async () => {}), skipReason: () => skipReason }
+}
+
+test('an optional tool that cannot be had is not installed, and its reason is printed', async () => {
+  const tool = createTool('install Go.')
+  expect(allThere([tool])).toBe(true)
+  await provide([tool])
+  expect(tool.get).not.toHaveBeenCalled()
+  reportSkips([tool])
+  expect(printed).toBe('sluice: install Go.\n')
+})
+
+test('an optional tool that could not be installed does not fail the start', async () => {
+  const tool = createTool(null)
+  expect(allThere([tool])).toBe(false)
+  await provide([tool])
+  expect(tool.get).toHaveBeenCalledOnce()
+  reportSkips([tool])
+  expect(printed).toBe('')
+})
+
+/** An environment whose only program is a `go` with this shell text. */
+function createGo(text: string): { PATH: string } {
+  const folder = makeTemporaryFolder()
+  writeFileSync(join(folder, 'go'), `#!/bin/sh\n${text}\n`)
+  chmodSync(join(folder, 'go'), 0o755)
+  return { PATH: folder }
+}
+
+const BUILDS = '/bin/cp /bin/true "$4"' // as go build -buildvcs=false -o FILE
+
+test('h2spec is built from the pinned sources, and a build is found until they change', async () => {
+  const folder = join(makeTemporaryFolder(), '.tools')
+  const env = createGo(BUILDS)
+  expect(findH2spec(env, folder)).toBeNull()
+  await buildH2spec(env, folder)
+  expect(printed).toBe('sluice: building h2spec with Go into test/.tools, for the tests …\n')
+  expect(findH2spec(env, folder)).toBe(join(folder, 'h2spec'))
+  expect(readdirSync(folder).sort()).toEqual(['h2spec', 'h2spec.stamp'])
+  writeFileSync(join(folder, 'h2spec.stamp'), 'older sources')
+  expect(findH2spec(env, folder)).toBeNull()
+})
+
+test('a build that fails is reported with its output, and leaves nothing', async () => {
+  const folder = makeTemporaryFolder()
+  await buildH2spec(createGo('echo "no route to the proxy" >&2; exit 1'), folder)
+  expect(printed).toContain(
+    'no route to the proxy\nsluice: Go could not build h2spec, see above; the h2spec test is skipped.',
+  )
+  expect(readdirSync(folder)).toEqual([])
+})
+
+test('without Go the reason names what to install; a folder called go is not a program', () => {
+  const folder = makeTemporaryFolder()
+  mkdirSync(join(folder, 'go'))
+  const reason = h2specSkipReason({ PATH: folder }, folder)
+  expect(reason).toMatch(
+    /^the h2spec test is skipped: install Go 1\.18 or newer, .* or set H2SPEC to an h2spec binary\.$/,
+  )
+  expect(h2specSkipReason(createGo(''), folder)).toBeNull()
+})
+
+test('H2SPEC names the binary; one that cannot be run is an error', () => {
+  expect(findH2spec({ H2SPEC: '/bin/sh' })).toBe('/bin/sh')
+  expect(() => findH2spec({ H2SPEC: '/bin/nothing' })).toThrow(
+    'H2SPEC: /bin/nothing cannot be run. Name an h2spec binary, or unset H2SPEC.',
+  )
+})
