@@ -11,14 +11,15 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveRoot } from '../../engine/runtime/module-url.ts'
 import { settingsHelp } from '../../engine/settings/help.ts'
-import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
+import { type ParsedSettings, parseSettings, type Settings } from '../../engine/settings/parse.ts'
 import { storeWarnings } from '../../engine/settings/store.ts'
 import { rows } from '../../engine/settings/table.ts'
 import type { MonitorSupervisor } from '../../monitor/service/monitor-supervisor.ts'
 import { Service } from '../../transports/service.ts'
+import type { Io } from './io.ts'
 import { createLog } from './log.ts'
-import { processLog } from './process-log.ts'
-import { onShutdownSignal, whenNpmEnds } from './signals.ts'
+import { createProcessLog } from './process-log.ts'
+import { onNpmEnd, onShutdownSignal } from './signals.ts'
 
 const USAGE = `usage: sluice serve [--example]
 
@@ -28,25 +29,37 @@ Serves envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settin
   --help      print this text and the table of settings
 `
 
-export async function serve(args: string[]): Promise<number> {
+export async function serve(args: string[], io: Io): Promise<number> {
   if (args.some((arg) => /^--?h(elp)?$/.test(arg))) {
-    process.stdout.write(`${USAGE}\n${settingsHelp(process.stdout.columns)}\n`)
+    io.stdout.write(`${USAGE}\n${settingsHelp(io.stdout.columns)}\n`)
     return 0
   }
   const unknown = args.find((arg) => arg !== '--example')
   if (unknown !== undefined) {
-    process.stderr.write(`sluice serve: unknown argument "${unknown}"\n\n${USAGE}`)
+    io.stderr.write(`sluice serve: unknown argument "${unknown}"\n\n${USAGE}`)
     return 2
   }
   const isExample = args.length > 0
-  const env = isExample ? { ...exampleEnv(process.env), ...process.env } : process.env
-  const parsed = parseOrLogError(env)
+  const env = isExample ? { ...exampleEnv(io.env), ...io.env } : io.env
+  try {
+    return await runService(parseSettings(env), { isExample, env, io })
+  } catch (error) {
+    // Of invalid settings the caller prints the message. Whoever asked for a JSON log gets it as a line of the log.
+    if (!(error instanceof ConfigurationError) || env.LOG_FORMAT?.toLowerCase() !== 'json') throw error
+    createLog('info', 'json', io.openLog())('fatal', error.message)
+    return error.exitCode
+  }
+}
+
+async function runService(
+  parsed: ParsedSettings,
+  { isExample, env, io }: { isExample: boolean; env: NodeJS.ProcessEnv; io: Io },
+): Promise<number> {
   const { settings } = parsed
-  const { log, endWithFatal } = processLog(parsed)
+  const { log, endWithFatal } = createProcessLog(parsed, io.openLog())
   for (const warning of [...parsed.warnings, ...storeWarnings(parsed)]) log('warning', warning)
   if (isExample) logExampleDefaults(settings, log)
   logNodeWarnings(log)
-  process.stdout.on('error', () => {}) // the example's output may be closed
 
   const ending = new AbortController()
   setMaxListeners(0, ending.signal)
@@ -62,16 +75,16 @@ export async function serve(args: string[]): Promise<number> {
   }
   process.on('uncaughtException', failByDefect) // orderly shutdown: threads must close their ports
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
-  onShutdownSignal(log, () => ending.abort())
-  whenNpmEnds(log, () => ending.abort())
+  onShutdownSignal(io, log, () => ending.abort())
+  onNpmEnd(io, log, () => ending.abort())
   installTestHooks(service)
   let monitor: MonitorSupervisor | null = null
   try {
     const monitorRun = settings.MONITOR_ENABLED ? await import('./monitor-run.ts') : null
-    monitorRun?.checkMonitorSettings(settings)
+    monitorRun?.checkMonitorSettings(settings, env)
     const ports = await service.start(ending.signal)
-    if (monitorRun && ports) monitor = await monitorRun.startBeside(service, { settings, log, ended })
-    if (isExample && ports) process.stdout.write(describeExample(settings, ports, !namesRules(process.env)))
+    if (monitorRun && ports) monitor = await monitorRun.startBeside(service, { settings, env, log, ended })
+    if (isExample && ports) io.stdout.write(describeExample(settings, ports, !namesRules(io.env)))
     await ended
   } catch (error) {
     if (error instanceof ConfigurationError) {
@@ -82,22 +95,7 @@ export async function serve(args: string[]): Promise<number> {
     await Promise.all([service.stop(), monitor?.stop(settings.DRAIN_DELAY)])
     endWithFatal()
   }
-  process.channel?.unref()
-  setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only if a thread does not end
   return exitCode
-}
-
-/** Logs invalid settings as JSON if LOG_FORMAT says so; otherwise the command line prints the message alone. */
-function parseOrLogError(env: NodeJS.ProcessEnv): ReturnType<typeof parseSettings> {
-  try {
-    return parseSettings(env)
-  } catch (error) {
-    if (error instanceof ConfigurationError && env.LOG_FORMAT?.toLowerCase() === 'json') {
-      createLog('info', 'json')('fatal', error.message)
-      process.exit(error.exitCode)
-    }
-    throw error
-  }
 }
 
 /** Node's warnings become lines of the log. */
@@ -107,9 +105,6 @@ function logNodeWarnings(log: Log): void {
     if (name !== 'ExperimentalWarning') log('warning', `${name}: ${message}`)
   })
 }
-
-/** From the end of shutdown to a forced exit, whatever is still open. */
-const EXIT_MS = 5_000
 
 /** Under NODE_ENV=test the parent process can crash a worker, and this process ends with it. */
 function installTestHooks(service: Service): void {

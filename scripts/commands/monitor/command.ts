@@ -5,15 +5,17 @@
  *                                  └─► invalid: UsageError, exit code 2, with the usage of this command
  */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import type { Io } from '../io.ts'
 
 export interface Command {
   usage: string // follows `usage: sluice monitor `: arguments, then a description of a few lines
   options?: NonNullable<ParseArgsConfig['options']>
   operands?: readonly [min: number, max: number] // default: none
-  run(given: Given): Promise<number> | number
+  /** Returns the exit code. */
+  run(args: CommandArguments, io: Io): Promise<number> | number
 }
 
-export interface Given {
+export interface CommandArguments {
   operands: string[]
   has(name: string): boolean
   text(name: string): string | undefined
@@ -23,7 +25,7 @@ export interface Given {
 export class UsageError extends Error {}
 
 /** Errors in the operator's files, printed one per line as they are: editors find `file:line:`. Exit code 1. */
-export class Mistakes extends Error {
+export class DiagnosticsError extends Error {
   readonly lines: readonly string[]
 
   constructor(lines: readonly string[]) {
@@ -34,8 +36,11 @@ export class Mistakes extends Error {
 
 export const JSON_OPTION = { json: { type: 'boolean' } } as const
 
-export function read({ options = {}, operands: [min, max] = [0, 0] }: Command, args: string[]): Given {
-  const { values, positionals } = parsed(args, options)
+export function parseArguments(
+  { options = {}, operands: [min, max] = [0, 0] }: Command,
+  args: string[],
+): CommandArguments {
+  const { values, positionals } = parse(args, options)
   if (positionals.length < min) throw new UsageError('an argument is missing.')
   if (positionals.length > max) throw new UsageError(`"${positionals[max]}" is one argument too many.`)
   return {
@@ -45,7 +50,7 @@ export function read({ options = {}, operands: [min, max] = [0, 0] }: Command, a
   }
 }
 
-function parsed(args: string[], options: NonNullable<ParseArgsConfig['options']>) {
+function parse(args: string[], options: NonNullable<ParseArgsConfig['options']>) {
   try {
     return parseArgs({ args, options, allowPositionals: true })
   } catch (error) {
