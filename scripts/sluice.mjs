@@ -14,11 +14,13 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { constants } from 'node:os'
+import { isatty } from 'node:tty'
 import { fileURLToPath } from 'node:url'
 import { hasUwsBinary, installedNode, isFitting, MAJOR, MINOR_MIN, uwsBinary } from './runtime.mjs'
 
 const IS_WINDOWS = process.platform === 'win32'
 const FORWARDED = IS_WINDOWS ? [] : ['SIGTERM', 'SIGINT', 'SIGHUP'] // a console signals all its processes; kill() ends one
+const STDIO = [0, 1, 2]
 const LAUNCHED = 'SLUICE_LAUNCHED' // set for the child only
 
 const source = new URL('./sluice.ts', import.meta.url)
@@ -81,9 +83,18 @@ function passThrough() {
     process.stderr.write(`sluice: ${node} cannot be run: ${error.message}\n`)
     process.exitCode = 1
   })
+  const terminals = STDIO.filter((fd) => isatty(fd))
   child.on('close', (code, signal) => {
-    process.exit(code ?? 128 + constants.signals[signal]) // as a shell reports it
+    // Node resets its terminals when it exits, and aborts if one of them has been closed.
+    if (terminals.some((fd) => !isatty(fd))) endBySignal()
+    else process.exit(code ?? 128 + constants.signals[signal]) // as a shell reports it
   })
+}
+
+/** As by a closed terminal without this process's handlers. */
+function endBySignal() {
+  process.removeAllListeners('SIGHUP')
+  process.kill(process.pid, 'SIGHUP')
 }
 
 /** Immediately, without an orderly shutdown: after SIGKILL of the launcher its ports are expected to be free. */
