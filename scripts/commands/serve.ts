@@ -6,6 +6,7 @@
  *     a signal while starting ──► exit 2 while waiting for Redis, else 0
  */
 import { setMaxListeners } from 'node:events'
+import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
@@ -40,7 +41,7 @@ export async function serve(args: string[], io: Io): Promise<number> {
     return 2
   }
   const isExample = args.length > 0
-  const env = isExample ? { ...exampleEnv(io.env), ...io.env } : io.env
+  const env = isExample ? { ...getExampleEnv(io.env), ...io.env } : io.env
   try {
     return await runService(parseSettings(env), { isExample, env, io })
   } catch (error) {
@@ -114,15 +115,15 @@ function installTestHooks(service: Service): void {
 }
 
 /** The settings of the example; its rules apply only if the environment sets no RUNTIME_ variable. */
-function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
+function getExampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   const env: Record<string, string> = {
     ...(!SINKS.some((name) => name in given) && { DISABLE_STATS: 'true' }),
     MONITOR_ENABLED: 'true',
-    CATALOGUE_PATH: fileURLToPath(resolveRoot('examples/monitor/catalogue.yaml')),
+    CATALOGUE_PATH: getShippedPath('examples/monitor/catalogue.yaml'),
   }
   if (namesRules(given)) return env
   const rules = {
-    RUNTIME_ROOT: fileURLToPath(resolveRoot('examples/')),
+    RUNTIME_ROOT: getShippedPath('examples/'),
     RUNTIME_APPDIRECTORY: 'config',
     RUNTIME_WATCH_ROOT: given.RUNTIME_WATCH_ROOT ?? 'false',
   }
@@ -152,18 +153,34 @@ function namesRules(given: NodeJS.ProcessEnv): boolean {
   return RULES_FOLDER.some((name) => given[name] !== undefined)
 }
 
+/** The command as it is called here: the sources run in a checkout, .js files in an installed package. */
+const SLUICE = import.meta.url.endsWith('.ts')
+  ? `node ${displayPath(getShippedPath('scripts/sluice.mjs'))}`
+  : 'sluice'
+
+/** As a user would write it in the working directory. */
+function displayPath(path: string): string {
+  const fromHere = relative(process.cwd(), path)
+  return fromHere.startsWith('..') ? path : fromHere
+}
+
+function getShippedPath(file: string): string {
+  return fileURLToPath(resolveRoot(file))
+}
+
 function describeExample(
   settings: Settings,
   ports: { http: number; grpc: number },
   hasExampleRules: boolean,
 ): string {
-  const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT, MONITOR_ENABLED, MONITOR_ADDR } = settings
+  const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT, MONITOR_ENABLED } = settings
+  const { MONITOR_ADDR, CATALOGUE_PATH } = settings
   const host = (bound: string) => (bound === '0.0.0.0' || bound === '::' ? 'localhost' : bound)
   const grpc = GRPC_UDS === '' ? `${host(GRPC_HOST)}:${ports.grpc}` : `unix:${GRPC_UDS}`
   const store = BACKEND_TYPE === 'memory' ? 'its embedded store' : `counters in ${BACKEND_TYPE}`
   const body = '{"domain":"example","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}'
   const monitor = MONITOR_ENABLED
-    ? `The monitor's API is at http://${MONITOR_ADDR.replace(/^0\.0\.0\.0/, 'localhost')}/api/v1; see examples/monitor for how to list sites.\n`
+    ? `The monitor's API is at http://${MONITOR_ADDR.replace(/^0\.0\.0\.0/, 'localhost')}/api/v1; its sites are in ${displayPath(CATALOGUE_PATH)}.\n`
     : ''
   if (!hasExampleRules)
     return `\nSluice is running with ${store} and the rules below ${RUNTIME_ROOT}. Ctrl-C stops it.\n`
@@ -172,9 +189,9 @@ Sluice is running with ${store}. Try it: five times per minute is allowed.
 
   curl -i -d '${body}' http://${host(HOST)}:${ports.http}/json
 
-  node scripts/sluice.mjs client -dial_string ${grpc} -domain example -descriptors user=alice
+  ${SLUICE} client -dial_string ${grpc} -domain example -descriptors user=alice
 
-Both count on the same counter. The rules are in examples/config; change them and they are read again.
+Both count on the same counter. The rules are in ${displayPath(getShippedPath('examples/config'))}; changes are loaded at once.
 ${monitor}Ctrl-C stops it.
 `
 }
