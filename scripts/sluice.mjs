@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The command `sluice`, in a checkout and in an installed package, under Node 18 or later. It runs the entry
- * (scripts/sluice.ts or dist/scripts/sluice.js) under Node 22, so that the process people start is the one that serves:
+ * (scripts/sluice.ts or dist/scripts/sluice.js) under Node 22, so that the started process is the one that serves:
  *
  *     this is Node 22.18 or a newer 22 ──► import the entry
  *     this Node can exec (22.15, 23.11 and later, not Windows) ──► become the installed Node 22
@@ -9,7 +9,7 @@
  *
  * The child has a process group of its own. A signal to the group of this process, such as Ctrl-C, therefore reaches
  * this process only and is forwarded once. A closed IPC channel tells the child that this process is gone, even by
- * SIGKILL. Price: Ctrl-Z does not stop the child.
+ * SIGKILL. Cost: Ctrl-Z does not stop the child.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ const args = process.argv.slice(2)
 const node = isFitting() ? process.execPath : installedNode()
 const fault = describeFault()
 
-if (fault) explain(fault)
+if (fault) printFault(fault)
 else if (isFitting()) {
   if (process.env[LAUNCHED]) endWithLauncher()
   await import(entry)
@@ -56,7 +56,7 @@ function describeFault() {
 }
 
 /** Version and usage are available whatever is missing. */
-function explain(fault) {
+function printFault(fault) {
   const [first = ''] = args
   if (/^--?v(ersion)?$/.test(first)) {
     process.stdout.write(`${JSON.parse(read('../package.json')).version}\n`)

@@ -7,8 +7,9 @@
  * Exit codes: 0 done, 1 failed, 2 wrong usage.
  */
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
+import { parseArguments, UsageError, wantsHelp } from './arguments.ts'
 import type { Io } from './io.ts'
-import { type Command, DiagnosticsError, parseArguments, UsageError } from './monitor/command.ts'
+import { type Command, DiagnosticsError } from './monitor/command.ts'
 import { note } from './output.ts'
 
 const USAGE = `usage: sluice monitor [<command>]
@@ -60,7 +61,6 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   openapi: async () => (await import('./monitor/openapi.ts')).openapi,
 }
 const GROUPS = ['optout', 'keys', 'vantage', 'asn']
-const HELP = ['help', '--help', '-help', '-h']
 
 /** Returns the exit code. */
 export async function monitor(args: string[], io: Io): Promise<number> {
@@ -68,7 +68,11 @@ export async function monitor(args: string[], io: Io): Promise<number> {
   const nameLength = GROUPS.includes(args[0]) ? 2 : 1
   const name = args.slice(0, nameLength).join(' ')
   const rest = args.slice(nameLength)
-  if (HELP.includes(args[0]) || (nameLength === 2 && HELP.includes(args[1]))) {
+  if (
+    args[0] === 'help' ||
+    wantsHelp(args.slice(0, nameLength)) ||
+    (nameLength === 2 && args[1] === 'help')
+  ) {
     io.stdout.write(USAGE)
     return 0
   }
@@ -83,7 +87,7 @@ export async function monitor(args: string[], io: Io): Promise<number> {
 }
 
 async function runCommand(name: string, command: Command, args: string[], io: Io): Promise<number> {
-  if (args.some((arg) => HELP.slice(1).includes(arg))) {
+  if (wantsHelp(args)) {
     io.stdout.write(`usage: sluice monitor ${command.usage}`)
     return 0
   }

@@ -17,6 +17,7 @@ import { storeWarnings } from '../../engine/settings/store.ts'
 import { rows } from '../../engine/settings/table.ts'
 import type { MonitorSupervisor } from '../../monitor/service/monitor-supervisor.ts'
 import { Service } from '../../transports/service.ts'
+import { parseArguments, UsageError, wantsHelp } from './arguments.ts'
 import type { Io } from './io.ts'
 import { createLog } from './log.ts'
 import { createProcessLog } from './process-log.ts'
@@ -31,16 +32,18 @@ Serves envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settin
 `
 
 export async function serve(args: string[], io: Io): Promise<number> {
-  if (args.some((arg) => /^--?h(elp)?$/.test(arg))) {
+  if (wantsHelp(args)) {
     io.stdout.write(`${USAGE}\n${settingsHelp(io.stdout.columns)}\n`)
     return 0
   }
-  const unknown = args.find((arg) => arg !== '--example')
-  if (unknown !== undefined) {
-    io.stderr.write(`sluice serve: unknown argument "${unknown}"\n\n${USAGE}`)
+  let isExample: boolean
+  try {
+    isExample = parseArguments({ options: { example: { type: 'boolean' } } }, args).has('example')
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    io.stderr.write(`sluice serve: ${error.message}\n\n${USAGE}`)
     return 2
   }
-  const isExample = args.length > 0
   const env = isExample ? { ...getExampleEnv(io.env), ...io.env } : io.env
   try {
     return await runService(parseSettings(env), { isExample, env, io })

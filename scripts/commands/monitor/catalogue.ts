@@ -8,8 +8,9 @@ import { timestamp } from '../../../monitor/scoring/probe-point.ts'
 import { displayScore } from '../../../monitor/scoring/score.ts'
 import { readSnapshot } from '../../../monitor/storage/publish.ts'
 import type { SiteState } from '../../../monitor/storage/snapshot.ts'
+import { UsageError } from '../arguments.ts'
 import { note, print, printJson, printTable } from '../output.ts'
-import { type Command, DiagnosticsError, JSON_OPTION, UsageError } from './command.ts'
+import { type Command, DiagnosticsError, JSON_OPTION } from './command.ts'
 import { createContext, readCatalogue, withDatabase } from './context.ts'
 
 export const validate: Command = {
@@ -25,7 +26,7 @@ Default: CATALOGUE_PATH.
     const { entries, optOut, isOptedOut } = readCatalogue(path, options)
     const hidden = entries.filter(({ isHidden }) => isHidden).length
     const sites = `${entries.length} sites, ${hidden} hidden, ${entries.filter(isOptedOut).length} opted out`
-    print(io, `${path}: ${sites}; ${optOut.size} hosts in the opt-out list. No mistakes.`)
+    print(io, `${path}: ${sites}; ${optOut.size} hosts in the opt-out list. No errors.`)
     return 0
   },
 }

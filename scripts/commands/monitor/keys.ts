@@ -8,8 +8,9 @@ import {
   listApiKeys,
   revokeApiKey,
 } from '../../../monitor/storage/api-keys.ts'
+import { UsageError } from '../arguments.ts'
 import { note, print, printJson, printTable } from '../output.ts'
-import { type Command, JSON_OPTION, UsageError } from './command.ts'
+import { type Command, JSON_OPTION } from './command.ts'
 import { createContext, withDatabase } from './context.ts'
 
 const DEFAULT_TIER = 'partner' // the tier of the built-in rules

@@ -8,8 +8,9 @@ import { Database } from '../../../monitor/storage/database.ts'
 import { backupTo } from '../../../monitor/storage/migrate.ts'
 import { Prune } from '../../../monitor/storage/prune.ts'
 import { openStore } from '../../../monitor/storage/store.ts'
+import { UsageError } from '../arguments.ts'
 import { note, Progress } from '../output.ts'
-import { type Command, UsageError } from './command.ts'
+import type { Command } from './command.ts'
 import { createContext, mustExist, withDatabase } from './context.ts'
 
 const PAUSE_MS = 20 // between two steps, so that a running monitor can write

@@ -3,9 +3,10 @@ import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { addOptOut, parseHost, removeOptOut } from '../../../monitor/catalogue/opt-out.ts'
 import { hasSuffix } from '../../../monitor/egress/url-policy.ts'
 import type { MonitorOptions } from '../../../monitor/service/options.ts'
+import { UsageError } from '../arguments.ts'
 import type { Io } from '../io.ts'
 import { note, print, printJson } from '../output.ts'
-import { type Command, DiagnosticsError, JSON_OPTION, UsageError } from './command.ts'
+import { type Command, DiagnosticsError, JSON_OPTION } from './command.ts'
 import { createContext, readCatalogue, readOptOuts } from './context.ts'
 
 export const add: Command = {

@@ -22,9 +22,10 @@ import { timestamp } from '../../../monitor/scoring/probe-point.ts'
 import { ownHosts } from '../../../monitor/service/options.ts'
 import { proberSites } from '../../../monitor/service/sites.ts'
 import { UNKNOWN_REGION } from '../../../monitor/storage/snapshot.ts'
+import { UsageError } from '../arguments.ts'
 import type { Io } from '../io.ts'
 import { note, printJson } from '../output.ts'
-import { type Command, UsageError } from './command.ts'
+import type { Command } from './command.ts'
 import { type CommandContext, createContext, readCatalogue, readOptOuts } from './context.ts'
 
 export const probe: Command = {

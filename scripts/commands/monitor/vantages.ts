@@ -8,8 +8,9 @@ import {
   listVantages,
   revokeVantage,
 } from '../../../monitor/storage/vantages.ts'
+import { UsageError } from '../arguments.ts'
 import { note, print, printJson, printTable } from '../output.ts'
-import { type Command, JSON_OPTION, UsageError } from './command.ts'
+import { type Command, JSON_OPTION } from './command.ts'
 import { createContext, withDatabase } from './context.ts'
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/ // as VANTAGE_NAME

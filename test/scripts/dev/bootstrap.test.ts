@@ -179,7 +179,7 @@ describe('what cannot be had', () => {
     program('npx', 'exit 127') // as a missing one ends; this machine has one further down its PATH
     const { code, said } = await start().ended
     expect(code).toBe(1)
-    expect(said).toContain('npx is not there. Install npm')
+    expect(said).toContain('npx is missing. Install npm')
   })
 })
 

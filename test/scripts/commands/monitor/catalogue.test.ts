@@ -20,7 +20,7 @@ test('8.1: validate: the number of sites, or every error with file and line', as
   const { path } = { path: join(monitor.folder, 'catalogue.yaml') }
   expect(await monitor.run('validate')).toEqual({
     code: 0,
-    out: `${path}: 2 sites, 1 hidden, 0 opted out; 1 hosts in the opt-out list. No mistakes.\n`,
+    out: `${path}: 2 sites, 1 hidden, 0 opted out; 1 hosts in the opt-out list. No errors.\n`,
     err: '',
   })
   const other = join(monitor.folder, 'other')
