@@ -48,7 +48,7 @@ export async function serve(args: string[], io: Io): Promise<number> {
   try {
     return await runService(parseSettings(env), { isExample, env, io })
   } catch (error) {
-    // Of invalid settings the caller prints the message. Whoever asked for a JSON log gets it as a line of the log.
+    // run.ts prints the message. With LOG_FORMAT=json it is a line of the log instead.
     if (!(error instanceof ConfigurationError) || env.LOG_FORMAT?.toLowerCase() !== 'json') throw error
     createLog('info', 'json', io.openLog())('fatal', error.message)
     return error.exitCode

@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { openApi } from '../../../monitor/api/schema/openapi.ts'
 import { Progress } from '../../../scripts/commands/output.ts'
-import { runCommand } from '../../helpers/command-io.ts'
+import { run } from '../../../scripts/commands/run.ts'
+import { captureIo, runCommand } from '../../helpers/command-io.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { monitorIn } from './monitor/command.ts'
 
 const COMMANDS = [
@@ -95,6 +97,24 @@ test('a closed pipe ends the command without an error', () => {
   const command = `"${process.execPath}" "${sluice}" monitor openapi | head -c 20`
   const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
   expect({ stdout, stderr }).toEqual({ stdout: '{\n  "openapi": "3.1.', stderr: '' })
+})
+
+test('6.5: agent runs until a signal, also while its server is unreachable', async () => {
+  const { env } = monitorIn(
+    {},
+    {
+      ...{
+        AGENT_SERVER: 'http://127.0.0.1:9',
+        AGENT_TOKEN: `vt_${'a'.repeat(32)}`,
+        CONNECTIVITY_CHECK_URLS: '',
+      },
+    },
+  )
+  const io = captureIo(env)
+  const running = run(['monitor', 'agent'], io)
+  await eventually(() => expect(io.err).toContain('level=warning msg="probing for http://127.0.0.1:9"\n'))
+  io.sendSignal('SIGTERM')
+  expect({ code: await running, out: io.out }).toEqual({ code: 0, out: '' })
 })
 
 test('sluice --help lists the monitor', async () => {

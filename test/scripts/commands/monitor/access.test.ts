@@ -129,15 +129,15 @@ test('without a database, commands that only read fail and create none', async (
   }
 })
 
-test('4.4: a running monitor, which has the same file open, applies changes of keys and vantages', async () => {
+test('4.4: as processes: a running monitor, which has the same file open, applies changes of keys and vantages', async () => {
   const monitor = monitorIn()
   let nowSec = Math.floor(Date.now() / 1_000)
   const store = await openStore({ path: monitor.path, log: () => {} })
   try {
     await store.tick(nowSec)
     const [key, vantage] = await Promise.all([
-      monitor.run('keys', 'create'),
-      monitor.run('vantage', 'create', 'bj1', '--region', 'cn'),
+      monitor.spawn('keys', 'create'),
+      monitor.spawn('vantage', 'create', 'bj1', '--region', 'cn'),
     ])
     expect([key.code, vantage.code]).toEqual([0, 0])
     nowSec += 5

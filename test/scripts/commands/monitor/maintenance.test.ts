@@ -27,7 +27,7 @@ function fill(database: Database, count: number): void {
   applyBatch(database, writes, nowSec)
 }
 
-test('8.1: backup: a consistent copy while another connection writes all the time', async () => {
+test('8.1: as a process: backup makes a consistent copy while another process writes all the time', async () => {
   const monitor = monitorIn()
   const database = await monitor.openDatabase()
   database.exec('CREATE TABLE bulk (text TEXT)')
@@ -41,7 +41,7 @@ test('8.1: backup: a consistent copy while another connection writes all the tim
       await new Promise((resolve) => setTimeout(resolve, 1))
     }
   })()
-  const { code, out, err } = await monitor.run('backup', 'copy.sqlite')
+  const { code, out, err } = await monitor.spawn('backup', 'copy.sqlite')
   isWriting = false
   await writing
   expect({ code, out, err }).toEqual({ code: 0, out: '', err: `copied ${monitor.path} to copy.sqlite\n` })
