@@ -2,8 +2,9 @@
  * Cost of a regular expression on hostile texts, as a multiple of a plain loop over the same text. A linear expression
  * stays below MULTIPLE_MAX at every length; one that backtracks exceeds it after some thousand characters.
  *
- *     every text, 16 to 4,096 characters ──► the 8 dearest, 16,384 and 65,536 characters ──► extrapolated to the longest text
- *                                                                       SLUICE_SIZE=full ──► measured up to the longest text
+ *     every text              16 to 4,096 characters
+ *     the 8 most expensive    16,384 and 65,536 characters, then extrapolated to the longest text the expression can get;
+ *                             measured up to the longest text with SLUICE_SIZE=full
  *
  * A multiple that is constant between two lengths stays constant; the one of a quadratic expression grows with the length.
  * Times are compared within one run and only a repeated excess counts, so that a busy machine changes nothing.
@@ -14,10 +15,10 @@ import { size } from './size.ts'
 
 export const MULTIPLE_MAX = 1_000 // of a loop over at least SCREEN_CHARS; a bounded repetition may cost its bound per character
 const SCREEN_CHARS = 4_096
-const SCREEN_LENGTHS = [16, 24, 32, 48, 64, 256, 1_024, SCREEN_CHARS] // short ones first: some would never end
+const SCREEN_LENGTHS = [16, 24, 32, 48, 64, 256, 1_024, SCREEN_CHARS] // short ones first: some would not end
 const GROWTH = 4 // from one length to the next
 const MEASURED_CHARS_MAX = size({ small: GROWTH ** 2 * SCREEN_CHARS, full: Number.POSITIVE_INFINITY }) // longer texts are extrapolated
-const DEAREST = 8
+const EXPENSIVE = 8
 const ATTEMPTS = 8
 const HANG_MS = 60_000 // V8 then stops the match with an error, so nothing depends on this time
 
@@ -27,7 +28,7 @@ export interface Cost {
   chars: number
 }
 
-/** The dearest text, or the first that is too dear. Throws when a match does not end, or overflows the stack of the engine. */
+/** The most expensive text, or the first above MULTIPLE_MAX. Throws when a match does not end or overflows V8's stack. */
 export function findWorstCost(
   pattern: RegExp,
   { charsMax, isRepeated }: { charsMax: number; isRepeated: boolean },
@@ -52,7 +53,7 @@ export function findWorstCost(
       screened.push({ text, multiple })
     }
     screened.sort((one, other) => other.multiple - one.multiple)
-    for (const { text } of screened.slice(0, DEAREST)) {
+    for (const { text } of screened.slice(0, EXPENSIVE)) {
       current = text
       if (measureLong(text) > MULTIPLE_MAX) return
     }
@@ -106,7 +107,7 @@ function extrapolateMultiple(
   return multiple
 }
 
-/** As the sources use it: one match, or one after another to the end of the text. */
+/** As the sources use the expression: one match, or all matches of the text. */
 function createRunner(pattern: RegExp, isRepeated: boolean): (text: string) => void {
   const expression = new RegExp(
     pattern.source,
@@ -143,7 +144,7 @@ function measureScanNs(chars: number): number {
   return measureNs(() => scan(text))
 }
 
-let sum = 0 // outlives the loop, or V8 would leave it out
+let sum = 0 // used after the loop, or V8 would remove the loop
 function scan(text: string): void {
   for (let i = 0; i < text.length; i++) sum = (sum + text.charCodeAt(i)) | 0
 }

@@ -7,7 +7,7 @@ const check = (files: Record<string, string>, known: string[] = []) =>
 const cycle = (path: string) =>
   `${path.split(' ')[0]}: import cycle: ${path}. Move what both need into a file of its own.`
 
-test('imports in one direction are no cycle', () => {
+test('imports in one direction are not a cycle', () => {
   const files = { 'a.ts': "import { b } from './b.ts'", 'b.ts': "import './c.ts'", 'c.ts': '' }
   expect(check(files)).toEqual({ diagnostics: [], warnings: [] })
 })
@@ -24,7 +24,7 @@ const forms = [
 ]
 
 for (const form of forms) {
-  test(`a cycle is seen through: ${form.replaceAll('\n', ' ')}`, () => {
+  test(`a cycle is found through: ${form.replaceAll('\n', ' ')}`, () => {
     const files = { 'x/a.ts': "import { b } from '../y/b.ts'\n", 'y/b.ts': `// first line\n${form}\n` }
     expect(check(files).diagnostics).toEqual([cycle('x/a.ts -> y/b.ts -> x/a.ts')])
   })
@@ -55,7 +55,7 @@ test('a known import is allowed; one that no longer exists is a warning', () => 
   })
 })
 
-test('threads are started by the path of a file, which is no import', () => {
+test('the file of a thread is not an import', () => {
   const files = { 'a.ts': "resolveModule('./b.ts', import.meta.url)", 'b.ts': "import './a.ts'" }
   expect(check(files).diagnostics).toEqual([])
 })

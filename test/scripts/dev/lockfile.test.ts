@@ -8,7 +8,7 @@ function createLock(packages: Lock['packages']): Lock {
   return { packages: { '': { version: '0.1.0' }, ...packages } }
 }
 
-test('the lock file of this project has no gaps but the known ones', () => {
+test('the lock file of this project has only the known gaps', () => {
   expect(checkLock(readLock(ROOT))).toEqual([])
 })
 
@@ -38,7 +38,7 @@ describe('diagnostics', () => {
   })
 })
 
-test('what the registry knows is written where npm writes it; the rest is named', () => {
+test('an integrity from the registry is written where npm writes it; packages without one are returned', () => {
   const lock = createLock({
     'node_modules/a': { version: '1.0.0', link: false },
     'node_modules/b': { version: '2.0.0' },
