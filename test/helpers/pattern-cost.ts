@@ -20,6 +20,8 @@ const GROWTH = 4 // from one length to the next
 const MEASURED_CHARS_MAX = size({ small: GROWTH ** 2 * SCREEN_CHARS, full: Number.POSITIVE_INFINITY }) // longer texts are extrapolated
 const EXPENSIVE = 8
 const ATTEMPTS = 8
+const GROWTH_ATTEMPTS = 16
+const GROWTH_MIN = 0.5 // exponent of the multiple: 0 is linear, 1 quadratic; less is noise
 const HANG_MS = 60_000 // V8 then stops the match with an error, so nothing depends on this time
 
 export interface Cost {
@@ -88,23 +90,46 @@ function measureMultiple(run: (text: string) => void, text: string, scanChars: n
   return least
 }
 
-/** The multiple at `charsMax` if it grows as from the shorter to the longer text, which is GROWTH times as long. */
+/**
+ * The multiple at `charsMax` if it grows as from the shorter to the longer text, which is GROWTH times as long. Measured in
+ * processor time, because a busy machine interrupts the longer text more often and that would look like growth.
+ */
 function extrapolateMultiple(
   run: (text: string) => void,
   shorter: string,
   longer: string,
   charsMax: number,
 ): number {
-  let [shorterNs, longerNs] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
+  const scanUs = measureScanUs(longer.length)
+  let [shorterUs, longerUs] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
   let multiple = Number.POSITIVE_INFINITY
-  for (let attempt = 0; attempt < ATTEMPTS && multiple > MULTIPLE_MAX; attempt++) {
-    shorterNs = Math.min(shorterNs, measureNs(() => run(shorter)) / shorter.length)
-    longerNs = Math.min(longerNs, measureNs(() => run(longer)) / longer.length)
-    const exponent = Math.max(0, Math.log(longerNs / shorterNs) / Math.log(GROWTH))
-    const atLonger = (longerNs * longer.length) / readScanNs(longer.length)
-    multiple = atLonger * (charsMax / longer.length) ** exponent
+  for (let attempt = 0; attempt < GROWTH_ATTEMPTS && multiple > MULTIPLE_MAX; attempt++) {
+    shorterUs = Math.min(
+      shorterUs,
+      measureCpuUs(() => run(shorter)),
+    )
+    longerUs = Math.min(
+      longerUs,
+      measureCpuUs(() => run(longer)),
+    )
+    const growth = Math.log(longerUs / shorterUs / (longer.length / shorter.length)) / Math.log(GROWTH)
+    const exponent = growth < GROWTH_MIN ? 0 : growth
+    multiple = (longerUs / scanUs) * (charsMax / longer.length) ** exponent
   }
   return multiple
+}
+
+function measureScanUs(chars: number): number {
+  const text = toText(SCAN_TEXT, chars)
+  return Math.min(...Array.from({ length: ATTEMPTS }, () => measureCpuUs(() => scan(text))))
+}
+
+/** At least 1, which is the resolution. */
+function measureCpuUs(work: () => void): number {
+  const before = process.cpuUsage()
+  work()
+  const { user, system } = process.cpuUsage(before)
+  return Math.max(1, user + system)
 }
 
 /** As the sources use the expression: one match, or all matches of the text. */
