@@ -15,6 +15,7 @@ import {
   readFileSync,
   realpathSync,
   renameSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -43,7 +44,7 @@ const PRIVATE = {
   ...{ PORT: '0', GRPC_PORT: '0', DEBUG_PORT: '0', WORKERS: '1', USE_STATSD: 'false' },
 }
 
-const folder = makeTemporaryFolder() // some 300 MB
+const folder = makeTemporaryFolder()
 let files: string[]
 
 beforeAll(async () => {
@@ -58,6 +59,9 @@ beforeAll(async () => {
   const install = size({ small: unpack, full: installByNpm })
   await install(join(folder, tarball.filename))
 }, INSTALL_MS_MAX)
+
+// 300 MB in full size, which can take longer than a hook may
+afterAll(() => rmSync(join(folder, 'node_modules'), { recursive: true, force: true }), INSTALL_MS_MAX)
 
 async function installByNpm(tarball: string): Promise<void> {
   const scripts = { sluice: true, protobufjs: false }
