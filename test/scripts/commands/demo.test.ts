@@ -21,8 +21,13 @@ test('8.1: relays, their history and a monitor of them; Ctrl-C removes all files
   const addr = `127.0.0.1:${await freePort()}`
   const child = spawn(process.execPath, [DEMO, '--days', '1', '--addr', addr], {
     stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true, // a group of its own, with the monitor and the agent
   })
-  onTestFinished(() => void child.kill('SIGKILL'))
+  onTestFinished(() => {
+    try {
+      process.kill(-child.pid!, 'SIGKILL')
+    } catch {} // the group has ended
+  })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text) => {
