@@ -1,6 +1,6 @@
 /**
- * The install script of the package: whatever Node npm runs under, the package works when the install has ended, or the
- * install fails and says why.
+ * The install script of the package: under any Node, the package works after the install, or the install fails with a
+ * message.
  *
  * npm skips an optional package whose `engines` do not match the running Node, so under any Node but 22 it leaves out the
  * binary of uWebSockets.js that the service needs. Then the library is installed once more, with that binary as a direct
@@ -24,7 +24,7 @@ import {
 
 const INSTALL_MS_MAX = 300_000 // a few seconds are usual
 const LOAD_MS_MAX = 30_000
-const OUTPUT_CHARS_MAX = 4_000 // the end of what npm or Node printed
+const OUTPUT_CHARS_MAX = 4_000 // of the end of npm's or Node's output
 
 // The outer npm exports its settings; these would send the inner one elsewhere.
 const NOT_INHERITED =

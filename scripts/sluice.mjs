@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The command `sluice`, in a checkout and in an installed package, under Node 18 or later. It runs the entry
- * (scripts/sluice.ts or dist/scripts/sluice.js) under Node 22, so that the process people start is the one that serves:
+ * (scripts/sluice.ts or dist/scripts/sluice.js) under Node 22, so that the started process is the one that serves:
  *
  *     this is Node 22.18 or a newer 22 ──► import the entry
  *     this Node can exec (22.15, 23.11 and later, not Windows) ──► become the installed Node 22
@@ -9,16 +9,18 @@
  *
  * The child has a process group of its own. A signal to the group of this process, such as Ctrl-C, therefore reaches
  * this process only and is forwarded once. A closed IPC channel tells the child that this process is gone, even by
- * SIGKILL. Price: Ctrl-Z does not stop the child.
+ * SIGKILL. Cost: Ctrl-Z does not stop the child.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { constants } from 'node:os'
+import { isatty } from 'node:tty'
 import { fileURLToPath } from 'node:url'
 import { hasUwsBinary, installedNode, isFitting, MAJOR, MINOR_MIN, uwsBinary } from './runtime.mjs'
 
 const IS_WINDOWS = process.platform === 'win32'
 const FORWARDED = IS_WINDOWS ? [] : ['SIGTERM', 'SIGINT', 'SIGHUP'] // a console signals all its processes; kill() ends one
+const STDIO = [0, 1, 2]
 const LAUNCHED = 'SLUICE_LAUNCHED' // set for the child only
 
 const source = new URL('./sluice.ts', import.meta.url)
@@ -29,7 +31,7 @@ const args = process.argv.slice(2)
 const node = isFitting() ? process.execPath : installedNode()
 const fault = describeFault()
 
-if (fault) explain(fault)
+if (fault) printFault(fault)
 else if (isFitting()) {
   if (process.env[LAUNCHED]) endWithLauncher()
   await import(entry)
@@ -54,7 +56,7 @@ function describeFault() {
 }
 
 /** Version and usage are available whatever is missing. */
-function explain(fault) {
+function printFault(fault) {
   const [first = ''] = args
   if (/^--?v(ersion)?$/.test(first)) {
     process.stdout.write(`${JSON.parse(read('../package.json')).version}\n`)
@@ -81,9 +83,18 @@ function passThrough() {
     process.stderr.write(`sluice: ${node} cannot be run: ${error.message}\n`)
     process.exitCode = 1
   })
+  const terminals = STDIO.filter((fd) => isatty(fd))
   child.on('close', (code, signal) => {
-    process.exit(code ?? 128 + constants.signals[signal]) // as a shell reports it
+    // Node resets its terminals when it exits, and aborts if one of them has been closed.
+    if (terminals.some((fd) => !isatty(fd))) endBySignal()
+    else process.exit(code ?? 128 + constants.signals[signal]) // as a shell reports it
   })
+}
+
+/** As by a closed terminal without this process's handlers. */
+function endBySignal() {
+  process.removeAllListeners('SIGHUP')
+  process.kill(process.pid, 'SIGHUP')
 }
 
 /** Immediately, without an orderly shutdown: after SIGKILL of the launcher its ports are expected to be free. */

@@ -8,16 +8,19 @@
  *
  * Text that a spreadsheet would run as a formula is written with a ' before it (`'=1+1`), which reading removes: names and
  * notes may come from third parties. Also after ; and line ends, since a spreadsheet that separates by ; may cut there,
- * and behind quotes and blanks.
+ * and behind quotes and characters that readers remove.
  */
 import type { CatalogueEntry, Diagnostics, RawSite, RawValue } from './entry.ts'
 import { FIELDS, type FieldKind, toRaw } from './fields.ts'
 
 const ROWS_MAX = 10_000
-// Starts of formulas, full width in Asian locales. Quotes and blanks may come first: a reader that separates cells elsewhere
-// removes them. The class between contains no separator, so both patterns are linear.
-const LIVE = /(^|[;\t\r\n])(["' \f\v\u00a0\u3000\ufeff]*)(?=[=+\-@＝＋－＠])/g
-const QUIET = /(^|[;\t\r\n])(["' \f\v\u00a0\u3000\ufeff]*)'(?=[=+\-@＝＋－＠])/g // the same with a ' more
+const CELL_CHARS_MAX = 1_048_576 // the longest text that the expressions below are tested with
+// Starts of formulas, full width in Asian locales. Quotes, blanks, controls and invisible characters may come first: readers
+// remove them. None of them is a separator, so both patterns are linear.
+const LIVE = /(^|[;\t\r\n])((?:["'\p{Z}\p{Cf}\p{DI}]|[^\P{Cc}\t\r\n])*)(?=[=+\-@＝＋－＠])/gu
+const QUIET = /(^|[;\t\r\n])((?:["'\p{Z}\p{Cf}\p{DI}]|[^\P{Cc}\t\r\n])*)'(?=[=+\-@＝＋－＠])/gu // the same with a ' more
+const LINE_END = /\r?\n|$/y
+const PLAIN_CELL_END = /[,\r\n]|$/g
 
 interface CsvRow {
   line: number // where it begins, from 1
@@ -45,6 +48,11 @@ export function readCsv(name: string, text: string, diagnostics: Diagnostics): R
         `has ${cells.length} cells instead of ${keys.length}.`,
         'Put quotes around cells with commas.',
       )
+    }
+    const longest = Math.max(...cells.map((cell) => cell.length))
+    if (longest > CELL_CHARS_MAX) {
+      addDiagnostic(line, `has a cell of ${longest} characters.`, `Keep at most ${CELL_CHARS_MAX}.`)
+      return []
     }
     const fields: RawSite['fields'] = new Map()
     keys.forEach((key, index) => {
@@ -94,17 +102,42 @@ function parseRows(text: string): CsvRow[] | null {
   const rows: CsvRow[] = []
   let line = 1
   let row: CsvRow = { line, cells: [] }
-  const cell = /(?:"((?:[^"]|"")*)"|([^",\r\n][^,\r\n]*)?)(,|\r?\n|$)/y
-  while (cell.lastIndex < text.length || row.cells.length > 0) {
-    const match = cell.exec(text)
-    if (!match) return null
-    const [whole, quoted, plain, end] = match
-    row.cells.push(quoted === undefined ? (plain ?? '') : quoted.replaceAll('""', '"'))
-    line += whole.split('\n').length - 1
-    if (end === ',') continue
+  let index = 0
+  while (index < text.length || row.cells.length > 0) {
+    const isQuoted = text[index] === '"'
+    const contentEnd = isQuoted ? findClosingQuote(text, index + 1) : findPlainEnd(text, index)
+    if (contentEnd === -1) return null
+    row.cells.push(
+      isQuoted ? text.slice(index + 1, contentEnd).replaceAll('""', '"') : text.slice(index, contentEnd),
+    )
+    const cellEnd = isQuoted ? contentEnd + 1 : contentEnd
+    line += countLineFeeds(text, index, cellEnd)
+    index = cellEnd + 1
+    if (text[cellEnd] === ',') continue
+    LINE_END.lastIndex = cellEnd
+    if (!LINE_END.test(text)) return null
+    index = LINE_END.lastIndex
+    if (index > cellEnd) line++
     rows.push(row)
     row = { line, cells: [] }
-    if (end === '') break
   }
   return rows
+}
+
+/** -1 if there is none. Two quotes stand for one. */
+function findClosingQuote(text: string, from: number): number {
+  let index = text.indexOf('"', from)
+  while (index !== -1 && text[index + 1] === '"') index = text.indexOf('"', index + 2)
+  return index
+}
+
+function findPlainEnd(text: string, from: number): number {
+  PLAIN_CELL_END.lastIndex = from
+  return PLAIN_CELL_END.exec(text)!.index
+}
+
+function countLineFeeds(text: string, from: number, to: number): number {
+  let count = 0
+  for (let i = text.indexOf('\n', from); i !== -1 && i < to; i = text.indexOf('\n', i + 1)) count++
+  return count
 }

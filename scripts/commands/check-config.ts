@@ -19,6 +19,8 @@ import { backupWarning, listRuleFiles, type RuleFile } from '../../engine/config
 import { type LoadResult, load } from '../../engine/config/load.ts'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { parseSettings } from '../../engine/settings/parse.ts'
+import type { Io } from './io.ts'
+import { note, print } from './output.ts'
 
 const USAGE = `Usage: sluice check-config [-config_dir <directory>] [-merge_domain_configs] [-strict] [<file or directory> ...]
 
@@ -34,49 +36,40 @@ interface Options {
   isHelp: boolean
 }
 
-interface Output {
-  out(line: string): void
-  err(line: string): void
-}
-
 /** Runs the command, returns its exit code. */
-export async function checkConfig(
-  args: string[],
-  output: Output = console_,
-  env: Record<string, string | undefined> = process.env,
-): Promise<number> {
+export async function checkConfig(args: string[], io: Io): Promise<number> {
   let options: Options
   try {
-    options = parse(args)
+    options = parseFlags(args)
     if (options.isHelp) {
-      output.out(USAGE)
+      io.stdout.write(USAGE)
       return 0
     }
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    output.err(`${error.message}\n${USAGE}`)
+    io.stderr.write(`${error.message}\n${USAGE}`)
     return 2
   }
-  output.out('checking rate limit configs...')
+  print(io, 'checking rate limit configs...')
   const skipped: string[] = []
-  const files = readAll(options.paths, { output, skipped, isDotIgnored: ignoresDots(env) })
+  const files = readAll(options.paths, { io, skipped, isDotIgnored: ignoresDots(io.env) })
   if (!files) return 1
   const { result, lint } = await load({ from: 'files', files, isMerging: options.isMerging })
   const warnings = [...skipped, ...result.warnings, ...(await lint())]
-  for (const warning of warnings) output.err(`warning: ${warning}`)
-  const problem = findProblem(result, env)
-  if (problem) output.out(`error loading rate limit configs: ${problem}`)
+  for (const warning of warnings) note(io, `warning: ${warning}`)
+  const problem = findProblem(result, io.env)
+  if (problem) print(io, `error loading rate limit configs: ${problem}`)
   else if (options.isStrict && warnings.length > 0)
-    output.out(`${warnings.length} warnings, and -strict is set`)
+    print(io, `${warnings.length} warnings, and -strict is set`)
   else {
-    output.out('all rate limit configs ok')
+    print(io, 'all rate limit configs ok')
     return 0
   }
   return 1
 }
 
 /** The error that would keep the service from starting with these rules in this environment, or ''. */
-function findProblem(result: LoadResult, env: Record<string, string | undefined>): string {
+function findProblem(result: LoadResult, env: NodeJS.ProcessEnv): string {
   if (!result.ok) return result.error
   try {
     parseSettings(env)
@@ -88,7 +81,7 @@ function findProblem(result: LoadResult, env: Record<string, string | undefined>
 }
 
 /** `findProblem` reports a setting that cannot be read. */
-function ignoresDots(env: Record<string, string | undefined>): boolean {
+function ignoresDots(env: NodeJS.ProcessEnv): boolean {
   try {
     return parseSettings(env).settings.RUNTIME_IGNOREDOTFILES
   } catch {
@@ -96,15 +89,10 @@ function ignoresDots(env: Record<string, string | undefined>): boolean {
   }
 }
 
-const console_: Output = {
-  out: (line) => console.log(line),
-  err: (line) => console.error(line),
-}
-
 class UsageError extends Error {}
 
 /** Flags with one dash or two, values after `=` or in the next argument, like Go's `flag` package. */
-function parse(args: string[]): Options {
+function parseFlags(args: string[]): Options {
   const options: Options = { paths: [], isMerging: false, isStrict: false, isHelp: false }
   for (let i = 0; i < args.length; i++) {
     const flag = /^--?([a-z_]+)(?:=(.*))?$/s.exec(args[i])
@@ -134,14 +122,14 @@ function isTrue(name: string, value: string): boolean {
 }
 
 interface Reading {
-  output: Output
+  io: Io
   skipped: string[] // warnings about what the service would not read
   isDotIgnored: boolean
 }
 
 /** The files of all paths, or null after an error was printed. */
 function readAll(paths: string[], reading: Reading): RuleFile[] | null {
-  const { output, skipped } = reading
+  const { io, skipped } = reading
   const files: RuleFile[] = []
   for (const path of paths) {
     const names = list(path, reading)
@@ -153,12 +141,12 @@ function readAll(paths: string[], reading: Reading): RuleFile[] | null {
           skipped.push(`skipped a link to a directory: ${name}`)
           continue
         }
-        output.out(`opening config file: ${name}`)
+        print(io, `opening config file: ${name}`)
         // A pipe or a device has no end; the service does not read them either.
         if (!stat.isFile()) throw new Error('is not a file')
         files.push({ name, bytes: readFileSync(name) })
       } catch (error) {
-        output.out(`error reading file ${name}: ${errorMessage(error)}`)
+        print(io, `error reading file ${name}: ${errorMessage(error)}`)
         return null
       }
     }
@@ -167,11 +155,11 @@ function readAll(paths: string[], reading: Reading): RuleFile[] | null {
 }
 
 /** A file as it is; of a directory what the service would read, in that order. */
-function list(path: string, { output, skipped, isDotIgnored }: Reading): string[] | null {
+function list(path: string, { io, skipped, isDotIgnored }: Reading): string[] | null {
   try {
     const isFile = path !== '' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === false
     if (isFile) return [path]
-    output.out(`loading config directory: ${path}`)
+    print(io, `loading config directory: ${path}`)
     readdirSync(path) // throws where that is not possible
     const tree = { root: path, subdirectory: '', appDirectory: '.', isDotIgnored, isRootWatched: false }
     const { paths, backups, unreadable } = listRuleFiles(tree)
@@ -179,8 +167,8 @@ function list(path: string, { output, skipped, isDotIgnored }: Reading): string[
     if (unreadable) throw unreadable
     return paths
   } catch (error) {
-    output.out(`error opening directory ${path}: ${path === '' ? 'none was given' : errorMessage(error)}`)
-    if (path === '') output.err(USAGE)
+    print(io, `error opening directory ${path}: ${path === '' ? 'none was given' : errorMessage(error)}`)
+    if (path === '') io.stderr.write(USAGE)
     return null
   }
 }

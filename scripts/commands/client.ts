@@ -16,11 +16,7 @@ import type { Descriptor, RateLimitRequest, RateLimitResponse } from '../../prot
 import { quote, responseToText } from '../../proto/text.ts'
 import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
 import { statusName } from '../../transports/grpc/status.ts'
-
-export interface Output {
-  out(text: string): void
-  err(text: string): void
-}
+import type { Io } from './io.ts'
 
 const USAGE = `Usage of sluice client (one dash or two, -flag value or -flag=value):
   -descriptors k=v,k2=v2         a descriptor; repeat the flag for more of them
@@ -33,44 +29,39 @@ const USAGE = `Usage of sluice client (one dash or two, -flag value or -flag=val
   -oltp-protocol http|grpc       accepted for compatibility; this client sends no traces
 `
 
-const standardOutput: Output = {
-  out: (text) => process.stdout.write(text),
-  err: (text) => process.stderr.write(text),
-}
-
 /** An invalid flag; the message is printed above the usage. */
 class UsageError extends Error {}
 
-export async function client(args: string[], output: Output = standardOutput): Promise<number> {
+export async function client(args: string[], { stdout, stderr }: Io): Promise<number> {
   let flags: Flags
   try {
     flags = parseFlags(args)
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    output.err(`${error.message}\n${USAGE}`)
+    stderr.write(`${error.message}\n${USAGE}`)
     return 2
   }
   if (flags.wantsHelp) {
-    output.out(USAGE)
+    stdout.write(USAGE)
     return 0
   }
-  output.out(flagLines(flags))
+  stdout.write(flagLines(flags))
   if (flags.text['oltp-protocol'] !== '')
-    output.err('note: -oltp-protocol is set, but this client sends no traces\n')
+    stderr.write('note: -oltp-protocol is set, but this client sends no traces\n')
   let grpc: Client
   try {
     grpc = connect(flags)
   } catch (error) {
-    output.out(`error connecting: ${(error as Error).message}\n`)
+    stdout.write(`error connecting: ${(error as Error).message}\n`)
     return 1
   }
   try {
     const request = { domain: flags.text.domain, descriptors: flags.descriptors, hitsAddend: 1 }
-    output.out(`response: ${responseToText(await sendRequest(grpc, request))}\n`)
+    stdout.write(`response: ${responseToText(await sendRequest(grpc, request))}\n`)
     return 0
   } catch (error) {
     const { code, details } = error as ServiceError
-    output.out(`request error: rpc error: code = ${statusName(code)} desc = ${details}\n`)
+    stdout.write(`request error: rpc error: code = ${statusName(code)} desc = ${details}\n`)
     return 1
   } finally {
     grpc.close()

@@ -52,12 +52,12 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-const { days, addr } = options()
+const { days, addr } = parseOptions()
 const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
 process.env.TMPDIR = folder // also for the relays' certificates
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-const leave = () => process.exit(130)
-for (const name of SIGNALS) process.on(name, leave)
+const exitBySignal = () => process.exit(130)
+for (const name of SIGNALS) process.on(name, exitBySignal)
 try {
   const { host, port } = listenAddress('--addr', addr)
   const [, agentPort] = await claimPorts([
@@ -92,7 +92,7 @@ try {
     CONNECTIVITY_CHECK_URLS: '',
     LOG_LEVEL: 'error',
   }
-  await serve(env, agentEnv)
+  await runMonitor(env, agentEnv)
   await world.close()
 } catch (error) {
   if (!(error instanceof ConfigurationError)) throw error
@@ -100,15 +100,15 @@ try {
   process.exit(error.exitCode)
 }
 
-function options(): { days: number; addr: string } {
+function parseOptions(): { days: number; addr: string } {
   try {
     const { values } = parseArgs({ options: OPTIONS })
     const days = Number(values.days)
-    const isRight = Number.isInteger(days) && days >= 1 && days <= DAYS_MAX
-    if (isRight && !values.help) return { days, addr: values.addr }
-    const fault = isRight ? '' : `demo: --days must be a whole number from 1 to ${DAYS_MAX}\n\n`
-    process.stdout.write(`${fault}${USAGE}`)
-    process.exit(isRight ? 0 : 2)
+    const isValid = Number.isInteger(days) && days >= 1 && days <= DAYS_MAX
+    if (isValid && !values.help) return { days, addr: values.addr }
+    const message = isValid ? '' : `demo: --days must be a whole number from 1 to ${DAYS_MAX}\n\n`
+    process.stdout.write(`${message}${USAGE}`)
+    process.exit(isValid ? 0 : 2)
   } catch (error) {
     process.stderr.write(`demo: ${(error as Error).message}\n\n${USAGE}`)
     process.exit(2)
@@ -147,7 +147,7 @@ async function prepare(cataloguePath: string, asnPath: string, env: Record<strin
   return token
 }
 
-/** As `sluice monitor vantage create` does. */
+/** Like `sluice monitor vantage create`. */
 function addAgent(path: string): { agentId: number; token: string } {
   const database = new Database(path)
   try {
@@ -167,45 +167,45 @@ async function probeOnce(
   const ca = readFileSync(env.NODE_EXTRA_CA_CERTS, 'utf8')
   const egress = new Egress({ settings: egressSettings(env), version: 'demo', ca })
   const context = { egress, asn: await loadAsnTable(asnPath), nowMs: () => nowSec * 1_000 }
-  const found = DEMO_SITES.map(async (site) => {
+  const observations = DEMO_SITES.map(async (site) => {
     const url = siteUrl(site)
     const { observation } = await fullProbe(context, { url, apiBase: url, purpose: 'catalogue' })
     return [site.slug, observation] as const
   })
-  const pairs = await Promise.all(found)
+  const pairs = await Promise.all(observations)
   return new Map(pairs.flatMap(([slug, observation]) => (observation ? [[slug, observation]] : [])))
 }
 
-/** Until the monitor ends, by Ctrl-C or by itself. */
-async function serve(env: Record<string, string>, agentEnv: Record<string, string>): Promise<void> {
-  const monitor = run(['monitor'], env)
+/** Resolves when the monitor has ended, by Ctrl-C or by itself. */
+async function runMonitor(env: Record<string, string>, agentEnv: Record<string, string>): Promise<void> {
+  const monitor = startSluice(['monitor'], env)
   const children = [monitor]
   for (const name of SIGNALS)
-    process.off(name, leave).on(name, () => {
+    process.off(name, exitBySignal).on(name, () => {
       for (const child of children) child.kill(name)
     })
-  const ended = onExit(monitor)
-  if (await Promise.race([ready(), ended.then(() => false)])) {
-    children.push(run(['monitor', 'agent'], agentEnv))
-    process.stdout.write(whatToTry())
+  const ended = waitForExit(monitor)
+  if (await Promise.race([waitUntilReady(), ended.then(() => false)])) {
+    children.push(startSluice(['monitor', 'agent'], agentEnv))
+    process.stdout.write(describeRequests())
   }
   process.exitCode = await ended
   for (const agent of children.slice(1)) {
     agent.kill('SIGTERM')
-    await onExit(agent)
+    await waitForExit(agent)
   }
 }
 
-function run(args: string[], env: Record<string, string>): ChildProcess {
+function startSluice(args: string[], env: Record<string, string>): ChildProcess {
   return spawn(process.execPath, [SLUICE, ...args], { env: { ...process.env, ...env }, stdio: 'inherit' })
 }
 
-function onExit(child: ChildProcess): Promise<number> {
+function waitForExit(child: ChildProcess): Promise<number> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode ?? 1)
   return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
 }
 
-async function ready(): Promise<boolean> {
+async function waitUntilReady(): Promise<boolean> {
   for (;;) {
     const isReady = await fetch(`http://${addr}/readyz`).then(
       ({ ok }) => ok,
@@ -216,7 +216,7 @@ async function ready(): Promise<boolean> {
   }
 }
 
-function whatToTry(): string {
+function describeRequests(): string {
   const base = `http://${addr}/api/v1`
   return `
 The monitor serves ${DEMO_SITES.length} relays on this machine and probes each once a minute. Try it:

@@ -1,5 +1,5 @@
 /**
- * The log of the process: pino on standard error, in the two line formats of envoyproxy/ratelimit (spec 11.1).
+ * The log of the process, in the two line formats of envoyproxy/ratelimit (spec 11.1).
  *
  *     text   time="2026-11-20T11:00:00+01:00" level=warning msg="Listening for HTTP on '0.0.0.0:8080'"
  *     json   {"@message":"Listening for HTTP on '0.0.0.0:8080'","@timestamp":"2026-11-20T11:00:00.123+01:00","level":"warning"}
@@ -7,61 +7,54 @@
  * Fields follow the message, as ` route=/api/v1/sites status=200` or as members. Only the main thread writes; other threads
  * send it their lines. Nothing is logged per decision; the monitor logs its requests at level info. `fatal` is for the reason
  * why the process ends; no LOG_LEVEL hides it.
+ *
+ * pino provides the levels and the destination. Its serializer is not used: it begins each line with the level, and the spec
+ * with the message.
  */
 import pino from 'pino'
-import type { Log, LogFields } from '../../engine/runtime/messages.ts'
+import type { Log, LogFields, LogLevel } from '../../engine/runtime/messages.ts'
+
+/** The part of pino's destinations that is needed. */
+export interface LogDestination {
+  write(line: string): unknown
+}
+
+const UNWRITTEN_BYTES_MAX = 256 * 1024 // lines that cannot be written yet; beyond, they are dropped
+
+/** Standard error. Synchronous, so that no line is lost when the process ends. */
+export function openStandardError(): LogDestination {
+  const stderr = pino.destination({ dest: 2, sync: true, maxLength: UNWRITTEN_BYTES_MAX })
+  stderr.on('error', () => {}) // a full disk must not end the process; lines are written when there is space again
+  return stderr
+}
 
 /** pino's names for the spec's level names. */
 const LEVELS: Record<string, string> = { warning: 'warn', panic: 'fatal' }
 
-const UNWRITTEN_BYTES_MAX = 256 * 1024 // lines that cannot be written yet; beyond, they are dropped
-
-/**
- * `level` is any name of spec 11.1 in any case, `format` is `json` in any case or anything else for text. `onLine` is called
- * with the level of each line that is written.
- */
-export function createLog(level: string, format: string, onLine: (level: string) => void = () => {}): Log {
-  const name = level.toLowerCase()
-  // Synchronous, so that no line is lost when the process ends.
-  const stderr = pino.destination({ dest: 2, sync: true, maxLength: UNWRITTEN_BYTES_MAX })
-  stderr.on('error', () => {}) // a full disk must not end the process; lines are written when there is space again
-  const toLine = format.toLowerCase() === 'json' ? jsonLine : textLine
-  const streamWrite = (json: string) => {
-    const line: Line = JSON.parse(json)
-    onLine(line.level)
-    return toLine(line)
-  }
-  const logger = pino(
-    {
-      level: LEVELS[name] ?? name,
-      base: null,
-      timestamp: false,
-      hooks: { streamWrite },
-      formatters: { level: (label) => ({ level: label === 'warn' ? 'warning' : label }) },
-    },
-    stderr,
-  )
-  return (lineLevel, message, fields = {}) => {
-    logger[lineLevel === 'warning' ? 'warn' : lineLevel](fields, message)
+/** `level` is any name of spec 11.1 in any case, `format` is `json` in any case or anything else for text. */
+export function createLog(level: string, format: string, destination: LogDestination): Log {
+  const levelMin = toSeverity(level.toLowerCase())
+  const toLine = format.toLowerCase() === 'json' ? toJsonLine : toTextLine
+  return (lineLevel, message, fields) => {
+    if (toSeverity(lineLevel) >= levelMin) destination.write(toLine(lineLevel, message, fields))
   }
 }
 
-interface Line extends LogFields {
-  level: string
-  msg: string
+function toSeverity(level: string): number {
+  return pino.levels.values[LEVELS[level] ?? level]
 }
 
-function textLine({ level, msg, ...fields }: Line): string {
+function toTextLine(level: LogLevel, message: string, fields?: LogFields): string {
   const { seconds, zone } = localTime()
-  const all = { time: `${seconds}${zone}`, level, msg, ...fields }
-  const pairs = Object.entries(all).map(([name, value]) => `${name}=${quoted(String(value))}`)
-  return `${pairs.join(' ')}\n`
+  let line = `time="${seconds}${zone}" level=${level} msg=${quote(message)}`
+  for (const name in fields) line += ` ${name}=${quote(String(fields[name]))}`
+  return `${line}\n`
 }
 
-function jsonLine({ level, msg, ...fields }: Line): string {
+function toJsonLine(level: LogLevel, message: string, fields?: LogFields): string {
   const { seconds, millis, zone } = localTime()
-  const all = { '@message': msg, '@timestamp': `${seconds}.${millis}${zone}`, level, ...fields }
-  return `${JSON.stringify(all)}\n`
+  const line = { '@message': message, '@timestamp': `${seconds}.${millis}${zone}`, level, ...fields }
+  return `${JSON.stringify(line)}\n`
 }
 
 /** Now, as RFC 3339 has it: `2026-11-20T11:00:00`, `123` and `+01:00`, or `Z` in UTC. */
@@ -79,8 +72,8 @@ function twoDigits(count: number): string {
 }
 
 /** Quoted like logrus: bare where unambiguous, otherwise as a Go string literal. */
-function quoted(text: string): string {
-  return BARE.test(text) ? text : `"${text.replace(UNQUOTABLE, escaped)}"`
+function quote(text: string): string {
+  return BARE.test(text) ? text : `"${text.replace(UNQUOTABLE, escapeChar)}"`
 }
 
 const BARE = /^[A-Za-z0-9\-._/@^+]*$/
@@ -99,7 +92,7 @@ const ESCAPES = new Map(
   }),
 )
 
-function escaped(char: string): string {
+function escapeChar(char: string): string {
   const letter = ESCAPES.get(char)
   if (letter !== undefined) return `\\${letter}`
   const hex = char.codePointAt(0)!.toString(16)

@@ -4,11 +4,11 @@
  *     beside   shares the service's counters and rules; a failure of the monitor does not affect decisions
  *     alone    has its own counters, or those in Redis; reads rules from RUNTIME_ROOT or by xDS if configured
  */
-import { readFileSync } from 'node:fs'
 import type { RulesImage } from '../../engine/config/rules.ts'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
-import { resolveModule, resolveRoot } from '../../engine/runtime/module-url.ts'
+import { resolveModule } from '../../engine/runtime/module-url.ts'
+import { VERSION } from '../../engine/runtime/version.ts'
 import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
 import { storeWarnings } from '../../engine/settings/store.ts'
 import { inWrittenNames } from '../../engine/settings/written-names.ts'
@@ -23,27 +23,34 @@ import { claimPorts } from '../../transports/ports.ts'
 import { rulesSource } from '../../transports/rules.ts'
 import type { Service } from '../../transports/service.ts'
 import { Statistics } from '../../transports/statistics.ts'
-import { processLog } from './process-log.ts'
+import type { Io } from './io.ts'
+import { createProcessLog } from './process-log.ts'
 import { onShutdownSignal } from './signals.ts'
 
-/** From the end of shutdown to a forced exit, whatever is still open. */
-const EXIT_MS = 1_000
-
 /** Throws ConfigurationError for an invalid setting of the monitor. */
-export function checkMonitorSettings(settings: Settings): void {
-  monitorOptions(settings, process.env)
+export function checkMonitorSettings(settings: Settings, env: NodeJS.ProcessEnv): void {
+  monitorOptions(settings, env)
 }
 
 /** Resolves with the monitor, listening or not. A failed start is retried; one that hangs is abandoned at `ended`. */
 export async function startBeside(
   service: Service,
-  { settings, log, ended }: { settings: Settings; log: Log; ended: Promise<void> },
+  {
+    settings,
+    env,
+    log,
+    ended,
+  }: { settings: Settings; env: NodeJS.ProcessEnv; log: Log; ended: Promise<void> },
 ): Promise<MonitorSupervisor> {
-  const hooks = { log, claim: () => claimMonitorPorts(settings), stats: service.mergeStats.bind(service) }
+  const hooks = {
+    log,
+    claim: () => claimMonitorPorts(settings, env),
+    stats: service.mergeStats.bind(service),
+  }
   const monitor = createMonitor({ settings, ...service.shared }, hooks)
   service.onRules = (rules) => monitor.setRules(rules)
   const begun = monitor.start().then(
-    (port) => printPort(log, settings, port),
+    (port) => logPort(log, settings, port),
     (error: Error) => monitor.startLater(error),
   )
   await Promise.race([begun, ended])
@@ -51,13 +58,14 @@ export async function startBeside(
 }
 
 /** Runs until a signal. Resolves with the exit code; rejects with ConfigurationError. */
-export async function runMonitor(): Promise<number> {
-  const parsed = parseSettings(process.env)
+export async function runMonitor(io: Io): Promise<number> {
+  const { env } = io
+  const parsed = parseSettings(env)
   const { settings } = parsed
-  const { log } = processLog(parsed)
+  const { log } = createProcessLog(parsed, io.openLog())
   for (const warning of [...parsed.warnings, ...storeWarnings(parsed)]) log('warning', warning)
-  checkMonitorSettings(settings)
-  const ended = new Promise<'ended'>((resolve) => onShutdownSignal(log, () => resolve('ended')))
+  checkMonitorSettings(settings, env)
+  const ended = new Promise<'ended'>((resolve) => onShutdownSignal(io, log, () => resolve('ended')))
   const totals = new Totals()
   const memoryTable =
     settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
@@ -65,7 +73,7 @@ export async function runMonitor(): Promise<number> {
     { settings, memoryTable, rules: null },
     {
       log,
-      claim: () => claimMonitorPorts(settings),
+      claim: () => claimMonitorPorts(settings, env),
       stats: (deltas, gauges) => {
         totals.merge(deltas, 'monitor')
         for (const [name, value] of gauges) totals.set(name, value)
@@ -73,7 +81,7 @@ export async function runMonitor(): Promise<number> {
     },
   )
   const hasRules =
-    settings.CONFIG_TYPE !== 'FILE' || Object.keys(process.env).some((name) => name.startsWith('RUNTIME_'))
+    settings.CONFIG_TYPE !== 'FILE' || Object.keys(env).some((name) => name.startsWith('RUNTIME_'))
   let rules: RulesImage | null = null
   const onRules = (image: RulesImage) => {
     rules = image
@@ -89,7 +97,7 @@ export async function runMonitor(): Promise<number> {
     const sources = { rules: () => rules, loadFailure: () => null, stats: async () => totals.sorted() }
     debug = openDebugPort({ settings, port, log, threads: ['main'], ...sources })
     const started = await Promise.race([monitor.start(), ended])
-    if (started !== 'ended') printPort(log, settings, started)
+    if (started !== 'ended') logPort(log, settings, started)
     await ended
     return 0
   } catch (error) {
@@ -104,25 +112,23 @@ export async function runMonitor(): Promise<number> {
     debug?.close()
     await source?.close()
     await statistics.close()
-    setTimeout(() => process.exit(), EXIT_MS).unref() // only if a thread does not end
   }
 }
 
 function createMonitor(task: Omit<MonitorTask, 'version'>, hooks: MonitorHooks): MonitorSupervisor {
-  const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
   return new MonitorSupervisor(
     resolveModule('./monitor-thread.ts', import.meta.url),
-    { ...task, version },
+    { ...task, version: VERSION },
     hooks,
   )
 }
 
-function claimMonitorPorts(settings: Settings): Promise<unknown> {
-  const { host, port, agents } = monitorOptions(settings, process.env)
+function claimMonitorPorts(settings: Settings, env: NodeJS.ProcessEnv): Promise<unknown> {
+  const { host, port, agents } = monitorOptions(settings, env)
   const addresses = [{ variable: 'MONITOR_ADDR', host, port }]
   return claimPorts(agents ? [...addresses, { variable: 'AGENT_ADDR', ...agents }] : addresses)
 }
 
-function printPort(log: Log, { MONITOR_ADDR }: Settings, port: number): void {
+function logPort(log: Log, { MONITOR_ADDR }: Settings, port: number): void {
   log('warning', `Listening for the monitor on '${MONITOR_ADDR.replace(/[0-9]+$/, String(port))}'`)
 }

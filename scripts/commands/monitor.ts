@@ -7,8 +7,10 @@
  * Exit codes: 0 done, 1 failed, 2 wrong usage.
  */
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
-import { type Command, Mistakes, read, UsageError } from './monitor/command.ts'
-import { note } from './monitor/output.ts'
+import { parseArguments, UsageError, wantsHelp } from './arguments.ts'
+import type { Io } from './io.ts'
+import { type Command, DiagnosticsError } from './monitor/command.ts'
+import { note } from './output.ts'
 
 const USAGE = `usage: sluice monitor [<command>]
 
@@ -38,8 +40,8 @@ sluice monitor <command> --help describes a command. Exit codes: 0 done, 1 faile
 
 const COMMANDS: Record<string, () => Promise<Command>> = {
   validate: async () => (await import('./monitor/catalogue.ts')).validate,
-  import: async () => (await import('./monitor/catalogue.ts')).importing,
-  export: async () => (await import('./monitor/catalogue.ts')).exporting,
+  import: async () => (await import('./monitor/catalogue.ts')).importFile,
+  export: async () => (await import('./monitor/catalogue.ts')).exportAll,
   list: async () => (await import('./monitor/catalogue.ts')).list,
   'optout add': async () => (await import('./monitor/opt-out.ts')).add,
   'optout remove': async () => (await import('./monitor/opt-out.ts')).remove,
@@ -59,46 +61,45 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   openapi: async () => (await import('./monitor/openapi.ts')).openapi,
 }
 const GROUPS = ['optout', 'keys', 'vantage', 'asn']
-const HELP = ['help', '--help', '-help', '-h']
 
 /** Returns the exit code. */
-export async function monitor(args: string[]): Promise<number> {
-  hideExperimentalWarnings()
-  if (args.length === 0) return (await import('./monitor-run.ts')).runMonitor()
+export async function monitor(args: string[], io: Io): Promise<number> {
+  if (args.length === 0) return (await import('./monitor-run.ts')).runMonitor(io)
   const nameLength = GROUPS.includes(args[0]) ? 2 : 1
   const name = args.slice(0, nameLength).join(' ')
   const rest = args.slice(nameLength)
-  if (HELP.includes(args[0]) || (nameLength === 2 && HELP.includes(args[1]))) {
-    process.stdout.write(USAGE)
+  if (
+    args[0] === 'help' ||
+    wantsHelp(args.slice(0, nameLength)) ||
+    (nameLength === 2 && args[1] === 'help')
+  ) {
+    io.stdout.write(USAGE)
     return 0
   }
   if (!Object.hasOwn(COMMANDS, name)) {
     const what = GROUPS.includes(name)
       ? `${name}: a subcommand is missing.`
       : `there is no command "${name}".`
-    process.stderr.write(`sluice monitor: ${what}\n\n${USAGE}`)
+    io.stderr.write(`sluice monitor: ${what}\n\n${USAGE}`)
     return 2
   }
-  process.stdout.on('error', exitOnClosedPipe)
-  return run(name, await COMMANDS[name](), rest)
+  return runCommand(name, await COMMANDS[name](), rest, io)
 }
 
-async function run(name: string, command: Command, args: string[]): Promise<number> {
-  if (args.some((arg) => HELP.slice(1).includes(arg))) {
-    process.stdout.write(`usage: sluice monitor ${command.usage}`)
+async function runCommand(name: string, command: Command, args: string[], io: Io): Promise<number> {
+  if (wantsHelp(args)) {
+    io.stdout.write(`usage: sluice monitor ${command.usage}`)
     return 0
   }
   try {
-    return await command.run(read(command, args))
+    return await command.run(parseArguments(command, args), io)
   } catch (error) {
     if (error instanceof UsageError) {
-      process.stderr.write(
-        `sluice monitor ${name}: ${error.message}\n\nusage: sluice monitor ${command.usage}`,
-      )
+      io.stderr.write(`sluice monitor ${name}: ${error.message}\n\nusage: sluice monitor ${command.usage}`)
       return 2
     }
-    if (!(error instanceof Mistakes)) throw toConfigurationError(error)
-    for (const line of error.lines) note(line)
+    if (!(error instanceof DiagnosticsError)) throw toConfigurationError(error)
+    for (const line of error.lines) note(io, line)
     return 1
   }
 }
@@ -117,19 +118,4 @@ function toConfigurationError(error: unknown): unknown {
   if (syscall === undefined) return error
   const fix = 'Check the path and its permissions.'
   return new ConfigurationError({ code: 'FILE_UNUSABLE', what: `${message}.`, fix }, { cause: error })
-}
-
-/** The reader has closed the pipe, as in `sluice monitor export | head -1`. */
-function exitOnClosedPipe(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EPIPE') throw error
-  process.exit(0)
-}
-
-/** node:sqlite warns once per process that it is experimental in Node 22, which is of no use to an operator. */
-function hideExperimentalWarnings(): void {
-  const listeners = process.listeners('warning')
-  process.removeAllListeners('warning')
-  process.on('warning', (warning) => {
-    if (warning.name !== 'ExperimentalWarning') for (const listener of listeners) listener(warning)
-  })
 }

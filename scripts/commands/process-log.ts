@@ -7,7 +7,7 @@
 import type { Log } from '../../engine/runtime/messages.ts'
 import type { ParsedSettings } from '../../engine/settings/parse.ts'
 import { inWrittenNames } from '../../engine/settings/written-names.ts'
-import { createLog } from './log.ts'
+import { createLog, type LogDestination } from './log.ts'
 
 export interface ProcessLog {
   log: Log
@@ -15,21 +15,28 @@ export interface ProcessLog {
   endWithFatal(): void
 }
 
-export function processLog({ settings, written }: ParsedSettings): ProcessLog {
+export function createProcessLog(
+  { settings, written }: ParsedSettings,
+  destination: LogDestination,
+): ProcessLog {
   const rename = inWrittenNames(written)
-  let fatal: string | null = null
-  let isLast = false
-  const write = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT, (level) => {
-    isLast = level === 'fatal'
-  })
+  let linesCount = 0
+  let fatal: { message: string; lineNumber: number } | null = null
+  const counting = {
+    write(line: string) {
+      linesCount++
+      destination.write(line)
+    },
+  }
+  const write = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT, counting)
   return {
     log(level, message, fields) {
-      const text = rename?.(message) ?? message
-      if (level === 'fatal') fatal = text
-      write(level, text, fields)
+      const renamed = rename?.(message) ?? message
+      write(level, renamed, fields)
+      if (level === 'fatal') fatal = { message: renamed, lineNumber: linesCount }
     },
     endWithFatal() {
-      if (fatal !== null && !isLast) write('fatal', fatal)
+      if (fatal !== null && fatal.lineNumber < linesCount) write('fatal', fatal.message)
     },
   }
 }

@@ -6,19 +6,22 @@
  *     a signal while starting ──► exit 2 while waiting for Redis, else 0
  */
 import { setMaxListeners } from 'node:events'
+import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveRoot } from '../../engine/runtime/module-url.ts'
 import { settingsHelp } from '../../engine/settings/help.ts'
-import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
+import { type ParsedSettings, parseSettings, type Settings } from '../../engine/settings/parse.ts'
 import { storeWarnings } from '../../engine/settings/store.ts'
 import { rows } from '../../engine/settings/table.ts'
 import type { MonitorSupervisor } from '../../monitor/service/monitor-supervisor.ts'
 import { Service } from '../../transports/service.ts'
+import { parseArguments, UsageError, wantsHelp } from './arguments.ts'
+import type { Io } from './io.ts'
 import { createLog } from './log.ts'
-import { processLog } from './process-log.ts'
-import { onShutdownSignal, whenNpmEnds } from './signals.ts'
+import { createProcessLog } from './process-log.ts'
+import { onNpmEnd, onShutdownSignal } from './signals.ts'
 
 const USAGE = `usage: sluice serve [--example]
 
@@ -28,25 +31,39 @@ Serves envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settin
   --help      print this text and the table of settings
 `
 
-export async function serve(args: string[]): Promise<number> {
-  if (args.some((arg) => /^--?h(elp)?$/.test(arg))) {
-    process.stdout.write(`${USAGE}\n${settingsHelp(process.stdout.columns)}\n`)
+export async function serve(args: string[], io: Io): Promise<number> {
+  if (wantsHelp(args)) {
+    io.stdout.write(`${USAGE}\n${settingsHelp(io.stdout.columns)}\n`)
     return 0
   }
-  const unknown = args.find((arg) => arg !== '--example')
-  if (unknown !== undefined) {
-    process.stderr.write(`sluice serve: unknown argument "${unknown}"\n\n${USAGE}`)
+  let isExample: boolean
+  try {
+    isExample = parseArguments({ options: { example: { type: 'boolean' } } }, args).has('example')
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    io.stderr.write(`sluice serve: ${error.message}\n\n${USAGE}`)
     return 2
   }
-  const isExample = args.length > 0
-  const env = isExample ? { ...exampleEnv(process.env), ...process.env } : process.env
-  const parsed = parseOrLogError(env)
+  const env = isExample ? { ...getExampleEnv(io.env), ...io.env } : io.env
+  try {
+    return await runService(parseSettings(env), { isExample, env, io })
+  } catch (error) {
+    // run.ts prints the message. With LOG_FORMAT=json it is a line of the log instead.
+    if (!(error instanceof ConfigurationError) || env.LOG_FORMAT?.toLowerCase() !== 'json') throw error
+    createLog('info', 'json', io.openLog())('fatal', error.message)
+    return error.exitCode
+  }
+}
+
+async function runService(
+  parsed: ParsedSettings,
+  { isExample, env, io }: { isExample: boolean; env: NodeJS.ProcessEnv; io: Io },
+): Promise<number> {
   const { settings } = parsed
-  const { log, endWithFatal } = processLog(parsed)
+  const { log, endWithFatal } = createProcessLog(parsed, io.openLog())
   for (const warning of [...parsed.warnings, ...storeWarnings(parsed)]) log('warning', warning)
   if (isExample) logExampleDefaults(settings, log)
   logNodeWarnings(log)
-  process.stdout.on('error', () => {}) // the example's output may be closed
 
   const ending = new AbortController()
   setMaxListeners(0, ending.signal)
@@ -62,16 +79,16 @@ export async function serve(args: string[]): Promise<number> {
   }
   process.on('uncaughtException', failByDefect) // orderly shutdown: threads must close their ports
   const ended = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()))
-  onShutdownSignal(log, () => ending.abort())
-  whenNpmEnds(log, () => ending.abort())
+  onShutdownSignal(io, log, () => ending.abort())
+  onNpmEnd(io, log, () => ending.abort())
   installTestHooks(service)
   let monitor: MonitorSupervisor | null = null
   try {
     const monitorRun = settings.MONITOR_ENABLED ? await import('./monitor-run.ts') : null
-    monitorRun?.checkMonitorSettings(settings)
+    monitorRun?.checkMonitorSettings(settings, env)
     const ports = await service.start(ending.signal)
-    if (monitorRun && ports) monitor = await monitorRun.startBeside(service, { settings, log, ended })
-    if (isExample && ports) process.stdout.write(describeExample(settings, ports, !namesRules(process.env)))
+    if (monitorRun && ports) monitor = await monitorRun.startBeside(service, { settings, env, log, ended })
+    if (isExample && ports) io.stdout.write(describeExample(settings, ports, !namesRules(io.env)))
     await ended
   } catch (error) {
     if (error instanceof ConfigurationError) {
@@ -82,22 +99,7 @@ export async function serve(args: string[]): Promise<number> {
     await Promise.all([service.stop(), monitor?.stop(settings.DRAIN_DELAY)])
     endWithFatal()
   }
-  process.channel?.unref()
-  setTimeout(() => process.exit(exitCode), EXIT_MS).unref() // only if a thread does not end
   return exitCode
-}
-
-/** Logs invalid settings as JSON if LOG_FORMAT says so; otherwise the command line prints the message alone. */
-function parseOrLogError(env: NodeJS.ProcessEnv): ReturnType<typeof parseSettings> {
-  try {
-    return parseSettings(env)
-  } catch (error) {
-    if (error instanceof ConfigurationError && env.LOG_FORMAT?.toLowerCase() === 'json') {
-      createLog('info', 'json')('fatal', error.message)
-      process.exit(error.exitCode)
-    }
-    throw error
-  }
 }
 
 /** Node's warnings become lines of the log. */
@@ -108,9 +110,6 @@ function logNodeWarnings(log: Log): void {
   })
 }
 
-/** From the end of shutdown to a forced exit, whatever is still open. */
-const EXIT_MS = 5_000
-
 /** Under NODE_ENV=test the parent process can crash a worker, and this process ends with it. */
 function installTestHooks(service: Service): void {
   if (process.env.NODE_ENV !== 'test' || !process.send) return
@@ -119,15 +118,15 @@ function installTestHooks(service: Service): void {
 }
 
 /** The settings of the example; its rules apply only if the environment sets no RUNTIME_ variable. */
-function exampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
+function getExampleEnv(given: NodeJS.ProcessEnv): Record<string, string> {
   const env: Record<string, string> = {
     ...(!SINKS.some((name) => name in given) && { DISABLE_STATS: 'true' }),
     MONITOR_ENABLED: 'true',
-    CATALOGUE_PATH: fileURLToPath(resolveRoot('examples/monitor/catalogue.yaml')),
+    CATALOGUE_PATH: getShippedPath('examples/monitor/catalogue.yaml'),
   }
   if (namesRules(given)) return env
   const rules = {
-    RUNTIME_ROOT: fileURLToPath(resolveRoot('examples/')),
+    RUNTIME_ROOT: getShippedPath('examples/'),
     RUNTIME_APPDIRECTORY: 'config',
     RUNTIME_WATCH_ROOT: given.RUNTIME_WATCH_ROOT ?? 'false',
   }
@@ -157,18 +156,34 @@ function namesRules(given: NodeJS.ProcessEnv): boolean {
   return RULES_FOLDER.some((name) => given[name] !== undefined)
 }
 
+/** The command as it is called here: the sources run in a checkout, .js files in an installed package. */
+const SLUICE = import.meta.url.endsWith('.ts')
+  ? `node ${displayPath(getShippedPath('scripts/sluice.mjs'))}`
+  : 'sluice'
+
+/** As a user would write it in the working directory. */
+function displayPath(path: string): string {
+  const fromHere = relative(process.cwd(), path)
+  return fromHere.startsWith('..') ? path : fromHere
+}
+
+function getShippedPath(file: string): string {
+  return fileURLToPath(resolveRoot(file))
+}
+
 function describeExample(
   settings: Settings,
   ports: { http: number; grpc: number },
   hasExampleRules: boolean,
 ): string {
-  const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT, MONITOR_ENABLED, MONITOR_ADDR } = settings
+  const { HOST, GRPC_HOST, GRPC_UDS, BACKEND_TYPE, RUNTIME_ROOT, MONITOR_ENABLED } = settings
+  const { MONITOR_ADDR, CATALOGUE_PATH } = settings
   const host = (bound: string) => (bound === '0.0.0.0' || bound === '::' ? 'localhost' : bound)
   const grpc = GRPC_UDS === '' ? `${host(GRPC_HOST)}:${ports.grpc}` : `unix:${GRPC_UDS}`
   const store = BACKEND_TYPE === 'memory' ? 'its embedded store' : `counters in ${BACKEND_TYPE}`
   const body = '{"domain":"example","descriptors":[{"entries":[{"key":"user","value":"alice"}]}]}'
   const monitor = MONITOR_ENABLED
-    ? `The monitor's API is at http://${MONITOR_ADDR.replace(/^0\.0\.0\.0/, 'localhost')}/api/v1; see examples/monitor for how to list sites.\n`
+    ? `The monitor's API is at http://${MONITOR_ADDR.replace(/^0\.0\.0\.0/, 'localhost')}/api/v1; its sites are in ${displayPath(CATALOGUE_PATH)}.\n`
     : ''
   if (!hasExampleRules)
     return `\nSluice is running with ${store} and the rules below ${RUNTIME_ROOT}. Ctrl-C stops it.\n`
@@ -177,9 +192,9 @@ Sluice is running with ${store}. Try it: five times per minute is allowed.
 
   curl -i -d '${body}' http://${host(HOST)}:${ports.http}/json
 
-  node scripts/sluice.mjs client -dial_string ${grpc} -domain example -descriptors user=alice
+  ${SLUICE} client -dial_string ${grpc} -domain example -descriptors user=alice
 
-Both count on the same counter. The rules are in examples/config; change them and they are read again.
+Both count on the same counter. The rules are in ${displayPath(getShippedPath('examples/config'))}; changes are loaded at once.
 ${monitor}Ctrl-C stops it.
 `
 }

@@ -1,16 +1,16 @@
 /**
- * From a fresh clone to something that runs: installs the packages and the Node they need, once.
+ * Installs the packages and the Node they need, once per clone.
  *
  *     npm start ──► bootstrap ── stamp matches ─────────────────────────────────────► done, a few milliseconds
  *                       └─ lock ─► npm ci under Node 22 ─► does uWebSockets.js load? ─► write the stamp
  *                                          ▲                      │ no: once more
  *                                          └──────────────────────┘
  *
- * Why `npm ci` alone is too little: the sources need Node 22.18, whatever the machine has, so a package puts one into
- * node_modules/.bin, where npm scripts find it first (runtime.mjs). And uWebSockets.js has a binary per Node version,
- * which npm chooses by the Node that npm itself runs under, so the install must already run under Node 22.
+ * `npm ci` alone is not enough: the sources need Node 22.18, whatever the machine has, so a package puts one into
+ * node_modules/.bin, where npm scripts find it first (runtime.mjs). uWebSockets.js has a binary per Node version, which npm
+ * chooses by the Node that runs npm, so the install must already run under Node 22.
  *
- * Plain JavaScript for Node 18 and later, without a dependency: it runs before there is any. `--test` also provides the
+ * Plain JavaScript for Node 18 and later, without dependencies: it runs before they are installed. `--test` also provides the
  * programs that only tests need (test-tools.mjs).
  */
 import { createHash } from 'node:crypto'
@@ -24,9 +24,9 @@ import { withLock } from './lock.mjs'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const STAMP = `${ROOT}node_modules/.sluice-stamp`
 const NODE = `${ROOT}node_modules/.bin/node`
-const INSTALL_MS_MAX = 600_000 // 15 s is usual; beyond: npm is ended and what it said is shown
+const INSTALL_MS_MAX = 600_000 // 15 s is usual; beyond: npm is ended and its output is printed
 const LOAD_MS_MAX = 30_000
-const CI = 'ci --include=dev --include=optional' // also under NODE_ENV=production, else tests find half a tree
+const CI = 'ci --include=dev --include=optional' // also under NODE_ENV=production, which would leave out what tests need
 
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED)\b/
@@ -37,10 +37,10 @@ const runtime = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')).optional
 
 try {
   if (process.platform === 'win32') throw new Remedy(windowsRemedy())
-  await once(isInstalled, install)
+  await runOnce(isInstalled, install)
   if (process.argv.includes('--test')) {
     const { allThere, provide, reportSkips } = await import('./test-tools.mjs')
-    await once(allThere, provide)
+    await runOnce(allThere, provide)
     reportSkips()
   }
 } catch (error) {
@@ -56,7 +56,7 @@ function windowsRemedy() {
 }
 
 /** Checks again under the lock: another process may have done the work meanwhile. */
-async function once(isDone, work) {
+async function runOnce(isDone, work) {
   if (isDone()) return
   const lock = `${ROOT}.bootstrap.lock`
   await withLock(
@@ -68,14 +68,14 @@ async function once(isDone, work) {
 
 function isInstalled() {
   try {
-    return existsSync(NODE) && readFileSync(STAMP, 'utf8') === stamp()
+    return existsSync(NODE) && readFileSync(STAMP, 'utf8') === createStamp()
   } catch {
     return false
   }
 }
 
-/** Everything that decides what node_modules must hold. npm empties node_modules, stamp included, before it installs. */
-function stamp() {
+/** Everything that determines the content of node_modules. npm empties node_modules, stamp included, before it installs. */
+function createStamp() {
   const lockHash = createHash('sha256')
     .update(readFileSync(`${ROOT}package-lock.json`))
     .digest('hex')
@@ -86,23 +86,23 @@ async function install() {
   const startMs = Date.now()
   say(`installing the packages and Node ${runtime} into node_modules (once, about 20 s) …`)
   await installPackages()
-  if (await loadFault()) {
+  if (await findLoadFault()) {
     say('uWebSockets.js does not load yet; installing once more …')
     await installPackages()
   }
-  const fault = await loadFault()
+  const fault = await findLoadFault()
   if (fault) {
     throw new Remedy(`${fault}\nsluice: the installed packages do not run here, see above. Node ${runtime} and uWebSockets.js \
 need glibc Linux, macOS or Windows on x64 or arm64; there, delete node_modules and run this again.`)
   }
-  writeFileSync(STAMP, stamp())
+  writeFileSync(STAMP, createStamp())
   say(`installed in ${((Date.now() - startMs) / 1000).toFixed(1)} s`)
 }
 
 async function installPackages() {
   const env = {
     ...process.env,
-    PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`, // npm under the Node judged above
+    PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH}`, // npm under the Node checked above
     npm_config_fetch_retry_mintimeout: '1000', // a dead network ends after 10 s; npm's own 70 s look like a hang
     npm_config_fetch_retry_maxtimeout: '8000',
   }
@@ -123,17 +123,17 @@ function remedyFor(program, code, output) {
 \`npm config set registry <address>\`, and run this again.`)
   }
   if (code === 127)
-    return new Remedy(`${program} is not there. Install npm (it comes with Node) and run this again.`)
+    return new Remedy(`${program} is missing. Install npm (it comes with Node) and run this again.`)
   if (NO_RUNTIME.test(output)) {
     return new Remedy(`npm has no Node ${runtime} for ${process.platform} ${process.arch}. Install Node 22.18 or a newer \
 22 from nodejs.org and run this again.`)
   }
-  return new Remedy(`${tail(output)}\nsluice: npm could not install the packages (exit ${code}), its last words stand \
-above. Mend that and run this again.`)
+  return new Remedy(`${tail(output)}\nsluice: npm could not install the packages (exit ${code}), see the end of \
+its output above. Correct the cause and run this again.`)
 }
 
-/** What goes wrong when the installed Node loads the installed binary; empty when nothing does. */
-async function loadFault() {
+/** The error of the installed Node when it loads the installed binary; '' if there is none. */
+async function findLoadFault() {
   const load = `require(${JSON.stringify(`${ROOT}node_modules/uWebSockets.js`)}).App.name`
   const { code, output } = await run(NODE, ['-p', load], { msMax: LOAD_MS_MAX })
   if (code === 0) return ''

@@ -1,30 +1,30 @@
 /**
- * What the bootstrap and its tools share: run a program to its end without showing what it says, and speak to a person.
+ * Used by the bootstrap and its tools: runs a program without showing its output, and prints messages.
  * Plain JavaScript for Node 18 and later.
  */
 import { spawn } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 
-const OUTPUT_CHARS_MAX = 200_000 // the end of it; what a person needs stands in the last lines
+const OUTPUT_CHARS_MAX = 200_000 // of the end, where the cause of a failure is
 const TAIL_LINES = 25
 
-/** An error whose message says it all: what is wrong and what to do. Printed without a stack. */
+/** An error whose message has the cause and the remedy. It is printed without a stack. */
 export class Remedy extends Error {
   name = 'Remedy'
 }
 
-/** One line to the person at the terminal. On stderr, because stdout belongs to the program that starts next. */
+/** On stderr, because stdout belongs to the program that starts next. */
 export function say(line) {
   process.stderr.write(`sluice: ${line}\n`)
 }
 
-/** Ends with the program's exit code and everything it said. A program that is not there ends with code 127. */
+/** Resolves with the program's exit code and its output. The code of a missing program is 127. */
 export function run(program, args, { msMax, env = process.env, cwd } = {}) {
   return new Promise((resolve) => {
     let output = ''
     const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'], timeout: msMax })
-    const end = () => child.kill() // a person's Ctrl-C must not leave an installer running behind the prompt
-    const hear = (chunk) => {
+    const end = () => child.kill() // Ctrl-C must not leave an installer running
+    const addOutput = (chunk) => {
       output = (output + chunk).slice(-OUTPUT_CHARS_MAX)
     }
     const finish = (code) => {
@@ -32,12 +32,14 @@ export function run(program, args, { msMax, env = process.env, cwd } = {}) {
       resolve({ code, output })
     }
     process.on('exit', end)
-    child.stdout.setEncoding('utf8').on('data', hear)
-    child.stderr.setEncoding('utf8').on('data', hear)
+    child.stdout.setEncoding('utf8').on('data', addOutput)
+    child.stderr.setEncoding('utf8').on('data', addOutput)
     child.once('error', (error) => finish(error.code === 'ENOENT' ? 127 : 126))
     child.once('close', (code, signal) => {
       if (signal)
-        hear(`\n${program} was ended by ${signal}${msMax ? `, at the latest after ${msMax / 1000} s` : ''}\n`)
+        addOutput(
+          `\n${program} was ended by ${signal}${msMax ? `, at the latest after ${msMax / 1000} s` : ''}\n`,
+        )
       finish(code ?? 1)
     })
   })

@@ -2,7 +2,7 @@
  * Import cycles, type imports included: files that import each other can only be understood together. Reports one shortest
  * cycle per group of such files, as a path.
  *
- * The entry file of a thread is no import (`resolveModule`), so a thread may import what starts it.
+ * The entry file of a thread is not an import (`resolveModule`), so a thread may import what starts it.
  */
 import { join } from 'node:path'
 
@@ -19,7 +19,7 @@ type ImportGraph = Map<string, string[]>
 export function checkCycles(
   sources: ReadonlyMap<string, string>,
   knownImports = KNOWN_IMPORTS,
-): { complaints: string[]; warnings: string[] } {
+): { diagnostics: string[]; warnings: string[] } {
   const unused = new Set(knownImports)
   const graph: ImportGraph = new Map()
   for (const [file, text] of sources) {
@@ -33,14 +33,14 @@ export function checkCycles(
       }),
     )
   }
-  const complaints = findCycles(graph).map(
+  const diagnostics = findCycles(graph).map(
     (cycle) =>
       `${cycle[0]}: import cycle: ${[...cycle, cycle[0]].join(' -> ')}. Move what both need into a file of its own.`,
   )
   const warnings = [...unused].map(
     (edge) => `scripts/dev/import-cycles.ts: "${edge}" no longer exists. Remove it from KNOWN_IMPORTS.`,
   )
-  return { complaints, warnings }
+  return { diagnostics, warnings }
 }
 
 function findImports(file: string, text: string): string[] {

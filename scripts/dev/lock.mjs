@@ -1,9 +1,9 @@
 /**
- * One at a time, across processes: `npm start` and `npm test` in the same fresh clone must not install over each other.
+ * A lock between processes: `npm start` and `npm test` in the same fresh clone must not install at the same time.
  *
- * The lock is a file that its holder creates exclusively and touches every two seconds. One that nobody has touched for
- * 20 s belongs to a holder that was killed, and is taken over. Age and not a process id, because two containers that
- * share a directory do not share process ids. Gives up: up to 20 s after such a kill.
+ * The lock is a file that its holder creates exclusively and touches every two seconds. A file that was not touched for 20 s
+ * belongs to a holder that was killed, and is taken over. The age decides and not a process id, because two containers that
+ * share a directory do not share process ids. Cost: a wait of up to 20 s after such a kill.
  */
 import { closeSync, openSync, renameSync, statSync, unlinkSync, utimesSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,12 +14,12 @@ const STALE_MS = 20_000
 const POLL_MS = 200
 const WAIT_MS_MAX = 900_000 // longer than the slowest install may take; beyond: an error that names the file
 
-/** Runs `work` while holding the lock file; `onWait` is called once if somebody else holds it. */
+/** Runs `work` while holding the lock file; `onWait` is called once if another process holds it. */
 export async function withLock(path, work, onWait = () => {}) {
-  const giveUpMs = Date.now() + WAIT_MS_MAX
+  const endMs = Date.now() + WAIT_MS_MAX
   for (let waits = 0; !take(path); waits++) {
     if (waits === 0) onWait()
-    if (Date.now() > giveUpMs) throw new Remedy(`${path} is held for too long. End its holder or delete it.`)
+    if (Date.now() > endMs) throw new Remedy(`${path} is held for too long. End its holder or delete it.`)
     removeStale(path)
     await sleep(POLL_MS)
   }
@@ -51,7 +51,7 @@ function take(path) {
   }
 }
 
-/** Renamed first: of two that find the same stale file only one moves it, the other finds nothing or a fresh one. */
+/** Renames first: of two processes that find the same stale file only one can rename it. */
 function removeStale(path) {
   if (!isStale(path)) return
   const aside = `${path}.${process.pid}`
@@ -61,7 +61,7 @@ function removeStale(path) {
     return
   }
   if (isStale(aside)) unlink(aside)
-  else renameSync(aside, path) // taken by another between look and move; hand it back
+  else renameSync(aside, path) // taken by another process between the check and the renaming
 }
 
 function isStale(path) {
@@ -76,7 +76,7 @@ function touch(path) {
   const now = new Date()
   try {
     utimesSync(path, now, now)
-  } catch {} // deleted by a person who wanted to help; the work in hand is finished all the same
+  } catch {} // deleted by hand; the work goes on
 }
 
 function unlink(path) {

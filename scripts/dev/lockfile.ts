@@ -1,9 +1,9 @@
 /**
- * Whether npm can verify what package-lock.json names: `npm ci` compares a package with the integrity recorded there and
- * accepts an entry without one as it comes.
+ * Checks that npm can verify every package of package-lock.json: `npm ci` compares a package with the integrity recorded
+ * there and accepts any content for an entry without one.
  *
- *     npm run check                           complains about entries without integrity that are not in KNOWN_GAPS
- *     node scripts/dev/lockfile.ts --complete     asks the registry for what is missing and writes it
+ *     npm run check                           reports entries without integrity that are not in KNOWN_GAPS
+ *     node scripts/dev/lockfile.ts --complete     reads what is missing from the registry and writes it
  *
  * The known gaps are binaries for other platforms than linux-x64, which the registry this file was made with does not have.
  */
@@ -12,7 +12,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 interface Entry {
-  name?: string // where it differs from the folder's
+  name?: string // if it differs from the folder's
   version?: string
   resolved?: string
   integrity?: string
@@ -34,7 +34,7 @@ const BIOME = [
 ]
 const UWS = ['darwin-arm64', 'darwin-x64', 'linux-arm', 'linux-arm64', 'win32-x64']
 
-/** `name@version`, so that a gap is decided upon again with each new version. */
+/** `name@version`, so that a gap is reviewed with each new version. */
 const KNOWN_GAPS = [
   ...[...BIOME, 'win32-arm64', 'win32-x64'].map((platform) => `@biomejs/cli-${platform}@2.6.8`),
   ...UWS.flatMap((platform) => [18, 20, 22, 23].map((node) => `@uwsjs/${platform}-${node}@20.51.4`)),
@@ -44,36 +44,36 @@ const KNOWN_GAPS = [
 const VIEW_MS_MAX = 60_000
 const FILE = 'package-lock.json'
 
-/** Everything to mend in the lock file. */
+/** The errors of the lock file. */
 export function checkLock(lock: Lock, knownGaps = KNOWN_GAPS): string[] {
-  const found = gaps(lock)
-  const complaints = [...found]
+  const found = findGaps(lock)
+  const diagnostics = [...found]
     .filter(([spec]) => !knownGaps.includes(spec))
     .map(([spec]) => `${spec} has no integrity. Run node scripts/dev/lockfile.ts --complete.`)
   for (const spec of knownGaps) {
     if (!found.has(spec))
-      complaints.push(`${spec} is not a gap. Remove it from KNOWN_GAPS in scripts/dev/lockfile.ts.`)
+      diagnostics.push(`${spec} is not a gap. Remove it from KNOWN_GAPS in scripts/dev/lockfile.ts.`)
   }
   for (const [path, entry] of Object.entries(lock.packages)) {
     if (entry.resolved && !entry.link)
-      complaints.push(`${path} names a registry. Remove "resolved"; .npmrc keeps npm from writing it.`)
+      diagnostics.push(`${path} names a registry. Remove "resolved"; .npmrc keeps npm from writing it.`)
   }
-  return complaints.map((complaint) => `${FILE}: ${complaint}`)
+  return diagnostics.map((diagnostic) => `${FILE}: ${diagnostic}`)
 }
 
-/** Adds what `ask` knows to the entries; returns what it did not know. */
-export function completeIntegrity(lock: Lock, ask: (spec: string) => string): string[] {
+/** Adds the integrity that `fetchIntegrity` returns to each entry; returns the packages without one. */
+export function completeIntegrity(lock: Lock, fetchIntegrity: (spec: string) => string): string[] {
   const unknown: string[] = []
-  for (const [spec, entry] of gaps(lock)) {
-    const integrity = ask(spec)
+  for (const [spec, entry] of findGaps(lock)) {
+    const integrity = fetchIntegrity(spec)
     if (/^sha512-[\w+/]{86}==$/.test(integrity)) insertAfterVersion(entry, integrity)
     else unknown.push(spec)
   }
   return unknown
 }
 
-/** Entries without integrity by `name@version`. The project itself, links and bundled packages have none by nature. */
-function gaps(lock: Lock): Map<string, Entry> {
+/** Entries without integrity by `name@version`. The project itself, links and bundled packages never have one. */
+function findGaps(lock: Lock): Map<string, Entry> {
   const found = new Map<string, Entry>()
   for (const [path, entry] of Object.entries(lock.packages)) {
     if (path === '' || entry.integrity || entry.link || entry.inBundle) continue
@@ -90,7 +90,7 @@ function insertAfterVersion(entry: Entry, integrity: string): void {
   Object.assign(entry, name === undefined ? {} : { name }, { version, integrity }, rest)
 }
 
-function askRegistry(spec: string): string {
+function fetchFromRegistry(spec: string): string {
   try {
     return execFileSync('npm', ['view', spec, 'dist.integrity'], {
       encoding: 'utf8',
@@ -113,7 +113,7 @@ if (import.meta.main) {
   }
   const root = new URL('../../', import.meta.url)
   const lock = readLock(root)
-  const unknown = completeIntegrity(lock, askRegistry)
+  const unknown = completeIntegrity(lock, fetchFromRegistry)
   writeFileSync(fileURLToPath(new URL(FILE, root)), `${JSON.stringify(lock, null, 2)}\n`)
   for (const spec of unknown) console.error(`${FILE}: the registry has no integrity of ${spec}.`)
   console.log(`${FILE}: ${unknown.length} entries without integrity are left.`)

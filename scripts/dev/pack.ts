@@ -1,8 +1,8 @@
 /**
- * Makes dist/, what an installed package runs: Node strips no types under node_modules, so the same tree as plain .js.
+ * Writes dist/, the code of an installed package: the same tree as .js, because Node strips no types under node_modules.
  *
  *     engine/match/trie.ts ──► dist/engine/match/trie.js        imports of './x.ts' become './x.js'
- *     engine/stores/redis/*.lua ─► dist/engine/stores/redis/*.lua     whatever is not TypeScript goes along as it is
+ *     engine/stores/redis/*.lua ─► dist/engine/stores/redis/*.lua     files other than TypeScript are copied
  *
  * Types are not checked here, `npm run check` does that. scripts/sluice.mjs and examples/ are shipped where they are.
  */
@@ -14,7 +14,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const FOLDERS = ['engine', 'transports', 'monitor', 'proto'].filter((folder) => existsSync(ROOT + folder))
 const NOT_SHIPPED = /\.(ts|md)$/
 
-rmSync(`${ROOT}dist`, { recursive: true, force: true }) // else a deleted source lives on in the package
+rmSync(`${ROOT}dist`, { recursive: true, force: true }) // a deleted source must not stay in the package
 const tsc = spawnSync(
   process.execPath,
   [`${ROOT}node_modules/typescript/bin/tsc`, '-p', 'tsconfig.dist.json'],

@@ -3,7 +3,7 @@
  *
  * Every expression in the sources is run over hostile texts of TEXT_CHARS_MAX characters, so a new one is tested without an
  * entry here. It needs one only if it is built from text at run time, or is slow but reads no text from outside.
- * `npm run check` complains about a built one without an entry, and about an entry whose expression is gone.
+ * `npm run check` reports a built one without an entry, and an entry whose expression is gone.
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources, as text
 import { rows } from '../../engine/settings/table.ts'
@@ -49,7 +49,7 @@ export const PATTERN_NOTES: readonly PatternNote[] = [
   { file: 'transports/xds/proxy.ts', text: raw`/^(?:\[(.+)\]|([^:]*|.*:.*:.*))(?::(\d+))?$/`, trusted: 'NO_PROXY' },
 ]
 
-/** Every `pattern` of the schemas that requests, answers of a server and results of agents are checked by. */
+/** Every `pattern` of the schemas of requests, of responses and of agents' results. */
 function schemaPatterns(): RegExp[] {
   const found = new Set<string>()
   const schemas = [

@@ -12,7 +12,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PATTERN_NOTES, type PatternNote } from './pattern-list.ts'
 
-/** All that runs in the service. */
+/** The sources that run in the service. */
 export const PATTERN_FOLDERS = ['engine', 'monitor', 'proto', 'transports']
 
 export interface FoundPattern {
@@ -20,7 +20,7 @@ export interface FoundPattern {
   line: number
   text: string // as it is written
   isBuilt: boolean // from text at run time, so what it matches cannot be read here
-  isRepeated: boolean // runs on from match to match: flag g or y, or an argument of split
+  isRepeated: boolean // matched repeatedly over one text: flag g or y, or an argument of split
 }
 
 const LIST = 'scripts/dev/pattern-list.ts'
@@ -51,10 +51,10 @@ const OPERATOR_WORDS = new Set([
   'yield',
 ])
 const EXPRESSION_ENDS = new Set([')', ']', '"', '`'])
-const USED = /^\.(?:test|exec)\b/ // what only an expression has, also after `if (…)`
-const NAME_CHARS_MAX = 40 // of what is called
+const MATCH_CALL = /^\.(?:test|exec)\b/ // only an expression has these methods; also after `if (…)`
+const NAME_CHARS_MAX = 40 // of the called function
 
-export function patternsIn(file: string, source: string): FoundPattern[] {
+export function findPatterns(file: string, source: string): FoundPattern[] {
   const found: FoundPattern[] = []
   const templates: number[] = [] // per open `${`: how many braces are open inside it
   let before = '' // the last token that is not blank; a string stands as its quote
@@ -74,7 +74,8 @@ export function patternsIn(file: string, source: string): FoundPattern[] {
       index += string.length
     } else if (
       literal &&
-      (!endsExpression(before) || USED.test(source.slice(index + literal.length, index + literal.length + 6)))
+      (!endsExpression(before) ||
+        MATCH_CALL.test(source.slice(index + literal.length, index + literal.length + 6)))
     ) {
       const flags = literal.slice(literal.lastIndexOf('/') + 1)
       add(index, literal, false, /[gy]/.test(flags) || source.slice(0, index).endsWith('.split('))
@@ -85,14 +86,14 @@ export function patternsIn(file: string, source: string): FoundPattern[] {
       index += word.length
     } else if (char === '`' || (char === '}' && templates.at(-1) === 0)) {
       if (char === '}') templates.pop()
-      const end = templateEnd(source, index + 1)
+      const end = findTemplateEnd(source, index + 1)
       if (source[end] === '{') templates.push(0)
       before = source[end] === '{' ? '{' : '`'
       index = end + 1
     } else {
       if (char === '{' && templates.length > 0) templates[templates.length - 1]++
       if (char === '}' && templates.length > 0) templates[templates.length - 1]--
-      if (char === '(' && buildsPattern(source, index)) add(index, callText(source, index), true, true)
+      if (char === '(' && buildsPattern(source, index)) add(index, getCallText(source, index), true, true)
       before = char
       index++
     }
@@ -100,39 +101,39 @@ export function patternsIn(file: string, source: string): FoundPattern[] {
   return found
 }
 
-/** Of every TypeScript source below these folders of `root`. */
-export function patternsBelow(root: string, folders: readonly string[]): FoundPattern[] {
+/** The expressions of every TypeScript source below these folders of `root`. */
+export function findPatternsBelow(root: string, folders: readonly string[]): FoundPattern[] {
   return folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts'))
       .sort()
-      .flatMap((name) => patternsIn(`${folder}/${name}`, readFileSync(join(root, folder, name), 'utf8'))),
+      .flatMap((name) => findPatterns(`${folder}/${name}`, readFileSync(join(root, folder, name), 'utf8'))),
   )
 }
 
-/** Built expressions nobody has described, and descriptions of expressions that are gone; as `file:line: what. Remedy.` */
+/** Built expressions without an entry in the list, and entries whose expression is gone; as `file:line: what. Remedy.` */
 export function checkPatterns(found: readonly FoundPattern[], notes = PATTERN_NOTES): string[] {
-  const complaints: string[] = []
+  const diagnostics: string[] = []
   for (const pattern of found) {
-    if (!pattern.isBuilt || noteOn(pattern, notes)) continue
-    complaints.push(
+    if (!pattern.isBuilt || findNote(pattern, notes)) continue
+    diagnostics.push(
       `${pattern.file}:${pattern.line}: builds ${pattern.text}, which the hostile-input test cannot see. List it in ${LIST}.`,
     )
   }
   for (const note of notes) {
-    if (found.some((pattern) => noteOn(pattern, [note]))) continue
-    complaints.push(
-      `${LIST}: lists ${note.text} of ${note.file}, which is not there. Take it out, or mend its text.`,
+    if (found.some((pattern) => findNote(pattern, [note]))) continue
+    diagnostics.push(
+      `${LIST}: lists ${note.text} of ${note.file}, which does not exist. Remove the entry, or correct its text.`,
     )
   }
-  return complaints
+  return diagnostics
 }
 
-export function noteOn({ file, text }: FoundPattern, notes = PATTERN_NOTES): PatternNote | undefined {
+export function findNote({ file, text }: FoundPattern, notes = PATTERN_NOTES): PatternNote | undefined {
   return notes.find((note) => note.file === file && note.text === text)
 }
 
-/** The expression a literal stands for. */
+/** The expression of a literal. */
 export function toRegExp(literal: string): RegExp {
   const end = literal.lastIndexOf('/')
   return new RegExp(literal.slice(1, end), literal.slice(end + 1))
@@ -142,8 +143,8 @@ function endsExpression(token: string): boolean {
   return EXPRESSION_ENDS.has(token) || (/^[\w$#\u0080-\uffff]/.test(token) && !OPERATOR_WORDS.has(token))
 }
 
-/** Where a template's text ends: at its closing backquote, or at the brace of the next `${`. */
-function templateEnd(source: string, from: number): number {
+/** The index where a template's text ends: at its closing backquote, or at the brace of the next `${`. */
+function findTemplateEnd(source: string, from: number): number {
   let index = from
   while (index < source.length && source[index] !== '`') {
     if (source[index] === '$' && source[index + 1] === '{') return index + 1
@@ -152,7 +153,7 @@ function templateEnd(source: string, from: number): number {
   return index
 }
 
-/** Whether the parenthesis opens a call that makes an expression of its argument. */
+/** Whether the parenthesis opens a call that creates an expression from its argument. */
 function buildsPattern(source: string, open: number): boolean {
   const name = /(?:\bRegExp|\.(match|matchAll|search))$/.exec(
     source.slice(Math.max(0, open - NAME_CHARS_MAX), open),
@@ -161,7 +162,7 @@ function buildsPattern(source: string, open: number): boolean {
 }
 
 /** The call on one line, up to the parenthesis that closes it. Parentheses in its strings must be balanced. */
-function callText(source: string, open: number): string {
+function getCallText(source: string, open: number): string {
   const [name] = /(?:new )?[.\w]*$/.exec(
     source.slice(Math.max(0, open - NAME_CHARS_MAX), open),
   ) as RegExpExecArray

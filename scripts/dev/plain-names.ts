@@ -31,18 +31,18 @@ const DEFINITIONS = [
 const COMMENTS = /\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*/gm
 
 /**
- * `sources` maps a path from the root to its text. Beside complaints it returns how many names are `left` per folder, and
+ * `sources` maps a path from the root to its text. Besides diagnostics it returns how many names are `left` per folder, and
  * which maxima can be lowered.
  */
 export function checkNames(
   sources: ReadonlyMap<string, string>,
   leftMax = LEFT_MAX,
-): { complaints: string[]; left: string[]; lower: string[] } {
-  const complaints: string[] = []
+): { diagnostics: string[]; left: string[]; lower: string[] } {
+  const diagnostics: string[] = []
   const namesByFolder = new Map<string, string[]>(Object.keys(leftMax).map((folder) => [folder, []]))
   for (const [file, text] of sources) {
     if (FILES.test(file))
-      complaints.push(`${file}: does not say what it contains. Rename it after its content.`)
+      diagnostics.push(`${file}: does not say what it contains. Rename it after its content.`)
     const folder = dirname(file).split('/').slice(0, 2).join('/')
     const names = namesByFolder.get(folder) ?? []
     names.push(...findNames(text).map((name) => `${name} (${file})`))
@@ -56,9 +56,9 @@ export function checkNames(
     if (names.length < max) lower.push(`${folder} to ${names.length}`)
     if (names.length <= max) continue
     const what = `has ${names.length} names ending in "Of" or with "told", at most ${max} may be left`
-    complaints.push(`${folder}: ${what}. Use a verb or a noun: ${names.join(', ')}.`)
+    diagnostics.push(`${folder}: ${what}. Use a verb or a noun: ${names.join(', ')}.`)
   }
-  return { complaints, left, lower }
+  return { diagnostics, left, lower }
 }
 
 function findNames(text: string): string[] {

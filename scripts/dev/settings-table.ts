@@ -17,9 +17,9 @@ const file =
   process.argv.slice(2).find((arg) => arg !== '--check') ??
   fileURLToPath(new URL('../../docs/settings.md', import.meta.url))
 
-process.exitCode = run()
+process.exitCode = updateTable()
 
-function run(): number {
+function updateTable(): number {
   const text = readFileSync(file, 'utf8')
   if (!BETWEEN_MARKERS.test(text)) {
     console.error(`${file}: no place for the table. Add the lines <!-- settings --> and <!-- /settings -->.`)

@@ -1,5 +1,5 @@
 /**
- * Does every row of the specifications have a test? Prints nothing when all have, otherwise the list, and exits with 1.
+ * Checks that every row of the specifications has a test. Prints those without one and then exits with 1.
  *
  *     ### 1.3 Generic key validation        test('1.3#2 1.3#4-6: an unknown key', …)
  *     | Condition | Error |                          │      └─ a range
@@ -9,13 +9,13 @@
  *
  *     $ node scripts/dev/spec-rows.ts            all sections            $ node scripts/dev/spec-rows.ts 1 A.2 M4    some of them
  *
- * Ids of docs/spec/monitor.md begin with M: M1.2#3. The head of a table is not a row. Where `lists` names a section, the
- * items of its lists are rows too, counted together with those of its tables in the order of the document. What is
- * knowingly not built stands in docs/not-built.md with its reason, and nowhere else; README names the same things.
+ * Ids of docs/spec/monitor.md begin with M: M1.2#3. The heading of a table is not a row. In the sections that
+ * `lists` names, list items are rows too, counted together with those of the tables in the order of the document.
+ * docs/not-built.md lists what is deliberately not built, with the reason; README names the same things.
  *
- * An id in a name says that this very row is asserted there; only a reader can check that. Names are collected by vitest,
- * because those of tables exist only at run time; skipped tests are not among them. Costs 6 s for 5,400 tests. Gives up:
- * test files isolated from each other, which would cost several times as much.
+ * An id in the name of a test means that the test asserts this row; only a reader can check that. vitest collects the
+ * names, because those of tables exist only at run time, and leaves out skipped tests. It takes 6 s for 5,400 tests, without
+ * isolation between test files, which would take several times as long.
  */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 
-/** A specification: where it is, what its ids begin with, and in which sections list items are rows. */
+/** A specification: its path, the prefix of its ids, and the sections in which list items are rows. */
 export interface Spec {
   path: string
   prefix: string
@@ -42,11 +42,11 @@ export const SPECS: readonly Spec[] = [
 const NOT_BUILT = 'docs/not-built.md'
 
 const ROW_SHOWN_MAX = 90 // characters
-const NAMES_BYTES_MAX = 64 * 1024 * 1024 // of vitest's answer
-const STDERR_LINES_MAX = 6 // of what it complains about
+const NAMES_BYTES_MAX = 64 * 1024 * 1024 // of vitest's output
+const STDERR_LINES_MAX = 6 // of vitest's error
 
 const HEADING = /^#+ (?:Appendix )?(\d+(?:\.\d+)?|A(?:\.\d+)?)[. ]/
-const TABLE_RULE = /^\|(?: *:?-+:? *\|)+ *$/ // between the head and the rows
+const TABLE_RULE = /^\|(?: *:?-+:? *\|)+ *$/ // between the heading and the rows
 const LIST_ITEM = /^(?:-|\d+\.) / // of the outermost level
 const ID = /(?<![\w.])(M?\d+(?:\.\d+)?|A(?:\.\d+)?)#(\d+)(?:-(\d+))?/g
 const BULLET = /^- (.+)$/gm
@@ -83,7 +83,7 @@ export function parseRows(markdown: string, { path, prefix, lists }: Spec = SPEC
 }
 
 /** The ids in names of tests. */
-export function idsIn(names: readonly string[]): Set<string> {
+export function findIds(names: readonly string[]): Set<string> {
   const ids = new Set<string>()
   for (const name of names) {
     for (const [, section, first, last = first] of name.matchAll(ID)) {
@@ -93,7 +93,7 @@ export function idsIn(names: readonly string[]): Set<string> {
   return ids
 }
 
-/** An entry of the list of what is knowingly not built. */
+/** An entry of docs/not-built.md. */
 export interface NotBuilt {
   what: string
   ids: Set<string>
@@ -104,58 +104,58 @@ export interface NotBuilt {
 /** The table of docs/not-built.md: | what | rows | settings | why | */
 export function parseNotBuilt(markdown: string): NotBuilt[] {
   const lines = markdown.split('\n')
-  const head = lines.findIndex((line) => TABLE_RULE.test(line))
+  const ruleIndex = lines.findIndex((line) => TABLE_RULE.test(line))
   const entries: NotBuilt[] = []
-  for (const line of lines.slice(head + 1)) {
+  for (const line of lines.slice(ruleIndex + 1)) {
     if (!line.startsWith('|')) break
     const [what, rows, settings, why] = line
       .split('|')
       .slice(1)
       .map((cell) => cell.trim())
-    entries.push({ what, ids: idsIn([rows]), settings: settings.match(/\w+/g) ?? [], why })
+    entries.push({ what, ids: findIds([rows]), settings: settings.match(/\w+/g) ?? [], why })
   }
   return entries
 }
 
-/** What is wrong, a line each: rows without a test or a reason, and ids without a row. Without `sections`, all count. */
-export function checkRow(rows: Row[], ids: Set<string>, sections: string[] = [], notBuilt: NotBuilt[] = []) {
-  const complaints: string[] = []
+/** One line per error: rows without a test or a reason, and ids without a row. Without `sections`, all are checked. */
+export function checkRows(rows: Row[], ids: Set<string>, sections: string[] = [], notBuilt: NotBuilt[] = []) {
+  const diagnostics: string[] = []
   const listed = new Set(notBuilt.flatMap((entry) => [...entry.ids]))
   for (const { id, section, file, line, text } of rows) {
     if (sections.length > 0 && !isBelow(section, sections)) continue
     if (ids.has(id)) {
-      if (listed.has(id)) complaints.push(`${NOT_BUILT}: ${id} is listed, but the name of a test has it`)
+      if (listed.has(id)) diagnostics.push(`${NOT_BUILT}: ${id} is listed, but the name of a test has it`)
     } else if (!listed.has(id)) {
       const shown = text.length > ROW_SHOWN_MAX ? `${text.slice(0, ROW_SHOWN_MAX)}…` : text
-      complaints.push(`${file}:${line}: ${id} has no test: ${shown}`)
+      diagnostics.push(`${file}:${line}: ${id} has no test: ${shown}`)
     }
   }
   const known = new Set(rows.map(({ id }) => id))
   const withRows = new Set(rows.map(({ section }) => section)) // elsewhere an id may mean an item of a list
   for (const id of ids) {
     if (!known.has(id) && withRows.has(id.split('#')[0]))
-      complaints.push(`docs/spec: ${id} is in the name of a test, but there is no such row`)
+      diagnostics.push(`docs/spec: ${id} is in the name of a test, but there is no such row`)
   }
   for (const id of listed) {
-    if (!known.has(id)) complaints.push(`${NOT_BUILT}: ${id} is listed, but there is no such row`)
+    if (!known.has(id)) diagnostics.push(`${NOT_BUILT}: ${id} is listed, but there is no such row`)
   }
-  return complaints
+  return diagnostics
 }
 
-/** What is wrong with the list of what is not built: reasons it lacks, and what README says otherwise. */
+/** One line per error: entries without a reason, and differences from README. */
 export function checkList(notBuilt: NotBuilt[], readme: string): string[] {
-  const complaints = notBuilt
+  const diagnostics = notBuilt
     .filter(({ why }) => !why)
     .map(({ what }) => `${NOT_BUILT}: "${what}" has no reason`)
   const list = README_LIST.exec(readme)?.[0]
-  if (list === undefined) return [...complaints, 'README.md: no <!-- not built --> list <!-- /not built -->']
+  if (list === undefined) return [...diagnostics, 'README.md: no <!-- not built --> list <!-- /not built -->']
   const named = [...list.matchAll(BULLET)].map(([, what]) => what)
   for (const { what } of notBuilt)
-    if (!named.includes(what)) complaints.push(`README.md: "${what}" is not built, and the list lacks it`)
+    if (!named.includes(what)) diagnostics.push(`README.md: "${what}" is not built, and the list lacks it`)
   for (const what of named)
     if (!notBuilt.some((entry) => entry.what === what))
-      complaints.push(`README.md: "${what}" is in the list, but not in ${NOT_BUILT}`)
-  return complaints
+      diagnostics.push(`README.md: "${what}" is in the list, but not in ${NOT_BUILT}`)
+  return diagnostics
 }
 
 function isBelow(section: string, parents: string[]): boolean {
@@ -163,12 +163,12 @@ function isBelow(section: string, parents: string[]): boolean {
 }
 
 /** The full names of all tests that would run under `root`, or of some folders. Rejects when a file does not load. */
-export async function testNames(root: string, folders: string[] = []): Promise<string[]> {
+export async function listTestNames(root: string, folders: string[] = []): Promise<string[]> {
   const vitest = join(root, 'node_modules/vitest/vitest.mjs')
   // Without this the list is read from the sources, where a name is still `${written}`.
   const args = [vitest, 'list', '--json', '--no-static-parse', '--no-isolate', ...folders]
   const env: NodeJS.ProcessEnv = { ...process.env, NO_COLOR: '1' }
-  for (const name of Object.keys(env)) if (name.startsWith('VITEST')) delete env[name] // when a test runs us
+  for (const name of Object.keys(env)) if (name.startsWith('VITEST')) delete env[name] // set when a test runs this
   const run = promisify(execFile)(process.execPath, args, { cwd: root, env, maxBuffer: NAMES_BYTES_MAX })
   const { stdout } = await run.catch((error: { stderr: string }) => {
     const stderrHead = error.stderr.split('\n').slice(0, STDERR_LINES_MAX).join('\n')
@@ -180,19 +180,19 @@ export async function testNames(root: string, folders: string[] = []): Promise<s
   return (JSON.parse(stdout) as { name: string }[]).map(({ name }) => name)
 }
 
-/** Prints what is to mend under `root`, of some sections or of all; returns the exit code. */
-async function main(root: string, asked: string[]): Promise<number> {
+/** Prints the errors under `root`, of some sections or of all; returns the exit code. */
+async function main(root: string, sections: string[]): Promise<number> {
   const read = (path: string) => readFileSync(join(root, path), 'utf8')
   const rows = SPECS.flatMap((spec) => parseRows(read(spec.path), spec))
   const notBuilt = parseNotBuilt(read(NOT_BUILT))
-  const ids = idsIn(await testNames(root))
-  const complaints = checkRow(rows, ids, asked, notBuilt)
-  complaints.push(...checkList(notBuilt, read('README.md')))
-  if (complaints.length === 0) return 0
-  for (const complaint of complaints) console.log(complaint)
+  const ids = findIds(await listTestNames(root))
+  const diagnostics = checkRows(rows, ids, sections, notBuilt)
+  diagnostics.push(...checkList(notBuilt, read('README.md')))
+  if (diagnostics.length === 0) return 0
+  for (const diagnostic of diagnostics) console.log(diagnostic)
   console.log(
-    `${complaints.length} to mend. A row's test carries its id in its name: test('1.3#12: …'), or several: ` +
-      `'1.3#12 1.3#14-16: …'. Only where that very row is asserted. What is not built belongs into ${NOT_BUILT}.`,
+    `${diagnostics.length} errors. The test of a row has its id in its name: test('1.3#12: …'), or several: ` +
+      `'1.3#12 1.3#14-16: …'. Use an id only where that row is asserted. List what is not built in ${NOT_BUILT}.`,
   )
   return 1
 }

@@ -3,9 +3,9 @@
  *
  *     node scripts/dev/test-summary.mjs results.json EXIT_CODE
  *
- * The file is what vitest's JSON reporter wrote, EXIT_CODE how the run ended. A run that failed without a failed test (a file that cannot be
- * imported, an unhandled error, no result at all) counts as one failure, so the line never looks better than the run.
- * Plain JavaScript for Node 18 and later: it must print something even when nothing could be installed.
+ * The file was written by vitest's JSON reporter, EXIT_CODE is that of the run. A run that failed without a failed test (a file
+ * that cannot be imported, an unhandled error, no result) counts as one failure.
+ * Plain JavaScript for Node 18 and later: it prints the line even if nothing could be installed.
  */
 import { readFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'

@@ -2,19 +2,27 @@
  * Cost of a regular expression on hostile texts, as a multiple of a plain loop over the same text. A linear expression
  * stays below MULTIPLE_MAX at every length; one that backtracks exceeds it after some thousand characters.
  *
- *     every text, 16 to 4,096 characters ──► the 8 most expensive, up to the longest text the expression can get
+ *     every text              16 to 4,096 characters
+ *     the 8 most expensive    16,384 and 65,536 characters, then extrapolated to the longest text the expression can get;
+ *                             measured up to the longest text with SLUICE_SIZE=full
  *
- * Times are compared within one run and only a repeated excess counts, so a busy machine does not matter.
+ * A multiple that is constant between two lengths stays constant; the one of a quadratic expression grows with the length.
+ * Times are compared within one run and only a repeated excess counts, so that a busy machine changes nothing.
  */
 import { runInNewContext } from 'node:vm'
 import { type HostileText, hostileTexts, toText } from './hostile-texts.ts'
+import { size } from './size.ts'
 
 export const MULTIPLE_MAX = 1_000 // of a loop over at least SCREEN_CHARS; a bounded repetition may cost its bound per character
 const SCREEN_CHARS = 4_096
 const SCREEN_LENGTHS = [16, 24, 32, 48, 64, 256, 1_024, SCREEN_CHARS] // short ones first: some would not end
+const GROWTH = 4 // from one length to the next
+const MEASURED_CHARS_MAX = size({ small: GROWTH ** 2 * SCREEN_CHARS, full: Number.POSITIVE_INFINITY }) // longer texts are extrapolated
 const EXPENSIVE = 8
 const ATTEMPTS = 8
-const HANG_MS = 60_000 // then V8 aborts the match; it is no measurement
+const GROWTH_ATTEMPTS = 16
+const GROWTH_MIN = 0.5 // exponent of the multiple: 0 is linear, 1 quadratic; less is noise
+const HANG_MS = 60_000 // V8 then stops the match with an error, so nothing depends on this time
 
 export interface Cost {
   multiple: number
@@ -23,37 +31,48 @@ export interface Cost {
 }
 
 /** The most expensive text, or the first above MULTIPLE_MAX. Throws when a match does not end or overflows V8's stack. */
-export function worstCost(
+export function findWorstCost(
   pattern: RegExp,
   { charsMax, isRepeated }: { charsMax: number; isRepeated: boolean },
 ): Cost {
-  const run = runner(pattern, isRepeated)
+  const run = createRunner(pattern, isRepeated)
   let worst: Cost = { multiple: 0, text: null, chars: 0 }
   let current: HostileText | null = null
-  const measure = (text: HostileText, chars: number, whole: string) => {
-    current = text
-    const multiple = measureMultiple(run, chars === whole.length ? whole : toText(text, chars), whole)
+  const add = (text: HostileText, chars: number, multiple: number) => {
     if (multiple > worst.multiple) worst = { multiple, text, chars }
     return multiple
   }
   const search = () => {
     const screened: { text: HostileText; multiple: number }[] = []
     for (const text of hostileTexts(pattern)) {
-      const whole = toText(text, SCREEN_CHARS)
+      current = text
       let multiple = 0
       for (const chars of SCREEN_LENGTHS) {
-        multiple = measure(text, chars, whole)
+        const whole = toText(text, chars)
+        multiple = add(text, chars, measureMultiple(run, whole, Math.max(whole.length, SCREEN_CHARS)))
         if (multiple > MULTIPLE_MAX) return
       }
       screened.push({ text, multiple })
     }
     screened.sort((one, other) => other.multiple - one.multiple)
     for (const { text } of screened.slice(0, EXPENSIVE)) {
-      for (let chars = 4 * SCREEN_CHARS; chars < 4 * charsMax; chars *= 4) {
-        const whole = toText(text, Math.min(chars, charsMax))
-        if (measure(text, whole.length, whole) > MULTIPLE_MAX) return
-      }
+      current = text
+      if (measureLong(text) > MULTIPLE_MAX) return
     }
+  }
+  const measureLong = (text: HostileText): number => {
+    let before = ''
+    let whole = ''
+    for (let chars = GROWTH * SCREEN_CHARS; chars < GROWTH * charsMax; chars *= GROWTH) {
+      if (chars > MEASURED_CHARS_MAX) {
+        const multiple = extrapolateMultiple(run, before, whole, charsMax)
+        return add(text, charsMax, multiple)
+      }
+      before = whole
+      whole = toText(text, Math.min(chars, charsMax))
+      if (add(text, whole.length, measureMultiple(run, whole, whole.length)) > MULTIPLE_MAX) break
+    }
+    return worst.multiple
   }
   try {
     runInNewContext('search()', { search }, { timeout: HANG_MS })
@@ -63,17 +82,58 @@ export function worstCost(
   return worst
 }
 
-function measureMultiple(run: (text: string) => void, text: string, whole: string): number {
-  let least = Number.POSITIVE_INFINITY
-  for (let attempt = 0; attempt < ATTEMPTS && least > MULTIPLE_MAX; attempt++) {
-    const scanNs = measureNs(() => scan(whole))
-    least = Math.min(least, measureNs(() => run(text)) / scanNs)
-  }
+/** The least of several measurements, or the first that is within MULTIPLE_MAX. */
+function measureMultiple(run: (text: string) => void, text: string, scanChars: number): number {
+  let least = measureNs(() => run(text)) / readScanNs(scanChars)
+  for (let attempt = 1; attempt < ATTEMPTS && least > MULTIPLE_MAX; attempt++)
+    least = Math.min(least, measureNs(() => run(text)) / measureScanNs(scanChars))
   return least
 }
 
+/**
+ * The multiple at `charsMax` if it grows as from the shorter to the longer text, which is GROWTH times as long. Measured in
+ * processor time, because a busy machine interrupts the longer text more often and that would look like growth.
+ */
+function extrapolateMultiple(
+  run: (text: string) => void,
+  shorter: string,
+  longer: string,
+  charsMax: number,
+): number {
+  const scanUs = measureScanUs(longer.length)
+  let [shorterUs, longerUs] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
+  let multiple = Number.POSITIVE_INFINITY
+  for (let attempt = 0; attempt < GROWTH_ATTEMPTS && multiple > MULTIPLE_MAX; attempt++) {
+    shorterUs = Math.min(
+      shorterUs,
+      measureCpuUs(() => run(shorter)),
+    )
+    longerUs = Math.min(
+      longerUs,
+      measureCpuUs(() => run(longer)),
+    )
+    const growth = Math.log(longerUs / shorterUs / (longer.length / shorter.length)) / Math.log(GROWTH)
+    const exponent = growth < GROWTH_MIN ? 0 : growth
+    multiple = (longerUs / scanUs) * (charsMax / longer.length) ** exponent
+  }
+  return multiple
+}
+
+function measureScanUs(chars: number): number {
+  const text = toText(SCAN_TEXT, chars)
+  return Math.min(...Array.from({ length: ATTEMPTS }, () => measureCpuUs(() => scan(text))))
+}
+
+/** At least 1, which is the resolution. */
+function measureCpuUs(work: () => void): number {
+  const before = process.cpuUsage()
+  work()
+  const { user, system } = process.cpuUsage(before)
+  return Math.max(1, user + system)
+}
+
 /** As the sources use the expression: one match, or all matches of the text. */
-function runner(pattern: RegExp, isRepeated: boolean): (text: string) => void {
+function createRunner(pattern: RegExp, isRepeated: boolean): (text: string) => void {
   const expression = new RegExp(
     pattern.source,
     isRepeated && !pattern.sticky ? `${pattern.flags.replace('g', '')}g` : pattern.flags,
@@ -84,6 +144,29 @@ function runner(pattern: RegExp, isRepeated: boolean): (text: string) => void {
     let end = -1
     while (expression.exec(text) && expression.lastIndex > end) end = expression.lastIndex // ends at once without y
   }
+}
+
+const SCAN_TEXT: HostileText = { prefix: '', pump: 'ab', suffix: '' }
+const scanTexts = new Map<number, string>() // by length
+const scanNsByChars = new Map<number, number>()
+
+/** The least time of several loops over a text of this length, measured once. */
+function readScanNs(chars: number): number {
+  let ns = scanNsByChars.get(chars)
+  if (ns === undefined) {
+    ns = Math.min(...Array.from({ length: ATTEMPTS }, () => measureScanNs(chars)))
+    scanNsByChars.set(chars, ns)
+  }
+  return ns
+}
+
+function measureScanNs(chars: number): number {
+  let text = scanTexts.get(chars)
+  if (text === undefined) {
+    text = toText(SCAN_TEXT, chars)
+    scanTexts.set(chars, text)
+  }
+  return measureNs(() => scan(text))
 }
 
 let sum = 0 // used after the loop, or V8 would remove the loop

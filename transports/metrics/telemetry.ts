@@ -7,8 +7,7 @@
  * Metrics that are always 0 here are omitted: events, service checks, other types, packets dropped by a queue. The queue here
  * refuses values, which count as `metric_dropped_on_receive`.
  */
-import { readFileSync } from 'node:fs'
-import { resolveRoot } from '../../engine/runtime/module-url.ts'
+import { VERSION } from '../../engine/runtime/version.ts'
 import type { SentTotals } from './lines.ts'
 
 export type ClientTransport = 'udp' | 'uds-stream'
@@ -19,8 +18,7 @@ export function telemetry(
   transport: ClientTransport,
   ending: string,
 ): (sent: SentTotals) => string[] {
-  const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
-  const own = ['client:sluice', `client_version:${version}`, `client_transport:${transport}`]
+  const own = ['client:sluice', `client_version:${VERSION}`, `client_transport:${transport}`]
   let before: number[] = []
   return (sent) => {
     const values = telemetryValues(sent)

@@ -1,6 +1,6 @@
 /**
- * Thirty days of history in a minute: the real planner, on a simulated clock, decides when each site is probed; a seeded random
- * number and the site's incidents give the result; roll-ups, evaluations, tiers and boards are the real ones.
+ * Generates thirty days of history in a minute. The planner of the monitor decides on a simulated clock when each site is
+ * probed; a seeded random number and the site's incidents give the result; the monitor's code rolls up and evaluates.
  *
  *     planner.due ─► simulated probe ─► planner.finish ─► store ── each hour: flush, tick, evaluate ──► store
  *
@@ -37,20 +37,21 @@ export interface HistoryOptions {
 export async function fillHistory(options: HistoryOptions): Promise<number> {
   const { store, sites, days, nowSec, onProgress } = options
   const startSec = Math.floor((nowSec - days * DAY_SEC) / HOUR_SEC) * HOUR_SEC
-  const past = new HistorySimulation(options, startSec)
+  const simulation = new HistorySimulation(options, startSec)
   for (let atSec = startSec; atSec < nowSec; atSec += HOUR_SEC) {
     const toSec = Math.min(atSec + HOUR_SEC, nowSec)
     for (const site of sites)
-      if (site.ageDays === undefined || atSec >= nowSec - site.ageDays * DAY_SEC) past.addSite(site, atSec)
-    past.run(toSec)
-    past.markVantagesSeen(toSec)
+      if (site.ageDays === undefined || atSec >= nowSec - site.ageDays * DAY_SEC)
+        simulation.addSite(site, atSec)
+    simulation.run(toSec)
+    simulation.markVantagesSeen(toSec)
     await store.flush()
     await store.tick(toSec)
-    await past.evaluate(toSec)
+    await simulation.evaluate(toSec)
     onProgress((toSec - startSec) / (nowSec - startSec))
   }
   await store.flush()
-  return past.probesCount
+  return simulation.probesCount
 }
 
 class HistorySimulation {

@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs'
-import { resolveRoot } from '../../../engine/runtime/module-url.ts'
+import { VERSION } from '../../../engine/runtime/version.ts'
 import { agentAccess, startAgent } from '../../../monitor/agent/start.ts'
 import { egressSettings } from '../../../monitor/egress/egress.ts'
 import { createLog } from '../log.ts'
@@ -18,15 +17,12 @@ Probes the sites of another monitor from this machine until a signal ends it. Ne
 PROBE_CONCURRENCY, PROBE_RETRIES, PROBE_SLOW_MS, CONNECTIVITY_CHECK_URLS, PROBE_PORTS, EGRESS_DENY and EGRESS_PROXY apply as in the monitor;
 AGENT_SERVER is called without the proxy.
 `,
-  async run() {
-    const { settings } = createContext()
-    const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
-    const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT)
-    const ended = new Promise<void>((resolve) => {
-      for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => resolve())
-    })
-    const egress = egressSettings(process.env)
-    const running = startAgent({ ...agentAccess(process.env), settings, egress, version, log })
+  async run(_, io) {
+    const { settings } = createContext(io)
+    const log = createLog(settings.LOG_LEVEL, settings.LOG_FORMAT, io.openLog())
+    const ended = new Promise<void>((resolve) => io.onSignal(() => resolve()))
+    const egress = egressSettings(io.env)
+    const running = startAgent({ ...agentAccess(io.env), settings, egress, version: VERSION, log })
     log('warning', `probing for ${settings.AGENT_SERVER}`)
     await ended
     await running.close()

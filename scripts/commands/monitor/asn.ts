@@ -4,9 +4,9 @@ import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { copyAtomic } from '../../../monitor/catalogue/write-atomic.ts'
 import { ASN_DB as DEFAULT_PATH, loadAsnTable } from '../../../monitor/probe/asn.ts'
 import { createParentFolder } from '../../../monitor/storage/path.ts'
+import { note } from '../output.ts'
 import type { Command } from './command.ts'
 import { createContext } from './context.ts'
-import { note } from './output.ts'
 
 const USUAL_RANGES_MIN = 100_000 // the combined table has some 500,000; fewer is a part of it or a table of another origin
 const NEW_TABLE_MODE = 0o644 // public data, which the user of the service must be able to read
@@ -20,8 +20,8 @@ https://iptoasn.com/data/ip2asn-combined.tsv.gz (public domain, renewed hourly) 
 compressed with gzip. Each row is: first address, last address, AS number, country, name, separated by tabs.
 `,
   operands: [1, 1],
-  async run({ operands: [source] }) {
-    const { ASN_DB: target } = createContext().settings
+  async run({ operands: [source] }, io) {
+    const { ASN_DB: target } = createContext(io).settings
     if (target === '') {
       const fix = `Set ASN_DB to a path, or unset it for its default, ${DEFAULT_PATH}.`
       throw new ConfigurationError({ code: 'ASN_DB', what: 'ASN_DB is empty and names no file.', fix })
@@ -37,9 +37,12 @@ compressed with gzip. Each row is: first address, last address, AS number, count
       newMode: NEW_TABLE_MODE,
       check: (copy) => countRanges(copy, source),
     })
-    note(`installed ${rangesCount} ranges as ${target}; a running monitor uses them from its next start on`)
+    note(
+      io,
+      `installed ${rangesCount} ranges as ${target}; a running monitor uses them from its next start on`,
+    )
     if (rangesCount < USUAL_RANGES_MIN)
-      note(`warning: the whole table has more than ${USUAL_RANGES_MIN} ranges; networks may be missing`)
+      note(io, `warning: the whole table has more than ${USUAL_RANGES_MIN} ranges; networks may be missing`)
     return 0
   },
 }

@@ -8,9 +8,10 @@ import { timestamp } from '../../../monitor/scoring/probe-point.ts'
 import { displayScore } from '../../../monitor/scoring/score.ts'
 import { readSnapshot } from '../../../monitor/storage/publish.ts'
 import type { SiteState } from '../../../monitor/storage/snapshot.ts'
-import { type Command, JSON_OPTION, Mistakes, UsageError } from './command.ts'
+import { UsageError } from '../arguments.ts'
+import { note, print, printJson, printTable } from '../output.ts'
+import { type Command, DiagnosticsError, JSON_OPTION } from './command.ts'
 import { createContext, readCatalogue, withDatabase } from './context.ts'
-import { note, print, printJson, printTable, write } from './output.ts'
 
 export const validate: Command = {
   usage: `validate [<path>]
@@ -19,18 +20,18 @@ Checks a catalogue (a file, or a folder of *.yaml) and optout.yaml (beside the f
 Default: CATALOGUE_PATH.
 `,
   operands: [0, 1],
-  run({ operands }) {
-    const { settings, options } = createContext()
+  run({ operands }, io) {
+    const { settings, options } = createContext(io)
     const path = operands[0] ?? settings.CATALOGUE_PATH
     const { entries, optOut, isOptedOut } = readCatalogue(path, options)
     const hidden = entries.filter(({ isHidden }) => isHidden).length
     const sites = `${entries.length} sites, ${hidden} hidden, ${entries.filter(isOptedOut).length} opted out`
-    print(`${path}: ${sites}; ${optOut.size} hosts in the opt-out list. No mistakes.`)
+    print(io, `${path}: ${sites}; ${optOut.size} hosts in the opt-out list. No errors.`)
     return 0
   },
 }
 
-export const importing: Command = {
+export const importFile: Command = {
   usage: `import <file.csv|json|yaml> [--dry-run] [--allow-key-files]
 
 Adds the sites of the file to CATALOGUE_PATH and updates the given fields of known sites; removes nothing. With an error
@@ -42,10 +43,10 @@ anywhere nothing is changed. A running monitor reads the catalogue within 2 s.
 `,
   operands: [1, 1],
   options: { 'dry-run': { type: 'boolean' }, 'allow-key-files': { type: 'boolean' } },
-  run({ operands: [file], has }) {
+  run({ operands: [file], has }, io) {
     const format = detectFormat(file)
     if (format === null) throw new UsageError(`"${file}" ends in none of .csv, .json, .yaml.`)
-    const { settings, options } = createContext()
+    const { settings, options } = createContext(io)
     const plan = importSites({
       cataloguePath: settings.CATALOGUE_PATH,
       name: basename(file),
@@ -55,15 +56,15 @@ anywhere nothing is changed. A running monitor reads the catalogue within 2 s.
       areKeyFilesAllowed: has('allow-key-files'),
       probePorts: options.ports,
     })
-    if (plan.diagnostics.length > 0) throw new Mistakes(plan.diagnostics)
-    for (const slug of plan.added) print(`+ ${slug}`)
-    for (const { slug, keys } of plan.changed) print(`~ ${slug}: ${keys.join(', ')}`)
+    if (plan.diagnostics.length > 0) throw new DiagnosticsError(plan.diagnostics)
+    for (const slug of plan.added) print(io, `+ ${slug}`)
+    for (const { slug, keys } of plan.changed) print(io, `~ ${slug}: ${keys.join(', ')}`)
     for (const { slug, keyFile, apiBase } of plan.keys)
-      print(`! ${slug}: the key in ${keyFile} goes to ${apiBase}`)
+      print(io, `! ${slug}: the key in ${keyFile} goes to ${apiBase}`)
     const { added, changed, unchanged, writtenFiles } = plan
-    note(`${added.length} added, ${changed.length} changed, ${unchanged.length} as before`)
+    note(io, `${added.length} added, ${changed.length} changed, ${unchanged.length} as before`)
     const verb = has('dry-run') ? 'would write' : 'wrote'
-    for (const path of writtenFiles) note(`${verb} ${path}`)
+    for (const path of writtenFiles) note(io, `${verb} ${path}`)
     return 0
   },
 }
@@ -84,20 +85,20 @@ function readUtf8(file: string): string {
 
 const FORMATS: readonly string[] = ['yaml', 'json', 'csv'] satisfies Format[]
 
-export const exporting: Command = {
+export const exportAll: Command = {
   usage: `export [--format yaml|json|csv]
 
 Writes all sites of CATALOGUE_PATH to standard output in a format that import reads. Default: yaml. In CSV, values that a
 spreadsheet would run as formulas are prefixed with ', which import removes.
 `,
   options: { format: { type: 'string' } },
-  run({ text }) {
+  run({ text }, io) {
     const format = text('format') ?? 'yaml'
     if (!FORMATS.includes(format))
       throw new UsageError(`--format ${format} is none of ${FORMATS.join(', ')}.`)
-    const { settings, options } = createContext()
+    const { settings, options } = createContext(io)
     const { entries } = readCatalogue(settings.CATALOGUE_PATH, options)
-    write(exportSites(entries, format as Format))
+    io.stdout.write(exportSites(entries, format as Format))
     return 0
   },
 }
@@ -109,16 +110,17 @@ Lists the sites of CATALOGUE_PATH; published ones with tier, score, state and ti
 also in the API, after its first conclusive probe, whatever the result. sluice monitor probe <slug> probes one now.
 `,
   options: JSON_OPTION,
-  async run({ has }) {
-    const { settings, options, path } = createContext()
+  async run({ has }, io) {
+    const { settings, options, path } = createContext(io)
     const { entries, isOptedOut } = readCatalogue(settings.CATALOGUE_PATH, options)
     const sites = existsSync(path)
       ? await withDatabase(path, (database) => readSnapshot(database, 0, 0).sites)
       : []
     const states = new Map(sites.map((site) => [site.slug, site]))
     const views = entries.map((entry) => toView(entry, states.get(entry.slug), isOptedOut(entry)))
-    if (has('json')) printJson(views)
-    else printTable(['SLUG', 'TIER', 'SCORE', 'STATE', 'LAST PROBED', 'URL', 'REMARKS'], views.map(toCells))
+    if (has('json')) printJson(io, views)
+    else
+      printTable(io, ['SLUG', 'TIER', 'SCORE', 'STATE', 'LAST PROBED', 'URL', 'REMARKS'], views.map(toCells))
     return 0
   },
 }

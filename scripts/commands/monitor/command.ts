@@ -1,29 +1,15 @@
-/**
- * The shape of a command of `sluice monitor`, and the parser of its arguments.
- *
- *     ['--tier', 'gold', '--json'] ──► operands []  text('tier') 'gold'  has('json') true
- *                                  └─► invalid: UsageError, exit code 2, with the usage of this command
- */
-import { type ParseArgsConfig, parseArgs } from 'node:util'
+/** The shape of a command of `sluice monitor`. */
+import type { ArgumentRules, CommandArguments } from '../arguments.ts'
+import type { Io } from '../io.ts'
 
-export interface Command {
+export interface Command extends ArgumentRules {
   usage: string // follows `usage: sluice monitor `: arguments, then a description of a few lines
-  options?: NonNullable<ParseArgsConfig['options']>
-  operands?: readonly [min: number, max: number] // default: none
-  run(given: Given): Promise<number> | number
+  /** Returns the exit code. */
+  run(args: CommandArguments, io: Io): Promise<number> | number
 }
-
-export interface Given {
-  operands: string[]
-  has(name: string): boolean
-  text(name: string): string | undefined
-}
-
-/** An invalid argument; printed above the usage. */
-export class UsageError extends Error {}
 
 /** Errors in the operator's files, printed one per line as they are: editors find `file:line:`. Exit code 1. */
-export class Mistakes extends Error {
+export class DiagnosticsError extends Error {
   readonly lines: readonly string[]
 
   constructor(lines: readonly string[]) {
@@ -33,24 +19,3 @@ export class Mistakes extends Error {
 }
 
 export const JSON_OPTION = { json: { type: 'boolean' } } as const
-
-export function read({ options = {}, operands: [min, max] = [0, 0] }: Command, args: string[]): Given {
-  const { values, positionals } = parsed(args, options)
-  if (positionals.length < min) throw new UsageError('an argument is missing.')
-  if (positionals.length > max) throw new UsageError(`"${positionals[max]}" is one argument too many.`)
-  return {
-    operands: positionals,
-    has: (name) => values[name] === true,
-    text: (name) => values[name] as string | undefined,
-  }
-}
-
-function parsed(args: string[], options: NonNullable<ParseArgsConfig['options']>) {
-  try {
-    return parseArgs({ args, options, allowPositionals: true })
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
-    if (!code?.startsWith('ERR_PARSE_ARGS_')) throw error
-    throw new UsageError(message.split('. ')[0].replace(/\.?$/, '.')) // the rest is advice on file names like -x
-  }
-}

@@ -15,8 +15,9 @@ import { type MonitorOptions, monitorOptions } from '../../../monitor/service/op
 import { Database } from '../../../monitor/storage/database.ts'
 import { migrate } from '../../../monitor/storage/migrate.ts'
 import { createParentFolder, databasePath } from '../../../monitor/storage/path.ts'
-import { Mistakes } from './command.ts'
-import { note } from './output.ts'
+import type { Io } from '../io.ts'
+import { note } from '../output.ts'
+import { DiagnosticsError } from './command.ts'
 
 export interface CommandContext {
   settings: Settings
@@ -25,10 +26,10 @@ export interface CommandContext {
 }
 
 /** Throws ConfigurationError, as the start of the monitor would. */
-export function createContext(): CommandContext {
-  const { settings, warnings } = parseSettings(process.env)
-  for (const warning of warnings) note(`warning: ${warning}`)
-  const options = monitorOptions(settings, process.env)
+export function createContext(io: Io): CommandContext {
+  const { settings, warnings } = parseSettings(io.env)
+  for (const warning of warnings) note(io, `warning: ${warning}`)
+  const options = monitorOptions(settings, io.env)
   return { settings, options, path: databasePath(settings.MONITOR_DATA_DIR) }
 }
 
@@ -38,13 +39,13 @@ export interface ReadCatalogue {
   isOptedOut(entry: CatalogueEntry): boolean
 }
 
-/** Throws Mistakes. Unlike the monitor's load it includes sites that opted out. */
+/** Throws DiagnosticsError. Unlike the monitor's load it includes sites that opted out. */
 export function readCatalogue(path: string, { ports }: MonitorOptions): ReadCatalogue {
   const diagnostics = new Diagnostics()
   const { files, optOut: file } = readFiles(path, diagnostics)
   const optOut = readOptOut(OPT_OUT_NAME, file?.text ?? null, diagnostics)
   const { entries } = checkFiles(files, diagnostics, ports)
-  if (!diagnostics.isEmpty) throw new Mistakes(diagnostics.lines())
+  if (!diagnostics.isEmpty) throw new DiagnosticsError(diagnostics.lines())
   return {
     entries: entries.sort((a, b) => (a.slug < b.slug ? -1 : 1)),
     optOut,
@@ -52,13 +53,13 @@ export function readCatalogue(path: string, { ports }: MonitorOptions): ReadCata
   }
 }
 
-/** The opt-outs alone, which are needed even if the catalogue is missing or invalid. Throws Mistakes. */
+/** The opt-outs alone, which are needed even if the catalogue is missing or invalid. Throws DiagnosticsError. */
 export function readOptOuts(cataloguePath: string): { path: string; hosts: Set<string> } {
   const diagnostics = new Diagnostics()
   const path = optOutPath(cataloguePath)
   const text = existsSync(path) ? readFileSync(path, 'utf8') : null
   const hosts = readOptOut(OPT_OUT_NAME, text, diagnostics)
-  if (!diagnostics.isEmpty) throw new Mistakes(diagnostics.lines())
+  if (!diagnostics.isEmpty) throw new DiagnosticsError(diagnostics.lines())
   return { path, hosts }
 }
 

@@ -8,9 +8,10 @@ import {
   listApiKeys,
   revokeApiKey,
 } from '../../../monitor/storage/api-keys.ts'
-import { type Command, JSON_OPTION, UsageError } from './command.ts'
+import { UsageError } from '../arguments.ts'
+import { note, print, printJson, printTable } from '../output.ts'
+import { type Command, JSON_OPTION } from './command.ts'
 import { createContext, withDatabase } from './context.ts'
-import { note, print, printJson, printTable } from './output.ts'
 
 const DEFAULT_TIER = 'partner' // the tier of the built-in rules
 const TIER = /^[a-z][a-z0-9_-]{0,31}$/
@@ -33,12 +34,12 @@ Creates an API key and prints it once: only its SHA-256 is stored. A running mon
     force: { type: 'boolean' },
     ...JSON_OPTION,
   },
-  async run({ text, has }) {
+  async run({ text, has }, io) {
     const nowSec = Math.floor(Date.now() / 1_000)
     const tier = checkedTier(text('tier') ?? DEFAULT_TIER)
     const remark = checkedNote(text('note') ?? '')
     const expiresAtSec = text('expires') === undefined ? null : parseExpiry(text('expires')!, nowSec)
-    const { settings, path } = createContext()
+    const { settings, path } = createContext(io)
     const { reasonUnlimited } = await import('./rules.ts') // only this command reads rules
     const unlimited = await reasonUnlimited(settings, tier)
     if (unlimited !== null && !has('force')) throw withoutLimit(tier, unlimited)
@@ -48,10 +49,11 @@ Creates an API key and prints it once: only its SHA-256 is stored. A running mon
       { isNew: true },
     )
     const expires = expiresAtSec === null ? 'never expires' : `expires ${timestamp(expiresAtSec)}`
-    if (unlimited !== null) note(`note: tier ${tier}: ${unlimited}`)
-    note(`key ${key.id}, tier ${tier}, ${expires}. This is the only copy of it:`)
-    if (has('json')) printJson({ id: key.id, key: key.text, tier, expires_at: timestampOrNull(expiresAtSec) })
-    else print(key.text)
+    if (unlimited !== null) note(io, `note: tier ${tier}: ${unlimited}`)
+    note(io, `key ${key.id}, tier ${tier}, ${expires}. This is the only copy of it:`)
+    if (has('json'))
+      printJson(io, { id: key.id, key: key.text, tier, expires_at: timestampOrNull(expiresAtSec) })
+    else print(io, key.text)
     return 0
   },
 }
@@ -62,13 +64,17 @@ export const list: Command = {
 Lists all keys, also expired and revoked ones, newest first, without their secrets.
 `,
   options: JSON_OPTION,
-  async run({ has }) {
-    const keys = await withDatabase(createContext().path, listApiKeys)
+  async run({ has }, io) {
+    const keys = await withDatabase(createContext(io).path, listApiKeys)
     const nowSec = Math.floor(Date.now() / 1_000)
-    if (has('json')) printJson(keys.map((key) => toView(key, nowSec)))
+    if (has('json'))
+      printJson(
+        io,
+        keys.map((key) => toView(key, nowSec)),
+      )
     else {
       const cells = keys.map((key) => Object.values(toView(key, nowSec)).map((value) => value ?? '-'))
-      printTable(['ID', 'TIER', 'STATE', 'CREATED', 'EXPIRES', 'REVOKED', 'NOTE'], cells)
+      printTable(io, ['ID', 'TIER', 'STATE', 'CREATED', 'EXPIRES', 'REVOKED', 'NOTE'], cells)
     }
     return 0
   },
@@ -80,9 +86,9 @@ export const revoke: Command = {
 Revokes a key permanently. keys list prints the ids. A running monitor refuses it within 5 s.
 `,
   operands: [1, 1],
-  async run({ operands: [id] }) {
+  async run({ operands: [id] }, io) {
     const nowSec = Math.floor(Date.now() / 1_000)
-    const { path } = createContext()
+    const { path } = createContext(io)
     const [isRevoked, keys] = await withDatabase(
       path,
       (database) => [revokeApiKey(database, id, nowSec), listApiKeys(database)] as const,
@@ -96,7 +102,7 @@ Revokes a key permanently. keys list prints the ids. A running monitor refuses i
         fix,
       })
     }
-    note(isRevoked ? `key ${id} is revoked` : `key ${id} had been revoked before`)
+    note(io, isRevoked ? `key ${id} is revoked` : `key ${id} had been revoked before`)
     return 0
   },
 }

@@ -8,9 +8,10 @@ import { Database } from '../../../monitor/storage/database.ts'
 import { backupTo } from '../../../monitor/storage/migrate.ts'
 import { Prune } from '../../../monitor/storage/prune.ts'
 import { openStore } from '../../../monitor/storage/store.ts'
-import { type Command, UsageError } from './command.ts'
+import { UsageError } from '../arguments.ts'
+import { note, Progress } from '../output.ts'
+import type { Command } from './command.ts'
 import { createContext, mustExist, withDatabase } from './context.ts'
-import { note, Progress } from './output.ts'
 
 const PAUSE_MS = 20 // between two steps, so that a running monitor can write
 const FLUSH_MS_MAX = 60_000 // beyond, unwritten rows are counted as lost: the disk is probably full
@@ -23,16 +24,16 @@ Copies the database to a new file, also while the monitor runs. To restore: stop
 MONITOR_DATA_DIR with the copy, and remove monitor.sqlite-wal and monitor.sqlite-shm.
 `,
   operands: [1, 1],
-  async run({ operands: [target] }) {
+  async run({ operands: [target] }, io) {
     if (target === '') throw new UsageError('the file name is empty.')
-    const { path } = createContext()
+    const { path } = createContext(io)
     mustExist(path)
     if (existsSync(target)) {
       const fix = 'Choose another name, or remove it.'
       throw new ConfigurationError({ code: 'BACKUP_EXISTS', where: target, what: 'already exists.', fix })
     }
     const database = new Database(path)
-    const progress = new Progress()
+    const progress = new Progress(io)
     try {
       // One snapshot for all pages: otherwise each commit of a running monitor restarts the copy, which might never end.
       // Cost: the write-ahead log grows until the copy is done.
@@ -47,7 +48,7 @@ MONITOR_DATA_DIR with the copy, and remove monitor.sqlite-wal and monitor.sqlite
       progress.end()
       database.close()
     }
-    note(`copied ${path} to ${target}`)
+    note(io, `copied ${path} to ${target}`)
     return 0
   },
 }
@@ -58,9 +59,9 @@ export const prune: Command = {
 Deletes what the monitor deletes every hour (raw probes after 7 days, hours after 32, days after 400, and so on) and
 returns the space to the file system.
 `,
-  async run() {
-    const { path } = createContext()
-    const progress = new Progress()
+  async run(_, io) {
+    const { path } = createContext(io)
+    const progress = new Progress(io)
     const deleted = await withDatabase(path, async (database) => {
       const nowSec = Math.floor(Date.now() / 1_000)
       const steps = new Prune(database)
@@ -76,7 +77,7 @@ returns the space to the file system.
       }
       return deletedCount(database)
     }).finally(() => progress.end())
-    note(`${deleted} rows deleted`)
+    note(io, `${deleted} rows deleted`)
     return 0
   },
 }
@@ -87,12 +88,12 @@ export const recompute: Command = {
 Evaluates all sites again from the stored measurements: region states, incidents, scores, tiers, boards. The monitor does so
 every PROBE_INTERVAL_S; a running one serves the result within 5 s.
 `,
-  async run() {
-    const { path, settings } = createContext()
+  async run(_, io) {
+    const { path, settings } = createContext(io)
     mustExist(path)
-    const progress = new Progress()
+    const progress = new Progress(io)
     progress.print('evaluating all sites …')
-    const log: Log = (level, text) => level !== 'info' && note(text)
+    const log: Log = (level, text) => level !== 'info' && note(io, text)
     const store = await openStore({ path, log })
     let evaluatedCount = 0
     let lostCount = 0
@@ -110,7 +111,7 @@ every PROBE_INTERVAL_S; a running one serves the result within 5 s.
       progress.end()
       lostCount = (await store.close()) + store.metrics().refused
     }
-    note(`${evaluatedCount} sites evaluated${lostCount > 0 ? `, but ${lostCount} writes were lost` : ''}`)
+    note(io, `${evaluatedCount} sites evaluated${lostCount > 0 ? `, but ${lostCount} writes were lost` : ''}`)
     return lostCount === 0 ? 0 : 1
   },
 }

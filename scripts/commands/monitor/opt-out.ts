@@ -3,9 +3,11 @@ import { ConfigurationError } from '../../../engine/runtime/errors.ts'
 import { addOptOut, parseHost, removeOptOut } from '../../../monitor/catalogue/opt-out.ts'
 import { hasSuffix } from '../../../monitor/egress/url-policy.ts'
 import type { MonitorOptions } from '../../../monitor/service/options.ts'
-import { type Command, JSON_OPTION, Mistakes, UsageError } from './command.ts'
+import { UsageError } from '../arguments.ts'
+import type { Io } from '../io.ts'
+import { note, print, printJson } from '../output.ts'
+import { type Command, DiagnosticsError, JSON_OPTION } from './command.ts'
 import { createContext, readCatalogue, readOptOuts } from './context.ts'
-import { note, print, printJson } from './output.ts'
 
 export const add: Command = {
   usage: `optout add <host>
@@ -14,14 +16,14 @@ Adds a host: it and its subdomains are neither probed nor listed, and submission
 the change within 2 s.
 `,
   operands: [1, 1],
-  run({ operands: [text] }) {
+  run({ operands: [text] }, io) {
     const host = checkedHost(text)
     if (!host.includes('.')) throw new UsageError(`"${host}" would opt out everything below it.`)
-    const { settings, options } = createContext()
+    const { settings, options } = createContext(io)
     const { path } = readOptOuts(settings.CATALOGUE_PATH)
     const isNew = addOptOut(path, host)
-    note(isNew ? `${host} has opted out (${path})` : `${host} had already opted out`)
-    printEffect(settings.CATALOGUE_PATH, options)
+    note(io, isNew ? `${host} has opted out (${path})` : `${host} had already opted out`)
+    noteEffect(settings.CATALOGUE_PATH, options, io)
     return 0
   },
 }
@@ -32,16 +34,16 @@ export const remove: Command = {
 Removes a host from the list. A listed parent domain, such as example.com for www.example.com, stays in force.
 `,
   operands: [1, 1],
-  run({ operands: [text] }) {
+  run({ operands: [text] }, io) {
     const host = checkedHost(text)
-    const { settings, options } = createContext()
+    const { settings, options } = createContext(io)
     const { path, hosts } = readOptOuts(settings.CATALOGUE_PATH)
     if (!removeOptOut(path, host)) throw notListed(path, host, hosts)
     hosts.delete(host)
-    note(`${host} is removed from the list (${path})`)
+    note(io, `${host} is removed from the list (${path})`)
     const above = findCovering(host, hosts)
-    if (above) note(`but ${above} still opts it out`)
-    printEffect(settings.CATALOGUE_PATH, options)
+    if (above) note(io, `but ${above} still opts it out`)
+    noteEffect(settings.CATALOGUE_PATH, options, io)
     return 0
   },
 }
@@ -52,23 +54,23 @@ export const list: Command = {
 Lists the hosts, one per line, sorted by name.
 `,
   options: JSON_OPTION,
-  run({ has }) {
-    const { hosts } = readOptOuts(createContext().settings.CATALOGUE_PATH)
+  run({ has }, io) {
+    const { hosts } = readOptOuts(createContext(io).settings.CATALOGUE_PATH)
     const sorted = [...hosts].sort()
-    if (has('json')) printJson(sorted)
-    else for (const host of sorted) print(host)
+    if (has('json')) printJson(io, sorted)
+    else for (const host of sorted) print(io, host)
     return 0
   },
 }
 
 /** The monitor loads catalogue and opt-outs together, so an error in the catalogue also delays this change. */
-function printEffect(cataloguePath: string, options: MonitorOptions): void {
+function noteEffect(cataloguePath: string, options: MonitorOptions, io: Io): void {
   try {
     const { entries, isOptedOut } = readCatalogue(cataloguePath, options)
-    for (const entry of entries.filter(isOptedOut)) note(`left out: ${entry.slug}, ${entry.url}`)
+    for (const entry of entries.filter(isOptedOut)) note(io, `left out: ${entry.slug}, ${entry.url}`)
   } catch (error) {
-    if (!(error instanceof Mistakes)) throw error
-    throw new Mistakes([
+    if (!(error instanceof DiagnosticsError)) throw error
+    throw new DiagnosticsError([
       'the change takes effect once these errors of the catalogue are fixed:',
       ...error.lines,
     ])

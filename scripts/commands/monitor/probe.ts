@@ -4,10 +4,9 @@
  *     slug ──► catalogue entry: URL, port, key ──┐
  *     URL ───────────────────────────────────────┴─► egress ──► light or full probe ──► JSON
  */
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
-import { resolveRoot } from '../../../engine/runtime/module-url.ts'
+import { VERSION } from '../../../engine/runtime/version.ts'
 import { networkView } from '../../../monitor/api/site-detail.ts'
 import { SLUG } from '../../../monitor/catalogue/fields.ts'
 import { type KeyFile, readKey } from '../../../monitor/catalogue/key-file.ts'
@@ -23,9 +22,11 @@ import { timestamp } from '../../../monitor/scoring/probe-point.ts'
 import { ownHosts } from '../../../monitor/service/options.ts'
 import { proberSites } from '../../../monitor/service/sites.ts'
 import { UNKNOWN_REGION } from '../../../monitor/storage/snapshot.ts'
-import { type Command, UsageError } from './command.ts'
+import { UsageError } from '../arguments.ts'
+import type { Io } from '../io.ts'
+import { note, printJson } from '../output.ts'
+import type { Command } from './command.ts'
 import { type CommandContext, createContext, readCatalogue, readOptOuts } from './context.ts'
-import { note, printJson } from './output.ts'
 
 export const probe: Command = {
   usage: `probe <slug|url> [--full]
@@ -37,39 +38,40 @@ probed, whatever the result; 1: it must not be probed, or the probe failed on th
 `,
   operands: [1, 1],
   options: { full: { type: 'boolean' } },
-  async run({ operands: [text], has }) {
-    const context = createContext()
+  async run({ operands: [text], has }, io) {
+    const context = createContext(io)
     const { settings } = context
-    const { slug, ...target } = await parseTarget(text, context)
-    const egress = openEgress(context)
+    const { slug, ...target } = await parseTarget(text, context, io)
+    const egress = openEgress(context, io)
     checkAllowed(egress, target)
     const isFull = has('full')
     const asn = isFull ? await loadAsnTable(settings.ASN_DB) : NO_ASN_TABLE
     const probing = { egress, asn, nowMs: Date.now, slowMs: settings.PROBE_SLOW_MS }
     const attempt = isFull
-      ? await fullProbe(probing, target, { onStep: printStep })
+      ? await fullProbe(probing, target, { onStep: (step) => noteStep(io, step) })
       : await lightProbe(probing, target)
-    printJson(toView(attempt, target, slug, settings.VANTAGE_NAME))
+    printJson(io, toView(attempt, target, slug, settings.VANTAGE_NAME))
     const { outcome, error } = attempt.probe
-    if (outcome === 'inconclusive') note(`inconclusive: the probe failed on this side (${attempt.detail})`)
+    if (outcome === 'inconclusive')
+      note(io, `inconclusive: the probe failed on this side (${attempt.detail})`)
     return outcome === 'inconclusive' || error === 'target_not_allowed' ? 1 : 0
   },
 }
 
 type NamedTarget = ProbeTarget & { slug: string | null }
 
-async function parseTarget(text: string, context: CommandContext): Promise<NamedTarget> {
+async function parseTarget(text: string, context: CommandContext, io: Io): Promise<NamedTarget> {
   if (text.includes('://')) {
     const url = toTargetKey(text)
     if (url === null)
       throw new UsageError(`"${text}" is not a URL that can be probed: http or https, without a user.`)
     return { slug: null, url, apiBase: url, purpose: 'detection' }
   }
-  if (SLUG.test(text)) return findSite(text, context)
+  if (SLUG.test(text)) return findSite(text, context, io)
   throw new UsageError(`"${text}" is neither a slug nor a URL. Write URLs with https://.`)
 }
 
-async function findSite(name: string, { settings, options }: CommandContext): Promise<NamedTarget> {
+async function findSite(name: string, { settings, options }: CommandContext, io: Io): Promise<NamedTarget> {
   const { entries } = readCatalogue(settings.CATALOGUE_PATH, options)
   const entry = entries.find(({ slug, aliases }) => slug === name || aliases.includes(name))
   if (!entry) {
@@ -85,26 +87,25 @@ async function findSite(name: string, { settings, options }: CommandContext): Pr
   return {
     ...{ slug, url, apiBase, extraPort },
     purpose: 'catalogue',
-    key: await readKeyOrNull(site.keyFile),
+    key: await readKeyOrNull(site.keyFile, io),
   }
 }
 
 /** Like in the prober, a site whose key cannot be read is probed without it. */
-async function readKeyOrNull(file: KeyFile | null): Promise<string | null> {
+async function readKeyOrNull(file: KeyFile | null, io: Io): Promise<string | null> {
   if (file === null) return null
   try {
     return await readKey(file)
   } catch (error) {
-    note(`note: probed without its key: ${(error as Error).message}`)
+    note(io, `note: probed without its key: ${(error as Error).message}`)
     return null
   }
 }
 
-function openEgress({ settings }: CommandContext): Egress {
-  const { version } = JSON.parse(readFileSync(resolveRoot('package.json'), 'utf8'))
+function openEgress({ settings }: CommandContext, { env }: Io): Egress {
   const egress = new Egress({
-    settings: egressSettings(process.env),
-    version,
+    settings: egressSettings(env),
+    version: VERSION,
     ownHosts: ownHosts(settings),
   })
   egress.optOut = readOptOuts(settings.CATALOGUE_PATH).hosts
@@ -127,9 +128,12 @@ function checkAllowed(egress: Egress, { url, apiBase, extraPort }: ProbeTarget):
   }
 }
 
-function printStep({ name, status, ms, detail }: Step): void {
+function noteStep(io: Io, { name, status, ms, detail }: Step): void {
   if (status === 'running') return
-  note([name.padEnd(12), status.padEnd(8), ms === null ? '' : `${ms} ms`, detail ?? ''].join(' ').trimEnd())
+  note(
+    io,
+    [name.padEnd(12), status.padEnd(8), ms === null ? '' : `${ms} ms`, detail ?? ''].join(' ').trimEnd(),
+  )
 }
 
 function toView(

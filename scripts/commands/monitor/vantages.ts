@@ -8,9 +8,10 @@ import {
   listVantages,
   revokeVantage,
 } from '../../../monitor/storage/vantages.ts'
-import { type Command, JSON_OPTION, UsageError } from './command.ts'
+import { UsageError } from '../arguments.ts'
+import { note, print, printJson, printTable } from '../output.ts'
+import { type Command, JSON_OPTION } from './command.ts'
 import { createContext, withDatabase } from './context.ts'
-import { note, print, printJson, printTable } from './output.ts'
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/ // as VANTAGE_NAME
 const COUNTRY = /^[A-Z]{2}$/
@@ -23,7 +24,7 @@ used again; it keeps its history and gets a new token. A running monitor accepts
 `,
   operands: [1, 1],
   options: { region: { type: 'string' }, country: { type: 'string' }, ...JSON_OPTION },
-  async run({ operands: [name], text, has }) {
+  async run({ operands: [name], text, has }, io) {
     const [region, country] = [text('region'), text('country') ?? null]
     if (!NAME.test(name))
       throw new UsageError(`"${name}" is not 1 to 63 of a-z, 0-9 and -, as a vantage's name is.`)
@@ -31,15 +32,16 @@ used again; it keeps its history and gets a new token. A running monitor accepts
       throw new UsageError('--region is cn or overseas, and has no default.')
     if (country !== null && !COUNTRY.test(country))
       throw new UsageError(`--country "${country}" is not two capital letters, such as DE.`)
-    const { path, settings } = createContext()
+    const { path, settings } = createContext(io)
     checkIsNotOwn(name, settings.VANTAGE_NAME)
     const input = { name, region: region as Region, country }
     const token = await withDatabase(path, (database) => createVantage(database, input), { isNew: true })
     note(
+      io,
       `vantage ${name}, ${[region, country].filter(Boolean).join(', ')}. This is the only copy of its token:`,
     )
-    if (has('json')) printJson({ ...input, token })
-    else print(token)
+    if (has('json')) printJson(io, { ...input, token })
+    else print(io, token)
     return 0
   },
 }
@@ -50,12 +52,12 @@ export const list: Command = {
 Lists all vantages by name, without tokens. State "own": the server itself, under its present name or an earlier one.
 `,
   options: JSON_OPTION,
-  async run({ has }) {
-    const views = (await withDatabase(createContext().path, listVantages)).map(toView)
-    if (has('json')) printJson(views)
+  async run({ has }, io) {
+    const views = (await withDatabase(createContext(io).path, listVantages)).map(toView)
+    if (has('json')) printJson(io, views)
     else {
       const cells = views.map((view) => Object.values(view).map((value) => value ?? '-'))
-      printTable(['NAME', 'STATE', 'REGION', 'COUNTRY', 'LAST SEEN', 'REVOKED'], cells)
+      printTable(io, ['NAME', 'STATE', 'REGION', 'COUNTRY', 'LAST SEEN', 'REVOKED'], cells)
     }
     return 0
   },
@@ -67,9 +69,9 @@ export const revoke: Command = {
 Revokes the vantage and its token. Its measurements are kept.
 `,
   operands: [1, 1],
-  async run({ operands: [name] }) {
+  async run({ operands: [name] }, io) {
     const nowSec = Math.floor(Date.now() / 1_000)
-    const { path, settings } = createContext()
+    const { path, settings } = createContext(io)
     checkIsNotOwn(name, settings.VANTAGE_NAME)
     const [isRevoked, vantages] = await withDatabase(
       path,
@@ -84,7 +86,7 @@ Revokes the vantage and its token. Its measurements are kept.
         fix,
       })
     }
-    note(isRevoked ? `vantage ${name} is revoked` : `vantage ${name} had been revoked before`)
+    note(io, isRevoked ? `vantage ${name} is revoked` : `vantage ${name} had been revoked before`)
     return 0
   },
 }

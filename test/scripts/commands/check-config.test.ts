@@ -1,15 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { checkConfig } from '../../../scripts/commands/check-config.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { runCommand } from '../../helpers/command-io.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 let dir = ''
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'sluice-check-'))
+  dir = makeTemporaryFolder()
 })
-afterEach(() => rmSync(dir, { recursive: true }))
 
 function put(name: string, text: string): string {
   writeFileSync(join(dir, name), text)
@@ -22,14 +21,16 @@ function run(...args: string[]) {
 
 /** With these settings in the environment and no others. */
 async function runIn(env: Record<string, string>, ...args: string[]) {
-  const out: string[] = []
-  const err: string[] = []
-  const code = await checkConfig(args, { out: (line) => out.push(line), err: (line) => err.push(line) }, env)
-  return { code, out, err }
+  const { code, out, err } = await runCommand(['check-config', ...args], env)
+  return { code, out: toLines(out), err: toLines(err) }
+}
+
+function toLines(text: string): string[] {
+  return text === '' ? [] : text.replace(/\n$/, '').split('\n')
 }
 
 describe('11.5 check-config', () => {
-  test('all is well', async () => {
+  test('valid files: exit code 0, and each file is printed', async () => {
     put('b.yaml', 'domain: b')
     put('a.yaml', 'domain: a')
     for (const args of [['-config_dir', dir], ['--config_dir', dir], [`-config_dir=${dir}`], [dir]]) {
@@ -47,9 +48,9 @@ describe('11.5 check-config', () => {
     }
   })
 
-  test('an empty directory is well', async () => expect(await run(dir)).toMatchObject({ code: 0 }))
+  test('an empty directory: exit code 0', async () => expect(await run(dir)).toMatchObject({ code: 0 }))
 
-  test('one file alone', async () => {
+  test('one file', async () => {
     const file = put('a.yaml', 'domain: a')
     expect((await run(file)).out).toContain(`opening config file: ${file}`)
   })
@@ -62,7 +63,7 @@ describe('11.5 check-config', () => {
     expect(out).toHaveLength(3)
   })
 
-  test('no directory at all is one that cannot be opened, with the usage', async () => {
+  test('without a directory: an error and the usage', async () => {
     for (const args of [[], ['-config_dir', ''], ['-config_dir=']]) {
       const { code, out, err } = await run(...args)
       expect(code).toBe(1)
@@ -71,7 +72,7 @@ describe('11.5 check-config', () => {
     }
   })
 
-  test('entries in the order of their names, hidden ones and all', async () => {
+  test('files in the order of their names, dot files included', async () => {
     for (const name of ['b.yaml', 'B.yaml', 'a.txt', '.a']) put(name, `domain: ${name}`)
     const opened = ['.a', 'B.yaml', 'a.txt', 'b.yaml'].map((name) => `opening config file: ${dir}/${name}`)
     expect((await run(dir)).out.slice(2)).toEqual([...opened, 'all rate limit configs ok'])
@@ -84,7 +85,7 @@ describe('11.5 check-config', () => {
     expect(out.at(-1)).toMatch(/^error loading rate limit configs: .*PORT/s)
   })
 
-  test('directories in the directory are checked as the service reads them', async () => {
+  test('subdirectories are checked as the service reads them; a link to one is skipped', async () => {
     mkdirSync(join(dir, 'team', 'deep'), { recursive: true })
     const files = [
       put('b.yaml', 'domain: b'),
@@ -111,7 +112,7 @@ describe('11.5 check-config', () => {
     expect([code, err, out.slice(2, -1)]).toEqual([0, [], [`opening config file: ${dir}/a.yaml`]])
   })
 
-  test('a pipe, which has no end', async () => {
+  test('a pipe is refused', async () => {
     spawnSync('mkfifo', [join(dir, 'pipe.yaml')])
     const { code, out } = await run(dir)
     expect(code).toBe(1)
@@ -120,12 +121,12 @@ describe('11.5 check-config', () => {
 
   // biome-ignore format: the columns are the specification
   const wrong = [
-    ['meaning', 'domain: ""',  'config file cannot have empty domain'],
-    ['a key',   'kee: x',      "config error, unknown key 'kee' (line 1)"],
+    ['rule',    'domain: ""',  'config file cannot have empty domain'],
+    ['key',     'kee: x',      "config error, unknown key 'kee' (line 1)"],
     ['syntax',  'a: [\n',      'error loading config file: yaml: line 2: '],
   ] as const
   for (const [what, yaml, text] of wrong) {
-    test(`an error of ${what} is one line and exit code 1`, async () => {
+    test(`invalid file (${what}): one line and exit code 1`, async () => {
       const file = put('a.yaml', yaml)
       const { code, out } = await run(dir)
       expect(code).toBe(1)
@@ -134,7 +135,7 @@ describe('11.5 check-config', () => {
     })
   }
 
-  test('merging', async () => {
+  test('several files for one domain are refused unless -merge_domain_configs is set', async () => {
     put('a.yaml', 'domain: d')
     put('b.yaml', 'domain: d')
     expect((await run(dir)).out.at(-1)).toContain("b.yaml: duplicate domain 'd' in config file")
@@ -142,14 +143,14 @@ describe('11.5 check-config', () => {
     expect((await run('--merge_domain_configs=false', dir)).code).toBe(1)
   })
 
-  test('what is no rule file is named in a warning', async () => {
+  test('a file that is not YAML is skipped with a warning', async () => {
     put('README.md', 'hello')
     const { code, err } = await run(dir)
     expect(code).toBe(0)
     expect(err[0]).toMatch(/^warning: skipped a file .*README.md: /)
   })
 
-  test('backup and editor files of a directory are named in warnings; one that is asked for is checked', async () => {
+  test('backup and editor files of a directory are skipped with a warning; one that is an operand is checked', async () => {
     const file = put('a.yaml', 'domain: a')
     const backup = put('a.yaml~', 'domain: a')
     expect(await run(dir)).toMatchObject({
@@ -159,7 +160,7 @@ describe('11.5 check-config', () => {
     expect((await run(file, backup)).out.at(-1)).toContain("a.yaml~: duplicate domain 'a' in config file")
   })
 
-  test('mistakes in the command: usage, exit code 2', async () => {
+  test('invalid flags: the usage and exit code 2', async () => {
     for (const args of [
       ['-foo'],
       ['--config-dir', dir],
@@ -170,25 +171,25 @@ describe('11.5 check-config', () => {
       const { code, out, err } = await run(...args)
       expect(code).toBe(2)
       expect(out).toEqual([])
-      expect(err[0]).toContain('Usage: sluice check-config')
+      expect(err[1]).toContain('Usage: sluice check-config')
     }
   })
 
-  test('help', async () => {
+  test('--help', async () => {
     const { code, out } = await run('--help')
     expect(code).toBe(0)
     expect(out[0]).toContain('Usage: sluice check-config')
   })
 })
 
-describe('warnings, which the reference does not have', () => {
+describe('warnings, which envoyproxy/ratelimit does not have', () => {
   const RULES = `domain: d
 descriptors:
   - key: k
     rate_limit: {unit: day}
   - {key: k, value: '*'}
 `
-  test('name file and line, go to standard error, and change nothing', async () => {
+  test('name file and line on standard error; the exit code stays 0', async () => {
     const file = put('a.yaml', RULES)
     const { code, out, err } = await run(dir)
     expect(code).toBe(0)
@@ -217,7 +218,7 @@ descriptors:
     expect((await run('-strict', dir)).code).toBe(1)
   })
 
-  test('those found before an error are told with it', async () => {
+  test('warnings found before an error are printed as well', async () => {
     put('a.yaml', RULES)
     put('b.yaml', 'kee: x')
     const { code, out, err } = await run(dir)
@@ -226,15 +227,15 @@ descriptors:
     expect(err).toHaveLength(1)
   })
 
-  test('files in the order they were opened', async () => {
-    const early = put('b.yaml', "domain: b\ndescriptors: [{key: k}, {key: k, value: '*'}]") // told after all are read
+  test('are in the order in which files were opened', async () => {
+    const early = put('b.yaml', "domain: b\ndescriptors: [{key: k}, {key: k, value: '*'}]") // found after all files are read
     const late = put('a.yaml', RULES)
     const { err } = await run(early, late)
     expect(err.map((line) => line.split(': ')[1])).toEqual([early, late, late])
   })
 })
 
-test('11.5: the command itself: no stack trace for broken YAML, exit code 1', () => {
+test('11.5: as a process: invalid YAML is exit code 1, without a stack trace', () => {
   const file = put('a.yaml', 'a: [\n')
   const script = join(import.meta.dirname, '../../../scripts/sluice.ts')
   const { status, stdout, stderr } = spawnSync(

@@ -6,10 +6,11 @@ import type { GrpcFrontend } from '../../../transports/grpc/frontend.ts'
 import { grpcJsFrontend } from '../../../transports/grpc/grpc-js.ts'
 import { type Listener, listen } from '../../../transports/grpc/listener.ts'
 import { createUnaryMethods } from '../../../transports/grpc/services.ts'
+import { captureIo } from '../../helpers/command-io.ts'
 import { FakeRateLimiter } from '../../transports/fake-rate-limiter.ts'
 
 const HOST = '127.0.0.1'
-const ANSWER =
+const RESPONSE =
   'statuses:{code:OK current_limit:{requests_per_unit:5 unit:MINUTE} limit_remaining:4 duration_until_reset:{seconds:37}}'
 
 let frontend: GrpcFrontend
@@ -17,8 +18,14 @@ let listener: Listener
 let limiter: FakeRateLimiter
 let out: string
 let err: string
-const output = { out: (text: string) => (out += text), err: (text: string) => (err += text) }
-const run = (...args: string[]) => client(args, output)
+
+async function run(...args: string[]): Promise<number> {
+  const io = captureIo()
+  const code = await client(args, io)
+  out += io.out
+  err += io.err
+  return code
+}
 
 beforeAll(async () => {
   limiter = new FakeRateLimiter()
@@ -34,7 +41,7 @@ beforeEach(() => {
   err = ''
 })
 
-test('asks, and prints its flags and the answer', async () => {
+test('sends one request, prints its flags and the response', async () => {
   const dial = `${HOST}:${listener.port}`
   expect(
     await run(
@@ -56,7 +63,7 @@ test('asks, and prints its flags and the answer', async () => {
       'Flag: --grpc-server-ca-file=""',
       'Flag: --grpc-use-tls="false"',
       'Flag: --oltp-protocol=""',
-      `response: overall_code:OK ${ANSWER}`,
+      `response: overall_code:OK ${RESPONSE}`,
       '',
     ].join('\n'),
   )
@@ -72,17 +79,17 @@ test('asks, and prints its flags and the answer', async () => {
   })
 })
 
-test('over limit is an answer: exit 0', async () => {
+test('over limit is a response: exit 0', async () => {
   expect(await run('-dial_string', `${HOST}:${listener.port}`, '-domain', 'over')).toBe(0)
   expect(out).toMatch(/^response: overall_code:OVER_LIMIT statuses:/m)
 })
 
-test('an error of the service: exit 1, on stdout', async () => {
+test('an error of the service: exit 1, printed on stdout', async () => {
   expect(await run('-dial_string', `${HOST}:${listener.port}`, '-domain', 'fail')).toBe(1)
   expect(out).toMatch(/\nrequest error: rpc error: code = Unknown desc = no rules today\n$/)
 })
 
-test('a connection that cannot be made: exit 1, and why', async () => {
+test('a refused connection: exit 1, with the reason', async () => {
   const server = createServer().listen(0, HOST)
   await new Promise((resolve) => server.once('listening', resolve))
   const { port } = server.address() as { port: number }
@@ -91,17 +98,17 @@ test('a connection that cannot be made: exit 1, and why', async () => {
   expect(out).toMatch(/\nrequest error: rpc error: code = Unavailable desc = .*ECONNREFUSED/)
 })
 
-test('a certificate file that is not there: exit 1', async () => {
+test('a missing certificate file: exit 1', async () => {
   expect(await run('-grpc-use-tls', '-grpc-server-ca-file', '/nowhere/ca.pem')).toBe(1)
   expect(out).toMatch(/\nerror connecting: ENOENT.*ca\.pem/)
 })
 
-test('a service that speaks no TLS: exit 1', async () => {
+test('a service without TLS: exit 1', async () => {
   expect(await run('-grpc-use-tls=true', '-dial_string', `localhost:${listener.port}`)).toBe(1)
   expect(out).toMatch(/\nrequest error: rpc error: code = Unavailable desc = /)
 })
 
-test('tracing is accepted, with a word that there is none', async () => {
+test('-oltp-protocol is accepted, with a note that no traces are sent', async () => {
   await run('-oltp-protocol', 'http', '-domain', 'answer', '-dial_string', `${HOST}:${listener.port}`)
   expect(err).toBe('note: -oltp-protocol is set, but this client sends no traces\n')
 })

@@ -1,4 +1,4 @@
-/** `sluice monitor` without a command, as far as no port is needed: what it logs before it starts. */
+/** `sluice monitor` without a command: what it logs before it opens a port. */
 import { expect, test } from 'vitest'
 import { monitorIn } from './monitor/command.ts'
 

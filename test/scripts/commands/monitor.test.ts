@@ -1,10 +1,13 @@
-/** `sluice monitor`: usage, exit codes, mistakes of settings, what is printed where (monitor spec 8.1, "CLI"). */
+/** `sluice monitor`: usage, exit codes, invalid settings, standard output and error (monitor spec 8.1, "CLI"). */
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { openApi } from '../../../monitor/api/schema/openapi.ts'
-import { Progress } from '../../../scripts/commands/monitor/output.ts'
+import { Progress } from '../../../scripts/commands/output.ts'
+import { run } from '../../../scripts/commands/run.ts'
+import { captureIo, runCommand } from '../../helpers/command-io.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { monitorIn } from './monitor/command.ts'
 
 const COMMANDS = [
@@ -23,8 +26,8 @@ test('8.1: --help is one screen and names every command', async () => {
   expect((await monitorIn().run('keys', '--help')).out).toBe(out)
 })
 
-test('8.1: every command has its own --help, whatever else is said', async () => {
-  const monitor = monitorIn({}, { PORT: 'not looked at' })
+test('8.1: every command has its own --help, whatever the settings', async () => {
+  const monitor = monitorIn({}, { PORT: 'invalid' })
   const all = await Promise.all(COMMANDS.map((name) => monitor.run(...name.split(' '), '--help')))
   all.forEach(({ code, out, err }, index) => {
     expect({ code, err }).toEqual({ code: 0, err: '' })
@@ -57,21 +60,18 @@ const wrong = [
   [['vantage', 'create', 'bj1', '--region', 'cn', '--country', 'cn'], 'sluice monitor vantage create: --country "cn" is not two capital letters, such as DE.\n'],
 ] as const
 
-test('8.1: wrong usage is exit code 2, the reason and the usage on standard error, and nothing is made', async () => {
-  const monitor = monitorIn()
-  for (let i = 0; i < wrong.length; i += 4) {
-    const some = wrong.slice(i, i + 4)
-    const all = await Promise.all(some.map(([args]) => monitor.run(...args)))
-    all.forEach(({ code, out, err }, index) => {
-      expect(err.slice(0, some[index][1].length)).toBe(some[index][1])
-      expect(err).toContain('\n\nusage: sluice monitor ')
-      expect({ code, out }).toEqual({ code: 2, out: '' })
-    })
-  }
-  expect(readdirSync(monitor.folder)).toEqual([])
-})
+for (const [args, reason] of wrong) {
+  test(`8.1: invalid usage is exit code 2, reason and usage on standard error, no files: ${args.join(' ')}`, async () => {
+    const monitor = monitorIn()
+    const { code, out, err } = await monitor.run(...args)
+    expect(err.slice(0, reason.length)).toBe(reason)
+    expect(err).toContain('\n\nusage: sluice monitor ')
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(readdirSync(monitor.folder)).toEqual([])
+  })
+}
 
-test('settings that are wrong are told in one line, typos are warned of', async () => {
+test('an invalid setting is one line, an unknown one a warning', async () => {
   const bad = await monitorIn({}, { PROBE_INTERVAL_S: '5' }).run('list')
   expect(bad.code).toBe(2)
   expect(bad.err).toMatch(/^sluice: PROBE_INTERVAL_S="5" is not allowed: .*\[SETTING_INVALID\]\n$/)
@@ -92,27 +92,43 @@ test('8.1: openapi prints the document of the API', async () => {
   expect({ code, err }).toEqual({ code: 0, err: '' })
 })
 
-test('a reader that has enough ends it without a word', () => {
+test('a closed pipe ends the command without an error', () => {
   const sluice = fileURLToPath(new URL('../../../scripts/sluice.ts', import.meta.url))
   const command = `"${process.execPath}" "${sluice}" monitor openapi | head -c 20`
   const { stdout, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
   expect({ stdout, stderr }).toEqual({ stdout: '{\n  "openapi": "3.1.', stderr: '' })
 })
 
-test('sluice --help names it', () => {
-  const sluice = fileURLToPath(new URL('../../../scripts/sluice.ts', import.meta.url))
-  const { stdout } = spawnSync(process.execPath, [sluice, '--help'], { encoding: 'utf8' })
-  expect(stdout).toMatch(/^ {2}monitor {8}\S/m)
+test('6.5: agent runs until a signal, also while its server is unreachable', async () => {
+  const { env } = monitorIn(
+    {},
+    {
+      ...{
+        AGENT_SERVER: 'http://127.0.0.1:9',
+        AGENT_TOKEN: `vt_${'a'.repeat(32)}`,
+        CONNECTIVITY_CHECK_URLS: '',
+      },
+    },
+  )
+  const io = captureIo(env)
+  const running = run(['monitor', 'agent'], io)
+  await eventually(() => expect(io.err).toContain('level=warning msg="probing for http://127.0.0.1:9"\n'))
+  io.sendSignal('SIGTERM')
+  expect({ code: await running, out: io.out }).toEqual({ code: 0, out: '' })
 })
 
-test('progress is one line that changes, in a terminal only', () => {
+test('sluice --help lists the monitor', async () => {
+  expect((await runCommand(['--help'])).out).toMatch(/^ {2}monitor {8}\S/m)
+})
+
+test('progress is one line that is overwritten, on a terminal only', () => {
   const written: string[] = []
   const write = (text: string) => written.push(text) > 0
-  const inFile = new Progress({ isTTY: false, write })
+  const inFile = new Progress({ stderr: { isTTY: false, write } })
   inFile.print('1 of 2')
   inFile.end()
   expect(written).toEqual([])
-  const inTerminal = new Progress({ isTTY: true, write })
+  const inTerminal = new Progress({ stderr: { isTTY: true, write } })
   inTerminal.end()
   inTerminal.print('1 of 2')
   inTerminal.end()

@@ -1,6 +1,6 @@
 /**
- * The bootstrap on machines we do not have: a copy of it in a temporary clone, with an npm and an npx that only write
- * down how they were called and do what the test says. The real install is what ran before this test could.
+ * The bootstrap on other machines: a copy of it in a temporary clone, with an npm and an npx that record their calls and run
+ * a shell script of the test. The real install has run before this test.
  */
 import { spawn } from 'node:child_process'
 import {
@@ -8,18 +8,17 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { provide } from '../../../scripts/dev/test-tools.mjs'
 import { nodePackage } from '../../../scripts/runtime.mjs'
+import { eventually } from '../../helpers/eventually.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 const ROOT = new URL('../../../', import.meta.url)
 const RUNTIME = '22.23.3'
@@ -32,7 +31,7 @@ echo 'throw new Error("no binary for this Node")' > node_modules/uWebSockets.js/
 let root: string
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'bootstrap-'))
+  root = makeTemporaryFolder()
   for (const folder of ['scripts', 'scripts/dev']) {
     mkdirSync(join(root, folder))
     for (const name of readdirSync(new URL(folder, ROOT))) {
@@ -47,16 +46,14 @@ beforeEach(() => {
   mkdirSync(join(root, 'bin'))
 })
 
-afterEach(() => rmSync(root, { recursive: true }))
-
 /** A program on the PATH of the bootstrap: `body` is shell. */
-function program(name: string, body: string): void {
+function writeProgram(name: string, body: string): void {
   const path = join(root, 'bin', name)
   writeFileSync(path, `#!/bin/sh\necho "${name} $*" >> "${root}/calls"\n${body}\n`)
   chmodSync(path, 0o755)
 }
 
-function calls(): string[] {
+function readCalls(): string[] {
   return existsSync(join(root, 'calls')) ? readFileSync(join(root, 'calls'), 'utf8').trim().split('\n') : []
 }
 
@@ -64,7 +61,7 @@ function calls(): string[] {
 function start(version = '20.20.2', platform: string = process.platform) {
   const preload = join(root, 'version.cjs')
   const versions = `{ value: { ...process.versions, node: '${version}' } }`
-  // npm beside the running Node comes first, so the bootstrap is told that its Node lies beside our npm.
+  // npm beside the running Node comes first, so the bootstrap gets a Node beside the npm of the test.
   const lines = [
     `Object.defineProperty(process, 'versions', ${versions})`,
     `process.execPath = '${root}/bin/node'`,
@@ -75,27 +72,27 @@ function start(version = '20.20.2', platform: string = process.platform) {
     cwd: root,
     env: { PATH: `${root}/bin:/usr/bin:/bin`, FITTING_NODE: process.execPath },
   })
-  let said = ''
+  let output = ''
   child.stderr.on('data', (chunk) => {
-    said += chunk
+    output += chunk
   })
-  const ended = new Promise<{ code: number | null; said: string }>((resolve) => {
-    child.on('close', (code) => resolve({ code, said }))
+  const ended = new Promise<{ code: number | null; output: string }>((resolve) => {
+    child.on('close', (code) => resolve({ code, output }))
   })
-  return { child, ended }
+  return { child, ended, readOutput: () => output }
 }
 
 describe('installing', () => {
   test('under an older Node, npm runs below npx under the pinned Node; then a second start does nothing', async () => {
-    program('npx', INSTALLS)
-    const { code, said } = await start('20.20.2').ended
-    expect(said).toMatch(/^sluice: installing .*\nsluice: installed in [\d.]+ s\n$/)
+    writeProgram('npx', INSTALLS)
+    const { code, output } = await start('20.20.2').ended
+    expect(output).toMatch(/^sluice: installing .*\nsluice: installed in [\d.]+ s\n$/)
     expect(code).toBe(0)
-    expect(calls()).toEqual([
+    expect(readCalls()).toEqual([
       `npx --yes --package=${nodePackage()}@${RUNTIME} -- sh -c node "$npm_execpath" ci --include=dev --include=optional`,
     ])
-    expect(await start().ended).toEqual({ code: 0, said: '' })
-    expect(calls()).toHaveLength(1)
+    expect(await start().ended).toEqual({ code: 0, output: '' })
+    expect(readCalls()).toHaveLength(1)
   })
 
   // biome-ignore format: the columns are the specification
@@ -108,41 +105,41 @@ describe('installing', () => {
   ] as const
   for (const [version, runs] of versions) {
     test(`Node ${version} installs with ${runs}`, async () => {
-      program('npm', INSTALLS)
-      program('npx', INSTALLS)
+      writeProgram('npm', INSTALLS)
+      writeProgram('npx', INSTALLS)
       expect((await start(version).ended).code).toBe(0)
-      expect(calls().map((call) => call.split(' ')[0])).toEqual([runs])
+      expect(readCalls().map((call) => call.split(' ')[0])).toEqual([runs])
     })
   }
 
   test('a changed lock file installs again', async () => {
-    program('npx', INSTALLS)
+    writeProgram('npx', INSTALLS)
     await start().ended
     writeFileSync(join(root, 'package-lock.json'), '{ "lockfileVersion": 3, "packages": {} }')
     await start().ended
-    expect(calls()).toHaveLength(2)
+    expect(readCalls()).toHaveLength(2)
   })
 
   test('a binary that does not load is installed once more, and only once', async () => {
-    program('npx', INSTALLS_WITHOUT_BINARY)
-    const { code, said } = await start().ended
+    writeProgram('npx', INSTALLS_WITHOUT_BINARY)
+    const { code, output } = await start().ended
     expect(code).toBe(1)
-    expect(calls()).toHaveLength(2)
-    expect(said).toContain('no binary for this Node')
-    expect(said).toContain('the installed packages do not run here')
+    expect(readCalls()).toHaveLength(2)
+    expect(output).toContain('no binary for this Node')
+    expect(output).toContain('the installed packages do not run here')
     await start().ended
-    expect(calls()).toHaveLength(4) // no stamp was written, so the next start tries again
+    expect(readCalls()).toHaveLength(4) // no stamp was written, so the next start tries again
   })
 
-  test('a binary that loads the second time is good', async () => {
-    program('npx', `if [ -e node_modules ]; then\n${INSTALLS}\nelse\n${INSTALLS_WITHOUT_BINARY}\nfi`)
-    const { code, said } = await start().ended
-    expect(said).toContain('installing once more')
+  test('a binary that loads after the second install is accepted', async () => {
+    writeProgram('npx', `if [ -e node_modules ]; then\n${INSTALLS}\nelse\n${INSTALLS_WITHOUT_BINARY}\nfi`)
+    const { code, output } = await start().ended
+    expect(output).toContain('installing once more')
     expect(code).toBe(0)
   })
 })
 
-describe('what cannot be had', () => {
+describe('failures', () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     // npx says                                                  -> one line
@@ -151,50 +148,55 @@ describe('what cannot be had', () => {
   ] as const
   for (const [says, line] of cases) {
     test(says, async () => {
-      program('npx', `echo "${says.replace('; exit 1', '')}" >&2; exit 1`)
-      const { code, said } = await start().ended
+      writeProgram('npx', `echo "${says.replace('; exit 1', '')}" >&2; exit 1`)
+      const { code, output } = await start().ended
       expect(code).toBe(1)
-      expect(said.trim().split('\n')[1]).toMatch(line)
-      expect(said.trim().split('\n')).toHaveLength(2)
+      expect(output.trim().split('\n')[1]).toMatch(line)
+      expect(output.trim().split('\n')).toHaveLength(2)
     })
   }
 
-  test('anything else shows what npm said last', async () => {
-    program('npx', 'echo "npm error the disk is full" >&2; exit 7')
-    const { code, said } = await start().ended
+  test('any other failure shows the end of the output of npm', async () => {
+    writeProgram('npx', 'echo "npm error the disk is full" >&2; exit 7')
+    const { code, output } = await start().ended
     expect(code).toBe(1)
-    expect(said).toContain('npm error the disk is full')
-    expect(said).toContain('npm could not install the packages (exit 7)')
+    expect(output).toContain('npm error the disk is full')
+    expect(output).toContain('npm could not install the packages (exit 7)')
   })
 
-  test('on Windows, which has no `exec`, it says what to run there and installs nothing', async () => {
-    const { code, said } = await start('22.18.0', 'win32').ended
-    expect([code, calls()]).toEqual([1, []])
-    expect(said).toMatch(
+  test('on Windows, which has no `exec`, it prints the command for Windows and installs nothing', async () => {
+    const { code, output } = await start('22.18.0', 'win32').ended
+    expect([code, readCalls()]).toEqual([1, []])
+    expect(output).toMatch(
       /^sluice: the npm scripts .* Windows\. .*`npm ci` once, then `node scripts\/sluice\.mjs serve --example` .*\n$/,
     )
   })
 
   test('without npm', async () => {
-    program('npx', 'exit 127') // as a missing one ends; this machine has one further down its PATH
-    const { code, said } = await start().ended
+    writeProgram('npx', 'exit 127') // as a missing one ends; this machine has one further down its PATH
+    const { code, output } = await start().ended
     expect(code).toBe(1)
-    expect(said).toContain('npx is not there. Install npm')
+    expect(output).toContain('npx is missing. Install npm')
   })
 })
 
 describe('two at once', () => {
-  test('one installs, the other waits and finds the work done', async () => {
-    program('npx', `sleep 0.5\n${INSTALLS}`)
-    const both = await Promise.all([start().ended, start().ended])
+  test('one installs, the other waits and has nothing to do', async () => {
+    writeProgram('npx', `while [ ! -e "${root}/go" ]; do sleep 0.05; done\n${INSTALLS}`)
+    const started = [start(), start()]
+    await eventually(() =>
+      expect(started.map(({ readOutput }) => readOutput()).join()).toContain('waiting for it'),
+    )
+    writeFileSync(join(root, 'go'), '')
+    const both = await Promise.all(started.map(({ ended }) => ended))
     expect(both.map(({ code }) => code)).toEqual([0, 0])
-    expect(calls()).toHaveLength(1)
-    expect(both.map(({ said }) => said).join()).toContain('another start is installing; waiting for it')
+    expect(readCalls()).toHaveLength(1)
+    expect(both.map(({ output }) => output).join()).toContain('another start is installing; waiting for it')
     expect(readdirSync(root).filter((name) => name.startsWith('.bootstrap.lock'))).toEqual([])
   })
 
   test('the lock of a killed install is taken over', async () => {
-    program('npx', INSTALLS)
+    writeProgram('npx', INSTALLS)
     const lock = join(root, '.bootstrap.lock')
     writeFileSync(lock, '')
     utimesSync(lock, new Date(Date.now() - 60_000), new Date(Date.now() - 60_000))
@@ -202,8 +204,8 @@ describe('two at once', () => {
     expect(existsSync(lock)).toBe(false)
   })
 
-  test('Ctrl-C takes the lock along', async () => {
-    program('npx', 'exec sleep 20')
+  test('Ctrl-C removes the lock', async () => {
+    writeProgram('npx', 'exec sleep 20')
     const { child, ended } = start()
     await new Promise<void>((resolve) => child.stderr.once('data', () => resolve()))
     child.kill('SIGINT')
@@ -236,7 +238,7 @@ describe('test tools', () => {
   })
 
   test('Debian packages come in one go, with fresh lists only when the first try failed', async () => {
-    program('apt-get', `[ "$1" = update ] && touch "${root}/fresh"; [ -e "${root}/fresh" ]`)
+    writeProgram('apt-get', `[ "$1" = update ] && touch "${root}/fresh"; [ -e "${root}/fresh" ]`)
     const path = process.env.PATH
     process.env.PATH = `${root}/bin:${path}`
     const silent = vi.spyOn(process.stderr, 'write').mockReturnValue(true) // nobody shall think that it installs
@@ -254,7 +256,7 @@ describe('test tools', () => {
       process.env.PATH = path
     }
     const install = 'apt-get install -y --no-install-recommends redis-server memcached'
-    expect(calls()).toEqual([install, 'apt-get update', install])
+    expect(readCalls()).toEqual([install, 'apt-get update', install])
   })
 
   test('a tool that is still missing afterwards is named', async () => {

@@ -8,14 +8,14 @@ function createLock(packages: Lock['packages']): Lock {
   return { packages: { '': { version: '0.1.0' }, ...packages } }
 }
 
-test('the lock file of this project has no gaps but the known ones', () => {
+test('the lock file of this project has only the known gaps', () => {
   expect(checkLock(readLock(ROOT))).toEqual([])
 })
 
-describe('complaints', () => {
+describe('diagnostics', () => {
   // biome-ignore format: a table
   const cases = [
-    // an entry                                                                         known gaps   complaint
+    // an entry                                                                         known gaps   diagnostic
     ['node_modules/a',                { version: '1.0.0', integrity: INTEGRITY },       [],          null],
     ['node_modules/a',                { version: '1.0.0' },                             [],          'a@1.0.0 has no integrity. Run node scripts/dev/lockfile.ts --complete.'],
     ['node_modules/b/node_modules/@c/a', { version: '1.0.0' },                          [],          '@c/a@1.0.0 has no integrity. Run node scripts/dev/lockfile.ts --complete.'],
@@ -26,9 +26,9 @@ describe('complaints', () => {
     ['node_modules/a',                { version: '1.0.0', inBundle: true },             [],          null],
     ['node_modules/a',                { version: '1.0.0', integrity: INTEGRITY, resolved: 'https://registry.example/a.tgz' }, [], 'node_modules/a names a registry. Remove "resolved"; .npmrc keeps npm from writing it.'],
   ] as const
-  for (const [path, entry, known, complaint] of cases) {
-    test(`${path} ${JSON.stringify(entry)}: ${complaint ?? 'none'}`, () => {
-      const expected = complaint === null ? [] : [`package-lock.json: ${complaint}`]
+  for (const [path, entry, known, diagnostic] of cases) {
+    test(`${path} ${JSON.stringify(entry)}: ${diagnostic ?? 'none'}`, () => {
+      const expected = diagnostic === null ? [] : [`package-lock.json: ${diagnostic}`]
       expect(checkLock(createLock({ [path]: entry }), [...known])).toEqual(expected)
     })
   }
@@ -38,7 +38,7 @@ describe('complaints', () => {
   })
 })
 
-test('what the registry knows is written where npm writes it; the rest is named', () => {
+test('an integrity from the registry is written where npm writes it; packages without one are returned', () => {
   const lock = createLock({
     'node_modules/a': { version: '1.0.0', link: false },
     'node_modules/b': { version: '2.0.0' },

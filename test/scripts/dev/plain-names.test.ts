@@ -20,7 +20,7 @@ const definitions = [
 
 for (const [line, name] of definitions) {
   test(`a definition: ${line.trim()}`, () => {
-    expect(check(`${line}\n`).complaints).toEqual([
+    expect(check(`${line}\n`).diagnostics).toEqual([
       `engine/match: has 1 names ending in "Of" or with "told", at most 0 may be left. Use a verb or a noun: ${name} (engine/match/trie.ts).`,
     ])
   })
@@ -37,14 +37,14 @@ const others = [
 ]
 
 for (const line of others) {
-  test(`no definition: ${line.trim()}`, () => expect(check(`${line}\n`).complaints).toEqual([]))
+  test(`no definition: ${line.trim()}`, () => expect(check(`${line}\n`).diagnostics).toEqual([]))
 }
 
 test('names up to the maximum of a folder may be left; fewer than that are reported', () => {
   const one = { 'engine/match': 1 }
-  expect(check('const keyOf = 1\n', one)).toEqual({ complaints: [], left: ['engine/match 1'], lower: [] })
-  expect(check('const key = 1\n', one)).toEqual({ complaints: [], left: [], lower: ['engine/match to 0'] })
-  expect(check('const keyOf = 1\nconst ruleOf = 1\n', one).complaints).toHaveLength(1)
+  expect(check('const keyOf = 1\n', one)).toEqual({ diagnostics: [], left: ['engine/match 1'], lower: [] })
+  expect(check('const key = 1\n', one)).toEqual({ diagnostics: [], left: [], lower: ['engine/match to 0'] })
+  expect(check('const keyOf = 1\nconst ruleOf = 1\n', one).diagnostics).toHaveLength(1)
 })
 
 test('a file is named after its content', () => {
@@ -52,7 +52,7 @@ test('a file is named after its content', () => {
     ['monitor/site/words.ts', ''],
     ['monitor/site/keywords.ts', ''],
   ])
-  expect(checkNames(files, {}).complaints).toEqual([
+  expect(checkNames(files, {}).diagnostics).toEqual([
     'monitor/site/words.ts: does not say what it contains. Rename it after its content.',
   ])
 })

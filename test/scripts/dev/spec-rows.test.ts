@@ -1,17 +1,17 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { rows as settings } from '../../../engine/settings/table.ts'
 import {
   checkList,
-  checkRow,
-  idsIn,
+  checkRows,
+  findIds,
+  listTestNames,
   parseNotBuilt,
   parseRows,
   SPECS,
-  testNames,
 } from '../../../scripts/dev/spec-rows.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
@@ -49,7 +49,7 @@ Text between.
 | b |
 `
 
-test('rows are counted per section, over all its tables, without heads and code', () => {
+test('rows are counted per section, over all its tables, without headings and code', () => {
   expect(parseRows(SPEC).map(({ id, line, text }) => [id, line, text.slice(0, 9)])).toEqual([
     ['1.3#1', 8, '| one | `'],
     ['1.3#2', 9, '| two | |'],
@@ -59,7 +59,7 @@ test('rows are counted per section, over all its tables, without heads and code'
   ])
 })
 
-test('where a section is named, items of its lists are rows too; ids begin with the prefix', () => {
+test('in the sections of `lists`, list items are rows too; ids begin with the prefix', () => {
   const text = `- before any section
 ## 5. Safety
 1. first
@@ -79,7 +79,7 @@ test('where a section is named, items of its lists are rows too; ids begin with 
   ])
 })
 
-test('each specification is read, and no section with rows is left out', () => {
+test('each specification is read, with all its sections', () => {
   const counts = new Map<string, number>()
   for (const spec of SPECS) {
     for (const { section } of parseRows(readFileSync(join(ROOT, spec.path), 'utf8'), spec))
@@ -99,20 +99,20 @@ describe('ids in names of tests', () => {
     ['1.3: no id, x.1.3#4, 21.3.1#2, #5', []],
   ] as const
   for (const [name, ids] of cases)
-    test(name.replaceAll('#', '№'), () => expect([...idsIn([name])]).toEqual(ids))
+    test(name.replaceAll('#', '№'), () => expect([...findIds([name])]).toEqual(ids))
 })
 
-test('a row without a test is named with its line, an id without a row too', () => {
+test('a row without a test is reported with its line, and so is an id without a row', () => {
   const rows = parseRows(SPEC)
   const ids = new Set(['1.3#1', '1.3#3', '1.3#4', 'A.1#1', '1.4#1']) // 1.4 has no table
-  expect(checkRow(rows, ids, ['1.3', 'A'])).toEqual([
+  expect(checkRows(rows, ids, ['1.3', 'A'])).toEqual([
     'docs/spec/decision-service.md:9: 1.3#2 has no test: | two | |',
     'docs/spec: 1.3#4 is in the name of a test, but there is no such row',
   ])
-  expect(checkRow(rows, new Set(['1.3#1', '1.3#2', '1.3#3', 'A.1#1']))).toEqual([
+  expect(checkRows(rows, new Set(['1.3#1', '1.3#2', '1.3#3', 'A.1#1']))).toEqual([
     expect.stringContaining('1.31#1 has no test'),
   ])
-  expect(checkRow(rows, new Set(rows.map(({ id }) => id)), ['1', 'A'])).toEqual([])
+  expect(checkRows(rows, new Set(rows.map(({ id }) => id)), ['1', 'A'])).toEqual([])
 })
 
 describe('what is not built', () => {
@@ -124,21 +124,21 @@ describe('what is not built', () => {
 `)
   const rows = parseRows(SPEC)
 
-  test('counts instead of a test', () => {
+  test('replaces a test', () => {
     expect(list).toMatchObject([
       { what: 'Pages', settings: [], why: 'later' },
       { what: 'Pictures', settings: ['SHOTS_ENABLED'], why: '' },
     ])
-    expect(checkRow(rows, new Set(['1.3#1']), [], list)).toEqual([])
+    expect(checkRows(rows, new Set(['1.3#1']), [], list)).toEqual([])
   })
-  test('is neither tested nor unknown', () => {
+  test('is an error if it has a test or is unknown', () => {
     const more = [...list, { what: 'x', ids: new Set(['1.4#9']), settings: [], why: 'y' }]
-    expect(checkRow(rows, new Set(['1.3#1', '1.3#2']), [], more)).toEqual([
+    expect(checkRows(rows, new Set(['1.3#1', '1.3#2']), [], more)).toEqual([
       'docs/not-built.md: 1.3#2 is listed, but the name of a test has it',
       'docs/not-built.md: 1.4#9 is listed, but there is no such row',
     ])
   })
-  test('has a reason, and README names the same', () => {
+  test('needs a reason, and README lists the same', () => {
     const readme = '- Else\n<!-- not built -->\n- Pages\n- Mail\n<!-- /not built -->\n'
     expect(checkList(list, readme)).toEqual([
       'docs/not-built.md: "Pictures" has no reason',
@@ -147,7 +147,7 @@ describe('what is not built', () => {
     ])
     expect(checkList(list, '# no list')).toContainEqual(expect.stringContaining('README.md: no <!--'))
   })
-  test('in this repository, it has every setting that is not there yet, and no other', () => {
+  test('in this repository contains exactly the settings that are not built yet', () => {
     const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
     const listed = parseNotBuilt(read('docs/not-built.md'))
     const ahead = settings
@@ -161,7 +161,7 @@ describe('what is not built', () => {
 describe('names of tests', () => {
   let project = ''
   beforeEach(() => {
-    project = mkdtempSync(join(tmpdir(), 'sluice-rows-'))
+    project = makeTemporaryFolder()
     mkdirSync(join(project, 'test'))
     symlinkSync(join(ROOT, 'node_modules'), join(project, 'node_modules'))
     writeFileSync(
@@ -169,20 +169,19 @@ describe('names of tests', () => {
       "export default { test: { include: ['test/*.test.ts'] } }",
     )
   })
-  afterEach(() => rmSync(project, { recursive: true }))
 
-  test('come with what tables made of them, without those that would not run', async () => {
+  test('include the values of tables, and leave out tests that would not run', async () => {
     const file = `import { describe, test } from 'vitest'
       for (const n of [1, 2]) describe('group', () => { test(\`1.3#\${n}: x\`, () => {}) })
       test.skip('1.3#3: y', () => {})
       test.todo('1.3#4: z')`
     writeFileSync(join(project, 'test/a.test.ts'), file)
-    expect(await testNames(project)).toEqual(['group > 1.3#1: x', 'group > 1.3#2: x'])
+    expect(await listTestNames(project)).toEqual(['group > 1.3#1: x', 'group > 1.3#2: x'])
   })
 
-  test('a test file that does not load is said, in a few lines', async () => {
+  test('a test file that does not load is an error of a few lines', async () => {
     writeFileSync(join(project, 'test/a.test.ts'), 'missing()')
-    await expect(testNames(project)).rejects.toThrow(
+    await expect(listTestNames(project)).rejects.toThrow(
       /vitest cannot list the tests:\n.*missing is not defined/,
     )
   })
@@ -191,6 +190,6 @@ describe('names of tests', () => {
 test('the sections on rules and matching have a test for every row', async () => {
   const rows = parseRows(readFileSync(join(ROOT, 'docs/spec/decision-service.md'), 'utf8'))
   expect(rows.length).toBeGreaterThan(200)
-  const names = await testNames(ROOT, ['test/engine/config', 'test/engine/match'])
-  expect(checkRow(rows, idsIn(names), ['1', '2', '11.5', 'A.1', 'A.2'])).toEqual([])
+  const names = await listTestNames(ROOT, ['test/engine/config', 'test/engine/match'])
+  expect(checkRows(rows, findIds(names), ['1', '2', '11.5', 'A.1', 'A.2'])).toEqual([])
 })

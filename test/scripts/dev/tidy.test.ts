@@ -1,29 +1,27 @@
-/** A small tree that is in order, and one test per way to disturb it. The complaint is the whole specification. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+/** A small tree without errors, and one test per error. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { tidy } from '../../../scripts/dev/tidy.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 const FOLDERS = ['proto', 'engine', 'monitor', 'transports', 'scripts', 'bench', 'test']
 let root: string
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'tidy-'))
+  root = makeTemporaryFolder()
   for (const folder of FOLDERS) write(`${folder}/README.md`, 'One sentence.\n')
   write('proto/codec.ts', "import { Buffer } from 'node:buffer'\n")
   write('engine/match/trie.ts', "import { decode } from '../../../proto/codec.ts'\n")
   write('transports/uws.ts', "export { App } from 'uWebSockets.js'\n")
 })
 
-afterEach(() => rmSync(root, { recursive: true }))
-
 function write(path: string, text: string): void {
   mkdirSync(dirname(join(root, path)), { recursive: true })
   writeFileSync(join(root, path), text)
 }
 
-test('a tree in order has nothing to mend', () => expect(tidy(root)).toEqual([]))
+test('a tree without errors', () => expect(tidy(root)).toEqual([]))
 
 // biome-ignore format: the columns are the specification
 const arrows = [
@@ -63,22 +61,22 @@ const forms = [
 ]
 
 for (const form of forms) {
-  test(`an import is seen in: ${form.trim()}`, () => {
+  test(`an import is found in: ${form.trim()}`, () => {
     write('engine/x.ts', `// first line\n${form}\n`)
     expect(tidy(root)).toEqual([
-      'engine/x.ts:2: imports transports. engine may import proto; move what both need down there.',
+      'engine/x.ts:2: imports transports. engine may import proto; move what both need there.',
     ])
   })
 }
 
-test('uWebSockets.js has one door', () => {
+test('only transports/uws.ts imports uWebSockets.js', () => {
   write('monitor/x.ts', "import uws from 'uWebSockets.js'\n")
   expect(tidy(root)).toEqual([
     'monitor/x.ts:1: imports uWebSockets.js. Only transports/uws.ts may; import from there.',
   ])
 })
 
-// biome-ignore format: one way to reach out per line
+// biome-ignore format: one way to connect per line
 const outward = [
   ["import { connect } from 'node:net'",                     'node:net'],
   ["import type { Socket } from 'net'",                      'net'],
@@ -91,7 +89,7 @@ const outward = [
   ["import { createSocket } from 'node:dgram'",              'node:dgram'],
   ["import { resolve4 } from 'node:dns/promises'",           'node:dns/promises'],
   ["const dns = process.getBuiltinModule('node:dns')",       'node:dns'],
-  ['  const answer = await fetch(url)',                      'fetch'],
+  ['  const response = await fetch(url)',                      'fetch'],
   ['const get = globalThis.fetch',                           'fetch'],
   ['const go = [url].map(fetch)',                            'fetch'],
   ["const socket = new WebSocket('wss://example.org')",      'WebSocket'],
@@ -105,16 +103,16 @@ for (const [line, what] of outward) {
     expect(tidy(root)).toEqual([])
     write('monitor/probe/x.ts', `\n${line}\n`)
     expect(tidy(root)).toEqual([
-      `monitor/probe/x.ts:2: uses ${what}. Only monitor/egress/ may; reach out through it.`,
+      `monitor/probe/x.ts:2: uses ${what}. Only monitor/egress/ may; connect through it.`,
     ])
   })
 }
 
-test('monitor spec 5: words in comments, methods and longer names reach nobody', () => {
+test('monitor spec 5: comments, methods and longer names are not connections', () => {
   const lines = [
     "import { egress } from '../egress/egress.ts'",
     "import { networkInterfaces } from 'node:os'",
-    'await egress.fetch(url) // no fetch( of ours',
+    'await egress.fetch(url) // not the global fetch(',
     '  // fetch(url) would do',
     ' * fetch(url) would do',
     'function prefetch(url) {}',
@@ -140,24 +138,24 @@ test('a README longer than a screen, also in a folder further down', () => {
   ])
 })
 
-test('a README names what exists: beside it, below it or from the root; patterns are no names', () => {
+test('a README names existing files: beside it, below it or from the root; patterns are ignored', () => {
   write(
     'engine/README.md',
     'One sentence.\n1 match/trie.ts  2 trie.ts  3 `proto/codec.ts`  *.lua  <x>.ts\n4 window.ts\n',
   )
   expect(tidy(root)).toEqual([
-    'engine/README.md:3: names window.ts, which does not exist. Rename it here, or take it out.',
+    'engine/README.md:3: names window.ts, which does not exist. Correct the name, or remove it.',
   ])
 })
 
-test('hidden folders are nobody’s code', () => {
+test('hidden folders are not read', () => {
   write('test/.tools/README.md', 'line\n'.repeat(99))
   expect(tidy(root)).toEqual([])
 })
 
-test('an exception silences its file and no other', () => {
+test('an exception applies to its file only', () => {
   write('engine/x.ts', "import '../monitor/a.ts'\n")
   write('engine/y.ts', "import '../monitor/a.ts'\n")
-  const complaints = tidy(root, { 'engine/x.ts': 'moves in the next commit' })
-  expect(complaints.map((complaint) => complaint.split(':')[0])).toEqual(['engine/y.ts'])
+  const diagnostics = tidy(root, { 'engine/x.ts': 'moves in the next commit' })
+  expect(diagnostics.map((diagnostic) => diagnostic.split(':')[0])).toEqual(['engine/y.ts'])
 })

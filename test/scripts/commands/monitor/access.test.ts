@@ -1,4 +1,4 @@
-/** `sluice monitor keys` and `vantage` (monitor spec 4.4, 6.5): made once, shown once, ended for good. */
+/** `sluice monitor keys` and `vantage` (monitor spec 4.4, 6.5): created, printed once, revoked. */
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { type MonitorCommand, monitorIn } from './command.ts'
 
 const DAY_SEC = 86_400
 
-test('4.4: keys create prints the key and nothing else; it works, as long as it should', async () => {
+test('4.4: keys create prints only the key; it is valid until it expires', async () => {
   const monitor = monitorIn()
   const startSec = Math.floor(Date.now() / 1_000)
   const { code, out, err } = await monitor.run('keys', 'create', '--note', 'Ann, by mail', '--expires', '90d')
@@ -24,8 +24,8 @@ test('4.4: keys create prints the key and nothing else; it works, as long as it 
   expect(verify(startSec + 90 * DAY_SEC - 60)).toEqual({ id, tier: 'partner' })
   expect(verify(startSec + 90 * DAY_SEC + 60)).toBeNull()
   const { out: table } = await monitor.run('keys', 'list')
-  const [heads, row] = table.split('\n')
-  expect(heads).toMatch(/^ID +TIER +STATE +CREATED +EXPIRES +REVOKED +NOTE$/)
+  const [headings, row] = table.split('\n')
+  expect(headings).toMatch(/^ID +TIER +STATE +CREATED +EXPIRES +REVOKED +NOTE$/)
   expect(row).toMatch(new RegExp(`^${id} +partner +valid +\\S+Z +\\S+Z +- +Ann, by mail$`))
   expect(table).not.toContain(out.trim().slice(3))
 })
@@ -42,14 +42,14 @@ descriptors:
       - { key: tier, value: gold, descriptors: [{ key: key, rate_limit: { unlimited: true } }] }
 `
 
-/** Where a monitor of `monitorIn` has its rules. */
-function rulesIn(monitor: MonitorCommand, rules: string): void {
+/** Gives a monitor of `monitorIn` these rules. */
+function writeRules(monitor: MonitorCommand, rules: string): void {
   monitor.env.RUNTIME_ROOT = join(monitor.folder, 'runtime')
   mkdirSync(join(monitor.folder, 'runtime', 'config'), { recursive: true })
   writeFileSync(join(monitor.folder, 'runtime', 'config', 'monitor.yaml'), rules)
 }
 
-test('4.4: keys create --json; a tier without a rule is refused, unless by --force', async () => {
+test('4.4: keys create --json; a tier without a rule is refused unless --force is given', async () => {
   const monitor = monitorIn()
   const gold = ['keys', 'create', '--tier', 'gold', '--expires', '2030-01-31', '--json']
   const refused = await monitor.run(...gold)
@@ -57,7 +57,7 @@ test('4.4: keys create --json; a tier without a rule is refused, unless by --for
   expect(refused.err).toMatch(
     /^sluice: tier "gold": no rule of the domain relay_monitor applies to it \(key_read and key_submit\), so its keys have no limit\. .* --force\. \[KEY_UNLIMITED\]\n$/,
   )
-  expect(existsSync(monitor.path)).toBe(false) // nothing was made
+  expect(existsSync(monitor.path)).toBe(false) // nothing was created
   const { code, out, err } = await monitor.run(...gold, '--force')
   expect(code).toBe(0)
   expect(JSON.parse(out)).toEqual({
@@ -69,50 +69,50 @@ test('4.4: keys create --json; a tier without a rule is refused, unless by --for
   expect(err).toContain('note: tier gold: no rule of the domain relay_monitor applies to it')
 })
 
-test('4.4: keys create goes by the rules of the environment', async () => {
+test('4.4: keys create checks the rules of the environment', async () => {
   const monitor = monitorIn()
-  rulesIn(monitor, GOLD)
+  writeRules(monitor, GOLD)
   expect(await monitor.run('keys', 'create', '--tier', 'gold')).toMatchObject({ code: 0 })
-  const partner = await monitor.run('keys', 'create') // these rules stand instead of the built-in ones
+  const partner = await monitor.run('keys', 'create') // these rules replace the built-in ones
   expect([partner.code, partner.err]).toEqual([1, expect.stringContaining('KEY_UNLIMITED')])
-  rulesIn(monitor, GOLD.replace('key_submit', 'other'))
+  writeRules(monitor, GOLD.replace('key_submit', 'other'))
   expect((await monitor.run('keys', 'create', '--tier', 'gold')).err).toContain(
     'applies to it (key_submit), so',
   )
-  rulesIn(monitor, 'domain: else\n')
+  writeRules(monitor, 'domain: else\n')
   expect(await monitor.run('keys', 'create')).toMatchObject({ code: 0 })
-  rulesIn(monitor, 'domain: relay_monitor\nnonsense: 1\n')
+  writeRules(monitor, 'domain: relay_monitor\nnonsense: 1\n')
   expect((await monitor.run('keys', 'create')).err).toMatch(
     /tier "partner": cannot check whether its keys have a limit: its rules cannot be loaded \(.*nonsense.*KEY_UNLIMITED\]\n$/,
   )
 })
 
-test('4.4: keys revoke: at once, twice without harm, and not what is not there', async () => {
+test('4.4: keys revoke: takes effect at once, may be repeated, refuses an unknown id', async () => {
   const monitor = monitorIn()
-  const made = JSON.parse((await monitor.run('keys', 'create', '--json')).out)
-  expect(await monitor.run('keys', 'revoke', made.id)).toEqual({
+  const created = JSON.parse((await monitor.run('keys', 'create', '--json')).out)
+  expect(await monitor.run('keys', 'revoke', created.id)).toEqual({
     code: 0,
     out: '',
-    err: `key ${made.id} is revoked\n`,
+    err: `key ${created.id} is revoked\n`,
   })
   const database = await monitor.openDatabase()
   expect(listUsableApiKeys(database)).toEqual([])
-  const again = await monitor.run('keys', 'revoke', made.id)
-  expect(again).toEqual({ code: 0, out: '', err: `key ${made.id} had been revoked before\n` })
+  const again = await monitor.run('keys', 'revoke', created.id)
+  expect(again).toEqual({ code: 0, out: '', err: `key ${created.id} had been revoked before\n` })
   const [listed] = JSON.parse((await monitor.run('keys', 'list', '--json')).out)
   expect(listed).toEqual({
-    ...{ id: made.id, tier: 'partner', state: 'revoked', note: '', expires_at: null },
+    ...{ id: created.id, tier: 'partner', state: 'revoked', note: '', expires_at: null },
     created_at: expect.stringMatching(/Z$/),
     revoked_at: expect.stringMatching(/Z$/),
   })
-  const unknown = await monitor.run('keys', 'revoke', 'k_nobody')
+  const unknown = await monitor.run('keys', 'revoke', 'k_unknown')
   expect(unknown.code).toBe(1)
   expect(unknown.err).toMatch(
-    /there is no key with the id "k_nobody"\. sluice monitor keys list .*\[KEY_UNKNOWN\]\n$/,
+    /there is no key with the id "k_unknown"\. sluice monitor keys list .*\[KEY_UNKNOWN\]\n$/,
   )
 })
 
-test('where there is no database, what only looks says so and makes none', async () => {
+test('without a database, commands that only read fail and create none', async () => {
   const monitor = monitorIn()
   for (const args of [
     ['keys', 'list'],
@@ -129,15 +129,15 @@ test('where there is no database, what only looks says so and makes none', async
   }
 })
 
-test('4.4: a running monitor, which has the same file open, learns of keys and vantages by itself', async () => {
+test('4.4: as processes: a running monitor, which has the same file open, applies changes of keys and vantages', async () => {
   const monitor = monitorIn()
   let nowSec = Math.floor(Date.now() / 1_000)
   const store = await openStore({ path: monitor.path, log: () => {} })
   try {
     await store.tick(nowSec)
     const [key, vantage] = await Promise.all([
-      monitor.run('keys', 'create'),
-      monitor.run('vantage', 'create', 'bj1', '--region', 'cn'),
+      monitor.spawn('keys', 'create'),
+      monitor.spawn('vantage', 'create', 'bj1', '--region', 'cn'),
     ])
     expect([key.code, vantage.code]).toEqual([0, 0])
     nowSec += 5
@@ -152,22 +152,22 @@ test('4.4: a running monitor, which has the same file open, learns of keys and v
   }
 })
 
-test('6.5: vantage create prints the token and nothing else, and keeps its SHA-256', async () => {
+test('6.5: vantage create prints only the token and stores its SHA-256', async () => {
   const monitor = monitorIn()
-  const made = await monitor.run('vantage', 'create', 'bj1', '--region', 'cn', '--country', 'CN')
-  expect(made.code).toBe(0)
-  expect(made.out).toMatch(/^vt_[0-9A-Za-z]{32}\n$/)
-  expect(made.err).toBe('vantage bj1, cn, CN. This is the only copy of its token:\n')
+  const created = await monitor.run('vantage', 'create', 'bj1', '--region', 'cn', '--country', 'CN')
+  expect(created.code).toBe(0)
+  expect(created.out).toMatch(/^vt_[0-9A-Za-z]{32}\n$/)
+  expect(created.err).toBe('vantage bj1, cn, CN. This is the only copy of its token:\n')
   const database = await monitor.openDatabase()
   const row = database.get<{ token_hash: string }>("SELECT token_hash FROM vantage WHERE name = 'bj1'")!
-  expect(row.token_hash).toBe(createHash('sha256').update(made.out.trim()).digest('hex'))
+  expect(row.token_hash).toBe(createHash('sha256').update(created.out.trim()).digest('hex'))
   const table = (await monitor.run('vantage', 'list')).out
   expect(table).toBe(
     'NAME  STATE  REGION  COUNTRY  LAST SEEN  REVOKED\nbj1   agent  cn      CN       -          -\n',
   )
 })
 
-test('6.5: vantage revoke ends it; its name can be used again, with another token', async () => {
+test('6.5: a revoked vantage can be created again, with another token', async () => {
   const monitor = monitorIn()
   const create = () => monitor.run('vantage', 'create', 'bj1', '--region', 'cn', '--json')
   const first = JSON.parse((await create()).out)
@@ -192,7 +192,7 @@ test('6.5: vantage revoke ends it; its name can be used again, with another toke
   expect(unknown.err).toContain('there is no vantage "sh1".')
 })
 
-test("6.5: the server's own vantage is neither given a token nor revoked", async () => {
+test("6.5: the server's own vantage gets no token and cannot be revoked", async () => {
   const monitor = monitorIn({}, { VANTAGE_NAME: 'fra1' })
   const database = await monitor.openDatabase()
   saveVantage(database, { name: 'fra1', region: 'overseas', country: 'DE' })

@@ -13,14 +13,14 @@ import { catalogueSite, NOW_SEC, probe } from '../../../monitor/storage/stores-p
 import { monitorIn } from './command.ts'
 
 const TWO = catalogueOf(siteLines('one'), siteLines('two', 'hidden: true\nflags: [scam]'))
-const OPT_OUT = 'version: 1\nhosts:\n  - example.net # asked in May\n'
+const OPT_OUT = 'version: 1\nhosts:\n  - example.net # since May\n'
 
-test('8.1: validate: how many there are, or every mistake by file and line', async () => {
+test('8.1: validate: the number of sites, or every error with file and line', async () => {
   const monitor = monitorIn({ 'catalogue.yaml': TWO, 'optout.yaml': OPT_OUT })
   const { path } = { path: join(monitor.folder, 'catalogue.yaml') }
   expect(await monitor.run('validate')).toEqual({
     code: 0,
-    out: `${path}: 2 sites, 1 hidden, 0 opted out; 1 hosts in the opt-out list. No mistakes.\n`,
+    out: `${path}: 2 sites, 1 hidden, 0 opted out; 1 hosts in the opt-out list. No errors.\n`,
     err: '',
   })
   const other = join(monitor.folder, 'other')
@@ -50,7 +50,7 @@ test('8.1: the ports of PROBE_PORTS are the usual ones, for validate and for imp
   expect(await monitor.run('import', 'new.yaml')).toMatchObject({ code: 0, out: '+ one\n' })
 })
 
-test('8.1: import: a dry run says what would change, an import changes it, a second one nothing', async () => {
+test('8.1: import: a dry run prints the changes, an import makes them, a second one changes nothing', async () => {
   const files = {
     'catalogue.yaml': `# mine\n${TWO}`,
     'new.csv': 'slug,name,url\nthree,Three,https://three.example.com\none,First,https://one.example.com\n',
@@ -81,7 +81,7 @@ test('8.1: import: a dry run says what would change, an import changes it, a sec
   })
 })
 
-test('8.1: import: a mistake leaves everything as it was', async () => {
+test('8.1: import: after an error nothing is changed', async () => {
   const files = { 'catalogue.yaml': TWO, 'new.json': '{"version": 1, "sites": [{"slug": "three"}]}' }
   const monitor = monitorIn(files)
   const { code, out, err } = await monitor.run('import', 'new.json')
@@ -138,7 +138,7 @@ test('8.1: export: what it writes is imported as the same sites, those that opte
   expect(byDefault.out).toBe(yaml.out)
 })
 
-test('8.1: list: every site of the catalogue, with what the store knows of it', async () => {
+test('8.1: list: every site of the catalogue, with its stored result', async () => {
   const files = {
     'catalogue.yaml': catalogueOf(
       siteLines('one'),
@@ -181,14 +181,14 @@ test('8.1: list: every site of the catalogue, with what the store knows of it', 
   })
 })
 
-test('8.1: list says the mistakes of a catalogue and shows none of it', async () => {
+test('8.1: list prints the errors of a catalogue and no site', async () => {
   const monitor = monitorIn({ 'catalogue.yaml': 'version: 1\nsites: [\n' })
   const { code, out, err } = await monitor.run('list')
   expect({ code, out }).toEqual({ code: 1, out: '' })
   expect(err).toMatch(/^catalogue\.yaml:[0-9]+: the YAML is not valid: .*\[YAML_INVALID\]\n$/)
 })
 
-test('5: optout: added, listed, removed; comments stay; what it leaves out is named', async () => {
+test('5: optout: added, listed, removed; comments stay; affected sites are printed', async () => {
   const monitor = monitorIn({ 'catalogue.yaml': TWO, 'optout.yaml': OPT_OUT })
   const path = join(monitor.folder, 'optout.yaml')
   expect(await monitor.run('optout', 'add', 'TWO.example.com.')).toEqual({
@@ -217,7 +217,7 @@ test('5: optout: added, listed, removed; comments stay; what it leaves out is na
   expect(monitor.read('optout.yaml')).toBe(OPT_OUT)
 })
 
-test('5: optout remove: a host that is not there, or is covered from above', async () => {
+test('5: optout remove: an unknown host, and one with a listed parent', async () => {
   const monitor = monitorIn({ 'catalogue.yaml': TWO, 'optout.yaml': `${OPT_OUT}  - www.example.net\n` })
   const absent = await monitor.run('optout', 'remove', 'example.org')
   expect(absent.code).toBe(1)
@@ -233,7 +233,7 @@ test('5: optout remove: a host that is not there, or is covered from above', asy
   expect(still.err).toContain('but example.net still opts it out\n')
 })
 
-test('5: optout with a catalogue that has mistakes: written, and told that it is not in force yet', async () => {
+test('5: optout with an invalid catalogue: written, with a message that it does not apply yet', async () => {
   const monitor = monitorIn({ 'catalogue.yaml': 'version: 1\n' })
   const { code, err } = await monitor.run('optout', 'add', 'example.com')
   expect(code).toBe(1)
@@ -243,7 +243,7 @@ test('5: optout with a catalogue that has mistakes: written, and told that it is
   expect((await monitor.run('optout', 'list')).out).toBe('example.com\n')
 })
 
-test('5: optout does not write into a list that has mistakes', async () => {
+test('5: optout does not change an invalid list', async () => {
   const broken = 'version: 1\nhosts: [a b]\n'
   const monitor = monitorIn({ 'catalogue.yaml': TWO, 'optout.yaml': broken })
   const { code, err } = await monitor.run('optout', 'add', 'example.com')
@@ -252,7 +252,7 @@ test('5: optout does not write into a list that has mistakes', async () => {
   expect(monitor.read('optout.yaml')).toBe(broken)
 })
 
-test('8.1: a disk that takes only a part of a file is an error, and the file stays as it was', () => {
+test('8.1: as a process: a disk that takes only a part of a file is an error, and the file is unchanged', () => {
   const optOut = `version: 1\nhosts:\n${Array.from({ length: 1_000 }, (_, i) => `  - host-${i}.example.com\n`).join('')}`
   const sites = Array.from({ length: 200 }, (_, i) => siteLines(`site-${i}`))
   const monitor = monitorIn({

@@ -1,35 +1,31 @@
 /**
- * `sluice monitor …` as an operator runs it: the real command in a child process, with a folder of its own for catalogue and
- * database, and nothing else in its environment.
+ * `sluice monitor …` with a folder of its own for catalogue and database, and nothing else in its environment.
  *
  *     const monitor = monitorIn({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
- *     await monitor.run('list', '--json')      → { code, out, err }
+ *     await monitor.run('list', '--json')      → { code, out, err }, in this process
+ *     await monitor.spawn('list', '--json')    → the same as a process of its own
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { spawn } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { Database } from '../../../../monitor/storage/database.ts'
 import { migrate } from '../../../../monitor/storage/migrate.ts'
 import { databasePath } from '../../../../monitor/storage/path.ts'
+import { type CommandResult, runCommand } from '../../../helpers/command-io.ts'
+import { makeTemporaryFolder } from '../../../helpers/temporary-folder.ts'
 
 const SLUICE = fileURLToPath(new URL('../../../../scripts/sluice.ts', import.meta.url))
 
-export interface Ran {
-  code: number | null
-  out: string
-  err: string
-}
-
 export interface MonitorCommand {
-  folder: string
+  folder: string // the working directory
   path: string // of the database
   env: Record<string, string>
-  run(...args: string[]): Promise<Ran>
+  run(...args: string[]): Promise<CommandResult>
+  spawn(...args: string[]): Promise<CommandResult>
   read(file: string): string
-  /** The same file, as the monitor has it open. */
+  /** Another connection to the same database, as the monitor has it. */
   openDatabase(): Promise<Database>
 }
 
@@ -37,12 +33,7 @@ export function monitorIn(
   files: Record<string, string> = {},
   settings: Record<string, string> = {},
 ): MonitorCommand {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-monitor-'))
-  const children = new Set<ChildProcess>()
-  onTestFinished(() => {
-    for (const child of children) child.kill('SIGKILL') // of a test that has failed meanwhile
-    rmSync(folder, { recursive: true, force: true })
-  })
+  const folder = makeTemporaryFolder()
   for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text)
   const dataDir = join(folder, 'data')
   const env = {
@@ -55,11 +46,11 @@ export function monitorIn(
     folder,
     path: databasePath(dataDir),
     env,
-    run: async (...args) => {
-      const child = spawn(process.execPath, [SLUICE, 'monitor', ...args], { cwd: folder, env })
-      children.add(child)
-      return ended(child).finally(() => children.delete(child))
+    run: (...args) => {
+      process.chdir(folder)
+      return runCommand(['monitor', ...args], env)
     },
+    spawn: (...args) => spawnSluice(['monitor', ...args], { cwd: folder, env }),
     read: (file) => readFileSync(join(folder, file), 'utf8'),
     openDatabase: async () => {
       mkdirSync(dataDir, { recursive: true })
@@ -71,16 +62,21 @@ export function monitorIn(
   }
 }
 
-function ended(child: ChildProcess): Promise<Ran> {
-  const ran: Ran = { code: null, out: '', err: '' }
-  child.stdout!.setEncoding('utf8').on('data', (text) => {
-    ran.out += text
+function spawnSluice(
+  args: string[],
+  options: { cwd: string; env: Record<string, string> },
+): Promise<CommandResult> {
+  const child = spawn(process.execPath, [SLUICE, ...args], options)
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const result: CommandResult = { code: null, out: '', err: '' }
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    result.out += text
   })
-  child.stderr!.setEncoding('utf8').on('data', (text) => {
-    ran.err += text
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    result.err += text
   })
   return new Promise((resolve, reject) => {
     child.on('error', reject)
-    child.on('close', (code) => resolve({ ...ran, code }))
+    child.on('close', (code) => resolve({ ...result, code }))
   })
 }

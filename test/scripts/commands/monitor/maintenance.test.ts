@@ -27,7 +27,7 @@ function fill(database: Database, count: number): void {
   applyBatch(database, writes, nowSec)
 }
 
-test('8.1: backup: a whole copy of one moment, while another process never stops writing', async () => {
+test('8.1: as a process: backup makes a consistent copy while another process writes all the time', async () => {
   const monitor = monitorIn()
   const database = await monitor.openDatabase()
   database.exec('CREATE TABLE bulk (text TEXT)')
@@ -41,7 +41,7 @@ test('8.1: backup: a whole copy of one moment, while another process never stops
       await new Promise((resolve) => setTimeout(resolve, 1))
     }
   })()
-  const { code, out, err } = await monitor.run('backup', 'copy.sqlite')
+  const { code, out, err } = await monitor.spawn('backup', 'copy.sqlite')
   isWriting = false
   await writing
   expect({ code, out, err }).toEqual({ code: 0, out: '', err: `copied ${monitor.path} to copy.sqlite\n` })
@@ -54,7 +54,7 @@ test('8.1: backup: a whole copy of one moment, while another process never stops
   }
 })
 
-test('8.1: backup overwrites nothing, the database least of all, and leaves no half of one', async () => {
+test('8.1: backup overwrites no file, and leaves none after an error', async () => {
   const monitor = monitorIn({ 'kept.sqlite': 'kept' })
   fill(await monitor.openDatabase(), 3)
   for (const target of ['kept.sqlite', monitor.path]) {
@@ -71,18 +71,18 @@ test('8.1: backup overwrites nothing, the database least of all, and leaves no h
   expect(readdirSync(monitor.folder).sort()).toEqual(['data', 'kept.sqlite'])
 })
 
-test('8.1: a copy is a database: put in its place, it is used', async () => {
+test('8.1: a backup can replace the database', async () => {
   const monitor = monitorIn()
-  const made = JSON.parse((await monitor.run('keys', 'create', '--json')).out)
+  const created = JSON.parse((await monitor.run('keys', 'create', '--json')).out)
   await monitor.run('backup', 'copy.sqlite')
   expect(readdirSync(join(monitor.folder, 'data'))).toEqual(['monitor.sqlite']) // no log beside it that would be older
   const other = monitorIn()
   await (await other.openDatabase()).close()
   writeFileSync(other.path, readFileSync(join(monitor.folder, 'copy.sqlite')))
-  expect((await other.run('keys', 'list')).out).toContain(made.id)
+  expect((await other.run('keys', 'list')).out).toContain(created.id)
 })
 
-test('8.2: prune forgets what is past its time, says how much, and gives the room back', async () => {
+test('8.2: prune deletes rows past their retention, prints their number and returns the space', async () => {
   const monitor = monitorIn()
   const database = await monitor.openDatabase()
   fill(database, 1)
@@ -105,7 +105,7 @@ test('8.2: prune forgets what is past its time, says how much, and gives the roo
   expect((await monitor.run('prune')).err).toBe('0 rows deleted\n')
 })
 
-test('7.2: recompute judges every site now, without a running monitor', async () => {
+test('7.2: recompute evaluates every site without a running monitor', async () => {
   const monitor = monitorIn({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
   const database = await monitor.openDatabase()
   fill(database, 2 * 288)
@@ -116,10 +116,10 @@ test('7.2: recompute judges every site now, without a running monitor', async ()
   expect((await monitor.run('list')).out).toMatch(/^one +B +[0-9.]+ +up /m)
 })
 
-test('a database that is no database is told, and stays as it is', async () => {
+test('a file that is not a database is an error and unchanged', async () => {
   const monitor = monitorIn()
   await (await monitor.openDatabase()).close()
-  writeFileSync(monitor.path, 'not a database, only some text that is long enough to be looked at'.repeat(20))
+  writeFileSync(monitor.path, 'not a database, only some text that is long enough to be opened'.repeat(20))
   const bytes = statSync(monitor.path).size
   const { code, err } = await monitor.run('keys', 'list')
   expect(code).toBe(1)

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => relay.close())
 
-/** `relay.example.org` is the first relay; addresses of 127.0.0.2 may be asked, no other of this machine. */
+/** `relay.example.org` is the first relay; 127.0.0.2 may be probed, no other address of this machine. */
 function monitorFor(
   files: Record<string, string> = {},
   settings: Record<string, string> = {},
@@ -51,37 +51,37 @@ test('8.1: probe <slug> --full: the entry with its port and its aliases; steps o
   relay.requests.length = 0
   const { code, out, err } = await monitor.run('probe', 'was-mine', '--full')
   expect(code).toBe(0)
-  const found = JSON.parse(out)
-  expect(found).toMatchObject({ slug: 'mine', kind: 'full', outcome: 'up', listing: 'key_required' })
-  expect(found.claimed).toEqual([...MODELS].sort())
-  expect(found.network_profile).toMatchObject({
+  const printed = JSON.parse(out)
+  expect(printed).toMatchObject({ slug: 'mine', kind: 'full', outcome: 'up', listing: 'key_required' })
+  expect(printed.claimed).toEqual([...MODELS].sort())
+  expect(printed.network_profile).toMatchObject({
     ips: ['127.0.0.2'],
     tls: null,
     software: { name: 'new-api', version: 'v1.0.0' },
   })
-  expect(found.network_profile).not.toHaveProperty('china')
-  expect(found).toMatchObject({ parked: false, hygiene: { hsts: false } })
+  expect(printed.network_profile).not.toHaveProperty('china')
+  expect(printed).toMatchObject({ parked: false, hygiene: { hsts: false } })
   expect(relay.requests.length).toBeGreaterThan(2)
   const steps = err.split('\n').map((line) => line.split(/ +/).slice(0, 2).join(' '))
   expect(steps.slice(0, 3)).toEqual(['resolve ok', 'connect ok', 'tls skipped'])
   expect(steps.at(-2)).toBe('summary ok')
 })
 
-test('8.1: what is found does not decide the exit code: a site that is down is an answer', async () => {
-  const gone = await startFakeRelay('failing')
+test('8.1: the result does not change the exit code: 0 for a site that is down', async () => {
+  const failing = await startFakeRelay('failing')
   try {
-    const { code, out } = await monitorFor({}, { PROBE_PORTS: String(gone.port) }).run(
+    const { code, out } = await monitorFor({}, { PROBE_PORTS: String(failing.port) }).run(
       'probe',
-      `http://127.0.0.2:${gone.port}`,
+      `http://127.0.0.2:${failing.port}`,
     )
     expect(code).toBe(0)
     expect(JSON.parse(out)).toMatchObject({ outcome: 'down', error: 'http_5xx', http_status: 500 })
   } finally {
-    await gone.close()
+    await failing.close()
   }
 })
 
-test('8.1: PROBE_SLOW_MS and VANTAGE_NAME are those of the monitor', async () => {
+test('8.1: PROBE_SLOW_MS and VANTAGE_NAME apply as in the monitor', async () => {
   const slow = await startFakeRelay('slow', { delayMs: 60 })
   try {
     const settings = { PROBE_PORTS: String(slow.port), PROBE_SLOW_MS: '50', VANTAGE_NAME: 'fra1' }
@@ -97,7 +97,7 @@ test('8.1: PROBE_SLOW_MS and VANTAGE_NAME are those of the monitor', async () =>
   }
 })
 
-test('5: what may not be asked is not asked, and the reason is said', async () => {
+test('5: a target that is not allowed is not probed, and the reason is printed', async () => {
   // biome-ignore format: the columns are the specification
   const cases = [
     ['http://10.0.0.1/',                     'must not be probed (reserved). Only public addresses can be probed.'],
@@ -116,7 +116,7 @@ test('5: what may not be asked is not asked, and the reason is said', async () =
   })
 })
 
-test('5: nobody is probed while it is not known who has opted out', async () => {
+test('5: nothing is probed while the opt-out list is invalid', async () => {
   const monitor = monitorFor({ 'optout.yaml': 'hosts: []\n' })
   relay.requests.length = 0
   const { code, out, err } = await monitor.run('probe', 'http://relay.example.org')
@@ -125,31 +125,31 @@ test('5: nobody is probed while it is not known who has opted out', async () => 
   expect(relay.requests).toEqual([])
 })
 
-test('8.1: a slug that is not there', async () => {
+test('8.1: an unknown slug', async () => {
   const { code, err } = await monitorFor({ 'catalogue.yaml': 'version: 1\nsites: []\n' }).run(
     'probe',
-    'nobody',
+    'unknown',
   )
   expect(code).toBe(1)
   expect(err).toMatch(
-    /catalogue\.yaml: there is no site "nobody"\. sluice monitor list shows all; .*\[SITE_UNKNOWN\]\n$/,
+    /catalogue\.yaml: there is no site "unknown"\. sluice monitor list shows all; .*\[SITE_UNKNOWN\]\n$/,
   )
 })
 
-test("8.1: probe --full asks with the entry's key, which is never printed; a key that cannot be read is told", async () => {
+test("8.1: as a process: probe --full sends the entry's key, which is never printed; a key that cannot be read is a note", async () => {
   const certificates = await makeCertificates('IP:127.0.0.2')
   const [cert, key] = [certificates.cert, certificates.key].map((path) => readFileSync(path))
   const keyed = await startFakeRelay('new-api', { tls: { cert, key } })
   try {
     const site = `slug: keyed\nname: Keyed\nurl: https://127.0.0.2:${keyed.port}\nkey_file: keyed.key`
-    const settings = { NODE_EXTRA_CA_CERTS: certificates.ca }
+    const settings = { NODE_EXTRA_CA_CERTS: certificates.ca } // Node reads it when a process starts
     const monitor = monitorFor({ 'catalogue.yaml': catalogueOf(site) }, settings)
-    const without = await monitor.run('probe', 'keyed', '--full')
+    const without = await monitor.spawn('probe', 'keyed', '--full')
     expect(without.code).toBe(0)
     expect(without.err).toMatch(/^note: probed without its key: ENOENT: .*keyed\.key/)
     expect(JSON.parse(without.out)).toMatchObject({ models: null, network_profile: { tls: { valid: true } } })
     writeFileSync(join(monitor.folder, 'keyed.key'), `${KEY}\n`)
-    const withKey = await monitor.run('probe', 'keyed', '--full')
+    const withKey = await monitor.spawn('probe', 'keyed', '--full')
     expect(withKey.err).not.toContain('note:')
     expect(JSON.parse(withKey.out)).toMatchObject({ outcome: 'up', models: MODELS })
     expect(withKey.out + withKey.err).not.toContain(KEY)

@@ -5,35 +5,29 @@
  *     SLUG   TIER  URL                     JSON: two spaces, names and times as the API writes them
  *     one    A     https://one.example
  */
-import { fstatSync, writeFileSync } from 'node:fs'
+import type { Io, TextStream } from './io.ts'
 
-export function print(text: string): void {
-  write(`${text}\n`)
+export function print({ stdout }: Io, text: string): void {
+  stdout.write(`${text}\n`)
 }
 
-/** To a file all of it or an error: the stream ignores that a full disk takes only a part. */
-export function write(text: string): void {
-  const { fd } = process.stdout
-  if (fstatSync(fd).isFile()) writeFileSync(fd, text)
-  else process.stdout.write(text)
+export function note({ stderr }: Io, text: string): void {
+  stderr.write(`${text}\n`)
 }
 
-export function note(text: string): void {
-  process.stderr.write(`${text}\n`)
-}
-
-export function printJson(value: unknown): void {
-  print(JSON.stringify(value, null, 2))
+export function printJson(io: Io, value: unknown): void {
+  print(io, JSON.stringify(value, null, 2))
 }
 
 const GAP = '  '
 
 /** The last column is not padded and may hold free text. */
-export function printTable(heads: readonly string[], rows: readonly (readonly string[])[]): void {
-  const lines = [heads, ...rows]
-  const widths = heads.map((_, column) => Math.max(...lines.map((cells) => cells[column].length)))
+export function printTable(io: Io, headings: readonly string[], rows: readonly (readonly string[])[]): void {
+  const lines = [headings, ...rows]
+  const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column].length)))
   for (const cells of lines)
     print(
+      io,
       cells
         .map((cell, column) => cell.padEnd(widths[column]))
         .join(GAP)
@@ -45,11 +39,11 @@ const EVERY_MS = 100
 
 /** A progress line that is overwritten; on a terminal only. */
 export class Progress {
-  private readonly stream: Pick<NodeJS.WriteStream, 'write' | 'isTTY'>
+  private readonly stream: TextStream
   private shownAtMs = Number.NEGATIVE_INFINITY
 
-  constructor(stream: Pick<NodeJS.WriteStream, 'write' | 'isTTY'> = process.stderr) {
-    this.stream = stream
+  constructor({ stderr }: Pick<Io, 'stderr'>) {
+    this.stream = stderr
   }
 
   print(text: string): void {
