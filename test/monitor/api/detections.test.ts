@@ -1,7 +1,6 @@
 /** Detections over HTTP (spec 3.4, 3.5, 4.5, 13.6): new, pending, reused, refused, waited for, restarted. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { uuidV7 } from '../../../monitor/detections/detection.ts'
-import { detectionTarget, registrableDomain } from '../../../monitor/detections/target.ts'
 import { eventually } from '../../helpers/eventually.ts'
 import { NOON } from './fake-store.ts'
 import { RESULT } from './golden-cases.ts'
@@ -364,27 +363,3 @@ test('4.5: a row names no client', async () => {
   expect(row.clientHash).toMatch(/^[0-9a-f]{32}$/)
   expect(JSON.stringify(row)).not.toContain('127.0.0.1')
 })
-
-// biome-ignore format: a table
-const keys = [
-  ['https://a.example.com/',               'https://a.example.com'],
-  ['https://a.example.com/v1/models/',     'https://a.example.com'],
-  ['https://a.example.com/sub/v1',         'https://a.example.com/sub'],
-  ['https://a.example.com/v1x',            'https://a.example.com/v1x'],
-  ['https://a.example.com/V1',             'https://a.example.com/V1'],
-  ['http://bücher.example.com:8080/v1?k',  'http://xn--bcher-kva.example.com:8080'],
-  [`https://a.example.com/${'x'.repeat(300)}`, `https://a.example.com/${'x'.repeat(255)}`],
-]
-for (const [url, key] of keys) {
-  test(`3.4: target key of ${url.slice(0, 40)}`, () => expect(detectionTarget(new URL(url)).key).toBe(key))
-}
-for (const [host, domain] of [
-  ['a.b.example.com', 'example.com'],
-  ['a.b.example.com.cn', 'example.com.cn'],
-  ['[2606::1]', '[2606::1]'],
-  ['a.shop.co.uk', 'shop.co.uk'],
-  ['x1.abc.io', 'abc.io'],
-  ['a.x.ai', 'x.ai'],
-]) {
-  test(`4.5: ${host} belongs to ${domain}`, () => expect(registrableDomain(host)).toBe(domain))
-}

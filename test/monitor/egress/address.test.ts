@@ -1,11 +1,15 @@
 /** Text to bytes, ranges, and the table of spec 5.4 at each of its edges. */
+import { isIP } from 'node:net'
 import fc from 'fast-check'
+import ipaddr from 'ipaddr.js'
 import { expect, test } from 'vitest'
 import { contains, isSameAddress, parseAddress, parseRange } from '../../../monitor/egress/address.ts'
 import { addressDenial, interfaceAddresses } from '../../../monitor/egress/address-policy.ts'
 import { isUnicast } from '../../../monitor/egress/special-ranges.ts'
+import { size } from '../../helpers/size.ts'
 
 const policy = { deny: [], nat64: null, testAllow: [] }
+const numRuns = size({ small: 2_000, full: 100_000 })
 const range = (text: string) => parseRange(text) ?? expect.fail(`${text} is a range`)
 
 // biome-ignore format: the columns are the specification
@@ -19,6 +23,12 @@ const read = [
   ['1:2:3:4:5:6:7::',      '0 1 0 2 0 3 0 4 0 5 0 6 0 7 0 0'],
   ['::ffff:1.2.3.4',       '0 0 0 0 0 0 0 0 0 0 255 255 1 2 3 4'],
   ['64:ff9b::10.0.0.1',    '0 100 255 155 0 0 0 0 0 0 0 0 10 0 0 1'],
+  ['::1.2.3.4',            '0 0 0 0 0 0 0 0 0 0 0 0 1 2 3 4'], // not mapped, unlike ipaddr.js
+  ['1:2:3:4:5:6:1.2.3.4',  '0 1 0 2 0 3 0 4 0 5 0 6 1 2 3 4'],
+  ['1::1.2.3.4',           '0 1 0 0 0 0 0 0 0 0 0 0 1 2 3 4'],
+  ['2002:7f00:1::',        '32 2 127 0 0 1 0 0 0 0 0 0 0 0 0 0'], // 6to4
+  ['2001:0:7f00:1::1',     '32 1 0 0 127 0 0 1 0 0 0 0 0 0 0 1'], // Teredo
+  ['ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255', `${'255 '.repeat(15)}255`],
 ] as const
 for (const [text, bytes] of read) {
   test(`${text} is read`, () => expect(parseAddress(text)?.join(' ')).toBe(bytes))
@@ -28,6 +38,9 @@ for (const [text, bytes] of read) {
 const unread = [
   '', '.', '1', '1.2.3', '1.2.3.4.5', '1.2.3.4.', '256.1.1.1', '01.2.3.4', '0x1.2.3.4', ' 1.2.3.4', '1.2.3.4 ', '+1.2.3.4',
   ':', ':::', '1::2::3', '1:2:3:4:5:6:7', '1:2:3:4:5:6:7:8:9', '1:2:3:4:5:6:7:8::', '::1:2:3:4:5:6:7:8', '12345::', 'g::',
+  '0177.0.0.1', '0x7f.0.0.1', '127.1', '2130706433', '0300.0250.0.1', '1.2.3.4%eth0', '1.2.3.4\n',
+  '::ffff:0x7f.0.0.1', '::ffff:0177.0.0.1', '::0x7f.0.0.1', '::ffff:127.1', '::1%', '::%1', '::1.2.3.4%eth0', '::ffff:1.2.3.4%1',
+  `${'0'.repeat(41)}::1`, '0:0:0:0:0:0:0:0:', '0:0:0:0:0:0:0::0:', '1::2:', '\u0661.2.3.4',
   'fe80::1%eth0', '::1.2.3', '1.2.3.4::', '::1.2.3.4:1', '[::1]', '::ffff:1.2.3.256', '1.2.3.4:80', ':1:2:3:4:5:6:7',
 ]
 for (const text of unread) {
@@ -195,11 +208,43 @@ test('any 16 bytes, written by URL, are read back as they were', () => {
   )
 })
 
-test('5.4: no address that the second opinion refuses is allowed, whatever it is', () => {
+test('a text is an address exactly if Node connects to it as one, zone ids aside', () => {
+  const forms = fc.constantFrom(
+    '1.2.3.4',
+    '::',
+    '1::8',
+    '1:2:3:4:5:6:7:8',
+    '::ffff:1.2.3.4',
+    '1:2:3:4:5:6:7::',
+    '0x7f.1',
+  )
+  const edits = fc.array(
+    fc.tuple(
+      fc.nat(20),
+      fc.nat(1),
+      fc.constantFrom('', ':', '::', '.', '0', '1', 'f', 'x', 'g', '%', '/', ' ', '-', '\n'),
+    ),
+    { maxLength: 4 },
+  )
+  fc.assert(
+    fc.property(forms, edits, (form, changes) => {
+      let text = form
+      for (const [at, removed, added] of changes) text = text.slice(0, at) + added + text.slice(at + removed)
+      const isAddress = isIP(text) !== 0 && !text.includes('%')
+      expect([text, parseAddress(text) !== null]).toEqual([text, isAddress])
+    }),
+    { numRuns },
+  )
+})
+
+test('5.4: an address that ipaddr.js or the second check refuses is never allowed', () => {
+  const interfaces = interfaceAddresses()
   const bytes = fc.oneof(fc.ipV4(), fc.ipV6())
   fc.assert(
     fc.property(bytes, (address) => {
-      if (addressDenial(address, policy, []) === null) expect(isUnicast(address)).toBe(true)
+      if (addressDenial(address, policy, [], interfaces) !== null) return
+      expect([address, isUnicast(address), ipaddr.parse(address).range()]).toEqual([address, true, 'unicast'])
     }),
+    { numRuns },
   )
 })
