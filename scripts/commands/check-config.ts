@@ -19,6 +19,7 @@ import { backupWarning, listRuleFiles, type RuleFile } from '../../engine/config
 import { type LoadResult, load } from '../../engine/config/load.ts'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { parseSettings } from '../../engine/settings/parse.ts'
+import { monitorRows } from '../../monitor/settings.ts'
 
 const USAGE = `Usage: sluice check-config [-config_dir <directory>] [-merge_domain_configs] [-strict] [<file or directory> ...]
 
@@ -79,7 +80,7 @@ export async function checkConfig(
 function findProblem(result: LoadResult, env: Record<string, string | undefined>): string {
   if (!result.ok) return result.error
   try {
-    parseSettings(env)
+    parseSettings(env, monitorRows)
     return ''
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error

@@ -11,10 +11,11 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveRoot } from '../../engine/runtime/module-url.ts'
 import { settingsHelp } from '../../engine/settings/help.ts'
-import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
+import { type ParsedSettings, parseSettings } from '../../engine/settings/parse.ts'
 import { storeWarnings } from '../../engine/settings/store.ts'
 import { rows } from '../../engine/settings/table.ts'
 import type { MonitorSupervisor } from '../../monitor/service/monitor-supervisor.ts'
+import { monitorRows, type Settings } from '../../monitor/settings.ts'
 import { Service } from '../../transports/service.ts'
 import { createLog } from './log.ts'
 import { processLog } from './process-log.ts'
@@ -30,7 +31,7 @@ Serves envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settin
 
 export async function serve(args: string[]): Promise<number> {
   if (args.some((arg) => /^--?h(elp)?$/.test(arg))) {
-    process.stdout.write(`${USAGE}\n${settingsHelp(process.stdout.columns)}\n`)
+    process.stdout.write(`${USAGE}\n${settingsHelp(process.stdout.columns, monitorRows)}\n`)
     return 0
   }
   const unknown = args.find((arg) => arg !== '--example')
@@ -55,7 +56,7 @@ export async function serve(args: string[]): Promise<number> {
     exitCode = 1
     ending.abort()
   }
-  const service = new Service(settings, log, fail)
+  const service = new Service(settings, log, fail, { hasPublicCounters: settings.MONITOR_ENABLED })
   const failByDefect = (error: unknown) => {
     log('fatal', `a defect, please report it: ${(error as Error)?.stack ?? error}`)
     fail()
@@ -88,9 +89,9 @@ export async function serve(args: string[]): Promise<number> {
 }
 
 /** Logs invalid settings as JSON if LOG_FORMAT says so; otherwise the command line prints the message alone. */
-function parseOrLogError(env: NodeJS.ProcessEnv): ReturnType<typeof parseSettings> {
+function parseOrLogError(env: NodeJS.ProcessEnv): ParsedSettings<Settings> {
   try {
-    return parseSettings(env)
+    return parseSettings(env, monitorRows)
   } catch (error) {
     if (error instanceof ConfigurationError && env.LOG_FORMAT?.toLowerCase() === 'json') {
       createLog('info', 'json')('fatal', error.message)
