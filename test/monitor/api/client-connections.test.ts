@@ -260,6 +260,21 @@ test('4.5: all addresses together, trusted proxies too, have so many; a place th
   })
 })
 
+// biome-ignore format: a table
+test.each([
+  ['a counted client',  DIRECT,                                                2], // one per route of the library
+  ['a trusted proxy',   { ...DIRECT, trusted: [parseRange('127.0.0.1')!] },    1],
+] as const)('4.5: Expect: 100-continue of %s', async (_, options, interimCount) => {
+  open(64, options)
+  const socket = from()
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n')
+  await eventually(() => expect(answers(socket)).toBe(1))
+  expect(socket.text.split('HTTP/1.1 100 Continue\r\n\r\n').length - 1).toBe(interimCount)
+  expect(socket.text.lastIndexOf('100 Continue')).toBeLessThan(socket.text.indexOf('HTTP/1.1 200'))
+  socket.write(`ok${get('/')}`)
+  await eventually(() => expect(answers(socket)).toBe(2))
+})
+
 test('4.5: a quarter of the files that the process may open', () => {
   expect([placesFor(300), placesFor(1), placesFor(1_048_576), placesFor(Infinity)]).toEqual([
     75, 1, 4_096, 4_096,
