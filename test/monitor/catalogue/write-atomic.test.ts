@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { addOptOut } from '../../../monitor/catalogue/opt-out.ts'
 import { importSites } from '../../../monitor/catalogue/transfer.ts'
 import { copyAtomic, writeAtomic } from '../../../monitor/catalogue/write-atomic.ts'
-import { catalogueOf, folderWith, siteLines } from './catalogues.ts'
+import { folderWith, siteLines, toCatalogue } from './catalogues.ts'
 
 const NEW = (0o640 & ~process.umask()).toString(8)
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
@@ -30,10 +30,10 @@ test('a new file is not for everybody, and nothing is left beside it', () => {
 })
 
 test('8.1: an import and an opt-out leave a private catalogue private', () => {
-  const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+  const path = folderWith({ 'catalogue.yaml': toCatalogue(siteLines('one')) })
   const optOut = path.replace('catalogue.yaml', 'optout.yaml')
   chmodSync(path, 0o600)
-  const text = catalogueOf(siteLines('two'))
+  const text = toCatalogue(siteLines('two'))
   importSites({ cataloguePath: path, name: 'in.yaml', text, format: 'yaml', isDryRun: false })
   addOptOut(optOut, 'example.com')
   expect([readFileSync(path, 'utf8').includes('two'), modeOf(path), modeOf(optOut)]).toEqual([

@@ -9,6 +9,7 @@ import { Session } from '../../../monitor/egress/egress.ts'
 import { LIMITS } from '../../../monitor/egress/limits.ts'
 import type { Certificates, Pair } from '../../helpers/certificates.ts'
 import { makeCertificates } from '../../helpers/certificates.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import type { Deed, RawServer } from './raw-server.ts'
 import { listen, ok, redirect, startRaw } from './raw-server.ts'
 import type { World } from './setup.ts'
@@ -46,7 +47,7 @@ beforeAll(async () => {
 })
 
 afterEach(async () => {
-  for (const relay of Object.values(relays)) await expect.poll(() => relay.open).toBe(0)
+  for (const relay of Object.values(relays)) await eventually(() => expect(relay.open).toBe(0))
 })
 
 afterAll(async () => {

@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { Session } from '../../../monitor/egress/egress.ts'
 import { LIMITS } from '../../../monitor/egress/limits.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { ok, redirect, reply } from './raw-server.ts'
 import type { World } from './setup.ts'
 import { RELAY, startWorld } from './setup.ts'
@@ -15,7 +16,7 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   expect(world.tripped()).toBe(0)
-  await expect.poll(() => world.relay.open).toBe(0) // no connection outlives its visit or session
+  await eventually(() => expect(world.relay.open).toBe(0)) // no connection outlives its visit or session
 })
 afterAll(() => world.close())
 

@@ -2,7 +2,7 @@
  * `sluice monitor …` as an operator runs it: the real command in a child process, with a folder of its own for catalogue and
  * database, and nothing else in its environment.
  *
- *     const monitor = monitorIn({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+ *     const monitor = monitorIn({ 'catalogue.yaml': toCatalogue(siteLines('one')) })
  *     await monitor.run('list', '--json')      → { code, out, err }
  */
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -6,7 +6,7 @@ import { applyBatch } from '../../../../monitor/storage/apply.ts'
 import { syncCatalogue } from '../../../../monitor/storage/catalogue-transaction.ts'
 import { Database } from '../../../../monitor/storage/database.ts'
 import { saveVantage } from '../../../../monitor/storage/vantages.ts'
-import { catalogueOf, siteLines } from '../../../monitor/catalogue/catalogues.ts'
+import { toCatalogue, siteLines } from '../../../monitor/catalogue/catalogues.ts'
 import { catalogueSite, probe } from '../../../monitor/storage/stores-plain.ts'
 import { monitorIn } from './command.ts'
 
@@ -106,7 +106,7 @@ test('8.2: prune forgets what is past its time, says how much, and gives the roo
 })
 
 test('7.2: recompute judges every site now, without a running monitor', async () => {
-  const monitor = monitorIn({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+  const monitor = monitorIn({ 'catalogue.yaml': toCatalogue(siteLines('one')) })
   const database = await monitor.openDatabase()
   fill(database, 2 * 288)
   const read = () => database.get("SELECT tier, score IS NOT NULL AS isScored FROM site WHERE slug = 'one'")
