@@ -16,15 +16,15 @@ afterEach(() => api.close())
 /** Every member of every body that the golden files hold. */
 function* members(): Generator<[name: string, value: unknown]> {
   for (const file of readdirSync(GOLDEN)) {
-    yield* membersOf(JSON.parse(readFileSync(new URL(file, GOLDEN), 'utf8')))
+    yield* listMembers(JSON.parse(readFileSync(new URL(file, GOLDEN), 'utf8')))
   }
 }
 
-function* membersOf(value: unknown): Generator<[name: string, value: unknown]> {
+function* listMembers(value: unknown): Generator<[name: string, value: unknown]> {
   if (typeof value !== 'object' || value === null) return
   for (const [name, each] of Object.entries(value)) {
     if (!Array.isArray(value)) yield [name, each]
-    yield* membersOf(each)
+    yield* listMembers(each)
   }
 }
 
@@ -42,8 +42,8 @@ function* schemas(): Generator<[name: string, schema: Schema]> {
 test('M1#1-2: whatever is asked under /api/, the answer is JSON, or has neither body nor type', async () => {
   for (const path of ['/api', '/api/', '/api/v1', '/api/v1/sites', '/api/v1/x.html', '/api/v9', '/api/%']) {
     for (const method of ['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS']) {
-      const told = await api.ask(method, path) // holds the type against 1
-      expect(told.status).not.toBe(500)
+      const response = await api.request(method, path) // holds the type against 1
+      expect(response.status).not.toBe(500)
     }
   }
 })
@@ -108,8 +108,8 @@ test('M1#8: names are snake_case, enumerations lower case except tiers', () => {
 })
 
 test("M1.3#4: a request's own id is not taken", async () => {
-  const asked = { headers: { 'x-request-id': 'mine0000000000000000' } }
-  const ids = [await api.get('/api/v1/sites', asked), await api.get('/api/v1/sites', asked)].map(
+  const options = { headers: { 'x-request-id': 'mine0000000000000000' } }
+  const ids = [await api.get('/api/v1/sites', options), await api.get('/api/v1/sites', options)].map(
     ({ headers }) => headers['x-request-id'],
   )
   for (const id of ids) expect(id).toMatch(/^(?!mine)[0-9a-z]{16,32}$/)

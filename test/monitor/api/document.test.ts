@@ -75,21 +75,21 @@ describe('10: the document', () => {
   test('10: no component is unused, and none is missing', () => {
     const used = new Set([...text.matchAll(/"#\/components\/(\w+\/[\w-]+)"/g)].map(([, name]) => name))
     const { schemas, headers } = published.components as Record<string, object>
-    const there = [
+    const existing = [
       ...Object.keys(schemas).map((name) => `schemas/${name}`),
       ...Object.keys(headers).map((name) => `headers/${name}`),
     ]
-    expect([...used].sort()).toEqual(there.sort())
+    expect([...used].sort()).toEqual(existing.sort())
   })
 
   test('10: every code of 1.2 is in it, where it can occur', () => {
-    const of = (id: string) =>
+    const listCodes = (id: string) =>
       Object.values(operations[id].responses).flatMap((each) => each['x-codes'] ?? [])
     for (const [id, codes] of Object.entries(OWN_CODES)) {
-      expect([id, ...of(id).sort()]).toEqual([id, ...[...codes, ...CODES_OF_ALL].sort()])
+      expect([id, ...listCodes(id).sort()]).toEqual([id, ...[...codes, ...CODES_OF_ALL].sort()])
     }
     const elsewhere = Object.keys((published as Record<string, object>)['x-codes-elsewhere'])
-    const all = new Set([...Object.keys(OWN_CODES).flatMap(of), ...elsewhere])
+    const all = new Set([...Object.keys(OWN_CODES).flatMap(listCodes), ...elsewhere])
     expect([...all].sort()).toEqual(Object.keys(ERROR_STATUS).sort())
   })
 

@@ -65,16 +65,16 @@ describe('M1.3#11 M9#2: over HTTP', () => {
 
   test('from the release on every answer of v1 says so, errors, 304 and 204 too; other answers do not', async () => {
     api = await startApi({ successor })
-    const told = [
+    const response = [
       await api.get('/api/v1/meta'),
-      await api.ask('HEAD', '/api/v1/meta'),
+      await api.request('HEAD', '/api/v1/meta'),
       await api.get('/api/v1/meta', { headers: { 'if-none-match': '*' } }),
-      await api.ask('OPTIONS', '/api/v1/meta'),
+      await api.request('OPTIONS', '/api/v1/meta'),
       await api.get('/api/v1/meta?%'),
-      await api.ask('PUT', '/api/v1/meta'),
+      await api.request('PUT', '/api/v1/meta'),
     ]
-    expect(told.map(({ status }) => status)).toEqual([200, 200, 304, 204, 400, 405])
-    for (const { headers } of told) {
+    expect(response.map(({ status }) => status)).toEqual([200, 200, 304, 204, 400, 405])
+    for (const { headers } of response) {
       expect(headers).toMatchObject({
         deprecation: `@${RELEASED}`,
         sunset: 'Wed, 21 Oct 2026 12:00:00 GMT',
@@ -103,12 +103,12 @@ describe('M1.3#11 M9#2: over HTTP', () => {
       ['PUT', '/api/v1/sites'],
       ['POST', '/api/v1/detections'],
     ]) {
-      const told = await api.ask(method, path)
-      expect([path, told.status]).toEqual([path, 410])
-      expect(told.headers.link).toContain('rel="successor-version"')
-      if (method !== 'HEAD') expect(told.json).toMatchObject({ code: 'version_retired' })
+      const response = await api.request(method, path)
+      expect([path, response.status]).toEqual([path, 410])
+      expect(response.headers.link).toContain('rel="successor-version"')
+      if (method !== 'HEAD') expect(response.json).toMatchObject({ code: 'version_retired' })
     }
-    expect((await api.ask('OPTIONS', '/api/v1/sites')).status).toBe(204)
+    expect((await api.request('OPTIONS', '/api/v1/sites')).status).toBe(204)
     expect((await api.get('/api/v7')).status).toBe(404)
   })
 

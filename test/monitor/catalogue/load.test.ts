@@ -144,7 +144,7 @@ test('8.1: one more port is fine', () => {
   expect(loaded(text).entries).toHaveLength(1)
 })
 
-test('8.1: a mistake in one file of a folder keeps the whole from being loaded, all mistakes are told', () => {
+test('8.1: a mistake in one file of a folder prevents the load, and all mistakes are reported', () => {
   const folder = folderWith(
     { 'a.yaml': toCatalogue(siteLines('one')), 'b.yaml': toCatalogue('slug: X', 'slug: two') },
     '',

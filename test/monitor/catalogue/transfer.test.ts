@@ -89,7 +89,7 @@ const mistakes: [format: Format, text: string, diagnostic: string][] = [
 ]
 
 for (const [format, text, diagnostic] of mistakes) {
-  test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: told with its line, nothing is written`, () => {
+  test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: an error with its line, and nothing is written`, () => {
     const path = folderWith({ 'catalogue.yaml': toCatalogue(siteLines('two')) })
     const plan = importSites({ cataloguePath: path, name: 'in', text, format, isDryRun: false })
     expect(plan.diagnostics.join('\n')).toContain(diagnostic)
@@ -131,13 +131,13 @@ test('8.1: an import sends no key anywhere new unless that is allowed, and says 
   expect([untouched.diagnostics, untouched.keys]).toEqual([[], []])
 })
 
-const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中=+@＝-]{1,20}$/)
+const anyText = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中=+@＝-]{1,20}$/)
 const notes = fc.stringMatching(/^[a,;"'=+@ \t\n-]{1,20}$/)
 const entries = fc.uniqueArray(
   fc.record({
     slug: fc.stringMatching(/^[a-z]([a-z0-9-]{0,8}[a-z0-9])?$/),
-    name: words,
-    models: fc.uniqueArray(words, { maxLength: 4 }),
+    name: anyText,
+    models: fc.uniqueArray(anyText, { maxLength: 4 }),
     note: notes,
     isHidden: fc.boolean(),
     interval: fc.option(fc.integer({ min: 60, max: 3600 })),
@@ -217,7 +217,7 @@ function fullEntries(text: string): CatalogueEntry[] {
   ]
 }
 
-test('8.1: the format is told by the ending', () => {
+test('8.1: the extension of the file name decides the format', () => {
   expect(['a.csv', 'a.JSON', 'a.yaml', 'a.yml', 'a.txt', 'a'].map(detectFormat)).toEqual([
     'csv',
     'json',

@@ -3,7 +3,7 @@ import { nextEvaluation, type Voice } from '../../../monitor/evaluation/regions.
 import type { Result } from '../../../monitor/evaluation/rows.ts'
 import type { Evaluation } from '../../../monitor/scoring/regions.ts'
 import { saveVantage } from '../../../monitor/storage/vantages.ts'
-import { DAY_SEC, INTERVAL_SEC, MAIN, NOW_SEC, observationOf, openWorld, type World } from './world.ts'
+import { createObservation, DAY_SEC, INTERVAL_SEC, MAIN, NOW_SEC, openWorld, type World } from './world.ts'
 
 const AGENTS = ['one', 'two']
 
@@ -191,7 +191,7 @@ describe('6.5: a failure to connect is blocking where the control reaches the sa
   /** The server's full probe of so long ago. */
   function found(world: World, ips: string[], hoursAgo: number): void {
     world.nowSec -= hoursAgo * 3_600
-    world.observed('site', { profile: { ...observationOf(0).profile, ips } })
+    world.observed('site', { profile: { ...createObservation(0).profile, ips } })
     world.nowSec += hoursAgo * 3_600
   }
 })
@@ -250,7 +250,7 @@ describe('6.5: a change is counted once per interval', () => {
   for (const [name, state, pending, outcomes, isOutOfTurn, after, then] of cases) {
     test(name, () => {
       const memory = { ...before, state, pending: pending && { state: pending, count: 1 } } as Evaluation
-      const next = nextEvaluation(memory, resultsOf(outcomes), NOW_SEC, isOutOfTurn)
+      const next = nextEvaluation(memory, toResults(outcomes), NOW_SEC, isOutOfTurn)
       expect([next.state, next.pending?.state ?? null]).toEqual([after, then])
       if (next.pending) expect(next.pending.count).toBe(1)
     })
@@ -289,7 +289,7 @@ function round(world: World, found: Record<string, Parameters<World['probed']>[1
   world.pass()
 }
 
-function resultsOf(outcomes: string[][]): Voice[] {
+function toResults(outcomes: string[][]): Voice[] {
   return outcomes.map((ofOne) => ({
     isOnline: true,
     results: ofOne.map(

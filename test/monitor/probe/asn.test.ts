@@ -126,14 +126,14 @@ test('6.2: lines may end in CRLF, and the last one without a line end', async ()
 })
 
 describe('6.2: the monitor runs without the table', () => {
-  const tried = async (path: string): Promise<[string[], object]> => {
+  const open = async (path: string): Promise<[string[], object]> => {
     const lines: string[] = []
     const asn = await openAsnTable(path, (level, text) => lines.push(`${level} ${text}`))
     return [lines, asn.find('1.0.0.0')]
   }
 
   test('one log line says that the file is missing, and how to install it', async () => {
-    const [lines, found] = await tried(join(folder, 'absent.tsv.gz'))
+    const [lines, found] = await open(join(folder, 'absent.tsv.gz'))
     expect(lines).toEqual([
       expect.stringMatching(/^warning ASN_DB: .*absent\.tsv\.gz.*sluice monitor asn install/),
     ])
@@ -142,15 +142,15 @@ describe('6.2: the monitor runs without the table', () => {
 
   test('one log line says where it is broken', async () => {
     await writeFile(join(folder, 'bad.tsv'), 'x')
-    const [lines, found] = await tried(join(folder, 'bad.tsv'))
+    const [lines, found] = await open(join(folder, 'bad.tsv'))
     expect(lines).toEqual([expect.stringMatching(/^error .*bad\.tsv:1: not a row of ip2asn/)])
     expect(found).toEqual(nothing)
   })
 
   test('nothing is logged if it is valid, or ASN_DB is empty', async () => {
     await writeFile(join(folder, 'good.tsv'), ROWS)
-    expect(await tried(join(folder, 'good.tsv'))).toEqual([[], cloudflare])
-    expect(await tried('')).toEqual([[], nothing])
+    expect(await open(join(folder, 'good.tsv'))).toEqual([[], cloudflare])
+    expect(await open('')).toEqual([[], nothing])
   })
 })
 

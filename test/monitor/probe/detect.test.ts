@@ -112,7 +112,7 @@ test('3.5: failed means that we did not measure', async () => {
   expect(await run('http://open.example.org', late)).toEqual({ status: 'failed', code: 'deadline_exceeded' })
 })
 
-test('M5#11: what a relay says of itself is told bounded, on one line', async () => {
+test('M5#11: texts of a relay are shown bounded, on one line', async () => {
   await run('http://new-api.example.org')
   for (const { detail } of steps) expect(detail ?? '').toMatch(/^[ -~]{0,160}$/)
 })

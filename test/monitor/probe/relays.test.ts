@@ -218,10 +218,10 @@ for (const [host, error] of unreachable) {
     world.dns.setRecords('closed.example.org', { A: ['127.0.0.2'] })
     const target = { url: `http://${host}`, apiBase: `http://${host}:8443`, purpose: 'catalogue' } as const
     for (const probe of [lightProbe, fullProbe]) {
-      const tried = await probe(world.context(), target)
-      expect(tried.probe).toMatchObject({ outcome: 'down', error, httpStatus: null })
-      expect(tried.probe.address).toBe(error === 'connect_refused' ? '127.0.0.2' : null)
-      if ('observation' in tried) expect(tried.observation).toBeNull()
+      const attempt = await probe(world.context(), target)
+      expect(attempt.probe).toMatchObject({ outcome: 'down', error, httpStatus: null })
+      expect(attempt.probe.address).toBe(error === 'connect_refused' ? '127.0.0.2' : null)
+      if ('observation' in attempt) expect(attempt.observation).toBeNull()
     }
   })
 }
@@ -229,7 +229,7 @@ for (const [host, error] of unreachable) {
 test('M6.3#4: our own failure is inconclusive', async () => {
   const { egress } = world.context()
   const visit = await egress.visit({ url: 'http://reset.example.org/', purpose: 'catalogue' })
-  const ours = { ...egress, visit: async () => ({ ...visit, isOurs: true }) }
-  const { probe } = await lightProbe(world.context({ egress: ours }), world.target('reset'))
+  const ownFailure = { ...egress, visit: async () => ({ ...visit, isOurs: true }) }
+  const { probe } = await lightProbe(world.context({ egress: ownFailure }), world.target('reset'))
   expect(probe.outcome).toBe('inconclusive')
 })

@@ -14,13 +14,13 @@ const STALL_LIMIT_MS = 300 // instead of 1,000: the stalls here are certain, so 
 let world: World
 beforeAll(async () => {
   world = await startWorld()
-  const answer = ok('{"data":[{"id":"a"}]}', 'content-type: application/json\r\n')
+  const respond = ok('{"data":[{"id":"a"}]}', 'content-type: application/json\r\n')
   world.relay.on('/v1/models', (socket, request) => {
-    answer(socket, request) // written to the socket before the stall
+    respond(socket, request) // written to the socket before the stall
     setImmediate(() => standStill(STALL_MS))
   })
   world.relay.on('/silent/v1/models', () => {})
-  world.relay.on('/open/v1/models', answer)
+  world.relay.on('/open/v1/models', respond)
 })
 afterAll(() => world.close())
 
@@ -29,8 +29,8 @@ const probe = async (path: string, firstByteMs: number, slowMs: number) => {
   const egress = world.egress({ limits })
   const context: ProbeContext = { egress, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs }
   const url = world.url(path)
-  const tried = await lightProbe(context, { url, apiBase: url, purpose: 'catalogue' })
-  return [tried.probe.outcome, tried.probe.error]
+  const attempt = await lightProbe(context, { url, apiBase: url, purpose: 'catalogue' })
+  return [attempt.probe.outcome, attempt.probe.error]
 }
 
 // biome-ignore format: a table

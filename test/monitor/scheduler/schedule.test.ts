@@ -166,7 +166,7 @@ test('6.5: two vantages per region in turn, fewer always, everyone equally often
     for (let slot = 0; slot < names.length * 20; slot++) {
       const turn = inTurn('a', getSlotNumber(slot * 300, 300), [...names].reverse())
       expect(new Set(turn).size).toBe(2)
-      expect(turn).toEqual(inTurn('a', slot, names)) // whatever order they are told in
+      expect(turn).toEqual(inTurn('a', slot, names)) // in any order of the names
       for (const name of turn) counts.set(name, (counts.get(name) ?? 0) + 1)
     }
     expect([...counts.values()]).toEqual(names.map(() => 40))

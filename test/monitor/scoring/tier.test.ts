@@ -40,7 +40,7 @@ function walk(
 }
 
 const steps = (count: number, score: number) => new Array<number>(count).fill(score)
-const tiersOf = (walked: TierMemory[]) => walked.map(({ tier }) => tier)
+const listTiers = (walked: TierMemory[]) => walked.map(({ tier }) => tier)
 
 describe('7.2: hysteresis', () => {
   // biome-ignore format: the columns are the specification
@@ -77,7 +77,7 @@ describe('7.2: hysteresis', () => {
       92.1,
       ...steps(almost, 91.5),
     ])
-    expect(new Set(tiersOf(walked))).toEqual(new Set(['S']))
+    expect(new Set(listTiers(walked))).toEqual(new Set(['S']))
   })
 
   test('since tells when the published tier came', () => {
@@ -99,7 +99,7 @@ describe('7.2: hysteresis', () => {
           (offset, i) => center + (i % 60 === 0 ? Math.sign(0.5 - ((i / 60) % 2)) * 0.5 : offset),
         )
         const walked = walk([center + first, ...scores])
-        expect(new Set(tiersOf(walked)).size).toBe(1)
+        expect(new Set(listTiers(walked)).size).toBe(1)
       }),
       { numRuns: 30 },
     )
@@ -170,7 +170,7 @@ describe('7.2: caps', () => {
     const walked = walk(steps(5, 95), STEP_SEC, (i) =>
       isCapped(i) ? [{ code: 'certificate_invalid', maxTier: 'C' }] : [],
     )
-    expect(tiersOf(walked)).toEqual(['S', 'C', 'C', 'S', 'S'])
+    expect(listTiers(walked)).toEqual(['S', 'C', 'C', 'S', 'S'])
     expect(walked.map(({ sinceSec }) => sinceSec)).toEqual([0, 300, 300, 900, 900])
   })
 })
