@@ -164,7 +164,7 @@ describe('M9#4: changelog.yaml', () => {
     ['a member more',    file(entry({ x: 1 })),                                      /must not have "x"/],
     ['another kind',     file(entry({ kind: 'improved' })),                          /must be one of/],
     ['no such day',      file(entry({ effective_on: '2026-02-31' })),                /a has a date that does not exist/],
-    ['an id twice',      file(entry({}), entry({})),                                 /a is there twice/],
+    ['an id twice',      file(entry({}), entry({})),                                 /the id a is not unique/],
   ]
   for (const [what, yaml, complaint] of cases) {
     test(`9: ${what}`, () => {

@@ -11,7 +11,7 @@ const createResponse = (
   headers: Record<string, string> = {},
 ): ProbeResponse => ({
   ...{ path, finalPath: path, status, headers: new Map(Object.entries(headers)) },
-  ...{ text: typeof json === 'string' ? json : JSON.stringify(json), json, saysJson: true, isHtml: false },
+  ...{ text: typeof json === 'string' ? json : JSON.stringify(json), json, hasJsonType: true, isHtml: false },
 })
 
 const settings = '/api/v1/settings/public'
