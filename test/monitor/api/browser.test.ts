@@ -110,7 +110,7 @@ test('13.5: a page of another origin reads the list, and the headers that it may
   expect(getSeen('plain').headers['X-RateLimit-Reset']).toBe(String(NOON + 60))
 })
 
-test('13.5: preflighted headers: both ways to send a key, and a condition', () => {
+test('13.5: preflighted headers: both ways to send a key, and If-None-Match', () => {
   expect(getSeen('key')).toMatchObject({ status: 200, headers: { 'X-RateLimit-Limit': '1200' } })
   expect(getSeen('bearer')).toMatchObject({ status: 200, headers: { 'X-RateLimit-Limit': '1200' } })
   expect(getSeen('head')).toMatchObject({ status: 200, body: null, headers: { 'X-RateLimit-Limit': '1200' } })
@@ -118,7 +118,7 @@ test('13.5: preflighted headers: both ways to send a key, and a condition', () =
   expect(preflights()).toBeGreaterThanOrEqual(4) // one is kept per path
 })
 
-test('13.5: a submission is preflighted, and tells where to look', () => {
+test('13.5: a submission is preflighted, and its Location can be read', () => {
   const { status, body, headers } = getSeen('submission')
   expect([status, body?.status, headers['Retry-After']]).toEqual([202, 'queued', '2'])
   expect(headers.Location).toMatch(/^\/api\/v1\/detections\//)

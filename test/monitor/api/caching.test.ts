@@ -183,13 +183,13 @@ describe('1.5: CORS', () => {
   })
 })
 
-test('M1#14: a body on GET is thrown away', async () => {
+test('M1#14: a body on GET is ignored', async () => {
   expect((await api.get('/api/v1/sites', { body: 'x'.repeat(4_096) })).status).toBe(200)
   const response = await api.get('/api/v1/sites', { body: 'x'.repeat(5_000), headers: KEPT })
   expect([response.status, response.headers.connection]).toEqual([200, 'close'])
 })
 
-test('12: from announceEnd on it is 503, and drain waits for nobody then', async () => {
+test('12: after announceEnd health is 503, and drain has nothing to wait for', async () => {
   await api.api.drain(1_000)
   const response = await api.get('/api/v1/sites', { headers: KEPT })
   expect([response.status, response.headers.connection, response.json]).toMatchObject([

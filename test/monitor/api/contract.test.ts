@@ -63,7 +63,7 @@ describe('M13#1: the source contract', () => {
     expect([board.board, board.total, board.entries.length]).toEqual(['red', 60, 10])
   })
 
-  test('M1#6 3.3: an entry has the eight fields and its own', async () => {
+  test('M1#6 3.3: an entry has the eight fields of a site and those of a board', async () => {
     const { json } = await api.get('/api/v1/leaderboard?board=black')
     expect(json).toMatchObject({
       ...{ board: 'black', generated_at: '2025-11-20T12:00:00Z', window_days: 30, total: 1 },
@@ -110,7 +110,7 @@ describe('M13#1: the source contract', () => {
     })
   }
 
-  test('M1.1#4: 405 tells the methods there are', async () => {
+  test('M1.1#4: 405 lists the allowed methods', async () => {
     expect((await api.request('PUT', '/api/v1/sites')).headers.allow).toBe('GET, HEAD, OPTIONS')
     expect((await api.request('PUT', '/api/v1/detections')).headers.allow).toBe('POST, OPTIONS')
   })
@@ -121,7 +121,7 @@ describe('M13#1: the source contract', () => {
     expect((await api.get('/api/v1/sites//')).status).toBe(404)
   })
 
-  test('3.2: an alias answers with the site and where it is', async () => {
+  test('3.2: an alias returns the site and its current location', async () => {
     const response = await api.get('/api/v1/sites/old-alpha')
     expect(response.json).toMatchObject({ slug: 'alpha' })
     expect(response.headers['content-location']).toBe('/api/v1/sites/alpha')
@@ -137,7 +137,7 @@ describe('M13#1: the source contract', () => {
     }
   })
 
-  test('1.2: what is unforeseen is 500, logged, and says nothing', async () => {
+  test('1.2: an unexpected error is 500, logged, and without details', async () => {
     api.store.failure = new Error('disk at /var/lib is dead')
     const response = await api.get('/api/v1/sites/alpha')
     expect([response.status, response.json]).toEqual([
@@ -187,7 +187,7 @@ describe('3.1: filters and order', () => {
     })
   }
 
-  test('M3.1#13: Link leads to the pages there are, parameters kept', async () => {
+  test('M3.1#13: Link names the existing pages and keeps the parameters', async () => {
     const link = async (query: string) => (await api.get(`/api/v1/sites?${query}`)).headers.link
     expect(await link('tier=A&limit=1&offset=1')).toBe(
       [
@@ -245,7 +245,7 @@ describe('M3.6#5: models', () => {
     test(`3.6: ?${query}`, async () => expect(await models(query)).toEqual(expected))
   }
 
-  test('3.6: a site that is not published does not count, whatever it lists', async () => {
+  test('3.6: an unpublished site does not count', async () => {
     const { sites } = api.state.snapshot!
     api.state.snapshot = {
       ...api.state.snapshot!,
@@ -263,7 +263,7 @@ describe('M3.6#5: models', () => {
     expect(first).toBe(`gpt-5.4 60 ${sites.slice(0, 50).map(({ slug }) => slug)}`)
   })
 
-  test('3.6: Link leads to the pages there are; nothing is asked of the disk', async () => {
+  test('3.6: Link names the existing pages; the database is not read', async () => {
     const response = await api.get('/api/v1/models?limit=1&q=e')
     expect(response.headers.link).toBe(
       [

@@ -23,7 +23,7 @@ const later = (seconds: number) => {
 const run = () => api.queue.finish(api.queue.take()!.id, { result: RESULT })
 
 describe('M13#6 3.4: a submission', () => {
-  test('M3.4#3: new: 202, where to read it, when to ask', async () => {
+  test('M3.4#3: new: 202, Location and Retry-After', async () => {
     const response = await api.submit(`${A}/v1/models?x=1#y`)
     expect(response.status).toBe(202)
     expect(response.headers).toMatchObject({
@@ -105,7 +105,7 @@ describe('M13#6 3.4: a submission', () => {
     })
   }
 
-  test('3.4: 2,048 characters and 4,096 bytes are taken', async () => {
+  test('3.4: 2,048 characters and 4,096 bytes are accepted', async () => {
     const url = `${A}/${'x'.repeat(2_026)}`
     expect(url.length).toBe(2_048)
     const body = JSON.stringify({ url }).padEnd(4_096)
@@ -192,7 +192,7 @@ describe('M13#6 4.5: bounds', () => {
     expect((await api.submit(A)).status).toBe(202)
   })
 
-  test('M4.5#5: a registrable domain 60 times a day, whatever the hosts below it', async () => {
+  test('M4.5#5: a registrable domain 60 times a day, for all hosts below it together', async () => {
     const submit = (host: number) =>
       api.submit(`https://h${host}.wild.io/`, { from: `127.0.1.${1 + (host % 200)}` })
     for (let host = 0; host < 60; host++) {
@@ -206,7 +206,7 @@ describe('M13#6 4.5: bounds', () => {
     expect((await submit(61)).status).toBe(202)
   })
 
-  test('a clock that was set back makes nobody wait for longer, and nothing new again', async () => {
+  test('a clock that was set back lengthens no wait and resets no count', async () => {
     const first = getId(await api.submit(A))
     run()
     later(-86_400)
@@ -271,7 +271,7 @@ describe('3.5: reading', () => {
     expect(done.headers['retry-after']).toBeUndefined()
   })
 
-  test("M4.5#10: an id that is none, is nobody's, is too old", async () => {
+  test('M4.5#10: an id that is malformed, unknown or expired', async () => {
     const id = getId(await api.submit(A))
     expect(getCode(await api.get(`${PATH}/${id.toUpperCase()}`))).toEqual([404, 'detection_not_found'])
     expect(getCode(await api.get(`${PATH}/${uuidV7(NOON * 1_000)}`))).toEqual([404, 'detection_not_found'])
@@ -320,7 +320,7 @@ describe('3.5: the long poll', () => {
     expect(performance.now() - startMs).toBeGreaterThan(950)
   })
 
-  test('M4.5#8: the third of a client is answered at once, others are held', async () => {
+  test('M4.5#8: the third of a client gets its response at once, others are held', async () => {
     const id = getId(await api.submit(A))
     const first = [1, 2].map(() => api.get(`${PATH}/${id}?wait=25`))
     await held(2)
@@ -332,7 +332,7 @@ describe('3.5: the long poll', () => {
       expect(response.json).toMatchObject({ version: 2 })
   })
 
-  test('a client that goes away is forgotten, and a shutdown answers who waits', async () => {
+  test('a disconnected client is removed, and a shutdown ends held requests', async () => {
     const id = getId(await api.submit(A))
     const gone = new AbortController()
     const lost = fetch(`http://127.0.0.1:${api.port}${PATH}/${id}?wait=25`, { signal: gone.signal })

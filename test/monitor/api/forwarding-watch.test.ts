@@ -44,11 +44,11 @@ test.each(cases)('4.3: from %s with %o, TRUSTED_PROXIES empty: warned once: %s',
   expect(logLines(peer, headers).length).toBe(warns ? 1 : 0)
 })
 
-test('4.3: with TRUSTED_PROXIES set nothing is said', () => {
+test('4.3: with TRUSTED_PROXIES set nothing is logged', () => {
   expect(logLines('10.1.2.3', XFF, { ...DIRECT, trusted: [parseRange('192.168.0.1')!] })).toEqual([])
 })
 
-test('4.3: over a socket, the line says what to set', async () => {
+test('4.3: over a socket, the log line names the setting', async () => {
   const api = await startApi()
   for (let i = 0; i < 3; i++) await send(api.port, 'GET', '/api/v1/limits', { headers: XFF })
   api.close()

@@ -89,7 +89,7 @@ describe('10: the examples of the document', () => {
     expect(JSON.parse(readFileSync(EXAMPLES, 'utf8')), fix).toEqual(examples)
   })
 
-  test('each is what its schema says, and each answer has one', () => {
+  test('each is valid by its schema, and each response has one', () => {
     let count = 0
     for (const [path, methods] of Object.entries(DOCUMENT.paths)) {
       for (const { responses, requestBody } of Object.values(methods) as unknown as Shape[]) {
@@ -141,4 +141,4 @@ function readExamples() {
   return { bodies, errors: read('errors') }
 }
 
-test('the clock of the fixtures stands still', () => expect(api.clock.ms).toBe(NOON * 1_000))
+test('the clock of the fixtures does not move', () => expect(api.clock.ms).toBe(NOON * 1_000))

@@ -66,7 +66,7 @@ describe('1.2: a body without a length', () => {
   })
 })
 
-test('1.2: a body has 8 s, whatever has come of it', async () => {
+test('1.2: a body has 8 s, even if a part has arrived', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   const socket = open()
@@ -139,7 +139,7 @@ describe('4.5: held requests', () => {
   const HELD_MAX = 200
   const HELD_PER_CLIENT = 2
 
-  test('M4.5#8: at most 200 are held; the next is answered at once, whatever its client', async () => {
+  test('M4.5#8: at most 200 are held; the next gets its response at once, for any client', async () => {
     const submitted = await api.submit('https://a.example.com')
     const path = `${submitted.headers.location}?wait=25`
     const clients = Array.from({ length: HELD_MAX / HELD_PER_CLIENT }, (_, i) => `127.0.1.${i + 1}`)
@@ -156,7 +156,7 @@ describe('4.5: held requests', () => {
     await after
   })
 
-  test('M13#13: lists are answered while 100 requests are held, without a read of the store', async () => {
+  test('M13#13: lists are served while 100 requests are held, without a read of the store', async () => {
     const LISTS = 50
     const path = `${(await api.submit('https://a.example.com')).headers.location}?wait=25`
     const pending = Array.from({ length: 100 }, (_, i) => api.get(path, { from: `127.0.1.${1 + (i >> 1)}` }))

@@ -56,7 +56,7 @@ const sends: [what: string, send: (write: () => void) => void][] = [
   ['the question leaves at the end of the turn',    (write) => void setImmediate(write)],
 ]
 for (const [what, send] of sends) {
-  test(`4.2: a loop that stands still lets nobody pass: ${what}`, async () => {
+  test(`4.2: a stalled event loop lets no request pass: ${what}`, async () => {
     const { take, failures } = createQuotas(send)
     const taken = take()
     standStill(STALL_MS)
@@ -65,7 +65,7 @@ for (const [what, send] of sends) {
   })
 }
 
-test('4.2: nor does one that stands still turn after turn', async () => {
+test('4.2: nor does one that stalls turn after turn', async () => {
   const { take, failures } = createQuotas((write) => void setImmediate(write))
   let isTaken = false
   const taken = take().finally(() => {

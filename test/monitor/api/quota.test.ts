@@ -83,7 +83,7 @@ describe('M13#3: rate headers', () => {
     expect([free.status, ...rates(free)]).toEqual([204, 120, left, NOON + 60])
   })
 
-  test('M4.2#7: a submission has its own class, and pays for junk', async () => {
+  test('M4.2#7: a submission has its own class, and an invalid one counts too', async () => {
     const submit = (body: string | Buffer, headers = json as Record<string, string>) =>
       api.request('POST', '/api/v1/detections', { body, headers })
     // biome-ignore format: a table
@@ -107,7 +107,7 @@ describe('M13#3: rate headers', () => {
     expect(rates(await api.get('/api/v1/meta'))).toEqual([120, 119, NOON + 60])
   })
 
-  test('M3.6#1: limits tells all classes without consuming', async () => {
+  test('M3.6#1: /limits reports all classes without consuming', async () => {
     await api.get('/api/v1/meta')
     for (let i = 0; i < 3; i++) {
       expect((await api.get('/api/v1/limits')).json).toEqual({
@@ -160,7 +160,7 @@ describe('M13#3: rate headers', () => {
     expect(failures).toEqual(['read', 'read', 'submit'])
   })
 
-  test('M4.2#6: an engine that does not answer is not waited for', async () => {
+  test('M4.2#6: a request does not wait for an engine that does not respond', async () => {
     api.close()
     const silent = { decide: () => {}, findLimit: () => null } as unknown as Engine
     api = await startApi({ limiter: silent })
@@ -230,7 +230,7 @@ describe('4.4: API keys', () => {
     })
   }
 
-  test('1.2: 401 and 429 tell how to get a higher quota where the operator names an address, and only there', async () => {
+  test('1.2: 401 and 429 name the contact for a higher quota if the operator gives an address', async () => {
     const errorsWith = async (supportEmail: string) => {
       api.close()
       api = await startApi({ supportEmail })
@@ -257,7 +257,7 @@ describe('4.4: API keys', () => {
     expect((await withKey({ authorization: 'Basic YTpi' })).status).toBe(200)
   })
 
-  test('4.4: 20 wrong keys, and no key from there is looked at until the 10 minutes are over', async () => {
+  test('4.4: after 20 wrong keys of an address, its keys are not checked for 10 minutes', async () => {
     api.state.snapshot = createSnapshot(undefined, { apiKeys: [stored({ expiresAtSec: null })] })
     for (let i = 0; i < 20; i++)
       expect((await withKey({ 'x-api-key': 'x' }, '/api/v1/meta')).status).toBe(401)
@@ -332,7 +332,7 @@ test('4.1: clients with unique addresses evict no counter of another domain', as
   expect(remaining()).toBe(3)
 })
 
-test('1.2: a body that does not come is 408, and the connection ends', async () => {
+test('1.2: a body that does not arrive is 408, and the connection ends', async () => {
   api.close()
   api = await startApi({ bodyTimeoutMs: 50 })
   const socket = connect(api.port, '127.0.0.1')
@@ -346,7 +346,7 @@ test('1.2: a body that does not come is 408, and the connection ends', async () 
   expect(text).toMatch(/\r\nX-RateLimit-Remaining: 19\r\n/)
 })
 
-test('1.2: a length that is too much is refused before it comes', async () => {
+test('1.2: a length beyond the maximum is refused before the body arrives', async () => {
   const socket = connect(api.port, '127.0.0.1')
   socket.write(
     'POST /api/v1/detections HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{',

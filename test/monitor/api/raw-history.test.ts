@@ -64,7 +64,7 @@ test('3.2: of more than 500 the newest 500, oldest first, whichever place they a
   expect(await getTimes('/api/v1/sites/calm?history=raw')).toEqual([NOON - 60])
 })
 
-test('3.2: nothing older than 48 hours, nor than the days that are asked for', async () => {
+test('3.2: nothing older than 48 hours or than the requested days', async () => {
   const dayAgo = PUBLISHED_SEC - RAW_SEC / 2
   const oldest = PUBLISHED_SEC - RAW_SEC
   const seconds = [oldest - 1, oldest, dayAgo - 1, dayAgo, NOON]

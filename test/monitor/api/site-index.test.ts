@@ -40,7 +40,7 @@ function counted(reads: Record<string, number>, key: string, value: unknown): Pr
 const listSites = (snapshot: ReturnType<typeof createSnapshot>, more: Query) =>
   siteList(snapshot, { sort: 'rank', limit: 1, offset: 0, ...more })
 
-test('3.1: a sort looks at each site once, not once per comparison', () => {
+test('3.1: a sort reads each site once, not once per comparison', () => {
   for (const [sort, key] of [
     ['name', 'name'],
     ['availability', 'facts'],
@@ -66,7 +66,7 @@ test('3.1: any number of searches and orders folds and parses a snapshot once', 
   expect(reads.facts).toBeLessThanOrEqual(4 * SITES + 2 * questions)
 })
 
-test('3.5: answers to detections parse the addresses of a snapshot once', async () => {
+test('3.5: detections parse the URLs of a snapshot once', async () => {
   const { sites, reads } = countedSites()
   const api = await startApi()
   onTestFinished(() => api.close())
@@ -97,7 +97,7 @@ const someSites = fc
     }),
   )
 
-test('3.1: every order is total, ends with the slug, and has what is not known last', () => {
+test('3.1: every order is total, ends with the slug, and sorts unknown values last', () => {
   const fold = (text: string) => text.normalize('NFKC').toLowerCase()
   const keys: Record<string, (each: SiteState) => (number | string | null)[]> = {
     name: ({ name }) => [fold(name)],

@@ -65,7 +65,7 @@ describe('errors', () => {
 })
 
 describe('M1.1#1: endpoints', () => {
-  test.each(specRows('M3'))('$id: the document has it, and it answers', async ({ cells }) => {
+  test.each(specRows('M3'))('$id: the document has it, and it responds', async ({ cells }) => {
     const [method, paths] = cells
     const [first, ...more] = paths.split(', ')
     for (const path of [first, ...more.map((last) => first.replace(/\/\w+$/, last))]) {
@@ -114,7 +114,7 @@ describe('a board', () => {
   const values: Record<string, unknown> = {
     board: 'black', generated_at: '2025-11-20T12:00:00Z', window_days: 30, total: 1, entries: [expect.objectContaining({ slug: 'down' })],
   }
-  test.each(rows)('$id: the field of the answer', async ({ cells: [field] }) => {
+  test.each(rows)('$id: the field of the response', async ({ cells: [field] }) => {
     expect((await api.get('/api/v1/leaderboard?board=black')).json).toHaveProperty(field, values[field])
   })
   test('has no other fields', async () => {

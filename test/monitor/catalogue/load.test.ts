@@ -45,7 +45,7 @@ test('8.1: every key of a site', () => {
   expect(toSite(entries[0])).not.toHaveProperty('note')
 })
 
-test('8.1: what a site need not say', () => {
+test('8.1: optional fields of a site', () => {
   expect(loaded(toCatalogue(siteLines('one'))).entries).toMatchObject([
     {
       apiBase: 'https://one.example.com',
@@ -61,7 +61,7 @@ test('8.1: what a site need not say', () => {
   ])
 })
 
-test('8.1: an anchor may be used, sites come in the order of their slugs', () => {
+test('8.1: anchors are allowed, and sites are sorted by slug', () => {
   const text = toCatalogue(
     siteLines('two', 'models_claimed: &m [a, b]'),
     siteLines('one', 'models_claimed: *m'),
@@ -131,7 +131,7 @@ for (const [name, text, diagnostic] of mistakes) {
   })
 }
 
-test('8.1: a path is not taken for a key', () => {
+test('8.1: a path is not accepted as a key', () => {
   for (const path of ['api-keys/one', 'run/secrets/sk-one', 'key_of_one.txt', './a/../key', '..key']) {
     expect(loaded(toCatalogue(siteLines('one', `key_file: ${path}`))).entries[0].keyFile).toBe(path)
   }
@@ -156,7 +156,7 @@ test('8.1: a mistake in one file of a folder prevents the load, and all mistakes
   ])
 })
 
-test('8.1: a folder is one catalogue; what is no *.yaml is not looked at', () => {
+test('8.1: a folder is one catalogue; files other than *.yaml are ignored', () => {
   const files = {
     'b.yaml': toCatalogue(siteLines('two')),
     'a.yaml': toCatalogue(siteLines('one')),

@@ -97,7 +97,7 @@ for (const [format, text, diagnostic] of mistakes) {
   })
 }
 
-test('8.1: an import sends no key anywhere new unless that is allowed, and says which goes where', () => {
+test('8.1: an import moves no key to another host unless that is allowed, and reports each move', () => {
   const before = toCatalogue(siteLines('one', 'key_file: secrets/one.key'), siteLines('two'))
   const path = folderWith({ 'catalogue.yaml': before })
   const run = (text: string, more: object = {}) =>
@@ -186,7 +186,7 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
   })
 }
 
-test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts cells by', () => {
+test('8.1: no cell of an exported CSV is a formula, for any separator of a spreadsheet', () => {
   const formulas = ['=HYPERLINK("https://x.example")', '+1', '-1', '@SUM(A1)', '＝1', "'=1", '\t=1']
   formulas.push('x;"=1+1;y', '"=HYPERLINK(1)', '""=1', 'x; =1', `x;" '=1`, '\u3000=1', `x;"'"+1`)
   for (const formula of formulas) {

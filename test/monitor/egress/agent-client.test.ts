@@ -58,7 +58,7 @@ test('6.5: it posts JSON with its token, packed from 1 KiB, below the path of it
   ])
 })
 
-test('6.5: a redirect is an answer, and the token goes nowhere else', async () => {
+test('6.5: a redirect is a response, and the token is sent nowhere else', async () => {
   let requestsCount = 0
   const elsewhere = await listening(createServer(() => requestsCount++))
   const client = await startServerAndClient((_, response) => {
@@ -100,7 +100,7 @@ test('6.5: a body that is not JSON is undefined, with its status', async () => {
   expect(await client.post('/x', {})).toEqual({ status: 502, retryAfterSec: 0, json: undefined })
 })
 
-test('6.5: closing gives up a call under way', async () => {
+test('6.5: closing aborts a running call', async () => {
   const client = await startServerAndClient(() => {})
   const closing = new AbortController()
   const response = client.post('/x', {}, closing.signal).then(() => 'answered', agentClientFailure)
@@ -108,7 +108,7 @@ test('6.5: closing gives up a call under way', async () => {
   expect(await response).toBe('http_timeout: given up')
 })
 
-test('6.5: a certificate nobody vouches for is refused, the operator’s own authority is taken', async () => {
+test('6.5: an untrusted certificate is refused, one of the operator’s authority is accepted', async () => {
   const certificates = await makeCertificates('IP:127.0.0.1')
   onTestFinished(() => certificates.remove())
   const [cert, key, ca] = [certificates.cert, certificates.key, certificates.ca].map((path) =>

@@ -167,7 +167,7 @@ const floods: [string, Responder, string][] = [
   ['trailers',                 endless(`${CHUNKED}0\r\n`, 'a: b\r\n'),                      'head'],
 ]
 for (const [name, respond, detail] of floods) {
-  test(`5.9, 13.7: endless ${name}: too_large, and the connection is gone`, async () => {
+  test(`5.9, 13.7: endless ${name}: too_large, and the connection is closed`, async () => {
     let ended: Promise<unknown> = Promise.resolve()
     world.relay.on('/flood', (socket) => {
       ended = new Promise((resolve) => socket.once('close', resolve))

@@ -56,7 +56,7 @@ for (const [i, [name, zone, wanted]] of lookups.entries()) {
   })
 }
 
-test('M5#3: the interfaces are read once per lookup, however many addresses it has', async () => {
+test('M5#3: the interfaces are read once per lookup, not once per address', async () => {
   const { networkInterfaces } = os
   let reads = 0
   os.networkInterfaces = () => {

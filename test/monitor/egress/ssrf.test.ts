@@ -116,7 +116,7 @@ test('13.7: rebinding behind a redirect to the same name', async () => {
   expect([visit.error, visit.hops.length]).toEqual(['redirect_refused', 2])
 })
 
-test('13.7: a kept connection that died is not opened to where the name is now', async () => {
+test('13.7: a kept connection that closed is not reopened to a new address of the name', async () => {
   world.relay.on('/keep', ok('x'))
   world.relay.on('/dies', (socket) => socket.destroy())
   world.dns.setRecords('keep.example.org', [{ A: ['127.0.0.2'] }, { A: ['127.0.0.1'] }])
@@ -127,7 +127,7 @@ test('13.7: a kept connection that died is not opened to where the name is now',
   session.close()
 })
 
-test('13.7: a redirect does not take a kept connection: its hop is checked as it is now', async () => {
+test('13.7: a redirect does not use a kept connection: its hop is checked anew', async () => {
   world.relay.on('/keep', ok('x'))
   world.relay.on('/back', redirect(withPort('http://moves.example.org:PORT/keep')))
   world.dns.setRecords('moves.example.org', [{ A: ['127.0.0.2'] }, { A: ['127.0.0.1'] }])
@@ -159,7 +159,7 @@ test('M5#5: a name that reaches the socket is not looked up', async () => {
   await expect(dial({ address: 'localhost', port: world.port }, signal)).rejects.toThrow()
 })
 
-test('M5#4: our own public address, and those of the cache backend', async () => {
+test('M5#4: the public address of this installation, and those of the cache backend', async () => {
   const egress = world.egress({ ownHosts: ['2620:fe::9'] }, { PUBLIC_BASE_URL: 'https://9.9.9.9:8090' })
   world.dns.setRecords('name-of-us.example.org', { A: ['9.9.9.9'] })
   world.dns.setRecords('six.example.org', { AAAA: ['2620:fe::9'] })

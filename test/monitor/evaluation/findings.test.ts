@@ -37,7 +37,7 @@ describe('7.2: the certificate, now', () => {
   })
 })
 
-test('7.1: models and program come from the newest full probe that was answered, the rest from the newest', async () => {
+test('7.1: models and program come from the newest full probe with a response, the rest from the newest', async () => {
   const world = await openWorld({ slug: 'site', modelsClaimed: ['other'] })
   world.probed('site')
   world.observed('site')
@@ -55,7 +55,7 @@ test('7.1: models and program come from the newest full probe that was answered,
   })
 })
 
-test('7.2: of a site without a full probe nothing is known but what the catalogue claims', () => {
+test('7.2: without a full probe only the claims of the catalogue are known', () => {
   expect(collectFindings(SITE, null, null, NOW_SEC)).toEqual({
     models: { claimed: ['gpt-5.4', 'other'], verified: [], truthRatio: null },
     hygiene: null,

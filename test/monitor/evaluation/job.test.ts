@@ -5,7 +5,7 @@ import type { Write } from '../../../monitor/storage/rows.ts'
 import { openStore } from '../../../monitor/storage/store.ts'
 import { catalogueSite, NOW_SEC, probe, temporaryFolder } from '../storage/stores.ts'
 
-test('a job beside the running store judges what is there, and the store publishes it', async () => {
+test('a job beside the running store evaluates the stored probes, and the store publishes the result', async () => {
   const path = `${temporaryFolder()}/monitor.db`
   const store = await openStore({ path, log: () => {} })
   const jobs = new Piscina<EvaluationTask, Write[]>({

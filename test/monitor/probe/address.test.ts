@@ -36,12 +36,12 @@ async function probeAddresses(port: number, env: Record<string, string> = {}): P
 
 const both = <T>(outcome: T): T[] => [outcome, outcome]
 
-test('6.5: of several addresses the one that answered', async () => {
+test('6.5: of several addresses the one that responded', async () => {
   dns.setRecords(HOST, { A: [NOBODY, RELAY, NEITHER] })
   expect(await probeAddresses(relay.port)).toEqual(both([null, RELAY]))
 })
 
-test('6.5: where none answers, the last that was tried', async () => {
+test('6.5: if none responds, the last that was tried', async () => {
   dns.setRecords(HOST, { A: [RELAY, NOBODY] })
   expect(await probeAddresses(await freePort())).toEqual(both(['connect_refused', NOBODY]))
 })
@@ -52,7 +52,7 @@ test('6.5: none without an address of the name', async () => {
   expect(outcome).toEqual(both([expect.stringMatching(/^dns_/), null]))
 })
 
-test('5.8, 6.5: none behind a proxy, whether or not the target answers', async () => {
+test('5.8, 6.5: none behind a proxy, whether or not the target responds', async () => {
   const proxy = createServer()
   await new Promise<void>((resolve) => proxy.listen(0, PROXY, resolve))
   onTestFinished(() => {

@@ -71,7 +71,7 @@ test('5.11: text of strangers is cut, on one line, without what cannot be seen',
   expect(shown(`${'x'.repeat(79)}\u{1f600}`, 80)).toBe(`${'x'.repeat(79)}\ufffd`)
 })
 
-test('5: members of answers are own ones', () => {
+test('5: only own members of a response count', () => {
   expect(getMember({ a: { b: 1 } }, 'a.b')).toBe(1)
   expect(getMember({}, 'constructor')).toBeUndefined()
   expect(getMember({}, '__proto__')).toBeUndefined()

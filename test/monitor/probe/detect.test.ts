@@ -55,7 +55,7 @@ test('3.5: models are sorted and at most 2,000 are shown, with their number', as
   expect(models).toEqual([...models].sort())
 })
 
-test('2.2, 6.5: one probe speaks for its own region only', async () => {
+test('2.2, 6.5: one probe counts for its own region only', async () => {
   const { result } = (await run('http://open.example.org')) as Extract<DetectionOutcome, { status: 'done' }>
   const { cn, overseas } = result.regions
   expect(cn).toEqual({

@@ -68,7 +68,7 @@ test('6.3: a reset after the ClientHello, and silence after it', async () => {
   }
 })
 
-test('6.1: the key is asked with once, over https; what it opens is verified, what is asked without it stands', async () => {
+test('6.1: the key is sent once, over https; its listing is verified, and requests without it count as before', async () => {
   world.relays.good.requests.length = 0
   const { observation, probe } = await fullProbe(world.context(), world.target('good', { key: KEY }))
   expect(observation).toMatchObject({ listing: 'key_required', models: MODELS })
@@ -79,7 +79,7 @@ test('6.1: the key is asked with once, over https; what it opens is verified, wh
   expect(wrong.observation).toMatchObject({ listing: 'key_required', models: null })
 })
 
-test('6.1: with a key one request is left, after the price list; it goes to the program that shows', async () => {
+test('6.1: with a key one request is left after the price list; it goes to the recognized program', async () => {
   const requested = [
     '/v1/models',
     '/',
@@ -97,7 +97,7 @@ test('6.1: with a key one request is left, after the price list; it goes to the 
   }
 })
 
-test('7.2: our own key, said back to us, is no leak', async () => {
+test('7.2: a response that repeats the key of the request is not a leak', async () => {
   const key = `sk-${'a1'.repeat(20)}`
   const attempt = await fullProbe(world.context(), world.target('echo', { key }))
   expect(attempt.observation?.hygiene.leaksUpstream).toBe(false)
@@ -117,7 +117,7 @@ test('3.5: the step of the handshake: what it found, or its error', async () => 
   expect(steps[2]).toMatch(/^ok: TLSv1\.3, h2, 3[12] days left$/)
 })
 
-test('6.1: over plain http the key stays at home', async () => {
+test('6.1: over plain http the key is not sent', async () => {
   const { observation } = await fullProbe(world.context(), world.target('new-api', { key: KEY }))
   expect(observation?.models).toBeNull()
 })

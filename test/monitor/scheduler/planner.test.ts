@@ -44,7 +44,7 @@ function play(
   return log
 }
 
-test('M6.1#1 M6.4#1: a site is probed at its own place in the interval, and from plan to plan', () => {
+test('M6.1#1 M6.4#1: a site keeps its own slot in the interval, also from plan to plan', () => {
   const planner = createPlanner([{}])
   expect(planner.due(first('s0') - 1)).toEqual([])
   expect(planner.wakeMs(0)).toBe(first('s0'))
@@ -55,7 +55,7 @@ test('M6.1#1 M6.4#1: a site is probed at its own place in the interval, and from
   expect(planner.wakeMs(first('s0') + 20 * SEC)).toBe(first('s0') + INTERVAL) // its length does not shift the plan
 })
 
-test('6.4: after sleep a site is probed once, and stands at its old place in the interval', () => {
+test('6.4: after sleep a site is probed once, and keeps its slot in the interval', () => {
   const planner = createPlanner([{}])
   const [run] = planner.due(2 * HOUR)
   planner.finish(run.id, { outcome: 'up' }, 2 * HOUR)
@@ -99,7 +99,7 @@ describe('6.3: a failure is confirmed', () => {
   })
 })
 
-test('M6.4#2: back-off doubles from the fourth down on, to an hour; one good answer ends it', () => {
+test('M6.4#2: back-off doubles from the fourth down on, to an hour; one success ends it', () => {
   const planner = createPlanner([{}], { repeatsMax: 0 })
   const log = play(planner, 0, 6 * HOUR - 1, (_, nowMs) => (nowMs > 5 * HOUR ? 'up' : 'down'))
   const light = log.filter(({ kind }) => kind === 'light').map(({ atMs }) => atMs)
@@ -178,7 +178,7 @@ describe('M6.4#3: limits', () => {
     expect(planner.due(INTERVAL)).toHaveLength(1)
   })
 
-  test('50 starts in a second, whoever starts', () => {
+  test('50 starts in a second, of all kinds', () => {
     const planner = createPlanner(many(120), { lightMax: 1_000 })
     expect(planner.due(INTERVAL)).toHaveLength(50)
     expect(planner.due(INTERVAL + 999)).toHaveLength(0)
@@ -186,7 +186,7 @@ describe('M6.4#3: limits', () => {
     expect(planner.due(INTERVAL + 1_000)).toHaveLength(50)
   })
 
-  test('addresses that are learned too late: the run goes back to its old place in the line', () => {
+  test('addresses that are learned too late: the run returns to its position in the queue', () => {
     const planner = createPlanner(many(4), { lightMax: 3 })
     const runs = planner.due(INTERVAL) // the fourth waits
     const isIn = runs.map((run) => planner.resolved(run.id, ['9.9.9.9'], INTERVAL))
@@ -272,7 +272,7 @@ test('M4.5#2 3.4: a hundred detections wait, one more is refused; a waiting one 
   expect(shown(planner.due(0))).toEqual(['detection d1', 'detection d2', 'detection d3', 'detection d4'])
 })
 
-test('8.1: a removed site is asked no more, and what still runs is dropped', () => {
+test('8.1: a removed site is not probed again, and the result of a running probe is dropped', () => {
   const planner = createPlanner([{}, {}])
   const runs = planner.due(INTERVAL)
   planner.remove('s0')

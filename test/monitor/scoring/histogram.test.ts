@@ -64,7 +64,7 @@ test('8.2: a percentile never falls as the share grows', () => {
   )
 })
 
-test('2.2: without durations there is no median; phases are kept apart', () => {
+test('2.2: without durations there is no median; phases are separate', () => {
   const histogram = createHistogram([41], 'connect')
   expect(PHASES.map((phase) => percentile(histogram, phase, 0.5))).toEqual([null, 42, null, null, null])
 })
@@ -85,7 +85,7 @@ test('8.2: merging is the same as having added all, in any order', () => {
   )
 })
 
-test('8.2: a stored histogram comes back as it was, in few bytes', () => {
+test('8.2: a stored histogram is restored unchanged, from few bytes', () => {
   const entry = fc.tuple(fc.constantFrom(...PHASES), anyMs, fc.integer({ min: 1, max: 2 ** 32 - 1 }))
   fc.assert(
     fc.property(fc.array(entry, { maxLength: 60 }), (entries) => {

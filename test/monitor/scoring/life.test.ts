@@ -76,7 +76,7 @@ function buildBoard(
   return red.length > 0 ? { board: 'red', reasons: red[0].reasons } : { board: null, reasons: [] }
 }
 
-test('7: new, proven, gone, back', () => {
+test('7: new, proven, down, up again', () => {
   const moments = live()
   /** After so many full hours. */
   const after = (hours: number) => moments[hours - 1]
@@ -110,7 +110,7 @@ test('7: new, proven, gone, back', () => {
   expect(back(END_HOUR - BACK_HOUR).tier).toBe('B')
 })
 
-test('7.2: in this life the tier goes down once and up once', () => {
+test('7.2: the tier falls once and rises once', () => {
   const tiers = live().map(({ tier }) => tier)
   const runs = tiers.filter((tier, i) => tier !== tiers[i - 1])
   expect(runs.join('')).toBe('BSABCDCB')

@@ -20,7 +20,7 @@ function vantage(letters: string, lastSeenSec = NOW_SEC): VantageView {
 
 const evaluateViews = (...views: VantageView[]) => evaluate(firstEvaluation(0), views, NOW_SEC)
 
-describe('M6.5#1: a vantage says up when 2 of its 3 newest counted results are up or degraded', () => {
+describe('M6.5#1: a vantage votes up when 2 of its 3 newest counted results are up or degraded', () => {
   // biome-ignore format: the columns are the specification
   const results = [
     ['uuu', 'reachable'],
@@ -41,7 +41,7 @@ describe('M6.5#1: a vantage says up when 2 of its 3 newest counted results are u
     test(`${letters || 'nothing'}: ${state}`, () => expect(evaluateViews(vantage(letters)).state).toBe(state))
   }
 
-  test('results of days ago say nothing about now', () => {
+  test('results of days ago do not count', () => {
     const old = vantage('uuu').results.map((result) => ({ ...result, atSec: result.atSec - 86_401 }))
     expect(evaluateViews({ lastSeenSec: NOW_SEC, results: old }).state).toBe('unknown')
   })
@@ -65,7 +65,7 @@ describe('M6.5#2 M13#10: the quorum of n vantages', () => {
     [5, 2, 'unreachable', 3],
   ] as const
   for (const [n, upCount, state, agreeing] of quorums) {
-    test(`${upCount} of ${n} say up: ${state}`, () => {
+    test(`${upCount} of ${n} vote up: ${state}`, () => {
       const views = Array.from({ length: n }, (_, i) => vantage(i < upCount ? 'uuu' : 'ddd'))
       expect(evaluateViews(...views)).toMatchObject({ state, agreeing, vantages: n })
     })
@@ -128,7 +128,7 @@ describe('M6.5#3: a change must hold for 2 evaluations in a row, except from unk
     })
   }
 
-  test('since: when the state was taken, not when it was first seen', () => {
+  test('since: when the state was adopted, not when it was first seen', () => {
     const up = evaluate(firstEvaluation(0), [vantage('uuu')], NOW_SEC)
     const once = evaluate(up, [vantage('ddd')], NOW_SEC + 10)
     const twice = evaluate(once, [vantage('ddd')], NOW_SEC + 20)
@@ -291,7 +291,7 @@ describe('6.5: the control check', () => {
     })
   }
 
-  test('two of three answers are enough, one of one, not one of two; what is remembered is bounded', () => {
+  test('two of three responses are enough, one of one, not one of two; what is stored is bounded', () => {
     expect(recordConnectivity([], minute, [true, true, false])).toEqual([])
     expect(recordConnectivity([], minute, [false, false, false])).toHaveLength(1)
     expect(recordConnectivity([], minute, [true])).toEqual([])

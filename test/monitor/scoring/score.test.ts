@@ -42,7 +42,7 @@ for (const [vector, score, tier] of vectors) {
   })
 }
 
-test('M7.2#2: the components say where a score comes from', () => {
+test('M7.2#2: the components explain a score', () => {
   const { components, method } = computeScore(toInputs(vectors[1][0]))
   expect(method).toBe('score-1')
   expect(components.map(({ key, weight }) => [key, weight])).toEqual([
@@ -275,7 +275,7 @@ describe('7.2: history from roll-ups', () => {
     ).toBeLessThan(2 * HOUR_SEC)
   })
 
-  test('a monitor that slept does not make a site down for as long', () => {
+  test('a pause of the monitor does not count as down time', () => {
     const hours = [
       createFilled(lastHourSec - 150 * HOUR_SEC, HOUR_SEC, 12, 0),
       createFilled(lastHourSec, HOUR_SEC, 0, 12),

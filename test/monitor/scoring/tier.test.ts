@@ -80,7 +80,7 @@ describe('7.2: hysteresis', () => {
     expect(new Set(listTiers(walked))).toEqual(new Set(['S']))
   })
 
-  test('since tells when the published tier came', () => {
+  test('since is when the published tier began', () => {
     const walked = walk([93, 93, 85, 85])
     expect(walked.map(({ sinceSec }) => sinceSec)).toEqual([0, 0, 600, 600])
   })
@@ -105,7 +105,7 @@ describe('7.2: hysteresis', () => {
     )
   })
 
-  test('whatever the scores do, a tier moves only by margin or by time, and its borders are held in order', () => {
+  test('for any scores, a tier changes only by margin or by time, and borders apply in order', () => {
     const scores = fc.array(fc.double({ min: 0, max: 100, noNaN: true }), { minLength: 2, maxLength: 100 })
     fc.assert(
       fc.property(scores, fc.integer({ min: 60, max: 30 * HOUR_SEC }), (values, stepSec) => {
@@ -165,7 +165,7 @@ describe('7.2: caps', () => {
     })
   }
 
-  test('act at once, both ways, and leave the held tier alone', () => {
+  test('act at once, up and down, and do not change the stored tier', () => {
     const isCapped = (i: number) => i === 1 || i === 2
     const walked = walk(steps(5, 95), STEP_SEC, (i) =>
       isCapped(i) ? [{ code: 'certificate_invalid', maxTier: 'C' }] : [],

@@ -26,7 +26,7 @@ describe('11: /methodology', () => {
   })
 })
 
-test('11: /about/probe says who asks, how often, and how to opt out', () => {
+test('11: /about/probe names the user agent, the frequency and the opt-out', () => {
   const text = plainPages(OPTIONS)[PROBE_PATH]
   for (const part of [
     'User-Agent: RelayMonitor/1',
