@@ -109,7 +109,7 @@ for (const [name, body] of BODIES) {
           )
         },
       ),
-      { numRuns: size({ small: 300, full: 20_000 }) },
+      { numRuns: size({ small: 100, full: 20_000 }) },
     )
     expect(counts.invalid).toBeGreaterThan(0)
   })
