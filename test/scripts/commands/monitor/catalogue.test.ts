@@ -8,7 +8,7 @@ import { loadCatalogue } from '../../../../monitor/catalogue/load.ts'
 import { applyBatch } from '../../../../monitor/storage/apply.ts'
 import { syncCatalogue } from '../../../../monitor/storage/catalogue-transaction.ts'
 import { saveVantage } from '../../../../monitor/storage/vantages.ts'
-import { toCatalogue, siteLines } from '../../../monitor/catalogue/catalogues.ts'
+import { siteLines, toCatalogue } from '../../../monitor/catalogue/catalogues.ts'
 import { catalogueSite, NOW_SEC, probe } from '../../../monitor/storage/stores-plain.ts'
 import { monitorIn } from './command.ts'
 

@@ -6,7 +6,7 @@ import { applyBatch } from '../../../../monitor/storage/apply.ts'
 import { syncCatalogue } from '../../../../monitor/storage/catalogue-transaction.ts'
 import { Database } from '../../../../monitor/storage/database.ts'
 import { saveVantage } from '../../../../monitor/storage/vantages.ts'
-import { toCatalogue, siteLines } from '../../../monitor/catalogue/catalogues.ts'
+import { siteLines, toCatalogue } from '../../../monitor/catalogue/catalogues.ts'
 import { catalogueSite, probe } from '../../../monitor/storage/stores-plain.ts'
 import { monitorIn } from './command.ts'
 
