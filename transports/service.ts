@@ -38,6 +38,7 @@ const EVICTION_LOG_MS = 60_000 // between two warnings that the memory store is 
 
 export class Service {
   private readonly settings: Settings
+  private readonly hasPublicCounters: boolean
   private readonly log: Log
   private readonly totals = new Totals()
   private readonly health: Health
@@ -56,9 +57,18 @@ export class Service {
   onRules: (rules: RulesImage) => void = () => {} // called when rules come into force
   private evictionTimer: NodeJS.Timeout | undefined
 
-  /** `onFatal` is called when workers cannot be kept running; the owner should then `stop` and exit with 1. */
-  constructor(settings: Settings, log: Log, onFatal: (error: Error) => void) {
+  /**
+   * `onFatal` is called when workers cannot be kept running; the owner should then `stop` and exit with 1. `hasPublicCounters`:
+   * the memory table has buckets for counters that anybody can create.
+   */
+  constructor(
+    settings: Settings,
+    log: Log,
+    onFatal: (error: Error) => void,
+    { hasPublicCounters = false } = {},
+  ) {
     this.settings = settings
+    this.hasPublicCounters = hasPublicCounters
     this.log = log
     this.onFatal = onFatal
     this.health = new Health(
@@ -109,7 +119,7 @@ export class Service {
     if (signal.aborted) return null
     const { httpPort, grpcPort, debugPort } = await this.claim()
     if (settings.BACKEND_TYPE === 'memory') {
-      const publicBytes = settings.MONITOR_ENABLED ? PUBLIC_BYTES : 0
+      const publicBytes = this.hasPublicCounters ? PUBLIC_BYTES : 0
       this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES, publicBytes)
     }
     const options = {
@@ -287,7 +297,7 @@ export class Service {
     this.totals.set('sluice.workers.unresponsive', unresponsiveCount ?? 0)
     if (!this.memoryTable) return
     this.totals.set('sluice.memory_store.live_evictions', getLiveEvictions(this.memoryTable))
-    if (!this.settings.MONITOR_ENABLED) return
+    if (!this.hasPublicCounters) return
     this.totals.set('sluice.memory_store.public_live_evictions', getPublicLiveEvictions(this.memoryTable))
   }
 

@@ -1,11 +1,11 @@
 /**
- * The table of settings for people: plain text for the terminal, Markdown for the README.
+ * The table of settings for people: plain text for the terminal, Markdown for docs/settings.md.
  *
  *     Redis                                                            group
  *       REDIS_URL=/var/run/nutcracker/ratelimit.sock                   name and default
  *           string; host:port, socket or redis://; older name KVSTORE_URL
  */
-import { families, rows, type State } from './table.ts'
+import { families, type Row, rows, type State } from './table.ts'
 
 /** A variable, or a family of them, as both forms print it. */
 interface Entry {
@@ -18,8 +18,8 @@ interface Entry {
   state: State
 }
 
-const entries: Entry[] = [
-  ...rows.map(({ name, older, group, kind, state, default: preset, help }) => ({
+const toEntries = (more: readonly Row[]): Entry[] => [
+  ...[...rows, ...more].map(({ name, older, group, kind, state, default: preset, help }) => ({
     name,
     older,
     group,
@@ -35,8 +35,8 @@ const NAME_INDENT = 2
 const TEXT_INDENT = 6
 const COLUMNS_MIN = 40 // in a narrower terminal, lines are longer than it is wide
 
-/** All settings as text, wrapped to `columns`. */
-export function settingsHelp(columns = 100): string {
+/** All settings and `more` as text, wrapped to `columns`. */
+export function settingsHelp(columns = 100, more: readonly Row[] = []): string {
   const width = Math.max(columns, COLUMNS_MIN) - TEXT_INDENT
   const block = (entry: Entry) => {
     const notYet = isBuilt(entry) ? '' : '  (not yet)'
@@ -50,12 +50,12 @@ export function settingsHelp(columns = 100): string {
       'where empty is a value itself. Durations are written 10s, 1h30m or 150us, lists a,b and maps k:v,k2:v2.',
     width + TEXT_INDENT,
   )
-  const groups = grouped().map(([title, group]) => [title, ...group.map(block)].join('\n'))
+  const groups = grouped(more).map(([title, group]) => [title, ...group.map(block)].join('\n'))
   return [opening.join('\n'), ...groups].join('\n\n')
 }
 
-/** All settings as Markdown tables, one per group. */
-export function settingsMarkdown(): string {
+/** All settings and `more` as Markdown tables, one per group. */
+export function settingsMarkdown(more: readonly Row[] = []): string {
   const line = (entry: Entry) => {
     const notYet = isBuilt(entry) ? '' : '*(not yet)*'
     const older = entry.older === null ? '' : code(entry.older)
@@ -70,7 +70,7 @@ export function settingsMarkdown(): string {
     return `| ${cells.join(' | ')} |`
   }
   const heading = '| Variable | Older name | Type | Default | Meaning |\n|---|---|---|---|---|'
-  return grouped()
+  return grouped(more)
     .map(([title, group]) => `**${title}**\n\n${heading}\n${group.map(line).join('\n')}`)
     .join('\n\n')
 }
@@ -83,9 +83,9 @@ function code(text: string): string {
   return `\`${text}\``
 }
 
-function grouped(): [string, Entry[]][] {
+function grouped(more: readonly Row[]): [string, Entry[]][] {
   const groups = new Map<string, Entry[]>()
-  for (const entry of entries) {
+  for (const entry of toEntries(more)) {
     const group = groups.get(entry.group)
     if (group) group.push(entry)
     else groups.set(entry.group, [entry])

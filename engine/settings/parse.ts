@@ -12,26 +12,30 @@
 import { isIP } from 'node:net'
 import { ConfigurationError } from '../runtime/errors.ts'
 import { impliedStore, type WrittenNames } from './store.ts'
-import { families, type Row, rows, type SettingName, type Settings } from './table.ts'
+import { families, type Row, type Rows, rows, type SettingName, type Settings } from './table.ts'
 import { nearest } from './typos.ts'
 
 export type { Settings } from './table.ts'
 
 type Environment = Record<string, string | undefined>
 
-export interface ParsedSettings {
-  settings: Settings
+export interface ParsedSettings<S = Settings> {
+  settings: S
   warnings: string[]
   written: WrittenNames // every setting given by either name; an empty text gives nothing
 }
 
-/** Throws ConfigurationError with a line for every invalid variable. */
-export function parseSettings(env: Environment): ParsedSettings {
+/** `more`: rows of another table. Throws ConfigurationError with a line for every invalid variable. */
+export function parseSettings<More = unknown>(
+  env: Environment,
+  more: Rows<More> = [],
+): ParsedSettings<Settings & More> {
+  const allRows: readonly Row[] = [...rows, ...more]
   const values: Record<string, unknown> = {}
-  const written = new Map<SettingName, string>()
+  const written = new Map<string, string>()
   const warnings: string[] = []
   const mistakes: string[] = []
-  for (const row of rows) {
+  for (const row of allRows) {
     const variable = pick(env, row, warnings)
     if (variable === undefined) {
       values[row.name] = row.kind.parse(row.default)
@@ -50,9 +54,9 @@ export function parseSettings(env: Environment): ParsedSettings {
   if (mistakes.length > 0) {
     throw new ConfigurationError({ code: 'SETTING_INVALID', what: mistakes.join('\n'), exitCode: 2 })
   }
-  warnings.push(...unknownVariables(env))
+  warnings.push(...unknownVariables(env, allRows))
   return {
-    settings: Object.freeze(applyDerivedDefaults(values as Settings, written)),
+    settings: Object.freeze(applyDerivedDefaults(values as Settings & More, written)),
     warnings,
     written,
   }
@@ -116,8 +120,8 @@ function refusal(name: string): string {
 }
 
 /** Warnings about unknown variables that are similar to settings. */
-function unknownVariables(env: Environment): string[] {
-  const known = new Set(rows.flatMap(({ name, older }) => (older === null ? [name] : [name, older])))
+function unknownVariables(env: Environment, allRows: readonly Row[]): string[] {
+  const known = new Set(allRows.flatMap(({ name, older }) => (older === null ? [name] : [name, older])))
   const warnings: string[] = []
   for (const name of Object.keys(env)) {
     if (env[name] === undefined || known.has(name)) continue
@@ -129,7 +133,7 @@ function unknownVariables(env: Environment): string[] {
 }
 
 /** Sets the defaults that depend on which other settings are given. */
-function applyDerivedDefaults(values: Settings, written: WrittenNames): Settings {
+function applyDerivedDefaults<S extends Settings>(values: S, written: WrittenNames): S {
   const isGiven = (name: SettingName) => written.has(name)
   const store = impliedStore(written)
   const { REDIS_URL, REDIS_PERSECOND_URL, USE_DOG_STATSD, USE_PROMETHEUS } = values

@@ -8,10 +8,10 @@
  * A variable with an empty text gives nothing. Only settings count, under either name: the variables that Kubernetes
  * injects for a Service named redis (REDIS_PORT, REDIS_SERVICE_HOST, REDIS_PORT_6379_TCP) choose no store.
  */
-import type { SettingName, Settings } from './table.ts'
+import type { Settings } from './table.ts'
 
 /** The settings that were given, each with the variable's name as the operator wrote it. */
-export type WrittenNames = ReadonlyMap<SettingName, string>
+export type WrittenNames = ReadonlyMap<string, string>
 
 const STORE_SETTING = /^(REDIS|MEMCACHE)_/
 
@@ -57,7 +57,7 @@ function memcacheWarnings({ MEMCACHE_HOST_PORT, MEMCACHE_SRV }: Settings): strin
   ]
 }
 
-function findStoreSetting(written: WrittenNames): SettingName | undefined {
+function findStoreSetting(written: WrittenNames): string | undefined {
   for (const name of written.keys()) if (STORE_SETTING.test(name)) return name
   return undefined
 }

@@ -1,10 +1,11 @@
 /**
- * Every environment variable, one row each: those of envoyproxy/ratelimit (spec 10) and those of Sluice.
+ * The environment variables of the rate limiter, one row each: those of envoyproxy/ratelimit (spec 10) and those of Sluice.
+ * The monitor has a table of the same kind, monitor/settings.ts.
  *
  *      kind  state  name         default  help
  *     [port, built, 'GRPC_PORT', '8081',  'gRPC: decisions and health'],
  *
- * The type `Settings`, the parser, `--help` and the table in the README derive from it. A default is written as an
+ * The type `Settings`, the parser, `--help` and docs/settings.md derive from it. A default is written as an
  * operator would write it. The state says what happens when the variable is set:
  *     built   it has the effect that the help describes
  *     inert   accepted for compatibility, never has an effect; a value other than the default is a warning
@@ -32,8 +33,6 @@ import {
 export type State = 'built' | 'inert' | 'later' | 'refuse'
 const built = 'built'
 const inert = 'inert'
-const later = 'later'
-const refuse = 'refuse'
 
 const MIB = 2 ** 20
 const TIB = 2 ** 40
@@ -72,26 +71,12 @@ const redisType = describingErrors(oneOfAnyCase('single', 'sentinel', 'cluster')
 const parallelism = describingErrors(count, (text, allowed) => {
   return text.startsWith('-') ? 'redis cluster pipeline parallelism must be >= 0' : allowed
 })
-const addressIn = exactWord('x-forwarded-for', 'forwarded', 'cf-connecting-ip', 'x-real-ip')
-const prefix = int(48, 128)
-const interval = int(60, 3_600)
-const probes = int(1, 256)
-const repeats = int(0, 5)
-const millis = int(1, 60_000)
-const region = exactWord('overseas', 'cn')
-const shots = exactWord('auto', 'true', 'false')
-const queued = int(1, 100)
-const running = int(1, 16)
 const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
 const otlp = describingErrors(exactWord('http', 'grpc'), (text, allowed) => {
   return `Invalid otlptrace client protocol: ${text}; it is ${allowed}`
 })
 
-/** Large sites in many places that are no relays. */
-const CONNECTIVITY_CHECK_URLS =
-  'https://www.cloudflare.com/cdn-cgi/trace,https://www.gstatic.com/generate_204,https://www.apple.com/library/test/success.html'
-
-type Cells = readonly [kind: Kind<unknown>, state: State, name: string, preset: string, help: string]
+export type Cells = readonly [kind: Kind<unknown>, state: State, name: string, preset: string, help: string]
 
 // biome-ignore format: the columns are the table
 const table = {
@@ -250,49 +235,7 @@ const table = {
     [string,      built,  'TRACING_SERVICE_NAMESPACE',   '', 'resource attribute service.namespace'],
     [string,      built,  'TRACING_SERVICE_INSTANCE_ID', '', 'resource attribute service.instance.id; empty = a random UUID'],
   ],
-  Monitor: [
-    [bool,        built,  'MONITOR_ENABLED', 'false', 'run the public monitor of relay sites beside the rate limit service'],
-    [string,      built,  'MONITOR_ADDR', '0.0.0.0:8090', 'host:port the monitor listens on'],
-    [path,        built,  'MONITOR_DATA_DIR', './data', "folder of the monitor's database"],
-    [path,        built,  'CATALOGUE_PATH', './catalogue.yaml', 'catalogue of the sites to monitor: a file, or a folder of *.yaml files'],
-    [string,      built,  'PUBLIC_BASE_URL', '', 'public URL of the monitor, used in links; empty = relative links'],
-    [string,      built,  'SUPPORT_EMAIL', '', 'contact address shown to API users; empty = none'],
-    [bool,        built,  'API_SHARED_CACHE', 'false', 'let a CDN cache API responses; it must remove the X-RateLimit-* headers'],
-    [bool,        built,  'RATELIMIT_DRAFT_FIELDS', 'true', 'send RateLimit and RateLimit-Policy headers beside X-RateLimit-*'],
-    [list,        built,  'TRUSTED_PROXIES', '', 'address ranges of proxies that are trusted to report the client address; empty = none'],
-    [addressIn,   built,  'CLIENT_IP_HEADER', 'x-forwarded-for', 'header in which trusted proxies report the client address'],
-    [bool,        built,  'PROXY_PROTOCOL', 'false', 'read the client address from the PROXY protocol instead; trusted proxies only'],
-    [prefix,      built,  'IPV6_PREFIX', '64', 'bits of an IPv6 address that identify a client, 48 to 128'],
-  ],
-  'Monitor: probes': [
-    [bool,        built,  'PROBER_ENABLED', 'true', 'probe the sites; false = serve stored results only'],
-    [interval,    built,  'PROBE_INTERVAL_S', '300', 'seconds between two probes of a site, 60 to 3600'],
-    [probes,      built,  'PROBE_CONCURRENCY', '32', 'light probes in progress at once, 1 to 256'],
-    [repeats,     built,  'PROBE_RETRIES', '2', 'retries of a failed probe before it counts as a failure, 0 to 5'],
-    [millis,      built,  'PROBE_SLOW_MS', '3000', 'time to first byte in ms above which a site counts as degraded, 1 to 60000'],
-    [list,        built,  'CONNECTIVITY_CHECK_URLS', CONNECTIVITY_CHECK_URLS, 'URLs that detect a network failure on this side: fewer than two responses (of one URL: none) mean it has failed; empty = no check'],
-    [string,      built,  'PROBE_PORTS', '80,443,3000,8000,8080,8443', 'ports that probes may connect to'],
-    [string,      built,  'EGRESS_DENY', '', 'address ranges that probes must not connect to, in addition to all that are not public'],
-    [string,      built,  'NAT64_PREFIX', '', 'a /96 prefix of NAT64: the embedded IPv4 address is checked instead; empty = none'],
-    [string,      built,  'EGRESS_PROXY', '', 'http://[user:password@]host:port of a proxy that probes use by CONNECT; it resolves and checks names; an agent connects to its server directly'],
-    [path,        built,  'ASN_DB', 'data/ip2asn-combined.tsv.gz', 'database of the networks that addresses belong to; `sluice monitor asn install` downloads it'],
-    [string,      built,  'VANTAGE_NAME', 'main', 'name of the place from which this process probes'],
-    [region,      built,  'VANTAGE_REGION', 'overseas', 'region of that place'],
-    [string,      built,  'VANTAGE_COUNTRY', '', 'its country, two letters'],
-    [string,      built,  'AGENT_ADDR', '', 'host:port on which agents at other places report, such as 0.0.0.0:8091; empty = off'],
-    [string,      built,  'AGENT_SERVER', '', 'agent only: URL of its server, such as https://monitor.example.org:8091'],
-    [string,      built,  'AGENT_TOKEN', '', 'agent only: the token that `sluice monitor vantage create` printed'],
-    [path,        built,  'AGENT_TOKEN_FILE', '', 'agent only: file that holds the token, instead of AGENT_TOKEN'],
-    [shots,       later,  'SCREENSHOTS_ENABLED', 'auto', 'take monthly screenshots of the sites; auto = if a browser is installed'],
-  ],
-  'Monitor: detections': [
-    [bool,        built,  'DETECTIONS_ENABLED', 'true', 'let visitors request a detection of any address'],
-    [natural,     built,  'DETECTION_REUSE_S', '600', 'seconds for which the result for an address is reused; 0 = never'],
-    [queued,      built,  'DETECTION_QUEUE', '100', 'detections that may wait, 1 to 100'],
-    [running,     built,  'DETECTION_CONCURRENCY', '4', 'detections that run at once, 1 to 16'],
-    [bool,        refuse, 'DETECTION_ALLOW_KEYS', 'false', 'let visitors pass an API key of their own'],
-  ],
-} as const satisfies Record<string, readonly Cells[]>
+} as const satisfies Table
 
 /** Older names that do not follow from the prefixes below; null = none. */
 const OLDER_NAMES: Partial<Record<SettingName, string | null>> = {
@@ -357,17 +300,21 @@ function family(suffix: string, kindName: string, help: string): Family {
   }
 }
 
-type AnyCells = (typeof table)[keyof typeof table][number]
+export type Table = Readonly<Record<string, readonly Cells[]>> // by group
+type AnyCells<T extends Table> = T[keyof T][number]
 type SettingValue<C> = C extends readonly [Kind<infer T>, ...unknown[]] ? T : never
 
-export type SettingName = AnyCells[2]
+/** The value of every setting of a table. Durations are milliseconds. */
+export type Values<T extends Table> = { readonly [C in AnyCells<T> as C[2]]: SettingValue<C> }
 
-/** The value of every setting. Durations are milliseconds. Frozen, and safe to post to a worker. */
-export type Settings = { readonly [C in AnyCells as C[2]]: SettingValue<C> }
+export type SettingName = AnyCells<typeof table>[2]
+
+/** Frozen, and safe to post to a worker. */
+export type Settings = Values<typeof table>
 
 /** One variable, as the parser and the help see it. */
-export interface Row {
-  readonly name: SettingName
+export interface Row<Name extends string = string> {
+  readonly name: Name
   readonly older: string | null // null = none
   readonly group: string
   readonly kind: Kind<unknown>
@@ -376,19 +323,27 @@ export interface Row {
   readonly help: string
 }
 
-const groups: [string, readonly (Cells & { 2: SettingName })[]][] = Object.entries(table)
+/** The rows of a table; the type carries the values that they parse to. */
+export type Rows<V> = readonly Row<keyof V & string>[] & { readonly parsed?: V }
 
-export const rows: readonly Row[] = groups.flatMap(([group, cells]) =>
-  cells.map(([kind, state, name, preset, help]) => ({
-    name,
-    older: olderName(name),
-    group,
-    kind,
-    state,
-    default: preset,
-    help,
-  })),
-)
+export const rows = toRows(table, olderName)
+
+export function toRows<const T extends Table>(
+  groups: T,
+  toOlder: (name: AnyCells<T>[2]) => string | null = () => null,
+): Rows<Values<T>> {
+  return Object.entries(groups).flatMap(([group, cells]) =>
+    cells.map(([kind, state, name, preset, help]) => ({
+      name: name as keyof Values<T> & string,
+      older: toOlder(name),
+      group,
+      kind,
+      state,
+      default: preset,
+      help,
+    })),
+  )
+}
 
 function olderName(name: SettingName): string | null {
   const exception = OLDER_NAMES[name]

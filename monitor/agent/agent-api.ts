@@ -20,7 +20,7 @@ import { Body } from '../api/bodies.ts'
 import { type AddressOptions, getClientAddress } from '../api/client-address.ts'
 import { ApiError } from '../api/errors.ts'
 import { readRequest } from '../api/request.ts'
-import { ApiResponse, answer } from '../api/response.ts'
+import { ApiResponse, toContent } from '../api/response.ts'
 import { check, type Schema } from '../api/schema/json-schema.ts'
 import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 import { Upload } from '../api/upload.ts'
@@ -171,7 +171,7 @@ export class AgentApi {
       const value = parseJson(encoding === 'gzip' ? await unpack(body, unpackedMax) : body)
       const violation = check(schema, value, {})
       if (violation !== null) throw new ApiError('invalid_request', violation)
-      reply.send(answer(new Body(JSON.stringify(await run(agent, value as never)))))
+      reply.send(toContent(new Body(JSON.stringify(await run(agent, value as never)))))
     } catch (error) {
       reply.fail(error, this.options.log)
     }

@@ -18,7 +18,7 @@ import type { ApiOptions } from './options.ts'
 import { readQuery } from './query.ts'
 import { type Quota, type QuotaClient, type QuotaKind, Quotas } from './quota.ts'
 import { type ApiRequest, readRequest } from './request.ts'
-import { ApiResponse, answer } from './response.ts'
+import { ApiResponse, toContent } from './response.ts'
 import { findRoute, listMethods, type Route } from './router.ts'
 import type { Endpoint } from './schema/endpoints.ts'
 import type { HttpRequest, HttpResponse } from './sockets.ts'
@@ -153,7 +153,7 @@ export class Api {
       throw new ApiError('not_ready', 'the quota cannot be determined now; try again')
     }
     if (way.endpoint === null) {
-      reply.send(answer(null, { headers: [['Allow', listMethods(way.route!)], ...PREFLIGHT] }))
+      reply.send(toContent(null, { headers: [['Allow', listMethods(way.route!)], ...PREFLIGHT] }))
       return
     }
     const query = readQuery(request.query, way.endpoint.parameters)

@@ -7,6 +7,7 @@
  *     203.0.113.7, ::ffff:203.0.113.7   ─► 203.0.113.7
  *     2001:db8:1:2::9                   ─► 2001:db8:1:2::/64     (IPV6_PREFIX), as RFC 5952 writes it
  */
+import ipaddr from 'ipaddr.js'
 import { type Address, contains, parseAddress, type Range } from '../egress/address.ts'
 
 const ELEMENTS_MAX = 32 // of a list; those further left are ignored
@@ -56,14 +57,9 @@ export function truncatedClient(client: string): string {
   return rangeText(address, address.length === 4 ? 24 : 48)
 }
 
-/** RFC 5952: lower case, no leading zeros, the longest run of two or more zero groups as `::`. */
+/** IPv6 as RFC 5952 writes it: lower case, no leading zeros, the longest run of two or more zero groups as `::`. */
 export function addressText(address: Address): string {
-  if (address.length === 4) return address.join('.')
-  const groups = Array.from({ length: 8 }, (_, i) => (address[2 * i] << 8) | address[2 * i + 1])
-  const run = longestZeros(groups)
-  const hex = groups.map((group) => group.toString(16))
-  if (run.length < 2) return hex.join(':')
-  return `${hex.slice(0, run.start).join(':')}::${hex.slice(run.start + run.length).join(':')}`
+  return address.length === 4 ? address.join('.') : ipaddr.fromByteArray([...address]).toString()
 }
 
 /** Walks past trusted addresses from the right; a malformed element ends the walk at the last valid one. */
@@ -110,14 +106,4 @@ function rangeText(address: Address, bits: number): string {
 export function plain(address: Uint8Array): Address {
   const isMapped = address.length === 16 && address.every((byte, i) => i > 11 || byte === (i > 9 ? 255 : 0))
   return isMapped ? address.slice(12) : address
-}
-
-function longestZeros(groups: number[]): { start: number; length: number } {
-  let best = { start: 0, length: 0 }
-  for (let start = 0; start < 8; start++) {
-    let length = 0
-    while (start + length < 8 && groups[start + length] === 0) length++
-    if (length > best.length) best = { start, length }
-  }
-  return best
 }

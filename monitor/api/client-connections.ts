@@ -13,9 +13,10 @@
  *     requested   the object of the request; CountedResponse calls its own handler first
  *     answered    the object of the first route, which was not used for the response and is still valid
  *
- * The first route exists for its object only and yields to the second. Two routes for every path need two patterns; the
- * library matches any pattern that begins with `*` against the rest of a path. The library
- * responds to `Expect: 100-continue` at each route, here twice; clients must accept several interim responses (RFC 9110, 15.2).
+ * The first route exists for its object only and yields to the second; a request that is not counted (of a trusted proxy) is
+ * handled by the first. Two routes for every path need two patterns; the library matches any pattern that begins with `*`
+ * against the rest of a path. The library itself responds to `Expect: 100-continue` at each route that it visits, so counted
+ * clients receive two interim responses, which they must accept (RFC 9110, 15.2), and trusted proxies one.
  */
 import { readFileSync } from 'node:fs'
 import { withStrictFraming } from '../../engine/runtime/http-framing.ts'
@@ -58,10 +59,13 @@ export class ClientConnections {
     const handleFramed = withStrictFraming(handle, 'taken')
     let connection: Connection
     app.any('/*connection', (res, req) => {
-      connection = res
       // Reset together with the request: the address is unknown, but the handler already set knows it.
       if (getPeerBytes(res).length === 0 && !this.options.trustsUnix) res.close()
-      else req.setYield(true)
+      else if (this.getClient(res) === null) handleFramed(res, req)
+      else {
+        connection = res
+        req.setYield(true)
+      }
     })
     app.any('/*', (res, req) => handleFramed(this.counted(res, connection), req))
   }

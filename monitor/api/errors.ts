@@ -39,7 +39,7 @@ export type Headers = readonly (readonly [name: string, value: string])[]
 /** The changelog in the API, which clients can read (spec 9). */
 export const HELP_LINK = ['Link', '</api/v1/changelog>; rel="help"'] as const
 
-/** Headers of a code, whatever its cause. */
+/** Headers of a code, for any cause. */
 const OF_CODE: Partial<Record<ApiErrorCode, Headers>> = {
   invalid_api_key: [['WWW-Authenticate', 'Bearer']],
   unknown_version: [HELP_LINK],

@@ -19,7 +19,7 @@ import type { ApiOptions } from './options.ts'
 import type { Query } from './query.ts'
 import type { Quota, QuotaClient, Quotas } from './quota.ts'
 import type { ApiRequest } from './request.ts'
-import { type ApiResponse, answer, type ResponseContent } from './response.ts'
+import { type ApiResponse, type ResponseContent, toContent } from './response.ts'
 import { ENDPOINTS } from './schema/endpoints.ts'
 import { openApi } from './schema/openapi.ts'
 import {
@@ -194,7 +194,7 @@ export class Handlers {
     const slug = siteIndex(this.snapshot()).slugOfHost(host)
     const body = new Body(JSON.stringify(detectionView(detection, position, slug)))
     const poll: Headers = isFinished(detection) ? [] : [['Retry-After', String(POLL_AFTER_SEC)]]
-    return answer(body, { status, headers: [...headers, ...poll] })
+    return toContent(body, { status, headers: [...headers, ...poll] })
   }
 
   /** The quotas of this client; consumes nothing. */
@@ -211,7 +211,7 @@ export class Handlers {
       reset: resetSec,
     }))
     const { supportEmail: contact } = this.options
-    return answer(
+    return toContent(
       new Body(JSON.stringify({ client: client.ip, key: client.key?.id ?? null, limits, contact })),
     )
   }
@@ -266,7 +266,7 @@ export class Handlers {
     const cacheControl = isShared
       ? `public, max-age=${maxAgeSec}, stale-while-revalidate=60`
       : `private, max-age=${maxAgeSec}`
-    return answer(body, { cacheControl, hasEtag: true, headers })
+    return toContent(body, { cacheControl, hasEtag: true, headers })
   }
 
   private snapshot(): Snapshot {

@@ -1,10 +1,10 @@
 /**
- * `GET /models` and `model=` of the list of sites (spec 3.1, 3.6), from the snapshot's index alone.
+ * `GET /models` and the filter `model=` of the list of sites (spec 3.1, 3.6), from the snapshot's index.
  *
  *     gpt-5.4   12 sites claim or list it   verified_sites: alpha, best, …     most sites first, then by name
  *
- * Models are known by their key (spec 7.1), so `openai/GPT-5.4` and `gpt-5.4` are one. Counting passes over every entry:
- * some 10 ms for 5,000 sites with 200 models each, once per snapshot, and as much for each page that nobody had before.
+ * Models are identified by their key (spec 7.1), so `openai/GPT-5.4` and `gpt-5.4` are one model. Counting visits every entry:
+ * about 10 ms for 5,000 sites with 200 models each, once per snapshot, and again for each page that is not cached.
  */
 import { modelKey } from '../scoring/models.ts'
 import { VERIFIED } from '../storage/model-index.ts'
@@ -29,7 +29,7 @@ export function modelList(snapshot: Snapshot, query: Query) {
   return { total: found.length, models }
 }
 
-/** Which sites claim or list this model, in whatever spelling. */
+/** Whether a site claims or lists this model, in any spelling. */
 export function havingModel(
   { models, generatedAtSec }: Snapshot,
   model: string,

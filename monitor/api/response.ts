@@ -55,7 +55,7 @@ export class ApiResponse {
   isDone = false // sent, or the client disconnected
   status = 0 // as sent; 0 = the client disconnected first
   quota: Quota | null = null
-  mustClose = false // close the connection, whatever the status
+  mustClose = false // close the connection, at any status
   versionHeaders: Headers = [] // version.ts
   onEnd: (() => void) | null = null // called once, when isDone is set
   onGone: (() => void) | null = null // the same, while the request is held
@@ -98,39 +98,39 @@ export class ApiResponse {
     this.error(new ApiError('internal_error', 'internal server error'))
   }
 
-  send(answer: ResponseContent): void {
-    const { body, hasEtag } = answer
+  send(content: ResponseContent): void {
+    const { body, hasEtag } = content
     const { method, headers } = this.request
     const isRead = method === 'GET' || method === 'HEAD'
     if (body !== null && hasEtag && isRead && headers['if-none-match'] !== '') {
       if (isMatch(headers['if-none-match'], body.etag)) {
-        this.write({ ...answer, status: 304 }, null, 'identity')
+        this.write({ ...content, status: 304 }, null, 'identity')
         return
       }
     }
     if (body === null) {
-      this.write(answer, null, 'identity')
+      this.write(content, null, 'identity')
       return
     }
     const coding = body.codingFor(preferredCoding(headers['accept-encoding']))
     const form = body.form(coding)
     if (form instanceof Uint8Array) {
-      this.write(answer, form, coding)
+      this.write(content, form, coding)
       return
     }
     form.then(
-      (bytes) => this.write(answer, bytes, coding),
-      () => this.write(answer, body.plain, 'identity'), // compression failed
+      (bytes) => this.write(content, bytes, coding),
+      () => this.write(content, body.plain, 'identity'), // compression failed
     )
   }
 
-  private write(answer: ResponseContent, bytes: Uint8Array | null, coding: string): void {
+  private write(content: ResponseContent, bytes: Uint8Array | null, coding: string): void {
     if (this.isDone) return
     const { res } = this
     const isHead = this.request.method === 'HEAD'
     res.cork(() => {
-      res.writeStatus(`${answer.status} ${REASONS[answer.status] ?? 'Unknown'}`)
-      for (const [name, value] of this.buildHeaders(answer)) res.writeHeader(name, value)
+      res.writeStatus(`${content.status} ${REASONS[content.status] ?? 'Unknown'}`)
+      for (const [name, value] of this.buildHeaders(content)) res.writeHeader(name, value)
       if (bytes === null) {
         // 304 costs quota; OPTIONS does not, so its connection is closed
         const mustClose = this.mustClose || this.request.method === 'OPTIONS'
@@ -139,12 +139,12 @@ export class ApiResponse {
         if (mustClose) res.closeSoon?.()
         return
       }
-      res.writeHeader('Content-Type', answer.type ?? JSON_TYPE)
+      res.writeHeader('Content-Type', content.type ?? JSON_TYPE)
       if (coding !== 'identity') res.writeHeader('Content-Encoding', coding)
       if (isHead) endHeadResponse(res, bytes.length)
       else endResponse(res, bytes, this.mustClose)
     })
-    this.finish(answer.status)
+    this.finish(content.status)
   }
 
   private *buildHeaders({
@@ -184,7 +184,7 @@ function hasRetry({ headers }: ApiError): boolean {
   return headers.some(([name]) => name === 'Retry-After')
 }
 
-export function answer(body: Body | null, more: Partial<ResponseContent> = {}): ResponseContent {
+export function toContent(body: Body | null, more: Partial<ResponseContent> = {}): ResponseContent {
   return {
     status: body === null ? 204 : 200,
     body,

@@ -13,12 +13,12 @@ import { getSiteFacts } from './site-facts.ts'
 type Key = number | string | null
 
 /** The key of each order, and whether it descends by default. */
-const KEYS: Record<string, { keyOf: (site: SiteState) => Key; isFalling: boolean }> = {
-  name: { keyOf: ({ name }) => fold(name), isFalling: false },
-  first_seen: { keyOf: ({ firstSeen }) => firstSeen, isFalling: true },
-  last_probed: { keyOf: ({ lastProbedSec }) => lastProbedSec, isFalling: true },
-  availability: { keyOf: (site) => getSiteFacts(site).availability30d, isFalling: true },
-  latency: { keyOf: (site) => getSiteFacts(site).p50Ms, isFalling: false },
+const KEYS: Record<string, { toKey: (site: SiteState) => Key; isFalling: boolean }> = {
+  name: { toKey: ({ name }) => fold(name), isFalling: false },
+  first_seen: { toKey: ({ firstSeen }) => firstSeen, isFalling: true },
+  last_probed: { toKey: ({ lastProbedSec }) => lastProbedSec, isFalling: true },
+  availability: { toKey: (site) => getSiteFacts(site).availability30d, isFalling: true },
+  latency: { toKey: (site) => getSiteFacts(site).p50Ms, isFalling: false },
 }
 
 const indexes = new WeakMap<Snapshot, SiteIndex>()
@@ -52,7 +52,7 @@ class SiteIndex {
     const name = `${sort} ${isFalling}`
     let sites = this.orders.get(name)
     if (!sites) {
-      sites = sort === 'rank' ? this.byRank(isFalling) : this.byKey(KEYS[sort].keyOf, isFalling)
+      sites = sort === 'rank' ? this.byRank(isFalling) : this.byKey(KEYS[sort].toKey, isFalling)
       this.orders.set(name, sites)
     }
     return sites
@@ -77,9 +77,9 @@ class SiteIndex {
     })
   }
 
-  private byKey(keyOf: (site: SiteState) => Key, isFalling: boolean): SiteState[] {
+  private byKey(toKey: (site: SiteState) => Key, isFalling: boolean): SiteState[] {
     const sign = isFalling ? -1 : 1
-    const keyed = this.sites.map((site) => ({ site, key: keyOf(site) }))
+    const keyed = this.sites.map((site) => ({ site, key: toKey(site) }))
     keyed.sort((a, b) => compareKeys(a.key, b.key, sign) || compareSlugs(a.site, b.site))
     return keyed.map(({ site }) => site)
   }

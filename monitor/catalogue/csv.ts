@@ -76,7 +76,7 @@ function getFieldKind(key: string): FieldKind {
   return FIELDS.find((field) => field.key === key)?.kind ?? 'text'
 }
 
-/** What cannot be converted stays text, and the field says what is wrong with it. */
+/** A value that cannot be converted stays text; validation of its field reports the error. */
 function parseCell(cell: string, kind: FieldKind): RawValue {
   if (kind === 'list') return splitItems(cell)
   if (kind === 'number' && /^\d{1,9}$/.test(cell)) return Number(cell)

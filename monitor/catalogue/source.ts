@@ -21,13 +21,14 @@ import {
   withOptOut,
 } from './load.ts'
 
-const POLL_MS = 250
+export const POLL_MS = 250 // a change takes effect after two polls and a load; the specification gives it 2 s
 const JOB_IDLE_MS = 5_000
 const LOGGED_MAX = 20 // lines per bad load; the rest is logged as a count
 
 export interface CatalogueSourceOptions {
   path: string // CATALOGUE_PATH
   probePorts?: number[]
+  pollMs?: number // POLL_MS unless given
   log: Log
   onCatalogue: (catalogue: Catalogue) => void
 }
@@ -63,7 +64,8 @@ export class CatalogueSource {
   }
 
   private checkLater(): void {
-    if (!this.isClosing) this.timer = setTimeout(() => void this.check(), POLL_MS).unref()
+    if (!this.isClosing)
+      this.timer = setTimeout(() => void this.check(), this.options.pollMs ?? POLL_MS).unref()
   }
 
   private async check(): Promise<void> {

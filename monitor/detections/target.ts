@@ -6,6 +6,7 @@
  *
  * Takes a URL that egress/url-policy.ts has parsed and allowed: case, IDNA, default port and final dot are normalized.
  */
+import { getDomain } from 'tldts'
 import { trimEndSlashes } from '../trim-slashes.ts'
 
 const PATH_CHARS_MAX = 256
@@ -21,21 +22,10 @@ export function detectionTarget(url: URL): DetectionTarget {
   return { key: `${url.protocol}//${url.host}${path}`, host: url.hostname }
 }
 
-/** Second-level labels below which many countries register names: `co.uk`, `com.cn`, `ne.jp`. */
-// biome-ignore format: a list
-const COUNTRY_SUFFIXES = new Set([
-  'ac', 'asn', 'co', 'com', 'ed', 'edu', 'firm', 'gen', 'go', 'gob', 'gov', 'govt', 'gr', 'id', 'idv', 'ind', 'info',
-  'lg', 'ltd', 'me', 'mil', 'ne', 'net', 'nhs', 'nom', 'or', 'org', 'pe', 'plc', 'police', 're', 'sch', 'school', 'web',
-])
+// The private section counts: customers of `github.io` or `vercel.app` are separate, as customers of a registry are.
+const SUFFIX_OPTIONS = { allowPrivateDomains: true, extractHostname: false, validateHostname: false }
 
-/**
- * The registrable part of a name, approximately: its last two labels, or three below a suffix like `com.cn`. Without the
- * public suffix list: names wrongly grouped share 60 runs a day; names wrongly separated are still bounded per host.
- */
+/** The registrable domain by the public suffix list; the host itself if it is an address, a suffix or a single label. */
 export function registrableDomain(host: string): string {
-  if (host.startsWith('[') || /^[0-9.]+$/.test(host)) return host
-  const labels = host.split('.')
-  const [second = '', top = ''] = labels.slice(-2)
-  const isCountrySuffix = top.length === 2 && COUNTRY_SUFFIXES.has(second)
-  return labels.slice(isCountrySuffix ? -3 : -2).join('.')
+  return getDomain(host, SUFFIX_OPTIONS) ?? host
 }

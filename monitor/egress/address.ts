@@ -1,11 +1,12 @@
 /**
- * Addresses as bytes, and ranges of them. Parsing is strict: anything but the plain form of an address is null, which every
- * caller denies. Zone ids, octal and short forms are not accepted; `URL` normalises the latter, sockets and DNS never
- * return them.
+ * Addresses as bytes, and ranges of them, parsed by ipaddr.js. Parsing is strict: anything but the plain form of an address
+ * is null, which every caller denies. Zone ids, octal, hexadecimal and short forms are not accepted, though the package
+ * accepts them; `URL` normalises the latter three, sockets and DNS never return them.
  *
  *     parseAddress('10.1.2.3')   4 bytes          parseRange('10.0.0.0/8')   contains(range, address)
  *     parseAddress('2001:db8::1')   16 bytes      parseRange('10.1.2.3')     one address
  */
+import ipaddr from 'ipaddr.js'
 
 export type Address = Uint8Array // of 4 or of 16 bytes: IPv4 or IPv6
 
@@ -14,7 +15,10 @@ export interface Range {
   bits: number // 0 to 32, 0 to 128
 }
 
+const ADDRESS_CHARS_MAX = 45 // of the longest form: six groups and four decimal parts
+
 export function parseAddress(text: string): Address | null {
+  if (text.length > ADDRESS_CHARS_MAX) return null
   return text.includes(':') ? parseIpv6(text) : parseIpv4(text)
 }
 
@@ -43,37 +47,23 @@ export function isSameAddress(one: string | undefined, other: string): boolean {
 }
 
 function parseIpv4(text: string): Address | null {
-  const parts = text.split('.')
-  if (parts.length !== 4 || !parts.every((part) => /^(0|[1-9][0-9]{0,2})$/.test(part))) return null
-  const bytes = parts.map(Number)
-  return bytes.every((byte) => byte <= 255) ? Uint8Array.from(bytes) : null
+  return ipaddr.IPv4.isValidFourPartDecimal(text) ? Uint8Array.from(ipaddr.IPv4.parse(text).octets) : null
 }
 
+/** A decimal end is rewritten as two groups: the package accepts octal parts there, and reads `::1.2.3.4` as `::ffff:1.2.3.4`. */
 function parseIpv6(text: string): Address | null {
-  const halves = text.split('::')
-  if (halves.length > 2) return null
-  const head = parseGroups(halves[0], halves.length === 1)
-  const tail = parseGroups(halves[1] ?? '', true)
-  if (head === null || tail === null) return null
-  const missing = 16 - head.length - tail.length
-  if (halves.length === 1 ? missing !== 0 : missing < 2) return null // `::` stands for at least one group
-  return Uint8Array.from([...head, ...new Array<number>(missing).fill(0), ...tail])
-}
-
-/** The bytes of `2001:db8`, `ffff:1.2.3.4` or an empty text. The dotted form is accepted at the end of an address only. */
-function parseGroups(text: string, isEnd: boolean): number[] | null {
-  if (text === '') return []
-  const groups = text.split(':')
-  const bytes: number[] = []
-  for (const [i, group] of groups.entries()) {
-    if (/^[0-9a-f]{1,4}$/i.test(group)) {
-      const value = Number.parseInt(group, 16)
-      bytes.push(value >> 8, value & 0xff)
-      continue
-    }
-    const dotted = isEnd && i === groups.length - 1 ? parseIpv4(group) : null
-    if (dotted === null) return null
-    bytes.push(...dotted)
+  if (text.includes('%')) return null
+  const end = text.slice(text.lastIndexOf(':') + 1)
+  let groups = text
+  if (end.includes('.')) {
+    const bytes = parseIpv4(end)
+    if (bytes === null) return null
+    const [high, low] = [(bytes[0] << 8) | bytes[1], (bytes[2] << 8) | bytes[3]]
+    groups = `${text.slice(0, -end.length)}${high.toString(16)}:${low.toString(16)}`
   }
-  return bytes
+  try {
+    return Uint8Array.from(ipaddr.IPv6.parse(groups).toByteArray())
+  } catch {
+    return null
+  }
 }

@@ -15,7 +15,7 @@ export const ACCEPT_ENCODING = 'gzip, br'
 export interface BodyLimits {
   bytesMax: number // before and after decompression
   ratioMax: number
-  isEmpty: boolean // a HEAD has no body, whatever its headers say
+  isEmpty: boolean // a response to HEAD has no body, even with Content-Length
   signal: AbortSignal
 }
 

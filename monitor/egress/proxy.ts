@@ -4,7 +4,7 @@
  *     dial the proxy ─► CONNECT relay.example.com:443 ─► 2xx ─► a socket as if the target had been dialled
  *
  * The proxy receives the name, so it resolves and checks addresses; scheme, port, name and literal addresses are checked
- * before. Its failures must not count against the target where they can be told apart:
+ * before. Its failures must not count against the target where the two can be distinguished:
  *
  *     502, 503                  connect_unreachable   what proxies send for an unreachable target (Squid: 503)
  *     504, no response in time  connect_timeout

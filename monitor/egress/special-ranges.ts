@@ -1,9 +1,7 @@
 /**
- * A second check for global unicast addresses that is independent of address-policy.ts: another parser (that of
- * `net.BlockList`), another matcher, another source (IANA's special-purpose registries and the multicast and reserved
+ * A second check for global unicast addresses that is independent of address-policy.ts: another parser (`net.BlockList`
+ * instead of ipaddr.js), another matcher, another source (IANA's special-purpose registries and the multicast and reserved
  * blocks instead of the spec's list). Both checks must agree.
- *
- * The specification names `ipaddr.js` for this part; it would replace the body of `isUnicast`.
  */
 import { BlockList, isIP } from 'node:net'
 

@@ -13,7 +13,7 @@
  */
 import type { ErrorCode } from '../facts.ts'
 import { ERROR_CODES } from '../facts.ts'
-import { type Evaluation, NEWEST, saysUp } from '../scoring/regions.ts'
+import { type Evaluation, getVote, NEWEST } from '../scoring/regions.ts'
 import type { KnownIncident, Result } from './rows.ts'
 
 /**
@@ -46,7 +46,7 @@ function findOutage(
   results: readonly Result[][],
   nowSec: number,
 ): { startedAtSec: number; cause: ErrorCode } | null {
-  const votes = results.map((own) => saysUp({ results: own }, nowSec))
+  const votes = results.map((own) => getVote({ results: own }, nowSec))
   const down = results.filter((_, i) => votes[i] === false).map((own) => run(own, false))
   const quorum = Math.floor(votes.filter((vote) => vote !== null).length / 2) + 1
   const startedAtSec = quorumAtSec(down, quorum)
@@ -55,7 +55,7 @@ function findOutage(
 }
 
 function recoveredAtSec(results: readonly Result[][], startedAtSec: number, nowSec: number): number | null {
-  const votes = results.map((own) => saysUp({ results: own }, nowSec))
+  const votes = results.map((own) => getVote({ results: own }, nowSec))
   const up = results.filter((_, i) => votes[i] === true).map((own) => run(own, true))
   const quorum = Math.ceil(votes.filter((vote) => vote !== null).length / 2)
   const after = up.map((good) => good.filter(({ atSec }) => atSec > startedAtSec))

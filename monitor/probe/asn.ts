@@ -23,6 +23,7 @@ const ROWS_MAX = 2_000_000 // per family; beyond: the file is refused
 const LINES_MAX = 2 * ROWS_MAX // including empty lines and ranges without a network
 const LINE_CHARS_MAX = 1_000 // beyond: the file is refused
 const TEXT_CHARS_MAX = 2 ** 28 // uncompressed; the table of 2026 has 2^25. Beyond: the file is refused
+const BOUNDS = { linesMax: LINES_MAX, textCharsMax: TEXT_CHARS_MAX }
 const NAME_CHARS = 80
 const GZIP_MAGIC = 0x1f8b
 
@@ -57,14 +58,14 @@ export async function openAsnTable(path: string, log: Log): Promise<AsnTable> {
  * Reads a file, compressed or not. Returns NO_ASN_TABLE if it does not exist; throws ConfigurationError if it is malformed or
  * its rows are not in order. `name`: what errors call the file.
  */
-export async function loadAsnTable(path: string, name = path): Promise<AsnTable> {
+export async function loadAsnTable(path: string, name = path, bounds = BOUNDS): Promise<AsnTable> {
   const families = [new Rows(1), new Rows(4)]
   const owners = new Map<number, AsnFacts>()
   let lineNumber = 0
   try {
-    for await (const line of readLines(path)) {
+    for await (const line of readLines(path, bounds.textCharsMax)) {
       lineNumber++
-      if (lineNumber > LINES_MAX) throw new Error('has too many lines')
+      if (lineNumber > bounds.linesMax) throw new Error('has too many lines')
       if (line.length > LINE_CHARS_MAX)
         throw new Error(`is longer than the ${LINE_CHARS_MAX} characters of a row`)
       if (line === '') continue
@@ -99,7 +100,7 @@ export async function loadAsnTable(path: string, name = path): Promise<AsnTable>
 }
 
 /** Of a line that is too long, at most one chunk of the stream is kept. */
-async function* readLines(path: string): AsyncIterable<string> {
+async function* readLines(path: string, textCharsMax: number): AsyncIterable<string> {
   if (!(await stat(path)).isFile()) throw new Error('is not a file') // opening a pipe waits for its writer
   const isCompressed = await isGzip(path)
   const file = createReadStream(path)
@@ -109,8 +110,8 @@ async function* readLines(path: string): AsyncIterable<string> {
   let rest = ''
   for await (const piece of plain.setEncoding('utf8') as AsyncIterable<string>) {
     charsCount += piece.length
-    if (charsCount > TEXT_CHARS_MAX)
-      throw new Error(`the text has more than ${TEXT_CHARS_MAX} characters, unpacked`)
+    if (charsCount > textCharsMax)
+      throw new Error(`the text has more than ${textCharsMax} characters, unpacked`)
     const lines = (rest + piece).split('\n')
     rest = lines.pop() as string
     for (const line of lines) yield line.endsWith('\r') ? line.slice(0, -1) : line

@@ -1,5 +1,5 @@
 /**
- * How relay programs are told apart: the table of spec 6.2, from the responses of their public code; evaluated in
+ * How relay programs are distinguished: the table of spec 6.2, from the responses of their public code; evaluated in
  * software.ts.
  *
  *     strong   sufficient alone: a name of its own            weak   two are sufficient: words that others could use as well

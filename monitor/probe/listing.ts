@@ -38,7 +38,7 @@ export function parseListing(visit: Visit): Listing {
   const models = modelsIn(response.json)
   if (models !== null) return { auth: 'open', models, error: null }
   if (isParkedPage(response)) return absent('parked')
-  return absent(response.json === undefined && response.saysJson ? 'body_invalid' : 'not_api')
+  return absent(response.json === undefined && response.hasJsonType ? 'body_invalid' : 'not_api')
 }
 
 /** `{"data":[{"id":…}]}` or `{"models":[…]}` of ids, or of objects with `id` or `name`; null = neither. */

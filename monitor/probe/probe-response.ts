@@ -14,7 +14,7 @@ export interface ProbeResponse {
   headers: ReadonlyMap<string, string> // lower case
   text: string
   json: unknown // undefined = not JSON
-  saysJson: boolean // by its content type
+  hasJsonType: boolean // by its content type
   isHtml: boolean
 }
 
@@ -29,7 +29,7 @@ export function toProbeResponse(path: string, visit: Visit): ProbeResponse | nul
     headers: visit.headers,
     text,
     json: parseJsonOrNull(text),
-    saysJson: /^application\/([\w.-]+\+)?json\b/i.test(type),
+    hasJsonType: /^application\/([\w.-]+\+)?json\b/i.test(type),
     isHtml: /^text\/html\b|^application\/xhtml/i.test(type) || /^\s*<(!doctype|html)\b/i.test(text),
   }
 }

@@ -5,11 +5,11 @@
  *     monitor ◄── ready, probe, observation, step, detected, metrics, log ── prober
  */
 import type { LogLevel } from '../../engine/runtime/messages.ts'
-import type { Settings } from '../../engine/settings/parse.ts'
 import type { KeyFile } from '../catalogue/key-file.ts'
 import type { Observation, Probe } from '../facts.ts'
 import type { DetectionResult } from '../probe/detect.ts'
 import type { Step } from '../probe/steps.ts'
+import type { Settings } from '../settings.ts'
 
 /** A site to probe, with its stored state at the start. */
 export interface ProberSite {

@@ -3,7 +3,7 @@
  *
  *     ms       0–1   2–3  …  16–17   18–20   21–23   24–26   27–30  …                  … and beyond
  *     bucket    0     1        8       9       10      11      12                         63
- *              at most 1 ms wrong  |  at most 12 % wrong, whatever the durations in the bucket are
+ *              at most 1 ms wrong  |  at most 12 % wrong, for any durations in the bucket
  *
  * Merging is addition, so neither order nor number of steps matters. Durations beyond the last bucket (11,273 ms; a first
  * byte is awaited for 10 s) are reported as if they were in it.

@@ -47,7 +47,7 @@ export function pointOfBucket(bucket: Bucket): ProbePoint | null {
   }
 }
 
-/** A single probe keeps its own timings, whatever its outcome. */
+/** A single probe keeps its own timings, for any outcome. */
 export function pointOfProbe(probe: Probe): ProbePoint | null {
   const bucket = emptyBucket(probe.atSec, HOUR_SEC)
   if (!addProbe(bucket, probe)) return null

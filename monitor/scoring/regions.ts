@@ -63,11 +63,11 @@ export function evaluate(before: Evaluation, views: VantageView[], nowSec: numbe
 }
 
 function listVotes(views: VantageView[], nowSec: number): boolean[] {
-  return views.map((view) => saysUp(view, nowSec)).filter((vote) => vote !== null)
+  return views.map((view) => getVote(view, nowSec)).filter((vote) => vote !== null)
 }
 
 /** At least 2 of the 3 newest counted results are up or degraded; with fewer results, at least half. null = no results. */
-export function saysUp({ results }: Pick<VantageView, 'results'>, nowSec: number): boolean | null {
+export function getVote({ results }: Pick<VantageView, 'results'>, nowSec: number): boolean | null {
   const counted = results
     .filter(({ outcome, atSec }) => outcome !== 'inconclusive' && nowSec - atSec <= RESULT_AGE_MAX_SEC)
     .sort((a, b) => b.atSec - a.atSec)

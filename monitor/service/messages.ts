@@ -5,8 +5,8 @@
  */
 import type { RulesImage } from '../../engine/config/rules.ts'
 import type { LogFields, LogLevel } from '../../engine/runtime/messages.ts'
-import type { Settings } from '../../engine/settings/parse.ts'
 import type { Deltas } from '../../engine/stats/stats.ts'
+import type { Settings } from '../settings.ts'
 import type { Gauges } from './metrics.ts'
 
 /** The thread's workerData: cloneable values and shared memory. */

@@ -3,10 +3,10 @@
  * thread.
  */
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
-import type { Settings } from '../../engine/settings/parse.ts'
 import type { AddressOptions } from '../api/client-address.ts'
 import { parseRange } from '../egress/address.ts'
 import { egressSettings } from '../egress/egress.ts'
+import type { Settings } from '../settings.ts'
 
 export interface MonitorOptions {
   host: string

@@ -5,7 +5,7 @@ import { ApiError } from '../api/errors.ts'
 import { readQuery } from '../api/query.ts'
 import type { Quota, Quotas } from '../api/quota.ts'
 import type { ApiRequest } from '../api/request.ts'
-import { answer, type ResponseContent } from '../api/response.ts'
+import { type ResponseContent, toContent } from '../api/response.ts'
 import { ENDPOINTS } from '../api/schema/endpoints.ts'
 import { siteIndex } from '../api/site-index.ts'
 import { canonicalQuery } from '../api/site-list.ts'
@@ -201,7 +201,7 @@ export class Routes {
     const body = this.bodies.getText(`${snapshot.version} sitemap`, () =>
       String(sitemap(publicBaseUrl, snapshot)),
     )
-    return answer(body, { type: 'application/xml; charset=utf-8', ...lasting(TEXT_MAX_AGE_SEC) })
+    return toContent(body, { type: 'application/xml; charset=utf-8', ...lasting(TEXT_MAX_AGE_SEC) })
   }
 
   private security(): ResponseContent {
@@ -214,7 +214,7 @@ export class Routes {
     const site: SiteState | undefined = snapshot.sites.find(({ slug }) => slug === argument)
     if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
     const body = this.bodies.getText(`badge ${site.tier}`, () => String(badge(site.tier)))
-    return answer(body, { type: 'image/svg+xml', ...lasting(BADGE_MAX_AGE_SEC) })
+    return toContent(body, { type: 'image/svg+xml', ...lasting(BADGE_MAX_AGE_SEC) })
   }
 
   /** A page of the data: rendered once per data version, language and address. */
@@ -231,11 +231,15 @@ export class Routes {
 
   private kept(body: Body): ResponseContent {
     const scope = this.options.isSharedCache ? 'public' : 'private'
-    return answer(body, { type: HTML, cacheControl: `${scope}, max-age=${PAGE_MAX_AGE_SEC}`, hasEtag: true })
+    return toContent(body, {
+      type: HTML,
+      cacheControl: `${scope}, max-age=${PAGE_MAX_AGE_SEC}`,
+      hasEtag: true,
+    })
   }
 
   private file(type: string, text: string): ResponseContent {
-    return answer(
+    return toContent(
       this.bodies.getText(`${type} ${text}`, () => text),
       { type, ...lasting(TEXT_MAX_AGE_SEC) },
     )
@@ -248,7 +252,7 @@ const LIST_PARAMETERS = ENDPOINTS.find(({ id }) => id === 'listSites')!.paramete
 
 /** A page that is rendered for this request alone. */
 export function sendPage(page: Html, more: Partial<ResponseContent> = {}): ResponseContent {
-  return answer(new Body(String(page)), { type: HTML, ...more })
+  return toContent(new Body(String(page)), { type: HTML, ...more })
 }
 
 /** With a short body: a response without one would need its own way to state its length. */

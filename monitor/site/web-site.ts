@@ -10,7 +10,7 @@ import { getClientAddress, truncatedClient } from '../api/client-address.ts'
 import { ApiError, retryAfter } from '../api/errors.ts'
 import { type Quota, type QuotaKind, Quotas } from '../api/quota.ts'
 import { type ApiRequest, readRequest } from '../api/request.ts'
-import { ApiResponse, answer, type ResponseContent } from '../api/response.ts'
+import { ApiResponse, type ResponseContent, toContent } from '../api/response.ts'
 import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 import { Upload } from '../api/upload.ts'
 import { type Asset, Assets } from './assets.ts'
@@ -85,17 +85,17 @@ export class WebSite {
       if (reply.isDone) return
       reply.quota = quota
       try {
-        const answered = this.answer(arrival, quota)
-        if (answered instanceof Promise) {
-          answered.then((each) => reply.send(each)).catch((error) => this.fail(arrival, error))
-        } else reply.send(answered)
+        const content = this.respond(arrival, quota)
+        if (content instanceof Promise) {
+          content.then((each) => reply.send(each)).catch((error) => this.fail(arrival, error))
+        } else reply.send(content)
       } catch (error) {
         this.fail(arrival, error)
       }
     })
   }
 
-  private answer(arrival: Arrival, quota: Quota): ResponseContent | Promise<ResponseContent> {
+  private respond(arrival: Arrival, quota: Quota): ResponseContent | Promise<ResponseContent> {
     const { request, page, route, argument, ip, upload } = arrival
     const { m, f } = page
     const { context } = this.routes
@@ -150,7 +150,7 @@ function assetAnswer({ body, type }: Asset, isHashed: boolean): ResponseContent 
   const cacheControl = isHashed
     ? `public, max-age=${ASSET_MAX_AGE_SEC}, immutable`
     : `public, max-age=${ICON_MAX_AGE_SEC}`
-  return answer(body, { type, cacheControl, hasEtag: true })
+  return toContent(body, { type, cacheControl, hasEtag: true })
 }
 
 function readLanguage(query: string): string | undefined {

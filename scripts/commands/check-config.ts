@@ -19,6 +19,7 @@ import { backupWarning, listRuleFiles, type RuleFile } from '../../engine/config
 import { type LoadResult, load } from '../../engine/config/load.ts'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { parseSettings } from '../../engine/settings/parse.ts'
+import { monitorRows } from '../../monitor/settings.ts'
 import type { Io } from './io.ts'
 import { note, print } from './output.ts'
 
@@ -72,7 +73,7 @@ export async function checkConfig(args: string[], io: Io): Promise<number> {
 function findProblem(result: LoadResult, env: NodeJS.ProcessEnv): string {
   if (!result.ok) return result.error
   try {
-    parseSettings(env)
+    parseSettings(env, monitorRows)
     return ''
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error

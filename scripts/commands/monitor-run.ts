@@ -9,7 +9,7 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveModule } from '../../engine/runtime/module-url.ts'
 import { VERSION } from '../../engine/runtime/version.ts'
-import { parseSettings, type Settings } from '../../engine/settings/parse.ts'
+import { parseSettings } from '../../engine/settings/parse.ts'
 import { storeWarnings } from '../../engine/settings/store.ts'
 import { inWrittenNames } from '../../engine/settings/written-names.ts'
 import { Totals } from '../../engine/stats/totals.ts'
@@ -17,6 +17,7 @@ import { createMemoryTable } from '../../engine/stores/memory/table-layout.ts'
 import type { MonitorTask } from '../../monitor/service/messages.ts'
 import { type MonitorHooks, MonitorSupervisor } from '../../monitor/service/monitor-supervisor.ts'
 import { monitorOptions } from '../../monitor/service/options.ts'
+import { monitorRows, type Settings } from '../../monitor/settings.ts'
 import { debugAddress, openDebugPort } from '../../transports/debug/open.ts'
 import type { DebugServer } from '../../transports/debug/server.ts'
 import { claimPorts } from '../../transports/ports.ts'
@@ -60,7 +61,7 @@ export async function startBeside(
 /** Runs until a signal. Resolves with the exit code; rejects with ConfigurationError. */
 export async function runMonitor(io: Io): Promise<number> {
   const { env } = io
-  const parsed = parseSettings(env)
+  const parsed = parseSettings(env, monitorRows)
   const { settings } = parsed
   const { log } = createProcessLog(parsed, io.openLog())
   for (const warning of [...parsed.warnings, ...storeWarnings(parsed)]) log('warning', warning)

@@ -12,10 +12,11 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveRoot } from '../../engine/runtime/module-url.ts'
 import { settingsHelp } from '../../engine/settings/help.ts'
-import { type ParsedSettings, parseSettings, type Settings } from '../../engine/settings/parse.ts'
+import { type ParsedSettings, parseSettings } from '../../engine/settings/parse.ts'
 import { storeWarnings } from '../../engine/settings/store.ts'
 import { rows } from '../../engine/settings/table.ts'
 import type { MonitorSupervisor } from '../../monitor/service/monitor-supervisor.ts'
+import { monitorRows, type Settings } from '../../monitor/settings.ts'
 import { Service } from '../../transports/service.ts'
 import { parseArguments, UsageError, wantsHelp } from './arguments.ts'
 import type { Io } from './io.ts'
@@ -33,7 +34,7 @@ Serves envoy.service.ratelimit.v3 over gRPC and POST /json over HTTP. All settin
 
 export async function serve(args: string[], io: Io): Promise<number> {
   if (wantsHelp(args)) {
-    io.stdout.write(`${USAGE}\n${settingsHelp(io.stdout.columns)}\n`)
+    io.stdout.write(`${USAGE}\n${settingsHelp(io.stdout.columns, monitorRows)}\n`)
     return 0
   }
   let isExample: boolean
@@ -46,7 +47,7 @@ export async function serve(args: string[], io: Io): Promise<number> {
   }
   const env = isExample ? { ...getExampleEnv(io.env), ...io.env } : io.env
   try {
-    return await runService(parseSettings(env), { isExample, env, io })
+    return await runService(parseSettings(env, monitorRows), { isExample, env, io })
   } catch (error) {
     // run.ts prints the message. With LOG_FORMAT=json it is a line of the log instead.
     if (!(error instanceof ConfigurationError) || env.LOG_FORMAT?.toLowerCase() !== 'json') throw error
@@ -56,7 +57,7 @@ export async function serve(args: string[], io: Io): Promise<number> {
 }
 
 async function runService(
-  parsed: ParsedSettings,
+  parsed: ParsedSettings<Settings>,
   { isExample, env, io }: { isExample: boolean; env: NodeJS.ProcessEnv; io: Io },
 ): Promise<number> {
   const { settings } = parsed
@@ -72,7 +73,7 @@ async function runService(
     exitCode = 1
     ending.abort()
   }
-  const service = new Service(settings, log, fail)
+  const service = new Service(settings, log, fail, { hasPublicCounters: settings.MONITOR_ENABLED })
   const failByDefect = (error: unknown) => {
     log('fatal', `a defect, please report it: ${(error as Error)?.stack ?? error}`)
     fail()

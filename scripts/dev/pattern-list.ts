@@ -16,6 +16,7 @@ import {
 } from '../../monitor/agent/wire.ts'
 import { ENDPOINTS } from '../../monitor/api/schema/endpoints.ts'
 import { components, UUID_V7 } from '../../monitor/api/schema/resources.ts'
+import { monitorRows } from '../../monitor/settings.ts'
 
 /** The longest text from outside that reaches an expression: the body of a listing (monitor/egress/limits.ts). */
 export const TEXT_CHARS_MAX = 1_048_576
@@ -70,5 +71,5 @@ function schemaPatterns(): RegExp[] {
 
 /** The longest alternation: every setting, as if all were set under their older names. */
 function settingNames(): RegExp[] {
-  return [new RegExp(`\\b(?:${rows.map(({ name }) => name).join('|')})\\b`, 'g')]
+  return [new RegExp(`\\b(?:${[...rows, ...monitorRows].map(({ name }) => name).join('|')})\\b`, 'g')]
 }

@@ -9,6 +9,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { settingsMarkdown } from '../../engine/settings/help.ts'
+import { monitorRows } from '../../monitor/settings.ts'
 
 const BETWEEN_MARKERS = /(?<=^<!-- settings -->\n).*?(?=^<!-- \/settings -->$)/ms
 
@@ -25,7 +26,7 @@ function updateTable(): number {
     console.error(`${file}: no place for the table. Add the lines <!-- settings --> and <!-- /settings -->.`)
     return 1
   }
-  const current = text.replace(BETWEEN_MARKERS, () => `\n${settingsMarkdown()}\n\n`)
+  const current = text.replace(BETWEEN_MARKERS, () => `\n${settingsMarkdown(monitorRows)}\n\n`)
   if (text === current) return 0
   if (isCheck) {
     console.error(`${file}: the table of settings is not current. Run node scripts/dev/settings-table.ts.`)

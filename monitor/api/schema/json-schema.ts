@@ -57,8 +57,8 @@ export function check(schema: Schema, value: unknown, components: Components, at
   }
   if (schema.$ref !== undefined) return checkReference(schema.$ref, value, components, at)
   if (schema.anyOf) {
-    const complaints = schema.anyOf.map((each) => check(each, value, components, at))
-    return complaints.includes(null) ? null : complaints.join(', or ')
+    const violations = schema.anyOf.map((each) => check(each, value, components, at))
+    return violations.includes(null) ? null : violations.join(', or ')
   }
   if (schema.type !== undefined) {
     const types = [schema.type].flat()
@@ -118,8 +118,8 @@ function checkArray(schema: Schema, value: unknown[], components: Components, at
   }
   if (!items) return null
   for (const [i, item] of value.entries()) {
-    const complaint = check(items, item, components, `${at}/${i}`)
-    if (complaint !== null) return complaint
+    const violation = check(items, item, components, `${at}/${i}`)
+    if (violation !== null) return violation
   }
   return null
 }
@@ -138,8 +138,8 @@ function checkObject(
   for (const [name, member] of Object.entries(value)) {
     const known = Object.hasOwn(properties, name) ? properties[name] : additionalProperties
     if (known === false) return `${where(at)} must not have ${JSON.stringify(name.slice(0, 32))}`
-    const complaint = known === true ? null : check(known, member, components, `${at}/${name}`)
-    if (complaint !== null) return complaint
+    const violation = known === true ? null : check(known, member, components, `${at}/${name}`)
+    if (violation !== null) return violation
   }
   return null
 }

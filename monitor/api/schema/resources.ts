@@ -1,7 +1,7 @@
 /**
- * Every body the API sends or takes, as JSON Schema (spec 2, 3, 10). Validation, tests and the OpenAPI document use these.
+ * Every body that the API sends or accepts, as JSON Schema (spec 2, 3, 10). Validation, tests and the OpenAPI document use them.
  *
- *     exactly({…})   no more and no fewer members, by the source contract
+ *     exactly({…})   exactly these members, by the source contract
  *     open({…})      members may be added within v1; closed in tests (`components(true)`), open in the document
  */
 import { CAPS } from '../../scoring/tier.ts'
@@ -43,7 +43,7 @@ const url: Schema = { type: 'string', format: 'uri', minLength: 1, maxLength: 2_
 const status: Schema = { enum: ['up', 'degraded', 'down'] }
 const checkedAt: Schema = {
   ...nullable(timestamp),
-  description: 'End of the newest probe behind the state: up to 24 hours ago while no vantage is there.',
+  description: 'End of the newest probe behind the state; up to 24 hours ago while no vantage is online.',
 }
 const state: Schema = { enum: ['reachable', 'unreachable', 'unknown'] }
 
@@ -208,7 +208,7 @@ const SUB_RESOURCES: Components = {
       open({
         id: {
           ...openEnum(128),
-          description: 'As models are compared: lower case, without `models/` and `vendor/`.',
+          description: 'The form in which models are compared: lower case, without `models/` and `vendor/`.',
         },
         sites: integer(1, 100_000),
         verified_sites: list({ type: 'string', pattern: SLUG, maxLength: 63 }, 50),
@@ -236,11 +236,10 @@ const SUB_RESOURCES: Components = {
       models_verified: integer(0, 10_000),
       since: date,
       reasons: list(openEnum(), 32, { minItems: 1 }),
-      evidence_url: { ...text(2_048), description: 'Of the black board: what the warning rests on.' },
+      evidence_url: { ...text(2_048), description: 'Black board only: the evidence for the warning.' },
       appeal_url: {
         ...nullable(text(512)),
-        description:
-          'Of the black board: where to report a mistake; null where the operator names no address.',
+        description: 'Black board only: where to report a mistake; null if the operator gives no address.',
       },
     },
     ['evidence_url', 'appeal_url'],
@@ -338,7 +337,7 @@ const SMALL: Components = {
 
 const ALL = { ...SITES, ...NETWORK, ...SUB_RESOURCES, ...DETECTIONS, ...SMALL }
 
-/** `isClosed`: as tests want it, where a member too many is a mistake. */
+/** `isClosed`: additional members are errors, as in the tests. */
 export function components(isClosed: boolean): Components {
   return Object.fromEntries(
     Object.entries(ALL).map(([name, schema]) => [name, isClosed ? schema : opened(schema)]),

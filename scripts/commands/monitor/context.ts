@@ -1,7 +1,7 @@
 /** Context of the commands, from the environment: settings, catalogue, database. */
 import { existsSync, readFileSync } from 'node:fs'
 import { ConfigurationError } from '../../../engine/runtime/errors.ts'
-import { parseSettings, type Settings } from '../../../engine/settings/parse.ts'
+import { parseSettings } from '../../../engine/settings/parse.ts'
 import { type CatalogueEntry, Diagnostics } from '../../../monitor/catalogue/entry.ts'
 import {
   checkFiles,
@@ -12,6 +12,7 @@ import {
 } from '../../../monitor/catalogue/load.ts'
 import { readOptOut } from '../../../monitor/catalogue/opt-out.ts'
 import { type MonitorOptions, monitorOptions } from '../../../monitor/service/options.ts'
+import { monitorRows, type Settings } from '../../../monitor/settings.ts'
 import { Database } from '../../../monitor/storage/database.ts'
 import { migrate } from '../../../monitor/storage/migrate.ts'
 import { createParentFolder, databasePath } from '../../../monitor/storage/path.ts'
@@ -27,7 +28,7 @@ export interface CommandContext {
 
 /** Throws ConfigurationError, as the start of the monitor would. */
 export function createContext(io: Io): CommandContext {
-  const { settings, warnings } = parseSettings(io.env)
+  const { settings, warnings } = parseSettings(io.env, monitorRows)
   for (const warning of warnings) note(io, `warning: ${warning}`)
   const options = monitorOptions(settings, io.env)
   return { settings, options, path: databasePath(settings.MONITOR_DATA_DIR) }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { settingsHelp, settingsMarkdown } from '../../../engine/settings/help.ts'
 import { families, rows } from '../../../engine/settings/table.ts'
-import { specRows } from '../../helpers/spec.ts'
+import { monitorRows } from '../../../monitor/settings.ts'
 import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
@@ -22,18 +22,6 @@ describe('the table contains section 10 of the specification', () => {
     expect(row?.older).toBe(older)
     expect(row?.type === 'enum' ? 'string' : row?.type).toBe(type)
     if (preset !== null) expect(row?.default).toBe(preset)
-  })
-
-  test.each(specRows('M12'))('$id: the settings of the monitor', ({ cells }) => {
-    const names = cells[0].split(', ')
-    const defaults = cells[1].replaceAll(/ \(.*?\)/g, '').split(', ')
-    expect(defaults.length).toBe(names.length)
-    for (const [i, name] of names.entries()) {
-      const preset = known.get(name)!.default
-      const count = /^built-in list of (\d)$/.exec(defaults[i])?.[1]
-      if (count) expect(preset.split(',').length).toBe(Number(count))
-      else expect(preset).toBe(['empty', 'off'].includes(defaults[i]) ? '' : defaults[i])
-    }
   })
 
   test('no variable is in it twice', () => {
@@ -91,8 +79,8 @@ function specDefault(cell: string): string | null {
 
 describe('help for the terminal', () => {
   test('names every variable, its older name and its default', () => {
-    const help = settingsHelp()
-    for (const { name, older, default: preset } of rows) {
+    const help = settingsHelp(100, monitorRows)
+    for (const { name, older, default: preset } of [...rows, ...monitorRows]) {
       expect(help).toContain(`\n  ${name}=${preset}`)
       if (older !== null) expect(help).toContain(older)
     }
@@ -100,7 +88,7 @@ describe('help for the terminal', () => {
   })
 
   test('marks what is not implemented yet', () => {
-    expect(settingsHelp()).toContain('  SCREENSHOTS_ENABLED=auto  (not yet)\n')
+    expect(settingsHelp(100, monitorRows)).toContain('  SCREENSHOTS_ENABLED=auto  (not yet)\n')
     expect(settingsHelp()).toContain(
       '  GRPC_PORT=8081\n      int; gRPC port: rate limit decisions and health; 0 = any free port\n',
     )
@@ -108,7 +96,7 @@ describe('help for the terminal', () => {
 
   test.each([60, 80, 100])('fits into %i columns', (columns) => {
     const names = /^ {2}\S/ // a name and its default are not broken
-    const tooLong = settingsHelp(columns)
+    const tooLong = settingsHelp(columns, monitorRows)
       .split('\n')
       .filter((line) => line.length > columns && !names.test(line))
     expect(tooLong).toEqual([])
@@ -130,7 +118,7 @@ describe('the table in a README', () => {
   })
 
   test('has five cells in each row', () => {
-    const lines = settingsMarkdown()
+    const lines = settingsMarkdown(monitorRows)
       .split('\n')
       .filter((line) => line.startsWith('|'))
     for (const line of lines) expect(line.split('|')).toHaveLength(7)
@@ -142,7 +130,7 @@ describe('the table in a README', () => {
     expect(check.status).toBe(1)
     expect(String(check.stderr)).toContain('is not current. Run node scripts/dev/settings-table.ts.')
     expect(run(file).status).toBe(0)
-    const expected = `above\n<!-- settings -->\n\n${settingsMarkdown()}\n\n<!-- /settings -->\nbelow\n`
+    const expected = `above\n<!-- settings -->\n\n${settingsMarkdown(monitorRows)}\n\n<!-- /settings -->\nbelow\n`
     expect(readFileSync(file, 'utf8')).toBe(expected)
     expect(run('--check', file).status).toBe(0)
   })

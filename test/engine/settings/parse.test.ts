@@ -63,7 +63,7 @@ describe('empty text', () => {
     }
     expect(settings.HOST).toBe('')
     expect(settings.BACKEND_TYPE).toBe('memory') // an empty text chooses no store
-    expect(warnings.every((warning) => warning.endsWith('has no effect yet in this version.'))).toBe(true)
+    expect(warnings).toEqual([])
   })
 
   test('an undefined variable is not set', () => {
@@ -254,35 +254,6 @@ describe('settings without effect', () => {
     const differences = readFileSync(join(import.meta.dirname, '../../../docs/differences.md'), 'utf8')
     const section = differences.slice(differences.indexOf('## Settings that have no effect'))
     expect(section.slice(0, section.indexOf('\n## ', 1))).toContain(`\`${name}\``)
-  })
-})
-
-describe('settings that are not implemented yet', () => {
-  test('cause a warning when set', () => {
-    expect(parseSettings({ SCREENSHOTS_ENABLED: 'true' }).warnings).toEqual([
-      'SCREENSHOTS_ENABLED has no effect yet in this version.',
-    ])
-  })
-
-  test('cause no warning at their default', () => {
-    for (const value of ['auto', ''])
-      expect(parseSettings({ SCREENSHOTS_ENABLED: value }).warnings).toEqual([])
-  })
-
-  test.each([{ DETECTION_ALLOW_KEYS: 'true' }])(
-    'stops the start where going on would not be safe: %j',
-    (env) => {
-      expect(complaint(env)).toBe(
-        `${Object.keys(env)[0]} is set, but this version does not support it, ` +
-          'and starting without it would not be safe. Unset it. [SETTING_INVALID]',
-      )
-    },
-  )
-
-  test('do not prevent the start when switched off', () => {
-    expect(parseSettings({ DETECTION_ALLOW_KEYS: 'false', REDIS_TLS: '0', GRPC_UDS: '' }).warnings).toEqual(
-      [],
-    )
   })
 })
 

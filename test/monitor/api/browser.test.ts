@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openPage } from '../../helpers/chromium.ts'
-import { NOON, snapshotOf } from './fake-store.ts'
+import { createSnapshot, NOON } from './fake-store.ts'
 import { startApi } from './setup.ts'
 
 const PAGE_MS_MAX = 25_000 // a start of the browser takes 1 s on an idle machine
@@ -49,8 +49,8 @@ beforeAll(async () => {
   const hash = createHash('sha256').update(KEY).digest()
   const apiKey = { id: 'k_1', hash, tier: 'partner', expiresAtSec: null, revokedAtSec: null }
   api = await startApi()
-  api.state.snapshot = snapshotOf(undefined, { apiKeys: [apiKey] })
-  const told = Promise.withResolvers<typeof seen>()
+  api.state.snapshot = createSnapshot(undefined, { apiKeys: [apiKey] })
+  const report = Promise.withResolvers<typeof seen>()
   page = createServer((request, response) => {
     response.setHeader('Content-Type', 'text/html')
     if (request.method === 'GET') return response.end(`<script type="module">${script(api.port)}</script>`)
@@ -58,15 +58,15 @@ beforeAll(async () => {
     request.on('data', (chunk) => {
       text += chunk
     })
-    request.on('end', () => told.resolve(JSON.parse(text)))
+    request.on('end', () => report.resolve(JSON.parse(text)))
     return response.end()
   })
   page.listen(0, '127.0.0.1')
   await once(page, 'listening')
   const close = openPage(`http://127.0.0.1:${(page.address() as AddressInfo).port}/`)
-  const timer = setTimeout(() => told.reject(new Error('the page told nothing')), PAGE_MS_MAX)
+  const timer = setTimeout(() => report.reject(new Error('the page reported nothing')), PAGE_MS_MAX)
   try {
-    seen = await told.promise
+    seen = await report.promise
   } catch (error) {
     throw new Error(`${(error as Error).message}; the browser said:\n${await close()}`)
   } finally {
@@ -95,38 +95,38 @@ function script(port: number): string {
     await fetch('/seen', { method: 'POST', body: JSON.stringify(seen) })`
 }
 
-const of = (name: keyof typeof ASKED) => seen[name] as Seen
+const getSeen = (name: keyof typeof ASKED) => seen[name] as Seen
 const preflights = () => api.lines.filter(({ method }) => method === 'OPTIONS').length
 
 test('13.5: a page of another origin reads the list, and the headers that it may see', () => {
-  expect(of('plain')).toMatchObject({ status: 200, body: { total: 6 } })
-  expect(Object.keys(of('plain').headers)).toEqual([
+  expect(getSeen('plain')).toMatchObject({ status: 200, body: { total: 6 } })
+  expect(Object.keys(getSeen('plain').headers)).toEqual([
     ...RATE,
     'RateLimit',
     'RateLimit-Policy',
     'ETag',
     'X-Request-Id',
   ])
-  expect(of('plain').headers['X-RateLimit-Reset']).toBe(String(NOON + 60))
+  expect(getSeen('plain').headers['X-RateLimit-Reset']).toBe(String(NOON + 60))
 })
 
-test('13.5: preflighted headers: both ways to send a key, and a condition', () => {
-  expect(of('key')).toMatchObject({ status: 200, headers: { 'X-RateLimit-Limit': '1200' } })
-  expect(of('bearer')).toMatchObject({ status: 200, headers: { 'X-RateLimit-Limit': '1200' } })
-  expect(of('head')).toMatchObject({ status: 200, body: null, headers: { 'X-RateLimit-Limit': '1200' } })
-  expect(of('known')).toMatchObject({ status: 304, body: null })
+test('13.5: preflighted headers: both ways to send a key, and If-None-Match', () => {
+  expect(getSeen('key')).toMatchObject({ status: 200, headers: { 'X-RateLimit-Limit': '1200' } })
+  expect(getSeen('bearer')).toMatchObject({ status: 200, headers: { 'X-RateLimit-Limit': '1200' } })
+  expect(getSeen('head')).toMatchObject({ status: 200, body: null, headers: { 'X-RateLimit-Limit': '1200' } })
+  expect(getSeen('known')).toMatchObject({ status: 304, body: null })
   expect(preflights()).toBeGreaterThanOrEqual(4) // one is kept per path
 })
 
-test('13.5: a submission is preflighted, and tells where to look', () => {
-  const { status, body, headers } = of('submission')
+test('13.5: a submission is preflighted, and its Location can be read', () => {
+  const { status, body, headers } = getSeen('submission')
   expect([status, body?.status, headers['Retry-After']]).toEqual([202, 'queued', '2'])
   expect(headers.Location).toMatch(/^\/api\/v1\/detections\//)
 })
 
 test('1.5: errors are for the page to read, too', () => {
-  expect(of('nothing')).toMatchObject({ status: 404, body: { code: 'not_found' } })
-  expect(of('wrongKey')).toMatchObject({ status: 401, body: { code: 'invalid_api_key' } })
+  expect(getSeen('nothing')).toMatchObject({ status: 404, body: { code: 'not_found' } })
+  expect(getSeen('wrongKey')).toMatchObject({ status: 401, body: { code: 'invalid_api_key' } })
 })
 
 test('1.5: no cookies, no other header, no other method', () => {

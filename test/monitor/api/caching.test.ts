@@ -2,7 +2,7 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Bodies, preferredCoding } from '../../../monitor/api/bodies.ts'
-import { startApi, type Told } from './setup.ts'
+import { type ReceivedResponse, startApi } from './setup.ts'
 
 let api: Awaited<ReturnType<typeof startApi>>
 beforeEach(async () => {
@@ -12,7 +12,7 @@ afterEach(() => api.close())
 
 const KEPT = { connection: 'keep-alive' } // without it node asks for the end itself
 const PATHS = ['', '/sites', '/sites/alpha', '/leaderboard', '/meta', '/changelog', '/openapi.json']
-const lasting = ({ headers }: Told) => {
+const lasting = ({ headers }: ReceivedResponse) => {
   const {
     date,
     ratelimit,
@@ -30,7 +30,7 @@ describe('M13#5: HEAD and conditions', () => {
       test(`M1.1#2: HEAD ${path} is GET without its body, ${coding}`, async () => {
         const headers = { 'accept-encoding': coding }
         const got = await api.get(`/api/v1${path}`, { headers })
-        const head = await api.ask('HEAD', `/api/v1${path}`, { headers })
+        const head = await api.request('HEAD', `/api/v1${path}`, { headers })
         expect(head.status).toBe(got.status)
         expect(lasting(head)).toEqual(lasting(got))
         expect([head.bytes.length, Number(head.headers['content-length'])]).toEqual([0, got.bytes.length])
@@ -52,13 +52,13 @@ describe('M13#5: HEAD and conditions', () => {
         for (const coding of ['identity', 'gzip']) {
           const headers = { 'if-none-match': match, 'accept-encoding': coding }
           for (const method of ['GET', 'HEAD']) {
-            const told = await api.ask(method, `/api/v1${path}`, { headers })
-            expect([told.status, told.headers.etag, told.headers['content-type']]).toEqual([
+            const response = await api.request(method, `/api/v1${path}`, { headers })
+            expect([response.status, response.headers.etag, response.headers['content-type']]).toEqual([
               304,
               etag,
               undefined,
             ])
-            expect(told.headers['cache-control']).toMatch(/^private, max-age=/)
+            expect(response.headers['cache-control']).toMatch(/^private, max-age=/)
           }
         }
       }
@@ -118,8 +118,8 @@ describe('M13#5: HEAD and conditions', () => {
     const shared = await startApi({ isSharedCache: true, hasDraftFields: false })
     for (const [path, own, all] of cacheControls) {
       expect((await api.get(`/api/v1${path}`)).headers['cache-control']).toBe(own)
-      const told = await shared.get(`/api/v1${path}`)
-      expect([told.headers['cache-control'], told.headers.ratelimit]).toEqual([all, undefined])
+      const response = await shared.get(`/api/v1${path}`)
+      expect([response.headers['cache-control'], response.headers.ratelimit]).toEqual([all, undefined])
     }
     shared.close()
   })
@@ -149,10 +149,10 @@ describe('1: codings', () => {
       ['br', brotliDecompressSync],
       ['gzip', gunzipSync],
     ] as const) {
-      const told = await api.get('/api/v1/openapi.json', { headers: { 'accept-encoding': coding } })
-      expect(told.headers['content-encoding']).toBe(coding)
-      expect(told.bytes.length).toBeLessThan(plain.bytes.length / 4)
-      expect(open(told.bytes).equals(plain.bytes)).toBe(true)
+      const response = await api.get('/api/v1/openapi.json', { headers: { 'accept-encoding': coding } })
+      expect(response.headers['content-encoding']).toBe(coding)
+      expect(response.bytes.length).toBeLessThan(plain.bytes.length / 4)
+      expect(open(response.bytes).equals(plain.bytes)).toBe(true)
     }
     const small = await api.get('/api/v1/limits', { headers: { 'accept-encoding': 'br' } })
     expect(small.headers['content-encoding']).toBeUndefined()
@@ -169,30 +169,30 @@ describe('1: codings', () => {
 describe('1.5: CORS', () => {
   test('M1.1#3 1.5: a preflight', async () => {
     const origin = { origin: 'https://other.example', 'access-control-request-method': 'POST' }
-    const told = await api.ask('OPTIONS', '/api/v1/detections', { headers: origin })
-    expect(told.status).toBe(204)
-    expect(told.headers).toMatchObject({
+    const response = await api.request('OPTIONS', '/api/v1/detections', { headers: origin })
+    expect(response.status).toBe(204)
+    expect(response.headers).toMatchObject({
       allow: 'POST, OPTIONS',
       'access-control-allow-origin': '*',
       'access-control-allow-methods': 'GET, HEAD, POST, OPTIONS',
       'access-control-allow-headers': 'Accept, Authorization, Content-Type, If-None-Match, X-API-Key',
       'access-control-max-age': '86400',
     })
-    expect(told.headers['access-control-allow-private-network']).toBeUndefined()
-    expect(told.headers['access-control-allow-credentials']).toBeUndefined()
+    expect(response.headers['access-control-allow-private-network']).toBeUndefined()
+    expect(response.headers['access-control-allow-credentials']).toBeUndefined()
   })
 })
 
-test('M1#14: a body on GET is thrown away', async () => {
+test('M1#14: a body on GET is ignored', async () => {
   expect((await api.get('/api/v1/sites', { body: 'x'.repeat(4_096) })).status).toBe(200)
-  const told = await api.get('/api/v1/sites', { body: 'x'.repeat(5_000), headers: KEPT })
-  expect([told.status, told.headers.connection]).toEqual([200, 'close'])
+  const response = await api.get('/api/v1/sites', { body: 'x'.repeat(5_000), headers: KEPT })
+  expect([response.status, response.headers.connection]).toEqual([200, 'close'])
 })
 
-test('12: from announceEnd on it is 503, and drain waits for nobody then', async () => {
+test('12: after announceEnd health is 503, and drain has nothing to wait for', async () => {
   await api.api.drain(1_000)
-  const told = await api.get('/api/v1/sites', { headers: KEPT })
-  expect([told.status, told.headers.connection, told.json]).toMatchObject([
+  const response = await api.get('/api/v1/sites', { headers: KEPT })
+  expect([response.status, response.headers.connection, response.json]).toMatchObject([
     503,
     'close',
     { code: 'not_ready' },

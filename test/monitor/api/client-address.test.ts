@@ -66,7 +66,7 @@ describe('4.3: other headers', () => {
     expect(from('203.0.113.7', true)).toBe('203.0.113.7')
   })
 
-  test('4.3: a Unix socket names nobody, unless it is trusted', () => {
+  test('4.3: a Unix socket has no client address unless it is trusted', () => {
     expect(behind('', '198.51.100.1')).toBe('unix')
     expect(behind('', '198.51.100.1', 'x-forwarded-for', { trustsUnix: true })).toBe('198.51.100.1')
   })

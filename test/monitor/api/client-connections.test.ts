@@ -1,4 +1,4 @@
-/** How many connections a client address may have (spec 4.5), over real sockets: every way to end one has to be seen. */
+/** How many connections a client address may have (spec 4.5), over real sockets: every way in which one ends must be counted. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -19,14 +19,14 @@ let connections: ClientConnections
 let port: UwsPort
 let sockets: Socket[]
 let requestsCount: number
-let held: (() => void)[] // answers of /held, uncorked: the end comes within `end`
+let heldResponses: (() => void)[] // ends responses of /held outside of a cork, so the connection closes within `end`
 
 function open(connectionsMax?: number, options: AddressOptions = DIRECT, allMax?: number) {
   connections = new ClientConnections(options, connectionsMax, allMax)
-  port = openUws('127.0.0.1', 0, (app) => connections.serve(app, answer))!
+  port = openUws('127.0.0.1', 0, (app) => connections.serve(app, respond))!
 }
 
-function answer(res: HttpResponse, req: HttpRequest): void {
+function respond(res: HttpResponse, req: HttpRequest): void {
   requestsCount++
   const path = req.getUrl()
   if (path === '/resets-second') sockets[1].resetAndDestroy()
@@ -43,14 +43,14 @@ function answer(res: HttpResponse, req: HttpRequest): void {
       res.closeSoon?.()
     } else endResponse(res, text, path === '/closing')
   }
-  if (path === '/held') held.push(end)
+  if (path === '/held') heldResponses.push(end)
   else if (path === '/later') setImmediate(() => !isGone && res.cork(end))
   else res.cork(end)
 }
 
 beforeEach(() => {
   sockets = []
-  held = []
+  heldResponses = []
   requestsCount = 0
 })
 afterEach(() => {
@@ -58,9 +58,9 @@ afterEach(() => {
   port.close()
 })
 
-function from(localAddress = HERE): Socket & { text: string } {
+function connectFrom(localAddress = HERE): Socket & { text: string } {
   const socket = Object.assign(connect({ host: '127.0.0.1', port: port.port, localAddress }), { text: '' })
-  socket.on('error', () => {}) // a reset is what some of them are about
+  socket.on('error', () => {}) // some tests reset
   socket.on('data', (chunk) => {
     socket.text += chunk
   })
@@ -69,100 +69,102 @@ function from(localAddress = HERE): Socket & { text: string } {
 }
 
 const get = (path: string, more = '') => `GET ${path} HTTP/1.1\r\nHost: a\r\n${more}\r\n`
-const answers = ({ text }: { text: string }) => text.split('HTTP/1.1 200').length - 1
+const countResponses = ({ text }: { text: string }) => text.split('HTTP/1.1 200').length - 1
 const untilCount = (count: number, client = HERE) =>
   eventually(() => expect(connections.getCount(client)).toBe(count))
 
 describe('M4.5#9: the bound', () => {
-  test('the connection after the last is closed without a word; others are let in', async () => {
+  test('the connection beyond the bound is closed without a response; others are accepted', async () => {
     open(3)
-    const first = [from(), from(), from()]
+    const first = [connectFrom(), connectFrom(), connectFrom()]
     await untilCount(3)
-    const refused = from()
+    const refused = connectFrom()
     refused.write(get('/'))
     await once(refused, 'close')
     expect([refused.text, connections.refusedCount, connections.getCount(HERE)]).toEqual(['', 1, 3])
-    const other = from(THERE)
+    const other = connectFrom(THERE)
     other.write(get('/'))
-    await eventually(() => expect(answers(other)).toBe(1))
+    await eventually(() => expect(countResponses(other)).toBe(1))
     first[0].destroy()
     await untilCount(2)
-    const next = from()
+    const next = connectFrom()
     next.write(get('/'))
-    await eventually(() => expect(answers(next)).toBe(1))
+    await eventually(() => expect(countResponses(next)).toBe(1))
     await untilCount(3)
   })
 
-  test('counts whoever leaves an answer unread, until it has read it and gone, or only gone', async () => {
+  test('counts a client with an unread response until it disconnects', async () => {
     open()
-    const [reads, leaves] = [from().pause(), from().pause()]
-    for (const socket of [reads, leaves]) socket.write(get('/large'))
+    const [reader, leaver] = [connectFrom().pause(), connectFrom().pause()]
+    for (const socket of [reader, leaver]) socket.write(get('/large'))
     await eventually(() => expect(requestsCount).toBe(2))
-    leaves.destroy()
+    leaver.destroy()
     await untilCount(1)
-    reads.resume()
-    await eventually(() => expect(reads.text.length).toBeGreaterThan(LARGE.length))
+    reader.resume()
+    await eventually(() => expect(reader.text.length).toBeGreaterThan(LARGE.length))
     expect(connections.getCount(HERE)).toBe(1)
-    reads.write(get('/'))
-    await eventually(() => expect(answers(reads)).toBe(2))
-    reads.destroy()
+    reader.write(get('/'))
+    await eventually(() => expect(countResponses(reader)).toBe(2))
+    reader.destroy()
     await untilCount(0)
   })
 
-  test('is not used up by answers without a body: their connections end', async () => {
+  test('is not used up by responses without a body: their connections end', async () => {
     open()
-    const [head, nothing] = [from(), from()]
+    const [head, nothing] = [connectFrom(), connectFrom()]
     head.write(get('/head').replace('GET', 'HEAD'))
     nothing.write(get('/nothing').repeat(1_000))
     await Promise.all([once(head, 'close'), once(nothing, 'close')])
-    expect([answers(head), connections.getCount(HERE)]).toEqual([1, 0])
-    const next = from()
+    expect([countResponses(head), connections.getCount(HERE)]).toEqual([1, 0])
+    const next = connectFrom()
     next.write(get('/'))
-    await eventually(() => expect(answers(next)).toBe(1))
+    await eventually(() => expect(countResponses(next)).toBe(1))
   })
 
   test('is 64', async () => {
     open()
-    for (let i = 0; i < 64; i++) from()
+    for (let i = 0; i < 64; i++) connectFrom()
     await untilCount(64)
-    await once(from(), 'close')
+    await once(connectFrom(), 'close')
     expect([connections.getCount(HERE), connections.refusedCount]).toEqual([64, 1])
   })
 
-  test('does not hold for trusted proxies', async () => {
+  test('does not apply to trusted proxies', async () => {
     const trusted = [{ base: Uint8Array.of(127, 0, 0, 1), bits: 32 }]
     open(1, { ...DIRECT, trusted })
-    const both = [from(), from()]
+    const both = [connectFrom(), connectFrom()]
     for (const socket of both) socket.write(get('/'))
-    await eventually(() => expect(both.map(answers)).toEqual([1, 1]))
+    await eventually(() => expect(both.map(countResponses)).toEqual([1, 1]))
     expect([connections.getCount(HERE), connections.refusedCount]).toEqual([0, 0])
   })
 })
 
 describe('4.5: a connection that ends is no longer counted', () => {
-  // biome-ignore format: the columns are what is sent, one write each, and how many answers come
+  // biome-ignore format: the columns are what is sent, one write each, and how many responses come
   const ways: [string, string[], number][] = [
-    ['without a word',                  [],                                             0],
-    ['in the middle of a header',       ['GET / HT'],                                   0],
-    ['after an answer',                 [get('/')],                                     1],
+    ['without a request',                 [],                                             0],
+    ['within a header',       ['GET / HT'],                                   0],
+    ['after a response',                [get('/')],                                     1],
     ['after several',                   [get('/'), get('/later'), get('/')],            3],
     ['after three at once',             [get('/') + get('/') + get('/')],               3],
-    ['before its answer',               [get('/held')],                                 0],
-    ['before its second answer',        [get('/'), get('/held')],                       1],
-    ['in the middle of a body',         ['POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab'], 0],
+    ['before its response',              [get('/held')],                                 0],
+    ['before its second response',        [get('/'), get('/held')],                       1],
+    ['within a body',         ['POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab'], 0],
   ]
   for (const [what, writes, count] of ways) {
     for (const end of ['destroy', 'resetAndDestroy'] as const) {
       test(`${what}, by ${end}`, async () => {
         open()
-        const socket = from()
+        const socket = connectFrom()
         await once(socket, 'connect')
         for (const [i, text] of writes.entries()) {
           socket.write(text)
-          await eventually(() => expect(answers(socket)).toBeGreaterThanOrEqual(Math.min(count, i + 1)))
+          await eventually(() =>
+            expect(countResponses(socket)).toBeGreaterThanOrEqual(Math.min(count, i + 1)),
+          )
         }
         await eventually(() =>
-          expect([answers(socket), held.length]).toEqual([
+          expect([countResponses(socket), heldResponses.length]).toEqual([
             count,
             Number(writes.at(-1)?.includes('/held') ?? 0),
           ]),
@@ -176,18 +178,18 @@ describe('4.5: a connection that ends is no longer counted', () => {
 
   // biome-ignore format: as above
   const closing: [string, string][] = [
-    ['by the server, with an answer',       get('/closing')],
-    ['by its own wish',                     get('/', 'Connection: close\r\n')],
-    ['by its own wish, answered later',     get('/later', 'Connection: close\r\n')],
+    ['by the server, with a response',       get('/closing')],
+    ['with Connection: close',                     get('/', 'Connection: close\r\n')],
+    ['with Connection: close, response later',     get('/later', 'Connection: close\r\n')],
     ['as HTTP/1.0',                         'GET / HTTP/1.0\r\n\r\n'],
-    ['since it is not HTTP',                '\0\r\n\r\n'],
-    ['after an answer, since it is not HTTP', `${get('/')}\0\r\n\r\n`],
-    ['since it asks on before the answer',  get('/later') + get('/later')],
+    ['because it is not HTTP',                '\0\r\n\r\n'],
+    ['after a response, because it is not HTTP', `${get('/')}\0\r\n\r\n`],
+    ['because of a second request before the response',  get('/later') + get('/later')],
   ]
   for (const [what, text] of closing) {
     test(`closed ${what}`, async () => {
       open()
-      const socket = from()
+      const socket = connectFrom()
       socket.write(text)
       await once(socket, 'close')
       await untilCount(0)
@@ -196,22 +198,22 @@ describe('4.5: a connection that ends is no longer counted', () => {
 
   test('closed within `end`, outside of a cork', async () => {
     open()
-    const socket = from()
+    const socket = connectFrom()
     socket.write(get('/held', 'Connection: close\r\n'))
-    await eventually(() => expect(held.length).toBe(1))
+    await eventually(() => expect(heldResponses.length).toBe(1))
     expect(connections.getCount(HERE)).toBe(1)
-    held[0]()
+    heldResponses[0]()
     expect(connections.getCount(HERE)).toBe(0)
     await once(socket, 'close')
   })
 
-  test('reset between its request and its turn: its address cannot be told any more', async () => {
+  test('reset between its request and its handler: its address is unknown by then', async () => {
     open()
-    const [first, other] = [from(), from()]
+    const [first, other] = [connectFrom(), connectFrom()]
     await untilCount(2)
     first.write(get('/resets-second')) // both are ready in one turn of the loop, and this one comes first
     other.write(get('/'))
-    await eventually(() => expect(answers(first)).toBe(1))
+    await eventually(() => expect(countResponses(first)).toBe(1))
     await untilCount(1)
     expect(requestsCount).toBe(1)
   })
@@ -223,15 +225,15 @@ test('4.5: the whole API behind it', async () => {
   port = openUws('127.0.0.1', 0, (app) => connections.serve(app, (res, req) => api.api.handle(res, req)))!
   const body = '{"url":"https://a.example.com"}'
   const post = `POST /api/v1/detections HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
-  const asked = [
+  const requests = [
     get('/api/v1/sites'),
     get('/api/v1/sites/alpha'),
     get('/api/v1/x'),
     post,
     'HEAD /api/v1/meta HTTP/1.1\r\nHost: a\r\n\r\n',
   ]
-  const socket = from()
-  for (const [i, text] of asked.entries()) {
+  const socket = connectFrom()
+  for (const [i, text] of requests.entries()) {
     socket.write(text)
     await eventually(() => expect(socket.text.split(/HTTP\/1\.1 \d/).length - 1).toBe(i + 1))
     expect(connections.getCount(HERE)).toBe(1)
@@ -241,23 +243,38 @@ test('4.5: the whole API behind it', async () => {
   api.close()
 })
 
-test('4.5: all addresses together, trusted proxies too, have so many; a place that is left is taken again', async () => {
+test('4.5: the bound of all addresses together, trusted proxies included; a place that becomes free is used again', async () => {
   open(10, { ...DIRECT, trusted: [parseRange('127.0.0.9/32')!] }, 3)
-  const first = [from(HERE), from(THERE), from('127.0.0.9')]
+  const first = [connectFrom(HERE), connectFrom(THERE), connectFrom('127.0.0.9')]
   await Promise.all(first.map((socket) => once(socket, 'connect')))
   for (const socket of first) socket.write(get('/'))
-  await eventually(() => expect(first.map(answers)).toEqual([1, 1, 1]))
-  for (const address of ['127.0.0.3', '127.0.0.9']) await once(from(address), 'close')
+  await eventually(() => expect(first.map(countResponses)).toEqual([1, 1, 1]))
+  for (const address of ['127.0.0.3', '127.0.0.9']) await once(connectFrom(address), 'close')
   expect([connections.fullCount, connections.refusedCount]).toEqual([2, 2])
   first[0].end()
   await once(first[0], 'close')
   // The server may see the end of the first one later than this test does: a connection before that is closed.
   await eventually(async () => {
-    const next = from('127.0.0.4')
+    const next = connectFrom('127.0.0.4')
     next.write(get('/'))
     await Promise.race([once(next, 'data'), once(next, 'close')])
-    expect(answers(next)).toBe(1)
+    expect(countResponses(next)).toBe(1)
   })
+})
+
+// biome-ignore format: a table
+test.each([
+  ['a counted client',  DIRECT,                                                2], // one per route of the library
+  ['a trusted proxy',   { ...DIRECT, trusted: [parseRange('127.0.0.1')!] },    1],
+] as const)('4.5: Expect: 100-continue of %s', async (_, options, interimCount) => {
+  open(64, options)
+  const socket = connectFrom()
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n')
+  await eventually(() => expect(countResponses(socket)).toBe(1))
+  expect(socket.text.split('HTTP/1.1 100 Continue\r\n\r\n').length - 1).toBe(interimCount)
+  expect(socket.text.lastIndexOf('100 Continue')).toBeLessThan(socket.text.indexOf('HTTP/1.1 200'))
+  socket.write(`ok${get('/')}`)
+  await eventually(() => expect(countResponses(socket)).toBe(2))
 })
 
 test('4.5: a quarter of the files that the process may open', () => {

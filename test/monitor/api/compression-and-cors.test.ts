@@ -39,9 +39,9 @@ describe('1: bodies of 1 KiB and more are compressed', () => {
         ['br', brotliDecompressSync],
         ['gzip', gunzipSync],
       ] as const) {
-        const told = await api.get('/api/v1/changelog', { headers: { 'accept-encoding': coding } })
-        expect(told.headers['content-encoding']).toBe(isCompressed ? coding : undefined)
-        expect((isCompressed ? open(told.bytes) : told.bytes).equals(plain.bytes)).toBe(true)
+        const response = await api.get('/api/v1/changelog', { headers: { 'accept-encoding': coding } })
+        expect(response.headers['content-encoding']).toBe(isCompressed ? coding : undefined)
+        expect((isCompressed ? open(response.bytes) : response.bytes).equals(plain.bytes)).toBe(true)
       }
     })
   }
@@ -53,7 +53,7 @@ describe('1.5: what a page of another origin may read', () => {
     'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, RateLimit, RateLimit-Policy, Retry-After, Location, ETag, Link, Deprecation, Sunset, X-Request-Id'
 
   // biome-ignore format: a table
-  const asked = [
+  const requests = [
     ['GET',     '/api/v1/sites',      200],
     ['HEAD',    '/api/v1/sites',      200],
     ['OPTIONS', '/api/v1/detections', 204],
@@ -61,16 +61,16 @@ describe('1.5: what a page of another origin may read', () => {
     ['PATCH',   '/api/v1/sites',      405],
     ['POST',    '/api/v1/detections', 415],
   ] as const
-  for (const [method, path, status] of asked) {
+  for (const [method, path, status] of requests) {
     test(`1.5: with ${method} ${path}, ${status}`, async () => {
-      const told = await (await start()).ask(method, path)
-      expect([told.status, told.headers['access-control-expose-headers']]).toEqual([status, EXPOSED])
+      const response = await (await start()).request(method, path)
+      expect([response.status, response.headers['access-control-expose-headers']]).toEqual([status, EXPOSED])
     })
   }
 
   test('1.5: with 304', async () => {
     const api = await start()
-    const told = await api.get('/api/v1/sites', { headers: { 'if-none-match': '*' } })
-    expect([told.status, told.headers['access-control-expose-headers']]).toEqual([304, EXPOSED])
+    const response = await api.get('/api/v1/sites', { headers: { 'if-none-match': '*' } })
+    expect([response.status, response.headers['access-control-expose-headers']]).toEqual([304, EXPOSED])
   })
 })

@@ -12,20 +12,20 @@ afterEach(() => api.close())
 // biome-ignore format: the columns are the specification
 const SITE_FIELDS = ['slug', 'name', 'tier', 'url', 'first_seen', 'last_probed', 'reachable_cn', 'reachable_overseas']
 /** The row of a parameter in the tables of 3.1 and 3.3; '' for those that have no table. */
-function rowOf(path: string, name: string): string {
+function findRowId(path: string, name: string): string {
   const section = { sites: 'M3.1', leaderboard: 'M3.3' }[path]
   const hasName = ([names]: string[]) => names?.replace(' [S]', '').split(', ').includes(name)
   return section ? specRows(section).find(({ cells }) => hasName(cells))!.id : ''
 }
 
-const slugsOf = (told: { json: never }) =>
-  (told.json as { sites: { slug: string }[] }).sites.map(({ slug }) => slug)
+const listSlugs = (response: { json: never }) =>
+  (response.json as { sites: { slug: string }[] }).sites.map(({ slug }) => slug)
 
 describe('M13#1: the source contract', () => {
   test('M3.1#11 2.1: a list item has exactly these fields', async () => {
-    const told = await api.get('/api/v1/sites')
-    expect(Object.keys(told.json)).toEqual(['total', 'sites'])
-    for (const site of (told.json as { sites: object[] }).sites)
+    const response = await api.get('/api/v1/sites')
+    expect(Object.keys(response.json)).toEqual(['total', 'sites'])
+    for (const site of (response.json as { sites: object[] }).sites)
       expect(Object.keys(site)).toEqual(SITE_FIELDS)
   })
 
@@ -63,7 +63,7 @@ describe('M13#1: the source contract', () => {
     expect([board.board, board.total, board.entries.length]).toEqual(['red', 60, 10])
   })
 
-  test('M1#6 3.3: an entry has the eight fields and its own', async () => {
+  test('M1#6 3.3: an entry has the eight fields of a site and those of a board', async () => {
     const { json } = await api.get('/api/v1/leaderboard?board=black')
     expect(json).toMatchObject({
       ...{ board: 'black', generated_at: '2025-11-20T12:00:00Z', window_days: 30, total: 1 },
@@ -102,17 +102,17 @@ describe('M13#1: the source contract', () => {
   ] as const
   for (const [method, path, status, code] of errors) {
     test(`M1#13 M1.1#4-5 1.2: ${method} ${path} is ${status} ${code}`, async () => {
-      const told = await api.ask(method, path)
-      expect(told.status).toBe(status)
-      expect(Object.keys(told.json)).toEqual(['error', 'code'])
-      expect(told.json).toMatchObject({ code })
-      expect(told.headers['cache-control']).toBe('no-store')
+      const response = await api.request(method, path)
+      expect(response.status).toBe(status)
+      expect(Object.keys(response.json)).toEqual(['error', 'code'])
+      expect(response.json).toMatchObject({ code })
+      expect(response.headers['cache-control']).toBe('no-store')
     })
   }
 
-  test('M1.1#4: 405 tells the methods there are', async () => {
-    expect((await api.ask('PUT', '/api/v1/sites')).headers.allow).toBe('GET, HEAD, OPTIONS')
-    expect((await api.ask('PUT', '/api/v1/detections')).headers.allow).toBe('POST, OPTIONS')
+  test('M1.1#4: 405 lists the allowed methods', async () => {
+    expect((await api.request('PUT', '/api/v1/sites')).headers.allow).toBe('GET, HEAD, OPTIONS')
+    expect((await api.request('PUT', '/api/v1/detections')).headers.allow).toBe('POST, OPTIONS')
   })
 
   test('M1#12: one slash at the end is treated as absent, two are not', async () => {
@@ -121,10 +121,10 @@ describe('M13#1: the source contract', () => {
     expect((await api.get('/api/v1/sites//')).status).toBe(404)
   })
 
-  test('3.2: an alias answers with the site and where it is', async () => {
-    const told = await api.get('/api/v1/sites/old-alpha')
-    expect(told.json).toMatchObject({ slug: 'alpha' })
-    expect(told.headers['content-location']).toBe('/api/v1/sites/alpha')
+  test('3.2: an alias returns the site and its current location', async () => {
+    const response = await api.get('/api/v1/sites/old-alpha')
+    expect(response.json).toMatchObject({ slug: 'alpha' })
+    expect(response.headers['content-location']).toBe('/api/v1/sites/alpha')
   })
 
   test('1.2: before the store has loaded data is 503 not_ready, the rest is there', async () => {
@@ -137,14 +137,14 @@ describe('M13#1: the source contract', () => {
     }
   })
 
-  test('1.2: what is unforeseen is 500, logged, and says nothing', async () => {
+  test('1.2: an unexpected error is 500, logged, and without details', async () => {
     api.store.failure = new Error('disk at /var/lib is dead')
-    const told = await api.get('/api/v1/sites/alpha')
-    expect([told.status, told.json]).toEqual([
+    const response = await api.get('/api/v1/sites/alpha')
+    expect([response.status, response.json]).toEqual([
       500,
       { error: 'internal server error', code: 'internal_error' },
     ])
-    expect(api.logged[0]).toContain(told.headers['x-request-id'])
+    expect(api.logged[0]).toContain(response.headers['x-request-id'])
     expect((await api.get('/api/v1/sites')).status).toBe(200) // lists need no disk
   })
 })
@@ -182,12 +182,12 @@ describe('3.1: filters and order', () => {
   ] as const
   for (const [query, slugs] of cases) {
     test(`M3.1#10-12: ?${query}`, async () => {
-      const told = await api.get(`/api/v1/sites?${query}`)
-      expect(slugsOf(told)).toEqual(slugs)
+      const response = await api.get(`/api/v1/sites?${query}`)
+      expect(listSlugs(response)).toEqual(slugs)
     })
   }
 
-  test('M3.1#13: Link leads to the pages there are, parameters kept', async () => {
+  test('M3.1#13: Link names the existing pages and keeps the parameters', async () => {
     const link = async (query: string) => (await api.get(`/api/v1/sites?${query}`)).headers.link
     expect(await link('tier=A&limit=1&offset=1')).toBe(
       [
@@ -223,10 +223,13 @@ describe('3.1: filters and order', () => {
 describe('M3.6#5: models', () => {
   const models = async (query: string) => {
     const { json } = await api.get(`/api/v1/models?${query}`)
-    const told = json as { total: number; models: { id: string; sites: number; verified_sites: string[] }[] }
+    const response = json as {
+      total: number
+      models: { id: string; sites: number; verified_sites: string[] }[]
+    }
     return [
-      told.total,
-      ...told.models.map(({ id, sites, verified_sites }) => `${id} ${sites} ${verified_sites}`),
+      response.total,
+      ...response.models.map(({ id, sites, verified_sites }) => `${id} ${sites} ${verified_sites}`),
     ]
   }
 
@@ -242,7 +245,7 @@ describe('M3.6#5: models', () => {
     test(`3.6: ?${query}`, async () => expect(await models(query)).toEqual(expected))
   }
 
-  test('3.6: a site that is not published does not count, whatever it lists', async () => {
+  test('3.6: an unpublished site does not count', async () => {
     const { sites } = api.state.snapshot!
     api.state.snapshot = {
       ...api.state.snapshot!,
@@ -260,9 +263,9 @@ describe('M3.6#5: models', () => {
     expect(first).toBe(`gpt-5.4 60 ${sites.slice(0, 50).map(({ slug }) => slug)}`)
   })
 
-  test('3.6: Link leads to the pages there are; nothing is asked of the disk', async () => {
-    const told = await api.get('/api/v1/models?limit=1&q=e')
-    expect(told.headers.link).toBe(
+  test('3.6: Link names the existing pages; the database is not read', async () => {
+    const response = await api.get('/api/v1/models?limit=1&q=e')
+    expect(response.headers.link).toBe(
       [
         '</api/v1/models?limit=1&offset=0&q=e>; rel="first"',
         '</api/v1/models?limit=1&offset=1&q=e>; rel="next"',
@@ -299,13 +302,13 @@ describe('M13#2: bounds', () => {
     ['leaderboard', 'limit', ['1', '99', '100'], ['0', '101', '-1']],
   ] as const
   for (const [path, name, good, bad] of cases) {
-    test(`M1#10-11 ${rowOf(path, name)}: ${path} ${name}`, async () => {
+    test(`M1#10-11 ${findRowId(path, name)}: ${path} ${name}`, async () => {
       const status = async (query: string) => (await api.get(`/api/v1/${path}?${query}`)).status
       for (const value of good) expect([value, await status(`${name}=${value}`)]).toEqual([value, 200])
       for (const value of bad) {
-        const told = await api.get(`/api/v1/${path}?${name}=${encodeURI(value).replaceAll('%25', '%')}`)
-        expect([value, told.status]).toEqual([value, 400])
-        expect(told.json).toMatchObject({ code: 'invalid_parameter' })
+        const response = await api.get(`/api/v1/${path}?${name}=${encodeURI(value).replaceAll('%25', '%')}`)
+        expect([value, response.status]).toEqual([value, 400])
+        expect(response.json).toMatchObject({ code: 'invalid_parameter' })
       }
       expect(await status(`${name}=${good[0]}&${name}=${good[0]}`)).toBe(400)
       expect(await status(name)).toBe(400)

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseChangelog, readChangelog } from '../../../monitor/api/changelog.ts'
 import { ApiError, ERROR_STATUS } from '../../../monitor/api/errors.ts'
-import { check, type Schema } from '../../../monitor/api/schema/json-schema.ts'
+import type { Schema } from '../../../monitor/api/schema/json-schema.ts'
 import { openApi } from '../../../monitor/api/schema/openapi.ts'
 import { components } from '../../../monitor/api/schema/resources.ts'
 
@@ -75,21 +75,21 @@ describe('10: the document', () => {
   test('10: no component is unused, and none is missing', () => {
     const used = new Set([...text.matchAll(/"#\/components\/(\w+\/[\w-]+)"/g)].map(([, name]) => name))
     const { schemas, headers } = published.components as Record<string, object>
-    const there = [
+    const existing = [
       ...Object.keys(schemas).map((name) => `schemas/${name}`),
       ...Object.keys(headers).map((name) => `headers/${name}`),
     ]
-    expect([...used].sort()).toEqual(there.sort())
+    expect([...used].sort()).toEqual(existing.sort())
   })
 
   test('10: every code of 1.2 is in it, where it can occur', () => {
-    const of = (id: string) =>
+    const listCodes = (id: string) =>
       Object.values(operations[id].responses).flatMap((each) => each['x-codes'] ?? [])
     for (const [id, codes] of Object.entries(OWN_CODES)) {
-      expect([id, ...of(id).sort()]).toEqual([id, ...[...codes, ...CODES_OF_ALL].sort()])
+      expect([id, ...listCodes(id).sort()]).toEqual([id, ...[...codes, ...CODES_OF_ALL].sort()])
     }
     const elsewhere = Object.keys((published as Record<string, object>)['x-codes-elsewhere'])
-    const all = new Set([...Object.keys(OWN_CODES).flatMap(of), ...elsewhere])
+    const all = new Set([...Object.keys(OWN_CODES).flatMap(listCodes), ...elsewhere])
     expect([...all].sort()).toEqual(Object.keys(ERROR_STATUS).sort())
   })
 
@@ -136,29 +136,6 @@ describe('10: the document', () => {
   })
 })
 
-describe('10: the validator', () => {
-  // biome-ignore format: a table
-  const cases: [Schema, unknown, string | null][] = [
-    [{ type: 'integer', minimum: 1 },                 0,         'the body must be from 1 to Infinity'],
-    [{ type: 'integer' },                             1.5,       'the body must be an integer'],
-    [{ type: 'number' },                              Number.NaN, 'the body must be a number'],
-    [{ type: ['string', 'null'] },                    null,      null],
-    [{ enum: ['a'] },                                 'b',       'the body must be one of a'],
-    [{ type: 'array', items: { type: 'string' } },    ['a', 1],  '1 must be a string'],
-    [{ type: 'array', uniqueItems: true },            ['a', 'a'], 'the body must not have an item twice'],
-    [{ type: 'object', required: ['a'] },             {},        'the body must have a'],
-    [{ type: 'object', additionalProperties: false }, { a: 1 },  'the body must not have "a"'],
-    [{ type: 'string', maxLength: 1 },                '站站',    'the body must have 0 to 1 characters'],
-    [{ type: 'string', maxLength: 1 },                '😀',      null],
-    [{ $ref: '#/components/schemas/X' },              1,         'the body refers to #/components/schemas/X, which is not there'],
-    [{ multipleOf: 2 } as Schema,                     1,         'the body has a schema with the unknown keyword multipleOf'],
-  ]
-  for (const [schema, value, complaint] of cases) {
-    test(`10: ${JSON.stringify(value)} by ${JSON.stringify(schema)}`, () =>
-      expect(check(schema, value, {})).toBe(complaint))
-  }
-})
-
 describe('M9#4: changelog.yaml', () => {
   test('9: what is in the repository keeps the rule of 14 days', () => {
     const v1 = { id: 'v1', announced_on: '2026-11-21', kind: 'added' }
@@ -187,7 +164,7 @@ describe('M9#4: changelog.yaml', () => {
     ['a member more',    file(entry({ x: 1 })),                                      /must not have "x"/],
     ['another kind',     file(entry({ kind: 'improved' })),                          /must be one of/],
     ['no such day',      file(entry({ effective_on: '2026-02-31' })),                /a has a date that does not exist/],
-    ['an id twice',      file(entry({}), entry({})),                                 /a is there twice/],
+    ['an id twice',      file(entry({}), entry({})),                                 /the id a is not unique/],
   ]
   for (const [what, yaml, complaint] of cases) {
     test(`9: ${what}`, () => {

@@ -94,7 +94,7 @@ const MODEL_INDEX = ModelIndex.NONE.with({
   ],
 })
 
-export function snapshotOf(sites = SITES, more: Partial<Snapshot> = {}): Snapshot {
+export function createSnapshot(sites = SITES, more: Partial<Snapshot> = {}): Snapshot {
   return {
     version: 7,
     generatedAtSec: NOON,

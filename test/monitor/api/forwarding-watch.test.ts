@@ -8,7 +8,7 @@ import { send, startApi } from './setup.ts'
 const NONE = new Uint8Array(0)
 const XFF = { 'x-forwarded-for': '198.51.100.1' }
 
-function linesOf(
+function logLines(
   peer: string,
   headers: Record<string, string>,
   options = DIRECT,
@@ -41,14 +41,14 @@ const cases: [peer: string, headers: Record<string, string>, warns: boolean][] =
   ['',                  XFF,                              false],
 ]
 test.each(cases)('4.3: from %s with %o, TRUSTED_PROXIES empty: warned once: %s', (peer, headers, warns) => {
-  expect(linesOf(peer, headers).length).toBe(warns ? 1 : 0)
+  expect(logLines(peer, headers).length).toBe(warns ? 1 : 0)
 })
 
-test('4.3: with TRUSTED_PROXIES set nothing is said', () => {
-  expect(linesOf('10.1.2.3', XFF, { ...DIRECT, trusted: [parseRange('192.168.0.1')!] })).toEqual([])
+test('4.3: with TRUSTED_PROXIES set nothing is logged', () => {
+  expect(logLines('10.1.2.3', XFF, { ...DIRECT, trusted: [parseRange('192.168.0.1')!] })).toEqual([])
 })
 
-test('4.3: over a socket, the line says what to set', async () => {
+test('4.3: over a socket, the log line names the setting', async () => {
   const api = await startApi()
   for (let i = 0; i < 3; i++) await send(api.port, 'GET', '/api/v1/limits', { headers: XFF })
   api.close()

@@ -5,7 +5,7 @@ import { PENDING_STEPS, STEPS } from '../../../monitor/detections/detection.ts'
 import { pointOfProbe } from '../../../monitor/scoring/probe-point.ts'
 import type { DetectionRow } from '../../../monitor/storage/rows.ts'
 import { NETWORK, NOON, SITES } from './fake-store.ts'
-import type { Ask, startApi } from './setup.ts'
+import type { RequestOptions, startApi } from './setup.ts'
 
 const timings = { dnsMs: 4, connectMs: 38, tlsMs: 44, ttfbMs: 212, totalMs: 230 }
 const probe = { atSec: NOON, kind: 'full', outcome: 'up', error: null, httpStatus: 401, timings } as const
@@ -63,89 +63,89 @@ type Api = Awaited<ReturnType<Start>>
 
 const json = { 'content-type': 'application/json' }
 const KEPT = { connection: 'keep-alive' } // without it node itself asks for the end of the connection
-const post = (body: string, headers: Ask['headers'] = json) =>
+const post = (body: string, headers: RequestOptions['headers'] = json) =>
   ['POST', '/detections', { body, headers }] as const
 const submission = (url: string) => post(JSON.stringify({ url }))
 const A = 'https://a.example.com'
 const YEAR_SEC = 366 * 86_400
 
 interface Way {
-  ask: readonly [method: string, path: string, more?: Ask]
-  before?: readonly (readonly [method: string, path: string, more?: Ask])[]
+  request: readonly [method: string, path: string, more?: RequestOptions]
+  before?: readonly (readonly [method: string, path: string, more?: RequestOptions])[]
   options?: Options
   prepare?: (api: Api) => void
 }
 
 const WAYS: Record<string, Way> = {
-  invalid_parameter: { ask: ['GET', '/sites?limit=201'] },
-  invalid_request: { ask: post('[]') },
-  invalid_url: { ask: submission('ftp://a.example.com') },
-  invalid_api_key: { ask: ['GET', '/sites', { headers: { 'x-api-key': 'x' } }] },
-  not_found: { ask: ['GET', '/nothing'] },
-  unknown_version: { ask: ['GET', '/../v7/sites'] },
-  site_not_found: { ask: ['GET', '/sites/nobody'] },
-  detection_not_found: { ask: ['GET', '/detections/1'] },
-  method_not_allowed: { ask: ['DELETE', '/sites'] },
+  invalid_parameter: { request: ['GET', '/sites?limit=201'] },
+  invalid_request: { request: post('[]') },
+  invalid_url: { request: submission('ftp://a.example.com') },
+  invalid_api_key: { request: ['GET', '/sites', { headers: { 'x-api-key': 'x' } }] },
+  not_found: { request: ['GET', '/nothing'] },
+  unknown_version: { request: ['GET', '/../v7/sites'] },
+  site_not_found: { request: ['GET', '/sites/nobody'] },
+  detection_not_found: { request: ['GET', '/detections/1'] },
+  method_not_allowed: { request: ['DELETE', '/sites'] },
   request_timeout: {
-    ask: post('{', { ...json, ...KEPT, 'content-length': '20' }),
+    request: post('{', { ...json, ...KEPT, 'content-length': '20' }),
     options: { bodyTimeoutMs: 20 },
   },
-  detection_expired: { ask: ['GET', `/detections/${uuidStart(NOON - YEAR_SEC)}-7000-8000-000000000001`] },
+  detection_expired: { request: ['GET', `/detections/${uuidStart(NOON - YEAR_SEC)}-7000-8000-000000000001`] },
   version_retired: {
-    ask: ['GET', '/sites'],
+    request: ['GET', '/sites'],
     options: { successor: { releasedSec: NOON - 2 * YEAR_SEC, sunsetSec: NOON } },
   },
-  payload_too_large: { ask: post(' '.repeat(5_000), { ...json, ...KEPT }) },
-  unsupported_media_type: { ask: post('{}', { 'content-type': 'text/plain' }) },
-  target_not_allowed: { ask: submission('https://private.example.com') },
+  payload_too_large: { request: post(' '.repeat(5_000), { ...json, ...KEPT }) },
+  unsupported_media_type: { request: post('{}', { 'content-type': 'text/plain' }) },
+  target_not_allowed: { request: submission('https://private.example.com') },
   rate_limited: {
-    ask: ['GET', '/sites'],
+    request: ['GET', '/sites'],
     before: Array.from({ length: 120 }, () => ['GET', '/meta'] as const),
   },
   too_many_pending: {
-    ask: submission('https://c.example.com'),
+    request: submission('https://c.example.com'),
     before: [submission(A), submission('https://b.example.com')],
   },
-  target_cooldown: { ask: submission(`${A}/b`), before: [submission(`${A}/a`)] },
+  target_cooldown: { request: submission(`${A}/b`), before: [submission(`${A}/a`)] },
   internal_error: {
-    ask: ['GET', '/sites/alpha'],
+    request: ['GET', '/sites/alpha'],
     prepare: (api) => {
       api.store.failure = new Error('the disk is dead')
     },
   },
-  queue_full: { ask: submission(A), options: { queueMax: 0 } },
-  detections_disabled: { ask: submission(A), options: { hasDetections: false } },
+  queue_full: { request: submission(A), options: { queueMax: 0 } },
+  detections_disabled: { request: submission(A), options: { hasDetections: false } },
   not_ready: {
-    ask: ['GET', '/sites'],
+    request: ['GET', '/sites'],
     prepare: (api) => {
       api.state.snapshot = null
     },
   },
 }
 
-/** As it reads with the usual limit: nobody waits here for as long. */
+/** The text of the default limit; the test uses a shorter one. */
 function eightSeconds(body: { error: string; code: string }) {
   return { ...body, error: body.error.replace('0.02 s', '8 s') }
 }
 
-/** The answer with this error, from a service of its own, which the caller closes. */
-export async function answerWith(code: string, start: Start) {
-  const { ask, before = [], options, prepare } = WAYS[code]
+/** The response with this error, from a separate service that the test closes. */
+export async function requestFor(code: string, start: Start) {
+  const { request, before = [], options, prepare } = WAYS[code]
   const api = await start(options)
   prepare?.(api)
-  for (const [method, path, more] of before) await api.ask(method, `/api/v1${path}`, more)
-  const [method, path, more] = ask
-  const whole = path.startsWith('/../') ? `/api${path.slice(3)}` : `/api/v1${path}`
-  return { told: await api.ask(method, whole, more), close: api.close }
+  for (const [method, path, more] of before) await api.request(method, `/api/v1${path}`, more)
+  const [method, path, more] = request
+  const fullPath = path.startsWith('/../') ? `/api${path.slice(3)}` : `/api/v1${path}`
+  return { response: await api.request(method, fullPath, more), close: api.close }
 }
 
-/** Code → body, each from a request to a service of its own. */
-export async function errorsOf(start: Start): Promise<Record<string, unknown>> {
+/** Code → body, each from a separate service. */
+export async function collectErrors(start: Start): Promise<Record<string, unknown>> {
   const errors: Record<string, unknown> = {}
   for (const code of Object.keys(WAYS)) {
-    const { told, close } = await answerWith(code, start)
+    const { response, close } = await requestFor(code, start)
     close()
-    errors[code] = code === 'request_timeout' ? eightSeconds(told.json) : told.json
+    errors[code] = code === 'request_timeout' ? eightSeconds(response.json) : response.json
   }
   return errors
 }

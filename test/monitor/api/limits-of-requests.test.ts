@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ENDPOINTS } from '../../../monitor/api/schema/endpoints.ts'
 import { eventually } from '../../helpers/eventually.ts'
-import { startApi, type Told } from './setup.ts'
+import { type ReceivedResponse, startApi } from './setup.ts'
 
 const BODY_BYTES_MAX = 4_096
 const BODY_MS = 8_000
@@ -66,7 +66,7 @@ describe('1.2: a body without a length', () => {
   })
 })
 
-test('1.2: a body has 8 s, whatever has come of it', async () => {
+test('1.2: a body has 8 s, even if a part has arrived', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   onTestFinished(() => void vi.useRealTimers())
   const socket = open()
@@ -86,7 +86,7 @@ describe('1.2: an error repeats at most 64 characters of what was sent', () => {
   const long = MARK.repeat(400)
 
   /** Of what comes back, headers included. */
-  function echoed({ headers, json }: Told): number {
+  function echoed({ headers, json }: ReceivedResponse): number {
     const { error } = json as { error: string }
     expect(error.length).toBeLessThanOrEqual(300)
     const runs = `${error} ${JSON.stringify(headers)}`.match(/(?:zq)+/g) ?? []
@@ -96,16 +96,16 @@ describe('1.2: an error repeats at most 64 characters of what was sent', () => {
   const parameters = ENDPOINTS.flatMap(({ path, parameters }) => parameters.map(({ name }) => [path, name]))
   test.each(parameters)('1.2: a long value: %s ?%s', async (path, name) => {
     const known = path.replace('{slug}', 'alpha').replace('{id}', '018f0000-0000-7000-8000-000000000000')
-    const told = await api.get(`/api/v1${known === '/' ? '' : known}?${name}=${long}`)
-    expect(told.json).toMatchObject({ code: 'invalid_parameter', error: expect.stringContaining(name) })
-    expect(echoed(told)).toBeLessThanOrEqual(ECHO_CHARS_MAX)
+    const response = await api.get(`/api/v1${known === '/' ? '' : known}?${name}=${long}`)
+    expect(response.json).toMatchObject({ code: 'invalid_parameter', error: expect.stringContaining(name) })
+    expect(echoed(response)).toBeLessThanOrEqual(ECHO_CHARS_MAX)
   })
 
   const post = (body: unknown, type = 'application/json') =>
-    api.ask('POST', DETECTIONS, { body: JSON.stringify(body), headers: { 'content-type': type } })
+    api.request('POST', DETECTIONS, { body: JSON.stringify(body), headers: { 'content-type': type } })
 
   // biome-ignore format: a table
-  const cases: [what: string, status: number, ask: () => Promise<Told>][] = [
+  const cases: [what: string, status: number, ask: () => Promise<ReceivedResponse>][] = [
     ['an unknown member',       400, () => post({ url: 'https://a.example.com', [long]: 1 })],
     ['a member of another',     400, () => post({ url: { [long]: 1 } })],
     ['a text for a body',       400, () => post(long)],
@@ -119,19 +119,19 @@ describe('1.2: an error repeats at most 64 characters of what was sent', () => {
     ['a version',               404, () => api.get(`/api/v7/${long}`)],
     ['a slug',                  404, () => api.get(`/api/v1/sites/${long}`)],
     ['an id',                   404, () => api.get(`${DETECTIONS}/${long}`)],
-    ['a method',                405, () => api.ask('PATCH', `/api/v1/sites?${long}`)],
+    ['a method',                405, () => api.request('PATCH', `/api/v1/sites?${long}`)],
     ['an API key',              401, () => api.get('/api/v1/sites', { headers: { 'x-api-key': long } })],
     ['a bearer',                401, () => api.get('/api/v1/sites', { headers: { authorization: `Bearer ${long}` } })],
   ]
-  test.each(cases)('1.2: %s', async (_, status, ask) => {
-    const told = await ask()
-    expect(told.status).toBe(status)
-    expect(echoed(told)).toBeLessThanOrEqual(ECHO_CHARS_MAX)
+  test.each(cases)('1.2: %s', async (_, status, send) => {
+    const response = await send()
+    expect(response.status).toBe(status)
+    expect(echoed(response)).toBeLessThanOrEqual(ECHO_CHARS_MAX)
   })
 
-  test('1.2: an unknown member is told by how its name begins', async () => {
-    const told = await post({ url: 'https://a.example.com', [long]: 1 })
-    expect(echoed(told)).toBeGreaterThan(0)
+  test('1.2: an unknown member is reported by the start of its name', async () => {
+    const response = await post({ url: 'https://a.example.com', [long]: 1 })
+    expect(echoed(response)).toBeGreaterThan(0)
   })
 })
 
@@ -139,27 +139,27 @@ describe('4.5: held requests', () => {
   const HELD_MAX = 200
   const HELD_PER_CLIENT = 2
 
-  test('M4.5#8: at most 200 are held; the next is answered at once, whatever its client', async () => {
+  test('M4.5#8: at most 200 are held; the next gets its response at once, for any client', async () => {
     const submitted = await api.submit('https://a.example.com')
     const path = `${submitted.headers.location}?wait=25`
     const clients = Array.from({ length: HELD_MAX / HELD_PER_CLIENT }, (_, i) => `127.0.1.${i + 1}`)
-    const held = clients.flatMap((from) => [api.get(path, { from }), api.get(path, { from })])
+    const pending = clients.flatMap((from) => [api.get(path, { from }), api.get(path, { from })])
     await eventually(() => expect(api.queue.waiting.count).toBe(HELD_MAX))
     const next = await api.get(path, { from: '127.0.2.1' })
     expect(next.json).toMatchObject({ status: 'queued', version: 1 })
     expect(api.queue.waiting.count).toBe(HELD_MAX)
     api.queue.take()
-    for (const told of await Promise.all(held)) expect(told.json).toMatchObject({ version: 2 })
+    for (const response of await Promise.all(pending)) expect(response.json).toMatchObject({ version: 2 })
     const after = api.get(path, { from: '127.0.2.1' }) // there is room again
     await eventually(() => expect(api.queue.waiting.count).toBe(1))
     api.queue.close()
     await after
   })
 
-  test('M13#13: lists are answered while 100 requests are held, without a read of the store', async () => {
+  test('M13#13: lists are served while 100 requests are held, without a read of the store', async () => {
     const LISTS = 50
     const path = `${(await api.submit('https://a.example.com')).headers.location}?wait=25`
-    const held = Array.from({ length: 100 }, (_, i) => api.get(path, { from: `127.0.1.${1 + (i >> 1)}` }))
+    const pending = Array.from({ length: 100 }, (_, i) => api.get(path, { from: `127.0.1.${1 + (i >> 1)}` }))
     await eventually(() => expect(api.queue.waiting.count).toBe(100))
     const readsBefore = api.store.reads
     const from = '127.0.3.1' // with a quota of its own
@@ -167,6 +167,6 @@ describe('4.5: held requests', () => {
     expect(api.queue.waiting.count).toBe(100)
     expect(api.store.reads).toBe(readsBefore)
     api.queue.close()
-    await Promise.all(held)
+    await Promise.all(pending)
   })
 })

@@ -33,21 +33,21 @@ const APART: [Fault, Fault][] = [
   ['JSON', 'policy'],
 ]
 
-describe('1.2: a single fault is told as what it is', () => {
-  for (const [fault, code] of ORDER) test(`1.2: ${fault}: ${code}`, async () => told([fault], code))
+describe('1.2: a single fault is reported as itself', () => {
+  for (const [fault, code] of ORDER) test(`1.2: ${fault}: ${code}`, async () => response([fault], code))
 })
 
-describe('1.2: of two faults the first is told', () => {
+describe('1.2: of two faults the first is reported', () => {
   for (const [i, [first, code]] of ORDER.entries()) {
     for (const [second] of ORDER.slice(i + 1)) {
       if (APART.some(([one, other]) => one === first && other === second)) continue
       const expected = second === 'quota' ? 'rate_limited' : code
-      test(`1.2: ${first} and ${second}: ${expected}`, async () => told([first, second], expected))
+      test(`1.2: ${first} and ${second}: ${expected}`, async () => response([first, second], expected))
     }
   }
 })
 
-async function told(faults: Fault[], code: ApiErrorCode): Promise<void> {
+async function response(faults: Fault[], code: ApiErrorCode): Promise<void> {
   const has = (fault: Fault) => faults.includes(fault)
   const api = await startApi({ queueMax: 2 })
   onTestFinished(() => api.close())
@@ -56,8 +56,8 @@ async function told(faults: Fault[], code: ApiErrorCode): Promise<void> {
     for (const url of ['https://q1.example.com', 'https://q2.example.com']) await api.submit(url, { from })
     if (!has('queue')) api.queue.take() // it runs: still pending, and its place in the queue is free
   }
-  if (has('quota')) api.decider.setRules(await nothingAllowed())
-  const asked = await api.ask(has('method') ? 'PATCH' : 'POST', pathWith(faults), {
+  if (has('quota')) api.limiter.setRules(await nothingAllowed())
+  const response = await api.request(has('method') ? 'PATCH' : 'POST', pathWith(faults), {
     headers: {
       'content-type': has('media type') ? 'text/plain' : 'application/json',
       ...(has('API key') && { 'x-api-key': 'rm_wrong' }),
@@ -65,7 +65,7 @@ async function told(faults: Fault[], code: ApiErrorCode): Promise<void> {
     body: bodyWith(faults),
     from: CLIENT,
   })
-  expect(asked.json).toMatchObject({ code })
+  expect(response.json).toMatchObject({ code })
 }
 
 function pathWith(faults: Fault[]): string {
@@ -75,8 +75,8 @@ function pathWith(faults: Fault[]): string {
 
 function bodyWith(faults: Fault[]): string {
   const url = faults.includes('policy') ? 'http://127.0.0.1/' : 'https://a.example.com/'
-  const whole = JSON.stringify({ url, ...(faults.includes('members') && { more: 1 }) })
-  const body = faults.includes('JSON') ? whole.slice(0, -1) : whole
+  const complete = JSON.stringify({ url, ...(faults.includes('members') && { more: 1 }) })
+  const body = faults.includes('JSON') ? complete.slice(0, -1) : complete
   return faults.includes('size') ? body.padEnd(4_097) : body
 }
 

@@ -35,8 +35,8 @@ afterAll(async () => {
 })
 
 /** Its answer, which is that the limit is reached, comes when the socket has echoed a byte; `send` decides when that leaves. */
-function quotasOf(send: (write: () => void) => void) {
-  const decider = {
+function createQuotas(send: (write: () => void) => void) {
+  const limiter = {
     findLimit: () => limit,
     decide: (_request: unknown, caller: DecisionCallback) => {
       store.once('data', () => caller.onDecision(OVER))
@@ -44,7 +44,7 @@ function quotasOf(send: (write: () => void) => void) {
     },
   } as unknown as QuotaEngine
   const failures: QuotaKind[] = []
-  const quotas = new Quotas({ limiter: decider, nowSec: () => 0, onFailure: (kind) => failures.push(kind) })
+  const quotas = new Quotas({ limiter, nowSec: () => 0, onFailure: (kind) => failures.push(kind) })
   const take = () =>
     new Promise<Quota>((resolve) => quotas.take('read', { ip: '203.0.113.7', key: null }, resolve))
   return { take, failures }
@@ -56,8 +56,8 @@ const sends: [what: string, send: (write: () => void) => void][] = [
   ['the question leaves at the end of the turn',    (write) => void setImmediate(write)],
 ]
 for (const [what, send] of sends) {
-  test(`4.2: a loop that stands still lets nobody pass: ${what}`, async () => {
-    const { take, failures } = quotasOf(send)
+  test(`4.2: a stalled event loop lets no request pass: ${what}`, async () => {
+    const { take, failures } = createQuotas(send)
     const taken = take()
     standStill(STALL_MS)
     expect(await taken).toMatchObject({ isOver: true, hasFailed: false })
@@ -65,8 +65,8 @@ for (const [what, send] of sends) {
   })
 }
 
-test('4.2: nor does one that stands still turn after turn', async () => {
-  const { take, failures } = quotasOf((write) => void setImmediate(write))
+test('4.2: nor does one that stalls turn after turn', async () => {
+  const { take, failures } = createQuotas((write) => void setImmediate(write))
   let isTaken = false
   const taken = take().finally(() => {
     isTaken = true
@@ -79,8 +79,8 @@ test('4.2: nor does one that stands still turn after turn', async () => {
   expect(failures).toEqual([])
 })
 
-test('4.2: a store that does not answer lets reads pass, each after its own budget, and is told on', async () => {
-  const { take, failures } = quotasOf(() => {})
+test('4.2: when the store does not respond, reads pass, each after its own budget, and the failure is reported', async () => {
+  const { take, failures } = createQuotas(() => {})
   const quotas = await Promise.all([take(), take()])
   quotas.push(await take())
   for (const quota of quotas) expect(quota).toMatchObject({ isOver: false, hasFailed: true, limit: 10 })

@@ -12,8 +12,8 @@ import { parseRange } from '../../../monitor/egress/address.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
 import { HttpServer } from '../../../transports/http/server.ts'
 import { engine, rule } from '../../engine/harness.ts'
-import { NOON, snapshotOf } from './fake-store.ts'
-import { send, startApi, type Told } from './setup.ts'
+import { createSnapshot, NOON } from './fake-store.ts'
+import { type ReceivedResponse, send, startApi } from './setup.ts'
 
 let api: Awaited<ReturnType<typeof startApi>>
 beforeEach(async () => {
@@ -21,14 +21,14 @@ beforeEach(async () => {
 })
 afterEach(() => api.close())
 
-async function imageOf(text: string): Promise<RulesImage> {
+async function loadImage(text: string): Promise<RulesImage> {
   const files = [{ name: 'x.yaml', bytes: Buffer.from(text) }]
   const loaded = await loadRules({ from: 'files', files, isMerging: false })
   if (!loaded.ok) throw new Error(loaded.error)
   return loaded.image
 }
 
-const rates = ({ headers }: Told) =>
+const rates = ({ headers }: ReceivedResponse) =>
   ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 const json = { 'content-type': 'application/json' }
 
@@ -36,9 +36,9 @@ describe('M13#3: rate headers', () => {
   test('M1.3#10 M4.2#1-2: Remaining falls by one, Reset is the end of the aligned window, 429 at the end', async () => {
     api.clock.ms = (NOON + 18) * 1_000
     for (let left = 119; left >= 0; left--) {
-      const told = await api.get('/api/v1/leaderboard')
-      expect(told.status).toBe(200)
-      expect(rates(told)).toEqual([120, left, NOON + 60])
+      const response = await api.get('/api/v1/leaderboard')
+      expect(response.status).toBe(200)
+      expect(rates(response)).toEqual([120, left, NOON + 60])
     }
     const over = await api.get('/api/v1/sites/nobody') // instead of its 404
     expect([over.status, over.json]).toMatchObject([429, { code: 'rate_limited' }])
@@ -49,7 +49,7 @@ describe('M13#3: rate headers', () => {
       ratelimit: '"read";r=0;t=42',
     })
     expect((await api.get('/api/v1/limits')).status).toBe(200) // costs nothing
-    expect((await api.ask('OPTIONS', '/api/v1/sites')).status).toBe(204)
+    expect((await api.request('OPTIONS', '/api/v1/sites')).status).toBe(204)
     api.clock.ms = (NOON + 60) * 1_000
     expect(rates(await api.get('/api/v1/leaderboard'))).toEqual([120, 119, NOON + 120])
   })
@@ -59,18 +59,18 @@ describe('M13#3: rate headers', () => {
     api.state.snapshot = { ...api.state.snapshot!, aliases: {} }
     let left = 119
     // biome-ignore format: a table
-    const asked: [number, () => Promise<Told>][] = [
-      [200, () => api.ask('HEAD', '/api/v1/sites')],
+    const requests: [number, () => Promise<ReceivedResponse>][] = [
+      [200, () => api.request('HEAD', '/api/v1/sites')],
       [304, () => api.get('/api/v1/sites', { headers: { 'if-none-match': etag } })],
       [400, () => api.get('/api/v1/sites?limit=x')],
       [401, () => api.get('/api/v1/sites', { headers: { 'x-api-key': 'rm_wrong' } })],
       [404, () => api.get('/api/v1/nothing')],
-      [405, () => api.ask('PATCH', '/api/v1/sites')],
+      [405, () => api.request('PATCH', '/api/v1/sites')],
       [410, () => api.get('/api/v1/detections/00000000-0000-7000-8000-000000000000')],
     ]
-    for (const [status, ask] of asked) {
-      const told = await ask()
-      expect([told.status, ...rates(told)]).toEqual([status, 120, --left, NOON + 60])
+    for (const [status, send] of requests) {
+      const response = await send()
+      expect([response.status, ...rates(response)]).toEqual([status, 120, --left, NOON + 60])
     }
     api.store.failure = new Error('dead')
     const broken = await api.get('/api/v1/sites/alpha')
@@ -79,15 +79,15 @@ describe('M13#3: rate headers', () => {
     api.state.snapshot = null
     const early = await api.get('/api/v1/sites')
     expect([early.status, ...rates(early)]).toEqual([503, 120, --left, NOON + 60])
-    const free = await api.ask('OPTIONS', '/api/v1/sites')
+    const free = await api.request('OPTIONS', '/api/v1/sites')
     expect([free.status, ...rates(free)]).toEqual([204, 120, left, NOON + 60])
   })
 
-  test('M4.2#7: a submission has its own class, and pays for junk', async () => {
+  test('M4.2#7: a submission has its own class, and an invalid one counts too', async () => {
     const submit = (body: string | Buffer, headers = json as Record<string, string>) =>
-      api.ask('POST', '/api/v1/detections', { body, headers })
+      api.request('POST', '/api/v1/detections', { body, headers })
     // biome-ignore format: a table
-    const asked: [number, Promise<Told>][] = [
+    const requests: [number, Promise<ReceivedResponse>][] = [
       [415, submit('{}', { 'content-type': 'text/plain' })],
       [413, submit('x'.repeat(4_097))],
       [413, submit('x'.repeat(200_000))],
@@ -96,18 +96,18 @@ describe('M13#3: rate headers', () => {
       [202, submit('{"url":"https://a.example.com/"}')],
     ]
     const left: number[] = []
-    for (const [status, asking] of asked) {
-      const told = await asking
-      expect(told.status).toBe(status)
-      expect(rates(told)[0]).toBe(20)
-      expect(rates(told)[2]).toBe(NOON + 3_600)
-      left.push(rates(told)[1])
+    for (const [status, asking] of requests) {
+      const response = await asking
+      expect(response.status).toBe(status)
+      expect(rates(response)[0]).toBe(20)
+      expect(rates(response)[2]).toBe(NOON + 3_600)
+      left.push(rates(response)[1])
     }
     expect(left.sort((a, b) => a - b)).toEqual([14, 15, 16, 17, 18, 19])
     expect(rates(await api.get('/api/v1/meta'))).toEqual([120, 119, NOON + 60])
   })
 
-  test('M3.6#1: limits tells all classes without consuming', async () => {
+  test('M3.6#1: /limits reports all classes without consuming', async () => {
     await api.get('/api/v1/meta')
     for (let i = 0; i < 3; i++) {
       expect((await api.get('/api/v1/limits')).json).toEqual({
@@ -122,7 +122,7 @@ describe('M13#3: rate headers', () => {
   })
 
   test('M4.3#2: forwarding headers count only from a trusted proxy; /64 neighbours share', async () => {
-    const left = async (told: Promise<Told>) => rates(await told)[1]
+    const left = async (response: Promise<ReceivedResponse>) => rates(await response)[1]
     const forged = { headers: { 'x-forwarded-for': '198.51.100.9' } }
     expect(await left(api.get('/api/v1/meta', forged))).toBe(119)
     expect(await left(api.get('/api/v1/meta'))).toBe(118) // the same client
@@ -148,22 +148,22 @@ describe('M13#3: rate headers', () => {
       - { key: ip, value: 127.0.0.2, rate_limit: { unit: hour, requests_per_unit: 7 } }`,
     )
     const { engine: real } = engine(null, { nowSec: () => NOON })
-    real.setRules(await imageOf(rules))
+    real.setRules(await loadImage(rules))
     const fail: Engine['decide'] = (_, caller) => caller.onError(new Error('no store'))
     const broken = { decide: fail, findLimit: real.findLimit.bind(real) } as unknown as Engine
     const failures: string[] = []
-    api = await startApi({ ours: broken, onQuotaFailure: (kind) => failures.push(kind) })
+    api = await startApi({ limiter: broken, onQuotaFailure: (kind) => failures.push(kind) })
     expect(rates(await api.get('/api/v1/sites', { from: '127.0.0.2' }))).toEqual([7, 7, NOON + 3_600])
     expect(rates(await api.get('/api/v1/sites'))).toEqual([1_000, 1_000, NOON + 60])
-    const told = await api.submit('https://a.example.com/')
-    expect([told.status, ...rates(told)]).toEqual([503, 20, 20, NOON + 3_600])
+    const response = await api.submit('https://a.example.com/')
+    expect([response.status, ...rates(response)]).toEqual([503, 20, 20, NOON + 3_600])
     expect(failures).toEqual(['read', 'read', 'submit'])
   })
 
-  test('M4.2#6: an engine that does not answer is not waited for', async () => {
+  test('M4.2#6: a request does not wait for an engine that does not respond', async () => {
     api.close()
     const silent = { decide: () => {}, findLimit: () => null } as unknown as Engine
-    api = await startApi({ ours: silent })
+    api = await startApi({ limiter: silent })
     expect((await api.get('/api/v1/sites')).status).toBe(200)
     expect((await api.submit('https://a.example.com/')).status).toBe(503)
   })
@@ -176,14 +176,14 @@ describe('M13#3: rate headers', () => {
       - { key: ip, value: 127.0.0.3, rate_limit: { unlimited: true } }
       - { key: ip, value: 127.0.0.4, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 0 } }`,
     )
-    api.decider.setRules(quotaRules(await imageOf(text), await defaultRules()))
-    const asked = async (from: string) => {
-      const told = await api.get('/api/v1/meta', { from })
-      return [told.status, ...rates(told)]
+    api.limiter.setRules(quotaRules(await loadImage(text), await defaultRules()))
+    const requests = async (from: string) => {
+      const response = await api.get('/api/v1/meta', { from })
+      return [response.status, ...rates(response)]
     }
-    expect(await asked('127.0.0.2')).toEqual([429, 0, 0, NOON + 60])
-    expect(await asked('127.0.0.3')).toEqual([200, 4_294_967_295, 4_294_967_295, NOON + 60])
-    expect(await asked('127.0.0.4')).toEqual([200, 0, 0, NOON + 3_600])
+    expect(await requests('127.0.0.2')).toEqual([429, 0, 0, NOON + 60])
+    expect(await requests('127.0.0.3')).toEqual([200, 4_294_967_295, 4_294_967_295, NOON + 60])
+    expect(await requests('127.0.0.4')).toEqual([200, 0, 0, NOON + 3_600])
   })
 })
 
@@ -196,11 +196,11 @@ describe('4.4: API keys', () => {
   const withKey = (headers: Record<string, string>, path = '/api/v1/limits') => api.get(path, { headers })
 
   test('4.4: a key has its own quota, by either header', async () => {
-    api.state.snapshot = snapshotOf(undefined, { apiKeys: [stored()] })
+    api.state.snapshot = createSnapshot(undefined, { apiKeys: [stored()] })
     expect(rates(await withKey({ 'x-api-key': key }, '/api/v1/meta'))).toEqual([1_200, 1_199, NOON + 60])
-    const told = await withKey({ authorization: `bearer ${key}` }, '/api/v1/meta')
-    expect(rates(told)).toEqual([1_200, 1_198, NOON + 60])
-    expect(told.headers['ratelimit-policy']).toBe('"key_read";q=1200;w=60')
+    const response = await withKey({ authorization: `bearer ${key}` }, '/api/v1/meta')
+    expect(rates(response)).toEqual([1_200, 1_198, NOON + 60])
+    expect(response.headers['ratelimit-policy']).toBe('"key_read";q=1200;w=60')
     const limits = (await withKey({ 'x-api-key': key })).json as { key: string; limits: { class: string }[] }
     expect([limits.key, ...limits.limits.map((each) => each.class)]).toEqual([
       'k_1',
@@ -223,14 +223,14 @@ describe('4.4: API keys', () => {
   ]
   for (const [what, headers, more] of wrong) {
     test(`4.4: ${what} is 401, counted against the address`, async () => {
-      api.state.snapshot = snapshotOf(undefined, { apiKeys: [stored(more)] })
-      const told = await withKey(headers, '/api/v1/meta')
-      expect([told.status, ...rates(told)]).toEqual([401, 120, 119, NOON + 60])
-      expect(told.headers['www-authenticate']).toBe('Bearer')
+      api.state.snapshot = createSnapshot(undefined, { apiKeys: [stored(more)] })
+      const response = await withKey(headers, '/api/v1/meta')
+      expect([response.status, ...rates(response)]).toEqual([401, 120, 119, NOON + 60])
+      expect(response.headers['www-authenticate']).toBe('Bearer')
     })
   }
 
-  test('1.2: 401 and 429 tell how to get a higher quota where the operator names an address, and only there', async () => {
+  test('1.2: 401 and 429 name the contact for a higher quota if the operator gives an address', async () => {
     const errorsWith = async (supportEmail: string) => {
       api.close()
       api = await startApi({ supportEmail })
@@ -246,7 +246,7 @@ describe('4.4: API keys', () => {
       [401, `the API key is not valid${help}`],
       [429, `too many requests; see Retry-After${help}`],
     ])
-    for (const none of ['', `${'x'.repeat(240)}@example.org`]) // an address that would be cut is not told
+    for (const none of ['', `${'x'.repeat(240)}@example.org`]) // an address that would be truncated is left out
       expect(await errorsWith(none)).toEqual([
         [401, 'the API key is not valid'],
         [429, 'too many requests; see Retry-After'],
@@ -257,8 +257,8 @@ describe('4.4: API keys', () => {
     expect((await withKey({ authorization: 'Basic YTpi' })).status).toBe(200)
   })
 
-  test('4.4: 20 wrong keys, and no key from there is looked at until the 10 minutes are over', async () => {
-    api.state.snapshot = snapshotOf(undefined, { apiKeys: [stored({ expiresAtSec: null })] })
+  test('4.4: after 20 wrong keys of an address, its keys are not checked for 10 minutes', async () => {
+    api.state.snapshot = createSnapshot(undefined, { apiKeys: [stored({ expiresAtSec: null })] })
     for (let i = 0; i < 20; i++)
       expect((await withKey({ 'x-api-key': 'x' }, '/api/v1/meta')).status).toBe(401)
     const blocked = await withKey({ 'x-api-key': key }, '/api/v1/meta')
@@ -284,9 +284,11 @@ describe('M13#4: agreement with the decision service', () => {
     const table = createMemoryTable(1 << 20) // two workers, one table
     const nowSec = () => NOON
     const rules = await defaultRules()
-    const [ours, theirs] = [0, 1].map(() => engine(null, { store: new MemoryStore(table), nowSec }).engine)
-    for (const each of [ours, theirs]) each.setRules(rules)
-    api = await startApi({ ours })
+    const [limiter, serviceLimiter] = [0, 1].map(
+      () => engine(null, { store: new MemoryStore(table), nowSec }).engine,
+    )
+    for (const each of [limiter, serviceLimiter]) each.setRules(rules)
+    api = await startApi({ limiter })
     const http = {
       host: '127.0.0.1',
       port: 0,
@@ -294,7 +296,7 @@ describe('M13#4: agreement with the decision service', () => {
       health: { isHealthy: true, report: '' },
       log: () => {},
     }
-    const service = new HttpServer({ ...http, limiter: theirs })
+    const service = new HttpServer({ ...http, limiter: serviceLimiter })
     const decide = async () => {
       const entries = [
         { key: 'class', value: 'read' },
@@ -321,16 +323,16 @@ test('4.1: clients with unique addresses evict no counter of another domain', as
   const store = () => new MemoryStore(table)
   const nowSec = () => NOON
   const shop = engine([rule('user', { unit: Unit.Minute })], { store: store(), nowSec })
-  const ours = engine(null, { store: store(), nowSec }).engine
-  ours.setRules(await defaultRules())
-  api = await startApi({ ours })
+  const limiter = engine(null, { store: store(), nowSec }).engine
+  limiter.setRules(await defaultRules())
+  api = await startApi({ limiter })
   const remaining = () => shop.decide({ user: 'alice' }).statuses[0].limitRemaining
   expect(remaining()).toBe(4)
   for (let i = 1; i <= 60; i++) await api.submit('http://10.0.0.1/', { from: `127.0.0.${i}` }) // counted for an hour
   expect(remaining()).toBe(3)
 })
 
-test('1.2: a body that does not come is 408, and the connection ends', async () => {
+test('1.2: a body that does not arrive is 408, and the connection ends', async () => {
   api.close()
   api = await startApi({ bodyTimeoutMs: 50 })
   const socket = connect(api.port, '127.0.0.1')
@@ -344,7 +346,7 @@ test('1.2: a body that does not come is 408, and the connection ends', async () 
   expect(text).toMatch(/\r\nX-RateLimit-Remaining: 19\r\n/)
 })
 
-test('1.2: a length that is too much is refused before it comes', async () => {
+test('1.2: a length beyond the maximum is refused before the body arrives', async () => {
   const socket = connect(api.port, '127.0.0.1')
   socket.write(
     'POST /api/v1/detections HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{',

@@ -53,28 +53,28 @@ const minutely = (count: number) => Array.from({ length: count }, (_, i) => NOON
 test('3.2: of more than 500 the newest 500, oldest first, whichever place they are from', async () => {
   const seconds = minutely(620)
   const places = ['cn', 'overseas'] as const
-  const timesOf = await startWith({
+  const getTimes = await startWith({
     busy: seconds.map((atSec, i) => ({ atSec, place: places[i % 2] })),
     calm: [{ atSec: NOON - 60, place: 'overseas' }],
   })
-  expect(await timesOf('/api/v1/sites/busy?history=raw')).toEqual(seconds.slice(-RAW_MAX))
-  expect(await timesOf('/api/v1/sites/busy/history?history=raw')).toEqual(seconds.slice(-RAW_MAX))
+  expect(await getTimes('/api/v1/sites/busy?history=raw')).toEqual(seconds.slice(-RAW_MAX))
+  expect(await getTimes('/api/v1/sites/busy/history?history=raw')).toEqual(seconds.slice(-RAW_MAX))
   const fromAbroad = seconds.filter((_, i) => places[i % 2] === 'overseas')
-  expect(await timesOf('/api/v1/sites/busy/history?history=raw&region=overseas')).toEqual(fromAbroad)
-  expect(await timesOf('/api/v1/sites/calm?history=raw')).toEqual([NOON - 60])
+  expect(await getTimes('/api/v1/sites/busy/history?history=raw&region=overseas')).toEqual(fromAbroad)
+  expect(await getTimes('/api/v1/sites/calm?history=raw')).toEqual([NOON - 60])
 })
 
-test('3.2: nothing older than 48 hours, nor than the days that are asked for', async () => {
+test('3.2: nothing older than 48 hours or than the requested days', async () => {
   const dayAgo = PUBLISHED_SEC - RAW_SEC / 2
   const oldest = PUBLISHED_SEC - RAW_SEC
   const seconds = [oldest - 1, oldest, dayAgo - 1, dayAgo, NOON]
-  const timesOf = await startWith({ calm: seconds.map((atSec) => ({ atSec, place: 'overseas' })) })
-  expect(await timesOf('/api/v1/sites/calm?history=raw')).toEqual([oldest, dayAgo - 1, dayAgo, NOON])
-  expect(await timesOf('/api/v1/sites/calm/history?history=raw&days=30')).toEqual([
+  const getTimes = await startWith({ calm: seconds.map((atSec) => ({ atSec, place: 'overseas' })) })
+  expect(await getTimes('/api/v1/sites/calm?history=raw')).toEqual([oldest, dayAgo - 1, dayAgo, NOON])
+  expect(await getTimes('/api/v1/sites/calm/history?history=raw&days=30')).toEqual([
     oldest,
     dayAgo - 1,
     dayAgo,
     NOON,
   ])
-  expect(await timesOf('/api/v1/sites/calm/history?history=raw&days=1')).toEqual([dayAgo, NOON])
+  expect(await getTimes('/api/v1/sites/calm/history?history=raw&days=1')).toEqual([dayAgo, NOON])
 })

@@ -1,11 +1,10 @@
 /** The API over the real store: a probed site, read back through SQLite, conforms to the document. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { DetectionQueue } from '../../../monitor/detections/detection-queue.ts'
 import type { CatalogueSite } from '../../../monitor/facts.ts'
 import { openStore } from '../../../monitor/storage/store.ts'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 import { NETWORK, NOON } from './fake-store.ts'
 import { startApi } from './setup.ts'
 
@@ -26,7 +25,7 @@ const probe = {
 const hygiene = { redirectsToHttps: null, hasHsts: null, leaksUpstream: null }
 
 test('3.2: a probed site and a detection go through the real store and back', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'monitor-api-'))
+  const folder = makeTemporaryFolder()
   const store = await openStore({ path: join(folder, 'monitor.db'), log: () => {} })
   const nowMs = () => NOON * 1_000
   const queue = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4 })
@@ -80,6 +79,5 @@ test('3.2: a probed site and a detection go through the real store and back', as
   } finally {
     api.close()
     await store.close()
-    await rm(folder, { recursive: true })
   }
 })

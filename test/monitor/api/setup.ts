@@ -14,31 +14,31 @@ import type { Snapshot } from '../../../monitor/storage/snapshot.ts'
 import { openUws } from '../../../transports/uws.ts'
 import { engine } from '../../engine/harness.ts'
 import { conforms } from './conforms.ts'
-import { FakeStore, NOON, snapshotOf } from './fake-store.ts'
+import { createSnapshot, FakeStore, NOON } from './fake-store.ts'
 
-export interface Told {
+export interface ReceivedResponse {
   status: number
   headers: Record<string, string>
   bytes: Buffer
   json: never // whatever the test expects
 }
 
-export interface Ask {
+export interface RequestOptions {
   headers?: Record<string, string>
   body?: string | Buffer
   from?: string // of 127.0.0.0/8; a client of its own
 }
 
 export async function startApi(
-  options: Partial<ApiOptions & DetectionQueueOptions> & { ours?: Engine } = {},
+  options: Partial<ApiOptions & DetectionQueueOptions> & { limiter?: Engine } = {},
 ) {
   const clock = { ms: NOON * 1_000 }
   const nowMs = () => clock.ms
   const own = engine(null, { nowSec: () => Math.floor(clock.ms / 1_000) })
-  const decider = options.ours ?? own.engine
-  if (!options.ours) decider.setRules(quotaRules(null, await defaultRules()))
+  const limiter = options.limiter ?? own.engine
+  if (!options.limiter) limiter.setRules(quotaRules(null, await defaultRules()))
   const store = new FakeStore()
-  const state = { snapshot: snapshotOf() as Snapshot | null }
+  const state = { snapshot: createSnapshot() as Snapshot | null }
   const queue = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4, ...options })
   const lines: RequestLine[] = []
   const logged: string[] = []
@@ -49,7 +49,7 @@ export async function startApi(
     optOut: new Set(['private.example.com']),
   }
   const api = new Api({
-    limiter: decider,
+    limiter,
     nowMs,
     snapshot: () => state.snapshot,
     details: store,
@@ -68,17 +68,21 @@ export async function startApi(
     ...options,
   })
   const opened = openUws('127.0.0.1', 0, (app) => app.any('/*', (res, req) => api.handle(res, req)))!
-  const ask = async (method: string, path: string, more: Ask = {}): Promise<Told> => {
-    const told = await send(opened.port, method, path, more)
-    conforms(method, path, told)
-    return told
+  const request = async (
+    method: string,
+    path: string,
+    more: RequestOptions = {},
+  ): Promise<ReceivedResponse> => {
+    const response = await send(opened.port, method, path, more)
+    conforms(method, path, response)
+    return response
   }
   return {
-    ...{ api, clock, store, state, queue, lines, logged, ask, decider },
+    ...{ api, clock, store, state, queue, lines, logged, request, limiter },
     port: opened.port,
-    get: (path: string, more: Ask = {}) => ask('GET', path, more),
-    submit: (url: unknown, more: Ask = {}) =>
-      ask('POST', '/api/v1/detections', {
+    get: (path: string, more: RequestOptions = {}) => request('GET', path, more),
+    submit: (url: unknown, more: RequestOptions = {}) =>
+      request('POST', '/api/v1/detections', {
         body: JSON.stringify({ url }),
         ...more,
         headers: { 'content-type': 'application/json', ...more.headers },
@@ -91,8 +95,8 @@ export function send(
   port: number,
   method: string,
   path: string,
-  { headers, body, from }: Ask,
-): Promise<Told> {
+  { headers, body, from }: RequestOptions,
+): Promise<ReceivedResponse> {
   return new Promise((resolve, reject) => {
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
     const request = httpRequest({

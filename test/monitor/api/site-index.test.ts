@@ -5,7 +5,7 @@ import type { Query } from '../../../monitor/api/query.ts'
 import { siteIndex } from '../../../monitor/api/site-index.ts'
 import { siteList } from '../../../monitor/api/site-list.ts'
 import type { SiteState } from '../../../monitor/storage/snapshot.ts'
-import { site, snapshotOf } from './fake-store.ts'
+import { createSnapshot, site } from './fake-store.ts'
 import { startApi } from './setup.ts'
 
 const SITES = 300
@@ -37,28 +37,28 @@ function counted(reads: Record<string, number>, key: string, value: unknown): Pr
   }
 }
 
-const ask = (snapshot: ReturnType<typeof snapshotOf>, more: Query) =>
+const listSites = (snapshot: ReturnType<typeof createSnapshot>, more: Query) =>
   siteList(snapshot, { sort: 'rank', limit: 1, offset: 0, ...more })
 
-test('3.1: a sort looks at each site once, not once per comparison', () => {
+test('3.1: a sort reads each site once, not once per comparison', () => {
   for (const [sort, key] of [
     ['name', 'name'],
     ['availability', 'facts'],
     ['latency', 'facts'],
   ] as const) {
     const { sites, reads } = countedSites()
-    ask(snapshotOf(sites), { sort })
+    listSites(createSnapshot(sites), { sort })
     expect(reads[key]).toBeLessThanOrEqual(SITES + 2) // and the site that is shown
   }
 })
 
 test('3.1: any number of searches and orders folds and parses a snapshot once', () => {
   const { sites, reads } = countedSites()
-  const snapshot = snapshotOf(sites)
+  const snapshot = createSnapshot(sites)
   let questions = 0
   for (const sort of SORTS) {
     for (const order of ['asc', 'desc']) {
-      for (let i = 0; i < 10; i++, questions++) ask(snapshot, { sort, order, q: `site-${i}` })
+      for (let i = 0; i < 10; i++, questions++) listSites(snapshot, { sort, order, q: `site-${i}` })
     }
   }
   expect(reads.url).toBeLessThanOrEqual(SITES + 2 * questions)
@@ -66,16 +66,16 @@ test('3.1: any number of searches and orders folds and parses a snapshot once', 
   expect(reads.facts).toBeLessThanOrEqual(4 * SITES + 2 * questions)
 })
 
-test('3.5: answers to detections parse the addresses of a snapshot once', async () => {
+test('3.5: detections parse the URLs of a snapshot once', async () => {
   const { sites, reads } = countedSites()
   const api = await startApi()
   onTestFinished(() => api.close())
-  api.state.snapshot = snapshotOf(sites)
+  api.state.snapshot = createSnapshot(sites)
   const { json } = await api.submit('https://site-299.example.com/')
   const { id } = json as { id: string }
   for (let i = 0; i < 10; i++) {
-    const told = await api.get(`/api/v1/detections/${id}`)
-    expect(told.json).toMatchObject({ id, site_slug: 'site-299' })
+    const response = await api.get(`/api/v1/detections/${id}`)
+    expect(response.json).toMatchObject({ id, site_slug: 'site-299' })
   }
   expect(reads.url).toBeLessThanOrEqual(SITES)
 })
@@ -97,7 +97,7 @@ const someSites = fc
     }),
   )
 
-test('3.1: every order is total, ends with the slug, and has what is not known last', () => {
+test('3.1: every order is total, ends with the slug, and sorts unknown values last', () => {
   const fold = (text: string) => text.normalize('NFKC').toLowerCase()
   const keys: Record<string, (each: SiteState) => (number | string | null)[]> = {
     name: ({ name }) => [fold(name)],
@@ -109,7 +109,7 @@ test('3.1: every order is total, ends with the slug, and has what is not known l
     fc.property(someSites, fc.constantFrom('asc', 'desc', undefined), (sites, order) => {
       for (const [sort, keysOf] of Object.entries(keys)) {
         const isFalling = order === undefined ? sort === 'last_probed' : order === 'desc'
-        const ordered = siteIndex(snapshotOf(sites)).ordered(sort, order as 'asc' | 'desc' | undefined)
+        const ordered = siteIndex(createSnapshot(sites)).ordered(sort, order as 'asc' | 'desc' | undefined)
         expect([...ordered].sort(bySlug)).toEqual([...sites].sort(bySlug))
         for (const [i, next] of ordered.slice(1).entries())
           expect(
@@ -139,8 +139,8 @@ const bySlug = (a: SiteState, b: SiteState) => (a.slug < b.slug ? -1 : 1)
 
 test('3.1: a search finds name, slug and host, folded, and never across two of them', () => {
   const one = site(1, 'one', { name: 'ＧＲÖSSE', url: 'https://api.example.net:8443/x' })
-  const snapshot = snapshotOf([one])
-  const finds = (q: string) => (ask(snapshot, { q }) as { total: number }).total
+  const snapshot = createSnapshot([one])
+  const finds = (q: string) => (listSites(snapshot, { q }) as { total: number }).total
   for (const q of ['grösse', 'GRÖSSE', 'one', 'api.example', ':8443', 'NET'])
     expect([q, finds(q)]).toEqual([q, 1])
   for (const q of ['/x', 'grösseone', 'sse\none', 'https']) expect([q, finds(q)]).toEqual([q, 0])

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { specRows } from '../../helpers/spec.ts'
 import { DOCUMENT } from './conforms.ts'
-import { answerWith, DETECTIONS } from './golden-cases.ts'
+import { DETECTIONS, requestFor } from './golden-cases.ts'
 import { startApi } from './setup.ts'
 
 let api: Awaited<ReturnType<typeof startApi>>
@@ -46,34 +46,34 @@ function hasFields(body: unknown, [names, type]: string[]): void {
   }
 }
 
-function fieldsOf(rows: { cells: string[] }[]): string[] {
+function listFields(rows: { cells: string[] }[]): string[] {
   return rows.flatMap(({ cells }) => cells[0].split(', '))
 }
 
 describe('errors', () => {
   test.each(specRows('M1.2'))('$id: the error of the row', async ({ cells }) => {
     const [status, code, , headers] = cells
-    const { told, close } = await answerWith(code, startApi)
+    const { response, close } = await requestFor(code, startApi)
     close()
-    expect(told.status).toBe(Number(status))
-    expect(Object.keys(told.json)).toEqual(['error', 'code'])
-    expect(told.json).toMatchObject({ code, error: expect.any(String) })
+    expect(response.status).toBe(Number(status))
+    expect(Object.keys(response.json)).toEqual(['error', 'code'])
+    expect(response.json).toMatchObject({ code, error: expect.any(String) })
     if (!headers) return
     const [, name, value = ''] = /^([\w-]+)(?:: (.+))?$/.exec(headers)!
-    expect(told.headers[name.toLowerCase()].toLowerCase()).toContain(value.toLowerCase())
+    expect(response.headers[name.toLowerCase()].toLowerCase()).toContain(value.toLowerCase())
   })
 })
 
 describe('M1.1#1: endpoints', () => {
-  test.each(specRows('M3'))('$id: the document has it, and it answers', async ({ cells }) => {
+  test.each(specRows('M3'))('$id: the document has it, and it responds', async ({ cells }) => {
     const [method, paths] = cells
     const [first, ...more] = paths.split(', ')
     for (const path of [first, ...more.map((last) => first.replace(/\/\w+$/, last))]) {
       expect(Object.keys(DOCUMENT.paths[path] ?? {}), path).toContain(method.toLowerCase())
       const known = path.replace('{slug}', 'alpha').replace('{id}', DETECTIONS[1].id)
-      const told =
-        method === 'POST' ? await api.submit('https://a.example.com') : await api.ask(method, known)
-      expect([path, told.status]).toEqual([path, method === 'POST' ? 202 : 200])
+      const response =
+        method === 'POST' ? await api.submit('https://a.example.com') : await api.request(method, known)
+      expect([path, response.status]).toEqual([path, method === 'POST' ? 202 : 200])
     }
   })
 })
@@ -100,10 +100,10 @@ describe('a site', () => {
 
   test('has no other fields', async () => {
     const detail = await detailed()
-    expect(Object.keys(await listed())).toEqual(fieldsOf(specRows('M2.1')))
-    expect(Object.keys(detail)).toEqual([...fieldsOf(specRows('M2.1')), ...fieldsOf(own)])
-    expect(Object.keys((detail.probe_history as Json[])[0])).toEqual(fieldsOf(point))
-    expect(Object.keys(detail.network_profile as Json)).toEqual(fieldsOf(network))
+    expect(Object.keys(await listed())).toEqual(listFields(specRows('M2.1')))
+    expect(Object.keys(detail)).toEqual([...listFields(specRows('M2.1')), ...listFields(own)])
+    expect(Object.keys((detail.probe_history as Json[])[0])).toEqual(listFields(point))
+    expect(Object.keys(detail.network_profile as Json)).toEqual(listFields(network))
   })
 })
 
@@ -114,11 +114,11 @@ describe('a board', () => {
   const values: Record<string, unknown> = {
     board: 'black', generated_at: '2025-11-20T12:00:00Z', window_days: 30, total: 1, entries: [expect.objectContaining({ slug: 'down' })],
   }
-  test.each(rows)('$id: the field of the answer', async ({ cells: [field] }) => {
+  test.each(rows)('$id: the field of the response', async ({ cells: [field] }) => {
     expect((await api.get('/api/v1/leaderboard?board=black')).json).toHaveProperty(field, values[field])
   })
   test('has no other fields', async () => {
-    expect(Object.keys((await api.get('/api/v1/leaderboard')).json)).toEqual(fieldsOf(rows))
+    expect(Object.keys((await api.get('/api/v1/leaderboard')).json)).toEqual(listFields(rows))
   })
 })
 
@@ -129,7 +129,7 @@ describe('a detection', () => {
   test('has no other fields', async () => {
     for (const { id } of DETECTIONS)
       expect(Object.keys((await api.get(`/api/v1/detections/${id}`)).json)).toEqual(
-        fieldsOf(specRows('M3.5')),
+        listFields(specRows('M3.5')),
       )
   })
 })

@@ -32,14 +32,14 @@ describe('9: a pure function of options and time', () => {
     expect(getNotice(null, '/api/v1/sites', SUNSET)).toEqual({ headers: [], isRetired: false })
   })
 
-  test('the successor of a path; of one that cannot stand in a header, v2 itself', () => {
+  test('the successor of a path; v2 itself if the path is not valid in a header', () => {
     const link = (path: string) => getNotice(successor, path, NOON).headers[2][1].split(', ')[2]
     expect(link('/api/v1')).toBe('</api/v2>; rel="successor-version"')
     expect(link('/api/v1/sites/a%20b')).toBe('</api/v2/sites/a%20b>; rel="successor-version"')
     expect(link('/api/v1/sites/a>; rel="x')).toBe('</api/v2>; rel="successor-version"')
   })
 
-  test('a sunset comes 12 months after the release at the earliest', () => {
+  test('a sunset is at least 12 months after the release', () => {
     const released = Date.UTC(2027, 0, 31) / 1_000
     const sunset = Date.UTC(2028, 0, 31) / 1_000
     expect(() => checkSuccessor({ releasedSec: released, sunsetSec: sunset })).not.toThrow()
@@ -53,7 +53,7 @@ describe('M1.3#11 M9#2: over HTTP', () => {
   let api: Awaited<ReturnType<typeof startApi>>
   afterEach(() => api.close())
 
-  test('by default nothing is said', async () => {
+  test('by default there are no such headers', async () => {
     api = await startApi()
     const { headers } = await api.get('/api/v1/sites')
     expect([headers.deprecation, headers.sunset, headers.link]).toEqual([
@@ -63,18 +63,18 @@ describe('M1.3#11 M9#2: over HTTP', () => {
     ])
   })
 
-  test('from the release on every answer of v1 says so, errors, 304 and 204 too; other answers do not', async () => {
+  test('from the release on every response of v1 has the headers, errors, 304 and 204 too; other responses do not', async () => {
     api = await startApi({ successor })
-    const told = [
+    const response = [
       await api.get('/api/v1/meta'),
-      await api.ask('HEAD', '/api/v1/meta'),
+      await api.request('HEAD', '/api/v1/meta'),
       await api.get('/api/v1/meta', { headers: { 'if-none-match': '*' } }),
-      await api.ask('OPTIONS', '/api/v1/meta'),
+      await api.request('OPTIONS', '/api/v1/meta'),
       await api.get('/api/v1/meta?%'),
-      await api.ask('PUT', '/api/v1/meta'),
+      await api.request('PUT', '/api/v1/meta'),
     ]
-    expect(told.map(({ status }) => status)).toEqual([200, 200, 304, 204, 400, 405])
-    for (const { headers } of told) {
+    expect(response.map(({ status }) => status)).toEqual([200, 200, 304, 204, 400, 405])
+    for (const { headers } of response) {
       expect(headers).toMatchObject({
         deprecation: `@${RELEASED}`,
         sunset: 'Wed, 21 Oct 2026 12:00:00 GMT',
@@ -93,7 +93,7 @@ describe('M1.3#11 M9#2: over HTTP', () => {
     expect(link).toContain('</api/v1/sites?limit=1&offset=1&sort=rank>; rel="next"')
   })
 
-  test('after the sunset all is 410, whatever is asked; only a preflight still passes', async () => {
+  test('after the sunset every request is 410, except preflights', async () => {
     api = await startApi({ successor })
     api.clock.ms = SUNSET * 1_000
     for (const [method, path] of [
@@ -103,16 +103,16 @@ describe('M1.3#11 M9#2: over HTTP', () => {
       ['PUT', '/api/v1/sites'],
       ['POST', '/api/v1/detections'],
     ]) {
-      const told = await api.ask(method, path)
-      expect([path, told.status]).toEqual([path, 410])
-      expect(told.headers.link).toContain('rel="successor-version"')
-      if (method !== 'HEAD') expect(told.json).toMatchObject({ code: 'version_retired' })
+      const response = await api.request(method, path)
+      expect([path, response.status]).toEqual([path, 410])
+      expect(response.headers.link).toContain('rel="successor-version"')
+      if (method !== 'HEAD') expect(response.json).toMatchObject({ code: 'version_retired' })
     }
-    expect((await api.ask('OPTIONS', '/api/v1/sites')).status).toBe(204)
+    expect((await api.request('OPTIONS', '/api/v1/sites')).status).toBe(204)
     expect((await api.get('/api/v7')).status).toBe(404)
   })
 
-  test('a service with a sunset that comes too soon does not start', async () => {
+  test('a service with a sunset that is too early does not start', async () => {
     api = await startApi()
     await expect(startApi({ successor: { releasedSec: NOON, sunsetSec: NOON + DAY_SEC } })).rejects.toThrow(
       'less than 12 months',

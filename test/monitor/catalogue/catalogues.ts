@@ -1,19 +1,17 @@
-/** Parts for tests of the catalogue: a folder that goes away, files in it, a site in few words. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+/** Inputs of the catalogue's tests: a temporary folder with files, a catalogue as text, a site with few fields. */
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
+import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
 /** Returns the path of `name` in a new folder that holds `files`. */
 export function folderWith(files: Record<string, string>, name = 'catalogue.yaml'): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-catalogue-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = makeTemporaryFolder()
   for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text)
   return name === '' ? folder : join(folder, name)
 }
 
-/** `sites`: each the lines of one, without the dash. */
-export function catalogueOf(...sites: string[]): string {
+/** `sites`: the lines of each site, without the dash. */
+export function toCatalogue(...sites: string[]): string {
   const items = sites.map((lines) => `  - ${lines.trim().split('\n').join('\n    ')}\n`)
   return `version: 1\nsites:\n${items.join('')}`
 }

@@ -56,7 +56,7 @@ const refusals: [name: string, reason: RegExp][] = [
 ]
 
 for (const [name, reason] of refusals) {
-  test(`8.1: ${name} is not read as a key, and none of it is told`, async () => {
+  test(`8.1: ${name} is not accepted as a key, and no part of it is shown`, async () => {
     const { folder } = folderOfKeys()
     const error = await readKey({ folder, name }).catch((error: Error) => error)
     expect(error).toBeInstanceOf(Error)

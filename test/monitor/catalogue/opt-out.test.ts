@@ -35,7 +35,7 @@ const mistakes = [
 ] as const
 
 for (const [text, diagnostic] of mistakes) {
-  test(`5: ${JSON.stringify(text)} is told`, () => {
+  test(`5: ${JSON.stringify(text)} is an error`, () => {
     const diagnostics = new Diagnostics()
     readOptOut('optout.yaml', text, diagnostics)
     expect(diagnostics.lines().join('\n')).toContain(diagnostic)

@@ -9,7 +9,7 @@ import { loadCatalogue } from '../../../monitor/catalogue/load.ts'
 import { detectFormat, exportSites, type Format, importSites } from '../../../monitor/catalogue/transfer.ts'
 import { readYaml } from '../../../monitor/catalogue/yaml.ts'
 import { size } from '../../helpers/size.ts'
-import { catalogueOf, folderWith, siteLines } from './catalogues.ts'
+import { folderWith, siteLines, toCatalogue } from './catalogues.ts'
 
 const CSV = `slug,name,url,models_claimed,hidden\r
 one,"Relay, ""One""",https://one.example.com,gpt-5.4; claude-sonnet-4-6,true\r
@@ -17,7 +17,7 @@ new,New,https://new.example.com,,\r
 `
 
 test('8.1: an import adds, changes what it names, leaves the rest and the comments', () => {
-  const before = `# ours\n${catalogueOf(siteLines('one', 'interval_s: 120 # asked for'), siteLines('two'))}`
+  const before = `# ours\n${toCatalogue(siteLines('one', 'interval_s: 120 # asked for'), siteLines('two'))}`
   const path = folderWith({ 'catalogue.yaml': before })
   const options = { cataloguePath: path, name: 'in.csv', text: CSV, format: 'csv' } as const
   const plan = importSites({ ...options, isDryRun: true })
@@ -66,7 +66,7 @@ test('8.1: an import into nothing, and into a folder', () => {
     'version: 1\nsites:\n  - slug: one\n    name: One\n    url: https://one.example.com\n',
   )
 
-  const folder = folderWith({ 'a.yaml': catalogueOf(siteLines('two')) }, '')
+  const folder = folderWith({ 'a.yaml': toCatalogue(siteLines('two')) }, '')
   expect(importSites({ ...options, cataloguePath: folder })).toMatchObject({
     added: ['one'],
     writtenFiles: [join(folder, 'imported.yaml')],
@@ -85,20 +85,20 @@ const mistakes: [format: Format, text: string, diagnostic: string][] = [
   ['csv',  'slug,name,url\none,A,https://a.example\none,B,https://b.example\n', 'in:3, site "one": slug "one" is in line 2 already.'],
   ['json', '[{"slug":"one"',                              'in:1: the YAML is not valid'],
   ['json', '{"version":1,"sites":[{"slug":"one","name":"One","url":7}]}', 'in:1, site "one": url is not an absolute'],
-  ['yaml', catalogueOf(siteLines('x', 'url: https://two.example.com').replace(/url.*\n/, '')), 'https://two.example.com is already probed for site "two"'],
+  ['yaml', toCatalogue(siteLines('x', 'url: https://two.example.com').replace(/url.*\n/, '')), 'https://two.example.com is already probed for site "two"'],
 ]
 
 for (const [format, text, diagnostic] of mistakes) {
-  test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: told with its line, nothing is written`, () => {
-    const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('two')) })
+  test(`8.1: import of ${format} ${JSON.stringify(text).slice(0, 60)}: an error with its line, and nothing is written`, () => {
+    const path = folderWith({ 'catalogue.yaml': toCatalogue(siteLines('two')) })
     const plan = importSites({ cataloguePath: path, name: 'in', text, format, isDryRun: false })
     expect(plan.diagnostics.join('\n')).toContain(diagnostic)
-    expect(readFileSync(path, 'utf8')).toBe(catalogueOf(siteLines('two')))
+    expect(readFileSync(path, 'utf8')).toBe(toCatalogue(siteLines('two')))
   })
 }
 
-test('8.1: an import sends no key anywhere new unless that is allowed, and says which goes where', () => {
-  const before = catalogueOf(siteLines('one', 'key_file: secrets/one.key'), siteLines('two'))
+test('8.1: an import moves no key to another host unless that is allowed, and reports each move', () => {
+  const before = toCatalogue(siteLines('one', 'key_file: secrets/one.key'), siteLines('two'))
   const path = folderWith({ 'catalogue.yaml': before })
   const run = (text: string, more: object = {}) =>
     importSites({ cataloguePath: path, name: 'in.yaml', text, format: 'yaml', isDryRun: true, ...more })
@@ -116,7 +116,7 @@ test('8.1: an import sends no key anywhere new unless that is allowed, and says 
     ],
   ]
   for (const [lines, slug, keyFile, apiBase] of cases) {
-    const refused = run(catalogueOf(lines), { isDryRun: false })
+    const refused = run(toCatalogue(lines), { isDryRun: false })
     expect(refused.diagnostics).toEqual([
       expect.stringMatching(
         /^in\.yaml:3, site "[a-z]+": the key in .* would be sent to .*--allow-key-files.*\[KEY_FILE_REFUSED\]$/,
@@ -124,20 +124,20 @@ test('8.1: an import sends no key anywhere new unless that is allowed, and says 
     ])
     expect(refused.diagnostics[0]).toContain(`the key in ${keyFile} would be sent to ${apiBase}.`)
     expect(readFileSync(path, 'utf8')).toBe(before)
-    const allowed = run(catalogueOf(lines), { areKeyFilesAllowed: true })
+    const allowed = run(toCatalogue(lines), { areKeyFilesAllowed: true })
     expect([allowed.diagnostics, allowed.keys]).toEqual([[], [{ slug, keyFile, apiBase }]])
   }
-  const untouched = run(catalogueOf(siteLines('one', 'key_file: secrets/one.key\nnote: x'), siteLines('two')))
+  const untouched = run(toCatalogue(siteLines('one', 'key_file: secrets/one.key\nnote: x'), siteLines('two')))
   expect([untouched.diagnostics, untouched.keys]).toEqual([[], []])
 })
 
-const words = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中=+@＝-]{1,20}$/)
+const anyText = fc.stringMatching(/^[a-zA-Z0-9,;"'\\:#é中=+@＝-]{1,20}$/)
 const notes = fc.stringMatching(/^[a,;"'=+@ \t\n-]{1,20}$/)
 const entries = fc.uniqueArray(
   fc.record({
     slug: fc.stringMatching(/^[a-z]([a-z0-9-]{0,8}[a-z0-9])?$/),
-    name: words,
-    models: fc.uniqueArray(words, { maxLength: 4 }),
+    name: anyText,
+    models: fc.uniqueArray(anyText, { maxLength: 4 }),
     note: notes,
     isHidden: fc.boolean(),
     interval: fc.option(fc.integer({ min: 60, max: 3600 })),
@@ -186,7 +186,7 @@ for (const format of ['csv', 'json', 'yaml'] as const) {
   })
 }
 
-test('8.1: no cell of an exported CSV is a formula, whatever a spreadsheet parts cells by', () => {
+test('8.1: no cell of an exported CSV is a formula, for any separator of a spreadsheet', () => {
   const formulas = ['=HYPERLINK("https://x.example")', '+1', '-1', '@SUM(A1)', '＝1', "'=1", '\t=1']
   formulas.push('x;"=1+1;y', '"=HYPERLINK(1)', '""=1', 'x; =1', `x;" '=1`, '\u3000=1', `x;"'"+1`)
   for (const formula of formulas) {
@@ -217,7 +217,7 @@ function fullEntries(text: string): CatalogueEntry[] {
   ]
 }
 
-test('8.1: the format is told by the ending', () => {
+test('8.1: the extension of the file name decides the format', () => {
   expect(['a.csv', 'a.JSON', 'a.yaml', 'a.yml', 'a.txt', 'a'].map(detectFormat)).toEqual([
     'csv',
     'json',

@@ -1,15 +1,19 @@
 /** Text to bytes, ranges, and the table of spec 5.4 at each of its edges. */
+import { isIP } from 'node:net'
 import fc from 'fast-check'
+import ipaddr from 'ipaddr.js'
 import { expect, test } from 'vitest'
 import { contains, isSameAddress, parseAddress, parseRange } from '../../../monitor/egress/address.ts'
 import { addressDenial, interfaceAddresses } from '../../../monitor/egress/address-policy.ts'
 import { isUnicast } from '../../../monitor/egress/special-ranges.ts'
+import { size } from '../../helpers/size.ts'
 
 const policy = { deny: [], nat64: null, testAllow: [] }
+const numRuns = size({ small: 2_000, full: 100_000 })
 const range = (text: string) => parseRange(text) ?? expect.fail(`${text} is a range`)
 
 // biome-ignore format: the columns are the specification
-const read = [
+const parsed = [
   ['1.2.3.4',              '1 2 3 4'],
   ['255.255.255.255',      '255 255 255 255'],
   ['::',                   '0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0'],
@@ -19,19 +23,28 @@ const read = [
   ['1:2:3:4:5:6:7::',      '0 1 0 2 0 3 0 4 0 5 0 6 0 7 0 0'],
   ['::ffff:1.2.3.4',       '0 0 0 0 0 0 0 0 0 0 255 255 1 2 3 4'],
   ['64:ff9b::10.0.0.1',    '0 100 255 155 0 0 0 0 0 0 0 0 10 0 0 1'],
+  ['::1.2.3.4',            '0 0 0 0 0 0 0 0 0 0 0 0 1 2 3 4'], // not mapped, unlike ipaddr.js
+  ['1:2:3:4:5:6:1.2.3.4',  '0 1 0 2 0 3 0 4 0 5 0 6 1 2 3 4'],
+  ['1::1.2.3.4',           '0 1 0 0 0 0 0 0 0 0 0 0 1 2 3 4'],
+  ['2002:7f00:1::',        '32 2 127 0 0 1 0 0 0 0 0 0 0 0 0 0'], // 6to4
+  ['2001:0:7f00:1::1',     '32 1 0 0 127 0 0 1 0 0 0 0 0 0 0 1'], // Teredo
+  ['ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255', `${'255 '.repeat(15)}255`],
 ] as const
-for (const [text, bytes] of read) {
-  test(`${text} is read`, () => expect(parseAddress(text)?.join(' ')).toBe(bytes))
+for (const [text, bytes] of parsed) {
+  test(`${text} is parsed`, () => expect(parseAddress(text)?.join(' ')).toBe(bytes))
 }
 
 // biome-ignore format: one kind of wrong per column
-const unread = [
+const refused = [
   '', '.', '1', '1.2.3', '1.2.3.4.5', '1.2.3.4.', '256.1.1.1', '01.2.3.4', '0x1.2.3.4', ' 1.2.3.4', '1.2.3.4 ', '+1.2.3.4',
   ':', ':::', '1::2::3', '1:2:3:4:5:6:7', '1:2:3:4:5:6:7:8:9', '1:2:3:4:5:6:7:8::', '::1:2:3:4:5:6:7:8', '12345::', 'g::',
+  '0177.0.0.1', '0x7f.0.0.1', '127.1', '2130706433', '0300.0250.0.1', '1.2.3.4%eth0', '1.2.3.4\n',
+  '::ffff:0x7f.0.0.1', '::ffff:0177.0.0.1', '::0x7f.0.0.1', '::ffff:127.1', '::1%', '::%1', '::1.2.3.4%eth0', '::ffff:1.2.3.4%1',
+  `${'0'.repeat(41)}::1`, '0:0:0:0:0:0:0:0:', '0:0:0:0:0:0:0::0:', '1::2:', '\u0661.2.3.4',
   'fe80::1%eth0', '::1.2.3', '1.2.3.4::', '::1.2.3.4:1', '[::1]', '::ffff:1.2.3.256', '1.2.3.4:80', ':1:2:3:4:5:6:7',
 ]
-for (const text of unread) {
-  test(`"${text}" is no address, and denied`, () => {
+for (const text of refused) {
+  test(`"${text}" is not an address, and is denied`, () => {
     expect(parseAddress(text)).toBeNull()
     expect(addressDenial(text, policy, [])).toBe('unreadable')
     expect(isUnicast(text)).toBe(false)
@@ -39,7 +52,7 @@ for (const text of unread) {
 }
 
 // biome-ignore format: the columns are the specification
-const held = [
+const contained = [
   ['10.0.0.0/8',      '10.255.255.255', true],
   ['10.0.0.0/8',      '11.0.0.0',       false],
   ['100.64.0.0/10',   '100.127.255.255',true],
@@ -53,13 +66,13 @@ const held = [
   ['2000::/3',        '3fff:ffff::1',   true],
   ['2000::/3',        '4000::',         false],
 ] as const
-for (const [text, address, isHeld] of held) {
-  test(`${text} ${isHeld ? 'holds' : 'does not hold'} ${address}`, () => {
-    expect(contains(range(text), parseAddress(address) ?? expect.fail())).toBe(isHeld)
+for (const [text, address, isContained] of contained) {
+  test(`${text} ${isContained ? 'contains' : 'does not contain'} ${address}`, () => {
+    expect(contains(range(text), parseAddress(address) ?? expect.fail())).toBe(isContained)
   })
 }
 
-test('what is no range', () => {
+test('texts that are not ranges', () => {
   for (const text of [
     '1.2.3.4/33',
     '::/129',
@@ -74,7 +87,7 @@ test('what is no range', () => {
   }
 })
 
-test('5.6: the same address in other words is the same; an absent one is not', () => {
+test('5.6: two spellings of an address are the same address; an absent one is not', () => {
   expect(isSameAddress('2001:DB8:0::1', '2001:db8::1')).toBe(true)
   expect(isSameAddress('1.2.3.4', '::ffff:1.2.3.4')).toBe(false)
   expect(isSameAddress(undefined, '1.2.3.4')).toBe(false)
@@ -119,7 +132,7 @@ for (const [before, first, last, after] of reserved) {
   })
 }
 
-test('5.4: both opinions agree on every reserved range but the one of a cloud', () => {
+test('5.4: both checks agree on every reserved range except the one of a cloud', () => {
   for (const address of reserved.flatMap(([, first, last]) => [first, last])) {
     // 168.63.129.16 and unassigned blocks outside 2000::/3 are in no registry of special purposes
     if (address === '168.63.129.16' || address.startsWith('1fff') || address === '4000::') continue
@@ -127,13 +140,13 @@ test('5.4: both opinions agree on every reserved range but the one of a cloud', 
   }
 })
 
-test('5.4: the second opinion alone denies as well', () => {
+test('5.4: the second check alone denies too', () => {
   for (const address of ['192.31.196.1', '192.52.193.1', '192.175.48.1', '2620:4f:8000::1']) {
     expect([address, addressDenial(address, policy, [])]).toEqual([address, 'second_opinion'])
   }
 })
 
-test('M5#4: what embeds IPv4 is denied whole, public or not', () => {
+test('M5#4: addresses that embed IPv4 are denied, public or not', () => {
   for (const address of [
     '::ffff:8.8.8.8',
     '::ffff:0808:0808',
@@ -147,19 +160,19 @@ test('M5#4: what embeds IPv4 is denied whole, public or not', () => {
   }
 })
 
-test('5.4: under NAT64_PREFIX the embedded IPv4 is asked', () => {
+test('5.4: under NAT64_PREFIX the embedded IPv4 is checked', () => {
   const nat64 = range('64:ff9b::/96')
-  const asked = (address: string) =>
+  const denial = (address: string) =>
     addressDenial(address, { ...policy, nat64, deny: [range('9.9.9.9')] }, [])
-  expect(asked('64:ff9b::8.8.8.8')).toBeNull()
-  expect(asked('64:ff9b::10.0.0.1')).toBe('reserved')
-  expect(asked('64:ff9b::127.0.0.1')).toBe('own')
-  expect(asked('64:ff9b::9.9.9.9')).toBe('listed')
-  expect(asked('64:ff9b:1::8.8.8.8')).toBe('reserved')
-  expect(asked('::ffff:8.8.8.8')).toBe('embedded')
+  expect(denial('64:ff9b::8.8.8.8')).toBeNull()
+  expect(denial('64:ff9b::10.0.0.1')).toBe('reserved')
+  expect(denial('64:ff9b::127.0.0.1')).toBe('own')
+  expect(denial('64:ff9b::9.9.9.9')).toBe('listed')
+  expect(denial('64:ff9b:1::8.8.8.8')).toBe('reserved')
+  expect(denial('::ffff:8.8.8.8')).toBe('embedded')
 })
 
-test('M5#4: EGRESS_DENY and our own addresses', () => {
+test('M5#4: EGRESS_DENY and addresses of this installation', () => {
   const deny = [range('8.8.0.0/16'), range('2606:4700::/32')]
   expect(addressDenial('8.8.4.4', { ...policy, deny }, [])).toBe('listed')
   expect(addressDenial('2606:4700::1111', { ...policy, deny }, [])).toBe('listed')
@@ -177,13 +190,13 @@ test('5.4: interfaces are read once for many addresses', () => {
   ).toBe('own')
 })
 
-test('5.14: the override of tests opens its range and nothing beside it', () => {
+test('5.14: the override of tests allows its range and nothing else', () => {
   const testAllow = [range('127.0.0.0/30')]
   expect(addressDenial('127.0.0.3', { ...policy, testAllow }, [])).toBeNull()
   expect(addressDenial('127.0.0.4', { ...policy, testAllow }, [])).toBe('reserved')
 })
 
-test('any 16 bytes, written by URL, are read back as they were', () => {
+test('any 16 bytes, written by URL, are parsed to the same bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 16, maxLength: 16 }), (bytes) => {
       const groups = Array.from({ length: 8 }, (_, i) =>
@@ -195,11 +208,43 @@ test('any 16 bytes, written by URL, are read back as they were', () => {
   )
 })
 
-test('5.4: no address that the second opinion refuses is allowed, whatever it is', () => {
+test('a text is an address exactly if Node connects to it as one, zone ids aside', () => {
+  const forms = fc.constantFrom(
+    '1.2.3.4',
+    '::',
+    '1::8',
+    '1:2:3:4:5:6:7:8',
+    '::ffff:1.2.3.4',
+    '1:2:3:4:5:6:7::',
+    '0x7f.1',
+  )
+  const edits = fc.array(
+    fc.tuple(
+      fc.nat(20),
+      fc.nat(1),
+      fc.constantFrom('', ':', '::', '.', '0', '1', 'f', 'x', 'g', '%', '/', ' ', '-', '\n'),
+    ),
+    { maxLength: 4 },
+  )
+  fc.assert(
+    fc.property(forms, edits, (form, changes) => {
+      let text = form
+      for (const [at, removed, added] of changes) text = text.slice(0, at) + added + text.slice(at + removed)
+      const isAddress = isIP(text) !== 0 && !text.includes('%')
+      expect([text, parseAddress(text) !== null]).toEqual([text, isAddress])
+    }),
+    { numRuns },
+  )
+})
+
+test('5.4: an address that ipaddr.js or the second check refuses is never allowed', () => {
+  const interfaces = interfaceAddresses()
   const bytes = fc.oneof(fc.ipV4(), fc.ipV6())
   fc.assert(
     fc.property(bytes, (address) => {
-      if (addressDenial(address, policy, []) === null) expect(isUnicast(address)).toBe(true)
+      if (addressDenial(address, policy, [], interfaces) !== null) return
+      expect([address, isUnicast(address), ipaddr.parse(address).range()]).toEqual([address, true, 'unicast'])
     }),
+    { numRuns },
   )
 })

@@ -22,17 +22,21 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-const homeOf = (server: string, options: Partial<AgentClientOptions> = {}) =>
+const createClient = (server: string, options: Partial<AgentClientOptions> = {}) =>
   new AgentClient({ server, token: 'vt_x', version: '1.0.0', ...options })
 
-async function homeTo(answer: RequestListener, path = '', options: Partial<AgentClientOptions> = {}) {
-  const port = await listening(createServer(answer))
-  return homeOf(`http://127.0.0.1:${port}${path}`, options)
+async function startServerAndClient(
+  respond: RequestListener,
+  path = '',
+  options: Partial<AgentClientOptions> = {},
+) {
+  const port = await listening(createServer(respond))
+  return createClient(`http://127.0.0.1:${port}${path}`, options)
 }
 
 test('6.5: it posts JSON with its token, packed from 1 KiB, below the path of its server', async () => {
   const seen: unknown[] = []
-  const home = await homeTo((request, response) => {
+  const client = await startServerAndClient((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk) => chunks.push(chunk))
     request.on('end', () => {
@@ -45,23 +49,23 @@ test('6.5: it posts JSON with its token, packed from 1 KiB, below the path of it
     })
   }, '/below/')
   const long = { text: 'x'.repeat(2_000) }
-  const told = { status: 200, retryAfterSec: 7, json: { a: 1 } }
-  expect(await home.post('/agent/v1/poll', { b: 2 })).toEqual(told)
-  expect(await home.post('/agent/v1/poll', long)).toEqual(told)
+  const response = { status: 200, retryAfterSec: 7, json: { a: 1 } }
+  expect(await client.post('/agent/v1/poll', { b: 2 })).toEqual(response)
+  expect(await client.post('/agent/v1/poll', long)).toEqual(response)
   expect(seen).toEqual([
     ['POST', '/below/agent/v1/poll', 'Bearer vt_x', undefined, { b: 2 }],
     ['POST', '/below/agent/v1/poll', 'Bearer vt_x', 'gzip', long],
   ])
 })
 
-test('6.5: a redirect is an answer, and the token goes nowhere else', async () => {
-  let asked = 0
-  const elsewhere = await listening(createServer(() => asked++))
-  const home = await homeTo((_, response) => {
+test('6.5: a redirect is a response, and the token is sent nowhere else', async () => {
+  let requestsCount = 0
+  const elsewhere = await listening(createServer(() => requestsCount++))
+  const client = await startServerAndClient((_, response) => {
     response.writeHead(307, { location: `http://127.0.0.1:${elsewhere}/` }).end()
   })
-  expect((await home.post('/x', {})).status).toBe(307)
-  expect(asked).toBe(0)
+  expect((await client.post('/x', {})).status).toBe(307)
+  expect(requestsCount).toBe(0)
 })
 
 const failing: [string, RequestListener, string][] = [
@@ -80,29 +84,31 @@ const failing: [string, RequestListener, string][] = [
     'too_large: ',
   ],
 ]
-for (const [what, answer, failure] of failing) {
+for (const [what, respond, failure] of failing) {
   test(`6.5: ${what} is a failure: ${failure}`, async () => {
     const isLate = failure.startsWith('http_timeout')
-    const home = await homeTo(answer, '', { callMs: isLate ? 100 : 20_000 })
-    const told = await home.post('/x', {}).then(() => 'answered', agentClientFailure)
-    expect(told.slice(0, failure.length)).toBe(failure)
+    const client = await startServerAndClient(respond, '', { callMs: isLate ? 100 : 20_000 })
+    const response = await client.post('/x', {}).then(() => 'answered', agentClientFailure)
+    expect(response.slice(0, failure.length)).toBe(failure)
   })
 }
 
-test('6.5: what is no JSON is told as undefined, with its status', async () => {
-  const home = await homeTo((_, response) => response.writeHead(502, { 'retry-after': 'soon' }).end('<h1>'))
-  expect(await home.post('/x', {})).toEqual({ status: 502, retryAfterSec: 0, json: undefined })
+test('6.5: a body that is not JSON is undefined, with its status', async () => {
+  const client = await startServerAndClient((_, response) =>
+    response.writeHead(502, { 'retry-after': 'soon' }).end('<h1>'),
+  )
+  expect(await client.post('/x', {})).toEqual({ status: 502, retryAfterSec: 0, json: undefined })
 })
 
-test('6.5: closing gives up a call under way', async () => {
-  const home = await homeTo(() => {})
+test('6.5: closing aborts a running call', async () => {
+  const client = await startServerAndClient(() => {})
   const closing = new AbortController()
-  const told = home.post('/x', {}, closing.signal).then(() => 'answered', agentClientFailure)
+  const response = client.post('/x', {}, closing.signal).then(() => 'answered', agentClientFailure)
   closing.abort()
-  expect(await told).toBe('http_timeout: given up')
+  expect(await response).toBe('http_timeout: given up')
 })
 
-test('6.5: a certificate nobody vouches for is refused, the operator’s own authority is taken', async () => {
+test('6.5: an untrusted certificate is refused, one of the operator’s authority is accepted', async () => {
   const certificates = await makeCertificates('IP:127.0.0.1')
   onTestFinished(() => certificates.remove())
   const [cert, key, ca] = [certificates.cert, certificates.key, certificates.ca].map((path) =>
@@ -110,9 +116,9 @@ test('6.5: a certificate nobody vouches for is refused, the operator’s own aut
   )
   const port = await listening(createTlsServer({ cert, key }, (_, response) => response.end('{}')))
   const server = `https://127.0.0.1:${port}`
-  const strange = await homeOf(server)
+  const strange = await createClient(server)
     .post('/x', {})
     .then(() => 'answered', agentClientFailure)
   expect(strange).toMatch(/^connect_unreachable: (UNABLE_TO|SELF_SIGNED|DEPTH)/)
-  expect((await homeOf(server, { ca }).post('/x', {})).status).toBe(200)
+  expect((await createClient(server, { ca }).post('/x', {})).status).toBe(200)
 })

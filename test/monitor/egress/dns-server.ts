@@ -30,14 +30,14 @@ const CODES = { NXDOMAIN: 3, SERVFAIL: 2, REFUSED: 5 }
 
 export async function startDns(): Promise<Dns> {
   const zones = new Map<string, Zone[]>()
-  const asked: string[] = []
+  const queries: string[] = []
   const socket = createSocket('udp4')
 
   socket.on('message', (query, from) => {
-    const { name, type, end } = question(query)
-    asked.push(`${type} ${name}`)
+    const { name, type, end } = readQuestion(query)
+    queries.push(`${type} ${name}`)
     const answers = zones.get(name.toLowerCase()) ?? [{ code: 'NXDOMAIN' }]
-    const turn = asked.filter((line) => line === `${type} ${name}`).length - 1
+    const turn = queries.filter((line) => line === `${type} ${name}`).length - 1
     const zone = answers[Math.min(turn, answers.length - 1)]
     if (zone.silent?.includes(type)) return
     const records = zone.code ? [] : (zone[type] ?? []).map((text) => record(type, text))
@@ -50,13 +50,13 @@ export async function startDns(): Promise<Dns> {
   await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve))
   return {
     server: `127.0.0.1:${socket.address().port}`,
-    queries: asked,
+    queries,
     setRecords: (name, records) => zones.set(name, Array.isArray(records) ? records : [records]),
     close: () => new Promise((resolve) => socket.close(() => resolve())),
   }
 }
 
-function question(query: Buffer) {
+function readQuestion(query: Buffer) {
   const labels: string[] = []
   let at = 12
   for (; query[at] !== 0; at += query[at] + 1)

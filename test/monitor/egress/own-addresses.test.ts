@@ -9,7 +9,7 @@ test('5.4: literal addresses are known at once, names after the first refresh', 
   expect(own.known).toContain('127.0.0.1')
 })
 
-test('5.4: more hosts than there may be are a mistake', () => {
+test('5.4: too many hosts are an error', () => {
   const hosts = Array.from({ length: 65 }, (_, i) => `10.0.0.${i}`)
   expect(() => new OwnAddresses(hosts)).toThrow('65 own hosts, 64 at most')
 })

@@ -8,26 +8,26 @@ import type { TlsOptions } from 'node:tls'
 import { createServer as createTlsServer } from 'node:tls'
 
 /** Answers one request; gets the whole request head. */
-export type Deed = (socket: Socket, request: string) => void
+export type Responder = (socket: Socket, request: string) => void
 
 export interface RawServer {
   port: number
   connections: number
   open: number // of them, now
   requests: string[] // whole heads
-  on(path: string, deed: Deed): void // without the query
+  on(path: string, respond: Responder): void // without the query
   close(): Promise<void>
 }
 
 export async function startRaw(host: string, port = 0, tls?: TlsOptions): Promise<RawServer> {
-  const deeds = new Map<string, Deed>()
+  const responders = new Map<string, Responder>()
   const sockets = new Set<Socket>()
   const raw: RawServer = {
     port,
     connections: 0,
     open: 0,
     requests: [],
-    on: (path, deed) => deeds.set(path, deed),
+    on: (path, respond) => responders.set(path, respond),
     close: () => {
       for (const socket of sockets) socket.destroy()
       return new Promise((resolve) => server.close(() => resolve()))
@@ -43,8 +43,8 @@ export async function startRaw(host: string, port = 0, tls?: TlsOptions): Promis
         text = text.slice(end + 4)
         raw.requests.push(request)
         const path = request.split(' ')[1].split('?')[0]
-        const deed = deeds.get(path) ?? reply('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n')
-        deed(socket, request)
+        const respond = responders.get(path) ?? reply('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n')
+        respond(socket, request)
       }
     })
   }
@@ -73,16 +73,16 @@ export function listen(server: Server, host: string, port: number): Promise<void
 }
 
 export const reply =
-  (text: string | Buffer): Deed =>
+  (text: string | Buffer): Responder =>
   (socket) => {
     socket.write(text)
   }
 
 /** 200 with a body of a known length; further head lines end in CRLF. */
-export const ok = (body: string | Buffer, lines = ''): Deed => {
+export const ok = (body: string | Buffer, lines = ''): Responder => {
   const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${lines}\r\n`
   return reply(Buffer.concat([Buffer.from(head), Buffer.from(body)]))
 }
 
-export const redirect = (location: string, status = 302): Deed =>
+export const redirect = (location: string, status = 302): Responder =>
   reply(`HTTP/1.1 ${status} Found\r\nlocation: ${location}\r\ncontent-length: 0\r\n\r\n`)

@@ -38,7 +38,7 @@ const lookups: [string, Zone, string][] = [
   ['a name without addresses',       {},                                                 'dns_error'],
   ['a server that fails',            { code: 'SERVFAIL' },                               'dns_error'],
   ['a server that refuses',          { code: 'REFUSED' },                                'dns_error'],
-  ['a server that says nothing',     { silent: ['A', 'AAAA'] },                          'dns_timeout'],
+  ['a server that is silent',     { silent: ['A', 'AAAA'] },                          'dns_timeout'],
   ['one silence, no address',        { silent: ['A'] },                                  'dns_timeout'],
   ['64 addresses',                   { A: MANY.slice(1) },                               MANY.slice(1).join(' ')],
   ['65 addresses',                   { A: MANY },                                        'dns_bogus'],
@@ -56,7 +56,7 @@ for (const [i, [name, zone, wanted]] of lookups.entries()) {
   })
 }
 
-test('M5#3: the interfaces are read once per lookup, however many addresses it has', async () => {
+test('M5#3: the interfaces are read once per lookup, not once per address', async () => {
   const { networkInterfaces } = os
   let reads = 0
   os.networkInterfaces = () => {
@@ -83,7 +83,7 @@ test('M5#3: two tries of a silent server, and no more than the deadline', async 
   expect(world.dns.queries.filter((line) => line === 'A tries.example.org')).toHaveLength(2)
 })
 
-test('M5#3: no hosts file and no search domains: what is asked is the name', async () => {
+test('M5#3: no hosts file and no search domains: exactly the name is queried', async () => {
   const options = { limits, servers: [world.dns.server] }
   await expect(resolveHost('ip6-localhost', options)).rejects.toMatchObject({ code: 'dns_nxdomain' })
   expect(world.dns.queries.filter((line) => line.includes('ip6-localhost'))).toEqual([
@@ -92,7 +92,7 @@ test('M5#3: no hosts file and no search domains: what is asked is the name', asy
   ])
 })
 
-test('2.2: IPv6 is told, IPv4 is tried first', async () => {
+test('2.2: IPv6 is reported, IPv4 is tried first', async () => {
   world.relay.on('/', ok('x'))
   world.dns.setRecords('dual.example.org', { A: ['127.0.0.2'], AAAA: ['2606:4700:4700::1111'] })
   const visit = await world.egress().visit({ url: world.url('/', 'dual.example.org'), purpose: 'catalogue' })
@@ -104,7 +104,7 @@ test('2.2: IPv6 is told, IPv4 is tried first', async () => {
   })
 })
 
-test('5.5: an address that refuses is followed by the next', async () => {
+test('5.5: after an address that refuses, the next is tried', async () => {
   const egress = world.egress({}, { EGRESS_TEST_ALLOW: '127.0.0.2/31' })
   world.dns.setRecords('second.example.org', { A: ['127.0.0.3', '127.0.0.2'] })
   const visit = await egress.visit({ url: world.url('/', 'second.example.org'), purpose: 'catalogue' })
@@ -121,7 +121,7 @@ test('6.2: CNAME chain and name servers, of the nearest name that has some', asy
   })
 })
 
-test('6.2: a circle of CNAMEs ends, a name that may not be asked for is not', async () => {
+test('6.2: a cycle of CNAMEs ends, and a name that is not allowed is not queried', async () => {
   world.dns.setRecords('round.example.org', { CNAME: ['and.example.org'] })
   world.dns.setRecords('and.example.org', { CNAME: ['round.example.org'] })
   expect((await world.egress().names('round.example.org')).cnames).toEqual(['and.example.org'])
@@ -132,11 +132,11 @@ test('6.2: a circle of CNAMEs ends, a name that may not be asked for is not', as
     cnames: [],
     hasFailed: true,
   })
-  const asked = world.dns.queries.length
+  const queriesBefore = world.dns.queries.length
   for (const host of ['db.internal', 'localhost', '8.8.8.8', 'a/../b', '']) {
     expect(await world.egress().names(host)).toMatchObject({ cnames: [], nameservers: [] })
   }
-  expect(world.dns.queries.length).toBe(asked)
+  expect(world.dns.queries.length).toBe(queriesBefore)
 })
 
 test('6.3: a closed port: connect_refused', async () => {
@@ -146,7 +146,7 @@ test('6.3: a closed port: connect_refused', async () => {
   expect([visit.error, visit.detail, visit.isOurs]).toEqual(['connect_refused', 'ECONNREFUSED', false])
 })
 
-test('6.3: a host that takes no connection: connect_timeout', async () => {
+test('6.3: a host that accepts no connection: connect_timeout', async () => {
   const program = `const s = require('net').createServer().listen(0, '127.0.0.2', 1, () => console.log(s.address().port))`
   const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
   const [line] = await once(child.stdout, 'data')
@@ -177,7 +177,7 @@ const codes = [
   ['dns',     'EBADRESP',                     'dns_error',           false],
 ] as const
 for (const [phase, code, error, isOurs] of codes) {
-  test(`6.3: ${code} while ${phase}: ${error}${isOurs ? ', and our own fault' : ''}`, () => {
+  test(`6.3: ${code} while ${phase}: ${error}${isOurs ? ', and a failure of this side' : ''}`, () => {
     expect(toFailure(phase, Object.assign(new Error('secret <b>text</b>'), { code }))).toMatchObject({
       code: error,
       detail: code,
@@ -186,7 +186,7 @@ for (const [phase, code, error, isOurs] of codes) {
   })
 }
 
-test('5.11: no word of a target travels on in a failure', () => {
+test('5.11: no text of a target is in a failure', () => {
   for (const code of [undefined, '<script>', 'x'.repeat(99), 7]) {
     const { detail, message } = toFailure('http', Object.assign(new Error('<b>text</b>'), { code }))
     expect(detail).toMatch(/^[A-Za-z0-9_]{0,60}$/)

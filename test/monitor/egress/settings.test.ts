@@ -3,14 +3,14 @@ import { expect, test } from 'vitest'
 import { Egress } from '../../../monitor/egress/egress.ts'
 import { egressSettings } from '../../../monitor/egress/settings.ts'
 
-test('M5#1: without a word of the operator', () => {
+test('M5#1: the defaults', () => {
   const settings = egressSettings({})
   expect([...settings.ports]).toEqual([80, 443, 3000, 8000, 8080, 8443])
   expect(settings).toMatchObject({ deny: [], nat64: null, publicBaseUrl: null, proxy: null, testAllow: [] })
   expect(settings.testHosts.size).toBe(0)
 })
 
-test('5: what an operator may say', () => {
+test('5: valid settings', () => {
   const settings = egressSettings({
     PROBE_PORTS: '80, 9000,',
     EGRESS_DENY: '10.9.0.0/16,2001:db8:7::/48,9.9.9.9',
@@ -100,7 +100,7 @@ for (const text of noProxies) {
   })
 }
 
-test('5.14: a test host is where it says, and nowhere its range does not allow', async () => {
+test('5.14: a test host has the given address, which its range must allow', async () => {
   const env = { NODE_ENV: 'test', EGRESS_TEST_HOSTS: 'a.example.com=10.0.0.1:80' }
   const egress = new Egress({ settings: egressSettings(env), version: '1' })
   const visit = await egress.visit({ url: 'http://a.example.com/', purpose: 'catalogue' })

@@ -39,7 +39,7 @@ afterAll(async () => {
   await world.close()
 })
 
-const at = (text: string) => text.replaceAll('PORT', String(world.port))
+const withPort = (text: string) => text.replaceAll('PORT', String(world.port))
 
 test('M13#7: the corpus has at least 150 targets, each once', () => {
   expect(URLS.length + ANSWERS.length + LOCATIONS.length).toBeGreaterThanOrEqual(150)
@@ -49,17 +49,17 @@ test('M13#7: the corpus has at least 150 targets, each once', () => {
 
 for (const [kind, url, stage] of URLS) {
   test(`13.7: ${kind}: ${JSON.stringify(url)}`, async () => {
-    const asked = world.dns.queries.length
-    const verdict = closed.check(at(url))
+    const queriesBefore = world.dns.queries.length
+    const verdict = closed.check(withPort(url))
     const code = stage === 'form' ? 'invalid_url' : 'target_not_allowed'
     expect('refusal' in verdict && verdict.refusal.code).toBe(code)
     for (const purpose of ['catalogue', 'detection'] as const) {
-      const visit = await closed.visit({ url: at(url), purpose })
+      const visit = await closed.visit({ url: withPort(url), purpose })
       expect([visit.error, visit.addresses, visit.status]).toEqual(['target_not_allowed', [], null])
-      expect((await closed.handshake({ url: at(url), purpose })).error).toBe('target_not_allowed')
+      expect((await closed.handshake({ url: withPort(url), purpose })).error).toBe('target_not_allowed')
     }
     expect(sockets).toBe(0)
-    expect(world.dns.queries.length).toBe(asked) // static: no question leaves
+    expect(world.dns.queries.length).toBe(queriesBefore) // static: no question leaves
   })
 }
 
@@ -80,13 +80,13 @@ for (const [i, [kind, A, AAAA]] of ANSWERS.entries()) {
 
 for (const location of LOCATIONS) {
   test(`13.7: a redirect to ${JSON.stringify(location)}`, async () => {
-    world.relay.on('/go', redirect(at(location)))
+    world.relay.on('/go', redirect(withPort(location)))
     for (const purpose of ['catalogue', 'detection'] as const) {
       sockets = 0
       const visit = await open.visit({ url: world.url('/go'), purpose })
       expect(visit.error).toBe('redirect_refused')
       expect(sockets).toBe(1) // to the relay
-      expect(visit.hops[0]).toMatchObject({ status: 302, location: at(location).trim() })
+      expect(visit.hops[0]).toMatchObject({ status: 302, location: withPort(location).trim() })
     }
   })
 }
@@ -94,7 +94,7 @@ for (const location of LOCATIONS) {
 test('13.7: a redirect from the third hop is refused like one from the first', async () => {
   world.relay.on('/1', redirect('/2'))
   world.relay.on('/2', redirect('/3'))
-  world.relay.on('/3', redirect(at('http://127.0.0.1:PORT/')))
+  world.relay.on('/3', redirect(withPort('http://127.0.0.1:PORT/')))
   const visit = await open.visit({ url: world.url('/1'), purpose: 'catalogue' })
   expect([visit.error, visit.hops.length]).toEqual(['redirect_refused', 4])
 })
@@ -116,7 +116,7 @@ test('13.7: rebinding behind a redirect to the same name', async () => {
   expect([visit.error, visit.hops.length]).toEqual(['redirect_refused', 2])
 })
 
-test('13.7: a kept connection that died is not opened to where the name is now', async () => {
+test('13.7: a kept connection that closed is not reopened to a new address of the name', async () => {
   world.relay.on('/keep', ok('x'))
   world.relay.on('/dies', (socket) => socket.destroy())
   world.dns.setRecords('keep.example.org', [{ A: ['127.0.0.2'] }, { A: ['127.0.0.1'] }])
@@ -127,9 +127,9 @@ test('13.7: a kept connection that died is not opened to where the name is now',
   session.close()
 })
 
-test('13.7: a redirect does not take a kept connection: its hop is checked as it is now', async () => {
+test('13.7: a redirect does not use a kept connection: its hop is checked anew', async () => {
   world.relay.on('/keep', ok('x'))
-  world.relay.on('/back', redirect(at('http://moves.example.org:PORT/keep')))
+  world.relay.on('/back', redirect(withPort('http://moves.example.org:PORT/keep')))
   world.dns.setRecords('moves.example.org', [{ A: ['127.0.0.2'] }, { A: ['127.0.0.1'] }])
   const session = new Session()
   const first = await open.visit({
@@ -159,7 +159,7 @@ test('M5#5: a name that reaches the socket is not looked up', async () => {
   await expect(dial({ address: 'localhost', port: world.port }, signal)).rejects.toThrow()
 })
 
-test('M5#4: our own public address, and those of the cache backend', async () => {
+test('M5#4: the public address of this installation, and those of the cache backend', async () => {
   const egress = world.egress({ ownHosts: ['2620:fe::9'] }, { PUBLIC_BASE_URL: 'https://9.9.9.9:8090' })
   world.dns.setRecords('name-of-us.example.org', { A: ['9.9.9.9'] })
   world.dns.setRecords('six.example.org', { AAAA: ['2620:fe::9'] })
@@ -174,18 +174,18 @@ test('M5#4: our own public address, and those of the cache backend', async () =>
 test('5: a host that opted out is not resolved either', async () => {
   const egress = world.egress()
   egress.optOut = ['Example.ORG']
-  const asked = world.dns.queries.length
+  const queriesBefore = world.dns.queries.length
   expect((await egress.visit({ url: world.url('/'), purpose: 'catalogue' })).error).toBe('target_not_allowed')
   expect(await egress.names('relay.example.org')).toMatchObject({ cnames: [], nameservers: [] })
-  expect(world.dns.queries.length).toBe(asked)
+  expect(world.dns.queries.length).toBe(queriesBefore)
 })
 
-test('M5#12: a denial after DNS is told to a detection at a whole step, to a probe at once', async () => {
-  const took = async (purpose: 'catalogue' | 'detection', denialStepMs: number) => {
+test('M5#12: a denial after DNS is delayed to a whole step for a detection, and immediate for a probe', async () => {
+  const measureMs = async (purpose: 'catalogue' | 'detection', denialStepMs: number) => {
     const egress = world.egress({ limits: { denialStepMs } })
     const url = world.url('/', 'loopback.example.org')
     return (await egress.visit({ url, purpose })).timings.totalMs as number
   }
-  expect(await took('detection', 300)).toBeGreaterThanOrEqual(299)
-  expect(await took('catalogue', 600_000)).toBeLessThan(600_000)
+  expect(await measureMs('detection', 300)).toBeGreaterThanOrEqual(299)
+  expect(await measureMs('catalogue', 600_000)).toBeLessThan(600_000)
 })

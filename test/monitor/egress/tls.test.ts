@@ -9,7 +9,8 @@ import { Session } from '../../../monitor/egress/egress.ts'
 import { LIMITS } from '../../../monitor/egress/limits.ts'
 import type { Certificates, Pair } from '../../helpers/certificates.ts'
 import { makeCertificates } from '../../helpers/certificates.ts'
-import type { Deed, RawServer } from './raw-server.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import type { RawServer, Responder } from './raw-server.ts'
 import { listen, ok, redirect, startRaw } from './raw-server.ts'
 import type { World } from './setup.ts'
 import { RELAY, startWorld } from './setup.ts'
@@ -46,7 +47,7 @@ beforeAll(async () => {
 })
 
 afterEach(async () => {
-  for (const relay of Object.values(relays)) await expect.poll(() => relay.open).toBe(0)
+  for (const relay of Object.values(relays)) await eventually(() => expect(relay.open).toBe(0))
 })
 
 afterAll(async () => {
@@ -83,7 +84,7 @@ test('6.2: names by wildcard and by address', async () => {
   expect((await visit('untrusted', '127.0.0.2')).error).toBe('tls_untrusted')
 })
 
-test('5.5: the server is told the name, and an address is no name', async () => {
+test('5.5: the name is sent as SNI, an address is not', async () => {
   relays.good.on('/sni', (socket, request) => ok(String((socket as TLSSocket).servername))(socket, request))
   expect((await visit('good', RELAY, '/sni')).body.toString()).toBe(RELAY)
   expect((await visit('good', '127.0.0.2', '/sni')).body.toString()).toBe('false')
@@ -147,18 +148,18 @@ test('5.7: http to https is followed; the certificate is that of the last hop', 
 })
 
 // biome-ignore format: the columns are the specification
-const broken: [string, Deed, string][] = [
+const broken: [string, Responder, string][] = [
   ['says nothing',              () => {},                                             'tls_timeout'],
   ['closes',                    (socket) => socket.end(),                             'tls_reset'],
   ['resets after ClientHello',  (socket) => socket.resetAndDestroy(),                 'tls_reset'],
   ['speaks plain HTTP',         (socket) => socket.write('HTTP/1.1 400 Bad\r\n\r\n'), 'tls_protocol'],
   ['sends an alert',            (socket) => socket.write(Buffer.from('15030300020228', 'hex')), 'tls_protocol'],
 ]
-for (const [name, deed, error] of broken) {
+for (const [name, respond, error] of broken) {
   test(`6.3: a peer that ${name}: ${error}`, async () => {
     const server = createServer((socket) => {
       socket.on('error', () => {})
-      socket.once('data', () => deed(socket, ''))
+      socket.once('data', () => respond(socket, ''))
     })
     others.push(server)
     await listen(server, '127.0.0.2', 0)

@@ -38,7 +38,7 @@ const allowed = [
   ['http://myoptout.example.com/',                'http://myoptout.example.com/ myoptout.example.com 80 plain name'],
 ] as const
 for (const [text, wanted] of allowed)
-  test(`M5#2: ${text} may be asked for`, () => expect(outcome(text)).toBe(wanted))
+  test(`M5#2: ${text} may be requested`, () => expect(outcome(text)).toBe(wanted))
 
 // biome-ignore format: the columns are the specification
 const refused = [

@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { Session } from '../../../monitor/egress/egress.ts'
 import { LIMITS } from '../../../monitor/egress/limits.ts'
+import { eventually } from '../../helpers/eventually.ts'
 import { ok, redirect, reply } from './raw-server.ts'
 import type { World } from './setup.ts'
 import { RELAY, startWorld } from './setup.ts'
@@ -15,7 +16,7 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   expect(world.tripped()).toBe(0)
-  await expect.poll(() => world.relay.open).toBe(0) // no connection outlives its visit or session
+  await eventually(() => expect(world.relay.open).toBe(0)) // no connection outlives its visit or session
 })
 afterAll(() => world.close())
 
@@ -43,7 +44,7 @@ test('M6.2#1-2 5: a visit gives status, headers, body, timings, addresses', asyn
   expect(totalMs).toBeGreaterThanOrEqual(ttfbMs as number)
 })
 
-test('M5#10: what a request says of us', async () => {
+test('M5#10: the headers of a request', async () => {
   world.relay.on('/headers', ok(''))
   const egress = world.egress({}, { PUBLIC_BASE_URL: 'http://127.0.0.1:8090/' })
   await egress.visit({ url: world.url('/headers?a=1'), purpose, headers: { authorization: 'Bearer k' } })
@@ -62,7 +63,7 @@ test('M5#10: what a request says of us', async () => {
   }
 })
 
-test('5.10: a key that cannot be a header is the caller’s mistake, and stays out of the message', async () => {
+test('5.10: a key that is not valid in a header is an error of the caller, and is not in the message', async () => {
   for (const value of ['secret\n', 'sec\r\nret', ' secret', 'sécret', '']) {
     const headers = { 'x-api-key': value }
     const visit = world.egress().visit({ url: world.url('/headers'), purpose, headers })
@@ -80,7 +81,7 @@ test('M5#8: HTTP_PROXY and its friends are ignored', async () => {
   expect(visit.body.toString()).toBe('direct')
 })
 
-test('5: a status of 400 and more is an answer', async () => {
+test('5: a status of 400 and more is a response', async () => {
   world.relay.on('/401', reply('HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n{}'))
   const visit = await world.egress().visit({ url: world.url('/401'), purpose })
   expect([visit.error, visit.status, visit.body.toString()]).toEqual([null, 401, '{}'])
@@ -100,14 +101,14 @@ for (const [name, body, line] of complete) {
   })
 }
 
-test('5.10: HEAD has no body, whatever its head says', async () => {
+test('5.10: a response to HEAD has no body, even with Content-Length', async () => {
   const head = 'HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\ncontent-encoding: gzip\r\n\r\n'
   world.relay.on('/head', reply(head))
   const visit = await world.egress().visit({ url: world.url('/head'), purpose, method: 'HEAD' })
   expect([visit.error, visit.status, visit.body.length]).toEqual([null, 200, 0])
 })
 
-test('5.9: an empty body that calls itself gzip, a 204 and a 304 are complete', async () => {
+test('5.9: an empty body with Content-Encoding: gzip, a 204 and a 304 are complete', async () => {
   world.relay.on('/empty', ok('', 'content-encoding: gzip\r\n'))
   world.relay.on('/204', reply('HTTP/1.1 204 No Content\r\ncontent-encoding: gzip\r\n\r\n'))
   world.relay.on('/304', reply('HTTP/1.1 304 Not Modified\r\ncontent-encoding: br\r\n\r\n'))
@@ -131,7 +132,7 @@ test('M6.2#1 6.1: the visits of a session share a connection, and only measure i
   expect(second.body.toString()).toBe('2')
 })
 
-test('6.1: a kept connection that died is opened again, with a new look-up', async () => {
+test('6.1: a kept connection that closed is opened again, with a new lookup', async () => {
   world.relay.on('/one', ok('1'))
   world.relay.on('/dies', (socket, request) => {
     const isFirst = world.relay.requests.filter((other) => other === request).length === 1
@@ -183,7 +184,7 @@ test('5.7: the body of a redirect is not waited for', async () => {
   expect([visit.error, visit.body.toString()]).toEqual([null, 'end'])
 })
 
-test('5.7: a redirect without a place to go is an answer', async () => {
+test('5.7: a redirect without a location is a response', async () => {
   world.relay.on('/nowhere', reply('HTTP/1.1 302 Found\r\ncontent-length: 4\r\n\r\nlost'))
   const visit = await world.egress().visit({ url: world.url('/nowhere'), purpose })
   expect([visit.error, visit.status, visit.body.toString(), visit.hops.length]).toEqual([
@@ -213,7 +214,7 @@ test('5.7: each hop resolves again', async () => {
   }
 })
 
-test('5.1: the one more port of an entry is open on its own host only', async () => {
+test('5.1: the extra port of an entry is allowed on its host only', async () => {
   const egress = world.egress({}, { PROBE_PORTS: '80' })
   world.dns.setRecords('elsewhere.example.org', { A: ['127.0.0.2'] })
   world.relay.on('/stay', redirect('/plain'))
@@ -251,7 +252,7 @@ test('5.7: redirects: none gives the redirect itself', async () => {
   ])
 })
 
-test('a caller that gives up gets its answer at once, in each phase', async () => {
+test('an abort ends the visit at once, in each phase', async () => {
   world.dns.setRecords('silent.example.org', { silent: ['A', 'AAAA'] })
   world.relay.on('/silent', () => {})
   world.relay.on('/half', reply('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'))

@@ -28,13 +28,13 @@ const month = fc.uniqueArray(seen, { selector: ({ atSec }) => atSec, minLength: 
 test('7.2: availability of a week, a month, peak hours and days equals that of the raw probes', async () => {
   await fc.assert(
     fc.asyncProperty(month, async (all) => {
-      const world = await filled(all.map((one) => ({ ...one, region: 'overseas' as const })))
+      const world = await createFilled(all.map((one) => ({ ...one, region: 'overseas' as const })))
       world.rolledUp()
       const counted = all.filter(({ outcome }) => outcome !== 'inconclusive')
       world.pass()
       const [site] = world.snapshot().sites
       if (counted.length === 0) expect(site).toBeUndefined()
-      else expect(figures(world)).toEqual(direct(counted))
+      else expect(readRatios(world)).toEqual(direct(counted))
       world.database.close()
     }),
     { numRuns: size({ small: 25, full: 1_000 }), seed: 7 },
@@ -43,17 +43,19 @@ test('7.2: availability of a week, a month, peak hours and days equals that of t
 
 /** Windows are whole buckets: what belongs to one is where its bucket starts. */
 function direct(counted: Seen[]) {
-  const hourOf = ({ atSec }: Seen) => atSec - (atSec % HOUR_SEC)
-  const dayOf = ({ atSec }: Seen) => atSec - (atSec % DAY_SEC)
+  const startOfHour = ({ atSec }: Seen) => atSec - (atSec % HOUR_SEC)
+  const startOfDay = ({ atSec }: Seen) => atSec - (atSec % DAY_SEC)
   const peak = (hour: number) => hour >= 9 && hour < 23 // UTC+8
   const monthSec = NOW_SEC - 30 * DAY_SEC
   const todaySec = NOW_SEC - (NOW_SEC % DAY_SEC)
   const over = (isIn: (one: Seen) => boolean) => availability(counted.filter(isIn))
   return {
-    week: over((one) => hourOf(one) >= NOW_SEC - 7 * DAY_SEC),
-    month: over((one) => dayOf(one) >= monthSec),
-    peak: over((one) => hourOf(one) >= monthSec && peak((one.atSec / HOUR_SEC + 8) % 24)),
-    days: Array.from({ length: 30 }, (_, i) => over((one) => dayOf(one) === todaySec - (29 - i) * DAY_SEC)),
+    week: over((one) => startOfHour(one) >= NOW_SEC - 7 * DAY_SEC),
+    month: over((one) => startOfDay(one) >= monthSec),
+    peak: over((one) => startOfHour(one) >= monthSec && peak((one.atSec / HOUR_SEC + 8) % 24)),
+    days: Array.from({ length: 30 }, (_, i) =>
+      over((one) => startOfDay(one) === todaySec - (29 - i) * DAY_SEC),
+    ),
   }
 }
 
@@ -65,7 +67,7 @@ function availability(probes: Seen[]): number | null {
   return probes.length === 0 ? null : Number((worth / probes.length).toFixed(9))
 }
 
-function figures(world: World) {
+function readRatios(world: World) {
   const facts = getSiteFacts(world.snapshot().sites[0])
   const rounded = (value: number | null) => value && Number(value.toFixed(9))
   return {
@@ -87,9 +89,9 @@ test('7.2: what is read for the score is what pages read, of both regions', asyn
   await fc.assert(
     fc.asyncProperty(anywhere, fc.integer({ min: 0, max: 300 }), async (all, rolledUp) => {
       const probes = all.map(([one, region]) => ({ ...one, region }))
-      const world = await filled(probes.slice(0, rolledUp))
+      const world = await createFilled(probes.slice(0, rolledUp))
       world.rolledUp()
-      tell(world, probes.slice(rolledUp))
+      addProbes(world, probes.slice(rolledUp))
       const siteId = world.ids.site
       const range = { siteId, region: 'all', toSec: NOW_SEC + 1 } as const
       const hours = world.reader.history({ ...range, windowSec: HOUR_SEC, fromSec: NOW_SEC - 7 * DAY_SEC })
@@ -101,16 +103,16 @@ test('7.2: what is read for the score is what pages read, of both regions', asyn
   )
 })
 
-type Told = Seen & { region: Region }
+type RegionProbe = Seen & { region: Region }
 
-async function filled(probes: Told[]): Promise<World> {
+async function createFilled(probes: RegionProbe[]): Promise<World> {
   const world = await openWorld('site')
   world.vantage('agent', 'cn')
-  tell(world, probes)
+  addProbes(world, probes)
   return world
 }
 
-function tell(world: World, probes: Told[]): void {
+function addProbes(world: World, probes: RegionProbe[]): void {
   const writes = probes.map(({ atSec, outcome, ttfbMs, region }): Write => {
     const timings = { dnsMs: 4, connectMs: 38, tlsMs: 44, ttfbMs, totalMs: ttfbMs }
     const vantageId = world.vantages[region === 'cn' ? 'agent' : MAIN]

@@ -4,7 +4,7 @@ import { DAY_SEC, NOW_SEC, openWorld, type World } from './world.ts'
 const TODAY_SEC = NOW_SEC - (NOW_SEC % DAY_SEC)
 const SCAM = { flags: ['scam' as const] }
 
-test('8.2: boards are of a day; who stays keeps the day it came on, who comes back has a new one', async () => {
+test('8.2: boards are per day; a site that stays keeps its first day, one that returns gets a new one', async () => {
   const world = await openWorld({ slug: 'one', ...SCAM }, { slug: 'two', ...SCAM })
   for (const slug of ['one', 'two']) world.probed(slug)
   world.pass()

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { collectFindings } from '../../../monitor/evaluation/findings.ts'
 import type { Observation } from '../../../monitor/facts.ts'
-import { DAY_SEC, INTERVAL_SEC, NOW_SEC, observationOf, openWorld } from './world.ts'
+import { createObservation, DAY_SEC, INTERVAL_SEC, NOW_SEC, openWorld } from './world.ts'
 
 const SITE = { apiBase: 'https://site.example.com', catalogue: { modelsClaimed: ['gpt-5.4', 'other'] } }
 
 describe('7.2: the certificate, now', () => {
-  const { tls } = observationOf(NOW_SEC).profile
+  const { tls } = createObservation(NOW_SEC).profile
   // biome-ignore format: the columns are the specification
   const cases: [string, Observation['profile']['tls'], number, boolean, number | null][] = [
     // certificate, age of the probe in hours -> invalid, hygiene
@@ -20,7 +20,7 @@ describe('7.2: the certificate, now', () => {
   ]
   for (const [name, certificate, ageHours, isInvalid, hygiene] of cases) {
     test(name, () => {
-      const seen = observationOf(NOW_SEC - ageHours * 3_600)
+      const seen = createObservation(NOW_SEC - ageHours * 3_600)
       seen.profile.tls = certificate
       const findings = collectFindings(SITE, seen, seen, NOW_SEC)
       expect(findings.isCertificateInvalid).toBe(isInvalid)
@@ -30,32 +30,32 @@ describe('7.2: the certificate, now', () => {
   }
 
   test('on plain http none is missed, and none is invalid', () => {
-    const seen = observationOf(NOW_SEC)
+    const seen = createObservation(NOW_SEC)
     seen.profile.tls = null
     const findings = collectFindings({ ...SITE, apiBase: 'http://site.example.com' }, seen, seen, NOW_SEC)
     expect([findings.isCertificateInvalid, findings.hygiene]).toEqual([false, expect.closeTo(0.4)])
   })
 })
 
-test('7.1: models and program come from the newest full probe that was answered, the rest from the newest', async () => {
+test('7.1: models and program come from the newest full probe with a response, the rest from the newest', async () => {
   const world = await openWorld({ slug: 'site', modelsClaimed: ['other'] })
   world.probed('site')
   world.observed('site')
   world.nowSec += INTERVAL_SEC
-  const { profile } = observationOf(world.nowSec)
+  const { profile } = createObservation(world.nowSec)
   const broken = { ...profile, software: { name: 'unknown', version: null, confidence: 0 } }
   world.observed('site', { listing: 'absent', models: null, claimed: [], profile: broken, isParked: true })
   world.pass()
   const [site] = world.snapshot().sites
   expect(site.facts).toMatchObject({ software: 'new-api', modelsClaimed: 2, modelsVerified: 2 })
-  const findings = collectFindings(SITE, { ...observationOf(NOW_SEC), isParked: true }, null, NOW_SEC)
+  const findings = collectFindings(SITE, { ...createObservation(NOW_SEC), isParked: true }, null, NOW_SEC)
   expect(findings).toMatchObject({
     isParked: true,
     models: { claimed: ['gpt-5.4', 'other'], truthRatio: null },
   })
 })
 
-test('7.2: of a site without a full probe nothing is known but what the catalogue claims', () => {
+test('7.2: without a full probe only the claims of the catalogue are known', () => {
   expect(collectFindings(SITE, null, null, NOW_SEC)).toEqual({
     models: { claimed: ['gpt-5.4', 'other'], verified: [], truthRatio: null },
     hygiene: null,

@@ -42,7 +42,7 @@ describe('3.2: it ends with the first good probe of the place that tipped them b
     })
   }
 
-  test('when nobody looks any more, it ends there', () => {
+  test('it ends when the vantages go offline', () => {
     const open = known({ startedAtSec: NOW_SEC - 900 })
     expect(next('unknown', open, [])).toEqual({ ...open, endedAtSec: NOW_SEC })
   })
@@ -60,7 +60,7 @@ test('3.2: nothing opens twice, and what is closed stays closed', () => {
   expect(next('unknown', null, [])).toBeNull()
 })
 
-test('3.2: an outage that went on while nobody looked is the same incident; a later one is another', () => {
+test('3.2: an outage that continued while no vantage was online is the same incident; a later one is another', () => {
   const closed = known({ startedAtSec: NOW_SEC - 9_000, endedAtSec: NOW_SEC - 400 })
   expect(next('unreachable', closed, ['xxxxxx'])).toEqual({ ...closed, endedAtSec: null })
   expect(next('unreachable', closed, ['..xx'])).toMatchObject({ startedAtSec: NOW_SEC - INTERVAL_SEC })

@@ -6,7 +6,7 @@ import { openStore } from '../../../monitor/storage/store.ts'
 import { makeMemoryFolder } from '../../helpers/memory-folder.ts'
 import { catalogueSite, NOW_SEC, probe } from '../storage/stores.ts'
 
-test('a job beside the running store judges what is there, and the store publishes it', async () => {
+test('a job beside the running store evaluates the stored probes, and the store publishes the result', async () => {
   const path = `${makeMemoryFolder()}/monitor.db`
   const store = await openStore({ path, log: () => {} })
   const jobs = new Piscina<EvaluationTask, Write[]>({

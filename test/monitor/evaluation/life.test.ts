@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { DAY_SEC, INTERVAL_SEC, openWorld } from './world.ts'
 
-test('7: new, proven, gone for four days, back', async () => {
+test('7: new, proven, down for four days, up again', async () => {
   const world = await openWorld('site', 'other')
   const moment = () => [world.state('site'), world.tier('site'), world.board('red'), world.board('black')]
 

@@ -4,7 +4,7 @@ import type { StoredEvaluation } from '../../../monitor/evaluation/site-evaluati
 import type { ErrorCode, Outcome } from '../../../monitor/facts.ts'
 import { DAY_SEC, INTERVAL_SEC, NOW_SEC, openWorld, type World } from './world.ts'
 
-test('a pass made again changes nothing, in whatever moment of a life', async () => {
+test('repeating a pass changes nothing, at any time', async () => {
   const world = await openWorld('site', 'steady', { slug: 'flagged', flags: ['scam'] })
   world.liveHours(8 * 24, 'up', 'site', 'steady', 'flagged')
   for (const slug of ['site', 'steady', 'flagged']) world.observed(slug)
@@ -53,7 +53,7 @@ test('a pass whose writes were lost is made again with the same result', async (
   expect(world.evaluate()).toEqual(world.evaluate())
 })
 
-test('2.1: a hidden site is judged but never published, and on no board; a removed one is left alone', async () => {
+test('2.1: a hidden site is evaluated but not published, and on no board; a removed one is skipped', async () => {
   const sites = [
     { slug: 'hidden', isHidden: true, flags: ['scam' as const] },
     { slug: 'shown' },
@@ -80,7 +80,7 @@ test('2.1: a hidden site is judged but never published, and on no board; a remov
   expect(world.board('black')).toEqual(['shown'])
 })
 
-test('2.1: only the sites asked for are judged, and no boards are made', async () => {
+test('2.1: only the requested sites are evaluated, and no boards are written', async () => {
   const world = await openWorld('one', 'two')
   world.probed('one')
   world.probed('two')

@@ -3,7 +3,7 @@ import { nextEvaluation, type Voice } from '../../../monitor/evaluation/regions.
 import type { Result } from '../../../monitor/evaluation/rows.ts'
 import type { Evaluation } from '../../../monitor/scoring/regions.ts'
 import { saveVantage } from '../../../monitor/storage/vantages.ts'
-import { DAY_SEC, INTERVAL_SEC, MAIN, NOW_SEC, observationOf, openWorld, type World } from './world.ts'
+import { createObservation, DAY_SEC, INTERVAL_SEC, MAIN, NOW_SEC, openWorld, type World } from './world.ts'
 
 const AGENTS = ['one', 'two']
 
@@ -17,7 +17,7 @@ describe('6.5: two agents of one region', () => {
     expect(world.incidents('site')).toEqual([])
   })
 
-  test('both have to say that it is not; it is so since the second one, and the other region says why', async () => {
+  test('both must find it unreachable; the state holds since the second one, and the other region shows the cause', async () => {
     const world = await withAgents()
     round(world, { main: 'up', one: 'up', two: 'up' })
     for (let i = 0; i < 4; i++) round(world, { main: 'up', one: 'up', two: 'tls_reset' })
@@ -43,7 +43,7 @@ describe('6.5: two agents of one region', () => {
     expect(world.incidents('site')).toEqual([{ ...incident, endedAtSec: backSec }])
   })
 
-  test('down on both sides is no blocking', async () => {
+  test('down in both regions is not blocking', async () => {
     const world = await withAgents()
     round(world, { main: 'up', one: 'up', two: 'up' })
     for (let i = 0; i < 3; i++) round(world, { main: 'tls_reset', one: 'tls_reset', two: 'tls_reset' })
@@ -51,7 +51,7 @@ describe('6.5: two agents of one region', () => {
     expect(world.incidents('site')).toHaveLength(2)
   })
 
-  test('what absent agents found last stands for 24 h with its age; then the region is unknown, its incident ends', async () => {
+  test('the last results of offline agents hold for 24 h with their age; then the region is unknown and its incident ends', async () => {
     const world = await withAgents()
     round(world, { main: 'up', one: 'tls_reset', two: 'tls_reset' })
     expect(world.state('site', 'cn')).toBe('unreachable') // from unknown at once
@@ -89,7 +89,7 @@ describe('6.5: two agents of one region', () => {
     ])
   })
 
-  test('a site that was reachable stays so while its agents are away, and is judged anew when they are back', async () => {
+  test('a reachable site stays reachable while its agents are offline, and is evaluated anew when they return', async () => {
     const world = await withAgents()
     round(world, { main: 'up', one: 'up', two: 'up' })
     const foundSec = world.nowSec
@@ -150,7 +150,7 @@ describe('6.5: a failure to connect is blocking where the control reaches the sa
     })
   }
 
-  test('agents are the control: what the server found before is not theirs', async () => {
+  test('agents are the control: earlier results of the server do not count as theirs', async () => {
     const world = await withAgents()
     found(world, [THERE], 1)
     oneRound(world, { main: ['connect_timeout', ELSEWHERE], one: ['up'], two: ['up'] })
@@ -191,12 +191,12 @@ describe('6.5: a failure to connect is blocking where the control reaches the sa
   /** The server's full probe of so long ago. */
   function found(world: World, ips: string[], hoursAgo: number): void {
     world.nowSec -= hoursAgo * 3_600
-    world.observed('site', { profile: { ...observationOf(0).profile, ips } })
+    world.observed('site', { profile: { ...createObservation(0).profile, ips } })
     world.nowSec += hoursAgo * 3_600
   }
 })
 
-test("6.5: the server's own place is always there; without one its probes say nothing after 24 h", async () => {
+test('6.5: the vantage of the server is always online; without one its probes expire after 24 h', async () => {
   const world = await openWorld('site')
   world.probed('site')
   world.pass()
@@ -210,7 +210,7 @@ test("6.5: the server's own place is always there; without one its probes say no
   expect(world.state('site')).toBe('unknown')
 })
 
-test('6.5: what our own network lost is looked past', async () => {
+test('6.5: failures of the own network are ignored', async () => {
   const world = await openWorld('site')
   for (let i = 0; i < 3; i++) {
     world.nowSec += INTERVAL_SEC
@@ -250,7 +250,7 @@ describe('6.5: a change is counted once per interval', () => {
   for (const [name, state, pending, outcomes, isOutOfTurn, after, then] of cases) {
     test(name, () => {
       const memory = { ...before, state, pending: pending && { state: pending, count: 1 } } as Evaluation
-      const next = nextEvaluation(memory, resultsOf(outcomes), NOW_SEC, isOutOfTurn)
+      const next = nextEvaluation(memory, toResults(outcomes), NOW_SEC, isOutOfTurn)
       expect([next.state, next.pending?.state ?? null]).toEqual([after, then])
       if (next.pending) expect(next.pending.count).toBe(1)
     })
@@ -289,7 +289,7 @@ function round(world: World, found: Record<string, Parameters<World['probed']>[1
   world.pass()
 }
 
-function resultsOf(outcomes: string[][]): Voice[] {
+function toResults(outcomes: string[][]): Voice[] {
   return outcomes.map((ofOne) => ({
     isOnline: true,
     results: ofOne.map(

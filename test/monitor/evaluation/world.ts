@@ -1,4 +1,4 @@
-/** A world for evaluations: a real database, a clock that is moved, probes that are told, passes that are written. */
+/** The environment of evaluation tests: a real database, a clock under control, stored probes, evaluation passes. */
 import { expect } from 'vitest'
 import { evaluateAll, type PassOptions } from '../../../monitor/evaluation/pass.ts'
 import type { CatalogueSite, ErrorCode, Observation, Outcome, Region } from '../../../monitor/facts.ts'
@@ -73,7 +73,7 @@ export class World {
 
   /** One observation of now. */
   observed(slug: string, more: Partial<Observation> = {}): void {
-    const observation = { ...observationOf(this.nowSec), ...more }
+    const observation = { ...createObservation(this.nowSec), ...more }
     this.write([{ kind: 'observation', siteId: this.ids[slug], observation, models: null }])
   }
 
@@ -148,20 +148,21 @@ export class World {
 
   private probeWrite(
     slug: string,
-    said: Outcome | ErrorCode,
+    result: Outcome | ErrorCode,
     vantage: string,
     atSec: number,
     address: string | null = null,
   ): Write {
-    const isOutcome = said === 'up' || said === 'degraded' || said === 'down' || said === 'inconclusive'
-    const outcome = isOutcome ? said : 'down'
-    const error = isOutcome ? (said === 'down' ? 'connect_timeout' : null) : said
+    const isOutcome =
+      result === 'up' || result === 'degraded' || result === 'down' || result === 'inconclusive'
+    const outcome = isOutcome ? result : 'down'
+    const error = isOutcome ? (result === 'down' ? 'connect_timeout' : null) : result
     const found = probe(atSec, { outcome, error, httpStatus: outcome === 'up' ? 401 : null, address })
     return { kind: 'probe', siteId: this.ids[slug], vantageId: this.vantages[vantage], probe: found }
   }
 }
 
-export function observationOf(atSec: number): Observation {
+export function createObservation(atSec: number): Observation {
   return {
     atSec,
     models: ['gpt-5.4', 'claude-sonnet-4-6'],

@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([dns.close(), relay.close()]))
 
 /** What a light and a full probe tell. */
-async function addressesOf(port: number, env: Record<string, string> = {}): Promise<unknown[]> {
+async function probeAddresses(port: number, env: Record<string, string> = {}): Promise<unknown[]> {
   const allowed = [RELAY, NOBODY, NEITHER].join(',')
   const settings = egressSettings({ NODE_ENV: 'test', EGRESS_TEST_ALLOW: allowed, ...env })
   const egress = new Egress({ settings, version: '1.0.0', dnsServers: [dns.server] })
@@ -34,25 +34,25 @@ async function addressesOf(port: number, env: Record<string, string> = {}): Prom
   return probes.map(({ probe }) => [probe.error, probe.address])
 }
 
-const both = <T>(told: T): T[] => [told, told]
+const both = <T>(outcome: T): T[] => [outcome, outcome]
 
-test('6.5: of several addresses the one that answered', async () => {
+test('6.5: of several addresses the one that responded', async () => {
   dns.setRecords(HOST, { A: [NOBODY, RELAY, NEITHER] })
-  expect(await addressesOf(relay.port)).toEqual(both([null, RELAY]))
+  expect(await probeAddresses(relay.port)).toEqual(both([null, RELAY]))
 })
 
-test('6.5: where none answers, the last that was tried', async () => {
+test('6.5: if none responds, the last that was tried', async () => {
   dns.setRecords(HOST, { A: [RELAY, NOBODY] })
-  expect(await addressesOf(await freePort())).toEqual(both(['connect_refused', NOBODY]))
+  expect(await probeAddresses(await freePort())).toEqual(both(['connect_refused', NOBODY]))
 })
 
 test('6.5: none without an address of the name', async () => {
   dns.setRecords(HOST, { A: [], AAAA: [] })
-  const told = await addressesOf(relay.port)
-  expect(told).toEqual(both([expect.stringMatching(/^dns_/), null]))
+  const outcome = await probeAddresses(relay.port)
+  expect(outcome).toEqual(both([expect.stringMatching(/^dns_/), null]))
 })
 
-test('5.8, 6.5: none behind a proxy, whether or not the target answers', async () => {
+test('5.8, 6.5: none behind a proxy, whether or not the target responds', async () => {
   const proxy = createServer()
   await new Promise<void>((resolve) => proxy.listen(0, PROXY, resolve))
   onTestFinished(() => {
@@ -67,8 +67,8 @@ test('5.8, 6.5: none behind a proxy, whether or not the target answers', async (
       one.pipe(other)
     }
   })
-  expect(await addressesOf(relay.port, env)).toEqual(both([null, null]))
+  expect(await probeAddresses(relay.port, env)).toEqual(both([null, null]))
   proxy.removeAllListeners('connect')
   proxy.on('connect', (_request, socket) => socket.end('HTTP/1.1 504 Gateway Timeout\r\n\r\n'))
-  expect(await addressesOf(relay.port, env)).toEqual(both(['connect_timeout', null]))
+  expect(await probeAddresses(relay.port, env)).toEqual(both(['connect_timeout', null]))
 })

@@ -28,7 +28,7 @@ function visit(status: number | null, body = '', changes: Partial<Visit> = {}): 
     ...changes,
   }
 }
-const answer = (
+const createResponse = (
   path: string,
   status: number,
   json: unknown,
@@ -71,7 +71,7 @@ test('5.11: text of strangers is cut, on one line, without what cannot be seen',
   expect(shown(`${'x'.repeat(79)}\u{1f600}`, 80)).toBe(`${'x'.repeat(79)}\ufffd`)
 })
 
-test('5: members of answers are own ones', () => {
+test('5: only own members of a response count', () => {
   expect(getMember({ a: { b: 1 } }, 'a.b')).toBe(1)
   expect(getMember({}, 'constructor')).toBeUndefined()
   expect(getMember({}, '__proto__')).toBeUndefined()
@@ -81,13 +81,13 @@ test('5: members of answers are own ones', () => {
 // biome-ignore format: the columns are the specification
 const programs: [string, ProbeResponse[], string, number][] = [
   ['nothing',                            [],                                                                      'unknown', 0],
-  ['one weak mark is not enough',        [answer('/api/status', 200, { data: { uptime_kuma_enabled: 1 } })],      'unknown', 0],
-  ['two weak marks are',                 [answer('/api/pricing', 200, { group_ratio: {}, usable_group: {} })],    'new-api', 0.64],
-  ['one strong mark',                    [answer('/v1/models', 401, { error: { type: 'new_api_error' } })],       'new-api', 0.9],
-  ['a strong and a weak one',            [answer('/api/status', 200, { data: { HeaderNavModules: '' } }, { 'x-new-api-version': 'v1' })], 'new-api', 0.94],
-  ['marks of a descendant hide the rest', [answer('/', 200, {}, { 'x-oneapi-request-id': '1', 'x-new-api-version': 'v1' })], 'new-api', 0.9],
-  ['a weak descendant hides nobody',     [answer('/api/status', 200, { data: { uptime_kuma_enabled: 1 } }, { 'x-oneapi-request-id': '1' })], 'one-api', 0.9],
-  ['a mark on another path is none',     [answer('/health', 200, { data: { needs_setup: false, step: 1 }, code: 0 })], 'unknown', 0],
+  ['one weak mark is not enough',        [createResponse('/api/status', 200, { data: { uptime_kuma_enabled: 1 } })],      'unknown', 0],
+  ['two weak marks are',                 [createResponse('/api/pricing', 200, { group_ratio: {}, usable_group: {} })],    'new-api', 0.64],
+  ['one strong mark',                    [createResponse('/v1/models', 401, { error: { type: 'new_api_error' } })],       'new-api', 0.9],
+  ['a strong and a weak one',            [createResponse('/api/status', 200, { data: { HeaderNavModules: '' } }, { 'x-new-api-version': 'v1' })], 'new-api', 0.94],
+  ['marks of a descendant hide the rest', [createResponse('/', 200, {}, { 'x-oneapi-request-id': '1', 'x-new-api-version': 'v1' })], 'new-api', 0.9],
+  ['a weak descendant hides nobody',     [createResponse('/api/status', 200, { data: { uptime_kuma_enabled: 1 } }, { 'x-oneapi-request-id': '1' })], 'one-api', 0.9],
+  ['a mark on another path is none',     [createResponse('/health', 200, { data: { needs_setup: false, step: 1 }, code: 0 })], 'unknown', 0],
 ]
 for (const [what, answers, name, confidence] of programs) {
   test(`6.2: ${what}: ${name}, ${confidence}`, () =>
@@ -95,11 +95,17 @@ for (const [what, answers, name, confidence] of programs) {
 }
 
 test('6.2: a version is at most 40 characters, and only a text', () => {
-  const of = (version: unknown) =>
-    detectSoftware([answer('/api/status', 200, { error: { type: 'one_api_error' }, data: { version } })])
-      .version
-  expect(of('v'.repeat(50))).toBe('v'.repeat(40))
-  expect([of(''), of(1), of(null), of({})]).toEqual([null, null, null, null])
+  const versionShown = (version: unknown) =>
+    detectSoftware([
+      createResponse('/api/status', 200, { error: { type: 'one_api_error' }, data: { version } }),
+    ]).version
+  expect(versionShown('v'.repeat(50))).toBe('v'.repeat(40))
+  expect([versionShown(''), versionShown(1), versionShown(null), versionShown({})]).toEqual([
+    null,
+    null,
+    null,
+    null,
+  ])
 })
 
 const https = new URL('https://relay.example.org')
@@ -126,7 +132,7 @@ for (const [what, found, redirectsToHttps] of insecure) {
 
 test('7.2: HSTS counts over https, with an age', () => {
   const hsts = (value: string, base = https) =>
-    checkHygiene(base, [answer('/', 200, {}, { 'strict-transport-security': value })], null).hasHsts
+    checkHygiene(base, [createResponse('/', 200, {}, { 'strict-transport-security': value })], null).hasHsts
   expect([hsts('max-age=31536000; includeSubDomains'), hsts('max-age=0'), hsts('preload')]).toEqual([
     true,
     false,
@@ -152,7 +158,9 @@ const leaks: [string, boolean][] = [
 ]
 for (const [message, isLeak] of leaks) {
   test(`7.2: an error "${message}" ${isLeak ? 'leaks' : 'does not leak'}`, () => {
-    expect(checkHygiene(https, [answer('/', 500, { error: message })], null).leaksUpstream).toBe(isLeak)
-    expect(checkHygiene(https, [answer('/', 200, { error: message })], null).leaksUpstream).toBeNull()
+    expect(checkHygiene(https, [createResponse('/', 500, { error: message })], null).leaksUpstream).toBe(
+      isLeak,
+    )
+    expect(checkHygiene(https, [createResponse('/', 200, { error: message })], null).leaksUpstream).toBeNull()
   })
 }

@@ -55,7 +55,7 @@ test('3.5: models are sorted and at most 2,000 are shown, with their number', as
   expect(models).toEqual([...models].sort())
 })
 
-test('2.2, 6.5: one probe speaks for its own region only', async () => {
+test('2.2, 6.5: one probe counts for its own region only', async () => {
   const { result } = (await run('http://open.example.org')) as Extract<DetectionOutcome, { status: 'done' }>
   const { cn, overseas } = result.regions
   expect(cn).toEqual({
@@ -112,7 +112,7 @@ test('3.5: failed means that we did not measure', async () => {
   expect(await run('http://open.example.org', late)).toEqual({ status: 'failed', code: 'deadline_exceeded' })
 })
 
-test('M5#11: what a relay says of itself is told bounded, on one line', async () => {
+test('M5#11: texts of a relay are shown bounded, on one line', async () => {
   await run('http://new-api.example.org')
   for (const { detail } of steps) expect(detail ?? '').toMatch(/^[ -~]{0,160}$/)
 })

@@ -80,7 +80,7 @@ for (const [kind, outcome, error, httpStatus, listing, software, confidence, mod
   })
 }
 
-test('M13#8: every fake relay stands in the table, but for those that need more than one look', () => {
+test('M13#8: every fake relay is in the table, except those that need more than one probe', () => {
   const elsewhere = ['flapping', 'downgrade', 'echo']
   expect([...cases.map(([kind]) => kind), ...elsewhere].sort()).toEqual(Object.keys(RELAYS).sort())
 })
@@ -118,7 +118,7 @@ const requests: [RelayKind, string[]][] = [
   ['huge',                 ['/v1/models', '/', '/api/status', '/api/pricing', '/api/v1/settings/public', '/health']],
 ]
 for (const [kind, paths] of requests) {
-  test(`M6.1#2: a full probe of ${kind} asks ${paths.length} times`, async () => {
+  test(`M6.1#2: a full probe of ${kind} sends ${paths.length} requests`, async () => {
     const relay = world.relays[kind]
     relay.requests.length = 0
     await fullProbe(world.context(), world.target(kind))
@@ -218,18 +218,18 @@ for (const [host, error] of unreachable) {
     world.dns.setRecords('closed.example.org', { A: ['127.0.0.2'] })
     const target = { url: `http://${host}`, apiBase: `http://${host}:8443`, purpose: 'catalogue' } as const
     for (const probe of [lightProbe, fullProbe]) {
-      const tried = await probe(world.context(), target)
-      expect(tried.probe).toMatchObject({ outcome: 'down', error, httpStatus: null })
-      expect(tried.probe.address).toBe(error === 'connect_refused' ? '127.0.0.2' : null)
-      if ('observation' in tried) expect(tried.observation).toBeNull()
+      const attempt = await probe(world.context(), target)
+      expect(attempt.probe).toMatchObject({ outcome: 'down', error, httpStatus: null })
+      expect(attempt.probe.address).toBe(error === 'connect_refused' ? '127.0.0.2' : null)
+      if ('observation' in attempt) expect(attempt.observation).toBeNull()
     }
   })
 }
 
-test('M6.3#4: our own failure is inconclusive', async () => {
+test('M6.3#4: a failure of this side is inconclusive', async () => {
   const { egress } = world.context()
   const visit = await egress.visit({ url: 'http://reset.example.org/', purpose: 'catalogue' })
-  const ours = { ...egress, visit: async () => ({ ...visit, isOurs: true }) }
-  const { probe } = await lightProbe(world.context({ egress: ours }), world.target('reset'))
+  const ownFailure = { ...egress, visit: async () => ({ ...visit, isOurs: true }) }
+  const { probe } = await lightProbe(world.context({ egress: ownFailure }), world.target('reset'))
   expect(probe.outcome).toBe('inconclusive')
 })

@@ -9,33 +9,35 @@ import { ok } from '../egress/raw-server.ts'
 import type { World } from '../egress/setup.ts'
 import { startWorld } from '../egress/setup.ts'
 
-const STALL_MS = 1_500
+const STALL_MS = 600
+const STALL_LIMIT_MS = 300 // instead of 1,000: the stalls here are certain, so they may be short
 let world: World
 beforeAll(async () => {
   world = await startWorld()
-  const answer = ok('{"data":[{"id":"a"}]}', 'content-type: application/json\r\n')
+  const respond = ok('{"data":[{"id":"a"}]}', 'content-type: application/json\r\n')
   world.relay.on('/v1/models', (socket, request) => {
-    answer(socket, request) // is in the kernel's hands
+    respond(socket, request) // written to the socket before the stall
     setImmediate(() => standStill(STALL_MS))
   })
   world.relay.on('/silent/v1/models', () => {})
-  world.relay.on('/open/v1/models', answer)
+  world.relay.on('/open/v1/models', respond)
 })
 afterAll(() => world.close())
 
 const probe = async (path: string, firstByteMs: number, slowMs: number) => {
-  const egress = world.egress({ limits: { firstByteMs } })
+  const limits = path === '/' ? { firstByteMs, stallMs: STALL_LIMIT_MS } : { firstByteMs }
+  const egress = world.egress({ limits })
   const context: ProbeContext = { egress, asn: NO_ASN_TABLE, nowMs: Date.now, slowMs }
   const url = world.url(path)
-  const tried = await lightProbe(context, { url, apiBase: url, purpose: 'catalogue' })
-  return [tried.probe.outcome, tried.probe.error]
+  const attempt = await lightProbe(context, { url, apiBase: url, purpose: 'catalogue' })
+  return [attempt.probe.outcome, attempt.probe.error]
 }
 
 // biome-ignore format: a table
 const cases = [
   // what the stall does,             path,      first byte, slow after → outcome, error
   ['outlasts the deadline',           '/',               400,      60_000, 'inconclusive', 'http_timeout'],
-  ['makes the answer look slow',      '/',            20_000,         500, 'inconclusive', 'slow'],
+  ['makes the response look slow',      '/',            20_000,         500, 'inconclusive', 'slow'],
   ['changes nothing that counts',     '/',            20_000,      60_000, 'up',           null],
   ['is not there',                    '/silent/',        400,      60_000, 'down',         'http_timeout'],
 ] as const
@@ -46,8 +48,8 @@ for (const [what, path, firstByteMs, slowMs, outcome, error] of cases) {
 }
 
 /** A relay whose listing is open; its other paths respond with 404. */
-function openRelay(changes: Partial<ProbeContext['egress']> = {}) {
-  const real = world.egress({ limits: { firstByteMs: 400 } })
+function openRelay(changes: Partial<ProbeContext['egress']> = {}, limits = {}) {
+  const real = world.egress({ limits: { firstByteMs: 400, ...limits } })
   const egress: ProbeContext['egress'] = {
     visit: (request) => real.visit(request),
     handshake: (request) => real.handshake(request),
@@ -63,7 +65,7 @@ const request = { region: 'overseas', isSingleVantage: true } as const
 
 test('6.2: a request of a full probe fails during a stall: the outcome stands, nothing is observed', async () => {
   world.relay.on('/api/status', () => void setImmediate(() => standStill(STALL_MS)))
-  const { context, target, url } = openRelay()
+  const { context, target, url } = openRelay({}, { stallMs: STALL_LIMIT_MS })
   const full = await fullProbe(context, target)
   expect(full).toMatchObject({ probe: { outcome: 'up' }, observation: null, isIncomplete: true })
   expect(await detect(context, { ...request, url })).toEqual({ status: 'failed', code: 'internal_error' })

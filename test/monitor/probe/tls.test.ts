@@ -35,7 +35,7 @@ const cases = [
   ['down',    'down', 'redirect_refused',   301,   true],
 ] as const
 for (const [name, outcome, error, httpStatus, isValid] of cases) {
-  test(`6.2, 6.3: ${name}: ${error ?? outcome}, its certificate told nevertheless`, async () => {
+  test(`6.2, 6.3: ${name}: ${error ?? outcome}, with its certificate`, async () => {
     const light = await lightProbe(world.context(), world.target(name))
     expect(light.probe).toMatchObject({ outcome, error, httpStatus })
     const full = await fullProbe(world.context(), world.target(name))
@@ -47,13 +47,13 @@ for (const [name, outcome, error, httpStatus, isValid] of cases) {
 }
 
 test('6.3: a reset after the ClientHello, and silence after it', async () => {
-  for (const [error, deed] of [
+  for (const [error, respond] of [
     ['tls_reset', 'reset'],
     ['tls_timeout', 'hang'],
   ] as const) {
     const server = createServer((socket) => {
       socket.on('error', () => {})
-      socket.on('data', () => deed === 'reset' && socket.resetAndDestroy())
+      socket.on('data', () => respond === 'reset' && socket.resetAndDestroy())
     })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.2', resolve))
     world.dns.setRecords('hello.example.org', { A: ['127.0.0.2'] })
@@ -68,33 +68,40 @@ test('6.3: a reset after the ClientHello, and silence after it', async () => {
   }
 })
 
-test('6.1: the key is asked with once, over https; what it opens is verified, what is asked without it stands', async () => {
+test('6.1: the key is sent once, over https; its listing is verified, and requests without it count as before', async () => {
   world.relays.good.requests.length = 0
   const { observation, probe } = await fullProbe(world.context(), world.target('good', { key: KEY }))
   expect(observation).toMatchObject({ listing: 'key_required', models: MODELS })
   expect(probe.httpStatus).toBe(401)
-  const asked = ['/v1/models', '/', '/v1/models', '/api/status', '/api/pricing']
-  expect(world.relays.good.requests.filter((path) => path !== '*')).toEqual(asked)
+  const requested = ['/v1/models', '/', '/v1/models', '/api/status', '/api/pricing']
+  expect(world.relays.good.requests.filter((path) => path !== '*')).toEqual(requested)
   const wrong = await fullProbe(world.context(), world.target('good', { key: 'sk-other' }))
   expect(wrong.observation).toMatchObject({ listing: 'key_required', models: null })
 })
 
-test('6.1: with a key one request is left, after the price list; it goes to the program that shows', async () => {
-  const asked = ['/v1/models', '/', '/v1/models', '/api/status', '/api/pricing', '/api/v1/settings/public']
+test('6.1: with a key one request is left after the price list; it goes to the recognized program', async () => {
+  const requested = [
+    '/v1/models',
+    '/',
+    '/v1/models',
+    '/api/status',
+    '/api/pricing',
+    '/api/v1/settings/public',
+  ]
   for (const name of ['sub2api', 'priced']) {
     world.relays[name].requests.length = 0
     const { observation } = await fullProbe(world.context(), world.target(name, { key: KEY }))
-    expect(world.relays[name].requests.filter((path) => path !== '*')).toEqual(asked)
+    expect(world.relays[name].requests.filter((path) => path !== '*')).toEqual(requested)
     expect(observation?.claimed).toHaveLength(name === 'priced' ? 2 : 0)
     expect(observation?.profile.software.version).toBe(name === 'priced' ? null : '0.1.121')
   }
 })
 
-test('7.2: our own key, said back to us, is no leak', async () => {
+test('7.2: a response that repeats the key of the request is not a leak', async () => {
   const key = `sk-${'a1'.repeat(20)}`
-  const tried = await fullProbe(world.context(), world.target('echo', { key }))
-  expect(tried.observation?.hygiene.leaksUpstream).toBe(false)
-  expect(JSON.stringify(tried)).not.toContain(key)
+  const attempt = await fullProbe(world.context(), world.target('echo', { key }))
+  expect(attempt.observation?.hygiene.leaksUpstream).toBe(false)
+  expect(JSON.stringify(attempt)).not.toContain(key)
 })
 
 test('3.5: the step of the handshake: what it found, or its error', async () => {
@@ -110,7 +117,7 @@ test('3.5: the step of the handshake: what it found, or its error', async () => 
   expect(steps[2]).toMatch(/^ok: TLSv1\.3, h2, 3[12] days left$/)
 })
 
-test('6.1: over plain http the key stays at home', async () => {
+test('6.1: over plain http the key is not sent', async () => {
   const { observation } = await fullProbe(world.context(), world.target('new-api', { key: KEY }))
   expect(observation?.models).toBeNull()
 })

@@ -1,4 +1,4 @@
-/** Whole days of the planner with a clock of its own: are its limits kept at every moment, and does everyone get a turn? */
+/** Whole days of the planner with a clock of its own: are its limits kept at every moment, and is every site probed? */
 import { describe, expect, test } from 'vitest'
 import { Planner, type Run } from '../../../monitor/scheduler/planner.ts'
 import { seed, seeded, size } from '../../helpers/size.ts'
@@ -30,10 +30,10 @@ interface Seen {
 function simulate(world: World): { seen: Seen; planner: Planner } {
   const random = seeded(seed())
   const planner = new Planner({ random: seeded(seed() + 1) })
-  const addressOf = (site: number) =>
+  const toAddress = (site: number) =>
     `9.${Math.floor(site / world.perNetwork / 256)}.${Math.floor(site / world.perNetwork) % 256}.1`
   for (let i = 0; i < world.sites; i++) {
-    const addresses = world.learnsLate ? [] : [addressOf(i)]
+    const addresses = world.learnsLate ? [] : [toAddress(i)]
     planner.put(
       { slug: `s${i}`, intervalMs: world.intervalMs, lastFullAgoMs: random() * 6 * HOUR, addresses },
       0,
@@ -57,7 +57,7 @@ function simulate(world: World): { seen: Seen; planner: Planner } {
     for (const run of planner.due(nowMs)) {
       const site = Number(run.key.slice(1))
       books.start(run, nowMs)
-      const address = run.kind === 'detection' ? `11.${site % 200}.0.1` : addressOf(site)
+      const address = run.kind === 'detection' ? `11.${site % 200}.0.1` : toAddress(site)
       if (!planner.resolved(run.id, [address], nowMs)) continue
       books.enter(run, address)
       ending.push({ run, site, atMs: nowMs + Math.ceil(world.durationMs(random, site)) })
@@ -120,7 +120,7 @@ function longestGapMs(seen: Seen, world: World): number {
 
 const days = size({ small: 1, full: 7 })
 
-describe('M13#9 6.4: days of probing keep every limit and starve nobody', () => {
+describe('M13#9 6.4: days of probing keep every limit and starve no site', () => {
   test('an easy day: every slot is met, within the jitter', () => {
     const world: World = {
       sites: 200,
@@ -137,7 +137,7 @@ describe('M13#9 6.4: days of probing keep every limit and starve nobody', () => 
     expect(Math.abs(seen.stored - slots)).toBeLessThan(slots * 0.01)
   })
 
-  test('half of the sites down and slow: back-off, and nobody else is late', () => {
+  test('half of the sites down and slow: back-off, and no other site is late', () => {
     const world: World = {
       sites: 120,
       perNetwork: 10,
@@ -148,13 +148,13 @@ describe('M13#9 6.4: days of probing keep every limit and starve nobody', () => 
     }
     const { seen } = simulate(world)
     expect(seen.broken).toEqual([])
-    const countOf = (site: number) => seen.startsMs.get(`light s${site}`)!.length
-    for (let site = 0; site < 120; site += 2) expect(countOf(site)).toBeGreaterThan(280 * days)
-    for (let site = 1; site < 120; site += 2) expect(countOf(site)).toBeLessThan(40 * days)
+    const countStarts = (site: number) => seen.startsMs.get(`light s${site}`)!.length
+    for (let site = 0; site < 120; site += 2) expect(countStarts(site)).toBeGreaterThan(280 * days)
+    for (let site = 1; site < 120; site += 2) expect(countStarts(site)).toBeLessThan(40 * days)
     expect(longestGapMs(seen, world)).toBeLessThan(67 * MIN + MIN) // an hour and its jitter
   })
 
-  test('too much to do, everything in crowded networks, detections without end: all get their share', () => {
+  test('overload, crowded networks, endless detections: each site gets its share', () => {
     const world: World = {
       sites: 200,
       perNetwork: 50,
@@ -174,7 +174,7 @@ describe('M13#9 6.4: days of probing keep every limit and starve nobody', () => 
     expect(Math.min(...full)).toBeGreaterThanOrEqual(days)
   })
 
-  test('addresses are known only after DNS: the limit per network holds all the same', () => {
+  test('addresses are known only after DNS: the limit per network still holds', () => {
     const world: World = {
       sites: 120,
       perNetwork: 40,

@@ -14,7 +14,7 @@ const HOUR = 60 * MIN
 const INTERVAL = 5 * MIN
 
 /** Without jitter, and with full probes long done, so that a test sees only what it is about. */
-function plannerOf(sites: Partial<PlannedSite>[], options: Partial<PlannerOptions> = {}): Planner {
+function createPlanner(sites: Partial<PlannedSite>[], options: Partial<PlannerOptions> = {}): Planner {
   const planner = new Planner({ random: () => 0.5, ...options })
   sites.forEach((site, i) => {
     planner.put({ slug: `s${i}`, intervalMs: INTERVAL, lastFullAgoMs: 0, ...site }, 0)
@@ -44,8 +44,8 @@ function play(
   return log
 }
 
-test('M6.1#1 M6.4#1: a site is probed at its own place in the interval, and from plan to plan', () => {
-  const planner = plannerOf([{}])
+test('M6.1#1 M6.4#1: a site keeps its own slot in the interval, also from plan to plan', () => {
+  const planner = createPlanner([{}])
   expect(planner.due(first('s0') - 1)).toEqual([])
   expect(planner.wakeMs(0)).toBe(first('s0'))
   const [run] = planner.due(first('s0'))
@@ -55,8 +55,8 @@ test('M6.1#1 M6.4#1: a site is probed at its own place in the interval, and from
   expect(planner.wakeMs(first('s0') + 20 * SEC)).toBe(first('s0') + INTERVAL) // its length does not shift the plan
 })
 
-test('6.4: after sleep a site is probed once, and stands at its old place in the interval', () => {
-  const planner = plannerOf([{}])
+test('6.4: after sleep a site is probed once, and keeps its slot in the interval', () => {
+  const planner = createPlanner([{}])
   const [run] = planner.due(2 * HOUR)
   planner.finish(run.id, { outcome: 'up' }, 2 * HOUR)
   expect(planner.totals.skippedSlots).toBe(Math.floor((2 * HOUR - first('s0')) / INTERVAL))
@@ -67,7 +67,7 @@ test('6.4: after sleep a site is probed once, and stands at its old place in the
 
 describe('6.3: a failure is confirmed', () => {
   test('after 5 s and 15 s, then one down is stored', () => {
-    const planner = plannerOf([{}])
+    const planner = createPlanner([{}])
     const log = play(planner, 0, 2 * MIN + first('s0'), () => 'down')
     const t = first('s0')
     expect(log).toEqual([
@@ -78,13 +78,13 @@ describe('6.3: a failure is confirmed', () => {
   })
 
   test('a repeat that works is what is stored', () => {
-    const planner = plannerOf([{}])
+    const planner = createPlanner([{}])
     const log = play(planner, 0, first('s0') + MIN, (run) => (run.repeatsDone === 1 ? 'up' : 'down'))
     expect(log.map(({ result }) => result)).toEqual(['again', 'store'])
   })
 
   test('while it waits, its place is free for others', () => {
-    const planner = plannerOf([{}, {}], { lightMax: 1 })
+    const planner = createPlanner([{}, {}], { lightMax: 1 })
     const [a] = planner.due(INTERVAL)
     expect(planner.due(INTERVAL)).toEqual([])
     expect(planner.finish(a.id, { outcome: 'down' }, INTERVAL)).toBe('again')
@@ -92,15 +92,15 @@ describe('6.3: a failure is confirmed', () => {
   })
 
   test('confirm_failures 0 stores the first', () => {
-    const planner = plannerOf([{}], { repeatsMax: 0 })
+    const planner = createPlanner([{}], { repeatsMax: 0 })
     expect(play(planner, 0, first('s0'), () => 'down')).toEqual([
       { atMs: first('s0'), kind: 'light', result: 'store' },
     ])
   })
 })
 
-test('M6.4#2: back-off doubles from the fourth down on, to an hour; one good answer ends it', () => {
-  const planner = plannerOf([{}], { repeatsMax: 0 })
+test('M6.4#2: back-off doubles from the fourth down on, to an hour; one success ends it', () => {
+  const planner = createPlanner([{}], { repeatsMax: 0 })
   const log = play(planner, 0, 6 * HOUR - 1, (_, nowMs) => (nowMs > 5 * HOUR ? 'up' : 'down'))
   const light = log.filter(({ kind }) => kind === 'light').map(({ atMs }) => atMs)
   const gapsMin = light.slice(1).map((atMs, i) => (atMs - light[i]) / MIN)
@@ -109,13 +109,13 @@ test('M6.4#2: back-off doubles from the fourth down on, to an hour; one good ans
 })
 
 test('M6.4#2: a week of downs stretches the back-off to six hours', () => {
-  const planner = plannerOf([{ downs: 200, downForMs: 8 * 24 * HOUR }], { repeatsMax: 0 })
+  const planner = createPlanner([{ downs: 200, downForMs: 8 * 24 * HOUR }], { repeatsMax: 0 })
   const light = play(planner, 0, 24 * HOUR, () => 'down').filter(({ kind }) => kind === 'light')
   expect(light[1].atMs - light[0].atMs).toBe(6 * HOUR)
 })
 
 test('6.4: an inconclusive probe neither lengthens nor ends a back-off', () => {
-  const planner = plannerOf([{ downs: 4 }], { repeatsMax: 0 })
+  const planner = createPlanner([{ downs: 4 }], { repeatsMax: 0 })
   const [run] = planner.due(first('s0'))
   planner.finish(run.id, { outcome: 'inconclusive' }, first('s0'))
   expect(planner.wakeMs(first('s0'))).toBe(first('s0') + 10 * MIN)
@@ -128,15 +128,17 @@ const holds = [
   [20 * MIN,     20 * MIN],
   [ 3 * HOUR,    60 * MIN], // up to 60 min
 ] as const
-for (const [asked, want] of holds) {
-  test(`M6.4#2: Retry-After of ${asked} ms holds the site for ${want} ms, its full probe too`, () => {
-    const planner = plannerOf([{ lastFullAgoMs: 6 * HOUR - first('s0') - MIN }]) // full due a minute after light
+for (const [requestedMs, want] of holds) {
+  test(`M6.4#2: Retry-After of ${requestedMs} ms holds the site for ${want} ms, its full probe too`, () => {
+    const planner = createPlanner([{ lastFullAgoMs: 6 * HOUR - first('s0') - MIN }]) // full due a minute after light
     const [run] = planner.due(first('s0'))
-    expect(planner.finish(run.id, { outcome: 'degraded', retryAfterMs: asked }, first('s0'))).toBe('store')
+    expect(planner.finish(run.id, { outcome: 'degraded', retryAfterMs: requestedMs }, first('s0'))).toBe(
+      'store',
+    )
     const later = play(planner, first('s0'), first('s0') + 2 * HOUR, () => 'up')
     expect(later.find(({ kind }) => kind === 'light')?.atMs).toBe(first('s0') + want)
     expect(later.find(({ kind }) => kind === 'full')?.atMs).toBe(
-      first('s0') + Math.max(MIN, Math.min(asked, HOUR)),
+      first('s0') + Math.max(MIN, Math.min(requestedMs, HOUR)),
     )
   })
 }
@@ -146,17 +148,17 @@ describe('M6.4#3: limits', () => {
     Array.from({ length: count }, (_, i) => site(i))
 
   test('M4.5#3: 32 light, 4 full, 4 detections', () => {
-    const planner = plannerOf(many(60, () => ({ lastFullAgoMs: null })))
+    const planner = createPlanner(many(60, () => ({ lastFullAgoMs: null })))
     for (let i = 0; i < 10; i++) planner.detect(`d${i}`, `elsewhere-${i}`, 0)
     const runs = planner.due(INTERVAL)
-    const countOf = (kind: string) => runs.filter((run) => run.kind === kind).length
-    expect([countOf('detection'), countOf('full'), countOf('light')]).toEqual([4, 4, 32])
+    const countRuns = (kind: string) => runs.filter((run) => run.kind === kind).length
+    expect([countRuns('detection'), countRuns('full'), countRuns('light')]).toEqual([4, 4, 32])
     expect(shown(runs).slice(0, 4)).toEqual(['detection d0', 'detection d1', 'detection d2', 'detection d3'])
     expect(runs[4].kind).toBe('full')
   })
 
   test('one run per site: light waits for full, detection for light', () => {
-    const planner = plannerOf([{ lastFullAgoMs: null }])
+    const planner = createPlanner([{ lastFullAgoMs: null }])
     const [full] = planner.due(INTERVAL)
     planner.detect('d', 's0', INTERVAL)
     expect(planner.due(INTERVAL)).toEqual([])
@@ -169,23 +171,23 @@ describe('M6.4#3: limits', () => {
   })
 
   test('M4.5#6: two per /24', () => {
-    const planner = plannerOf(many(5, (i) => ({ addresses: [`9.9.9.${i}`] })))
+    const planner = createPlanner(many(5, (i) => ({ addresses: [`9.9.9.${i}`] })))
     const [a] = planner.due(INTERVAL)
     expect(planner.due(INTERVAL)).toEqual([])
     planner.finish(a.id, { outcome: 'up' }, INTERVAL)
     expect(planner.due(INTERVAL)).toHaveLength(1)
   })
 
-  test('50 starts in a second, whoever starts', () => {
-    const planner = plannerOf(many(120), { lightMax: 1_000 })
+  test('50 starts in a second, of all kinds', () => {
+    const planner = createPlanner(many(120), { lightMax: 1_000 })
     expect(planner.due(INTERVAL)).toHaveLength(50)
     expect(planner.due(INTERVAL + 999)).toHaveLength(0)
     expect(planner.wakeMs(INTERVAL + 999)).toBe(INTERVAL + 1_000)
     expect(planner.due(INTERVAL + 1_000)).toHaveLength(50)
   })
 
-  test('addresses that are learned too late: the run goes back to its old place in the line', () => {
-    const planner = plannerOf(many(4), { lightMax: 3 })
+  test('addresses that are learned too late: the run returns to its position in the queue', () => {
+    const planner = createPlanner(many(4), { lightMax: 3 })
     const runs = planner.due(INTERVAL) // the fourth waits
     const isIn = runs.map((run) => planner.resolved(run.id, ['9.9.9.9'], INTERVAL))
     expect(isIn).toEqual([true, true, false])
@@ -197,7 +199,7 @@ describe('M6.4#3: limits', () => {
   })
 
   test('who needs two networks is not passed over for ever by those who need one', () => {
-    const planner = plannerOf(many(16, (i) => ({ addresses: [i < 8 ? '8.8.8.8' : '9.9.9.9'] })))
+    const planner = createPlanner(many(16, (i) => ({ addresses: [i < 8 ? '8.8.8.8' : '9.9.9.9'] })))
     planner.put(
       { slug: 'both', intervalMs: INTERVAL, lastFullAgoMs: 0, addresses: ['8.8.8.8', '9.9.9.9'] },
       0,
@@ -220,20 +222,20 @@ describe('M6.4#3: limits', () => {
 })
 
 test('M6.1#1 6.4: a full probe every six hours, and soon after a change of state, at most every half hour', () => {
-  const planner = plannerOf([{ lastFullAgoMs: 0 }], { repeatsMax: 0 })
+  const planner = createPlanner([{ lastFullAgoMs: 0 }], { repeatsMax: 0 })
   const flaps = play(planner, 0, 5 * HOUR, (_, nowMs) => (Math.floor(nowMs / INTERVAL) % 2 ? 'up' : 'down'))
   const full = flaps.filter(({ kind }) => kind === 'full').map(({ atMs }) => atMs)
   expect(full.length).toBeGreaterThan(5)
   for (let i = 1; i < full.length; i++) expect(full[i] - full[i - 1]).toBeGreaterThanOrEqual(30 * MIN)
 
-  const calm = play(plannerOf([{ lastFullAgoMs: 0 }]), 0, 13 * HOUR, () => 'up').filter(
+  const calm = play(createPlanner([{ lastFullAgoMs: 0 }]), 0, 13 * HOUR, () => 'up').filter(
     ({ kind }) => kind === 'full',
   )
   expect(calm.map(({ atMs }) => atMs)).toEqual([6 * HOUR, 12 * HOUR])
 })
 
 test('6.4: a full probe that was inconclusive is made up for in half an hour', () => {
-  const planner = plannerOf([{ lastFullAgoMs: 6 * HOUR, slug: 's0' }])
+  const planner = createPlanner([{ lastFullAgoMs: 6 * HOUR, slug: 's0' }])
   const full = planner.due(first('s0')).find(({ kind }) => kind === 'full')!
   planner.finish(full.id, { outcome: 'inconclusive' }, first('s0'))
   const log = play(planner, first('s0'), 8 * HOUR, () => 'up').filter(({ kind }) => kind === 'full')
@@ -241,7 +243,7 @@ test('6.4: a full probe that was inconclusive is made up for in half an hour', (
 })
 
 test('6.4: a full probe that finds the site well ends the wait of its light probe', () => {
-  const planner = plannerOf([{ downs: 10, downForMs: HOUR, lastFullAgoMs: 6 * HOUR - 10 * MIN }], {
+  const planner = createPlanner([{ downs: 10, downForMs: HOUR, lastFullAgoMs: 6 * HOUR - 10 * MIN }], {
     repeatsMax: 0,
   })
   const log = play(planner, 0, HOUR, (run) => (run.kind === 'full' ? 'up' : 'down'))
@@ -251,7 +253,7 @@ test('6.4: a full probe that finds the site well ends the wait of its light prob
 })
 
 test('6.4: runs that never finish give their places back after ten minutes', () => {
-  const planner = plannerOf([{}, {}], { lightMax: 1 })
+  const planner = createPlanner([{}, {}], { lightMax: 1 })
   const [lost] = planner.due(INTERVAL)
   expect(planner.wakeMs(INTERVAL)).toBe(INTERVAL + 10 * MIN)
   const [other] = planner.due(INTERVAL + 10 * MIN)
@@ -261,7 +263,7 @@ test('6.4: runs that never finish give their places back after ten minutes', () 
 })
 
 test('M4.5#2 3.4: a hundred detections wait, one more is refused; a waiting one can be cancelled', () => {
-  const planner = plannerOf([])
+  const planner = createPlanner([])
   const accepted = Array.from({ length: 101 }, (_, i) => planner.detect(`d${i}`, `t${i}`, 0))
   expect(accepted.filter(Boolean)).toHaveLength(100)
   expect(accepted[100]).toBe(false)
@@ -270,8 +272,8 @@ test('M4.5#2 3.4: a hundred detections wait, one more is refused; a waiting one 
   expect(shown(planner.due(0))).toEqual(['detection d1', 'detection d2', 'detection d3', 'detection d4'])
 })
 
-test('8.1: a removed site is asked no more, and what still runs is dropped', () => {
-  const planner = plannerOf([{}, {}])
+test('8.1: a removed site is not probed again, and the result of a running probe is dropped', () => {
+  const planner = createPlanner([{}, {}])
   const runs = planner.due(INTERVAL)
   planner.remove('s0')
   planner.remove('s1')
@@ -282,20 +284,20 @@ test('8.1: a removed site is asked no more, and what still runs is dropped', () 
 })
 
 test('8.1: a new interval takes effect at once', () => {
-  const planner = plannerOf([{ intervalMs: HOUR }])
+  const planner = createPlanner([{ intervalMs: HOUR }])
   planner.put({ slug: 's0', intervalMs: MIN }, 0)
   expect(planner.wakeMs(0)).toBe(firstSlotMs('s0', MIN, 0))
 })
 
 test('6.5: slots of other vantages are passed over', () => {
-  const asked: number[] = []
-  const planner = plannerOf([{}], { isTurn: (_, dueMs) => asked.push(dueMs) % 3 === 1 })
+  const requestedMs: number[] = []
+  const planner = createPlanner([{}], { isTurn: (_, dueMs) => requestedMs.push(dueMs) % 3 === 1 })
   const log = play(planner, 0, 2 * HOUR, () => 'up').filter(({ kind }) => kind === 'light')
   expect(log.map(({ atMs }) => (atMs - first('s0')) / INTERVAL)).toEqual([0, 3, 6, 9, 12, 15, 18, 21])
 })
 
 test('12: the lag is that of the longest waiting run', () => {
-  const planner = plannerOf([{}, {}], { lightMax: 1 })
+  const planner = createPlanner([{}, {}], { lightMax: 1 })
   planner.due(INTERVAL)
   expect(planner.lagMs('light', INTERVAL + SEC)).toBe(INTERVAL + SEC - Math.max(first('s0'), first('s1')))
   expect(planner.lagMs('full', INTERVAL)).toBe(0)

@@ -153,7 +153,7 @@ test('6.4: never more than 50 starts in any second, also over a seam', () => {
   expect(starts.length).toBe(250)
 })
 
-test('6.5: two vantages per region in turn, fewer always, everyone equally often', () => {
+test('6.5: two vantages per region in rotation, fewer always, each equally often', () => {
   expect(inTurn('a', 7, [])).toEqual([])
   expect(inTurn('a', 7, ['x'])).toEqual(['x'])
   expect(inTurn('a', 7, ['y', 'x'])).toEqual(['x', 'y'])
@@ -166,14 +166,14 @@ test('6.5: two vantages per region in turn, fewer always, everyone equally often
     for (let slot = 0; slot < names.length * 20; slot++) {
       const turn = inTurn('a', getSlotNumber(slot * 300, 300), [...names].reverse())
       expect(new Set(turn).size).toBe(2)
-      expect(turn).toEqual(inTurn('a', slot, names)) // whatever order they are told in
+      expect(turn).toEqual(inTurn('a', slot, names)) // in any order of the names
       for (const name of turn) counts.set(name, (counts.get(name) ?? 0) + 1)
     }
     expect([...counts.values()]).toEqual(names.map(() => 40))
   }
 })
 
-test('6.4: the heap gives back in due order, whatever is put, moved and removed', () => {
+test('6.4: the heap returns items in due order after any insertions, moves and removals', () => {
   const step = fc.record({ item: fc.nat({ max: 19 }), dueMs: fc.nat({ max: 50 }), isRemoval: fc.boolean() })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 120 }), (steps) => {

@@ -32,7 +32,7 @@ const GOOD: Candidate = {
 }
 
 type Change = Partial<Omit<Candidate, 'history'>> & { history?: Partial<Candidate['history']> }
-function siteOf({ history, ...change }: Change = {}): Candidate {
+function createCandidate({ history, ...change }: Change = {}): Candidate {
   return { ...GOOD, ...change, history: { ...GOOD.history, ...history } }
 }
 
@@ -59,7 +59,7 @@ describe('7.3: who is on the red board', () => {
   ]
   for (const [name, change, isOn] of cases) {
     test(`${name}: ${isOn ? 'yes' : 'no'}`, () => {
-      expect(slugs(boards(siteOf(change)).red)).toEqual(isOn ? ['good'] : [])
+      expect(slugs(boards(createCandidate(change)).red)).toEqual(isOn ? ['good'] : [])
     })
   }
 })
@@ -74,20 +74,20 @@ const values = [
 ] as const
 for (const [days, value] of values) {
   test(`7.3: 88 points with ${days} days of history rank as ${value}`, () => {
-    expect(rankValue(siteOf({ history: { lengthSec: days * DAY_SEC } }))).toBeCloseTo(value, 9)
+    expect(rankValue(createCandidate({ history: { lengthSec: days * DAY_SEC } }))).toBeCloseTo(value, 9)
   })
 }
 
 test('7.3: order is rank value, then a(30 d), then p50, then slug', () => {
   const sites = [
-    siteOf({ slug: 'd', score: 85 }),
-    siteOf({ slug: 'c', history: { p50Ms: 700 } }),
-    siteOf({ slug: 'n', history: { p50Ms: null } }),
-    siteOf({ slug: 'b' }),
-    siteOf({ slug: 'a' }),
-    siteOf({ slug: 'available', history: { a30d: 0.9951 } }),
-    siteOf({ slug: 'best', score: 90 }),
-    siteOf({ slug: 'young', score: 89, history: { lengthSec: 7 * DAY_SEC } }),
+    createCandidate({ slug: 'd', score: 85 }),
+    createCandidate({ slug: 'c', history: { p50Ms: 700 } }),
+    createCandidate({ slug: 'n', history: { p50Ms: null } }),
+    createCandidate({ slug: 'b' }),
+    createCandidate({ slug: 'a' }),
+    createCandidate({ slug: 'available', history: { a30d: 0.9951 } }),
+    createCandidate({ slug: 'best', score: 90 }),
+    createCandidate({ slug: 'young', score: 89, history: { lengthSec: 7 * DAY_SEC } }),
   ]
   const { red } = boards(...sites)
   expect(slugs(red)).toEqual(['best', 'available', 'a', 'b', 'c', 'n', 'young', 'd'])
@@ -108,7 +108,7 @@ describe('7.4: red reasons, strongest first', () => {
       ['availability_999', 'models_true', 'fast', 'both_regions', 'long_history']],
   ]
   for (const [change, reasons] of cases) {
-    test(reasons.join(', '), () => expect(boards(siteOf(change)).red[0].reasons).toEqual(reasons))
+    test(reasons.join(', '), () => expect(boards(createCandidate(change)).red[0].reasons).toEqual(reasons))
   }
 })
 
@@ -143,15 +143,15 @@ describe('7.4: black reasons and their weights', () => {
   ]
   for (const [change, reasons] of cases) {
     test(`${JSON.stringify(change)}: ${JSON.stringify(reasons)}`, () => {
-      const got = blackReasons(siteOf(change))
+      const got = blackReasons(createCandidate(change))
       expect(Object.fromEntries(got)).toEqual(reasons)
       expect(getSeverity(got)).toBe(Object.values(reasons).reduce((a, b) => a + b, 0))
-      expect(boards(siteOf(change)).black).toHaveLength(got.size > 0 ? 1 : 0)
+      expect(boards(createCandidate(change)).black).toHaveLength(got.size > 0 ? 1 : 0)
     })
   }
 
   test('strongest first; of equal ones in the order of the specification', () => {
-    const worst = siteOf({
+    const worst = createCandidate({
       tier: 'D',
       truthRatio: 0,
       history: { downSec: 80 * HOUR_SEC, a7d: 0.2, a30d: 0.7 },
@@ -180,23 +180,26 @@ describe('7.4: black reasons and their weights', () => {
   ]
   for (const [change, isOn] of provisional) {
     test(`provisional, ${JSON.stringify(change)}: ${isOn ? 'on' : 'not on'} the board`, () => {
-      expect(boards(siteOf({ ...change, isProvisional: true })).black).toHaveLength(isOn ? 1 : 0)
+      expect(boards(createCandidate({ ...change, isProvisional: true })).black).toHaveLength(isOn ? 1 : 0)
     })
   }
 })
 
 test('7.4: order is severity, then the lower score, then slug', () => {
   const { black } = boards(
-    siteOf({ slug: 'b', tier: 'D', score: 20 }),
-    siteOf({ slug: 'a', tier: 'D', score: 20 }),
-    siteOf({ slug: 'z', tier: 'D', score: 10 }),
-    siteOf({ slug: 'scam', flags: ['scam'], score: 99 }),
+    createCandidate({ slug: 'b', tier: 'D', score: 20 }),
+    createCandidate({ slug: 'a', tier: 'D', score: 20 }),
+    createCandidate({ slug: 'z', tier: 'D', score: 10 }),
+    createCandidate({ slug: 'scam', flags: ['scam'], score: 99 }),
   )
   expect(slugs(black)).toEqual(['scam', 'z', 'a', 'b'])
 })
 
 test('7.4: no site is on both boards; black wins', () => {
-  const { red, black } = boards(siteOf({ slug: 'leak', isCertificateInvalid: true }), siteOf())
+  const { red, black } = boards(
+    createCandidate({ slug: 'leak', isCertificateInvalid: true }),
+    createCandidate(),
+  )
   expect([slugs(red), slugs(black)]).toEqual([['good'], ['leak']])
 })
 
@@ -207,10 +210,10 @@ describe('3.3: rank change and since', () => {
   }
   const { red } = buildBoards(
     [
-      siteOf({ slug: 'a', score: 90 }),
-      siteOf({ slug: 'b', score: 89 }),
-      siteOf({ slug: 'c', score: 88 }),
-      siteOf({ slug: 'new', score: 87 }),
+      createCandidate({ slug: 'a', score: 90 }),
+      createCandidate({ slug: 'b', score: 89 }),
+      createCandidate({ slug: 'c', score: 88 }),
+      createCandidate({ slug: 'new', score: 87 }),
     ],
     { red: past, black: EMPTY },
     NOW_SEC,
@@ -240,7 +243,7 @@ test('7.3, 7.4: the boards do not depend on the order of the sites, and ranks ha
   fc.assert(
     fc.property(fc.array(site, { maxLength: 20 }), (records) => {
       const sites = records.map(({ a30d, p50Ms, ...rest }, i) =>
-        siteOf({ ...rest, slug: `s${i}`, history: { a30d, p50Ms } } as Change),
+        createCandidate({ ...rest, slug: `s${i}`, history: { a30d, p50Ms } } as Change),
       )
       const forward = boards(...sites)
       expect(boards(...[...sites].reverse())).toEqual(forward)

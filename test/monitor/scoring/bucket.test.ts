@@ -18,14 +18,14 @@ import { pointOfBucket, pointOfProbe } from '../../../monitor/scoring/probe-poin
 const AT_SEC = 1_795_190_400 // 2026-11-20T16:00:00Z
 const NO_TIMINGS = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
 
-function probeOf(probe: Partial<Probe>): Probe {
+function createProbe(probe: Partial<Probe>): Probe {
   const plain = { atSec: AT_SEC, kind: 'light', outcome: 'up', error: null, httpStatus: 401 } as const
   return { ...plain, timings: NO_TIMINGS, ...probe }
 }
 
-function bucketOf(...probes: Partial<Probe>[]): Bucket {
+function createBucket(...probes: Partial<Probe>[]): Bucket {
   const bucket = emptyBucket(AT_SEC, HOUR_SEC)
-  for (const probe of probes) addProbe(bucket, probeOf(probe))
+  for (const probe of probes) addProbe(bucket, createProbe(probe))
   return bucket
 }
 
@@ -56,13 +56,13 @@ for (const [availability, status] of statuses) {
 }
 
 test('2.2: availability is (up + 0.7 degraded) / probes', () => {
-  const bucket = bucketOf({}, {}, { outcome: 'degraded' }, { outcome: 'down' })
+  const bucket = createBucket({}, {}, { outcome: 'degraded' }, { outcome: 'down' })
   expect(getAvailability([bucket])).toBeCloseTo(2.7 / 4, 12)
   expect(getAvailability([])).toBeNull()
 })
 
 test('2.2, 6.3: an inconclusive probe is in no bucket and makes none', () => {
-  const bucket = bucketOf({ outcome: 'inconclusive', error: 'dns_timeout', timings: ttfb(5) })
+  const bucket = createBucket({ outcome: 'inconclusive', error: 'dns_timeout', timings: ttfb(5) })
   expect(bucket).toEqual(emptyBucket(AT_SEC, HOUR_SEC))
   expect(pointOfBucket(bucket)).toBeNull()
   expect(mergeBuckets([bucket, bucket], AT_SEC, DAY_SEC)).toBeNull()
@@ -71,7 +71,7 @@ test('2.2, 6.3: an inconclusive probe is in no bucket and makes none', () => {
 
 test('2.2: a bucket as callers see it, member by member', () => {
   const timings = { dnsMs: 4, connectMs: 38, tlsMs: 44, ttfbMs: 212, totalMs: 230 }
-  const bucket = bucketOf(
+  const bucket = createBucket(
     { timings },
     { timings },
     { outcome: 'degraded', error: 'http_429', httpStatus: 429, timings },
@@ -108,7 +108,7 @@ const raw = [
 for (const [outcome, error, httpStatus, status, availability] of raw) {
   test(`2.2: a single probe that was ${outcome}, as callers see it`, () => {
     const timings = { ...NO_TIMINGS, dnsMs: 3, connectMs: 5_001 }
-    const probe = probeOf({ atSec: AT_SEC + 77, outcome, error, httpStatus, timings, address: '9.9.9.9' })
+    const probe = createProbe({ atSec: AT_SEC + 77, outcome, error, httpStatus, timings, address: '9.9.9.9' })
     expect(JSON.stringify(pointOfProbe(probe))).not.toContain('9.9.9.9') // raw history has no address
     expect(pointOfProbe(probe)).toMatchObject({
       at: '2026-11-20T16:01:17Z',
@@ -124,19 +124,22 @@ for (const [outcome, error, httpStatus, status, availability] of raw) {
 }
 
 test('2.2: an inconclusive probe is no point', () => {
-  expect(pointOfProbe(probeOf({ outcome: 'inconclusive' }))).toBeNull()
+  expect(pointOfProbe(createProbe({ outcome: 'inconclusive' }))).toBeNull()
 })
 
 test('2.2: of equally frequent statuses the lower one', () => {
-  expect(pointOfBucket(bucketOf({ httpStatus: 503 }, { httpStatus: 401 }))!.http_status).toBe(401)
+  expect(pointOfBucket(createBucket({ httpStatus: 503 }, { httpStatus: 401 }))!.http_status).toBe(401)
   expect(
-    pointOfBucket(bucketOf({ httpStatus: 503 }, { httpStatus: 503 }, { httpStatus: 401 }))!.http_status,
+    pointOfBucket(createBucket({ httpStatus: 503 }, { httpStatus: 503 }, { httpStatus: 401 }))!.http_status,
   ).toBe(503)
-  expect(pointOfBucket(bucketOf({ httpStatus: null }))!.http_status).toBeNull()
+  expect(pointOfBucket(createBucket({ httpStatus: null }))!.http_status).toBeNull()
 })
 
 test('2.2: how fast a site refuses is not its latency', () => {
-  const bucket = bucketOf({ timings: ttfb(400) }, { outcome: 'down', error: 'http_5xx', timings: ttfb(2) })
+  const bucket = createBucket(
+    { timings: ttfb(400) },
+    { outcome: 'down', error: 'http_5xx', timings: ttfb(2) },
+  )
   expect(pointOfBucket(bucket)!.latency_ms.ttfb).toBeGreaterThan(350)
 })
 
@@ -144,8 +147,8 @@ describe('8.2: roll-ups', () => {
   test('merging hours is the same as counting all their probes, in any grouping and order', () => {
     fc.assert(
       fc.property(anyProbes, anyProbes, anyProbes, (a, b, c) => {
-        const [x, y, z] = [bucketOf(...a), bucketOf(...b), bucketOf(...c)]
-        const direct = { ...bucketOf(...c, ...a, ...b), windowSec: DAY_SEC }
+        const [x, y, z] = [createBucket(...a), createBucket(...b), createBucket(...c)]
+        const direct = { ...createBucket(...c, ...a, ...b), windowSec: DAY_SEC }
         const merge = (...buckets: (Bucket | null)[]) =>
           mergeBuckets(
             buckets.filter((bucket) => bucket !== null),
@@ -161,7 +164,7 @@ describe('8.2: roll-ups', () => {
   })
 
   test('merging again gives the same, and leaves what it merged alone', () => {
-    const hours = [bucketOf({ timings: ttfb(100) }), bucketOf({ outcome: 'down', error: 'parked' })]
+    const hours = [createBucket({ timings: ttfb(100) }), createBucket({ outcome: 'down', error: 'parked' })]
     const before = structuredClone(hours)
     const once = mergeBuckets(hours, AT_SEC, DAY_SEC)
     expect(mergeBuckets(hours, AT_SEC, DAY_SEC)).toEqual(once)
@@ -185,13 +188,13 @@ describe('8.2: roll-ups', () => {
   ] as const
   for (const [a, b, want] of better) {
     test(`the better of ${JSON.stringify(a)} and ${JSON.stringify(b)} is ${want}`, () => {
-      const [one, other] = [bucketOf(...a), bucketOf(...b)]
+      const [one, other] = [createBucket(...a), createBucket(...b)]
       expect(betterBucket(one, other)).toBe(want === 'one' ? one : other)
     })
   }
 
   test('a missing region leaves the other', () => {
-    const bucket = bucketOf(down)
+    const bucket = createBucket(down)
     expect(betterBucket(null, bucket)).toBe(bucket)
     expect(betterBucket(bucket, null)).toBe(bucket)
     expect(betterBucket(null, null)).toBeNull()

@@ -13,7 +13,7 @@ import {
 
 const LAST_MS = 11_273 // the end of the last bucket
 
-function histogramOf(durations: readonly number[], phase: (typeof PHASES)[number] = 'ttfb'): Histogram {
+function createHistogram(durations: readonly number[], phase: (typeof PHASES)[number] = 'ttfb'): Histogram {
   const histogram = emptyHistogram()
   for (const ms of durations) addDuration(histogram, phase, ms)
   return histogram
@@ -32,60 +32,60 @@ const anyMs = fc
 const cluster = fc
   .tuple(anyMs, fc.array(fc.nat({ max: 40 }), { minLength: 1, maxLength: 40 }))
   .map(([ms, steps]) => steps.map((step) => Math.min(LAST_MS, ms + step)))
-const durationsOf = fc.oneof(fc.array(anyMs, { minLength: 1, maxLength: 200 }), cluster)
-const shareOf = fc.oneof(fc.constantFrom(0.5, 0.95), fc.double({ min: 0, max: 1, noNaN: true }))
+const anyDurations = fc.oneof(fc.array(anyMs, { minLength: 1, maxLength: 200 }), cluster)
+const anyShare = fc.oneof(fc.constantFrom(0.5, 0.95), fc.double({ min: 0, max: 1, noNaN: true }))
 
 test('8.2: any percentile of any durations is within 12 % of the exact one, or a millisecond', () => {
   fc.assert(
-    fc.property(durationsOf, shareOf, (durations, share) => {
+    fc.property(anyDurations, anyShare, (durations, share) => {
       const want = exact(durations, share)
-      const got = percentile(histogramOf(durations), 'ttfb', share)!
+      const got = percentile(createHistogram(durations), 'ttfb', share)!
       expect(Math.abs(got - want)).toBeLessThanOrEqual(Math.max(1, 0.12 * want))
     }),
     { numRuns: 2_000 },
   )
 })
 
-test('8.2: durations that are spread evenly are told much closer: the percentile interpolates', () => {
+test('8.2: evenly spread durations have a smaller error: the percentile interpolates', () => {
   const durations = Array.from({ length: 2_000 }, (_, i) => 100 + i)
   for (const share of [0.05, 0.25, 0.5, 0.75, 0.95]) {
     const want = exact(durations, share)
-    expect(Math.abs(percentile(histogramOf(durations), 'ttfb', share)! - want)).toBeLessThan(0.01 * want)
+    expect(Math.abs(percentile(createHistogram(durations), 'ttfb', share)! - want)).toBeLessThan(0.01 * want)
   }
 })
 
 test('8.2: a percentile never falls as the share grows', () => {
   fc.assert(
-    fc.property(durationsOf, shareOf, shareOf, (durations, a, b) => {
-      const histogram = histogramOf(durations)
+    fc.property(anyDurations, anyShare, anyShare, (durations, a, b) => {
+      const histogram = createHistogram(durations)
       const [low, high] = [a, b].sort((x, y) => x - y).map((share) => percentile(histogram, 'ttfb', share)!)
       expect(low).toBeLessThanOrEqual(high)
     }),
   )
 })
 
-test('2.2: without durations there is no median; phases are kept apart', () => {
-  const histogram = histogramOf([41], 'connect')
+test('2.2: without durations there is no median; phases are separate', () => {
+  const histogram = createHistogram([41], 'connect')
   expect(PHASES.map((phase) => percentile(histogram, phase, 0.5))).toEqual([null, 42, null, null, null])
 })
 
-test('8.2: what is beyond the last bucket is told as if it were in it', () => {
-  const got = percentile(histogramOf([600_000]), 'ttfb', 0.5)!
+test('8.2: durations beyond the last bucket count as the last bucket', () => {
+  const got = percentile(createHistogram([600_000]), 'ttfb', 0.5)!
   expect(got).toBeGreaterThan(10_000)
   expect(got).toBeLessThanOrEqual(LAST_MS)
 })
 
 test('8.2: merging is the same as having added all, in any order', () => {
   fc.assert(
-    fc.property(durationsOf, durationsOf, (a, b) => {
-      const merged = histogramOf(a)
-      mergeInto(merged, histogramOf(b))
-      expect(merged).toEqual(histogramOf([...b, ...a]))
+    fc.property(anyDurations, anyDurations, (a, b) => {
+      const merged = createHistogram(a)
+      mergeInto(merged, createHistogram(b))
+      expect(merged).toEqual(createHistogram([...b, ...a]))
     }),
   )
 })
 
-test('8.2: a stored histogram comes back as it was, in few bytes', () => {
+test('8.2: a stored histogram is restored unchanged, from few bytes', () => {
   const entry = fc.tuple(fc.constantFrom(...PHASES), anyMs, fc.integer({ min: 1, max: 2 ** 32 - 1 }))
   fc.assert(
     fc.property(fc.array(entry, { maxLength: 60 }), (entries) => {
@@ -99,7 +99,7 @@ test('8.2: a stored histogram comes back as it was, in few bytes', () => {
       expect(unpackHistogram(packHistogram(histogram))).toEqual(histogram)
     }),
   )
-  expect(packHistogram(histogramOf([200, 210, 220, 900]))).toHaveLength(7) // the first is far from the start
+  expect(packHistogram(createHistogram([200, 210, 220, 900]))).toHaveLength(7) // the first is far from the start
 })
 
 // biome-ignore format: one line each

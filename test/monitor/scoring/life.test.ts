@@ -31,7 +31,7 @@ function live(): Moment[] {
   let memory: TierMemory | null = null
   return Array.from({ length: END_HOUR }, (_, hour) => {
     const atSec = START_SEC + hour * HOUR_SEC
-    hours.push(hourOf(atSec, hour >= GONE_HOUR && hour < BACK_HOUR))
+    hours.push(createHour(atSec, hour >= GONE_HOUR && hour < BACK_HOUR))
     if (hour % 24 === 23) days.push(mergeBuckets(hours.slice(-24), atSec - 23 * HOUR_SEC, DAY_SEC)!)
     const nowSec = atSec + HOUR_SEC
     const history = computeHistory(hours, days, nowSec)
@@ -39,11 +39,11 @@ function live(): Moment[] {
     const score = computeScore({ history, truthRatio: 1, reachability: 1, hygiene: 1 }).value
     memory = nextTier(memory, score, caps, nowSec)
     const isProvisional = caps.some(({ code }) => code === 'provisional')
-    return { tier: memory.tier, ...boardOf({ tier: memory.tier, score, isProvisional, history }, nowSec) }
+    return { tier: memory.tier, ...buildBoard({ tier: memory.tier, score, isProvisional, history }, nowSec) }
   })
 }
 
-function hourOf(atSec: number, isDown: boolean): Bucket {
+function createHour(atSec: number, isDown: boolean): Bucket {
   const bucket = emptyBucket(atSec, HOUR_SEC)
   const timings = { dnsMs: null, connectMs: 20, tlsMs: 30, ttfbMs: 250, totalMs: 260 }
   const probe: Probe = isDown
@@ -53,7 +53,7 @@ function hourOf(atSec: number, isDown: boolean): Bucket {
   return bucket
 }
 
-function boardOf(
+function buildBoard(
   site: Pick<Candidate, 'tier' | 'score' | 'isProvisional' | 'history'>,
   nowSec: number,
 ): Omit<Moment, 'tier'> {
@@ -76,7 +76,7 @@ function boardOf(
   return red.length > 0 ? { board: 'red', reasons: red[0].reasons } : { board: null, reasons: [] }
 }
 
-test('7: new, proven, gone, back', () => {
+test('7: new, proven, down, up again', () => {
   const moments = live()
   /** After so many full hours. */
   const after = (hours: number) => moments[hours - 1]
@@ -110,7 +110,7 @@ test('7: new, proven, gone, back', () => {
   expect(back(END_HOUR - BACK_HOUR).tier).toBe('B')
 })
 
-test('7.2: in this life the tier goes down once and up once', () => {
+test('7.2: the tier falls once and rises once', () => {
   const tiers = live().map(({ tier }) => tier)
   const runs = tiers.filter((tier, i) => tier !== tiers[i - 1])
   expect(runs.join('')).toBe('BSABCDCB')

@@ -77,7 +77,7 @@ describe('7.1: claimed and verified', () => {
       expect(compareModels(claims, probe, NOW_SEC).truthRatio).toBeNull())
   }
 
-  test('a listing that a key of ours opened counts', () => {
+  test('a listing that needed the configured key counts', () => {
     expect(
       compareModels(['a', 'b'], full({ listing: 'key_required', models: ['a'] }), NOW_SEC).truthRatio,
     ).toBe(1 / 2)

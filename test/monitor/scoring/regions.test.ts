@@ -18,11 +18,11 @@ function vantage(letters: string, lastSeenSec = NOW_SEC): VantageView {
   return { lastSeenSec, results: results.reverse() } // in whatever order
 }
 
-const stateOf = (...views: VantageView[]) => evaluate(firstEvaluation(0), views, NOW_SEC)
+const evaluateViews = (...views: VantageView[]) => evaluate(firstEvaluation(0), views, NOW_SEC)
 
-describe('M6.5#1: a vantage says up when 2 of its 3 newest counted results are up or degraded', () => {
+describe('M6.5#1: a vantage votes up when 2 of its 3 newest counted results are up or degraded', () => {
   // biome-ignore format: the columns are the specification
-  const says = [
+  const results = [
     ['uuu', 'reachable'],
     ['uud', 'reachable'],
     ['dug', 'reachable'],   // degraded is reached
@@ -37,13 +37,13 @@ describe('M6.5#1: a vantage says up when 2 of its 3 newest counted results are u
     ['iii', 'unknown'],     // no counted result is no word
     ['',    'unknown'],
   ] as const
-  for (const [letters, state] of says) {
-    test(`${letters || 'nothing'}: ${state}`, () => expect(stateOf(vantage(letters)).state).toBe(state))
+  for (const [letters, state] of results) {
+    test(`${letters || 'nothing'}: ${state}`, () => expect(evaluateViews(vantage(letters)).state).toBe(state))
   }
 
-  test('results of days ago say nothing about now', () => {
+  test('results of days ago do not count', () => {
     const old = vantage('uuu').results.map((result) => ({ ...result, atSec: result.atSec - 86_401 }))
-    expect(stateOf({ lastSeenSec: NOW_SEC, results: old }).state).toBe('unknown')
+    expect(evaluateViews({ lastSeenSec: NOW_SEC, results: old }).state).toBe('unknown')
   })
 })
 
@@ -65,28 +65,28 @@ describe('M6.5#2 M13#10: the quorum of n vantages', () => {
     [5, 2, 'unreachable', 3],
   ] as const
   for (const [n, upCount, state, agreeing] of quorums) {
-    test(`${upCount} of ${n} say up: ${state}`, () => {
+    test(`${upCount} of ${n} vote up: ${state}`, () => {
       const views = Array.from({ length: n }, (_, i) => vantage(i < upCount ? 'uuu' : 'ddd'))
-      expect(stateOf(...views)).toMatchObject({ state, agreeing, vantages: n })
+      expect(evaluateViews(...views)).toMatchObject({ state, agreeing, vantages: n })
     })
   }
 
   test('one that has not polled for more than 60 s has no voice', () => {
-    const at60 = stateOf(vantage('uuu', NOW_SEC - 60), vantage('ddd', NOW_SEC - 61))
+    const at60 = evaluateViews(vantage('uuu', NOW_SEC - 60), vantage('ddd', NOW_SEC - 61))
     expect(at60).toMatchObject({ state: 'reachable', vantages: 1, agreeing: 1 })
   })
 
   test('while no online one has results, those of the others stand for 24 h, and none agrees now', () => {
     const away = vantage('uud', NOW_SEC - 61)
     const kept = { state: 'reachable', vantages: 0, agreeing: 0, checkedAtSec: NOW_SEC }
-    expect(stateOf(away)).toMatchObject(kept)
-    expect(stateOf(away, vantage('iii'))).toMatchObject({ ...kept, vantages: 1 })
+    expect(evaluateViews(away)).toMatchObject(kept)
+    expect(evaluateViews(away, vantage('iii'))).toMatchObject({ ...kept, vantages: 1 })
     expect(evaluate(firstEvaluation(0), [away], NOW_SEC + 86_400).state).toBe('reachable')
     expect(evaluate(firstEvaluation(0), [away], NOW_SEC + 86_401 + 600).state).toBe('unknown')
   })
 
   test('one without results is online, and has no voice', () => {
-    expect(stateOf(vantage('ddd'), vantage(''))).toMatchObject({
+    expect(evaluateViews(vantage('ddd'), vantage(''))).toMatchObject({
       state: 'unreachable',
       vantages: 2,
       agreeing: 1,
@@ -94,10 +94,10 @@ describe('M6.5#2 M13#10: the quorum of n vantages', () => {
   })
 
   test('checked at: the newest counted result, and the last known one when there is none', () => {
-    const first = stateOf(vantage('iud'), vantage('id'))
+    const first = evaluateViews(vantage('iud'), vantage('id'))
     expect(first.checkedAtSec).toBe(NOW_SEC - 300)
     expect(evaluate(first, [], NOW_SEC + 900).checkedAtSec).toBe(NOW_SEC - 300)
-    expect(stateOf().checkedAtSec).toBeNull()
+    expect(evaluateViews().checkedAtSec).toBeNull()
   })
 })
 
@@ -128,7 +128,7 @@ describe('M6.5#3: a change must hold for 2 evaluations in a row, except from unk
     })
   }
 
-  test('since: when the state was taken, not when it was first seen', () => {
+  test('since: when the state was adopted, not when it was first seen', () => {
     const up = evaluate(firstEvaluation(0), [vantage('uuu')], NOW_SEC)
     const once = evaluate(up, [vantage('ddd')], NOW_SEC + 10)
     const twice = evaluate(once, [vantage('ddd')], NOW_SEC + 20)
@@ -143,7 +143,7 @@ describe('M6.5#3: a change must hold for 2 evaluations in a row, except from unk
 })
 
 describe('6.5: blocking', () => {
-  const of = (state: Evaluation['state']): Evaluation => ({
+  const evaluationWith = (state: Evaluation['state']): Evaluation => ({
     ...firstEvaluation(0),
     state,
     vantages: 2,
@@ -155,8 +155,12 @@ describe('6.5: blocking', () => {
     address: string | null = null,
   ) => ({ error, httpStatus, address }) satisfies Evidence
   const fine = evidence(null, 401, '9.9.9.9')
-  const blockingOf = (here: Evidence[], control = [fine], a = of('unreachable'), b = of('reachable')) =>
-    regionState(a, b, here, control).blocking
+  const findBlocking = (
+    here: Evidence[],
+    control = [fine],
+    a = evaluationWith('unreachable'),
+    b = evaluationWith('reachable'),
+  ) => regionState(a, b, here, control).blocking
 
   // biome-ignore format: the columns are the specification
   const layers = [
@@ -178,26 +182,26 @@ describe('6.5: blocking', () => {
   ] as const
   for (const [layer, codes] of layers) {
     test(`${codes.join(', ') || 'no failure'}: ${layer}`, () => {
-      expect(blockingOf(codes.map((code) => evidence(code)))).toBe(layer)
+      expect(findBlocking(codes.map((code) => evidence(code)))).toBe(layer)
     })
   }
 
   test('tcp only to an address that the control reaches, when both are known', () => {
-    expect(blockingOf([evidence('connect_timeout', null, '9.9.9.9')])).toBe('tcp')
-    expect(blockingOf([evidence('connect_timeout', null, '8.8.8.8')])).toBe('unknown')
-    expect(blockingOf([evidence('connect_timeout', null, '8.8.8.8')], [evidence(null, 401)])).toBe('tcp')
+    expect(findBlocking([evidence('connect_timeout', null, '9.9.9.9')])).toBe('tcp')
+    expect(findBlocking([evidence('connect_timeout', null, '8.8.8.8')])).toBe('unknown')
+    expect(findBlocking([evidence('connect_timeout', null, '8.8.8.8')], [evidence(null, 401)])).toBe('tcp')
   })
 
   test('the control reaches where its TLS or HTTP fails, not where it cannot connect either', () => {
     const here = [evidence('connect_timeout', null, '8.8.8.8')]
-    expect(blockingOf(here, [fine, evidence('tls_reset', null, '8.8.8.8')])).toBe('tcp')
-    expect(blockingOf(here, [fine, evidence('connect_reset', null, '8.8.8.8')])).toBe('unknown')
-    expect(blockingOf(here, [evidence(null, 401), evidence('connect_reset', null, '9.9.9.9')])).toBe('tcp')
+    expect(findBlocking(here, [fine, evidence('tls_reset', null, '8.8.8.8')])).toBe('tcp')
+    expect(findBlocking(here, [fine, evidence('connect_reset', null, '8.8.8.8')])).toBe('unknown')
+    expect(findBlocking(here, [evidence(null, 401), evidence('connect_reset', null, '9.9.9.9')])).toBe('tcp')
   })
 
   test('http only for what the control does not see', () => {
-    expect(blockingOf([evidence('http_4xx', 451)], [fine, evidence('http_4xx', 404)])).toBe('http')
-    expect(blockingOf([evidence('http_4xx', 451)], [fine, evidence('http_4xx', 451)])).toBe('unknown')
+    expect(findBlocking([evidence('http_4xx', 451)], [fine, evidence('http_4xx', 404)])).toBe('http')
+    expect(findBlocking([evidence('http_4xx', 451)], [fine, evidence('http_4xx', 451)])).toBe('unknown')
   })
 
   // biome-ignore format: the columns are the specification
@@ -212,13 +216,13 @@ describe('6.5: blocking', () => {
   ] as const
   for (const [a, b, want] of states) {
     test(`${a} here, ${b} there: ${want}`, () => {
-      expect(blockingOf([evidence('tls_reset')], [fine], of(a), of(b))).toBe(want)
+      expect(findBlocking([evidence('tls_reset')], [fine], evaluationWith(a), evaluationWith(b))).toBe(want)
     })
   }
 
   test('2.2: the state as it is published', () => {
     const region = evaluate(firstEvaluation(0), [vantage('ddd'), vantage('ddu')], NOW_SEC)
-    expect(regionState(region, of('reachable'), [evidence('dns_bogus')], [fine])).toEqual({
+    expect(regionState(region, evaluationWith('reachable'), [evidence('dns_bogus')], [fine])).toEqual({
       state: 'unreachable',
       blocking: 'dns',
       vantages: 2,
@@ -287,7 +291,7 @@ describe('6.5: the control check', () => {
     })
   }
 
-  test('two of three answers are enough, one of one, not one of two; what is remembered is bounded', () => {
+  test('two of three responses are enough, one of one, not one of two; what is stored is bounded', () => {
     expect(recordConnectivity([], minute, [true, true, false])).toEqual([])
     expect(recordConnectivity([], minute, [false, false, false])).toHaveLength(1)
     expect(recordConnectivity([], minute, [true])).toEqual([])

@@ -17,7 +17,7 @@ import { computeHistory } from '../../../monitor/scoring/windows.ts'
 const NOW_SEC = 1_795_194_360 // 2026-11-20T17:06:00Z
 
 type Vector = readonly (number | null)[]
-function inputsOf([a24h, a7d, a30d, p50Ms, p95Ms, truthRatio, reachability, hygiene]: Vector): ScoreInputs {
+function toInputs([a24h, a7d, a30d, p50Ms, p95Ms, truthRatio, reachability, hygiene]: Vector): ScoreInputs {
   return { history: { a24h, a7d, a30d, p50Ms, p95Ms }, truthRatio, reachability, hygiene }
 }
 
@@ -36,14 +36,14 @@ const vectors = [
 ] as const
 for (const [vector, score, tier] of vectors) {
   test(`7.2: (${vector.map(String).join(', ')}) is ${score}, ${tier}`, () => {
-    const { value } = computeScore(inputsOf(vector))
+    const { value } = computeScore(toInputs(vector))
     expect(displayScore(value)).toBe(score)
     expect(toTier(value)).toBe(tier)
   })
 }
 
-test('M7.2#2: the components say where a score comes from', () => {
-  const { components, method } = computeScore(inputsOf(vectors[1][0]))
+test('M7.2#2: the components explain a score', () => {
+  const { components, method } = computeScore(toInputs(vectors[1][0]))
   expect(method).toBe('score-1')
   expect(components.map(({ key, weight }) => [key, weight])).toEqual([
     ['availability', 40],
@@ -158,8 +158,8 @@ test('7.2: the score never falls when an input gets better', () => {
       if (before === null) return
       const isTime = at === 3 || at === 4
       const after = isTime ? Math.floor(before * by) : before + (1 - before) * by
-      const scoreBefore = computeScore(inputsOf(values)).value
-      const scoreAfter = computeScore(inputsOf(values.with(at, after) as Vector)).value
+      const scoreBefore = computeScore(toInputs(values)).value
+      const scoreAfter = computeScore(toInputs(values.with(at, after) as Vector)).value
       expect(scoreAfter).toBeGreaterThanOrEqual(scoreBefore - 1e-9)
       expect(scoreAfter).toBeLessThanOrEqual(100 + 1e-9)
     }),
@@ -169,7 +169,7 @@ test('7.2: the score never falls when an input gets better', () => {
 
 describe('7.2: history from roll-ups', () => {
   const timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: 400, totalMs: null }
-  function filled(
+  function createFilled(
     atSec: number,
     windowSec: typeof HOUR_SEC | typeof DAY_SEC,
     up: number,
@@ -184,19 +184,21 @@ describe('7.2: history from roll-ups', () => {
   const lastHourSec = NOW_SEC - (NOW_SEC % HOUR_SEC)
   const midnightSec = NOW_SEC - (NOW_SEC % DAY_SEC)
   /** `hours` full hours back from now; `upOf` tells how many of 12 probes are up, by age in hours. */
-  const hoursOf = (hours: number, upOf: (age: number) => number) =>
+  const createHours = (hours: number, getUpRatio: (age: number) => number) =>
     Array.from({ length: hours }, (_, age) =>
-      filled(lastHourSec - age * HOUR_SEC, HOUR_SEC, upOf(age), 12 - upOf(age)),
+      createFilled(lastHourSec - age * HOUR_SEC, HOUR_SEC, getUpRatio(age), 12 - getUpRatio(age)),
     ).reverse()
-  const daysOf = (days: number, upOf: (age: number) => number) =>
+  const createDays = (days: number, getUpRatio: (age: number) => number) =>
     Array.from({ length: days }, (_, i) => i + 1)
-      .map((age) => filled(midnightSec - age * DAY_SEC, DAY_SEC, upOf(age), 288 - upOf(age)))
+      .map((age) =>
+        createFilled(midnightSec - age * DAY_SEC, DAY_SEC, getUpRatio(age), 288 - getUpRatio(age)),
+      )
       .reverse()
 
   test('a day, a week and a month, each probe once', () => {
     const history = computeHistory(
-      hoursOf(200, (age) => (age < 24 ? 12 : 6)),
-      daysOf(40, (age) => (age <= 6 ? 0 : 288)), // days of the last week must not be looked at: hours have them
+      createHours(200, (age) => (age < 24 ? 12 : 6)),
+      createDays(40, (age) => (age <= 6 ? 0 : 288)), // days of the last week must not be looked at: hours have them
       NOW_SEC,
     )
     expect(history.a24h).toBe(1)
@@ -215,10 +217,10 @@ describe('7.2: history from roll-ups', () => {
         const nowSec = midnightSec + offset
         const hourSec = nowSec - (nowSec % HOUR_SEC)
         const hours = Array.from({ length: 800 }, (_, i) =>
-          filled(hourSec - i * HOUR_SEC, HOUR_SEC, 1, 0),
+          createFilled(hourSec - i * HOUR_SEC, HOUR_SEC, 1, 0),
         ).reverse()
         const days = Array.from({ length: 40 }, (_, i) =>
-          filled(midnightSec - (i + 1) * DAY_SEC, DAY_SEC, 24, 0),
+          createFilled(midnightSec - (i + 1) * DAY_SEC, DAY_SEC, 24, 0),
         )
         const { probes } = computeHistory(hours, days.reverse(), nowSec)
         expect(probes).toBeGreaterThan(29 * 24)
@@ -254,7 +256,7 @@ describe('7.2: history from roll-ups', () => {
   for (const [hoursDown, least, most] of downs) {
     test(`down in the last ${hoursDown} hourly buckets`, () => {
       const { downSec } = computeHistory(
-        hoursOf(150, (age) => (age < hoursDown ? 0 : 12)),
+        createHours(150, (age) => (age < hoursDown ? 0 : 12)),
         [],
         NOW_SEC,
       )
@@ -266,17 +268,17 @@ describe('7.2: history from roll-ups', () => {
   test('one good probe in an hour makes the hour good', () => {
     expect(
       computeHistory(
-        hoursOf(100, (age) => (age === 2 ? 1 : 0)),
+        createHours(100, (age) => (age === 2 ? 1 : 0)),
         [],
         NOW_SEC,
       ).downSec,
     ).toBeLessThan(2 * HOUR_SEC)
   })
 
-  test('a monitor that slept does not make a site down for as long', () => {
+  test('a pause of the monitor does not count as down time', () => {
     const hours = [
-      filled(lastHourSec - 150 * HOUR_SEC, HOUR_SEC, 12, 0),
-      filled(lastHourSec, HOUR_SEC, 0, 12),
+      createFilled(lastHourSec - 150 * HOUR_SEC, HOUR_SEC, 12, 0),
+      createFilled(lastHourSec, HOUR_SEC, 0, 12),
     ]
     expect(computeHistory(hours, [], NOW_SEC).downSec).toBeLessThan(HOUR_SEC)
   })

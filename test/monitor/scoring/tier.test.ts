@@ -40,7 +40,7 @@ function walk(
 }
 
 const steps = (count: number, score: number) => new Array<number>(count).fill(score)
-const tiersOf = (walked: TierMemory[]) => walked.map(({ tier }) => tier)
+const listTiers = (walked: TierMemory[]) => walked.map(({ tier }) => tier)
 
 describe('7.2: hysteresis', () => {
   // biome-ignore format: the columns are the specification
@@ -77,10 +77,10 @@ describe('7.2: hysteresis', () => {
       92.1,
       ...steps(almost, 91.5),
     ])
-    expect(new Set(tiersOf(walked))).toEqual(new Set(['S']))
+    expect(new Set(listTiers(walked))).toEqual(new Set(['S']))
   })
 
-  test('since tells when the published tier came', () => {
+  test('since is when the published tier began', () => {
     const walked = walk([93, 93, 85, 85])
     expect(walked.map(({ sinceSec }) => sinceSec)).toEqual([0, 0, 600, 600])
   })
@@ -99,13 +99,13 @@ describe('7.2: hysteresis', () => {
           (offset, i) => center + (i % 60 === 0 ? Math.sign(0.5 - ((i / 60) % 2)) * 0.5 : offset),
         )
         const walked = walk([center + first, ...scores])
-        expect(new Set(tiersOf(walked)).size).toBe(1)
+        expect(new Set(listTiers(walked)).size).toBe(1)
       }),
       { numRuns: 30 },
     )
   })
 
-  test('whatever the scores do, a tier moves only by margin or by time, and its borders are held in order', () => {
+  test('for any scores, a tier changes only by margin or by time, and borders apply in order', () => {
     const scores = fc.array(fc.double({ min: 0, max: 100, noNaN: true }), { minLength: 2, maxLength: 100 })
     fc.assert(
       fc.property(scores, fc.integer({ min: 60, max: 30 * HOUR_SEC }), (values, stepSec) => {
@@ -165,12 +165,12 @@ describe('7.2: caps', () => {
     })
   }
 
-  test('act at once, both ways, and leave the held tier alone', () => {
+  test('act at once, up and down, and do not change the stored tier', () => {
     const isCapped = (i: number) => i === 1 || i === 2
     const walked = walk(steps(5, 95), STEP_SEC, (i) =>
       isCapped(i) ? [{ code: 'certificate_invalid', maxTier: 'C' }] : [],
     )
-    expect(tiersOf(walked)).toEqual(['S', 'C', 'C', 'S', 'S'])
+    expect(listTiers(walked)).toEqual(['S', 'C', 'C', 'S', 'S'])
     expect(walked.map(({ sinceSec }) => sinceSec)).toEqual([0, 300, 300, 900, 900])
   })
 })

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { CatalogueSync, type PlacedSite } from '../../../monitor/service/catalogue-sync.ts'
 import type { Store } from '../../../monitor/storage/store.ts'
 import { eventually } from '../../helpers/eventually.ts'
-import { catalogueOf, folderWith, siteLines } from '../catalogue/catalogues.ts'
+import { folderWith, siteLines, toCatalogue } from '../catalogue/catalogues.ts'
 import { NOW_SEC, openTestStore, probe } from '../storage/stores.ts'
 
 test('8.1: a catalogue that the store refuses is tried again until it is stored', async () => {
@@ -48,13 +48,13 @@ test('6.4: renew passes the sites with results measured since', async () => {
 test('8.1: hosts follow the catalogue', async () => {
   const { sync, received, path } = createSync(await openTestStore())
   await sync.start()
-  writeFileSync(path, catalogueOf(siteLines('two')))
+  writeFileSync(path, toCatalogue(siteLines('two')))
   await eventually(() => expect(received.at(-1)).toMatchObject([{ slug: 'two' }]))
   expect([sync.findSlug('one.example.com'), sync.findSlug('two.example.com')]).toEqual([null, 'two'])
 })
 
 function createSync(store: Pick<Store, 'request' | 'read'>) {
-  const path = folderWith({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+  const path = folderWith({ 'catalogue.yaml': toCatalogue(siteLines('one')) })
   const received: PlacedSite[][] = []
   const log: string[] = []
   const sync = new CatalogueSync({

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { parseSettings } from '../../../engine/settings/parse.ts'
 import { ownHosts } from '../../../monitor/service/options.ts'
+import { monitorRows } from '../../../monitor/settings.ts'
 
 // biome-ignore format: a table
 test.each([
@@ -12,5 +13,5 @@ test.each([
   [{ BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'm1.net:11211,m2.net:11211' }, ['m1.net', 'm2.net']],
   [{ BACKEND_TYPE: 'memory', REDIS_URL: 'unused.net:6379' }, []],
 ])('5.4: where the counters are is no target: %j', (env, hosts) => {
-  expect(ownHosts(parseSettings(env as Record<string, string>).settings)).toEqual(hosts)
+  expect(ownHosts(parseSettings(env as Record<string, string>, monitorRows).settings)).toEqual(hosts)
 })

@@ -10,6 +10,7 @@ import { DetectionRunner } from '../../../monitor/detections/detection-runner.ts
 import { detectionTarget } from '../../../monitor/detections/target.ts'
 import type { FromProber, ProberSite, ToProber } from '../../../monitor/prober/messages.ts'
 import { ProberSupervisor } from '../../../monitor/service/prober-supervisor.ts'
+import { monitorRows } from '../../../monitor/settings.ts'
 import { eventually } from '../../helpers/eventually.ts'
 import { type FakeRelay, startFakeRelay } from '../../helpers/fake-relays.ts'
 import { soonProbed } from '../../helpers/slugs.ts'
@@ -45,7 +46,10 @@ function start() {
     send: (message: ToProber) => supervisor.send(message),
   }
   const detections = new DetectionRunner(queue, 'main', prober, () => null)
-  const { settings } = parseSettings({ CONNECTIVITY_CHECK_URLS: '', PROBE_INTERVAL_S: '60', ASN_DB: '' })
+  const { settings } = parseSettings(
+    { CONNECTIVITY_CHECK_URLS: '', PROBE_INTERVAL_S: '60', ASN_DB: '' },
+    monitorRows,
+  )
   const supervisor = new ProberSupervisor(
     { settings, version: '1', ownHosts: [] },
     {

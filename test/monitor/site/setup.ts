@@ -8,14 +8,14 @@ import { WebSite } from '../../../monitor/site/web-site.ts'
 import type { Snapshot } from '../../../monitor/storage/snapshot.ts'
 import { openUws } from '../../../transports/uws.ts'
 import { engine } from '../../engine/harness.ts'
-import { FakeStore, NOON, snapshotOf } from '../api/fake-store.ts'
+import { createSnapshot, FakeStore, NOON } from '../api/fake-store.ts'
 
 export async function startSite(options: Partial<WebSiteOptions> = {}) {
   const nowMs = () => NOON * 1_000
   const { engine: limiter } = engine(null, { nowSec: () => NOON })
   limiter.setRules(quotaRules(null, await defaultRules()))
   const store = new FakeStore()
-  const state = { snapshot: snapshotOf() as Snapshot | null }
+  const state = { snapshot: createSnapshot() as Snapshot | null }
   const logged: string[] = []
   const detections = new DetectionQueue({ store, nowMs, reuseSec: 600, queueMax: 100, runningMax: 4 })
   const policy = {

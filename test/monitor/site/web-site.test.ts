@@ -3,7 +3,7 @@ import { ERROR_STATUS } from '../../../monitor/api/errors.ts'
 import { ENDPOINTS } from '../../../monitor/api/schema/endpoints.ts'
 import { en } from '../../../monitor/site/messages/en.ts'
 import { zh } from '../../../monitor/site/messages/zh.ts'
-import { SITES, site as siteState, snapshotOf } from '../api/fake-store.ts'
+import { createSnapshot, SITES, site as siteState } from '../api/fake-store.ts'
 import { startSite } from './setup.ts'
 
 let site: Awaited<ReturnType<typeof startSite>>
@@ -73,7 +73,7 @@ test('text from outside cannot become markup', async () => {
     '\u202Ertl\u0000',
   ]
   const sites = hostile.map((name, i) => siteState(20 + i, `hostile-${i}`, { name }))
-  site.state.snapshot = snapshotOf([...SITES, ...sites], { version: 8 })
+  site.state.snapshot = createSnapshot([...SITES, ...sites], { version: 8 })
   for (const path of ['/', ...sites.map(({ slug }) => `/sites/${slug}`)]) {
     const { status, text } = await site.get(path)
     expect(status).toBe(200)
@@ -82,7 +82,7 @@ test('text from outside cannot become markup', async () => {
   const query = encodeURIComponent(hostile[1])
   expect((await site.get(`/?q=${query}`)).text).not.toContain('<img src=x')
   expect((await site.get(`/sites/${query}`)).text).not.toContain('<img src=x')
-  site.state.snapshot = snapshotOf()
+  site.state.snapshot = createSnapshot()
 })
 
 test('M11#1: filters are in the address, and the form keeps them', async () => {
@@ -142,17 +142,17 @@ test('other methods get 405 with Allow', async () => {
 test('before the data is loaded: 503 with Retry-After', async () => {
   site.state.snapshot = null
   const { status, headers, text } = await site.get('/')
-  site.state.snapshot = snapshotOf()
+  site.state.snapshot = createSnapshot()
   expect([status, headers.get('retry-after')]).toEqual([503, '5'])
   expect(text).toContain(en.errors.notReady)
 })
 
 test('a failure is a page with the request id, which the log has, too', async () => {
-  site.state.snapshot = snapshotOf(SITES, { version: 9 }) // nothing of it is kept
+  site.state.snapshot = createSnapshot(SITES, { version: 9 }) // nothing of it is kept
   site.store.failure = new Error('the disk is gone')
   const { status, headers, text } = await site.get('/sites/equal')
   site.store.failure = null
-  site.state.snapshot = snapshotOf()
+  site.state.snapshot = createSnapshot()
   expect(status).toBe(500)
   expect(text).toContain(headers.get('x-request-id'))
   expect(text).not.toContain('the disk')

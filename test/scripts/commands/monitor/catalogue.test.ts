@@ -8,11 +8,11 @@ import { loadCatalogue } from '../../../../monitor/catalogue/load.ts'
 import { applyBatch } from '../../../../monitor/storage/apply.ts'
 import { syncCatalogue } from '../../../../monitor/storage/catalogue-transaction.ts'
 import { saveVantage } from '../../../../monitor/storage/vantages.ts'
-import { catalogueOf, siteLines } from '../../../monitor/catalogue/catalogues.ts'
+import { siteLines, toCatalogue } from '../../../monitor/catalogue/catalogues.ts'
 import { catalogueSite, NOW_SEC, probe } from '../../../monitor/storage/stores-plain.ts'
 import { monitorIn } from './command.ts'
 
-const TWO = catalogueOf(siteLines('one'), siteLines('two', 'hidden: true\nflags: [scam]'))
+const TWO = toCatalogue(siteLines('one'), siteLines('two', 'hidden: true\nflags: [scam]'))
 const OPT_OUT = 'version: 1\nhosts:\n  - example.net # since May\n'
 
 test('8.1: validate: the number of sites, or every error with file and line', async () => {
@@ -25,8 +25,8 @@ test('8.1: validate: the number of sites, or every error with file and line', as
   })
   const other = join(monitor.folder, 'other')
   mkdirSync(other)
-  writeFileSync(join(other, 'a.yaml'), catalogueOf(siteLines('one')))
-  writeFileSync(join(other, 'b.yaml'), catalogueOf(siteLines('one', 'colour: red')))
+  writeFileSync(join(other, 'a.yaml'), toCatalogue(siteLines('one')))
+  writeFileSync(join(other, 'b.yaml'), toCatalogue(siteLines('one', 'colour: red')))
   const bad = await monitor.run('validate', 'other')
   expect({ code: bad.code, out: bad.out }).toEqual({ code: 1, out: '' })
   expect(bad.err).toMatch(
@@ -41,8 +41,8 @@ test('8.1: the ports of PROBE_PORTS are the usual ones, for validate and for imp
   const lines =
     'slug: odd\nname: Odd\nurl: https://odd.example.com:9001\napi_base: https://odd.example.com:9002'
   const monitor = monitorIn({
-    'catalogue.yaml': catalogueOf(lines),
-    'new.yaml': catalogueOf(siteLines('one')),
+    'catalogue.yaml': toCatalogue(lines),
+    'new.yaml': toCatalogue(siteLines('one')),
   })
   expect((await monitor.run('validate')).err).toContain('[PORTS_TOO_MANY]')
   monitor.env.PROBE_PORTS = '443,9001'
@@ -105,7 +105,7 @@ test('8.1: import: after an error nothing is changed', async () => {
 test('8.1: import: a file that names key files is refused; with --allow-key-files the plan shows where they go', async () => {
   const files = {
     'catalogue.yaml': TWO,
-    'new.yaml': catalogueOf(siteLines('three', 'key_file: db-password')),
+    'new.yaml': toCatalogue(siteLines('three', 'key_file: db-password')),
   }
   const monitor = monitorIn(files)
   const refused = await monitor.run('import', 'new.yaml')
@@ -140,7 +140,7 @@ test('8.1: export: what it writes is imported as the same sites, those that opte
 
 test('8.1: list: every site of the catalogue, with its stored result', async () => {
   const files = {
-    'catalogue.yaml': catalogueOf(
+    'catalogue.yaml': toCatalogue(
       siteLines('one'),
       siteLines('two', 'hidden: true\nflags: [scam]'),
       siteLines('gone'),
@@ -256,7 +256,7 @@ test('8.1: as a process: a disk that takes only a part of a file is an error, an
   const optOut = `version: 1\nhosts:\n${Array.from({ length: 1_000 }, (_, i) => `  - host-${i}.example.com\n`).join('')}`
   const sites = Array.from({ length: 200 }, (_, i) => siteLines(`site-${i}`))
   const monitor = monitorIn({
-    'catalogue.yaml': catalogueOf(...sites),
+    'catalogue.yaml': toCatalogue(...sites),
     'optout.yaml': optOut,
     'new.csv': 'slug,name,url\nnew,New,https://new.example.com\n',
   })

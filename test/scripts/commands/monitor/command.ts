@@ -1,7 +1,7 @@
 /**
  * `sluice monitor …` with a folder of its own for catalogue and database, and nothing else in its environment.
  *
- *     const monitor = monitorIn({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+ *     const monitor = monitorIn({ 'catalogue.yaml': toCatalogue(siteLines('one')) })
  *     await monitor.run('list', '--json')      → { code, out, err }, in this process
  *     await monitor.spawn('list', '--json')    → the same as a process of its own
  */

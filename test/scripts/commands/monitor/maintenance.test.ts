@@ -6,7 +6,7 @@ import { applyBatch } from '../../../../monitor/storage/apply.ts'
 import { syncCatalogue } from '../../../../monitor/storage/catalogue-transaction.ts'
 import { Database } from '../../../../monitor/storage/database.ts'
 import { saveVantage } from '../../../../monitor/storage/vantages.ts'
-import { catalogueOf, siteLines } from '../../../monitor/catalogue/catalogues.ts'
+import { siteLines, toCatalogue } from '../../../monitor/catalogue/catalogues.ts'
 import { catalogueSite, probe } from '../../../monitor/storage/stores-plain.ts'
 import { monitorIn } from './command.ts'
 
@@ -106,7 +106,7 @@ test('8.2: prune deletes rows past their retention, prints their number and retu
 })
 
 test('7.2: recompute evaluates every site without a running monitor', async () => {
-  const monitor = monitorIn({ 'catalogue.yaml': catalogueOf(siteLines('one')) })
+  const monitor = monitorIn({ 'catalogue.yaml': toCatalogue(siteLines('one')) })
   const database = await monitor.openDatabase()
   fill(database, 2 * 288)
   const read = () => database.get("SELECT tier, score IS NOT NULL AS isScored FROM site WHERE slug = 'one'")

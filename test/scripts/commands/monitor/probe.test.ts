@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeCertificates } from '../../../helpers/certificates.ts'
 import { type FakeRelay, KEY, MODELS, startFakeRelay } from '../../../helpers/fake-relays.ts'
-import { catalogueOf } from '../../../monitor/catalogue/catalogues.ts'
+import { toCatalogue } from '../../../monitor/catalogue/catalogues.ts'
 import { type MonitorCommand, monitorIn } from './command.ts'
 
 let relay: FakeRelay
@@ -47,7 +47,7 @@ test('8.1: probe <url> prints one light probe as JSON; no catalogue and no datab
 
 test('8.1: probe <slug> --full: the entry with its port and its aliases; steps on standard error', async () => {
   const site = `slug: mine\nname: Mine\nurl: http://127.0.0.2:${relay.port}\naliases: [was-mine]`
-  const monitor = monitorFor({ 'catalogue.yaml': catalogueOf(site) })
+  const monitor = monitorFor({ 'catalogue.yaml': toCatalogue(site) })
   relay.requests.length = 0
   const { code, out, err } = await monitor.run('probe', 'was-mine', '--full')
   expect(code).toBe(0)
@@ -143,7 +143,7 @@ test("8.1: as a process: probe --full sends the entry's key, which is never prin
   try {
     const site = `slug: keyed\nname: Keyed\nurl: https://127.0.0.2:${keyed.port}\nkey_file: keyed.key`
     const settings = { NODE_EXTRA_CA_CERTS: certificates.ca } // Node reads it when a process starts
-    const monitor = monitorFor({ 'catalogue.yaml': catalogueOf(site) }, settings)
+    const monitor = monitorFor({ 'catalogue.yaml': toCatalogue(site) }, settings)
     const without = await monitor.spawn('probe', 'keyed', '--full')
     expect(without.code).toBe(0)
     expect(without.err).toMatch(/^note: probed without its key: ENOENT: .*keyed\.key/)
