@@ -1,7 +1,7 @@
-/** Slugs of sites that a prober looks at within its first two seconds: first looks are spread over a whole interval. */
+/** Slugs of sites that a prober looks at within its first quarter of a second: first looks are spread over a whole interval. */
 import { firstSlotMs } from '../../monitor/scheduler/schedule.ts'
 
-const SOON_MS = 2_000
+const SOON_MS = 250
 
 export function soonProbed(name: string, intervalSec: number): string {
   for (let i = 1; ; i++) {
