@@ -135,7 +135,7 @@ describe.each(['http2', 'grpc-js'] as const)('5.7, %s', (frontend) => {
       ...{ GRPC_CLIENT_TLS_CACERT: certificates.ca, GRPC_CLIENT_TLS_SAN: 'proxy.test' },
       LOG_LEVEL: 'WARN',
     }
-    // One line about refused connections is logged in ten seconds, so each refusal has a service of its own.
+    // One line a second is logged about refused connections, so each refusal has a service of its own.
     const [service, mismatching] = await Promise.all([
       startService({ rules: RULES, env, frontend }),
       startService({ rules: RULES, env: { ...env, GRPC_CLIENT_TLS_SAN: 'other.test' }, frontend }),
