@@ -20,7 +20,7 @@ const LEFT_MAX: Record<string, number> = {
   'test/helpers':       12,
   'test/monitor':      118,
   'test/proto':          9,
-  'test/system':        13,
+  'test/system':         5,
   'test/transports':     7,
 }
 

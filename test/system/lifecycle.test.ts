@@ -76,7 +76,7 @@ describe('two workers', () => {
       for (let isOpen = true; isOpen; ) {
         const outcome = await sendOne(service, agent)
         if (outcome === 200) okCount++
-        else if (outcome !== 'not connected') errors.push(String(outcome)) // told to close, and the port is closed
+        else if (outcome !== 'not connected') errors.push(String(outcome)) // asked to close, and the port is closed
         isOpen = outcome === 200
       }
       agent.destroy()

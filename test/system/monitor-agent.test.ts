@@ -54,7 +54,7 @@ test('6.5: the results of an agent outlive a restart, are stored as its own, and
   await server.logged("Listening for the monitor on '")
   const token = createVantage(join(folder, 'server'))
   const agents = `http://${server.address('agents')}`
-  // An agent that is refused with 401 would wait; this also tells whether the token is known already.
+  // An agent that is refused with 401 would wait; so wait here until the token is known.
   await expect.poll(() => poll(agents, token), WAIT).toBe(200)
   const startAgent = (): RunningService => {
     const agent = spawnService({
