@@ -57,7 +57,7 @@ test(
     }
     expect(cases).toBeGreaterThanOrEqual(CASES_MIN)
   },
-  size({ small: 60_000, full: 900_000 }),
+  size({ small: 300_000, full: 900_000 }),
 )
 
 async function startMonitor(folder: string, relayPort: number): Promise<string> {

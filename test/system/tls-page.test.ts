@@ -57,4 +57,4 @@ test('its example works as written, and a client without its files is refused', 
   await eventually(() => expect(runClient(other).stdout).toContain('overall_code:OK'))
   const refused = runClient(other.replace(/-grpc-cert-file \S+ -grpc-key-file \S+/, ''))
   expect([refused.status, refused.stdout.includes('overall_code')]).toEqual([1, false])
-})
+}, 120_000)

@@ -39,7 +39,7 @@ function spawn(options: ServiceOptions): RunningService {
   return service
 }
 
-/** The response to a call with one entry: the limit that was found, or the HTTP status and the error. */
+/** The limit of a call with one entry, or the HTTP status and the error. Each call is a hit, so limits here are in thousands. */
 async function fetchLimit(service: RunningService, key: string): Promise<string> {
   const { status, text } = await postJson(service, {
     domain: 'shop',
@@ -74,20 +74,20 @@ test('8.6, 8.5: rules are loaded, changed, refused and removed, and outlive thei
   const service = spawn({ env })
   await server.request()
   expect(service.log).not.toContain('Listening') // no port before the first load (8.1)
-  server.send({ version: '1', resources: [limit('shop', 'user', 5)] })
+  server.send({ version: '1', resources: [limit('shop', 'user', 5_000)] })
   await server.request()
   await service.logged(LISTENING)
-  await expectLimit(service, 'user').toBe('5')
+  await expectLimit(service, 'user').toBe('5000')
 
-  server.send({ version: '2', resources: [limit('shop', 'user', 7)] })
+  server.send({ version: '2', resources: [limit('shop', 'user', 7_000)] })
   expect(await server.request()).toMatchObject({ version_info: '2', response_nonce: 'n2' })
-  await expectLimit(service, 'user').toBe('7')
+  await expectLimit(service, 'user').toBe('7000')
 
   server.send({ version: '3', resources: [BAD] })
   const error = "bad.conf: invalid rate limit unit '99'"
   expect(await server.request()).toMatchObject({ version_info: '2', error_detail: { message: error } })
   await service.logged(`Error loading new configuration: ${error}`)
-  expect(await fetchLimit(service, 'user')).toBe('7')
+  expect(await fetchLimit(service, 'user')).toBe('7000')
   expect(await getHealth(service)).toBe(200)
   expect(await getReport(service)).toMatch(/^management server: connected$/m)
 
@@ -96,7 +96,7 @@ test('8.6, 8.5: rules are loaded, changed, refused and removed, and outlive thei
   await expect
     .poll(() => getReport(service), WAIT)
     .toMatch(/^management server: unreachable since .*Z; see the log for the cause$/m)
-  expect(await fetchLimit(service, 'user')).toBe('7')
+  expect(await fetchLimit(service, 'user')).toBe('7000')
   const again = await startXdsServer({ port: server.port })
   expect(await again.request()).toMatchObject({ version_info: '3', response_nonce: 'n3' })
   again.send({ version: '4' }) // valid, without a domain
@@ -113,12 +113,12 @@ test('8.6, 8.5: rules are loaded, changed, refused and removed, and outlive thei
 test('8.5, 8.6: a response that is too large is a failed load in every report, also after the rules in force are sent again', async () => {
   const server = await startXdsServer()
   const service = spawn({ env: xdsEnv(server.target, { XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: '10000' }) })
-  await sendFirstRules(server, 5)
+  await sendFirstRules(server, 5_000)
   await service.logged(LISTENING)
   expect(await getReport(service)).toContain('last load: ok')
   for (let i = 0; i < 2; i++) {
     server.send({ version: '2', resources: [limit('shop', 'x'.repeat(10_000), 7)] })
-    await sendFirstRules(server, 5) // on a new stream
+    await sendFirstRules(server, 5_000) // on a new stream
   }
   await expect.poll(() => getReport(service), WAIT).toMatch(/^last load: failed at /m)
   const configuration = await (await fetch(`${service.debug}/rlconfig`)).text()
@@ -130,8 +130,8 @@ test('8.5, 8.6: a response that is too large is a failed load in every report, a
   expect(stats['sluice.xds.connected']).toBe(1)
   expect(stats['sluice.xds.last_response_timestamp_seconds']).toBeGreaterThan(1_700_000_000)
 
-  server.send({ version: '3', resources: [limit('shop', 'user', 7)] })
-  await expectLimit(service, 'user').toBe('7')
+  server.send({ version: '3', resources: [limit('shop', 'user', 7_000)] })
+  await expectLimit(service, 'user').toBe('7000')
   await expect.poll(() => getReport(service), WAIT).toContain('last load: ok')
   expect((await service.stop()).code).toBe(0)
 })
@@ -150,8 +150,8 @@ test('8.1#7: a bad first response opens the ports without rules; FORCE_START_WIT
     env: xdsEnv(`127.0.0.1:${port}`, { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true' }),
   })
   expect(await fetchLimit(eager, 'user')).toBe('400 Bad Request')
-  await sendFirstRules(await startXdsServer({ port }), 5)
-  await expectLimit(eager, 'user').toBe('5')
+  await sendFirstRules(await startXdsServer({ port }), 5_000)
+  await expectLimit(eager, 'user').toBe('5000')
   expect((await eager.stop()).code).toBe(0)
 })
 
@@ -169,10 +169,10 @@ test('8.6: over TLS with a client certificate and a server name', async () => {
       CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'Authorization:Bearer abc',
     }),
   })
-  await sendFirstRules(server, 5)
+  await sendFirstRules(server, 5_000)
   expect(server.headers[0].get('authorization')).toEqual(['Bearer abc'])
   await service.logged(LISTENING)
-  await expectLimit(service, 'user').toBe('5')
+  await expectLimit(service, 'user').toBe('5000')
   expect((await service.stop()).code).toBe(0)
 })
 
@@ -186,7 +186,7 @@ test('8.6, 11.1: over TLS to an IP address, without a warning of Node', async ()
       CONFIG_GRPC_XDS_SERVER_TLS_CACERT: certificates.ca,
     }),
   })
-  await sendFirstRules(server, 5)
+  await sendFirstRules(server, 5_000)
   await service.logged(LISTENING)
   expect(service.log).not.toContain('Warning') // Node warns that an address is not a server name
   expect((await service.stop()).code).toBe(0)
@@ -238,7 +238,7 @@ test('8.6: the monitor alone loads its quotas from a management server, too', as
       LOG_LEVEL: 'info',
     }),
   })
-  await sendFirstRules(server, 5)
+  await sendFirstRules(server, 5_000)
   await monitor.logged('Successfully loaded new configuration')
   await monitor.logged("Listening for the monitor on '")
   expect((await monitor.stop()).code).toBe(0)
