@@ -149,20 +149,16 @@ if (import.meta.main) {
   const cycles = checkCycles(readSources(path, ACYCLIC))
   const named = readSources(path, Object.keys(ARROWS))
   named.delete('test/scripts/dev/plain-names.test.ts') // has such names in its cases
-  const names = checkNames(named)
   const patterns = checkPatterns(findPatternsBelow(path, PATTERN_FOLDERS))
   const diagnostics = [
     ...tidy(path),
     ...cycles.diagnostics,
-    ...names.diagnostics,
+    ...checkNames(named),
     ...patterns,
     ...checkLock(readLock(root)),
   ]
   for (const warning of cycles.warnings) console.error(`warning: ${warning}`)
   for (const diagnostic of diagnostics) console.error(diagnostic)
-  if (names.left.length > 0) console.log(`tidy: names left to replace: ${names.left.join(', ')}.`)
-  if (names.lower.length > 0)
-    console.log(`tidy: LEFT_MAX of scripts/dev/plain-names.ts can be lowered: ${names.lower.join(', ')}.`)
   console.log(diagnostics.length === 0 ? 'tidy: no errors.' : `tidy: ${diagnostics.length} errors.`)
   process.exitCode = diagnostics.length === 0 ? 0 : 1
 }

@@ -1,23 +1,28 @@
 /**
- * Differences that are meant, each with its reason. Whatever no line here explains is a failure.
+ * Deliberate differences, each with its reason. Any other difference is a failure.
  *
- *     question, both answers ──► the first known difference that explains them, or undefined
+ *     request, both responses ──► the first known difference that explains them, or undefined
  *
- * Asked for every question, because equal answers (two errors, say) may leave different counters behind. After one the
- * lane it happened in is set aside for the round.
+ * Checked for every request, because equal responses (for example two errors) may leave different counters. After a known
+ * difference its lane is set aside for the round.
  */
-import type { Answer, Question } from './ask.ts'
+import type { ReceivedResponse, SentRequest } from './client.ts'
 import type { Variant } from './variants.ts'
 
 export interface Known {
   name: string
   reason: string // with the number of spec section 12, or the row of docs/differences.md
-  explains(question: Question, ours: Answer, reference: Answer, variant: Variant): boolean
+  explains(
+    sent: SentRequest,
+    sluice: ReceivedResponse,
+    reference: ReceivedResponse,
+    variant: Variant,
+  ): boolean
 }
 
 const HITS_MAX = 2n ** 63n - 1n
 
-/** Errors that the reference words itself; all others are those of its Redis client, and free (spec 5.4). */
+/** Errors with a text of the reference itself; all others come from its Redis client and may differ (spec 5.4). */
 const FIXED_ERRORS = [
   'rate limit domain must not be empty',
   'rate limit descriptor list must not be empty',
@@ -28,37 +33,37 @@ export const KNOWN: Known[] = [
   {
     name: 'hits above 2^63-1',
     reason:
-      'Q42: the reference sends them as negative numbers, so a caller can refund itself; ours is an error',
-    explains: (question, ours) =>
-      hasHitsAbove(question, HITS_MAX) && isError(ours, 'hits_addend must not be above'),
+      'Q42: the reference sends them as negative numbers, so a client can refund itself; Sluice returns an error',
+    explains: (sent, sluice) =>
+      hasHitsAbove(sent, HITS_MAX) && isError(sluice, 'hits_addend must not be above'),
   },
   {
     name: 'an error in the first of two Redis',
     reason:
-      'Q37 the other way round: ours asks both at once, the reference leaves the second out after the error',
-    explains: (question, ours, reference, variant) =>
+      'the reverse of Q37: Sluice sends to both at once, the reference omits the second after the error',
+    explains: (sent, sluice, reference, variant) =>
       variant.hasGiants && // nothing else makes Redis refuse
       variant.settings.REDIS_PERSECOND === 'true' &&
-      isRedisError(question, ours) &&
-      isRedisError(question, reference),
+      isRedisError(sent, sluice) &&
+      isRedisError(sent, reference),
   },
   {
     name: 'equal keys at 2^63-1',
     reason:
-      'ours adds equal keys of a request at once: where their sum overflows none is added, there the first is; the ' +
-      'request fails in both, so only the counter tells',
-    explains: (question, ours, reference, variant) =>
+      'Sluice adds equal keys of a request at once: where their sum overflows none is added, in the reference the first ' +
+      'is; the request fails in both, so only the counter differs',
+    explains: (sent, sluice, reference, variant) =>
       variant.hasGiants &&
-      hasEqualDescriptors(question) &&
-      isRedisError(question, ours) &&
-      isRedisError(question, reference),
+      hasEqualDescriptors(sent) &&
+      isRedisError(sent, sluice) &&
+      isRedisError(sent, reference),
   },
   {
     name: 'a number in quotes with something behind it',
-    reason: 'protobuf-go reads `"4$9"` as 4 and stops; ours refuses it, as spec 6.3 has it',
-    explains: ({ text }, ours, reference) =>
+    reason: 'protobuf-go reads `"4$9"` as 4 and stops; Sluice refuses it, as specified in 6.3',
+    explains: ({ text }, sluice, reference) =>
       text !== null &&
-      ours.status === 'http 400' &&
+      sluice.status === 'http 400' &&
       reference.status !== 'http 400' &&
       /(hits_?addend|requests_?per_?unit)"\s*:\s*"-?\d[^"]*[^"\d.eE+-][^"]*"/i.test(
         Buffer.from(text).toString('latin1'),
@@ -67,32 +72,32 @@ export const KNOWN: Known[] = [
 ]
 
 export function knownDifference(
-  question: Question,
-  ours: Answer,
-  reference: Answer,
+  sent: SentRequest,
+  sluice: ReceivedResponse,
+  reference: ReceivedResponse,
   variant: Variant,
 ): Known | undefined {
-  return KNOWN.find((known) => known.explains(question, ours, reference, variant))
+  return KNOWN.find((known) => known.explains(sent, sluice, reference, variant))
 }
 
-function hasEqualDescriptors({ request }: Question): boolean {
+function hasEqualDescriptors({ request }: SentRequest): boolean {
   const keys = request.descriptors.map(({ entries }) => JSON.stringify(entries))
   return new Set(keys).size < keys.length
 }
 
-/** In a text any number counts: where else than in hits would both take it? */
-function hasHitsAbove({ request, text }: Question, max: bigint): boolean {
+/** In a text any number counts: both accept such a number only as hits. */
+function hasHitsAbove({ request, text }: SentRequest, max: bigint): boolean {
   if (text !== null) return [...String(text).matchAll(/\d{19,}/g)].some(([digits]) => BigInt(digits) > max)
   return request.descriptors.some(({ hitsAddend }) => hitsAddend !== null && BigInt(hitsAddend) > max)
 }
 
-/** Over JSON every error reads the same. */
-function isError({ status, body }: Answer, text: string): boolean {
+/** Over JSON every error has the same text. */
+function isError({ status, body }: ReceivedResponse, text: string): boolean {
   return status === 'http 400' || (status === 'grpc 2' && String(body).startsWith(text))
 }
 
-/** A sound request that was refused: over JSON nothing else tells it from an unsound one. */
-function isRedisError({ text }: Question, { status, body }: Answer): boolean {
+/** A valid request that was refused: over JSON an error of Redis and one of the request look the same. */
+function isRedisError({ text }: SentRequest, { status, body }: ReceivedResponse): boolean {
   if (text === null) return status === 'grpc 2' && !FIXED_ERRORS.includes(String(body))
   if (status !== 'http 400') return false
   try {
@@ -103,12 +108,12 @@ function isRedisError({ text }: Question, { status, body }: Answer): boolean {
   }
 }
 
-/** What differs, or ''. The spec leaves open: the text of Redis errors. */
-export function difference(ours: Answer, reference: Answer): string {
-  if (ours.status !== reference.status) return 'status'
-  if (ours.headers !== reference.headers) return 'headers'
-  if (ours.raw !== reference.raw) return 'body'
-  if (ours.status === 'grpc 0' || ours.status.startsWith('http')) return ''
-  const isFixed = FIXED_ERRORS.includes(String(ours.body)) || FIXED_ERRORS.includes(String(reference.body))
-  return isFixed && ours.body !== reference.body ? 'message' : ''
+/** What differs, or ''. The texts of Redis errors are not compared: the spec leaves them open. */
+export function difference(sluice: ReceivedResponse, reference: ReceivedResponse): string {
+  if (sluice.status !== reference.status) return 'status'
+  if (sluice.headers !== reference.headers) return 'headers'
+  if (sluice.raw !== reference.raw) return 'body'
+  if (sluice.status === 'grpc 0' || sluice.status.startsWith('http')) return ''
+  const isFixed = FIXED_ERRORS.includes(String(sluice.body)) || FIXED_ERRORS.includes(String(reference.body))
+  return isFixed && sluice.body !== reference.body ? 'message' : ''
 }

@@ -1,15 +1,15 @@
 /**
- * Random rule files as people write and break them: odd scalars, odd keys, wrong shapes, and letters that slipped.
+ * Random rule files with the mistakes people make: odd scalars, odd keys, wrong shapes, and typos.
  *
  *     domain: L03R0012              domain: ~              domain: L03R0012
  *     descriptors:                  descriptors:           descriptors:
  *       - key: a                      - Key: a               - key: a
  *         value: 0x1F                   value: 1.5           \tvalue: *foo
  */
-import type { Dice } from './dice.ts'
+import type { Random } from './random.ts'
 import { randomRules } from './rules.ts'
 
-/** A document before it is written: maps as pairs, so a key may stand twice; scalars as they will be written. */
+/** A document before it is written: maps as pairs, so that a key may occur twice; scalars as written. */
 type Draft = string | Draft[] | { pairs: [key: string, value: Draft][] }
 
 // biome-ignore format: a list of scalars
@@ -33,95 +33,96 @@ const ODD_KEYS = [
 ]
 
 // biome-ignore format: a list of letters
-const SLIPS = [
+const TYPOS = [
   '\t', "'", '"', ':', ': ', '-', '- ', '#', ' #', '&a ', '*a', '!!binary ', '\u0000', '{', '}', '[', ']', '|', '>', ',', '?',
   '\n---\n', '\n...\n', '%YAML 1.1\n', '\ufeff', '\r\n', '\r', '\n', ' ', '  ', '\u00e9', '\u0007', '\u0085', '\u2028', '\\', '%',
   '@', '`', '!', '<<: ', '~', '\ud83d\ude00', '\u00a0', '\u007f', '\ufffe',
 ]
 
-/** One file, sound in a third of all cases. */
-export function randomFile(dice: Dice, domain: string): string {
-  const [file] = randomRules(dice, domain, { isMerging: false, isPlain: dice.chance(0.5) })
-  const draft = draftOf(dice, file)
-  const breaks = dice.chance(0.35) ? 0 : 1 + dice.below(2)
-  for (let i = 0; i < breaks; i++) if (dice.chance(0.7)) spoil(dice, draft)
-  let text = write(dice, draft, 0, dice.chance(0.1))
-  if (breaks > 0 && dice.chance(0.4)) text = slip(dice, text)
-  if (dice.chance(0.05))
-    text = dice.pick(['# rules\n', '---\n', '%YAML 1.1\n---\n', '\ufeff', '\n\n', '--- # x\n']) + text
-  if (dice.chance(0.03)) text += dice.pick(['---\nfoo\n', '...\n', '...\nfoo: [\n', '# end', '---\n'])
+/** One file, valid in a third of all cases. */
+export function randomFile(random: Random, domain: string): string {
+  const [file] = randomRules(random, domain, { isMerging: false, isPlain: random.chance(0.5) })
+  const draft = toDraft(random, file)
+  const breaks = random.chance(0.35) ? 0 : 1 + random.below(2)
+  for (let i = 0; i < breaks; i++) if (random.chance(0.7)) breakDraft(random, draft)
+  let text = write(random, draft, 0, random.chance(0.1))
+  if (breaks > 0 && random.chance(0.4)) text = addTypo(random, text)
+  if (random.chance(0.05))
+    text = random.pick(['# rules\n', '---\n', '%YAML 1.1\n---\n', '\ufeff', '\n\n', '--- # x\n']) + text
+  if (random.chance(0.03)) text += random.pick(['---\nfoo\n', '...\n', '...\nfoo: [\n', '# end', '---\n'])
   return text
 }
 
-function draftOf(dice: Dice, value: unknown): Draft {
-  if (Array.isArray(value)) return value.map((item) => draftOf(dice, item))
+function toDraft(random: Random, value: unknown): Draft {
+  if (Array.isArray(value)) return value.map((item) => toDraft(random, item))
   if (typeof value === 'object' && value !== null) {
-    return { pairs: Object.entries(value).map(([key, item]) => [key, draftOf(dice, item)]) }
+    return { pairs: Object.entries(value).map(([key, item]) => [key, toDraft(random, item)]) }
   }
-  return typeof value === 'string' && (dice.chance(0.7) || !/^[a-z]+$/i.test(value))
+  return typeof value === 'string' && (random.chance(0.7) || !/^[a-z]+$/i.test(value))
     ? JSON.stringify(value)
     : `${value}`
 }
 
 /** One change somewhere in the document. */
-function spoil(dice: Dice, draft: Draft): void {
-  const places = placesOf(draft)
-  const place = dice.pick(places)
-  const way = dice.below(8)
+function breakDraft(random: Random, draft: Draft): void {
+  const places = listPlaces(draft)
+  const place = random.pick(places)
+  const way = random.below(8)
   if (Array.isArray(place)) {
-    if (way < 3) place.push(dice.pick(ODD_SCALARS))
+    if (way < 3) place.push(random.pick(ODD_SCALARS))
     else if (way < 5) place.push({ pairs: [] })
-    else if (way < 7 && place.length > 0) place.push(structuredClone(dice.pick(place)))
-    else place.push([dice.pick(ODD_SCALARS)])
+    else if (way < 7 && place.length > 0) place.push(structuredClone(random.pick(place)))
+    else place.push([random.pick(ODD_SCALARS)])
     return
   }
   const { pairs } = place as { pairs: [string, Draft][] }
-  if (pairs.length === 0 || way === 0) pairs.push([dice.pick(ODD_KEYS), dice.pick(ODD_SCALARS)])
-  else if (way === 1) pairs.splice(dice.below(pairs.length), 1)
-  else if (way === 2) pairs.push(structuredClone(dice.pick(pairs)))
-  else if (way === 3) dice.pick(pairs)[0] = dice.pick(ODD_KEYS)
-  else if (way === 4) pairs.push([dice.pick(ODD_KEYS), structuredClone(dice.pick(pairs)[1])])
-  else if (way === 5) dice.pick(pairs)[1] = dice.chance(0.5) ? [] : { pairs: [[dice.pick(ODD_KEYS), 'a']] }
-  else dice.pick(pairs)[1] = dice.pick(ODD_SCALARS)
+  if (pairs.length === 0 || way === 0) pairs.push([random.pick(ODD_KEYS), random.pick(ODD_SCALARS)])
+  else if (way === 1) pairs.splice(random.below(pairs.length), 1)
+  else if (way === 2) pairs.push(structuredClone(random.pick(pairs)))
+  else if (way === 3) random.pick(pairs)[0] = random.pick(ODD_KEYS)
+  else if (way === 4) pairs.push([random.pick(ODD_KEYS), structuredClone(random.pick(pairs)[1])])
+  else if (way === 5)
+    random.pick(pairs)[1] = random.chance(0.5) ? [] : { pairs: [[random.pick(ODD_KEYS), 'a']] }
+  else random.pick(pairs)[1] = random.pick(ODD_SCALARS)
 }
 
 /** Every list and map of the document. */
-function placesOf(draft: Draft): Draft[] {
+function listPlaces(draft: Draft): Draft[] {
   if (typeof draft === 'string') return []
   const below = Array.isArray(draft) ? draft : draft.pairs.map(([, value]) => value)
-  return [draft, ...below.flatMap(placesOf)]
+  return [draft, ...below.flatMap(listPlaces)]
 }
 
-function write(dice: Dice, draft: Draft, depth: number, isFlow: boolean): string {
+function write(random: Random, draft: Draft, depth: number, isFlow: boolean): string {
   if (typeof draft === 'string') return draft
   const indent = '  '.repeat(depth)
   if (Array.isArray(draft)) {
     if (isFlow || draft.length === 0)
-      return `[${draft.map((item) => write(dice, item, depth, true)).join(', ')}]`
+      return `[${draft.map((item) => write(random, item, depth, true)).join(', ')}]`
     const items = draft.map(
-      (item) => `${indent}- ${write(dice, item, depth + 1, dice.chance(0.1)).trimStart()}`,
+      (item) => `${indent}- ${write(random, item, depth + 1, random.chance(0.1)).trimStart()}`,
     )
     return `\n${items.join('\n')}`
   }
   if (isFlow || draft.pairs.length === 0) {
-    return `{${draft.pairs.map(([key, value]) => `${key}: ${write(dice, value, depth, true)}`).join(', ')}}`
+    return `{${draft.pairs.map(([key, value]) => `${key}: ${write(random, value, depth, true)}`).join(', ')}}`
   }
   const lines = draft.pairs.map(([key, value]) => {
-    const written = write(dice, value, depth + 1, dice.chance(0.05))
+    const written = write(random, value, depth + 1, random.chance(0.05))
     return `${indent}${key}:${written.startsWith('\n') ? '' : ' '}${written}`
   })
   return `${depth === 0 ? '' : '\n'}${lines.join('\n')}${depth === 0 ? '\n' : ''}`
 }
 
-function slip(dice: Dice, text: string): string {
-  const at = dice.below(text.length + 1)
-  const way = dice.below(6)
-  if (way < 3) return text.slice(0, at) + dice.pick(SLIPS) + text.slice(at)
-  if (way === 3) return text.slice(0, at) + text.slice(at + 1 + dice.below(3))
+function addTypo(random: Random, text: string): string {
+  const at = random.below(text.length + 1)
+  const way = random.below(6)
+  if (way < 3) return text.slice(0, at) + random.pick(TYPOS) + text.slice(at)
+  if (way === 3) return text.slice(0, at) + text.slice(at + 1 + random.below(3))
   if (way === 4) return text.slice(0, at)
   const lines = text.split('\n')
-  const line = dice.below(lines.length)
-  if (dice.chance(0.5)) lines[line] = dice.chance(0.5) ? ` ${lines[line]}` : lines[line].replace(/^ /, '')
-  else lines.splice(line, 0, dice.pick(lines))
+  const line = random.below(lines.length)
+  if (random.chance(0.5)) lines[line] = random.chance(0.5) ? ` ${lines[line]}` : lines[line].replace(/^ /, '')
+  else lines.splice(line, 0, random.pick(lines))
   return lines.join('\n')
 }

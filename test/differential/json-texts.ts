@@ -1,39 +1,40 @@
 /**
- * One request in many spellings of proto3 JSON (spec 6.3), and texts that are none.
+ * One request in many spellings of proto3 JSON (spec 6.3), and malformed texts.
  *
  *     {"domain":"d","hits_addend":"7"}      {"hitsAddend":7.0, "domain":"\u0064", "descriptors":null}
  *     {"domain":"d",}                       {"domain":"d","Domain":"d"}                  {"domain":1}
  *
- * Left out, because the reference at hand is older: the unit name WEEK (its number 7 it knows) and isNegativeHits.
+ * Left out, because the compared version of the reference is older: the unit name WEEK (it knows number 7) and isNegativeHits.
  */
 import type { Descriptor, RateLimitRequest } from '../../proto/ratelimit.ts'
 import { UNIT_NAMES } from '../../proto/ratelimit.ts'
-import type { Dice } from './dice.ts'
+import type { Random } from './random.ts'
 
-export function jsonText(dice: Dice, request: RateLimitRequest): string {
+export function jsonText(random: Random, request: RateLimitRequest): string {
   const fields: string[] = []
-  if (request.domain !== '' || dice.chance(0.5)) fields.push(`"domain":${text(dice, request.domain)}`)
+  if (request.domain !== '' || random.chance(0.5)) fields.push(`"domain":${text(random, request.domain)}`)
   if (request.descriptors.length > 0) {
-    fields.push(`"descriptors":${list(request.descriptors.map((each) => descriptorText(dice, each)))}`)
-  } else if (dice.chance(0.5)) {
-    fields.push(`"descriptors":${dice.pick(['[]', 'null'])}`)
+    fields.push(`"descriptors":${list(request.descriptors.map((each) => descriptorText(random, each)))}`)
+  } else if (random.chance(0.5)) {
+    fields.push(`"descriptors":${random.pick(['[]', 'null'])}`)
   }
-  if (request.hitsAddend !== 0) fields.push(`${hitsName(dice)}:${number(dice, request.hitsAddend)}`)
-  else if (dice.chance(0.1)) fields.push(`${hitsName(dice)}:${dice.pick(['0', 'null', '"0"', '0.0', '0e5'])}`)
-  return blank(dice) + object(dice, fields) + blank(dice)
+  if (request.hitsAddend !== 0) fields.push(`${hitsName(random)}:${number(random, request.hitsAddend)}`)
+  else if (random.chance(0.1))
+    fields.push(`${hitsName(random)}:${random.pick(['0', 'null', '"0"', '0.0', '0e5'])}`)
+  return blank(random) + object(random, fields) + blank(random)
 }
 
-/** Another text, mostly one that is no request. `''` is a request without body. */
-export function astrayText(dice: Dice, request: RateLimitRequest): string | Uint8Array {
-  const good = jsonText(dice, request)
-  const way = dice.below(5)
-  if (way === 0) return dice.pick(WHOLE_TEXTS)
-  if (way === 1) return good.slice(0, dice.below(good.length))
-  if (way === 2) return good + dice.pick(['x', '{}', ',', ' null', '\u0000', '//', '\u00a0', '\n\n'])
-  if (way === 3) return withOddField(dice, request)
-  const bytes = Buffer.from(good)
-  bytes[dice.below(bytes.length)] = dice.below(256)
-  return dice.chance(0.7) ? bytes : bytes.toString('utf8')
+/** Another text, mostly not a valid request. `''` is a request without body. */
+export function malformedText(random: Random, request: RateLimitRequest): string | Uint8Array {
+  const valid = jsonText(random, request)
+  const way = random.below(5)
+  if (way === 0) return random.pick(WHOLE_TEXTS)
+  if (way === 1) return valid.slice(0, random.below(valid.length))
+  if (way === 2) return valid + random.pick(['x', '{}', ',', ' null', '\u0000', '//', '\u00a0', '\n\n'])
+  if (way === 3) return withOddField(random, request)
+  const bytes = Buffer.from(valid)
+  bytes[random.below(bytes.length)] = random.below(256)
+  return random.chance(0.7) ? bytes : bytes.toString('utf8')
 }
 
 const WHOLE_TEXTS = [
@@ -61,86 +62,86 @@ const ODD_UNITS = [
 ] // biome-ignore format: a list of texts
 
 /** A good request with one field that may not be what it should. Overrides go to an unknown domain (Q1). */
-function withOddField(dice: Dice, request: RateLimitRequest): string {
+function withOddField(random: Random, request: RateLimitRequest): string {
   const domain = JSON.stringify(request.domain || 'd')
   const unknown = JSON.stringify(`${request.domain}~`)
   const entries = '"entries":[{"key":"a","value":"b"}]'
-  const hits = dice.pick(ODD_HITS)
-  return dice.pick([
+  const hits = random.pick(ODD_HITS)
+  return random.pick([
     () => `{"domain":${domain},"descriptors":[{${entries}}],"hitsAddend":${hits}}`,
     () => `{"domain":${domain},"descriptors":[{${entries}}],"hits_addend":${hits}}`,
     () => `{"domain":${unknown},"descriptors":[{${entries},"hitsAddend":${hits}}]}`,
     () => `{"domain":${unknown},"descriptors":[{"limit":{"requests_per_unit":${hits},"unit":1}}]}`,
-    () => `{"domain":${unknown},"descriptors":[{"limit":{"unit":${dice.pick(ODD_UNITS)}}}]}`,
+    () => `{"domain":${unknown},"descriptors":[{"limit":{"unit":${random.pick(ODD_UNITS)}}}]}`,
     () =>
-      `{"domain":${unknown},"descriptors":[{"limit":${dice.pick(['{}', 'null', '[]', '1', '{"foo":1}'])}}]}`,
+      `{"domain":${unknown},"descriptors":[{"limit":${random.pick(['{}', 'null', '[]', '1', '{"foo":1}'])}}]}`,
     () => `{"domain":${domain},"descriptors":[{${entries}}],"hits_addend":1,"hitsAddend":1}`,
     () => `{"domain":${domain},"descriptors":[{${entries},"hits_addend":1,"hitsAddend":1}]}`,
     () => `{"domain":${domain},"descriptors":[{${entries}}],"hitsAddend":1,"hitsAddend":1}`,
-    () => `{"domain":${domain},"descriptors":[{"entries":[{"key":"a","value":${dice.pick(ODD_HITS)}}]}]}`,
-    () => `{"domain":${domain},"descriptors":[{"entries":[${dice.pick(['null', '[]', '1', '{"k":1}'])}]}]}`,
-    () => `{"domain":${domain},"descriptors":[{"entries":${dice.pick(['null', '{}', '[]', '"x"'])}}]}`,
+    () => `{"domain":${domain},"descriptors":[{"entries":[{"key":"a","value":${random.pick(ODD_HITS)}}]}]}`,
+    () => `{"domain":${domain},"descriptors":[{"entries":[${random.pick(['null', '[]', '1', '{"k":1}'])}]}]}`,
+    () => `{"domain":${domain},"descriptors":[{"entries":${random.pick(['null', '{}', '[]', '"x"'])}}]}`,
     () => `{"domain":${domain},"descriptors":[{"entries":[{"key":"\\uD800"}]}]}`,
     () => `{"domain":${domain},"descriptors":[{"entries":[{"key":null,"value":null}]}]}`,
   ])()
 }
 
-function descriptorText(dice: Dice, { entries, limit, hitsAddend }: Descriptor): string {
+function descriptorText(random: Random, { entries, limit, hitsAddend }: Descriptor): string {
   const fields: string[] = []
-  if (entries.length > 0 || dice.chance(0.3)) {
+  if (entries.length > 0 || random.chance(0.3)) {
     const written = entries.map(({ key, value }) => {
       const pair: string[] = []
-      if (key !== '' || dice.chance(0.5)) pair.push(`"key":${text(dice, key)}`)
-      if (value !== '' || dice.chance(0.5)) pair.push(`"value":${text(dice, value)}`)
-      return object(dice, pair)
+      if (key !== '' || random.chance(0.5)) pair.push(`"key":${text(random, key)}`)
+      if (value !== '' || random.chance(0.5)) pair.push(`"value":${text(random, value)}`)
+      return object(random, pair)
     })
     fields.push(`"entries":${list(written)}`)
   }
   if (limit !== null) {
-    const count = dice.chance(0.5) ? '"requestsPerUnit"' : '"requests_per_unit"'
-    const isNamed = dice.chance(0.7) && limit.unit >= 0 && limit.unit < 7
+    const count = random.chance(0.5) ? '"requestsPerUnit"' : '"requests_per_unit"'
+    const isNamed = random.chance(0.7) && limit.unit >= 0 && limit.unit < 7
     const unit = isNamed ? `"${UNIT_NAMES[limit.unit]}"` : limit.unit
     fields.push(
-      `"limit":${object(dice, [`${count}:${number(dice, limit.requestsPerUnit)}`, `"unit":${unit}`])}`,
+      `"limit":${object(random, [`${count}:${number(random, limit.requestsPerUnit)}`, `"unit":${unit}`])}`,
     )
-  } else if (dice.chance(0.05)) {
+  } else if (random.chance(0.05)) {
     fields.push('"limit":null')
   }
-  if (hitsAddend !== null) fields.push(`${hitsName(dice)}:${number(dice, hitsAddend)}`)
-  else if (dice.chance(0.05)) fields.push(`${hitsName(dice)}:null`)
-  return object(dice, fields)
+  if (hitsAddend !== null) fields.push(`${hitsName(random)}:${number(random, hitsAddend)}`)
+  else if (random.chance(0.05)) fields.push(`${hitsName(random)}:null`)
+  return object(random, fields)
 }
 
-function hitsName(dice: Dice): string {
-  return dice.chance(0.5) ? '"hitsAddend"' : '"hits_addend"'
+function hitsName(random: Random): string {
+  return random.chance(0.5) ? '"hitsAddend"' : '"hits_addend"'
 }
 
-function number(dice: Dice, value: number | bigint): string {
-  const way = dice.below(6)
+function number(random: Random, value: number | bigint): string {
+  const way = random.below(6)
   if (way === 0) return `"${value}"`
   if (way === 1) return `${value}.0`
   if (way === 2) return `${value}e0`
   return String(value)
 }
 
-function text(dice: Dice, value: string): string {
+function text(random: Random, value: string): string {
   const plain = JSON.stringify(value)
-  if (!dice.chance(0.1)) return plain
+  if (!random.chance(0.1)) return plain
   const escaped = Array.from({ length: value.length }, (_, i) =>
     value.charCodeAt(i).toString(16).padStart(4, '0'),
   )
   return `"${escaped.map((hex) => `\\u${hex}`).join('')}"`
 }
 
-function object(dice: Dice, fields: string[]): string {
-  const ordered = dice.chance(0.3) ? fields.toReversed() : fields
-  return `{${blank(dice)}${ordered.join(dice.chance(0.1) ? ' ,\n' : ',')}${blank(dice)}}`
+function object(random: Random, fields: string[]): string {
+  const ordered = random.chance(0.3) ? fields.toReversed() : fields
+  return `{${blank(random)}${ordered.join(random.chance(0.1) ? ' ,\n' : ',')}${blank(random)}}`
 }
 
 function list(items: string[]): string {
   return `[${items.join()}]`
 }
 
-function blank(dice: Dice): string {
-  return dice.chance(0.9) ? '' : dice.pick([' ', '\n', '\t \r\n'])
+function blank(random: Random): string {
+  return random.chance(0.9) ? '' : random.pick([' ', '\n', '\t \r\n'])
 }

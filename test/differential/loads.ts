@@ -1,5 +1,5 @@
 /**
- * The same rule files loaded by both: whether they are taken, what is in force then, or what the error says.
+ * The same rule files loaded by both: whether they are accepted, and the rules in force or the error.
  *
  *     files ──► rules/current ──┬──► the reference: its log, its /rlconfig
  *                               └──► loadRules, in this process: the whole way from files to an image
@@ -16,14 +16,14 @@ import { type Side, startReference } from './reference.ts'
 export type Loaded = { ok: true; lines: string } | { ok: false; error: string }
 
 export interface Loader {
-  /** `files` are named by the version, so nothing of an earlier load is taken for this one's. */
-  load(texts: string[]): Promise<{ ours: Loaded; reference: Loaded }>
-  /** What else the reference says of the same files: it looks at maps in random order. */
-  again(): Promise<Loaded>
+  /** `files` are named by the version, so that results of an earlier load are not mistaken for this one's. */
+  load(texts: string[]): Promise<{ sluice: Loaded; reference: Loaded }>
+  /** Loads the same files into the reference again: it reads maps in random order, so another error may come first. */
+  loadAgain(): Promise<Loaded>
   stop(): Promise<void>
 }
 
-const LOAD_MS_MAX = 10_000
+const LOAD_MS_MAX = 60_000
 
 export async function startLoader(program: string, isMerging: boolean): Promise<Loader> {
   const folder = new RulesFolder()
@@ -45,7 +45,7 @@ export async function startLoader(program: string, isMerging: boolean): Promise<
     const named = texts.map((text, i) => [`f${version}-${i}.yaml`, text])
     const logged = reference.log().length
     folder.swap({ ...Object.fromEntries(named), [`z${version}.yaml`]: markerText(version) })
-    const loaded = await outcome(reference, version, logged)
+    const loaded = await waitForLoad(reference, version, logged)
     if (loaded !== null) return loaded
     const log = reference.log().slice(logged)
     await reference.stop()
@@ -57,9 +57,9 @@ export async function startLoader(program: string, isMerging: boolean): Promise<
     load: async (next) => {
       texts = next
       const loaded = await swap()
-      return { reference: loaded, ours: await ourOutcome(folder.root, isMerging, version) }
+      return { reference: loaded, sluice: await loadInProcess(folder.root, isMerging, version) }
     },
-    again: swap,
+    loadAgain: swap,
     stop: async () => {
       await reference.stop()
       await redis.stop()
@@ -72,11 +72,11 @@ function markerText(version: number): string {
   return `domain: marker-${version}\ndescriptors: [{ key: m, rate_limit: { unlimited: true } }]\n`
 }
 
-/** Null when the reference ended. */
-async function outcome(side: Side, version: number, logged: number): Promise<Loaded | null> {
+/** Null if the process of the reference ended. */
+async function waitForLoad(side: Side, version: number, logged: number): Promise<Loaded | null> {
   const until = Date.now() + LOAD_MS_MAX
   while (side.isRunning()) {
-    const messages = side.log().slice(logged).split('\n').flatMap(messageOf)
+    const messages = side.log().slice(logged).split('\n').flatMap(parseMessage)
     const error = messages.find((message) => message.includes(`config.f${version}-`))
     if (error !== undefined)
       return { ok: false, error: withoutVersion(error.replace(LOAD_ERROR, ''), version) }
@@ -92,12 +92,12 @@ async function outcome(side: Side, version: number, logged: number): Promise<Loa
 
 const LOAD_ERROR = 'Error loading new configuration: '
 
-function messageOf(line: string): string[] {
+function parseMessage(line: string): string[] {
   if (!line.startsWith('{') || !line.endsWith('}')) return []
   return [(JSON.parse(line) as { '@message': string })['@message']]
 }
 
-async function ourOutcome(root: string, isMerging: boolean, version: number): Promise<Loaded> {
+async function loadInProcess(root: string, isMerging: boolean, version: number): Promise<Loaded> {
   const tree = { root, subdirectory: 'rl', appDirectory: 'config', isDotIgnored: false, isRootWatched: true }
   const result = await loadRules({ from: 'tree', tree, isMerging })
   if (!result.ok) return { ok: false, error: withoutVersion(result.error, version) }
@@ -118,7 +118,7 @@ function withoutVersion(text: string, version: number): string {
   return text.replaceAll(`config.f${version}-`, 'config.f-')
 }
 
-/** What the spec fixes of an error (1.3): not the library's words, not a printed value; nor our line at the end. */
+/** The part of an error that the spec fixes (1.3): without the library's text, printed values, and Sluice's line number. */
 export function fixedPart(error: string): string {
   return error
     .replace(/ \(line \d+\)$/, '')
@@ -130,9 +130,11 @@ export function fixedPart(error: string): string {
 }
 
 /** What differs, or ''. */
-export function loadDifference(ours: Loaded, reference: Loaded): string {
-  if (ours.ok !== reference.ok) return ours.ok ? 'only the reference refuses' : 'only ours refuses'
-  if (ours.ok && reference.ok) return ours.lines === reference.lines ? '' : 'what is in force'
-  const [mine, theirs] = [ours, reference] as { error: string }[]
-  return fixedPart(mine.error) === fixedPart(theirs.error) ? '' : 'the error'
+export function loadDifference(sluice: Loaded, reference: Loaded): string {
+  if (sluice.ok !== reference.ok) return sluice.ok ? 'only the reference refuses' : 'only Sluice refuses'
+  if (sluice.ok && reference.ok) return sluice.lines === reference.lines ? '' : 'what is in force'
+  const [sluiceError, referenceError] = [sluice, reference].map((loaded) =>
+    fixedPart((loaded as { error: string }).error),
+  )
+  return sluiceError === referenceError ? '' : 'the error'
 }

@@ -3,7 +3,7 @@
  *
  *     rules/current ─► rules/v7/rl/config/*.yaml        one rename swaps the rules of both (spec 8.4)
  *        │      │
- *       ours  reference        Redis main, Redis per second: two each, compared key by key
+ *    Sluice  reference           Redis main, Redis per second: two each, compared key by key
  */
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,18 +14,18 @@ import { spawnService } from '../helpers/service.ts'
 import { type Side, startReference } from './reference.ts'
 
 export interface Pair {
-  ours: Side
+  sluice: Side
   reference: Side
   /** Counters in either Redis: `main <key>` or `persecond <key>` to value. */
-  contents(side: 'ours' | 'reference'): Promise<Map<string, string>>
-  forget(): Promise<void> // all counters in Redis
-  /** Gives both the files (name → text) and returns when both decide by them. */
+  contents(side: 'sluice' | 'reference'): Promise<Map<string, string>>
+  clearCounters(): Promise<void> // in all Redis servers
+  /** Loads the files (name → text) into both. Resolves when both decide by them. */
   load(files: Record<string, string>): Promise<void>
   stop(): Promise<void>
 }
 
-const LOAD_MS_MAX = 15_000
-const PROBES_IN_A_ROW = 6 // a new connection each: with two workers one of them may be late
+const LOAD_MS_MAX = 60_000
+const PROBES_IN_A_ROW = 6 // each on a new connection: one of two workers may load later
 
 export async function startPair(program: string, settings: Record<string, string>): Promise<Pair> {
   const folder = new RulesFolder()
@@ -37,7 +37,7 @@ export async function startPair(program: string, settings: Record<string, string
   const stopStores = () =>
     Promise.all([main, second, referenceMain, referenceSecond].map((redis) => redis.stop()))
   const started = await Promise.allSettled([
-    startOurs({ ...rules, ...redisSettings(main, second), ...settings }),
+    startSluice({ ...rules, ...redisSettings(main, second), ...settings }),
     startReference(program, { ...rules, ...redisSettings(referenceMain, referenceSecond), ...settings }),
   ])
   const failed = started.find((each) => each.status === 'rejected')
@@ -46,29 +46,29 @@ export async function startPair(program: string, settings: Record<string, string
     await stopStores()
     throw failed.reason
   }
-  const [ours, reference] = started.map((each) => (each as PromiseFulfilledResult<Side>).value)
-  const stores = { ours: [main, second], reference: [referenceMain, referenceSecond] }
+  const [sluice, reference] = started.map((each) => (each as PromiseFulfilledResult<Side>).value)
+  const stores = { sluice: [main, second], reference: [referenceMain, referenceSecond] }
   let version = 0
   return {
-    ours,
+    sluice,
     reference,
     contents: async (side) => {
-      const [mainKeys, secondKeys] = await Promise.all(stores[side].map(valuesOf))
+      const [mainKeys, secondKeys] = await Promise.all(stores[side].map(readValues))
       const all = new Map<string, string>()
       for (const [key, value] of mainKeys) all.set(`main ${key}`, value)
       for (const [key, value] of secondKeys) all.set(`persecond ${key}`, value)
       return all
     },
-    forget: async () => {
+    clearCounters: async () => {
       await Promise.all([main, second, referenceMain, referenceSecond].map((redis) => redis.run('FLUSHALL')))
     },
     load: async (files) => {
       version++
       folder.swap({ ...files, [`marker-${version}.yaml`]: markerText(version) })
-      await Promise.all([ours, reference].map((side) => decidesBy(side, version)))
+      await Promise.all([sluice, reference].map((side) => waitUntilLoaded(side, version)))
     },
     stop: async () => {
-      await Promise.all([ours.stop(), reference.stop()])
+      await Promise.all([sluice.stop(), reference.stop()])
       await stopStores()
       folder.remove()
     },
@@ -99,12 +99,12 @@ export class RulesFolder {
   }
 }
 
-/** An unlimited rule in a domain of its own: asking for it counts nothing. */
+/** An unlimited rule in a domain of its own: requests for it change no counter. */
 function markerText(version: number): string {
   return `domain: marker-${version}\ndescriptors: [{ key: m, rate_limit: { unlimited: true } }]\n`
 }
 
-async function decidesBy(side: Side, version: number): Promise<void> {
+async function waitUntilLoaded(side: Side, version: number): Promise<void> {
   const body = `{"domain":"marker-${version}","descriptors":[{"entries":[{"key":"m"}]}]}`
   const until = Date.now() + LOAD_MS_MAX
   for (let row = 0; row < PROBES_IN_A_ROW; ) {
@@ -116,7 +116,7 @@ async function decidesBy(side: Side, version: number): Promise<void> {
     row = (await response.text()).includes('4294967295') ? row + 1 : 0
     if (row === 0) await sleep(10)
     if (Date.now() > until)
-      throw new Error(`${side.name} did not take the rules:\n${side.log().slice(-2_000)}`)
+      throw new Error(`${side.name} did not load the rules:\n${side.log().slice(-2_000)}`)
   }
 }
 
@@ -130,11 +130,11 @@ function redisSettings(main: RedisServer, second: RedisServer): Record<string, s
   }
 }
 
-async function startOurs(env: Record<string, string>): Promise<Side> {
+async function startSluice(env: Record<string, string>): Promise<Side> {
   const service = spawnService({ env: { LOG_LEVEL: 'info', LOG_FORMAT: 'json', ...env } })
   await service.logged("Listening for HTTP on '")
   return {
-    name: 'ours',
+    name: 'sluice',
     grpc: service.address('gRPC'),
     http: service.http,
     debug: service.debug,
@@ -150,7 +150,7 @@ async function startOurs(env: Record<string, string>): Promise<Side> {
   }
 }
 
-async function valuesOf(redis: RedisServer): Promise<[string, string][]> {
+async function readValues(redis: RedisServer): Promise<[string, string][]> {
   const keys = (await redis.run('KEYS', '*')) as string[]
   if (keys.length === 0) return []
   const values = (await redis.run('MGET', ...keys)) as (string | null)[]

@@ -1,6 +1,6 @@
-/** Where the reference is: never part of this repository, given by whoever wants the comparison. */
+/** The path of the reference, which is not part of this repository. */
 
-/** '' = not given. */
+/** '' = not set. */
 export const program = process.env.SLUICE_REFERENCE ?? ''
 
 export const ABSENT =

@@ -1,15 +1,15 @@
 /**
  * Starts the reference: the program SLUICE_REFERENCE names, with the variables of spec section 10, on 127.0.0.1.
  *
- *     test process ──stdin──► sh ──► reference          stdin ends, however the test process dies: it is killed
- *                    ◄──statsd over TCP──┘              its counters are to be had in no other way
+ *     test process ──stdin──► sh ──► reference          stdin ends when the test process dies in any way, and it is killed
+ *                    ◄──statsd over TCP──┘              the only way to its counters
  */
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../helpers/ports.ts'
 
-/** Either of the two services, as the comparison sees it. */
+/** One of the two services under comparison. */
 export interface Side {
   name: string
   grpc: string // host:port
@@ -21,7 +21,7 @@ export interface Side {
   stop(): Promise<void>
 }
 
-const START_MS_MAX = 15_000
+const START_MS_MAX = 60_000
 const FLUSH_MS = 250
 const SETTLE_FLUSHES = 6 // the library's writer holds lines back for up to a second more
 
@@ -95,7 +95,7 @@ interface Statsd {
   stop(): void
 }
 
-/** Adds up the counters (`name:2|c`) that come in; everything else is dropped. */
+/** Sums up received counters (`name:2|c`); ignores all other lines. */
 async function startStatsd(): Promise<Statsd> {
   const totals = new Map<string, number>()
   const port = await freePort()

@@ -1,5 +1,5 @@
 /**
- * Random requests for random rules: most walk down a path of the tree, many of these go a little astray.
+ * Random requests for random rules: most follow a path of the tree, and some of these deviate from it.
  *
  *     rule a=b*  > c        a=bx, c=…   hits        a=bx          too short      a=cx, c=…    nearly
  *     rule a_b=c            a=b_c       the same text, split elsewhere
@@ -7,7 +7,7 @@
  * Left out: an override with an unknown unit in a known domain (it ends the reference's process, Q1).
  */
 import type { Descriptor, Entry, LimitOverride, RateLimitRequest } from '../../proto/ratelimit.ts'
-import type { Dice } from './dice.ts'
+import type { Random } from './random.ts'
 import { type DomainYaml, KEYS, PLAIN_KEYS, PLAIN_VALUES, type RuleYaml, VALUES } from './rules.ts'
 
 export interface RequestStyle {
@@ -32,100 +32,105 @@ const GIANTS = [
 ]
 
 export function randomRequest(
-  dice: Dice,
+  random: Random,
   tag: string,
   files: DomainYaml[],
   style: RequestStyle,
 ): RateLimitRequest {
-  const file = dice.pick(files)
-  const isUnknown = dice.chance(0.04)
-  const domain = isUnknown ? `${tag}${dice.pick(['zz', '_', '_A'])}` : dice.chance(0.01) ? '' : file.domain
+  const file = random.pick(files)
+  const isUnknown = random.chance(0.04)
+  const domain = isUnknown
+    ? `${tag}${random.pick(['zz', '_', '_A'])}`
+    : random.chance(0.01)
+      ? ''
+      : file.domain
   const nodes = files.filter((each) => each.domain === file.domain).flatMap((each) => each.descriptors)
   const descriptors: Descriptor[] = []
-  const count = dice.chance(0.01) ? 0 : dice.chance(0.02) ? 20 : 1 + dice.below(4)
+  const count = random.chance(0.01) ? 0 : random.chance(0.02) ? 20 : 1 + random.below(4)
   while (descriptors.length < count) {
-    if (descriptors.length > 0 && dice.chance(0.12)) descriptors.push(structuredClone(dice.pick(descriptors)))
-    else descriptors.push(randomDescriptor(dice, nodes, style, isUnknown))
+    if (descriptors.length > 0 && random.chance(0.12))
+      descriptors.push(structuredClone(random.pick(descriptors)))
+    else descriptors.push(randomDescriptor(random, nodes, style, isUnknown))
   }
   return {
     domain,
     descriptors,
-    hitsAddend: dice.chance(0.7) ? 0 : dice.pick([1, 1, 2, 3, 10, 4_294_967_295]),
+    hitsAddend: random.chance(0.7) ? 0 : random.pick([1, 1, 2, 3, 10, 4_294_967_295]),
   }
 }
 
 function randomDescriptor(
-  dice: Dice,
+  random: Random,
   nodes: RuleYaml[],
   style: RequestStyle,
   isUnknown: boolean,
 ): Descriptor {
-  const entries = dice.chance(0.85) ? entriesAlong(dice, nodes, style) : []
-  if (dice.chance(0.2)) goAstray(dice, entries, style)
-  const hasHits = dice.chance(0.3)
-  const hasLimit = !style.isPlain && dice.chance(0.08)
-  const hasGiants = style.hasGiants && dice.chance(0.15)
+  const entries = random.chance(0.85) ? entriesAlong(random, nodes, style) : []
+  if (random.chance(0.2)) deviate(random, entries, style)
+  const hasHits = random.chance(0.3)
+  const hasLimit = !style.isPlain && random.chance(0.08)
+  const hasGiants = style.hasGiants && random.chance(0.15)
   return {
     entries,
-    limit: hasLimit ? randomOverride(dice, isUnknown) : null,
+    limit: hasLimit ? randomOverride(random, isUnknown) : null,
     hitsAddend: hasGiants
-      ? GIANTS[dice.below(dice.chance(0.05) ? GIANTS.length : GIANTS.length - 2)]
+      ? GIANTS[random.below(random.chance(0.05) ? GIANTS.length : GIANTS.length - 2)]
       : hasHits
-        ? dice.pick(HITS)
+        ? random.pick(HITS)
         : null,
   }
 }
 
-function randomOverride(dice: Dice, isUnknownDomain: boolean): LimitOverride {
-  const unit = isUnknownDomain && dice.chance(0.3) ? dice.pick([0, 8, -1]) : dice.pick(UNITS)
-  return { requestsPerUnit: dice.pick(COUNTS), unit }
+function randomOverride(random: Random, isUnknownDomain: boolean): LimitOverride {
+  const unit = isUnknownDomain && random.chance(0.3) ? random.pick([0, 8, -1]) : random.pick(UNITS)
+  return { requestsPerUnit: random.pick(COUNTS), unit }
 }
 
 /** Entries that lead to some node of the tree. */
-function entriesAlong(dice: Dice, nodes: RuleYaml[], style: RequestStyle): Entry[] {
+function entriesAlong(random: Random, nodes: RuleYaml[], style: RequestStyle): Entry[] {
   const entries: Entry[] = []
   let level: RuleYaml[] | undefined = nodes
   while (level && level.length > 0) {
-    const node: RuleYaml = dice.pick(level)
-    entries.push(entryOf(dice, node, style))
-    if (node.rate_limit && dice.chance(0.4)) break
+    const node: RuleYaml = random.pick(level)
+    entries.push(randomEntry(random, node, style))
+    if (node.rate_limit && random.chance(0.4)) break
     level = node.descriptors
   }
   return entries
 }
 
-function entryOf(dice: Dice, node: RuleYaml, style: RequestStyle): Entry {
-  const key = node.key.endsWith('*') ? node.key.slice(0, -1) + dice.pick(TAILS) : node.key
-  if (!node.value) return { key, value: dice.chance(0.15) ? '' : randomValue(dice, style) }
-  if (node.value.endsWith('*')) return { key, value: node.value.slice(0, -1) + randomTail(dice, style) }
-  if (!style.isPlain && dice.chance(0.15)) return splitElsewhere(dice, `${key}_${node.value}`)
+function randomEntry(random: Random, node: RuleYaml, style: RequestStyle): Entry {
+  const key = node.key.endsWith('*') ? node.key.slice(0, -1) + random.pick(TAILS) : node.key
+  if (!node.value) return { key, value: random.chance(0.15) ? '' : randomValue(random, style) }
+  if (node.value.endsWith('*')) return { key, value: node.value.slice(0, -1) + randomTail(random, style) }
+  if (!style.isPlain && random.chance(0.15)) return splitElsewhere(random, `${key}_${node.value}`)
   return { key, value: node.value }
 }
 
-/** The same composite text, cut at another `_`. */
-function splitElsewhere(dice: Dice, composite: string): Entry {
+/** The same composite text, split at another `_`. */
+function splitElsewhere(random: Random, composite: string): Entry {
   const cuts = [...composite].flatMap((letter, i) => (letter === '_' ? [i] : []))
-  const cut = dice.chance(0.2) ? composite.length : dice.pick(cuts)
+  const cut = random.chance(0.2) ? composite.length : random.pick(cuts)
   return { key: composite.slice(0, cut), value: composite.slice(cut + 1) }
 }
 
-function goAstray(dice: Dice, entries: Entry[], style: RequestStyle): void {
-  const way = dice.below(6)
+function deviate(random: Random, entries: Entry[], style: RequestStyle): void {
+  const way = random.below(6)
   const keys = style.isPlain ? PLAIN_KEYS : KEYS
   if (way === 0 || entries.length === 0)
-    entries.push({ key: dice.pick(keys), value: randomValue(dice, style) })
+    entries.push({ key: random.pick(keys), value: randomValue(random, style) })
   else if (way === 1) entries.pop()
   else if (way === 2) entries.shift()
-  else if (way === 3) dice.pick(entries).value = dice.chance(0.3) ? '' : randomValue(dice, style)
-  else if (way === 4) dice.pick(entries).key = dice.chance(0.2) ? '' : dice.pick(keys)
-  else entries.push({ ...dice.pick(entries) })
+  else if (way === 3) random.pick(entries).value = random.chance(0.3) ? '' : randomValue(random, style)
+  else if (way === 4) random.pick(entries).key = random.chance(0.2) ? '' : random.pick(keys)
+  else entries.push({ ...random.pick(entries) })
 }
 
-function randomValue(dice: Dice, { isPlain }: RequestStyle): string {
-  return dice.pick(isPlain ? PLAIN_VALUES : VALUES)
+function randomValue(random: Random, { isPlain }: RequestStyle): string {
+  return random.pick(isPlain ? PLAIN_VALUES : VALUES)
 }
 
-function randomTail(dice: Dice, { isPlain }: RequestStyle): string {
-  const tail = dice.pick(TAILS)
+function randomTail(random: Random, { isPlain }: RequestStyle): string {
+  const tail = random.pick(TAILS)
   return isPlain ? tail.replaceAll('_', '') : tail
 }

@@ -8,7 +8,7 @@
  * Left out, because the reference at hand is of January 2026: `metadata`, `quota_mode`, a `*` before the end.
  * Wildcards of a merged domain stand in one file only: the reference reads files in random order (Q27).
  */
-import type { Dice } from './dice.ts'
+import type { Random } from './random.ts'
 
 /** A descriptor as the YAML has it. */
 export interface RuleYaml {
@@ -69,14 +69,14 @@ const NODES_MAX = 5 // siblings
 const DEPTH_MAX = 3
 
 /** The domains of one lane, each in one file or, when merging, perhaps in two. */
-export function randomRules(dice: Dice, tag: string, style: RulesStyle): DomainYaml[] {
+export function randomRules(random: Random, tag: string, style: RulesStyle): DomainYaml[] {
   const files: DomainYaml[] = []
-  for (const suffix of SUFFIXES.slice(0, 1 + dice.below(SUFFIXES.length))) {
+  for (const suffix of SUFFIXES.slice(0, 1 + random.below(SUFFIXES.length))) {
     const domain = tag + suffix
     const taken = new Set<string>()
-    files.push({ domain, descriptors: randomNodes(dice, style, 1, taken) })
-    if (style.isMerging && dice.chance(0.6)) {
-      const more = randomNodes(dice, style, 1, taken).filter(
+    files.push({ domain, descriptors: randomNodes(random, style, 1, taken) })
+    if (style.isMerging && random.chance(0.6)) {
+      const more = randomNodes(random, style, 1, taken).filter(
         (node) => !`${node.key}${node.value}`.includes('*'),
       )
       files.push({ domain, descriptors: more })
@@ -85,41 +85,41 @@ export function randomRules(dice: Dice, tag: string, style: RulesStyle): DomainY
   return files
 }
 
-function randomNodes(dice: Dice, style: RulesStyle, depth: number, taken: Set<string>): RuleYaml[] {
+function randomNodes(random: Random, style: RulesStyle, depth: number, taken: Set<string>): RuleYaml[] {
   const nodes: RuleYaml[] = []
-  for (let left = 1 + dice.below(NODES_MAX); left > 0; left--) {
-    const node = randomNode(dice, style)
+  for (let left = 1 + random.below(NODES_MAX); left > 0; left--) {
+    const node = randomNode(random, style)
     const composite = node.value ? `${node.key}_${node.value}` : node.key
     if (taken.has(composite)) continue
     taken.add(composite)
-    if (dice.chance(0.8)) node.rate_limit = randomLimit(dice)
+    if (random.chance(0.8)) node.rate_limit = randomLimit(random)
     for (const flag of ['shadow_mode', 'detailed_metric', 'value_to_metric'] as const) {
-      if (dice.chance(0.2)) node[flag] = dice.chance(0.9)
+      if (random.chance(0.2)) node[flag] = random.chance(0.9)
     }
-    if (composite.includes('*') && dice.chance(0.4)) node.share_threshold = true
-    if (depth < DEPTH_MAX && dice.chance(0.45))
-      node.descriptors = randomNodes(dice, style, depth + 1, new Set())
+    if (composite.includes('*') && random.chance(0.4)) node.share_threshold = true
+    if (depth < DEPTH_MAX && random.chance(0.45))
+      node.descriptors = randomNodes(random, style, depth + 1, new Set())
     nodes.push(node)
   }
   return nodes
 }
 
-function randomNode(dice: Dice, { isPlain }: RulesStyle): RuleYaml {
-  if (!isPlain && dice.chance(0.04)) return { key: dice.pick(['a*', 'b*', 'a_*', '*']) }
-  const key = dice.pick(isPlain ? PLAIN_KEYS : KEYS)
-  const kind = dice.below(10)
-  if (kind < 3) return dice.chance(0.5) ? { key } : { key, value: '' }
-  if (kind < 6) return { key, value: dice.pick(STARS) }
-  return { key, value: dice.pick(isPlain ? PLAIN_VALUES : VALUES) }
+function randomNode(random: Random, { isPlain }: RulesStyle): RuleYaml {
+  if (!isPlain && random.chance(0.04)) return { key: random.pick(['a*', 'b*', 'a_*', '*']) }
+  const key = random.pick(isPlain ? PLAIN_KEYS : KEYS)
+  const kind = random.below(10)
+  if (kind < 3) return random.chance(0.5) ? { key } : { key, value: '' }
+  if (kind < 6) return { key, value: random.pick(STARS) }
+  return { key, value: random.pick(isPlain ? PLAIN_VALUES : VALUES) }
 }
 
-function randomLimit(dice: Dice): LimitYaml {
-  const limit: LimitYaml = dice.chance(0.08)
+function randomLimit(random: Random): LimitYaml {
+  const limit: LimitYaml = random.chance(0.08)
     ? { unlimited: true }
-    : { unit: dice.pick(UNITS), requests_per_unit: dice.pick(COUNTS) }
-  if (dice.chance(0.3)) limit.name = dice.pick(NAMES)
-  if (dice.chance(0.15)) {
-    const names = NAMES.filter((name) => name !== limit.name && dice.chance(0.5))
+    : { unit: random.pick(UNITS), requests_per_unit: random.pick(COUNTS) }
+  if (random.chance(0.3)) limit.name = random.pick(NAMES)
+  if (random.chance(0.15)) {
+    const names = NAMES.filter((name) => name !== limit.name && random.chance(0.5))
     limit.replaces = names.map((name) => ({ name }))
   }
   return limit

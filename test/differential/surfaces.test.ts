@@ -1,11 +1,11 @@
 /**
- * What else stands at the two ports: paths and methods of HTTP (spec 6.1), other gRPC methods and bytes (5.1, 5.5).
+ * Other requests to the two ports: paths and methods of HTTP (spec 6.1), other gRPC methods and bytes (5.1, 5.5).
  *
  *     SLUICE_REFERENCE=/path/to/ratelimit npx vitest run test/differential
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
-import { type Answer, Asker } from './ask.ts'
+import { type ReceivedResponse, ServiceClient } from './client.ts'
 import { type Pair, startPair } from './pair.ts'
 import { ABSENT, program } from './program.ts'
 
@@ -34,31 +34,33 @@ const METHODS = [
 
 describe.skipIf(program === '')('beside the reference', () => {
   let pair: Pair
-  let askers: Asker[]
+  let clients: ServiceClient[]
   beforeAll(async () => {
     pair = await startPair(program, {})
-    askers = [new Asker(pair.ours), new Asker(pair.reference)]
+    clients = [new ServiceClient(pair.sluice), new ServiceClient(pair.reference)]
   })
   afterAll(async () => {
-    for (const asker of askers ?? []) asker.close()
+    for (const client of clients ?? []) client.close()
     await pair?.stop()
   })
 
   test.each(CALLS)('6.1: %s %s %s', async (method, path, body) => {
-    const [ours, reference] = await Promise.all(askers.map((asker) => asker.askHttp(method, path, body)))
-    expect(ours).toEqual(reference)
+    const [sluice, reference] = await Promise.all(
+      clients.map((client) => client.sendHttp(method, path, body)),
+    )
+    expect(sluice).toEqual(reference)
   })
 
   test.each(METHODS)('5.1: %s with %s', async (method, hex) => {
     const bytes = Buffer.from(hex, 'hex')
-    const [ours, reference] = await Promise.all(askers.map((asker) => asker.askGrpc(method, bytes)))
-    expect(withoutDetails(ours)).toEqual(withoutDetails(reference))
+    const [sluice, reference] = await Promise.all(clients.map((client) => client.callGrpc(method, bytes)))
+    expect(withoutDetails(sluice)).toEqual(withoutDetails(reference))
   })
 })
 
-/** The texts of library errors are the library's own; codes are not. */
-function withoutDetails(answer: Answer): Answer {
-  return ['grpc 0', 'grpc 2', 'grpc 5'].includes(answer.status) ? answer : { ...answer, body: '' }
+/** Without the texts of library errors, which may differ; codes may not. */
+function withoutDetails(response: ReceivedResponse): ReceivedResponse {
+  return ['grpc 0', 'grpc 2', 'grpc 5'].includes(response.status) ? response : { ...response, body: '' }
 }
 
 test.skipIf(program !== '')(ABSENT, (context) => context.skip(ABSENT))

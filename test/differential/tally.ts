@@ -1,10 +1,10 @@
-/** What a test has compared so far, and what it found, worded so that it can be seen again. */
-import type { Answer, Question } from './ask.ts'
+/** Counts of comparisons, and failures with what is needed to reproduce them. */
+import type { ReceivedResponse, SentRequest } from './client.ts'
 import type { Difference } from './lane.ts'
 import type { DomainYaml } from './rules.ts'
 
 export interface Tally {
-  questions: number
+  requests: number
   descriptors: number
   counters: number // compared in Redis
   statistics: number
@@ -17,12 +17,12 @@ export interface Failure {
   text: string
 }
 
-const FAILURES_MAX = 12 // then a test ends: there is enough to read
+const FAILURES_MAX = 12 // then the test ends
 const LINES_MAX = 20
 const TEXT_LENGTH_MAX = 3_000
 
 export function emptyTally(): Tally {
-  const none = { questions: 0, descriptors: 0, counters: 0, statistics: 0 }
+  const none = { requests: 0, descriptors: 0, counters: 0, statistics: 0 }
   return { ...none, setAside: new Map(), failures: [] }
 }
 
@@ -30,10 +30,10 @@ export function isFull(tally: Tally): boolean {
   return tally.failures.length >= FAILURES_MAX
 }
 
-export function summary({ questions, descriptors, counters, statistics, setAside }: Tally): string {
+export function summary({ requests, descriptors, counters, statistics, setAside }: Tally): string {
   const aside = JSON.stringify(Object.fromEntries(setAside))
   return (
-    `${questions} decisions (${descriptors} descriptors), ${counters} counters and ${statistics} statistics compared; ` +
+    `${requests} decisions (${descriptors} descriptors), ${counters} counters and ${statistics} statistics compared; ` +
     `lanes set aside: ${aside}`
   )
 }
@@ -53,21 +53,21 @@ export function countersFailure(
   return { what, text: lines.join('\n') }
 }
 
-/** `history`: the questions needed to see it, the last one included; `askedCount`: how many there were. */
-export function answerFailure(
-  { what, ours, reference }: Difference,
-  history: Question[],
-  askedCount: number,
+/** `history`: the requests needed to reproduce it, with the last one; `sentCount`: how many were sent. */
+export function responseFailure(
+  { what, sluice, reference }: Difference,
+  history: SentRequest[],
+  sentCount: number,
   settings: object,
   rules: DomainYaml[],
 ): Failure {
   const lines = [
     `settings ${JSON.stringify(settings)}`,
     ...rules.map(rulesLine),
-    `${history.length} of ${askedCount} questions are needed:`,
-    ...history.slice(-LINES_MAX).map(questionLine),
-    `ours       ${answerLine(ours, reference)}`,
-    `reference  ${answerLine(reference, ours)}`,
+    `${history.length} of ${sentCount} requests are needed:`,
+    ...history.slice(-LINES_MAX).map(requestLine),
+    `sluice     ${responseLine(sluice, reference)}`,
+    `reference  ${responseLine(reference, sluice)}`,
   ]
   return { what, text: lines.join('\n') }
 }
@@ -77,7 +77,7 @@ function rulesLine(file: DomainYaml): string {
   return JSON.stringify(file)
 }
 
-function questionLine({ request, text }: Question): string {
+function requestLine({ request, text }: SentRequest): string {
   if (text === null) return `  grpc ${JSON.stringify(request, printable)}`
   const shown = typeof text === 'string' ? text : Buffer.from(text).toString('latin1')
   return `  json ${JSON.stringify(shown.slice(0, TEXT_LENGTH_MAX))}`
@@ -87,7 +87,7 @@ function printable(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? `${value}` : value
 }
 
-function answerLine({ status, headers, body, raw }: Answer, other: Answer): string {
-  const isSame = JSON.stringify(body) === JSON.stringify(other.body) // then the bytes must tell
+function responseLine({ status, headers, body, raw }: ReceivedResponse, other: ReceivedResponse): string {
+  const isSame = JSON.stringify(body) === JSON.stringify(other.body) // then the bytes differ
   return `${status} ${headers.replaceAll('\n', ', ')} ${isSame ? raw : JSON.stringify(body)}`
 }

@@ -8,7 +8,7 @@ export interface CallPlan {
   fields: Fields
   body: Buffer
   hasTrailers: boolean
-  statuses: readonly number[] // any of these; none: what is answered is not gRPC
+  statuses: readonly number[] // any of these; none: the response is not gRPC
   bytes: Buffer // of all DATA, when the status is OK
 }
 
@@ -19,12 +19,12 @@ export class FuzzCall {
   readonly hasTrailers: boolean
   sent = 0
   isSent = false // with END_STREAM
-  isOver = false // by the server
+  isOver = false // ended by the server
   sendWindow = WINDOW_DEFAULT
   receiveWindow = 0
   private readonly plan: CallPlan
-  private readonly got: Buffer[] = []
-  private hasHead = false
+  private readonly received: Buffer[] = []
+  private hasHeaders = false
 
   constructor(plan: CallPlan) {
     this.plan = plan
@@ -35,7 +35,7 @@ export class FuzzCall {
   }
 
   /** Handles a frame of the server. Returns what is wrong with it, or ''. */
-  heard(type: number, flags: number, payload: Buffer): string {
+  onFrame(type: number, flags: number, payload: Buffer): string {
     if (type === FrameType.RstStream) {
       this.isOver = true
       const code = payload.readUInt32BE() // a deadline can pass while the response waits for this peer's windows
@@ -46,22 +46,22 @@ export class FuzzCall {
     const isEnd = (flags & Flag.EndStream) !== 0
     if (type === FrameType.Data) {
       this.receiveWindow -= payload.length
-      this.got.push(Buffer.from(payload))
-      if (!this.hasHead) return 'DATA before HEADERS'
-      if (isEnd) return this.plainEnd()
+      this.received.push(Buffer.from(payload))
+      if (!this.hasHeaders) return 'DATA before HEADERS'
+      if (isEnd) return this.checkEnd()
       return this.receiveWindow < 0 && payload.length > 0 ? 'more DATA than the window' : ''
     }
     if (type !== FrameType.Headers) return `a frame of type ${type}`
     if (!isEnd) {
-      if (this.hasHead) return 'two heads'
-      this.hasHead = true
+      if (this.hasHeaders) return 'two HEADERS'
+      this.hasHeaders = true
       return ''
     }
     this.isOver = true
-    return this.wrongEnd(payload.toString('latin1'))
+    return this.checkTrailers(payload.toString('latin1'))
   }
 
-  private plainEnd(): string {
+  private checkEnd(): string {
     this.isOver = true
     return this.plan.statuses.length > 0 ? 'an end without a status' : ''
   }
@@ -71,12 +71,12 @@ export class FuzzCall {
     return `call ${id}, ${plan.fields[2][1]}, ${sent} of ${body.length} bytes sent${isSent ? ', all' : ''}, expects ${plan.statuses}`
   }
 
-  private wrongEnd(trailers: string): string {
+  private checkTrailers(trailers: string): string {
     const { statuses, bytes } = this.plan
     const status = Number(/grpc-status.(\d+)/s.exec(trailers)?.[1] ?? -1)
     if (!statuses.includes(status)) return `status ${status}`
-    const got = Buffer.concat(this.got)
-    if (status !== Status.Ok) return got.length > 0 ? 'a refusal with a message' : ''
-    return got.equals(bytes) ? '' : `another answer, ${got.length} bytes for ${bytes.length}`
+    const received = Buffer.concat(this.received)
+    if (status !== Status.Ok) return received.length > 0 ? 'a refusal with a message' : ''
+    return received.equals(bytes) ? '' : `another response, ${received.length} bytes for ${bytes.length}`
   }
 }

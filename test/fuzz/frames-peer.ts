@@ -11,7 +11,7 @@ import { frame, block as literalBlock, settings, u32 } from '../transports/grpc/
 import { BlockWriter } from './frames-blocks.ts'
 import { FuzzCall } from './frames-call.ts'
 import { makeCall, PROBE } from './frames-plans.ts'
-import { FuzzSocket, type HeardFrame } from './frames-socket.ts'
+import { FuzzSocket, type ReceivedFrame } from './frames-socket.ts'
 
 type Random = () => number
 
@@ -20,27 +20,27 @@ const SETTINGS_MAX = 80 // of a connection: below the server's bound
 const WINDOWS = [0, 1, 10, 100, 5_000, WINDOW_DEFAULT, 1_000_000]
 
 export class FuzzPeer {
-  readonly socket = new FuzzSocket((heard) => this.heard(heard))
+  readonly socket = new FuzzSocket((received) => this.onFrame(received))
   readonly problems: string[] = []
   readonly calls = new Map<number, FuzzCall>()
   framesCount = 0
-  /** Changes what is sent. */
+  /** Replaces each frame that is sent. */
   mutate: ((bytes: Buffer) => Buffer[]) | null = null
-  goneWhy: string | null = null // what GOAWAY said
-  isWild = false // something was changed: of single calls nothing is expected but that they end once
+  goAwayText: string | null = null // debug data of GOAWAY
+  isMutated = false // some frame was mutated: each call must end once, and nothing else is expected of it
   private isProbing = false
   private readonly random: Random
   private readonly writer: BlockWriter
-  private readonly taken = new Set<number>() // reset by this peer: later frames are ignored
-  private readonly ended = new Set<number>() // while wild
+  private readonly resetIds = new Set<number>() // by this peer: later frames are ignored
+  private readonly ended = new Set<number>() // while mutated
   private queue: Buffer[] = []
   private nextId = 1
   private settingsCount = 0
   private sentSettings: number[] = [] // windows of streams, not acknowledged yet
   private window = WINDOW_DEFAULT // of new streams, as acknowledged
-  private receiveWindow = WINDOW_DEFAULT // what the server may send
-  private sendWindow = WINDOW_DEFAULT // what we may send
-  private hasAnswered = false // since the last ping's answer
+  private receiveWindow = WINDOW_DEFAULT // bytes that the server may send
+  private sendWindow = WINDOW_DEFAULT // bytes that this peer may send
+  private hasResponse = false // since the last ping was acknowledged
   private isPinging = false
 
   constructor(random: Random) {
@@ -59,9 +59,9 @@ export class FuzzPeer {
     else if (chance < 0.84) this.changeWindow(pick(this.random, WINDOWS))
     else if (chance < 0.88) this.reset(pick(this.random, [...this.calls.values()]))
     else if (chance < 0.92) this.ping()
-    else if (chance < 0.96) this.say(frame(99, 255, this.nextId + 2, Buffer.alloc(this.integer(20))))
+    else if (chance < 0.96) this.queueFrame(frame(99, 255, this.nextId + 2, Buffer.alloc(this.integer(20))))
     else
-      this.say(
+      this.queueFrame(
         frame(
           FrameType.Priority,
           0,
@@ -97,34 +97,36 @@ export class FuzzPeer {
         if (!call.isSent && !call.isOver) this.reset(call)
       }
     }
-    this.widen(0, 20_000_000) // last: until then most responses wait
+    this.widen(0, 20_000_000) // last, so that most responses wait until now
     this.deliver(1)
   }
 
   /** A call that does not depend on earlier frames; its outcome is in `calls`, as for others. */
   probe(id: number): FuzzCall {
     const call = new FuzzCall({ ...PROBE, id })
-    call.receiveWindow = Number.POSITIVE_INFINITY // what was changed may have been a window
+    call.receiveWindow = Number.POSITIVE_INFINITY // the mutated frame may have changed a window
     this.calls.clear()
     this.calls.set(id, call)
     this.mutate = null
     this.isProbing = true
-    this.say(settings([Setting.InitialWindowSize, WINDOW_DEFAULT]))
-    this.say(frame(FrameType.WindowUpdate, 0, 0, u32(1_000_000)))
-    this.say(frame(FrameType.Headers, Flag.EndHeaders, id, literalBlock(Object.fromEntries(PROBE.fields))))
-    this.say(frame(FrameType.Data, Flag.EndStream, id, PROBE.body))
+    this.queueFrame(settings([Setting.InitialWindowSize, WINDOW_DEFAULT]))
+    this.queueFrame(frame(FrameType.WindowUpdate, 0, 0, u32(1_000_000)))
+    this.queueFrame(
+      frame(FrameType.Headers, Flag.EndHeaders, id, literalBlock(Object.fromEntries(PROBE.fields))),
+    )
+    this.queueFrame(frame(FrameType.Data, Flag.EndStream, id, PROBE.body))
     this.deliver(1)
     return call
   }
 
-  say(bytes: Buffer): void {
+  queueFrame(bytes: Buffer): void {
     this.framesCount++
     if (this.mutate === null) this.queue.push(bytes)
     else this.queue.push(...this.mutate(bytes))
   }
 
   get isGone(): boolean {
-    return this.goneWhy !== null
+    return this.goAwayText !== null
   }
 
   /** Whether the server has returned all of its receive window. */
@@ -151,10 +153,10 @@ export class FuzzPeer {
     const block = this.writer.block(call.fields)
     const isEnd = call.body.length === 0 && !call.hasTrailers && this.random() < 0.5
     if (isEnd) call.isSent = true
-    this.sayBlock(call.id, block, isEnd ? Flag.EndStream : 0)
+    this.queueBlock(call.id, block, isEnd ? Flag.EndStream : 0)
   }
 
-  private sayBlock(id: number, block: Buffer, flags: number): void {
+  private queueBlock(id: number, block: Buffer, flags: number): void {
     const parts: Buffer[] = []
     for (let at = 0; parts.length < 5; ) {
       const to =
@@ -165,8 +167,8 @@ export class FuzzPeer {
     }
     parts.forEach((part, i) => {
       const ends = i === parts.length - 1 ? Flag.EndHeaders : 0
-      if (i > 0) this.say(frame(FrameType.Continuation, ends, id, part))
-      else this.say(padded(FrameType.Headers, flags | ends, id, part, this.random))
+      if (i > 0) this.queueFrame(frame(FrameType.Continuation, ends, id, part))
+      else this.queueFrame(padded(FrameType.Headers, flags | ends, id, part, this.random))
     })
   }
 
@@ -175,8 +177,8 @@ export class FuzzPeer {
     if (call === undefined || call.isSent || call.isOver) return true
     const left = call.body.length - call.sent
     const room = Math.min(this.sendWindow, call.sendWindow) - 256 // padding
-    const wanted = this.random() < 0.5 ? left : this.integer(left + 1)
-    const count = Math.min(wanted, 16_000, room)
+    const chosen = this.random() < 0.5 ? left : this.integer(left + 1)
+    const count = Math.min(chosen, 16_000, room)
     if (count < 0 || (count === 0 && left > 0 && this.random() < 0.9)) return room > 0
     const piece = call.body.subarray(call.sent, call.sent + count)
     call.sent += count
@@ -185,10 +187,10 @@ export class FuzzPeer {
     const bytes = padded(FrameType.Data, flags, call.id, piece, this.random)
     this.sendWindow -= bytes.length - 9
     call.sendWindow -= bytes.length - 9
-    this.say(bytes)
+    this.queueFrame(bytes)
     if (isLast) {
       call.isSent = true
-      if (call.hasTrailers) this.sayBlock(call.id, this.writer.block([['x-end', 'yes']]), Flag.EndStream)
+      if (call.hasTrailers) this.queueBlock(call.id, this.writer.block([['x-end', 'yes']]), Flag.EndStream)
     }
     return true
   }
@@ -196,8 +198,8 @@ export class FuzzPeer {
   private reset(call: FuzzCall | undefined): void {
     if (call === undefined) return
     this.calls.delete(call.id)
-    this.taken.add(call.id)
-    this.say(frame(FrameType.RstStream, 0, call.id, u32(8)))
+    this.resetIds.add(call.id)
+    this.queueFrame(frame(FrameType.RstStream, 0, call.id, u32(8)))
   }
 
   // ---- windows, settings, pings
@@ -213,48 +215,50 @@ export class FuzzPeer {
       const call = this.calls.get(id)
       if (call !== undefined) call.receiveWindow += count
     }
-    this.say(frame(FrameType.WindowUpdate, 0, id, u32(count)))
+    this.queueFrame(frame(FrameType.WindowUpdate, 0, id, u32(count)))
   }
 
-  private changeWindow(bytes: number, must = false): void {
-    if (!must && this.settingsCount >= SETTINGS_MAX) return
+  private changeWindow(bytes: number, isForced = false): void {
+    if (!isForced && this.settingsCount >= SETTINGS_MAX) return
     this.settingsCount++
     this.sentSettings.push(bytes)
-    this.say(settings([Setting.InitialWindowSize, bytes], [Setting.HeaderTableSize, this.integer(5_000)]))
+    this.queueFrame(
+      settings([Setting.InitialWindowSize, bytes], [Setting.HeaderTableSize, this.integer(5_000)]),
+    )
   }
 
   private ping(): void {
-    if (!this.hasAnswered || this.isPinging) return // others would be strikes
+    if (!this.hasResponse || this.isPinging) return // the server counts more pings as abuse
     this.isPinging = true
-    this.say(frame(FrameType.Ping, 0, 0, Buffer.alloc(8, 7)))
+    this.queueFrame(frame(FrameType.Ping, 0, 0, Buffer.alloc(8, 7)))
   }
 
   // ---- receiving
 
-  private heard({ type, flags, id, payload }: HeardFrame): void {
-    if (type === FrameType.Goaway) this.goneWhy = payload.toString('latin1', 8)
-    else if (type === FrameType.Settings && flags === Flag.Ack) this.acknowledged()
-    else if (type === FrameType.Ping) this.ponged()
-    else if (type === FrameType.WindowUpdate) this.widened(id, payload.readUInt32BE())
-    else if (id > 0) this.heardOfCall(type, flags, id, payload)
+  private onFrame({ type, flags, id, payload }: ReceivedFrame): void {
+    if (type === FrameType.Goaway) this.goAwayText = payload.toString('latin1', 8)
+    else if (type === FrameType.Settings && flags === Flag.Ack) this.onSettingsAck()
+    else if (type === FrameType.Ping) this.onPingAck()
+    else if (type === FrameType.WindowUpdate) this.onWindowUpdate(id, payload.readUInt32BE())
+    else if (id > 0) this.onCallFrame(type, flags, id, payload)
   }
 
-  private ponged(): void {
+  private onPingAck(): void {
     this.isPinging = false
-    this.hasAnswered = false
+    this.hasResponse = false
   }
 
-  private acknowledged(): void {
+  private onSettingsAck(): void {
     const bytes = this.sentSettings.shift()
     if (bytes === undefined) {
-      if (!this.isWild) this.problems.push('an acknowledgement of nothing')
+      if (!this.isMutated) this.problems.push('an acknowledgement without settings')
     } else if (bytes >= 0) {
       for (const call of this.calls.values()) call.receiveWindow += bytes - this.window
       this.window = bytes
     }
   }
 
-  private widened(id: number, count: number): void {
+  private onWindowUpdate(id: number, count: number): void {
     if (id === 0) this.sendWindow += count
     else {
       const call = this.calls.get(id)
@@ -262,29 +266,29 @@ export class FuzzPeer {
     }
   }
 
-  private heardOfCall(type: number, flags: number, id: number, payload: Buffer): void {
+  private onCallFrame(type: number, flags: number, id: number, payload: Buffer): void {
     const call = this.calls.get(id)
-    if (this.isWild && !(this.isProbing && call !== undefined)) this.heardWild(type, flags, id)
+    if (this.isMutated && !(this.isProbing && call !== undefined)) this.onMutatedFrame(type, flags, id)
     else if (call === undefined) {
-      const isTaken = this.taken.has(id)
-      if (isTaken && type === FrameType.Data) this.receiveWindow -= payload.length
-      if (type !== FrameType.RstStream && !isTaken)
+      const isReset = this.resetIds.has(id)
+      if (isReset && type === FrameType.Data) this.receiveWindow -= payload.length
+      if (type !== FrameType.RstStream && !isReset)
         this.problems.push(`frame ${type} for stream ${id}, which is over`)
-    } else this.heardOfOpenCall(call, type, flags, payload)
+    } else this.onOpenCallFrame(call, type, flags, payload)
   }
 
-  private heardWild(type: number, flags: number, id: number): void {
+  private onMutatedFrame(type: number, flags: number, id: number): void {
     if (type === FrameType.RstStream) return
     if (this.ended.has(id)) this.problems.push(`frame ${type} for stream ${id}, which has ended`)
     if (flags & Flag.EndStream) this.ended.add(id)
   }
 
-  private heardOfOpenCall(call: FuzzCall, type: number, flags: number, payload: Buffer): void {
+  private onOpenCallFrame(call: FuzzCall, type: number, flags: number, payload: Buffer): void {
     if (type === FrameType.Data) this.receiveWindow -= payload.length
-    if (this.receiveWindow < 0 && !this.isWild)
+    if (this.receiveWindow < 0 && !this.isMutated)
       this.problems.push('more DATA than the window of the connection')
-    if (type === FrameType.Headers) this.hasAnswered = true
-    const problem = call.heard(type, flags, payload)
+    if (type === FrameType.Headers) this.hasResponse = true
+    const problem = call.onFrame(type, flags, payload)
     if (problem !== '') this.problems.push(`${problem}: ${call}`)
     if (call.isOver) this.calls.delete(call.id)
   }

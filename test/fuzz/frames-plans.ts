@@ -4,7 +4,7 @@ import { Status } from '../../transports/grpc/status.ts'
 import { message, u32 } from '../transports/grpc/http2/frame-bytes.ts'
 import type { Fields } from './frames-blocks.ts'
 import { FuzzCall } from './frames-call.ts'
-import { answerTo, STREAM_PATH, UNARY_PATH } from './frames-services.ts'
+import { getResponse, STREAM_PATH, UNARY_PATH } from './frames-services.ts'
 
 type Random = () => number
 
@@ -21,28 +21,28 @@ function randomBytes(random: Random): Buffer {
 
 export function makeCall(id: number, random: Random): FuzzCall {
   const chance = random()
-  const one = randomBytes(random)
-  const whole = message(one)
+  const bytesSent = randomBytes(random)
+  const whole = message(bytesSent)
   const call = (path: string, body: Buffer, statuses: number[], bytes = NONE, more: Fields = []) =>
     new FuzzCall({
       id,
-      fields: fieldsOf(path, random, more),
+      fields: randomFields(path, random, more),
       body,
       statuses,
       bytes,
       hasTrailers: random() < 0.1,
     })
-  const { status, bytes } = answerTo(one)
+  const { status, bytes } = getResponse(bytesSent)
   const framed: Buffer = status === Status.Ok ? message(bytes) : NONE
   if (chance < 0.7) return call(UNARY_PATH, whole, [status], framed)
   if (chance < 0.8) {
     const sent = Array.from({ length: Math.floor(random() * 5) }, () => randomBytes(random))
-    const answers = sent.map((each) => message(answerTo(each).bytes))
+    const responses = sent.map((each) => message(getResponse(each).bytes))
     return call(
       STREAM_PATH,
       Buffer.concat(sent.map((each) => message(each))),
       [Status.Ok],
-      Buffer.concat(answers),
+      Buffer.concat(responses),
     )
   }
   if (chance < 0.81) return plainCall(id, whole)
@@ -51,11 +51,11 @@ export function makeCall(id: number, random: Random): FuzzCall {
   if (chance < 0.88) return call(UNARY_PATH, NONE, [Status.Unimplemented])
   if (chance < 0.9) return call(UNARY_PATH, whole.subarray(0, Math.min(3, whole.length)), [Status.Internal])
   if (chance < 0.92)
-    return call(UNARY_PATH, Buffer.concat([Buffer.of(0), u32(2 ** 31), one, one, u32(0)]), [
+    return call(UNARY_PATH, Buffer.concat([Buffer.of(0), u32(2 ** 31), bytesSent, bytesSent, u32(0)]), [
       Status.ResourceExhausted,
     ])
   if (chance < 0.94)
-    return call(UNARY_PATH, message(gzipSync(one), 1), [status], framed, [['grpc-encoding', 'gzip']])
+    return call(UNARY_PATH, message(gzipSync(bytesSent), 1), [status], framed, [['grpc-encoding', 'gzip']])
   if (chance < 0.95)
     return call(UNARY_PATH, message(Buffer.alloc(20), 1), [Status.Internal], NONE, [
       ['grpc-encoding', 'gzip'],
@@ -67,7 +67,7 @@ export function makeCall(id: number, random: Random): FuzzCall {
   return call(UNARY_PATH, whole, [status], framed, [['content-length', String(whole.length)]])
 }
 
-/** Not gRPC: answered with an HTTP status and a text. */
+/** Not gRPC: the response is an HTTP status and a text. */
 function plainCall(id: number, body: Buffer): FuzzCall {
   const fields: Fields = [
     [':method', 'POST'],
@@ -90,10 +90,10 @@ export const PROBE = {
   body: message(PROBE_MESSAGE),
   hasTrailers: false,
   statuses: [Status.Ok],
-  bytes: message(answerTo(PROBE_MESSAGE).bytes),
+  bytes: message(getResponse(PROBE_MESSAGE).bytes),
 }
 
-function fieldsOf(path: string, random: Random, more: Fields): Fields {
+function randomFields(path: string, random: Random, more: Fields): Fields {
   const trace: Fields =
     random() < 0.3 ? [['traceparent', `00-${Math.floor(random() * 2 ** 40).toString(16)}-01`]] : []
   const long: Fields = random() < 0.05 ? [['x-long', 'y'.repeat(Math.floor(random() * 6_000))]] : []

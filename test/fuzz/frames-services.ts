@@ -17,13 +17,13 @@ export const Mode = { Now: 0, Later: 1, RefuseNow: 2, RefuseLater: 3, Large: 4 }
 const MODES = 5
 const REPEATS = 40
 
-export interface Answer {
+export interface ExpectedResponse {
   status: Status
   bytes: Buffer // '' unless OK
 }
 
 /** The response to a valid message. */
-export function answerTo(message: Uint8Array): Answer {
+export function getResponse(message: Uint8Array): ExpectedResponse {
   const mode = message.length === 0 ? Mode.Now : message[0] % MODES
   if (mode === Mode.RefuseNow || mode === Mode.RefuseLater) {
     return { status: Status.PermissionDenied, bytes: Buffer.alloc(0) }
@@ -35,7 +35,7 @@ export function answerTo(message: Uint8Array): Answer {
 }
 
 export class FuzzServices {
-  calledCount = 0
+  callsCount = 0
   streamsCount = 0 // open
   private readonly waiting: (() => void)[] = []
   readonly unary: UnaryMethod = { path: UNARY_PATH, handle: (message, call) => this.handle(message, call) }
@@ -43,19 +43,19 @@ export class FuzzServices {
 
   /** Responds to this share of the waiting calls. */
   release(share: number, random: () => number): void {
-    for (const answer of this.waiting.splice(0)) {
-      if (random() < share) answer()
-      else this.waiting.push(answer)
+    for (const respond of this.waiting.splice(0)) {
+      if (random() < share) respond()
+      else this.waiting.push(respond)
     }
   }
 
   private handle(message: Uint8Array, call: UnaryCall): void {
-    this.calledCount++
+    this.callsCount++
     const mode = message.length === 0 ? Mode.Now : message[0] % MODES
-    const { status, bytes } = answerTo(message)
-    const answer = () => (status === Status.Ok ? call.reply(bytes) : call.refuse(status, 'no'))
-    if (mode === Mode.Later || mode === Mode.RefuseLater) this.waiting.push(answer)
-    else answer()
+    const { status, bytes } = getResponse(message)
+    const respond = () => (status === Status.Ok ? call.reply(bytes) : call.refuse(status, 'no'))
+    if (mode === Mode.Later || mode === Mode.RefuseLater) this.waiting.push(respond)
+    else respond()
   }
 
   private open(call: StreamCall): StreamHandler {
@@ -69,7 +69,7 @@ export class FuzzServices {
     }
     return {
       message: (message) => {
-        toSend.push(answerTo(message).bytes)
+        toSend.push(getResponse(message).bytes)
         sendAll()
       },
       halfClosed: () => {

@@ -4,32 +4,32 @@
  */
 import { Duplex } from 'node:stream'
 
-export interface HeardFrame {
+export interface ReceivedFrame {
   type: number
   flags: number
   id: number
   payload: Buffer
 }
 
-const SPOILED = 0xaa
+const OVERWRITTEN = 0xaa
 
 export class FuzzSocket extends Duplex {
   bytesWritten = 0
-  private readonly hear: (frame: HeardFrame) => void
+  private readonly onFrame: (frame: ReceivedFrame) => void
   private rest = Buffer.alloc(0)
   private stuck: (() => void) | null = null
   private isStuck = false
 
-  constructor(hear: (frame: HeardFrame) => void) {
+  constructor(onFrame: (frame: ReceivedFrame) => void) {
     super({ allowHalfOpen: false }) // as sockets are
-    this.hear = hear
+    this.onFrame = onFrame
   }
 
   feed(bytes: Buffer): void {
     if (this.destroyed || this.readableEnded) return
     const chunk = Buffer.from(bytes)
     this.push(chunk)
-    if (this.readableLength === 0) chunk.fill(SPOILED)
+    if (this.readableLength === 0) chunk.fill(OVERWRITTEN)
   }
 
   /** The peer ends its half. */
@@ -68,7 +68,7 @@ export class FuzzSocket extends Duplex {
       if (length > 16_384) throw new Error(`a frame of ${length} bytes from the server`)
       if (bytes.length < 9 + length) break
       const payload = bytes.subarray(9, 9 + length)
-      this.hear({ type: bytes[3], flags: bytes[4], id: bytes.readUInt32BE(5), payload })
+      this.onFrame({ type: bytes[3], flags: bytes[4], id: bytes.readUInt32BE(5), payload })
       bytes = bytes.subarray(9 + length)
     }
     this.rest = Buffer.from(bytes)

@@ -45,14 +45,14 @@ export function startFuzzed(): Promise<RunningService> {
 
 /** A valid request gets the right response, the log holds client errors only, and the service ends in order. */
 export async function expectUnharmed(service: RunningService): Promise<void> {
-  const question = { domain: 'fuzz', descriptors: [{ entries: [{ key: 'afterwards', value: '' }] }] }
+  const body = { domain: 'fuzz', descriptors: [{ entries: [{ key: 'afterwards', value: '' }] }] }
   const statuses: number[] = []
-  for (let i = 0; i < 4; i++) statuses.push((await postJson(service, question)).status)
+  for (let i = 0; i < 4; i++) statuses.push((await postJson(service, body)).status)
   expect(statuses).toEqual([200, 200, 429, 429])
   expect((await fetch(`${service.http}/healthcheck`)).status).toBe(200)
   const { code, log } = await service.stop()
   expect(code).toBe(0)
-  const odd = log.split('\n').filter((line) => line !== '' && !EXPECTED.test(line))
-  expect(odd.filter((line) => !/level=(info|debug)/.test(line))).toEqual([])
+  const unexpected = log.split('\n').filter((line) => line !== '' && !EXPECTED.test(line))
+  expect(unexpected.filter((line) => !/level=(info|debug)/.test(line))).toEqual([])
   expect(log).not.toMatch(/level=(error|fatal)|threw|defect|ended:/)
 }

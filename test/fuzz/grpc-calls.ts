@@ -7,7 +7,7 @@ import { type ClientHttp2Session, connect, type IncomingHttpHeaders } from 'node
 export interface CallEnd {
   code: number // NaN = the call ended without a status
   details: string
-  answer: Buffer // empty without one
+  response: Buffer // empty without one
 }
 
 const PREFIX_BYTES = 5 // compressed or not, length
@@ -26,20 +26,20 @@ export function call(session: ClientHttp2Session, path: string, message: Uint8Ar
       'content-type': 'application/grpc',
       te: 'trailers',
     })
-    let ended: IncomingHttpHeaders = {}
+    let lastHeaders: IncomingHttpHeaders = {}
     const chunks: Buffer[] = []
     stream.on('response', (headers) => {
-      ended = headers // the only ones when the call fails at once
+      lastHeaders = headers // the only ones if the call fails at once
     })
     stream.on('trailers', (headers) => {
-      ended = headers
+      lastHeaders = headers
     })
     stream.on('data', (chunk) => chunks.push(chunk))
     stream.on('error', reject)
     stream.on('close', () => {
-      const answer = Buffer.concat(chunks).subarray(PREFIX_BYTES)
-      const details = decodeURIComponent(String(ended['grpc-message'] ?? ''))
-      resolve({ code: Number(ended['grpc-status']), details, answer })
+      const response = Buffer.concat(chunks).subarray(PREFIX_BYTES)
+      const details = decodeURIComponent(String(lastHeaders['grpc-message'] ?? ''))
+      resolve({ code: Number(lastHeaders['grpc-status']), details, response })
     })
     stream.end(framed(message))
   })

@@ -9,7 +9,7 @@ import { bodyText } from '../../transports/http/body.ts'
 import { seed, seeded, size } from '../helpers/size.ts'
 import { BODY_BYTES_MAX, expectUnharmed, startFuzzed } from './fuzzed-service.ts'
 import { mutated, randomRequestJson } from './json-bodies.ts'
-import { askPipelined, type Exchange } from './pipelined.ts'
+import { type Exchange, sendPipelined } from './pipelined.ts'
 
 const CONNECTIONS = 8
 const bodies = size({ small: 5_000, full: 1_000_000 })
@@ -24,8 +24,8 @@ test(`6.2, 6.3: ${bodies} bodies for /json (seed ${seed()})`, async () => {
     counts[exchange.status]++
   }
   const port = Number(service.address('HTTP').split(':')[1])
-  const ask = () => askPipelined(port, bodies / CONNECTIONS, nextBody, onExchange)
-  await Promise.all(Array.from({ length: CONNECTIONS }, ask))
+  const runConnection = () => sendPipelined(port, bodies / CONNECTIONS, nextBody, onExchange)
+  await Promise.all(Array.from({ length: CONNECTIONS }, runConnection))
   expect(Object.values(counts).reduce((sum, count) => sum + count)).toBe(bodies)
   for (const status of [200, 429, 400, 413])
     expect([status, counts[status] > bodies / 200]).toEqual([status, true])
@@ -34,33 +34,33 @@ test(`6.2, 6.3: ${bodies} bodies for /json (seed ${seed()})`, async () => {
 
 /** Half of them valid, the rest mutated as text; some of all mutated as bytes, or made too long. */
 function randomBody(random: () => number): Buffer {
-  const whole = randomRequestJson(random)
-  const body = Buffer.from(random() < 0.5 ? whole : mutated(whole, random))
-  const fate = random()
-  if (fate < 0.05 && body.length > 0) body[Math.floor(random() * body.length)] = Math.floor(random() * 256)
-  if (fate > 0.97)
+  const valid = randomRequestJson(random)
+  const body = Buffer.from(random() < 0.5 ? valid : mutated(valid, random))
+  const chance = random()
+  if (chance < 0.05 && body.length > 0) body[Math.floor(random() * body.length)] = Math.floor(random() * 256)
+  if (chance > 0.97)
     return Buffer.concat([body, Buffer.alloc(BODY_BYTES_MAX + 1 - Math.min(body.length, 1_000), 32)])
   return body
 }
 
-function check({ body, status, answer }: Exchange): void {
-  const problem = problemOf(body, status, answer)
-  if (problem) throw new Error(`${problem}: ${status} ${answer}\nto ${JSON.stringify(body.toString())}`)
+function check({ body, status, response }: Exchange): void {
+  const problem = findProblem(body, status, response)
+  if (problem) throw new Error(`${problem}: ${status} ${response}\nto ${JSON.stringify(body.toString())}`)
 }
 
 /** What is wrong with the response, or ''. Without `expect`, which takes minutes for a million bodies. */
-function problemOf(body: Buffer, status: number, answer: string): string {
-  if (body.length > BODY_BYTES_MAX) return status === 413 ? '' : 'a body too long'
-  const request = read(body)
-  if (status === 400) return answer === 'Bad Request\n' ? '' : 'the text of a 400'
-  if (request === null) return 'no request'
-  const { overallCode, statuses } = JSON.parse(answer)
+function findProblem(body: Buffer, status: number, response: string): string {
+  if (body.length > BODY_BYTES_MAX) return status === 413 ? '' : 'the status of a body that is too long'
+  const request = parse(body)
+  if (status === 400) return response === 'Bad Request\n' ? '' : 'the text of a 400'
+  if (request === null) return 'accepted, but not a request'
+  const { overallCode, statuses } = JSON.parse(response)
   if (status !== (overallCode === 'OK' ? 200 : 429)) return 'status'
   return statuses.length === request.descriptors.length ? '' : 'statuses'
 }
 
 /** null = not a valid request. */
-function read(body: Buffer): RateLimitRequest | null {
+function parse(body: Buffer): RateLimitRequest | null {
   try {
     return requestFromJson(bodyText(body))
   } catch {

@@ -11,11 +11,11 @@ const DEPTH = 16
 export interface Exchange {
   body: Buffer
   status: number
-  answer: string
+  response: string
 }
 
 /** Sends `count` requests and passes on every exchange. Rejects when the connection ends early. */
-export function askPipelined(
+export function sendPipelined(
   port: number,
   count: number,
   nextBody: () => Buffer,
@@ -31,7 +31,7 @@ export function askPipelined(
         leftCount--
         const body = nextBody()
         waiting.push(body)
-        ask(socket, body)
+        writeRequest(socket, body)
       }
     }
     socket.setNoDelay(true).setEncoding('latin1') // a character per byte, so that lengths count bytes
@@ -40,7 +40,7 @@ export function askPipelined(
     socket.on('close', () => reject(new Error(`the connection ended; last body: ${waiting[0]}`)))
     socket.on('data', (text) => {
       try {
-        unread = readAnswers(unread + text, waiting, onExchange)
+        unread = readResponses(unread + text, waiting, onExchange)
       } catch (error) {
         reject(error)
         socket.destroy()
@@ -53,7 +53,7 @@ export function askPipelined(
   })
 }
 
-function ask(socket: Socket, body: Buffer): void {
+function writeRequest(socket: Socket, body: Buffer): void {
   socket.cork()
   socket.write(`POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`)
   socket.write(body)
@@ -61,16 +61,16 @@ function ask(socket: Socket, body: Buffer): void {
 }
 
 /** Takes whole responses from the text and returns the rest. */
-function readAnswers(text: string, waiting: Buffer[], onExchange: (exchange: Exchange) => void): string {
+function readResponses(text: string, waiting: Buffer[], onExchange: (exchange: Exchange) => void): string {
   let start = 0
   for (;;) {
     const end = text.indexOf('\r\n\r\n', start)
     if (end < 0) return text.slice(start)
-    const head = text.slice(start, end)
-    const length = Number(/\r\nContent-Length: (\d+)/i.exec(head)?.[1] ?? 0)
+    const header = text.slice(start, end)
+    const length = Number(/\r\nContent-Length: (\d+)/i.exec(header)?.[1] ?? 0)
     if (text.length < end + 4 + length) return text.slice(start)
-    const answer = Buffer.from(text.slice(end + 4, end + 4 + length), 'latin1').toString()
-    onExchange({ body: waiting.shift()!, status: Number(head.slice(9, 12)), answer })
+    const response = Buffer.from(text.slice(end + 4, end + 4 + length), 'latin1').toString()
+    onExchange({ body: waiting.shift()!, status: Number(header.slice(9, 12)), response })
     start = end + 4 + length
   }
 }

@@ -25,17 +25,17 @@ test(`5.2, 5.4: ${messages} messages for ShouldRateLimit (seed ${seed()})`, asyn
   const counts: Record<number, number> = { [Status.Ok]: 0, [Status.Unknown]: 0, [Status.Internal]: 0 }
   const sessions = Array.from({ length: CONNECTIONS }, () => openSession(service.address('gRPC')))
   let leftCount = messages
-  const askAgainAndAgain = async (caller: number) => {
+  const sendCalls = async (client: number) => {
     while (leftCount > 0) {
       leftCount--
-      const whole = randomMessage(random)
-      const message = random() < 0.5 ? whole : mutated(whole, random)
-      const end = await call(sessions[caller % CONNECTIONS], SHOULD_RATE_LIMIT, message)
+      const valid = randomMessage(random)
+      const message = random() < 0.5 ? valid : mutated(valid, random)
+      const end = await call(sessions[client % CONNECTIONS], SHOULD_RATE_LIMIT, message)
       check(message, end)
       counts[end.code]++
     }
   }
-  await Promise.all(Array.from({ length: CONNECTIONS * CALLS_AT_ONCE }, (_, i) => askAgainAndAgain(i)))
+  await Promise.all(Array.from({ length: CONNECTIONS * CALLS_AT_ONCE }, (_, i) => sendCalls(i)))
   for (const session of sessions) session.close()
   expect(Object.values(counts).reduce((sum, count) => sum + count)).toBe(messages)
   expect(Math.min(...Object.values(counts))).toBeGreaterThan(messages / 20)
@@ -43,16 +43,16 @@ test(`5.2, 5.4: ${messages} messages for ShouldRateLimit (seed ${seed()})`, asyn
 })
 
 function check(message: Uint8Array, end: CallEnd): void {
-  if (isRight(read(message), end)) return
-  const answer = end.answer.toString('hex')
-  throw new Error(`${end.code} ${end.details} ${answer}\nto ${Buffer.from(message).toString('hex')}`)
+  if (isSpecified(parse(message), end)) return
+  const response = end.response.toString('hex')
+  throw new Error(`${end.code} ${end.details} ${response}\nto ${Buffer.from(message).toString('hex')}`)
 }
 
 /** Without `expect`, which takes minutes for a million messages. */
-function isRight(request: RateLimitRequest | null, { code, details, answer }: CallEnd): boolean {
+function isSpecified(request: RateLimitRequest | null, { code, details, response }: CallEnd): boolean {
   if (request === null) return code === Status.Internal && NO_REQUEST.test(details)
   if (code !== Status.Ok) return code === Status.Unknown && REFUSED.test(details)
-  const { overallCode, statuses, dynamicMetadata } = decodeResponse(answer)
+  const { overallCode, statuses, dynamicMetadata } = decodeResponse(response)
   const isDecided = overallCode === 1 || overallCode === 2
   return (
     isDecided && statuses.length === request.descriptors.length && dynamicMetadata?.domain === request.domain
@@ -60,7 +60,7 @@ function isRight(request: RateLimitRequest | null, { code, details, answer }: Ca
 }
 
 /** null = not a valid request. */
-function read(message: Uint8Array): RateLimitRequest | null {
+function parse(message: Uint8Array): RateLimitRequest | null {
   try {
     return decodeRequest(message)
   } catch {

@@ -13,7 +13,7 @@ const BYTES_MAX = 64 * 1024 // a file that repeats itself stops growing here
 
 type Random = () => number
 
-// biome-ignore format: what YAML and the reference treat in some special way
+// biome-ignore format: what YAML and the reference treat specially
 const TOKENS = [
   'domain', 'key', 'value', 'descriptors', 'rate_limit', 'unit', 'requests_per_unit', 'unlimited', 'shadow_mode',
   'quota_mode', 'name', 'replaces', 'detailed_metric', 'value_to_metric', 'share_threshold', 'metadata',

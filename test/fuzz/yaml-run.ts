@@ -17,29 +17,29 @@ import type { Entry } from '../../proto/ratelimit.ts'
 import { naiveMatch } from '../engine/match/naive.ts'
 import { damagedFile, originals } from './yaml-files.ts'
 
-export interface Asked {
+export interface FuzzTask {
   seed: number
   from: number
   to: number
 }
 
-export interface Told {
+export interface FuzzResult {
   done: number // files so far
   accepted: number // of these
   withRules: number // of these
   matched: number // requests that found a rule
   slowestMs: number
-  slowest: number
-  wrong: string // '' or what, and in which file
+  slowest: number // file
+  problem: string // '' or what, and in which file
 }
 
 const BATCH = 100
-const REQUESTS_MAX = 40 // asked of one file
+const REQUESTS_MAX = 40 // per domain of a file
 const FILE = 'f.yaml'
 
 /** Every error text of a load (spec 1.2 to 1.4, and the bounds), behind `<file>: `. */
 // biome-ignore format: one alternative per text
-const STATED = new RegExp(`^${FILE}: (${[
+const SPECIFIED = new RegExp(`^${FILE}: (${[
   'error loading config file: yaml: ', 'config error, key is not of type string: ', 'config error, unknown key \'',
   'config error, yaml file contains list of type other than map: ', 'error checking config', 'config file cannot have empty domain',
   'descriptor has empty key', 'duplicate descriptor composite key \'', 'should not specify rate limit unit when unlimited',
@@ -48,47 +48,55 @@ const STATED = new RegExp(`^${FILE}: (${[
   'descriptors are nested more than ',
 ].join('|')})`)
 
-const { seed, from, to } = workerData as Asked
-const told: Told = { done: 0, accepted: 0, withRules: 0, matched: 0, slowestMs: 0, slowest: 0, wrong: '' }
+const { seed, from, to } = workerData as FuzzTask
+const result: FuzzResult = {
+  done: 0,
+  accepted: 0,
+  withRules: 0,
+  matched: 0,
+  slowestMs: 0,
+  slowest: 0,
+  problem: '',
+}
 const real = originals()
-for (let index = from; index < to && told.wrong === ''; index++) {
+for (let index = from; index < to && result.problem === ''; index++) {
   const bytes = damagedFile(seed, index, real)
-  const started = performance.now()
+  const startMs = performance.now()
   try {
     const domains = load(bytes)
-    if (domains) ask(domains, seeded(seed + index))
+    if (domains) matchAll(domains, seeded(seed + index))
   } catch (error) {
-    told.wrong = `file ${index} of seed ${seed}: ${error instanceof Error ? error.stack : error}\n${bytes.toString('latin1')}`
+    result.problem = `file ${index} of seed ${seed}: ${error instanceof Error ? error.stack : error}\n${bytes.toString('latin1')}`
   }
-  const tookMs = performance.now() - started
-  if (tookMs > told.slowestMs) Object.assign(told, { slowestMs: tookMs, slowest: index })
-  told.done++
-  if (told.done % BATCH === 0) parentPort!.postMessage(told)
+  const tookMs = performance.now() - startMs
+  if (tookMs > result.slowestMs) Object.assign(result, { slowestMs: tookMs, slowest: index })
+  result.done++
+  if (result.done % BATCH === 0) parentPort!.postMessage(result)
 }
-parentPort!.postMessage(told)
+parentPort!.postMessage(result)
 
 /** The rules of a file, or null after a specified error. */
 function load(bytes: Buffer): RuleDomain[] | null {
-  const remarks = new LintWarnings()
+  const warnings = new LintWarnings()
   try {
-    const domains = validate([readDraft(FILE, bytes, remarks)], { isMerging: false })
-    lint(domains, remarks)
-    remarks.texts()
-    told.accepted++
+    const domains = validate([readDraft(FILE, bytes, warnings)], { isMerging: false })
+    lint(domains, warnings)
+    warnings.texts()
+    result.accepted++
     return domains
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    if (!STATED.test(error.message)) throw new Error(`an unspecified error: ${error.message}`)
+    if (!SPECIFIED.test(error.message)) throw new Error(`an unspecified error: ${error.message}`)
     return null
   }
 }
 
 /** Matches descriptors that the rules name, and others: the trie must agree with the specification. */
-function ask(domains: RuleDomain[], random: () => number): void {
+function matchAll(domains: RuleDomain[], random: () => number): void {
   const image = compile(domains)
   const trie = new Trie(image)
   String(trie)
-  if (image.rulesCount > 0) told.withRules++
+  if (image.rulesCount > 0) result.withRules++
   const out: Match = { rule: null, statsKey: '', sharedValues: [] }
   for (const { name, nodes } of domains) {
     const isText = name.isWellFormed()
@@ -96,11 +104,11 @@ function ask(domains: RuleDomain[], random: () => number): void {
       const isFound = trie.match(trie.domain(name), entries, out)
       const expected = isText ? naiveMatch(domains, name, entries) : null
       const found = isFound ? `${out.rule!.path} as ${out.statsKey}` : 'nothing'
-      const meant = expected ? `${expected.path} as ${expected.statsKey}` : 'nothing'
-      if (found !== meant && entries.every(isWellFormed)) {
-        throw new Error(`${JSON.stringify(entries)} finds ${found}, not ${meant}`)
+      const expectedText = expected ? `${expected.path} as ${expected.statsKey}` : 'nothing'
+      if (found !== expectedText && entries.every(isWellFormed)) {
+        throw new Error(`${JSON.stringify(entries)} finds ${found}, not ${expectedText}`)
       }
-      if (isFound) told.matched++
+      if (isFound) result.matched++
     }
   }
 }
@@ -112,8 +120,8 @@ function isWellFormed({ key, value }: Entry): boolean {
 function requestsFor(siblings: RuleNode[], random: () => number): Entry[][] {
   return siblings.flatMap((node) => {
     const text = toCompositeKey(node).replaceAll('*', () => (random() < 0.5 ? '' : 'x'))
-    const at = node.value === '' || random() < 0.1 ? text.length : node.key.length
-    const entry = { key: text.slice(0, at), value: text.slice(at + 1) }
+    const split = node.value === '' || random() < 0.1 ? text.length : node.key.length
+    const entry = { key: text.slice(0, split), value: text.slice(split + 1) }
     const below = requestsFor(node.children, random).map((entries) => [entry, ...entries])
     return [[entry], ...below]
   })

@@ -76,15 +76,18 @@ export class Collector {
   }
 }
 
-/** It is closed after the test. */
-export async function startCollector(protocol: 'http' | 'grpc'): Promise<Collector> {
+/** Ends with the test, or when the function passed to `onEnd` is called. */
+export async function startCollector(
+  protocol: 'http' | 'grpc',
+  onEnd: (close: () => void) => void = onTestFinished,
+): Promise<Collector> {
   const collector = new Collector()
-  const port = await (protocol === 'http' ? listenHttp(collector) : listenGrpc(collector))
+  const port = await (protocol === 'http' ? listenHttp(collector, onEnd) : listenGrpc(collector, onEnd))
   collector.url = `http://127.0.0.1:${port}`
   return collector
 }
 
-function listenHttp(collector: Collector): Promise<number> {
+function listenHttp(collector: Collector, onEnd: (close: () => void) => void): Promise<number> {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
@@ -93,7 +96,7 @@ function listenHttp(collector: Collector): Promise<number> {
     if (request.url === '/v1/traces') collector.take(JSON.parse(text.toString()))
     response.setHeader('content-type', 'application/json').end('{}')
   })
-  onTestFinished(() => {
+  onEnd(() => {
     server.closeAllConnections()
     server.close()
   })
@@ -102,7 +105,7 @@ function listenHttp(collector: Collector): Promise<number> {
   })
 }
 
-function listenGrpc(collector: Collector): Promise<number> {
+function listenGrpc(collector: Collector, onEnd: (close: () => void) => void): Promise<number> {
   const server = new Server()
   const same = (bytes: Buffer) => bytes
   server.register<Buffer, Buffer>(
@@ -115,7 +118,7 @@ function listenGrpc(collector: Collector): Promise<number> {
     same,
     'unary',
   )
-  onTestFinished(() => server.forceShutdown())
+  onEnd(() => server.forceShutdown())
   return new Promise((resolve, reject) => {
     server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) =>
       error ? reject(error) : resolve(port),

@@ -2,7 +2,7 @@
 import { firstSlotMs } from '../../monitor/scheduler/schedule.ts'
 
 /** The first probe is due within `soonMs`. */
-export function soonProbed(name: string, intervalSec: number, soonMs = 2_000): string {
+export function soonProbed(name: string, intervalSec: number, soonMs = 250): string {
   for (let i = 1; ; i++) {
     const slug = `${name}-${i}`
     if (firstSlotMs(slug, intervalSec * 1_000, 0) < soonMs) return slug

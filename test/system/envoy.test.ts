@@ -1,5 +1,5 @@
 /**
- * A real Envoy asks a real Sluice: the configuration of examples/envoy, with other ports.
+ * A real Envoy with the configuration of examples/envoy, on other ports, and Sluice behind it.
  */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -8,29 +8,29 @@ import { startService } from '../helpers/service.ts'
 
 const RULES = new URL('../../examples/config/envoy.yaml', import.meta.url)
 
-test('Envoy answers 200 up to the limit, then 429 with x-envoy-ratelimited', async () => {
+test('Envoy responds with 200 up to the limit, then 429 with x-envoy-ratelimited', async () => {
   const rules = { 'envoy.yaml': readFileSync(RULES, 'utf8') }
   const service = await startService({ rules, env: { WORKERS: '2' } })
   const grpcPort = service.address('gRPC').split(':')[1]
   const { url } = await startEnvoy(exampleConfig().replaceAll('port_value: 8081', `port_value: ${grpcPort}`))
-  const answers: Response[] = []
-  for (let i = 0; i < 5; i++) answers.push(await fetch(`${url}/slow`))
-  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429])
-  expect(answers.map(({ headers }) => headers.get('x-envoy-ratelimited'))).toEqual([
+  const responses: Response[] = []
+  for (let i = 0; i < 5; i++) responses.push(await fetch(`${url}/slow`))
+  expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429])
+  expect(responses.map(({ headers }) => headers.get('x-envoy-ratelimited'))).toEqual([
     null,
     null,
     null,
     'true',
     'true',
   ])
-  expect(answers.map(({ headers }) => headers.get('x-ratelimit-remaining'))).toEqual([
+  expect(responses.map(({ headers }) => headers.get('x-ratelimit-remaining'))).toEqual([
     '2',
     '1',
     '0',
     '0',
     '0',
   ])
-  expect(await answers[0].text()).toBe('served\n')
+  expect(await responses[0].text()).toBe('served\n')
   for (let i = 0; i < 5; i++) expect((await fetch(`${url}/fast`)).status).toBe(200)
   const stats = await service.stats()
   expect(stats['ratelimit_server.ShouldRateLimit.total_requests']).toBe(5)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { parseSettings } from '../../../engine/settings/parse.ts'
-import { ownHosts } from '../../../monitor/service/options.ts'
+import { monitorOptions, ownHosts } from '../../../monitor/service/options.ts'
 import { monitorRows } from '../../../monitor/settings.ts'
 
 // biome-ignore format: a table
@@ -14,4 +14,15 @@ test.each([
   [{ BACKEND_TYPE: 'memory', REDIS_URL: 'unused.net:6379' }, []],
 ])('5.4: where the counters are is no target: %j', (env, hosts) => {
   expect(ownHosts(parseSettings(env as Record<string, string>, monitorRows).settings)).toEqual(hosts)
+})
+
+test.each<Record<string, string>>([
+  { MONITOR_ADDR: 'nowhere' },
+  { TRUSTED_PROXIES: '10.0.0.0/8,many' },
+  { PUBLIC_BASE_URL: 'monitor' },
+  { VANTAGE_NAME: 'Main Street' },
+])('12: %j is refused by its name', (env) => {
+  const { settings } = parseSettings(env, monitorRows)
+  const [name] = Object.keys(env)
+  expect(() => monitorOptions(settings, env)).toThrow(new RegExp(`^${name}: `))
 })
