@@ -15,12 +15,13 @@ import { size } from './size.ts'
 
 export const MULTIPLE_MAX = 1_000 // of a loop over at least SCREEN_CHARS; a bounded repetition may cost its bound per character
 const SCREEN_CHARS = 4_096
-const SCREEN_LENGTHS = [16, 24, 32, 48, 64, 256, 1_024, SCREEN_CHARS] // short ones first: some would not end
+const SCREEN_LENGTHS = [16, 20, 22, 24, 26, 28, 30, 32, 48, 64, 256, 1_024, SCREEN_CHARS] // in small steps at first: an exponential one must exceed the limit before it takes minutes
 const GROWTH = 4 // from one length to the next
 const MEASURED_CHARS_MAX = size({ small: GROWTH ** 2 * SCREEN_CHARS, full: Number.POSITIVE_INFINITY }) // longer texts are extrapolated
 const EXPENSIVE = 8
 const ATTEMPTS = 8
 const GROWTH_ATTEMPTS = 16
+const CERTAIN_US = 20_000 // of processor time: no interruption by others explains it, so it is not measured again
 const GROWTH_MIN = 0.5 // exponent of the multiple: 0 is linear, 1 quadratic; less is noise
 const HANG_MS = 60_000 // V8 then stops the match with an error, so nothing depends on this time
 
@@ -84,9 +85,16 @@ export function findWorstCost(
 
 /** The least of several measurements, or the first that is within MULTIPLE_MAX. */
 function measureMultiple(run: (text: string) => void, text: string, scanChars: number): number {
-  let least = measureNs(() => run(text)) / readScanNs(scanChars)
-  for (let attempt = 1; attempt < ATTEMPTS && least > MULTIPLE_MAX; attempt++)
-    least = Math.min(least, measureNs(() => run(text)) / measureScanNs(scanChars))
+  let least = Number.POSITIVE_INFINITY
+  for (let attempt = 0; attempt < ATTEMPTS && least > MULTIPLE_MAX; attempt++) {
+    const scanNs = attempt === 0 ? readScanNs(scanChars) : measureScanNs(scanChars)
+    let ns = 0
+    const cpuUs = measureCpuUs(() => {
+      ns = measureNs(() => run(text))
+    })
+    least = Math.min(least, ns / scanNs)
+    if (cpuUs > CERTAIN_US) break
+  }
   return least
 }
 
@@ -115,6 +123,7 @@ function extrapolateMultiple(
     const growth = Math.log(longerUs / shorterUs / (longer.length / shorter.length)) / Math.log(GROWTH)
     const exponent = growth < GROWTH_MIN ? 0 : growth
     multiple = (longerUs / scanUs) * (charsMax / longer.length) ** exponent
+    if (longerUs > CERTAIN_US) break
   }
   return multiple
 }

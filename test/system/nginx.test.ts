@@ -70,7 +70,7 @@ test('examples/nginx: HTTP/1.1, kept connections, and a quota for each client', 
     expect([page, status, headers.get('content-type')]).toEqual([
       page,
       200,
-      expect.stringMatching('text/plain'),
+      expect.stringMatching('text/html'),
     ])
   }
   const health = await fetch(`http://127.0.0.1:${port}/healthz`) // refused by nginx itself
