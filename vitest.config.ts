@@ -22,6 +22,7 @@ const alone = { maxWorkers: 1, sequence: { groupOrder: 1 } }
 export default defineConfig({
   test: {
     pool: 'forks', // the service under test is a child process; uWebSockets.js and worker threads do not mix well
+    globalSetup: ['test/helpers/build.ts'],
     setupFiles: ['test/helpers/setup.ts'],
     testTimeout: isFull ? 3_600_000 : 120_000, // only a test that hangs takes so long
     hookTimeout: 120_000,

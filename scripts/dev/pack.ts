@@ -5,6 +5,7 @@
  *     engine/stores/redis/*.lua ─► dist/engine/stores/redis/*.lua     files other than TypeScript are copied
  *
  * Types are not checked here, `npm run check` does that. scripts/sluice.mjs and examples/ are shipped where they are.
+ * `node scripts/dev/pack.ts <folder>` writes to another folder of the root; the tests start services from one.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, rmSync } from 'node:fs'
@@ -14,10 +15,12 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const FOLDERS = ['engine', 'transports', 'monitor', 'proto'].filter((folder) => existsSync(ROOT + folder))
 const NOT_SHIPPED = /\.(ts|md)$/
 
-rmSync(`${ROOT}dist`, { recursive: true, force: true }) // a deleted source must not stay in the package
+const OUT = process.argv[2] ?? 'dist'
+
+rmSync(ROOT + OUT, { recursive: true, force: true }) // a deleted source must not stay in the package
 const tsc = spawnSync(
   process.execPath,
-  [`${ROOT}node_modules/typescript/bin/tsc`, '-p', 'tsconfig.dist.json'],
+  [`${ROOT}node_modules/typescript/bin/tsc`, '-p', 'tsconfig.dist.json', '--outDir', OUT],
   {
     cwd: ROOT,
     stdio: ['ignore', process.stderr, process.stderr], // stdout belongs to `npm pack --json`
@@ -26,7 +29,7 @@ const tsc = spawnSync(
 if (tsc.status !== 0) process.exit(tsc.status ?? 1)
 
 for (const folder of FOLDERS) {
-  cpSync(`${ROOT}${folder}`, `${ROOT}dist/${folder}`, {
+  cpSync(`${ROOT}${folder}`, `${ROOT}${OUT}/${folder}`, {
     recursive: true,
     filter: (from) => !NOT_SHIPPED.test(from),
   })

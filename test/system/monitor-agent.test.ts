@@ -18,7 +18,8 @@ import { soonProbed } from '../helpers/slugs.ts'
 import { makeTemporaryFolder } from '../helpers/temporary-folder.ts'
 
 const SLUG = soonProbed('relay', 60)
-const SLUICE = fileURLToPath(new URL('../../scripts/sluice.ts', import.meta.url))
+const SLUICE =
+  process.env.SLUICE_TEST_SCRIPT ?? fileURLToPath(new URL('../../scripts/sluice.ts', import.meta.url))
 const DETECTIONS_MAX = 18 // of 20 an hour
 const WAIT = { timeout: 40_000, interval: 100 }
 

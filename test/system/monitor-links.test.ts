@@ -16,7 +16,8 @@ import { makeTemporaryFolder } from '../helpers/temporary-folder.ts'
 
 const BASE_URL = 'https://monitor.example.org'
 const EMAIL = 'help@example.org'
-const SLUICE = fileURLToPath(new URL('../../scripts/sluice.ts', import.meta.url))
+const SLUICE =
+  process.env.SLUICE_TEST_SCRIPT ?? fileURLToPath(new URL('../../scripts/sluice.ts', import.meta.url))
 const SLUG = soonProbed('relay', 60)
 const SITE_MEMBERS = ['url', 'example', 'examples'] // their URLs are of relays, or examples
 const WAIT = { timeout: 20_000 }

@@ -16,7 +16,8 @@ import { databasePath } from '../../../../monitor/storage/path.ts'
 import { type CommandResult, runCommand } from '../../../helpers/command-io.ts'
 import { makeTemporaryFolder } from '../../../helpers/temporary-folder.ts'
 
-const SLUICE = fileURLToPath(new URL('../../../../scripts/sluice.ts', import.meta.url))
+const SLUICE =
+  process.env.SLUICE_TEST_SCRIPT ?? fileURLToPath(new URL('../../../../scripts/sluice.ts', import.meta.url))
 
 export interface MonitorCommand {
   folder: string // the working directory
