@@ -10,6 +10,7 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
+import { parseQualityValues } from '../../engine/runtime/quality-values.ts'
 
 export const CACHE_BYTES_MAX = 64 * 1024 * 1024
 const ENTRY_BYTES = 256 // overhead of an entry, estimated
@@ -117,23 +118,12 @@ export class Bodies {
 export function preferredCoding(header: string): Coding {
   let best: Coding = 'identity'
   let bestWeight = 0
-  const weights = parseWeights(header)
+  const weights = parseQualityValues(header)
   for (const coding of ['br', 'gzip'] as const) {
     const weight = weights.get(coding) ?? weights.get('*') ?? 0
     if (weight > bestWeight) [best, bestWeight] = [coding, weight]
   }
   return best
-}
-
-function parseWeights(header: string): Map<string, number> {
-  const weights = new Map<string, number>()
-  for (const part of header.split(',')) {
-    const [name, ...parameters] = part.split(';').map((piece) => piece.trim().toLowerCase())
-    const q = parameters.find((parameter) => parameter.startsWith('q='))
-    const weight = q === undefined ? 1 : Number(q.slice(2))
-    if (name !== '') weights.set(name, weight >= 0 && weight <= 1 ? weight : 0)
-  }
-  return weights
 }
 
 /** Weak comparison (RFC 9110, 13.1.2). */

@@ -1,4 +1,5 @@
 /** What a page is rendered with: its language, texts, formats and links. */
+import { parseQualityValues } from '../../engine/runtime/quality-values.ts'
 import { Format } from './format.ts'
 import { en, type Messages } from './messages/en.ts'
 import { zh } from './messages/zh.ts'
@@ -39,18 +40,15 @@ export function href(
 
 /**
  * The language of a request: `?lang=`, else the Accept-Language (RFC 9110, 12.5.4) with the highest weight that is spoken
- * here, else English. At most 20 ranges are read.
+ * here, else English.
  */
 export function chooseLanguage(wanted: string | undefined, acceptLanguage: string): Page {
   const explicit = wanted === undefined ? undefined : toLanguage(wanted)
   if (explicit) return createPage(explicit, true)
   let best: Language = 'en'
   let bestWeight = 0
-  for (const range of acceptLanguage.slice(0, 500).split(',', 20)) {
-    const [tag, ...parameters] = range.split(';').map((part) => part.trim())
+  for (const [tag, weight] of parseQualityValues(acceptLanguage)) {
     const language = toLanguage(tag)
-    const q = parameters.find((parameter) => parameter.startsWith('q='))
-    const weight = q === undefined ? 1 : Number(q.slice(2)) || 0
     if (language && weight > bestWeight) [best, bestWeight] = [language, weight]
   }
   return createPage(best, false)

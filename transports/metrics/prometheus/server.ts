@@ -6,6 +6,7 @@
  */
 import { withStrictFraming } from '../../../engine/runtime/http-framing.ts'
 import { endHeadResponse, endResponse } from '../../../engine/runtime/http-response.ts'
+import { parseQualityValues } from '../../../engine/runtime/quality-values.ts'
 import { isBrowser, isCrossSite, isOwnHost } from '../../debug/access.ts'
 import type { HttpRequest, HttpResponse } from '../../uws.ts'
 import { openUws, type UwsPort } from '../../uws.ts'
@@ -110,13 +111,9 @@ export class MetricsPort {
   }
 }
 
-/** The codings that Accept-Encoding names with a weight above 0: `gzip, deflate;q=0.5`. */
 export function acceptsGzip(acceptEncoding: string): boolean {
-  return acceptEncoding.split(',').some((item) => {
-    const [coding, ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
-    const weight = parameters.find((parameter) => parameter.startsWith('q='))
-    return (coding === 'gzip' || coding === 'x-gzip') && (weight === undefined || Number(weight.slice(2)) > 0)
-  })
+  const weights = parseQualityValues(acceptEncoding)
+  return (weights.get('gzip') ?? 0) > 0 || (weights.get('x-gzip') ?? 0) > 0
 }
 
 interface ResponseOptions {

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest'
+import { parseQualityValues } from '../../../engine/runtime/quality-values.ts'
+
+// biome-ignore format: a table
+const cases: [header: string, weights: Record<string, number>][] = [
+  ['',                            {}],
+  [' , ,',                        {}],
+  ['gzip',                        { gzip: 1 }],
+  ['GZIP, Br;Q=0.5',              { gzip: 1, br: 0.5 }],
+  ['zh-CN;q=0.9 , en ; q=0',      { 'zh-cn': 0.9, en: 0 }],
+  ['a;level=1;q=0.2',             { a: 0.2 }],
+  ['a;q=',                        { a: 0 }],
+  ['a;q=x, b;q=-1, c;q=2',        { a: 0, b: 0, c: 0 }],
+  ['a;q=1, a;q=0',                { a: 0 }],
+]
+
+test.each(cases)('%s', (header, weights) => {
+  expect(Object.fromEntries(parseQualityValues(header))).toEqual(weights)
+})
