@@ -1,5 +1,5 @@
 /**
- * Finds rules of which two different requests share a counter key (spec 3.1: keys are texts joined by `_` without escaping).
+ * Finds rules for which two different requests use the same counter key (spec 3.1: keys are texts joined by `_` without escaping).
  *
  *     user*        user=7_7             counts under  shop_user_7_7_<window start>, as
  *                  user_7=7             does: both texts match the pattern

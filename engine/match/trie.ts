@@ -1,5 +1,5 @@
 /**
- * Matches requests against compiled rules: a view of an image, one per thread.
+ * Matches rate limit descriptors against the compiled rules: a view of an image, one per thread.
  *
  *     domain shop        entries  user=7  ·  path=/x          match:  shop.user_7.path_*
  *       user_7                                                level by level: `user_7`, else wildcards, else `user`

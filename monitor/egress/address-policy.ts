@@ -1,5 +1,5 @@
 /**
- * May this address be connected to? Only global unicast, and never this installation itself (spec 5.4).
+ * Refuses private, internal and reserved addresses (SSRF). Only global unicast may be connected to, and never this installation itself (spec 5.4).
  *
  *     test override ─► allowed    IPv6 under NAT64_PREFIX ─► its embedded IPv4 is checked instead
  *     everything else: embedded · reserved · own interface, own name, cache backend · EGRESS_DENY · special-purpose ranges
@@ -11,7 +11,7 @@ import type { Address, Range } from './address.ts'
 import { contains, isSameAddress, parseAddress, parseRange } from './address.ts'
 import { isUnicast } from './special-ranges.ts'
 
-export type AddressDenial = 'unreadable' | 'reserved' | 'embedded' | 'own' | 'listed' | 'second_opinion'
+export type AddressDenial = 'invalid' | 'reserved' | 'embedded' | 'own' | 'denied_range' | 'special_range'
 
 export interface AddressPolicy {
   deny: readonly Range[] // EGRESS_DENY
@@ -43,9 +43,9 @@ export function addressDenial(
   interfaces = interfaceAddresses(),
 ): AddressDenial | null {
   const address = parseAddress(text)
-  if (address === null) return 'unreadable'
+  if (address === null) return 'invalid'
   if (isIn(policy.testAllow, address)) return null
-  if (isIn(policy.deny, address)) return 'listed'
+  if (isIn(policy.deny, address)) return 'denied_range'
   if ([...own, ...interfaces].some((each) => isSameAddress(each, text))) return 'own'
   if (policy.nat64 !== null && contains(policy.nat64, address)) {
     return addressDenial(address.slice(12).join('.'), policy, own, interfaces)
@@ -53,7 +53,7 @@ export function addressDenial(
   if (isIn(EMBEDDED, address)) return 'embedded'
   if (isIn(RESERVED, address)) return 'reserved'
   if (address.length === 16 && !contains(GLOBAL_IPV6, address)) return 'reserved'
-  return isUnicast(text) ? null : 'second_opinion'
+  return isUnicast(text) ? null : 'special_range'
 }
 
 function isIn(list: readonly Range[], address: Address): boolean {

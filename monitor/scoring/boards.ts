@@ -15,7 +15,7 @@ const DAY_SEC = 86_400
 const RED_HISTORY_MIN_SEC = 7 * DAY_SEC
 const RED_AVAILABILITY_MIN = 0.97
 const RED_PROBE_AGE_INTERVALS = 3
-const YOUTH = 8 // points a site loses after one day; 1.5 after 30 days
+const SHORT_HISTORY_PENALTY = 8 // points deducted at 1 day of history, divided by the root of the days: 1.5 at 30
 const DAYS_MAX = 30
 
 export type RedReason =
@@ -97,7 +97,7 @@ export function buildBoards(
 }
 
 export function rankValue({ score, history }: Candidate): number {
-  return score - YOUTH / Math.sqrt(Math.min(DAYS_MAX, history.lengthSec / DAY_SEC))
+  return score - SHORT_HISTORY_PENALTY / Math.sqrt(Math.min(DAYS_MAX, history.lengthSec / DAY_SEC))
 }
 
 export function getSeverity(reasons: ReadonlyMap<BlackReason, number>): number {

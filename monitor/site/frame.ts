@@ -6,7 +6,7 @@ import { href, type Language, type Page, type Parameters } from './page.ts'
 
 export interface FrameOptions {
   title: string // without the name of the site; empty = the name alone
-  path: string // of this page, for the other language and the navigation
+  path: string // of this page, for the other language and the navigation; '' = an error at any address
   query?: Parameters // without `lang`, for the other language
   isIndexed?: boolean // default true
   scripts?: readonly string[] // modules: names of assets

@@ -5,7 +5,6 @@ import { en, type Messages } from './messages/en.ts'
 import { zh } from './messages/zh.ts'
 
 export type Language = 'en' | 'zh-CN'
-export const LANGUAGES: readonly Language[] = ['en', 'zh-CN']
 
 const MESSAGES: Record<Language, Messages> = { en, 'zh-CN': zh }
 const FORMATS: Record<Language, Format> = { en: new Format('en'), 'zh-CN': new Format('zh-CN') }

@@ -144,20 +144,23 @@ export class Routes {
     return this.kept(body)
   }
 
-  private async form(call: PageCall, url?: string, error?: string, status = 200): Promise<ResponseContent> {
+  private async form(
+    call: PageCall,
+    sent: { url?: string; error?: string } = {},
+    { status, headers }: Pick<ApiError, 'status' | 'headers'> = { status: 200, headers: [] },
+  ): Promise<ResponseContent> {
     const { page, snapshot, ip } = call
     const quota = await new Promise<Quota>((resolve) =>
       this.quotas.peek('submit', { ip, key: null }, resolve),
     )
-    const state = { quota, url, error, isEnabled: this.options.hasDetections }
-    return sendPage(submitPage(page, this.context, snapshot, state), { status })
+    const state = { quota, ...sent, isEnabled: this.options.hasDetections }
+    return sendPage(submitPage(page, this.context, snapshot, state), { status, headers })
   }
 
   private async submit(call: PageCall): Promise<ResponseContent> {
     const { request, page, upload, ip } = call
     const { m } = page
-    const origin = request.headers['sec-fetch-site']
-    if (origin === 'cross-site' || origin === 'same-site' || !this.isOwnOrigin(request.headers.origin)) {
+    if (!this.isFromHere(request)) {
       const html = noticePage(page, this.context, { title: m.submit.problem, text: m.submit.crossSite })
       return sendPage(html, { status: 403 })
     }
@@ -166,7 +169,7 @@ export class Routes {
     const url = new URLSearchParams(body.toString('utf8', 0, FORM_CHARS_MAX)).get('url')?.trim() ?? ''
     try {
       if (!this.options.hasDetections) throw new ApiError('detections_disabled', m.submit.disabled)
-      if (call.quota.hasFailed) throw new ApiError('not_ready', m.errors.notReadyText)
+      if (call.quota.hasFailed) throw new ApiError('not_ready', m.submit.noQuota)
       const target = parseSubmission(Buffer.from(JSON.stringify({ url })), this.options.checkUrl)
       const detection = await this.options.detections.submit(target, ip)
       const to = href(page, `/detections/${detection.id}`)
@@ -175,15 +178,20 @@ export class Routes {
       if (!(error instanceof ApiError)) throw error
       const reason = error.message.replace(/^url: /, '')
       const text = reason.startsWith('must be an absolute') ? m.submit.notFull : reason
-      return this.form(call, url.slice(0, FORM_CHARS_MAX), text, error.status)
+      return this.form(call, { url: url.slice(0, FORM_CHARS_MAX), error: text }, error)
     }
   }
 
-  /** A browser sends the Origin with a form; it is the address of this site, as the client sees it. */
-  private isOwnOrigin(origin: string): boolean {
+  /**
+   * Whether a form was sent from this site. Sec-Fetch-Site decides; the Origin is read only from browsers that do not send it,
+   * because with `Referrer-Policy: no-referrer` it is `null`.
+   */
+  private isFromHere({ headers }: ApiRequest): boolean {
+    const site = headers['sec-fetch-site']
+    if (site !== '') return site === 'same-origin' || site === 'none'
     const { publicBaseUrl } = this.options
-    if (origin === '' || publicBaseUrl === '') return true
-    return origin === new URL(publicBaseUrl).origin
+    if (headers.origin === '' || publicBaseUrl === '') return true
+    return headers.origin === new URL(publicBaseUrl).origin
   }
 
   private async detection({ page, snapshot, argument }: PageCall): Promise<ResponseContent> {
@@ -201,7 +209,7 @@ export class Routes {
     const body = this.bodies.getText(`${snapshot.version} sitemap`, () =>
       String(sitemap(publicBaseUrl, snapshot)),
     )
-    return toContent(body, { type: 'application/xml; charset=utf-8', ...lasting(TEXT_MAX_AGE_SEC) })
+    return toContent(body, { type: 'application/xml; charset=utf-8', ...cacheFor(TEXT_MAX_AGE_SEC) })
   }
 
   private security(): ResponseContent {
@@ -214,7 +222,7 @@ export class Routes {
     const site: SiteState | undefined = snapshot.sites.find(({ slug }) => slug === argument)
     if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
     const body = this.bodies.getText(`badge ${site.tier}`, () => String(badge(site.tier)))
-    return toContent(body, { type: 'image/svg+xml', ...lasting(BADGE_MAX_AGE_SEC) })
+    return toContent(body, { type: 'image/svg+xml', ...cacheFor(BADGE_MAX_AGE_SEC) })
   }
 
   /** A page of the data: rendered once per data version, language and address. */
@@ -241,7 +249,7 @@ export class Routes {
   private file(type: string, text: string): ResponseContent {
     return toContent(
       this.bodies.getText(`${type} ${text}`, () => text),
-      { type, ...lasting(TEXT_MAX_AGE_SEC) },
+      { type, ...cacheFor(TEXT_MAX_AGE_SEC) },
     )
   }
 }
@@ -261,7 +269,7 @@ function redirect(to: string, status: 303 | 308): ResponseContent {
   return sendPage(page, { status, headers: [['Location', to]] })
 }
 
-function lasting(maxAgeSec: number): Partial<ResponseContent> {
+function cacheFor(maxAgeSec: number): Partial<ResponseContent> {
   return { cacheControl: `public, max-age=${maxAgeSec}`, hasEtag: true }
 }
 

@@ -15,6 +15,7 @@ import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 import { Upload } from '../api/upload.ts'
 import { type Asset, Assets } from './assets.ts'
 import { siteHeaders } from './headers.ts'
+import { type Html, html } from './html.ts'
 import type { WebSiteOptions } from './options.ts'
 import { chooseLanguage, type Page } from './page.ts'
 import { notFoundPage, noticePage } from './pages/errors.ts'
@@ -101,44 +102,58 @@ export class WebSite {
     const { context } = this.routes
     if (quota.isOver) {
       this.options.onLimited?.(quota.class)
-      const text = m.errors.tooManyText(f, quota.limit, quota.afterSec)
-      const html = noticePage(page, context, { title: m.errors.tooMany, text, refreshSec: quota.afterSec })
-      return sendPage(html, { status: 429, headers: retryAfter(quota.afterSec) })
+      const describe = quota.class === 'submit' ? m.errors.tooManyDetections : m.errors.tooManyText
+      const text = describe(f, quota.limit, quota.afterSec)
+      const notice = noticePage(page, context, { title: m.errors.tooMany, text, refreshSec: quota.afterSec })
+      return sendPage(notice, { status: 429, headers: retryAfter(quota.afterSec) })
     }
     const snapshot = this.options.snapshot()
     if (route === null) {
       const allowed = this.routes.listMethods(request.path)
       if (allowed === null) return sendPage(notFoundPage(page, context, snapshot, null), { status: 404 })
-      const html = noticePage(page, context, { title: m.errors.method, text: allowed })
-      return sendPage(html, { status: 405, headers: [['Allow', allowed]] })
+      const notice = noticePage(page, context, { title: m.errors.method, text: m.errors.methodText(allowed) })
+      return sendPage(notice, { status: 405, headers: [['Allow', allowed]] })
     }
     if (snapshot === null) {
       const { notReady: title, notReadyText: text } = m.errors
-      const html = noticePage(page, context, { title, text, refreshSec: NOT_READY_SEC })
-      return sendPage(html, { status: 503, headers: retryAfter(NOT_READY_SEC) })
+      const notice = noticePage(page, context, { title, text, refreshSec: NOT_READY_SEC })
+      return sendPage(notice, { status: 503, headers: retryAfter(NOT_READY_SEC) })
     }
     const call: PageCall = { request, page, snapshot, argument, ip, upload, quota }
     return route.render(call)
   }
 
   /** An error other than ApiError is a defect: logged with the request's id. */
-  private fail({ reply, page, request }: Arrival, error: unknown): void {
+  private fail(arrival: Arrival, error: unknown): void {
+    const { reply, page } = arrival
     if (reply.isDone) return
     const { m } = page
     const { context } = this.routes
     if (error instanceof ApiError && error.status < 500) {
-      const isMissing = error.status === 404 || error.status === 410
-      const html = isMissing
-        ? notFoundPage(page, context, this.options.snapshot(), request.path.split('/').pop() ?? null)
-        : noticePage(page, context, { title: m.errors.badFilter, text: error.message })
-      reply.send(sendPage(html, { status: error.status, headers: error.headers }))
+      const page404 = this.describeMissing(arrival, error)
+      const title = error.code === 'invalid_parameter' ? m.errors.badFilter : m.errors.badRequest
+      const text = html`<span lang="en">${error.message}</span>`
+      const content = page404 ?? noticePage(page, context, { title, text })
+      reply.send(sendPage(content, { status: error.status, headers: error.headers }))
       return
     }
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
     this.options.log('error', `monitor page ${reply.requestId} failed: ${text}`)
     const title = m.errors.internal
-    const html = noticePage(page, context, { title, text: m.errors.internalText(reply.requestId) })
-    reply.send(sendPage(html, { status: 500 }))
+    const content = noticePage(page, context, { title, text: m.errors.internalText(reply.requestId) })
+    reply.send(sendPage(content, { status: 500 }))
+  }
+
+  /** The page of a 404 or 410; null for other errors. */
+  private describeMissing({ page, route, argument }: Arrival, { status }: ApiError): Html | null {
+    if (status !== 404 && status !== 410) return null
+    const { context } = this.routes
+    if (route?.pattern === '/detections/{id}') {
+      const { noDetection: title, noDetectionText: text } = page.m.errors
+      return noticePage(page, context, { title, text })
+    }
+    const slug = route?.pattern === '/sites/{slug}' ? argument : null
+    return notFoundPage(page, context, this.options.snapshot(), slug)
   }
 
   private findAsset(path: string): Asset | undefined {

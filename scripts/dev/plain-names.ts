@@ -2,6 +2,8 @@
  * Names that say too little: definitions that end in `Of` (a function is a verb: `getX`, `toX`) or in `told`, and files
  * called words.ts or desk.ts.
  *
+ * Such names do not say whether they compute, read or format, and a reader cannot search for them.
+ *
  * Definitions are found by their text: declarations, class and interface members, typed parameters.
  */
 /** Names of others: JavaScript and JSON Schema. */

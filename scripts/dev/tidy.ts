@@ -24,7 +24,7 @@ import { checkNames } from './plain-names.ts'
 const README_LINES_MAX = 30 // one screen: one sentence, then the files in reading order
 
 /** Top folder → the other top folders it may import. */
-const ARROWS: Record<string, string[]> = {
+const ALLOWED_IMPORTS: Record<string, string[]> = {
   proto: [],
   engine: ['proto'],
   monitor: ['engine', 'proto'],
@@ -56,7 +56,7 @@ const FILE_NAMES = /(?<![\w*<>./-])\w[\w./-]*\.(?:ts|mjs|lua|proto)\b/g // whole
 /** All errors in the tree under `root`, each as `file:line: what. Remedy.` */
 export function tidy(root: string, exceptions = EXCEPTIONS): string[] {
   const diagnostics: string[] = []
-  for (const folder of Object.keys(ARROWS)) {
+  for (const folder of Object.keys(ALLOWED_IMPORTS)) {
     const files = filesBelow(root, folder)
     if (!files.includes(`${folder}/README.md`)) {
       diagnostics.push(
@@ -88,8 +88,8 @@ function checkImports(file: string, lines: string[]): string[] {
       diagnostics.push(`${where}: imports ${target}. Only ${importer} may; import from there.`)
     if (!target.startsWith('.')) return
     const [other] = join(file, '..', target).split('/')
-    if (other === folder || !ARROWS[other] || ARROWS[folder].includes(other)) return
-    const allowed = ARROWS[folder].join(', ') || 'no other folder'
+    if (other === folder || !ALLOWED_IMPORTS[other] || ALLOWED_IMPORTS[folder].includes(other)) return
+    const allowed = ALLOWED_IMPORTS[folder].join(', ') || 'no other folder'
     diagnostics.push(
       `${where}: imports ${other}. ${folder} may import ${allowed}; move what both need there.`,
     )
@@ -147,7 +147,7 @@ if (import.meta.main) {
   const root = new URL('../..', import.meta.url)
   const path = fileURLToPath(root)
   const cycles = checkCycles(readSources(path, ACYCLIC))
-  const named = readSources(path, Object.keys(ARROWS))
+  const named = readSources(path, Object.keys(ALLOWED_IMPORTS))
   named.delete('test/scripts/dev/plain-names.test.ts') // has such names in its cases
   const patterns = checkPatterns(findPatternsBelow(path, PATTERN_FOLDERS))
   const diagnostics = [

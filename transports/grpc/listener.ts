@@ -20,7 +20,7 @@ export const canSharePort = process.platform === 'linux' || process.platform ===
 /** Of a unix socket. Node truncates a longer path without an error and listens somewhere else. */
 export const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103
 
-const TCP_KEEPALIVE_MS = 15_000 // after this silence TCP probes the peer, so connections to vanished machines close
+const TCP_KEEPALIVE_MS = 15_000 // after this silence TCP probes the peer, so connections to unreachable peers close
 
 /** `port` 0 is any free one. `path` is that of a unix socket, which must not exist yet. */
 export type ListenAddress = { host: string; port: number } | { path: string }

@@ -55,14 +55,13 @@ export class FlushLoop {
   /** The last flush, after flushes in progress, which may have read before the last hits. */
   async finish(): Promise<void> {
     clearInterval(this.timer)
-    const patience = () => sleep(FINISH_MS, undefined, { ref: false })
-    await Promise.race([Promise.all(this.running), patience()])
-    await Promise.race([this.flush(), patience()])
+    const timeout = () => sleep(FINISH_MS, undefined, { ref: false })
+    await Promise.race([Promise.all(this.running), timeout()])
+    await Promise.race([this.flush(), timeout()])
   }
 
   private async flushOnce(): Promise<void> {
-    if (this.isReading)
-      return this.logFailure('statistics are left out once: the last ones are still being read')
+    if (this.isReading) return this.logFailure('statistics flush skipped: the previous read is not finished')
     this.isReading = true
     let snapshot: Snapshot
     try {
@@ -72,7 +71,7 @@ export class FlushLoop {
     } finally {
       this.isReading = false
     }
-    await Promise.all(this.options.sinks.map((sink) => this.give(sink, snapshot)))
+    await Promise.all(this.options.sinks.map((sink) => this.flushSink(sink, snapshot)))
   }
 
   /** Does not flush (spec 7.3); call `finish` before for a last flush. */
@@ -81,9 +80,9 @@ export class FlushLoop {
     await Promise.all(this.options.sinks.map((sink) => sink.close()))
   }
 
-  private async give(sink: Sink, snapshot: Snapshot): Promise<void> {
+  private async flushSink(sink: Sink, snapshot: Snapshot): Promise<void> {
     if (this.busy.has(sink))
-      return this.logFailure('statistics wait for a later flush: a sink is not done yet')
+      return this.logFailure('statistics flush skipped for a sink: its previous flush is not finished')
     this.busy.add(sink)
     try {
       await sink.flush(snapshot)
@@ -101,7 +100,7 @@ export class FlushLoop {
     this.droppedReported.set(sink, sink.dropped)
     this.options.onDropped?.(count)
     this.logDropped(
-      `statistics: ${count} values found no room or went down with a connection; ${sink.dropped} since the start`,
+      `statistics: ${count} values dropped (buffer full or connection lost); ${sink.dropped} since the start`,
     )
   }
 }

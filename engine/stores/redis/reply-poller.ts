@@ -7,7 +7,7 @@
  *     batches          sleep: the cost of waking is shared already
  *
  * A poll is one turn of the event loop (1.3 us), so everything else is served meanwhile. While the event loop is blocked,
- * nothing is; Linux adds about 60 us to the delay. Both measure their effect and pause where they do not pay off.
+ * nothing is; Linux adds about 60 us to the delay. Both measure their effect and disable themselves when they do not help.
  */
 const MEAN_SAMPLES = 64 // a moving mean weighs about this many batches or polls
 const GAP_MS_MAX = 1 // a longer pause between two batches counts as this one

@@ -1,35 +1,51 @@
-// Follows a running detection by long polls of the public API, and loads the page anew when it has ended.
-const id = location.pathname.split('/').pop()
+// Follows a detection by long polls of the public API, and loads the page anew when it starts or ends.
 const holder = document.getElementById('detection')
+const words = holder && JSON.parse(holder.dataset.words)
+const id = location.pathname.split('/').pop()
 const WAIT_SEC = 20
-const RETRY_MS = 3_000
+const RETRY_SEC = 3
+const RETRIES_MAX = 20 // then the page stays as it is; it can be loaded anew
 const DONE = ['ok', 'warn', 'error', 'skipped']
 
-async function follow(version) {
-  for (;;) {
-    let detection
+async function follow(shown) {
+  let failures = 0
+  let version = shown.version
+  while (failures < RETRIES_MAX) {
+    let waitSec = RETRY_SEC
     try {
       const response = await fetch(`/api/v1/detections/${id}?wait=${WAIT_SEC}&since=${version}`)
+      if (response.status === 404 || response.status === 410) return location.reload()
+      waitSec = Number(response.headers.get('Retry-After')) || RETRY_SEC
       if (!response.ok) throw new Error(String(response.status))
-      detection = await response.json()
+      const detection = await response.json()
+      if (detection.status !== shown.status) return location.reload()
+      version = detection.version
+      failures = 0
+      show(detection.steps)
     } catch {
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS)) // the API is busy, or the network is away
-      continue
-    }
-    if (detection.status === 'done' || detection.status === 'failed') {
-      location.reload()
-      return
-    }
-    version = detection.version
-    const progress = document.querySelector('progress')
-    if (progress) progress.value = detection.steps.filter(({ status }) => DONE.includes(status)).length
-    for (const { name, status, ms } of detection.steps) {
-      const row = document.querySelector(`[data-step="${name}"]`)
-      if (!row) continue
-      row.className = `step step-${status}`
-      if (ms !== null) row.querySelector('.duration').textContent = `${ms} ms`
+      failures++
+      await new Promise((resolve) => setTimeout(resolve, waitSec * 1_000))
     }
   }
 }
 
-if (id && holder) follow(Number(holder.dataset.version))
+function show(steps) {
+  const done = steps.filter(({ status }) => DONE.includes(status)).length
+  const progress = document.querySelector('progress')
+  if (progress) progress.value = done
+  const current = steps[Math.min(done, steps.length - 1)].name
+  const text = document.getElementById('step')
+  if (text) text.textContent = words.steps[current]
+  for (const { name, status, ms } of steps) {
+    const row = document.querySelector(`[data-step="${name}"]`)
+    if (!row) continue
+    const [glyph, state] = words.states[status]
+    row.className = `step step-${status}`
+    row.querySelector('use').setAttribute('href', `#glyph-${glyph}`)
+    row.querySelector('.glyph').classList.toggle('spin', status === 'running')
+    row.querySelector('.visually-hidden').textContent = state
+    row.querySelector('.duration').textContent = ms !== null ? `${ms} ms` : DONE.includes(status) ? '' : state
+  }
+}
+
+if (holder) follow({ version: Number(holder.dataset.version), status: holder.dataset.status })

@@ -7,6 +7,9 @@ const table = document.querySelector('table.sites')
 const sample = table?.querySelector('.row') // rows are clones of one that the server made
 const words = table && JSON.parse(table.dataset.words)
 const count = document.getElementById('count')
+const sort = form?.elements.sort.value
+const BORDERS = { S: 92, A: 80, B: 65, C: 45, D: 0 } // the lowest score of each tier
+let address = location.search
 const percentage = new Intl.NumberFormat(document.documentElement.lang, {
   style: 'percent',
   minimumFractionDigits: 2,
@@ -38,19 +41,44 @@ async function filter(query) {
     if (error.name !== 'AbortError') form.submit() // the page itself says what is wrong
     return
   }
+  // The page itself has what is not made here: pages of a long list, a notice for an empty one, another order.
+  if (list.total === 0 || list.total > PAGE_SIZE || query.get('sort') !== sort) {
+    form.submit()
+    return
+  }
   const group = document.createElement('tbody')
   group.className = 'group'
   group.setAttribute('role', 'rowgroup')
   group.replaceChildren(...list.sites.map(toRow))
   for (const old of [...table.tBodies]) old.remove()
   table.append(group)
-  count.firstElementChild.textContent = words.matches.replace('{n}', integer.format(list.total))
+  document.querySelector('.pager').hidden = true
+  updateAddress(query)
   count.hidden = false
-  document.querySelector('.pager').hidden = list.total <= PAGE_SIZE
+  const text = words.matches.replace('{n}', integer.format(list.total))
+  requestAnimationFrame(() => {
+    count.firstElementChild.textContent = text // after it is shown, so that it is announced
+  })
+}
+
+/** The address of the page, and the links that keep its filters: column heads and the other language. */
+function updateAddress(query) {
   const lang = new URLSearchParams(location.search).get('lang')
   if (lang) query.set('lang', lang)
-  const address = query.size === 0 ? '/' : `/?${query}`
-  history.pushState(null, '', address)
+  for (const link of document.querySelectorAll('.sites thead a, .tools a[hreflang]')) {
+    const target = new URL(link.href)
+    const kept = new URLSearchParams(query)
+    for (const name of ['sort', 'order', 'lang']) {
+      const value = target.searchParams.get(name)
+      if (value === null) kept.delete(name)
+      else kept.set(name, value)
+    }
+    target.search = kept
+    link.href = target.href
+  }
+  if (query.get('sort') === 'rank') query.delete('sort')
+  address = query.size === 0 ? '' : `?${query}`
+  history.pushState(null, '', `/${address}`)
 }
 
 function toRow(site) {
@@ -65,21 +93,30 @@ function toRow(site) {
   name.querySelector('bdi').textContent = site.name
   name.href = `/sites/${site.slug}${new URLSearchParams(location.search).has('lang') ? `?lang=${document.documentElement.lang}` : ''}`
   const software = summary.software === 'unknown' ? '' : ` · ${summary.software}`
-  for (const mark of row.querySelectorAll('.score .sub')) mark.remove()
+  for (const mark of row.querySelectorAll('.score .sub, .col-site .small-only')) mark.remove()
+  if (isBelowScore(site)) {
+    const mark = document.createElement('span')
+    mark.className = 'sub'
+    mark.textContent = words.capped
+    find('.score').append(mark)
+  }
   find('.col-site .sub').textContent = new URL(site.url).host + software
   setState(find('.col-now'), words.status[summary.status])
   setState(find('.col-cn'), words.region[summary.china_state])
   setState(find('.col-overseas'), words.region[summary.overseas_state])
   find('.figure').textContent =
     summary.availability_30d === null ? words.notMeasured : percentage.format(summary.availability_30d)
-  find('.col-availability .sub').textContent =
+  const days = summary.days.filter((day) => day !== null).length
+  const week =
     summary.availability_7d === null ? '' : `${words.week} ${percentage.format(summary.availability_7d)}`
+  find('.col-availability .sub').textContent = days < 7 ? words.daysOnly[days] : week
   const { latency_p50_ms: ms } = summary
   find('.col-first-byte').textContent = ms === null ? '–' : `${integer.format(ms)} ms`
   const probed = find('time')
   probed.dateTime = site.last_probed
   probed.textContent = site.last_probed.slice(11, 16)
-  drawStrip(find('.strip'), summary.days)
+  probed.title = new Date(site.last_probed).toLocaleString(document.documentElement.lang)
+  drawStrip(find('.strip'), site.name, summary.days)
   return row
 }
 
@@ -91,11 +128,17 @@ function setState(cell, [kind, glyph, word]) {
   status.querySelector('.word').textContent = word
 }
 
-function drawStrip(svg, days) {
+/** Whether the score alone would give a better tier. */
+function isBelowScore({ tier, summary }) {
+  const deserved = Object.keys(BORDERS).find((each) => summary.score >= BORDERS[each])
+  return BORDERS[deserved] > BORDERS[tier]
+}
+
+function drawStrip(svg, name, days) {
   const measured = days.filter((day) => day !== null)
   const lowest = measured.length === 0 ? words.notMeasured : percentage.format(Math.min(...measured))
-  const label = `${measured.length} / ${days.length}, ${lowest}`
-  svg.setAttribute('aria-label', label)
+  const label = words.strip.replace('{measured}', String(measured.length)).replace('{lowest}', lowest)
+  svg.setAttribute('aria-label', `${name}, ${label}`)
   const kinds = { up: 'bar-up', lost: 'bar-lost', down: 'bar-down', none: 'bar-none' }
   const title = document.createElementNS('http://www.w3.org/2000/svg', 'title')
   title.textContent = label
@@ -115,5 +158,7 @@ if (form && sample) {
     filter(toQuery())
   })
   form.addEventListener('change', () => filter(toQuery()))
-  addEventListener('popstate', () => location.reload())
+  addEventListener('popstate', () => {
+    if (location.search !== address) location.reload() // not for a fragment, as of the skip link
+  })
 }

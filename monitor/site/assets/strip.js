@@ -1,7 +1,7 @@
 // Paths of a strip of days, for the server's pages and for rows made in the browser.
-const BAR = 6
-const STEP = 8
-const HEIGHT = 24
+export const BAR = 6
+export const STEP = 8
+export const HEIGHT = 24
 const LOST_MIN = 2 // a smaller loss would not be seen
 const GAP = 1 // between the available and the lost part
 const DOT = 2

@@ -72,31 +72,36 @@ function hourLabels(): Html {
   return html`<svg class="plot-hours" aria-hidden="true">${[0, 6, 12, 18].map(label)}</svg>`
 }
 
+/** A cell per hour. The height of what was lost has three steps, so that hours can be told apart without colour. */
+const LOST_HEIGHTS = { some: 2, many: 3.5, down: ROW }
+
 function hourPaths({ hours }: DayGrid): (Html | false)[] {
-  const paths = { up: '', some: '', many: '', down: '' }
+  const paths = { measured: '', some: '', many: '', down: '' }
   hours.forEach((day, column) => {
-    let row = 0
-    while (row < HOURS) {
-      const kind = hourKind(day[row])
-      let end = row + 1
-      while (end < HOURS && hourKind(day[end]) === kind) end++
-      if (kind !== null)
-        paths[kind] += `M${column * COLUMN} ${row * ROW}h${BAR}v${(end - row) * ROW}h-${BAR}z`
-      row = end
+    const x = column * COLUMN
+    for (let row = 0; row < HOURS; ) {
+      const start = row
+      while (row < HOURS && day[row] !== null) row++
+      if (row > start) paths.measured += `M${x} ${start * ROW}h${BAR}v${(row - start) * ROW}h-${BAR}z`
+      row++
     }
+    day.forEach((point, row) => {
+      const kind = point === null ? 'none' : toLossKind(point.availability)
+      if (kind === 'none') return
+      const height = LOST_HEIGHTS[kind]
+      paths[kind] += `M${x} ${(row + 1) * ROW}h${BAR}v-${height}h-${BAR}z`
+    })
   })
   return [
-    path('bar-up hour-up', paths.up),
-    path('bar-lost hour-some', paths.some),
+    path('bar-up hour-up', paths.measured),
+    path('bar-lost', paths.some),
     path('bar-lost', paths.many),
     path('bar-down', paths.down),
   ]
 }
 
-function hourKind(point: ProbePoint | null): 'up' | 'some' | 'many' | 'down' | null {
-  if (point === null) return null
-  const { availability } = point
-  if (availability === 1) return 'up'
+function toLossKind(availability: number): 'none' | 'some' | 'many' | 'down' {
+  if (availability === 1) return 'none'
   if (availability >= MANY_BELOW) return 'some'
   return availability >= DOWN_BELOW ? 'many' : 'down'
 }

@@ -7,14 +7,10 @@
  * One path per kind keeps a row under 1 KB.
  */
 import { bucketStartSec, DAY_SEC } from '../../scoring/bucket.ts'
-import { stripPaths } from '../assets/strip.js'
+import { BAR, HEIGHT, STEP, stripPaths } from '../assets/strip.js'
 import { toDate } from '../format.ts'
 import { type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
-
-const BAR = 6
-const STEP = 8
-const HEIGHT = 24
 
 /** `endSec`: any time of the last day. `name`: of the site, for readers of the screen. */
 export function strip(page: Page, name: string, days: readonly (number | null)[], endSec: number): Html {

@@ -72,6 +72,7 @@ export const submit = {
   problem: 'The address was not accepted',
   notFull:
     'This is not a full address. Begin with https:// or http://, for example https://relay.example.com.',
+  noQuota: 'Your quota cannot be determined now. Try again in a moment.',
   crossSite: 'This form can only be sent from this site.',
 }
 
@@ -120,8 +121,6 @@ export const detection = {
   kept: 'This page is unlisted: only its link leads here. It is kept until',
   close: 'You may close this page; the result will be here.',
   another: 'Detect another',
-  copy: 'Copy the link',
-  copied: 'Copied',
   known: 'Already in the catalogue',
   knownText:
     'One probe says how the site answers this minute. Its page says how it has answered for 30 days.',
@@ -154,7 +153,6 @@ export const texts = {
   parameter: 'Parameter',
   meaning: 'Meaning',
   defaultValue: 'default',
-  responses: 'Responses',
   tryIt: 'Open',
   codes: 'What the codes mean',
   code: 'Code',

@@ -7,10 +7,11 @@ export const charts = {
   chinaTime: 'China time',
   peak: 'peak',
   hoursTitle: 'Every hour of 30 days, China time',
-  hoursText: 'Amber hours had failures, red hours were mostly down, empty hours were not measured.',
+  hoursText:
+    'An hour with failures has an amber foot, higher for more; an hour that was mostly down is red and full; an empty one was not measured.',
   latencyTitle: 'Time by phase, median per day, log scale',
   latencyText: (f: Format, first: number, last: number, gaps: number) =>
-    `Daily medians of 30 days. First byte from ${f.number(first)} ms to ${f.number(last)} ms. ${
+    `Daily medians of 30 days. First byte ${f.number(first)} ms on the first day, ${f.number(last)} ms on the last. ${
       gaps === 0
         ? 'No gaps.'
         : f.plural(gaps, {
@@ -54,7 +55,7 @@ export const sitePage = {
     flag: 'the operator of this monitor has flagged it.',
     down: (duration: string) => `nothing has answered for ${duration}.`,
     parked: (duration: string) => `nothing but a parked domain has answered for ${duration}.`,
-    provisional: (days: string) => `it answers well so far, but there are only ${days} of history.`,
+    provisional: (days: string) => `it answers well so far, but its history is only ${days}.`,
     capped: (cap: string) => `the score would allow a better tier, but a cap holds it down. ${cap}.`,
     models: (f: Format, missing: number, claimed: number, points: string) =>
       `${f.number(missing)} of the ${f.number(claimed)} models it claims are not in its own list, which costs ${points} points.`,
@@ -96,8 +97,6 @@ export const sitePage = {
   reasonSeparator: '; ',
   stop: '.',
   noCaps: 'No cap applies. S from 92, A from 80, B from 65, C from 45.',
-  provisionalNotice: (days: string) =>
-    `Provisional: ${days} of history. Tier B is the most that a new site can have.`,
   days: (f: Format, n: number) => f.plural(n, { one: '{n} day', other: '{n} days' }),
   noVantage: 'No vantage there is connected. This is not a finding about the site.',
   unknownRegion: 'No result of the last 24 hours. This is not a finding about the site.',
@@ -155,7 +154,7 @@ export const sitePage = {
     'No model is claimed and no list has been returned. Models are therefore not counted in the score.',
   screenshot: 'Screenshot',
   screenshotAlt: (name: string) => `Landing page of ${name}`,
-  noScreenshot: 'No picture yet. One is taken each month.',
+  noScreenshot: 'No picture yet.',
   json: 'Data as JSON',
   badge: 'Badge',
   unit: { day: 'd', hour: 'h', minute: 'min' },

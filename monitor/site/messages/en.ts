@@ -50,7 +50,8 @@ export const en = {
       const verb = up === 1 ? 'is' : 'are'
       return `${f.number(up)} of ${sites} ${verb} up, ${are(degraded)} degraded, ${are(down)} down, seen from ${seen} at ${time} UTC.`
     },
-    seenFrom: { cn: 'China', overseas: 'overseas', both: 'China and overseas', none: 'nowhere yet' },
+    seenFrom: { cn: 'China', overseas: 'overseas', both: 'China and overseas' },
+    unmeasured: 'No vantage is connected, so nothing has been measured in the last 24 hours.',
     empty: 'No site is published yet. A site appears after its first probe.',
     matches: (f: Format, found: number, all: number) =>
       `${f.number(found)} of ${f.plural(all, { one: '{n} site matches', other: '{n} sites match' })}.`,
@@ -108,6 +109,7 @@ export const en = {
     },
     sevenDays: '7 d',
     daysOnly: (f: Format, n: number) => f.plural(n, { one: '{n} day only', other: '{n} days only' }),
+    stripSummary: '30 days: {measured} measured, lowest {lowest}',
     pages: 'Pages',
     range: (f: Format, first: number, last: number, all: number) =>
       `${f.number(first)} to ${f.number(last)} of ${f.number(all)}`,
@@ -143,8 +145,14 @@ export const en = {
       `The error is logged with the request id ${id}. Try again, or report the id.`,
     notReady: 'The data is not loaded yet',
     notReadyText: 'The monitor has just started. Try again in a few seconds.',
+    tooManyDetections: (f: Format, limit: number, seconds: number) =>
+      `Your address has used its ${f.number(limit)} detections of this hour. Try again in ${f.plural(seconds, { one: '{n} second', other: '{n} seconds' })}.`,
     badFilter: 'A filter has a value that does not exist',
-    method: 'This page can only be read',
+    badRequest: 'This request cannot be answered',
+    noDetection: 'This detection is not here',
+    noDetectionText: 'Detections are kept for 7 days. It may have expired, or the link is incomplete.',
+    method: 'This address does not accept this request',
+    methodText: (methods: string) => `It accepts ${methods}.`,
   },
 }
 

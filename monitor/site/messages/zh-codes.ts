@@ -53,7 +53,7 @@ export const codes: Messages['codes'] = {
   },
   components: {
     availability: '可用率',
-    models: '模型真实性',
+    models: '模型在列',
     latency: '首字节延迟',
     reachability: '可达性',
     hygiene: '安全配置',

@@ -63,6 +63,7 @@ export const submit: Messages['submit'] = {
   disabled: '本监测已关闭检测功能。',
   problem: '地址未被接受',
   notFull: '这不是完整地址。请以 https:// 或 http:// 开头，例如 https://relay.example.com。',
+  noQuota: '暂时无法确定你的配额，请稍后重试。',
   crossSite: '此表单只能从本站提交。',
 }
 
@@ -111,8 +112,6 @@ export const detection: Messages['detection'] = {
   kept: '此页不公开列出，仅凭链接访问，保留至',
   close: '可以关闭此页，结果会保留在这里。',
   another: '检测其他站点',
-  copy: '复制链接',
-  copied: '已复制',
   known: '已收录的站点',
   knownText: '单次探测只说明此刻的应答。站点页说明 30 天来的应答。',
   notices: '提示',
@@ -137,7 +136,6 @@ export const texts: Messages['texts'] = {
   parameter: '参数',
   meaning: '含义',
   defaultValue: '默认',
-  responses: '响应',
   tryIt: '打开',
   codes: '代码的含义',
   code: '代码',

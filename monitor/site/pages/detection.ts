@@ -37,7 +37,7 @@ export function detectionPage(
       generatedAtSec: snapshot.generatedAtSec,
       ...(isEnded ? {} : { refreshSec: REFRESH_SEC, scripts: ['detection.js'] }),
     },
-    html`<div class="columns columns-main"><div class="col stack"><div id="detection" data-version="${detection.version}"><div class="page-head"><p class="breadcrumb"><a href="${href(page, '/submit')}">${m.frame.detect}</a> <span aria-hidden="true">/</span> <span class="mono">${detection.id}</span></p><h1>${heading(page, detection)}</h1><p class="lead mono">${detection.url}</p></div>
+    html`<div class="columns columns-main"><div class="col stack"><div id="detection" data-version="${detection.version}" data-status="${detection.status}" data-words="${JSON.stringify(toWords(page, detection))}"><div class="page-head"><p class="breadcrumb"><a href="${href(page, '/submit')}">${m.frame.detect}</a> <span aria-hidden="true">/</span> <span class="mono">${detection.id}</span></p><h1>${heading(page, detection)}</h1><p class="lead mono">${detection.url}</p></div>
 ${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
 ${section('steps', m.detection.steps, stepList(page, detection))}
 ${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
@@ -53,14 +53,31 @@ function heading({ m }: Page, { status, result }: DetectionBody): string {
   return m.detection.heading[result.verdict](m.codes.status[result.status])
 }
 
+/** The texts that assets/detection.js needs. */
+function toWords(page: Page, { steps }: DetectionBody) {
+  const { states } = page.m.detection
+  return {
+    states: Object.fromEntries(
+      Object.entries(STEP_GLYPHS).map(([status, name]) => [
+        status,
+        [name, states[status as keyof typeof states]],
+      ]),
+    ),
+    steps: Object.fromEntries(steps.map(({ name }, i) => [name, describeStep(page, i, steps)])),
+  }
+}
+
+function describeStep({ m, f }: Page, index: number, steps: DetectionBody['steps']): string {
+  return `${m.detection.step(f, index + 1, steps.length)} ${m.detection.names[steps[index].name]}`
+}
+
 function progress(page: Page, { steps, started_at, queue_position }: DetectionBody): Html {
   const { m, f } = page
   const done = steps.filter(({ status }) => status !== 'pending' && status !== 'running').length
-  const current = steps[Math.min(done, steps.length - 1)]
   const text =
     started_at === null
       ? html`<b>${queue_position !== null && m.detection.position(f, queue_position)}</b>`
-      : html`<b>${m.detection.step(f, Math.min(done + 1, steps.length), steps.length)}</b> ${m.detection.names[current.name]} <span class="muted">${m.detection.started(toTime(Date.parse(started_at) / 1_000))}</span>`
+      : html`<b id="step">${describeStep(page, Math.min(done, steps.length - 1), steps)}</b> <span class="muted">${m.detection.started(toTime(Date.parse(started_at) / 1_000))}</span>`
   return html`<div aria-live="polite"><p class="small">${text}</p></div><progress class="progress" max="${steps.length}" value="${done}" aria-label="${m.detection.stepsDone}">${done} / ${steps.length}</progress>`
 }
 
@@ -89,7 +106,14 @@ function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html
   const status = probe?.http_status == null ? '' : m.detection.httpStatus(probe.http_status)
   const certificate = network.tls === null ? '–' : m.sitePage.days(f, Math.max(0, network.tls.days_left))
   const region = (state: typeof network.china) =>
-    [regionLabel(page, state.state), m.sitePage.vantagesReached(f, state.agreeing, state.vantages)] as const
+    [
+      regionLabel(page, state.state),
+      (state.state === 'reachable' ? m.sitePage.vantagesReached : m.sitePage.vantagesFailed)(
+        f,
+        state.agreeing,
+        state.vantages,
+      ),
+    ] as const
   const confidence =
     network.software.confidence > 0 && m.sitePage.figures.confidence(f.share(network.software.confidence))
   return html`<dl class="key-figures key-figures-3">${[

@@ -8,7 +8,7 @@ import { type Content, type Html, html } from '../html.ts'
 import { href, type Page } from '../page.ts'
 
 const NEAREST_MAX = 3
-const WORD_CHARS_MAX = 64
+const WORD_CHARS_MAX = 12 // each shorter start is searched for among all sites
 
 /** `slug`: of a site that is not listed; null for other addresses. */
 export function notFoundPage(
@@ -23,7 +23,7 @@ export function notFoundPage(
   return frame(
     page,
     site,
-    { title: m.errors.notFound, path: '/', isIndexed: false, generatedAtSec: null },
+    { title: m.errors.notFound, path: '', isIndexed: false, generatedAtSec: null },
     html`<div class="narrow stack"><div class="page-head"><h1>${m.errors.notFound}</h1><p class="lead">${slug === null ? m.errors.noPage : m.errors.noSite}</p></div>
 <form method="get" action="/" role="search" class="url-row"><div class="field"><label for="q">${m.errors.find}</label><input id="q" name="q" type="search" maxlength="64" value="${word}"></div><button class="button" type="submit">${m.errors.findButton}</button></form>
 ${nearest.length > 0 && html`<section aria-labelledby="near"><div class="section-head"><h2 id="near">${m.errors.near}</h2></div><table class="table"><tbody>${nearest.map((each) => nearRow(page, each))}</tbody></table></section>`}
@@ -58,7 +58,7 @@ export function noticePage(
     site,
     {
       title,
-      path: '/',
+      path: '',
       isIndexed: false,
       generatedAtSec: null,
       ...(refreshSec === undefined ? {} : { refreshSec }),

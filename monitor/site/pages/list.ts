@@ -29,13 +29,15 @@ type Filters = Record<'q' | 'tier' | 'region' | 'status' | 'software' | 'model',
 export function listPage(page: Page, site: SiteContext, snapshot: Snapshot, query: Query): Html {
   const filters = { ...query, sort: String(query.sort), offset: Number(query.offset) } as Filters
   const found = findSites(snapshot, query)
+  const lastPage = Math.max(0, Math.floor((found.length - 1) / PAGE_SIZE) * PAGE_SIZE)
+  filters.offset = Math.min(filters.offset, lastPage)
   const shown = found.slice(filters.offset, filters.offset + PAGE_SIZE)
   const { m } = page
   const frameOptions: FrameOptions = {
     title: m.frame.sites,
     path: '/',
     query: toParameters(filters),
-    isIndexed: !isFiltered(filters),
+    isIndexed: !isFiltered(filters) && filters.sort === 'rank' && filters.order === undefined,
     scripts: ['list.js'],
     generatedAtSec: snapshot.generatedAtSec,
   }
@@ -57,7 +59,8 @@ function lead({ m, f }: Page, snapshot: Snapshot): string {
   const counts = { up: 0, degraded: 0, down: 0 }
   for (const site of snapshot.sites) counts[getStatus(site)]++
   const measured = measuredRegions(snapshot)
-  const seen = measured.length === 2 ? 'both' : (measured[0] ?? 'none')
+  if (measured.length === 0) return m.list.unmeasured
+  const seen = measured.length === 2 ? 'both' : measured[0]
   return m.list.lead(f, { ...counts, from: m.list.seenFrom[seen], time: toTime(snapshot.generatedAtSec) })
 }
 
@@ -139,7 +142,9 @@ function emptyNotice(page: Page, snapshot: Snapshot, filters: Filters): Content 
     filters.region === 'both' ? ['cn', 'overseas'] : filters.region ? [filters.region as Region] : []
   const measured = measuredRegions(snapshot)
   const missing = wanted.find((region) => !measured.includes(region))
-  const why = missing ? m.list.noRegion(f, m.codes.place[missing], snapshot.sites.length) : m.list.noMatchText
+  const why = missing
+    ? m.list.noRegion(f, m.list.seenFrom[missing], snapshot.sites.length)
+    : m.list.noMatchText
   return notice(
     'plain',
     'unknown',
@@ -178,6 +183,9 @@ function toWords({ m, f }: Page, snapshot: Snapshot) {
       unknown: ['unknown', 'unknown', region.unknown],
     },
     notMeasured: m.site.notMeasured,
+    capped: m.site.capped,
+    daysOnly: Array.from({ length: DAYS_PER_WEEK }, (_, days) => m.list.daysOnly(f, days)),
+    strip: m.list.stripSummary,
     week: m.list.sevenDays,
     matches: m.list.matches(f, COUNT_MARK, snapshot.sites.length).replace(f.number(COUNT_MARK), '{n}'),
   }
@@ -213,10 +221,12 @@ function tableHead(page: Page, { generatedAtSec }: Snapshot, filters: Filters): 
     html`<th scope="col" role="columnheader" class="${kind}">${content}</th>`
   const sortable = (kind: string, sort: keyof typeof SORTS, content: Content) => {
     const isCurrent = filters.sort === sort
-    const direction =
-      filters.order === undefined ? SORTS[sort] : filters.order === 'asc' ? 'ascending' : 'descending'
-    const link = href(page, '/', { ...toParameters({ ...filters, offset: 0, order: undefined }), sort })
-    return html`<th scope="col" role="columnheader" class="${kind}"${isCurrent && html` aria-sort="${direction}"`}><a href="${link}"><span>${content}</span>${isCurrent && html` <span aria-hidden="true">▾</span>`}</a></th>`
+    const isAscending =
+      isCurrent && filters.order !== undefined ? filters.order === 'asc' : SORTS[sort] === 'ascending'
+    const direction = isAscending ? 'ascending' : 'descending'
+    const order = isCurrent ? (isAscending ? 'desc' : 'asc') : undefined // the current column is reversed
+    const link = href(page, '/', { ...toParameters({ ...filters, offset: 0, order }), sort })
+    return html`<th scope="col" role="columnheader" class="${kind}"${isCurrent && html` aria-sort="${direction}"`}><a href="${link}"><span>${content}</span>${isCurrent && html` <span aria-hidden="true">${isAscending ? '▴' : '▾'}</span>`}</a></th>`
   }
   const wide = (text: Content) => html`<span class="wide-only">${text}</span>`
   const day = toDate(generatedAtSec)
@@ -278,7 +288,7 @@ function pager(page: Page, filters: Filters, total: number): Html {
   const link = (text: string, at: number, exists: boolean, rel: string) =>
     exists
       ? html`<a class="button button-quiet" rel="${rel}" href="${href(page, '/', toParameters({ ...filters, offset: at }))}">${text}</a>`
-      : html`<span class="button button-quiet" aria-disabled="true">${text}</span>`
+      : html`<span class="button button-quiet is-disabled">${text}</span>`
   return html`<nav class="pager" aria-label="${m.list.pages}"><span>${m.list.range(f, offset + 1, Math.min(offset + PAGE_SIZE, total), total)}</span><div>${link(m.list.previous, Math.max(0, offset - PAGE_SIZE), offset > 0, 'prev')}${link(m.list.next, offset + PAGE_SIZE, offset + PAGE_SIZE < total, 'next')}</div></nav>`
 }
 

@@ -1,5 +1,5 @@
 /** The state of each region: what was seen, by how many, and whether the site or the route is at fault. */
-import type { Region, RegionState } from '../../facts.ts'
+import type { Region } from '../../facts.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { regionLabel, timeTag } from '../components.ts'
 import { type Content, type Html, html } from '../html.ts'
@@ -14,7 +14,7 @@ export function regionStates(page: Page, snapshot: Snapshot, site: SiteState): H
     const state = site.regions[region]
     const isUnknown = state.state === 'unknown'
     return html`<div class="region${isUnknown && ' region-none'}"><h3>${page.m.codes.from[region]}</h3>${regionLabel(page, state.state)}<p>${
-      isUnknown ? unknownText(page, measured.includes(region)) : knownText(page, site, region, state)
+      isUnknown ? unknownText(page, measured.includes(region)) : knownText(page, site, region, measured)
     }</p></div>`
   })}</div>`
 }
@@ -23,8 +23,9 @@ function unknownText({ m }: Page, isMeasured: boolean): string {
   return isMeasured ? m.sitePage.unknownRegion : m.sitePage.noVantage
 }
 
-function knownText(page: Page, site: SiteState, region: Region, state: RegionState): Content {
+function knownText(page: Page, site: SiteState, region: Region, measured: readonly Region[]): Content {
   const { m, f } = page
+  const state = site.regions[region]
   const { vantages, agreeing, checkedAtSec, blocking } = state
   const isReached = state.state === 'reachable'
   const count = isReached ? m.sitePage.vantagesReached : m.sitePage.vantagesFailed
@@ -32,12 +33,12 @@ function knownText(page: Page, site: SiteState, region: Region, state: RegionSta
   const found = html`${count(f, agreeing, vantages)}${checked}.`
   if (isReached) return found
   const kind = blocking !== 'none' && blocking !== 'unknown' && html`<b>${m.codes.blocking[blocking]}</b> `
-  return html`${kind}${found} ${explainOther(page, site, region)}`
+  return html`${kind}${found} ${explainOther(page, site, region, measured)}`
 }
 
-function explainOther({ m }: Page, site: SiteState, region: Region): string {
+function explainOther({ m }: Page, site: SiteState, region: Region, measured: readonly Region[]): string {
   const other = region === 'cn' ? 'overseas' : 'cn'
   const { state } = site.regions[other]
-  if (state === 'unknown') return m.sitePage.oneVantage
+  if (state === 'unknown') return measured.includes(other) ? '' : m.sitePage.oneVantage
   return state === 'reachable' ? m.sitePage.otherReaches(m.list.seenFrom[other]) : m.sitePage.bothFail
 }

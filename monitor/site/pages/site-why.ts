@@ -25,7 +25,7 @@ function reason(page: Page, { generatedAtSec }: Snapshot, site: SiteState, data:
     const duration = describeDuration(page, generatedAtSec - Date.parse(open.started_at) / 1_000)
     return open.cause === 'parked' ? why.parked(duration) : why.down(duration)
   }
-  if (facts.isProvisional) {
+  if (facts.isProvisional && site.tier === 'B' && site.state === 'up') {
     return why.provisional(m.sitePage.days(f, facts.days.filter((day) => day !== null).length))
   }
   if (isCapped(site)) {

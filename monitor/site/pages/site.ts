@@ -1,5 +1,6 @@
 /** `/sites/{slug}`: may this relay be trusted, and why has it its tier. */
 
+import { domainToUnicode } from 'node:url'
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import { getStatus } from '../../api/site-view.ts'
 import type { ErrorCode } from '../../facts.ts'
@@ -78,9 +79,12 @@ ${keyFigures(page, site, grid)}
 <nav class="anchors" aria-label="${m.sitePage.onThisPage}"><a href="#why">${m.sitePage.whyTier(site.tier)}</a><a href="#reach">${m.sitePage.reachability}</a><a href="#availability">${m.sitePage.month}</a><a href="#incidents">${m.sitePage.incidents}</a><a href="#models">${m.sitePage.models}</a></nav></div>`
 }
 
-/** Shown with the real host; a name in other scripts also in its ASCII form, which is what URL makes of it. */
+/** Shown with the real host: a name in another script also in its ASCII form, since scripts have look-alikes. */
 export function externalLink(url: string): Html {
-  return html`<a class="external" href="${url}" rel="nofollow noopener noreferrer ugc">${new URL(url).origin} ${glyph('external')}</a>`
+  const { origin, hostname } = new URL(url)
+  const name = domainToUnicode(hostname)
+  const text = name === hostname || name === '' ? origin : `${name} (${origin})`
+  return html`<a class="external" href="${url}" rel="nofollow noopener noreferrer ugc">${text} ${glyph('external')}</a>`
 }
 
 function boardNotice(
@@ -198,7 +202,7 @@ function historySection(page: Page, snapshot: Snapshot, site: SiteState, { grid 
   const { all, failed } = countProbes(grid)
   const figures = { all: facts.availability30d, peak: facts.availabilityPeak30d }
   const table = (content: Html) =>
-    html`<details class="more"><summary>${m.charts.asTable}</summary><div class="scroll" tabindex="0">${content}</div></details>`
+    html`<details class="more"><summary>${m.charts.asTable}</summary><div class="scroll" role="region" aria-label="${m.charts.asTable}" tabindex="0">${content}</div></details>`
   return section(
     'availability',
     m.sitePage.last30,

@@ -112,7 +112,7 @@ test('M5#1: a catalogue entry may name one more port', () => {
 test('5.4: EGRESS_DENY counts for literal addresses', () => {
   const deny = [parseRange('8.8.8.8') ?? expect.fail()]
   const verdict = checkUrl('http://8.8.8.8/', { ...policy, addresses: { ...policy.addresses, deny } }, [])
-  expect(verdict).toEqual({ refusal: { code: 'target_not_allowed', reason: 'listed' } })
+  expect(verdict).toEqual({ refusal: { code: 'target_not_allowed', reason: 'denied_range' } })
 })
 
 test('5: a suffix matches whole labels', () => {

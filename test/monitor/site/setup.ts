@@ -1,4 +1,4 @@
-/** The web site on a port of its own, over a fake store, on a clock that stands still. */
+/** The web site on a port of its own, over a fake store. Each page that is read takes a second, so no quota of pages is met. */
 import { DIRECT } from '../../../monitor/api/client-address.ts'
 import { defaultRules, quotaRules } from '../../../monitor/api/default-rules.ts'
 import { DetectionQueue } from '../../../monitor/detections/detection-queue.ts'
@@ -11,8 +11,9 @@ import { engine } from '../../engine/harness.ts'
 import { createSnapshot, FakeStore, NOON } from '../api/fake-store.ts'
 
 export async function startSite(options: Partial<WebSiteOptions> = {}) {
-  const nowMs = () => NOON * 1_000
-  const { engine: limiter } = engine(null, { nowSec: () => NOON })
+  const clock = { ms: NOON * 1_000 }
+  const nowMs = () => clock.ms
+  const { engine: limiter } = engine(null, { nowSec: () => Math.floor(clock.ms / 1_000) })
   limiter.setRules(quotaRules(null, await defaultRules()))
   const store = new FakeStore()
   const state = { snapshot: createSnapshot() as Snapshot | null }
@@ -44,6 +45,7 @@ export async function startSite(options: Partial<WebSiteOptions> = {}) {
   const opened = openUws('127.0.0.1', 0, (app) => app.any('/*', (res, req) => site.handle(res, req)))!
   const origin = `http://127.0.0.1:${opened.port}`
   const get = async (path: string, headers: Record<string, string> = {}) => {
+    clock.ms += 1_000
     const response = await fetch(origin + path, { headers, redirect: 'manual' })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { en } from '../../../monitor/site/messages/en.ts'
+import { createPage } from '../../../monitor/site/page.ts'
 import { startSite } from './setup.ts'
 
 let site: Awaited<ReturnType<typeof startSite>>
@@ -56,5 +57,24 @@ test('the form states the quota of submissions; showing it costs none', async ()
 })
 
 test('an unknown detection is a page of its own', async () => {
-  expect((await site.get('/detections/not-an-id')).status).toBe(404)
+  const { status, text } = await site.get('/detections/not-an-id')
+  expect(status).toBe(404)
+  expect(text).toContain(en.errors.noDetectionText)
+})
+
+test('a form of this site is accepted whatever its Origin: with no-referrer, browsers send `null`', async () => {
+  const headers = { 'sec-fetch-site': 'same-origin', origin: 'null' }
+  const sent = await site.post('/submit', { url: 'https://same-origin.example.com' }, headers)
+  expect(sent.status).toBe(303)
+  const unknown = await site.post('/submit', { url: 'https://old-browser.example.com' }, { origin: 'null' })
+  expect(unknown.status).toBe(403)
+})
+
+test('beyond the quota the page names detections, the hour and when to try again', async () => {
+  const other = await startSite()
+  for (let i = 0; i < 20; i++) await other.post('/submit', { url: `https://relay-${i}.example.com` })
+  const { status, headers, text } = await other.post('/submit', { url: 'https://relay-21.example.com' })
+  other.close()
+  expect([status, headers.get('retry-after')]).toEqual([429, '3600'])
+  expect(text).toContain(en.errors.tooManyDetections(createPage('en', false).f, 20, 3_600))
 })

@@ -213,3 +213,11 @@ test('M11#7: the reference names every operation, parameter and code', async () 
   }
   for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`>${code}</th>`)
 })
+
+test('a page beyond the end is the last one; a column that is sorted by can be reversed', async () => {
+  const beyond = (await site.get('/?offset=9999')).text
+  expect(beyond).toContain('1 to 6 of 6')
+  const { text } = await site.get('/?sort=name')
+  expect(text).toMatch(/aria-sort="ascending"><a href="\/\?order=desc&amp;sort=name">/)
+  expect((await site.get('/?sort=name&order=desc')).text).toMatch(/aria-sort="descending"/)
+})

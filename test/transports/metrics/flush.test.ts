@@ -73,7 +73,7 @@ test('7.3: a sink that hangs is left out, the other is not, and it gets the tota
   await loop.flush()
   await loop.flush()
   expect([hanging.totals, other.totals]).toEqual([[1], [1, 2, 3]])
-  expect(lines).toEqual(['warning: statistics wait for a later flush: a sink is not done yet'])
+  expect(lines).toEqual(['warning: statistics flush skipped for a sink: its previous flush is not finished'])
   hanging.letGo()
   await first
   await loop.flush()
@@ -166,7 +166,7 @@ test('7.3: dropped values are logged once a minute, and counted', async () => {
   await loop.flush()
   await loop.flush()
   expect(counted).toBe(9)
-  const text = 'values found no room or went down with a connection;'
+  const text = 'values dropped (buffer full or connection lost);'
   expect(lines).toEqual([`warning: statistics: 7 ${text} 7 since the start`])
   await vi.advanceTimersByTimeAsync(60_000)
   sink.dropped = 10

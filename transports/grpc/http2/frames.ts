@@ -46,7 +46,7 @@ export const ErrorCode = {
   NoError: 0,
   ProtocolError: 1,
   InternalError: 2,
-  FlowControlError: 3,
+  FlowControlError: 3, // FLOW_CONTROL_ERROR, and so on for the others: the names of RFC 9113, section 7
   SettingsTimeout: 4,
   StreamClosed: 5,
   FrameSizeError: 6,

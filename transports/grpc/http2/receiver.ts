@@ -6,7 +6,7 @@
  *              ├ RST_STREAM, WINDOW_UPDATE ─► Stream, or the connection
  *              └ SETTINGS, PING ─► an acknowledgement
  *
- * A stream error is answered by resetStream(); a connection error is thrown, and nothing is read after it.
+ * Flow control (RFC 9113, 5.2): DATA beyond a receive window is a FLOW_CONTROL_ERROR. A stream error is answered by resetStream(); a connection error is thrown, and nothing is read after it.
  */
 import { DRAIN_MESSAGE, STREAMS_MAX } from '../frontend.ts'
 import { Status } from '../status.ts'
