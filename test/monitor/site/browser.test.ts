@@ -160,11 +160,14 @@ test(
     await visit('/')
     await page.locator('.sites .row').nth(5).waitFor()
     await page.selectOption('#tier', 'S')
-    await page.waitForURL(`${origin}/?tier=S&sort=rank`)
+    await page.waitForURL(`${origin}/?tier=S`)
     await page.locator('#count', { hasText: '1 of 6 sites match.' }).waitFor()
     expect(await page.locator('.sites .row').count()).toBe(1)
     expect(await page.locator('.sites .row .name').textContent()).toBe('Site best')
     expect(await page.locator('.sites .row .tier').getAttribute('class')).toBe('tier tier-S')
+    expect(await page.locator('.tools a[hreflang]').getAttribute('href')).toContain('tier=S')
+    await page.selectOption('#tier', 'B') // none has it: the page itself says so
+    await page.locator('.notice', { hasText: 'No site matches.' }).waitFor()
     expect(problems).toEqual([])
     await close()
   },
