@@ -6,7 +6,7 @@
  *     tag > tag    tag=7_tag_7, tag=7   counts under  shop_tag_7_tag_7_tag_7_<window start>, as
  *                  tag=7, tag=7_tag_7   does: the key does not show where the first value ends
  *
- * Reported: a star in a key, and a key that is repeated below itself, both with open values. Not reported: two open values
+ * Reported: a wildcard in a key, and a key that is repeated below itself, both with unconstrained values. Not reported: two such values
  * below different keys (`user > plan`), since the same is true of nearly every nested rule, and only for values that contain
  * the key of the lower level. Each reported pair matches its rule: it is looked up as a request.
  */

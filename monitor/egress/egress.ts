@@ -17,7 +17,7 @@ import { ACCEPT_ENCODING } from './body.ts'
 import type { PeerFacts } from './connect.ts'
 import { Failure, toFailure } from './failure.ts'
 import type { EgressContext, Hop, HopRequest, OnResolved } from './hop.ts'
-import { admit, open, takeHop } from './hop.ts'
+import { admit, open, runHop } from './hop.ts'
 import type { Response } from './http-connection.ts'
 import { isRedirect } from './http-connection.ts'
 import type { Limits } from './limits.ts'
@@ -144,7 +144,7 @@ export class Egress {
     const hops: Hop[] = []
     let hopRequest = this.firstRequest(request)
     for (;;) {
-      const hop = await takeHop(this.context, hopRequest)
+      const hop = await runHop(this.context, hopRequest)
       hops.push(hop)
       const isLast = hop.message === null || hop.failure !== null || !isRedirect(hop.message)
       if (isLast || request.redirects === 'none') return toVisit(hops)

@@ -1,5 +1,5 @@
 /**
- * One hop of a visit: the six steps of spec 5, in order, and one request.
+ * One hop of a visit: the steps of spec 5, in order, and one request; the numbers are those of spec 5.
  *
  *     checkUrl ─► resolve ─► check every address ─► dial the address ─► TLS ─► request ─► response
  *         1, 2        3                  4                 5, 6                      9
@@ -80,7 +80,7 @@ type Opening = Pick<
 >
 type OpenRequest = Pick<HopRequest, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> & { alpn: string[] }
 
-export async function takeHop(context: EgressContext, request: HopRequest): Promise<Hop> {
+export async function runHop(context: EgressContext, request: HopRequest): Promise<Hop> {
   await context.own.refresh()
   const startedAtMs = performance.now()
   const watch = startStallWatch()

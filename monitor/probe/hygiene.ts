@@ -13,7 +13,7 @@ import type { ProbeResponse } from './probe-response.ts'
 const UPSTREAM =
   /(?:\b(?:api\.openai\.com|api\.anthropic\.com|generativelanguage\.googleapis\.com|aiplatform\.googleapis\.com|bedrock-runtime\.[\w-]{1,63}\.amazonaws\.com|openrouter\.ai|api\.deepseek\.com|api\.x\.ai|dashscope\.aliyuncs\.com|ark\.[\w-]{1,63}\.volces\.com)|(?<![\w-])[\w-]{1,63}\.openai\.azure\.com)\b/gi
 const KEY = /\b(sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}|AKIA[0-9A-Z]{16})(?![*.…])/
-const INSIDE =
+const INTERNAL_ADDRESS =
   /\b(dial tcp|connect ECONNREFUSED|https?:\/\/)\s*(10\.\d+|127\.\d+|192\.168|172\.(1[6-9]|2\d|3[01]))\.\d+\.\d+/
 const TEXT_CHARS = 65_536
 
@@ -53,6 +53,10 @@ function leaksUpstream(base: URL, responses: readonly ProbeResponse[]): boolean 
   return errors.some((response) => {
     const text = response.text.slice(0, TEXT_CHARS)
     const hosts = text.match(UPSTREAM) ?? []
-    return KEY.test(text) || INSIDE.test(text) || hosts.some((host) => host.toLowerCase() !== base.hostname)
+    return (
+      KEY.test(text) ||
+      INTERNAL_ADDRESS.test(text) ||
+      hosts.some((host) => host.toLowerCase() !== base.hostname)
+    )
   })
 }

@@ -5,7 +5,7 @@
  *     one server       add-hits.lua does this in one round trip and atomically
  *     several nodes    GET the counters of requests with several ─► decide here ─► send the remaining hits
  *
- * Between the two round trips others may add; then a counter gets hits that it would have been spared, as with
+ * Between the two round trips others may add; then a counter gets hits that it should not have received, as with
  * envoyproxy/ratelimit. Such a batch does not merge equal keys, so each slot has one member, of the same number.
  */
 import { createHash } from 'node:crypto'

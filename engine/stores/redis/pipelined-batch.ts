@@ -18,11 +18,11 @@
  * `Counter.expirySetOnConnection` holds the number of that connection. Redis runs the commands of a connection in order, so no
  * counter stays without expiry: a new connection has another number, and an error or a lost reply resets it. The engine keeps
  * the counters of frequent descriptors; others are new objects with each hit and send EXPIRE each time, as does a thread
- * that meets another thread's counter. For 32 keys Redis takes 0.4 us each without EXPIRE and 0.9 with it; the script that this
+ * that adds to a counter of another thread. For 32 keys Redis takes 0.4 us each without EXPIRE and 0.9 with it; the script that this
  * replaced took 1.0 for both, and 3.3 instead of 2.4 for new keys (bench/redis.ts).
  *
- * Limit: a counter that is deleted by hand and made again by a hit whose reply is lost has no expiry until a thread meets it
- * anew. The next window has another counter.
+ * Limit: a counter that is deleted by hand and made again by a hit whose reply is lost has no expiry until a thread first
+ * uses it anew. The next window has another counter.
  */
 import { StoreError } from '../../runtime/errors.ts'
 import { BATCH_SLOTS_MAX, type Batch } from '../batch.ts'

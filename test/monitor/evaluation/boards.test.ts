@@ -32,7 +32,7 @@ test('8.2: days without a pass do not make anybody new', async () => {
   expect(entries(world)).toEqual(['one 1 null 0'])
 })
 
-test('3.3: a board that became empty is empty, and not that of the last day that was not', async () => {
+test('3.3: an empty board does not fall back to the entries of an earlier day', async () => {
   const world = await openWorld({ slug: 'one', ...SCAM })
   world.probed('one')
   world.pass()

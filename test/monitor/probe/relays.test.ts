@@ -85,7 +85,7 @@ test('M13#8: every fake relay is in the table, except those that need more than 
   expect([...cases.map(([kind]) => kind), ...elsewhere].sort()).toEqual(Object.keys(RELAYS).sort())
 })
 
-test('6.3: a flapping relay is what it is at the moment', async () => {
+test('6.3: a flapping relay has the status of its latest probe', async () => {
   const outcomes: string[] = []
   for (let i = 0; i < 4; i++) {
     outcomes.push((await lightProbe(world.context(), world.target('flapping'))).probe.outcome)

@@ -83,7 +83,7 @@ describe('6.3: a failure is confirmed', () => {
     expect(log.map(({ result }) => result)).toEqual(['again', 'store'])
   })
 
-  test('while it waits, its place is free for others', () => {
+  test('a waiting probe does not occupy a slot', () => {
     const planner = createPlanner([{}, {}], { lightMax: 1 })
     const [a] = planner.due(INTERVAL)
     expect(planner.due(INTERVAL)).toEqual([])

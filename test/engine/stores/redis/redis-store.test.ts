@@ -71,10 +71,10 @@ test('a key that cannot be added fails only its own members', async () => {
   await redis.run('RPUSH', 'list', 'x')
   await redis.run('SET', 'text', 'x')
   await redis.run('SET', 'full', '9223372036854775800')
-  await redis.run('SET', 'debt', '-10')
+  await redis.run('SET', 'negative', '-10')
   const where = `redis ${address}: counter`
   expect(
-    await add(['a', 1], ['list', 1], ['text', 1], ['full', 100], ['debt', 1], ['a', 1], ['b', 2]),
+    await add(['a', 1], ['list', 1], ['text', 1], ['full', 100], ['negative', 1], ['a', 1], ['b', 2]),
   ).toEqual([
     1,
     expect.stringMatching(`${where} "list": WRONGTYPE`),

@@ -52,10 +52,10 @@ async function end(peer: RawPeer, id: number): Promise<string> {
   return `status ${/grpc-status.([0-9]+)/s.exec(last!.payload.toString('latin1'))![1]}`
 }
 
-async function expectUnharmed(port: number) {
-  const bystander = await RawPeer.hello(port)
-  bystander.send(call(1, 'answer'))
-  expect(await end(bystander, 1)).toBe('status 0')
+async function expectStillServed(port: number) {
+  const otherPeer = await RawPeer.hello(port)
+  otherPeer.send(call(1, 'answer'))
+  expect(await end(otherPeer, 1)).toBe('status 0')
 }
 
 async function expectNothingLeft({ quotas }: Http2Server) {
@@ -64,7 +64,7 @@ async function expectNothingLeft({ quotas }: Http2Server) {
   )
 }
 
-describe('calls that have ended for the peer only', () => {
+describe('calls abandoned by the peer', () => {
   for (const how of ['reset', 'deadline'] as const) {
     test(`${how}: bounded, then new ones are refused until some return; other connections are served`, async () => {
       const { limiter, server, port } = await open()
@@ -82,7 +82,7 @@ describe('calls that have ended for the peer only', () => {
       }
       peer.send(call(next, 'answer'))
       expect(await end(peer, next)).toBe('status 8')
-      await expectUnharmed(port)
+      await expectStillServed(port)
       expect(server.quotas.callsCount).toBe(bounds.ABANDONED_CALLS_MAX)
       limiter.release()
       peer.send(call(next + 2, 'answer'))
@@ -185,7 +185,7 @@ describe('bytes held', () => {
     expect(await most.outcome(0)).toBe('GOAWAY 11')
     for (const other of others) expect(await other.settle()).toBe(true)
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
-    await expectUnharmed(port)
+    await expectStillServed(port)
     for (const { socket } of [most, ...others]) socket.destroy()
     await expectNothingLeft(server)
   })
@@ -205,7 +205,7 @@ describe('bytes held', () => {
     expect(isClosed().length).toBeLessThan(count / 4)
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX * 0.9)
-    await expectUnharmed(port)
+    await expectStillServed(port)
     for (const { socket } of peers) socket.destroy()
     await expectNothingLeft(server)
   })
@@ -227,7 +227,7 @@ describe('bytes held', () => {
     await Promise.all([send(most, 7.9 * MIB), send(second, 5 * MIB)])
     for (const other of others) other.socket.write(data(1, more, 0).subarray(0, 8_000))
     expect(await most.outcome(0)).toBe('GOAWAY 11')
-    await expectUnharmed(port) // a round trip
+    await expectStillServed(port) // a round trip
     expect(others.filter(({ frames }) => frames.some(({ type }) => type === FrameType.Goaway))).toEqual([])
     expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX)
     for (const { socket } of [most, second, ...others]) socket.destroy()
@@ -292,7 +292,7 @@ describe('bytes held', () => {
     for (const push of pushes) push.send(Buffer.alloc(MIB))
     await eventually(() => expect(server.quotas.heldBytes).toBeLessThanOrEqual(bounds.HELD_BYTES_ALL_MAX))
     expect(server.quotas.heldBytes).toBeGreaterThan(bounds.HELD_BYTES_ALL_MAX / 2) // no more are closed than necessary
-    await expectUnharmed(port)
+    await expectStillServed(port)
     for (const { socket } of peers) socket.destroy()
     await expectNothingLeft(server)
   })
