@@ -1,6 +1,7 @@
 /**
- * One call: an HTTP/2 stream on one side, a service's UnaryCall or StreamCall on the other. Flow control of a stream is here: its
- * receive window (`returnWindow`) and its send window (`sendQueued`); that of the connection is in connection.ts.
+ * One call: an HTTP/2 stream on one side, a service's UnaryCall or StreamCall on the other. Flow control of a stream
+ * is here: its receive window (`onData`, `returnWindow`) and its send window (`sendQueued`); of the connection, receiver.ts checks
+ * the receive window and connection.ts keeps the send window.
  *
  *     HEADERS ─► route ─► DATA ... ─► message ─► service ─► reply ─► HEADERS DATA HEADERS in one write
  *                             │                               └ windows too small: queued, sent as they open

@@ -80,7 +80,7 @@ test('a key that cannot be added fails only its own members', async () => {
     expect.stringMatching(`${where} "list": WRONGTYPE`),
     `${where} "text": ERR value is not an integer or out of range`,
     `${where} "full": ERR increment or decrement would overflow`,
-    `${where} "debt": its count is negative: -10`,
+    `${where} "negative": its count is negative: -10`,
     2,
     2,
   ])
