@@ -41,8 +41,8 @@ export class RequestBatch {
   readonly counters: (Counter | null)[] = [] // null = nothing is counted
   readonly members: number[] = []
 
-  constructor(isStopping: boolean, done: (requests: RequestBatch) => void) {
-    this.batch = new Batch(isStopping)
+  constructor(stopIncrementWhenOverLimit: boolean, done: (requests: RequestBatch) => void) {
+    this.batch = new Batch(stopIncrementWhenOverLimit)
     this.done = () => done(this)
   }
 

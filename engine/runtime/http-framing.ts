@@ -105,15 +105,15 @@ function refuse(res: FramedResponse, isChunked: boolean): void {
 function endConnectionWith(res: FramedResponse): void {
   const end = res.end.bind(res)
   const onAborted = res.onAborted.bind(res)
-  let isGone = false
+  let isClosed = false
   let abort = () => {}
   onAborted(() => {
-    isGone = true // the library's object must no longer be used
+    isClosed = true // the library's object must no longer be used
     abort()
   })
   const later = (write: () => void) => {
     setImmediate(() => {
-      if (!isGone) res.cork(write)
+      if (!isClosed) res.cork(write)
     })
   }
   res.onAborted = (handler) => {

@@ -20,10 +20,10 @@ import { Body } from '../api/bodies.ts'
 import { type AddressOptions, getClientAddress } from '../api/client-address.ts'
 import { ApiError } from '../api/errors.ts'
 import { readRequest } from '../api/request.ts'
+import { RequestBody } from '../api/request-body.ts'
 import { ApiResponse, toContent } from '../api/response.ts'
 import { check, type Schema } from '../api/schema/json-schema.ts'
 import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
-import { Upload } from '../api/upload.ts'
 import type { Region } from '../facts.ts'
 import type { StoredAgent } from '../storage/snapshot.ts'
 import type { Store } from '../storage/store.ts'
@@ -130,7 +130,7 @@ export class AgentApi {
         agents,
         nowMs(),
       )
-      const upload = new Upload(res, length, BODY_TIMEOUT_MS, call.bytesMax)
+      const requestBody = new RequestBody(res, length, BODY_TIMEOUT_MS, call.bytesMax)
       let hasLeft = false // a call that still runs when its agent disconnects counts until it has ended
       const leave = () => {
         if (!hasLeft) this.authenticator.release(agent)
@@ -138,10 +138,10 @@ export class AgentApi {
       }
       let isRunning = false
       reply.onEnd = () => {
-        upload.cancel()
+        requestBody.cancel()
         if (!isRunning) leave()
       }
-      upload.whenDone((body) => {
+      requestBody.whenDone((body) => {
         isRunning = true
         void this.run(call, agent, body, encoding, reply).finally(leave)
       })

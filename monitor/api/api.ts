@@ -18,11 +18,11 @@ import type { ApiOptions } from './options.ts'
 import { readQuery } from './query.ts'
 import { type Quota, type QuotaClient, type QuotaKind, Quotas } from './quota.ts'
 import { type ApiRequest, readRequest } from './request.ts'
+import { BODY_BYTES_MAX, RequestBody } from './request-body.ts'
 import { ApiResponse, toContent } from './response.ts'
 import { findRoute, listMethods, type Route } from './router.ts'
 import type { Endpoint } from './schema/endpoints.ts'
 import type { HttpRequest, HttpResponse } from './sockets.ts'
-import { BODY_BYTES_MAX, Upload } from './upload.ts'
 import { checkSuccessor, getNotice } from './version.ts'
 import { WRONG_KEYS_MAX, WRONG_KEYS_WINDOW_SEC } from './wrong-keys.ts'
 
@@ -70,17 +70,17 @@ export class Api {
     const way = matchRoute(request, notice.isRetired)
     const isSubmission = request.method === 'POST' && way.endpoint !== null
     const length = Number(request.headers['content-length'] || Number.NaN)
-    const upload = isSubmission ? new Upload(res, length, this.options.bodyTimeoutMs) : null
+    const requestBody = isSubmission ? new RequestBody(res, length, this.options.bodyTimeoutMs) : null
     const ip = getClientAddress(request, this.options.address)
     this.inFlightCount++
     reply.onEnd = () => {
-      upload?.cancel()
+      requestBody?.cancel()
       this.ended(reply, way, request, ip, performance.now() - startMs)
     }
     if (this.isEnding) reply.mustClose = true
-    if (upload === null && length > BODY_BYTES_MAX) reply.mustClose = true // the body is not read
+    if (requestBody === null && length > BODY_BYTES_MAX) reply.mustClose = true // the body is not read
     try {
-      this.admit({ request, reply, route: way, upload, ip })
+      this.admit({ request, reply, route: way, requestBody, ip })
     } catch (error) {
       reply.fail(error, this.options.log) // an exception must not reach the library: the request would hang
     }
@@ -114,7 +114,7 @@ export class Api {
       : this.keys.find(request, ip, this.options.snapshot(), nowSec)
     const client: QuotaClient = { ip, key: finding.kind === 'valid' ? finding.grant : null }
     const isWrong = finding.kind === 'wrong' || finding.kind === 'blocked'
-    const kind: QuotaKind = arrival.upload !== null && !isWrong ? 'submit' : 'read'
+    const kind: QuotaKind = arrival.requestBody !== null && !isWrong ? 'submit' : 'read'
     const isFree = isOptions || (way.endpoint?.id === 'getLimits' && !isWrong)
     const decided = (quota: Quota) => {
       reply.quota = quota
@@ -130,7 +130,7 @@ export class Api {
   }
 
   private decided(
-    { request, reply, route: way, upload }: Arrival,
+    { request, reply, route: way, requestBody }: Arrival,
     client: QuotaClient,
     quota: Quota,
     finding: KeyFinding,
@@ -157,7 +157,7 @@ export class Api {
       return
     }
     const query = readQuery(request.query, way.endpoint.parameters)
-    const call = { request, reply, query, argument: way.route!.argument, client, upload }
+    const call = { request, reply, query, argument: way.route!.argument, client, requestBody }
     const answered = this.handlers.byId[way.endpoint.id](call)
     if (!(answered instanceof Promise)) reply.send(answered)
     else answered.then((each) => reply.send(each)).catch((error) => reply.fail(error, this.options.log))
@@ -198,7 +198,7 @@ interface Arrival {
   request: ApiRequest
   reply: ApiResponse
   route: MatchedRoute
-  upload: Upload | null
+  requestBody: RequestBody | null
   ip: string
 }
 

@@ -19,6 +19,7 @@ import type { ApiOptions } from './options.ts'
 import type { Query } from './query.ts'
 import type { Quota, QuotaClient, Quotas } from './quota.ts'
 import type { ApiRequest } from './request.ts'
+import type { RequestBody } from './request-body.ts'
 import { type ApiResponse, type ResponseContent, toContent } from './response.ts'
 import { ENDPOINTS } from './schema/endpoints.ts'
 import { openApi } from './schema/openapi.ts'
@@ -33,7 +34,6 @@ import {
 import { siteIndex } from './site-index.ts'
 import { canonicalQuery, pageLinks, siteList } from './site-list.ts'
 import { timestampOrNull } from './site-view.ts'
-import type { Upload } from './upload.ts'
 
 const ONLINE_SEC = 60
 const POLL_AFTER_SEC = 2
@@ -45,7 +45,7 @@ export interface Call {
   query: Query
   argument: string // of the path
   client: QuotaClient
-  upload: Upload | null // of POST
+  requestBody: RequestBody | null // of POST
 }
 
 export type Handler = (call: Call) => ResponseContent | Promise<ResponseContent>
@@ -138,9 +138,9 @@ export class Handlers {
     )
   }
 
-  private async submitDetection({ request, upload, client }: Call): Promise<ResponseContent> {
+  private async submitDetection({ request, requestBody, client }: Call): Promise<ResponseContent> {
     checkMediaType(request.headers['content-type'])
-    const body = await new Promise<Buffer | ApiError>((resolve) => upload!.whenDone(resolve))
+    const body = await new Promise<Buffer | ApiError>((resolve) => requestBody!.whenDone(resolve))
     if (body instanceof ApiError) throw body
     const { checkUrl, detections, hasDetections } = this.options
     const target = parseSubmission(body, checkUrl)

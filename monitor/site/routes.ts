@@ -5,11 +5,11 @@ import { ApiError } from '../api/errors.ts'
 import { readQuery } from '../api/query.ts'
 import type { Quota, Quotas } from '../api/quota.ts'
 import type { ApiRequest } from '../api/request.ts'
+import type { RequestBody } from '../api/request-body.ts'
 import { type ResponseContent, toContent } from '../api/response.ts'
 import { ENDPOINTS } from '../api/schema/endpoints.ts'
 import { siteIndex } from '../api/site-index.ts'
 import { canonicalQuery } from '../api/site-list.ts'
-import type { Upload } from '../api/upload.ts'
 import { type Detection, detectionView, isFinished } from '../detections/detection.ts'
 import { parseSubmission } from '../detections/submission.ts'
 import type { SiteState, Snapshot } from '../storage/snapshot.ts'
@@ -42,7 +42,7 @@ export interface PageCall {
   snapshot: Snapshot
   argument: string // of the path
   ip: string
-  upload: Upload | null // of POST
+  requestBody: RequestBody | null // of POST
   quota: Quota
 }
 
@@ -158,13 +158,13 @@ export class Routes {
   }
 
   private async submit(call: PageCall): Promise<ResponseContent> {
-    const { request, page, upload, ip } = call
+    const { request, page, requestBody, ip } = call
     const { m } = page
     if (!this.isFromHere(request)) {
       const html = noticePage(page, this.context, { title: m.submit.problem, text: m.submit.crossSite })
       return sendPage(html, { status: 403 })
     }
-    const body = await new Promise<Buffer | ApiError>((resolve) => upload!.whenDone(resolve))
+    const body = await new Promise<Buffer | ApiError>((resolve) => requestBody!.whenDone(resolve))
     if (body instanceof ApiError) throw body
     const url = new URLSearchParams(body.toString('utf8', 0, FORM_CHARS_MAX)).get('url')?.trim() ?? ''
     try {

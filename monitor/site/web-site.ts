@@ -10,9 +10,9 @@ import { getClientAddress, truncatedClient } from '../api/client-address.ts'
 import { ApiError, retryAfter } from '../api/errors.ts'
 import { type Quota, type QuotaKind, Quotas } from '../api/quota.ts'
 import { type ApiRequest, readRequest } from '../api/request.ts'
+import { RequestBody } from '../api/request-body.ts'
 import { ApiResponse, type ResponseContent, toContent } from '../api/response.ts'
 import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
-import { Upload } from '../api/upload.ts'
 import { type Asset, Assets } from './assets.ts'
 import { siteHeaders } from './headers.ts'
 import { type Html, html } from './html.ts'
@@ -32,7 +32,7 @@ interface Arrival {
   route: Route | null
   argument: string
   ip: string
-  upload: Upload | null // of POST /submit
+  requestBody: RequestBody | null // of POST /submit
 }
 
 export class WebSite {
@@ -60,9 +60,9 @@ export class WebSite {
     const asset = this.findAsset(request.path)
     const [route, argument] = asset ? [null, ''] : this.routes.find(request)
     const length = Number(request.headers['content-length'] || Number.NaN)
-    const upload = route?.method === 'POST' ? new Upload(res, length) : null
+    const requestBody = route?.method === 'POST' ? new RequestBody(res, length) : null
     reply.onEnd = () => {
-      upload?.cancel()
+      requestBody?.cancel()
       const ms = Math.round(performance.now() - startMs)
       const pattern = asset ? '/assets' : (route?.pattern ?? 'none')
       const client = truncatedClient(ip)
@@ -70,7 +70,7 @@ export class WebSite {
       this.options.onRequest?.({ requestId, client, route: pattern, method: toMethod(request), status, ms })
     }
     const page = chooseLanguage(readLanguage(request.query), request.headers['accept-language'])
-    const arrival = { request, reply, page, route, argument, ip, upload }
+    const arrival = { request, reply, page, route, argument, ip, requestBody }
     try {
       if (asset) reply.send(assetAnswer(asset, request.path.startsWith('/assets/')))
       else this.admit(arrival)
@@ -97,7 +97,7 @@ export class WebSite {
   }
 
   private respond(arrival: Arrival, quota: Quota): ResponseContent | Promise<ResponseContent> {
-    const { request, page, route, argument, ip, upload } = arrival
+    const { request, page, route, argument, ip, requestBody } = arrival
     const { m, f } = page
     const { context } = this.routes
     if (quota.isOver) {
@@ -119,7 +119,7 @@ export class WebSite {
       const notice = noticePage(page, context, { title, text, refreshSec: NOT_READY_SEC })
       return sendPage(notice, { status: 503, headers: retryAfter(NOT_READY_SEC) })
     }
-    const call: PageCall = { request, page, snapshot, argument, ip, upload, quota }
+    const call: PageCall = { request, page, snapshot, argument, ip, requestBody, quota }
     return route.render(call)
   }
 

@@ -44,7 +44,7 @@ class WriterThread {
   private readonly sharedVantages = new Set<number>() // reported; at most one per vantage
   private isClosing = false
   private readonly inode: number
-  private isGone = false // the file was removed or replaced
+  private isReplaced = false // the file was removed or replaced
 
   constructor(database: Database, lock: DatabaseSync | null) {
     this.database = database
@@ -116,8 +116,8 @@ class WriterThread {
 
   /** Logged once. The open file is still written and lost when this process ends. */
   private reportIfGone(): void {
-    if (this.isGone || readInode(this.database.path) === this.inode) return
-    this.isGone = true
+    if (this.isReplaced || readInode(this.database.path) === this.inode) return
+    this.isReplaced = true
     const text = `${this.database.path} was removed or replaced: results from now on are lost. Restart the monitor, and stop it before replacing the file.`
     send({ kind: 'log', level: 'error', text })
   }

@@ -50,7 +50,7 @@ const COMMENT = /^\s*(?:\/?\*|\/\/).*|\s\/\/ .*/
 const EXCEPTIONS: Record<string, string> = {}
 
 const IMPORTS =
-  /^(?:import|export|\}).*? from '([^']+)'|^import '([^']+)'|\b(?:import|require|sourceUrl|new URL|getBuiltinModule)\('([^']+)'/
+  /^(?:import|export|\}).*? from '([^']+)'|^import '([^']+)'|\b(?:import|require|resolveModule|new URL|getBuiltinModule)\('([^']+)'/
 const FILE_NAMES = /(?<![\w*<>./-])\w[\w./-]*\.(?:ts|mjs|lua|proto)\b/g // whole names; patterns like *.test.ts are not
 
 /** All errors in the tree under `root`, each as `file:line: what. Remedy.` */

@@ -125,7 +125,7 @@ export class FuzzPeer {
     else this.queue.push(...this.mutate(bytes))
   }
 
-  get isGone(): boolean {
+  get isClosed(): boolean {
     return this.goAwayText !== null
   }
 

@@ -70,7 +70,7 @@ async function runConnection(
   server.accept(peer.socket as unknown as Socket)
   const mutatedFrom = random() < MUTATED_SHARE ? Math.floor(random() * 100) : Number.POSITIVE_INFINITY
   const steps = 20 + Math.floor(random() * 500)
-  for (let i = 0; i < steps && !peer.isGone && !peer.socket.destroyed; i++) {
+  for (let i = 0; i < steps && !peer.isClosed && !peer.socket.destroyed; i++) {
     if (i === mutatedFrom) startMutating(peer, random, isRaw)
     peer.step()
     if (random() < 0.3) peer.deliver()
@@ -98,9 +98,9 @@ async function end(peer: FuzzPeer, services: FuzzServices): Promise<string[]> {
   peer.finish()
   await until(() => {
     services.release(1, Math.random)
-    return peer.calls.size === 0 || peer.isGone
+    return peer.calls.size === 0 || peer.isClosed
   })
-  if (peer.isGone) peer.problems.push(`the connection ended: ${peer.goAwayText}`)
+  if (peer.isClosed) peer.problems.push(`the connection ended: ${peer.goAwayText}`)
   else if (!peer.isWindowOpen) peer.problems.push('the window of the connection stays closed')
   for (const call of peer.calls.values()) peer.problems.push(`no end of ${call}`)
   return peer.problems
@@ -116,7 +116,7 @@ async function endMutated(peer: FuzzPeer, services: FuzzServices, isRaw: boolean
   let turnsLeft = isRaw ? RAW_TURNS_MAX : Number.POSITIVE_INFINITY
   const isDone = await until(() => {
     services.release(1, Math.random)
-    return probe.isOver || peer.isGone || peer.socket.destroyed || --turnsLeft < 0
+    return probe.isOver || peer.isClosed || peer.socket.destroyed || --turnsLeft < 0
   })
   if (!isDone) peer.problems.push('neither a response nor an end')
   if (probe.isOver) tally.completedProbes++

@@ -108,10 +108,10 @@ export class ReconnectingWriter {
 
   private async connectAndPump(): Promise<void> {
     const { dial, peer } = this.options
-    let isGone = false
+    let isClosed = false
     let isOver = false
     const onGone = (why: string) => {
-      isGone = true
+      isClosed = true
       if (isOver) return
       this.logDropped(`statistics: connection to ${peer} lost: ${why}`)
       this.wake()
@@ -119,7 +119,7 @@ export class ReconnectingWriter {
     try {
       this.writer = await dial(onGone)
       this.logConnected(`statistics go to ${peer}`)
-      while (!isGone && !(this.isClosing && this.queue.isEmpty)) await this.pump(this.writer)
+      while (!isClosed && !(this.isClosing && this.queue.isEmpty)) await this.pump(this.writer)
     } catch (error) {
       const { message, code } = error as NodeJS.ErrnoException // several addresses: an error without a message
       this.logDropped(`statistics: connection error: ${peer}: ${message || code}`)

@@ -29,7 +29,8 @@ function knownText(page: Page, site: SiteState, region: Region, measured: readon
   const { vantages, agreeing, checkedAtSec, blocking } = state
   const isReached = state.state === 'reachable'
   const count = isReached ? m.sitePage.vantagesReached : m.sitePage.vantagesFailed
-  const checked = checkedAtSec !== null && html`${m.charts.separator}${m.sitePage.checkedAt} ${timeTag(checkedAtSec)} UTC`
+  const checked =
+    checkedAtSec !== null && html`${m.charts.separator}${m.sitePage.checkedAt} ${timeTag(checkedAtSec)} UTC`
   const found = html`${count(f, agreeing, vantages)}${checked}${m.sitePage.stop}`
   if (isReached) return found
   const kind = blocking !== 'none' && blocking !== 'unknown' && html`<b>${m.codes.blocking[blocking]}</b> `

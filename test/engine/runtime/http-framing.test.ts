@@ -25,12 +25,12 @@ afterEach(() => port.close())
 function handle(res: HttpResponse, req: HttpRequest): void {
   const name = `${req.getCaseSensitiveMethod()} ${req.getUrl()}`
   const path = req.getUrl()
-  let isGone = false
+  let isClosed = false
   res.onAborted(() => {
-    isGone = true
+    isClosed = true
   })
   const respond = () => {
-    if (!isGone) res.cork(() => endResponse(res, path, false))
+    if (!isClosed) res.cork(() => endResponse(res, path, false))
   }
   if (path === '/early') {
     served.push(name)

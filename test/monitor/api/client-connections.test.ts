@@ -30,13 +30,13 @@ function respond(res: HttpResponse, req: HttpRequest): void {
   requestsCount++
   const path = req.getUrl()
   if (path === '/resets-second') sockets[1].resetAndDestroy()
-  let isGone = false
+  let isClosed = false
   res.onAborted(() => {
-    isGone = true
+    isClosed = true
   })
   const text = path === '/large' ? LARGE : 'ok'
   const end = () => {
-    if (isGone) return
+    if (isClosed) return
     if (path === '/head') endHeadResponse(res, 5)
     else if (path === '/nothing') {
       res.endWithoutBody()
@@ -44,7 +44,7 @@ function respond(res: HttpResponse, req: HttpRequest): void {
     } else endResponse(res, text, path === '/closing')
   }
   if (path === '/held') heldResponses.push(end)
-  else if (path === '/later') setImmediate(() => !isGone && res.cork(end))
+  else if (path === '/later') setImmediate(() => !isClosed && res.cork(end))
   else res.cork(end)
 }
 

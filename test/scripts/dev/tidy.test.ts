@@ -57,7 +57,7 @@ const forms = [
   "export * from '../transports/debug.ts'",
   "} from '../transports/debug.ts'",
   "  const debug = await import('../transports/debug.ts')",
-  "  new Worker(sourceUrl('../transports/debug.ts', import.meta.url))",
+  "  new Worker(resolveModule('../transports/debug.ts', import.meta.url))",
 ]
 
 for (const form of forms) {

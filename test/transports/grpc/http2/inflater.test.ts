@@ -7,11 +7,11 @@ import { Inflater } from '../../../../transports/grpc/http2/inflater.ts'
 class Waiter {
   static begun = 0
   readonly done: Promise<string | null>
-  private readonly isGone: boolean
+  private readonly hasEnded: boolean
   private resolve: (text: string | null) => void = () => {}
 
-  constructor(isGone: boolean) {
-    this.isGone = isGone
+  constructor(hasEnded: boolean) {
+    this.hasEnded = hasEnded
     this.done = new Promise((resolve) => {
       this.resolve = resolve
     })
@@ -19,7 +19,7 @@ class Waiter {
 
   get isCancelled(): boolean {
     Waiter.begun++
-    return this.isGone
+    return this.hasEnded
   }
 
   onInflated(_bytes: number, message: Buffer | null): void {

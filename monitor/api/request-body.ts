@@ -13,7 +13,7 @@ const DRAINED_BYTES_MAX = 64 * 1_024 // beyond, the response is sent at once and
 const TIMEOUT_MS = 8_000 // uWebSockets.js itself closes after about 12 s
 const LINGER_MS = 250 // for the rest of a body whose Content-Length is too large
 
-export class Upload {
+export class RequestBody {
   private readonly chunks: Buffer[] = [] // together at most bytesMax
   private length = 0
   private outcome: Buffer | ApiError | null = null
