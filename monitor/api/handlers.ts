@@ -8,12 +8,12 @@ import { type Detection, detectionView, isFinished } from '../detections/detecti
 import { checkMediaType, parseSubmission } from '../detections/submission.ts'
 import { HOUR_SEC } from '../scoring/bucket.ts'
 import { timestamp } from '../scoring/probe-point.ts'
-import { RESULT_AGE_MAX_SEC } from '../scoring/regions.ts'
 import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import { Bodies, Body } from './bodies.ts'
 import { type ChangelogEntry, readChangelog } from './changelog.ts'
 import { ApiError, HELP_LINK, type Headers } from './errors.ts'
 import { leaderboard } from './leaderboard.ts'
+import { measuredRegions } from './measured-regions.ts'
 import { modelList } from './model-list.ts'
 import type { ApiOptions } from './options.ts'
 import type { Query } from './query.ts'
@@ -225,9 +225,7 @@ export class Handlers {
       online: lastSeenSec !== null && snapshot.generatedAtSec - lastSeenSec <= ONLINE_SEC,
       last_seen: timestampOrNull(lastSeenSec),
     }))
-    const sinceSec = snapshot.generatedAtSec - RESULT_AGE_MAX_SEC
-    const isMeasured = (wanted: string) =>
-      snapshot.vantages.some(({ region, lastSeenSec }) => region === wanted && (lastSeenSec ?? 0) >= sinceSec)
+    const measured = measuredRegions(snapshot)
     return {
       service: 'relay-site-monitor',
       version,
@@ -235,7 +233,10 @@ export class Handlers {
       generated_at: timestamp(snapshot.generatedAtSec),
       sites: snapshot.sites.length,
       vantages,
-      regions: { cn: { measured: isMeasured('cn') }, overseas: { measured: isMeasured('overseas') } },
+      regions: {
+        cn: { measured: measured.includes('cn') },
+        overseas: { measured: measured.includes('overseas') },
+      },
       probe_interval_s: probeIntervalSec,
       retention: RETENTION,
       contact: supportEmail,

@@ -2,7 +2,7 @@
  * What full probes show of a site now: models, certificate, hygiene, program (spec 7.1, 7.2).
  *
  *     the newest one, at most 72 h old   ─► certificate, hygiene, parked        any outcome
- *     the newest with a listing response ─► models, program                     a failed one is no evidence about them
+ *     the newest with a listing response ─► models, program                     a failed one proves nothing
  */
 import type { CatalogueSite, Observation } from '../facts.ts'
 import { compareModels, type Models } from '../scoring/models.ts'

@@ -53,8 +53,13 @@ export function milliseconds({ f }: Page, ms: number | null): Content {
   return ms === null ? '–' : html`<span class="figure-ms">${f.number(ms)}</span><span class="unit"> ms</span>`
 }
 
-export function percentOr({ f, m }: Page, ratio: number | null): string {
-  return ratio === null ? m.site.notMeasured : f.percent(ratio)
+export function keyFigure(label: string, value: Content, sub: Content): Html {
+  return html`<div class="key-figure"><dt>${label}</dt><dd>${value}</dd><dd class="sub muted">${sub}</dd></div>`
+}
+
+/** A percentage; `not measured` for null. */
+export function percentOr({ f, m }: Page, ratio: number | null | undefined): string {
+  return ratio == null ? m.site.notMeasured : f.percent(ratio)
 }
 
 function toIso(atSec: number): string {

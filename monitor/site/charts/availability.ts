@@ -6,8 +6,10 @@
  *     08:00    ░░▒░░░ ░    A column is a UTC day, which begins at 08:00 in China; so rows run from 08:00 to 07:00 China
  *     14:00    ░░░░░█ ░    time, every column is in order, and the peak hours (09:00 to 23:00) are one span.
  */
+
 import type { ProbePoint } from '../../scoring/probe-point.ts'
 import { stripPaths } from '../assets/strip.js'
+import { percentOr } from '../components.ts'
 import { toDate } from '../format.ts'
 import { type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -36,11 +38,11 @@ export function availabilityChart(
   nowSec: number,
   { all, peak }: AvailabilityFigures,
 ): Html {
-  const { m, f } = page
+  const { m } = page
   const days = grid.days.map((point) => point?.availability ?? null)
   const { up, lost, down, none } = stripPaths(days, { bar: BAR, step: COLUMN, height: STRIP_HEIGHT })
   const label = `${name}, ${describeStrip(page, days, nowSec)}`
-  const figure = (ratio: number | null) => (ratio === null ? m.site.notMeasured : f.percent(ratio))
+  const figure = (ratio: number | null | undefined) => percentOr(page, ratio)
   return html`<div class="chart time">
 <span></span><svg class="strip strip-large" viewBox="0 0 ${WIDTH} ${STRIP_HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}">${[path('bar-up', up), path('bar-lost', lost), path('bar-down', down), path('bar-none', none)]}${grid.days.map((point, day) => dayTitle(page, grid, point, day))}</svg>
 <svg class="strip-large" aria-hidden="true"><text class="label label-strong" x="8" y="12">${m.charts.byDay}</text><text class="label" x="8" y="28">${figure(all)}</text></svg>
@@ -72,7 +74,7 @@ function hourLabels(): Html {
   return html`<svg class="plot-hours" aria-hidden="true">${[0, 6, 12, 18].map(label)}</svg>`
 }
 
-/** A cell per hour. The height of what was lost has three steps, so that hours can be told apart without colour. */
+/** A cell per hour. The height of the lost part has three steps, so that hours can be told apart without colour. */
 const LOST_HEIGHTS = { some: 2, many: 3.5, down: ROW }
 
 function hourPaths({ hours }: DayGrid): (Html | false)[] {

@@ -2,8 +2,10 @@
  * The score from 100 points down: a bar per component at its place on the scale of tiers, whose borders are dotted through
  * all rows. An unknown component is a dashed line; the weights of the others are shown as they count, scaled up to 100.
  */
+
 import type { Component } from '../../scoring/score.ts'
 import { BORDERS } from '../../scoring/tier.ts'
+import { percentOr } from '../components.ts'
 import { type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
 
@@ -40,8 +42,9 @@ export function waterfall(page: Page, components: readonly Component[], score: n
   )}</tbody><tfoot><tr><th scope="row">${m.charts.score}</th><td class="num col-points"></td><td class="col-bar">${bar(html`<rect class="points-score" x="0" y="2" width="${round(score)}" height="14"/>`)}</td><td class="num">${f.decimal(score)}</td></tr></tfoot></table>`
 }
 
-function describeInputs({ m, f }: Page, { key, inputs }: Component): string {
-  const percent = (ratio: number | null) => (ratio === null ? m.site.notMeasured : f.percent(ratio))
+function describeInputs(page: Page, { key, inputs }: Component): string {
+  const { m, f } = page
+  const percent = (ratio: number | null | undefined) => percentOr(page, ratio)
   const ms = (value: number | null) => (value === null ? m.site.notMeasured : `${f.number(value)} ms`)
   if (key === 'availability')
     return m.charts.inputs.availability(percent(inputs.a24h), percent(inputs.a7d), percent(inputs.a30d))

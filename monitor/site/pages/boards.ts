@@ -1,15 +1,15 @@
 /** `/leaderboard`: who leads, who is warned of, on which evidence, and how to appeal. */
 
+import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
 import { getSiteFacts } from '../../api/site-facts.ts'
 import { getStatus } from '../../api/site-view.ts'
 import { displayScore } from '../../scoring/score.ts'
 import { toTier } from '../../scoring/tier.ts'
 import type { BoardEntry, SiteState, Snapshot } from '../../storage/snapshot.ts'
-import { dateTag, notice, statusLabel, tierBadge } from '../components.ts'
+import { dateTag, notice, percentOr, statusLabel, tierBadge } from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
 import { type Content, type Html, html } from '../html.ts'
-import { measuredRegions } from '../measured-regions.ts'
 import { href, type Page } from '../page.ts'
 
 type Board = 'red' | 'black'
@@ -58,7 +58,7 @@ function boardEntry(
   const { m, f } = page
   const facts = getSiteFacts(site)
   const to = href(page, `/sites/${site.slug}`)
-  const percent = (ratio: number | null) => (ratio === null ? m.site.notMeasured : f.percent(ratio))
+  const percent = (ratio: number | null | undefined) => percentOr(page, ratio)
   const firstByte = facts.p50Ms === null ? '–' : `${f.number(facts.p50Ms)} ms`
   const hidden = html`<span class="visually-hidden">: ${site.name}</span>`
   const actions = html`<p class="actions"><a href="${to}">${m.boards.evidence}${hidden}</a>${supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}${hidden}</a>`}</p>`
@@ -96,8 +96,7 @@ export function describeReason({ m, f }: Page, reason: string, site: SiteState, 
 
 function rules(page: Page, snapshot: Snapshot): Html {
   const { m } = page
-  const measured = measuredRegions(snapshot)
-  const missing = measured.length === 1 ? (measured[0] === 'cn' ? 'overseas' : 'cn') : null
+  const missing = findUnmeasured(measuredRegions(snapshot))
   const items = [...m.boards.rulesList, ...(missing === null ? [] : [m.boards.unmeasured[missing]])]
   return html`<div class="rules"><h3>${m.boards.rules}</h3><ul class="dash-list">${items.map((text) => html`<li><span>${text}</span></li>`)}</ul><p class="actions"><a href="${href(page, '/methodology')}">${m.boards.method}</a><a href="/api/v1/leaderboard?board=red">${m.boards.redJson}</a><a href="/api/v1/leaderboard?board=black">${m.boards.blackJson}</a></p></div>`
 }

@@ -5,7 +5,15 @@ import type { resultView } from '../../detections/result-view.ts'
 import { displayScore } from '../../scoring/score.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { strip } from '../charts/strip.ts'
-import { dateTimeTag, milliseconds, notice, regionLabel, section, tierBadge } from '../components.ts'
+import {
+  dateTimeTag,
+  keyFigure,
+  milliseconds,
+  notice,
+  regionLabel,
+  section,
+  tierBadge,
+} from '../components.ts'
 import { toTime } from '../format.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { type GlyphName, glyph } from '../glyphs.ts'
@@ -97,8 +105,6 @@ function ended(page: Page, { result, error }: DetectionBody, site: SiteState | n
 function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html {
   const { m, f } = page
   const { network_profile: network, probe } = result
-  const figure = (label: string, value: Content, sub: Content) =>
-    html`<div class="key-figure"><dt>${label}</dt><dd>${value}</dd><dd class="sub muted">${sub}</dd></div>`
   const latency = probe?.latency_ms
   const total = latency?.total == null ? null : `${f.number(latency.total)} ms`
   const software = network.software.name === 'unknown' ? m.sitePage.figures.unknown : network.software.name
@@ -117,32 +123,32 @@ function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html
   const confidence =
     network.software.confidence > 0 && m.sitePage.figures.confidence(f.share(network.software.confidence))
   return html`<dl class="key-figures key-figures-3">${[
-    figure(
+    keyFigure(
       m.site.firstByte,
       milliseconds(page, latency?.ttfb ?? null),
       total !== null && m.detection.ofAll(total),
     ),
-    figure(
+    keyFigure(
       m.detection.modelList,
       m.detection.auth[result.listing_auth],
       join([listed, status], m.charts.separator),
     ),
-    figure(
+    keyFigure(
       m.sitePage.figures.software,
       software,
       join([network.software.version, confidence], m.charts.separator),
     ),
-    figure(
+    keyFigure(
       m.codes.from.overseas,
       region(network.overseas)[0],
       network.overseas.state === 'unknown' ? '' : region(network.overseas)[1],
     ),
-    figure(
+    keyFigure(
       m.codes.from.cn,
       region(network.china)[0],
       network.china.state === 'unknown' ? '' : region(network.china)[1],
     ),
-    figure(
+    keyFigure(
       m.sitePage.certificate,
       certificate,
       network.tls !== null && join([network.tls.version, network.tls.alpn], m.charts.separator),

@@ -1,5 +1,6 @@
 /** `/`: which relay can be used now, and from where. A form filters; the query holds the filters. */
 
+import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
 import type { Query } from '../../api/query.ts'
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import { findSites } from '../../api/site-list.ts'
@@ -13,7 +14,6 @@ import { milliseconds, notice, regionLabel, statusLabel, tierBadge, timeTag } fr
 import { toDate, toTime } from '../format.ts'
 import { type FrameOptions, frame, type SiteContext } from '../frame.ts'
 import { type Content, type Html, html } from '../html.ts'
-import { measuredRegions } from '../measured-regions.ts'
 import { href, type Page, type Parameters } from '../page.ts'
 
 export const PAGE_SIZE = 50
@@ -124,9 +124,8 @@ function option(value: string, text: string, chosen: string): Html {
 }
 
 function regionNotice(page: Page, snapshot: Snapshot): Content {
-  const measured = measuredRegions(snapshot)
-  const missing = (['cn', 'overseas'] as const).find((region) => !measured.includes(region))
-  if (snapshot.sites.length === 0 || measured.length === 0 || missing === undefined) return null
+  const missing = findUnmeasured(measuredRegions(snapshot))
+  if (snapshot.sites.length === 0 || missing === null) return null
   const { title, text } = page.m.list.notMeasured[missing]
   return notice(
     'plain',

@@ -1,9 +1,10 @@
 /** The state of each region: what was seen, by how many, and whether the site or the route is at fault. */
+
+import { measuredRegions } from '../../api/measured-regions.ts'
 import type { Region } from '../../facts.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { regionLabel, timeTag } from '../components.ts'
 import { type Content, type Html, html } from '../html.ts'
-import { measuredRegions } from '../measured-regions.ts'
 import type { Page } from '../page.ts'
 
 const REGIONS: readonly Region[] = ['cn', 'overseas']

@@ -12,7 +12,16 @@ import type { DayGrid } from '../charts/days.ts'
 import { latencyChart, latencyTable, sparkline } from '../charts/latency.ts'
 import { stripKey } from '../charts/strip.ts'
 import { waterfall } from '../charts/waterfall.ts'
-import { dateTimeTag, milliseconds, notice, section, statusLabel, tierBadge } from '../components.ts'
+import {
+  dateTimeTag,
+  keyFigure,
+  milliseconds,
+  notice,
+  percentOr,
+  section,
+  statusLabel,
+  tierBadge,
+} from '../components.ts'
 import { toDate } from '../format.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
@@ -119,10 +128,7 @@ function keyFigures(page: Page, site: SiteState, grid: DayGrid): Html {
   const { figures } = m.sitePage
   const facts = getSiteFacts(site)
   const inputs = (key: string) => facts.components.find((component) => component.key === key)?.inputs ?? {}
-  const percent = (ratio: number | null | undefined) =>
-    ratio == null ? m.site.notMeasured : f.percent(ratio)
-  const figure = (label: string, value: Content, sub: Content) =>
-    html`<div class="key-figure"><dt>${label}</dt><dd>${value}</dd><dd class="sub muted">${sub}</dd></div>`
+  const percent = (ratio: number | null | undefined) => percentOr(page, ratio)
   const p95 = inputs('latency').p95Ms
   const hasClaims = facts.modelsClaimed > 0
   const models: [Content, string] = hasClaims
@@ -134,23 +140,23 @@ function keyFigures(page: Page, site: SiteState, grid: DayGrid): Html {
   const software: [string, string] =
     facts.software === 'unknown' ? [figures.unknown, figures.noFingerprint] : [facts.software, '']
   return html`<dl class="key-figures">${[
-    figure(figures.score, f.decimal(displayScore(site.score)), figures.of100(site.tier)),
-    figure(
+    keyFigure(figures.score, f.decimal(displayScore(site.score)), figures.of100(site.tier)),
+    keyFigure(
       figures.week,
       percent(facts.availability7d),
       `${figures.day} ${percent(inputs('availability').a24h)}`,
     ),
-    figure(
+    keyFigure(
       figures.month,
       percent(facts.availability30d),
       `${figures.peak} ${percent(facts.availabilityPeak30d)}`,
     ),
-    figure(figures.firstByte, milliseconds(page, facts.p50Ms), [
+    keyFigure(figures.firstByte, milliseconds(page, facts.p50Ms), [
       p95 == null ? '' : `p95 ${f.number(p95)} ms`,
       sparkline(grid),
     ]),
-    figure(figures.models, ...models),
-    figure(figures.software, ...software),
+    keyFigure(figures.models, ...models),
+    keyFigure(figures.software, ...software),
   ]}</dl>`
 }
 

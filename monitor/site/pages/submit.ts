@@ -1,4 +1,6 @@
 /** `/submit`: a form for one detection. Without JavaScript it is sent, and the result page is answered with 303. */
+
+import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
 import type { Quota } from '../../api/quota.ts'
 import type { Snapshot } from '../../storage/snapshot.ts'
 import { notice, section } from '../components.ts'
@@ -6,7 +8,6 @@ import { toTime } from '../format.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
 import { type Html, html } from '../html.ts'
-import { measuredRegions } from '../measured-regions.ts'
 import type { Page } from '../page.ts'
 
 export interface SubmitState {
@@ -19,8 +20,7 @@ export interface SubmitState {
 export function submitPage(page: Page, context: SiteContext, snapshot: Snapshot, state: SubmitState): Html {
   const { m, f } = page
   const { quota } = state
-  const measured = measuredRegions(snapshot)
-  const missing = measured.length === 1 ? (measured[0] === 'cn' ? 'overseas' : 'cn') : null
+  const missing = findUnmeasured(measuredRegions(snapshot))
   const limits = [...m.submit.limitsList, ...(missing === null ? [] : [m.list.notMeasured[missing].title])]
   return frame(
     page,

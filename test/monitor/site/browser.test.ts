@@ -130,11 +130,7 @@ test(
 test(
   'the theme is chosen by buttons and kept',
   async () => {
-    const { page, problems, visit, close } = await openVisitor({
-      width: 1280,
-      colorScheme: 'light',
-      lang: 'en',
-    })
+    const { page, problems, visit, close } = await openVisitor(VIEWS[0])
     await visit('/')
     const paper = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor')
     const light = await paper()
@@ -152,11 +148,7 @@ test(
 test(
   'filters apply in place, announce their count, and are in the address',
   async () => {
-    const { page, problems, visit, close } = await openVisitor({
-      width: 1280,
-      colorScheme: 'light',
-      lang: 'en',
-    })
+    const { page, problems, visit, close } = await openVisitor(VIEWS[0])
     await visit('/')
     await page.locator('.sites .row').nth(5).waitFor()
     await page.selectOption('#tier', 'S')

@@ -9,3 +9,9 @@ export function measuredRegions({ vantages, generatedAtSec }: Snapshot): Region[
     vantages.some(({ region, lastSeenSec }) => region === wanted && (lastSeenSec ?? 0) >= sinceSec),
   )
 }
+
+/** The region without results where the other has some; null where both or none is measured. */
+export function findUnmeasured(measured: readonly Region[]): Region | null {
+  if (measured.length !== 1) return null
+  return measured[0] === 'cn' ? 'overseas' : 'cn'
+}
