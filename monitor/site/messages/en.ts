@@ -68,6 +68,8 @@ export const en = {
     status: 'Status',
     software: 'Software',
     model: 'Model',
+    modelListed: (model: string) => `lists ${model}`,
+    modelClaimed: (model: string) => `claims ${model}, does not list it`,
     sort: 'Sort by',
     any: 'Any',
     both: 'Both',

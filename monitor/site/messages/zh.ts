@@ -58,6 +58,8 @@ export const zh: Messages = {
     status: '状态',
     software: '程序',
     model: '模型',
+    modelListed: (model) => `${model} 在列`,
+    modelClaimed: (model) => `声称有 ${model}，但不在列`,
     sort: '排序',
     any: '不限',
     both: '两地',
