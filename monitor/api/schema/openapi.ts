@@ -168,6 +168,7 @@ function pathParameters(path: string): Json[] {
     name,
     in: 'path',
     required: true,
+    description: name === 'slug' ? 'Slug of a site, or one that it had.' : 'Id of a detection, a UUIDv7.',
     schema: { type: 'string', maxLength: 63, pattern: name === 'slug' ? SLUG : UUID_V7 },
   }))
 }

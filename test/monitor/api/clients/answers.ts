@@ -2,7 +2,6 @@
  * What generated clients must be able to hold: every example of the OpenAPI document, and what the running API answers: lists,
  * details and boards in each form, a detection in each state, each error. Each answer names its operation.
  */
-import { execFile } from 'node:child_process'
 import { ERROR_STATUS } from '../../../../monitor/api/errors.ts'
 import { openApi } from '../../../../monitor/api/schema/openapi.ts'
 import { SITES } from '../fake-store.ts'
@@ -10,7 +9,6 @@ import { DETECTIONS, requestFor } from '../golden-cases.ts'
 import { type ReceivedResponse, startApi } from '../setup.ts'
 
 export const ANSWERS_MIN = 200
-const OUTPUT_BYTES_MAX = 64 * 1024 * 1024 // beyond: the program is ended, and the test fails
 
 export interface Answer {
   title: string // what it is, for the message of a failure
@@ -134,25 +132,4 @@ function findOperation(method: string, path: string): Pick<Answer, 'path' | 'met
       return { path: pattern, method: lower, operationId: methods[lower].operationId }
   }
   return null
-}
-
-export interface Output {
-  code: number | null // null: it was not there, or ended by a signal
-  output: string // stdout, then stderr
-}
-
-export function runProgram(
-  program: string,
-  args: string[],
-  { cwd, ...env }: { cwd: string } & NodeJS.ProcessEnv,
-): Promise<Output> {
-  const options = { cwd, env: { ...process.env, ...env }, maxBuffer: OUTPUT_BYTES_MAX }
-  return new Promise((resolve) => {
-    const child = execFile(program, args, options, (error, stdout, stderr) =>
-      resolve({
-        code: child.exitCode,
-        output: stdout + stderr + (child.exitCode === null ? error?.message : ''),
-      }),
-    )
-  })
 }

@@ -3,8 +3,9 @@ import { writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test } from 'vitest'
+import { type Output, runProgram } from '../../../helpers/run-program.ts'
 import { makeTemporaryFolder } from '../../../helpers/temporary-folder.ts'
-import { ANSWERS_MIN, type Answer, collectAnswers, DOCUMENT, type Output, runProgram } from './answers.ts'
+import { ANSWERS_MIN, type Answer, collectAnswers, DOCUMENT } from './answers.ts'
 
 const GENERATOR = fileURLToPath(new URL('../../../.tools/openapi-python-client', import.meta.url)) // put there by the bootstrap
 const ROUND_TRIP = fileURLToPath(new URL('./round_trip.py', import.meta.url))

@@ -6,8 +6,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { type Output, runProgram } from '../../../helpers/run-program.ts'
 import { makeTemporaryFolder } from '../../../helpers/temporary-folder.ts'
-import { ANSWERS_MIN, type Answer, collectAnswers, DOCUMENT, type Output, runProgram } from './answers.ts'
+import { ANSWERS_MIN, type Answer, collectAnswers, DOCUMENT } from './answers.ts'
 
 const GENERATOR = '../../../.tools/openapi-typescript/node_modules/openapi-typescript/bin/cli.js' // put there by the bootstrap
 const COMPILER = '../../../../node_modules/typescript/bin/tsc'
