@@ -10,6 +10,7 @@ export interface SiteFacts {
   availability7d: number | null // 0 to 1, unrounded
   availability30d: number | null
   availabilityPeak30d: number | null // 09:00 to 23:00 UTC+8
+  probes30d: number | null // probes that the figures of 30 days rest on
   p50Ms: number | null // of the first byte, 7 days
   days: (number | null)[] // daily availability of 30 days, oldest first
   software: string
@@ -32,6 +33,7 @@ export function getSiteFacts({ facts, lastProbedSec }: SiteState): SiteFacts {
     availability7d: known.availability7d ?? null,
     availability30d: known.availability30d ?? null,
     availabilityPeak30d: known.availabilityPeak30d ?? null,
+    probes30d: known.probes30d ?? null,
     p50Ms: known.p50Ms ?? null,
     days: [...NO_DAYS.slice(days.length), ...days],
     software: known.software ?? 'unknown',

@@ -63,6 +63,7 @@ export function toStoredEvaluation(
     availability7d: history.a7d,
     availability30d: history.a30d,
     availabilityPeak30d: getAvailability([peakBefore, ...past.hours.filter(isPeak)]),
+    probes30d: countProbes(past.days),
     p50Ms: history.p50Ms,
     days: toDailyAvailability(past.days, nowSec),
     software: findings.software,
@@ -109,6 +110,10 @@ function toDailyAvailability(days: readonly Counts[], nowSec: number): (number |
   const known = new Map(days.map((day) => [day.atSec, getAvailability([day])]))
   const todaySec = bucketStartSec(nowSec, DAY_SEC)
   return Array.from({ length: DAYS }, (_, i) => known.get(todaySec - (DAYS - 1 - i) * DAY_SEC) ?? null)
+}
+
+function countProbes(days: readonly Counts[]): number {
+  return days.reduce((sum, { up, degraded, down }) => sum + up + degraded + down, 0)
 }
 
 function isPeak({ atSec }: Counts): boolean {

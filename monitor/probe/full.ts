@@ -225,7 +225,8 @@ class FullProbe {
     keyed: Listing | null,
   ): void {
     this.steps.start('listing')
-    const parts = [status, auth, models && `${models.length} models`, error]
+    const count = models && (models.length === 1 ? '1 model' : `${models.length} models`)
+    const parts = [status, auth, count, error]
     if (keyed !== null) parts.push(keyed.models ? `${keyed.models.length} with key` : 'key not accepted')
     const detail = parts.filter((part) => part !== null).join(', ')
     this.steps.end('listing', auth === 'absent' ? 'error' : 'ok', timings.totalMs, detail)

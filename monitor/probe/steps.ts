@@ -20,7 +20,7 @@ export interface Step {
 export type OnStep = (step: Step) => void
 
 const DETAIL_CHARS = 160
-const CERTIFICATE_DAYS_MIN = 14 // fewer days left are a warning
+export const CERTIFICATE_DAYS_MIN = 14 // fewer days left are a warning
 
 export class Steps {
   private readonly onStep: OnStep
@@ -63,7 +63,8 @@ export class Steps {
     else if (error !== null || certificate === null) this.end('tls', 'error', tlsMs, error)
     else {
       const days = Math.floor((certificate.notAfterSec - nowSec) / 86_400)
-      const facts = [certificate.version, certificate.alpn, `${days} days left`].filter(Boolean).join(', ')
+      const left = days === 1 ? '1 day left' : `${days} days left`
+      const facts = [certificate.version, certificate.alpn, left].filter(Boolean).join(', ')
       this.end('tls', days < CERTIFICATE_DAYS_MIN ? 'warn' : 'ok', tlsMs, facts)
     }
   }

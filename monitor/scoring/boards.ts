@@ -37,6 +37,20 @@ export type BlackReason =
   | 'availability_drop'
   | 'unreachable_everywhere'
 
+/** What each warning weighs; a site's severity is their sum. `models_missing` counts the share of models that is missing. */
+export const BLACK_WEIGHTS: Record<BlackReason, number> = {
+  flag_scam: 100,
+  down_72h: 60,
+  parked: 50,
+  down_24h: 40,
+  tier_d: 30,
+  tls_invalid: 25,
+  models_missing: 30,
+  availability_low: 25,
+  availability_drop: 20,
+  unreachable_everywhere: 20,
+}
+
 /** Reasons that apply to a provisional site too; all others need more evidence. */
 const BLACK_AT_ONCE: readonly BlackReason[] = ['flag_scam', 'down_72h', 'parked']
 
@@ -110,19 +124,22 @@ export function blackReasons(site: Candidate): Map<BlackReason, number> {
   const { a7d, a30d, downSec } = history
   const isMissing = truthRatio !== null && site.claimedCount >= 5 && truthRatio < 0.7
   const measured = site.regions.filter((state) => state !== 'unknown')
-  const reasons: [BlackReason, number, boolean][] = [
-    ['flag_scam', 100, site.flags.includes('scam')],
-    ['down_72h', 60, downSec >= 72 * HOUR_SEC],
-    ['parked', 50, site.isParked],
-    ['down_24h', 40, downSec >= 24 * HOUR_SEC && downSec < 72 * HOUR_SEC],
-    ['tier_d', 30, site.tier === 'D'],
-    ['tls_invalid', 25, site.isCertificateInvalid],
-    ['models_missing', 30 * (1 - (truthRatio ?? 1)), isMissing],
-    ['availability_low', 25, a7d !== null && a7d < 0.9],
-    ['availability_drop', 20, a7d !== null && a30d !== null && a30d - a7d > 0.1],
-    ['unreachable_everywhere', 20, measured.length > 0 && !measured.includes('reachable')],
-  ]
-  return new Map(reasons.filter(([, , applies]) => applies).map(([name, weight]) => [name, weight]))
+  const applies: Record<BlackReason, boolean> = {
+    flag_scam: site.flags.includes('scam'),
+    down_72h: downSec >= 72 * HOUR_SEC,
+    parked: site.isParked,
+    down_24h: downSec >= 24 * HOUR_SEC && downSec < 72 * HOUR_SEC,
+    tier_d: site.tier === 'D',
+    tls_invalid: site.isCertificateInvalid,
+    models_missing: isMissing,
+    availability_low: a7d !== null && a7d < 0.9,
+    availability_drop: a7d !== null && a30d !== null && a30d - a7d > 0.1,
+    unreachable_everywhere: measured.length > 0 && !measured.includes('reachable'),
+  }
+  const weigh = (reason: BlackReason) =>
+    BLACK_WEIGHTS[reason] * (reason === 'models_missing' ? 1 - (truthRatio ?? 1) : 1)
+  const reasons = Object.keys(BLACK_WEIGHTS) as BlackReason[]
+  return new Map(reasons.filter((reason) => applies[reason]).map((reason) => [reason, weigh(reason)]))
 }
 
 function isBlack(site: Candidate, reasons: ReadonlyMap<BlackReason, number>): boolean {

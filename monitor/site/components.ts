@@ -1,8 +1,10 @@
 /** Parts that several pages share: tier, status and region, notices, times. Never colour alone: each has a shape and a word. */
+import { getSiteFacts } from '../api/site-facts.ts'
 import type { RegionState, Tier } from '../facts.ts'
+import type { SiteState } from '../storage/snapshot.ts'
 import { toDate, toDateTime, toTime } from './format.ts'
 import { type GlyphName, glyph } from './glyphs.ts'
-import { type Content, type Html, html } from './html.ts'
+import { type Content, type Html, html, join } from './html.ts'
 import type { Page } from './page.ts'
 
 export type Status = 'up' | 'degraded' | 'down'
@@ -62,10 +64,28 @@ export function percentOr({ f, m }: Page, ratio: number | null | undefined): str
   return ratio == null ? m.site.notMeasured : f.percent(ratio)
 }
 
+/** How much the figures of a site rest on: probes of 30 days and vantages. */
+export function describeSample({ m, f }: Page, site: SiteState): string {
+  const { probes30d } = getSiteFacts(site)
+  const vantages = site.regions.cn.vantages + site.regions.overseas.vantages
+  return probes30d === null ? '' : m.site.sample(f, probes30d, vantages)
+}
+
 function toIso(atSec: number): string {
   return `${new Date(atSec * 1_000).toISOString().slice(0, 19)}Z`
 }
 
 export function section(id: string, heading: Content, content: Content, aside: Content = null): Html {
   return html`<section aria-labelledby="${id}"><div class="section-head"><h2 id="${id}">${heading}</h2>${aside}</div>${content}</section>`
+}
+
+/** Links to the sections of a long page: beside the text where there is room, else before it. */
+export function contents({ m }: Page, sections: readonly (readonly [id: string, heading: Content])[]): Html {
+  return html`<nav class="contents" aria-label="${m.sitePage.onThisPage}"><p class="small muted">${m.sitePage.onThisPage}</p><ul>${sections.map(([id, heading]) => html`<li><a href="#${id}">${heading}</a></li>`)}</ul></nav>`
+}
+
+/** A text with the operator's address in it, which becomes a link. */
+export function withMail(text: string, email: string): Content {
+  if (email === '') return text
+  return join(text.split(email), html`<a href="mailto:${email}">${email}</a>`)
 }

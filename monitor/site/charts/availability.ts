@@ -9,11 +9,11 @@
 
 import type { ProbePoint } from '../../scoring/probe-point.ts'
 import { stripPaths } from '../assets/strip.js'
-import { percentOr } from '../components.ts'
+import { dateTimeTag, percentOr } from '../components.ts'
 import { toDate } from '../format.ts'
 import { type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
-import { DAYS, type DayGrid, dayStartSec, HOURS } from './days.ts'
+import { DAYS, type DayGrid, dayStartSec, HOURS, hourStartSec } from './days.ts'
 import { describeStrip, path } from './strip.ts'
 
 const COLUMN = 10
@@ -108,6 +108,29 @@ function toLossKind(availability: number): 'none' | 'some' | 'many' | 'down' {
   return availability >= DOWN_BELOW ? 'many' : 'down'
 }
 
+const FAILED_HOURS_SHOWN_MAX = 200 // all hours are at /api/v1/sites/{slug}/history
+
+/** The chart by hour as a table: hours with failures. The others are available or, per day, not measured. */
+export function failedHoursTable(page: Page, grid: DayGrid): Html | null {
+  const { m, f } = page
+  const rows = grid.hours
+    .flatMap((hours, day) => hours.map((point, hour) => ({ point, day, hour })))
+    .flatMap(({ point, day, hour }) =>
+      point === null || point.availability === 1 ? [] : [{ point, atSec: hourStartSec(grid, day, hour) }],
+    )
+    .slice(-FAILED_HOURS_SHOWN_MAX)
+    .reverse()
+  if (rows.length === 0) return null
+  return html`<table class="table table-tight"><caption>${m.charts.failedHours}</caption><thead><tr><th scope="col">${m.charts.hour}</th><th scope="col" class="num">${m.site.availability}</th><th scope="col" class="num">${m.charts.probes}</th><th scope="col">${m.charts.causes}</th></tr></thead><tbody>${rows.map(
+    ({ point, atSec }) =>
+      html`<tr><th scope="row">${dateTimeTag(atSec)}</th><td class="num">${f.percent(point.availability)}</td><td class="num">${f.number(point.probes)}</td><td>${listCauses(page, point)}</td></tr>`,
+  )}</tbody></table>`
+}
+
+function listCauses(page: Page, point: ProbePoint): string {
+  return describeCauses(page, point).trim().replaceAll('\n', page.m.charts.separator)
+}
+
 /** The same figures as a table: a row per day. */
 export function availabilityTable(page: Page, grid: DayGrid): Html {
   const { m, f } = page
@@ -116,7 +139,7 @@ export function availabilityTable(page: Page, grid: DayGrid): Html {
       html`<tr><th scope="row">${toDate(dayStartSec(grid, day))}</th>${
         point === null
           ? html`<td class="num muted" colspan="3">${m.site.notMeasured}</td>`
-          : html`<td class="num">${f.percent(point.availability)}</td><td class="num">${f.number(point.probes)}</td><td>${describeCauses(page, point).trim().replaceAll('\n', m.charts.separator)}</td>`
+          : html`<td class="num">${f.percent(point.availability)}</td><td class="num">${f.number(point.probes)}</td><td>${listCauses(page, point)}</td>`
       }</tr>`,
   )}</tbody></table>`
 }

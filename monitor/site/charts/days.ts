@@ -34,6 +34,10 @@ export function dayStartSec({ startSec }: DayGrid, day: number): number {
   return startSec + day * DAY_SEC
 }
 
+export function hourStartSec(grid: DayGrid, day: number, hour: number): number {
+  return dayStartSec(grid, day) + hour * HOUR_SEC
+}
+
 function toSec({ at }: ProbePoint): number {
   return Date.parse(at) / 1_000
 }

@@ -83,7 +83,7 @@ const redReasons: Codes<RedReason> = {
 }
 
 const blackReasons: Codes<BlackReason> = {
-  flag_scam: 'Flagged as a scam by the operator of this monitor',
+  flag_scam: 'Flagged as a scam by the operator of this monitor, by hand',
   down_72h: 'No answer for 72 hours',
   parked: 'The domain is parked',
   down_24h: 'No answer for 24 hours',

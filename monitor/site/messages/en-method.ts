@@ -16,6 +16,12 @@ export const method = {
     reachability: 'The share of measured regions from which the site is reached.',
     hygiene: 'Certificate, redirect to https, TLS 1.3, HSTS, errors that name no upstream.',
   },
+  status: 'Up, degraded, down',
+  statuses: {
+    up: 'The API answered as an API does, within 3 s to the first byte. A demand for a key is such an answer.',
+    degraded: 'It answered, but later than 3 s, with a browser challenge, or with HTTP 429.',
+    down: 'It did not answer as an API, and neither did repetitions after 5 and 15 s: no name, no connection, no TLS, an HTTP error, or a page that is not of an API.',
+  },
   tiers: 'Tiers',
   tiersText:
     'S from 92, A from 80, B from 65, C from 45, else D. A tier changes only when the score is 1.0 beyond the border, or beyond it for 24 hours (up) or 6 hours (down).',
@@ -30,16 +36,27 @@ export const method = {
   boards: 'Boards',
   boardsText: [
     'Recommended (the red board): tier S, A or B with 7 days of history, 7-day availability of at least 97% and no open incident; ordered by score less 8 / √(days of history).',
-    'Warned of (the black board): sites with at least one warning, ordered by the weight of their warnings. Each entry links its evidence.',
+    'Warned of (the black board): sites with at least one warning, ordered by the sum of their weights. Each warning links what it was computed from, and leaves by itself when that changes.',
   ],
+  warning: 'Warning',
+  warningsNote:
+    'Missing models weigh 30 times the share that is missing, from 5 claimed models and below 70% listed. Sites with fewer than 200 probes or 72 hours of history are warned of only for a flag, 72 hours down or a parked domain.',
   certainty: 'How sure is that',
   certaintyText: [
-    'Each vantage measures one network path to a site. Figures state how many probes and vantages they rest on; with few of either, they say little.',
+    'Each vantage measures one network path to a site. Pages state how many probes and vantages their figures rest on; with few of either, they say little. With one vantage in a region, “unreachable” may be a fault of that one path.',
+    'Availability is the share of probes that were answered, up or degraded. 99.90% of 8,640 probes are 9 failures: at one probe in 5 minutes each stands for 5 minutes at most.',
+    'Blocking is inferred from two sides, never seen: it is called likely, with what each side got.',
+    'A flag is set by hand by the operator of this monitor. It is a judgement, not a measurement, and says so wherever it is shown.',
     'A listing that names a model does not prove that the model works. A probe without a key sees what an anonymous visitor sees.',
   ],
   mistakes: 'Mistakes and appeals',
   mistakesText: (email: string) =>
     `Report the site, the figure and the time to ${email}. It is checked by hand.`,
+  mistakesNoContact:
+    'The operator of this monitor has published no address. An entry leaves the black board by itself when its reasons no longer hold.',
+  versions: 'Versions of the formula',
+  versionsText: (formula: string) =>
+    `${formula} is the first and only version so far. A change of weights, borders or caps gets a new name, and is announced in the changelog 14 days before.`,
   scoreJson: 'The score of one site in detail is at /api/v1/sites/{slug}/score.',
   probe: {
     lead: 'Few requests, no key, no cookies, and a way out.',
@@ -48,12 +65,15 @@ export const method = {
       `To each listed site one GET /v1/models every ${intervalSec} s from each vantage, repeated a few times when it fails, and every ${hours} hours a full probe of up to 6 requests: landing page, model listing, status and price list of known software. A site that stays down is probed less often, down to once in 6 hours.`,
     rules:
       'Only GET and HEAD, no cookies, no referrer; at most 3 redirects are followed. A key is sent only if the operator of this monitor has one for that site.',
+    retry: 'HTTP 429 and 503 with Retry-After are honoured, up to an hour.',
     detection: 'To each URL submitted to this monitor: one full probe.',
     sent: 'What is sent',
     out: 'Take a site off',
     outText: (email: string) =>
-      `Write to ${email}. Your host and its subdomains are then neither probed nor listed, and submissions of them are refused.`,
+      `Write to ${email}, from an address at your domain or with any other proof that the host is yours. Your host and its subdomains are then neither probed nor listed, and submissions of them are refused.`,
     outNoContact:
-      'Write to the operator of this monitor. Your host and its subdomains are then neither probed nor listed, and submissions of them are refused.',
+      'Ask the operator of this monitor, who has published no address here. Your host and its subdomains are then neither probed nor listed, and submissions of them are refused.',
+    outBlocking:
+      'You may also refuse the User-Agent above. The probe does not evade that; the site is then shown as the probe sees it: degraded or down.',
   },
 }

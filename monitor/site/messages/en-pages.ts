@@ -110,6 +110,25 @@ export const detection = {
     error: 'failed',
     skipped: 'skipped',
   },
+  details: {
+    addresses: (f: Format, n: number) => f.plural(n, { one: '{n} address', other: '{n} addresses' }),
+    daysLeft: (f: Format, n: number) =>
+      f.plural(n, { one: 'certificate ends in {n} day', other: 'certificate ends in {n} days' }),
+    withKey: (f: Format, n: number) =>
+      f.plural(n, { one: '{n} model with the key', other: '{n} models with the key' }),
+    fixed: {
+      'IPv6 too': 'IPv6, too',
+      'no CDN seen': 'no CDN seen',
+      'plain http': 'none: the address is http',
+      'left to the proxy': 'left to the proxy',
+      'key not accepted': 'the key was not accepted',
+      unknown: 'unknown',
+    } as Record<string, string>,
+  },
+  certificateLeft: (f: Format, n: number) => f.plural(n, { one: '{n} day left', other: '{n} days left' }),
+  certificateInvalid: 'Not valid',
+  noVantage: 'this detection had no vantage there',
+  inAll: (ms: string) => `${ms} ms in all`,
   estimated: (tier: string) => `Estimated tier ${tier}.`,
   atBest: 'One probe is rated B at best.',
   inCatalogue: (tier: string) => `This site is in the catalogue, where 30 days count: tier ${tier}.`,

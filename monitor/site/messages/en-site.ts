@@ -45,6 +45,8 @@ export const charts = {
   modelsText: (f: Format, claimed: number, listed: number, since: string) =>
     `${f.number(claimed)} claimed and ${f.number(listed)} listed now. The line shows the number listed since ${since}.`,
   asTable: 'The same as a table',
+  failedHours: 'Hours with failures, newest first, UTC',
+  hour: 'Hour',
   latencyNote:
     'Line: median of the day. Shade: range of the hourly medians of first byte. Grey: no response, so nothing to measure.',
 }
@@ -52,7 +54,7 @@ export const charts = {
 export const sitePage = {
   since: 'in the catalogue since',
   why: {
-    flag: 'the operator of this monitor has flagged it.',
+    flag: 'the operator of this monitor has flagged it by hand, whatever its measurements.',
     down: (duration: string) => `nothing has answered for ${duration}.`,
     parked: (duration: string) => `nothing but a parked domain has answered for ${duration}.`,
     provisional: (days: string) => `it answers well so far, but its history is only ${days}.`,
@@ -68,6 +70,8 @@ export const sitePage = {
   recommended: (f: Format, rank: number, since: string) =>
     `Recommended: number ${f.number(rank)} on the red board since ${since}.`,
   theBoard: 'The board',
+  flagCertainty:
+    'A flag is the operator’s own judgement: the measurements below neither prove nor refute it.',
   figures: {
     score: 'Score',
     of100: (tier: string) => `of 100, tier ${tier}`,

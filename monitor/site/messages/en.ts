@@ -40,6 +40,11 @@ export const en = {
     strip: (measured: number, lowest: string, day: string) =>
       `30 days: ${measured} measured, lowest ${lowest} on ${day}`,
     noStrip: '30 days: none measured',
+    sample: (f: Format, probes: number, vantages: number) => {
+      const counted = f.plural(probes, { one: '{n} probe', other: '{n} probes' })
+      const from = f.plural(vantages, { one: '{n} vantage', other: '{n} vantages' })
+      return `${counted} in 30 days${vantages === 0 ? '' : ` from ${from}`}`
+    },
   },
   list: {
     heading: 'Which relays answer now',

@@ -78,7 +78,7 @@ export const codes: Messages['codes'] = {
     availability_970: '7 天可用率不低于 97%',
   },
   blackReasons: {
-    flag_scam: '被本监测运营方标记为欺诈',
+    flag_scam: '被本监测运营方人工标记为欺诈',
     down_72h: '72 小时无应答',
     parked: '域名已停放',
     down_24h: '24 小时无应答',

@@ -37,13 +37,15 @@ export const charts: Messages['charts'] = {
   modelsText: (f, claimed, listed, since) =>
     `当前声称 ${f.number(claimed)} 个，在列 ${f.number(listed)} 个。折线为自 ${since} 起的在列数。`,
   asTable: '以表格查看',
+  failedHours: '有失败的小时，从新到旧，UTC',
+  hour: '小时',
   latencyNote: '线：每日中位数。阴影：首字节逐小时中位数的范围。灰色：无应答，故无可测量。',
 }
 
 export const sitePage: Messages['sitePage'] = {
   since: '收录于',
   why: {
-    flag: '被本监测运营方标记。',
+    flag: '由本监测运营方人工标记，与测量结果无关。',
     down: (duration) => `已有 ${duration} 无任何应答。`,
     parked: (duration) => `已有 ${duration} 只返回停放页面。`,
     provisional: (days) => `目前应答良好，但历史仅 ${days}。`,
@@ -56,6 +58,7 @@ export const sitePage: Messages['sitePage'] = {
   warned: (f, rank, since) => `警示：自 ${since} 起位列黑榜第 ${f.number(rank)}。`,
   recommended: (f, rank, since) => `推荐：自 ${since} 起位列红榜第 ${f.number(rank)}。`,
   theBoard: '查看榜单',
+  flagCertainty: '标记为运营方的人工判断：以下测量既不证实也不否定该判断。',
   figures: {
     score: '得分',
     of100: (tier) => `满分 100，${tier} 级`,

@@ -39,6 +39,8 @@ export const zh: Messages = {
     listed: '在列',
     strip: (measured, lowest, day) => `30 天：测量 ${measured} 天，最低 ${lowest}（${day}）`,
     noStrip: '30 天：均未测量',
+    sample: (f, probes, vantages) =>
+      `30 天 ${f.number(probes)} 次探测${vantages === 0 ? '' : `，${f.number(vantages)} 个观测点`}`,
   },
   list: {
     heading: '哪些中转站现在可用',

@@ -3,10 +3,11 @@
 import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
 import { getSiteFacts } from '../../api/site-facts.ts'
 import { getStatus } from '../../api/site-view.ts'
+import type { BlackReason } from '../../scoring/boards.ts'
 import { displayScore } from '../../scoring/score.ts'
 import { toTier } from '../../scoring/tier.ts'
 import type { BoardEntry, SiteState, Snapshot } from '../../storage/snapshot.ts'
-import { dateTag, notice, percentOr, statusLabel, tierBadge } from '../components.ts'
+import { dateTag, describeSample, notice, percentOr, statusLabel, tierBadge } from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
 import { type Content, type Html, html } from '../html.ts'
@@ -64,7 +65,7 @@ function boardEntry(
   const actions = html`<p class="actions"><a href="${to}">${m.boards.evidence}${hidden}</a>${supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}${hidden}</a>`}</p>`
   return html`<li class="entry"><div class="rank">${f.number(entry.rank)}<small>${rankChange(page, entry)}</small></div><div><div class="entry-head">${tierBadge(page, site.tier)}<div><a class="name" href="${to}"><bdi>${site.name}</bdi></a><span class="sub">${new URL(site.url).host}</span></div>${statusLabel(page, getStatus(site))}</div>
 <ul class="reasons">${entry.reasons.map((reason) => reasonItem(page, reason, site, name))}</ul>
-<p class="figures"><span>${m.site.score} <b>${f.decimal(displayScore(site.score))}</b></span><span>${m.boards.week} <b>${percent(facts.availability7d)}</b></span><span>${m.boards.month} <b>${percent(facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${firstByte}</b></span><span>${m.boards.since} ${dateTag(entry.sinceSec)}</span></p>
+<p class="figures"><span>${m.site.score} <b>${f.decimal(displayScore(site.score))}</b></span><span>${m.boards.week} <b>${percent(facts.availability7d)}</b></span><span>${m.boards.month} <b>${percent(facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${firstByte}</b></span><span>${m.boards.since} ${dateTag(entry.sinceSec)}</span><span>${describeSample(page, site)}</span></p>
 ${name === 'black' && actions}</div></li>`
 }
 
@@ -79,7 +80,27 @@ function rankChange({ m }: Page, { rank, rankBefore }: BoardEntry): Content {
 
 function reasonItem(page: Page, reason: string, site: SiteState, name: Board): Html {
   const [kind, mark] = name === 'red' ? (['up', 'reachable'] as const) : (['down', 'down'] as const)
-  return html`<li><span class="status status-${kind}">${glyph(mark)}</span>${describeReason(page, reason, site, name)}</li>`
+  const text = describeReason(page, reason, site, name)
+  const anchor = EVIDENCE[reason as BlackReason]
+  const content =
+    name === 'black' && anchor !== undefined
+      ? html`<a href="${href(page, `/sites/${site.slug}`)}#${anchor}">${text}</a>`
+      : text
+  return html`<li><span class="status status-${kind}">${glyph(mark)}</span>${content}</li>`
+}
+
+/** The section of the site's page that shows what a reason rests on. */
+const EVIDENCE: Record<BlackReason, string> = {
+  flag_scam: 'why',
+  down_72h: 'incidents',
+  parked: 'incidents',
+  down_24h: 'incidents',
+  tier_d: 'why',
+  tls_invalid: 'network',
+  models_missing: 'models',
+  availability_low: 'availability',
+  availability_drop: 'availability',
+  unreachable_everywhere: 'reach',
 }
 
 export function describeReason({ m, f }: Page, reason: string, site: SiteState, name: Board): string {

@@ -1,7 +1,7 @@
 /** `/changelog` and its Atom feed (RFC 4287): the entries of api/changelog.yaml. */
 import type { ChangelogEntry } from '../../api/changelog.ts'
 import { frame, type SiteContext } from '../frame.ts'
-import { type Html, html } from '../html.ts'
+import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
 
 export function changelogPage(page: Page, context: SiteContext, entries: readonly ChangelogEntry[]): Html {
@@ -10,12 +10,17 @@ export function changelogPage(page: Page, context: SiteContext, entries: readonl
     page,
     context,
     { title: m.texts.changelog, path: '/changelog', generatedAtSec: null },
-    html`<div class="narrow stack"><div class="page-head"><h1>${m.texts.changelog}</h1><p class="lead">${m.texts.changelogLead} <a href="/changelog.atom">${m.texts.feed}</a></p>${m.texts.englishOnly !== '' && html`<p class="small muted">${m.texts.englishOnly}</p>`}</div>
+    html`<div class="text-page narrow stack"><div class="page-head"><h1>${m.texts.changelog}</h1><p class="lead">${m.texts.changelogLead} <a href="/changelog.atom">${m.texts.feed}</a></p>${m.texts.englishOnly !== '' && html`<p class="small muted">${m.texts.englishOnly}</p>`}</div>
 ${entries.map(
   ({ id, kind, announced_on, effective_on, endpoints, text }) =>
-    html`<section aria-labelledby="${id}"><div class="section-head"><h2 id="${id}">${m.texts.kinds[kind]}: <span lang="en">${id}</span></h2><p>${m.texts.announced} <time datetime="${announced_on}">${announced_on}</time>, ${m.texts.effective} <time datetime="${effective_on}">${effective_on}</time></p></div><p lang="en">${text}</p><p class="small mono">${endpoints.join(' ')}</p></section>`,
+    html`<section aria-labelledby="${id}"><div class="section-head"><h2 id="${id}">${m.texts.kinds[kind]}: <span lang="en">${id.replaceAll('-', ' ')}</span></h2><p>${m.texts.announced} <time datetime="${announced_on}">${announced_on}</time>, ${m.texts.effective} <time datetime="${effective_on}">${effective_on}</time></p></div><p lang="en">${withCode(text)}</p><p class="small mono">${endpoints.join(' ')}</p></section>`,
 )}</div>`,
   )
+}
+
+/** Text between backticks is code. */
+function withCode(text: string): Content {
+  return text.split('`').map((part, i) => (i % 2 === 1 ? html`<code>${part}</code>` : part))
 }
 
 /** Ids are tag URIs (RFC 4151), so that they outlive the address of the site. */

@@ -2,6 +2,7 @@
 import { getSiteFacts } from '../../api/site-facts.ts'
 import type { detectionView } from '../../detections/detection.ts'
 import type { resultView } from '../../detections/result-view.ts'
+import { CERTIFICATE_DAYS_MIN } from '../../probe/steps.ts'
 import { displayScore } from '../../scoring/score.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { strip } from '../charts/strip.ts'
@@ -10,15 +11,18 @@ import {
   keyFigure,
   milliseconds,
   notice,
+  percentOr,
   regionLabel,
   section,
   tierBadge,
+  withGlyph,
 } from '../components.ts'
 import { toTime } from '../format.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { type GlyphName, glyph } from '../glyphs.ts'
 import { type Content, type Html, html, join } from '../html.ts'
 import { href, type Page } from '../page.ts'
+import { describeStepDetail } from './step-detail.ts'
 
 export type DetectionBody = Omit<ReturnType<typeof detectionView>, 'result'> & {
   result: ReturnType<typeof resultView> | null
@@ -47,11 +51,16 @@ export function detectionPage(
     },
     html`<div class="columns columns-main"><div class="col stack"><div id="detection" data-version="${detection.version}" data-status="${detection.status}" data-words="${JSON.stringify(toWords(page, detection))}"><div class="page-head"><p class="breadcrumb"><a href="${href(page, '/submit')}">${m.frame.detect}</a> <span aria-hidden="true">/</span> <span class="mono">${detection.id}</span></p><h1>${heading(page, detection)}</h1><p class="lead mono">${detection.url}</p></div>
 ${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
-${section('steps', m.detection.steps, stepList(page, detection))}
+${section('steps', m.detection.steps, stepList(page, detection), total(page, detection))}
 ${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
 <p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC. <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p></div>
 <div class="col">${site !== null && catalogueEntry(page, site, snapshot.generatedAtSec)}</div></div>`,
   )
+}
+
+function total({ m, f }: Page, { steps, status }: DetectionBody): Content {
+  if (status !== 'done') return null
+  return html`<p>${m.detection.inAll(f.number(steps.reduce((sum, { ms }) => sum + (ms ?? 0), 0)))}</p>`
 }
 
 function heading({ m }: Page, { status, result }: DetectionBody): string {
@@ -110,7 +119,6 @@ function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html
   const software = network.software.name === 'unknown' ? m.sitePage.figures.unknown : network.software.name
   const listed = result.listing_auth === 'open' ? m.detection.modelsSeen(f, result.models_total) : ''
   const status = probe?.http_status == null ? '' : m.detection.httpStatus(probe.http_status)
-  const certificate = network.tls === null ? '–' : m.sitePage.days(f, Math.max(0, network.tls.days_left))
   const region = (state: typeof network.china) =>
     [
       regionLabel(page, state.state),
@@ -141,19 +149,28 @@ function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html
     keyFigure(
       m.codes.from.overseas,
       region(network.overseas)[0],
-      network.overseas.state === 'unknown' ? '' : region(network.overseas)[1],
+      network.overseas.state === 'unknown' ? m.detection.noVantage : region(network.overseas)[1],
     ),
     keyFigure(
       m.codes.from.cn,
       region(network.china)[0],
-      network.china.state === 'unknown' ? '' : region(network.china)[1],
+      network.china.state === 'unknown' ? m.detection.noVantage : region(network.china)[1],
     ),
     keyFigure(
       m.sitePage.certificate,
-      certificate,
+      certificate(page, network.tls),
       network.tls !== null && join([network.tls.version, network.tls.alpn], m.charts.separator),
     ),
   ]}</dl>`
+}
+
+type Certificate = NonNullable<DetectionBody['result']>['network_profile']['tls']
+
+function certificate({ m, f }: Page, tls: Certificate): Content {
+  if (tls === null) return '–'
+  if (!tls.valid) return withGlyph('down', 'down', m.detection.certificateInvalid)
+  const left = m.detection.certificateLeft(f, Math.max(0, tls.days_left))
+  return tls.days_left < CERTIFICATE_DAYS_MIN ? withGlyph('degraded', 'warning', left) : left
 }
 
 const STEP_GLYPHS: Record<string, GlyphName> = {
@@ -165,11 +182,12 @@ const STEP_GLYPHS: Record<string, GlyphName> = {
   skipped: 'skipped',
 }
 
-function stepList({ m, f }: Page, { steps }: DetectionBody): Html {
+function stepList(page: Page, { steps }: DetectionBody): Html {
+  const { m, f } = page
   return html`<ol class="steps">${steps.map(({ name, status, ms, detail }) => {
     const isWaiting = status === 'pending' || status === 'running'
     const duration = ms !== null ? `${f.number(ms)} ms` : isWaiting ? m.detection.states[status] : ''
-    return html`<li class="step step-${status}" data-step="${name}">${glyph(STEP_GLYPHS[status], status === 'running' ? 'spin' : '')}<span>${m.detection.names[name]} <span class="visually-hidden">${m.detection.states[status]}</span></span><span class="duration muted">${duration}</span>${detail !== null && html`<span class="detail">${detail}</span>`}</li>`
+    return html`<li class="step step-${status}" data-step="${name}">${glyph(STEP_GLYPHS[status], status === 'running' ? 'spin' : '')}<span>${m.detection.names[name]} <span class="visually-hidden">${m.detection.states[status]}</span></span><span class="duration muted">${duration}</span>${detail !== null && html`<span class="detail">${describeStepDetail(page, name, detail)}</span>`}</li>`
   })}</ol>`
 }
 
@@ -179,6 +197,6 @@ function catalogueEntry(page: Page, site: SiteState, nowSec: number): Html {
   return section(
     'known',
     m.detection.known,
-    html`<div class="title">${tierBadge(page, site.tier)}<div><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><p class="small muted">${m.site.score} ${f.decimal(displayScore(site.score))}</p></div></div><div class="space-small">${strip(page, site.name, facts.days, nowSec)}</div><p class="small muted space-small">${m.detection.knownText}</p>`,
+    html`<div class="title">${tierBadge(page, site.tier)}<div><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><p class="small muted">${m.site.score} ${f.decimal(displayScore(site.score))}</p></div></div><div class="space-small">${strip(page, site.name, facts.days, nowSec)}</div><p class="figures"><span>${m.boards.week} <b>${percentOr(page, facts.availability7d)}</b></span><span>${m.boards.month} <b>${percentOr(page, facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${milliseconds(page, facts.p50Ms)}</b></span></p><p class="small muted space-small">${m.detection.knownText}</p>`,
   )
 }

@@ -46,7 +46,7 @@ export function listPage(page: Page, site: SiteContext, snapshot: Snapshot, quer
     site,
     frameOptions,
     html`<div class="page-head"><h1>${m.list.heading}</h1>
-<p class="lead">${lead(page, snapshot)}</p></div>
+<p class="lead lead-wide">${lead(page, snapshot)}</p></div>
 ${filterForm(page, snapshot, filters)}
 <p class="small" id="count"${!isFiltered(filters) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span> <a href="${href(page, '/')}">${m.list.clear}</a></p>
 ${regionNotice(page, snapshot)}

@@ -1,8 +1,9 @@
 /** `/methodology` and `/about/probe`: how sites are scored, and what the prober sends. Built from the tables of the code. */
 import { FULL_INTERVAL_MS } from '../../scheduler/schedule.ts'
+import { BLACK_WEIGHTS, type BlackReason } from '../../scoring/boards.ts'
 import { computeScore, METHOD } from '../../scoring/score.ts'
 import { CAPS, type CapCode } from '../../scoring/tier.ts'
-import { section, tierBadge } from '../components.ts'
+import { contents, section, statusLabel, tierBadge } from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -29,22 +30,30 @@ export function methodologyPage(page: Page, context: SiteContext): Html {
   const weights = html`<p>${method.weightsText(METHOD)}</p><table class="table"><thead><tr><th scope="col">${method.component}</th><th scope="col" class="num">${method.weight}</th><th scope="col">${method.how}</th></tr></thead><tbody>${components.map(({ key, weight }) => html`<tr><th scope="row">${m.codes.components[key]}</th><td class="num">${weight}</td><td>${method.components[key]}</td></tr>`)}</tbody></table><p class="small muted">${method.scoreJson}</p>`
   const caps = html`<p>${method.capsText}</p><ul class="dash-list">${(Object.keys(CAPS) as CapCode[]).map((code) => html`<li><span>${m.codes.caps[code]}</span></li>`)}</ul>`
   const tiers = html`<p>${(['S', 'A', 'B', 'C', 'D'] as const).map((tier) => html`${tierBadge(page, tier)} `)}</p><p>${method.tiersText}</p>`
-  const contact =
-    context.supportEmail !== '' &&
-    section('mistakes', method.mistakes, html`<p>${method.mistakesText(context.supportEmail)}</p>`)
+  const statuses = html`<dl class="facts">${(['up', 'degraded', 'down'] as const).map((status) => html`<dt>${statusLabel(page, status)}</dt><dd>${method.statuses[status]}</dd>`)}</dl>`
+  const warnings = html`<table class="table"><thead><tr><th scope="col">${method.warning}</th><th scope="col" class="num">${method.weight}</th></tr></thead><tbody>${(Object.keys(BLACK_WEIGHTS) as BlackReason[]).map((code) => html`<tr><th scope="row">${m.codes.blackReasons[code]}</th><td class="num">${BLACK_WEIGHTS[code]}</td></tr>`)}</tbody></table><p class="small muted">${method.warningsNote}</p>`
+  const { supportEmail } = context
+  const appeal = supportEmail === '' ? method.mistakesNoContact : method.mistakesText(supportEmail)
+  const parts: [id: string, heading: string, content: Content][] = [
+    ['status', method.status, statuses],
+    ['score', method.weights, weights],
+    ['tiers', method.tiers, tiers],
+    ['caps', method.caps, caps],
+    ['regions', method.regions, paragraphs(method.regionsText)],
+    ['boards', method.boards, [paragraphs(method.boardsText), warnings]],
+    ['certainty', method.certainty, paragraphs(method.certaintyText)],
+    ['mistakes', method.mistakes, paragraphs([appeal])],
+    ['versions', method.versions, paragraphs([method.versionsText(METHOD)])],
+  ]
   return frame(
     page,
     context,
     { title: m.texts.methodTitle, path: METHODOLOGY_PATH, generatedAtSec: null },
-    html`<div class="narrow stack"><div class="page-head"><h1>${m.texts.methodTitle}</h1><p class="lead">${method.lead}</p></div>${[
-      section('score', method.weights, weights),
-      section('tiers', method.tiers, tiers),
-      section('caps', method.caps, caps),
-      section('regions', method.regions, paragraphs(method.regionsText)),
-      section('boards', method.boards, paragraphs(method.boardsText)),
-      section('certainty', method.certainty, paragraphs(method.certaintyText)),
-      contact,
-    ]}</div>`,
+    html`<div class="page-head"><h1>${m.texts.methodTitle}</h1><p class="lead">${method.lead}</p></div>
+<div class="text-page">${contents(
+      page,
+      parts.map(([id, heading]) => [id, heading]),
+    )}<div class="narrow stack">${parts.map((part) => section(...part))}</div></div>`,
   )
 }
 
@@ -59,13 +68,14 @@ export function aboutProbePage(
   const sent = paragraphs([
     probe.light(f.number(intervalSec), f.number(FULL_INTERVAL_MS / 3_600_000)),
     probe.rules,
+    probe.retry,
     probe.detection,
   ])
   return frame(
     page,
     context,
     { title: m.texts.probeTitle, path: PROBE_PATH, generatedAtSec: null },
-    html`<div class="narrow stack"><div class="page-head"><h1>${m.texts.probeTitle}</h1><p class="lead">${probe.lead}</p></div>${[
+    html`<div class="text-page narrow stack"><div class="page-head"><h1>${m.texts.probeTitle}</h1><p class="lead">${probe.lead}</p></div>${[
       section(
         'sent',
         probe.sent,
@@ -74,7 +84,10 @@ export function aboutProbePage(
       section(
         'out',
         probe.out,
-        html`<p>${supportEmail === '' ? probe.outNoContact : probe.outText(supportEmail)}</p>`,
+        paragraphs([
+          supportEmail === '' ? probe.outNoContact : probe.outText(supportEmail),
+          probe.outBlocking,
+        ]),
       ),
     ]}</div>`,
   )

@@ -1,12 +1,11 @@
 /** Network and certificate of a site, as its last full probe saw them. */
 import type { networkView } from '../../api/site-detail.ts'
+import { CERTIFICATE_DAYS_MIN } from '../../probe/steps.ts'
 import type { SiteState } from '../../storage/snapshot.ts'
 import { dateTimeTag, section } from '../components.ts'
 import { glyph } from '../glyphs.ts'
 import { type Content, type Html, html, join } from '../html.ts'
 import type { Page } from '../page.ts'
-
-const DAYS_LEFT_LOW = 14
 
 type Network = ReturnType<typeof networkView> & { observed_at: string }
 
@@ -29,7 +28,7 @@ export function networkSection(page: Page, site: SiteState, network: Network): H
 function certificate({ m, f }: Page, { url }: SiteState, tls: Network['tls']): Content {
   const { noCertificate, noCertificateHttp, validFrom, invalidFrom, daysLeft } = m.sitePage
   if (!tls) return url.startsWith('http:') ? noCertificateHttp : noCertificate
-  const isLow = tls.valid && tls.days_left < DAYS_LEFT_LOW
+  const isLow = tls.valid && tls.days_left < CERTIFICATE_DAYS_MIN
   const until = html`${daysLeft(f, Math.max(0, tls.days_left))} ${dateTimeTag(Date.parse(tls.not_after) / 1_000)}`
   return html`${tls.valid ? validFrom(tls.issuer) : html`<span class="status status-down">${glyph('down')}${invalidFrom(tls.issuer)}</span>`}<br>${
     isLow ? html`<span class="status status-degraded">${glyph('warning')}${until}</span>` : until

@@ -6,7 +6,7 @@ import { getStatus } from '../../api/site-view.ts'
 import type { ErrorCode } from '../../facts.ts'
 import { displayScore } from '../../scoring/score.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
-import { availabilityChart, availabilityTable } from '../charts/availability.ts'
+import { availabilityChart, availabilityTable, failedHoursTable } from '../charts/availability.ts'
 import { causesTable, countCauses } from '../charts/causes.ts'
 import type { DayGrid } from '../charts/days.ts'
 import { latencyChart, latencyTable, sparkline } from '../charts/latency.ts'
@@ -14,6 +14,7 @@ import { stripKey } from '../charts/strip.ts'
 import { waterfall } from '../charts/waterfall.ts'
 import {
   dateTimeTag,
+  describeSample,
   keyFigure,
   milliseconds,
   notice,
@@ -115,11 +116,15 @@ function boardNotice(
   const black = boards.black.find(({ slug }) => slug === site.slug)
   if (!black) return null
   const reasons = black.reasons.map((reason) => describeReason(page, reason, site, 'black'))
+  const sample = describeSample(page, site)
+  const isFlagged = black.reasons.includes('flag_scam')
+  const certainty = html`<p class="small muted">${join([sample !== '' && html`${sample}${m.sitePage.stop}`, isFlagged && m.sitePage.flagCertainty], ' ')} <a href="${href(page, '/methodology')}#certainty">${m.method.certainty}</a></p>`
   const mistake = supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}</a>`
   return notice(
     'bad',
     'stop',
     html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b> ${reasons.join(m.sitePage.reasonSeparator)}${m.sitePage.stop} ${join([link, mistake], ' · ')}</p>`,
+    certainty,
   )
 }
 
@@ -215,7 +220,7 @@ function historySection(page: Page, snapshot: Snapshot, site: SiteState, { grid 
     html`<h3>${m.site.availability}</h3>
 ${availabilityChart(page, site.name, grid, snapshot.generatedAtSec, figures)}
 ${stripKey(page)}
-${table(availabilityTable(page, grid))}
+${table(html`${availabilityTable(page, grid)}${failedHoursTable(page, grid)}`)}
 <h3 class="space-top">${m.sitePage.latency} <span class="muted light">${m.sitePage.latencyUnit}</span></h3>${latencyChart(page, grid)}
 ${table(latencyTable(page, grid))}
 <p class="small muted">${m.charts.latencyNote}</p>`,

@@ -18,6 +18,7 @@ const FACTS: SiteFacts = {
   availability7d: 0.99871234,
   availability30d: 0.98,
   availabilityPeak30d: null,
+  probes30d: 8_640,
   p50Ms: 230,
   days: [1, 0.5, null],
   software: 'new-api',
