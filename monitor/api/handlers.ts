@@ -11,6 +11,7 @@ import { timestamp } from '../scoring/probe-point.ts'
 import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import { Bodies, Body } from './bodies.ts'
 import { type ChangelogEntry, readChangelog } from './changelog.ts'
+import { CODES } from './codes.ts'
 import { ApiError, HELP_LINK, type Headers } from './errors.ts'
 import { leaderboard } from './leaderboard.ts'
 import { measuredRegions } from './measured-regions.ts'
@@ -78,9 +79,9 @@ export class Handlers {
       getDetection: (call) => this.getDetection(call),
       getLimits: (call) => this.getLimits(call),
       getMeta: () => this.dataHeaders('meta', (snapshot) => this.metaView(snapshot)),
+      getCodes: () => this.lasting('codes', () => ({ codes: CODES }), 15),
       getChangelog: () => this.lasting('changelog', () => ({ entries: this.changelog }), 15),
-      getOpenApi: () =>
-        this.lasting('openapi', () => openApi({ version: options.version, isClosed: false }), 3_600),
+      getOpenApi: () => this.lasting('openapi', () => openApi({ ...options, isClosed: false }), 3_600),
     }
   }
 
@@ -104,8 +105,9 @@ export class Handlers {
     const headers: Headers =
       site.slug === argument ? [] : [['Content-Location', `${BASE}/sites/${site.slug}`]]
     const { details, publicBaseUrl } = this.options
-    const body = this.bodies.getLater(`${stateKey(snapshot, site)} ${query.history}`, () =>
-      siteDetail(snapshot, site, query.history as HistoryKind, details, publicBaseUrl),
+    const history = HISTORIES[query.history as keyof typeof HISTORIES]
+    const body = this.bodies.getLater(`${stateKey(snapshot, site)} ${history}`, () =>
+      siteDetail(snapshot, site, history, details, publicBaseUrl),
     )
     return body.then((each) => this.cached(each, 15, headers))
   }
@@ -276,6 +278,16 @@ export class Handlers {
     return snapshot
   }
 }
+
+/** The parameter `history` of a site; two of its values have two names, and share a body. */
+const HISTORIES = {
+  none: 'none',
+  days: 'day',
+  full: 'hour',
+  hour: 'hour',
+  day: 'day',
+  raw: 'raw',
+} as const satisfies Record<string, HistoryKind | 'none'>
 
 /** Days; spec 8.2. */
 const RETENTION = { raw: 7, hours: 32, days: 400, incidents: 400, detections: 7 }

@@ -1,16 +1,22 @@
 /**
- * Parses a query string by the parameters of its endpoint (spec 1). An invalid value is a 400 that names the parameter;
- * unknown parameters are ignored.
+ * Parses a query string by the parameters of its endpoint (spec 1). An invalid value or an unknown parameter is a 400 that
+ * names the parameter, and the one that was probably meant.
  */
 import { ApiError } from './errors.ts'
 import type { Parameter } from './schema/endpoints.ts'
+import { NAME_CHARS_MAX, suggestName } from './suggestion.ts'
 
 const INTEGER = /^(0|[1-9][0-9]{0,8})$/
 
 /** Known parameters only; defaults are filled in, absent ones without a default are undefined. */
 export type Query = Readonly<Record<string, string | number | undefined>>
 
-export function readQuery(raw: string, parameters: readonly Parameter[]): Query {
+/** `unknown`: pages ignore parameters of others, such as those that links of mails and searches add; the API refuses them. */
+export function readQuery(
+  raw: string,
+  parameters: readonly Parameter[],
+  unknown: 'refused' | 'ignored' = 'refused',
+): Query {
   const query: Record<string, string | number | undefined> = {}
   for (const part of raw.split('&')) {
     if (part === '') continue
@@ -18,13 +24,26 @@ export function readQuery(raw: string, parameters: readonly Parameter[]): Query 
     const name = decode(equals < 0 ? part : part.slice(0, equals))
     const value = decode(equals < 0 ? '' : part.slice(equals + 1))
     const parameter = parameters.find((known) => known.name === name)
-    if (!parameter) continue
+    if (!parameter) {
+      if (unknown === 'ignored') continue
+      throw wrong(describeUnknown(name, parameters))
+    }
     if (query[name] !== undefined) throw wrong(`${name} must not be given twice`)
     if (value === '') throw wrong(`${name} must not be empty`)
     query[name] = readValue(parameter, value)
   }
   for (const { name, schema } of parameters) query[name] ??= schema.default as string | number | undefined
   return query
+}
+
+/** Repeats at most NAME_CHARS_MAX characters of the name, printable ASCII only. */
+function describeUnknown(name: string, parameters: readonly Parameter[]): string {
+  const shown = name.slice(0, NAME_CHARS_MAX).replace(/[^!-_a-~]/g, '?')
+  const names = parameters.map((known) => known.name)
+  const meant = suggestName(name, names)
+  if (meant !== null) return `unknown query parameter \`${shown}\`; did you mean \`${meant}\`?`
+  const takes = names.length === 0 ? 'no query parameters' : `only ${names.join(', ')}`
+  return `unknown query parameter \`${shown}\`; this endpoint takes ${takes}`
 }
 
 /** application/x-www-form-urlencoded: `+` is a space. */

@@ -30,6 +30,9 @@ const MINUTE_SEC = 60
 export const QUOTA_KINDS = ['read', 'submit', 'page'] as const
 export type QuotaKind = (typeof QUOTA_KINDS)[number]
 
+/** As in the descriptor; `wrong_key` is counted by wrong-keys.ts, and has no rule. */
+export type QuotaClass = QuotaKind | 'key_read' | 'key_submit' | 'wrong_key'
+
 /** The client that is counted: an address, or a key. */
 export interface QuotaClient {
   ip: string
@@ -37,7 +40,7 @@ export interface QuotaClient {
 }
 
 export interface Quota {
-  class: string // as in the descriptor
+  class: QuotaClass
   isOver: boolean
   hasFailed: boolean // the engine did not decide; the values are those of the rule
   limit: number
@@ -113,7 +116,7 @@ export class Quotas {
     setTimeout(this.tick, TICK_MS)
   }
 
-  private toQuota(name: string, { overallCode, statuses }: RateLimitResponse): Quota {
+  private toQuota(name: QuotaClass, { overallCode, statuses }: RateLimitResponse): Quota {
     const nowSec = this.options.nowSec()
     const [status] = statuses // of the only descriptor
     const isOver = overallCode === Code.OverLimit
@@ -127,13 +130,13 @@ export class Quotas {
     return { class: name, isOver, hasFailed: false, limit, remaining, windowSec, resetSec, afterSec }
   }
 
-  private failed(name: string, descriptor: Descriptor): Quota {
+  private failed(name: QuotaClass, descriptor: Descriptor): Quota {
     const limit = this.options.limiter.findLimit(DOMAIN, descriptor)
     return this.full(name, limit, { isOver: false, hasFailed: true })
   }
 
   /** A quota with its whole limit left; null = no limit. */
-  private full(name: string, limit: RateLimit | null, is: Pick<Quota, 'isOver' | 'hasFailed'>): Quota {
+  private full(name: QuotaClass, limit: RateLimit | null, is: Pick<Quota, 'isOver' | 'hasFailed'>): Quota {
     const requests = limit === null ? UNLIMITED : limit.requestsPerUnit
     const windowSec = limit === null ? MINUTE_SEC : unitSec(limit.unit)
     const values = { limit: requests, remaining: requests, windowSec }
@@ -146,7 +149,7 @@ export function windowEnd(nowSec: number, windowSec: number): { resetSec: number
   return { resetSec: nowSec + afterSec, afterSec }
 }
 
-export function getQuotaClass(kind: QuotaKind, { key }: QuotaClient): string {
+export function getQuotaClass(kind: QuotaKind, { key }: QuotaClient): QuotaClass {
   return key === null || kind === 'page' ? kind : `key_${kind}`
 }
 

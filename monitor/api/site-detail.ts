@@ -25,12 +25,12 @@ const MODELS_MAX = 10_000
 export async function siteDetail(
   { generatedAtSec: nowSec }: Snapshot,
   site: SiteState,
-  history: HistoryKind,
+  history: HistoryKind | 'none',
   details: Details,
   mediaBase: string,
 ) {
   const [points, observation, models, screenshot] = await Promise.all([
-    readPoints(details, site.id, 'all', history, HISTORY_DAYS, nowSec),
+    history === 'none' ? [] : readPoints(details, site.id, 'all', history, HISTORY_DAYS, nowSec),
     details.read('observation', site.id),
     modelsNow(details, site.id, nowSec),
     details.read('screenshotPath', site.id),

@@ -12,7 +12,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { ApiError, retryAfter } from '../api/errors.ts'
-import { UUID_V7 } from '../api/schema/resources.ts'
+import { UUID_V7 } from '../api/schema/build.ts'
 import { DAY_SEC } from '../scoring/bucket.ts'
 import { DETECTION_KEPT_SEC } from '../storage/detections.ts'
 import type { DetectionRow } from '../storage/rows.ts'

@@ -120,7 +120,7 @@ export class Routes {
   private list(call: PageCall): ResponseContent {
     const { request, page, snapshot } = call
     const query = {
-      ...readQuery(dropEmpty(request.query), LIST_PARAMETERS),
+      ...readQuery(dropEmpty(request.query), LIST_PARAMETERS, 'ignored'),
       limit: PAGE_SIZE,
       include: undefined,
     }

@@ -14,8 +14,9 @@ import {
   RESULTS_REQUEST,
   RESULTS_RESPONSE,
 } from '../../monitor/agent/wire.ts'
+import { UUID_V7 } from '../../monitor/api/schema/build.ts'
 import { ENDPOINTS } from '../../monitor/api/schema/endpoints.ts'
-import { components, UUID_V7 } from '../../monitor/api/schema/resources.ts'
+import { components } from '../../monitor/api/schema/resources.ts'
 import { monitorRows } from '../../monitor/settings.ts'
 
 /** The longest text from outside that reaches an expression: the body of a listing (monitor/egress/limits.ts). */

@@ -15,7 +15,7 @@ export interface Schema {
   examples?: readonly unknown[]
   default?: unknown
   pattern?: string
-  format?: 'uri' | 'date'
+  format?: 'uri' | 'date' | 'date-time'
   minLength?: number
   maxLength?: number
   minimum?: number
@@ -29,6 +29,8 @@ export interface Schema {
   additionalProperties?: boolean | Schema
   maxProperties?: number
   anyOf?: readonly Schema[]
+  oneOf?: readonly Schema[]
+  'x-unit'?: string // says what a number measures; not checked
 }
 type JsonType = keyof typeof TYPE_NAMES
 
@@ -45,8 +47,11 @@ const TYPE_NAMES = {
 const KNOWN = new Set([
   ...['$ref', 'type', 'enum', 'const', 'description', 'examples', 'default', 'pattern', 'format'],
   ...['minLength', 'maxLength', 'minimum', 'maximum', 'items', 'minItems', 'maxItems', 'uniqueItems'],
-  ...['properties', 'required', 'additionalProperties', 'maxProperties', 'anyOf'],
+  ...['properties', 'required', 'additionalProperties', 'maxProperties', 'anyOf', 'oneOf'],
+  'x-unit',
 ])
+
+const DATE_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/ // the only form of this API
 
 export type Components = Readonly<Record<string, Schema>>
 
@@ -59,6 +64,12 @@ export function check(schema: Schema, value: unknown, components: Components, at
   if (schema.anyOf) {
     const violations = schema.anyOf.map((each) => check(each, value, components, at))
     return violations.includes(null) ? null : violations.join(', or ')
+  }
+  if (schema.oneOf) {
+    const violations = schema.oneOf.map((each) => check(each, value, components, at))
+    const valid = violations.filter((violation) => violation === null).length
+    if (valid === 0) return violations.join(', or ')
+    return valid === 1 ? null : `${where(at)} must be only one of ${schema.oneOf.length} kinds`
   }
   if (schema.type !== undefined) {
     const types = [schema.type].flat()
@@ -99,6 +110,7 @@ function checkText(schema: Schema, value: string, at: string): string | null {
   if (pattern !== undefined && !new RegExp(pattern, 'u').test(value))
     return `${where(at)} must match ${pattern}`
   if (format === 'uri' && !URL.canParse(value)) return `${where(at)} must be an absolute URL`
+  if (format === 'date-time' && !DATE_TIME.test(value)) return `${where(at)} must be a date with time`
   if (format === 'date' && !/^\d{4}-\d\d-\d\d$/.test(value)) return `${where(at)} must be a date`
   return null
 }

@@ -3,9 +3,12 @@
  * errors.ts.
  */
 import { readFileSync } from 'node:fs'
+import { CODES } from '../codes.ts'
 import { type ApiErrorCode, ERROR_STATUS } from '../errors.ts'
-import { ENDPOINTS, type Endpoint, type Parameter } from './endpoints.ts'
-import { components, ref, SLUG, UUID_V7 } from './resources.ts'
+import * as build from './build.ts'
+import { ENDPOINTS, type Endpoint, PATH_PARAMETERS, type Parameter, TAGS } from './endpoints.ts'
+import type { Schema } from './json-schema.ts'
+import { components } from './resources.ts'
 
 type Json = Record<string, unknown>
 
@@ -17,9 +20,9 @@ const ERRORS_OF_ALL: ApiErrorCode[] = [
 
 /** Errors of no operation: no route was found. */
 const ERRORS_ELSEWHERE: Partial<Record<ApiErrorCode, string>> = {
-  not_found: 'Any path under /api/ that is not here.',
+  not_found: 'Any path under `/api/` that is not here.',
   unknown_version: 'Any path of a version that is not served.',
-  method_not_allowed: 'Any method that a path here does not have; `Allow` tells those it has.',
+  method_not_allowed: 'Any method that a path here does not have; `Allow` lists those it has.',
 }
 
 interface Examples {
@@ -31,39 +34,41 @@ const EXAMPLES: Examples = JSON.parse(readFileSync(new URL('./examples.json', im
 
 const REQUESTS_MAX = 2 ** 32 - 1 // the maximum of a rule, and the value for "unlimited"
 const RETRY_SEC_MAX = 31_536_000 // the longest window, a year
+const LINE_CHARS_MAX = 1_024
+const EPOCH_SEC = 1_795_194_360
 
-const integer = (description: string, maximum: number, minimum = 0) => {
-  return { description, schema: { type: 'integer', minimum, maximum } }
+/** A header has its description beside its schema. */
+function header({ description, examples, ...schema }: Schema): Json {
+  return { description, schema, example: examples?.[0] }
 }
-const text = (description: string, pattern?: string) => ({
-  description,
-  schema: { type: 'string', ...(pattern && { pattern }) },
-})
+const integer = (description: string, unit: build.Unit, range: [number, number], example: number) =>
+  header(build.integer(description, unit, range, example))
+const text = (description: string, example: string, pattern?: string) =>
+  header(build.text(description, example, LINE_CHARS_MAX, pattern === undefined ? {} : { pattern }))
 
+// biome-ignore format: a header each
 /** On every response. */
-const HEADERS_OF_ALL: Record<string, Json> = {
-  'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.', REQUESTS_MAX),
-  'X-RateLimit-Remaining': integer('Requests left after this one.', REQUESTS_MAX),
-  'X-RateLimit-Reset': integer('Unix seconds at which the window resets.', Number.MAX_SAFE_INTEGER),
-  'X-Request-Id': text('Names this request in our log.', '^[0-9a-z]{16,32}$'),
-  'RateLimit-Policy': text('The same limit as the IETF draft writes it; an operator can switch it off.'),
-  RateLimit: text('What is left of it, likewise.'),
-  Deprecation: text(
-    'RFC 9745: since when there is a newer version; absent while there is none.',
-    '^@[0-9]+$',
-  ),
-  Sunset: text('RFC 8594: the day from which this version is no longer served; likewise.'),
-  Link: text('RFC 8288: pages of a list, help, or the newer version.'),
+export const HEADERS_OF_ALL: Record<string, Json> = {
+  'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.', 'requests', [0, REQUESTS_MAX], 120),
+  'X-RateLimit-Remaining': integer('Requests left in the window after this one.', 'requests', [0, REQUESTS_MAX], 118),
+  'X-RateLimit-Reset': integer('When the window ends and the quota is whole again.', 'unix seconds', [0, build.COUNT_MAX], EPOCH_SEC),
+  'X-Request-Id': text('Identifies this request in the log of the service; give it when you report a problem.', '6f1d0c3e9a5b4c7d8e2f1a0b3c4d5e6f', '^[0-9a-z]{16,32}$'),
+  'RateLimit-Policy': text('The quota in the form of the IETF draft: class, requests `q`, window `w` in seconds. An operator can switch it off.', '"read";q=120;w=60'),
+  RateLimit: text('What is left of it in the form of the IETF draft: requests `r`, seconds `t` to the end of the window.', '"read";r=118;t=42'),
+  Deprecation: text('Since when there is a newer version (RFC 9745), in unix seconds; absent while there is none.', '@1795194360', '^@[0-9]+$'),
+  Sunset: text('From when this version is no longer served (RFC 8594); absent while there is no newer one.', 'Sat, 20 Nov 2027 17:06:00 GMT'),
+  Link: text('Related addresses (RFC 8288): pages of a list, help, or the newer version.', '</api/v1/changelog>; rel="help"'),
 }
-const OTHER_HEADERS: Record<string, Json> = {
-  ETag: text('Weak; equal for equal data.', '^W/"[0-9a-f]{16}"$'),
-  Vary: text('Accept-Encoding.'),
-  'Cache-Control': text('How long this may be kept, and by whom.'),
-  Location: text('Where the detection is to be read.'),
-  'Content-Location': text('Where the site is, when it was asked for by an alias.'),
-  'Retry-After': integer('Seconds to wait.', RETRY_SEC_MAX, 1),
-  'WWW-Authenticate': text('Bearer.'),
-  'Accept-Post': text('application/json.'),
+// biome-ignore format: a header each
+export const OTHER_HEADERS: Record<string, Json> = {
+  ETag: text('Weak validator; equal for equal data. Send it as `If-None-Match` to get 304 while nothing has changed.', 'W/"0f1e2d3c4b5a6978"', '^W/"[0-9a-f]{16}"$'),
+  Vary: text('Request headers that the response depends on.', 'Accept-Encoding'),
+  'Cache-Control': text('How long the response may be kept, and by whom.', 'private, max-age=15'),
+  Location: text('Where the detection can be read.', '/api/v1/detections/019aa122-be00-7000-8000-000000000002'),
+  'Content-Location': text('Present path of the site, if a former slug was asked for.', '/api/v1/sites/example-relay'),
+  'Retry-After': integer('How long to wait before the next request.', 'seconds', [1, RETRY_SEC_MAX], 42),
+  'WWW-Authenticate': text('Scheme by which a key can be sent.', 'Bearer'),
+  'Accept-Post': text('Media type that the path accepts.', 'application/json'),
 }
 
 /** Further headers of a status. */
@@ -77,9 +82,21 @@ const STATUS_HEADERS: Record<number, string[]> = {
 export interface DocumentOptions {
   version: string
   isClosed: boolean // as tests want it (resources.ts)
+  publicBaseUrl?: string // without a final slash; default: empty, the server is that of the document
+  supportEmail?: string // default: empty, no address
 }
 
-export function openApi({ version, isClosed }: DocumentOptions): Json {
+const DESCRIPTION = `Public measurements of relay sites of AI APIs. Reading needs no key.
+
+- **Times** are \`YYYY-MM-DDThh:mm:ssZ\`, dates \`YYYY-MM-DD\`, both UTC. **Durations** are whole numbers; names end in \`_ms\` or \`_s\`. **Ratios** are from 0 to 1. **Unknown** values are null.
+- **Errors** have \`error\` for people and \`code\` for programs; \`/api/v1/codes\` has the meaning of every code. What is not parsable HTTP is answered by the HTTP parser, not in JSON.
+- **Query parameters** that an endpoint does not have, that are empty or that come twice are refused with 400.
+- **Quotas** are counted by address, or by API key; every response has \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`, and 429 and 503 have \`Retry-After\`.
+- **Growth**: within v1, endpoints, optional parameters, members of objects and codes may be added. Clients ignore members that they do not know. All changes but corrections are announced at least 14 days ahead in \`/api/v1/changelog\`.
+- HEAD works wherever GET does; OPTIONS answers preflights of other origins.`
+
+export function openApi(options: DocumentOptions): Json {
+  const { version, isClosed, publicBaseUrl = '', supportEmail = '' } = options
   const paths: Record<string, Json> = {}
   for (const endpoint of ENDPOINTS) {
     const path = endpoint.path === '/' ? '/api/v1' : `/api/v1${endpoint.path}`
@@ -91,57 +108,92 @@ export function openApi({ version, isClosed }: DocumentOptions): Json {
       title: 'Relay site monitor',
       version,
       summary: 'Public, read-only measurements of relay sites.',
-      description:
-        'Errors are `error` and `code`. What is not parsable HTTP is answered by the parser, not in JSON.',
+      description: DESCRIPTION,
+      contact: {
+        name: 'Operator of this monitor',
+        ...(publicBaseUrl !== '' && { url: `${publicBaseUrl}/about/probe` }),
+        ...(supportEmail !== '' && { email: supportEmail }),
+      },
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: publicBaseUrl || '/', description: 'This monitor' }],
     security: [{}, { apiKey: [] }, { bearer: [] }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    externalDocs: { url: `${publicBaseUrl}/docs`, description: 'Reference with a form for each endpoint' },
     paths,
     'x-codes-elsewhere': ERRORS_ELSEWHERE,
     components: {
       schemas: components(isClosed),
       headers: { ...HEADERS_OF_ALL, ...OTHER_HEADERS },
       securitySchemes: {
-        apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
-        bearer: { type: 'http', scheme: 'bearer' },
+        apiKey: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'X-API-Key',
+          description: 'Optional: an API key of the operator, for a higher quota.',
+        },
+        bearer: { type: 'http', scheme: 'bearer', description: 'The same key as a bearer token.' },
       },
     },
   }
 }
 
+/** Bodies that have no golden file, shortened. */
+const SHORT_EXAMPLES: Record<string, unknown> = {
+  getCodes: { codes: CODES.slice(0, 2) },
+  getOpenApi: {
+    openapi: '3.1.0',
+    info: { title: 'Relay site monitor', version: '0.1.0' },
+    paths: {},
+    components: {},
+  },
+}
+
 function operation(endpoint: Endpoint): Json {
-  const { id, summary, parameters, bodySchema, success, errors } = endpoint
+  const { id, tag, summary, description, parameters, bodySchema, success, errors } = endpoint
   const responses: Record<string, Json> = {}
   for (const [status, schema] of Object.entries(success)) {
-    const example = EXAMPLES.bodies[id]?.[status]
-    responses[status] = response(summary, schema, endpoint.successHeaders ?? [], example)
+    const example = SHORT_EXAMPLES[id] ?? EXAMPLES.bodies[id]?.[status]
+    const words = `${SUCCESS[Number(status)]} ${summary}.`
+    responses[status] = response(words, schema, endpoint.successHeaders ?? [], example)
   }
   if (endpoint.successHeaders?.includes('ETag')) {
-    responses[304] = { description: 'Not modified.', headers: headers(['ETag', 'Vary', 'Cache-Control']) }
+    responses[304] = {
+      description: 'Not modified: the copy that `If-None-Match` names is current. No body.',
+      headers: headers(['ETag', 'Vary', 'Cache-Control']),
+    }
   }
   for (const [status, codes] of byStatus([...errors, ...ERRORS_OF_ALL])) {
     responses[status] = errorResponse(Number(status), codes)
   }
   return {
     operationId: id,
+    tags: [tag],
     summary,
+    description,
     parameters: [...pathParameters(endpoint.path), ...parameters.map(queryParameter)],
     ...(bodySchema && {
-      requestBody: { required: true, content: json(ref(bodySchema), EXAMPLES.bodies[id]?.request) },
+      requestBody: {
+        description: 'The address to probe.',
+        required: true,
+        content: json(build.ref(bodySchema), EXAMPLES.bodies[id]?.request),
+      },
     }),
     responses,
   }
 }
 
+const SUCCESS: Record<number, string> = { 200: 'OK.', 202: 'Accepted, not finished.' }
+
 function response(description: string, schema: string, names: readonly string[], example: unknown): Json {
-  return { description, headers: headers(names), content: json(ref(schema), example) }
+  return { description, headers: headers(names), content: json(build.ref(schema), example) }
 }
 
 function errorResponse(status: number, codes: ApiErrorCode[]): Json {
   return {
-    description: codes.map((code) => `\`${code}\``).join(', '),
+    description: codes.map((code) => `\`${code}\`: ${getMeaning(code)}`).join(' '),
     headers: headers(STATUS_HEADERS[status] ?? []),
-    content: { 'application/json': { schema: ref('Error'), examples: errorExamples(codes) } },
+    content: { 'application/json': { schema: build.ref('Error'), examples: errorExamples(codes) } },
     'x-codes': codes, // which of them this status can have here
   }
 }
@@ -156,21 +208,29 @@ const json = (schema: unknown, example?: unknown): Json => {
 }
 
 function errorExamples(codes: ApiErrorCode[]): Json {
-  return Object.fromEntries(codes.map((code) => [code, { value: EXAMPLES.errors[code] }]))
+  return Object.fromEntries(
+    codes.map((code) => [code, { summary: getMeaning(code), value: EXAMPLES.errors[code] }]),
+  )
 }
 
-function queryParameter({ name, schema, description }: Parameter): Json {
-  return { name, in: 'query', description, required: false, schema }
+function getMeaning(code: ApiErrorCode): string {
+  return CODES.find((each) => each.kind === 'error' && each.code === code)!.meaning
+}
+
+function queryParameter({ name, schema }: Parameter): Json {
+  return parameter(name, 'query', schema)
 }
 
 function pathParameters(path: string): Json[] {
-  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    description: name === 'slug' ? 'Slug of a site, or one that it had.' : 'Id of a detection, a UUIDv7.',
-    schema: { type: 'string', maxLength: 63, pattern: name === 'slug' ? SLUG : UUID_V7 },
-  }))
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => parameter(name, 'path', PATH_PARAMETERS[name]))
+}
+
+function parameter(
+  name: string,
+  place: 'query' | 'path',
+  { description, examples, ...schema }: Schema,
+): Json {
+  return { name, in: place, description, required: place === 'path', schema, example: examples?.[0] }
 }
 
 function byStatus(codes: ApiErrorCode[]): [string, ApiErrorCode[]][] {

@@ -60,8 +60,8 @@ function endpointSection(
 
 function parameterTable({ m }: Page, parameters: readonly Parameter[]): Html {
   return html`<div class="scroll" role="region" aria-label="${m.texts.parameters}" tabindex="0"><table class="table table-tight"><caption class="visually-hidden">${m.texts.parameters}</caption><thead><tr><th scope="col">${m.texts.parameter}</th><th scope="col">${m.texts.meaning}</th></tr></thead><tbody>${parameters.map(
-    ({ name, schema, description }) =>
-      html`<tr><th scope="row" class="mono">${name}</th><td lang="en">${description} ${describeSchema(m.texts.defaultValue, schema)}</td></tr>`,
+    ({ name, schema }) =>
+      html`<tr><th scope="row" class="mono">${name}</th><td lang="en">${schema.description} ${describeSchema(m.texts.defaultValue, schema)}</td></tr>`,
   )}</tbody></table></div>`
 }
 

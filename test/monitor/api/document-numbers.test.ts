@@ -7,9 +7,9 @@ const { components, paths } = openApi({ version: '1', isClosed: false }) as Reco
 /** Every schema that is a number, with where it is; examples are values, and are not looked into. */
 function* numbers(value: unknown, at: string): Generator<[at: string, schema: Record<string, unknown>]> {
   if (typeof value !== 'object' || value === null) return
-  const { type, enum: values } = value as { type?: string | string[]; enum?: unknown }
+  const { type, enum: values, const: only } = value as Record<string, unknown>
   const isNumber = [type].flat().some((each) => each === 'integer' || each === 'number')
-  if (isNumber && values === undefined) yield [at, value as Record<string, unknown>]
+  if (isNumber && values === undefined && only === undefined) yield [at, value as Record<string, unknown>]
   for (const [name, each] of Object.entries(value))
     if (!/^examples?$/.test(name)) yield* numbers(each, `${at}.${name}`)
 }

@@ -48,6 +48,7 @@ const OWN_CODES: Record<string, string[]> = {
   getDetection: ['detection_not_found', 'detection_expired'],
   getLimits: [],
   getMeta: [],
+  getCodes: [],
   getChangelog: [],
   getOpenApi: [],
 }
@@ -56,7 +57,7 @@ const OWN_CODES: Record<string, string[]> = {
 const PARAMETERS = [
   'getIndex',
   'listSites tier= region= limit=50 offset=0 sort=rank order= q= software= model= status= include=',
-  'getSite slug= history=hour',
+  'getSite slug= history=days',
   'getSiteScore slug=',
   'getSiteHistory slug= days=30 history=hour region=all',
   'getSiteModels slug=',
@@ -67,6 +68,7 @@ const PARAMETERS = [
   'getDetection id= wait=0 since=',
   'getLimits',
   'getMeta',
+  'getCodes',
   'getChangelog',
   'getOpenApi',
 ]
@@ -118,7 +120,7 @@ describe('10: the document', () => {
       if (types.includes('array') && schema.maxItems === undefined) open.push(at)
       for (const [name, each] of Object.entries(schema.properties ?? {})) visit(each, `${at}.${name}`)
       if (schema.items) visit(schema.items, `${at}[]`)
-      for (const each of schema.anyOf ?? []) visit(each, at)
+      for (const each of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) visit(each, at)
       if (typeof schema.additionalProperties === 'object') visit(schema.additionalProperties, `${at}.*`)
     }
     for (const [name, schema] of Object.entries(components(true))) visit(schema, name)

@@ -14,7 +14,7 @@ export class SchemaOracle {
 
   constructor(components: Components = {}) {
     addFormats.default(this.ajv)
-    this.ajv.addVocabulary(['components'])
+    this.ajv.addVocabulary(['components', 'x-unit'])
     this.ajv.addSchema({ components: { schemas: components } }, 'document')
   }
 

@@ -34,13 +34,13 @@ export const DOCUMENT = openApi({ version: 'test', isClosed: false }) as unknown
 }
 
 const SITE_PATHS = [
-  ...['', '?history=hour', '?history=day', '?history=raw'],
+  ...['', '?history=none', '?history=days', '?history=full', '?history=raw'],
   ...['/score', '/history', '/history?region=cn&days=2', '/history?history=raw', '/models', '/incidents'],
 ]
 
 // biome-ignore format: one line each
 const PATHS = [
-  '', '/openapi.json', '/meta', '/changelog', '/limits', '/models', '/models?limit=1&q=gpt',
+  '', '/openapi.json', '/meta', '/changelog', '/limits', '/codes', '/models', '/models?limit=1&q=gpt',
   '/sites', '/sites?include=summary', '/sites?tier=S', '/sites?limit=2&offset=1', '/sites?q=nothing-has-this-name',
   '/leaderboard', '/leaderboard?board=black', '/leaderboard?board=red&limit=1',
   ...SITES.flatMap(({ slug }) => SITE_PATHS.map((path) => `/sites/${slug}${path}`)),
