@@ -38,6 +38,11 @@ export function havingModel(
   return ({ id }) => models.has(id, place, generatedAtSec)
 }
 
+/** Whether the site's own listing has this model (verified), or the site only claims it. */
+export function isModelVerified({ models, generatedAtSec }: Snapshot, model: string, { id }: SiteState) {
+  return (models.flags(id, models.findModel(modelKey(model)), generatedAtSec) & VERIFIED) !== 0
+}
+
 interface Ranking {
   counts: Uint32Array // by place
   order: readonly number[] // places that any published site has

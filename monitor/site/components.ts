@@ -89,3 +89,8 @@ export function withMail(text: string, email: string): Content {
   if (email === '') return text
   return join(text.split(email), html`<a href="mailto:${email}">${email}</a>`)
 }
+
+/** The figures of a chart behind a disclosure; wide tables scroll in themselves. */
+export function moreTable({ m }: Page, content: Content): Html {
+  return html`<details class="more"><summary>${m.charts.asTable}</summary><div class="scroll" role="region" aria-label="${m.charts.asTable}" tabindex="0">${content}</div></details>`
+}

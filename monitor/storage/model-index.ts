@@ -62,12 +62,17 @@ export class ModelIndex {
   }
 
   has(siteId: number, place: number, nowSec: number): boolean {
+    return this.flags(siteId, place, nowSec) !== 0
+  }
+
+  /** CLAIMED, VERIFIED or both, as they hold now; 0 = the site has it not. */
+  flags(siteId: number, place: number, nowSec: number): number {
     const models = this.sites.get(siteId)
-    if (!models || place < 0) return false
+    if (!models || place < 0) return 0
     for (const entry of models.entries) {
-      if (entry >>> FLAGS_BITS === place) return unpackFlags(entry, models, nowSec) !== 0
+      if (entry >>> FLAGS_BITS === place) return unpackFlags(entry, models, nowSec)
     }
-    return false
+    return 0
   }
 
   /** `flags` are CLAIMED, VERIFIED or both, as they hold now: claims and listings expire. */

@@ -26,6 +26,7 @@ function toQuery() {
 }
 
 async function filter(query) {
+  if (query.has('model')) return form.submit() // the page itself tells listed from claimed
   running?.abort()
   running = new AbortController()
   const asked = new URLSearchParams(query)
@@ -93,7 +94,8 @@ function toRow(site) {
   name.querySelector('bdi').textContent = site.name
   name.href = `/sites/${site.slug}${new URLSearchParams(location.search).has('lang') ? `?lang=${document.documentElement.lang}` : ''}`
   const software = summary.software === 'unknown' ? '' : ` · ${summary.software}`
-  for (const mark of row.querySelectorAll('.score .sub, .col-site .small-only')) mark.remove()
+  for (const mark of row.querySelectorAll('.score .sub, .col-site .small-only, .col-site .sub ~ .sub'))
+    mark.remove()
   if (isBelowScore(site)) {
     const mark = document.createElement('span')
     mark.className = 'sub'

@@ -5,6 +5,7 @@
 import { scaleLinear } from 'd3-scale'
 import { curveStepAfter, line } from 'd3-shape'
 import { DAY_SEC } from '../../scoring/bucket.ts'
+import { dateTimeTag, moreTable } from '../components.ts'
 import { toDate } from '../format.ts'
 import { type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -57,7 +58,15 @@ export function modelsChart(page: Page, counts: ModelCounts, nowSec: number): Ht
 <svg class="plot-models" aria-hidden="true"><text class="label" x="100%" dx="-8" y="${HEIGHT}" text-anchor="end">0</text></svg>
 <svg class="plot-models" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-labelledby="models-title models-text"><title id="models-title">${m.charts.modelsTitle}</title><desc id="models-text">${m.charts.modelsText(f, counts.claimed, counts.listed, toDate(steps[0].atSec))}</desc><line class="grid-line grid-base" x1="0" x2="${WIDTH}" y1="${HEIGHT}" y2="${HEIGHT}"/><line class="line line-minor line-tls" x1="0" x2="${WIDTH}" y1="${round(y(counts.claimed))}" y2="${round(y(counts.claimed))}"/><path class="line" d="${d ?? ''}"/></svg>
 <svg class="plot-models" aria-hidden="true"><text class="label" x="8" y="${claimedY}">${m.site.claimed} ${f.number(counts.claimed)}</text><text class="label label-strong" x="8" y="${listedY}">${m.site.listed} ${f.number(counts.listed)}</text></svg>
-<span></span><svg class="plot-axis" aria-hidden="true"><text class="label" x="0" y="14">${toDate(steps[0].atSec)}</text><text class="label" x="100%" y="14" text-anchor="end">${toDate(nowSec)}</text></svg><span></span></div></figure>`
+<span></span><svg class="plot-axis" aria-hidden="true"><text class="label" x="0" y="14">${toDate(steps[0].atSec)}</text><text class="label" x="100%" y="14" text-anchor="end">${toDate(nowSec)}</text></svg><span></span></div>${moreTable(page, stepsTable(page, steps))}</figure>`
+}
+
+const ROWS_MAX = 100 // the newest; all changes are at /api/v1/sites/{slug}/models
+
+/** The line as a table: since when the site lists so many models. */
+function stepsTable({ m, f }: Page, steps: readonly Step[]): Html {
+  const rows = steps.slice(0, -1).slice(-ROWS_MAX).reverse()
+  return html`<table class="table table-tight"><thead><tr><th scope="col">${m.charts.from}</th><th scope="col" class="num">${m.site.listed}</th></tr></thead><tbody>${rows.map(({ atSec, listed }) => html`<tr><th scope="row">${dateTimeTag(atSec)}</th><td class="num">${f.number(listed)}</td></tr>`)}</tbody></table>`
 }
 
 /** Baselines of two labels, at least a line apart and inside the plot. */

@@ -140,6 +140,8 @@ export const detection = {
   kept: 'This page is unlisted: only its link leads here. It is kept until',
   close: 'You may close this page; the result will be here.',
   another: 'Detect another',
+  copy: 'Copy the link',
+  copied: 'Copied.',
   known: 'Already in the catalogue',
   knownText:
     'One probe says how the site answers this minute. Its page says how it has answered for 30 days.',

@@ -42,6 +42,7 @@ export const charts = {
     hygiene: 'certificate, redirects, headers',
   },
   modelsTitle: 'Models claimed and listed over time',
+  from: 'From',
   modelsText: (f: Format, claimed: number, listed: number, since: string) =>
     `${f.number(claimed)} claimed and ${f.number(listed)} listed now. The line shows the number listed since ${since}.`,
   asTable: 'The same as a table',
@@ -154,6 +155,8 @@ export const sitePage = {
   notAdvertised: 'The site lists them without advertising them.',
   none: 'None.',
   more: (f: Format, n: number) => `Show all ${f.number(n)}`,
+  findModel: 'Find a model',
+  modelsFound: '{n} found',
   noModels:
     'No model is claimed and no list has been returned. Models are therefore not counted in the score.',
   screenshot: 'Screenshot',

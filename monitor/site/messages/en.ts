@@ -68,6 +68,8 @@ export const en = {
     status: 'Status',
     software: 'Software',
     model: 'Model',
+    modelListed: (model: string) => `lists ${model}`,
+    modelClaimed: (model: string) => `claims ${model}, does not list it`,
     sort: 'Sort by',
     any: 'Any',
     both: 'Both',
@@ -142,6 +144,8 @@ export const en = {
     near: 'Perhaps you meant',
     allSites: 'All sites',
     detectOther: 'Detect a site that is not listed',
+    reloads: 'This page loads again in',
+    seconds: 's.',
     tooMany: 'Too many requests.',
     tooManyText: (f: Format, limit: number, seconds: number) =>
       `Your address has used its ${f.number(limit)} pages of this minute. Try again in ${f.plural(seconds, { one: '{n} second', other: '{n} seconds' })}.`,

@@ -129,6 +129,8 @@ export const detection: Messages['detection'] = {
   kept: '此页不公开列出，仅凭链接访问，保留至',
   close: '可以关闭此页，结果会保留在这里。',
   another: '检测其他站点',
+  copy: '复制链接',
+  copied: '已复制。',
   known: '已收录的站点',
   knownText: '单次探测只说明此刻的应答。站点页说明 30 天来的应答。',
   notices: '提示',

@@ -34,6 +34,7 @@ export const charts: Messages['charts'] = {
     hygiene: '证书、跳转、响应头',
   },
   modelsTitle: '声称与在列模型数的变化',
+  from: '起始',
   modelsText: (f, claimed, listed, since) =>
     `当前声称 ${f.number(claimed)} 个，在列 ${f.number(listed)} 个。折线为自 ${since} 起的在列数。`,
   asTable: '以表格查看',
@@ -136,6 +137,8 @@ export const sitePage: Messages['sitePage'] = {
   notAdvertised: '站点列出但未宣传。',
   none: '无。',
   more: (f, n) => `显示全部 ${f.number(n)} 个`,
+  findModel: '查找模型',
+  modelsFound: '找到 {n} 个',
   noModels: '未声称模型，也未返回列表，因此模型不计入得分。',
   screenshot: '截图',
   screenshotAlt: (name) => `${name} 的首页`,

@@ -58,6 +58,8 @@ export const zh: Messages = {
     status: '状态',
     software: '程序',
     model: '模型',
+    modelListed: (model) => `${model} 在列`,
+    modelClaimed: (model) => `声称有 ${model}，但不在列`,
     sort: '排序',
     any: '不限',
     both: '两地',
@@ -129,6 +131,8 @@ export const zh: Messages = {
     near: '你是否要找',
     allSites: '全部站点',
     detectOther: '检测未收录的站点',
+    reloads: '此页将在',
+    seconds: '秒后重新加载。',
     tooMany: '请求过多。',
     tooManyText: (f, limit, seconds) =>
       `你的地址本分钟的 ${f.number(limit)} 次页面访问已用完，请在 ${f.number(seconds)} 秒后重试。`,

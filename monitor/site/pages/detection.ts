@@ -47,13 +47,15 @@ export function detectionPage(
       path: `/detections/${detection.id}`,
       isIndexed: false,
       generatedAtSec: snapshot.generatedAtSec,
-      ...(isEnded ? {} : { refreshSec: REFRESH_SEC, scripts: ['detection.js'] }),
+      ...(isEnded
+        ? { scripts: ['copy.js'] }
+        : { refreshSec: REFRESH_SEC, scripts: ['detection.js', 'copy.js'] }),
     },
     html`<div class="columns columns-main"><div class="col stack"><div id="detection" data-version="${detection.version}" data-status="${detection.status}" data-words="${JSON.stringify(toWords(page, detection))}"><div class="page-head"><p class="breadcrumb"><a href="${href(page, '/submit')}">${m.frame.detect}</a> <span aria-hidden="true">/</span> <span class="mono">${detection.id}</span></p><h1>${heading(page, detection)}</h1><p class="lead mono">${detection.url}</p></div>
 ${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
 ${section('steps', m.detection.steps, stepList(page, detection), total(page, detection))}
 ${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
-<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC. <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p></div>
+<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC. <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
 <div class="col">${site !== null && catalogueEntry(page, site, snapshot.generatedAtSec)}</div></div>`,
   )
 }

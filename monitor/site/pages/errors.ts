@@ -61,8 +61,8 @@ export function noticePage(
       path: '',
       isIndexed: false,
       generatedAtSec: null,
-      ...(refreshSec === undefined ? {} : { refreshSec }),
+      ...(refreshSec === undefined ? {} : { refreshSec, scripts: ['countdown.js'] }),
     },
-    html`<div class="narrow stack"><div class="page-head"><h1>${title}</h1></div>${notice('bad', 'stop', html`<p>${text}</p>`)}<p><a href="${href(page, '/')}">${m.errors.allSites}</a></p></div>`,
+    html`<div class="narrow stack"><div class="page-head"><h1>${title}</h1></div>${notice('bad', 'stop', html`<p>${text}</p>`, refreshSec !== undefined && html`<p class="small muted">${m.errors.reloads} <b data-seconds="${refreshSec}">${page.f.number(refreshSec)}</b> ${m.errors.seconds}</p>`)}<p><a href="${href(page, '/')}">${m.errors.allSites}</a></p></div>`,
   )
 }

@@ -1,6 +1,7 @@
 /** `/`: which relay can be used now, and from where. A form filters; the query holds the filters. */
 
 import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
+import { isModelVerified, modelList } from '../../api/model-list.ts'
 import type { Query } from '../../api/query.ts'
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import { findSites } from '../../api/site-list.ts'
@@ -13,9 +14,11 @@ import { strip, stripKey } from '../charts/strip.ts'
 import { milliseconds, notice, regionLabel, statusLabel, tierBadge, timeTag } from '../components.ts'
 import { toDate, toTime } from '../format.ts'
 import { type FrameOptions, frame, type SiteContext } from '../frame.ts'
+import { glyph } from '../glyphs.ts'
 import { type Content, type Html, html } from '../html.ts'
 import { href, type Page, type Parameters } from '../page.ts'
 
+export const MODELS_OFFERED_MAX = 50 // in the field's suggestions: those that most sites claim or list
 export const PAGE_SIZE = 50
 const DAYS_PER_WEEK = 7
 
@@ -68,6 +71,7 @@ function filterForm(page: Page, snapshot: Snapshot, filters: Filters): Html {
   const { m } = page
   const software = [...new Set(snapshot.sites.map((site) => getSiteFacts(site).software))].sort()
   const { tier, region, status, sort } = filters
+  const models = modelList(snapshot, { limit: MODELS_OFFERED_MAX, offset: 0 }).models
   return html`<details class="filters"${isFiltered(filters) && html` open`}><summary>${m.list.filters}</summary>
 <form class="filter-grid" method="get" action="/" role="search" aria-label="${m.list.filterSites}">
 ${page.isExplicit && html`<input type="hidden" name="lang" value="${page.language}">`}
@@ -104,7 +108,7 @@ ${select(
   software.map((each) => [each, each]),
   filters.software,
 )}
-<div class="field"><label for="model">${m.list.model}</label><input id="model" name="model" type="text" placeholder="gpt-5.4" maxlength="128" autocomplete="off" spellcheck="false" value="${filters.model ?? ''}"></div>
+<div class="field"><label for="model">${m.list.model}</label><input id="model" name="model" type="text" placeholder="gpt-5.4" maxlength="128" autocomplete="off" spellcheck="false" list="models" value="${filters.model ?? ''}"><datalist id="models">${models.map(({ id }) => html`<option value="${id}">`)}</datalist></div>
 <div class="field"><label for="sort">${m.list.sort}</label><select id="sort" name="sort">${(Object.keys(m.list.sorts) as (keyof typeof m.list.sorts)[]).map((each) => option(each, m.list.sorts[each], sort))}</select></div>
 <div class="field-actions"><button class="button" type="submit">${m.list.apply}</button></div></form></details>`
 }
@@ -162,7 +166,7 @@ function results(
 <table class="table sites" role="table" aria-label="${page.m.list.table}" data-words="${JSON.stringify(toWords(page, snapshot))}">${tableHead(page, snapshot, filters)}
 ${groupByTier(shown, filters).map(
   (group) =>
-    html`<tbody role="rowgroup" class="group">${group.map((each) => row(page, each, snapshot.generatedAtSec))}</tbody>`,
+    html`<tbody role="rowgroup" class="group">${group.map((each) => row(page, each, snapshot, filters.model))}</tbody>`,
 )}</table>
 ${pager(page, filters, total)}`
 }
@@ -256,7 +260,14 @@ function groupByTier(sites: readonly SiteState[], { sort }: Filters): SiteState[
   return groups
 }
 
-function row(page: Page, site: SiteState, nowSec: number): Html {
+/** With a filter by model: whether the site lists it itself, or only claims it. */
+function modelMark({ m }: Page, snapshot: Snapshot, site: SiteState, model: string): Html {
+  return isModelVerified(snapshot, model, site)
+    ? html`<span class="sub"><span class="status status-up">${glyph('reachable')}<span>${m.list.modelListed(model)}</span></span></span>`
+    : html`<span class="sub"><span class="status status-degraded">${glyph('warning')}<span>${m.list.modelClaimed(model)}</span></span></span>`
+}
+
+function row(page: Page, site: SiteState, snapshot: Snapshot, model: string | undefined): Html {
   const { m, f } = page
   const facts = getSiteFacts(site)
   const { host } = new URL(site.url)
@@ -271,9 +282,9 @@ function row(page: Page, site: SiteState, nowSec: number): Html {
     html`<td role="cell" class="${kind} labelled" data-label="${label}">${content}</td>`
   return html`<tr role="row" class="row">
 <td role="cell" class="col-tier"><span class="inner">${tierBadge(page, site.tier)}<span class="score"><span class="visually-hidden">${m.site.score} </span><span class="score-value">${f.decimal(displayScore(site.score))}</span>${mark && html`<span class="sub">${mark}</span>`}</span></span></td>
-<th scope="row" role="rowheader" class="col-site"><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><span class="sub">${host}${software}${mark && html`<span class="small-only"> · ${mark}</span>`}</span></th>
+<th scope="row" role="rowheader" class="col-site"><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><span class="sub">${host}${software}${mark && html`<span class="small-only"> · ${mark}</span>`}</span>${model !== undefined && modelMark(page, snapshot, site, model)}</th>
 ${cell('col-now', m.list.columns.now, statusLabel(page, getStatus(site)))}
-<td role="cell" class="col-strip">${strip(page, site.name, facts.days, nowSec)}</td>
+<td role="cell" class="col-strip">${strip(page, site.name, facts.days, snapshot.generatedAtSec)}</td>
 ${cell('col-availability num', m.list.columns.shortDays, [html`<span class="figure">${facts.availability30d === null ? m.site.notMeasured : f.percent(facts.availability30d)}</span>`, html`<span class="sub not-small">${week}</span>`])}
 ${cell('col-first-byte num', m.list.columns.firstByte, milliseconds(page, facts.p50Ms))}
 ${cell('col-cn', m.codes.place.cn, regionLabel(page, site.regions.cn.state))}

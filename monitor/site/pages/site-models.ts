@@ -8,6 +8,7 @@ import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
 import type { SiteData } from './site-data.ts'
 
+const SEARCH_MIN = 8 // fewer are seen at a glance
 const SHOWN_MAX = 30 // of each group; the rest is behind a disclosure
 
 export function modelsSection(
@@ -42,13 +43,19 @@ export function modelsSection(
   return section(
     'models',
     texts.models,
-    html`<div class="models">${[
+    html`${search(page, now.length)}<div class="models">${[
       group('', mark('up', 'reachable'), texts.claimedAndListed, texts.claimHolds, both),
       group('wide', mark('degraded', 'degraded'), texts.claimedOnly, texts.advertised, claimedOnly),
       group('', mark('unknown', 'info'), texts.listedOnly, texts.notAdvertised, listedOnly),
     ]}</div>${models.changes.length > 0 && html`<h3 class="space-top">${m.charts.modelsTitle}</h3>${chart}`}`,
     note,
   )
+}
+
+/** Shown by assets/models.js, which does the work. */
+function search({ m }: Page, count: number): Content {
+  if (count < SEARCH_MIN) return null
+  return html`<div class="field find-model" hidden><label for="find-model">${m.sitePage.findModel}</label><input id="find-model" type="search" maxlength="128" autocomplete="off" spellcheck="false"><span class="small muted" id="models-found" aria-live="polite" data-text="${m.sitePage.modelsFound}"></span></div>`
 }
 
 function modelList({ m, f }: Page, models: readonly { id: string }[]): Content {

@@ -17,6 +17,7 @@ import {
   describeSample,
   keyFigure,
   milliseconds,
+  moreTable,
   notice,
   percentOr,
   section,
@@ -49,6 +50,7 @@ export function sitePage(
     path: `/sites/${site.slug}`,
     generatedAtSec: snapshot.generatedAtSec,
     description: `${site.name}: ${why}`,
+    scripts: ['models.js'],
   }
   return frame(
     page,
@@ -212,17 +214,15 @@ function historySection(page: Page, snapshot: Snapshot, site: SiteState, { grid 
   const facts = getSiteFacts(site)
   const { all, failed } = countProbes(grid)
   const figures = { all: facts.availability30d, peak: facts.availabilityPeak30d }
-  const table = (content: Html) =>
-    html`<details class="more"><summary>${m.charts.asTable}</summary><div class="scroll" role="region" aria-label="${m.charts.asTable}" tabindex="0">${content}</div></details>`
   return section(
     'availability',
     m.sitePage.last30,
     html`<h3>${m.site.availability}</h3>
 ${availabilityChart(page, site.name, grid, snapshot.generatedAtSec, figures)}
 ${stripKey(page)}
-${table(html`${availabilityTable(page, grid)}${failedHoursTable(page, grid)}`)}
+${moreTable(page, [availabilityTable(page, grid), failedHoursTable(page, grid)])}
 <h3 class="space-top">${m.sitePage.latency} <span class="muted light">${m.sitePage.latencyUnit}</span></h3>${latencyChart(page, grid)}
-${table(latencyTable(page, grid))}
+${moreTable(page, latencyTable(page, grid))}
 <p class="small muted">${m.charts.latencyNote}</p>`,
     html`<p>${m.sitePage.counted(f, all, failed)}</p>`,
   )

@@ -150,7 +150,7 @@ export class FakeStore {
     modelSources: (id: number) =>
       id === 1
         ? { catalogue: ['claude-sonnet-4-6'], answered: OBSERVATION }
-        : { catalogue: [], answered: null },
+        : { catalogue: id === 5 ? MANY_MODELS : [], answered: null },
     models: (id: number) => (id === 1 ? MODELS : []),
     modelChanges: () => [{ atSec: NOON - 999, change: 'added', id: 'gpt-5.4' }],
     incidents: () => [
@@ -173,6 +173,8 @@ function probeAt(atSec: number) {
   const timings = { dnsMs: 4, connectMs: 38, tlsMs: 44, ttfbMs: 212, totalMs: 230 }
   return { atSec, kind: 'light', outcome: 'up', error: null, httpStatus: 401, timings } as const
 }
+
+const MANY_MODELS = Array.from({ length: 40 }, (_, i) => `model-${i}`)
 
 const seen = { firstSeenSec: NOON - 9_000, lastSeenSec: NOON - 600 }
 const MODELS = [

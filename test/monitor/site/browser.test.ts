@@ -202,3 +202,59 @@ test(
   },
   START_MS_MAX,
 )
+
+test(
+  'models of a site are found as one types, also behind the disclosure',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor(VIEWS[0])
+    await visit('/sites/equal')
+    expect(await page.getByText('model-39', { exact: true }).isVisible()).toBe(false)
+    await page.getByLabel('Find a model').fill('MODEL-3')
+    await page.locator('#models-found', { hasText: '11 found' }).waitFor()
+    expect(await page.getByText('model-39', { exact: true }).isVisible()).toBe(true)
+    expect(await page.getByText('model-20', { exact: true }).isVisible()).toBe(false)
+    await page.getByLabel('Find a model').fill('')
+    expect(await page.getByText('model-20', { exact: true }).isVisible()).toBe(true)
+    expect(problems).toEqual([])
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'the link of a detection can be copied',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor(VIEWS[0])
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin })
+    await visit('/submit')
+    await page.fill('#url', 'https://copied.example.com')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/detections\//)
+    await page.getByRole('button', { name: 'Copy the link' }).click()
+    await page.getByText('Copied.', { exact: true }).waitFor()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(page.url())
+    expect(problems).toEqual([])
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'a page that must wait counts down and loads itself again',
+  async () => {
+    const { page, visit, close } = await openVisitor(VIEWS[0])
+    const { snapshot } = api.state
+    api.state.snapshot = null
+    await page.clock.install()
+    await visit('/leaderboard')
+    const count = page.locator('[data-seconds]')
+    expect(await count.textContent()).toBe('5')
+    await page.clock.runFor(2_000)
+    expect(await count.textContent()).toBe('3')
+    api.state.snapshot = snapshot
+    await page.clock.runFor(3_000)
+    await page.locator('h1', { hasText: 'Recommended, and warned of' }).waitFor()
+    await close()
+  },
+  START_MS_MAX,
+)

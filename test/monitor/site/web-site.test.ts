@@ -96,6 +96,18 @@ test('M11#1: filters are in the address, and the form keeps them', async () => {
   expect(wrong.text).toContain('tier must be one of S, A, B, C, D')
 })
 
+test('M11#1: with a model, each site says whether it lists it itself or only claims it', async () => {
+  const listed = (await site.get('/?model=GPT-5.4')).text
+  const readRow = (slug: string) => listed.match(new RegExp(`href="/sites/${slug}".*?</th>`))?.[0]
+  expect(readRow('alpha')).toContain(en.list.modelListed('GPT-5.4'))
+  expect(readRow('cn-only')).toContain(en.list.modelClaimed('GPT-5.4'))
+  const claimed = (await site.get('/?model=claude-sonnet-4-6&lang=zh-CN')).text
+  expect(claimed).toContain(zh.list.modelClaimed('claude-sonnet-4-6'))
+  const all = (await site.get('/')).text
+  expect(all).toContain('<datalist id="models"><option value="gpt-5.4">')
+  expect(all).not.toContain(en.list.modelListed('gpt-5.4'))
+})
+
 test('a region that is not measured is never shown as a finding', async () => {
   const list = (await site.get('/')).text
   expect(list).toContain(en.list.notMeasured.cn.title)
@@ -228,6 +240,14 @@ test('M11#3: both boards with reasons in words, rank change, date and appeal', a
   expect(text).toContain(en.codes.blackReasons.down_72h)
   expect(text).toContain(en.boards.appealTitle)
   expect(text).toContain('mailto:help@example.org')
+})
+
+test('M11#3: each warning links the section of the site page that it rests on, and says how much that is', async () => {
+  const { text } = await site.get('/leaderboard')
+  const links = [...text.matchAll(/<li><span class="status status-down">.*?<a href="([^"#]+)#([^"]+)">/g)]
+  expect(links.length).toBeGreaterThan(0)
+  for (const [, path, id] of links) expect((await site.get(path)).text).toContain(`id="${id}"`)
+  expect(text).toContain('8,640 probes in 30 days')
 })
 
 test('M11#6: the changelog and its feed have the same entries', async () => {
