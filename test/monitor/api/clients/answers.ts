@@ -1,14 +1,17 @@
 /**
  * What generated clients must be able to hold: every example of the OpenAPI document, and what the running API answers: lists,
  * details and boards in each form, a detection in each state, each error. Each answer names its operation.
+ *
+ *     CLIENTS_URL=http://127.0.0.1:8090 vitest run test/monitor/api/clients     also what that monitor answers, such as the demo
  */
 import { ERROR_STATUS } from '../../../../monitor/api/errors.ts'
 import { openApi } from '../../../../monitor/api/schema/openapi.ts'
 import { SITES } from '../fake-store.ts'
 import { DETECTIONS, requestFor } from '../golden-cases.ts'
-import { type ReceivedResponse, startApi } from '../setup.ts'
+import { type ReceivedResponse, send, startApi } from '../setup.ts'
 
 export const ANSWERS_MIN = 200
+const SERVED_SITES_MAX = 200
 
 export interface Answer {
   title: string // what it is, for the message of a failure
@@ -39,12 +42,13 @@ const SITE_PATHS = [
 ]
 
 // biome-ignore format: one line each
-const PATHS = [
+const COMMON_PATHS = [
   '', '/openapi.json', '/meta', '/changelog', '/limits', '/codes', '/models', '/models?limit=1&q=gpt',
   '/sites', '/sites?include=summary', '/sites?tier=S', '/sites?limit=2&offset=1', '/sites?q=nothing-has-this-name',
   '/leaderboard', '/leaderboard?board=black', '/leaderboard?board=red&limit=1',
-  ...SITES.flatMap(({ slug }) => SITE_PATHS.map((path) => `/sites/${slug}${path}`)),
 ]
+
+const listSitePaths = (slug: string) => SITE_PATHS.map((path) => `/sites/${slug}${path}`)
 
 /** A detection that has begun. */
 const RUNNING = {
@@ -60,7 +64,15 @@ function createRunningSteps() {
 }
 
 export async function collectAnswers(): Promise<Answer[]> {
-  return [...collectExamples(), ...(await collectResources()), ...(await collectErrors())]
+  const url = process.env.CLIENTS_URL
+  const served = url === undefined ? [] : await collectServed(Number(new URL(url).port))
+  return [
+    ...collectExamples(),
+    ...(await collectResources()),
+    ...(await collectAnonymous()),
+    ...(await collectErrors()),
+    ...served,
+  ]
 }
 
 function collectExamples(): Answer[] {
@@ -93,7 +105,8 @@ async function collectResources(): Promise<Answer[]> {
     for (const row of rows) api.store.detections.set(row.id, row)
     api.queue.restore([DETECTIONS[0]])
     const found: Answer[] = []
-    for (const path of [...PATHS, ...rows.map(({ id }) => `/detections/${id}`)]) {
+    const sitePaths = SITES.flatMap(({ slug }) => listSitePaths(slug))
+    for (const path of [...COMMON_PATHS, ...sitePaths, ...rows.map(({ id }) => `/detections/${id}`)]) {
       api.clock.ms += 1_000 // so that no quota is met
       found.push(toAnswer('GET', `/api/v1${path}`, await api.get(`/api/v1${path}`)))
     }
@@ -102,6 +115,33 @@ async function collectResources(): Promise<Answer[]> {
   } finally {
     api.close()
   }
+}
+
+/** Of an operator who gives no address: members of links are null or empty. */
+async function collectAnonymous(): Promise<Answer[]> {
+  const api = await startApi({ supportEmail: '' })
+  try {
+    const found: Answer[] = []
+    for (const path of ['/leaderboard?board=black', '/meta', '/limits', '/openapi.json'])
+      found.push(toAnswer('GET', `/api/v1${path}`, await api.get(`/api/v1${path}`)))
+    return found
+  } finally {
+    api.close()
+  }
+}
+
+/** Of a monitor on this machine. Each site is read from an address of its own, so that no quota is met. */
+async function collectServed(port: number): Promise<Answer[]> {
+  const get = async (path: string, client = 1) => {
+    const response = await send(port, 'GET', `/api/v1${path}`, { from: `127.0.7.${client}` })
+    return toAnswer('GET', `/api/v1${path}`, response)
+  }
+  const found: Answer[] = []
+  for (const path of COMMON_PATHS) found.push(await get(path))
+  const { body } = await get(`/sites?limit=${SERVED_SITES_MAX}`)
+  for (const [i, { slug }] of (body as { sites: { slug: string }[] }).sites.entries())
+    for (const path of listSitePaths(slug)) found.push(await get(path, i + 2))
+  return found
 }
 
 /** Errors that belong to an operation of the document; the others are those of paths and methods it does not have. */
