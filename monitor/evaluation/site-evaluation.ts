@@ -4,7 +4,14 @@
  */
 import type { SiteFacts } from '../api/site-facts.ts'
 import type { RegionState } from '../facts.ts'
-import { bucketStartSec, type Counts, DAY_SEC, getAvailability, HOUR_SEC } from '../scoring/bucket.ts'
+import {
+  bucketStartSec,
+  type Counts,
+  countProbes,
+  DAY_SEC,
+  getAvailability,
+  HOUR_SEC,
+} from '../scoring/bucket.ts'
 import type { Score } from '../scoring/score.ts'
 import type { Cap, TierMemory } from '../scoring/tier.ts'
 import type { History, Past } from '../scoring/windows.ts'
@@ -63,7 +70,7 @@ export function toStoredEvaluation(
     availability7d: history.a7d,
     availability30d: history.a30d,
     availabilityPeak30d: getAvailability([peakBefore, ...past.hours.filter(isPeak)]),
-    probes30d: countProbes(past.days),
+    probes30d: past.days.reduce((sum, day) => sum + countProbes(day), 0),
     p50Ms: history.p50Ms,
     days: toDailyAvailability(past.days, nowSec),
     software: findings.software,
@@ -110,10 +117,6 @@ function toDailyAvailability(days: readonly Counts[], nowSec: number): (number |
   const known = new Map(days.map((day) => [day.atSec, getAvailability([day])]))
   const todaySec = bucketStartSec(nowSec, DAY_SEC)
   return Array.from({ length: DAYS }, (_, i) => known.get(todaySec - (DAYS - 1 - i) * DAY_SEC) ?? null)
-}
-
-function countProbes(days: readonly Counts[]): number {
-  return days.reduce((sum, { up, degraded, down }) => sum + up + degraded + down, 0)
 }
 
 function isPeak({ atSec }: Counts): boolean {

@@ -44,7 +44,7 @@ export const method = {
   certainty: 'How sure is that',
   certaintyText: [
     'Each vantage measures one network path to a site. Pages state how many probes and vantages their figures rest on; with few of either, they say little. With one vantage in a region, “unreachable” may be a fault of that one path.',
-    'Availability is the share of probes that were answered, up or degraded. 99.90% of 8,640 probes are 9 failures: at one probe in 5 minutes each stands for 5 minutes at most.',
+    'Availability is the share of probes that were up; a degraded one counts 70%. Hour by hour the better region counts, so that a block in one region shows in reachability and not twice. Of 8,640 probes in 30 days, 99.90% leave 9 failures, each of which stands for 5 minutes at most.',
     'Blocking is inferred from two sides, never seen: it is called likely, with what each side got.',
     'A flag is set by hand by the operator of this monitor. It is a judgement, not a measurement, and says so wherever it is shown.',
     'A listing that names a model does not prove that the model works. A probe without a key sees what an anonymous visitor sees.',

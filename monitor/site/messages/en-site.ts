@@ -114,12 +114,13 @@ export const sitePage = {
   bothFail: 'It fails from everywhere measured, so the site is at fault, not a route.',
   oneVantage: 'Only one region is measured, so this does not say whether the site or the route is at fault.',
   checkedAt: 'checked',
-  failed: 'What failed',
-  failedCount: (f: Format, failed: number, all: number) => `${f.number(failed)} of ${f.number(all)} probes`,
-  noFailures: 'No probe has failed in 30 days.',
+  failed: 'What went wrong',
+  failedCount: (f: Format, failed: number, degraded: number, all: number) =>
+    `${f.number(failed)} failed, ${f.number(degraded)} degraded, of ${f.number(all)} probes`,
+  noFailures: 'No probe has failed or was degraded in 30 days.',
   last30: 'The last 30 days',
-  counted: (f: Format, all: number, failed: number) =>
-    `${f.number(all)} probes counted, ${f.number(failed)} failed`,
+  counted: (f: Format, all: number) =>
+    f.plural(all, { one: '{n} probe counted', other: '{n} probes counted' }),
   latency: 'Latency',
   latencyUnit: 'milliseconds, log scale',
   noIncidents: 'No incident on record. Single failures are counted above, but are not incidents.',

@@ -43,7 +43,7 @@ export const en = {
     sample: (f: Format, probes: number, vantages: number) => {
       const counted = f.plural(probes, { one: '{n} probe', other: '{n} probes' })
       const from = f.plural(vantages, { one: '{n} vantage', other: '{n} vantages' })
-      return `${counted} in 30 days${vantages === 0 ? '' : ` from ${from}`}`
+      return `${counted} counted in 30 days${vantages === 0 ? '' : `, ${from} online`}`
     },
   },
   list: {

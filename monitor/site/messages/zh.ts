@@ -40,7 +40,7 @@ export const zh: Messages = {
     strip: (measured, lowest, day) => `30 天：测量 ${measured} 天，最低 ${lowest}（${day}）`,
     noStrip: '30 天：均未测量',
     sample: (f, probes, vantages) =>
-      `30 天 ${f.number(probes)} 次探测${vantages === 0 ? '' : `，${f.number(vantages)} 个观测点`}`,
+      `30 天计入 ${f.number(probes)} 次探测${vantages === 0 ? '' : `，${f.number(vantages)} 个观测点在线`}`,
   },
   list: {
     heading: '哪些中转站现在可用',

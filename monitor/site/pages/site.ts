@@ -189,30 +189,31 @@ function whySection(page: Page, site: SiteState): Html {
 function causesSection(page: Page, { grid }: SiteData): Html {
   const { m, f } = page
   const causes: [ErrorCode, number][] = countCauses(grid.days)
-  const { all, failed } = countProbes(grid)
+  const { all, failed, degraded } = countProbes(grid)
   if (causes.length === 0)
     return section('causes', m.sitePage.failed, html`<p class="muted">${m.sitePage.noFailures}</p>`)
   return section(
     'causes',
     m.sitePage.failed,
     causesTable(page, causes),
-    html`<p>${m.sitePage.failedCount(f, failed, all)}</p>`,
+    html`<p>${m.sitePage.failedCount(f, failed, degraded, all)}</p>`,
   )
 }
 
-function countProbes({ days }: DayGrid): { all: number; failed: number } {
-  let [all, failed] = [0, 0]
+function countProbes({ days }: DayGrid) {
+  const counts = { all: 0, failed: 0, degraded: 0 }
   for (const point of days) {
-    all += point?.probes ?? 0
-    failed += point?.down ?? 0
+    counts.all += point?.probes ?? 0
+    counts.failed += point?.down ?? 0
+    counts.degraded += point?.degraded ?? 0
   }
-  return { all, failed }
+  return counts
 }
 
 function historySection(page: Page, snapshot: Snapshot, site: SiteState, { grid }: SiteData): Html {
   const { m, f } = page
   const facts = getSiteFacts(site)
-  const { all, failed } = countProbes(grid)
+  const { all } = countProbes(grid)
   const figures = { all: facts.availability30d, peak: facts.availabilityPeak30d }
   return section(
     'availability',
@@ -224,7 +225,7 @@ ${moreTable(page, [availabilityTable(page, grid), failedHoursTable(page, grid)])
 <h3 class="space-top">${m.sitePage.latency} <span class="muted light">${m.sitePage.latencyUnit}</span></h3>${latencyChart(page, grid)}
 ${moreTable(page, latencyTable(page, grid))}
 <p class="small muted">${m.charts.latencyNote}</p>`,
-    html`<p>${m.sitePage.counted(f, all, failed)}</p>`,
+    html`<p>${m.sitePage.counted(f, all)}</p>`,
   )
 }
 

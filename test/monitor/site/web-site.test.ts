@@ -219,7 +219,7 @@ test('M11#2: the page of a site answers why it has its tier, from where it is re
   for (const heading of [
     'Why tier A',
     'Reachability',
-    'What failed',
+    'What went wrong',
     'The last 30 days',
     'Incidents',
     'Models',
@@ -247,7 +247,7 @@ test('M11#3: each warning links the section of the site page that it rests on, a
   const links = [...text.matchAll(/<li><span class="status status-down">.*?<a href="([^"#]+)#([^"]+)">/g)]
   expect(links.length).toBeGreaterThan(0)
   for (const [, path, id] of links) expect((await site.get(path)).text).toContain(`id="${id}"`)
-  expect(text).toContain('8,640 probes in 30 days')
+  expect(text).toContain('8,640 probes counted in 30 days')
 })
 
 test('M11#6: the changelog and its feed have the same entries', async () => {
