@@ -23,7 +23,7 @@ import { type DetectionBody, detectionPage } from './pages/detection.ts'
 import { noticePage } from './pages/errors.ts'
 import { listPage, PAGE_SIZE } from './pages/list.ts'
 import { aboutProbePage, METHODOLOGY_PATH, methodologyPage, PROBE_PATH } from './pages/method.ts'
-import { referencePage } from './pages/reference.ts'
+import { referencePage, toApiPath } from './pages/reference.ts'
 import { sitePage } from './pages/site.ts'
 import { readSiteData } from './pages/site-data.ts'
 import { submitPage } from './pages/submit.ts'
@@ -81,6 +81,7 @@ export class Routes {
       get('/docs', (call) =>
         this.data(call, () => referencePage(call.page, context, call.snapshot.sites[0]?.slug ?? null)),
       ),
+      get('/docs/try/{id}', ({ request, argument }) => openInApi(argument, request.query)),
       get('/changelog.atom', () =>
         this.file(
           'application/atom+xml; charset=utf-8',
@@ -267,6 +268,13 @@ export function sendPage(page: Html, more: Partial<ResponseContent> = {}): Respo
 function redirect(to: string, status: 303 | 308): ResponseContent {
   const page = html`<!doctype html><title>${to}</title><a href="${to}">${to}</a>`
   return sendPage(page, { status, headers: [['Location', to]] })
+}
+
+/** The forms of the reference, for browsers without scripts: only to paths of the API on this origin. */
+function openInApi(operationId: string, query: string): ResponseContent {
+  const path = toApiPath(operationId, new URLSearchParams(query))
+  if (path === null) throw new ApiError('not_found', 'there is no such operation')
+  return redirect(path, 303)
 }
 
 function cacheFor(maxAgeSec: number): Partial<ResponseContent> {

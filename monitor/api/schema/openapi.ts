@@ -37,8 +37,14 @@ const RETRY_SEC_MAX = 31_536_000 // the longest window, a year
 const LINE_CHARS_MAX = 1_024
 const EPOCH_SEC = 1_795_194_360
 
+export interface HeaderObject {
+  description: string
+  schema: Schema
+  example: unknown
+}
+
 /** A header has its description beside its schema. */
-function header({ description, examples, ...schema }: Schema): Json {
+function header({ description = '', examples, ...schema }: Schema): HeaderObject {
   return { description, schema, example: examples?.[0] }
 }
 const integer = (description: string, unit: build.Unit, range: [number, number], example: number) =>
@@ -48,7 +54,7 @@ const text = (description: string, example: string, pattern?: string) =>
 
 // biome-ignore format: a header each
 /** On every response. */
-export const HEADERS_OF_ALL: Record<string, Json> = {
+export const HEADERS_OF_ALL: Record<string, HeaderObject> = {
   'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.', 'requests', [0, REQUESTS_MAX], 120),
   'X-RateLimit-Remaining': integer('Requests left in the window after this one.', 'requests', [0, REQUESTS_MAX], 118),
   'X-RateLimit-Reset': integer('When the window ends and the quota is whole again.', 'unix seconds', [0, build.COUNT_MAX], EPOCH_SEC),
@@ -60,7 +66,7 @@ export const HEADERS_OF_ALL: Record<string, Json> = {
   Link: text('Related addresses (RFC 8288): pages of a list, help, or the newer version.', '</api/v1/changelog>; rel="help"'),
 }
 // biome-ignore format: a header each
-export const OTHER_HEADERS: Record<string, Json> = {
+export const OTHER_HEADERS: Record<string, HeaderObject> = {
   ETag: text('Weak validator; equal for equal data. Send it as `If-None-Match` to get 304 while nothing has changed.', 'W/"0f1e2d3c4b5a6978"', '^W/"[0-9a-f]{16}"$'),
   Vary: text('Request headers that the response depends on.', 'Accept-Encoding'),
   'Cache-Control': text('How long the response may be kept, and by whom.', 'private, max-age=15'),

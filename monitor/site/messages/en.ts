@@ -3,6 +3,7 @@ import type { Format } from '../format.ts'
 import { codes } from './en-codes.ts'
 import { method } from './en-method.ts'
 import { boards, detection, submit, texts } from './en-pages.ts'
+import { reference } from './en-reference.ts'
 import { charts, sitePage } from './en-site.ts'
 
 export const en = {
@@ -133,6 +134,7 @@ export const en = {
   submit,
   detection,
   texts,
+  reference,
   method,
   errors: {
     notFound: 'There is no page at this address',

@@ -3,6 +3,7 @@ import type { Messages } from './en.ts'
 import { codes } from './zh-codes.ts'
 import { method } from './zh-method.ts'
 import { boards, detection, submit, texts } from './zh-pages.ts'
+import { reference } from './zh-reference.ts'
 import { charts, sitePage } from './zh-site.ts'
 
 export const zh: Messages = {
@@ -121,6 +122,7 @@ export const zh: Messages = {
   submit,
   detection,
   texts,
+  reference,
   method,
   errors: {
     notFound: '此地址没有页面',

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ERROR_STATUS } from '../../../monitor/api/errors.ts'
-import { ENDPOINTS } from '../../../monitor/api/schema/endpoints.ts'
+import { CODES } from '../../../monitor/api/codes.ts'
+import { ENDPOINTS, TAGS } from '../../../monitor/api/schema/endpoints.ts'
+import { HEADERS_OF_ALL, OTHER_HEADERS } from '../../../monitor/api/schema/openapi.ts'
+import { components } from '../../../monitor/api/schema/resources.ts'
 import { en } from '../../../monitor/site/messages/en.ts'
 import { zh } from '../../../monitor/site/messages/zh.ts'
 import { createSnapshot, SITES, site as siteState } from '../api/fake-store.ts'
@@ -264,7 +266,49 @@ test('M11#7: the reference names every operation, parameter and code', async () 
     expect(text).toContain(`/api/v1${path === '/' ? '' : path}`)
     for (const { name } of parameters) expect(text).toContain(`<th scope="row" class="mono">${name}</th>`)
   }
-  for (const code of Object.keys(ERROR_STATUS)) expect(text).toContain(`>${code}</th>`)
+  for (const { kind, code, meaning } of CODES) {
+    expect(text).toContain(`<tr id="${kind}-${code}"><th scope="row"><span class="mono">${code}</span>`)
+    expect(text).toContain(meaning.split('`')[0])
+  }
+  for (const name of Object.keys({ ...HEADERS_OF_ALL, ...OTHER_HEADERS }))
+    expect(text).toContain(`<dt class="mono">${name}</dt>`)
+  for (const [name, { properties = {} }] of Object.entries(components(false))) {
+    expect(text).toContain(`id="schema-${name}"`)
+    for (const member of Object.keys(properties)) expect(text).toContain(`<dt class="mono">${member}</dt>`)
+  }
+})
+
+test('M11#7: a form of the reference leads to the API, without its empty fields, and nowhere else', async () => {
+  // biome-ignore format: a table
+  const cases: [string, string][] = [
+    ['listSites?tier=A&region=&limit=5&q=',           '/api/v1/sites?tier=A&limit=5'],
+    ['listSites',                                     '/api/v1/sites'],
+    ['listSites?unknown=1&q=a%26b%20%E7%AB%99',       '/api/v1/sites?q=a%26b+%E7%AB%99'],
+    ['getIndex?',                                     '/api/v1'],
+    ['getSite?slug=alpha&history=none',               '/api/v1/sites/alpha?history=none'],
+    ['getSite?slug=',                                 '/api/v1/sites/-'],
+    ['getSite?slug=%2F%2Fevil.example%0d%0aX-A:+1',   '/api/v1/sites/%2F%2Fevil.example%0D%0AX-A%3A%201'],
+    ['getSite?slug=%ff%00',                           '/api/v1/sites/%EF%BF%BD%00'],
+    ['getDetection?id=1&wait=2',                      '/api/v1/detections/1?wait=2'],
+  ]
+  for (const [form, target] of cases) {
+    const { status, headers } = await site.get(`/docs/try/${form}`)
+    expect([form, status, headers.get('location')]).toEqual([form, 303, target])
+  }
+  for (const id of ['submitDetection', 'nothing', '__proto__', 'constructor', '%2e%2e'])
+    expect([id, (await site.get(`/docs/try/${id}`)).status]).toEqual([id, 404])
+  const { text } = await site.get('/docs')
+  const forms = [...text.matchAll(/action="\/docs\/try\/(\w+)"/g)].map(([, id]) => id)
+  expect(forms).toEqual(
+    Object.keys(TAGS).flatMap((tag) =>
+      ENDPOINTS.filter((each) => each.tag === tag && each.method === 'GET').map(({ id }) => id),
+    ),
+  )
+})
+
+test('M11#1: a page ignores parameters that are not its own', async () => {
+  for (const query of ['utm_source=mail', '__proto__=1', 'lang=zh-CN&x=%00', 'teir=A'])
+    expect([query, (await site.get(`/?${query}`)).status]).toEqual([query, 200])
 })
 
 test('a page beyond the end is the last one; a column that is sorted by can be reversed', async () => {
