@@ -16,6 +16,7 @@ export const CACHE_BYTES_MAX = 64 * 1024 * 1024
 const ENTRY_BYTES = 256 // overhead of an entry, estimated
 const COMPRESSED_MIN_BYTES = 1_024
 const BROTLI_QUALITY = 4 // 5 times faster than 9 and 5 % larger, on lists of sites
+export const BROTLI_QUALITY_MAX = 11 // for what is compressed once per start
 
 export type Coding = 'identity' | 'br' | 'gzip'
 
@@ -28,8 +29,10 @@ export class Body {
   private readonly forms = new Map<Coding, Buffer>()
   private readonly pending = new Map<Coding, Promise<Buffer>>()
   private readonly onGrown: (body: Body) => void
+  private readonly brotliQuality: number
 
-  constructor(text: string, onGrown: (body: Body) => void = () => {}) {
+  constructor(text: string, onGrown: (body: Body) => void = () => {}, brotliQuality = BROTLI_QUALITY) {
+    this.brotliQuality = brotliQuality
     this.plain = Buffer.from(text)
     this.etag = `W/"${createHash('sha256').update(this.plain).digest('hex').slice(0, 16)}"`
     this.onGrown = onGrown
@@ -53,7 +56,7 @@ export class Body {
   }
 
   private make(coding: Coding): Promise<Buffer> {
-    const params = { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY }
+    const params = { [constants.BROTLI_PARAM_QUALITY]: this.brotliQuality }
     const compressing = coding === 'br' ? brotli(this.plain, { params }) : zip(this.plain)
     const made = compressing
       .then((form) => {

@@ -308,9 +308,10 @@ function stateKey({ generatedAtSec }: Snapshot, site: SiteState): string {
 }
 
 /** Unknown, malformed and hidden slugs give the same error. */
-function findSite({ sites, aliases }: Snapshot, name: string): SiteState {
+function findSite(snapshot: Snapshot, name: string): SiteState {
+  const { aliases } = snapshot
   const slug = Object.hasOwn(aliases, name) ? aliases[name] : name
-  const site = sites.find((each) => each.slug === slug)
+  const site = siteIndex(snapshot).bySlug(slug)
   if (site) return site
   throw new ApiError('site_not_found', 'there is no site with this slug')
 }

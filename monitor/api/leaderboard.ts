@@ -5,6 +5,7 @@ import { timestamp } from '../scoring/probe-point.ts'
 import { displayScore } from '../scoring/score.ts'
 import type { BoardEntry, SiteState, Snapshot } from '../storage/snapshot.ts'
 import { getSiteFacts } from './site-facts.ts'
+import { siteIndex } from './site-index.ts'
 import { ratioOrNull, siteView } from './site-view.ts'
 
 const WINDOW_DAYS = 30
@@ -27,15 +28,15 @@ export function leaderboard(
           evidence_url: `${publicBaseUrl}/api/v1/sites/${slug}`,
           appeal_url: supportEmail === '' ? null : `mailto:${supportEmail}`,
         }
-  const bySlug = new Map(snapshot.sites.map((site) => [site.slug, site]))
-  const entries = snapshot.boards[board].filter(({ slug }) => bySlug.has(slug))
+  const sites = siteIndex(snapshot)
+  const entries = snapshot.boards[board].filter(({ slug }) => sites.bySlug(slug))
   return {
     board,
     generated_at: timestamp(snapshot.generatedAtSec),
     window_days: WINDOW_DAYS,
     total: entries.length,
     entries: entries.slice(0, limit).map((entry) => {
-      const site = bySlug.get(entry.slug)!
+      const site = sites.bySlug(entry.slug)!
       return { ...entryView(entry, site), ...toLinks(site) }
     }),
   }

@@ -1,10 +1,12 @@
 /**
- * Indexes of a snapshot's sites: orders, folded text, hosts. Each is built once per snapshot, on first use, so that
+ * Indexes of a snapshot's sites: orders, slugs, folded text, hosts, software. Each is built once per snapshot, on first use, so that
  * requests neither parse nor sort all sites.
  *
  *     siteIndex(snapshot).ordered('latency', 'desc')    all sites; a filter keeps the order
+ *                        .bySlug('a')               undefined = none; aliases are not read
  *                        .hasText(site, foldedText)     in name, slug or host
  *                        .slugOfHost('a.example.com')   the first site at that host
+ *                        .software()                sorted
  */
 import { TIERS } from '../scoring/tier.ts'
 import type { SiteState, Snapshot } from '../storage/snapshot.ts'
@@ -41,6 +43,8 @@ class SiteIndex {
   private readonly sites: readonly SiteState[]
   private readonly orders = new Map<string, readonly SiteState[]>() // two per sort
   private names: Names | null = null
+  private slugs: Map<string, SiteState> | null = null
+  private softwareNames: readonly string[] | null = null
 
   constructor(sites: readonly SiteState[]) {
     this.sites = sites
@@ -56,6 +60,16 @@ class SiteIndex {
       this.orders.set(name, sites)
     }
     return sites
+  }
+
+  bySlug(slug: string): SiteState | undefined {
+    this.slugs ??= new Map(this.sites.map((site) => [site.slug, site]))
+    return this.slugs.get(slug)
+  }
+
+  software(): readonly string[] {
+    this.softwareNames ??= [...new Set(this.sites.map((site) => getSiteFacts(site).software))].sort()
+    return this.softwareNames
   }
 
   /** `text` is folded. */

@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { extname } from 'node:path'
-import { Body } from '../api/bodies.ts'
+import { Body, BROTLI_QUALITY_MAX } from '../api/bodies.ts'
 
 const FOLDER = new URL('assets/', import.meta.url)
 const PREFIX = '/assets/'
@@ -71,7 +71,7 @@ export class Assets {
     const extension = extname(name)
     const hash = createHash('sha256').update(text).digest('hex').slice(0, HASH_CHARS)
     const path = `${PREFIX}${name.slice(0, -extension.length)}.${hash}${extension}`
-    const body = new Body(text)
+    const body = new Body(text, () => {}, BROTLI_QUALITY_MAX)
     for (const coding of ['br', 'gzip'] as const) void body.form(coding)
     this.byPath.set(path, { body, type: TYPES[extension] })
     this.paths.set(name, path)

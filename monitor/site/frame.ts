@@ -47,8 +47,7 @@ ${!isIndexed && html`<meta name="robots" content="noindex">`}
 ${refreshSec !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSec}"></noscript>`}
 <link rel="icon" href="/favicon.svg" type="image/svg+xml">
 <link rel="manifest" href="/manifest.webmanifest">
-<link rel="alternate" hreflang="en" href="${otherLanguage(options, 'en', site)}">
-<link rel="alternate" hreflang="zh-CN" href="${otherLanguage(options, 'zh-CN', site)}">
+${listAlternates(options, site)}
 <script src="${site.assets('theme.js')}"></script>
 <link rel="stylesheet" href="${site.assets('style.css')}">
 ${scripts.map((name) => html`<script type="module" src="${site.assets(name)}"></script>`)}
@@ -92,6 +91,15 @@ function languageLink({ language }: Page, options: FrameOptions): Html {
   return html`<a href="${otherLanguage(options, other)}" lang="${other}" hreflang="${other}">${name}</a>`
 }
 
-function otherLanguage({ path, query = {} }: FrameOptions, language: Language, site?: SiteContext): string {
-  return `${site?.publicBaseUrl ?? ''}${href({ language, isExplicit: true }, path, query)}`
+/** For search engines, which ignore them unless they are absolute. */
+function listAlternates(options: FrameOptions, { publicBaseUrl }: SiteContext): Html[] {
+  if (publicBaseUrl === '' || options.path === '') return []
+  return (['en', 'zh-CN'] as const).map((language) => {
+    const to = publicBaseUrl + otherLanguage(options, language)
+    return html`<link rel="alternate" hreflang="${language}" href="${to}">`
+  })
+}
+
+function otherLanguage({ path, query = {} }: FrameOptions, language: Language): string {
+  return href({ language, isExplicit: true }, path, query)
 }

@@ -12,7 +12,7 @@ import { siteIndex } from '../api/site-index.ts'
 import { canonicalQuery } from '../api/site-list.ts'
 import { type Detection, detectionView, isFinished } from '../detections/detection.ts'
 import { parseSubmission } from '../detections/submission.ts'
-import type { SiteState, Snapshot } from '../storage/snapshot.ts'
+import type { Snapshot } from '../storage/snapshot.ts'
 import type { SiteContext } from './frame.ts'
 import { type Html, html } from './html.ts'
 import type { WebSiteOptions } from './options.ts'
@@ -131,7 +131,7 @@ export class Routes {
   private async site(call: PageCall): Promise<ResponseContent> {
     const { page, snapshot, argument } = call
     const slug = Object.hasOwn(snapshot.aliases, argument) ? snapshot.aliases[argument] : argument
-    const site = snapshot.sites.find((each) => each.slug === slug)
+    const site = siteIndex(snapshot).bySlug(slug)
     if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
     if (slug !== argument) {
       const to = href(page, `/sites/${slug}`)
@@ -220,7 +220,7 @@ export class Routes {
   }
 
   private badge({ snapshot, argument }: PageCall): ResponseContent {
-    const site: SiteState | undefined = snapshot.sites.find(({ slug }) => slug === argument)
+    const site = siteIndex(snapshot).bySlug(argument)
     if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
     const body = this.bodies.getText(`badge ${site.tier}`, () => String(badge(site.tier)))
     return toContent(body, { type: 'image/svg+xml', ...cacheFor(BADGE_MAX_AGE_SEC) })

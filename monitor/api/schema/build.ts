@@ -36,6 +36,7 @@ const TIMESTAMP = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ$'
 export const SLUG = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
 export const UUID_V7 = '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$'
 export const COUNT_MAX = 2 ** 53 - 1
+const INT32_MAX = 2 ** 31 - 1
 
 export const exactly = (description: string, properties: Members, optional: string[] = []): Schema => ({
   type: 'object',
@@ -81,17 +82,28 @@ export const openChoice = (
 
 type Range = readonly [minimum: number, maximum: number]
 
+/** With a format where it may exceed 32 bits, which is what many generators take for an integer. */
 export const integer = (description: string, unit: Unit, range: Range, example: number): Schema => {
-  return { ...number(description, unit, range, example), type: 'integer' }
+  const { format: _, ...schema } = number(description, unit, range, example)
+  return { ...schema, type: 'integer', ...(range[1] > INT32_MAX && ({ format: 'int64' } as const)) }
 }
 
+/** As double: without it generators of Go and Java take 32 bits. */
 export const number = (
   description: string,
   unit: Unit,
   [minimum, maximum]: Range,
   example: number,
 ): Schema => {
-  return { type: 'number', description, 'x-unit': unit, minimum, maximum, examples: [example] }
+  return {
+    type: 'number',
+    format: 'double',
+    description,
+    'x-unit': unit,
+    minimum,
+    maximum,
+    examples: [example],
+  }
 }
 
 export const count = (description: string, unit: Unit, example: number): Schema => {

@@ -15,7 +15,7 @@ export interface Schema {
   examples?: readonly unknown[]
   default?: unknown
   pattern?: string
-  format?: 'uri' | 'date' | 'date-time'
+  format?: 'uri' | 'date' | 'date-time' | 'int64' | 'double' // those of numbers are for generators; not checked
   minLength?: number
   maxLength?: number
   minimum?: number

@@ -15,7 +15,7 @@ import {
   text,
   timestamp,
 } from './build.ts'
-import type { Components } from './json-schema.ts'
+import type { Components, Schema } from './json-schema.ts'
 
 const REQUESTS_MAX = 2 ** 32 - 1 // the maximum of a rule, and the value for "unlimited"
 const YEAR_SEC = 31_536_000 // the longest window
@@ -24,6 +24,10 @@ const contact = text('Address of the operator; empty if there is none.', 'help@e
 const keptDays = (what: string, example: number) =>
   integer(`How long ${what} are kept.`, 'days', [0, 100_000], example)
 const measured = (place: string) => ref('MeasuredRegion', `Whether there are measurements from ${place}.`)
+
+const anyObject = (description: string): Schema => {
+  return { type: 'object', description, additionalProperties: true, examples: [{}] }
+}
 
 export const SERVICE_SCHEMAS: Components = {
   Error: exactly('An error: for people, and for programs.', {
@@ -135,5 +139,12 @@ export const SERVICE_SCHEMAS: Components = {
     type: 'object',
     description: 'An OpenAPI 3.1 document; its schema is that of the OpenAPI Initiative.',
     required: ['openapi', 'info', 'paths', 'components'],
+    properties: {
+      openapi: text('Version of the OpenAPI specification.', '3.1.0', 16),
+      info: anyObject('Title, version and description of the API.'),
+      paths: anyObject('The endpoints.'),
+      components: anyObject('Schemas, headers and ways to send a key.'),
+    },
+    additionalProperties: true, // stated, because generators take an object without it for a closed one
   },
 }

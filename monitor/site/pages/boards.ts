@@ -2,6 +2,7 @@
 
 import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
 import { getSiteFacts } from '../../api/site-facts.ts'
+import { siteIndex } from '../../api/site-index.ts'
 import { getStatus } from '../../api/site-view.ts'
 import type { BlackReason } from '../../scoring/boards.ts'
 import { displayScore } from '../../scoring/score.ts'
@@ -35,8 +36,8 @@ ${board(page, context, snapshot, 'black')}</div>`,
 
 function board(page: Page, context: SiteContext, snapshot: Snapshot, name: Board): Html {
   const { m, f } = page
-  const sites = new Map(snapshot.sites.map((site) => [site.slug, site]))
-  const entries = snapshot.boards[name].filter(({ slug }) => sites.has(slug))
+  const sites = siteIndex(snapshot)
+  const entries = snapshot.boards[name].filter(({ slug }) => sites.bySlug(slug))
   const isRed = name === 'red'
   const shown = entries.slice(0, BOARD_MAX[name])
   const empty = html`<p class="muted space-small">${isRed ? m.boards.redEmpty : m.boards.blackEmpty}</p>`
@@ -44,7 +45,7 @@ function board(page: Page, context: SiteContext, snapshot: Snapshot, name: Board
   return html`<section class="board board-${name}" aria-labelledby="${name}"><div class="board-head"><h2 id="${name}">${glyph(isRed ? 'best' : 'stop')}${isRed ? m.boards.red : m.boards.black}</h2><span class="tag">${isRed ? m.boards.redTag(f, entries.length) : m.boards.blackTag(f, entries.length)}</span><p>${isRed ? m.boards.redRule : m.boards.blackRule}</p></div>${!isRed && appeal}${
     shown.length === 0
       ? empty
-      : html`<ol>${shown.map((entry) => boardEntry(page, context, entry, sites.get(entry.slug)!, name))}</ol>`
+      : html`<ol>${shown.map((entry) => boardEntry(page, context, entry, sites.bySlug(entry.slug)!, name))}</ol>`
   }
 ${isRed && rules(page, snapshot)}</section>`
 }

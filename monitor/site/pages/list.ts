@@ -4,6 +4,7 @@ import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
 import { isModelVerified, modelList } from '../../api/model-list.ts'
 import type { Query } from '../../api/query.ts'
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
+import { siteIndex } from '../../api/site-index.ts'
 import { findSites } from '../../api/site-list.ts'
 import { getStatus } from '../../api/site-view.ts'
 import type { Region } from '../../facts.ts'
@@ -69,7 +70,7 @@ function lead({ m, f }: Page, snapshot: Snapshot): string {
 
 function filterForm(page: Page, snapshot: Snapshot, filters: Filters): Html {
   const { m } = page
-  const software = [...new Set(snapshot.sites.map((site) => getSiteFacts(site).software))].sort()
+  const software = siteIndex(snapshot).software()
   const { tier, region, status, sort } = filters
   const models = modelList(snapshot, { limit: MODELS_OFFERED_MAX, offset: 0 }).models
   return html`<details class="filters"${isFiltered(filters) && html` open`}><summary>${m.list.filters}</summary>

@@ -136,7 +136,7 @@ export async function requestFor(code: string, start: Start) {
   for (const [method, path, more] of before) await api.request(method, `/api/v1${path}`, more)
   const [method, path, more] = request
   const fullPath = path.startsWith('/../') ? `/api${path.slice(3)}` : `/api/v1${path}`
-  return { response: await api.request(method, fullPath, more), close: api.close }
+  return { method, path: fullPath, response: await api.request(method, fullPath, more), close: api.close }
 }
 
 /** Code → body, each from a separate service. */

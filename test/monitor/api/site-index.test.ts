@@ -37,6 +37,16 @@ function counted(reads: Record<string, number>, key: string, value: unknown): Pr
   }
 }
 
+test('a site by its slug, and the software of all sites, are looked up in the snapshot once', () => {
+  const { sites, reads } = countedSites()
+  const index = siteIndex(createSnapshot(sites))
+  expect(index.bySlug('site-007')).toBe(sites[1])
+  expect(index.bySlug('nobody')).toBeUndefined()
+  expect(index.bySlug('constructor')).toBeUndefined()
+  for (let i = 0; i < 3; i++) expect(index.software()).toEqual(['unknown'])
+  expect(reads.facts).toBe(SITES)
+})
+
 const listSites = (snapshot: ReturnType<typeof createSnapshot>, more: Query) =>
   siteList(snapshot, { sort: 'rank', limit: 1, offset: 0, ...more })
 

@@ -54,5 +54,5 @@ export async function startSite(options: Partial<WebSiteOptions> = {}) {
     const response = await fetch(origin + path, { method: 'POST', body, headers, redirect: 'manual' })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }
-  return { site, get, post, state, store, detections, logged, close: () => opened.close() }
+  return { site, origin, get, post, state, store, detections, logged, close: () => opened.close() }
 }

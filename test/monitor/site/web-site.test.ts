@@ -139,6 +139,39 @@ test('pages are kept while the data stays, with an ETag and compressed forms', a
   expect(style.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
 })
 
+test('pages are rendered once per data version and language', async () => {
+  const [kept, changed] = [createSnapshot(SITES, { version: 8 }), createSnapshot([], { version: 8 })]
+  const read = async (snapshot: typeof kept, language: string, coding = 'identity') => {
+    site.state.snapshot = snapshot
+    const headers = { 'accept-language': language, 'accept-encoding': coding }
+    return (await site.get('/', headers)).text
+  }
+  const [en, zh] = [await read(kept, 'en'), await read(kept, 'zh')]
+  expect(en).toContain('/sites/alpha')
+  expect(zh).not.toBe(en)
+  for (const coding of ['identity', 'br', 'gzip']) {
+    expect(await read(changed, 'en', coding)).toBe(en) // the version is the same, so the other snapshot is not read
+    expect(await read(changed, 'zh', coding)).toBe(zh)
+  }
+  expect(await read({ ...changed, version: 9 }, 'en')).not.toContain('/sites/alpha')
+  site.state.snapshot = createSnapshot()
+})
+
+test('other languages are named to search engines by absolute addresses, or not at all', async () => {
+  expect((await site.get('/leaderboard')).text).not.toContain('rel="alternate" hreflang')
+  const known = await startSite({ publicBaseUrl: 'https://monitor.example.org' })
+  try {
+    const { text } = await known.get('/leaderboard')
+    for (const language of ['en', 'zh-CN'])
+      expect(text).toContain(
+        `hreflang="${language}" href="https://monitor.example.org/leaderboard?lang=${language}"`,
+      )
+    expect((await known.get('/nowhere')).text).not.toContain('rel="alternate" hreflang')
+  } finally {
+    known.close()
+  }
+})
+
 test('M11#2: an alias leads to its site; an unknown slug offers the nearest', async () => {
   const alias = await site.get('/sites/old-alpha')
   expect([alias.status, alias.headers.get('location')]).toEqual([308, '/sites/alpha'])
