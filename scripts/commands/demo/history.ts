@@ -24,10 +24,10 @@ import {
   betterBucket,
   bucketStartSec,
   DAY_SEC,
-  emptyBucket,
   HOUR_SEC,
   mergeBuckets,
 } from '../../../monitor/scoring/bucket.ts'
+import { emptyHistogram } from '../../../monitor/scoring/histogram.ts'
 import { NEWEST } from '../../../monitor/scoring/regions.ts'
 import { toSightings } from '../../../monitor/service/sites.ts'
 import { applyBatch } from '../../../monitor/storage/apply.ts'
@@ -44,6 +44,8 @@ const PASS_RESULTS = 12 // per vantage: 30 minutes of evidence (monitor/evaluati
 const RAW_SHOWN_SEC = 2 * DAY_SEC // by the API (spec 3.2)
 const RESULTS_KEPT_SEC = 7 * DAY_SEC // as long as raw rows (spec 8.2)
 const DAILY_AFTER_SEC = 7 * DAY_SEC // older observations are kept once a day (spec 8.2)
+const HOURS_KEPT = (RESULTS_KEPT_SEC + 2 * DAY_SEC) / HOUR_SEC // more than results, which are dropped once a day
+const HISTOGRAM_LENGTH = emptyHistogram().length
 const LAST_QUARTER_SEC = 18 * HOUR_SEC // full probes are 6 hours apart, so one falls into a day's last quarter
 /** After a crash the demo starts again; and the whole history fits into the cache. */
 const PRAGMAS = 'PRAGMA synchronous=OFF; PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=8000;'
@@ -275,7 +277,8 @@ class RegionHistory {
   results: StoredResult[] = [] // of the last 7 days, oldest first
   pass: { state: RegionState['state']; isPending: boolean } | null = null // the latest one's result
   readonly simulated: SimulatedRegion
-  private readonly hours = new Map<number, Bucket>()
+  private readonly hours: (Bucket | undefined)[] = new Array(HOURS_KEPT).fill(undefined) // a ring
+  private readonly histograms = new Uint32Array(HOURS_KEPT * HISTOGRAM_LENGTH) // of these hours, since 24,000 arrays cost seconds
 
   constructor(simulated: SimulatedRegion) {
     this.simulated = simulated
@@ -286,12 +289,7 @@ class RegionHistory {
     if (this.results.at(-1)?.probe.atSec === probe.atSec) return false
     this.results.push({ probe, isStored: false })
     const atSec = bucketStartSec(probe.atSec, HOUR_SEC)
-    let bucket = this.hours.get(atSec)
-    if (!bucket) {
-      bucket = emptyBucket(atSec, HOUR_SEC)
-      this.hours.set(atSec, bucket)
-    }
-    return addProbe(bucket, probe)
+    return addProbe(this.hourAt(atSec) ?? this.createHour(atSec), probe)
   }
 
   /** Whether a pass now would have another result than the last one, as far as the state is concerned: the vote of getVote. */
@@ -306,12 +304,13 @@ class RegionHistory {
   }
 
   hourAt(atSec: number): Bucket | null {
-    return this.hours.get(atSec) ?? null
+    const bucket = this.hours[(atSec / HOUR_SEC) % HOURS_KEPT]
+    return bucket?.atSec === atSec ? bucket : null
   }
 
   listHours(daySec: number): Bucket[] {
     const starts = Array.from({ length: DAY_SEC / HOUR_SEC }, (_, i) => daySec + i * HOUR_SEC)
-    return starts.flatMap((atSec) => this.hours.get(atSec) ?? [])
+    return starts.flatMap((atSec) => this.hourAt(atSec) ?? [])
   }
 
   /** Drops results that would not be kept as raw rows; now and then, because it copies. */
@@ -319,8 +318,17 @@ class RegionHistory {
     const oldest = this.results[0]
     if (!oldest || atSec - oldest.probe.atSec < RESULTS_KEPT_SEC + DAY_SEC) return
     this.results = this.results.filter(({ probe }) => atSec - probe.atSec < RESULTS_KEPT_SEC)
-    for (const hourSec of this.hours.keys())
-      if (atSec - hourSec > RESULTS_KEPT_SEC + DAY_SEC) this.hours.delete(hourSec)
+  }
+
+  private createHour(atSec: number): Bucket {
+    const slot = (atSec / HOUR_SEC) % HOURS_KEPT
+    const histogram = this.histograms.subarray(slot * HISTOGRAM_LENGTH, (slot + 1) * HISTOGRAM_LENGTH).fill(0)
+    const bucket: Bucket = {
+      ...{ atSec, windowSec: HOUR_SEC, up: 0, degraded: 0, down: 0, statuses: {}, errors: {} },
+      histogram,
+    }
+    this.hours[slot] = bucket
+    return bucket
   }
 }
 

@@ -34,6 +34,8 @@ export class SimulatedRegion {
   private readonly incidents: readonly DemoIncident[]
   private readonly siteSeed: number
   private readonly waySeed: number
+  private day = 0 // of dayFactor
+  private dayFactor = 0
 
   /** Hours before now are counted from `nowSec`. */
   constructor(site: DemoSite, region: Region, nowSec: number) {
@@ -73,7 +75,10 @@ export class SimulatedRegion {
 
   /** Most days are good and some are bad: 0 to 4, 1 on average. */
   private dayFactorAt(atSec: number): number {
-    return 4 * createRandom(this.siteSeed - Math.floor(atSec / DAY_SEC))() ** 3
+    const day = Math.floor(atSec / DAY_SEC)
+    if (day !== this.day) this.dayFactor = 4 * createRandom(this.siteSeed - day)() ** 3
+    this.day = day
+    return this.dayFactor
   }
 
   /** Round trips and server time; slower in the evenings of UTC+8, more so from cn. */

@@ -108,7 +108,7 @@ export const DEMO_SITES: readonly DemoSite[] = [
   {
     slug: 'ember', name: 'Ember Relay', host: 'ember.example.org', line: 'Burns bright, sometimes out.',
     colour: '#c2410c', relay: 'sub2api', scheme: 'https', rttMs: { overseas: 120, cn: 240 }, serverMs: 620,
-    upShare: 0.95, outagesPerWeek: 9, errors: ['http_5xx', 'http_5xx', 'http_reset', 'connect_timeout'], listed: [...OPENAI, 'grok-4'], claimed: [...OPENAI, 'grok-4', 'grok-4-heavy'],
+    upShare: 0.95, outagesPerWeek: 6, errors: ['http_5xx', 'http_5xx', 'http_reset', 'connect_timeout'], listed: [...OPENAI, 'grok-4'], claimed: [...OPENAI, 'grok-4', 'grok-4-heavy'],
     firstSeenDays: 120, now: 'flapping', incidents: [{ fromHours: 300, toHours: 292, error: 'http_5xx' }],
   },
   {
@@ -156,7 +156,7 @@ export const DEMO_SITES: readonly DemoSite[] = [
   {
     slug: 'quartz', name: 'Quartz Token Outlet', host: 'quartz.example.net', line: 'Lifetime plans. No refunds.',
     colour: '#854d0e', relay: 'one-api', scheme: 'https', rttMs: { overseas: 75, cn: 168 }, serverMs: 510,
-    upShare: 0.97, outagesPerWeek: 4, errors: ['http_5xx', 'http_429', 'tls_untrusted'], listed: null, claimed: [...OPENAI, ...ANTHROPIC], firstSeenDays: 60,
+    upShare: 0.97, outagesPerWeek: 2, errors: ['http_5xx', 'http_429', 'tls_untrusted'], listed: null, claimed: [...OPENAI, ...ANTHROPIC], firstSeenDays: 60,
     flags: ['scam'],
   },
 ]
