@@ -33,8 +33,8 @@ export function referencePage(page: Page, context: SiteContext, exampleSlug: str
     page,
     context,
     { title: m.title, path: '/docs', generatedAtSec: null, scripts: ['reference.js'] },
-    html`<div class="narrow stack reference"><div class="page-head"><h1>${m.title}</h1><p class="lead">${m.lead} <a href="/api/v1/openapi.json">openapi.json</a></p>${m.englishOnly !== '' && html`<p class="small muted">${m.englishOnly}</p>`}<ul class="notes" lang="en">${conventions()}</ul></div>
-${contents(page)}
+    html`<div class="page-head"><h1>${m.title}</h1><p class="lead">${m.lead} <a href="/api/v1/openapi.json">openapi.json</a></p>${m.englishOnly !== '' && html`<p class="small muted">${m.englishOnly}</p>`}<ul class="notes" lang="en">${conventions()}</ul></div>
+<div class="text-page">${contents(page)}<div class="narrow stack reference">
 ${tags().map((tag) =>
   section(
     `tag-${tag.toLowerCase()}`,
@@ -44,7 +44,7 @@ ${tags().map((tag) =>
 )}
 ${section('headers', m.headers, html`<p>${m.headersLead}</p>${headerList()}`)}
 ${section('codes', m.codes, html`<p>${m.codesLead} <a href="/api/v1/codes">/api/v1/codes</a></p>${CODE_KINDS.map((kind) => codeTable(page, kind))}`)}
-${section('schemas', m.schemas, html`<p>${m.schemasLead}</p>${Object.entries(SCHEMAS).map(([name, schema]) => schemaPart(page, name, schema))}`)}</div>`,
+${section('schemas', m.schemas, html`<p>${m.schemasLead}</p>${Object.entries(SCHEMAS).map(([name, schema]) => schemaPart(page, name, schema))}`)}</div></div>`,
   )
 }
 
