@@ -177,8 +177,8 @@ class Demo {
   ${base}/sites/bamboo  works from overseas, likely blocked in China: how sure is that?
   ${base}/leaderboard   who leads, and why Mirage is warned of: it claims models that it does not list
 
-  A submitted relay is being measured, for most of a minute: ${base}/detections/${running}
-  One that was measured before:                              ${base}/detections/${done}
+  A submitted relay is being measured, for half a minute: ${base}/detections/${running}
+  One that was measured before:                          ${base}/detections/${done}
   The API behind all pages: ${base}/docs. In Chinese: ?lang=zh-CN
 
 All sites and measurements are invented. The relays run on this machine, and only this machine reaches the monitor.

@@ -1,6 +1,6 @@
 /**
- * Two detections whose addresses the demo prints: one that is done, and one that waits for the monitor and then runs for most
- * of a minute. Both are stored before the monitor starts, so neither costs a visitor's quota.
+ * Two detections whose addresses the demo prints: one that is done, and one that waits for the monitor and then runs for half
+ * a minute. Both are stored before the monitor starts, so neither costs a visitor's quota.
  */
 import {
   type Detection,

@@ -45,6 +45,8 @@ const RAW_SHOWN_SEC = 2 * DAY_SEC // by the API (spec 3.2)
 const RESULTS_KEPT_SEC = 7 * DAY_SEC // as long as raw rows (spec 8.2)
 const DAILY_AFTER_SEC = 7 * DAY_SEC // older observations are kept once a day (spec 8.2)
 const HOURS_KEPT = (RESULTS_KEPT_SEC + 2 * DAY_SEC) / HOUR_SEC // more than results, which are dropped once a day
+const NEWEST_KEPT = 50 // more than a pass stores
+const FORGET_AT = 300 // results of a region: now and then, because it copies
 const HISTOGRAM_LENGTH = emptyHistogram().length
 const LAST_QUARTER_SEC = 18 * HOUR_SEC // full probes are 6 hours apart, so one falls into a day's last quarter
 /** After a crash the demo starts again; and the whole history fits into the cache. */
@@ -203,7 +205,7 @@ class History {
     atSec: number,
     select: (results: StoredResult[]) => StoredResult[],
   ): void {
-    const { database, vantages } = this.options
+    const { database, vantages, nowSec } = this.options
     const writes: Write[] = this.observations
     const touched: { id: number; region: Region; bucket: Bucket }[] = []
     this.observations = []
@@ -217,7 +219,7 @@ class History {
           writes.push({ kind: 'probe', siteId: id, vantageId: vantages[region].id, probe: result.probe })
         }
         for (const hourSec of hours) touched.push({ id, region, bucket: regions[region].hourAt(hourSec)! })
-        regions[region].forget(atSec)
+        regions[region].forget(nowSec - RESULTS_KEPT_SEC)
       }
     }
     for (const { id } of Object.values(vantages)) writes.push({ kind: 'vantage-seen', vantageId: id, atSec })
@@ -274,7 +276,7 @@ class SiteHistory {
 }
 
 class RegionHistory {
-  results: StoredResult[] = [] // of the last 7 days, oldest first
+  results: StoredResult[] = [] // the newest ones and those of the last 7 days before now, oldest first
   pass: { state: RegionState['state']; isPending: boolean } | null = null // the latest one's result
   readonly simulated: SimulatedRegion
   private readonly hours: (Bucket | undefined)[] = new Array(HOURS_KEPT).fill(undefined) // a ring
@@ -313,11 +315,11 @@ class RegionHistory {
     return starts.flatMap((atSec) => this.hourAt(atSec) ?? [])
   }
 
-  /** Drops results that would not be kept as raw rows; now and then, because it copies. */
-  forget(atSec: number): void {
-    const oldest = this.results[0]
-    if (!oldest || atSec - oldest.probe.atSec < RESULTS_KEPT_SEC + DAY_SEC) return
-    this.results = this.results.filter(({ probe }) => atSec - probe.atSec < RESULTS_KEPT_SEC)
+  /** Drops results that neither a later pass nor the end will store: those before `keptFromSec`, except the newest. */
+  forget(keptFromSec: number): void {
+    const { results } = this
+    if (results.length < FORGET_AT || results[results.length - NEWEST_KEPT].probe.atSec >= keptFromSec) return
+    this.results = results.slice(-NEWEST_KEPT)
   }
 
   private createHour(atSec: number): Bucket {

@@ -2,13 +2,14 @@
 import type { DemoSite } from './sites.ts'
 
 const ROWS = 5
+const SMALL = ['mini', 'flash', 'haiku', 'deepseek', 'qwen', 'kimi', 'glm', 'doubao', 'llama', 'oss']
 
 /** HTML; a visitor, a full probe and a screenshot get the same. */
 export function landingPage({ name, line, colour, host, listed, claimed, now }: DemoSite): string {
   if (now === 'parked') return parkedPage(host, colour)
   const models = (listed ?? claimed).slice(0, ROWS)
-  const rows = models.map((id, i) => {
-    const [input, output] = [price(host, i), price(host, i) * 4]
+  const rows = models.map((id) => {
+    const [input, output] = [price(host, id), price(host, id) * 4]
     return `<tr><td>${id}<td>$${input.toFixed(2)}<td>$${output.toFixed(2)}`
   })
   return page(
@@ -40,8 +41,8 @@ main{padding:2.2rem 8vw}table{width:100%;border-collapse:collapse}td,th{padding:
 </style></head><body>${body}</body></html>`
 }
 
-/** Dollars, 0.15 to 4, the same in every demo. */
-function price(host: string, row: number): number {
-  const code = host.charCodeAt(row) * 31 + host.charCodeAt(row + 1) * 7
-  return 0.15 + (code % 78) / 20
+/** Dollars; small and open models cost a seventh. Each site has its own rate, the same in every demo. */
+function price(host: string, id: string): number {
+  const rate = 0.55 + (host.charCodeAt(0) % 10) / 12
+  return (SMALL.some((mark) => id.includes(mark)) ? 0.4 : 2.8) * rate
 }
