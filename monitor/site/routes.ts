@@ -78,9 +78,10 @@ export class Routes {
       get('/changelog', (call) =>
         this.lasting(call, () => changelogPage(call.page, context, this.changelog)),
       ),
-      get('/docs', (call) =>
-        this.data(call, () => referencePage(call.page, context, call.snapshot.sites[0]?.slug ?? null)),
-      ),
+      get('/docs', (call) => {
+        const slug = call.snapshot.sites[0]?.slug ?? null // of the examples
+        return this.lasting(call, () => referencePage(call.page, context, slug), `${slug}`)
+      }),
       get('/docs/try/{id}', ({ request, argument }) => openInApi(argument, request.query)),
       get('/changelog.atom', () =>
         this.file(
@@ -232,9 +233,9 @@ export class Routes {
     return this.kept(this.bodies.getText(key, () => String(render())))
   }
 
-  /** A page that does not depend on the data. */
-  private lasting({ page, request }: PageCall, render: () => Html): ResponseContent {
-    const key = `${page.language} ${page.isExplicit} ${request.path}`
+  /** A page that does not depend on the data, or only on `input`. */
+  private lasting({ page, request }: PageCall, render: () => Html, input = ''): ResponseContent {
+    const key = `${page.language} ${page.isExplicit} ${request.path} ${input}`
     return this.kept(this.bodies.getText(key, () => String(render())))
   }
 

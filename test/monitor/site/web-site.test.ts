@@ -306,6 +306,16 @@ test('M11#7: a form of the reference leads to the API, without its empty fields,
   )
 })
 
+test('the reference has the first site in its examples; its ETag outlasts a data version', async () => {
+  const first = (await site.get('/docs')).headers.get('etag')
+  const { snapshot } = site.state
+  site.state.snapshot = { ...snapshot!, version: snapshot!.version + 1 }
+  expect((await site.get('/docs')).headers.get('etag')).toBe(first)
+  site.state.snapshot = { ...snapshot!, version: snapshot!.version + 2, sites: [...SITES].reverse() }
+  expect((await site.get('/docs')).headers.get('etag')).not.toBe(first)
+  site.state.snapshot = snapshot
+})
+
 test('M11#1: a page ignores parameters that are not its own', async () => {
   for (const query of ['utm_source=mail', '__proto__=1', 'lang=zh-CN&x=%00', 'teir=A'])
     expect([query, (await site.get(`/?${query}`)).status]).toEqual([query, 200])

@@ -226,7 +226,7 @@ describe('the monitor, installed', () => {
       const { openApi } = await import(${from('schema/openapi.js')})
       const { paths } = openApi({ version: '1', isClosed: false })
       const { example } = paths['/api/v1/meta'].get.responses[200].content['application/json']
-      console.log(readChangelog()[0].kind, example.service)`
+      console.log(readChangelog().at(-1).kind, example.service)`
     const { output } = await finish(start(process.execPath, ['--input-type=module', '--eval', code]))
     expect(output).toBe('added relay-site-monitor\n')
   })
