@@ -59,12 +59,13 @@ export function percentile(histogram: Histogram, phase: Phase, share: number): n
 export function packHistogram(histogram: Histogram): Uint8Array {
   const bytes: number[] = []
   let previous = -1
-  histogram.forEach((count, at) => {
-    if (count === 0) return
+  for (let at = 0; at < histogram.length; at++) {
+    const count = histogram[at]
+    if (count === 0) continue
     pushVarint(bytes, at - previous)
     pushVarint(bytes, count)
     previous = at
-  })
+  }
   return Uint8Array.from(bytes)
 }
 

@@ -160,5 +160,7 @@ interface StoredBucket {
 }
 
 function sortedJson(counts: Record<string, number>): string {
-  return JSON.stringify(Object.fromEntries(Object.entries(counts).sort(([a], [b]) => (a < b ? -1 : 1))))
+  const keys = Object.keys(counts)
+  if (keys.length < 2) return JSON.stringify(counts) // nearly always
+  return JSON.stringify(Object.fromEntries(keys.sort().map((key) => [key, counts[key]])))
 }

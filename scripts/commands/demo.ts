@@ -4,236 +4,223 @@
  *     relays on loopback ─► one full probe of each ─► 30 days of history ─► the monitor probes them from now on,
  *                                                                          and an agent acts as a vantage in cn
  *
- * All files are in a temporary folder, which is removed when the demo ends.
+ * All files are in a temporary folder, which is removed when the demo ends, at whatever stage.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
-import { loadCatalogue } from '../../monitor/catalogue/load.ts'
-import { Egress, egressSettings } from '../../monitor/egress/egress.ts'
-import type { Observation } from '../../monitor/facts.ts'
-import { loadAsnTable } from '../../monitor/probe/asn.ts'
-import { fullProbe } from '../../monitor/probe/full.ts'
 import { listenAddress } from '../../monitor/service/options.ts'
-import { Database } from '../../monitor/storage/database.ts'
-import { databasePath } from '../../monitor/storage/path.ts'
-import { openStore } from '../../monitor/storage/store.ts'
-import { createVantage } from '../../monitor/storage/vantages.ts'
 import { claimPorts } from '../../transports/ports.ts'
-import { fillHistory } from './demo/history.ts'
-import { DEMO_SITES, demoAsnTable, demoCatalogue, siteUrl } from './demo/sites.ts'
-import { startWorld } from './demo/world.ts'
+import { doneDetection, newDetection, toWrite } from './demo/detections.ts'
+import { createProbeContext, observe, prepareDatabase, storeWrites } from './demo/prepare.ts'
+import { DemoProcesses } from './demo/processes.ts'
+import { Progress } from './demo/progress.ts'
+import { agentEnv, monitorEnv } from './demo/settings.ts'
+import { DEMO_SITES, SLOW_SUBMISSION, siteUrl } from './demo/sites.ts'
+import { startWorld, type World } from './demo/world.ts'
 
-const USAGE = `usage: npm run demo -- [--days 30] [--addr 127.0.0.1:8090]
+const USAGE = `usage: npm run demo -- [--addr 127.0.0.1:8090] [--days 30] [--keep]
 
-Starts small relays on this machine (good, slow, flapping, with false claims, parked, broken), generates their history and
-runs the monitor on them. A second process acts as a vantage in cn, where one of them is blocked. Ctrl-C ends the demo and
-removes its files.
+Runs the monitor on invented relays of this machine, with their history: good, slow, blocked in China, with false claims,
+parked, down. A second process acts as a vantage in China. Nothing leaves this machine. Ctrl-C ends the demo and removes its
+files.
 
-  --days   of history, 1 to 60; default 30
-  --addr   where the monitor listens; default MONITOR_ADDR, or 127.0.0.1:8090
+  --addr   where the monitor listens: a loopback address and a port, 0 for any free one; default 127.0.0.1:8090
+  --days   of history before today, 1 to 31; default 30. With fewer than 7 nobody has been there long enough to lead the boards
+  --keep   leaves the files in their folder, and prints its name
+  --help   prints this
 `
-const DAYS_MAX = 60
-const DAY_SEC = 86_400
+const DAYS_MAX = 31 // hours are kept for 32 days
 const AGENT_HOST = '127.0.0.1'
-const SLUICE = fileURLToPath(new URL('../sluice.ts', import.meta.url))
-const VANTAGE = 'main'
-const AGENT = { name: 'shanghai', region: 'cn', country: 'CN' } as const
+const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-const READY_POLL_MS = 100
+const READY_POLL_MS = 25
 const OPTIONS = {
+  addr: { type: 'string', default: '127.0.0.1:8090' },
   days: { type: 'string', default: '30' },
-  addr: { type: 'string', default: process.env.MONITOR_ADDR ?? '127.0.0.1:8090' },
+  keep: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h' },
 } as const
 
-const { days, addr } = parseOptions()
-const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
-process.env.TMPDIR = folder // also for the relays' certificates
-process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-const exitBySignal = () => process.exit(130)
-for (const name of SIGNALS) process.on(name, exitBySignal)
-try {
-  const { host, port } = listenAddress('--addr', addr)
-  const [, agentPort] = await claimPorts([
-    { variable: '--addr', host, port },
-    { variable: 'the port of the agent', host: AGENT_HOST, port: 0 },
-  ])
-  const agents = `${AGENT_HOST}:${agentPort}`
-  const world = await startWorld(DEMO_SITES)
-  const catalogue = join(folder, 'catalogue.yaml')
-  const asnPath = join(folder, 'ip2asn.tsv')
-  writeFileSync(asnPath, demoAsnTable())
-  const token = await prepare(catalogue, asnPath, world.env)
-  const env = {
-    ...world.env,
-    CATALOGUE_PATH: catalogue,
-    ASN_DB: asnPath,
-    AGENT_ADDR: agents,
-    MONITOR_DATA_DIR: folder,
-    MONITOR_ADDR: addr,
-    PROBE_INTERVAL_S: '60',
-    CONNECTIVITY_CHECK_URLS: '',
-    BACKEND_TYPE: 'memory',
-    DISABLE_STATS: 'true',
-    DEBUG_PORT: '0',
-    DEBUG_HOST: '127.0.0.1',
-  }
-  const agentEnv = {
-    ...world.agentEnv,
-    AGENT_SERVER: `http://${agents}`,
-    AGENT_TOKEN: token,
-    MONITOR_DATA_DIR: join(folder, 'agent'),
-    CONNECTIVITY_CHECK_URLS: '',
-    LOG_LEVEL: 'error',
-  }
-  await runMonitor(env, agentEnv)
-  await world.close()
-} catch (error) {
-  if (!(error instanceof ConfigurationError)) throw error
-  process.stderr.write(`demo: ${error.message}\n`)
-  process.exit(error.exitCode)
+interface Options {
+  host: string
+  port: number
+  days: number
+  keepsFiles: boolean
 }
 
-function parseOptions(): { days: number; addr: string } {
+/** A signal came before the demo was up. */
+class Stopped extends Error {}
+
+class Demo {
+  private readonly startedMs = performance.now()
+  private readonly options: Options
+  private readonly folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
+  private readonly progress = new Progress(process.stdout)
+  private readonly processes = new DemoProcesses()
+  private world: World | null = null
+  private signal: NodeJS.Signals | null = null
+  private isUp = false
+
+  constructor(options: Options) {
+    this.options = options
+    process.env.TMPDIR = this.folder // also for the relays' certificates
+    process.once('exit', () => this.removeFiles())
+    for (const name of SIGNALS) process.on(name, () => this.onSignal(name))
+  }
+
+  /** Resolves with the exit code when the demo has ended. */
+  async run(): Promise<number> {
+    try {
+      const ended = await this.start()
+      const code = await ended
+      if (this.signal === null) process.stderr.write(`demo: the monitor has ended with exit code ${code}\n`)
+      return this.signal === null ? code || 1 : this.exitCode(this.signal)
+    } catch (error) {
+      if (this.signal === null) throw error
+      return this.exitCode(this.signal)
+    } finally {
+      this.progress.clear()
+      await this.processes.end()
+      await this.world?.close()
+      this.removeFiles()
+    }
+  }
+
+  /** Resolves when the demo is up, with a promise of the monitor's exit code. */
+  private async start(): Promise<Promise<number>> {
+    const { host, port: wantedPort, days } = this.options
+    const [port, agentPort] = await claimPorts([
+      { variable: '--addr', host, port: wantedPort },
+      { variable: 'the port of the agent', host: AGENT_HOST, port: 0 },
+    ])
+    const addr = `${host.includes(':') ? `[${host}]` : host}:${port}`
+    const places = { folder: this.folder, addr, agentAddr: `${AGENT_HOST}:${agentPort}` }
+
+    this.show(`Starting ${DEMO_SITES.length} relays on this machine`)
+    const world = await startWorld(DEMO_SITES)
+    this.world = world
+    const context = await createProbeContext(world, this.folder)
+    const observations = await observe(world, context, DEMO_SITES)
+
+    const stage = `Generating ${days} days of history`
+    this.show(stage)
+    const nowSec = Math.floor(Date.now() / 1_000)
+    const { token, probesCount } = await prepareDatabase({
+      ...{ folder: this.folder, sites: DEMO_SITES, observations, days, nowSec },
+      onProgress: (share) => this.show(stage, share),
+    })
+    const running = newDetection(`https://${SLOW_SUBMISSION.host}`, Date.now())
+    await storeWrites(this.folder, [toWrite(running)])
+
+    this.show('Starting the monitor')
+    const ended = this.processes.start(['monitor'], monitorEnv(world, places))
+    const [isReady, done] = await Promise.all([
+      Promise.race([this.waitUntilReady(addr), ended.then(() => false)]),
+      doneDetection(context, siteUrl(DEMO_SITES[0])),
+    ])
+    if (!isReady) return ended
+    await storeWrites(this.folder, [toWrite(done)])
+    void this.processes.start(['monitor', 'agent'], agentEnv(world, places, token))
+    this.progress.clear()
+    this.isUp = true
+    process.stdout.write(this.describe(addr, { probesCount, running: running.id, done: done.id }))
+    return ended
+  }
+
+  private show(stage: string, share?: number): void {
+    if (this.signal !== null) throw new Stopped()
+    this.progress.show(stage, share)
+  }
+
+  private async waitUntilReady(addr: string): Promise<boolean> {
+    while (this.signal === null) {
+      const isReady = await fetch(`http://${addr}/readyz`).then(
+        ({ ok }) => ok,
+        () => false,
+      )
+      if (isReady) return true
+      await sleep(READY_POLL_MS, undefined, { ref: false }) // does not outlive the monitor
+    }
+    throw new Stopped()
+  }
+
+  /** The first one ends the demo in order, a later one at once. */
+  private onSignal(name: NodeJS.Signals): void {
+    const isFirst = this.signal === null
+    this.signal ??= name
+    this.processes.kill(isFirst ? name : 'SIGKILL')
+  }
+
+  /** To be stopped is how the demo ends, once it is up. */
+  private exitCode(signal: NodeJS.Signals): number {
+    return this.isUp ? 0 : 128 + constants.signals[signal]
+  }
+
+  private removeFiles(): void {
+    if (!this.options.keepsFiles) rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  private describe(
+    addr: string,
+    { probesCount, running, done }: { probesCount: number; running: string; done: string },
+  ) {
+    const base = `http://${addr}`
+    const seconds = ((performance.now() - this.startedMs) / 1_000).toFixed(1)
+    const files = this.options.keepsFiles ? `keeps its files in ${this.folder}` : 'removes its files'
+    return `The monitor is up after ${seconds} s, with ${DEMO_SITES.length} relays and ${probesCount} probes of them. Three pages to look at:
+
+  ${base}/              which relay works right now, from China and from overseas
+  ${base}/sites/bamboo  works from overseas, likely blocked in China: how sure is that?
+  ${base}/leaderboard   who leads, and why Mirage is warned of: it claims models that it does not list
+
+  A submitted relay is being measured, for most of a minute: ${base}/detections/${running}
+  One that was measured before:                              ${base}/detections/${done}
+  The API behind all pages: ${base}/docs. In Chinese: ?lang=zh-CN
+
+All sites and measurements are invented. The relays run on this machine, and only this machine reaches the monitor.
+Ctrl-C ends the demo and ${files}.
+`
+  }
+}
+
+function parseOptions(): Options {
   try {
     const { values } = parseArgs({ options: OPTIONS })
+    if (values.help) {
+      process.stdout.write(USAGE)
+      process.exit(0)
+    }
     const days = Number(values.days)
-    const isValid = Number.isInteger(days) && days >= 1 && days <= DAYS_MAX
-    if (isValid && !values.help) return { days, addr: values.addr }
-    const message = isValid ? '' : `demo: --days must be a whole number from 1 to ${DAYS_MAX}\n\n`
-    process.stdout.write(`${message}${USAGE}`)
-    process.exit(isValid ? 0 : 2)
+    if (!/^\d{1,2}$/.test(values.days) || days < 1 || days > DAYS_MAX)
+      throw optionError(
+        `--days ${values.days}`,
+        `is not a whole number from 1 to ${DAYS_MAX}.`,
+        'Use for example 30.',
+      )
+    const { host, port } = listenAddress('--addr', values.addr)
+    if (!LOOPBACK.test(host)) {
+      const fix = 'Use a loopback address, like 127.0.0.1:8090.'
+      throw optionError(`--addr ${values.addr}`, 'would show invented data to other machines.', fix)
+    }
+    return { host, port, days, keepsFiles: values.keep }
   } catch (error) {
     process.stderr.write(`demo: ${(error as Error).message}\n\n${USAGE}`)
     process.exit(2)
   }
 }
 
-/** Writes the catalogue, and a database with `days` of history. Returns the agent's token. */
-async function prepare(cataloguePath: string, asnPath: string, env: Record<string, string>): Promise<string> {
-  const nowSec = Math.floor(Date.now() / 1_000)
-  const firstSeen = (ageDays = days) =>
-    new Date((nowSec - ageDays * DAY_SEC) * 1_000).toISOString().slice(0, 10)
-  writeFileSync(
-    cataloguePath,
-    demoCatalogue(DEMO_SITES, ({ ageDays }) => firstSeen(ageDays)),
-  )
-  const loaded = loadCatalogue({ path: cataloguePath })
-  if (loaded.kind !== 'loaded') throw new Error(`the demo's catalogue is invalid: ${JSON.stringify(loaded)}`)
-  printProgress(`probing each of ${DEMO_SITES.length} relays once …`)
-  const observations = await probeOnce(nowSec, asnPath, env)
-  const path = databasePath(folder)
-  const store = await openStore({ path, log: (_, text) => printProgress(`${text}\n`) })
-  const { ids } = await store.request({
-    ...{ kind: 'sync-catalogue', sites: loaded.catalogue.entries },
-    nowSec: nowSec - days * DAY_SEC,
-  })
-  const id = await store.request({ kind: 'vantage', name: VANTAGE, region: 'overseas', country: null })
-  const { agentId, token } = addAgent(path)
-  const probes = await fillHistory({
-    ...{ store, path, ids, observations, days, nowSec, agentId },
-    sites: DEMO_SITES,
-    vantage: { id, name: VANTAGE },
-    onProgress: (share) => printProgress(`generating ${days} days of history: ${Math.round(share * 100)} %`),
-  })
-  await store.close()
-  printProgress(`${probes} probes of ${days} days, rolled up and evaluated.\n`)
-  return token
+function optionError(where: string, what: string, fix: string): ConfigurationError {
+  return new ConfigurationError({ code: 'DEMO_OPTION', where, what, fix, exitCode: 2 })
 }
 
-/** Like `sluice monitor vantage create`. */
-function addAgent(path: string): { agentId: number; token: string } {
-  const database = new Database(path)
-  try {
-    const token = createVantage(database, AGENT)
-    const row = database.get<{ id: number }>('SELECT id FROM vantage WHERE name = ?', AGENT.name)
-    return { agentId: row!.id, token }
-  } finally {
-    database.close()
-  }
-}
-
-async function probeOnce(
-  nowSec: number,
-  asnPath: string,
-  env: Record<string, string>,
-): Promise<Map<string, Observation>> {
-  const ca = readFileSync(env.NODE_EXTRA_CA_CERTS, 'utf8')
-  const egress = new Egress({ settings: egressSettings(env), version: 'demo', ca })
-  const context = { egress, asn: await loadAsnTable(asnPath), nowMs: () => nowSec * 1_000 }
-  const observations = DEMO_SITES.map(async (site) => {
-    const url = siteUrl(site)
-    const { observation } = await fullProbe(context, { url, apiBase: url, purpose: 'catalogue' })
-    return [site.slug, observation] as const
-  })
-  const pairs = await Promise.all(observations)
-  return new Map(pairs.flatMap(([slug, observation]) => (observation ? [[slug, observation]] : [])))
-}
-
-/** Resolves when the monitor has ended, by Ctrl-C or by itself. */
-async function runMonitor(env: Record<string, string>, agentEnv: Record<string, string>): Promise<void> {
-  const monitor = startSluice(['monitor'], env)
-  const children = [monitor]
-  for (const name of SIGNALS)
-    process.off(name, exitBySignal).on(name, () => {
-      for (const child of children) child.kill(name)
-    })
-  const ended = waitForExit(monitor)
-  if (await Promise.race([waitUntilReady(), ended.then(() => false)])) {
-    children.push(startSluice(['monitor', 'agent'], agentEnv))
-    process.stdout.write(describeRequests())
-  }
-  process.exitCode = await ended
-  for (const agent of children.slice(1)) {
-    agent.kill('SIGTERM')
-    await waitForExit(agent)
-  }
-}
-
-function startSluice(args: string[], env: Record<string, string>): ChildProcess {
-  return spawn(process.execPath, [SLUICE, ...args], { env: { ...process.env, ...env }, stdio: 'inherit' })
-}
-
-function waitForExit(child: ChildProcess): Promise<number> {
-  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode ?? 1)
-  return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
-}
-
-async function waitUntilReady(): Promise<boolean> {
-  for (;;) {
-    const isReady = await fetch(`http://${addr}/readyz`).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-    if (isReady) return true
-    await sleep(READY_POLL_MS, undefined, { ref: false }) // does not outlive the monitor
-  }
-}
-
-function describeRequests(): string {
-  const base = `http://${addr}/api/v1`
-  return `
-The monitor serves ${DEMO_SITES.length} relays on this machine and probes each once a minute. Try it:
-
-  curl -s '${base}/sites?include=summary'
-  curl -s '${base}/sites?region=cn'
-  curl -s '${base}/sites/bamboo'          # blocked in cn: see network_profile.china
-  curl -s '${base}/sites/ember?history=day'
-  curl -s '${base}/leaderboard?board=black'
-  curl -s -H 'Content-Type: application/json' -d '{"url":"${siteUrl(DEMO_SITES[0])}"}' ${base}/detections
-
-Ctrl-C ends it.
-`
-}
-
-/** On a terminal one line that is overwritten; elsewhere only whole lines. */
-function printProgress(text: string): void {
-  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${text}`)
-  else if (text.endsWith('\n')) process.stdout.write(text)
+try {
+  process.exitCode = await new Demo(parseOptions()).run()
+} catch (error) {
+  if (!(error instanceof ConfigurationError)) throw error
+  process.stderr.write(`demo: ${error.message}\n`)
+  process.exitCode = error.exitCode
 }

@@ -36,13 +36,25 @@ export interface IssueOptions {
 const openssl = promisify(execFile)
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 
-/** `names` of the server's certificate. */
-export async function makeCertificates(names: string): Promise<Certificates> {
+/** `names` of the server's certificate; `authority`: common name of the issuer. */
+export async function makeCertificates(names: string, authority = 'Test CA'): Promise<Certificates> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-certificates-'))
   const file = (name: string) => join(folder, name)
   const run = (...args: string[]) => openssl('openssl', args)
   const ca = { cert: file('ca.pem'), key: file('ca.key') }
-  await run('req', '-x509', ...KEY, '-keyout', ca.key, '-out', ca.cert, '-days', '2', '-subj', '/CN=Test CA')
+  await run(
+    'req',
+    '-x509',
+    ...KEY,
+    '-keyout',
+    ca.key,
+    '-out',
+    ca.cert,
+    '-days',
+    '2',
+    '-subj',
+    `/CN=${authority}`,
+  )
 
   const issue = async (name: string, options: IssueOptions = {}): Promise<Pair> => {
     const pair = { cert: file(`${name}.pem`), key: file(`${name}.key`) }

@@ -150,7 +150,12 @@ const SHORT_EXAMPLES: Record<string, unknown> = {
   getOpenApi: {
     openapi: '3.1.0',
     info: { title: 'Relay site monitor', version: '0.1.0' },
+    servers: [{ url: '/' }],
+    security: [{}],
+    tags: [],
+    externalDocs: { url: '/docs' },
     paths: {},
+    'x-codes-elsewhere': {},
     components: {},
   },
 }

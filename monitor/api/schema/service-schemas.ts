@@ -23,11 +23,14 @@ const YEAR_SEC = 31_536_000 // the longest window
 const contact = text('Address of the operator; empty if there is none.', 'help@example.org', 254)
 const keptDays = (what: string, example: number) =>
   integer(`How long ${what} are kept.`, 'days', [0, 100_000], example)
+const part = (description: string, example: object): Schema => ({
+  type: 'object',
+  description,
+  maxProperties: 1_000,
+  additionalProperties: true, // stated, because generators take an object without it for a closed one
+  examples: [example],
+})
 const measured = (place: string) => ref('MeasuredRegion', `Whether there are measurements from ${place}.`)
-
-const anyObject = (description: string): Schema => {
-  return { type: 'object', description, additionalProperties: true, examples: [{}] }
-}
 
 export const SERVICE_SCHEMAS: Components = {
   Error: exactly('An error: for people, and for programs.', {
@@ -135,16 +138,20 @@ export const SERVICE_SCHEMAS: Components = {
     path: text('Path with its parameters in braces.', '/api/v1/sites/{slug}', 128),
     summary: text('What it returns.', 'One site with its history', 200),
   }),
-  OpenApi: {
-    type: 'object',
-    description: 'An OpenAPI 3.1 document; its schema is that of the OpenAPI Initiative.',
-    required: ['openapi', 'info', 'paths', 'components'],
-    properties: {
-      openapi: text('Version of the OpenAPI specification.', '3.1.0', 16),
-      info: anyObject('Title, version and description of the API.'),
-      paths: anyObject('The endpoints.'),
-      components: anyObject('Schemas, headers and ways to send a key.'),
-    },
-    additionalProperties: true, // stated, because generators take an object without it for a closed one
-  },
+  OpenApi: open('An OpenAPI 3.1 document; the OpenAPI Initiative has its whole schema.', {
+    openapi: text('Version of the format.', '3.1.0', 16, { pattern: '^3\\.1\\.[0-9]{1,3}$' }),
+    info: part('Title, version, description, contact and licence.', {
+      title: 'Relay site monitor',
+      version: '0.1.0',
+    }),
+    servers: list('Where the API is served.', part('A server.', { url: '/' }), 8),
+    security: list('Ways to authenticate, each of them optional.', part('A way.', { apiKey: [] }), 8),
+    tags: list('Groups of operations.', part('A group.', { name: 'Sites', description: 'Relay sites.' }), 64),
+    externalDocs: part('The reference for people.', { url: '/docs' }),
+    paths: part('The operations, by path and method.', { '/api/v1/meta': {} }),
+    'x-codes-elsewhere': part('Error codes of requests that reach no operation.', {
+      not_found: 'Any path under `/api/` that is not here.',
+    }),
+    components: part('Schemas, headers and security schemes that the rest refers to.', { schemas: {} }),
+  }),
 }

@@ -62,6 +62,10 @@ for (const form of document.querySelectorAll('form[data-try]')) {
   })
 }
 
+// Without PUBLIC_BASE_URL the lines for curl have no host.
+for (const line of document.querySelectorAll('[data-curl]'))
+  line.textContent = line.textContent.replace(" '/api/", ` '${location.origin}/api/`)
+
 // A link to a schema opens it.
 function openTarget() {
   const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1))

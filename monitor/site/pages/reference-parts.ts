@@ -16,6 +16,11 @@ function toBold(part: string, i: number): Content {
   return i % 2 === 1 ? html`<b>${part}</b>` : part
 }
 
+/** A code that may be broken after its underscores. */
+export function breakable(code: string): Content {
+  return code.split('_').map((part, i) => (i === 0 ? part : html`_<wbr>${part}`))
+}
+
 export function schemaLink(name: string): Html {
   return html`<a class="mono" href="#schema-${name}">${name}</a>`
 }

@@ -10,8 +10,9 @@ import { components } from '../../api/schema/resources.ts'
 import { section } from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { type Content, type Html, html } from '../html.ts'
+import type { Messages } from '../messages/en.ts'
 import type { Page, Parameters } from '../page.ts'
-import { describeValues, fieldList, inline, schemaLink } from './reference-parts.ts'
+import { breakable, describeValues, fieldList, inline, schemaLink } from './reference-parts.ts'
 
 const BASE = '/api/v1'
 const SCHEMAS = components(false)
@@ -32,8 +33,8 @@ export function referencePage(page: Page, context: SiteContext, exampleSlug: str
     page,
     context,
     { title: m.title, path: '/docs', generatedAtSec: null, scripts: ['reference.js'] },
-    html`<div class="narrow stack reference"><div class="page-head"><h1>${m.title}</h1><p class="lead">${m.lead} <a href="/api/v1/openapi.json">openapi.json</a></p>${m.englishOnly !== '' && html`<p class="small muted">${m.englishOnly}</p>`}<ul class="notes" lang="en">${conventions()}</ul></div>
-${contents(page)}
+    html`<div class="page-head"><h1>${m.title}</h1><p class="lead">${m.lead} <a href="/api/v1/openapi.json">openapi.json</a></p>${m.englishOnly !== '' && html`<p class="small muted">${m.englishOnly}</p>`}<ul class="notes" lang="en">${conventions()}</ul></div>
+<div class="text-page">${contents(page)}<div class="narrow stack reference">
 ${tags().map((tag) =>
   section(
     `tag-${tag.toLowerCase()}`,
@@ -43,7 +44,7 @@ ${tags().map((tag) =>
 )}
 ${section('headers', m.headers, html`<p>${m.headersLead}</p>${headerList()}`)}
 ${section('codes', m.codes, html`<p>${m.codesLead} <a href="/api/v1/codes">/api/v1/codes</a></p>${CODE_KINDS.map((kind) => codeTable(page, kind))}`)}
-${section('schemas', m.schemas, html`<p>${m.schemasLead}</p>${Object.entries(SCHEMAS).map(([name, schema]) => schemaPart(page, name, schema))}`)}</div>`,
+${section('schemas', m.schemas, html`<p>${m.schemasLead}</p>${Object.entries(SCHEMAS).map(([name, schema]) => schemaPart(page, name, schema))}`)}</div></div>`,
   )
 }
 
@@ -135,12 +136,12 @@ function parameterTable({ m }: Page, parameters: readonly Listed[]): Html {
 
 function tryForm({ m }: Page, { id, path }: Endpoint, parameters: readonly Listed[]): Html {
   const { reference } = m
-  return html`<form method="get" action="/docs/try/${id}" class="try" data-try="${id}" data-path="${BASE}${path === '/' ? '' : path}" data-words="${JSON.stringify({ sending: reference.sending, failed: reference.failed, shortened: reference.shortened })}" aria-label="${reference.tryIt}: GET ${path}"><div class="try-fields">${parameters.map((each) => html`<div class="field"><label class="mono" for="${id}-${each.name}">${each.name}</label>${control(id, each, reference.notSet)}</div>`)}</div><p class="actions"><button type="submit" class="button">${reference.send}</button> <span class="small muted no-script">${reference.open}</span></p><div class="answer" hidden><p role="status"></p><pre tabindex="0" aria-label="${reference.answer}"></pre></div></form>`
+  return html`<form method="get" action="/docs/try/${id}" class="try" data-try="${id}" data-path="${BASE}${path === '/' ? '' : path}" data-words="${JSON.stringify({ sending: reference.sending, failed: reference.failed, shortened: reference.shortened })}" aria-label="${reference.tryIt}: GET ${path}"><div class="try-fields">${parameters.map((each) => html`<div class="field"><label class="mono" for="${id}-${each.name}">${each.name}</label>${control(id, each, reference)}</div>`)}</div><p class="actions"><button type="submit" class="button">${reference.send}</button> <span class="small muted no-script">${reference.open}</span></p><div class="answer" hidden><p role="status"></p><pre tabindex="0" aria-label="${reference.answer}"></pre></div></form>`
 }
 
-function control(id: string, { name, schema, isInPath, example }: Listed, notSet: string): Html {
+function control(id: string, { name, schema, isInPath, example }: Listed, m: Messages['reference']): Html {
   if (schema.enum) {
-    return html`<select id="${id}-${name}" name="${name}"><option value="">${notSet}</option>${schema.enum.map((value) => html`<option>${String(value)}</option>`)}</select>`
+    return html`<select id="${id}-${name}" name="${name}"><option value="">${schema.default === undefined ? m.notSet : `${schema.default} (${m.byDefault})`}</option>${schema.enum.map((value) => html`<option>${String(value)}</option>`)}</select>`
   }
   if (schema.type === 'integer') {
     return html`<input id="${id}-${name}" name="${name}" type="number" min="${schema.minimum}" max="${schema.maximum}" placeholder="${String(schema.default ?? schema.examples![0])}">`
@@ -176,7 +177,7 @@ function codeTable({ m }: Page, kind: CodeKind): Html {
   const rows = CODES.filter((each) => each.kind === kind)
   return html`<h3 id="codes-${kind}">${reference.kinds[kind]} <span class="mono muted light">${kind}</span></h3><table class="table table-tight table-codes" aria-labelledby="codes-${kind}"><thead><tr><th scope="col">${reference.code}</th><th scope="col">${reference.meaning}, ${reference.action}</th></tr></thead><tbody>${rows.map(
     ({ code, http_status, meaning, action }) =>
-      html`<tr id="${kind}-${code}"><th scope="row"><span class="mono">${code}</span>${isError && html`<span class="sub">${reference.status} ${http_status}</span>`}</th><td lang="en">${inline(meaning)} <span class="sub">${inline(action)}</span></td></tr>`,
+      html`<tr id="${kind}-${code}"><th scope="row"><span class="mono">${breakable(code)}</span>${isError && html`<span class="sub">${reference.status} ${http_status}</span>`}</th><td lang="en">${inline(meaning)} <span class="sub">${inline(action)}</span></td></tr>`,
   )}</tbody></table>`
 }
 

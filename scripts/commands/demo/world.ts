@@ -1,74 +1,82 @@
 /**
- * The demo's relays, one per site, on loopback addresses, and the environments that map the sites' names to them.
+ * Everything the demo measures, on loopback addresses: a relay per site, and the environments that map the hosts to them.
  *
- *     monitor ──► relay          agent ──► relay, or for a blocked site a server that resets after the ClientHello
+ *     monitor ──► relay          agent in cn ──► relay, or of a blocked site: a denied address (dns), a server that resets (tls)
  */
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
-import { type Certificates, makeCertificates } from '../../../test/helpers/certificates.ts'
-import { type FakeRelay, startFakeRelay } from '../../../test/helpers/fake-relays.ts'
-import { DEMO_DOMAIN, DEMO_NETWORKS, type DemoSite } from './sites.ts'
+import { type Certificates, makeCertificates, type Pair } from '../../../test/helpers/certificates.ts'
+import { type DemoRelay, type Pem, startBlocker, startDemoRelay } from './relays.ts'
+import { DEMO_NETWORKS, type DemoSite, SLOW_SUBMISSION } from './sites.ts'
 
-const FLAP_MS = 90_000
+const NAMES = ['com', 'net', 'org'].flatMap((end) => [`DNS:*.example.${end}`, `DNS:*.aurora.example.${end}`])
+const CERTIFICATE_DAYS = 74
+const DENIED_ADDRESS = '127.0.0.9' // not in EGRESS_TEST_ALLOW: like a poisoned answer, dns_bogus
 
 export interface World {
   env: Record<string, string>
   agentEnv: Record<string, string> // the same for the agent in cn
+  /** The relays turn from well to what they are today. */
+  turnToToday(): void
+  /** From now on replies take as long as they would over the Internet. */
+  delayReplies(): void
   close(): Promise<void>
 }
 
 export async function startWorld(sites: readonly DemoSite[]): Promise<World> {
-  const names = `DNS:*.${DEMO_DOMAIN}`
-  const authority = await makeCertificates(names)
-  const expired = await authority.issue('expired', { names, days: -1 })
-  const createCertificate = ({ certificate }: DemoSite) => {
-    if (certificate === 'none') return undefined
-    const { cert, key } = certificate === 'good' ? authority : expired
-    return { cert: readFileSync(cert), key: readFileSync(key) }
-  }
-  const relays: FakeRelay[] = []
-  for (const [i, site] of sites.entries())
-    relays.push(await startFakeRelay(site.relay, { host: getAddress(i), tls: createCertificate(site) }))
-  const blocker = createServer((socket) => {
-    socket.on('error', () => {})
-    socket.once('data', () => socket.resetAndDestroy())
+  const authority = await makeCertificates(NAMES[0], 'Demo CA')
+  const names = NAMES.join(',')
+  const [well, expired] = await Promise.all([
+    authority.issue('well', { names, days: CERTIFICATE_DAYS }),
+    authority.issue('expired', { names, days: -1 }),
+  ]).then((pairs) => pairs.map(readPair))
+  const relays = await Promise.all(
+    [...sites, slowSubmission(sites[0])].map((site, i) => {
+      const { address } = DEMO_NETWORKS[i % DEMO_NETWORKS.length]
+      return startDemoRelay(site, { address, well, expired })
+    }),
+  )
+  const blocker = await startBlocker(DEMO_NETWORKS[0].address)
+  const blockedPorts = { dns: `${DENIED_ADDRESS}:443`, tls: `${DEMO_NETWORKS[0].address}:${blocker.port}` }
+  const fromOverseas = relays.map(({ site, address, ports }) => `${site.host}=${address}:${ports.overseas}`)
+  const fromCn = relays.map(({ site, address, ports }) => {
+    const { blockedInCn } = site
+    return `${site.host}=${blockedInCn ? blockedPorts[blockedInCn.layer] : `${address}:${ports.cn}`}`
   })
-  await once(blocker.listen(0, DEMO_NETWORKS[0].address), 'listening')
-  const blockerAddress = `${DEMO_NETWORKS[0].address}:${(blocker.address() as AddressInfo).port}`
-  const flapping = setInterval(() => {
-    for (const [i, site] of sites.entries()) if (site.isFlapping) flap(relays[i], site)
-  }, FLAP_MS)
-  const hosts = (isFromCn: boolean) =>
-    sites.map(({ slug, blockedFromHours }, i) => {
-      const isBlocked = isFromCn && blockedFromHours !== undefined
-      return `${slug}.${DEMO_DOMAIN}=${isBlocked ? blockerAddress : `${getAddress(i)}:${relays[i].port}`}`
-    })
   const env = {
     NODE_ENV: 'test', // required for EGRESS_TEST_ALLOW
     EGRESS_TEST_ALLOW: DEMO_NETWORKS.map(({ address }) => address).join(','),
-    EGRESS_TEST_HOSTS: hosts(false).join(','),
+    EGRESS_TEST_HOSTS: fromOverseas.join(','),
     NODE_EXTRA_CA_CERTS: authority.ca,
   }
   return {
     env,
-    agentEnv: { ...env, EGRESS_TEST_HOSTS: hosts(true).join(',') },
-    close: async () => {
-      clearInterval(flapping)
-      blocker.close()
-      await Promise.all(relays.map((relay) => relay.close()))
-      await (authority as Certificates).remove()
+    agentEnv: { ...env, EGRESS_TEST_HOSTS: fromCn.join(',') },
+    turnToToday: () => {
+      for (const relay of relays) relay.turnToToday()
     },
+    delayReplies: () => {
+      for (const relay of relays) relay.delayReplies()
+    },
+    close: () => closeAll(relays, blocker, authority),
   }
 }
 
-function getAddress(index: number): string {
-  return DEMO_NETWORKS[index % DEMO_NETWORKS.length].address
+/** A relay like another one, which takes so long that its detection can be watched. */
+function slowSubmission(like: DemoSite): DemoSite {
+  const { host, replyMs } = SLOW_SUBMISSION
+  const name = { slug: 'lagoon', name: 'Lagoon Models', line: 'Still waters.', colour: '#0e7490' }
+  return { ...like, ...name, host, serverMs: replyMs, now: undefined, isBehindCdn: false }
 }
 
-let isFailing = false
+async function closeAll(
+  relays: readonly DemoRelay[],
+  blocker: { close(): Promise<void> },
+  authority: Certificates,
+) {
+  await Promise.all([...relays, blocker].map((each) => each.close()))
+  await authority.remove()
+}
 
-function flap(relay: FakeRelay, { relay: kind }: DemoSite): void {
-  isFailing = !isFailing
-  relay.turn(isFailing ? 'failing' : kind)
+function readPair({ cert, key }: Pair): Pem {
+  return { cert: readFileSync(cert), key: readFileSync(key) }
 }

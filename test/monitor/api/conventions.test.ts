@@ -36,7 +36,8 @@ function* schemas(): Generator<[name: string, schema: Schema]> {
     if (schema.items) yield* visit(name, schema.items)
     for (const inner of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) yield* visit(name, inner)
   }
-  for (const schema of Object.values(components(true))) yield* visit('', schema)
+  const { OpenApi, ...own } = components(true) // the names of a document are those of OpenAPI
+  for (const schema of Object.values(own)) yield* visit('', schema)
 }
 
 test('M1#1-2: every response below /api/ is JSON, or has neither body nor type', async () => {

@@ -90,6 +90,10 @@ test('8.1: openapi prints the document of the API', async () => {
   expect(version).toMatch(/^[0-9]+\.[0-9]+\.[0-9]+/)
   expect(JSON.parse(out)).toEqual(JSON.parse(JSON.stringify(openApi({ version, isClosed: false }))))
   expect({ code, err }).toEqual({ code: 0, err: '' })
+  const settings = { PUBLIC_BASE_URL: 'https://monitor.example.org/', SUPPORT_EMAIL: 'help@example.org' }
+  const named = await monitorIn({}, settings).run('openapi')
+  const { servers, info } = JSON.parse(named.out)
+  expect([servers[0].url, info.contact.email]).toEqual(['https://monitor.example.org', 'help@example.org'])
 })
 
 test('a closed pipe ends the command without an error', () => {
