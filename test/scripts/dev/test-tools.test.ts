@@ -3,8 +3,10 @@ import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { buildH2spec, findH2spec, h2specSkipReason } from '../../../scripts/dev/h2spec.mjs'
-import { allThere, provide, reportSkips } from '../../../scripts/dev/test-tools.mjs'
+import { allThere, provide, reportSkips, tools } from '../../../scripts/dev/test-tools.mjs'
 import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
+
+const TOOLS_DIR = new URL('../../.tools/', import.meta.url)
 
 let printed = ''
 
@@ -15,7 +17,10 @@ beforeEach(() => {
     return true
   })
 })
-afterEach(() => void vi.restoreAllMocks())
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.unstubAllEnvs()
+})
 
 function createTool(skipReason: string | null) {
   return { name: 'h2spec', isThere: () => false, get: vi.fn(async () => {}), skipReason: () => skipReason }
@@ -86,3 +91,25 @@ test('H2SPEC names the binary; one that cannot be run is an error', () => {
     'H2SPEC: /bin/nothing cannot be run. Name an h2spec binary, or unset H2SPEC.',
   )
 })
+
+// biome-ignore format: a table
+const installers = [
+  // installer, tool → the remedy
+  ['npm',     'openapi-typescript',    /^no network\nsluice: npm could not fetch openapi-typescript@[\d.]+, .*npm_config_registry/s],
+  ['python3', 'openapi-python-client', /^no network\nsluice: pip could not fetch openapi-python-client==[\d.]+, .*PIP_INDEX_URL/s],
+] as const
+test.each(installers)(
+  'without a network %s says how to get %s, and leaves nothing behind',
+  async (program, name, remedy) => {
+    const folder = makeTemporaryFolder()
+    writeFileSync(join(folder, program), '#!/bin/sh\necho no network\nexit 1\n')
+    chmodSync(join(folder, program), 0o755)
+    const listTools = () =>
+      readdirSync(TOOLS_DIR).filter((each) => each.startsWith('unpacking-') || each === name)
+    const before = listTools()
+    vi.stubEnv('PATH', folder)
+    await expect(tools.find((tool) => tool.name === name)!.get!()).rejects.toThrow(remedy)
+    expect(printed).toMatch(new RegExp(`^sluice: fetching ${name} \\(\\d+ MB unpacked\\) into test/.tools`))
+    expect(listTools()).toEqual(before)
+  },
+)
