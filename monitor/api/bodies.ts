@@ -25,12 +25,15 @@ const zip = promisify(gzip)
 export class Body {
   readonly etag: string
   readonly plain: Buffer
+  private readonly isText: boolean
   private readonly forms = new Map<Coding, Buffer>()
   private readonly pending = new Map<Coding, Promise<Buffer>>()
   private readonly onGrown: (body: Body) => void
 
-  constructor(text: string, onGrown: (body: Body) => void = () => {}) {
-    this.plain = Buffer.from(text)
+  /** Bytes, unlike text, are never compressed: those of pictures are already. */
+  constructor(content: string | Buffer, onGrown: (body: Body) => void = () => {}) {
+    this.isText = typeof content === 'string'
+    this.plain = typeof content === 'string' ? Buffer.from(content) : content
     this.etag = `W/"${createHash('sha256').update(this.plain).digest('hex').slice(0, 16)}"`
     this.onGrown = onGrown
     this.forms.set('identity', this.plain)
@@ -44,7 +47,7 @@ export class Body {
 
   /** The coding used for a client that prefers this one. */
   codingFor(preferred: Coding): Coding {
-    return this.plain.length < COMPRESSED_MIN_BYTES ? 'identity' : preferred
+    return this.isText && this.plain.length >= COMPRESSED_MIN_BYTES ? preferred : 'identity'
   }
 
   /** Synchronous when the form exists. */

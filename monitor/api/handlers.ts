@@ -77,7 +77,8 @@ export class Handlers {
       submitDetection: (call) => this.submitDetection(call),
       getDetection: (call) => this.getDetection(call),
       getLimits: (call) => this.getLimits(call),
-      getMeta: () => this.dataHeaders('meta', (snapshot) => this.metaView(snapshot)),
+      getMeta: () =>
+        this.dataHeaders(`meta ${this.options.hasScreenshots?.()}`, (snapshot) => this.metaView(snapshot)),
       getChangelog: () => this.lasting('changelog', () => ({ entries: this.changelog }), 15),
       getOpenApi: () =>
         this.lasting('openapi', () => openApi({ version: options.version, isClosed: false }), 3_600),
@@ -238,6 +239,7 @@ export class Handlers {
         overseas: { measured: measured.includes('overseas') },
       },
       probe_interval_s: probeIntervalSec,
+      screenshots: { enabled: this.options.hasScreenshots?.() ?? false },
       retention: RETENTION,
       contact: supportEmail,
       methodology_url: `${publicBaseUrl}/methodology`,

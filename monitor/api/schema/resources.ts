@@ -318,6 +318,7 @@ const SMALL: Components = {
     ),
     regions: open({ cn: open({ measured: boolean }), overseas: open({ measured: boolean }) }),
     probe_interval_s: integer(60, 3_600),
+    screenshots: open({ enabled: boolean }),
     retention: { type: 'object', maxProperties: 32, additionalProperties: integer(0, 100_000) },
     contact: text(254),
     methodology_url: text(2_048),

@@ -153,7 +153,7 @@ export const sitePage = {
   noModels:
     'No model is claimed and no list has been returned. Models are therefore not counted in the score.',
   screenshot: 'Screenshot',
-  screenshotAlt: (name: string) => `Landing page of ${name}`,
+  screenshotAlt: (name: string, date: string) => `Landing page of ${name} on ${date}`,
   noScreenshot: 'No picture yet.',
   json: 'Data as JSON',
   badge: 'Badge',

@@ -135,7 +135,7 @@ export const sitePage: Messages['sitePage'] = {
   more: (f, n) => `显示全部 ${f.number(n)} 个`,
   noModels: '未声称模型，也未返回列表，因此模型不计入得分。',
   screenshot: '截图',
-  screenshotAlt: (name) => `${name} 的首页`,
+  screenshotAlt: (name, date) => `${name} 的首页（${date}）`,
   noScreenshot: '暂无截图。',
   json: 'JSON 数据',
   badge: '徽章',

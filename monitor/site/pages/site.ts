@@ -248,14 +248,15 @@ function screenshotSection(
   page: Page,
   { supportEmail }: SiteContext,
   site: SiteState,
-  { detail }: SiteData,
+  { detail, screenshotTakenAtSec: takenAtSec }: SiteData,
 ): Html {
   const { m } = page
   const { screenshot_url: url } = detail
+  const alt = m.sitePage.screenshotAlt(site.name, takenAtSec === null ? '' : toDate(takenAtSec))
   const picture =
     url === null
       ? html`<p class="muted">${m.sitePage.noScreenshot}</p>`
-      : html`<div class="screenshot"><img src="${url}" alt="${m.sitePage.screenshotAlt(site.name)}" width="1280" height="800" loading="lazy"></div>`
+      : html`<div class="screenshot"><img src="${url}" alt="${alt}" width="1280" height="800" loading="lazy"></div>`
   const links = [
     html`<a href="/api/v1/sites/${site.slug}">${m.sitePage.json}</a>`,
     html`<a href="/badge/${site.slug}.svg">${m.sitePage.badge}</a>`,
