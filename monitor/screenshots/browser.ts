@@ -107,7 +107,7 @@ async function launch(
     const context = await chromium.launchPersistentContext(profile, {
       executablePath: executable,
       ignoreDefaultArgs: true,
-      args: chromiumFlags({ proxyPort: proxy.port, profile, hasSandbox }),
+      args: chromiumFlags({ proxyPort: proxy.port, profile, hasSandbox, isTest: acceptsAnyCertificate }),
       chromiumSandbox: hasSandbox,
       proxy: { server: `http://127.0.0.1:${proxy.port}`, username: PROXY_USER, password: proxy.password },
       env: browserEnvironment(home, folder), // not ours, which has passwords

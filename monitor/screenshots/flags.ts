@@ -11,6 +11,7 @@ export interface FlagOptions {
   proxyPort: number
   profile: string
   hasSandbox: boolean
+  isTest: boolean // relays of tests and of the demo announce HTTP/2 and do not speak it
 }
 
 const FEATURES_OFF = [
@@ -61,7 +62,7 @@ const FLAGS = [
   '--use-mock-keychain',
 ]
 
-export function chromiumFlags({ proxyPort, profile, hasSandbox }: FlagOptions): string[] {
+export function chromiumFlags({ proxyPort, profile, hasSandbox, isTest }: FlagOptions): string[] {
   return [
     '--headless',
     '--remote-debugging-pipe',
@@ -69,6 +70,7 @@ export function chromiumFlags({ proxyPort, profile, hasSandbox }: FlagOptions): 
     `--proxy-server=http://127.0.0.1:${proxyPort}`,
     ...FLAGS,
     ...(hasSandbox ? [] : ['--no-sandbox']),
+    ...(isTest ? ['--disable-http2'] : []),
     'about:blank',
   ]
 }

@@ -10,7 +10,7 @@ export interface SiteData {
   grid: DayGrid
   models: Awaited<ReturnType<typeof siteModels>>
   incidents: Awaited<ReturnType<typeof siteIncidents>>
-  screenshotTakenAtSec: number | null
+  screenshotAtSec: number | null // read with its URL: the snapshot may be older
 }
 
 export async function readSiteData(
@@ -28,5 +28,5 @@ export async function readSiteData(
     details.read('newestScreenshot', site.id),
   ])
   const grid = toDayGrid(detail.probe_history, hours.points, snapshot.generatedAtSec)
-  return { detail, grid, models, incidents, screenshotTakenAtSec: screenshot?.takenAtSec ?? null }
+  return { detail, grid, models, incidents, screenshotAtSec: screenshot?.takenAtSec ?? null }
 }

@@ -248,11 +248,11 @@ function screenshotSection(
   page: Page,
   { supportEmail }: SiteContext,
   site: SiteState,
-  { detail, screenshotTakenAtSec: takenAtSec }: SiteData,
+  { detail, screenshotAtSec }: SiteData,
 ): Html {
   const { m } = page
   const { screenshot_url: url } = detail
-  const alt = m.sitePage.screenshotAlt(site.name, takenAtSec === null ? '' : toDate(takenAtSec))
+  const alt = m.sitePage.screenshotAlt(site.name, screenshotAtSec === null ? '' : toDate(screenshotAtSec))
   const picture =
     url === null
       ? html`<p class="muted">${m.sitePage.noScreenshot}</p>`

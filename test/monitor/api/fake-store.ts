@@ -51,6 +51,7 @@ export function site(
     score: 85.25,
     facts: FACTS,
     lastProbedSec: NOON - 60,
+    screenshotAtSec: null,
     regions: { cn: region('reachable'), overseas: region('reachable') },
     ...more,
   }
