@@ -18,7 +18,9 @@ export function imagesFolder(dataDir: string): string {
 /** Returns the SHA-256, hexadecimal. Throws as the file system does; then nothing is stored. */
 export async function writeImage(folder: string, image: Buffer): Promise<string> {
   const sha256 = createHash('sha256').update(image).digest('hex')
-  await mkdir(folder, { recursive: true, mode: 0o750 })
+  await mkdir(folder, { mode: 0o750 }).catch((error) => {
+    if (error.code !== 'EEXIST') throw error // not `recursive`, which never returns for folders of the kernel (storage/path.ts)
+  })
   const temporary = join(folder, `.${randomUUID()}.tmp`)
   try {
     const file = await open(temporary, 'wx', 0o640)
