@@ -122,6 +122,7 @@ function openServer() {
     probeIntervalSec: 300,
     userAgent: 'bench',
     version: 'bench',
+    images: { get: async () => null },
     log: (_: string, message: string) => console.log(message),
   }
   const [api, web] = [new Api(all), new WebSite(all)]

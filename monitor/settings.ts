@@ -11,7 +11,6 @@ import {
 import { bool, exactWord, int, list, path, string } from '../engine/settings/values.ts'
 
 const built = 'built'
-const later = 'later'
 const refuse = 'refuse'
 
 const addressIn = exactWord('x-forwarded-for', 'forwarded', 'cf-connecting-ip', 'x-real-ip')
@@ -65,7 +64,9 @@ const table = {
     [string,      built,  'AGENT_SERVER', '', 'agent only: URL of its server, such as https://monitor.example.org:8091'],
     [string,      built,  'AGENT_TOKEN', '', 'agent only: the token that `sluice monitor vantage create` printed'],
     [path,        built,  'AGENT_TOKEN_FILE', '', 'agent only: file that holds the token, instead of AGENT_TOKEN'],
-    [shots,       later,  'SCREENSHOTS_ENABLED', 'auto', 'take monthly screenshots of the sites; auto = if a browser is installed'],
+    [shots,       built,  'SCREENSHOTS_ENABLED', 'auto', 'take monthly screenshots of the sites; auto = if a browser is installed'],
+    [path,        built,  'CHROMIUM_PATH', '', 'browser for the screenshots; empty = chromium, chromium-browser or google-chrome on PATH'],
+    [bool,        built,  'SCREENSHOT_NO_SANDBOX', 'false', 'run that browser without its sandbox, which it needs as root and where user name spaces are forbidden'],
   ],
   'Monitor: detections': [
     [bool,        built,  'DETECTIONS_ENABLED', 'true', 'let visitors request a detection of any address'],

@@ -26,14 +26,21 @@ const zip = promisify(gzip)
 export class Body {
   readonly etag: string
   readonly plain: Buffer
+  private readonly isText: boolean
   private readonly forms = new Map<Coding, Buffer>()
   private readonly pending = new Map<Coding, Promise<Buffer>>()
   private readonly onGrown: (body: Body) => void
   private readonly brotliQuality: number
 
-  constructor(text: string, onGrown: (body: Body) => void = () => {}, brotliQuality = BROTLI_QUALITY) {
+  /** Bytes, unlike text, are never compressed: those of pictures are already. */
+  constructor(
+    content: string | Buffer,
+    onGrown: (body: Body) => void = () => {},
+    brotliQuality = BROTLI_QUALITY,
+  ) {
+    this.isText = typeof content === 'string'
     this.brotliQuality = brotliQuality
-    this.plain = Buffer.from(text)
+    this.plain = typeof content === 'string' ? Buffer.from(content) : content
     this.etag = `W/"${createHash('sha256').update(this.plain).digest('hex').slice(0, 16)}"`
     this.onGrown = onGrown
     this.forms.set('identity', this.plain)
@@ -47,7 +54,7 @@ export class Body {
 
   /** The coding used for a client that prefers this one. */
   codingFor(preferred: Coding): Coding {
-    return this.plain.length < COMPRESSED_MIN_BYTES ? 'identity' : preferred
+    return this.isText && this.plain.length >= COMPRESSED_MIN_BYTES ? preferred : 'identity'
   }
 
   /** Synchronous when the form exists. */

@@ -78,7 +78,8 @@ export class Handlers {
       submitDetection: (call) => this.submitDetection(call),
       getDetection: (call) => this.getDetection(call),
       getLimits: (call) => this.getLimits(call),
-      getMeta: () => this.dataHeaders('meta', (snapshot) => this.metaView(snapshot)),
+      getMeta: () =>
+        this.dataHeaders(`meta ${this.options.hasScreenshots?.()}`, (snapshot) => this.metaView(snapshot)),
       getCodes: () => this.lasting('codes', () => ({ codes: CODES }), 15),
       getChangelog: () => this.lasting('changelog', () => ({ entries: this.changelog }), 15),
       getOpenApi: () => this.lasting('openapi', () => openApi({ ...options, isClosed: false }), 3_600),
@@ -240,6 +241,7 @@ export class Handlers {
         overseas: { measured: measured.includes('overseas') },
       },
       probe_interval_s: probeIntervalSec,
+      screenshots: { enabled: this.options.hasScreenshots?.() ?? false },
       retention: RETENTION,
       contact: supportEmail,
       methodology_url: `${publicBaseUrl}/methodology`,

@@ -19,6 +19,7 @@ export interface ApiOptions {
   address: AddressOptions
   version: string // of the service
   hasDetections: boolean // DETECTIONS_ENABLED
+  hasScreenshots?: () => boolean // whether screenshots are taken; default false
   hasDraftFields: boolean // RATELIMIT_DRAFT_FIELDS
   isSharedCache: boolean // API_SHARED_CACHE
   supportEmail: string // empty = none

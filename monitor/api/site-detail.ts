@@ -33,7 +33,7 @@ export async function siteDetail(
     history === 'none' ? [] : readPoints(details, site.id, 'all', history, HISTORY_DAYS, nowSec),
     details.read('observation', site.id),
     modelsNow(details, site.id, nowSec),
-    details.read('screenshotPath', site.id),
+    details.read('newestScreenshot', site.id),
   ])
   const observedAtSec = observation?.atSec ?? site.lastProbedSec
   return {
@@ -45,7 +45,7 @@ export async function siteDetail(
       ...networkView(observation?.profile ?? UNKNOWN_NETWORK, site.regions, nowSec),
       observed_at: timestamp(observedAtSec),
     },
-    screenshot_url: screenshot === null ? null : `${mediaBase}${screenshot}`,
+    screenshot_url: screenshot === null ? null : `${mediaBase}${screenshot.path}`,
   }
 }
 

@@ -6,18 +6,20 @@
  *     egress.check('http://10.0.0.1/')                    at submission: static, no DNS, no connection
  *     await egress.visit({ url, purpose: 'catalogue' })   one GET, at most 3 redirects, every limit of spec 5.9
  *     await egress.handshake({ url, purpose })            certificate and ALPN with h2 offered, then closed
+ *     await egress.connect({ url, purpose })              a checked TCP connection for another client's bytes
  *     await egress.names('relay.example.com')             CNAME chain and name servers, for CDN and parking marks
  *
  * Network failures are never thrown: `visit` returns `error`, one of our codes, with everything found before it. Programming
  * errors (a header that is not allowed) are thrown. A status of 400 or more is not an error here. The caller bounds how many
  * visits run at once; each holds one socket and at most 2 MiB.
  */
+import type { Socket } from 'node:net'
 import type { ErrorCode, Timings } from '../facts.ts'
 import { ACCEPT_ENCODING } from './body.ts'
 import type { PeerFacts } from './connect.ts'
 import { Failure, toFailure } from './failure.ts'
-import type { EgressContext, Hop, HopRequest, OnResolved } from './hop.ts'
-import { admit, open, runHop } from './hop.ts'
+import type { EgressContext, Hop, HopRequest, OnResolved, Opening } from './hop.ts'
+import { admit, open, openSocket, runHop } from './hop.ts'
 import type { Response } from './http-connection.ts'
 import { isRedirect } from './http-connection.ts'
 import type { Limits } from './limits.ts'
@@ -183,6 +185,24 @@ export class Egress {
     timings.totalMs = Math.round(performance.now() - startedAtMs)
     const hasStalled = watch.stop() >= this.context.limits.stallMs
     return { ...found, ...toFailureFields(failure), hasStalled }
+  }
+
+  /**
+   * A TCP connection to the host and port of a URL, after every check of spec 5, for bytes of another client: the browser
+   * behind `filtering-proxy.ts`, which does its own TLS. Throws a Failure. The caller destroys the socket.
+   */
+  async connect(request: Pick<VisitRequest, 'url' | 'purpose' | 'extraPort' | 'signal'>): Promise<Socket> {
+    await this.context.own.refresh()
+    const found: Opening = {
+      timings: { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null },
+      certificate: null,
+      addresses: [],
+      hasIpv6: false,
+      remoteAddress: null,
+      triedAddress: null,
+    }
+    const hopRequest = { ...request, isRedirect: false }
+    return openSocket(this.context, admit(this.context, hopRequest), hopRequest, found)
   }
 
   /** Both lists are empty for a name that may not be visited, and behind a proxy, which resolves names itself. */

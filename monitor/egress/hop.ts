@@ -74,11 +74,12 @@ export interface Hop {
   hasStalled: boolean
 }
 
-type Opening = Pick<
+export type Opening = Pick<
   Hop,
   'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress' | 'triedAddress'
 >
-type OpenRequest = Pick<HopRequest, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'> & { alpn: string[] }
+type DialRequest = Pick<HopRequest, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'>
+type OpenRequest = DialRequest & { alpn: string[] }
 
 export async function runHop(context: EgressContext, request: HopRequest): Promise<Hop> {
   await context.own.refresh()
@@ -136,10 +137,8 @@ export async function open(
   request: OpenRequest,
   found: Opening,
 ): Promise<Connection> {
-  const { limits, proxy } = context
-  const raw = proxy
-    ? await openThrough(proxy, context, target, request, found)
-    : await openDirectly(context, target, request, found)
+  const { limits } = context
+  const raw = await openSocket(context, target, request, found)
   const { addresses, hasIpv6, remoteAddress } = found
   const connection = { addresses, hasIpv6, remoteAddress }
   if (!target.isTls) return { ...connection, http: new HttpConnection(raw), certificate: null }
@@ -158,10 +157,23 @@ export async function open(
   return { ...connection, http: new HttpConnection(socket), certificate }
 }
 
+/** Steps 3 to 6: a connected socket without TLS. */
+export function openSocket(
+  context: EgressContext,
+  target: UrlTarget,
+  request: DialRequest,
+  found: Opening,
+): Promise<Socket> {
+  const { proxy } = context
+  return proxy
+    ? openThrough(proxy, context, target, request, found)
+    : openDirectly(context, target, request, found)
+}
+
 async function openDirectly(
   context: EgressContext,
   target: UrlTarget,
-  request: OpenRequest,
+  request: DialRequest,
   found: Opening,
 ): Promise<Socket> {
   const { limits } = context
@@ -187,7 +199,7 @@ async function openThrough(
   proxy: ProxyServer,
   context: EgressContext,
   target: UrlTarget,
-  request: OpenRequest,
+  request: DialRequest,
   { timings }: Opening,
 ): Promise<Socket> {
   const { connectMs: ms, headBytes } = context.limits
@@ -208,7 +220,7 @@ async function openThrough(
 async function resolve(
   context: EgressContext,
   target: UrlTarget,
-  request: OpenRequest,
+  request: DialRequest,
 ): Promise<{ addresses: string[]; port: number }> {
   const startedAtMs = performance.now()
   const test = context.testHosts.get(target.host)
@@ -232,7 +244,7 @@ async function resolve(
 /** Delays the denial of a detection to a whole step (spec 5.12), so that its time does not show what a resolver knew. */
 async function hideTime(
   { limits }: EgressContext,
-  { purpose, signal }: OpenRequest,
+  { purpose, signal }: DialRequest,
   startedAtMs: number,
 ): Promise<void> {
   if (purpose !== 'detection') return

@@ -8,14 +8,10 @@ import { resolve } from 'node:path'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { type Catalogue, getCatalogueFolder } from '../catalogue/load.ts'
 import { CatalogueSource } from '../catalogue/source.ts'
-import type { Region } from '../facts.ts'
-import type { ProberSite } from '../prober/messages.ts'
 import type { Store } from '../storage/store.ts'
-import { proberSites } from './sites.ts'
+import { type PlacedSite, proberSites } from './sites.ts'
 
 const RETRY_MS = 10_000
-
-export type PlacedSite = ProberSite & { regions: readonly Region[] }
 
 export interface CatalogueSyncOptions {
   store: Pick<Store, 'request' | 'read'>

@@ -2,7 +2,7 @@
  * Metrics of the monitor (spec 12), as counters and gauges of the service's statistics. One name per combination of label
  * values, such as `sluice.monitor.http_requests.GET.200./api/v1/sites`, so that every sink supports them.
  *
- *     counters   http_requests, http_ms, rate_limited, quota_failures, probes
+ *     counters   http_requests, http_ms, rate_limited, quota_failures, probes, screenshots
  *     gauges     probe_lag_seconds, egress_denied, detections, store_queue, catalogue_sites, vantage_online, …   each second
  */
 import type { Stats } from '../../engine/stats/stats.ts'
@@ -11,6 +11,7 @@ import { QUOTA_KINDS } from '../api/quota.ts'
 import type { Probe, Region } from '../facts.ts'
 import type { ProberMetrics } from '../prober/messages.ts'
 import { isOnline } from '../scoring/regions.ts'
+import type { ScreenshotReason } from '../screenshots/failure.ts'
 import type { VantageState } from '../storage/snapshot.ts'
 import type { StoreMetrics } from '../storage/store.ts'
 
@@ -48,6 +49,10 @@ export class Metrics {
     }
   }
 
+  screenshot(result: ScreenshotReason | 'taken'): void {
+    this.count(result === 'taken' ? 'screenshots.taken' : `screenshots.failed.${result}`)
+  }
+
   private count(name: string, amount = 1): void {
     this.stats.add(this.stats.counter(PREFIX + name), amount)
   }
@@ -55,7 +60,8 @@ export class Metrics {
 
 export interface States {
   prober: ProberMetrics | null
-  denials: ReadonlyMap<string, number>
+  denials: readonly ReadonlyMap<string, number>[] // of submitted URLs, of screenshots
+  hasScreenshots: boolean
   vantages: readonly VantageState[]
   nowSec: number
   store: StoreMetrics
@@ -69,6 +75,7 @@ export interface States {
 export function collectGauges({
   prober,
   denials,
+  hasScreenshots,
   vantages,
   nowSec,
   store,
@@ -89,6 +96,7 @@ export function collectGauges({
     'store_dropped.up': store.droppedUps,
     'store_dropped.other': store.droppedOthers,
     store_refused: store.refused,
+    screenshots_enabled: Number(hasScreenshots),
     ...(prober && {
       probe_lag_seconds: prober.lagSec,
       probes_skipped: prober.skippedSlots,
@@ -96,8 +104,9 @@ export function collectGauges({
       controls_answering: Number(prober.hasConnectivity),
     }),
   }
-  const denied = new Map(denials)
-  for (const [reason, count] of prober?.denials ?? []) denied.set(reason, (denied.get(reason) ?? 0) + count)
+  const denied = new Map<string, number>()
+  for (const [reason, count] of [...denials, prober?.denials ?? []].flatMap((each) => [...each]))
+    denied.set(reason, (denied.get(reason) ?? 0) + count)
   const named: [string, number][] = [
     ...[...denied].map(([reason, count]): [string, number] => [`egress_denied.${reason}`, count]),
     ...Object.entries(agents).map(([name, count]): [string, number] => [`agents.${name}`, count]),

@@ -1,8 +1,8 @@
 /**
- * The composition of the monitor: store, engine, API, prober, catalogue, evaluations and agents.
+ * The composition of the monitor: store, engine, API, prober, catalogue, evaluations, screenshots and agents.
  *
  *     open    store ─► engine ─► port ─► catalogue ─► prober
- *     drain   not ready ─► responses sent ─► prober ─► evaluations ─► store ─► port
+ *     drain   not ready ─► responses sent ─► prober, screenshots ─► evaluations ─► store ─► port
  */
 import type { RulesImage } from '../../engine/config/rules.ts'
 import type { Engine } from '../../engine/decision/engine.ts'
@@ -22,19 +22,24 @@ import { DetectionQueue } from '../detections/detection-queue.ts'
 import { DetectionRunner } from '../detections/detection-runner.ts'
 import { Egress, egressSettings } from '../egress/egress.ts'
 import type { FromProber } from '../prober/messages.ts'
+import { findBrowser } from '../screenshots/find-browser.ts'
+import { ImageCache } from '../screenshots/image-cache.ts'
+import { imagesFolder } from '../screenshots/image-files.ts'
+import { toOwner } from '../screenshots/run-folder.ts'
+import { Screenshots } from '../screenshots/screenshots.ts'
 import { WebSite } from '../site/web-site.ts'
 import { databasePath } from '../storage/path.ts'
 import type { Write } from '../storage/rows.ts'
 import { openStore, type Store } from '../storage/store.ts'
 import { Agents, type AgentsOptions } from './agents.ts'
-import { CatalogueSync, type PlacedSite } from './catalogue-sync.ts'
+import { CatalogueSync } from './catalogue-sync.ts'
 import { dispatch } from './dispatch.ts'
 import { Evaluations } from './evaluations.ts'
 import type { FromMonitor, MonitorTask } from './messages.ts'
 import { collectGauges, Metrics } from './metrics.ts'
 import { type MonitorOptions, monitorOptions, ownHosts } from './options.ts'
 import { ProberSupervisor } from './prober-supervisor.ts'
-import { toSightings } from './sites.ts'
+import { type PlacedSite, toSightings } from './sites.ts'
 import { Ticks } from './ticks.ts'
 
 interface MonitorParts {
@@ -61,6 +66,7 @@ export class MonitorService {
   private readonly metrics: Metrics
   private readonly connections: ClientConnections
   private readonly evaluations: Evaluations
+  private readonly screenshots: Screenshots
   private readonly sites: CatalogueSync
   private readonly opened: OpenedPort
   private readonly ticks: Ticks
@@ -123,6 +129,7 @@ export class MonitorService {
       this.prober,
       ({ host }) => this.sites.findSlug(host), // the prober runs no two probes of a site at once
     )
+    this.screenshots = this.createScreenshots()
     this.api = this.createApi()
     this.site = this.createSite()
     this.evaluations = new Evaluations({
@@ -165,7 +172,7 @@ export class MonitorService {
     this.ticks.stop()
     await this.sites.close()
     await this.api.drain(timeoutMs)
-    await this.prober.close()
+    await Promise.all([this.prober.close(), this.screenshots.close()])
     await this.evaluations.close()
     this.agents?.close()
     const lostCount = await this.parts.store.close()
@@ -180,6 +187,7 @@ export class MonitorService {
     const { PROBER_ENABLED, DETECTIONS_ENABLED } = this.parts.task.settings
     if (PROBER_ENABLED || DETECTIONS_ENABLED) this.prober.start()
     if (PROBER_ENABLED || this.agents) this.evaluations.start()
+    this.screenshots.start()
     this.hasBegun = true
     this.startDetections()
   }
@@ -190,11 +198,26 @@ export class MonitorService {
       ...this.publicOptions(),
       version,
       hasDraftFields: settings.RATELIMIT_DRAFT_FIELDS,
+      hasScreenshots: () => this.screenshots.isEnabled,
+    })
+  }
+
+  private createScreenshots(): Screenshots {
+    const { task, store, log } = this.parts
+    const { settings, version } = task
+    return new Screenshots({
+      ...{ store, version, nowSec, log, ownHosts: ownHosts(settings) },
+      browser: findBrowser(settings, process.env),
+      folder: imagesFolder(settings.MONITOR_DATA_DIR),
+      owner: toOwner(settings.MONITOR_DATA_DIR, 'monitor'),
+      onResult: (result) => this.metrics.screenshot(result),
     })
   }
 
   private createSite(): WebSite {
-    return new WebSite({ ...this.publicOptions(), userAgent: this.egress.userAgent })
+    const { store, task } = this.parts
+    const images = new ImageCache(store, imagesFolder(task.settings.MONITOR_DATA_DIR))
+    return new WebSite({ ...this.publicOptions(), images, userAgent: this.egress.userAgent })
   }
 
   /** What the API and the web site share. */
@@ -297,6 +320,10 @@ export class MonitorService {
     this.egress.optOut = optOut
     this.agents?.setSites(all, optOut)
     this.prober.setSites({ kind: 'sites', sites: probedHere, optOut })
+    this.screenshots.setSites(
+      all.filter(({ hasScreenshot }) => hasScreenshot),
+      optOut,
+    )
   }
 
   private onProberMessage(message: FromProber): void {
@@ -323,7 +350,8 @@ export class MonitorService {
     const { store, stats, send } = this.parts
     const gauges = collectGauges({
       prober: this.prober.metrics,
-      denials: this.refusals,
+      denials: [this.refusals, this.screenshots.denials],
+      hasScreenshots: this.screenshots.isEnabled,
       vantages: store.snapshot.vantages,
       nowSec: nowSec(),
       store: store.metrics(),

@@ -12,16 +12,22 @@ export interface SitesContext {
   folder: string // of the catalogue; key files are below it
 }
 
+/** A site to probe, and what else the service needs of it. */
+export interface PlacedSite extends ProberSite {
+  regions: readonly Region[]
+  hasScreenshot: boolean // false also for a hidden site
+}
+
 export function proberSites(
   sites: readonly CatalogueSite[],
   { ids, probeStates, ports, folder }: SitesContext,
-): (ProberSite & { regions: readonly Region[] })[] {
-  return sites.flatMap(({ slug, url, apiBase, keyFile, intervalSec, regions }) => {
+): PlacedSite[] {
+  return sites.flatMap(({ slug, url, apiBase, keyFile, intervalSec, regions, hasScreenshot, isHidden }) => {
     const siteId = ids[slug]
     if (siteId === undefined) return []
     const state = probeStates.get(siteId)
     return {
-      ...{ siteId, slug, url, apiBase, intervalSec, regions },
+      ...{ siteId, slug, url, apiBase, intervalSec, regions, hasScreenshot: hasScreenshot && !isHidden },
       extraPort: findExtraPort([apiBase, url], ports),
       keyFile: keyFile === null ? null : { folder, name: keyFile },
       lastFullSec: state?.lastFullSec ?? null,

@@ -1,5 +1,6 @@
 /** What the web site needs from its composition. */
 import type { Log } from '../../engine/runtime/messages.ts'
+import type { Body } from '../api/bodies.ts'
 import type { ChangelogEntry } from '../api/changelog.ts'
 import type { AddressOptions } from '../api/client-address.ts'
 import type { RequestLine } from '../api/options.ts'
@@ -23,9 +24,16 @@ export interface WebSiteOptions {
   isSharedCache: boolean // API_SHARED_CACHE
   probeIntervalSec: number
   userAgent: string // of the prober
+  images: Images
   changelog?: readonly ChangelogEntry[] // default api/changelog.yaml
   log: Log
   onRequest?: (line: RequestLine) => void
   onLimited?: (quotaClass: string) => void
   onQuotaFailure?: (kind: QuotaKind) => void
+}
+
+/** Screenshots, by site and month (screenshots/image-cache.ts). */
+export interface Images {
+  /** Null if there is none. */
+  get(siteId: number, month: string, version: number, nowSec: number): Promise<Body | null>
 }

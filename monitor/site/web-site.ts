@@ -2,7 +2,7 @@
  * The web site on the public port (spec 11): pages rendered from the same snapshot as the API, kept per data version and
  * language; assets and small files; errors as pages.
  *
- *     path ─► asset, icon ─► sent                                                 quota is not counted
+ *     path ─► asset, icon, screenshot ─► sent                                     quota is not counted
  *          └─► page ─► quota `page` ─► kept body, or render ─► response           429, 404, 500: pages, too
  *          └─► POST /submit ─► quota `submit` ─► 303 to the detection, or the form with its error
  */
@@ -16,6 +16,7 @@ import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 import { type Asset, Assets } from './assets.ts'
 import { siteHeaders } from './headers.ts'
 import { type Html, html } from './html.ts'
+import { MEDIA, MEDIA_PATTERN, mediaContent } from './media.ts'
 import type { WebSiteOptions } from './options.ts'
 import { chooseLanguage, type Page } from './page.ts'
 import { notFoundPage, noticePage } from './pages/errors.ts'
@@ -56,15 +57,16 @@ export class WebSite {
     const startMs = performance.now()
     const request = readRequest(req, res, this.options.address)
     const ip = getClientAddress(request, this.options.address)
-    const reply = new ApiResponse(res, request, false, this.headers)
+    const isMedia = request.path.startsWith(MEDIA) && (request.method === 'GET' || request.method === 'HEAD')
+    const reply = new ApiResponse(res, request, false, isMedia ? [] : this.headers)
     const asset = this.findAsset(request.path)
-    const [route, argument] = asset ? [null, ''] : this.routes.find(request)
+    const [route, argument] = asset || isMedia ? [null, ''] : this.routes.find(request)
     const length = Number(request.headers['content-length'] || Number.NaN)
     const requestBody = route?.method === 'POST' ? new RequestBody(res, length) : null
     reply.onEnd = () => {
       requestBody?.cancel()
       const ms = Math.round(performance.now() - startMs)
-      const pattern = asset ? '/assets' : (route?.pattern ?? 'none')
+      const pattern = asset ? '/assets' : isMedia ? MEDIA_PATTERN : (route?.pattern ?? 'none')
       const client = truncatedClient(ip)
       const { requestId, status } = reply
       this.options.onRequest?.({ requestId, client, route: pattern, method: toMethod(request), status, ms })
@@ -73,10 +75,45 @@ export class WebSite {
     const arrival = { request, reply, page, route, argument, ip, requestBody }
     try {
       if (asset) reply.send(assetAnswer(asset, request.path.startsWith('/assets/')))
+      else if (isMedia) this.sendMedia(arrival)
       else this.admit(arrival)
     } catch (error) {
       this.fail(arrival, error)
     }
+  }
+
+  /** Its headers are not those of pages, except where it is one: not found, not ready. */
+  private sendMedia(arrival: Arrival): void {
+    const { request, reply, page } = arrival
+    const { snapshot, images } = this.options
+    const sendNotice = (content: ResponseContent) =>
+      reply.send({ ...content, headers: [...this.headers, ...content.headers] })
+    mediaContent(request.path, snapshot(), images)
+      .then((content) => {
+        if (content) reply.send(content)
+        else sendNotice(sendPage(notFoundPage(page, this.routes.context, snapshot(), null), { status: 404 }))
+      })
+      .catch((error) => {
+        if (!(error instanceof ApiError)) this.logDefect(reply, error)
+        sendNotice(error instanceof ApiError ? this.notReady(page) : this.internalError(arrival))
+      })
+  }
+
+  private notReady(page: Page): ResponseContent {
+    const { notReady: title, notReadyText: text } = page.m.errors
+    const notice = noticePage(page, this.routes.context, { title, text, refreshSec: NOT_READY_SEC })
+    return sendPage(notice, { status: 503, headers: retryAfter(NOT_READY_SEC) })
+  }
+
+  private internalError({ page, reply }: Arrival): ResponseContent {
+    const title = page.m.errors.internal
+    const text = page.m.errors.internalText(reply.requestId)
+    return sendPage(noticePage(page, this.routes.context, { title, text }), { status: 500 })
+  }
+
+  private logDefect(reply: ApiResponse, error: unknown): void {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    this.options.log('error', `monitor page ${reply.requestId} failed: ${text}`)
   }
 
   private admit(arrival: Arrival): void {
@@ -115,9 +152,7 @@ export class WebSite {
       return sendPage(notice, { status: 405, headers: [['Allow', allowed]] })
     }
     if (snapshot === null) {
-      const { notReady: title, notReadyText: text } = m.errors
-      const notice = noticePage(page, context, { title, text, refreshSec: NOT_READY_SEC })
-      return sendPage(notice, { status: 503, headers: retryAfter(NOT_READY_SEC) })
+      return this.notReady(page)
     }
     const call: PageCall = { request, page, snapshot, argument, ip, requestBody, quota }
     return route.render(call)
@@ -137,11 +172,8 @@ export class WebSite {
       reply.send(sendPage(content, { status: error.status, headers: error.headers }))
       return
     }
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    this.options.log('error', `monitor page ${reply.requestId} failed: ${text}`)
-    const title = m.errors.internal
-    const content = noticePage(page, context, { title, text: m.errors.internalText(reply.requestId) })
-    reply.send(sendPage(content, { status: 500 }))
+    this.logDefect(reply, error)
+    reply.send(this.internalError(arrival))
   }
 
   /** The page of a 404 or 410; null for other errors. */

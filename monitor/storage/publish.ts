@@ -41,7 +41,8 @@ function readSites(database: Database): SiteState[] {
   const regions = readRegions(database)
   const rows = database.all<SiteRow>(
     `SELECT id, slug, name, url, api_base AS apiBase, first_seen AS firstSeen, state, tier, tier_since AS tierSinceSec,
-     score, score_json AS facts, last_probed AS lastProbedSec FROM site
+     score, score_json AS facts, last_probed AS lastProbedSec, (SELECT max(taken_at) FROM screenshot
+     WHERE site_id = site.id AND path IS NOT NULL) AS screenshotAtSec FROM site
      WHERE removed_at IS NULL AND last_probed IS NOT NULL AND tier IS NOT NULL
      AND NOT json_extract(catalogue_json, '$.isHidden') ORDER BY slug`,
   )

@@ -148,10 +148,38 @@ export class Reader {
   }
 
   /** The newest month that has one. */
-  screenshotPath(siteId: number): string | null {
-    const sql =
-      'SELECT path FROM screenshot WHERE site_id = ? AND path IS NOT NULL ORDER BY month DESC LIMIT 1'
-    return this.database.get<{ path: string }>(sql, siteId)?.path ?? null
+  newestScreenshot(siteId: number): Screenshot | null {
+    const sql = `SELECT path, sha256, taken_at AS takenAtSec FROM screenshot WHERE site_id = ? AND path IS NOT NULL
+      ORDER BY month DESC LIMIT 1`
+    return this.database.get<Screenshot>(sql, siteId) ?? null
+  }
+
+  /** `month`: YYYY-MM. */
+  screenshot(siteId: number, month: string): Screenshot | null {
+    const sql = `SELECT path, sha256, taken_at AS takenAtSec FROM screenshot
+      WHERE site_id = ? AND month = ? AND path IS NOT NULL`
+    return this.database.get<Screenshot>(sql, siteId, month) ?? null
+  }
+
+  /** Of every site that has a row: what this month has brought, and whether any month has a picture. */
+  screenshotStates(month: string): ScreenshotState[] {
+    const rows = this.database.all<Record<keyof ScreenshotState, number | string | null>>(
+      `SELECT site_id AS siteId, max(path IS NOT NULL) AS hasPicture, max(month = ? AND path IS NOT NULL) AS isTaken,
+       max(CASE WHEN month = ? THEN error END) AS errors, max(CASE WHEN month = ? THEN taken_at END) AS triedAtSec
+       FROM screenshot GROUP BY site_id`,
+      ...[month, month, month],
+    )
+    return rows.map((row) => ({
+      ...(row as unknown as ScreenshotState),
+      hasPicture: row.hasPicture === 1,
+      isTaken: row.isTaken === 1,
+    }))
+  }
+
+  /** Files that rows name. */
+  screenshotFiles(): string[] {
+    const sql = 'SELECT DISTINCT sha256 FROM screenshot WHERE sha256 IS NOT NULL'
+    return this.database.all<{ sha256: string }>(sql).map(({ sha256 }) => sha256)
   }
 
   /** The evaluation of every site and region, to continue from after a restart. */
@@ -247,6 +275,21 @@ export interface SiteProbeState {
   addresses: string[] // found then
   downs: number // in a row, of the raw probes that are kept
   downSinceSec: number | null // of the first of them
+}
+
+export interface Screenshot {
+  path: string // of its URL, from the root
+  sha256: string | null // names its file
+  takenAtSec: number | null
+}
+
+/** What is stored of a site's screenshots (screenshots/schedule.ts). */
+export interface ScreenshotState {
+  siteId: number
+  hasPicture: boolean // of any month
+  isTaken: boolean // this month
+  errors: string | null // one reason per failed try of this month, oldest first, separated by commas
+  triedAtSec: number | null // the last try of this month
 }
 
 export interface ModelSources {

@@ -29,6 +29,7 @@ export function spawnMonitor({ folder, rules, hosts = {}, env = {} }: MonitorSet
       MONITOR_DATA_DIR: folder,
       CATALOGUE_PATH: join(folder, 'catalogue.yaml'),
       CONNECTIVITY_CHECK_URLS: '',
+      SCREENSHOTS_ENABLED: 'false',
       PROBE_INTERVAL_S: '60',
       EGRESS_TEST_ALLOW: '127.0.0.2',
       EGRESS_TEST_HOSTS: named.join(','),

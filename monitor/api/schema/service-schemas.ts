@@ -86,6 +86,7 @@ export const SERVICE_SCHEMAS: Components = {
       [60, 3_600],
       300,
     ),
+    screenshots: ref('Screenshots'),
     retention: ref('Retention'),
     contact,
     methodology_url: link(
@@ -107,6 +108,11 @@ export const SERVICE_SCHEMAS: Components = {
   MeasuredRegion: open('Whether a region is measured.', {
     measured: boolean(
       'Whether a vantage was seen there within 24 hours; if not, states of this region are `unknown`.',
+    ),
+  }),
+  Screenshots: open('Monthly pictures of landing pages.', {
+    enabled: boolean(
+      'Whether pictures are taken: the operator wants them, and a browser with a sandbox was found.',
     ),
   }),
   Retention: open('How long data is kept.', {

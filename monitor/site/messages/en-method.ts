@@ -66,6 +66,8 @@ export const method = {
     rules:
       'Only GET and HEAD, no cookies, no referrer; at most 3 redirects are followed. A key is sent only if the operator of this monitor has one for that site.',
     retry: 'HTTP 429 and 503 with Retry-After are honoured, up to an hour.',
+    picture:
+      'Once a month a browser loads the landing page for the picture on the page of the site: at most 60 requests, 8 MiB and 20 s, with the User-Agent of Chromium.',
     detection: 'To each URL submitted to this monitor: one full probe.',
     sent: 'What is sent',
     out: 'Take a site off',

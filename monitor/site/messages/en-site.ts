@@ -161,8 +161,9 @@ export const sitePage = {
   noModels:
     'No model is claimed and no list has been returned. Models are therefore not counted in the score.',
   screenshot: 'Screenshot',
-  screenshotAlt: (name: string) => `Landing page of ${name}`,
-  noScreenshot: 'No picture yet.',
+  screenshotAlt: (name: string, date: string) => `Landing page of ${name} on ${date}`,
+  screenshotTaken: 'The landing page in a light theme, 1280 by 800, seen by a browser of this monitor on',
+  noScreenshot: 'No picture yet. One is taken each month, where this monitor has a browser.',
   json: 'Data as JSON',
   badge: 'Badge',
   unit: { day: 'd', hour: 'h', minute: 'min' },

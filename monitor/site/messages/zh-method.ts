@@ -65,6 +65,8 @@ export const method: Messages['method'] = {
     rules:
       '只用 GET 与 HEAD，无 cookie，无 referrer；最多跟随 3 次重定向。仅当本监测运营方持有该站点的密钥时才发送密钥。',
     retry: '遵守 HTTP 429 与 503 的 Retry-After，最长一小时。',
+    picture:
+      '每月一次由浏览器打开首页，为站点页拍摄图片：最多 60 个请求、8 MiB、20 秒，User-Agent 为 Chromium。',
     detection: '对提交到本监测的每个网址：一次完整探测。',
     sent: '发送的内容',
     out: '退出收录',

@@ -69,6 +69,7 @@ export function aboutProbePage(
     probe.light(f.number(intervalSec), f.number(FULL_INTERVAL_MS / 3_600_000)),
     probe.rules,
     probe.retry,
+    probe.picture,
     probe.detection,
   ])
   return frame(

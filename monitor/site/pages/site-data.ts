@@ -10,6 +10,7 @@ export interface SiteData {
   grid: DayGrid
   models: Awaited<ReturnType<typeof siteModels>>
   incidents: Awaited<ReturnType<typeof siteIncidents>>
+  screenshotAtSec: number | null // read with its URL: the snapshot may be older
 }
 
 export async function readSiteData(
@@ -19,12 +20,13 @@ export async function readSiteData(
   mediaBase: string,
 ): Promise<SiteData> {
   const range = { days: HISTORY_DAYS, history: 'hour', region: 'all' } as const
-  const [detail, hours, models, incidents] = await Promise.all([
+  const [detail, hours, models, incidents, screenshot] = await Promise.all([
     siteDetail(snapshot, site, 'day', details, mediaBase),
     siteHistory(snapshot, site, range, details),
     siteModels(snapshot, site, details),
     siteIncidents(snapshot, site, details),
+    details.read('newestScreenshot', site.id),
   ])
   const grid = toDayGrid(detail.probe_history, hours.points, snapshot.generatedAtSec)
-  return { detail, grid, models, incidents }
+  return { detail, grid, models, incidents, screenshotAtSec: screenshot?.takenAtSec ?? null }
 }

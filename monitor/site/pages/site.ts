@@ -13,6 +13,7 @@ import { latencyChart, latencyTable, sparkline } from '../charts/latency.ts'
 import { stripKey } from '../charts/strip.ts'
 import { waterfall } from '../charts/waterfall.ts'
 import {
+  dateTag,
   dateTimeTag,
   describeSample,
   keyFigure,
@@ -250,18 +251,24 @@ function incidentsSection(page: Page, { incidents: { incidents } }: SiteData): H
 
 const INCIDENTS_SHOWN_MAX = 20 // all are at /api/v1/sites/{slug}/incidents
 
+/** The policy of the pages loads pictures from their own origin only, which need not be that of PUBLIC_BASE_URL. */
+function toPath(url: string): string {
+  return url.startsWith('/') ? url : new URL(url).pathname
+}
+
 function screenshotSection(
   page: Page,
   { supportEmail }: SiteContext,
   site: SiteState,
-  { detail }: SiteData,
+  { detail, screenshotAtSec }: SiteData,
 ): Html {
   const { m } = page
   const { screenshot_url: url } = detail
+  const alt = m.sitePage.screenshotAlt(site.name, screenshotAtSec === null ? '' : toDate(screenshotAtSec))
   const picture =
     url === null
       ? html`<p class="muted">${m.sitePage.noScreenshot}</p>`
-      : html`<div class="screenshot"><img src="${url}" alt="${m.sitePage.screenshotAlt(site.name)}" width="1280" height="800" loading="lazy"></div>`
+      : html`<figure class="screenshot"><img src="${toPath(url)}" alt="${alt}" width="1280" height="800" loading="lazy"><figcaption class="small muted">${m.sitePage.screenshotTaken}${screenshotAtSec !== null && html` ${dateTag(screenshotAtSec)}`}</figcaption></figure>`
   const links = [
     html`<a href="/api/v1/sites/${site.slug}">${m.sitePage.json}</a>`,
     html`<a href="/badge/${site.slug}.svg">${m.sitePage.badge}</a>`,

@@ -44,6 +44,8 @@ export function monitorEnv(
     DISABLE_STATS: 'true',
     DEBUG_PORT: '0',
     DEBUG_HOST: '127.0.0.1',
+    SCREENSHOTS_ENABLED: 'auto',
+    ...(process.getuid?.() === 0 ? { SCREENSHOT_NO_SANDBOX: 'true' } : {}), // the only pages are the demo's own
     LOG_LEVEL: 'error',
   }
 }

@@ -88,7 +88,10 @@ describe('help for the terminal', () => {
   })
 
   test('marks what is not implemented yet', () => {
-    expect(settingsHelp(100, monitorRows)).toContain('  SCREENSHOTS_ENABLED=auto  (not yet)\n')
+    const later = monitorRows.map((row) =>
+      row.name === 'PROBE_SLOW_MS' ? { ...row, state: 'later' as const } : row,
+    )
+    expect(settingsHelp(100, later)).toContain('  PROBE_SLOW_MS=3000  (not yet)\n')
     expect(settingsHelp()).toContain(
       '  GRPC_PORT=8081\n      int; gRPC port: rate limit decisions and health; 0 = any free port\n',
     )

@@ -52,9 +52,16 @@ export function site(
     score: 85.25,
     facts: FACTS,
     lastProbedSec: NOON - 60,
+    screenshotAtSec: null,
     regions: { cn: region('reachable'), overseas: region('reachable') },
     ...more,
   }
+}
+
+const SCREENSHOT = {
+  path: '/media/screenshots/alpha/2025-11.webp',
+  sha256: 'a1'.repeat(32),
+  takenAtSec: NOON - 3_600,
 }
 
 /** Names tell what is special about them. */
@@ -156,7 +163,8 @@ export class FakeStore {
     incidents: () => [
       { id: 9, region: 'all', startedAtSec: NOON - 500, endedAtSec: null, cause: 'http_5xx', vantages: 1 },
     ],
-    screenshotPath: (id: number) => (id === 1 ? '/media/screenshots/alpha/2025-11.webp' : null),
+    newestScreenshot: (id: number) => (id === 1 ? SCREENSHOT : null),
+    screenshot: (id: number, month: string) => (id === 1 && month === '2025-11' ? SCREENSHOT : null),
     detection: (id: string) => this.detections.get(id) ?? null,
     newestDetection: (key: string) =>
       [...this.detections.values()].filter(({ targetKey }) => targetKey === key).at(-1) ?? null,

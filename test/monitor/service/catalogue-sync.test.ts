@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { CatalogueSync, type PlacedSite } from '../../../monitor/service/catalogue-sync.ts'
+import { CatalogueSync } from '../../../monitor/service/catalogue-sync.ts'
+import type { PlacedSite } from '../../../monitor/service/sites.ts'
 import type { Store } from '../../../monitor/storage/store.ts'
 import { eventually } from '../../helpers/eventually.ts'
 import { folderWith, siteLines, toCatalogue } from '../catalogue/catalogues.ts'

@@ -39,6 +39,7 @@ export async function startSite(options: Partial<WebSiteOptions> = {}) {
     isSharedCache: false,
     probeIntervalSec: 300,
     userAgent: 'relay-monitor/0.1',
+    images: { get: async () => null },
     log: (_, message) => logged.push(message),
     ...options,
   })

@@ -133,7 +133,7 @@ test('3.2: an incident opens and closes; a screenshot, a score and a meta value 
   const nothing = { sha256: null, width: null, height: null, takenAtSec: null }
   write({ kind: 'screenshot', siteId: ids.one, month: '2026-10', path: 'x.webp', error: null, ...nothing })
   write({ kind: 'screenshot', siteId: ids.one, month: '2026-11', path: null, error: 'timeout', ...nothing })
-  expect(reader.screenshotPath(ids.one)).toBe('x.webp')
+  expect(reader.newestScreenshot(ids.one)?.path).toBe('x.webp')
   write({ kind: 'score', siteId: ids.one, tier: 'S', tierSinceSec: 9, score: 93.25, facts: { borders: [1] } })
   expect(reader.scores()).toEqual([
     { siteId: ids.one, tier: 'S', tierSinceSec: 9, score: 93.25, facts: { borders: [1] } },
