@@ -47,6 +47,7 @@ export async function takePicture(egress: Egress, request: PictureRequest): Prom
   request.signal.addEventListener('abort', giveUp)
   if (request.signal.aborted) giveUp()
   const { folder, profile } = await createRunFolder(owner).catch((cause) => {
+    if (cause instanceof ScreenshotFailure) throw cause
     throw new ScreenshotFailure('browser', `no temporary folder: ${cause.code}`, { cause })
   })
   const extra = request.extraPort

@@ -2,15 +2,19 @@
  * The temporary folder of one browser: its profile, home and files. A browser leaves it behind only if this process is
  * killed meanwhile; then the next start removes it, and ends what still runs in it.
  *
- *     /tmp/sluice-browser-<owner>-<random>/profile      owner: of the data folder, on which one monitor runs at a time
+ *     /tmp/sluice-pic-<owner>-<random>/profile      owner: of the data folder, on which one monitor runs at a time
  */
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { ScreenshotFailure } from './failure.ts'
 
-const PREFIX = 'sluice-browser-'
-const OWNER_CHARS = 12
+const PREFIX = 'sluice-pic-'
+const OWNER_CHARS = 8
+const RANDOM_CHARS = 6 // of mkdtemp
+const SOCKET_PATH_CHARS_MAX = 107 // sun_path of unix(7), without its end
+const SOCKET_NAME_CHARS = '/org.chromium.Chromium.123456/SingletonSocket'.length
 const REMOVE = { recursive: true, force: true, maxRetries: 10, retryDelay: 50 } // processes that end still write
 
 /** `purpose` distinguishes users of one data folder that may run at the same time. */
@@ -20,6 +24,11 @@ export function toOwner(dataFolder: string, purpose: 'monitor' | `command${numbe
 }
 
 export async function createRunFolder(owner: string): Promise<{ folder: string; profile: string }> {
+  const charsMax = SOCKET_PATH_CHARS_MAX - SOCKET_NAME_CHARS - `${PREFIX}${owner}-`.length - RANDOM_CHARS - 1
+  if (tmpdir().length > charsMax) {
+    const why = `the temporary folder ${tmpdir()} has a long path: a browser's sockets need one of at most ${charsMax} characters`
+    throw new ScreenshotFailure('browser', why)
+  }
   const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${owner}-`))
   const profile = join(folder, 'profile')
   await mkdir(profile, { mode: 0o700 })

@@ -67,14 +67,14 @@ export async function listProcesses(owner = OWNER): Promise<Map<number, string>>
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name)) continue
     const line = await readFile(`/proc/${name}/cmdline`, 'latin1').catch(() => '')
-    if (line.includes(`sluice-browser-${owner}`)) found.set(Number(name), line.replaceAll('\0', ' '))
+    if (line.includes(`sluice-pic-${owner}`)) found.set(Number(name), line.replaceAll('\0', ' '))
   }
   return found
 }
 
 export async function listFolders(owner = OWNER): Promise<string[]> {
   const names = await readdir(tmpdir())
-  return names.filter((name) => name.startsWith(`sluice-browser-${owner}-`))
+  return names.filter((name) => name.startsWith(`sluice-pic-${owner}-`))
 }
 
 /** No process, no zombie among our children, no folder and no listening port. */
