@@ -63,7 +63,7 @@ export async function takePicture(egress: Egress, request: PictureRequest): Prom
   const launching = launch(request, { proxy, folder, profile, startedAtMs })
   try {
     const session = await race(launching, deadline.signal)
-    return await race(session.takePicture(request.url), deadline.signal, session.failed)
+    return await race(session.takePicture(request.url).catch(asFailure), deadline.signal, session.failed)
   } finally {
     clearTimeout(timer)
     request.signal.removeEventListener('abort', giveUp)
@@ -71,6 +71,12 @@ export async function takePicture(egress: Egress, request: PictureRequest): Prom
     await proxy.close()
     await removeRunFolder(folder)
   }
+}
+
+/** The page's doing, not this host's: the browser has started. */
+function asFailure(error: unknown): never {
+  if (error instanceof ScreenshotFailure) throw error
+  throw new ScreenshotFailure('crashed', 'the page went away', { cause: error })
 }
 
 /** Ends all processes of the browser. `isHurried`: without the grace of an orderly end, also when it is still starting. */
@@ -211,7 +217,12 @@ class BrowserSession {
     await page.waitForLoadState('load', { timeout: rest }).catch(() => {})
     await sleep(limits.settleMs)
     this.checkDocument()
-    return this.capture()
+    return this.capture().catch(async (error) => {
+      if (error instanceof ScreenshotFailure) throw error
+      await page.waitForLoadState('load', { timeout: CAPTURE_MS }).catch(() => {}) // it led elsewhere meanwhile
+      this.checkDocument()
+      return this.capture()
+    })
   }
 
   /** Orderly, unless hurried; by SIGKILL after `CLOSE_MS`. */

@@ -217,13 +217,13 @@ for (const [way, head, body] of LEADS) {
       // A form to a scheme that Chromium refuses leaves the page loading for ever.
       const isStuck = isLeftAlone && way === 'a form'
       let reason: string | null
-      let settleMs = isLeftAlone ? 1_000 : 100 // until the page has led away, which a busy machine does late
+      let settleMs = isLeftAlone ? 1_000 : 250 // until the page has led away, which a busy machine does late
       do {
         const limits = { settleMs, ...(isStuck && { ms: 8_000 }) }
         const { failure } = await takeIn(world, { path: '/leads', limits })
         reason = failure?.reason ?? null
         settleMs *= 8
-      } while (reason === null && !isLeftAlone && settleMs < 60_000)
+      } while ((reason === null || reason === 'crashed') && !isLeftAlone && settleMs < 60_000)
       const refused = isStuck
         ? ['timeout']
         : isLeftAlone && way === 'a redirect'
