@@ -29,7 +29,7 @@ parked, down. A second process acts as a vantage in China. Nothing leaves this m
 files.
 
   --addr   where the monitor listens: a loopback address and a port, 0 for any free one; default 127.0.0.1:8090
-  --days   of history before today, 1 to 31; default 30. With fewer than 7 nobody has been there long enough to lead the boards
+  --days   of history before today, 1 to 31; default 30. With fewer than 7, no site qualifies for the red board
   --keep   leaves the files in their folder, and prints its name
   --help   prints this
 `

@@ -3,7 +3,7 @@
  *
  *     demo on a free port (or --url) ─► one run per page ─► a table, what lowered a score; exit code 1 beyond a bound
  *
- * Lighthouse is no devDependency: 176 MB in 114 packages would double the time of an install. npm fetches the pinned version once
+ * Lighthouse is not a devDependency: 176 MB in 114 packages would double the time of an install. npm fetches the pinned version once
  * and keeps it in its cache.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
@@ -35,7 +35,7 @@ const REPORT_BYTES_MAX = 64 * 1024 * 1024 // of what it prints; beyond: it is en
 const USAGE = `usage: npm run lighthouse -- [--url http://127.0.0.1:8090] [--runs 1]
 
   --url    a running monitor; default: a demo of its own, on a free port
-  --runs   1 to 9; the median performance of so many runs of each page
+  --runs   1 to 9 runs of each page; the run with the median performance is reported
 `
 
 const { url, runs } = parseOptions()
