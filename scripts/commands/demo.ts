@@ -10,7 +10,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { listenAddress } from '../../monitor/service/options.ts'
@@ -19,6 +18,7 @@ import { doneDetection, newDetection, toWrite } from './demo/detections.ts'
 import { createProbeContext, observe, prepareDatabase, storeWrites } from './demo/prepare.ts'
 import { DemoProcesses } from './demo/processes.ts'
 import { Progress } from './demo/progress.ts'
+import { waitUntilReady } from './demo/ready.ts'
 import { agentEnv, monitorEnv } from './demo/settings.ts'
 import { DEMO_SITES, SLOW_SUBMISSION, siteUrl } from './demo/sites.ts'
 import { startWorld, type World } from './demo/world.ts'
@@ -38,9 +38,6 @@ const DAYS_MAX = 31 // hours are kept for 32 days
 const AGENT_HOST = '127.0.0.1'
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-const READY_POLL_MS = 25
-const READY_FETCH_MS_MAX = 5_000 // then it is asked again
-const READY_MS_MAX = 60_000 // beyond, the demo ends with an error; it takes 1 to 3 s
 const CLOSED_OUTPUT = ['EPIPE', 'EIO'] // of a pipe without a reader, and of a terminal that was closed
 const OPTIONS = {
   addr: { type: 'string', default: '127.0.0.1:8090' },
@@ -127,9 +124,13 @@ class Demo {
     this.show('Starting the monitor')
     const ended = this.processes.start(['monitor'], monitorEnv(world, places))
     const [isReady, done] = await Promise.all([
-      Promise.race([this.waitUntilReady(addr), ended.then(() => false)]),
+      Promise.race([
+        waitUntilReady(`http://${addr}/readyz`, () => this.ending !== null),
+        ended.then(() => false),
+      ]),
       doneDetection(context, siteUrl(DEMO_SITES[0])),
     ])
+    if (this.ending !== null) throw new Stopped()
     if (!isReady) return ended
     await storeWrites(this.folder, [toWrite(done)])
     void this.processes.start(['monitor', 'agent'], agentEnv(world, places, token))
@@ -142,21 +143,6 @@ class Demo {
   private show(stage: string, share?: number): void {
     if (this.ending !== null) throw new Stopped()
     this.progress.show(stage, share)
-  }
-
-  private async waitUntilReady(addr: string): Promise<boolean> {
-    const url = `http://${addr}/readyz`
-    const endMs = performance.now() + READY_MS_MAX
-    while (this.ending === null) {
-      const isReady = await fetch(url, { signal: AbortSignal.timeout(READY_FETCH_MS_MAX) }).then(
-        ({ ok }) => ok,
-        () => false,
-      )
-      if (isReady) return true
-      if (performance.now() > endMs) throw createReadyError(url)
-      await sleep(READY_POLL_MS, undefined, { ref: false }) // does not outlive the monitor
-    }
-    throw new Stopped()
   }
 
   /** The first one ends the demo in order, a later one at once. */
@@ -204,15 +190,6 @@ All sites and measurements are invented. The relays run on this machine, and onl
 Ctrl-C ends the demo and ${files}.
 `
   }
-}
-
-function createReadyError(url: string): ConfigurationError {
-  return new ConfigurationError({
-    code: 'DEMO_NOT_READY',
-    where: url,
-    what: `the monitor is not ready after ${READY_MS_MAX / 1_000} s.`,
-    fix: 'See its log above, and if this machine is busy, try again with --days 3.',
-  })
 }
 
 function parseOptions(): Options {
