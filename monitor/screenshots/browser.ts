@@ -33,11 +33,14 @@ export interface PictureRequest {
 
 const CAPTURE_MS = 3_000 // kept for the picture itself, at the end of limits.ms
 const CLOSE_MS = 2_000 // for a browser to end by itself, which leaves no zombies to an init that does not reap
+const ERROR_PAGE = 'chrome-error:' // shown by Chromium in place of a document that it could not load
+const PROXY_REQUESTS = 4 // per request of the session: those of WebSockets, workers and preconnects are not intercepted
 const START_FAILED = /sandbox/i // in Chromium's own last words
 
 /** Throws ScreenshotFailure. Nothing of the browser is left when it settles: no process, no port, no file. */
 export async function takePicture(egress: Egress, request: PictureRequest): Promise<Buffer> {
   const { limits, owner } = request
+  const startedAtMs = performance.now()
   const deadline = new AbortController()
   const timer = setTimeout(
     () => deadline.abort(new ScreenshotFailure('timeout', `${limits.ms / 1_000} s`)),
@@ -55,9 +58,9 @@ export async function takePicture(egress: Egress, request: PictureRequest): Prom
     : undefined
   const proxy = await FilteringProxy.listen({
     ...{ egress, extra },
-    limits: { bytesMax: limits.bytesMax, ms: limits.ms },
+    limits: { bytesMax: limits.bytesMax, ms: limits.ms, requests: PROXY_REQUESTS * limits.requests },
   })
-  const launching = launch(request, proxy, folder, profile)
+  const launching = launch(request, { proxy, folder, profile, startedAtMs })
   try {
     const session = await race(launching, deadline.signal)
     return await race(session.takePicture(request.url), deadline.signal, session.failed)
@@ -94,12 +97,15 @@ async function race<T>(work: Promise<T>, signal: AbortSignal, failing?: Promise<
   }
 }
 
-async function launch(
-  request: PictureRequest,
-  proxy: FilteringProxy,
-  folder: string,
-  profile: string,
-): Promise<BrowserSession> {
+interface Run {
+  proxy: FilteringProxy
+  folder: string
+  profile: string
+  startedAtMs: number // limits.ms count from here, the start of the browser included
+}
+
+async function launch(request: PictureRequest, run: Run): Promise<BrowserSession> {
+  const { proxy, folder, profile } = run
   const { executable, hasSandbox, acceptsAnyCertificate, limits } = request
   const { chromium } = await import('playwright-core')
   const home = join(folder, 'home')
@@ -121,7 +127,7 @@ async function launch(
       acceptDownloads: false,
       serviceWorkers: 'block',
     })
-    return await BrowserSession.open(context, proxy, limits)
+    return await BrowserSession.open(context, run, limits)
   } catch (cause) {
     if (cause instanceof ScreenshotFailure) throw cause
     const lines = String((cause as Error).message).split('\n')
@@ -143,7 +149,7 @@ class BrowserSession {
   private readonly page: Page
   private readonly proxy: FilteringProxy
   private readonly limits: ScreenshotLimits
-  private readonly startedAtMs = performance.now()
+  private readonly startedAtMs: number
   private readonly browser: CDPSession
   private readonly memory: { stop(): void }
   private pids: number[] = [] // the browser's process first
@@ -152,14 +158,10 @@ class BrowserSession {
   private requestsCount = 0
   private hasDocument = false
 
-  static async open(
-    context: BrowserContext,
-    proxy: FilteringProxy,
-    limits: ScreenshotLimits,
-  ): Promise<BrowserSession> {
+  static async open(context: BrowserContext, run: Run, limits: ScreenshotLimits): Promise<BrowserSession> {
     try {
       const browser = await context.browser()!.newBrowserCDPSession()
-      const session = new BrowserSession(context, browser, proxy, limits)
+      const session = new BrowserSession(context, browser, run, limits)
       await session.refreshPids()
       await session.restrict()
       return session
@@ -172,12 +174,13 @@ class BrowserSession {
   private constructor(
     context: BrowserContext,
     browser: CDPSession,
-    proxy: FilteringProxy,
+    { proxy, startedAtMs }: Run,
     limits: ScreenshotLimits,
   ) {
     this.context = context
     this.browser = browser
     this.proxy = proxy
+    this.startedAtMs = startedAtMs
     this.limits = limits
     const [page] = context.pages()
     this.page = page
@@ -241,27 +244,40 @@ class BrowserSession {
 
   /** A navigation that failed, as one of our reasons. */
   private explain(error: Error): never {
-    const { proxy, page } = this
     const code = /net::(ERR_[A-Z0-9_]{1,60})/.exec(error.message.slice(0, 500))?.[1] ?? 'no response in time'
+    this.checkBounds(code)
+    if (code === 'ERR_HTTP_RESPONSE_CODE_FAILURE') throw new ScreenshotFailure('http_error', 'without a body')
+    if (error.name === 'TimeoutError') throw new ScreenshotFailure('timeout', 'no document')
+    if (this.page.isClosed()) throw new ScreenshotFailure('crashed', 'page')
+    throw new ScreenshotFailure('unreachable', code)
+  }
+
+  /** Whether a navigation failed because of one of our own bounds. */
+  private checkBounds(code: string): void {
+    const { proxy, limits } = this
     if (proxy.isOverBytes) throw new ScreenshotFailure('too_large', code)
     if (proxy.refusedHosts.size > 0 && code !== 'ERR_ABORTED')
       throw new ScreenshotFailure('target_not_allowed', code)
-    if (code === 'ERR_HTTP_RESPONSE_CODE_FAILURE') throw new ScreenshotFailure('http_error', 'without a body')
-    if (error.name === 'TimeoutError') throw new ScreenshotFailure('timeout', 'no document')
-    if (page.isClosed()) throw new ScreenshotFailure('crashed', 'page')
-    throw new ScreenshotFailure('unreachable', code)
+    if (this.requestsCount > limits.requests)
+      throw new ScreenshotFailure('too_large', `over ${limits.requests} requests`)
   }
 
   /** Scripts may have led elsewhere since. */
   private checkDocument(): void {
     const { page, response, proxy } = this
     const url = page.url()
-    const host = URL.canParse(url) ? new URL(url).hostname : ''
+    if (url.startsWith(ERROR_PAGE)) {
+      this.checkBounds('the page led there')
+      throw new ScreenshotFailure('unreachable', 'the page led there')
+    }
     if (!/^https?:/.test(url))
       throw new ScreenshotFailure('target_not_allowed', 'the page led to another scheme')
-    if (proxy.refusedHosts.has(host)) throw new ScreenshotFailure('target_not_allowed', 'the page led there')
-    const status = response?.status() ?? 0
-    if (status >= 400) throw new ScreenshotFailure('http_error', `status ${status}`)
+    if (response === null || response.status() < 400) return
+    // Only then: a part of the page that is refused may have the page's own host, on another port. And by the response, which
+    // may be newer than the page's address.
+    if (proxy.refusedHosts.has(new URL(response.url()).hostname))
+      throw new ScreenshotFailure('target_not_allowed', 'the page led there')
+    throw new ScreenshotFailure('http_error', `status ${response.status()}`)
   }
 
   private async capture(): Promise<Buffer> {

@@ -6,7 +6,7 @@ export const SITE_REASONS = [
   'unreachable', // DNS, TCP, TLS or HTTP failed
   'http_error', // the page has a status of 400 or more
   'timeout', // the page was not there in time
-  'too_large', // the page itself exceeds the bytes of a session
+  'too_large', // the page itself exceeds the bytes or the requests of a session
   'memory', // the browser exceeded its memory
   'crashed', // the page crashed the browser
   'image_too_large', // at the lowest quality

@@ -28,10 +28,14 @@ export type ScreenshotResult =
   | { sha256: string; bytes: number; width: number; height: number; ms: number; denials: [string, number][] }
   | { reason: ScreenshotReason; detail: string; denials: [string, number][] }
 
-export default async function takeScreenshot(task: ScreenshotTask): Promise<ScreenshotResult> {
+/** `env`: of the egress settings. */
+export default async function takeScreenshot(
+  task: ScreenshotTask,
+  { env = process.env }: { env?: NodeJS.ProcessEnv } = {},
+): Promise<ScreenshotResult> {
   const { url, closing, folder } = task
   const startedAtMs = performance.now()
-  const settings = egressSettings(process.env)
+  const settings = egressSettings(env)
   const egress = new Egress({ settings, version: task.version, ownHosts: task.ownHosts })
   egress.optOut = task.optOut
   const extraPort = task.extraPort ?? undefined

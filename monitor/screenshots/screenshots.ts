@@ -212,6 +212,6 @@ export class Screenshots {
 }
 
 /** Of the URL, from the root. */
-function screenshotPath(slug: string, month: string): string {
+export function screenshotPath(slug: string, month: string): string {
   return `/media/screenshots/${slug}/${month}.webp`
 }

@@ -19,6 +19,11 @@ const HEADERS: Headers = [
   ['Content-Security-Policy', "default-src 'none'; sandbox"],
 ]
 
+/** Whether the path has the form of a picture's; other methods than GET and HEAD get 405 there. */
+export function isMediaPath(path: string): boolean {
+  return path.length <= PATH_CHARS_MAX && PATH.test(path)
+}
+
 /** Null if there is no such picture. Throws ApiError while nothing is loaded, or too many pictures are being read. */
 export async function mediaContent(
   path: string,

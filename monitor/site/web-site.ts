@@ -16,7 +16,7 @@ import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 import { type Asset, Assets } from './assets.ts'
 import { siteHeaders } from './headers.ts'
 import { type Html, html } from './html.ts'
-import { MEDIA, MEDIA_PATTERN, mediaContent } from './media.ts'
+import { isMediaPath, MEDIA, MEDIA_PATTERN, mediaContent } from './media.ts'
 import type { WebSiteOptions } from './options.ts'
 import { chooseLanguage, type Page } from './page.ts'
 import { notFoundPage, noticePage } from './pages/errors.ts'
@@ -146,7 +146,7 @@ export class WebSite {
     }
     const snapshot = this.options.snapshot()
     if (route === null) {
-      const allowed = this.routes.listMethods(request.path)
+      const allowed = isMediaPath(request.path) ? 'GET, HEAD' : this.routes.listMethods(request.path)
       if (allowed === null) return sendPage(notFoundPage(page, context, snapshot, null), { status: 404 })
       const notice = noticePage(page, context, { title: m.errors.method, text: m.errors.methodText(allowed) })
       return sendPage(notice, { status: 405, headers: [['Allow', allowed]] })

@@ -7,7 +7,7 @@
  * Buckets and the newest outcome of a site are collected during the batch and written at its end: a full batch touches an
  * hour bucket many times and writes it once.
  */
-import type { Observation, Outcome } from '../facts.ts'
+import type { Observation, Outcome, Region } from '../facts.ts'
 import { addressToKeep } from '../scoring/blocking.ts'
 import { isTooFar, TouchedBuckets } from './bucket-rows.ts'
 import { type Database, isConstraint } from './database.ts'
@@ -65,11 +65,18 @@ function applyAlone(database: Database, write: Write, nowSec: number): Refusal[]
 
 type ProbeWrite = Extract<Write, { kind: 'probe' }>
 
+interface NewestProbe {
+  siteId: number
+  region: Region
+  atSec: number
+  outcome: Outcome
+}
+
 class Batch {
   private readonly database: Database
   private readonly nowSec: number
   private readonly buckets: TouchedBuckets
-  private readonly newest = new Map<number, { atSec: number; outcome: Outcome }>() // by site
+  private readonly newest = new Map<string, NewestProbe>() // by site and region
 
   constructor(database: Database, nowSec: number) {
     this.database = database
@@ -94,7 +101,12 @@ class Batch {
 
   finish(): void {
     this.buckets.save()
-    for (const [siteId, { atSec, outcome }] of this.newest) {
+    for (const { siteId, region, atSec, outcome } of this.newest.values()) {
+      this.database.run(
+        `INSERT INTO newest_probe (site_id, region, at, outcome) VALUES (?, ?, ?, ?) ON CONFLICT (site_id, region)
+         DO UPDATE SET at = excluded.at, outcome = excluded.outcome WHERE ${isNewest('newest_probe.at')}`,
+        ...[siteId, region, atSec, outcome, atSec, this.nowSec],
+      )
       this.database.run(
         `UPDATE site SET state = ?, last_probed = ? WHERE id = ? AND ${isNewest('last_probed')}`,
         ...[outcome, atSec, siteId, atSec, this.nowSec],
@@ -119,9 +131,10 @@ class Batch {
     if (isNew === 0 && dueSec !== undefined && !this.isKnown(write, values)) return TWO_SENDERS
     if (isNew === 0 || probe.outcome === 'inconclusive') return null // seen before, or not counted anywhere
     this.buckets.add(siteId, region, probe)
-    const known = this.newest.get(siteId)
+    const known = this.newest.get(`${siteId} ${region}`)
     if (!known || known.atSec <= probe.atSec) {
-      this.newest.set(siteId, { atSec: probe.atSec, outcome: probe.outcome })
+      const { atSec, outcome } = probe
+      this.newest.set(`${siteId} ${region}`, { siteId, region, atSec, outcome })
     }
     return null
   }

@@ -158,6 +158,7 @@ const KEYS: Record<string, string> = {
   model_seen: 'model_key',
   model_change: 'id',
   region_state: 'region',
+  newest_probe: 'region',
   incident: 'id',
   board_day: 'day, board',
   screenshot: 'month',

@@ -4,7 +4,7 @@
  *
  * Published sites have a catalogue entry that is not hidden, a finished probe and a tier (spec 2.1).
  */
-import type { Region, RegionState } from '../facts.ts'
+import type { Outcome, Region, RegionState } from '../facts.ts'
 import { DAY_SEC } from '../scoring/bucket.ts'
 import { listUsableApiKeys } from './api-keys.ts'
 import type { Database } from './database.ts'
@@ -35,25 +35,64 @@ export function readSnapshot(database: Database, version: number, nowSec: number
   }
 }
 
-type SiteRow = Omit<SiteState, 'regions' | 'facts'> & { facts: string }
+type SiteRow = Omit<SiteState, 'regions' | 'facts'> & { facts: string; intervalSec: number | null }
 
 function readSites(database: Database): SiteState[] {
   const regions = readRegions(database)
+  const newest = readNewest(database)
   const rows = database.all<SiteRow>(
     `SELECT id, slug, name, url, api_base AS apiBase, first_seen AS firstSeen, state, tier, tier_since AS tierSinceSec,
      score, score_json AS facts, last_probed AS lastProbedSec, (SELECT max(taken_at) FROM screenshot
-     WHERE site_id = site.id AND path IS NOT NULL) AS screenshotAtSec FROM site
+     WHERE site_id = site.id AND path IS NOT NULL) AS screenshotAtSec,
+     json_extract(catalogue_json, '$.intervalSec') AS intervalSec FROM site
      WHERE removed_at IS NULL AND last_probed IS NOT NULL AND tier IS NOT NULL
      AND NOT json_extract(catalogue_json, '$.isHidden') ORDER BY slug`,
   )
-  return rows.map(({ facts, ...row }) => ({
+  return rows.map(({ facts, intervalSec, ...row }) => ({
     ...row,
+    state: pickBest(newest.get(row.id) ?? [], row, intervalSec) ?? row.state,
     facts: JSON.parse(facts),
     regions: {
       cn: regions.get(`${row.id} cn`) ?? UNKNOWN_REGION,
       overseas: regions.get(`${row.id} overseas`) ?? UNKNOWN_REGION,
     },
   }))
+}
+
+interface NewestProbe {
+  siteId: number
+  atSec: number
+  outcome: Outcome
+}
+
+/** The newest counted probe of each region, by site. */
+function readNewest(database: Database): Map<number, NewestProbe[]> {
+  const rows = database.all<NewestProbe>('SELECT site_id AS siteId, at AS atSec, outcome FROM newest_probe')
+  const sites = new Map<number, NewestProbe[]>()
+  for (const row of rows) {
+    const known = sites.get(row.siteId)
+    if (known) known.push(row)
+    else sites.set(row.siteId, [row])
+  }
+  return sites
+}
+
+const BEST_FIRST: readonly Outcome[] = ['up', 'degraded', 'down']
+const FRESH_SEC_MIN = 900 // three default intervals
+const FRESH_INTERVALS = 3
+
+/**
+ * The better region counts, as in the availability: a block in one region shows in that region's state, not here. A region
+ * whose probes stopped before the other's newest one is left out, since it says nothing about now.
+ */
+function pickBest(
+  newest: readonly NewestProbe[],
+  { lastProbedSec }: Pick<SiteState, 'lastProbedSec'>,
+  intervalSec: number | null,
+): Outcome | undefined {
+  const sinceSec = lastProbedSec - Math.max(FRESH_SEC_MIN, FRESH_INTERVALS * (intervalSec ?? 0))
+  const outcomes = newest.filter(({ atSec }) => atSec > sinceSec).map(({ outcome }) => outcome)
+  return BEST_FIRST.find((each) => outcomes.includes(each))
 }
 
 function readRegions(database: Database): Map<string, RegionState> {

@@ -167,7 +167,18 @@ CREATE TABLE roll_up_due (
 /** Of a connection that failed; what worked, and what was written before, has none (scoring/blocking.ts). */
 const ADDRESS = 'ALTER TABLE probe_raw ADD COLUMN address TEXT;'
 
-export const MIGRATIONS: readonly string[] = [FIRST, ADDRESS]
+/** The newest counted probe of each region: a site is as well as its better region is. */
+const NEWEST = `
+CREATE TABLE newest_probe (
+  site_id INTEGER NOT NULL REFERENCES site,
+  region TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  outcome TEXT NOT NULL,
+  PRIMARY KEY (site_id, region)
+) STRICT, WITHOUT ROWID;
+`
+
+export const MIGRATIONS: readonly string[] = [FIRST, ADDRESS, NEWEST]
 
 function bucketTable(name: string): string {
   return `CREATE TABLE ${name} (

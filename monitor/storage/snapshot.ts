@@ -32,7 +32,7 @@ export interface SiteState {
   readonly url: string
   readonly apiBase: string
   readonly firstSeen: string // YYYY-MM-DD
-  readonly state: Outcome // of the newest counted probe
+  readonly state: Outcome // of the newest counted probes of both regions, the better one
   readonly tier: Tier
   readonly tierSinceSec: number
   readonly score: number // 0 to 100, unrounded

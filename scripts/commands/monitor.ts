@@ -24,6 +24,7 @@ MONITOR_DATA_DIR the folder of the database, sluice serve --help lists them all.
   optout add|remove|list          hosts that are neither probed nor listed
 
   probe <slug|url> [--full]       probe once and print the result
+  screenshot <slug>               take a screenshot of a site now
   recompute                       evaluate all sites again
 
   keys create|list|revoke         API keys, which have quotas of their own
@@ -47,6 +48,7 @@ const COMMANDS: Record<string, () => Promise<Command>> = {
   'optout remove': async () => (await import('./monitor/opt-out.ts')).remove,
   'optout list': async () => (await import('./monitor/opt-out.ts')).list,
   probe: async () => (await import('./monitor/probe.ts')).probe,
+  screenshot: async () => (await import('./monitor/screenshot.ts')).screenshot,
   'keys create': async () => (await import('./monitor/keys.ts')).create,
   'keys list': async () => (await import('./monitor/keys.ts')).list,
   'keys revoke': async () => (await import('./monitor/keys.ts')).revoke,

@@ -114,7 +114,11 @@ const SITES_QUERY: Parameter[] = [
     'gpt-5.4',
     'Only sites that claim or list this model; case, `models/` and `vendor/` before it do not matter.',
   ),
-  choice('status', STATUSES, 'Only sites with this status: the best of the newest probes of all vantages.'),
+  choice(
+    'status',
+    STATUSES,
+    'Only sites with this status: the better one of the newest probes from China and from outside China.',
+  ),
   choice('include', ['summary'], 'Adds the member `summary` to each site.'),
 ]
 

@@ -5,6 +5,7 @@
  *     await expectNothingLeft(owner)
  */
 import { readdir, readFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { expect } from 'vitest'
 import { type PictureRequest, takePicture } from '../../../monitor/screenshots/browser.ts'
@@ -40,7 +41,7 @@ export function toRequest(
     hasSandbox: !isRoot,
     acceptsAnyCertificate: false,
     owner: OWNER,
-    limits: { ...SCREENSHOT_LIMITS, ms: BUSY_MS, settleMs: 100, ...limits },
+    limits: { ...SCREENSHOT_LIMITS, ms: BUSY_MS, settleMs: 0, ...limits },
     signal: new AbortController().signal,
     ...more,
   }
@@ -59,6 +60,29 @@ export async function takeIn(world: World, options: TakeOptions): Promise<Taken>
     if (error instanceof ScreenshotFailure) return { image: null, failure: error }
     throw error
   }
+}
+
+/**
+ * A response that waits for the test, which so decides when a page is loaded: `<img src=/late>` in the page, then
+ *
+ *     const late = holdPath(world, '/late')
+ *     …
+ *     late()          answers, now and from now on
+ */
+export function holdPath(world: World, path: string): () => void {
+  const waiting: Socket[] = []
+  const answer = (socket: Socket) => socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+  let isHeld = true
+  world.relay.on(path, (socket) => void (isHeld ? waiting.push(socket) : answer(socket)))
+  return () => {
+    isHeld = false
+    waiting.forEach(answer)
+  }
+}
+
+/** How many requests the relay has seen for a path, without the query. */
+export function requestsFor(world: World, path: string): number {
+  return world.relay.requests.filter((head) => head.split(' ')[1].split('?')[0] === path).length
 }
 
 /** Command lines of living processes that work in a folder of this owner, by process id. */

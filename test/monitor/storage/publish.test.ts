@@ -40,6 +40,34 @@ test('2.1: state and last probe are those of the newest counted probe, in whatev
   expect(snapshot().sites[0]).toMatchObject({ state: 'down', lastProbedSec: NOW_SEC })
 })
 
+test('2.1: a site is as well as its better region; a region without a probe of the last intervals says nothing', async () => {
+  const { database, snapshot, write, ids } = await filled()
+  write({ kind: 'score', siteId: ids.one, tier: 'A', tierSinceSec: 1, score: 85, facts: null })
+  const china = saveVantage(database, { name: 'cn1', region: 'cn', country: 'CN' })
+  const state = () => snapshot().sites[0].state
+  const send = (vantageId: number, afterSec: number, outcome: 'up' | 'degraded' | 'down') =>
+    write({
+      kind: 'probe',
+      siteId: ids.one,
+      vantageId,
+      probe: probe(NOW_SEC - 2_000 + afterSec, { outcome }),
+    })
+  send(1, 0, 'up')
+  send(china, 800, 'down')
+  expect(state()).toBe('up')
+  send(china, 901, 'down')
+  expect(state()).toBe('down') // the other region's probes have stopped
+  send(1, 920, 'degraded')
+  expect(state()).toBe('degraded')
+  send(china, 940, 'up')
+  expect(state()).toBe('up')
+  send(1, 960, 'down')
+  send(china, 980, 'down')
+  expect(state()).toBe('down')
+  send(china, 600, 'up') // late: it is not the newest
+  expect(state()).toBe('down')
+})
+
 test('6.5: a region without results is unknown; others are as evaluated', async () => {
   const { snapshot, write, ids, publish, reader } = await filled()
   publish('one')
@@ -161,7 +189,7 @@ async function filled() {
     write({ kind: 'score', siteId: ids[slug], tier: 'A', tierSinceSec: 1, score: 85, facts: null })
   }
   const reader = new Reader(database.path)
-  return { sync, ids, write, publish, reader, snapshot: () => readSnapshot(database, 1, NOW_SEC) }
+  return { database, sync, ids, write, publish, reader, snapshot: () => readSnapshot(database, 1, NOW_SEC) }
 }
 
 function observation(atSec: number, models: string[], claimed: string[]): Observation {

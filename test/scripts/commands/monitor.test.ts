@@ -11,7 +11,18 @@ import { eventually } from '../../helpers/eventually.ts'
 import { monitorIn } from './monitor/command.ts'
 
 const COMMANDS = [
-  ...['validate', 'import', 'export', 'list', 'probe', 'recompute', 'backup', 'prune', 'openapi'],
+  ...[
+    'validate',
+    'import',
+    'export',
+    'list',
+    'probe',
+    'screenshot',
+    'recompute',
+    'backup',
+    'prune',
+    'openapi',
+  ],
   ...['optout add', 'optout remove', 'optout list', 'keys create', 'keys list', 'keys revoke'],
   ...['vantage create', 'vantage list', 'vantage revoke'],
 ]
