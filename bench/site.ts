@@ -1,5 +1,5 @@
 /**
- * What does a page of the web site cost beside the API's response with the same data, on the same core?
+ * What does a page of the web site cost compared with the API's response with the same data, on the same core?
  *   floor  the API: /sites with summaries, /sites/{slug}, the red board
  *   page   the list of 50 sites, one site, the boards
  *   304    the client has it │ plain, br, gzip: kept bodies │ cold: the data changes before each request, br
@@ -19,7 +19,13 @@ import type { SiteFacts } from '../monitor/api/site-facts.ts'
 import { DetectionQueue } from '../monitor/detections/detection-queue.ts'
 import { WebSite } from '../monitor/site/web-site.ts'
 import type { SiteState, Snapshot } from '../monitor/storage/snapshot.ts'
-import { createSnapshot, FakeStore, NOON, SITES as SOME, site } from '../test/monitor/api/fake-store.ts'
+import {
+  createSnapshot,
+  FakeStore,
+  NOON,
+  SITES as SAMPLE_SITES,
+  site,
+} from '../test/monitor/api/fake-store.ts'
 import { openUws } from '../transports/uws.ts'
 import { benchEngine, ruleNode } from './engine.ts'
 import { seeded, size } from './size.ts'
@@ -146,7 +152,7 @@ function change(before: Snapshot): Snapshot {
 /** Figures differ from site to site, as they would compress too well otherwise. */
 function createSite(i: number): SiteState {
   const facts: SiteFacts = {
-    ...(SOME[0].facts as SiteFacts),
+    ...(SAMPLE_SITES[0].facts as SiteFacts),
     availability7d: random(),
     availability30d: random(),
     p50Ms: Math.round(2_000 * random()),

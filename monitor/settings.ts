@@ -66,7 +66,7 @@ const table = {
     [path,        built,  'AGENT_TOKEN_FILE', '', 'agent only: file that holds the token, instead of AGENT_TOKEN'],
     [shots,       built,  'SCREENSHOTS_ENABLED', 'auto', 'take monthly screenshots of the sites; auto = if a browser is installed'],
     [path,        built,  'CHROMIUM_PATH', '', 'browser for the screenshots; empty = chromium, chromium-browser or google-chrome on PATH'],
-    [bool,        built,  'SCREENSHOT_NO_SANDBOX', 'false', 'run that browser without its sandbox, which it needs as root and where user name spaces are forbidden'],
+    [bool,        built,  'SCREENSHOT_NO_SANDBOX', 'false', 'run that browser without its sandbox; required as root and where user namespaces are forbidden'],
   ],
   'Monitor: detections': [
     [bool,        built,  'DETECTIONS_ENABLED', 'true', 'let visitors request a detection of any address'],

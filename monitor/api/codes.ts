@@ -78,7 +78,7 @@ const ERRORS: Table<ApiErrorCode> = {
   ],
   rate_limited: [
     'The quota of this client is used up, or too many wrong API keys came from its address.',
-    'Wait for the seconds in `Retry-After`; the contact in `/api/v1/meta` gives keys with a higher quota.',
+    'Wait for the seconds in `Retry-After`; the contact in `/api/v1/meta`, if there is one, issues keys with a higher quota.',
   ],
   too_many_pending: [
     'This client already has 2 unfinished detections.',
@@ -113,58 +113,82 @@ const DETECTION_ERRORS: Table<FailureCode> = {
   internal_error: ['An unforeseen failure of this service.', 'Submit the URL again later.'],
 }
 
-const WAIT = 'Nothing to do on the side of the client; operators of the site check'
+const SITE_OPERATOR_CHECKS = 'No action for API clients. The operator of the site should check'
 
 const PROBE_ERRORS: Table<ErrorCode> = {
-  dns_nxdomain: ['The name does not exist.', `${WAIT} the registration of the domain.`],
-  dns_timeout: ['No name server answered in time.', `${WAIT} their name servers.`],
-  dns_error: ['The name servers answered with an error or without an address.', `${WAIT} their zone.`],
+  dns_nxdomain: ['The name does not exist.', `${SITE_OPERATOR_CHECKS} the registration of the domain.`],
+  dns_timeout: ['No name server answered in time.', `${SITE_OPERATOR_CHECKS} the name servers.`],
+  dns_error: [
+    'The name servers answered with an error or without an address.',
+    `${SITE_OPERATOR_CHECKS} the zone.`,
+  ],
   dns_bogus: [
     'The resolver returned an address that is known to be false, which is typical of blocking.',
     'Compare the states of both regions.',
   ],
-  connect_timeout: ['The TCP connection was not accepted in time.', `${WAIT} firewall and load.`],
-  connect_refused: ['The address refused the TCP connection.', `${WAIT} that the server listens.`],
+  connect_timeout: [
+    'The TCP connection was not accepted in time.',
+    `${SITE_OPERATOR_CHECKS} firewall and load.`,
+  ],
+  connect_refused: [
+    'The address refused the TCP connection.',
+    `${SITE_OPERATOR_CHECKS} that the server listens.`,
+  ],
   connect_reset: [
     'The connection was reset while it was established.',
     'Compare the states of both regions: this may be blocking.',
   ],
-  connect_unreachable: ['No route leads to the address.', `${WAIT} their routing.`],
-  tls_timeout: ['The TLS handshake did not end in time.', `${WAIT} the load of the server.`],
+  connect_unreachable: ['No route leads to the address.', `${SITE_OPERATOR_CHECKS} the routing.`],
+  tls_timeout: ['The TLS handshake did not end in time.', `${SITE_OPERATOR_CHECKS} the load of the server.`],
   tls_reset: [
     'The connection was reset during the TLS handshake.',
     'Compare the states of both regions: this may be blocking.',
   ],
   tls_protocol: [
     'The TLS handshake failed for a reason other than the certificate.',
-    `${WAIT} versions and ciphers.`,
+    `${SITE_OPERATOR_CHECKS} versions and ciphers.`,
   ],
   tls_untrusted: [
     'The certificate chain does not lead to a trusted root.',
-    `${WAIT} the chain, with its intermediates.`,
+    `${SITE_OPERATOR_CHECKS} the chain, with its intermediates.`,
   ],
-  tls_name_mismatch: ['The certificate is for another name.', `${WAIT} the names in the certificate.`],
-  tls_expired: ['The certificate has expired.', `${WAIT} its renewal.`],
-  http_timeout: ['The response did not come in time.', `${WAIT} the load of the server.`],
-  http_reset: ['The connection was closed before the response was complete.', `${WAIT} proxies in between.`],
+  tls_name_mismatch: [
+    'The certificate is for another name.',
+    `${SITE_OPERATOR_CHECKS} the names in the certificate.`,
+  ],
+  tls_expired: ['The certificate has expired.', `${SITE_OPERATOR_CHECKS} its renewal.`],
+  http_timeout: ['The response did not come in time.', `${SITE_OPERATOR_CHECKS} the load of the server.`],
+  http_reset: [
+    'The connection was closed before the response was complete.',
+    `${SITE_OPERATOR_CHECKS} proxies in between.`,
+  ],
   http_429: ['The site limited the probe with status 429.', 'Counted as degraded, not as down.'],
   http_4xx: [
     'The site answered with a client error other than those a missing key explains.',
-    `${WAIT} the path of the API.`,
+    `${SITE_OPERATOR_CHECKS} the path of the API.`,
   ],
-  http_5xx: ['The site answered with a server error.', `${WAIT} the log of the server.`],
-  redirect_loop: ['The redirects did not end.', `${WAIT} their redirects.`],
+  http_5xx: ['The site answered with a server error.', `${SITE_OPERATOR_CHECKS} the log of the server.`],
+  redirect_loop: ['The redirects did not end.', `${SITE_OPERATOR_CHECKS} the redirects.`],
   redirect_refused: [
     'A redirect leads to an address that may not be probed.',
-    `${WAIT} the target of the redirect.`,
+    `${SITE_OPERATOR_CHECKS} the target of the redirect.`,
   ],
   challenge: [
     'A challenge for browsers came instead of the API.',
     'API clients are likely to meet the same challenge.',
   ],
-  not_api: ['The response is not that of an API.', `${WAIT} the address that is listed here.`],
-  body_invalid: ['The body of the response could not be read.', `${WAIT} the encoding of responses.`],
-  too_large: ['The response was larger than the probe reads.', `${WAIT} the size of the response.`],
+  not_api: [
+    'The response is not that of an API.',
+    `${SITE_OPERATOR_CHECKS} the address that is listed here.`,
+  ],
+  body_invalid: [
+    'The body of the response could not be read.',
+    `${SITE_OPERATOR_CHECKS} the encoding of responses.`,
+  ],
+  too_large: [
+    'The response was larger than the probe reads.',
+    `${SITE_OPERATOR_CHECKS} the size of the response.`,
+  ],
   parked: ['The domain shows the page of a domain trader.', 'Do not send keys to this domain.'],
   slow: [
     'The first byte came later than the bound for slow responses, 3 seconds unless the operator set another.',
@@ -172,25 +196,28 @@ const PROBE_ERRORS: Table<ErrorCode> = {
   ],
   target_not_allowed: [
     'The name resolves to an address that is not public.',
-    `${WAIT} the records of the name.`,
+    `${SITE_OPERATOR_CHECKS} the records of the name.`,
   ],
 }
 
-const LOOK = 'The cap ends with its cause; `/api/v1/sites/{slug}/history` shows the measurements.'
+const CAP_ACTION = 'The cap ends with its cause; `/api/v1/sites/{slug}/history` shows the measurements.'
 
 const CAPS: Table<CapCode> = {
   provisional: [
     'The site has fewer than 200 probes or less than 72 hours of history: tier B at best.',
     'Wait until there is enough history.',
   ],
-  availability_7d_95: ['The availability of 7 days is below 0.95: tier B at best.', LOOK],
-  availability_7d_90: ['The availability of 7 days is below 0.90: tier C at best.', LOOK],
-  availability_7d_70: ['The availability of 7 days is below 0.70: tier D.', LOOK],
+  availability_7d_95: ['The availability of 7 days is below 0.95: tier B at best.', CAP_ACTION],
+  availability_7d_90: ['The availability of 7 days is below 0.90: tier C at best.', CAP_ACTION],
+  availability_7d_70: ['The availability of 7 days is below 0.70: tier D.', CAP_ACTION],
   certificate_invalid: [
     'The certificate is not valid now: tier C at best.',
     'The cap ends with the next probe that finds a valid certificate.',
   ],
-  down_72h: ['No probe of the last 72 hours was answered: tier D.', 'The cap ends with the first answer.'],
+  down_72h: [
+    'No probe of the last 72 hours was up or degraded: tier D.',
+    'The cap ends with the first probe that is up or degraded.',
+  ],
   flag: [
     'The operator of this monitor has flagged the site as a scam, as phishing or as closed: tier D.',
     'Write to the contact in `/api/v1/meta` if this is a mistake.',
@@ -206,7 +233,10 @@ const RED_REASONS: Table<RedReason> = {
     'At least 95 % of the models that the site claims are in its listing.',
     'See `/api/v1/sites/{slug}/models`.',
   ],
-  fast: ['The time to the first byte is short.', 'See `latency_p50_ms` of the entry.'],
+  fast: [
+    'The time to the first byte is short: its part of the score is at least 0.8, such as 475 ms at the median and 1.5 s at p95.',
+    'See `latency_p50_ms` of the entry.',
+  ],
   both_regions: [
     'The site is reachable from China and from overseas.',
     'See `reachable_cn` and `reachable_overseas`.',
@@ -219,13 +249,13 @@ const RED_REASONS: Table<RedReason> = {
 }
 
 const EVIDENCE =
-  'The evidence is at `evidence_url` of the entry; `appeal_url` is the place to report a mistake.'
+  'The evidence is at `evidence_url` of the entry; `appeal_url`, if there is one, is the place to report a mistake.'
 
 const BLACK_REASONS: Table<BlackReason> = {
   flag_scam: ['The operator of this monitor has flagged the site as a scam.', EVIDENCE],
-  down_72h: ['No probe of the last 72 hours was answered.', EVIDENCE],
+  down_72h: ['No probe of the last 72 hours was up or degraded.', EVIDENCE],
   parked: ['The domain shows the page of a domain trader.', EVIDENCE],
-  down_24h: ['No probe of the last 24 hours was answered.', EVIDENCE],
+  down_24h: ['No probe of the last 24 hours was up or degraded.', EVIDENCE],
   tier_d: ['The site is in tier D.', EVIDENCE],
   tls_invalid: ['The certificate is not valid.', EVIDENCE],
   models_missing: ['Fewer than 70 % of at least 5 models that the site claims are in its listing.', EVIDENCE],
@@ -235,7 +265,10 @@ const BLACK_REASONS: Table<BlackReason> = {
 }
 
 const NOTICES: Table<Notice> = {
-  cert_expires_soon: ['The certificate is valid for 14 days at most.', 'Renew the certificate.'],
+  cert_expires_soon: [
+    'The certificate is valid for 14 days at most.',
+    'The operator of the site should renew the certificate.',
+  ],
   cert_invalid: ['The certificate is not valid.', 'Do not send keys to this site.'],
   challenge_page: [
     'A challenge for browsers was returned.',
@@ -253,7 +286,7 @@ const NOTICES: Table<Notice> = {
   ],
   leaks_upstream: [
     'The body of an error names an upstream host or a key.',
-    'Operators of the site hide upstream errors.',
+    'The operator of the site should hide upstream errors.',
   ],
   single_vantage: [
     'Only one vantage was online, so no second one confirms the result.',

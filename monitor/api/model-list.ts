@@ -38,7 +38,7 @@ export function havingModel(
   return ({ id }) => models.has(id, place, generatedAtSec)
 }
 
-/** Whether the site's own listing has this model (verified), or the site only claims it. */
+/** Whether the site's listing returns this model now; false also if the site only claims it. */
 export function isModelVerified({ models, generatedAtSec }: Snapshot, model: string, { id }: SiteState) {
   return (models.flags(id, models.findModel(modelKey(model)), generatedAtSec) & VERIFIED) !== 0
 }

@@ -11,7 +11,7 @@ const INTEGER = /^(0|[1-9][0-9]{0,8})$/
 /** Known parameters only; defaults are filled in, absent ones without a default are undefined. */
 export type Query = Readonly<Record<string, string | number | undefined>>
 
-/** `unknown`: pages ignore parameters of others, such as those that links of mails and searches add; the API refuses them. */
+/** `unknown`: the API refuses unknown parameters; pages ignore them, since links in mail and search results add their own. */
 export function readQuery(
   raw: string,
   parameters: readonly Parameter[],
@@ -36,7 +36,7 @@ export function readQuery(
   return query
 }
 
-/** Repeats at most NAME_CHARS_MAX characters of the name, printable ASCII only. */
+/** Repeats at most NAME_CHARS_MAX characters of the name; all but printable ASCII without space and backtick becomes `?`. */
 function describeUnknown(name: string, parameters: readonly Parameter[]): string {
   const shown = name.slice(0, NAME_CHARS_MAX).replace(/[^!-_a-~]/g, '?')
   const names = parameters.map((known) => known.name)

@@ -6,7 +6,10 @@
  */
 export const NAME_CHARS_MAX = 32
 
-/** Null if no name is near: at most 1 change for 3 characters, 2 for up to 8, 3 for longer ones. */
+/**
+ * Null if no name is near: at most 1 change for names of up to 3 characters, 2 up to 8, 3 beyond, and fewer than the name
+ * has.
+ */
 export function suggestName(name: string, known: readonly string[]): string | null {
   if (name.length > NAME_CHARS_MAX) return null
   const wanted = name.toLowerCase()

@@ -9,7 +9,7 @@
  *     await egress.connect({ url, purpose })              a checked TCP connection for another client's bytes
  *     await egress.names('relay.example.com')             CNAME chain and name servers, for CDN and parking marks
  *
- * Network failures are never thrown: `visit` returns `error`, one of our codes, with everything found before it. Programming
+ * Network failures are never thrown, except by `connect`: `visit` returns `error`, one of our codes, with everything found before it. Programming
  * errors (a header that is not allowed) are thrown. A status of 400 or more is not an error here. The caller bounds how many
  * visits run at once; each holds one socket and at most 2 MiB.
  */
@@ -18,8 +18,8 @@ import type { ErrorCode, Timings } from '../facts.ts'
 import { ACCEPT_ENCODING } from './body.ts'
 import type { PeerFacts } from './connect.ts'
 import { Failure, toFailure } from './failure.ts'
-import type { EgressContext, Hop, HopRequest, OnResolved, Opening } from './hop.ts'
-import { admit, open, openSocket, runHop } from './hop.ts'
+import type { EgressContext, Hop, HopRequest, OnResolved } from './hop.ts'
+import { admit, createOpening, open, openSocket, runHop } from './hop.ts'
 import type { Response } from './http-connection.ts'
 import { isRedirect } from './http-connection.ts'
 import type { Limits } from './limits.ts'
@@ -165,15 +165,7 @@ export class Egress {
     await this.context.own.refresh()
     const startedAtMs = performance.now()
     const watch = startStallWatch()
-    const timings: Timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
-    const found: Omit<Handshake, 'error' | 'detail' | 'isOurs' | 'hasStalled'> = {
-      timings,
-      certificate: null,
-      addresses: [],
-      hasIpv6: false,
-      remoteAddress: null,
-      triedAddress: null,
-    }
+    const found = createOpening()
     let failure: Failure | null = null
     try {
       const hopRequest = { ...request, isRedirect: false, alpn: ['h2', 'http/1.1'] }
@@ -182,7 +174,7 @@ export class Egress {
     } catch (error) {
       failure = toFailure('tls', error)
     }
-    timings.totalMs = Math.round(performance.now() - startedAtMs)
+    found.timings.totalMs = Math.round(performance.now() - startedAtMs)
     const hasStalled = watch.stop() >= this.context.limits.stallMs
     return { ...found, ...toFailureFields(failure), hasStalled }
   }
@@ -193,14 +185,7 @@ export class Egress {
    */
   async connect(request: Pick<VisitRequest, 'url' | 'purpose' | 'extraPort' | 'signal'>): Promise<Socket> {
     await this.context.own.refresh()
-    const found: Opening = {
-      timings: { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null },
-      certificate: null,
-      addresses: [],
-      hasIpv6: false,
-      remoteAddress: null,
-      triedAddress: null,
-    }
+    const found = createOpening()
     const hopRequest = { ...request, isRedirect: false }
     return openSocket(this.context, admit(this.context, hopRequest), hopRequest, found)
   }

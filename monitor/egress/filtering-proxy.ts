@@ -54,7 +54,7 @@ export class FilteringProxy {
   readonly password = randomBytes(PASSWORD_BYTES).toString('hex')
   /** Called once, when connections are cut because the session has used up its bytes. */
   onOverBytes = () => {}
-  port = 0 // set before anybody has the proxy
+  port = 0 // set by listen
   /** Hosts that policy refused in this session, at most 256. */
   readonly refusedHosts = new Set<string>()
   private readonly options: FilteringProxyOptions
@@ -156,7 +156,7 @@ export class FilteringProxy {
       createConnection: () => target,
       method: request.method,
       path: pathname + search,
-      headers: [...passedOn(request.rawHeaders, ['host']), 'Host', host, 'Connection', 'close'],
+      headers: [...removeHopByHop(request.rawHeaders, ['host']), 'Host', host, 'Connection', 'close'],
       maxHeaderSize: this.limits.headBytes,
       insecureHTTPParser: false,
     })
@@ -166,7 +166,7 @@ export class FilteringProxy {
       this.count(incoming)
       incoming.on('error', () => response.destroy())
       try {
-        response.writeHead(incoming.statusCode!, passedOn(incoming.rawHeaders))
+        response.writeHead(incoming.statusCode!, removeHopByHop(incoming.rawHeaders))
         incoming.pipe(response)
       } catch {
         response.destroy() // header fields that Node reads but does not write
@@ -230,7 +230,7 @@ function digest(text: string): Buffer {
 }
 
 /** Names and values in turns, without hop-by-hop fields and those that Connection names. */
-function passedOn(raw: readonly string[], without: readonly string[] = []): string[] {
+function removeHopByHop(raw: readonly string[], without: readonly string[] = []): string[] {
   const pairs = raw.flatMap((name, i) => (i % 2 === 0 ? [[name, raw[i + 1]]] : []))
   const named = pairs
     .filter(([name]) => name.toLowerCase() === 'connection')

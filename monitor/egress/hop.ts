@@ -78,6 +78,18 @@ export type Opening = Pick<
   Hop,
   'timings' | 'certificate' | 'addresses' | 'hasIpv6' | 'remoteAddress' | 'triedAddress'
 >
+
+export function createOpening(): Opening {
+  return {
+    timings: { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null },
+    certificate: null,
+    addresses: [],
+    hasIpv6: false,
+    remoteAddress: null,
+    triedAddress: null,
+  }
+}
+
 type DialRequest = Pick<HopRequest, 'purpose' | 'isRedirect' | 'signal' | 'onResolved'>
 type OpenRequest = DialRequest & { alpn: string[] }
 
@@ -89,12 +101,7 @@ export async function runHop(context: EgressContext, request: HopRequest): Promi
     url: request.url,
     failure: null,
     message: null,
-    timings: { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null },
-    certificate: null,
-    addresses: [],
-    hasIpv6: false,
-    remoteAddress: null,
-    triedAddress: null,
+    ...createOpening(),
     isReused: false,
     hasStalled: false,
   }

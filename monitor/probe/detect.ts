@@ -10,7 +10,7 @@
  */
 import type { BucketStatus, ListingAuth, NetworkFacts, Probe, Region, RegionState, Tier } from '../facts.ts'
 import { compareModels } from '../scoring/models.ts'
-import { computeScore, getHygieneValue } from '../scoring/score.ts'
+import { CERTIFICATE_DAYS_MIN, computeScore, getHygieneValue } from '../scoring/score.ts'
 import { TIERS, toTier } from '../scoring/tier.ts'
 import type { FullProbeResult } from './full.ts'
 import { fullProbe } from './full.ts'
@@ -59,7 +59,6 @@ export interface DetectRequest {
 const MODELS_SHOWN = 2_000
 const TIER_MAX: Tier = 'B' // from one probe
 const TIER_MAX_INVALID: Tier = 'C'
-const CERTIFICATE_DAYS_MIN = 14
 const DAY_SEC = 86_400
 
 export async function detect(context: ProbeContext, request: DetectRequest): Promise<DetectionOutcome> {

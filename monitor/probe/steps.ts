@@ -3,6 +3,7 @@
  * Details are fixed words and parsed facts, never text of a body.
  */
 import type { Handshake } from '../egress/egress.ts'
+import { CERTIFICATE_DAYS_MIN } from '../scoring/score.ts'
 
 // biome-ignore format: in their order
 export const STEP_NAMES = [
@@ -20,7 +21,6 @@ export interface Step {
 export type OnStep = (step: Step) => void
 
 const DETAIL_CHARS = 160
-export const CERTIFICATE_DAYS_MIN = 14 // fewer days left are a warning
 
 export class Steps {
   private readonly onStep: OnStep

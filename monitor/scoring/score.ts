@@ -21,7 +21,7 @@ const AVAILABILITY_WORTH: readonly (readonly [number, number])[] = [
 const AVAILABILITY_SHARE = { a24h: 0.2, a7d: 0.5, a30d: 0.3 }
 const P50_MS = { best: 300, worst: 3_000, share: 0.6 }
 const P95_MS = { best: 1_000, worst: 8_000, share: 0.4 }
-const CERTIFICATE_DAYS_MIN = 14
+export const CERTIFICATE_DAYS_MIN = 14 // of validity left; fewer are a warning
 const DAY_SEC = 86_400
 
 export interface ScoreInputs {

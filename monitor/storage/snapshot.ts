@@ -37,7 +37,7 @@ export interface SiteState {
   readonly tierSinceSec: number
   readonly score: number // 0 to 100, unrounded
   readonly facts: unknown // what the scorer wrote with the score, as it wrote it
-  readonly screenshotAtSec: number | null // of the newest picture; null = none
+  readonly screenshotAtSec: number | null // of the newest picture, null = none; part of the key of cached details
   readonly lastProbedSec: number
   readonly regions: Readonly<Record<Region, RegionState>> // unknown where nothing was measured
 }

@@ -4,12 +4,12 @@
  *     relays on loopback ─► one full probe of each ─► 30 days of history ─► the monitor probes them from now on,
  *                                                                          and an agent acts as a vantage in cn
  *
- * All files are in a temporary folder, which is removed when the demo ends, at whatever stage.
+ * All files are in a temporary folder, which is removed when the demo ends, at whatever stage. SIGKILL leaves the folder; the
+ * processes of the demo end all the same.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import { listenAddress } from '../../monitor/service/options.ts'
@@ -18,6 +18,7 @@ import { doneDetection, newDetection, toWrite } from './demo/detections.ts'
 import { createProbeContext, observe, prepareDatabase, storeWrites } from './demo/prepare.ts'
 import { DemoProcesses } from './demo/processes.ts'
 import { Progress } from './demo/progress.ts'
+import { waitUntilReady } from './demo/ready.ts'
 import { agentEnv, monitorEnv } from './demo/settings.ts'
 import { DEMO_SITES, SLOW_SUBMISSION, siteUrl } from './demo/sites.ts'
 import { startWorld, type World } from './demo/world.ts'
@@ -29,7 +30,7 @@ parked, down. A second process acts as a vantage in China. Nothing leaves this m
 files.
 
   --addr   where the monitor listens: a loopback address and a port, 0 for any free one; default 127.0.0.1:8090
-  --days   of history before today, 1 to 31; default 30. With fewer than 7 nobody has been there long enough to lead the boards
+  --days   of history before today, 1 to 31; default 30. With fewer than 7, no site qualifies for the red board
   --keep   leaves the files in their folder, and prints its name
   --help   prints this
 `
@@ -37,7 +38,7 @@ const DAYS_MAX = 31 // hours are kept for 32 days
 const AGENT_HOST = '127.0.0.1'
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-const READY_POLL_MS = 25
+const CLOSED_OUTPUT = ['EPIPE', 'EIO'] // of a pipe without a reader, and of a terminal that was closed
 const OPTIONS = {
   addr: { type: 'string', default: '127.0.0.1:8090' },
   days: { type: 'string', default: '30' },
@@ -52,7 +53,9 @@ interface Options {
   keepsFiles: boolean
 }
 
-/** A signal came before the demo was up. */
+type Ending = NodeJS.Signals | 'closed output'
+
+/** The demo was ended before it was up. */
 class Stopped extends Error {}
 
 class Demo {
@@ -62,7 +65,7 @@ class Demo {
   private readonly progress = new Progress(process.stdout)
   private readonly processes = new DemoProcesses()
   private world: World | null = null
-  private signal: NodeJS.Signals | null = null
+  private ending: Ending | null = null // why it ends; null = it does not, or the monitor has ended by itself
   private isUp = false
 
   constructor(options: Options) {
@@ -70,6 +73,8 @@ class Demo {
     process.env.TMPDIR = this.folder // also for the relays' certificates
     process.once('exit', () => this.removeFiles())
     for (const name of SIGNALS) process.on(name, () => this.onSignal(name))
+    for (const stream of [process.stdout, process.stderr])
+      stream.on('error', (error: NodeJS.ErrnoException) => this.onOutputError(error))
   }
 
   /** Resolves with the exit code when the demo has ended. */
@@ -77,11 +82,11 @@ class Demo {
     try {
       const ended = await this.start()
       const code = await ended
-      if (this.signal === null) process.stderr.write(`demo: the monitor has ended with exit code ${code}\n`)
-      return this.signal === null ? code || 1 : this.exitCode(this.signal)
+      if (this.ending === null) process.stderr.write(`demo: the monitor has ended with exit code ${code}\n`)
+      return this.ending === null ? code || 1 : this.exitCode(this.ending)
     } catch (error) {
-      if (this.signal === null) throw error
-      return this.exitCode(this.signal)
+      if (this.ending === null) throw error
+      return this.exitCode(this.ending)
     } finally {
       this.progress.clear()
       await this.processes.end()
@@ -119,9 +124,13 @@ class Demo {
     this.show('Starting the monitor')
     const ended = this.processes.start(['monitor'], monitorEnv(world, places))
     const [isReady, done] = await Promise.all([
-      Promise.race([this.waitUntilReady(addr), ended.then(() => false)]),
+      Promise.race([
+        waitUntilReady(`http://${addr}/readyz`, () => this.ending !== null),
+        ended.then(() => false),
+      ]),
       doneDetection(context, siteUrl(DEMO_SITES[0])),
     ])
+    if (this.ending !== null) throw new Stopped()
     if (!isReady) return ended
     await storeWrites(this.folder, [toWrite(done)])
     void this.processes.start(['monitor', 'agent'], agentEnv(world, places, token))
@@ -132,32 +141,28 @@ class Demo {
   }
 
   private show(stage: string, share?: number): void {
-    if (this.signal !== null) throw new Stopped()
+    if (this.ending !== null) throw new Stopped()
     this.progress.show(stage, share)
-  }
-
-  private async waitUntilReady(addr: string): Promise<boolean> {
-    while (this.signal === null) {
-      const isReady = await fetch(`http://${addr}/readyz`).then(
-        ({ ok }) => ok,
-        () => false,
-      )
-      if (isReady) return true
-      await sleep(READY_POLL_MS, undefined, { ref: false }) // does not outlive the monitor
-    }
-    throw new Stopped()
   }
 
   /** The first one ends the demo in order, a later one at once. */
   private onSignal(name: NodeJS.Signals): void {
-    const isFirst = this.signal === null
-    this.signal ??= name
+    const isFirst = this.ending === null
+    this.ending ??= name
     this.processes.kill(isFirst ? name : 'SIGKILL')
   }
 
+  /** Without a reader, as after `npm run demo | head -1`, nobody knows the addresses: the demo ends in order. */
+  private onOutputError(error: NodeJS.ErrnoException): void {
+    if (!CLOSED_OUTPUT.includes(error.code!)) throw error
+    if (this.ending !== null) return // each further write fails, too
+    this.ending = 'closed output'
+    this.processes.kill('SIGTERM')
+  }
+
   /** To be stopped is how the demo ends, once it is up. */
-  private exitCode(signal: NodeJS.Signals): number {
-    return this.isUp ? 0 : 128 + constants.signals[signal]
+  private exitCode(ending: Ending): number {
+    return this.isUp || ending === 'closed output' ? 0 : 128 + constants.signals[ending]
   }
 
   private removeFiles(): void {
@@ -177,8 +182,8 @@ class Demo {
   ${base}/sites/bamboo  works from overseas, likely blocked in China: how sure is that?
   ${base}/leaderboard   who leads, and why Mirage is warned of: it claims models that it does not list
 
-  A submitted relay is being measured, for half a minute: ${base}/detections/${running}
-  One that was measured before:                          ${base}/detections/${done}
+  A submitted relay is being measured, for some 20 s: ${base}/detections/${running}
+  One that was measured before:                      ${base}/detections/${done}
   The API behind all pages: ${base}/docs. In Chinese: ?lang=zh-CN
 
 All sites and measurements are invented. The relays run on this machine, and only this machine reaches the monitor.

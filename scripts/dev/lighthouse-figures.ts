@@ -2,7 +2,7 @@
 
 export const CATEGORIES = ['performance', 'accessibility', 'best-practices', 'seo'] as const
 
-/** Issue 17: "Done when". */
+/** Bounds that fail the run. */
 const SCORE_MIN = 95
 const FIRST_PAGE_BYTES_MAX = 60 * 1024 // compressed, with everything it loads
 const LAYOUT_SHIFT_MAX = 0.05
@@ -23,7 +23,7 @@ export interface Figures {
   path: string
   scores: number[] // 0 to 100, in the order of CATEGORIES
   lcpMs: number // observed
-  slowLcpMs: number // simulated: slow 4G, a fourth of the processor
+  slowLcpMs: number // simulated: slow 4G, a quarter of the processor
   layoutShift: number
   bytes: number // transferred
   lowered: string[] // the audits that lowered a score

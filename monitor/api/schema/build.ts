@@ -17,7 +17,6 @@ export type Unit =
   | 'bytes'
   | 'characters'
   | 'days'
-  | 'hits'
   | 'items'
   | 'milliseconds'
   | 'number' // an identifier, a rank or a code: has no unit
@@ -30,13 +29,15 @@ export type Unit =
   | 'unix seconds'
   | 'vantages'
 
-export const CODE = '^[a-z][a-z0-9_]{2,40}$' // of errors, by the source contract
-const OPEN_CODE: Schema = { type: 'string', pattern: '^[a-z][a-z0-9_]{0,63}$', maxLength: 64 }
+export const CODE = '^[a-z][a-z0-9_]{2,40}$' // of every code; spec 10
+const OPEN_CODE: Schema = { type: 'string', pattern: CODE, maxLength: 41 }
 const TIMESTAMP = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ$'
 export const SLUG = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
 export const UUID_V7 = '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$'
 export const COUNT_MAX = 2 ** 53 - 1
 const INT32_MAX = 2 ** 31 - 1
+export const REQUESTS_MAX = 2 ** 32 - 1 // the maximum of a rule, and the value for "unlimited"
+export const YEAR_SEC = 31_536_000 // the longest window
 
 export const exactly = (description: string, properties: Members, optional: string[] = []): Schema => ({
   type: 'object',

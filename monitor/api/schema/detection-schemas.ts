@@ -16,7 +16,7 @@ import {
 import type { Components } from './json-schema.ts'
 
 export const detectionId = text(
-  'Identifier of the detection, a UUID of version 7.',
+  'Identifier of the detection, a UUID of version 7, from the response to its submission.',
   '019aa122-be00-7000-8000-000000000002',
   36,
   { pattern: UUID_V7 },
@@ -74,7 +74,8 @@ export const DETECTION_SCHEMAS: Components = {
     status: ref('Status', 'Result of the probe.'),
     estimated_tier: {
       type: ['string', 'null'],
-      description: 'Tier that the site would have by this one probe, at best B; null if it is not a relay.',
+      description:
+        'Tier that the site would have by this one probe, at best B; null unless `verdict` is `relay` or `compatible_api`.',
       enum: ['B', 'C', 'D', null],
       examples: ['B'],
     },

@@ -4,6 +4,7 @@
  */
 import type { ApiErrorCode } from '../errors.ts'
 import * as build from './build.ts'
+import { detectionId } from './detection-schemas.ts'
 import { BOARDS, STATUSES } from './enumerations.ts'
 import type { Schema } from './json-schema.ts'
 
@@ -65,13 +66,13 @@ const text = (name: string, maxLength: number, example: string, description: str
 })
 const pages = (what: string, unit: build.Unit): Parameter[] => [
   integer('limit', [1, 200], unit, `How many ${what} a page has at most.`, { byDefault: 50, example: 20 }),
-  integer('offset', [0, 1_000_000], unit, `How many ${what} to leave out before the page.`, {
+  integer('offset', [0, 1_000_000], unit, `How many ${what} to skip.`, {
     byDefault: 0,
     example: 40,
   }),
 ]
 
-/** Of one site; `hour`, `day` are names of `full`, `days` from before there were these. */
+/** Of one site; `hour` and `day` are older names of `full` and `days`. */
 const SITE_HISTORY = choice(
   'history',
   ['none', 'days', 'full', 'hour', 'day', 'raw'],
@@ -97,7 +98,7 @@ const SITES_QUERY: Parameter[] = [
   choice(
     'sort',
     ['rank', 'name', 'first_seen', 'last_probed', 'availability', 'latency'],
-    'What the list is ordered by; equals by slug, unknown values last. `rank` is by tier, then by score; `availability` is that of 30 days, `latency` the median first byte of 7 days.',
+    'What the list is ordered by; ties by slug, unknown values last. `rank` is by tier, then by score; `availability` is that of 30 days, `latency` the median first byte of 7 days.',
     'rank',
   ),
   choice(
@@ -113,18 +114,17 @@ const SITES_QUERY: Parameter[] = [
     'gpt-5.4',
     'Only sites that claim or list this model; case, `models/` and `vendor/` before it do not matter.',
   ),
-  choice('status', STATUSES, 'Only sites whose newest probe had this result.'),
+  choice(
+    'status',
+    STATUSES,
+    'Only sites with this status: the better one of the newest probes from China and from outside China.',
+  ),
   choice('include', ['summary'], 'Adds the member `summary` to each site.'),
 ]
 
 export const PATH_PARAMETERS: Readonly<Record<string, Schema>> = {
   slug: build.slug('Slug of a site, as in the list; former slugs of a site work, too.'),
-  id: build.text(
-    'Identifier of a detection, from the response to its submission.',
-    '019aa122-be00-7000-8000-000000000002',
-    36,
-    { pattern: build.UUID_V7 },
-  ),
+  id: detectionId,
 }
 
 const siteEndpoint: ApiErrorCode[] = ['site_not_found']
@@ -223,7 +223,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
     tag: 'Detections',
     summary: 'Submit a URL to be probed',
     description:
-      'Queues a probe of the address and answers at once with 202; follow it at `Location`. The same address again, while its probe is unfinished or for 10 minutes after it, returns the same detection, so a repeat is safe. The address is checked without DNS here; a name that resolves to an address that is not public fails the detection later.',
+      'Queues a probe of the address and answers at once with 202; follow it at `Location`. The same address again, while its probe is unfinished or for 10 minutes after it, unless the operator set another time, returns the same detection: 200 with the result if it has ended, else 202. So a repeat is safe. The address is checked without DNS here; a name that resolves to an address that is not public fails the detection later.',
     parameters: [],
     bodySchema: 'DetectionRequest',
     success: { 200: 'Detection', 202: 'Detection' },
@@ -235,7 +235,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
     description:
       'The detection as it is now, or as soon as it changes: with `wait` the answer is held until `version` is above `since`. At most 2 requests of a client are held; a third is answered at once. Unfinished detections have `Retry-After`.',
     parameters: [
-      integer('wait', [0, 25], 'seconds', 'How long to hold the answer at most, until there is news.', {
+      integer('wait', [0, 25], 'seconds', 'How long to hold the answer at most, until the version changes.', {
         byDefault: 0,
         example: 20,
       }),

@@ -6,7 +6,7 @@ import { choice, openChoice } from './build.ts'
 import type { Components } from './json-schema.ts'
 
 export const STATUSES = ['up', 'degraded', 'down'] as const
-export const REGION_STATES = ['reachable', 'unreachable', 'unknown'] as const
+const REGION_STATES = ['reachable', 'unreachable', 'unknown'] as const
 export const BOARDS = ['red', 'black'] as const
 
 export const ENUMERATIONS: Components = {

@@ -121,7 +121,7 @@ export const MEASUREMENT_SCHEMAS: Components = {
       'all',
     ),
     cause: ref('ProbeErrorCode', 'Error of the probes at its start; code of kind `probe_error`.'),
-    vantages: integer('Vantages that saw it.', 'vantages', [0, 10_000], 2),
+    vantages: integer('Vantages that reported it.', 'vantages', [0, 10_000], 2),
   }),
   ModelList: open('One page of the models of all sites.', {
     total: count('Models that match, on all pages.', 'items', 84),

@@ -32,8 +32,6 @@ interface Examples {
 /** Examples from the golden files of the tests, which compare them. */
 const EXAMPLES: Examples = JSON.parse(readFileSync(new URL('./examples.json', import.meta.url), 'utf8'))
 
-const REQUESTS_MAX = 2 ** 32 - 1 // the maximum of a rule, and the value for "unlimited"
-const RETRY_SEC_MAX = 31_536_000 // the longest window, a year
 const LINE_CHARS_MAX = 1_024
 const EPOCH_SEC = 1_795_194_360
 
@@ -55,8 +53,8 @@ const text = (description: string, example: string, pattern?: string) =>
 // biome-ignore format: a header each
 /** On every response. */
 export const HEADERS_OF_ALL: Record<string, HeaderObject> = {
-  'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.', 'requests', [0, REQUESTS_MAX], 120),
-  'X-RateLimit-Remaining': integer('Requests left in the window after this one.', 'requests', [0, REQUESTS_MAX], 118),
+  'X-RateLimit-Limit': integer('Requests allowed in the window for this class of request.', 'requests', [0, build.REQUESTS_MAX], 120),
+  'X-RateLimit-Remaining': integer('Requests left in the window after this one.', 'requests', [0, build.REQUESTS_MAX], 118),
   'X-RateLimit-Reset': integer('When the window ends and the quota is whole again.', 'unix seconds', [0, build.COUNT_MAX], EPOCH_SEC),
   'X-Request-Id': text('Identifies this request in the log of the service; give it when you report a problem.', '6f1d0c3e9a5b4c7d8e2f1a0b3c4d5e6f', '^[0-9a-z]{16,32}$'),
   'RateLimit-Policy': text('The quota in the form of the IETF draft: class, requests `q`, window `w` in seconds. An operator can switch it off.', '"read";q=120;w=60'),
@@ -72,7 +70,7 @@ export const OTHER_HEADERS: Record<string, HeaderObject> = {
   'Cache-Control': text('How long the response may be kept, and by whom.', 'private, max-age=15'),
   Location: text('Where the detection can be read.', '/api/v1/detections/019aa122-be00-7000-8000-000000000002'),
   'Content-Location': text('Present path of the site, if a former slug was asked for.', '/api/v1/sites/example-relay'),
-  'Retry-After': integer('How long to wait before the next request.', 'seconds', [1, RETRY_SEC_MAX], 42),
+  'Retry-After': integer('How long to wait before the next request.', 'seconds', [1, build.YEAR_SEC], 42),
   'WWW-Authenticate': text('Scheme by which a key can be sent.', 'Bearer'),
   'Accept-Post': text('Media type that the path accepts.', 'application/json'),
 }

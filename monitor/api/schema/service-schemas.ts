@@ -11,14 +11,13 @@ import {
   list,
   nullable,
   open,
+  REQUESTS_MAX,
   ref,
   text,
   timestamp,
+  YEAR_SEC,
 } from './build.ts'
 import type { Components, Schema } from './json-schema.ts'
-
-const REQUESTS_MAX = 2 ** 32 - 1 // the maximum of a rule, and the value for "unlimited"
-const YEAR_SEC = 31_536_000 // the longest window
 
 const contact = text('Address of the operator; empty if there is none.', 'help@example.org', 254)
 const keptDays = (what: string, example: number) =>
@@ -111,14 +110,12 @@ export const SERVICE_SCHEMAS: Components = {
     ),
   }),
   Screenshots: open('Monthly pictures of landing pages.', {
-    enabled: boolean(
-      'Whether pictures are taken: the operator wants them, and a browser with a sandbox was found.',
-    ),
+    enabled: boolean('Whether pictures are taken: they are switched on, and a usable browser was found.'),
   }),
   Retention: open('How long data is kept.', {
     raw: keptDays('single probes', 7),
-    hours: keptDays('hours', 32),
-    days: keptDays('days', 400),
+    hours: keptDays('hourly measurements', 32),
+    days: keptDays('daily measurements', 400),
     incidents: keptDays('incidents', 400),
     detections: keptDays('detections', 7),
   }),
@@ -130,7 +127,7 @@ export const SERVICE_SCHEMAS: Components = {
     announced_on: date('Day on which the change was announced.', '2026-11-21'),
     effective_on: date(
       'Day on which it takes effect; at least 14 days later, except for `fixed`.',
-      '2026-12-05',
+      '2026-12-06',
     ),
     kind: ref('ChangeKind'),
     endpoints: list('Paths that it is about.', text('A path.', '/api/v1/sites', 128), 64),

@@ -81,7 +81,10 @@ export const SITE_SCHEMAS: Components = {
     availability_7d: availability7d,
     availability_30d: availability30d,
     latency_p50_ms: p50Ms,
-    status: ref('Status', 'Result of the newest probe.'),
+    status: ref(
+      'Status',
+      'Status of the site: the better one of the newest probes from China and from outside China.',
+    ),
     software: text(
       'Relay software of the site; `unknown` if it was not recognised. More names may be added.',
       'new-api',

@@ -2,8 +2,7 @@
 import { getSiteFacts } from '../../api/site-facts.ts'
 import type { detectionView } from '../../detections/detection.ts'
 import type { resultView } from '../../detections/result-view.ts'
-import { CERTIFICATE_DAYS_MIN } from '../../probe/steps.ts'
-import { displayScore } from '../../scoring/score.ts'
+import { CERTIFICATE_DAYS_MIN, displayScore } from '../../scoring/score.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { strip } from '../charts/strip.ts'
 import {

@@ -1,6 +1,6 @@
 /** Network and certificate of a site, as its last full probe saw them. */
 import type { networkView } from '../../api/site-detail.ts'
-import { CERTIFICATE_DAYS_MIN } from '../../probe/steps.ts'
+import { CERTIFICATE_DAYS_MIN } from '../../scoring/score.ts'
 import type { SiteState } from '../../storage/snapshot.ts'
 import { dateTimeTag, section } from '../components.ts'
 import { glyph } from '../glyphs.ts'

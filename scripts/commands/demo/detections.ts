@@ -1,6 +1,7 @@
 /**
- * Two detections whose addresses the demo prints: one that is done, and one that waits for the monitor and then runs for half
- * a minute. Both are stored before the monitor starts, so neither costs a visitor's quota.
+ * Two detections whose addresses the demo prints: one that is done, and one that waits for the monitor and then runs for a
+ * while. Both are written to the database directly, so neither costs a visitor's quota: the waiting one before the monitor
+ * starts, the done one once it is ready.
  */
 import {
   type Detection,

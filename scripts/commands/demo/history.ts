@@ -16,10 +16,9 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { evaluateAll } from '../../../monitor/evaluation/pass.ts'
-import type { Observation, Probe, Region, RegionState } from '../../../monitor/facts.ts'
+import type { Observation, Probe, Region } from '../../../monitor/facts.ts'
 import { Planner } from '../../../monitor/scheduler/planner.ts'
 import {
-  addProbe,
   type Bucket,
   betterBucket,
   bucketStartSec,
@@ -27,14 +26,13 @@ import {
   HOUR_SEC,
   mergeBuckets,
 } from '../../../monitor/scoring/bucket.ts'
-import { emptyHistogram } from '../../../monitor/scoring/histogram.ts'
-import { NEWEST } from '../../../monitor/scoring/regions.ts'
 import { toSightings } from '../../../monitor/service/sites.ts'
 import { applyBatch } from '../../../monitor/storage/apply.ts'
 import { writeBucket } from '../../../monitor/storage/bucket-rows.ts'
 import type { Database } from '../../../monitor/storage/database.ts'
 import { RollUp } from '../../../monitor/storage/roll-up.ts'
 import type { Write } from '../../../monitor/storage/rows.ts'
+import { RESULTS_KEPT_SEC, RegionHistory, type StoredResult } from './region-history.ts'
 import { SimulatedRegion } from './simulation.ts'
 import { DEMO_GAPS, type DemoSite, modelsAt } from './sites.ts'
 
@@ -42,12 +40,7 @@ const INTERVAL_SEC = 300
 const PASS_EVERY_SEC = DAY_SEC
 const PASS_RESULTS = 12 // per vantage: 30 minutes of evidence (monitor/evaluation/regions.ts), and those that decide a state
 const RAW_SHOWN_SEC = 2 * DAY_SEC // by the API (spec 3.2)
-const RESULTS_KEPT_SEC = 7 * DAY_SEC // as long as raw rows (spec 8.2)
 const DAILY_AFTER_SEC = 7 * DAY_SEC // older observations are kept once a day (spec 8.2)
-const HOURS_KEPT = (RESULTS_KEPT_SEC + 2 * DAY_SEC) / HOUR_SEC // more than results, which are dropped once a day
-const NEWEST_KEPT = 50 // more than a pass stores
-const FORGET_AT = 300 // results of a region: now and then, because it copies
-const HISTOGRAM_LENGTH = emptyHistogram().length
 const LAST_QUARTER_SEC = 18 * HOUR_SEC // full probes are 6 hours apart, so one falls into a day's last quarter
 /** After a crash the demo starts again; and the whole history fits into the cache. */
 const PRAGMAS = 'PRAGMA synchronous=OFF; PRAGMA cache_size=-65536; PRAGMA wal_autocheckpoint=8000;'
@@ -145,9 +138,8 @@ class History {
     this.apply(writes, atSec)
     for (const write of writes) {
       if (write.kind !== 'region') continue
-      const { id, regions } = this.sites.find((each) => each.id === write.siteId)!
-      if (id === write.siteId)
-        regions[write.region].pass = { state: write.state.state, isPending: write.pending !== null }
+      const { regions } = this.sites.find((each) => each.id === write.siteId)!
+      regions[write.region].pass = { state: write.state.state, isPending: write.pending !== null }
     }
   }
 
@@ -253,11 +245,6 @@ class History {
   }
 }
 
-interface StoredResult {
-  probe: Probe
-  isStored: boolean
-}
-
 class SiteHistory {
   readonly site: DemoSite
   readonly id: number
@@ -272,65 +259,6 @@ class SiteHistory {
       cn: new RegionHistory(new SimulatedRegion(site, 'cn', nowSec)),
       overseas: new RegionHistory(new SimulatedRegion(site, 'overseas', nowSec)),
     }
-  }
-}
-
-class RegionHistory {
-  results: StoredResult[] = [] // the newest ones and those of the last 7 days before now, oldest first
-  pass: { state: RegionState['state']; isPending: boolean } | null = null // the latest one's result
-  readonly simulated: SimulatedRegion
-  private readonly hours: (Bucket | undefined)[] = new Array(HOURS_KEPT).fill(undefined) // a ring
-  private readonly histograms = new Uint32Array(HOURS_KEPT * HISTOGRAM_LENGTH) // of these hours, since 24,000 arrays cost seconds
-
-  constructor(simulated: SimulatedRegion) {
-    this.simulated = simulated
-  }
-
-  /** False = there is a result of this second already, and only the first one is stored. */
-  add(probe: Probe): boolean {
-    if (this.results.at(-1)?.probe.atSec === probe.atSec) return false
-    this.results.push({ probe, isStored: false })
-    const atSec = bucketStartSec(probe.atSec, HOUR_SEC)
-    return addProbe(this.hourAt(atSec) ?? this.createHour(atSec), probe)
-  }
-
-  /** Whether a pass now would have another result than the last one, as far as the state is concerned: the vote of getVote. */
-  get needsPass(): boolean {
-    let upCount = 0
-    const count = Math.min(NEWEST, this.results.length)
-    for (let i = 1; i <= count; i++)
-      if (this.results[this.results.length - i].probe.outcome !== 'down') upCount++
-    const isUp = upCount >= Math.ceil(count / 2)
-    const state = isUp ? 'reachable' : 'unreachable'
-    return count > 0 && (this.pass?.isPending !== false || this.pass.state !== state)
-  }
-
-  hourAt(atSec: number): Bucket | null {
-    const bucket = this.hours[(atSec / HOUR_SEC) % HOURS_KEPT]
-    return bucket?.atSec === atSec ? bucket : null
-  }
-
-  listHours(daySec: number): Bucket[] {
-    const starts = Array.from({ length: DAY_SEC / HOUR_SEC }, (_, i) => daySec + i * HOUR_SEC)
-    return starts.flatMap((atSec) => this.hourAt(atSec) ?? [])
-  }
-
-  /** Drops results that neither a later pass nor the end will store: those before `keptFromSec`, except the newest. */
-  forget(keptFromSec: number): void {
-    const { results } = this
-    if (results.length < FORGET_AT || results[results.length - NEWEST_KEPT].probe.atSec >= keptFromSec) return
-    this.results = results.slice(-NEWEST_KEPT)
-  }
-
-  private createHour(atSec: number): Bucket {
-    const slot = (atSec / HOUR_SEC) % HOURS_KEPT
-    const histogram = this.histograms.subarray(slot * HISTOGRAM_LENGTH, (slot + 1) * HISTOGRAM_LENGTH).fill(0)
-    const bucket: Bucket = {
-      ...{ atSec, windowSec: HOUR_SEC, up: 0, degraded: 0, down: 0, statuses: {}, errors: {} },
-      histogram,
-    }
-    this.hours[slot] = bucket
-    return bucket
   }
 }
 

@@ -10,6 +10,7 @@ import type { CatalogueSite, Observation } from '../../../monitor/facts.ts'
 import { loadAsnTable } from '../../../monitor/probe/asn.ts'
 import { fullProbe } from '../../../monitor/probe/full.ts'
 import type { ProbeContext } from '../../../monitor/probe/probe.ts'
+import { DAY_SEC } from '../../../monitor/scoring/bucket.ts'
 import { applyBatch } from '../../../monitor/storage/apply.ts'
 import { syncCatalogue } from '../../../monitor/storage/catalogue-transaction.ts'
 import { Database } from '../../../monitor/storage/database.ts'
@@ -59,12 +60,12 @@ export interface HistoryInput {
   onProgress: (share: number) => void
 }
 
-/** Returns the agent's token. */
+/** Returns the agent's token and the number of simulated probes. */
 export async function prepareDatabase(input: HistoryInput): Promise<{ token: string; probesCount: number }> {
   const { folder, sites, days, nowSec } = input
   const database = await openDemoDatabase(folder)
   try {
-    const { ids } = syncCatalogue(database, writeCatalogue(folder, sites, nowSec), nowSec - days * 86_400)
+    const { ids } = syncCatalogue(database, writeCatalogue(folder, sites, nowSec), nowSec - days * DAY_SEC)
     const own = saveVantage(database, DEMO_VANTAGE)
     const token = createVantage(database, DEMO_AGENT)
     const agent = database.get<{ id: number }>('SELECT id FROM vantage WHERE name = ?', DEMO_AGENT.name)!
@@ -89,7 +90,8 @@ export async function prepareDatabase(input: HistoryInput): Promise<{ token: str
 export async function storeWrites(folder: string, writes: Write[]): Promise<void> {
   const database = await openDemoDatabase(folder)
   try {
-    applyBatch(database, writes, 0)
+    const [refusal] = applyBatch(database, writes, 0)
+    if (refusal) throw new Error(`the demo's detection was refused: ${refusal.why}`)
   } finally {
     database.close()
   }

@@ -1,19 +1,22 @@
-/** The processes of the demo, the monitor and the agent: started together with their environments, ended together. */
+/**
+ * The processes of the demo, the monitor and the agent: started together with their environments, ended together. The channel
+ * to each tells it by closing that the demo is gone, whatever ended it (child.ts).
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-const SLUICE = fileURLToPath(new URL('../../sluice.ts', import.meta.url))
-const END_MS_MAX = 15_000 // beyond, they are killed: a drain of 5 s and a flush of 5 s come before
+export const END_MS_MAX = 15_000 // beyond, they are killed: a drain of 5 s and a flush of 5 s come before
+const CHILD = fileURLToPath(new URL('child.ts', import.meta.url))
 
 export class DemoProcesses {
   private readonly children: ChildProcess[] = []
 
   /** Their logs go to the terminal. Resolves with the exit code when it has ended, by a signal with 1. */
   start(args: readonly string[], env: Record<string, string>): Promise<number> {
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', SLUICE, ...args], {
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', CHILD, ...args], {
       env: { ...process.env, ...env },
-      stdio: ['ignore', 'inherit', 'inherit'],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     this.children.push(child)
     return new Promise((resolve, reject) => {

@@ -15,13 +15,12 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import type { Region } from '../../../monitor/facts.ts'
 import { type Asked, RELAYS, type RelayKind, type Reply } from '../../../test/helpers/fake-relays.ts'
 import { landingPage } from './landing.ts'
-import type { DemoSite } from './sites.ts'
+import { type DemoSite, SLOW_FACTOR } from './sites.ts'
 
 const FLAP_MS = 90_000
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 const CDN = { 'cf-ray': '8f3a1c20be7d4e11-FRA', server: 'cloudflare' }
 const HTML = { 'content-type': 'text/html; charset=utf-8' }
-const SLOW_FACTOR = 2.4
 
 export interface Pem {
   cert: Buffer
@@ -110,8 +109,8 @@ function wellReply(site: DemoSite, asked: Asked): Reply {
   const { path } = asked
   const ofProgram = programReply(site.relay, asked)
   const headers = { ...ofProgram.headers, ...(site.scheme === 'https' && HSTS), ...(site.isBehindCdn && CDN) }
-  const isWell = site.now === 'parked' ? { ...site, now: undefined } : site
-  if (path === '/') return { headers: { ...headers, ...HTML }, body: landingPage(isWell) }
+  const wellSite = site.now === 'parked' ? { ...site, now: undefined } : site
+  if (path === '/') return { headers: { ...headers, ...HTML }, body: landingPage(wellSite) }
   if (path.endsWith('/v1/models') && site.listed)
     return { headers: { ...headers, 'content-type': 'application/json' }, body: listing(site.listed) }
   if (path === '/api/pricing' && ofProgram.status === undefined)

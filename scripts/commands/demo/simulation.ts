@@ -3,23 +3,21 @@
  *
  *     incident, outage? ─► its error     block (cn)? ─► dns_bogus, tls_reset     isolated failure? ─► one of its errors     else ─► up
  *
- * Failures of the site are the same in both regions, those of the way to it are not. Isolated failures are at least 16 minutes
+ * Failures of the site are the same in both regions, those of the path to it are not. Isolated failures are at least 16 minutes
  * apart, so they never make up 2 of 3 results: only incidents and outages change the state of a region. Latency follows the
  * evening of UTC+8. Everything is a function of site, region and time, so a retry sees the same and every demo is alike.
  */
 import type { ErrorCode, Probe, Region, Timings } from '../../../monitor/facts.ts'
-import type { DemoIncident, DemoSite } from './sites.ts'
+import { DAY_SEC, HOUR_SEC } from '../../../monitor/scoring/bucket.ts'
+import { type DemoIncident, type DemoSite, SLOW_FACTOR } from './sites.ts'
 
-const HOUR_SEC = 3_600
-const DAY_SEC = 24 * HOUR_SEC
 const SLOT_SEC = 1_200 // has at most one isolated failure
 const FAILURE_SEC = 240 // less than between two probes
-const WAY_FAILING: Record<Region, number> = { cn: 0.006, overseas: 0.0005 } // share of probes lost on the way
-const WAY_ERRORS: readonly ErrorCode[] = ['connect_timeout', 'tls_timeout', 'dns_timeout', 'http_timeout']
+const PATH_FAILING: Record<Region, number> = { cn: 0.006, overseas: 0.0005 } // share of probes lost on the path
+const PATH_ERRORS: readonly ErrorCode[] = ['connect_timeout', 'tls_timeout', 'dns_timeout', 'http_timeout']
 const PEAK_HOURS = { first: 19, last: 22 } // UTC+8
 const DEGRADING: readonly ErrorCode[] = ['slow', 'challenge', 'http_429']
 const NOT_MEASURED: Timings = { dnsMs: null, connectMs: null, tlsMs: null, ttfbMs: null, totalMs: null }
-const SLOW_FACTOR = 2.4
 const RETRANSMIT_MS = 1_000 // what a lost first packet costs
 const LOST_SHARE = 1 / 400
 const OUTAGES_HOURS = 31 * 24
@@ -33,7 +31,7 @@ export class SimulatedRegion {
   private readonly nowSec: number
   private readonly incidents: readonly DemoIncident[]
   private readonly siteSeed: number
-  private readonly waySeed: number
+  private readonly pathSeed: number
   private day = 0 // of dayFactor
   private dayFactor = 0
 
@@ -43,7 +41,7 @@ export class SimulatedRegion {
     this.region = region
     this.nowSec = nowSec
     this.siteSeed = toSeed(site.slug)
-    this.waySeed = toSeed(`${site.slug} ${region}`)
+    this.pathSeed = toSeed(`${site.slug} ${region}`)
     const all = [...(site.incidents ?? []), ...listOutages(site, this.siteSeed)]
     this.incidents = all.filter((each) => (each.region ?? region) === region)
   }
@@ -69,7 +67,7 @@ export class SimulatedRegion {
       (1 - site.upShare) * this.dayFactorAt(atSec) + (isPeak(atSec) ? (site.peak?.failing ?? 0) : 0)
     return (
       isolatedError(this.siteSeed, atSec, failing, site.errors) ??
-      isolatedError(this.waySeed, atSec, WAY_FAILING[region], WAY_ERRORS)
+      isolatedError(this.pathSeed, atSec, PATH_FAILING[region], PATH_ERRORS)
     )
   }
 
@@ -84,7 +82,7 @@ export class SimulatedRegion {
   /** Round trips and server time; slower in the evenings of UTC+8, more so from cn. */
   private timingsAt(atSec: number, factor: number): Timings {
     const { site, region } = this
-    const random = createRandom(this.waySeed + atSec)
+    const random = createRandom(this.pathSeed + atSec)
     const noise = () => Math.exp(0.4 * (random() + random() - 1))
     const hour = ((atSec / HOUR_SEC + 8) % 24) - 21
     const evening = 1 + (region === 'cn' ? 0.5 : 0.25) * Math.exp(-(hour * hour) / 8)

@@ -9,6 +9,7 @@
  *     modelChanges       in hours before now; before them, `listed` was without `added` and with `removed`
  */
 import type { ErrorCode, Region, SiteFlag } from '../../../monitor/facts.ts'
+import { DAY_SEC } from '../../../monitor/scoring/bucket.ts'
 import type { RelayKind } from '../../../test/helpers/fake-relays.ts'
 
 export interface DemoIncident {
@@ -170,7 +171,10 @@ export const DEMO_GAPS: readonly { fromHours: number; toHours: number; region?: 
 ]
 
 /** The submitted relay whose detection is still running when the demo is up; not in the catalogue. Its replies take long. */
-export const SLOW_SUBMISSION = { host: 'lagoon.example.org', replyMs: 8_000 } as const // four requests; a run may take 45 s
+export const SLOW_SUBMISSION = { host: 'lagoon.example.org', replyMs: 5_000 } as const // four requests; a run may take 45 s
+
+/** Of the time to the first byte of a site that is `slow` now, over its usual one. */
+export const SLOW_FACTOR = 2.4
 
 /** Addresses of the relays, in turn, and their networks in the demo's ASN_DB. */
 export const DEMO_NETWORKS = [
@@ -190,7 +194,7 @@ export function siteUrl({ scheme, host }: Pick<DemoSite, 'scheme' | 'host'>): st
 }
 
 /** Programs whose price list full probes read; of the others, the catalogue has the claims. */
-export function hasPriceList({ relay }: Pick<DemoSite, 'relay'>): boolean {
+function hasPriceList({ relay }: Pick<DemoSite, 'relay'>): boolean {
   return relay === 'new-api' || relay === 'veloera' || relay === 'one-hub' || relay === 'done-hub'
 }
 
@@ -210,7 +214,7 @@ export function modelsAt(site: DemoSite, hoursAgo: number): { listed: string[] |
 export function demoCatalogue(sites: readonly DemoSite[], nowSec: number): string {
   const entries = sites.map((site) => {
     const { slug, name, claimed, flags = [], firstSeenDays } = site
-    const firstSeen = new Date((nowSec - firstSeenDays * 86_400) * 1_000).toISOString().slice(0, 10)
+    const firstSeen = new Date((nowSec - firstSeenDays * DAY_SEC) * 1_000).toISOString().slice(0, 10)
     return `  - slug: ${slug}
     name: ${JSON.stringify(name)}
     url: ${siteUrl(site)}

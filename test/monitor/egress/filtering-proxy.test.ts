@@ -1,6 +1,6 @@
 /**
  * The browser's proxy against the prober's corpus (spec 13.7): what the prober must not reach, neither a request nor a CONNECT
- * through the proxy reaches. As in ssrf.test.ts, Node tells of every socket; one of them is the test's own.
+ * through the proxy reaches. As in ssrf.test.ts, Node's diagnostics channel must see no connection, except the test's own.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'

@@ -1,4 +1,4 @@
-/** What a visitor's browser transfers (spec 11, issue 17): bytes of the first page with all it loads, of all modules together. */
+/** What a visitor's browser transfers (spec 11): bytes of the first page with all it loads, of all modules together. */
 import { readdirSync } from 'node:fs'
 import { request } from 'node:http'
 import { gunzipSync } from 'node:zlib'

@@ -1,12 +1,13 @@
 /** The optional tools of the tests. The others are tested with the bootstrap. */
-import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { buildH2spec, findH2spec, h2specSkipReason } from '../../../scripts/dev/h2spec.mjs'
 import { allThere, provide, reportSkips, tools } from '../../../scripts/dev/test-tools.mjs'
 import { makeTemporaryFolder } from '../../helpers/temporary-folder.ts'
 
-const TOOLS_DIR = new URL('../../.tools/', import.meta.url)
+const TOOLS_DIR = fileURLToPath(new URL('../../.tools/', import.meta.url))
 
 let printed = ''
 
@@ -102,14 +103,14 @@ test.each(installers)(
   'without a network %s says how to get %s, and leaves nothing behind',
   async (program, name, remedy) => {
     const folder = makeTemporaryFolder()
-    writeFileSync(join(folder, program), '#!/bin/sh\necho no network\nexit 1\n')
+    const given = join(folder, 'arguments')
+    writeFileSync(join(folder, program), `#!/bin/sh\necho "$@" > '${given}'\necho no network\nexit 1\n`)
     chmodSync(join(folder, program), 0o755)
-    const listTools = () =>
-      readdirSync(TOOLS_DIR).filter((each) => each.startsWith('unpacking-') || each === name)
-    const before = listTools()
     vi.stubEnv('PATH', folder)
     await expect(tools.find((tool) => tool.name === name)!.get!()).rejects.toThrow(remedy)
     expect(printed).toMatch(new RegExp(`^sluice: fetching ${name} \\(\\d+ MB unpacked\\) into test/.tools`))
-    expect(listTools()).toEqual(before)
+    const [unpacked] = /\S+unpacking-\S+/.exec(readFileSync(given, 'utf8'))!
+    expect(unpacked.startsWith(TOOLS_DIR)).toBe(true)
+    expect(existsSync(unpacked)).toBe(false)
   },
 )
