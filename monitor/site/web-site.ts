@@ -166,8 +166,10 @@ export class WebSite {
     const { context } = this.routes
     if (error instanceof ApiError && error.status < 500) {
       const page404 = this.describeMissing(arrival, error)
-      const title = error.code === 'invalid_parameter' ? m.errors.badFilter : m.errors.badRequest
-      const text = html`<span lang="en">${error.message}</span>`
+      const isFilter = error.code === 'invalid_parameter'
+      const title = isFilter ? m.errors.badFilter : m.errors.badRequest
+      const detail = html`${m.errors.detail} <span lang="en">${error.message}</span>`
+      const text = isFilter ? html`${m.errors.badFilterText} <span class="sub">${detail}</span>` : detail
       const content = page404 ?? noticePage(page, context, { title, text })
       reply.send(sendPage(content, { status: error.status, headers: error.headers }))
       return

@@ -26,7 +26,7 @@ function toQuery() {
 }
 
 async function filter(query) {
-  if (query.has('model')) return form.submit() // the page itself tells listed from claimed
+  if (query.has('model')) return form.submit() // the server marks listed and claimed
   running?.abort()
   running = new AbortController()
   const asked = new URLSearchParams(query)
@@ -103,6 +103,13 @@ function toRow(site) {
     find('.score').append(mark)
   }
   find('.col-site .sub').textContent = new URL(site.url).host + software
+  if (words.warnedSlugs.includes(site.slug)) {
+    const mark = document.createElement('span')
+    mark.className = 'sub warned'
+    mark.append(find('.col-now .status').cloneNode(true))
+    setState(mark, ['down', 'stop', words.warned])
+    find('.col-site').append(mark)
+  }
   setState(find('.col-now'), words.status[summary.status])
   setState(find('.col-cn'), words.region[summary.china_state])
   setState(find('.col-overseas'), words.region[summary.overseas_state])

@@ -61,7 +61,7 @@ const caps: Codes<CapCode> = {
   availability_7d_90: '7-day availability under 90%: at most C',
   availability_7d_70: '7-day availability under 70%: D',
   certificate_invalid: 'Certificate invalid: at most C',
-  down_72h: 'No answer for 72 hours: D',
+  down_72h: 'Down for 72 hours: D',
   flag: 'Flagged by the operator of this monitor: D',
 }
 
@@ -84,9 +84,9 @@ const redReasons: Codes<RedReason> = {
 
 const blackReasons: Codes<BlackReason> = {
   flag_scam: 'Flagged as a scam by the operator of this monitor, by hand',
-  down_72h: 'No answer for 72 hours',
+  down_72h: 'Down for 72 hours',
   parked: 'The domain is parked',
-  down_24h: 'No answer for 24 hours',
+  down_24h: 'Down for 24 hours',
   tier_d: 'Tier D: score below 45',
   tls_invalid: 'Certificate invalid',
   models_missing: 'Models that it claims are not in its list',

@@ -4,7 +4,7 @@ import type { Format } from '../format.ts'
 export const boards = {
   title: 'Boards',
   heading: 'Recommended, and warned of',
-  lead: 'Both boards are computed from 30 days of measurements. Nobody can buy a place, and no site is on both.',
+  lead: 'Both boards rest on measurements, and on flags that the operator sets by hand and that are labelled. Nobody can buy a place, and no site is on both.',
   red: 'Recommended',
   black: 'Warned of',
   redTag: (f: Format, n: number) =>
@@ -12,12 +12,14 @@ export const boards = {
   blackTag: (f: Format, n: number) =>
     `The black board · ${f.plural(n, { one: '{n} site', other: '{n} sites' })}`,
   redRule: 'Tier S, A or B, at least 7 days of history, 97% available in 7 days, no open incident.',
-  blackRule: 'At least one reason below holds now. Each links to its evidence.',
+  blackRule:
+    'At least one reason below holds now. Each measurement links to its evidence; for a flag none is published.',
   redEmpty: 'No site qualifies now.',
   blackEmpty: 'No site is warned of now.',
   appealTitle: 'If this is your site:',
   appeal:
-    'an entry leaves by itself when its reasons no longer hold. If a measurement is wrong, report it with the time, and it is checked by hand.',
+    'an entry leaves by itself when its reasons no longer hold. If a measurement or a flag is wrong, report it with the time, and it is checked by hand. The entry stays while it is checked.',
+  flagNoEvidence: 'no evidence is published with it',
   unchanged: 'unchanged',
   isNew: 'new',
   up: (n: number) => `up ${n}`,
@@ -50,7 +52,7 @@ export const submit = {
   lead: 'One full probe of an address you name. It takes a few seconds; the result stays at its own unlisted link for 7 days.',
   label: 'Address of the relay, as you give it to your client',
   start: 'Start detection',
-  hint: 'Query and fragment are dropped. Do not include a key: none is needed and none is accepted.',
+  hint: 'Query, fragment and /v1 at the end are dropped; the model list is asked for at /v1/models. Do not include a key: none is needed and none is accepted. Each address you send counts towards your quota, also one that is refused.',
   whatSent: 'What is sent, what is read',
   sent: [
     ['Resolve', 'DNS, up to 8 addresses'],
@@ -70,9 +72,25 @@ export const submit = {
   ],
   disabled: 'Detections are switched off on this monitor.',
   problem: 'The address was not accepted',
-  notFull:
-    'This is not a full address. Begin with https:// or http://, for example https://relay.example.com.',
-  noQuota: 'Your quota cannot be determined now. Try again in a moment.',
+  refusedUrl: {
+    form: 'This is not a full address. Begin with https:// or http://, for example https://relay.example.com.',
+    scheme: 'Only addresses that begin with https:// or http:// can be probed.',
+    user_info: 'The address has a user name or password in it. Remove it, and send only the address.',
+    host: 'The host in this address is not a valid name. Check its spelling.',
+    port: 'This port is not probed. Use the standard address of the relay, without a port.',
+    name: 'This host is not a public name. Only relays on the public internet can be probed.',
+    own_name: 'This is the address of this monitor itself. Give the address of a relay.',
+    opted_out: 'The owner of this host has opted out of probes.',
+    address: 'This address is not public. Only relays on the public internet can be probed.',
+  } as Record<string, string>,
+  refused: {
+    detections_disabled: 'Detections are switched off on this monitor.',
+    not_ready: 'Your quota cannot be determined now. Try again in a moment.',
+    target_cooldown: 'Sites under this domain have been probed often in the last minutes. Try again later.',
+    too_many_pending: 'Several of your detections are still running. Wait until one of them has ended.',
+    queue_full: 'Too many detections are queued. Try again in half a minute.',
+  } as Record<string, string>,
+  refusedOther: 'The detection was refused.',
   crossSite: 'This form can only be sent from this site.',
 }
 

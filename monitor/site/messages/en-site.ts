@@ -34,6 +34,7 @@ export const charts = {
   lostOnScale: 'Points lost, on the scale of tiers',
   score: 'Score',
   notCounted: 'not counted: nothing to measure',
+  listUnread: 'not counted: the list could not be read',
   inputs: {
     availability: (day: string, week: string, month: string) => `24 h ${day}, 7 d ${week}, 30 d ${month}`,
     models: (share: string) => `${share} of claimed models are listed`,
@@ -56,7 +57,9 @@ export const sitePage = {
   since: 'in the catalogue since',
   why: {
     flag: 'the operator of this monitor has flagged it by hand, whatever its measurements.',
-    down: (duration: string) => `nothing has answered for ${duration}.`,
+    down: (duration: string) => `no usable answer for ${duration}.`,
+    downFrom: (where: string, duration: string, other: string) =>
+      `not reachable from ${where} for ${duration}, reachable from ${other}.`,
     parked: (duration: string) => `nothing but a parked domain has answered for ${duration}.`,
     provisional: (days: string) => `it answers well so far, but its history is only ${days}.`,
     capped: (cap: string) => `the score would allow a better tier, but a cap holds it down. ${cap}.`,
@@ -83,6 +86,7 @@ export const sitePage = {
     firstByte: 'First byte, 7 days',
     models: 'Models',
     claimedListed: 'claimed models listed',
+    claimedUnread: 'claimed; the list could not be read',
     claimsNone: 'claims none',
     listed: 'listed',
     software: 'Software',
@@ -102,6 +106,8 @@ export const sitePage = {
   reasonSeparator: '; ',
   stop: '.',
   noCaps: 'No cap applies. S from 92, A from 80, B from 65, C from 45.',
+  tierKept: (tier: string, own: string) =>
+    `The score alone would now give tier ${own}. The tier stays ${tier} until the score is 1.0 beyond the border, or beyond it for 24 hours (up) or 6 hours (down).`,
   days: (f: Format, n: number) => f.plural(n, { one: '{n} day', other: '{n} days' }),
   noVantage: 'No vantage there is connected. This is not a finding about the site.',
   unknownRegion: 'No result of the last 24 hours. This is not a finding about the site.',
@@ -110,8 +116,8 @@ export const sitePage = {
   vantagesFailed: (f: Format, agreeing: number, all: number) =>
     `${f.number(agreeing)} of ${f.plural(all, { one: '{n} vantage', other: '{n} vantages' })} got no usable response`,
   otherReaches: (where: string) =>
-    `From ${where} the site is reached, so the route is at fault, not the site.`,
-  bothFail: 'It fails from everywhere measured, so the site is at fault, not a route.',
+    `From ${where} the site is reached, so the route is probably at fault, not the site.`,
+  bothFail: 'It fails from everywhere measured, so the site is probably at fault, not a route.',
   oneVantage: 'Only one region is measured, so this does not say whether the site or the route is at fault.',
   checkedAt: 'checked',
   failed: 'What went wrong',
@@ -151,6 +157,9 @@ export const sitePage = {
   claimedAndListed: 'Claimed and listed',
   claimHolds: 'The claim holds.',
   claimedOnly: 'Claimed, not listed',
+  claimedUnread: 'Claimed, list not read',
+  unreadMeans:
+    'The site’s own list could not be read without a key, or not at all, so these claims are neither confirmed nor refuted.',
   advertised: 'Advertised in the catalogue or price list only.',
   listedOnly: 'Listed, not claimed',
   notAdvertised: 'The site lists them without advertising them.',

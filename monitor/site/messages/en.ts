@@ -25,7 +25,7 @@ export const en = {
     changelog: 'Changelog',
     reference: 'API reference',
     mistake: 'Report a mistake',
-    times: 'Times are UTC. Nothing paid, sponsored or self-reported enters a score.',
+    times: 'Times are UTC. Nothing paid or sponsored enters a score.',
     dataTime: (time: string) => `Data of ${time}.`,
   },
   site: {
@@ -36,6 +36,7 @@ export const en = {
     notMeasured: 'not measured',
     availability: 'Availability',
     firstByte: 'First byte',
+    warned: 'warned of',
     claimed: 'Claimed',
     listed: 'Listed',
     strip: (measured: number, lowest: string, day: string) =>
@@ -71,6 +72,7 @@ export const en = {
     model: 'Model',
     modelListed: (model: string) => `lists ${model}`,
     modelClaimed: (model: string) => `claims ${model}, does not list it`,
+    modelUnread: (model: string) => `claims ${model}; its list could not be read`,
     sort: 'Sort by',
     any: 'Any',
     both: 'Both',
@@ -159,6 +161,9 @@ export const en = {
     tooManyDetections: (f: Format, limit: number, seconds: number) =>
       `Your address has used its ${f.number(limit)} detections of this hour. Try again in ${f.plural(seconds, { one: '{n} second', other: '{n} seconds' })}.`,
     badFilter: 'A filter has a value that does not exist',
+    badFilterText:
+      'The address of this page asks for a value that the filter does not have. Choose one of those that the list offers.',
+    detail: 'In the words of the API:',
     badRequest: 'This request cannot be answered',
     noDetection: 'This detection is not here',
     noDetectionText: 'Detections are kept for 7 days. It may have expired, or the link is incomplete.',

@@ -48,7 +48,7 @@ export const codes: Messages['codes'] = {
     availability_7d_90: '7 天可用率低于 90%：最高 C 级',
     availability_7d_70: '7 天可用率低于 70%：D 级',
     certificate_invalid: '证书无效：最高 C 级',
-    down_72h: '72 小时无应答：D 级',
+    down_72h: '持续故障 72 小时：D 级',
     flag: '被本监测运营方标记：D 级',
   },
   components: {
@@ -79,9 +79,9 @@ export const codes: Messages['codes'] = {
   },
   blackReasons: {
     flag_scam: '被本监测运营方人工标记为欺诈',
-    down_72h: '72 小时无应答',
+    down_72h: '持续故障 72 小时',
     parked: '域名已停放',
-    down_24h: '24 小时无应答',
+    down_24h: '持续故障 24 小时',
     tier_d: 'D 级：得分低于 45',
     tls_invalid: '证书无效',
     models_missing: '声称的模型不在其自身列表中',

@@ -25,7 +25,7 @@ export const zh: Messages = {
     changelog: '更新日志',
     reference: 'API 文档',
     mistake: '报告错误',
-    times: '时间均为 UTC。付费、赞助或自报内容一律不计入得分。',
+    times: '时间均为 UTC。付费或赞助内容一律不计入得分。',
     dataTime: (time) => `数据时间 ${time}。`,
   },
   site: {
@@ -36,6 +36,7 @@ export const zh: Messages = {
     notMeasured: '未测量',
     availability: '可用率',
     firstByte: '首字节',
+    warned: '警示',
     claimed: '声称',
     listed: '在列',
     strip: (measured, lowest, day) => `30 天：测量 ${measured} 天，最低 ${lowest}（${day}）`,
@@ -61,6 +62,7 @@ export const zh: Messages = {
     model: '模型',
     modelListed: (model) => `${model} 在列`,
     modelClaimed: (model) => `声称有 ${model}，但不在列`,
+    modelUnread: (model) => `声称有 ${model}，其列表无法读取`,
     sort: '排序',
     any: '不限',
     both: '两地',
@@ -145,6 +147,8 @@ export const zh: Messages = {
     tooManyDetections: (f, limit, seconds) =>
       `你的地址本小时的 ${f.number(limit)} 次检测已用完，请在 ${f.number(seconds)} 秒后重试。`,
     badFilter: '筛选条件的值不存在',
+    badFilterText: '此页地址中的筛选值不存在，请在列表页选择已有的值。',
+    detail: 'API 的原文：',
     badRequest: '无法处理此请求',
     noDetection: '没有这次检测',
     noDetectionText: '检测结果保留 7 天。它可能已过期，或链接不完整。',

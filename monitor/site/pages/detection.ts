@@ -9,12 +9,14 @@ import { strip } from '../charts/strip.ts'
 import {
   dateTimeTag,
   keyFigure,
+  listWarned,
   milliseconds,
   notice,
   percentOr,
   regionLabel,
   section,
   tierBadge,
+  warnedMark,
   withGlyph,
 } from '../components.ts'
 import { toTime } from '../format.ts'
@@ -56,7 +58,7 @@ ${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
 ${section('steps', m.detection.steps, stepList(page, detection), total(page, detection))}
 ${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
 <p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC. <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
-<div class="col">${site !== null && catalogueEntry(page, site, snapshot.generatedAtSec)}</div></div>`,
+<div class="col">${site !== null && catalogueEntry(page, site, snapshot)}</div></div>`,
   )
 }
 
@@ -193,12 +195,12 @@ function stepList(page: Page, { steps }: DetectionBody): Html {
   })}</ol>`
 }
 
-function catalogueEntry(page: Page, site: SiteState, nowSec: number): Html {
+function catalogueEntry(page: Page, site: SiteState, snapshot: Snapshot): Html {
   const { m, f } = page
   const facts = getSiteFacts(site)
   return section(
     'known',
     m.detection.known,
-    html`<div class="title">${tierBadge(page, site.tier)}<div><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><p class="small muted">${m.site.score} ${f.decimal(displayScore(site.score))}</p></div></div><div class="space-small">${strip(page, site.name, facts.days, nowSec)}</div><p class="figures"><span>${m.boards.week} <b>${percentOr(page, facts.availability7d)}</b></span><span>${m.boards.month} <b>${percentOr(page, facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${milliseconds(page, facts.p50Ms)}</b></span></p><p class="small muted space-small">${m.detection.knownText}</p>`,
+    html`<div class="title">${tierBadge(page, site.tier)}<div><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><p class="small muted">${m.site.score} ${f.decimal(displayScore(site.score))}</p>${listWarned(snapshot).has(site.slug) && warnedMark(page)}</div></div><div class="space-small">${strip(page, site.name, facts.days, snapshot.generatedAtSec)}</div><p class="figures"><span>${m.boards.week} <b>${percentOr(page, facts.availability7d)}</b></span><span>${m.boards.month} <b>${percentOr(page, facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${milliseconds(page, facts.p50Ms)}</b></span></p><p class="small muted space-small">${m.detection.knownText}</p>`,
   )
 }

@@ -5,6 +5,7 @@ import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import { getStatus } from '../../api/site-view.ts'
 import type { ErrorCode } from '../../facts.ts'
 import { displayScore } from '../../scoring/score.ts'
+import { toTier } from '../../scoring/tier.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { availabilityChart, availabilityTable, failedHoursTable } from '../charts/availability.ts'
 import { causesTable, countCauses } from '../charts/causes.ts'
@@ -16,8 +17,10 @@ import {
   dateTag,
   dateTimeTag,
   describeSample,
+  isListUnread,
   keyFigure,
   milliseconds,
+  mistakeLink,
   moreTable,
   notice,
   percentOr,
@@ -78,7 +81,7 @@ function hero(
   context: SiteContext,
   snapshot: Snapshot,
   site: SiteState,
-  { grid }: SiteData,
+  data: SiteData,
   why: string,
 ): Html {
   const { m } = page
@@ -88,7 +91,7 @@ function hero(
 <p class="host"><span>${statusLabel(page, getStatus(site))}</span>${externalLink(site.url)}<span>${since} <time datetime="${site.firstSeen}">${site.firstSeen}</time></span></p></div></div>
 <p class="why">${why}</p>
 ${boardNotice(page, context, snapshot, site)}
-${keyFigures(page, site, grid)}
+${keyFigures(page, site, data)}
 <nav class="anchors" aria-label="${m.sitePage.onThisPage}"><a href="#why">${m.sitePage.whyTier(site.tier)}</a><a href="#reach">${m.sitePage.reachability}</a><a href="#availability">${m.sitePage.month}</a><a href="#incidents">${m.sitePage.incidents}</a><a href="#models">${m.sitePage.models}</a></nav></div>`
 }
 
@@ -122,29 +125,34 @@ function boardNotice(
   const sample = describeSample(page, site)
   const isFlagged = black.reasons.includes('flag_scam')
   const certainty = html`<p class="small muted">${join([sample !== '' && html`${sample}${m.sitePage.stop}`, isFlagged && m.sitePage.flagCertainty], ' ')} <a href="${href(page, '/methodology')}#certainty">${m.method.certainty}</a></p>`
-  const mistake = supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}</a>`
+  const mistake = supportEmail !== '' && mistakeLink(page, supportEmail, site.name)
+  const takeOff = html`<a href="${href(page, '/about/probe')}#out">${m.method.probe.out}</a>`
   return notice(
     'bad',
     'stop',
-    html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b> ${reasons.join(m.sitePage.reasonSeparator)}${m.sitePage.stop} ${join([link, mistake], ' · ')}</p>`,
+    html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b> ${reasons.join(m.sitePage.reasonSeparator)}${m.sitePage.stop} ${join([link, mistake, takeOff], ' · ')}</p>`,
     certainty,
   )
 }
 
-function keyFigures(page: Page, site: SiteState, grid: DayGrid): Html {
+function keyFigures(page: Page, site: SiteState, { grid, models: { models: allModels } }: SiteData): Html {
   const { m, f } = page
   const { figures } = m.sitePage
   const facts = getSiteFacts(site)
   const inputs = (key: string) => facts.components.find((component) => component.key === key)?.inputs ?? {}
   const percent = (ratio: number | null | undefined) => percentOr(page, ratio)
   const p95 = inputs('latency').p95Ms
-  const hasClaims = facts.modelsClaimed > 0
-  const models: [Content, string] = hasClaims
-    ? [
-        html`${f.number(facts.modelsVerified)}<span class="unit"> / ${f.number(facts.modelsClaimed)}</span>`,
-        figures.claimedListed,
-      ]
-    : ['–', figures.claimsNone]
+  const claimed = allModels.filter((each) => each.claimed)
+  const listed = claimed.filter((each) => each.verified)
+  const models: [Content, string] =
+    claimed.length === 0
+      ? ['–', figures.claimsNone]
+      : isListUnread(site)
+        ? [f.number(claimed.length), figures.claimedUnread]
+        : [
+            html`${f.number(listed.length)}<span class="unit"> / ${f.number(claimed.length)}</span>`,
+            figures.claimedListed,
+          ]
   const software: [string, string] =
     facts.software === 'unknown' ? [figures.unknown, figures.noFingerprint] : [facts.software, '']
   return html`<dl class="key-figures">${[
@@ -171,18 +179,22 @@ function keyFigures(page: Page, site: SiteState, grid: DayGrid): Html {
 function whySection(page: Page, site: SiteState): Html {
   const { m } = page
   const { components, caps, method, isProvisional } = getSiteFacts(site)
-  const formula = html`<p class="end"><a href="${href(page, '/methodology')}">${m.sitePage.formula(method)}</a></p>`
+  const formula = html`<p class="end"><a href="${href(page, '/methodology')}#score">${m.sitePage.formula(method)}</a></p>`
   const capList = html`<ul>${caps.map(({ code }) => html`<li>${m.codes.caps[code] ?? code}</li>`)}</ul>`
   const isHeld = isCapped(site) || isProvisional
   const title = isHeld ? m.sitePage.capsTitle : m.sitePage.capsBelow
-  const rule =
+  const own = toTier(site.score)
+  const isKept = own !== site.tier && !caps.some(({ maxTier }) => maxTier === site.tier)
+  const rule = [
+    isKept && html`<p class="small space-small">${m.sitePage.tierKept(site.tier, own)}</p>`,
     caps.length > 0
       ? notice('warn', 'warning', html`<p><b>${title}</b></p>`, capList)
-      : html`<p class="small muted">${m.sitePage.noCaps}</p>`
+      : html`<p class="small muted">${m.sitePage.noCaps}</p>`,
+  ]
   return section(
     'why',
     m.sitePage.whyTier(site.tier),
-    [waterfall(page, components, displayScore(site.score)), rule],
+    [waterfall(page, components, displayScore(site.score), isListUnread(site)), rule],
     formula,
   )
 }
@@ -272,7 +284,7 @@ function screenshotSection(
   const links = [
     html`<a href="/api/v1/sites/${site.slug}">${m.sitePage.json}</a>`,
     html`<a href="/badge/${site.slug}.svg">${m.sitePage.badge}</a>`,
-    supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}</a>`,
+    supportEmail !== '' && mistakeLink(page, supportEmail, site.name),
   ]
   return section(
     'screenshot',

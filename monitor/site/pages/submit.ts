@@ -7,13 +7,13 @@ import { notice, section } from '../components.ts'
 import { toTime } from '../format.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
-import { type Html, html } from '../html.ts'
+import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
 
 export interface SubmitState {
   quota: Quota // of submissions, not counted by showing it
   url?: string // as it was sent
-  error?: string // why it was refused
+  error?: Content // why it was refused
   isEnabled: boolean
 }
 

@@ -158,6 +158,11 @@ test(
     expect(await page.locator('.sites .row .name').textContent()).toBe('Site best')
     expect(await page.locator('.sites .row .tier').getAttribute('class')).toBe('tier tier-S')
     expect(await page.locator('.tools a[hreflang]').getAttribute('href')).toContain('tier=S')
+    expect(await page.locator('.sites .warned').count()).toBe(0)
+    await page.selectOption('#tier', 'D')
+    await page.locator('.sites .warned', { hasText: 'warned of' }).waitFor()
+    expect(await page.locator('.sites .row .name').textContent()).toBe('Site down')
+    expect(await page.locator('.sites .warned use').getAttribute('href')).toBe('#glyph-stop')
     await page.selectOption('#tier', 'B') // none has it: the page itself says so
     await page.locator('.notice', { hasText: 'No site matches.' }).waitFor()
     expect(problems).toEqual([])
