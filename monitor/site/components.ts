@@ -112,6 +112,11 @@ export function withMail(text: string, email: string): Content {
   return join(text.split(email), html`<a href="mailto:${email}">${email}</a>`)
 }
 
+/** A text with a time (or another short text) in it, which becomes `tag`. */
+export function around(describe: (text: string) => string, text: string, tag: Html): Content {
+  return join(describe(text).split(text, 2), tag)
+}
+
 /** The figures of a chart behind a disclosure; wide tables scroll in themselves. */
 export function moreTable({ m }: Page, content: Content): Html {
   return html`<details class="more"><summary>${m.charts.asTable}</summary><div class="scroll" role="region" aria-label="${m.charts.asTable}" tabindex="0">${content}</div></details>`

@@ -141,7 +141,8 @@ export class Routes {
     const key = `${snapshot.version} ${page.language} ${page.isExplicit} ${slug}`
     const body = await this.bodies.getTextLater(key, async () => {
       const data = await readSiteData(snapshot, site, this.options.details, this.options.publicBaseUrl)
-      return String(sitePage(page, this.context, snapshot, site, data))
+      const isPictureDue = this.options.hasScreenshots?.() ?? false
+      return String(sitePage(page, this.context, snapshot, site, data, isPictureDue))
     })
     return this.kept(body)
   }

@@ -18,7 +18,7 @@ import { siteHeaders } from './headers.ts'
 import { type Html, html } from './html.ts'
 import { MEDIA, MEDIA_PATTERN, mediaContent } from './media.ts'
 import type { WebSiteOptions } from './options.ts'
-import { chooseLanguage, type Page } from './page.ts'
+import { chooseLanguage, href, type Page } from './page.ts'
 import { notFoundPage, noticePage } from './pages/errors.ts'
 import { type PageCall, type Route, Routes, sendPage } from './routes.ts'
 
@@ -82,7 +82,7 @@ export class WebSite {
     }
   }
 
-  /** Its headers are not those of pages, except where it is one: not found, not ready. */
+  /** Pictures have headers of their own; 404 and 503 are pages, with the headers of pages. */
   private sendMedia(arrival: Arrival): void {
     const { request, reply, page } = arrival
     const { snapshot, images } = this.options
@@ -184,7 +184,8 @@ export class WebSite {
     const { context } = this.routes
     if (route?.pattern === '/detections/{id}') {
       const { noDetection: title, noDetectionText: text } = page.m.errors
-      return noticePage(page, context, { title, text })
+      const link = html`<a href="${href(page, '/submit')}">${page.m.errors.detectAgain}</a>`
+      return noticePage(page, context, { title, text, link })
     }
     const slug = route?.pattern === '/sites/{slug}' ? argument : null
     return notFoundPage(page, context, this.options.snapshot(), slug)

@@ -67,7 +67,7 @@ const caps: Codes<CapCode> = {
 
 const components: Codes<ComponentKey> = {
   availability: 'Availability',
-  models: 'Models found',
+  models: 'Models listed',
   latency: 'First byte',
   reachability: 'Reachability',
   hygiene: 'Hygiene',
@@ -75,10 +75,10 @@ const components: Codes<ComponentKey> = {
 
 const redReasons: Codes<RedReason> = {
   availability_999: 'Available 99.9% of 30 days or better',
-  models_true: 'Claimed models are in its list',
+  models_true: 'At least 95% of the claimed models are in its list',
   fast: 'Fast first byte',
   both_regions: 'Reachable from China and from overseas',
-  long_history: 'Measured for 30 days',
+  long_history: 'Measured for at least 29 days',
   availability_970: 'Available 97% of 7 days or better',
 }
 

@@ -41,7 +41,7 @@ export const method = {
   ],
   warning: 'Warning',
   warningsNote:
-    'Missing models weigh 30 times the share that is missing, from 5 claimed models and below 70% listed. Sites with fewer than 200 probes or 72 hours of history are warned of only for a flag, 72 hours down or a parked domain.',
+    'Down for 24 or 72 hours means that no probe was up or degraded in that time. Missing models weigh 30 times the share that is missing, from 5 claimed models and below 70% listed. Sites with fewer than 200 probes or 72 hours of history are warned of only for a flag, 72 hours down or a parked domain.',
   certainty: 'How certain is this?',
   certaintyText: [
     'Each vantage measures one network path to a site. Pages state how many probes and vantages their figures rest on; with few of either, they say little. With one vantage in a region, “unreachable” may be a fault of that one path.',

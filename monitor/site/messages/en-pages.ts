@@ -62,9 +62,9 @@ export const submit = {
   ],
   quota: 'Your quota',
   left: (f: Format, remaining: number, limit: number) => `${f.number(remaining)} of ${f.number(limit)}`,
-  leftText: 'detections left for your address this hour.',
+  leftText: (_: Format, _limit: number) => 'detections left for your address this hour.',
   resets: (time: string) =>
-    `It resets at ${time} UTC. A site checked within the last minutes returns that result and takes no place in the queue.`,
+    `It resets at ${time} UTC. A site checked within the last minutes returns that result and is not queued again.`,
   limits: 'What one probe cannot tell',
   limitsList: [
     'Availability needs days. A single probe is rated B at best.',
@@ -146,11 +146,11 @@ export const detection = {
   certificateLeft: (f: Format, n: number) => f.plural(n, { one: '{n} day left', other: '{n} days left' }),
   certificateInvalid: 'Not valid',
   noVantage: 'this detection had no vantage there',
-  inAll: (ms: string) => `${ms} ms in all`,
+  inAll: (ms: string) => `all steps together: ${ms} ms`,
   estimated: (tier: string) => `Estimated tier ${tier}.`,
   atBest: 'One probe is rated B at best.',
   inCatalogue: (tier: string) => `This site is in the catalogue, where 30 days count: tier ${tier}.`,
-  ofAll: (total: string) => `of ${total} in all`,
+  ofAll: (total: string) => `whole response: ${total}`,
   modelList: 'Model list',
   auth: { open: 'Open', key_required: 'Key required', absent: 'None' },
   httpStatus: (status: number) => `HTTP ${status}`,
@@ -175,8 +175,8 @@ export const detection = {
 export const texts = {
   changelog: 'Changelog of the API',
   changelogLead: 'Every change but a fix is announced at least 14 days before it takes effect.',
-  announced: 'announced',
-  effective: 'in effect from',
+  dates: (announced: string, effective: string) => `announced ${announced}, in effect from ${effective}`,
+  kindPrefix: (kind: string) => `${kind}: `,
   feed: 'Atom feed',
   kinds: {
     added: 'Added',

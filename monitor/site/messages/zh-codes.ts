@@ -39,7 +39,7 @@ export const codes: Messages['codes'] = {
     body_invalid: '响应无法读取',
     too_large: '响应过大',
     parked: '域名停放',
-    slow: '缓慢：首字节超过 3 秒',
+    slow: '缓慢：首字节时间超过 3 秒',
     target_not_allowed: '地址非公网',
   },
   caps: {
@@ -54,7 +54,7 @@ export const codes: Messages['codes'] = {
   components: {
     availability: '可用率',
     models: '模型在列',
-    latency: '首字节延迟',
+    latency: '首字节时间',
     reachability: '可达性',
     hygiene: '安全配置',
   },
@@ -65,16 +65,16 @@ export const codes: Messages['codes'] = {
     parked_page: '域名已停放。',
     http_only: '地址为 http：密钥与内容明文传输。',
     rate_limited: '站点限制了探测（HTTP 429）。',
-    slow: '首字节超过 3 秒。',
+    slow: '首字节时间超过 3 秒。',
     leaks_upstream: '错误信息泄露上游主机或密钥。',
     single_vantage: '仅从一个观测点测量。',
   },
   redReasons: {
     availability_999: '30 天可用率不低于 99.9%',
-    models_true: '声称的模型均在列',
+    models_true: '声称的模型至少 95% 在列',
     fast: '首字节快',
     both_regions: '中国与海外均可达',
-    long_history: '已测量 30 天',
+    long_history: '已测量至少 29 天',
     availability_970: '7 天可用率不低于 97%',
   },
   blackReasons: {

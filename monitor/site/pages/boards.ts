@@ -37,8 +37,10 @@ export function boardsPage(page: Page, context: SiteContext, snapshot: Snapshot)
       description: m.boards.lead,
     },
     html`<div class="page-head"><h1>${m.boards.heading}</h1><p class="lead">${m.boards.lead}</p></div>
+<nav class="anchors" aria-label="${m.sitePage.onThisPage}"><a href="#red">${m.boards.red}</a><a href="#black">${m.boards.black}</a><a href="#rules">${m.boards.rules}</a></nav>
 <div class="boards">${board(page, context, snapshot, 'red')}
-${board(page, context, snapshot, 'black')}</div>`,
+${board(page, context, snapshot, 'black')}</div>
+${rules(page, snapshot)}`,
   )
 }
 
@@ -58,8 +60,7 @@ function board(page: Page, context: SiteContext, snapshot: Snapshot, name: Board
     shown.length === 0
       ? empty
       : html`<ol>${shown.map((entry) => boardEntry(page, context, entry, sites.bySlug(entry.slug)!, name))}</ol>`
-  }
-${isRed && rules(page, snapshot)}</section>`
+  }</section>`
 }
 
 function boardEntry(
@@ -137,5 +138,5 @@ function rules(page: Page, snapshot: Snapshot): Html {
   const { m } = page
   const missing = findUnmeasured(measuredRegions(snapshot))
   const items = [...m.boards.rulesList, ...(missing === null ? [] : [m.boards.unmeasured[missing]])]
-  return html`<div class="rules"><h3>${m.boards.rules}</h3><ul class="dash-list">${items.map((text) => html`<li><span>${text}</span></li>`)}</ul><p class="actions"><a href="${href(page, '/methodology')}">${m.boards.method}</a><a href="/api/v1/leaderboard?board=red">${m.boards.redJson}</a><a href="/api/v1/leaderboard?board=black">${m.boards.blackJson}</a></p></div>`
+  return html`<section class="rules" aria-labelledby="rules"><h2 id="rules">${m.boards.rules}</h2><ul class="dash-list">${items.map((text) => html`<li><span>${text}</span></li>`)}</ul><p class="actions"><a href="${href(page, '/methodology')}">${m.boards.method}</a><a href="/api/v1/leaderboard?board=red">${m.boards.redJson}</a><a href="/api/v1/leaderboard?board=black">${m.boards.blackJson}</a></p></section>`
 }

@@ -57,7 +57,7 @@ export function detectionPage(
 ${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
 ${section('steps', m.detection.steps, stepList(page, detection), total(page, detection))}
 ${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
-<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC. <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
+<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC${m.sitePage.stop} <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
 <div class="col">${site !== null && catalogueEntry(page, site, snapshot)}</div></div>`,
   )
 }
@@ -191,7 +191,7 @@ function stepList(page: Page, { steps }: DetectionBody): Html {
   return html`<ol class="steps">${steps.map(({ name, status, ms, detail }) => {
     const isWaiting = status === 'pending' || status === 'running'
     const duration = ms !== null ? `${f.number(ms)} ms` : isWaiting ? m.detection.states[status] : ''
-    return html`<li class="step step-${status}" data-step="${name}">${glyph(STEP_GLYPHS[status], status === 'running' ? 'spin' : '')}<span>${m.detection.names[name]} <span class="visually-hidden">${m.detection.states[status]}</span></span><span class="duration muted">${duration}</span>${detail !== null && html`<span class="detail">${describeStepDetail(page, name, detail)}</span>`}</li>`
+    return html`<li class="step step-${status}" data-step="${name}">${glyph(STEP_GLYPHS[status], status === 'running' ? 'spin' : '')}<span>${m.detection.names[name]} <span class="visually-hidden">${duration !== m.detection.states[status] && m.detection.states[status]}</span></span><span class="duration muted">${duration}</span>${detail !== null && html`<span class="detail">${describeStepDetail(page, name, detail)}</span>`}</li>`
   })}</ol>`
 }
 

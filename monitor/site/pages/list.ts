@@ -26,7 +26,7 @@ import {
 } from '../components.ts'
 import { toDate, toTime } from '../format.ts'
 import { type FrameOptions, frame, type SiteContext } from '../frame.ts'
-import { type Content, type Html, html } from '../html.ts'
+import { type Content, type Html, html, join } from '../html.ts'
 import { href, type Page, type Parameters } from '../page.ts'
 import { BOARD_MAX } from './boards.ts'
 
@@ -64,7 +64,7 @@ export function listPage(page: Page, site: SiteContext, snapshot: Snapshot, quer
     html`<div class="page-head"><h1>${m.list.heading}</h1>
 <p class="lead lead-wide">${lead(page, snapshot)}</p></div>
 ${filterForm(page, snapshot, filters)}
-<p class="small" id="count"${!isFiltered(filters) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span> <a href="${href(page, '/')}">${m.list.clear}</a></p>
+<p class="small" id="count"${(!isFiltered(filters) || found.length === 0) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span> <a href="${href(page, '/')}">${m.list.clear}</a></p>
 ${regionNotice(page, snapshot)}
 ${found.length === 0 ? emptyNotice(page, snapshot, filters) : results(page, snapshot, filters, shown, found.length)}`,
   )
@@ -86,7 +86,7 @@ function filterForm(page: Page, snapshot: Snapshot, filters: Filters): Html {
   const { tier, region, status, sort } = filters
   const models = modelList(snapshot, { limit: MODELS_OFFERED_MAX, offset: 0 }).models
   return html`<details class="filters"${isFiltered(filters) && html` open`}><summary>${m.list.filters}</summary>
-<form class="filter-grid" method="get" action="/" role="search" aria-label="${m.list.filterSites}">
+<form class="filter-grid" method="get" action="/#count" role="search" aria-label="${m.list.filterSites}">
 ${page.isExplicit && html`<input type="hidden" name="lang" value="${page.language}">`}
 <div class="field field-query"><label for="q">${m.list.query}</label><input id="q" name="q" type="search" maxlength="64" autocomplete="off" spellcheck="false" value="${filters.q ?? ''}"></div>
 ${select(
@@ -160,11 +160,13 @@ function emptyNotice(page: Page, snapshot: Snapshot, filters: Filters): Content 
   const missing = wanted.find((region) => !measured.includes(region))
   const why = missing
     ? m.list.noRegion(f, m.list.seenFrom[missing], snapshot.sites.length)
-    : m.list.noMatchText
+    : filters.model === undefined
+      ? m.list.noMatchText
+      : m.list.noMatchModel
   return notice(
     'plain',
     'unknown',
-    html`<p><b>${m.list.noMatch}</b> ${why} <a href="${href(page, '/')}">${m.list.clear}</a></p>`,
+    html`<p><b>${m.list.noMatch}</b> ${why} ${join([html`<a href="${href(page, '/')}">${m.list.clear}</a>`, html`<a href="${href(page, '/submit')}">${m.errors.detectOther}</a>`], ' · ')}</p>`,
   )
 }
 
@@ -182,7 +184,7 @@ ${groupByTier(shown, filters).map(
   (group) =>
     html`<tbody role="rowgroup" class="group">${group.map((each) => row(page, each, snapshot, filters.model, warned))}</tbody>`,
 )}</table>
-${pager(page, filters, total)}`
+${total > PAGE_SIZE && pager(page, filters, total)}`
 }
 
 /** The texts that assets/list.js needs for rows of its own. `{n}` and the like are filled in there. */
@@ -199,6 +201,7 @@ function toWords({ m, f }: Page, snapshot: Snapshot) {
       unreachable: ['down', 'down', region.unreachable],
       unknown: ['unknown', 'unknown', region.unknown],
     },
+    separator: m.charts.separator,
     notMeasured: m.site.notMeasured,
     capped: m.site.capped,
     daysOnly: Array.from({ length: DAYS_PER_WEEK }, (_, days) => m.list.daysOnly(f, days)),

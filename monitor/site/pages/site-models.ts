@@ -28,7 +28,7 @@ export function modelsSection(
   const listedOnly = now.filter(({ claimed, verified }) => !claimed && verified)
   const unread = isListUnread(site)
   const group = (kind: string, mark: Html, heading: string, text: string, ids: readonly { id: string }[]) =>
-    html`<div${kind !== '' && html` class="${kind}"`}><h3>${mark}${heading} ${f.number(ids.length)}</h3><p>${ids.length === 0 ? texts.none : text}</p>${modelList(page, ids)}</div>`
+    html`<div${kind !== '' && html` class="${kind}"`}><h3>${mark}${heading} <span class="group-count">${f.number(ids.length)}</span></h3><p>${ids.length === 0 ? texts.none : text}</p>${modelList(page, ids)}</div>`
   const mark = (kind: string, name: Parameters<typeof glyph>[0]) =>
     html`<span class="status status-${kind}">${glyph(name)}</span>`
   const chart = modelsChart(

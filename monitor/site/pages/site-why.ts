@@ -1,6 +1,7 @@
 /** One sentence: why a site has its tier. The first rule that applies decides, the most serious first. */
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
+import { countCauses } from '../charts/causes.ts'
 import { toRows } from '../charts/waterfall.ts'
 import { toDuration } from '../format.ts'
 import type { Page } from '../page.ts'
@@ -37,7 +38,9 @@ function reason(page: Page, { generatedAtSec }: Snapshot, site: SiteState, data:
     const missing = data.models.models.filter(({ claimed, verified }) => claimed && !verified).length
     return why.models(f, missing, facts.modelsClaimed, f.decimal(worst.lost))
   }
-  return why.loses(m.codes.components[worst.key], f.decimal(worst.lost))
+  const loses = why.loses(m.codes.components[worst.key], f.decimal(worst.lost))
+  const [cause] = worst.key === 'availability' ? countCauses(data.grid.days) : []
+  return cause === undefined ? loses : loses + why.mostFrequent(m.codes.errors[cause[0]] ?? cause[0])
 }
 
 /** For how long, and from where: a site that one region reaches has answered. Null without an open incident. */

@@ -7,9 +7,9 @@ import type { ErrorCode } from '../../facts.ts'
 import { displayScore } from '../../scoring/score.ts'
 import { toTier } from '../../scoring/tier.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
-import { availabilityChart, availabilityTable, failedHoursTable } from '../charts/availability.ts'
+import { availabilityChart, availabilityTable, hoursBelowTable } from '../charts/availability.ts'
 import { causesTable, countCauses } from '../charts/causes.ts'
-import type { DayGrid } from '../charts/days.ts'
+import { DAYS, type DayGrid } from '../charts/days.ts'
 import { latencyChart, latencyTable, sparkline } from '../charts/latency.ts'
 import { stripKey } from '../charts/strip.ts'
 import { waterfall } from '../charts/waterfall.ts'
@@ -40,12 +40,14 @@ import { networkSection } from './site-network.ts'
 import { regionStates } from './site-regions.ts'
 import { describeDuration, explainTier } from './site-why.ts'
 
+/** `isPictureDue`: whether a site without a picture gets one. */
 export function sitePage(
   page: Page,
   context: SiteContext,
   snapshot: Snapshot,
   site: SiteState,
   data: SiteData,
+  isPictureDue: boolean,
 ): Html {
   const { m } = page
   const why = explainTier(page, snapshot, site, data)
@@ -71,7 +73,7 @@ export function sitePage(
         networkSection(page, site, data.detail.network_profile),
       ]}</div></div>`,
       modelsSection(page, snapshot, site, data),
-      screenshotSection(page, context, site, data),
+      screenshotSection(page, context, site, data, isPictureDue),
     ]}</div>`,
   )
 }
@@ -142,6 +144,7 @@ function keyFigures(page: Page, site: SiteState, { grid, models: { models: allMo
   const inputs = (key: string) => facts.components.find((component) => component.key === key)?.inputs ?? {}
   const percent = (ratio: number | null | undefined) => percentOr(page, ratio)
   const p95 = inputs('latency').p95Ms
+  const days = facts.days.filter((day) => day !== null).length
   const claimed = allModels.filter((each) => each.claimed)
   const listed = claimed.filter((each) => each.verified)
   const models: [Content, string] =
@@ -151,7 +154,7 @@ function keyFigures(page: Page, site: SiteState, { grid, models: { models: allMo
         ? [f.number(claimed.length), figures.claimedUnread]
         : [
             html`${f.number(listed.length)}<span class="unit"> / ${f.number(claimed.length)}</span>`,
-            figures.claimedListed,
+            figures.claimedListed(f, claimed.length, listed.length),
           ]
   const software: [string, string] =
     facts.software === 'unknown' ? [figures.unknown, figures.noFingerprint] : [facts.software, '']
@@ -165,7 +168,10 @@ function keyFigures(page: Page, site: SiteState, { grid, models: { models: allMo
     keyFigure(
       figures.month,
       percent(facts.availability30d),
-      `${figures.peak} ${percent(facts.availabilityPeak30d)}`,
+      join(
+        [days < DAYS && m.list.daysOnly(f, days), `${figures.peak} ${percent(facts.availabilityPeak30d)}`],
+        m.charts.separator,
+      ),
     ),
     keyFigure(figures.firstByte, milliseconds(page, facts.p50Ms), [
       p95 == null ? '' : `p95 ${f.number(p95)} ms`,
@@ -194,7 +200,11 @@ function whySection(page: Page, site: SiteState): Html {
   return section(
     'why',
     m.sitePage.whyTier(site.tier),
-    [waterfall(page, components, displayScore(site.score), isListUnread(site)), rule],
+    [
+      html`<p class="small muted">${m.charts.waterfallNote}</p>`,
+      waterfall(page, components, displayScore(site.score), isListUnread(site)),
+      rule,
+    ],
     formula,
   )
 }
@@ -204,11 +214,15 @@ function causesSection(page: Page, { grid }: SiteData): Html {
   const causes: [ErrorCode, number][] = countCauses(grid.days)
   const { all, failed, degraded } = countProbes(grid)
   if (causes.length === 0)
-    return section('causes', m.sitePage.failed, html`<p class="muted">${m.sitePage.noFailures}</p>`)
+    return section(
+      'causes',
+      m.sitePage.failed,
+      html`<p class="muted">${m.sitePage.noFailures}</p><p class="small muted space-small">${m.sitePage.failedOmits}</p>`,
+    )
   return section(
     'causes',
     m.sitePage.failed,
-    causesTable(page, causes),
+    [causesTable(page, causes), html`<p class="small muted space-small">${m.sitePage.failedOmits}</p>`],
     html`<p>${m.sitePage.failedCount(f, failed, degraded, all)}</p>`,
   )
 }
@@ -234,7 +248,7 @@ function historySection(page: Page, snapshot: Snapshot, site: SiteState, { grid 
     html`<h3>${m.site.availability}</h3>
 ${availabilityChart(page, site.name, grid, snapshot.generatedAtSec, figures)}
 ${stripKey(page)}
-${moreTable(page, [availabilityTable(page, grid), failedHoursTable(page, grid)])}
+${moreTable(page, [availabilityTable(page, grid), hoursBelowTable(page, grid)])}
 <h3 class="space-top">${m.sitePage.latency} <span class="muted light">${m.sitePage.latencyUnit}</span></h3>${latencyChart(page, grid)}
 ${moreTable(page, latencyTable(page, grid))}
 <p class="small muted">${m.charts.latencyNote}</p>`,
@@ -244,13 +258,13 @@ ${moreTable(page, latencyTable(page, grid))}
 
 function incidentsSection(page: Page, { incidents: { incidents } }: SiteData): Html {
   const { m } = page
-  const { began, lasted, noIncidents, open, ended, everywhere } = m.sitePage
+  const { began, lasted, noIncidents, open, ended, everywhere, bothRegions } = m.sitePage
   if (incidents.length === 0)
     return section('incidents', m.sitePage.incidents, html`<p class="muted">${noIncidents}</p>`)
-  const rows = incidents
+  const rows = mergeRegions(incidents)
     .slice(0, INCIDENTS_SHOWN_MAX)
     .map(({ started_at, ended_at, duration_s, region, cause }) => {
-      const where = region === 'all' ? everywhere : m.codes.place[region]
+      const where = region === 'both' ? bothRegions : region === 'all' ? everywhere : m.codes.place[region]
       const state = ended_at === null ? html`<span class="status status-down">${open}</span>` : ended
       return html`<tr><th scope="row">${dateTimeTag(Date.parse(started_at) / 1_000)}<span class="sub">${where}</span></th><td>${m.codes.errors[cause as ErrorCode] ?? cause}</td><td class="num">${describeDuration(page, duration_s)}<span class="sub">${state}</span></td></tr>`
     })
@@ -261,6 +275,24 @@ function incidentsSection(page: Page, { incidents: { incidents } }: SiteData): H
   )
 }
 
+type Incident = SiteData['incidents']['incidents'][number]
+type ShownIncident = Omit<Incident, 'region'> & { region: Incident['region'] | 'both' }
+
+/** What began and ended in both regions in the same minutes with the same cause is shown once. */
+export function mergeRegions(incidents: readonly Incident[]): ShownIncident[] {
+  const merged = new Map<string, ShownIncident>()
+  for (const incident of incidents) {
+    const { started_at, ended_at, cause, region } = incident
+    const key = [started_at.slice(0, MINUTE_CHARS), ended_at?.slice(0, MINUTE_CHARS), cause].join(' ')
+    const known = merged.get(key)
+    const isOther = known && [known.region, region].sort().join(' ') === 'cn overseas'
+    if (known && !isOther) merged.set(`${key} ${incident.id}`, incident)
+    else merged.set(key, known ? { ...known, region: 'both' } : incident)
+  }
+  return [...merged.values()]
+}
+
+const MINUTE_CHARS = 'yyyy-mm-ddThh:mm'.length
 const INCIDENTS_SHOWN_MAX = 20 // all are at /api/v1/sites/{slug}/incidents
 
 /** The policy of the pages loads pictures from their own origin only, which need not be that of PUBLIC_BASE_URL. */
@@ -273,6 +305,7 @@ function screenshotSection(
   { supportEmail }: SiteContext,
   site: SiteState,
   { detail, screenshotAtSec }: SiteData,
+  isPictureDue: boolean,
 ): Html {
   const { m } = page
   const { screenshot_url: url } = detail
@@ -286,9 +319,7 @@ function screenshotSection(
     html`<a href="/badge/${site.slug}.svg">${m.sitePage.badge}</a>`,
     supportEmail !== '' && mistakeLink(page, supportEmail, site.name),
   ]
-  return section(
-    'screenshot',
-    m.sitePage.screenshot,
-    html`${picture}<div class="actions" id="report">${links}</div>`,
-  )
+  const actions = html`<div class="actions" id="report">${links}</div>`
+  if (url === null && !isPictureDue) return html`<div>${actions}</div>`
+  return section('screenshot', m.sitePage.screenshot, [picture, actions])
 }

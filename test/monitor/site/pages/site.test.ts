@@ -3,9 +3,31 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { SiteFacts } from '../../../../monitor/api/site-facts.ts'
 import { en } from '../../../../monitor/site/messages/en.ts'
 import { zh } from '../../../../monitor/site/messages/zh.ts'
+import { mergeRegions } from '../../../../monitor/site/pages/site.ts'
 import { createSnapshot, SITES, site as siteState } from '../../api/fake-store.ts'
 import { startSite } from '../setup.ts'
 import { withModels } from './with-models.ts'
+
+test('M11#2: incidents of both regions with the same minutes and cause are one row', () => {
+  const incident = (id: number, region: 'cn' | 'overseas' | 'all', more = {}) => ({
+    id,
+    region,
+    started_at: '2025-11-20T10:00:05Z',
+    ended_at: '2025-11-20T11:00:00Z' as string | null,
+    duration_s: 3_595,
+    cause: 'http_5xx',
+    vantages: 1,
+    ...more,
+  })
+  const show = (...incidents: ReturnType<typeof incident>[]) =>
+    mergeRegions(incidents).map(({ id, region }) => `${id} ${region}`)
+  const later = { started_at: '2025-11-20T10:00:50Z' }
+  expect(show(incident(1, 'cn'), incident(2, 'overseas', later))).toEqual(['1 both'])
+  expect(show(incident(1, 'cn'), incident(2, 'cn', later))).toEqual(['1 cn', '2 cn'])
+  expect(show(incident(1, 'all'), incident(2, 'cn'))).toEqual(['1 all', '2 cn'])
+  expect(show(incident(1, 'cn'), incident(2, 'overseas', { ended_at: null }))).toHaveLength(2)
+  expect(show(incident(1, 'cn'), incident(2, 'overseas', { cause: 'tls_reset' }))).toHaveLength(2)
+})
 
 let site: Awaited<ReturnType<typeof startSite>>
 beforeAll(async () => {
