@@ -4,7 +4,7 @@ import type { RegionState, Tier } from '../facts.ts'
 import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import { toDate, toDateTime, toTime } from './format.ts'
 import { type GlyphName, glyph } from './glyphs.ts'
-import { type Content, type Html, html, join } from './html.ts'
+import { type Content, type Html, html } from './html.ts'
 import type { Page } from './page.ts'
 
 export type Status = 'up' | 'degraded' | 'down'
@@ -109,12 +109,13 @@ export function contents({ m }: Page, sections: readonly (readonly [id: string, 
 /** A text with the operator's address in it, which becomes a link. */
 export function withMail(text: string, email: string): Content {
   if (email === '') return text
-  return join(text.split(email), html`<a href="mailto:${email}">${email}</a>`)
+  return around(text, email, html`<a href="mailto:${email}">${email}</a>`)
 }
 
-/** A text with a time (or another short text) in it, which becomes `tag`. */
-export function around(describe: (text: string) => string, text: string, tag: Html): Content {
-  return join(describe(text).split(text, 2), tag)
+/** A text in which `part`, such as a time, becomes `tag`. */
+export function around(text: string, part: string, tag: Html): Content {
+  const at = text.indexOf(part)
+  return at < 0 ? text : html`${text.slice(0, at)}${tag}${text.slice(at + part.length)}`
 }
 
 /** The figures of a chart behind a disclosure; wide tables scroll in themselves. */

@@ -75,7 +75,7 @@ ${main}
 <li><a href="${href(page, '/methodology')}">${m.frame.scored}</a></li><li><a href="${href(page, '/about/probe')}">${m.frame.probe}</a></li><li><a href="${href(page, '/changelog')}">${m.frame.changelog}</a></li><li><a href="${href(page, '/docs')}">${m.frame.reference}</a></li>${
     site.supportEmail !== '' && html`<li>${mistakeLink(page, site.supportEmail, title)}</li>`
   }</ul>
-<p>${m.frame.times}${options.generatedAtSec !== null && html` ${m.frame.dataTime(toDateTime(options.generatedAtSec))}`}</p></div></footer>
+<p>${m.frame.times}${options.generatedAtSec !== null && html`${m.frame.gap}${m.frame.dataTime(toDateTime(options.generatedAtSec))}`}</p></div></footer>
 </body>
 </html>
 `

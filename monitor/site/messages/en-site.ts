@@ -69,7 +69,7 @@ export const sitePage = {
       `${f.number(missing)} of the ${f.number(claimed)} models it claims are not in its own list, which costs ${points} points.`,
     loses: (component: string, points: string) =>
       `it loses most on ${component.toLowerCase()}: ${points} points.`,
-    mostFrequent: (cause: string) => ` Most frequent cause: ${cause}.`,
+    mostFrequent: (cause: string) => `Most frequent cause: ${cause}.`,
     good: 'it answers reliably and fast, and no problem was found.',
   },
   warned: (f: Format, rank: number, since: string) =>

@@ -25,6 +25,7 @@ export const en = {
     changelog: 'Changelog',
     reference: 'API reference',
     mistake: 'Report a mistake',
+    gap: ' ', // between two sentences
     times: 'Times are UTC. Nothing paid or sponsored enters a score.',
     dataTime: (time: string) => `Data of ${time}.`,
   },

@@ -51,9 +51,9 @@ export const sitePage: Messages['sitePage'] = {
   since: '收录于',
   why: {
     flag: '由本监测运营方人工标记，与测量结果无关。',
-    down: (duration) => `已有 ${duration} 没有可用应答。`,
-    downFrom: (where, duration, other) => `已有 ${duration} 无法从${where}到达，从${other}可达。`,
-    parked: (duration) => `已有 ${duration} 只返回停放页面。`,
+    down: (duration) => `已有 ${duration}没有可用应答。`,
+    downFrom: (where, duration, other) => `已有 ${duration}无法从${where}到达，从${other}可达。`,
+    parked: (duration) => `已有 ${duration}只返回停放页面。`,
     provisional: (days) => `目前应答良好，但历史仅 ${days}。`,
     capped: (cap) => `得分可达更高等级，但受上限限制。${cap}。`,
     models: (f, missing, claimed, points) =>

@@ -25,6 +25,7 @@ export const zh: Messages = {
     changelog: '更新日志',
     reference: 'API 文档',
     mistake: '报告错误',
+    gap: '',
     times: '时间均为 UTC。付费或赞助内容一律不计入得分。',
     dataTime: (time) => `数据时间 ${time}。`,
   },

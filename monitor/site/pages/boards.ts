@@ -54,7 +54,7 @@ function board(page: Page, context: SiteContext, snapshot: Snapshot, name: Board
   const appeal = notice(
     'plain',
     'info',
-    html`<p><b>${m.boards.appealTitle}</b> ${m.boards.appeal} <a href="${href(page, '/about/probe')}#out">${m.method.probe.out}</a></p>`,
+    html`<p><b>${m.boards.appealTitle}</b>${m.frame.gap}${m.boards.appeal}${m.frame.gap}<a href="${href(page, '/about/probe')}#out">${m.method.probe.out}</a></p>`,
   )
   return html`<section class="board board-${name}" aria-labelledby="${name}"><div class="board-head"><h2 id="${name}">${glyph(isRed ? 'best' : 'stop')}${isRed ? m.boards.red : m.boards.black}</h2><span class="tag">${isRed ? m.boards.redTag(f, entries.length) : m.boards.blackTag(f, entries.length)}</span><p>${isRed ? m.boards.redRule : m.boards.blackRule}</p></div>${!isRed && appeal}${
     shown.length === 0

@@ -57,7 +57,7 @@ export function detectionPage(
 ${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
 ${section('steps', m.detection.steps, stepList(page, detection), total(page, detection))}
 ${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
-<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC${m.sitePage.stop} <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
+<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC${m.sitePage.stop}${m.frame.gap}<a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
 <div class="col">${site !== null && catalogueEntry(page, site, snapshot)}</div></div>`,
   )
 }
@@ -111,7 +111,7 @@ function ended(page: Page, { result, error }: DetectionBody, site: SiteState | n
   const { estimated_tier: tier } = result
   const verdict =
     tier !== null &&
-    html`<div class="result">${tierBadge(page, tier, true)}<p><b>${m.detection.estimated(tier)}</b> ${m.detection.atBest} ${site !== null && m.detection.inCatalogue(site.tier)}</p></div>`
+    html`<div class="result">${tierBadge(page, tier, true)}<p><b>${m.detection.estimated(tier)}</b>${m.frame.gap}${m.detection.atBest}${m.frame.gap}${site !== null && m.detection.inCatalogue(site.tier)}</p></div>`
   return html`${verdict}${figures(page, result)}`
 }
 

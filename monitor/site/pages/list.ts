@@ -64,7 +64,7 @@ export function listPage(page: Page, site: SiteContext, snapshot: Snapshot, quer
     html`<div class="page-head"><h1>${m.list.heading}</h1>
 <p class="lead lead-wide">${lead(page, snapshot)}</p></div>
 ${filterForm(page, snapshot, filters)}
-<p class="small" id="count"${(!isFiltered(filters) || found.length === 0) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span> <a href="${href(page, '/')}">${m.list.clear}</a></p>
+<p class="small" id="count"${(!isFiltered(filters) || found.length === 0) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span>${m.frame.gap}<a href="${href(page, '/')}">${m.list.clear}</a></p>
 ${regionNotice(page, snapshot)}
 ${found.length === 0 ? emptyNotice(page, snapshot, filters) : results(page, snapshot, filters, shown, found.length)}`,
   )
@@ -147,7 +147,7 @@ function regionNotice(page: Page, snapshot: Snapshot): Content {
   return notice(
     'plain',
     'unknown',
-    html`<p><b>${title}</b> ${text} <a href="${href(page, '/methodology')}#regions">${page.m.list.howRegions}</a></p>`,
+    html`<p><b>${title}</b>${page.m.frame.gap}${text}${page.m.frame.gap}<a href="${href(page, '/methodology')}#regions">${page.m.list.howRegions}</a></p>`,
   )
 }
 
@@ -166,7 +166,7 @@ function emptyNotice(page: Page, snapshot: Snapshot, filters: Filters): Content 
   return notice(
     'plain',
     'unknown',
-    html`<p><b>${m.list.noMatch}</b> ${why} ${join([html`<a href="${href(page, '/')}">${m.list.clear}</a>`, html`<a href="${href(page, '/submit')}">${m.errors.detectOther}</a>`], ' · ')}</p>`,
+    html`<p><b>${m.list.noMatch}</b>${m.frame.gap}${why}${m.frame.gap}${join([html`<a href="${href(page, '/')}">${m.list.clear}</a>`, html`<a href="${href(page, '/submit')}">${m.errors.detectOther}</a>`], ' · ')}</p>`,
   )
 }
 

@@ -28,7 +28,7 @@ export function methodologyPage(page: Page, context: SiteContext): Html {
   const { m } = page
   const { method } = m
   const { components } = computeScore(NOTHING_KNOWN)
-  const weights = html`<p>${method.weightsText(METHOD)}</p><table class="table"><thead><tr><th scope="col">${method.component}</th><th scope="col" class="num">${method.weight}</th><th scope="col">${method.how}</th></tr></thead><tbody>${components.map(({ key, weight }) => html`<tr><th scope="row">${m.codes.components[key]}</th><td class="num">${weight}</td><td>${method.components[key]}</td></tr>`)}</tbody></table><p class="small muted">${method.scoreJson}</p>`
+  const weights = html`<p>${method.weightsText(METHOD)}</p><table class="table table-parts"><thead><tr><th scope="col">${method.component}</th><th scope="col" class="num">${method.weight}</th><th scope="col">${method.how}</th></tr></thead><tbody>${components.map(({ key, weight }) => html`<tr><th scope="row">${m.codes.components[key]}</th><td class="num">${weight}</td><td>${method.components[key]}</td></tr>`)}</tbody></table><p class="small muted">${method.scoreJson}</p>`
   const caps = html`<p>${method.capsText}</p><ul class="dash-list">${(Object.keys(CAPS) as CapCode[]).map((code) => html`<li><span>${m.codes.caps[code]}</span></li>`)}</ul>`
   const tiers = html`<p>${(['S', 'A', 'B', 'C', 'D'] as const).map((tier) => html`${tierBadge(page, tier)} `)}</p><p>${method.tiersText}</p>`
   const statuses = html`<dl class="facts">${(['up', 'degraded', 'down'] as const).map((status) => html`<dt>${statusLabel(page, status)}</dt><dd>${method.statuses[status]}</dd>`)}</dl>${paragraphs([method.now])}`

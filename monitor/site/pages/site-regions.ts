@@ -33,11 +33,12 @@ function knownText(page: Page, site: SiteState, region: Region, measured: readon
   const count = isReached ? m.sitePage.vantagesReached : m.sitePage.vantagesFailed
   const checked =
     checkedAtSec !== null &&
-    html`${m.charts.separator}${around(m.sitePage.checkedAt, toTime(checkedAtSec), timeTag(checkedAtSec))}`
+    html`${m.charts.separator}${around(m.sitePage.checkedAt(toTime(checkedAtSec)), toTime(checkedAtSec), timeTag(checkedAtSec))}`
   const found = html`${count(f, agreeing, vantages)}${checked}${m.sitePage.stop}`
   if (isReached) return found
-  const kind = blocking !== 'none' && blocking !== 'unknown' && html`<b>${m.codes.blocking[blocking]}</b> `
-  return html`${kind}${found} ${explainOther(page, site, region, measured)}`
+  const kind =
+    blocking !== 'none' && blocking !== 'unknown' && html`<b>${m.codes.blocking[blocking]}</b>${m.frame.gap}`
+  return html`${kind}${found}${m.frame.gap}${explainOther(page, site, region, measured)}`
 }
 
 function explainOther({ m }: Page, site: SiteState, region: Region, measured: readonly Region[]): string {

@@ -40,7 +40,9 @@ function reason(page: Page, { generatedAtSec }: Snapshot, site: SiteState, data:
   }
   const loses = why.loses(m.codes.components[worst.key], f.decimal(worst.lost))
   const [cause] = worst.key === 'availability' ? countCauses(data.grid.days) : []
-  return cause === undefined ? loses : loses + why.mostFrequent(m.codes.errors[cause[0]] ?? cause[0])
+  return cause === undefined
+    ? loses
+    : loses + m.frame.gap + why.mostFrequent(m.codes.errors[cause[0]] ?? cause[0])
 }
 
 /** For how long, and from where: a site that one region reaches has answered. Null without an open incident. */

@@ -118,7 +118,7 @@ function boardNotice(
     return notice(
       'plain',
       'best',
-      html`<p><b>${m.sitePage.recommended(f, red.rank, toDate(red.sinceSec))}</b> ${link}</p>`,
+      html`<p><b>${m.sitePage.recommended(f, red.rank, toDate(red.sinceSec))}</b>${m.frame.gap}${link}</p>`,
     )
   }
   const black = boards.black.find(({ slug }) => slug === site.slug)
@@ -126,13 +126,13 @@ function boardNotice(
   const reasons = black.reasons.map((reason) => describeReason(page, reason, site, 'black'))
   const sample = describeSample(page, site)
   const isFlagged = black.reasons.includes('flag_scam')
-  const certainty = html`<p class="small muted">${join([sample !== '' && html`${sample}${m.sitePage.stop}`, isFlagged && m.sitePage.flagCertainty], ' ')} <a href="${href(page, '/methodology')}#certainty">${m.method.certainty}</a></p>`
+  const certainty = html`<p class="small muted">${join([sample !== '' && html`${sample}${m.sitePage.stop}`, isFlagged && m.sitePage.flagCertainty], m.frame.gap)}${m.frame.gap}<a href="${href(page, '/methodology')}#certainty">${m.method.certainty}</a></p>`
   const mistake = supportEmail !== '' && mistakeLink(page, supportEmail, site.name)
   const takeOff = html`<a href="${href(page, '/about/probe')}#out">${m.method.probe.out}</a>`
   return notice(
     'bad',
     'stop',
-    html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b> ${reasons.join(m.sitePage.reasonSeparator)}${m.sitePage.stop} ${join([link, mistake, takeOff], ' · ')}</p>`,
+    html`<p><b>${m.sitePage.warned(f, black.rank, toDate(black.sinceSec))}</b>${m.frame.gap}${reasons.join(m.sitePage.reasonSeparator)}${m.sitePage.stop}${m.frame.gap}${join([link, mistake, takeOff], ' · ')}</p>`,
     certainty,
   )
 }

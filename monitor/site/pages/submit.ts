@@ -38,7 +38,7 @@ ${state.isEnabled ? form(page, state) : notice('plain', 'info', html`<p>${m.subm
       section(
         'quota',
         m.submit.quota,
-        html`<p><b>${m.submit.left(f, quota.remaining, quota.limit)}</b> ${m.submit.leftText(f, quota.limit)} <span class="muted">${m.submit.resets(toTime(quota.resetSec))}</span></p>`,
+        html`<p><b>${m.submit.left(f, quota.remaining, quota.limit)}</b>${m.frame.gap}${m.submit.leftText(f, quota.limit)}${m.frame.gap}<span class="muted">${m.submit.resets(toTime(quota.resetSec))}</span></p>`,
       ),
       section(
         'limits',

@@ -106,6 +106,9 @@ test('a region that is not measured is never shown as a finding', async () => {
   expect(list).toContain(en.list.notMeasured.cn.title)
   const page = (await site.get('/sites/down')).text
   expect(page).toMatch(/region-none"><h3>From China<\/h3>.*Not measured/)
+  const time = '<time datetime="2025-11-20T11:59:00Z">11:59</time>'
+  expect(page).toContain(`checked ${time} UTC.`)
+  expect((await site.get('/sites/down?lang=zh-CN')).text).toContain(`，${time} UTC 检查。`)
 })
 
 test('the language: ?lang=, then Accept-Language by weight, then English', async () => {
@@ -197,6 +200,18 @@ test('a failure is a page with the request id, which the log has, too', async ()
   expect(site.logged.at(-1)).toMatch(
     new RegExp(`${headers.get('x-request-id')} failed: Error: the disk is gone`),
   )
+})
+
+test('the operator’s address is a link wherever it stands, with the site as the subject of a mistake', async () => {
+  for (const [path, link] of [
+    ['/methodology', '<a href="mailto:help@example.org">help@example.org</a>'],
+    ['/about/probe', '<a href="mailto:help@example.org">help@example.org</a>'],
+    ['/sites/down', 'mailto:help@example.org?subject=Report%20a%20mistake%3A%20Site%20down"'],
+    ['/leaderboard', 'mailto:help@example.org?subject=Report%20a%20mistake%3A%20Site%20down"'],
+  ])
+    expect([path, (await site.get(path)).text.includes(link)]).toEqual([path, true])
+  for (const path of ['/sites/down', '/leaderboard'])
+    expect((await site.get(path)).text).toContain('<a href="/about/probe#out">Take a site off</a>')
 })
 
 test('M11#10 M11#12: badges and small files for machines', async () => {

@@ -39,12 +39,12 @@ function explain(page: typeof en, cn: State, overseas: State, incidents: Inciden
 describe('M11#2: why a site that is down has its tier', () => {
   // biome-ignore format: a table
   test.each<[State, State, Incident[], string, string]>([
-    ['unreachable', 'unreachable', [['all', 8, 'connect_timeout']], 'no usable answer for 8 d.', '已有 8 天 没有可用应答。'],
-    ['unknown', 'unreachable', [['overseas', 8, 'http_5xx']], 'no usable answer for 8 d.', '已有 8 天 没有可用应答。'],
-    ['unreachable', 'unreachable', [['cn', 9, 'tls_reset'], ['overseas', 2, 'http_5xx']], 'no usable answer for 2 d.', '已有 2 天 没有可用应答。'],
-    ['unreachable', 'reachable', [['cn', 8, 'tls_reset']], 'not reachable from China for 8 d, reachable from overseas.', '已有 8 天 无法从中国到达，从海外可达。'],
-    ['reachable', 'unreachable', [['overseas', 3, 'http_5xx']], 'not reachable from overseas for 3 d, reachable from China.', '已有 3 天 无法从海外到达，从中国可达。'],
-    ['unknown', 'unreachable', [['overseas', 5, 'parked']], 'nothing but a parked domain has answered for 5 d.', '已有 5 天 只返回停放页面。'],
+    ['unreachable', 'unreachable', [['all', 8, 'connect_timeout']], 'no usable answer for 8 d.', '已有 8 天没有可用应答。'],
+    ['unknown', 'unreachable', [['overseas', 8, 'http_5xx']], 'no usable answer for 8 d.', '已有 8 天没有可用应答。'],
+    ['unreachable', 'unreachable', [['cn', 9, 'tls_reset'], ['overseas', 2, 'http_5xx']], 'no usable answer for 2 d.', '已有 2 天没有可用应答。'],
+    ['unreachable', 'reachable', [['cn', 8, 'tls_reset']], 'not reachable from China for 8 d, reachable from overseas.', '已有 8 天无法从中国到达，从海外可达。'],
+    ['reachable', 'unreachable', [['overseas', 3, 'http_5xx']], 'not reachable from overseas for 3 d, reachable from China.', '已有 3 天无法从海外到达，从中国可达。'],
+    ['unknown', 'unreachable', [['overseas', 5, 'parked']], 'nothing but a parked domain has answered for 5 d.', '已有 5 天只返回停放页面。'],
   ])('China %s, overseas %s, %j', (cn, overseas, incidents, english, chinese) => {
     expect(explain(en, cn, overseas, incidents)).toBe(`Tier C: ${english}`)
     expect(explain(zh, cn, overseas, incidents)).toBe(`C 级：${chinese}`)
