@@ -172,6 +172,25 @@ test(
 )
 
 test(
+  'on a small screen the filters give way to their results; a reload with a filter leads to them, too',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor(VIEWS[1])
+    await visit('/')
+    const filters = page.locator('details.filters')
+    await filters.locator('summary').click()
+    await page.locator('#q').fill('best')
+    await page.keyboard.press('Enter')
+    await page.locator('#count').waitFor()
+    await page.locator('details.filters:not([open])').waitFor()
+    expect(await page.locator('.sites .row').count()).toBe(1)
+    expect(await page.locator('form.filter-grid').getAttribute('action')).toBe('/#count')
+    expect(problems).toEqual([])
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
   'by keyboard: the skip link is first, and every control of the header has a visible focus',
   async () => {
     const { page, visit, close } = await openVisitor({ width: 1280, colorScheme: 'light', lang: 'en' })

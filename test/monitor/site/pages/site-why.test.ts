@@ -1,5 +1,6 @@
 /** One sentence about a site that is down: for how long, and from where. */
 import { describe, expect, test } from 'vitest'
+import type { SiteFacts } from '../../../../monitor/api/site-facts.ts'
 import type { RegionState } from '../../../../monitor/facts.ts'
 import { createPage } from '../../../../monitor/site/page.ts'
 import type { SiteData } from '../../../../monitor/site/pages/site-data.ts'
@@ -48,6 +49,23 @@ describe('M11#2: why a site that is down has its tier', () => {
   ])('China %s, overseas %s, %j', (cn, overseas, incidents, english, chinese) => {
     expect(explain(en, cn, overseas, incidents)).toBe(`Tier C: ${english}`)
     expect(explain(zh, cn, overseas, incidents)).toBe(`C 级：${chinese}`)
+  })
+
+  test('a loss of availability names its most frequent cause', () => {
+    const errors = { http_5xx: 3, slow: 40 }
+    const data = {
+      incidents: { incidents: [] },
+      grid: { startSec: 0, days: [null, { errors }], hours: [] },
+      models: { models: [], changes: [] },
+    } as unknown as SiteData
+    const components = [{ key: 'availability', weight: 40, value: 0.5, inputs: {} }]
+    const facts = { ...(SITES[0].facts as SiteFacts), caps: [], components }
+    const slow = site(1, 'slow', { tier: 'C', score: 50, facts })
+    const why = (page: typeof en) => explainTier(page, createSnapshot(), slow, data)
+    expect(why(en)).toBe(
+      'Tier C: it loses most on availability: 50.0 points. Most frequent cause: Slow: more than 3 s to the first byte.',
+    )
+    expect(why(zh)).toBe('C 级：主要扣分项为可用率：扣 50.0 分。最常见的原因：缓慢：首字节时间超过 3 秒。')
   })
 
   test('without an open incident nothing is said about its length', () => {

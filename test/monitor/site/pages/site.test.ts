@@ -61,6 +61,25 @@ test('M11#2: claims of a site whose list could not be read are neither confirmed
   site.state.snapshot = createSnapshot()
 })
 
+test('M11#2: a 30-day figure of fewer days says so', async () => {
+  const { text } = await site.get('/sites/alpha')
+  expect(text).toContain('<dd>98.00%</dd><dd class="sub muted">2 days only, peak hours not measured</dd>')
+  const facts = { ...(SITES[0].facts as SiteFacts), days: new Array(30).fill(1) }
+  site.state.snapshot = createSnapshot([siteState(1, 'alpha', { facts })], { version: 25 })
+  const whole = (await site.get('/sites/alpha')).text
+  site.state.snapshot = createSnapshot()
+  expect(whole).toContain('<dd class="sub muted">peak hours not measured</dd>')
+})
+
+test('M8.3: without a picture there is no heading, unless pictures are being taken', async () => {
+  expect((await site.get('/sites/best')).text).not.toContain('id="screenshot"')
+  expect((await site.get('/sites/alpha')).text).toContain('id="screenshot"')
+  const other = await startSite({ hasScreenshots: () => true })
+  const { text } = await other.get('/sites/best')
+  other.close()
+  expect(text).toContain(en.sitePage.noScreenshot)
+})
+
 test('M7.2: a tier that its score alone would not give is explained where no cap explains it', async () => {
   const facts = { ...(SITES[0].facts as SiteFacts), caps: [] }
   const sites = [
