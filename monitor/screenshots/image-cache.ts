@@ -30,7 +30,7 @@ export class ImageCache {
     this.folder = folder
   }
 
-  /** Null if there is none. `version`: of the snapshot, at `nowSec`. Throws `Busy`, and as the store and the disk do. */
+  /** Null if there is none. `version`: of the snapshot, at `nowSec`. Throws TooManyReadsError, and as the store and the disk do. */
   async get(siteId: number, month: string, version: number, nowSec: number): Promise<Body | null> {
     if (!isKept(month, nowSec)) return null
     const key = `${version} ${siteId} ${month}`
@@ -40,7 +40,7 @@ export class ImageCache {
     if (kept) return kept
     let reading = this.reading.get(key)
     if (!reading) {
-      if (this.reading.size >= READS_MAX) throw new Busy(`${READS_MAX} pictures are being read`)
+      if (this.reading.size >= READS_MAX) throw new TooManyReadsError(`${READS_MAX} pictures are being read`)
       reading = this.read(siteId, month, key).finally(() => this.reading.delete(key))
       this.reading.set(key, reading)
     }
@@ -61,8 +61,8 @@ export class ImageCache {
 }
 
 /** Too many reads at once: try again. */
-export class Busy extends Error {
-  override name = 'Busy'
+export class TooManyReadsError extends Error {
+  override name = 'TooManyReadsError'
 }
 
 /** Bounds what can be asked for: this month and the twelve before. */

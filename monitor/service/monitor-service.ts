@@ -217,7 +217,12 @@ export class MonitorService {
   private createSite(): WebSite {
     const { store, task } = this.parts
     const images = new ImageCache(store, imagesFolder(task.settings.MONITOR_DATA_DIR))
-    return new WebSite({ ...this.publicOptions(), images, userAgent: this.egress.userAgent })
+    return new WebSite({
+      ...this.publicOptions(),
+      images,
+      userAgent: this.egress.userAgent,
+      hasScreenshots: () => this.screenshots.isEnabled,
+    })
   }
 
   /** What the API and the web site share. */

@@ -1,10 +1,10 @@
 /** Parts that several pages share: tier, status and region, notices, times. Never colour alone: each has a shape and a word. */
 import { getSiteFacts } from '../api/site-facts.ts'
 import type { RegionState, Tier } from '../facts.ts'
-import type { SiteState } from '../storage/snapshot.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import { toDate, toDateTime, toTime } from './format.ts'
 import { type GlyphName, glyph } from './glyphs.ts'
-import { type Content, type Html, html, join } from './html.ts'
+import { type Content, type Html, html } from './html.ts'
 import type { Page } from './page.ts'
 
 export type Status = 'up' | 'degraded' | 'down'
@@ -64,6 +64,28 @@ export function percentOr({ f, m }: Page, ratio: number | null | undefined): str
   return ratio == null ? m.site.notMeasured : f.percent(ratio)
 }
 
+/** Whether the site claims models, but its own list has not been read, so that the claim is neither confirmed nor refuted. */
+export function isListUnread(site: SiteState): boolean {
+  const { modelsClaimed, components } = getSiteFacts(site)
+  return modelsClaimed > 0 && (components.find(({ key }) => key === 'models')?.value ?? null) === null
+}
+
+/** The slugs of all sites on the black board. */
+export function listWarned({ boards }: Snapshot): Set<string> {
+  return new Set(boards.black.map(({ slug }) => slug))
+}
+
+/** For sites on the black board, wherever they are named outside it. */
+export function warnedMark({ m }: Page): Html {
+  return html`<span class="sub warned">${withGlyph('down', 'stop', m.site.warned)}</span>`
+}
+
+/** A mail to the operator whose subject names what is wrong, such as a site. */
+export function mistakeLink({ m }: Page, email: string, about: string, hidden: Content = null): Html {
+  const subject = encodeURIComponent(`${m.frame.mistake}: ${about}`)
+  return html`<a href="mailto:${email}?subject=${subject}">${m.frame.mistake}${hidden}</a>`
+}
+
 /** How much the figures of a site rest on: probes of 30 days and vantages. */
 export function describeSample({ m, f }: Page, site: SiteState): string {
   const { probes30d } = getSiteFacts(site)
@@ -87,7 +109,13 @@ export function contents({ m }: Page, sections: readonly (readonly [id: string, 
 /** A text with the operator's address in it, which becomes a link. */
 export function withMail(text: string, email: string): Content {
   if (email === '') return text
-  return join(text.split(email), html`<a href="mailto:${email}">${email}</a>`)
+  return around(text, email, html`<a href="mailto:${email}">${email}</a>`)
+}
+
+/** A text in which `part`, such as a time, becomes `tag`. */
+export function around(text: string, part: string, tag: Html): Content {
+  const at = text.indexOf(part)
+  return at < 0 ? text : html`${text.slice(0, at)}${tag}${text.slice(at + part.length)}`
 }
 
 /** The figures of a chart behind a disclosure; wide tables scroll in themselves. */

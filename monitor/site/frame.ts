@@ -1,4 +1,5 @@
 /** The frame of every page: head, header with navigation, language and theme, footer. */
+import { mistakeLink } from './components.ts'
 import { toDateTime } from './format.ts'
 import { glyph, SPRITE } from './glyphs.ts'
 import { type Content, type Html, html } from './html.ts'
@@ -72,9 +73,9 @@ ${main}
 </main>
 <footer class="footer"><div class="page-width"><ul>
 <li><a href="${href(page, '/methodology')}">${m.frame.scored}</a></li><li><a href="${href(page, '/about/probe')}">${m.frame.probe}</a></li><li><a href="${href(page, '/changelog')}">${m.frame.changelog}</a></li><li><a href="${href(page, '/docs')}">${m.frame.reference}</a></li>${
-    site.supportEmail !== '' && html`<li><a href="mailto:${site.supportEmail}">${m.frame.mistake}</a></li>`
+    site.supportEmail !== '' && html`<li>${mistakeLink(page, site.supportEmail, title)}</li>`
   }</ul>
-<p>${m.frame.times}${options.generatedAtSec !== null && html` ${m.frame.dataTime(toDateTime(options.generatedAtSec))}`}</p></div></footer>
+<p>${m.frame.times}${options.generatedAtSec !== null && html`${m.frame.gap}${m.frame.dataTime(toDateTime(options.generatedAtSec))}`}</p></div></footer>
 </body>
 </html>
 `

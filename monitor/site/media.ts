@@ -6,6 +6,7 @@ import type { Headers } from '../api/errors.ts'
 import { ApiError } from '../api/errors.ts'
 import { type ResponseContent, toContent } from '../api/response.ts'
 import { siteIndex } from '../api/site-index.ts'
+import { TooManyReadsError } from '../screenshots/image-cache.ts'
 import type { Snapshot } from '../storage/snapshot.ts'
 import type { Images } from './options.ts'
 
@@ -37,7 +38,7 @@ export async function mediaContent(
   const body = await images
     .get(site.id, match[2], snapshot.version, snapshot.generatedAtSec)
     .catch((error) => {
-      if (error.name !== 'Busy') throw error
+      if (!(error instanceof TooManyReadsError)) throw error
       throw new ApiError('not_ready', 'too many pictures are being read; try again')
     })
   if (body === null) return null

@@ -25,6 +25,7 @@ export interface WebSiteOptions {
   probeIntervalSec: number
   userAgent: string // of the prober
   images: Images
+  hasScreenshots?: () => boolean // whether pictures are being taken; default false
   changelog?: readonly ChangelogEntry[] // default api/changelog.yaml
   log: Log
   onRequest?: (line: RequestLine) => void

@@ -14,7 +14,7 @@ import { type Detection, detectionView, isFinished } from '../detections/detecti
 import { parseSubmission } from '../detections/submission.ts'
 import type { Snapshot } from '../storage/snapshot.ts'
 import type { SiteContext } from './frame.ts'
-import { type Html, html } from './html.ts'
+import { type Content, type Html, html } from './html.ts'
 import type { WebSiteOptions } from './options.ts'
 import { href, type Page } from './page.ts'
 import { boardsPage } from './pages/boards.ts'
@@ -26,7 +26,7 @@ import { aboutProbePage, METHODOLOGY_PATH, methodologyPage, PROBE_PATH } from '.
 import { referencePage, toApiPath } from './pages/reference.ts'
 import { sitePage } from './pages/site.ts'
 import { readSiteData } from './pages/site-data.ts'
-import { submitPage } from './pages/submit.ts'
+import { type SubmitState, submitPage } from './pages/submit.ts'
 import { badge, manifest, robots, securityTxt, sitemap } from './well-known.ts'
 
 const HTML = 'text/html; charset=utf-8'
@@ -141,14 +141,15 @@ export class Routes {
     const key = `${snapshot.version} ${page.language} ${page.isExplicit} ${slug}`
     const body = await this.bodies.getTextLater(key, async () => {
       const data = await readSiteData(snapshot, site, this.options.details, this.options.publicBaseUrl)
-      return String(sitePage(page, this.context, snapshot, site, data))
+      const isPictureDue = this.options.hasScreenshots?.() ?? false
+      return String(sitePage(page, this.context, snapshot, site, data, isPictureDue))
     })
     return this.kept(body)
   }
 
   private async form(
     call: PageCall,
-    sent: { url?: string; error?: string } = {},
+    sent: Pick<SubmitState, 'url' | 'error'> = {},
     { status, headers }: Pick<ApiError, 'status' | 'headers'> = { status: 200, headers: [] },
   ): Promise<ResponseContent> {
     const { page, snapshot, ip } = call
@@ -170,18 +171,31 @@ export class Routes {
     if (body instanceof ApiError) throw body
     const url = new URLSearchParams(body.toString('utf8', 0, FORM_CHARS_MAX)).get('url')?.trim() ?? ''
     try {
-      if (!this.options.hasDetections) throw new ApiError('detections_disabled', m.submit.disabled)
-      if (call.quota.hasFailed) throw new ApiError('not_ready', m.submit.noQuota)
+      if (!this.options.hasDetections)
+        throw new ApiError('detections_disabled', 'detections are switched off')
+      if (call.quota.hasFailed) throw new ApiError('not_ready', 'the quota is not known')
       const target = parseSubmission(Buffer.from(JSON.stringify({ url })), this.options.checkUrl)
       const detection = await this.options.detections.submit(target, ip)
       const to = href(page, `/detections/${detection.id}`)
       return redirect(to, 303)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      const reason = error.message.replace(/^url: /, '')
-      const text = reason.startsWith('must be an absolute') ? m.submit.notFull : reason
+      const text = this.describeRefusal(page, url, error)
       return this.form(call, { url: url.slice(0, FORM_CHARS_MAX), error: text }, error)
     }
+  }
+
+  /** Why a submission was refused, in the words of the page; what is not known here has the API's own text as its detail. */
+  private describeRefusal({ m }: Page, url: string, { code, message }: ApiError): Content {
+    const { refused, refusedOther, refusedUrl } = m.submit
+    if (code === 'invalid_url' || code === 'target_not_allowed') {
+      const checked = this.options.checkUrl(url)
+      const reason = 'refusal' in checked ? checked.refusal.reason : ''
+      if (Object.hasOwn(refusedUrl, reason)) return refusedUrl[reason]
+      return code === 'invalid_url' ? refusedUrl.form : refusedUrl.address
+    }
+    if (Object.hasOwn(refused, code)) return refused[code]
+    return html`${refusedOther} <span class="muted">${m.errors.detail} <span lang="en">${message}</span></span>`
   }
 
   /**

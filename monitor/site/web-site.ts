@@ -18,7 +18,7 @@ import { siteHeaders } from './headers.ts'
 import { type Html, html } from './html.ts'
 import { isMediaPath, MEDIA, MEDIA_PATTERN, mediaContent } from './media.ts'
 import type { WebSiteOptions } from './options.ts'
-import { chooseLanguage, type Page } from './page.ts'
+import { chooseLanguage, href, type Page } from './page.ts'
 import { notFoundPage, noticePage } from './pages/errors.ts'
 import { type PageCall, type Route, Routes, sendPage } from './routes.ts'
 
@@ -82,7 +82,7 @@ export class WebSite {
     }
   }
 
-  /** Its headers are not those of pages, except where it is one: not found, not ready. */
+  /** Pictures have headers of their own; 404 and 503 are pages, with the headers of pages. */
   private sendMedia(arrival: Arrival): void {
     const { request, reply, page } = arrival
     const { snapshot, images } = this.options
@@ -166,8 +166,10 @@ export class WebSite {
     const { context } = this.routes
     if (error instanceof ApiError && error.status < 500) {
       const page404 = this.describeMissing(arrival, error)
-      const title = error.code === 'invalid_parameter' ? m.errors.badFilter : m.errors.badRequest
-      const text = html`<span lang="en">${error.message}</span>`
+      const isFilter = error.code === 'invalid_parameter'
+      const title = isFilter ? m.errors.badFilter : m.errors.badRequest
+      const detail = html`${m.errors.detail} <span lang="en">${error.message}</span>`
+      const text = isFilter ? html`${m.errors.badFilterText} <span class="sub">${detail}</span>` : detail
       const content = page404 ?? noticePage(page, context, { title, text })
       reply.send(sendPage(content, { status: error.status, headers: error.headers }))
       return
@@ -182,7 +184,8 @@ export class WebSite {
     const { context } = this.routes
     if (route?.pattern === '/detections/{id}') {
       const { noDetection: title, noDetectionText: text } = page.m.errors
-      return noticePage(page, context, { title, text })
+      const link = html`<a href="${href(page, '/submit')}">${page.m.errors.detectAgain}</a>`
+      return noticePage(page, context, { title, text, link })
     }
     const slug = route?.pattern === '/sites/{slug}' ? argument : null
     return notFoundPage(page, context, this.options.snapshot(), slug)

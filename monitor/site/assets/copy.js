@@ -1,4 +1,4 @@
-// Copies the address of this page. Browsers offer a clipboard to https and to this machine only; elsewhere the button stays away.
+// Copies the address of this page. Browsers offer a clipboard to https and to this machine only; elsewhere the button stays hidden.
 const button = document.querySelector('[data-copied]')
 if (button && navigator.clipboard) {
   button.hidden = false

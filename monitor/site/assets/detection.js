@@ -43,8 +43,9 @@ function show(steps) {
     row.className = `step step-${status}`
     row.querySelector('use').setAttribute('href', `#glyph-${glyph}`)
     row.querySelector('.glyph').classList.toggle('spin', status === 'running')
-    row.querySelector('.visually-hidden').textContent = state
-    row.querySelector('.duration').textContent = ms !== null ? `${ms} ms` : DONE.includes(status) ? '' : state
+    const isShown = ms === null && !DONE.includes(status)
+    row.querySelector('.visually-hidden').textContent = isShown ? '' : state // said once
+    row.querySelector('.duration').textContent = isShown ? state : ms === null ? '' : `${ms} ms`
   }
 }
 

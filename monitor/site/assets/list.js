@@ -26,7 +26,7 @@ function toQuery() {
 }
 
 async function filter(query) {
-  if (query.has('model')) return form.submit() // the page itself tells listed from claimed
+  if (query.has('model')) return form.submit() // the server marks listed and claimed
   running?.abort()
   running = new AbortController()
   const asked = new URLSearchParams(query)
@@ -53,13 +53,22 @@ async function filter(query) {
   group.replaceChildren(...list.sites.map(toRow))
   for (const old of [...table.tBodies]) old.remove()
   table.append(group)
-  document.querySelector('.pager').hidden = true
+  document.querySelector('.pager')?.setAttribute('hidden', '')
   updateAddress(query)
   count.hidden = false
   const text = words.matches.replace('{n}', integer.format(list.total))
   requestAnimationFrame(() => {
     count.firstElementChild.textContent = text // after it is shown, so that it is announced
   })
+}
+
+/** On a small screen the filters would hide what they found. Where they are a row of the page, nothing moves. */
+function showResults() {
+  const filters = form.closest('details')
+  if (filters.querySelector('summary').checkVisibility()) {
+    filters.open = false
+    count.scrollIntoView()
+  }
 }
 
 /** The address of the page, and the links that keep its filters: column heads and the other language. */
@@ -103,6 +112,13 @@ function toRow(site) {
     find('.score').append(mark)
   }
   find('.col-site .sub').textContent = new URL(site.url).host + software
+  if (words.warnedSlugs.includes(site.slug)) {
+    const mark = document.createElement('span')
+    mark.className = 'sub warned'
+    mark.append(find('.col-now .status').cloneNode(true))
+    setState(mark, ['down', 'stop', words.warned])
+    find('.col-site').append(mark)
+  }
   setState(find('.col-now'), words.status[summary.status])
   setState(find('.col-cn'), words.region[summary.china_state])
   setState(find('.col-overseas'), words.region[summary.overseas_state])
@@ -140,7 +156,7 @@ function drawStrip(svg, name, days) {
   const measured = days.filter((day) => day !== null)
   const lowest = measured.length === 0 ? words.notMeasured : percentage.format(Math.min(...measured))
   const label = words.strip.replace('{measured}', String(measured.length)).replace('{lowest}', lowest)
-  svg.setAttribute('aria-label', `${name}, ${label}`)
+  svg.setAttribute('aria-label', name + words.separator + label)
   const kinds = { up: 'bar-up', lost: 'bar-lost', down: 'bar-down', none: 'bar-none' }
   const title = document.createElementNS('http://www.w3.org/2000/svg', 'title')
   title.textContent = label
@@ -155,9 +171,10 @@ function drawStrip(svg, name, days) {
 }
 
 if (form && sample) {
+  if (matchMedia('(min-width: 60rem)').matches) form.action = '/' // results are in view without their fragment
   form.addEventListener('submit', (event) => {
     event.preventDefault()
-    filter(toQuery())
+    filter(toQuery()).then(showResults)
   })
   form.addEventListener('change', () => filter(toQuery()))
   addEventListener('popstate', () => {

@@ -1,5 +1,5 @@
-// Sends the forms of the reference to the public API and shows the answer in place. Without it they open the answer as JSON.
-const BODY_CHARS_MAX = 20_000 // of an answer; more is left out
+// Sends the forms of the reference to the public API and shows the response in place. Without it they open the response as JSON.
+const BODY_CHARS_MAX = 20_000 // of a response; more is left out
 const SHOWN_HEADERS = [
   'X-RateLimit-Limit',
   'X-RateLimit-Remaining',
@@ -7,7 +7,7 @@ const SHOWN_HEADERS = [
   'Retry-After',
   'ETag',
 ]
-let running = null
+const running = new WeakMap() // form → what aborts its request
 
 /** The address that a form asks for: fields of the path filled in, empty fields left out. */
 function toAddress(form) {
@@ -29,9 +29,9 @@ function indent(text) {
 }
 
 async function send(form) {
-  running?.abort()
+  running.get(form)?.abort()
   const current = new AbortController()
-  running = current
+  running.set(form, current)
   const words = JSON.parse(form.dataset.words)
   const answer = form.querySelector('.answer')
   const [line, body] = [answer.querySelector('p'), answer.querySelector('pre')]

@@ -41,7 +41,7 @@ export function availabilityChart(
   const { m } = page
   const days = grid.days.map((point) => point?.availability ?? null)
   const { up, lost, down, none } = stripPaths(days, { bar: BAR, step: COLUMN, height: STRIP_HEIGHT })
-  const label = `${name}, ${describeStrip(page, days, nowSec)}`
+  const label = `${name}${m.charts.separator}${describeStrip(page, days, nowSec)}`
   const figure = (ratio: number | null | undefined) => percentOr(page, ratio)
   return html`<div class="chart time">
 <span></span><svg class="strip strip-large" viewBox="0 0 ${WIDTH} ${STRIP_HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}">${[path('bar-up', up), path('bar-lost', lost), path('bar-down', down), path('bar-none', none)]}${grid.days.map((point, day) => dayTitle(page, grid, point, day))}</svg>
@@ -108,20 +108,20 @@ function toLossKind(availability: number): 'none' | 'some' | 'many' | 'down' {
   return availability >= DOWN_BELOW ? 'many' : 'down'
 }
 
-const FAILED_HOURS_SHOWN_MAX = 200 // all hours are at /api/v1/sites/{slug}/history
+const HOURS_SHOWN_MAX = 200 // all hours are at /api/v1/sites/{slug}/history
 
-/** The chart by hour as a table: hours with failures. The others are available or, per day, not measured. */
-export function failedHoursTable(page: Page, grid: DayGrid): Html | null {
+/** The chart by hour as a table: hours with a failed or degraded probe. The others are available or, per day, not measured. */
+export function hoursBelowTable(page: Page, grid: DayGrid): Html | null {
   const { m, f } = page
   const rows = grid.hours
     .flatMap((hours, day) => hours.map((point, hour) => ({ point, day, hour })))
     .flatMap(({ point, day, hour }) =>
       point === null || point.availability === 1 ? [] : [{ point, atSec: hourStartSec(grid, day, hour) }],
     )
-    .slice(-FAILED_HOURS_SHOWN_MAX)
+    .slice(-HOURS_SHOWN_MAX)
     .reverse()
   if (rows.length === 0) return null
-  return html`<table class="table table-tight"><caption>${m.charts.failedHours}</caption><thead><tr><th scope="col">${m.charts.hour}</th><th scope="col" class="num">${m.site.availability}</th><th scope="col" class="num">${m.charts.probes}</th><th scope="col">${m.charts.causes}</th></tr></thead><tbody>${rows.map(
+  return html`<table class="table table-tight"><caption>${m.charts.hoursBelow}</caption><thead><tr><th scope="col">${m.charts.hour}</th><th scope="col" class="num">${m.site.availability}</th><th scope="col" class="num">${m.charts.probes}</th><th scope="col">${m.charts.causes}</th></tr></thead><tbody>${rows.map(
     ({ point, atSec }) =>
       html`<tr><th scope="row">${dateTimeTag(atSec)}</th><td class="num">${f.percent(point.availability)}</td><td class="num">${f.number(point.probes)}</td><td>${listCauses(page, point)}</td></tr>`,
   )}</tbody></table>`

@@ -44,7 +44,7 @@ export function latencyChart(page: Page, grid: DayGrid): Html {
     CHART_PHASES.map((phase) => phaseLine(grid, phase, y)),
   ]}</svg>
 <svg class="plot-latency" aria-hidden="true">${endLabels(page, grid, y)}</svg>
-<span></span><svg class="plot-axis" aria-hidden="true">${X_LABELS.map((day, i) => html`<text class="label${i % 2 === 1 && ' tick-extra'}" x="${round(((day + 0.5) / DAYS) * 100)}%" y="14" text-anchor="middle">${toDate(dayStartSec(grid, day)).slice(5)}</text>`)}</svg><span></span></div></figure>`
+<span></span><svg class="plot-axis" aria-hidden="true">${X_LABELS.map((day, i) => html`<text class="label${i % 2 === 1 && ' tick-extra'}" x="${round(((day + 0.5) / DAYS) * 100)}%" y="14" text-anchor="middle">${toDate(dayStartSec(grid, day)).slice(5)}</text>`)}</svg><svg class="plot-axis" aria-hidden="true"><text class="label" x="8" y="14">${m.charts.lastDay}</text></svg></div></figure>`
 }
 
 type Y = (ms: number) => number

@@ -63,7 +63,7 @@ export function modelsChart(page: Page, counts: ModelCounts, nowSec: number): Ht
 
 const ROWS_MAX = 100 // the newest; all changes are at /api/v1/sites/{slug}/models
 
-/** The line as a table: since when the site lists so many models. */
+/** The line as a table: each change of the number listed. */
 function stepsTable({ m, f }: Page, steps: readonly Step[]): Html {
   const rows = steps.slice(0, -1).slice(-ROWS_MAX).reverse()
   return html`<table class="table table-tight"><thead><tr><th scope="col">${m.charts.from}</th><th scope="col" class="num">${m.site.listed}</th></tr></thead><tbody>${rows.map(({ atSec, listed }) => html`<tr><th scope="row">${dateTimeTag(atSec)}</th><td class="num">${f.number(listed)}</td></tr>`)}</tbody></table>`

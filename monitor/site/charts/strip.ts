@@ -16,7 +16,7 @@ import type { Page } from '../page.ts'
 export function strip(page: Page, name: string, days: readonly (number | null)[], endSec: number): Html {
   const { up, lost, down, none } = stripPaths(days)
   const text = describeStrip(page, days, endSec)
-  return html`<svg class="strip" viewBox="0 0 ${days.length * STEP - (STEP - BAR)} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${name}, ${text}"><title>${text}</title>${[
+  return html`<svg class="strip" viewBox="0 0 ${days.length * STEP - (STEP - BAR)} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${name}${page.m.charts.separator}${text}"><title>${text}</title>${[
     path('bar-up', up),
     path('bar-lost', lost),
     path('bar-down', down),

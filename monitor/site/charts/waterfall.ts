@@ -31,13 +31,19 @@ export function toRows(components: readonly Component[]): Row[] {
   })
 }
 
-export function waterfall(page: Page, components: readonly Component[], score: number): Html {
+/** `isListUnread`: models are claimed, but the site's own list was not read. */
+export function waterfall(
+  page: Page,
+  components: readonly Component[],
+  score: number,
+  isListUnread: boolean,
+): Html {
   const { m, f } = page
   return html`<table class="waterfall"><caption class="visually-hidden">${m.charts.waterfall}</caption><thead><tr><th scope="col">${m.charts.component}</th><th scope="col" class="num col-points">${m.charts.points}</th><th scope="col" class="col-bar"><span class="visually-hidden">${m.charts.lostOnScale}</span>${axis()}</th><th scope="col" class="num">${m.charts.lost}</th></tr></thead><tbody>${toRows(
     components,
   ).map(({ component, max, points, from }) =>
     points === null
-      ? html`<tr><th scope="row">${m.codes.components[component.key]}<span class="sub">${m.charts.notCounted}</span></th><td class="num col-points muted">–</td><td class="col-bar">${bar(html`<line class="points-none" x1="0" x2="${round(from)}" y1="9" y2="9"/>`)}</td><td class="num muted">–</td></tr>`
+      ? html`<tr><th scope="row">${m.codes.components[component.key]}<span class="sub">${component.key === 'models' && isListUnread ? m.charts.listUnread : m.charts.notCounted}</span></th><td class="num col-points muted">–</td><td class="col-bar">${bar(html`<line class="points-none" x1="0" x2="${round(from)}" y1="9" y2="9"/>`)}</td><td class="num muted">–</td></tr>`
       : html`<tr><th scope="row">${m.codes.components[component.key]}<span class="sub">${describeInputs(page, component)}</span></th><td class="num col-points">${f.decimal(points)} <span class="unit">/ ${f.decimal(max)}</span></td><td class="col-bar">${bar(html`<rect class="points-kept" x="0" y="8" width="${round(from)}" height="2"/>${max - points >= 0.05 && html`<rect class="points-lost" x="${round(from)}" y="2" width="${round(max - points)}" height="14"/>`}`)}</td><td class="num">${max - points < 0.05 ? f.decimal(0) : `−${f.decimal(max - points)}`}</td></tr>`,
   )}</tbody><tfoot><tr><th scope="row">${m.charts.score}</th><td class="num col-points"></td><td class="col-bar">${bar(html`<rect class="points-score" x="0" y="2" width="${round(score)}" height="14"/>`)}</td><td class="num">${f.decimal(score)}</td></tr></tfoot></table>`
 }

@@ -61,13 +61,13 @@ const caps: Codes<CapCode> = {
   availability_7d_90: '7-day availability under 90%: at most C',
   availability_7d_70: '7-day availability under 70%: D',
   certificate_invalid: 'Certificate invalid: at most C',
-  down_72h: 'No answer for 72 hours: D',
+  down_72h: 'Down for 72 hours: D',
   flag: 'Flagged by the operator of this monitor: D',
 }
 
 const components: Codes<ComponentKey> = {
   availability: 'Availability',
-  models: 'Models found',
+  models: 'Models listed',
   latency: 'First byte',
   reachability: 'Reachability',
   hygiene: 'Hygiene',
@@ -75,18 +75,18 @@ const components: Codes<ComponentKey> = {
 
 const redReasons: Codes<RedReason> = {
   availability_999: 'Available 99.9% of 30 days or better',
-  models_true: 'Claimed models are in its list',
+  models_true: 'At least 95% of the claimed models are in its list',
   fast: 'Fast first byte',
   both_regions: 'Reachable from China and from overseas',
-  long_history: 'Measured for 30 days',
+  long_history: 'Measured for at least 29 days',
   availability_970: 'Available 97% of 7 days or better',
 }
 
 const blackReasons: Codes<BlackReason> = {
   flag_scam: 'Flagged as a scam by the operator of this monitor, by hand',
-  down_72h: 'No answer for 72 hours',
+  down_72h: 'Down for 72 hours',
   parked: 'The domain is parked',
-  down_24h: 'No answer for 24 hours',
+  down_24h: 'Down for 24 hours',
   tier_d: 'Tier D: score below 45',
   tls_invalid: 'Certificate invalid',
   models_missing: 'Models that it claims are not in its list',

@@ -4,7 +4,7 @@ import type { Format } from '../format.ts'
 export const boards = {
   title: 'Boards',
   heading: 'Recommended, and warned of',
-  lead: 'Both boards are computed from 30 days of measurements. Nobody can buy a place, and no site is on both.',
+  lead: 'Both boards rest on measurements, and on flags that the operator sets by hand and that are labelled. Nobody can buy a place, and no site is on both.',
   red: 'Recommended',
   black: 'Warned of',
   redTag: (f: Format, n: number) =>
@@ -12,12 +12,14 @@ export const boards = {
   blackTag: (f: Format, n: number) =>
     `The black board · ${f.plural(n, { one: '{n} site', other: '{n} sites' })}`,
   redRule: 'Tier S, A or B, at least 7 days of history, 97% available in 7 days, no open incident.',
-  blackRule: 'At least one reason below holds now. Each links to its evidence.',
+  blackRule:
+    'At least one reason below holds now. Each measurement links to its evidence; for a flag none is published.',
   redEmpty: 'No site qualifies now.',
   blackEmpty: 'No site is warned of now.',
   appealTitle: 'If this is your site:',
   appeal:
-    'an entry leaves by itself when its reasons no longer hold. If a measurement is wrong, report it with the time, and it is checked by hand.',
+    'an entry leaves by itself when its reasons no longer hold. If a measurement or a flag is wrong, report it with the time, and it is checked by hand. The entry stays while it is checked.',
+  flagNoEvidence: 'no evidence is published with it',
   unchanged: 'unchanged',
   isNew: 'new',
   up: (n: number) => `up ${n}`,
@@ -50,7 +52,7 @@ export const submit = {
   lead: 'One full probe of an address you name. It takes a few seconds; the result stays at its own unlisted link for 7 days.',
   label: 'Address of the relay, as you give it to your client',
   start: 'Start detection',
-  hint: 'Query and fragment are dropped. Do not include a key: none is needed and none is accepted.',
+  hint: 'Query, fragment and /v1 at the end are dropped; the model list is asked for at /v1/models. Do not include a key: none is needed and none is accepted. Each address you send counts towards your quota, also one that is refused.',
   whatSent: 'What is sent, what is read',
   sent: [
     ['Resolve', 'DNS, up to 8 addresses'],
@@ -60,9 +62,9 @@ export const submit = {
   ],
   quota: 'Your quota',
   left: (f: Format, remaining: number, limit: number) => `${f.number(remaining)} of ${f.number(limit)}`,
-  leftText: 'detections left for your address this hour.',
+  leftText: (_: Format, _limit: number) => 'detections left for your address this hour.',
   resets: (time: string) =>
-    `It resets at ${time} UTC. A site checked within the last minutes returns that result and takes no place in the queue.`,
+    `It resets at ${time} UTC. A site checked within the last minutes returns that result and is not queued again.`,
   limits: 'What one probe cannot tell',
   limitsList: [
     'Availability needs days. A single probe is rated B at best.',
@@ -70,9 +72,25 @@ export const submit = {
   ],
   disabled: 'Detections are switched off on this monitor.',
   problem: 'The address was not accepted',
-  notFull:
-    'This is not a full address. Begin with https:// or http://, for example https://relay.example.com.',
-  noQuota: 'Your quota cannot be determined now. Try again in a moment.',
+  refusedUrl: {
+    form: 'This is not a full address. Begin with https:// or http://, for example https://relay.example.com.',
+    scheme: 'Only addresses that begin with https:// or http:// can be probed.',
+    user_info: 'The address has a user name or password in it. Remove it, and send only the address.',
+    host: 'The host in this address is not a valid name. Check its spelling.',
+    port: 'This port is not probed. Use the standard address of the relay, without a port.',
+    name: 'This host is not a public name. Only relays on the public internet can be probed.',
+    own_name: 'This is the address of this monitor itself. Give the address of a relay.',
+    opted_out: 'The owner of this host has opted out of probes.',
+    address: 'This address is not public. Only relays on the public internet can be probed.',
+  } as Record<string, string>,
+  refused: {
+    detections_disabled: 'Detections are switched off on this monitor.',
+    not_ready: 'Your quota cannot be determined now. Try again in a moment.',
+    target_cooldown: 'Sites under this domain have been probed often in the last minutes. Try again later.',
+    too_many_pending: 'Several of your detections are still running. Wait until one of them has ended.',
+    queue_full: 'Too many detections are queued. Try again in half a minute.',
+  } as Record<string, string>,
+  refusedOther: 'The detection was refused.',
   crossSite: 'This form can only be sent from this site.',
 }
 
@@ -128,11 +146,11 @@ export const detection = {
   certificateLeft: (f: Format, n: number) => f.plural(n, { one: '{n} day left', other: '{n} days left' }),
   certificateInvalid: 'Not valid',
   noVantage: 'this detection had no vantage there',
-  inAll: (ms: string) => `${ms} ms in all`,
+  inAll: (ms: string) => `all steps together: ${ms} ms`,
   estimated: (tier: string) => `Estimated tier ${tier}.`,
   atBest: 'One probe is rated B at best.',
   inCatalogue: (tier: string) => `This site is in the catalogue, where 30 days count: tier ${tier}.`,
-  ofAll: (total: string) => `of ${total} in all`,
+  ofAll: (total: string) => `whole response: ${total}`,
   modelList: 'Model list',
   auth: { open: 'Open', key_required: 'Key required', absent: 'None' },
   httpStatus: (status: number) => `HTTP ${status}`,
@@ -157,8 +175,8 @@ export const detection = {
 export const texts = {
   changelog: 'Changelog of the API',
   changelogLead: 'Every change but a fix is announced at least 14 days before it takes effect.',
-  announced: 'announced',
-  effective: 'in effect from',
+  dates: (announced: string, effective: string) => `announced ${announced}, in effect from ${effective}`,
+  kindPrefix: (kind: string) => `${kind}: `,
   feed: 'Atom feed',
   kinds: {
     added: 'Added',

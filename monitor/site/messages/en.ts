@@ -25,7 +25,8 @@ export const en = {
     changelog: 'Changelog',
     reference: 'API reference',
     mistake: 'Report a mistake',
-    times: 'Times are UTC. Nothing paid, sponsored or self-reported enters a score.',
+    gap: ' ', // between two sentences
+    times: 'Times are UTC. Nothing paid or sponsored enters a score.',
     dataTime: (time: string) => `Data of ${time}.`,
   },
   site: {
@@ -36,6 +37,7 @@ export const en = {
     notMeasured: 'not measured',
     availability: 'Availability',
     firstByte: 'First byte',
+    warned: 'warned of',
     claimed: 'Claimed',
     listed: 'Listed',
     strip: (measured: number, lowest: string, day: string) =>
@@ -71,6 +73,7 @@ export const en = {
     model: 'Model',
     modelListed: (model: string) => `lists ${model}`,
     modelClaimed: (model: string) => `claims ${model}, does not list it`,
+    modelUnread: (model: string) => `claims ${model}; its list could not be read`,
     sort: 'Sort by',
     any: 'Any',
     both: 'Both',
@@ -96,10 +99,10 @@ export const en = {
     },
     howRegions: 'How regions are measured',
     counts: 'Sites by tier',
-    sites: (f: Format, n: number) => f.plural(n, { one: '{n} site', other: '{n} sites' }),
+    sites: (f: Format, n: number) => f.plural(n, { one: '{n} site in all:', other: 'Of all {n} sites:' }),
     key: 'Key to the strips',
     keyUp: 'available',
-    keyLost: 'lost: taller is more',
+    keyLost: 'unavailable: taller is more',
     keyDown: 'down most of the day',
     keyNone: 'not measured',
     table: 'Relay sites',
@@ -124,7 +127,8 @@ export const en = {
     previous: 'Previous',
     next: 'Next',
     noMatch: 'No site matches.',
-    noMatchText: 'Try fewer filters, or another spelling of the model.',
+    noMatchText: 'Try fewer filters.',
+    noMatchModel: 'Try fewer filters, or another spelling of the model.',
     noRegion: (f: Format, where: string, all: number) =>
       `Reachability from ${where} is measured for none of the ${f.plural(all, { one: '{n} site', other: '{n} sites' })}.`,
   },
@@ -138,9 +142,10 @@ export const en = {
   method,
   errors: {
     notFound: 'There is no page at this address',
+    siteNotFound: 'Site not found',
     noSite:
       'No site is listed under this address. It may have another short name, or it was never in the catalogue.',
-    noPage: 'The address may be mistyped, or the page has gone.',
+    noPage: 'The address may be mistyped, or the page no longer exists.',
     find: 'Find a site by name or host',
     findButton: 'Find',
     near: 'Perhaps you meant',
@@ -159,8 +164,12 @@ export const en = {
     tooManyDetections: (f: Format, limit: number, seconds: number) =>
       `Your address has used its ${f.number(limit)} detections of this hour. Try again in ${f.plural(seconds, { one: '{n} second', other: '{n} seconds' })}.`,
     badFilter: 'A filter has a value that does not exist',
+    badFilterText:
+      'The address of this page asks for a value that the filter does not have. Choose one of those that the list offers.',
+    detail: 'In the words of the API:',
     badRequest: 'This request cannot be answered',
     noDetection: 'This detection is not here',
+    detectAgain: 'Detect again',
     noDetectionText: 'Detections are kept for 7 days. It may have expired, or the link is incomplete.',
     method: 'This address does not accept this request',
     methodText: (methods: string) => `It accepts ${methods}.`,

@@ -8,7 +8,15 @@ import type { BlackReason } from '../../scoring/boards.ts'
 import { displayScore } from '../../scoring/score.ts'
 import { toTier } from '../../scoring/tier.ts'
 import type { BoardEntry, SiteState, Snapshot } from '../../storage/snapshot.ts'
-import { dateTag, describeSample, notice, percentOr, statusLabel, tierBadge } from '../components.ts'
+import {
+  dateTag,
+  describeSample,
+  mistakeLink,
+  notice,
+  percentOr,
+  statusLabel,
+  tierBadge,
+} from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
 import { type Content, type Html, html } from '../html.ts'
@@ -29,8 +37,10 @@ export function boardsPage(page: Page, context: SiteContext, snapshot: Snapshot)
       description: m.boards.lead,
     },
     html`<div class="page-head"><h1>${m.boards.heading}</h1><p class="lead">${m.boards.lead}</p></div>
+<nav class="anchors" aria-label="${m.sitePage.onThisPage}"><a href="#red">${m.boards.red}</a><a href="#black">${m.boards.black}</a><a href="#rules">${m.boards.rules}</a></nav>
 <div class="boards">${board(page, context, snapshot, 'red')}
-${board(page, context, snapshot, 'black')}</div>`,
+${board(page, context, snapshot, 'black')}</div>
+${rules(page, snapshot)}`,
   )
 }
 
@@ -41,13 +51,16 @@ function board(page: Page, context: SiteContext, snapshot: Snapshot, name: Board
   const isRed = name === 'red'
   const shown = entries.slice(0, BOARD_MAX[name])
   const empty = html`<p class="muted space-small">${isRed ? m.boards.redEmpty : m.boards.blackEmpty}</p>`
-  const appeal = notice('plain', 'info', html`<p><b>${m.boards.appealTitle}</b> ${m.boards.appeal}</p>`)
+  const appeal = notice(
+    'plain',
+    'info',
+    html`<p><b>${m.boards.appealTitle}</b>${m.frame.gap}${m.boards.appeal}${m.frame.gap}<a href="${href(page, '/about/probe')}#out">${m.method.probe.out}</a></p>`,
+  )
   return html`<section class="board board-${name}" aria-labelledby="${name}"><div class="board-head"><h2 id="${name}">${glyph(isRed ? 'best' : 'stop')}${isRed ? m.boards.red : m.boards.black}</h2><span class="tag">${isRed ? m.boards.redTag(f, entries.length) : m.boards.blackTag(f, entries.length)}</span><p>${isRed ? m.boards.redRule : m.boards.blackRule}</p></div>${!isRed && appeal}${
     shown.length === 0
       ? empty
       : html`<ol>${shown.map((entry) => boardEntry(page, context, entry, sites.bySlug(entry.slug)!, name))}</ol>`
-  }
-${isRed && rules(page, snapshot)}</section>`
+  }</section>`
 }
 
 function boardEntry(
@@ -63,7 +76,7 @@ function boardEntry(
   const percent = (ratio: number | null | undefined) => percentOr(page, ratio)
   const firstByte = facts.p50Ms === null ? '–' : `${f.number(facts.p50Ms)} ms`
   const hidden = html`<span class="visually-hidden">: ${site.name}</span>`
-  const actions = html`<p class="actions"><a href="${to}">${m.boards.evidence}${hidden}</a>${supportEmail !== '' && html`<a href="mailto:${supportEmail}">${m.frame.mistake}${hidden}</a>`}</p>`
+  const actions = html`<p class="actions"><a href="${to}">${m.boards.evidence}${hidden}</a>${supportEmail !== '' && mistakeLink(page, supportEmail, site.name, hidden)}</p>`
   return html`<li class="entry"><div class="rank">${f.number(entry.rank)}<small>${rankChange(page, entry)}</small></div><div><div class="entry-head">${tierBadge(page, site.tier)}<div><a class="name" href="${to}"><bdi>${site.name}</bdi></a><span class="sub">${new URL(site.url).host}</span></div>${statusLabel(page, getStatus(site))}</div>
 <ul class="reasons">${entry.reasons.map((reason) => reasonItem(page, reason, site, name))}</ul>
 <p class="figures"><span>${m.site.score} <b>${f.decimal(displayScore(site.score))}</b></span><span>${m.boards.week} <b>${percent(facts.availability7d)}</b></span><span>${m.boards.month} <b>${percent(facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${firstByte}</b></span><span>${m.boards.since} ${dateTag(entry.sinceSec)}</span><span>${describeSample(page, site)}</span></p>
@@ -82,7 +95,11 @@ function rankChange({ m }: Page, { rank, rankBefore }: BoardEntry): Content {
 function reasonItem(page: Page, reason: string, site: SiteState, name: Board): Html {
   const [kind, mark] = name === 'red' ? (['up', 'reachable'] as const) : (['down', 'down'] as const)
   const text = describeReason(page, reason, site, name)
-  const anchor = EVIDENCE[reason as BlackReason]
+  if (name === 'black' && reason === 'flag_scam') {
+    const note = html`<span class="muted">(${page.m.boards.flagNoEvidence})</span>`
+    return html`<li><span class="status status-${kind}">${glyph(mark)}</span><span>${text} ${note}</span></li>`
+  }
+  const anchor = EVIDENCE[reason as MeasuredReason]
   const content =
     name === 'black' && anchor !== undefined
       ? html`<a href="${href(page, `/sites/${site.slug}`)}#${anchor}">${text}</a>`
@@ -90,9 +107,10 @@ function reasonItem(page: Page, reason: string, site: SiteState, name: Board): H
   return html`<li><span class="status status-${kind}">${glyph(mark)}</span>${content}</li>`
 }
 
-/** The section of the site's page that shows what a reason rests on. */
-const EVIDENCE: Record<BlackReason, string> = {
-  flag_scam: 'why',
+type MeasuredReason = Exclude<BlackReason, 'flag_scam'>
+
+/** The section of the site's page that shows what a reason rests on; a flag rests on nothing that is shown. */
+const EVIDENCE: Record<MeasuredReason, string> = {
   down_72h: 'incidents',
   parked: 'incidents',
   down_24h: 'incidents',
@@ -120,5 +138,5 @@ function rules(page: Page, snapshot: Snapshot): Html {
   const { m } = page
   const missing = findUnmeasured(measuredRegions(snapshot))
   const items = [...m.boards.rulesList, ...(missing === null ? [] : [m.boards.unmeasured[missing]])]
-  return html`<div class="rules"><h3>${m.boards.rules}</h3><ul class="dash-list">${items.map((text) => html`<li><span>${text}</span></li>`)}</ul><p class="actions"><a href="${href(page, '/methodology')}">${m.boards.method}</a><a href="/api/v1/leaderboard?board=red">${m.boards.redJson}</a><a href="/api/v1/leaderboard?board=black">${m.boards.blackJson}</a></p></div>`
+  return html`<section class="rules" aria-labelledby="rules"><h2 id="rules">${m.boards.rules}</h2><ul class="dash-list">${items.map((text) => html`<li><span>${text}</span></li>`)}</ul><p class="actions"><a href="${href(page, '/methodology')}">${m.boards.method}</a><a href="/api/v1/leaderboard?board=red">${m.boards.redJson}</a><a href="/api/v1/leaderboard?board=black">${m.boards.blackJson}</a></p></section>`
 }

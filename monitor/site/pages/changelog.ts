@@ -13,9 +13,20 @@ export function changelogPage(page: Page, context: SiteContext, entries: readonl
     html`<div class="text-page narrow stack"><div class="page-head"><h1>${m.texts.changelog}</h1><p class="lead">${m.texts.changelogLead} <a href="/changelog.atom">${m.texts.feed}</a></p>${m.texts.englishOnly !== '' && html`<p class="small muted">${m.texts.englishOnly}</p>`}</div>
 ${entries.map(
   ({ id, kind, announced_on, effective_on, endpoints, text }) =>
-    html`<section aria-labelledby="${id}"><div class="section-head"><h2 id="${id}">${m.texts.kinds[kind]}: <span lang="en">${id.replaceAll('-', ' ')}</span></h2><p>${m.texts.announced} <time datetime="${announced_on}">${announced_on}</time>, ${m.texts.effective} <time datetime="${effective_on}">${effective_on}</time></p></div><p lang="en">${withCode(text)}</p><p class="small mono">${endpoints.join(' ')}</p></section>`,
+    html`<section aria-labelledby="${id}"><div class="section-head"><h2 id="${id}">${m.texts.kindPrefix(m.texts.kinds[kind])}<span lang="en">${withCode(summarize(text))}</span></h2><p>${m.texts.dates(announced_on, effective_on)}</p></div><p lang="en">${withCode(text)}</p><p class="small mono">${endpoints.join(' ')}</p></section>`,
 )}</div>`,
   )
+}
+
+const WORDS_MAX = 14
+
+/** A heading for an entry: its first clause or sentence, cut at a word; code spans stay whole. */
+export function summarize(text: string): string {
+  const clause = /^(?:[^.;:`]|\.(?! |$)|`[^`]*`){1,400}/.exec(text)?.[0] ?? text
+  const words = clause.match(/(?:`[^`]*`|[^\s`])+/g) ?? []
+  return words.length <= WORDS_MAX
+    ? words.join(' ')
+    : `${words.slice(0, WORDS_MAX).join(' ').replace(/,$/, '')} …`
 }
 
 /** Text between backticks is code. */

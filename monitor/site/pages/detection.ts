@@ -8,12 +8,14 @@ import { strip } from '../charts/strip.ts'
 import {
   dateTimeTag,
   keyFigure,
+  listWarned,
   milliseconds,
   notice,
   percentOr,
   regionLabel,
   section,
   tierBadge,
+  warnedMark,
   withGlyph,
 } from '../components.ts'
 import { toTime } from '../format.ts'
@@ -54,8 +56,8 @@ export function detectionPage(
 ${isEnded ? ended(page, detection, site) : progress(page, detection)}</div>
 ${section('steps', m.detection.steps, stepList(page, detection), total(page, detection))}
 ${detection.result !== null && detection.result.notices.length > 0 && section('notices', m.detection.notices, html`<ul class="dash-list">${detection.result.notices.map((code) => html`<li><span>${m.codes.notices[code] ?? code}</span></li>`)}</ul>`)}
-<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC. <a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
-<div class="col">${site !== null && catalogueEntry(page, site, snapshot.generatedAtSec)}</div></div>`,
+<p class="small muted">${m.detection.kept} ${dateTimeTag(Date.parse(detection.expires_at) / 1_000)} UTC${m.sitePage.stop}${m.frame.gap}<a href="/api/v1/detections/${detection.id}">${m.sitePage.json}</a> · ${isEnded ? html`<a href="${href(page, '/submit')}">${m.detection.another}</a>` : m.detection.close}</p><p><button class="button button-quiet" type="button" hidden data-copied="${m.detection.copied}">${m.detection.copy}</button> <span class="small" aria-live="polite"></span></p></div>
+<div class="col">${site !== null && catalogueEntry(page, site, snapshot)}</div></div>`,
   )
 }
 
@@ -108,7 +110,7 @@ function ended(page: Page, { result, error }: DetectionBody, site: SiteState | n
   const { estimated_tier: tier } = result
   const verdict =
     tier !== null &&
-    html`<div class="result">${tierBadge(page, tier, true)}<p><b>${m.detection.estimated(tier)}</b> ${m.detection.atBest} ${site !== null && m.detection.inCatalogue(site.tier)}</p></div>`
+    html`<div class="result">${tierBadge(page, tier, true)}<p><b>${m.detection.estimated(tier)}</b>${m.frame.gap}${m.detection.atBest}${m.frame.gap}${site !== null && m.detection.inCatalogue(site.tier)}</p></div>`
   return html`${verdict}${figures(page, result)}`
 }
 
@@ -188,16 +190,16 @@ function stepList(page: Page, { steps }: DetectionBody): Html {
   return html`<ol class="steps">${steps.map(({ name, status, ms, detail }) => {
     const isWaiting = status === 'pending' || status === 'running'
     const duration = ms !== null ? `${f.number(ms)} ms` : isWaiting ? m.detection.states[status] : ''
-    return html`<li class="step step-${status}" data-step="${name}">${glyph(STEP_GLYPHS[status], status === 'running' ? 'spin' : '')}<span>${m.detection.names[name]} <span class="visually-hidden">${m.detection.states[status]}</span></span><span class="duration muted">${duration}</span>${detail !== null && html`<span class="detail">${describeStepDetail(page, name, detail)}</span>`}</li>`
+    return html`<li class="step step-${status}" data-step="${name}">${glyph(STEP_GLYPHS[status], status === 'running' ? 'spin' : '')}<span>${m.detection.names[name]} <span class="visually-hidden">${duration !== m.detection.states[status] && m.detection.states[status]}</span></span><span class="duration muted">${duration}</span>${detail !== null && html`<span class="detail">${describeStepDetail(page, name, detail)}</span>`}</li>`
   })}</ol>`
 }
 
-function catalogueEntry(page: Page, site: SiteState, nowSec: number): Html {
+function catalogueEntry(page: Page, site: SiteState, snapshot: Snapshot): Html {
   const { m, f } = page
   const facts = getSiteFacts(site)
   return section(
     'known',
     m.detection.known,
-    html`<div class="title">${tierBadge(page, site.tier)}<div><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><p class="small muted">${m.site.score} ${f.decimal(displayScore(site.score))}</p></div></div><div class="space-small">${strip(page, site.name, facts.days, nowSec)}</div><p class="figures"><span>${m.boards.week} <b>${percentOr(page, facts.availability7d)}</b></span><span>${m.boards.month} <b>${percentOr(page, facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${milliseconds(page, facts.p50Ms)}</b></span></p><p class="small muted space-small">${m.detection.knownText}</p>`,
+    html`<div class="title">${tierBadge(page, site.tier)}<div><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><p class="small muted">${m.site.score} ${f.decimal(displayScore(site.score))}</p>${listWarned(snapshot).has(site.slug) && warnedMark(page)}</div></div><div class="space-small">${strip(page, site.name, facts.days, snapshot.generatedAtSec)}</div><p class="figures"><span>${m.boards.week} <b>${percentOr(page, facts.availability7d)}</b></span><span>${m.boards.month} <b>${percentOr(page, facts.availability30d)}</b></span><span>${m.site.firstByte} <b>${milliseconds(page, facts.p50Ms)}</b></span></p><p class="small muted space-small">${m.detection.knownText}</p>`,
   )
 }

@@ -12,16 +12,28 @@ import { displayScore } from '../../scoring/score.ts'
 import { TIERS } from '../../scoring/tier.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { strip, stripKey } from '../charts/strip.ts'
-import { milliseconds, notice, regionLabel, statusLabel, tierBadge, timeTag } from '../components.ts'
+import {
+  isListUnread,
+  listWarned,
+  milliseconds,
+  notice,
+  regionLabel,
+  statusLabel,
+  tierBadge,
+  timeTag,
+  warnedMark,
+  withGlyph,
+} from '../components.ts'
 import { toDate, toTime } from '../format.ts'
 import { type FrameOptions, frame, type SiteContext } from '../frame.ts'
-import { glyph } from '../glyphs.ts'
-import { type Content, type Html, html } from '../html.ts'
+import { type Content, type Html, html, join } from '../html.ts'
 import { href, type Page, type Parameters } from '../page.ts'
+import { BOARD_MAX } from './boards.ts'
 
 export const MODELS_OFFERED_MAX = 50 // in the field's suggestions: those that most sites claim or list
 export const PAGE_SIZE = 50
 const DAYS_PER_WEEK = 7
+const WARNED_MAX = BOARD_MAX.black // of the marks that assets/list.js sets; the page itself marks all
 
 type Filters = Record<'q' | 'tier' | 'region' | 'status' | 'software' | 'model', string | undefined> & {
   sort: string
@@ -52,7 +64,7 @@ export function listPage(page: Page, site: SiteContext, snapshot: Snapshot, quer
     html`<div class="page-head"><h1>${m.list.heading}</h1>
 <p class="lead lead-wide">${lead(page, snapshot)}</p></div>
 ${filterForm(page, snapshot, filters)}
-<p class="small" id="count"${!isFiltered(filters) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span> <a href="${href(page, '/')}">${m.list.clear}</a></p>
+<p class="small" id="count"${(!isFiltered(filters) || found.length === 0) && html` hidden`}><span aria-live="polite">${m.list.matches(page.f, found.length, snapshot.sites.length)}</span>${m.frame.gap}<a href="${href(page, '/')}">${m.list.clear}</a></p>
 ${regionNotice(page, snapshot)}
 ${found.length === 0 ? emptyNotice(page, snapshot, filters) : results(page, snapshot, filters, shown, found.length)}`,
   )
@@ -74,7 +86,7 @@ function filterForm(page: Page, snapshot: Snapshot, filters: Filters): Html {
   const { tier, region, status, sort } = filters
   const models = modelList(snapshot, { limit: MODELS_OFFERED_MAX, offset: 0 }).models
   return html`<details class="filters"${isFiltered(filters) && html` open`}><summary>${m.list.filters}</summary>
-<form class="filter-grid" method="get" action="/" role="search" aria-label="${m.list.filterSites}">
+<form class="filter-grid" method="get" action="/#count" role="search" aria-label="${m.list.filterSites}">
 ${page.isExplicit && html`<input type="hidden" name="lang" value="${page.language}">`}
 <div class="field field-query"><label for="q">${m.list.query}</label><input id="q" name="q" type="search" maxlength="64" autocomplete="off" spellcheck="false" value="${filters.q ?? ''}"></div>
 ${select(
@@ -135,7 +147,7 @@ function regionNotice(page: Page, snapshot: Snapshot): Content {
   return notice(
     'plain',
     'unknown',
-    html`<p><b>${title}</b> ${text} <a href="${href(page, '/methodology')}#regions">${page.m.list.howRegions}</a></p>`,
+    html`<p><b>${title}</b>${page.m.frame.gap}${text}${page.m.frame.gap}<a href="${href(page, '/methodology')}#regions">${page.m.list.howRegions}</a></p>`,
   )
 }
 
@@ -148,11 +160,13 @@ function emptyNotice(page: Page, snapshot: Snapshot, filters: Filters): Content 
   const missing = wanted.find((region) => !measured.includes(region))
   const why = missing
     ? m.list.noRegion(f, m.list.seenFrom[missing], snapshot.sites.length)
-    : m.list.noMatchText
+    : filters.model === undefined
+      ? m.list.noMatchText
+      : m.list.noMatchModel
   return notice(
     'plain',
     'unknown',
-    html`<p><b>${m.list.noMatch}</b> ${why} <a href="${href(page, '/')}">${m.list.clear}</a></p>`,
+    html`<p><b>${m.list.noMatch}</b>${m.frame.gap}${why}${m.frame.gap}${join([html`<a href="${href(page, '/')}">${m.list.clear}</a>`, html`<a href="${href(page, '/submit')}">${m.errors.detectOther}</a>`], ' · ')}</p>`,
   )
 }
 
@@ -163,13 +177,14 @@ function results(
   shown: readonly SiteState[],
   total: number,
 ): Html {
+  const warned = listWarned(snapshot)
   return html`<div class="bar-row">${tierCounts(page, snapshot)}${stripKey(page)}</div>
 <table class="table sites" role="table" aria-label="${page.m.list.table}" data-words="${JSON.stringify(toWords(page, snapshot))}">${tableHead(page, snapshot, filters)}
 ${groupByTier(shown, filters).map(
   (group) =>
-    html`<tbody role="rowgroup" class="group">${group.map((each) => row(page, each, snapshot, filters.model))}</tbody>`,
+    html`<tbody role="rowgroup" class="group">${group.map((each) => row(page, each, snapshot, filters.model, warned))}</tbody>`,
 )}</table>
-${pager(page, filters, total)}`
+${total > PAGE_SIZE && pager(page, filters, total)}`
 }
 
 /** The texts that assets/list.js needs for rows of its own. `{n}` and the like are filled in there. */
@@ -186,11 +201,14 @@ function toWords({ m, f }: Page, snapshot: Snapshot) {
       unreachable: ['down', 'down', region.unreachable],
       unknown: ['unknown', 'unknown', region.unknown],
     },
+    separator: m.charts.separator,
     notMeasured: m.site.notMeasured,
     capped: m.site.capped,
     daysOnly: Array.from({ length: DAYS_PER_WEEK }, (_, days) => m.list.daysOnly(f, days)),
     strip: m.list.stripSummary,
     week: m.list.sevenDays,
+    warned: m.site.warned,
+    warnedSlugs: [...listWarned(snapshot)].slice(0, WARNED_MAX),
     matches: m.list.matches(f, COUNT_MARK, snapshot.sites.length).replace(f.number(COUNT_MARK), '{n}'),
   }
 }
@@ -261,16 +279,28 @@ function groupByTier(sites: readonly SiteState[], { sort }: Filters): SiteState[
   return groups
 }
 
-/** With a filter by model: whether the site lists it itself, or only claims it. */
+/** With a filter by model: whether the site lists it itself, only claims it, or its list is not known. */
 function modelMark({ m }: Page, snapshot: Snapshot, site: SiteState, model: string): Html {
-  return isModelVerified(snapshot, model, site)
-    ? html`<span class="sub"><span class="status status-up">${glyph('reachable')}<span>${m.list.modelListed(model)}</span></span></span>`
-    : html`<span class="sub"><span class="status status-degraded">${glyph('warning')}<span>${m.list.modelClaimed(model)}</span></span></span>`
+  const isListed = isModelVerified(snapshot, model, site)
+  const { modelListed, modelClaimed, modelUnread } = m.list
+  const [kind, name, text] = isListed
+    ? (['up', 'reachable', modelListed] as const)
+    : isListUnread(site)
+      ? (['unknown', 'unknown', modelUnread] as const)
+      : (['degraded', 'warning', modelClaimed] as const)
+  return html`<span class="sub">${withGlyph(kind, name, text(model))}</span>`
 }
 
-function row(page: Page, site: SiteState, snapshot: Snapshot, model: string | undefined): Html {
+function row(
+  page: Page,
+  site: SiteState,
+  snapshot: Snapshot,
+  model: string | undefined,
+  warned: ReadonlySet<string>,
+): Html {
   const { m, f } = page
   const facts = getSiteFacts(site)
+  const isWarned = warned.has(site.slug)
   const { host } = new URL(site.url)
   const mark = facts.isProvisional ? m.site.provisional : isCapped(site) && m.site.capped
   const software = facts.software === 'unknown' ? '' : ` · ${facts.software}`
@@ -283,7 +313,7 @@ function row(page: Page, site: SiteState, snapshot: Snapshot, model: string | un
     html`<td role="cell" class="${kind} labelled" data-label="${label}">${content}</td>`
   return html`<tr role="row" class="row">
 <td role="cell" class="col-tier"><span class="inner">${tierBadge(page, site.tier)}<span class="score"><span class="visually-hidden">${m.site.score} </span><span class="score-value">${f.decimal(displayScore(site.score))}</span>${mark && html`<span class="sub">${mark}</span>`}</span></span></td>
-<th scope="row" role="rowheader" class="col-site"><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><span class="sub">${host}${software}${mark && html`<span class="small-only"> · ${mark}</span>`}</span>${model !== undefined && modelMark(page, snapshot, site, model)}</th>
+<th scope="row" role="rowheader" class="col-site"><a class="name" href="${href(page, `/sites/${site.slug}`)}"><bdi>${site.name}</bdi></a><span class="sub">${host}${software}${mark && html`<span class="small-only"> · ${mark}</span>`}</span>${isWarned && warnedMark(page)}${model !== undefined && modelMark(page, snapshot, site, model)}</th>
 ${cell('col-now', m.list.columns.now, statusLabel(page, getStatus(site)))}
 <td role="cell" class="col-strip">${strip(page, site.name, facts.days, snapshot.generatedAtSec)}</td>
 ${cell('col-availability num', m.list.columns.shortDays, [html`<span class="figure">${facts.availability30d === null ? m.site.notMeasured : f.percent(facts.availability30d)}</span>`, html`<span class="sub not-small">${week}</span>`])}

@@ -3,7 +3,8 @@ import { FULL_INTERVAL_MS } from '../../scheduler/schedule.ts'
 import { BLACK_WEIGHTS, type BlackReason } from '../../scoring/boards.ts'
 import { computeScore, METHOD } from '../../scoring/score.ts'
 import { CAPS, type CapCode } from '../../scoring/tier.ts'
-import { contents, section, statusLabel, tierBadge } from '../components.ts'
+import { SCREENSHOT_LIMITS } from '../../screenshots/limits.ts'
+import { contents, section, statusLabel, tierBadge, withMail } from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -27,11 +28,11 @@ export function methodologyPage(page: Page, context: SiteContext): Html {
   const { m } = page
   const { method } = m
   const { components } = computeScore(NOTHING_KNOWN)
-  const weights = html`<p>${method.weightsText(METHOD)}</p><table class="table"><thead><tr><th scope="col">${method.component}</th><th scope="col" class="num">${method.weight}</th><th scope="col">${method.how}</th></tr></thead><tbody>${components.map(({ key, weight }) => html`<tr><th scope="row">${m.codes.components[key]}</th><td class="num">${weight}</td><td>${method.components[key]}</td></tr>`)}</tbody></table><p class="small muted">${method.scoreJson}</p>`
+  const weights = html`<p>${method.weightsText(METHOD)}</p><table class="table table-parts"><thead><tr><th scope="col">${method.component}</th><th scope="col" class="num">${method.weight}</th><th scope="col">${method.how}</th></tr></thead><tbody>${components.map(({ key, weight }) => html`<tr><th scope="row">${m.codes.components[key]}</th><td class="num">${weight}</td><td>${method.components[key]}</td></tr>`)}</tbody></table><p class="small muted">${method.scoreJson}</p>`
   const caps = html`<p>${method.capsText}</p><ul class="dash-list">${(Object.keys(CAPS) as CapCode[]).map((code) => html`<li><span>${m.codes.caps[code]}</span></li>`)}</ul>`
   const tiers = html`<p>${(['S', 'A', 'B', 'C', 'D'] as const).map((tier) => html`${tierBadge(page, tier)} `)}</p><p>${method.tiersText}</p>`
-  const statuses = html`<dl class="facts">${(['up', 'degraded', 'down'] as const).map((status) => html`<dt>${statusLabel(page, status)}</dt><dd>${method.statuses[status]}</dd>`)}</dl>`
-  const warnings = html`<table class="table"><thead><tr><th scope="col">${method.warning}</th><th scope="col" class="num">${method.weight}</th></tr></thead><tbody>${(Object.keys(BLACK_WEIGHTS) as BlackReason[]).map((code) => html`<tr><th scope="row">${m.codes.blackReasons[code]}</th><td class="num">${BLACK_WEIGHTS[code]}</td></tr>`)}</tbody></table><p class="small muted">${method.warningsNote}</p>`
+  const statuses = html`<dl class="facts">${(['up', 'degraded', 'down'] as const).map((status) => html`<dt>${statusLabel(page, status)}</dt><dd>${method.statuses[status]}</dd>`)}</dl>${paragraphs([method.now])}`
+  const warnings = html`<table class="table"><thead><tr><th scope="col">${method.warning}</th><th scope="col" class="num">${method.weight}</th></tr></thead><tbody>${listByWeight().map(([code, weight]) => html`<tr><th scope="row">${m.codes.blackReasons[code]}</th><td class="num">${weight}</td></tr>`)}</tbody></table><p class="small muted">${method.warningsNote}</p>`
   const { supportEmail } = context
   const appeal = supportEmail === '' ? method.mistakesNoContact : method.mistakesText(supportEmail)
   const parts: [id: string, heading: string, content: Content][] = [
@@ -42,7 +43,7 @@ export function methodologyPage(page: Page, context: SiteContext): Html {
     ['regions', method.regions, paragraphs(method.regionsText)],
     ['boards', method.boards, [paragraphs(method.boardsText), warnings]],
     ['certainty', method.certainty, paragraphs(method.certaintyText)],
-    ['mistakes', method.mistakes, paragraphs([appeal])],
+    ['mistakes', method.mistakes, paragraphs([withMail(appeal, supportEmail)])],
     ['versions', method.versions, paragraphs([method.versionsText(METHOD)])],
   ]
   return frame(
@@ -57,6 +58,11 @@ export function methodologyPage(page: Page, context: SiteContext): Html {
   )
 }
 
+/** Warnings, the heaviest first. */
+function listByWeight(): [BlackReason, number][] {
+  return (Object.entries(BLACK_WEIGHTS) as [BlackReason, number][]).sort(([, a], [, b]) => b - a)
+}
+
 export function aboutProbePage(
   page: Page,
   context: SiteContext,
@@ -69,7 +75,11 @@ export function aboutProbePage(
     probe.light(f.number(intervalSec), f.number(FULL_INTERVAL_MS / 3_600_000)),
     probe.rules,
     probe.retry,
-    probe.picture,
+    probe.picture({
+      requests: f.number(SCREENSHOT_LIMITS.requests),
+      mebibytes: f.number(SCREENSHOT_LIMITS.bytesMax / 1_024 ** 2),
+      seconds: f.number(SCREENSHOT_LIMITS.ms / 1_000),
+    }),
     probe.detection,
   ])
   return frame(
@@ -86,7 +96,7 @@ export function aboutProbePage(
         'out',
         probe.out,
         paragraphs([
-          supportEmail === '' ? probe.outNoContact : probe.outText(supportEmail),
+          supportEmail === '' ? probe.outNoContact : withMail(probe.outText(supportEmail), supportEmail),
           probe.outBlocking,
         ]),
       ),
@@ -94,6 +104,6 @@ export function aboutProbePage(
   )
 }
 
-function paragraphs(texts: readonly string[]): Content {
+function paragraphs(texts: readonly Content[]): Content {
   return texts.map((text) => html`<p>${text}</p>`)
 }

@@ -3,7 +3,7 @@ import type { Schema } from '../../api/schema/json-schema.ts'
 import { type Content, type Html, html, join } from '../html.ts'
 import type { Messages } from '../messages/en.ts'
 
-const UNIT_IS_CLEAR = new Set(['number', 'ratio']) // the type or the description says it
+const OMITTED_UNITS = new Set(['number', 'ratio']) // the type or the description says it
 
 /** Text of the document with its code spans and bold words. */
 export function inline(text: string): Content {
@@ -45,7 +45,7 @@ export function describeValues(schema: Schema): Content {
       ? maxLength !== undefined && `at most ${maxLength} characters`
       : `${minimum} … ${maximum}`
   const unit = schema['x-unit'] ?? ''
-  return join([name, format, range, !UNIT_IS_CLEAR.has(unit) && unit], ', ')
+  return join([name, format, range, !OMITTED_UNITS.has(unit) && unit], ', ')
 }
 
 function isNullable({ type, oneOf, anyOf }: Schema): boolean {
@@ -58,6 +58,6 @@ export function fieldList(m: Messages['reference'], { properties, required = [] 
   if (!properties) return null
   return html`<dl class="fields">${Object.entries(properties).map(
     ([name, schema]) =>
-      html`<div><dt class="mono">${name}</dt><dd><span lang="en">${inline(schema.description ?? '')}</span> <span class="sub">${isNullable(schema) && m.nullOr}<span lang="en">${describeValues(schema)}</span>${!required.includes(name) && html`, ${m.optional}`}</span></dd></div>`,
+      html`<div><dt class="mono">${name}</dt><dd><span lang="en">${inline(schema.description ?? '')}</span> <span class="sub">${isNullable(schema) && m.nullOr}<span lang="en">${describeValues(schema)}</span>${!required.includes(name) && html` · ${m.optional}`}</span></dd></div>`,
   )}</dl>`
 }

@@ -11,7 +11,7 @@ import { section } from '../components.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Messages } from '../messages/en.ts'
-import type { Page, Parameters } from '../page.ts'
+import { href, type Page, type Parameters } from '../page.ts'
 import { breakable, describeValues, fieldList, inline, schemaLink } from './reference-parts.ts'
 
 const BASE = '/api/v1'
@@ -34,7 +34,7 @@ export function referencePage(page: Page, context: SiteContext, exampleSlug: str
     context,
     { title: m.title, path: '/docs', generatedAtSec: null, scripts: ['reference.js'] },
     html`<div class="page-head"><h1>${m.title}</h1><p class="lead">${m.lead} <a href="/api/v1/openapi.json">openapi.json</a></p>${m.englishOnly !== '' && html`<p class="small muted">${m.englishOnly}</p>`}<ul class="notes" lang="en">${conventions()}</ul></div>
-<div class="text-page">${contents(page)}<div class="narrow stack reference">
+<div class="text-page">${endpointContents(page)}<div class="narrow stack reference">
 ${tags().map((tag) =>
   section(
     `tag-${tag.toLowerCase()}`,
@@ -59,7 +59,12 @@ export function toApiPath(operationId: string, fields: URLSearchParams): string 
     if (value) query.set(name, value)
   }
   const text = query.toString()
-  return `${BASE}${path === '/' ? '' : path}${text === '' ? '' : `?${text}`}`
+  return toUrl(path) + (text === '' ? '' : `?${text}`)
+}
+
+/** `path`: as in ENDPOINTS, below the version. */
+function toUrl(path: string): string {
+  return BASE + (path === '/' ? '' : path)
 }
 
 function tags(): Tag[] {
@@ -72,7 +77,7 @@ function conventions(): Content {
   return lines.map((line) => html`<li>${inline(line.slice(2))}</li>`)
 }
 
-function contents({ m }: Page): Html {
+function endpointContents({ m }: Page): Html {
   const { reference } = m
   const links = (tag: Tag) =>
     ENDPOINTS.filter((each) => each.tag === tag).map(
@@ -90,7 +95,7 @@ function endpointPart(
 ): Html {
   const { reference: m } = page.m
   const { id, method, path, description, success } = endpoint
-  const url = BASE + (path === '/' ? '' : path)
+  const url = toUrl(path)
   const known = { slug: exampleSlug ?? undefined }
   const parameters = listParameters(endpoint, known)
   const [first] = Object.values(success)
@@ -99,7 +104,7 @@ function endpointPart(
   return html`<article aria-labelledby="${id}" class="endpoint"><h3 id="${id}" class="mono"><span class="method">${method}</span> ${url}</h3>
 <p lang="en">${inline(description)}</p>
 ${parameters.length > 0 ? parameterTable(page, parameters) : html`<p class="muted">${m.noParameters}</p>`}
-${method === 'GET' ? tryForm(page, endpoint, parameters) : html`<p><a href="/submit">${m.submitForm}</a></p>`}
+${method === 'GET' ? tryForm(page, endpoint, parameters) : html`<p><a href="${href(page, '/submit')}">${m.submitForm}</a></p>`}
 <pre data-curl="${id}">${curl(context, endpoint, known)}</pre>
 <h4>${m.response}: ${Object.keys(success).join(', ')} ${schemaLink(first)}</h4>
 ${fieldList(m, SCHEMAS[first])}
@@ -108,14 +113,14 @@ ${fieldList(m, SCHEMAS[first])}
 <p class="codes">${listErrors(responses).map(([status, code]) => html`<span>${status} <a class="mono" href="#error-${code}">${code}</a></span> `)}</p></article>`
 }
 
-interface Listed {
+interface ListedParameter {
   name: string
   schema: Schema
   isInPath: boolean
   example: string | undefined // of the form, for a parameter of the path
 }
 
-function listParameters({ path, parameters }: Endpoint, known: Parameters): Listed[] {
+function listParameters({ path, parameters }: Endpoint, known: Parameters): ListedParameter[] {
   const inPath = Object.keys(PATH_PARAMETERS).filter((name) => path.includes(`{${name}}`))
   return [
     ...inPath.map((name) => {
@@ -126,7 +131,7 @@ function listParameters({ path, parameters }: Endpoint, known: Parameters): List
   ]
 }
 
-function parameterTable({ m }: Page, parameters: readonly Listed[]): Html {
+function parameterTable({ m }: Page, parameters: readonly ListedParameter[]): Html {
   const { reference } = m
   return html`<div class="scroll" role="region" aria-label="${reference.parameters}" tabindex="0"><table class="table table-tight"><caption class="visually-hidden">${reference.parameters}</caption><thead><tr><th scope="col">${reference.parameter}</th><th scope="col">${reference.meaning}</th></tr></thead><tbody>${parameters.map(
     ({ name, schema, isInPath }) =>
@@ -134,12 +139,16 @@ function parameterTable({ m }: Page, parameters: readonly Listed[]): Html {
   )}</tbody></table></div>`
 }
 
-function tryForm({ m }: Page, { id, path }: Endpoint, parameters: readonly Listed[]): Html {
+function tryForm({ m }: Page, { id, path }: Endpoint, parameters: readonly ListedParameter[]): Html {
   const { reference } = m
-  return html`<form method="get" action="/docs/try/${id}" class="try" data-try="${id}" data-path="${BASE}${path === '/' ? '' : path}" data-words="${JSON.stringify({ sending: reference.sending, failed: reference.failed, shortened: reference.shortened })}" aria-label="${reference.tryIt}: GET ${path}"><div class="try-fields">${parameters.map((each) => html`<div class="field"><label class="mono" for="${id}-${each.name}">${each.name}</label>${control(id, each, reference)}</div>`)}</div><p class="actions"><button type="submit" class="button">${reference.send}</button> <span class="small muted no-script">${reference.open}</span></p><div class="answer" hidden><p role="status"></p><pre tabindex="0" aria-label="${reference.answer}"></pre></div></form>`
+  return html`<form method="get" action="/docs/try/${id}" class="try" data-try="${id}" data-path="${toUrl(path)}" data-words="${JSON.stringify({ sending: reference.sending, failed: reference.failed, shortened: reference.shortened })}" aria-label="${reference.tryIt}: GET ${path}"><div class="try-fields">${parameters.map((each) => html`<div class="field"><label class="mono" for="${id}-${each.name}">${each.name}</label>${control(id, each, reference)}</div>`)}</div><p class="actions"><button type="submit" class="button">${reference.send}</button> <span class="small muted no-script">${reference.open}</span></p><div class="answer" hidden><p role="status"></p><pre tabindex="0" aria-label="${reference.answer}"></pre></div></form>`
 }
 
-function control(id: string, { name, schema, isInPath, example }: Listed, m: Messages['reference']): Html {
+function control(
+  id: string,
+  { name, schema, isInPath, example }: ListedParameter,
+  m: Messages['reference'],
+): Html {
   if (schema.enum) {
     return html`<select id="${id}-${name}" name="${name}"><option value="">${schema.default === undefined ? m.notSet : `${schema.default} (${m.byDefault})`}</option>${schema.enum.map((value) => html`<option>${String(value)}</option>`)}</select>`
   }
@@ -150,7 +159,7 @@ function control(id: string, { name, schema, isInPath, example }: Listed, m: Mes
 }
 
 function curl({ publicBaseUrl }: SiteContext, { id, method, path }: Endpoint, known: Parameters): string {
-  const url = publicBaseUrl + BASE + (path === '/' ? '' : path)
+  const url = publicBaseUrl + toUrl(path)
   if (method === 'POST') {
     return `curl -s -H 'Content-Type: application/json' -d '{"url":"https://relay.example.com"}' '${url}'`
   }
@@ -175,7 +184,7 @@ function codeTable({ m }: Page, kind: CodeKind): Html {
   const { reference } = m
   const isError = kind === 'error'
   const rows = CODES.filter((each) => each.kind === kind)
-  return html`<h3 id="codes-${kind}">${reference.kinds[kind]} <span class="mono muted light">${kind}</span></h3><table class="table table-tight table-codes" aria-labelledby="codes-${kind}"><thead><tr><th scope="col">${reference.code}</th><th scope="col">${reference.meaning}, ${reference.action}</th></tr></thead><tbody>${rows.map(
+  return html`<h3 id="codes-${kind}">${reference.kinds[kind]} <span class="mono muted light">${kind}</span></h3><table class="table table-tight table-codes" aria-labelledby="codes-${kind}"><thead><tr><th scope="col">${reference.code}</th><th scope="col">${reference.meaning}${m.charts.separator}${reference.action}</th></tr></thead><tbody>${rows.map(
     ({ code, http_status, meaning, action }) =>
       html`<tr id="${kind}-${code}"><th scope="row"><span class="mono">${breakable(code)}</span>${isError && html`<span class="sub">${reference.status} ${http_status}</span>`}</th><td lang="en">${inline(meaning)} <span class="sub">${inline(action)}</span></td></tr>`,
   )}</tbody></table>`

@@ -2,7 +2,7 @@
 import { getSiteFacts } from '../../api/site-facts.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
 import { modelsChart } from '../charts/models-over-time.ts'
-import { section } from '../components.ts'
+import { isListUnread, section } from '../components.ts'
 import { glyph } from '../glyphs.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -26,8 +26,9 @@ export function modelsSection(
   const both = now.filter(({ claimed, verified }) => claimed && verified)
   const claimedOnly = now.filter(({ claimed, verified }) => claimed && !verified)
   const listedOnly = now.filter(({ claimed, verified }) => !claimed && verified)
+  const unread = isListUnread(site)
   const group = (kind: string, mark: Html, heading: string, text: string, ids: readonly { id: string }[]) =>
-    html`<div${kind !== '' && html` class="${kind}"`}><h3>${mark}${heading} ${f.number(ids.length)}</h3><p>${ids.length === 0 ? texts.none : text}</p>${modelList(page, ids)}</div>`
+    html`<div${kind !== '' && html` class="${kind}"`}><h3>${mark}${heading} <span class="group-count">${f.number(ids.length)}</span></h3><p>${ids.length === 0 ? texts.none : text}</p>${modelList(page, ids)}</div>`
   const mark = (kind: string, name: Parameters<typeof glyph>[0]) =>
     html`<span class="status status-${kind}">${glyph(name)}</span>`
   const chart = modelsChart(
@@ -45,7 +46,9 @@ export function modelsSection(
     texts.models,
     html`${search(page, now.length)}<div class="models">${[
       group('', mark('up', 'reachable'), texts.claimedAndListed, texts.claimHolds, both),
-      group('wide', mark('degraded', 'degraded'), texts.claimedOnly, texts.advertised, claimedOnly),
+      unread
+        ? group('wide', mark('unknown', 'unknown'), texts.claimedUnread, texts.unreadMeans, claimedOnly)
+        : group('wide', mark('degraded', 'degraded'), texts.claimedOnly, texts.advertised, claimedOnly),
       group('', mark('unknown', 'info'), texts.listedOnly, texts.notAdvertised, listedOnly),
     ]}</div>${models.changes.length > 0 && html`<h3 class="space-top">${m.charts.modelsTitle}</h3>${chart}`}`,
     note,

@@ -3,7 +3,8 @@
 import { measuredRegions } from '../../api/measured-regions.ts'
 import type { Region } from '../../facts.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
-import { regionLabel, timeTag } from '../components.ts'
+import { around, regionLabel, timeTag } from '../components.ts'
+import { toTime } from '../format.ts'
 import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
 
@@ -31,11 +32,13 @@ function knownText(page: Page, site: SiteState, region: Region, measured: readon
   const isReached = state.state === 'reachable'
   const count = isReached ? m.sitePage.vantagesReached : m.sitePage.vantagesFailed
   const checked =
-    checkedAtSec !== null && html`${m.charts.separator}${m.sitePage.checkedAt} ${timeTag(checkedAtSec)} UTC`
+    checkedAtSec !== null &&
+    html`${m.charts.separator}${around(m.sitePage.checkedAt(toTime(checkedAtSec)), toTime(checkedAtSec), timeTag(checkedAtSec))}`
   const found = html`${count(f, agreeing, vantages)}${checked}${m.sitePage.stop}`
   if (isReached) return found
-  const kind = blocking !== 'none' && blocking !== 'unknown' && html`<b>${m.codes.blocking[blocking]}</b> `
-  return html`${kind}${found} ${explainOther(page, site, region, measured)}`
+  const kind =
+    blocking !== 'none' && blocking !== 'unknown' && html`<b>${m.codes.blocking[blocking]}</b>${m.frame.gap}`
+  return html`${kind}${found}${m.frame.gap}${explainOther(page, site, region, measured)}`
 }
 
 function explainOther({ m }: Page, site: SiteState, region: Region, measured: readonly Region[]): string {

@@ -1,6 +1,7 @@
 /** One sentence: why a site has its tier. The first rule that applies decides, the most serious first. */
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import type { SiteState, Snapshot } from '../../storage/snapshot.ts'
+import { countCauses } from '../charts/causes.ts'
 import { toRows } from '../charts/waterfall.ts'
 import { toDuration } from '../format.ts'
 import type { Page } from '../page.ts'
@@ -20,11 +21,8 @@ function reason(page: Page, { generatedAtSec }: Snapshot, site: SiteState, data:
   const facts = getSiteFacts(site)
   const codes = facts.caps.map(({ code }) => code)
   if (codes.includes('flag')) return why.flag
-  const open = data.incidents.incidents.find(({ ended_at }) => ended_at === null)
-  if (open && site.state === 'down') {
-    const duration = describeDuration(page, generatedAtSec - Date.parse(open.started_at) / 1_000)
-    return open.cause === 'parked' ? why.parked(duration) : why.down(duration)
-  }
+  const failing = describeFailing(page, generatedAtSec, site, data)
+  if (failing !== null) return failing
   if (facts.isProvisional && site.tier === 'B' && site.state === 'up') {
     return why.provisional(m.sitePage.days(f, facts.days.filter((day) => day !== null).length))
   }
@@ -40,7 +38,33 @@ function reason(page: Page, { generatedAtSec }: Snapshot, site: SiteState, data:
     const missing = data.models.models.filter(({ claimed, verified }) => claimed && !verified).length
     return why.models(f, missing, facts.modelsClaimed, f.decimal(worst.lost))
   }
-  return why.loses(m.codes.components[worst.key], f.decimal(worst.lost))
+  const loses = why.loses(m.codes.components[worst.key], f.decimal(worst.lost))
+  const [cause] = worst.key === 'availability' ? countCauses(data.grid.days) : []
+  return cause === undefined
+    ? loses
+    : loses + m.frame.gap + why.mostFrequent(m.codes.errors[cause[0]] ?? cause[0])
+}
+
+/** For how long, and from where: a site that one region reaches has answered. Null without an open incident. */
+function describeFailing(page: Page, nowSec: number, site: SiteState, data: SiteData): string | null {
+  const { m } = page
+  const { why } = m.sitePage
+  if (site.state !== 'down') return null
+  const open = data.incidents.incidents.filter(({ ended_at }) => ended_at === null)
+  const describeSince = (startedAt: string) => describeDuration(page, nowSec - Date.parse(startedAt) / 1_000)
+  const { cn, overseas } = site.regions
+  const reached = cn.state === 'reachable' ? 'cn' : overseas.state === 'reachable' ? 'overseas' : null
+  if (reached !== null) {
+    const failed = reached === 'cn' ? 'overseas' : 'cn'
+    const incident = open.find(({ region }) => region === failed)
+    if (!incident || site.regions[failed].state !== 'unreachable') return null
+    const { [failed]: where, [reached]: other } = m.list.seenFrom
+    return why.downFrom(where, describeSince(incident.started_at), other)
+  }
+  if (open.length === 0) return null
+  const last = open.reduce((a, b) => (b.started_at > a.started_at ? b : a)) // since when every region fails
+  const duration = describeSince(last.started_at)
+  return open.every(({ cause }) => cause === 'parked') ? why.parked(duration) : why.down(duration)
 }
 
 export function describeDuration({ m, f }: Page, seconds: number): string {

@@ -20,7 +20,7 @@ function describePart({ m, f }: Page, name: StepName, part: string): string {
   const counted = COUNTED.exec(part)
   if (counted !== null) {
     const [, count, unit] = counted
-    return COUNTS[unit[0]](m.detection, f, Number(count))
+    return COUNTS[unit](m.detection, f, Number(count))
   }
   if (/^[1-5]\d\d$/.test(part)) return m.detection.httpStatus(Number(part))
   if (name === 'fingerprint' && /^[01](\.\d+)?$/.test(part)) {
@@ -36,10 +36,18 @@ function describePart({ m, f }: Page, name: StepName, part: string): string {
   return part
 }
 
-/** By the first letter of the unit. */
-const COUNTS: Record<string, (texts: Page['m']['detection'], f: Page['f'], count: number) => string> = {
-  a: (texts, f, count) => texts.details.addresses(f, count),
-  d: (texts, f, count) => texts.details.daysLeft(f, count),
-  m: (texts, f, count) => texts.modelsSeen(f, count),
-  w: (texts, f, count) => texts.details.withKey(f, count),
+type Count = (texts: Page['m']['detection'], f: Page['f'], count: number) => string
+const addresses: Count = ({ details }, f, count) => details.addresses(f, count)
+const daysLeft: Count = ({ details }, f, count) => details.daysLeft(f, count)
+const modelsSeen: Count = (texts, f, count) => texts.modelsSeen(f, count)
+
+/** By unit, as COUNTED matches it. */
+const COUNTS: Record<string, Count> = {
+  address: addresses,
+  addresses,
+  'day left': daysLeft,
+  'days left': daysLeft,
+  model: modelsSeen,
+  models: modelsSeen,
+  'with key': ({ details }, f, count) => details.withKey(f, count),
 }

@@ -7,13 +7,13 @@ import { notice, section } from '../components.ts'
 import { toTime } from '../format.ts'
 import { frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
-import { type Html, html } from '../html.ts'
+import { type Content, type Html, html } from '../html.ts'
 import type { Page } from '../page.ts'
 
 export interface SubmitState {
   quota: Quota // of submissions, not counted by showing it
   url?: string // as it was sent
-  error?: string // why it was refused
+  error?: Content // why it was refused
   isEnabled: boolean
 }
 
@@ -38,7 +38,7 @@ ${state.isEnabled ? form(page, state) : notice('plain', 'info', html`<p>${m.subm
       section(
         'quota',
         m.submit.quota,
-        html`<p><b>${m.submit.left(f, quota.remaining, quota.limit)}</b> ${m.submit.leftText} <span class="muted">${m.submit.resets(toTime(quota.resetSec))}</span></p>`,
+        html`<p><b>${m.submit.left(f, quota.remaining, quota.limit)}</b>${m.frame.gap}${m.submit.leftText(f, quota.limit)}${m.frame.gap}<span class="muted">${m.submit.resets(toTime(quota.resetSec))}</span></p>`,
       ),
       section(
         'limits',

@@ -158,8 +158,32 @@ test(
     expect(await page.locator('.sites .row .name').textContent()).toBe('Site best')
     expect(await page.locator('.sites .row .tier').getAttribute('class')).toBe('tier tier-S')
     expect(await page.locator('.tools a[hreflang]').getAttribute('href')).toContain('tier=S')
+    expect(await page.locator('.sites .warned').count()).toBe(0)
+    await page.selectOption('#tier', 'D')
+    await page.locator('.sites .warned', { hasText: 'warned of' }).waitFor()
+    expect(await page.locator('.sites .row .name').textContent()).toBe('Site down')
+    expect(await page.locator('.sites .warned use').getAttribute('href')).toBe('#glyph-stop')
     await page.selectOption('#tier', 'B') // none has it: the page itself says so
     await page.locator('.notice', { hasText: 'No site matches.' }).waitFor()
+    expect(problems).toEqual([])
+    await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'on a small screen the filters give way to their results; a reload with a filter leads to them, too',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor(VIEWS[1])
+    await visit('/')
+    const filters = page.locator('details.filters')
+    await filters.locator('summary').click()
+    await page.locator('#q').fill('best')
+    await page.keyboard.press('Enter')
+    await page.locator('#count').waitFor()
+    await page.locator('details.filters:not([open])').waitFor()
+    expect(await page.locator('.sites .row').count()).toBe(1)
+    expect(await page.locator('form.filter-grid').getAttribute('action')).toBe('/#count')
     expect(problems).toEqual([])
     await close()
   },
@@ -210,10 +234,13 @@ test(
     await visit('/sites/equal')
     expect(await page.getByText('model-39', { exact: true }).isVisible()).toBe(false)
     await page.getByLabel('Find a model').fill('MODEL-3')
+    const heading = page.locator('.models .group-count').nth(1)
     await page.locator('#models-found', { hasText: '11 found' }).waitFor()
+    expect(await heading.textContent()).toBe('11')
     expect(await page.getByText('model-39', { exact: true }).isVisible()).toBe(true)
     expect(await page.getByText('model-20', { exact: true }).isVisible()).toBe(false)
     await page.getByLabel('Find a model').fill('')
+    expect(await heading.textContent()).toBe('40')
     expect(await page.getByText('model-20', { exact: true }).isVisible()).toBe(true)
     expect(problems).toEqual([])
     await close()

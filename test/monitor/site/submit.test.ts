@@ -1,13 +1,20 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ApiError } from '../../../monitor/api/errors.ts'
 import { en } from '../../../monitor/site/messages/en.ts'
+import { zh } from '../../../monitor/site/messages/zh.ts'
 import { createPage } from '../../../monitor/site/page.ts'
 import { startSite } from './setup.ts'
 
 let site: Awaited<ReturnType<typeof startSite>>
+let inChinese: typeof site // with a quota of its own
 beforeAll(async () => {
+  inChinese = await startSite()
   site = await startSite({ publicBaseUrl: 'https://monitor.example.org' })
 })
-afterAll(() => site.close())
+afterAll(() => {
+  site.close()
+  inChinese.close()
+})
 
 test('M11#4 M11#5: a form that is sent leads to the page of its detection', async () => {
   const sent = await site.post('/submit', { url: 'https://relay.example.com/v1' })
@@ -22,17 +29,60 @@ test('M11#4 M11#5: a form that is sent leads to the page of its detection', asyn
 })
 
 test.each([
-  ['relay.example.com', 400, en.submit.notFull],
-  ['', 400, en.submit.notFull],
-  ['http://127.0.0.1/', 422, 'its address is not public'],
-  ['https://user:secret@relay.example.com', 400, 'must not have a user name or password'],
-])('%s is refused with its reason beside the field, which keeps its value', async (url, status, text) => {
+  ['relay.example.com', 400, 'form'],
+  ['', 400, 'form'],
+  ['ftp://relay.example.com', 400, 'scheme'],
+  ['http://127.0.0.1/', 422, 'address'],
+  ['http://[fd00::1]/', 422, 'address'],
+  ['http://localhost/', 422, 'name'],
+  ['https://relay.example.com:8443/', 422, 'port'],
+  ['https://user:secret@relay.example.com', 400, 'user_info'],
+])('%s is refused with its reason beside the field, which keeps its value', async (url, status, reason) => {
+  const chinese = await inChinese.post('/submit?lang=zh-CN', { url })
+  expect(chinese.text).toContain(`<span>${zh.submit.refusedUrl[reason]}</span>`)
   const sent = await site.post('/submit', { url })
   expect(sent.status).toBe(status)
-  expect(sent.text).toContain(text)
+  expect(sent.text).toContain(`<span>${en.submit.refusedUrl[reason]}</span>`)
   expect(sent.text).toContain('aria-invalid="true"')
   expect(sent.text).toContain('aria-describedby="url-error url-hint"')
   expect(sent.text).toContain(`value="${url}"`)
+})
+
+test('every reason of the policy and every error of the queue has a sentence in both languages', async () => {
+  for (const { submit } of [en, zh]) {
+    expect(Object.keys(submit.refusedUrl).sort()).toEqual([
+      'address',
+      'form',
+      'host',
+      'name',
+      'opted_out',
+      'own_name',
+      'port',
+      'scheme',
+      'user_info',
+    ])
+  }
+  const off = await startSite({ hasDetections: false })
+  const sent = await off.post('/submit?lang=zh-CN', { url: 'https://relay.example.com' })
+  off.close()
+  expect(sent.status).toBe(503)
+  expect(sent.text).toContain(zh.submit.disabled)
+})
+
+test('an error that the page does not know has the text of the API as its detail', async () => {
+  const other = await startSite()
+  other.detections.submit = async () => {
+    throw new ApiError('too_many_pending', 'three detections are running')
+  }
+  const known = await other.post('/submit?lang=zh-CN', { url: 'https://relay.example.com' })
+  other.detections.submit = async () => {
+    throw new ApiError('version_retired', 'as of <yesterday>')
+  }
+  const unknown = await other.post('/submit?lang=zh-CN', { url: 'https://relay.example.com' })
+  other.close()
+  expect(known.text).toContain(zh.submit.refused.too_many_pending)
+  expect(unknown.text).toContain(zh.submit.refusedOther)
+  expect(unknown.text).toContain('<span lang="en">as of &lt;yesterday&gt;</span>')
 })
 
 test.each([

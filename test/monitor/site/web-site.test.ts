@@ -9,6 +9,7 @@ import { createSnapshot, SITES, site as siteState } from '../api/fake-store.ts'
 import { startSite } from './setup.ts'
 
 let site: Awaited<ReturnType<typeof startSite>>
+
 beforeAll(async () => {
   site = await startSite()
 })
@@ -95,19 +96,9 @@ test('M11#1: filters are in the address, and the form keeps them', async () => {
   expect(text).not.toContain('/sites/alpha')
   const wrong = await site.get('/?tier=Z')
   expect(wrong.status).toBe(400)
-  expect(wrong.text).toContain('tier must be one of S, A, B, C, D')
-})
-
-test('M11#1: with a model, each site says whether it lists it itself or only claims it', async () => {
-  const listed = (await site.get('/?model=GPT-5.4')).text
-  const readRow = (slug: string) => listed.match(new RegExp(`href="/sites/${slug}".*?</th>`))?.[0]
-  expect(readRow('alpha')).toContain(en.list.modelListed('GPT-5.4'))
-  expect(readRow('cn-only')).toContain(en.list.modelClaimed('GPT-5.4'))
-  const claimed = (await site.get('/?model=claude-sonnet-4-6&lang=zh-CN')).text
-  expect(claimed).toContain(zh.list.modelClaimed('claude-sonnet-4-6'))
-  const all = (await site.get('/')).text
-  expect(all).toContain('<datalist id="models"><option value="gpt-5.4">')
-  expect(all).not.toContain(en.list.modelListed('gpt-5.4'))
+  expect(wrong.text).toContain(en.errors.badFilterText)
+  expect(wrong.text).toContain('<span lang="en">tier must be one of S, A, B, C, D</span>')
+  expect((await site.get('/?tier=Z&lang=zh-CN')).text).toContain(zh.errors.badFilterText)
 })
 
 test('a region that is not measured is never shown as a finding', async () => {
@@ -115,6 +106,9 @@ test('a region that is not measured is never shown as a finding', async () => {
   expect(list).toContain(en.list.notMeasured.cn.title)
   const page = (await site.get('/sites/down')).text
   expect(page).toMatch(/region-none"><h3>From China<\/h3>.*Not measured/)
+  const time = '<time datetime="2025-11-20T11:59:00Z">11:59</time>'
+  expect(page).toContain(`checked ${time} UTC.`)
+  expect((await site.get('/sites/down?lang=zh-CN')).text).toContain(`，${time} UTC 检查。`)
 })
 
 test('the language: ?lang=, then Accept-Language by weight, then English', async () => {
@@ -208,6 +202,18 @@ test('a failure is a page with the request id, which the log has, too', async ()
   )
 })
 
+test('the operator’s address is a link wherever it stands, with the site as the subject of a mistake', async () => {
+  for (const [path, link] of [
+    ['/methodology', '<a href="mailto:help@example.org">help@example.org</a>'],
+    ['/about/probe', '<a href="mailto:help@example.org">help@example.org</a>'],
+    ['/sites/down', 'mailto:help@example.org?subject=Report%20a%20mistake%3A%20Site%20down"'],
+    ['/leaderboard', 'mailto:help@example.org?subject=Report%20a%20mistake%3A%20Site%20down"'],
+  ])
+    expect([path, (await site.get(path)).text.includes(link)]).toEqual([path, true])
+  for (const path of ['/sites/down', '/leaderboard'])
+    expect((await site.get(path)).text).toContain('<a href="/about/probe#out">Take a site off</a>')
+})
+
 test('M11#10 M11#12: badges and small files for machines', async () => {
   expect((await site.get('/robots.txt')).text).toContain('Disallow: /detections/')
   expect((await site.get('/.well-known/security.txt')).text).toContain('Contact: mailto:help@example.org')
@@ -231,7 +237,7 @@ test('M11#2: the page of a site answers why it has its tier, from where it is re
   expect(text).toContain('href="https://alpha.example.com" rel="nofollow noopener noreferrer ugc"')
   expect(text).toContain('<div class="region"><h3>From China</h3>')
   expect(text).toContain(en.codes.caps.certificate_invalid)
-  expect(text).toMatch(/<details class="more"><summary>The same as a table/)
+  expect(text).toMatch(/<details class="more"><summary>Show as a table/)
 })
 
 test('M11#3: both boards with reasons in words, rank change, date and appeal', async () => {
@@ -323,7 +329,12 @@ test('M11#1: a page ignores parameters that are not its own', async () => {
 
 test('a page beyond the end is the last one; a column that is sorted by can be reversed', async () => {
   const beyond = (await site.get('/?offset=9999')).text
-  expect(beyond).toContain('1 to 6 of 6')
+  expect(beyond).toContain('/sites/alpha')
+  expect(beyond).not.toContain('class="pager"') // six sites are one page
+  const many = Array.from({ length: 60 }, (_, i) => siteState(i, `many-${i}`))
+  site.state.snapshot = createSnapshot(many, { version: 30 })
+  expect((await site.get('/?offset=9999')).text).toContain('51 to 60 of 60')
+  site.state.snapshot = createSnapshot()
   const { text } = await site.get('/?sort=name')
   expect(text).toMatch(/aria-sort="ascending"><a href="\/\?order=desc&amp;sort=name">/)
   expect((await site.get('/?sort=name&order=desc')).text).toMatch(/aria-sort="descending"/)

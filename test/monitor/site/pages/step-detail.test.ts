@@ -23,7 +23,12 @@ describe('M11#5: details of steps', () => {
     ['landing', '502', 'HTTP 502', 'HTTP 502'],
     ['listing', '200, open, 1 model', 'HTTP 200, Open, 1 model', 'HTTP 200，公开，1 个模型'],
     ['fingerprint', 'new-api v1.0.0, 0.99', 'new-api v1.0.0, confidence 99%', 'new-api v1.0.0，置信度 99%'],
-    ['network', 'no CDN seen, AS64500 EXAMPLE', 'no CDN seen, AS64500 EXAMPLE', '未见 CDN，AS64500 EXAMPLE'],
+    [
+      'network',
+      'no CDN seen, AS64500 EXAMPLE',
+      'no CDN seen, AS64500 EXAMPLE',
+      '未检测到 CDN，AS64500 EXAMPLE',
+    ],
     ['summary', 'up', 'Up', '正常'],
     ['summary', 'down, http_5xx', 'down, Server error (HTTP 5xx)', 'down，服务器错误（HTTP 5xx）'],
   ])('%s: %s', (name, detail, english, chinese) => {
