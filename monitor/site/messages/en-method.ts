@@ -22,7 +22,7 @@ export const method = {
     degraded: 'It answered, but later than 3 s, with a browser challenge, or with HTTP 429.',
     down: 'It did not answer as an API, and neither did repetitions after 5 and 15 s: no name, no connection, no TLS, an HTTP error, or a page that is not of an API.',
   },
-  now: '“Now” in lists is the best of the newest probes of all vantages: a site that one of them reaches is not down.',
+  now: '“Now” in lists is the better one of the newest probes from China and from overseas: a site that either reaches is not down.',
   tiers: 'Tiers',
   tiersText:
     'S from 92, A from 80, B from 65, C from 45, else D. A tier changes only when the score is 1.0 beyond the border, or beyond it for 24 hours (up) or 6 hours (down).',
