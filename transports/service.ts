@@ -118,10 +118,9 @@ export class Service {
     if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await this.waitForRules(firstLoad, signal)
     if (signal.aborted) return null
     const { httpPort, grpcPort, debugPort } = await this.claim()
-    if (settings.BACKEND_TYPE === 'memory') {
-      const publicBytes = this.hasPublicCounters ? PUBLIC_BYTES : 0
-      this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES, publicBytes)
-    }
+    // with Redis and memcached for the policy local; pages without counters take no memory
+    const publicBytes = this.hasPublicCounters ? PUBLIC_BYTES : 0
+    this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES, publicBytes)
     const options = {
       settings: { ...settings, ...traced, PORT: httpPort, GRPC_PORT: grpcPort },
       memoryTable: this.memoryTable,

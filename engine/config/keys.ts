@@ -19,6 +19,7 @@ import { printed } from './yaml.ts'
 const KNOWN_KEYS = new Set([
   'domain', 'key', 'value', 'descriptors', 'rate_limit', 'unit', 'requests_per_unit', 'unlimited', 'shadow_mode',
   'quota_mode', 'name', 'replaces', 'detailed_metric', 'value_to_metric', 'share_threshold', 'metadata',
+  'on_store_error', 'local_share', // of Sluice, not of envoyproxy/ratelimit
 ])
 
 /** Throws the first error under `node`, which is a map or the empty root. */

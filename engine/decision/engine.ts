@@ -18,9 +18,10 @@ import {
   type JsonObject,
   type RateLimit,
   type RateLimitRequest,
+  type RateLimitResponse,
 } from '../../proto/ratelimit.ts'
 import { RequestParts } from '../../proto/request-parts.ts'
-import type { RulesImage } from '../config/rules.ts'
+import type { RulesImage, StoreErrorPolicy } from '../config/rules.ts'
 import { ServiceError, StoreError } from '../runtime/errors.ts'
 import { type Stats, TOTAL_HITS } from '../stats/stats.ts'
 import { BATCH_SLOTS_MAX } from '../stores/batch.ts'
@@ -30,8 +31,9 @@ import { DescriptorResolver } from './descriptor-resolver.ts'
 import { evaluateLimit, evaluateLocalHit } from './evaluate-limit.ts'
 import type { DecisionCallback, RateLimiter } from './rate-limiter.ts'
 import { OVER_LOCALLY, RequestBatch, TO_COUNT } from './request-batch.ts'
-import { getDefaultHits, NO_RULE_DESCRIPTOR, type ResolvedDescriptor } from './resolved-descriptor.ts'
+import { getDefaultHits, type ResolvedDescriptor } from './resolved-descriptor.ts'
 import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './response-metadata.ts'
+import { markDegraded, StoreErrors } from './store-errors.ts'
 
 const SPARE_BATCHES_MAX = 8 // kept for reuse; more are in flight only when the store is slow
 
@@ -56,6 +58,9 @@ export interface EngineOptions {
   hasMetadata: boolean // RESPONSE_DYNAMIC_METADATA
   headerNames: HeaderNames | null // null = no headers
   localCache: OverLimitCache | null // null = none
+  storeErrorPolicy: StoreErrorPolicy // STORE_ERROR_POLICY, of rules without one of their own
+  localStore: CounterStore | null // for the policy local; null = that fails as `error`
+  hasDegradedHeader: boolean // responses whose hits a policy answered have DEGRADED_HEADER
 }
 
 export class Engine implements RateLimiter {
@@ -63,10 +68,11 @@ export class Engine implements RateLimiter {
   private readonly store: CounterStore
   private readonly stats: Stats
   private readonly resolver: DescriptorResolver
+  private readonly storeErrors: StoreErrors
   private readonly parts = new RequestParts()
   private readonly decisions: number
   private readonly serviceErrors: number
-  private readonly storeErrors: number
+  private readonly failedCalls: number
   private readonly shadowed: number
   private openBatch: RequestBatch // receives requests
   private readonly spareBatches: RequestBatch[] = [] // cleared
@@ -78,10 +84,11 @@ export class Engine implements RateLimiter {
     this.store = options.store
     this.stats = options.stats
     this.resolver = new DescriptorResolver(options)
+    this.storeErrors = new StoreErrors({ ...options, policy: options.storeErrorPolicy })
     this.openBatch = this.createRequestBatch()
     this.decisions = this.stats.counter(options.decisionsStat)
     this.serviceErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.service_error')
-    this.storeErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
+    this.failedCalls = this.stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
     this.shadowed = this.stats.counter('ratelimit.service.global_shadow_mode')
   }
 
@@ -172,18 +179,19 @@ export class Engine implements RateLimiter {
     const { openBatch: requests, store } = this
     this.stats.add(this.decisions, 1)
     this.countMisses()
-    this.dropReplaced()
     const first = requests.open
+    requests.dropReplaced()
     requests.close(callback, request, false)
     const pendingCount = this.addWindows(requests, first, now)
     if (pendingCount === 0) {
-      this.respond(requests, requests.requestsCount - 1, now)
+      this.respond(requests, requests.requestsCount - 1, false, now)
       requests.dropLast()
       return
     }
     if (requests.batch.isFullFor(pendingCount)) {
+      requests.giveUp(first)
+      this.respond(requests, requests.requestsCount - 1, true, now)
       requests.dropLast()
-      this.failFromStore(callback, new StoreError('too many hits wait for the counter store'))
       return
     }
     this.addToBatch(requests, requests.requestsCount - 1, now)
@@ -196,24 +204,6 @@ export class Engine implements RateLimiter {
     const { descriptors, open, itemsCount } = this.openBatch
     for (let item = open; item < itemsCount; item++) {
       if (descriptors[item].missStat >= 0) this.stats.add(descriptors[item].missStat, 1)
-    }
-  }
-
-  /** Spec 2.6: rules whose name another rule of the request replaces do not count. Unlimited ones stay. */
-  private dropReplaced(): void {
-    const { descriptors, open, itemsCount } = this.openBatch
-    let replaced: Set<string> | null = null
-    for (let item = open; item < itemsCount; item++) {
-      const { rule } = descriptors[item]
-      if (rule === null || rule.replaces.length === 0) continue
-      replaced ??= new Set()
-      for (const name of rule.replaces) replaced.add(name)
-    }
-    if (replaced === null) return
-    for (let item = open; item < itemsCount; item++) {
-      const { rule } = descriptors[item]
-      if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
-      if (replaced.has(rule.limit.name)) descriptors[item] = NO_RULE_DESCRIPTOR
     }
   }
 
@@ -306,36 +296,42 @@ export class Engine implements RateLimiter {
   }
 
   private createRequestBatch(): RequestBatch {
-    return new RequestBatch(this.options.stopIncrementWhenOverLimit, (requests) => this.onCounted(requests))
+    const { stopIncrementWhenOverLimit } = this.options
+    const requests = new RequestBatch(stopIncrementWhenOverLimit, (counted) => this.onCounted(counted))
+    if (stopIncrementWhenOverLimit)
+      requests.batch.isTolerated = (member) => this.storeErrors.isTolerated(requests, member)
+    return requests
   }
 
   private onCounted(requests: RequestBatch): void {
     const now = this.options.nowSec()
-    for (let request = 0; request < requests.requestsCount; request++) this.respond(requests, request, now)
+    const { hasErrors } = requests.batch
+    for (let request = 0; request < requests.requestsCount; request++)
+      this.respond(requests, request, hasErrors, now)
     requests.clear()
     if (this.spareBatches.length < SPARE_BATCHES_MAX) this.spareBatches.push(requests)
     if (this.openBatch.requestsCount > 0) this.flushSoon() // it may have waited for capacity
   }
 
-  /** Spec 4.7: a status per descriptor, and the overall code. */
-  private respond(requests: RequestBatch, request: number, nowSec: number): void {
+  /** Spec 4.7: a status per descriptor, and the overall code. Without `hasErrors` every hit was counted. */
+  private respond(requests: RequestBatch, request: number, hasErrors: boolean, nowSec: number): void {
     const callback = requests.callbacks[request]!
     const first = requests.getFirstItem(request)
     const end = requests.ends[request]
-    const error = firstError(requests, first, end)
-    if (error !== null) {
-      this.failFromStore(callback, error)
+    const isReadOnly = requests.isReadOnly[request]
+    const degraded = hasErrors ? this.storeErrors.resolve(requests, first, end, isReadOnly, nowSec) : null
+    if (degraded !== null && degraded.error !== null) {
+      this.failFromStore(callback, degraded.error)
       return
     }
     const { isShadow, hasMetadata, headerNames } = this.options
-    const isReadOnly = requests.isReadOnly[request]
     const statuses: DescriptorStatus[] = new Array(end - first)
     let rateFailed = 0
     let quotaFailed = 0
     let quotaTotal = 0
     for (let item = first; item < end; item++) {
       const descriptor = requests.descriptors[item]
-      const status = this.status(requests, item, isReadOnly, nowSec)
+      const status = degraded?.statuses[item - first] ?? this.status(requests, item, isReadOnly, nowSec)
       const isQuota = this.isQuota(descriptor)
       statuses[item - first] = status
       if (isQuota) quotaTotal++
@@ -343,12 +339,14 @@ export class Engine implements RateLimiter {
     }
     const isOver = rateFailed > 0 || (quotaTotal > 0 && quotaFailed === quotaTotal)
     if (isOver && isShadow) this.stats.add(this.shadowed, 1)
-    callback.onDecision({
+    const response: RateLimitResponse = {
       overallCode: isOver && !isShadow ? Code.OverLimit : Code.Ok,
       statuses,
       responseHeadersToAdd: headerNames === null ? NO_HEADERS : this.headers(requests, first, end, statuses),
       dynamicMetadata: hasMetadata ? this.metadata(requests, request, statuses) : null,
-    })
+    }
+    if (degraded !== null) markDegraded(response, degraded, this.options.hasDegradedHeader, callback)
+    callback.onDecision(response)
   }
 
   private headers(
@@ -394,15 +392,7 @@ export class Engine implements RateLimiter {
   }
 
   private failFromStore(callback: DecisionCallback, error: Error): void {
-    this.stats.add(this.storeErrors, 1)
+    this.stats.add(this.failedCalls, 1)
     callback.onError(error)
   }
-}
-
-function firstError({ members, batch }: RequestBatch, first: number, end: number): Error | null {
-  for (let item = first; item < end; item++) {
-    const error = members[item] < 0 ? null : batch.getError(members[item])
-    if (error !== null) return error
-  }
-  return null
 }

@@ -4,7 +4,9 @@
  *     transport ── decide(request, callback) ──────► engine
  *     transport ◄── callback.onDecision(response) ── engine     or callback.onError(error)
  */
+
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+import type { StoreErrorPolicy } from '../config/rules.ts'
 
 /**
  * Receives one decision. Exactly one of the two methods is called, once, possibly before `decide` returns. It must not
@@ -14,6 +16,8 @@ export interface DecisionCallback {
   /** The call was cancelled or is past its deadline. One of the methods is called nevertheless. */
   readonly isCancelled: boolean
   onDecision(response: RateLimitResponse): void
+  /** Called before onDecision if a policy answered for hits that the store could not count (store-errors.ts). */
+  onDegraded?(policy: StoreErrorPolicy): void
   /** The message is sent to the client (spec 5.4) and must not disclose internals. */
   onError(error: Error): void
 }

@@ -12,6 +12,7 @@
  *     later   not implemented yet; a value other than the default is a warning
  *     refuse  not implemented yet, and ignoring it would weaken security or send data elsewhere: the start fails
  */
+import { STORE_ERROR_POLICIES } from '../config/rules.ts'
 import type { Kind } from './values.ts'
 import {
   BadValue,
@@ -72,6 +73,7 @@ const parallelism = describingErrors(count, (text, allowed) => {
   return text.startsWith('-') ? 'redis cluster pipeline parallelism must be >= 0' : allowed
 })
 const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
+const policy = exactWord(...STORE_ERROR_POLICIES)
 const otlp = describingErrors(exactWord('http', 'grpc'), (text, allowed) => {
   return `Invalid otlptrace client protocol: ${text}; it is ${allowed}`
 })
@@ -146,6 +148,8 @@ const table = {
     [string,      built,  'LIMIT_REMAINING_HEADER', 'RateLimit-Remaining', 'name of the header that holds the remaining hits'],
     [string,      built,  'LIMIT_RESET_HEADER', 'RateLimit-Reset', 'name of the header that holds the seconds until the window ends'],
     [bool,        built,  'RESPONSE_DYNAMIC_METADATA', 'false', 'add the metadata of the matched rules to responses'],
+    [policy,      built,  'STORE_ERROR_POLICY', 'error', 'what a rule without on_store_error answers when its hits cannot be counted: a failed call, OK, OVER_LIMIT, or a count of this process'],
+    [bool,        built,  'DEGRADED_HEADER', 'false', 'add the header x-ratelimit-degraded to such responses even without LIMIT_RESPONSE_HEADERS_ENABLED'],
   ],
   Counters: [
     [backend,     built,  'BACKEND_TYPE', 'redis', 'where counters are stored; without any REDIS_* or MEMCACHE_* setting the default is memory'],

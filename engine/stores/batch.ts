@@ -40,6 +40,8 @@ export class Batch {
   slotsCount = 0
   membersCount = 0
   hasErrors = false // in any slot
+  /** With stopIncrementWhenOverLimit, for a slot with an error: whether the rest of its request is counted nevertheless. */
+  isTolerated: ((slot: number) => boolean) | null = null // null = never
 
   /** Per slot. `hits` is the sum over its members; above 2^53-1 it is rounded and `hitsText` has the exact number. */
   readonly counters: Counter[] = []

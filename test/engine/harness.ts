@@ -40,6 +40,9 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
     stopIncrementWhenOverLimit: false,
     hasMetadata: false,
     localCache: null,
+    storeErrorPolicy: 'error',
+    localStore: null,
+    hasDegradedHeader: false,
     headerNames: null,
     ...options,
   })
@@ -101,6 +104,8 @@ export function rule(key: string, limit: Partial<RuleLimit>): RuleNode {
     children: [],
     isShadow: false,
     isQuota: false,
+    onStoreError: null,
+    localShare: null,
     hasDetailedMetric: false,
     hasValueToMetric: false,
     hasShareThreshold: false,

@@ -8,6 +8,7 @@
  * Unsampled requests are passed on unchanged. A sampled gRPC request is decoded twice, since the span has its text.
  */
 import { type Context, ROOT_CONTEXT, type Span, type Tracer } from '@opentelemetry/api'
+import type { StoreErrorPolicy } from '../../engine/config/rules.ts'
 import type { DecisionCallback, RateLimiter } from '../../engine/decision/rate-limiter.ts'
 import { decodeRequest } from '../../proto/codec.ts'
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
@@ -104,6 +105,11 @@ class TracedCallback implements DecisionCallback {
     if (!this.isDone) this.storeSpan = this.startStoreSpan()
   }
 
+  onDegraded(policy: StoreErrorPolicy): void {
+    this.decision.setAttribute('degraded', policy)
+    this.callback.onDegraded?.(policy)
+  }
+
   onDecision(response: RateLimitResponse): void {
     if (this.storeSpan !== null) this.storeSpan.setAttributes(this.store!.attributes(response))
     else this.startStoreSpan()?.setAttributes(this.store!.attributes(null)).end() // no access to the store
@@ -153,6 +159,10 @@ class TracedJsonCallback implements DecisionCallback {
 
   get isCancelled(): boolean {
     return this.callback.isCancelled
+  }
+
+  onDegraded(policy: StoreErrorPolicy): void {
+    this.callback.onDegraded?.(policy)
   }
 
   onDecision(response: RateLimitResponse): void {

@@ -131,11 +131,12 @@ function incrementAllowed(pipelined: PipelinedBatch, counts: number[]): void {
   const slots: number[] = []
   let first = 0
   for (const end of batch.requestEnds) {
-    const error = findError(batch, first, end)
+    const error = findFatalError(batch, first, end)
     if (error === null) decideRequest(pipelined, first, end, counts, addedHits, isSkipped)
     for (let slot = first; slot < end; slot++) {
-      if (error === null) slots.push(slot)
-      else batch.setError(slot, error) // a request that cannot be read adds nothing
+      if (error !== null)
+        batch.setError(slot, error) // a request that cannot be read adds nothing
+      else if (batch.getSlotError(slot) === null) slots.push(slot)
     }
     first = end
   }
@@ -151,13 +152,16 @@ function decideRequest(
   addedHits: Map<string, number>,
   isSkipped: boolean[],
 ): void {
-  const { hits, limits } = pipelined.batch
+  const { batch } = pipelined
+  const { hits, limits } = batch
   let isOverLimit = false
   for (let slot = first; slot < end; slot++) {
+    if (batch.getSlotError(slot) !== null) continue
     counts[slot] += (addedHits.get(getCounterId(pipelined, slot)) ?? 0) + hits[slot] // now the count after these hits
     if (counts[slot] > limits[slot]) isOverLimit = true
   }
   for (let slot = first; slot < end; slot++) {
+    if (batch.getSlotError(slot) !== null) continue
     const counterId = getCounterId(pipelined, slot)
     isSkipped[slot] = isOverLimit && counts[slot] <= limits[slot] && end - first > 1
     if (!isSkipped[slot]) addedHits.set(counterId, (addedHits.get(counterId) ?? 0) + hits[slot])
@@ -169,10 +173,11 @@ function getCounterId(pipelined: PipelinedBatch, slot: number): string {
   return `${pipelined.getTopology(slot).name} ${pipelined.batch.counters[slot].key}`
 }
 
-function findError(batch: Batch, first: number, end: number): Error | null {
+/** Of a counter without which its request cannot be decided. */
+function findFatalError(batch: Batch, first: number, end: number): Error | null {
   for (let slot = first; slot < end; slot++) {
-    const error = batch.getError(slot)
-    if (error !== null) return error
+    const error = batch.getSlotError(slot)
+    if (error !== null && batch.isTolerated?.(slot) !== true) return error
   }
   return null
 }
