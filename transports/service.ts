@@ -20,6 +20,7 @@ import { ServePool } from '../engine/runtime/serve-pool.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import type { Deltas } from '../engine/stats/stats.ts'
 import { Totals } from '../engine/stats/totals.ts'
+import { BreakerLog } from '../engine/stores/breaker-log.ts'
 import {
   createMemoryTable,
   getLiveEvictions,
@@ -43,6 +44,7 @@ export class Service {
   private readonly totals = new Totals()
   private readonly health: Health
   private readonly storeHealth = new StoreHealth()
+  private readonly breakerLog = new BreakerLog()
   private readonly onFatal: (error: Error) => void
   private pool: ServePool | null = null
   private debug: DebugServer | null = null
@@ -271,6 +273,7 @@ export class Service {
         instances.every(({ isConnected }) => isConnected),
       )
     this.health.setStore(instances, new Date())
+    for (const line of this.breakerLog.takeLines(instances, performance.now())) this.log('warning', line)
   }
 
   private onWorkerDied(index: number, error: Error, willRestart: boolean): void {

@@ -43,6 +43,7 @@ const urlPath = matching(/^\/[^\s?#]*$/, 'a path that starts with a slash')
 const port = int(0, 65_535)
 const natural = int(0, 2 ** 31 - 1)
 const count = int(0, 65_535)
+const successes = int(1, 1_000)
 const workers = intOrCores(1, 256)
 const bodyBytes = int(1, 256 * MIB) // a body becomes one string; V8 limits those to 512 MiB
 const cacheBytes = int(0, TIB)
@@ -157,6 +158,12 @@ const table = {
     [string,      built,  'CACHE_KEY_PREFIX', '', 'prefix of every counter key'],
     [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'up to this many seconds, chosen at random, are added to the expiry of a counter; 0 = none'],
     [cacheBytes,  built,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'size in bytes of the cache of keys that are over their limit; 0 = off'],
+    [count,       built,  'STORE_BREAKER_FAILURES', '5', 'trips to a Redis or memcached node that must fail in a row until its circuit breaker opens and callers no longer wait for it; 0 = never'],
+    [ratio,       built,  'STORE_BREAKER_SHARE', '0.5', 'it also opens when this share of at least 10 trips of the window failed or was slow, 0 to 1'],
+    [wait,        built,  'STORE_BREAKER_WINDOW', '2s', 'that window'],
+    [span,        built,  'STORE_BREAKER_LATENCY', '0', 'a trip that takes longer is slow; 0 = no trip is'],
+    [wait,        built,  'STORE_BREAKER_PROBE_INTERVAL', '200ms', 'while it is open, time between two probes of the node, 20 % more or less at random'],
+    [successes,   built,  'STORE_BREAKER_SUCCESSES', '2', 'probes that must succeed in a row to close it'],
     [bool,        built,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'when one limit of a request is exceeded, do not count the request against its other limits'],
   ],
   Redis: [

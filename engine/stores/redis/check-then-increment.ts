@@ -12,7 +12,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { StoreError } from '../../runtime/errors.ts'
 import type { Batch } from '../batch.ts'
-import { isWrongServer } from './node.ts'
+import { isKeyError, isWrongServer } from './node.ts'
 import type { PipelinedBatch } from './pipelined-batch.ts'
 import { ErrorReply, type Reply } from './resp.ts'
 import type { RedisTopology } from './topology.ts'
@@ -35,17 +35,18 @@ function runScript(pipelined: PipelinedBatch, topology: RedisTopology): void {
   }
   if (script.text === '') script = loadScript()
   const args = toScriptArgs(batch)
+  const sample = { key: batch.counters[0].key, expirySec: batch.expirySec[0] }
   pipelined.expect(batch.slotsCount)
   const onReply = (error: StoreError | null, [reply]: Reply[]) => {
     if (error !== null) batch.failAll(error)
     else if (reply instanceof ErrorReply && reply.text.startsWith('NOSCRIPT')) {
       // nothing was run, so sending it again counts once; EVAL also caches the script
-      node.request([['EVAL', script.text, ...args]], pipelined.startMs, onReply)
+      node.request([['EVAL', script.text, ...args]], pipelined.startMs, onReply, sample)
       return
     } else readScriptReply(pipelined, topology, reply)
     pipelined.finish(batch.slotsCount)
   }
-  node.request([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply)
+  node.request([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply, sample)
 }
 
 function loadScript() {
@@ -77,6 +78,7 @@ function readScriptReply(pipelined: PipelinedBatch, topology: RedisTopology, rep
     if (typeof before === 'number') batch.setPreviousCount(slot, before)
     else pipelined.failWithReply(slot, String(before))
     if (typeof before === 'string' && isWrongServer(before)) wrongServerText = before
+    if (typeof before === 'string' && !isKeyError(before)) topology.findNode('')!.onServerError(before)
   }
   if (wrongServerText !== '') topology.findNode('')!.drop(wrongServerText)
 }
