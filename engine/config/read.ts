@@ -57,7 +57,7 @@ class Reader {
       this.throwErrors()
       return draft // an empty file; validate.ts reports the missing domain
     }
-    checkKeys(file, file.root)
+    checkKeys(file, file.root, (word, line) => this.warnings?.addOwnKey({ file: file.name, line }, word))
     this.eachPair(file.root, 'config.YamlRoot', (word, value, key) => {
       if (word === 'domain') draft.domain = this.text(value)
       else if (word === 'descriptors') draft.nodes = this.nodes(value)
