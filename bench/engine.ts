@@ -24,6 +24,7 @@ export function benchEngine(random: () => number): Engine {
     storeErrorPolicy: 'error',
     localStore: null,
     hasDegradedHeader: false,
+    decisionTimeoutMs: 0,
     stopIncrementWhenOverLimit: false,
     hasMetadata: false,
     localCache: null,

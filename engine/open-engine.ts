@@ -73,6 +73,7 @@ function engineOptions(settings: Settings, log: Log) {
       settings.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT && settings.BACKEND_TYPE !== 'memcache', // spec 4.3
     hasMetadata: settings.RESPONSE_DYNAMIC_METADATA,
     storeErrorPolicy: settings.STORE_ERROR_POLICY,
+    decisionTimeoutMs: settings.DECISION_TIMEOUT,
     hasDegradedHeader: settings.LIMIT_RESPONSE_HEADERS_ENABLED || settings.DEGRADED_HEADER,
     localCache:
       cacheBytes > 0

@@ -15,7 +15,6 @@ import {
   type Descriptor,
   type DescriptorStatus,
   type HeaderValue,
-  type JsonObject,
   type RateLimit,
   type RateLimitRequest,
   type RateLimitResponse,
@@ -27,13 +26,14 @@ import { type Stats, TOTAL_HITS } from '../stats/stats.ts'
 import { BATCH_SLOTS_MAX } from '../stores/batch.ts'
 import type { CounterStore } from '../stores/counter-store.ts'
 import type { OverLimitCache } from '../stores/over-limit-cache.ts'
+import { Deadlines } from './deadlines.ts'
 import { DescriptorResolver } from './descriptor-resolver.ts'
 import { evaluateLimit, evaluateLocalHit } from './evaluate-limit.ts'
 import type { DecisionCallback, RateLimiter } from './rate-limiter.ts'
 import { OVER_LOCALLY, RequestBatch, TO_COUNT } from './request-batch.ts'
 import { getDefaultHits, type ResolvedDescriptor } from './resolved-descriptor.ts'
 import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './response-metadata.ts'
-import { markDegraded, StoreErrors } from './store-errors.ts'
+import { ALL_COUNTED, type Counted, LATE, markDegraded, SOME_FAILED, StoreErrors } from './store-errors.ts'
 
 const SPARE_BATCHES_MAX = 8 // kept for reuse; more are in flight only when the store is slow
 
@@ -60,6 +60,7 @@ export interface EngineOptions {
   localCache: OverLimitCache | null // null = none
   storeErrorPolicy: StoreErrorPolicy // STORE_ERROR_POLICY, of rules without one of their own
   localStore: CounterStore | null // for the policy local; null = that fails as `error`
+  decisionTimeoutMs: number // DECISION_TIMEOUT; 0 = none
   hasDegradedHeader: boolean // responses whose hits a policy answered have DEGRADED_HEADER
 }
 
@@ -69,6 +70,7 @@ export class Engine implements RateLimiter {
   private readonly stats: Stats
   private readonly resolver: DescriptorResolver
   private readonly storeErrors: StoreErrors
+  private readonly deadlines: Deadlines
   private readonly parts = new RequestParts()
   private readonly decisions: number
   private readonly serviceErrors: number
@@ -85,6 +87,7 @@ export class Engine implements RateLimiter {
     this.stats = options.stats
     this.resolver = new DescriptorResolver(options)
     this.storeErrors = new StoreErrors({ ...options, policy: options.storeErrorPolicy })
+    this.deadlines = new Deadlines(options.decisionTimeoutMs, (requests, i) => this.answerLate(requests, i))
     this.openBatch = this.createRequestBatch()
     this.decisions = this.stats.counter(options.decisionsStat)
     this.serviceErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.service_error')
@@ -184,19 +187,23 @@ export class Engine implements RateLimiter {
     requests.close(callback, request, false)
     const pendingCount = this.addWindows(requests, first, now)
     if (pendingCount === 0) {
-      this.respond(requests, requests.requestsCount - 1, false, now)
+      this.respond(requests, requests.requestsCount - 1, ALL_COUNTED, now)
       requests.dropLast()
       return
     }
     if (requests.batch.isFullFor(pendingCount)) {
       requests.giveUp(first)
-      this.respond(requests, requests.requestsCount - 1, true, now)
+      this.respond(requests, requests.requestsCount - 1, SOME_FAILED, now)
       requests.dropLast()
       return
     }
     this.addToBatch(requests, requests.requestsCount - 1, now)
-    if (store.isSynchronous) this.flush()
-    else this.flushSoon()
+    if (store.isSynchronous) {
+      this.flush()
+      return
+    }
+    this.deadlines.add(requests, requests.requestsCount - 1, callback)
+    this.flushSoon()
   }
 
   /** Counts descriptors of domains without rules (spec 7.1). */
@@ -275,20 +282,21 @@ export class Engine implements RateLimiter {
     this.store.add(requests.batch, this.options.nowSec(), requests.done)
   }
 
-  /** Sends a batch that had to wait, without the hits of calls that were cancelled meanwhile. */
+  /** Sends a batch that had to wait, without the hits of calls that were cancelled or answered meanwhile. */
   private sendWithoutCancelled(waited: RequestBatch): void {
-    const now = this.options.nowSec()
     let requests = waited
-    if (waited.callbacks.some((callback, i) => i < waited.requestsCount && callback!.isCancelled)) {
+    const callbacks = waited.callbacks.slice(0, waited.requestsCount)
+    if (callbacks.some((callback) => callback === null || callback.isCancelled)) {
       requests = this.createRequestBatch()
-      for (let request = 0; request < waited.requestsCount; request++) {
-        const callback = waited.callbacks[request]!
-        if (callback.isCancelled) callback.onError(CANCELLED)
-        else this.addToBatch(requests, requests.copy(waited, request), now)
+      for (const [request, callback] of callbacks.entries()) {
+        if (callback?.isCancelled === false)
+          this.addToBatch(requests, requests.copy(waited, request), this.options.nowSec())
+        else callback?.onError(CANCELLED)
       }
+      this.deadlines.replace(waited, requests)
       waited.clear()
     }
-    if (requests.requestsCount > 0) this.store.add(requests.batch, now, requests.done)
+    if (requests.requestsCount > 0) this.store.add(requests.batch, this.options.nowSec(), requests.done)
   }
 
   private takeSpareBatch(): RequestBatch {
@@ -305,21 +313,29 @@ export class Engine implements RateLimiter {
 
   private onCounted(requests: RequestBatch): void {
     const now = this.options.nowSec()
-    const { hasErrors } = requests.batch
+    const counted = requests.batch.hasErrors ? SOME_FAILED : ALL_COUNTED
+    this.deadlines.remove(requests)
     for (let request = 0; request < requests.requestsCount; request++)
-      this.respond(requests, request, hasErrors, now)
+      if (requests.callbacks[request] !== null) this.respond(requests, request, counted, now)
     requests.clear()
     if (this.spareBatches.length < SPARE_BATCHES_MAX) this.spareBatches.push(requests)
     if (this.openBatch.requestsCount > 0) this.flushSoon() // it may have waited for capacity
   }
 
-  /** Spec 4.7: a status per descriptor, and the overall code. Without `hasErrors` every hit was counted. */
-  private respond(requests: RequestBatch, request: number, hasErrors: boolean, nowSec: number): void {
+  /** At the deadline of a request: the counts that have not arrived are dropped when they do. */
+  private answerLate(requests: RequestBatch, request: number): void {
+    this.respond(requests, request, LATE, this.options.nowSec())
+    requests.callbacks[request] = null
+  }
+
+  /** Spec 4.7: a status per descriptor, and the overall code. */
+  private respond(requests: RequestBatch, request: number, counted: Counted, nowSec: number): void {
     const callback = requests.callbacks[request]!
     const first = requests.getFirstItem(request)
     const end = requests.ends[request]
     const isReadOnly = requests.isReadOnly[request]
-    const degraded = hasErrors ? this.storeErrors.resolve(requests, first, end, isReadOnly, nowSec) : null
+    const degraded =
+      counted === ALL_COUNTED ? null : this.storeErrors.resolve(requests, request, counted, nowSec)
     if (degraded !== null && degraded.error !== null) {
       this.failFromStore(callback, degraded.error)
       return
@@ -343,34 +359,21 @@ export class Engine implements RateLimiter {
       overallCode: isOver && !isShadow ? Code.OverLimit : Code.Ok,
       statuses,
       responseHeadersToAdd: headerNames === null ? NO_HEADERS : this.headers(requests, first, end, statuses),
-      dynamicMetadata: hasMetadata ? this.metadata(requests, request, statuses) : null,
+      dynamicMetadata: hasMetadata
+        ? dynamicMetadata(requests.requests[request]!, requests.descriptors.slice(first, end), statuses)
+        : null,
     }
     if (degraded !== null) markDegraded(response, degraded, this.options.hasDegradedHeader, callback)
     callback.onDecision(response)
   }
 
-  private headers(
-    requests: RequestBatch,
-    first: number,
-    end: number,
-    statuses: DescriptorStatus[],
-  ): HeaderValue[] {
-    const isQuota = requests.descriptors.slice(first, end).map((descriptor) => this.isQuota(descriptor))
+  private headers(requests: RequestBatch, first: number, end: number, statuses: DescriptorStatus[]) {
+    const isQuota = requests.descriptors.slice(first, end).map(this.isQuota)
     return responseHeaders(statuses, isQuota, this.options.headerNames!)
   }
 
-  private metadata(requests: RequestBatch, request: number, statuses: DescriptorStatus[]): JsonObject {
-    const descriptors = requests.descriptors.slice(requests.getFirstItem(request), requests.ends[request])
-    return dynamicMetadata(
-      requests.requests[request]!,
-      descriptors.map(({ rule }) => rule),
-      statuses,
-    )
-  }
-
-  private isQuota({ rule }: ResolvedDescriptor): boolean {
-    return !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
-  }
+  private readonly isQuota = ({ rule }: ResolvedDescriptor): boolean =>
+    !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
 
   private status(
     requests: RequestBatch,

@@ -31,10 +31,13 @@ export class RequestBatch {
   itemsCount = 0
 
   /** Per request. */
-  readonly callbacks: (DecisionCallback | null)[] = [] // null = completed
+  readonly callbacks: (DecisionCallback | null)[] = [] // null = answered
   readonly requests: (RateLimitRequest | null)[] = [] // null = only its bytes are known
   readonly ends: number[] = [] // the item after its last one
   readonly isReadOnly: boolean[] = [] // a counter is over by the local cache, so the others get no hits (spec 4.2)
+
+  readonly deadlinesMs: number[] = [] // epoch milliseconds; Infinity = none. Not set for synchronous stores
+  nextDeadlineMs = Number.POSITIVE_INFINITY // the earliest of those that are not answered
 
   /** Per item. */
   readonly descriptors: ResolvedDescriptor[] = []
@@ -116,6 +119,9 @@ export class RequestBatch {
       this.members[to] = from.members[item] >= 0 ? TO_COUNT : from.members[item]
     }
     this.close(from.callbacks[request]!, from.requests[request], from.isReadOnly[request])
+    const deadlineMs = from.deadlinesMs[request]
+    this.deadlinesMs[this.requestsCount - 1] = deadlineMs
+    this.nextDeadlineMs = Math.min(this.nextDeadlineMs, deadlineMs)
     return this.requestsCount - 1
   }
 
@@ -124,6 +130,7 @@ export class RequestBatch {
     this.callbacks.fill(null, 0, this.requestsCount)
     this.requests.fill(null, 0, this.requestsCount)
     this.requestsCount = 0
+    this.nextDeadlineMs = Number.POSITIVE_INFINITY
     this.open = 0
     this.itemsCount = 0
   }

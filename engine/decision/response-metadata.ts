@@ -53,7 +53,7 @@ export function responseHeaders(
 /** The request's fields, and the merged metadata of the rules that passed. */
 export function dynamicMetadata(
   request: RateLimitRequest,
-  rules: readonly (Rule | null)[],
+  descriptors: readonly { rule: Rule | null }[],
   statuses: readonly DescriptorStatus[],
 ): JsonObject {
   const metadata: JsonObject = {
@@ -62,8 +62,8 @@ export function dynamicMetadata(
   }
   if (request.hitsAddend !== 0) metadata.hitsAddend = request.hitsAddend
   const merged: JsonObject = {}
-  for (let i = 0; i < rules.length; i++) {
-    const rule = rules[i]
+  for (let i = 0; i < descriptors.length; i++) {
+    const { rule } = descriptors[i]
     if (rule?.metadata == null || rule.isUnlimited || statuses[i].code === Code.OverLimit) continue
     mergeInto(merged, rule.metadata)
   }

@@ -23,6 +23,13 @@ import { NOT_ADDED, type RequestBatch } from './request-batch.ts'
 import { addDegradedMetadata, DEGRADED_HEADER } from './response-metadata.ts'
 import { resetSec, unitSec } from './window.ts'
 
+/** What is known of a request's counts when it is answered. */
+export const ALL_COUNTED = 0
+export const SOME_FAILED = 1
+export const LATE = 2 // at its deadline, so some may not have arrived
+export type Counted = typeof ALL_COUNTED | typeof SOME_FAILED | typeof LATE
+
+const TOO_LATE = new StoreError('no count before the deadline; the hits may have been counted', true)
 const OVERLOADED = new StoreError('too many hits wait for the counter store')
 
 const SHARE_ALL = 100 // percent
@@ -47,29 +54,30 @@ export interface StoreErrorOptions {
 export class StoreErrors {
   private readonly options: StoreErrorOptions
   private readonly batch: Batch // of one request, for the local store
+  private readonly unknownHits: number
 
   constructor(options: StoreErrorOptions) {
     this.options = options
+    this.unknownHits = options.stats.counter('sluice.store.unknown_hits')
     this.batch = new Batch(options.stopIncrementWhenOverLimit)
   }
 
-  /** The answers to items `first` to `end` - 1, one request; null if each of its hits was counted. */
-  resolve(
-    requests: RequestBatch,
-    first: number,
-    end: number,
-    isReadOnly: boolean,
-    now: number,
-  ): Degraded | null {
+  /** How a request is answered; null if each of its hits was counted. */
+  resolve(requests: RequestBatch, request: number, counted: Counted, now: number): Degraded | null {
+    const first = requests.getFirstItem(request)
+    const end = requests.ends[request]
+    const isReadOnly = requests.isReadOnly[request]
     const policies: (StoreErrorPolicy | null)[] = []
     let fatal: Error | null = null
     let hasFailed = false
     for (let item = first; item < end; item++) {
-      const error = findError(requests, item)
+      const error = findError(requests, item, counted === LATE)
       const policy = error === null ? null : this.getPolicy(requests.descriptors[item].rule!)
       policies.push(policy)
       if (error === null) continue
       hasFailed = true
+      if (error instanceof StoreError && error.isUnknown)
+        this.options.stats.add(this.unknownHits, Number(requests.hits[item]))
       if (policy === 'error') fatal ??= error
     }
     if (!hasFailed) return null
@@ -166,10 +174,11 @@ export class StoreErrors {
   }
 }
 
-function findError({ members, batch }: RequestBatch, item: number): Error | null {
+function findError({ members, batch }: RequestBatch, item: number, isLate: boolean): Error | null {
   const member = members[item]
   if (member === NOT_ADDED) return OVERLOADED
-  return member < 0 ? null : batch.getError(member)
+  if (member < 0) return null
+  return isLate && batch.isPending(member) ? TOO_LATE : batch.getError(member)
 }
 
 /** The rule as this process counts it; the rule itself if its share is everything. */

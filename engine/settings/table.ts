@@ -150,6 +150,7 @@ const table = {
     [string,      built,  'LIMIT_RESET_HEADER', 'RateLimit-Reset', 'name of the header that holds the seconds until the window ends'],
     [bool,        built,  'RESPONSE_DYNAMIC_METADATA', 'false', 'add the metadata of the matched rules to responses'],
     [policy,      built,  'STORE_ERROR_POLICY', 'error', 'what a rule without on_store_error answers when its hits cannot be counted: a failed call, OK, OVER_LIMIT, or a count of this process'],
+    [span,        built,  'DECISION_TIMEOUT', '0', "time after which a call is answered without the counts that have not arrived, by the rules' policies; 0 = none but the caller's own deadline"],
     [bool,        built,  'DEGRADED_HEADER', 'false', 'add the header x-ratelimit-degraded to such responses even without LIMIT_RESPONSE_HEADERS_ENABLED'],
   ],
   Counters: [

@@ -33,6 +33,8 @@ export const BATCH_MEMBERS_MAX = 65_536
  */
 const SLOT_HITS_MAX = 2 ** 32
 
+const PENDING = -(2 ** 30) // a small integer, and no count: see isPending
+
 let generationsCount = 0 // of this thread; each use of a batch has a number of its own
 
 export class Batch {
@@ -161,7 +163,7 @@ export class Batch {
     this.limits[slot] = limit
     this.windowEndSec[slot] = windowEndSec
     this.expirySec[slot] = expirySec
-    this.previousCounts[slot] = 0
+    this.previousCounts[slot] = PENDING
     this.errors[slot] = null
     return slot
   }
@@ -207,6 +209,12 @@ export class Batch {
   /** The count before this member's hits, as if it had been added alone. */
   getPreviousCount(member: number): number {
     return this.previousCounts[this.slots[member]] + this.earlierHits[member]
+  }
+
+  /** Whether the store has not set a count or an error for the member yet. */
+  isPending(member: number): boolean {
+    const slot = this.slots[member]
+    return this.previousCounts[slot] === PENDING && this.errors[slot] === null
   }
 
   getSlotError(slot: number): Error | null {

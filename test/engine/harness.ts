@@ -43,6 +43,7 @@ export function engine(nodes: RuleNode[] | null, options: Partial<EngineOptions>
     storeErrorPolicy: 'error',
     localStore: null,
     hasDegradedHeader: false,
+    decisionTimeoutMs: 0,
     headerNames: null,
     ...options,
   })

@@ -4,6 +4,7 @@
  *
  *     $ node test/faults/outage.ts --runs 5                       everything: a quarter of an hour
  *     $ node test/faults/outage.ts --store redis --fault stop --policy local --rate 2000 --seconds 5
+ *     $ node test/faults/outage.ts --timeout 20 --fault stop      each call with a grpc-timeout of 20 ms, as Envoy sends
  *     $ node test/faults/outage.ts --env REDIS_OPERATION_TIMEOUT=20ms --fault stop
  *
  *     before      fault                    after
@@ -103,11 +104,12 @@ interface Plan {
   fault: Fault
   policy: Policy
   ratePerSec: number
+  timeoutMs: number | undefined // of each call
   faultMs: number
   env: Record<string, string>
 }
 
-async function run({ store, fault, policy, ratePerSec, faultMs, env }: Plan): Promise<Figures> {
+async function run({ store, fault, policy, ratePerSec, timeoutMs, faultMs, env }: Plan): Promise<Figures> {
   const faulty = await (store === 'redis' ? startRedisStore : startMemcachedStore)(fault)
   const rule = `{ key: user, on_store_error: ${policy}, rate_limit: { unit: day, requests_per_unit: ${LIMIT} } }`
   const service = spawnService({
@@ -119,7 +121,7 @@ async function run({ store, fault, policy, ratePerSec, faultMs, env }: Plan): Pr
     await service.logged("Listening for HTTP on '")
     for (let i = 0; i < CONNECTIONS; i++) clients.push(new GrpcClient(service.address('gRPC')))
     await Promise.all(clients.map((client) => client.ask(question('shop', { user: 'first' }))))
-    const load = startLoad(clients, ratePerSec)
+    const load = startLoad(clients, ratePerSec, timeoutMs)
     await sleep(BEFORE_MS)
     const faultStartMs = performance.now()
     await faulty.begin()
@@ -136,7 +138,7 @@ async function run({ store, fault, policy, ratePerSec, faultMs, env }: Plan): Pr
 }
 
 /** An open loop: calls are made when they are due, whatever the answers to earlier ones do. */
-function startLoad(clients: readonly GrpcClient[], ratePerSec: number) {
+function startLoad(clients: readonly GrpcClient[], ratePerSec: number, timeoutMs: number | undefined) {
   const calls: Call[] = []
   const startMs = performance.now()
   let pendingCount = 0
@@ -144,7 +146,7 @@ function startLoad(clients: readonly GrpcClient[], ratePerSec: number) {
     pendingCount++
     try {
       const request = question('shop', { user: `u${i % KEYS}` })
-      const { responseHeadersToAdd } = await clients[i % clients.length].ask(request)
+      const { responseHeadersToAdd } = await clients[i % clients.length].ask(request, timeoutMs)
       call.kind = responseHeadersToAdd[0]?.value ?? 'counted'
     } catch {
       call.kind = 'failed'
@@ -182,7 +184,7 @@ function summarize(calls: readonly Call[], faultStartMs: number, faultEndMs: num
     unanswered: count(({ kind }) => kind === 'unanswered'),
     failed: count(({ kind }) => kind === 'failed'),
     degraded: count(({ kind }) => POLICIES.some((policy) => policy === kind)),
-    slowestMs: Math.max(...calls.map(({ latencyMs }) => latencyMs)),
+    slowestMs: calls.reduce((longest, { latencyMs }) => Math.max(longest, latencyMs), 0),
     slow: count(({ latencyMs, dueMs }) => latencyMs > SLOW_MS && dueMs >= faultStartMs && dueMs < faultEndMs),
     backMs: Math.max(0, (calls.findLast(({ kind }) => kind !== 'counted')?.dueMs ?? faultEndMs) - faultEndMs),
   }
@@ -202,6 +204,7 @@ const { values: flags } = parseArgs({
     policy: { type: 'string' },
     rate: { type: 'string', default: '2000' },
     seconds: { type: 'string', default: '5' },
+    timeout: { type: 'string' }, // grpc-timeout of each call in ms; absent = none
     runs: { type: 'string', default: '1' },
     env: { type: 'string', multiple: true, default: [] },
   },
@@ -219,6 +222,7 @@ for (const store of STORES.filter((each) => (flags.store ?? each) === each)) {
         fault,
         policy,
         ratePerSec: Number(flags.rate),
+        timeoutMs: flags.timeout === undefined ? undefined : Number(flags.timeout),
         faultMs: 1_000 * Number(flags.seconds),
         env,
       }

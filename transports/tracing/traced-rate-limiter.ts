@@ -100,6 +100,10 @@ class TracedCallback implements DecisionCallback {
     return this.callback.isCancelled
   }
 
+  get deadlineMs(): number | undefined {
+    return this.callback.deadlineMs
+  }
+
   /** Matching has ended: unless there is a response, the request waits for the store from now on. */
   onMatched(): void {
     if (!this.isDone) this.storeSpan = this.startStoreSpan()
@@ -159,6 +163,10 @@ class TracedJsonCallback implements DecisionCallback {
 
   get isCancelled(): boolean {
     return this.callback.isCancelled
+  }
+
+  get deadlineMs(): number | undefined {
+    return this.callback.deadlineMs
   }
 
   onDegraded(policy: StoreErrorPolicy): void {

@@ -331,7 +331,7 @@ export class RedisNode implements ReplySink {
     this.overdueCount++
     call.isGivenUp = true
     this.onTripFailed(`no reply within ${this.timeoutText()}`, call.sample)
-    call.fail(this.error(`no reply within ${this.timeoutText()}; the hits may have been counted`))
+    call.fail(this.error(`no reply within ${this.timeoutText()}; the hits may have been counted`, true))
   }
 
   private onConnected(): void {
@@ -372,7 +372,7 @@ export class RedisNode implements ReplySink {
     this.overdueCount = 0
     this.wrongServerError = ''
     this.callError = ''
-    const error = this.error(`${reason}; the hits may have been counted`)
+    const error = this.error(`${reason}; the hits may have been counted`, true)
     for (const call of calls) {
       if (call.isGivenUp) continue
       call.isGivenUp = true
@@ -386,8 +386,8 @@ export class RedisNode implements ReplySink {
   }
 
   /** An error that names this server. */
-  error(message: string): StoreError {
-    return new StoreError(`redis ${this.name}: ${message}`)
+  error(message: string, isUnknown = false): StoreError {
+    return new StoreError(`redis ${this.name}: ${message}`, isUnknown)
   }
 }
 
