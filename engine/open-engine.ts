@@ -13,7 +13,7 @@ import { OverLimitCache } from './stores/over-limit-cache.ts'
 import type { OnHealth } from './stores/store-health.ts'
 
 export interface OpenOptions {
-  memoryTable: SharedArrayBuffer | null // null unless BACKEND_TYPE=memory
+  memoryTable: SharedArrayBuffer | null // counters of this process: all with BACKEND_TYPE=memory, else those of the policy local; null = no such policy
   decisionsStat: string // name of this thread's counter of decisions
   stats: Stats
   log: Log
@@ -26,11 +26,12 @@ export async function openEngine(
   settings: Settings,
   options: OpenOptions,
 ): Promise<{ engine: Engine; store: CounterStore }> {
-  const { stats, log, decisionsStat } = options
+  const { stats, log, decisionsStat, memoryTable } = options
   const store = await openStore(settings, options)
   const given = engineOptions(settings, log)
+  const localStore = settings.BACKEND_TYPE === 'memory' ? null : await openMemory(memoryTable)
   given.localCache?.count(stats)
-  return { engine: new Engine({ store, stats, decisionsStat, ...given }), store }
+  return { engine: new Engine({ store, stats, decisionsStat, localStore, ...given }), store }
 }
 
 /** One kind of store per process, so call sites are monomorphic. Only its own code is loaded. */
@@ -38,10 +39,7 @@ async function openStore(
   settings: Settings,
   { memoryTable, stats, log, onHealth, signal }: OpenOptions,
 ): Promise<CounterStore> {
-  if (memoryTable) {
-    const { MemoryStore } = await import('./stores/memory/memory-store.ts')
-    return new MemoryStore(memoryTable)
-  }
+  if (settings.BACKEND_TYPE === 'memory') return (await openMemory(memoryTable))!
   if (settings.BACKEND_TYPE === 'memcache') {
     const { MemcacheStore } = await import('./stores/memcached/memcached-store.ts')
     const { memcacheOptions } = await import('./stores/memcached/options.ts')
@@ -53,6 +51,12 @@ async function openStore(
   const store = new RedisStore(redisOptions(settings), { log, stats, onHealth, signal })
   await store.connect()
   return store
+}
+
+async function openMemory(table: SharedArrayBuffer | null): Promise<CounterStore | null> {
+  if (table === null) return null
+  const { MemoryStore } = await import('./stores/memory/memory-store.ts')
+  return new MemoryStore(table)
 }
 
 function engineOptions(settings: Settings, log: Log) {
@@ -68,6 +72,9 @@ function engineOptions(settings: Settings, log: Log) {
     stopIncrementWhenOverLimit:
       settings.STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT && settings.BACKEND_TYPE !== 'memcache', // spec 4.3
     hasMetadata: settings.RESPONSE_DYNAMIC_METADATA,
+    storeErrorPolicy: settings.STORE_ERROR_POLICY,
+    decisionTimeoutMs: settings.DECISION_TIMEOUT,
+    hasDegradedHeader: settings.LIMIT_RESPONSE_HEADERS_ENABLED || settings.DEGRADED_HEADER,
     localCache:
       cacheBytes > 0
         ? new OverLimitCache(cacheBytes, (key) => log('error', `Failing to set local cache key: ${key}`))

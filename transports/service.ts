@@ -20,6 +20,7 @@ import { ServePool } from '../engine/runtime/serve-pool.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import type { Deltas } from '../engine/stats/stats.ts'
 import { Totals } from '../engine/stats/totals.ts'
+import { BreakerLog } from '../engine/stores/breaker-log.ts'
 import {
   createMemoryTable,
   getLiveEvictions,
@@ -43,6 +44,7 @@ export class Service {
   private readonly totals = new Totals()
   private readonly health: Health
   private readonly storeHealth = new StoreHealth()
+  private readonly breakerLog = new BreakerLog()
   private readonly onFatal: (error: Error) => void
   private pool: ServePool | null = null
   private debug: DebugServer | null = null
@@ -118,10 +120,9 @@ export class Service {
     if (!settings.FORCE_START_WITHOUT_INITIAL_CONFIG) await this.waitForRules(firstLoad, signal)
     if (signal.aborted) return null
     const { httpPort, grpcPort, debugPort } = await this.claim()
-    if (settings.BACKEND_TYPE === 'memory') {
-      const publicBytes = this.hasPublicCounters ? PUBLIC_BYTES : 0
-      this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES, publicBytes)
-    }
+    // with Redis and memcached for the policy local; pages without counters take no memory
+    const publicBytes = this.hasPublicCounters ? PUBLIC_BYTES : 0
+    this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES, publicBytes)
     const options = {
       settings: { ...settings, ...traced, PORT: httpPort, GRPC_PORT: grpcPort },
       memoryTable: this.memoryTable,
@@ -272,6 +273,7 @@ export class Service {
         instances.every(({ isConnected }) => isConnected),
       )
     this.health.setStore(instances, new Date())
+    for (const line of this.breakerLog.takeLines(instances, performance.now())) this.log('warning', line)
   }
 
   private onWorkerDied(index: number, error: Error, willRestart: boolean): void {

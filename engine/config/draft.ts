@@ -21,6 +21,8 @@ export interface NodeDraft {
   nodes: NodeDraft[]
   isShadow: boolean
   isQuota: boolean
+  onStoreError: string // as written; '' = not set
+  localShare: number | null // as written; null = not set
   hasDetailedMetric: boolean
   hasValueToMetric: boolean
   hasShareThreshold: boolean
@@ -37,6 +39,8 @@ export function emptyNode(line: number): NodeDraft {
     nodes: [],
     isShadow: false,
     isQuota: false,
+    onStoreError: '',
+    localShare: null,
     hasDetailedMetric: false,
     hasValueToMetric: false,
     hasShareThreshold: false,

@@ -20,17 +20,22 @@ const KNOWN_KEYS = new Set([
   'domain', 'key', 'value', 'descriptors', 'rate_limit', 'unit', 'requests_per_unit', 'unlimited', 'shadow_mode',
   'quota_mode', 'name', 'replaces', 'detailed_metric', 'value_to_metric', 'share_threshold', 'metadata',
 ])
+/** Of Sluice: envoyproxy/ratelimit refuses files with these. */
+const OWN_KEYS = new Set(['on_store_error', 'local_share'])
+
+/** Receives each key of OWN_KEYS. */
+export type OnOwnKey = (key: string, line: number) => void
 
 /** Throws the first error under `node`, which is a map or the empty root. */
-export function checkKeys(file: YamlFile, node: AnyNode): void {
+export function checkKeys(file: YamlFile, node: AnyNode, onOwnKey: OnOwnKey): void {
   const map = file.follow(node)
   if (!isMap(map)) return
   const pairs = file.pairs(map)
   const last = new Map<string, AnyNode>() // of a repeated word only the last value is checked
   for (const pair of pairs) last.set(keyText(file, pair.key), pair.value)
   for (const pair of pairs) {
-    const word = checkKey(file, pair.key)
-    if (word !== 'metadata' && last.get(word) === pair.value) checkValue(file, pair.value)
+    const word = checkKey(file, pair.key, onOwnKey)
+    if (word !== 'metadata' && last.get(word) === pair.value) checkValue(file, pair.value, onOwnKey)
   }
 }
 
@@ -39,12 +44,16 @@ function keyText(file: YamlFile, node: AnyNode): string {
   return isScalar(key) ? scalarText(key) : ''
 }
 
-function checkKey(file: YamlFile, node: AnyNode): string {
+function checkKey(file: YamlFile, node: AnyNode, onOwnKey: OnOwnKey): string {
   const key = file.follow(node)
   const line = file.getLine(node)
   if (!isScalar(key)) throw new ConfigError(file.name, 'config error, key is not of type string: <nil>', line)
   const text = scalarText(key)
   if (KNOWN_KEYS.has(text)) return text
+  if (OWN_KEYS.has(text)) {
+    onOwnKey(text, line)
+    return text
+  }
   const kind = scalarKind(key)
   if (kind !== 'str' && kind !== 'binary') {
     throw new ConfigError(file.name, `config error, key is not of type string: ${printed(file, key)}`, line)
@@ -52,17 +61,17 @@ function checkKey(file: YamlFile, node: AnyNode): string {
   throw new ConfigError(file.name, `config error, unknown key '${text}'`, line)
 }
 
-function checkValue(file: YamlFile, node: AnyNode): void {
+function checkValue(file: YamlFile, node: AnyNode, onOwnKey: OnOwnKey): void {
   const value = file.follow(node)
   if (isMap(value)) {
-    checkKeys(file, value)
+    checkKeys(file, value, onOwnKey)
   } else if (isSeq(value)) {
     for (const item of value.items as AnyNode[]) {
       if (!isMap(file.follow(item))) {
         const text = `config error, yaml file contains list of type other than map: ${printed(file, item)}`
         throw new ConfigError(file.name, text, file.getLine(item) || file.getLine(value))
       }
-      checkKeys(file, item)
+      checkKeys(file, item, onOwnKey)
     }
   } else if (isScalar(value)) {
     const kind = scalarKind(value)

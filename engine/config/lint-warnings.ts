@@ -15,6 +15,12 @@ export class LintWarnings {
   private readonly files = new Map<string, number>() // in load order
   private droppedCount = 0
   private isPartial = false
+  private readonly isPortable: boolean
+
+  /** `isPortable`: keys that envoyproxy/ratelimit refuses are warnings, too. */
+  constructor(isPortable = false) {
+    this.isPortable = isPortable
+  }
 
   /** To be called for each file in load order. */
   open(file: string): void {
@@ -30,6 +36,11 @@ export class LintWarnings {
     }
     this.open(file)
     this.warnings.set(whole, { file, line, order: this.warnings.size })
+  }
+
+  /** A key of Sluice's own. */
+  addOwnKey(place: Place, key: string): void {
+    if (this.isPortable) this.add(place, `${key} is a key of Sluice: envoyproxy/ratelimit refuses the file`)
   }
 
   /** Some rules were not checked. */

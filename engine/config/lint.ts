@@ -1,6 +1,7 @@
 /**
  * Finds probable mistakes in valid rules: rules that never match (unreachable-rules.ts), counters that two rules share or
- * that clients' values can reach (shared-counters.ts), counters that two requests of a rule share (self-collisions.ts), `replaces` without effect. The number of comparisons is bounded.
+ * that clients' values can reach (shared-counters.ts), counters that two requests of a rule share (self-collisions.ts), `replaces`, `on_store_error` and
+ * `local_share` without effect. The number of comparisons is bounded.
  */
 
 import { LINT_STEPS_MAX } from './bounds.ts'
@@ -17,6 +18,7 @@ export function lint(domains: readonly RuleDomain[], warnings: LintWarnings): vo
   for (const { name, nodes } of domains) {
     lintUnreachable(nodes, name, { warnings, steps })
     lintReplaces(name, nodes, warnings)
+    lintStoreErrors(nodes, warnings)
   }
   lintCounters(domains, steps, warnings)
   for (const { rule, path, requests } of findSelfCollisions(domains, steps)) {
@@ -99,6 +101,20 @@ function lintReplaces(domain: string, nodes: readonly RuleNode[], warnings: Lint
         : `no rule of domain '${domain}' has that name`
       warnings.add(rule, `replaces '${name}', but ${reason}`)
     }
+  }
+}
+
+function lintStoreErrors(nodes: readonly RuleNode[], warnings: LintWarnings): void {
+  for (const node of nodes) {
+    const { limit, onStoreError, localShare } = node
+    const words = [onStoreError && 'on_store_error', localShare && 'local_share']
+      .filter(Boolean)
+      .join(' and ')
+    if (words !== '' && (limit === null || limit.isUnlimited))
+      warnings.add(node, `${words} on a descriptor without a limit: nothing is counted there`)
+    else if (localShare && onStoreError && onStoreError !== 'local')
+      warnings.add(node, `local_share has no effect with on_store_error: ${onStoreError}; it needs local`)
+    lintStoreErrors(node.children, warnings)
   }
 }
 

@@ -28,6 +28,7 @@ export type RuleSource = (
   | { from: 'drafts'; drafts: RuleDraft[] } // xDS resources in the order of the response
 ) & {
   isMerging: boolean // MERGE_DOMAIN_CONFIG
+  isPortable?: boolean // lint warnings about keys that envoyproxy/ratelimit refuses; default false
 }
 
 export interface LoadNotes {
@@ -55,7 +56,7 @@ export async function loadRules(source: RuleSource): Promise<LoadResult> {
 
 export async function load(source: RuleSource): Promise<Load> {
   const notes: LoadNotes = { warnings: [], seenCount: 0, failuresCount: 0 }
-  const lintWarnings = new LintWarnings()
+  const lintWarnings = new LintWarnings(source.isPortable)
   const hash = createHash('sha256')
   try {
     const drafts =

@@ -57,7 +57,7 @@ class Reader {
       this.throwErrors()
       return draft // an empty file; validate.ts reports the missing domain
     }
-    checkKeys(file, file.root)
+    checkKeys(file, file.root, (word, line) => this.warnings?.addOwnKey({ file: file.name, line }, word))
     this.eachPair(file.root, 'config.YamlRoot', (word, value, key) => {
       if (word === 'domain') draft.domain = this.text(value)
       else if (word === 'descriptors') draft.nodes = this.nodes(value)
@@ -92,6 +92,8 @@ class Reader {
       case 'descriptors': draft.nodes = this.nodes(value); break
       case 'shadow_mode': draft.isShadow = this.flag(value); break
       case 'quota_mode': draft.isQuota = this.flag(value); break
+      case 'on_store_error': draft.onStoreError = this.text(value); break
+      case 'local_share': draft.localShare = this.optionalUint32(value); break
       case 'detailed_metric': draft.hasDetailedMetric = this.flag(value); break
       case 'value_to_metric': draft.hasValueToMetric = this.flag(value); break
       case 'share_threshold': draft.hasShareThreshold = this.flag(value); break
@@ -164,6 +166,12 @@ class Reader {
     }
     if (scalar && kind !== 'null') this.refuse(scalar, 'uint32')
     return 0
+  }
+
+  /** Null stands for an absent value. */
+  private optionalUint32(node: AnyNode): number | null {
+    const scalar = this.file.follow(node)
+    return scalar === null || (isScalar(scalar) && scalarKind(scalar) === 'null') ? null : this.uint32(node)
   }
 
   /** Any JSON value; null when absent or empty (spec 1.4). */

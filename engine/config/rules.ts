@@ -9,6 +9,13 @@
  */
 import type { JsonObject, RateLimit } from '../../proto/ratelimit.ts'
 
+/**
+ * What a rule answers when its hits cannot be counted: `error` fails the call, `allow` and `deny` answer without a count, `local`
+ * counts in this process.
+ */
+export const STORE_ERROR_POLICIES = ['error', 'allow', 'deny', 'local'] as const
+export type StoreErrorPolicy = (typeof STORE_ERROR_POLICIES)[number]
+
 /** The place in the configuration. */
 export interface Place {
   file: string // a rule file, or the name of an xDS resource
@@ -23,6 +30,8 @@ export interface RuleNode extends Place {
   children: RuleNode[]
   isShadow: boolean
   isQuota: boolean
+  onStoreError: StoreErrorPolicy | null // null = STORE_ERROR_POLICY
+  localShare: number | null // percent, 1 to 100; null = 100
   hasDetailedMetric: boolean
   hasValueToMetric: boolean
   hasShareThreshold: boolean
@@ -55,6 +64,8 @@ export interface Rule {
   readonly isUnlimited: boolean
   readonly isShadow: boolean
   readonly isQuota: boolean
+  readonly onStoreError: StoreErrorPolicy | null // null = STORE_ERROR_POLICY
+  readonly localShare: number | null // percent of the limit, 1 to 100; null = 100
   readonly replaces: readonly string[]
   readonly metadata: JsonObject | null
 }

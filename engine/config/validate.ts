@@ -12,7 +12,15 @@ import { parseUnit } from '../decision/window.ts'
 import { DESCRIPTOR_DEPTH_MAX, DESCRIPTORS_MAX } from './bounds.ts'
 import type { LimitDraft, NodeDraft, RuleDraft } from './draft.ts'
 import { ConfigError } from './error.ts'
-import type { RuleDomain, RuleLimit, RuleNode } from './rules.ts'
+import {
+  type RuleDomain,
+  type RuleLimit,
+  type RuleNode,
+  STORE_ERROR_POLICIES,
+  type StoreErrorPolicy,
+} from './rules.ts'
+
+const LOCAL_SHARE_MAX = 100 // percent
 
 export interface ValidateOptions {
   isMerging: boolean // MERGE_DOMAIN_CONFIG: several files may define one domain
@@ -70,6 +78,10 @@ function toRuleNode(draft: NodeDraft, level: Level): RuleNode {
       `share_threshold can only be used with wildcard values (containing '*'), but found key '${composite}'`,
     )
   }
+  const onStoreError = toStoreErrorPolicy(draft.onStoreError, fail)
+  const { localShare } = draft
+  if (localShare !== null && (localShare < 1 || localShare > LOCAL_SHARE_MAX))
+    fail(`invalid local_share ${localShare}: it is a percentage, a whole number from 1 to ${LOCAL_SHARE_MAX}`)
   const problem = findStructProblem(draft.metadata)
   if (problem) fail(`error parsing metadata: ${problem}`)
   const below = { ...level, path, depth: level.depth + 1, composites: new Set<string>() }
@@ -82,11 +94,21 @@ function toRuleNode(draft: NodeDraft, level: Level): RuleNode {
     children: draft.nodes.map((child) => toRuleNode(child, below)),
     isShadow: draft.isShadow,
     isQuota: draft.isQuota,
+    onStoreError,
+    localShare,
     hasDetailedMetric: draft.hasDetailedMetric,
     hasValueToMetric: draft.hasValueToMetric,
     hasShareThreshold: draft.hasShareThreshold,
     metadata: draft.metadata as JsonObject | null, // checked by findStructProblem
   }
+}
+
+function toStoreErrorPolicy(text: string, fail: (text: string) => void): StoreErrorPolicy | null {
+  if (text === '') return null
+  const policy = STORE_ERROR_POLICIES.find((word) => word === text)
+  if (policy === undefined)
+    fail(`invalid on_store_error '${text}': it is one of ${STORE_ERROR_POLICIES.join(', ')}`)
+  return policy ?? null
 }
 
 function toRuleLimit(draft: LimitDraft, fail: (text: string) => void): RuleLimit {

@@ -208,6 +208,8 @@ export class DescriptorResolver {
       isUnlimited: false,
       isShadow: false,
       isQuota: false,
+      onStoreError: null,
+      localShare: null,
       replaces: [],
       metadata: null,
     }

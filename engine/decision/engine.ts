@@ -15,23 +15,25 @@ import {
   type Descriptor,
   type DescriptorStatus,
   type HeaderValue,
-  type JsonObject,
   type RateLimit,
   type RateLimitRequest,
+  type RateLimitResponse,
 } from '../../proto/ratelimit.ts'
 import { RequestParts } from '../../proto/request-parts.ts'
-import type { RulesImage } from '../config/rules.ts'
+import type { RulesImage, StoreErrorPolicy } from '../config/rules.ts'
 import { ServiceError, StoreError } from '../runtime/errors.ts'
 import { type Stats, TOTAL_HITS } from '../stats/stats.ts'
 import { BATCH_SLOTS_MAX } from '../stores/batch.ts'
 import type { CounterStore } from '../stores/counter-store.ts'
 import type { OverLimitCache } from '../stores/over-limit-cache.ts'
+import { Deadlines } from './deadlines.ts'
 import { DescriptorResolver } from './descriptor-resolver.ts'
 import { evaluateLimit, evaluateLocalHit } from './evaluate-limit.ts'
 import type { DecisionCallback, RateLimiter } from './rate-limiter.ts'
 import { OVER_LOCALLY, RequestBatch, TO_COUNT } from './request-batch.ts'
-import { getDefaultHits, NO_RULE_DESCRIPTOR, type ResolvedDescriptor } from './resolved-descriptor.ts'
+import { getDefaultHits, type ResolvedDescriptor } from './resolved-descriptor.ts'
 import { dynamicMetadata, type HeaderNames, REMAINING_MAX, responseHeaders } from './response-metadata.ts'
+import { ALL_COUNTED, type Counted, LATE, markDegraded, SOME_FAILED, StoreErrors } from './store-errors.ts'
 
 const SPARE_BATCHES_MAX = 8 // kept for reuse; more are in flight only when the store is slow
 
@@ -56,6 +58,10 @@ export interface EngineOptions {
   hasMetadata: boolean // RESPONSE_DYNAMIC_METADATA
   headerNames: HeaderNames | null // null = no headers
   localCache: OverLimitCache | null // null = none
+  storeErrorPolicy: StoreErrorPolicy // STORE_ERROR_POLICY, of rules without one of their own
+  localStore: CounterStore | null // for the policy local; null = that fails as `error`
+  decisionTimeoutMs: number // DECISION_TIMEOUT; 0 = none
+  hasDegradedHeader: boolean // responses whose hits a policy answered have DEGRADED_HEADER
 }
 
 export class Engine implements RateLimiter {
@@ -63,10 +69,12 @@ export class Engine implements RateLimiter {
   private readonly store: CounterStore
   private readonly stats: Stats
   private readonly resolver: DescriptorResolver
+  private readonly storeErrors: StoreErrors
+  private readonly deadlines: Deadlines
   private readonly parts = new RequestParts()
   private readonly decisions: number
   private readonly serviceErrors: number
-  private readonly storeErrors: number
+  private readonly failedCalls: number
   private readonly shadowed: number
   private openBatch: RequestBatch // receives requests
   private readonly spareBatches: RequestBatch[] = [] // cleared
@@ -78,10 +86,12 @@ export class Engine implements RateLimiter {
     this.store = options.store
     this.stats = options.stats
     this.resolver = new DescriptorResolver(options)
+    this.storeErrors = new StoreErrors({ ...options, policy: options.storeErrorPolicy })
+    this.deadlines = new Deadlines(options.decisionTimeoutMs, (requests, i) => this.answerLate(requests, i))
     this.openBatch = this.createRequestBatch()
     this.decisions = this.stats.counter(options.decisionsStat)
     this.serviceErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.service_error')
-    this.storeErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
+    this.failedCalls = this.stats.counter('ratelimit.service.call.should_rate_limit.redis_error')
     this.shadowed = this.stats.counter('ratelimit.service.global_shadow_mode')
   }
 
@@ -172,23 +182,28 @@ export class Engine implements RateLimiter {
     const { openBatch: requests, store } = this
     this.stats.add(this.decisions, 1)
     this.countMisses()
-    this.dropReplaced()
     const first = requests.open
+    requests.dropReplaced()
     requests.close(callback, request, false)
     const pendingCount = this.addWindows(requests, first, now)
     if (pendingCount === 0) {
-      this.respond(requests, requests.requestsCount - 1, now)
+      this.respond(requests, requests.requestsCount - 1, ALL_COUNTED, now)
       requests.dropLast()
       return
     }
     if (requests.batch.isFullFor(pendingCount)) {
+      requests.giveUp(first)
+      this.respond(requests, requests.requestsCount - 1, SOME_FAILED, now)
       requests.dropLast()
-      this.failFromStore(callback, new StoreError('too many hits wait for the counter store'))
       return
     }
     this.addToBatch(requests, requests.requestsCount - 1, now)
-    if (store.isSynchronous) this.flush()
-    else this.flushSoon()
+    if (store.isSynchronous) {
+      this.flush()
+      return
+    }
+    this.deadlines.add(requests, requests.requestsCount - 1, callback)
+    this.flushSoon()
   }
 
   /** Counts descriptors of domains without rules (spec 7.1). */
@@ -196,24 +211,6 @@ export class Engine implements RateLimiter {
     const { descriptors, open, itemsCount } = this.openBatch
     for (let item = open; item < itemsCount; item++) {
       if (descriptors[item].missStat >= 0) this.stats.add(descriptors[item].missStat, 1)
-    }
-  }
-
-  /** Spec 2.6: rules whose name another rule of the request replaces do not count. Unlimited ones stay. */
-  private dropReplaced(): void {
-    const { descriptors, open, itemsCount } = this.openBatch
-    let replaced: Set<string> | null = null
-    for (let item = open; item < itemsCount; item++) {
-      const { rule } = descriptors[item]
-      if (rule === null || rule.replaces.length === 0) continue
-      replaced ??= new Set()
-      for (const name of rule.replaces) replaced.add(name)
-    }
-    if (replaced === null) return
-    for (let item = open; item < itemsCount; item++) {
-      const { rule } = descriptors[item]
-      if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
-      if (replaced.has(rule.limit.name)) descriptors[item] = NO_RULE_DESCRIPTOR
     }
   }
 
@@ -285,20 +282,21 @@ export class Engine implements RateLimiter {
     this.store.add(requests.batch, this.options.nowSec(), requests.done)
   }
 
-  /** Sends a batch that had to wait, without the hits of calls that were cancelled meanwhile. */
+  /** Sends a batch that had to wait, without the hits of calls that were cancelled or answered meanwhile. */
   private sendWithoutCancelled(waited: RequestBatch): void {
-    const now = this.options.nowSec()
     let requests = waited
-    if (waited.callbacks.some((callback, i) => i < waited.requestsCount && callback!.isCancelled)) {
+    const callbacks = waited.callbacks.slice(0, waited.requestsCount)
+    if (callbacks.some((callback) => callback === null || callback.isCancelled)) {
       requests = this.createRequestBatch()
-      for (let request = 0; request < waited.requestsCount; request++) {
-        const callback = waited.callbacks[request]!
-        if (callback.isCancelled) callback.onError(CANCELLED)
-        else this.addToBatch(requests, requests.copy(waited, request), now)
+      for (const [request, callback] of callbacks.entries()) {
+        if (callback?.isCancelled === false)
+          this.addToBatch(requests, requests.copy(waited, request), this.options.nowSec())
+        else callback?.onError(CANCELLED)
       }
+      this.deadlines.replace(waited, requests)
       waited.clear()
     }
-    if (requests.requestsCount > 0) this.store.add(requests.batch, now, requests.done)
+    if (requests.requestsCount > 0) this.store.add(requests.batch, this.options.nowSec(), requests.done)
   }
 
   private takeSpareBatch(): RequestBatch {
@@ -306,36 +304,50 @@ export class Engine implements RateLimiter {
   }
 
   private createRequestBatch(): RequestBatch {
-    return new RequestBatch(this.options.stopIncrementWhenOverLimit, (requests) => this.onCounted(requests))
+    const { stopIncrementWhenOverLimit } = this.options
+    const requests = new RequestBatch(stopIncrementWhenOverLimit, (counted) => this.onCounted(counted))
+    if (stopIncrementWhenOverLimit)
+      requests.batch.isTolerated = (member) => this.storeErrors.isTolerated(requests, member)
+    return requests
   }
 
   private onCounted(requests: RequestBatch): void {
     const now = this.options.nowSec()
-    for (let request = 0; request < requests.requestsCount; request++) this.respond(requests, request, now)
+    const counted = requests.batch.hasErrors ? SOME_FAILED : ALL_COUNTED
+    this.deadlines.remove(requests)
+    for (let request = 0; request < requests.requestsCount; request++)
+      if (requests.callbacks[request] !== null) this.respond(requests, request, counted, now)
     requests.clear()
     if (this.spareBatches.length < SPARE_BATCHES_MAX) this.spareBatches.push(requests)
     if (this.openBatch.requestsCount > 0) this.flushSoon() // it may have waited for capacity
   }
 
+  /** At the deadline of a request: the counts that have not arrived are dropped when they do. */
+  private answerLate(requests: RequestBatch, request: number): void {
+    this.respond(requests, request, LATE, this.options.nowSec())
+    requests.callbacks[request] = null
+  }
+
   /** Spec 4.7: a status per descriptor, and the overall code. */
-  private respond(requests: RequestBatch, request: number, nowSec: number): void {
+  private respond(requests: RequestBatch, request: number, counted: Counted, nowSec: number): void {
     const callback = requests.callbacks[request]!
     const first = requests.getFirstItem(request)
     const end = requests.ends[request]
-    const error = firstError(requests, first, end)
-    if (error !== null) {
-      this.failFromStore(callback, error)
+    const isReadOnly = requests.isReadOnly[request]
+    const degraded =
+      counted === ALL_COUNTED ? null : this.storeErrors.resolve(requests, request, counted, nowSec)
+    if (degraded !== null && degraded.error !== null) {
+      this.failFromStore(callback, degraded.error)
       return
     }
     const { isShadow, hasMetadata, headerNames } = this.options
-    const isReadOnly = requests.isReadOnly[request]
     const statuses: DescriptorStatus[] = new Array(end - first)
     let rateFailed = 0
     let quotaFailed = 0
     let quotaTotal = 0
     for (let item = first; item < end; item++) {
       const descriptor = requests.descriptors[item]
-      const status = this.status(requests, item, isReadOnly, nowSec)
+      const status = degraded?.statuses[item - first] ?? this.status(requests, item, isReadOnly, nowSec)
       const isQuota = this.isQuota(descriptor)
       statuses[item - first] = status
       if (isQuota) quotaTotal++
@@ -343,36 +355,25 @@ export class Engine implements RateLimiter {
     }
     const isOver = rateFailed > 0 || (quotaTotal > 0 && quotaFailed === quotaTotal)
     if (isOver && isShadow) this.stats.add(this.shadowed, 1)
-    callback.onDecision({
+    const response: RateLimitResponse = {
       overallCode: isOver && !isShadow ? Code.OverLimit : Code.Ok,
       statuses,
       responseHeadersToAdd: headerNames === null ? NO_HEADERS : this.headers(requests, first, end, statuses),
-      dynamicMetadata: hasMetadata ? this.metadata(requests, request, statuses) : null,
-    })
+      dynamicMetadata: hasMetadata
+        ? dynamicMetadata(requests.requests[request]!, requests.descriptors.slice(first, end), statuses)
+        : null,
+    }
+    if (degraded !== null) markDegraded(response, degraded, this.options.hasDegradedHeader, callback)
+    callback.onDecision(response)
   }
 
-  private headers(
-    requests: RequestBatch,
-    first: number,
-    end: number,
-    statuses: DescriptorStatus[],
-  ): HeaderValue[] {
-    const isQuota = requests.descriptors.slice(first, end).map((descriptor) => this.isQuota(descriptor))
+  private headers(requests: RequestBatch, first: number, end: number, statuses: DescriptorStatus[]) {
+    const isQuota = requests.descriptors.slice(first, end).map(this.isQuota)
     return responseHeaders(statuses, isQuota, this.options.headerNames!)
   }
 
-  private metadata(requests: RequestBatch, request: number, statuses: DescriptorStatus[]): JsonObject {
-    const descriptors = requests.descriptors.slice(requests.getFirstItem(request), requests.ends[request])
-    return dynamicMetadata(
-      requests.requests[request]!,
-      descriptors.map(({ rule }) => rule),
-      statuses,
-    )
-  }
-
-  private isQuota({ rule }: ResolvedDescriptor): boolean {
-    return !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
-  }
+  private readonly isQuota = ({ rule }: ResolvedDescriptor): boolean =>
+    !rule?.isUnlimited && (this.options.isQuota || rule?.isQuota === true)
 
   private status(
     requests: RequestBatch,
@@ -394,15 +395,7 @@ export class Engine implements RateLimiter {
   }
 
   private failFromStore(callback: DecisionCallback, error: Error): void {
-    this.stats.add(this.storeErrors, 1)
+    this.stats.add(this.failedCalls, 1)
     callback.onError(error)
   }
-}
-
-function firstError({ members, batch }: RequestBatch, first: number, end: number): Error | null {
-  for (let item = first; item < end; item++) {
-    const error = members[item] < 0 ? null : batch.getError(members[item])
-    if (error !== null) return error
-  }
-  return null
 }

@@ -49,7 +49,7 @@ export function evaluateLimit(
   stats.add(statsBase + OVER_LIMIT, over)
   // `near` exceeds the limit when 32 bits round the limit up, so the difference can be negative
   if (!isAllOver) stats.add(statsBase + NEAR_LIMIT, Math.max(0, limit - Math.max(near, before)))
-  return refuse(rule, over, stats, statsBase, reset)
+  return toOverLimit(rule, over, stats, statsBase, reset)
 }
 
 /** The status when the counter is over its limit in the local cache (spec 4.4, step 2). */
@@ -60,13 +60,30 @@ export function evaluateLocalHit(
   statsBase: number,
   nowSec: number,
 ): DescriptorStatus {
-  stats.add(statsBase + OVER_LIMIT, hits)
   stats.add(statsBase + OVER_LIMIT_WITH_LOCAL_CACHE, hits)
-  return refuse(rule, hits, stats, statsBase, resetSec(nowSec, unitSec(rule.limit.unit)))
+  return refuse(rule, hits, stats, statsBase, nowSec)
 }
 
-/** Over the limit. A rule in shadow mode returns OK and counts the hits it would have refused. */
-function refuse(rule: Rule, over: number, stats: Stats, statsBase: number, reset: number): DescriptorStatus {
+/** The status when all hits are refused without a count. */
+export function refuse(
+  rule: Rule,
+  hits: number,
+  stats: Stats,
+  statsBase: number,
+  nowSec: number,
+): DescriptorStatus {
+  stats.add(statsBase + OVER_LIMIT, hits)
+  return toOverLimit(rule, hits, stats, statsBase, resetSec(nowSec, unitSec(rule.limit.unit)))
+}
+
+/** Over the limit by `over` hits. A rule in shadow mode returns OK and counts the hits it would have refused. */
+function toOverLimit(
+  rule: Rule,
+  over: number,
+  stats: Stats,
+  statsBase: number,
+  reset: number,
+): DescriptorStatus {
   if (rule.isShadow) stats.add(statsBase + SHADOW_MODE, over)
   const code = rule.isShadow ? Code.Ok : Code.OverLimit
   return { code, currentLimit: rule.limit, limitRemaining: 0, resetSec: reset }

@@ -4,7 +4,9 @@
  *     transport ── decide(request, callback) ──────► engine
  *     transport ◄── callback.onDecision(response) ── engine     or callback.onError(error)
  */
+
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
+import type { StoreErrorPolicy } from '../config/rules.ts'
 
 /**
  * Receives one decision. Exactly one of the two methods is called, once, possibly before `decide` returns. It must not
@@ -13,7 +15,11 @@ import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.
 export interface DecisionCallback {
   /** The call was cancelled or is past its deadline. One of the methods is called nevertheless. */
   readonly isCancelled: boolean
+  /** When the caller gives up, in epoch milliseconds; absent or Infinity = never. */
+  readonly deadlineMs?: number
   onDecision(response: RateLimitResponse): void
+  /** Called before onDecision if a policy answered for hits that the store could not count (store-errors.ts). */
+  onDegraded?(policy: StoreErrorPolicy): void
   /** The message is sent to the client (spec 5.4) and must not disclose internals. */
   onError(error: Error): void
 }

@@ -13,12 +13,13 @@ import type { RateLimitRequest } from '../../proto/ratelimit.ts'
 import { Batch } from '../stores/batch.ts'
 import type { Counter } from '../stores/counter.ts'
 import type { DecisionCallback } from './rate-limiter.ts'
-import type { ResolvedDescriptor } from './resolved-descriptor.ts'
+import { NO_RULE_DESCRIPTOR, type ResolvedDescriptor } from './resolved-descriptor.ts'
 
 /** In `members`, for items that are not in the batch. */
 export const NOT_COUNTED = -1
 export const OVER_LOCALLY = -2
 export const TO_COUNT = -3 // not added to the batch yet
+export const NOT_ADDED = -4 // the batch was full
 
 export class RequestBatch {
   readonly batch: Batch
@@ -30,10 +31,13 @@ export class RequestBatch {
   itemsCount = 0
 
   /** Per request. */
-  readonly callbacks: (DecisionCallback | null)[] = [] // null = completed
+  readonly callbacks: (DecisionCallback | null)[] = [] // null = answered
   readonly requests: (RateLimitRequest | null)[] = [] // null = only its bytes are known
   readonly ends: number[] = [] // the item after its last one
   readonly isReadOnly: boolean[] = [] // a counter is over by the local cache, so the others get no hits (spec 4.2)
+
+  readonly deadlinesMs: number[] = [] // epoch milliseconds; Infinity = none. Not set for synchronous stores
+  nextDeadlineMs = Number.POSITIVE_INFINITY // the earliest of those that are not answered
 
   /** Per item. */
   readonly descriptors: ResolvedDescriptor[] = []
@@ -52,6 +56,30 @@ export class RequestBatch {
     this.hits[item] = hits
     this.counters[item] = null
     this.members[item] = NOT_COUNTED
+  }
+
+  /** Spec 2.6: rules whose name another rule of the open request replaces do not count. Unlimited ones stay. */
+  dropReplaced(): void {
+    const { descriptors, open, itemsCount } = this
+    let replaced: Set<string> | null = null
+    for (let item = open; item < itemsCount; item++) {
+      const { rule } = descriptors[item]
+      if (rule === null || rule.replaces.length === 0) continue
+      replaced ??= new Set()
+      for (const name of rule.replaces) replaced.add(name)
+    }
+    if (replaced === null) return
+    for (let item = open; item < itemsCount; item++) {
+      const { rule } = descriptors[item]
+      if (rule === null || rule.isUnlimited || rule.limit.name === '') continue
+      if (replaced.has(rule.limit.name)) descriptors[item] = NO_RULE_DESCRIPTOR
+    }
+  }
+
+  /** The last request, whose items begin at `first`, does not fit. */
+  giveUp(first: number): void {
+    for (let item = first; item < this.itemsCount; item++)
+      if (this.members[item] === TO_COUNT) this.members[item] = NOT_ADDED
   }
 
   /** Completes the request made of the items from `open`. */
@@ -91,6 +119,9 @@ export class RequestBatch {
       this.members[to] = from.members[item] >= 0 ? TO_COUNT : from.members[item]
     }
     this.close(from.callbacks[request]!, from.requests[request], from.isReadOnly[request])
+    const deadlineMs = from.deadlinesMs[request]
+    this.deadlinesMs[this.requestsCount - 1] = deadlineMs
+    this.nextDeadlineMs = Math.min(this.nextDeadlineMs, deadlineMs)
     return this.requestsCount - 1
   }
 
@@ -99,6 +130,7 @@ export class RequestBatch {
     this.callbacks.fill(null, 0, this.requestsCount)
     this.requests.fill(null, 0, this.requestsCount)
     this.requestsCount = 0
+    this.nextDeadlineMs = Number.POSITIVE_INFINITY
     this.open = 0
     this.itemsCount = 0
   }

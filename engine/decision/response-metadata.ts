@@ -9,10 +9,13 @@ import {
   type RateLimitRequest,
   UNIT_NAMES,
 } from '../../proto/ratelimit.ts'
-import type { Rule } from '../config/rules.ts'
+import type { Rule, StoreErrorPolicy } from '../config/rules.ts'
 
 /** The largest value of limit_remaining, sent for unlimited rules. */
 export const REMAINING_MAX = 4_294_967_295
+
+/** Its value is the policy that answered; of several the one that admits least. */
+export const DEGRADED_HEADER = 'x-ratelimit-degraded'
 
 export interface HeaderNames {
   limit: string
@@ -50,7 +53,7 @@ export function responseHeaders(
 /** The request's fields, and the merged metadata of the rules that passed. */
 export function dynamicMetadata(
   request: RateLimitRequest,
-  rules: readonly (Rule | null)[],
+  descriptors: readonly { rule: Rule | null }[],
   statuses: readonly DescriptorStatus[],
 ): JsonObject {
   const metadata: JsonObject = {
@@ -59,13 +62,24 @@ export function dynamicMetadata(
   }
   if (request.hitsAddend !== 0) metadata.hitsAddend = request.hitsAddend
   const merged: JsonObject = {}
-  for (let i = 0; i < rules.length; i++) {
-    const rule = rules[i]
+  for (let i = 0; i < descriptors.length; i++) {
+    const { rule } = descriptors[i]
     if (rule?.metadata == null || rule.isUnlimited || statuses[i].code === Code.OverLimit) continue
     mergeInto(merged, rule.metadata)
   }
   if (Object.keys(merged).length > 0) metadata.metadata = merged
   return metadata
+}
+
+/** Adds `degraded` to the metadata, and to each descriptor that a policy answered. */
+export function addDegradedMetadata(
+  metadata: JsonObject,
+  policy: StoreErrorPolicy,
+  policies: readonly (StoreErrorPolicy | null)[],
+): void {
+  metadata.degraded = policy
+  const descriptors = metadata.descriptors as JsonObject[]
+  for (let i = 0; i < policies.length; i++) if (policies[i] !== null) descriptors[i].degraded = policies[i]
 }
 
 function descriptorMetadata({ entries, limit, hitsAddend }: Descriptor): JsonObject {

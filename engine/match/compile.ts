@@ -5,7 +5,7 @@
  *
  * Depth first, so parents come before their children and siblings stay in load order. About 1 µs per rule, in a job.
  */
-import type { RuleDomain, RuleNode, RulesImage } from '../config/rules.ts'
+import { type RuleDomain, type RuleNode, type RulesImage, STORE_ERROR_POLICIES } from '../config/rules.ts'
 import * as I from './image.ts'
 import { bytesOfText, sizeOfText } from './utf8.ts'
 
@@ -192,7 +192,11 @@ class Writer {
     ints[at + I.RULE_FLAGS] =
       (limit.isUnlimited ? I.IS_UNLIMITED : 0) |
       (node.isShadow ? I.IS_SHADOW : 0) |
-      (node.isQuota ? I.IS_QUOTA : 0)
+      (node.isQuota ? I.IS_QUOTA : 0) |
+      (node.onStoreError === null
+        ? 0
+        : (1 + STORE_ERROR_POLICIES.indexOf(node.onStoreError)) << I.POLICY_SHIFT) |
+      ((node.localShare ?? 0) << I.LOCAL_SHARE_SHIFT)
     this.writeText(at + I.RULE_NAME, name)
     this.writeText(at + I.RULE_REPLACES, replaces)
     this.writeText(at + I.RULE_METADATA, metadata)

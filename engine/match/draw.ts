@@ -40,6 +40,8 @@ function describeRule(rule: Rule | null, flags: number): string {
     if (name) notes.push(JSON.stringify(name))
     if (rule.isShadow) notes.push('shadow')
     if (rule.isQuota) notes.push('quota')
+    if (rule.onStoreError) notes.push(`on_store_error ${rule.onStoreError}`)
+    if (rule.localShare) notes.push(`local_share ${rule.localShare}`)
     if (rule.replaces.length > 0)
       notes.push(`replaces ${rule.replaces.map((n) => JSON.stringify(n)).join(' ')}`)
     if (rule.metadata) notes.push(`metadata ${JSON.stringify(rule.metadata)}`)

@@ -18,7 +18,7 @@
  * Slots hold the hash beside the node, so a miss reads one cache line and no text. 100,000 rules: 11 to 15 MB.
  */
 
-export const MAGIC = 0x51c0_0002 | 0 // layout 2
+export const MAGIC = 0x51c0_0003 | 0 // layout 3
 
 /** Header ints. `*_AT` in ints from the start, POOL_AT in bytes. */
 export const HEADER = 16
@@ -78,6 +78,10 @@ export const ORIGIN_FILE = 2 // start and size in the pool
 export const IS_UNLIMITED = 1
 export const IS_SHADOW = 2
 export const IS_QUOTA = 4
+export const POLICY_SHIFT = 3 // three bits: 0 = not set, else 1 + index into STORE_ERROR_POLICIES
+export const POLICY_MASK = 7
+export const LOCAL_SHARE_SHIFT = 8 // seven bits: percent, 0 = not set
+export const LOCAL_SHARE_MASK = 127
 
 export const STAR = 0x2a
 export const UNDERSCORE = 0x5f

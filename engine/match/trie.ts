@@ -11,7 +11,7 @@
  * tried in load order, because the first must win.
  */
 import type { Entry, Unit } from '../../proto/ratelimit.ts'
-import type { Match, Place, Rule, RulesImage } from '../config/rules.ts'
+import { type Match, type Place, type Rule, type RulesImage, STORE_ERROR_POLICIES } from '../config/rules.ts'
 import { draw } from './draw.ts'
 import * as I from './image.ts'
 import { MatchKind, StatsKeys } from './stats-key.ts'
@@ -237,6 +237,7 @@ export class Trie {
     const flags = image[at + I.RULE_FLAGS]
     const replaces = this.text(at + I.RULE_REPLACES)
     const metadata = this.text(at + I.RULE_METADATA)
+    const policy = (flags >> I.POLICY_SHIFT) & I.POLICY_MASK
     return {
       id,
       path: this.path(image[at + I.RULE_NODE]),
@@ -248,6 +249,8 @@ export class Trie {
       isUnlimited: (flags & I.IS_UNLIMITED) !== 0,
       isShadow: (flags & I.IS_SHADOW) !== 0,
       isQuota: (flags & I.IS_QUOTA) !== 0,
+      onStoreError: policy === 0 ? null : STORE_ERROR_POLICIES[policy - 1],
+      localShare: (flags >> I.LOCAL_SHARE_SHIFT) & I.LOCAL_SHARE_MASK || null,
       replaces: replaces ? JSON.parse(replaces) : [],
       metadata: metadata ? JSON.parse(metadata) : null,
     }

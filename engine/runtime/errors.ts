@@ -40,4 +40,11 @@ export class ServiceError extends Error {
 /** The counter store did not confirm the hit (spec 5.4); counted as `redis_error`. The message is sent to the client. */
 export class StoreError extends Error {
   override name = 'StoreError'
+  /** The hit was sent, and whether it was counted is not known. */
+  readonly isUnknown: boolean
+
+  constructor(message: string, isUnknown = false) {
+    super(message)
+    this.isUnknown = isUnknown
+  }
 }

@@ -19,10 +19,16 @@ export interface HealthState {
   report: string // a line per component and store, then lines on the rules; each ends with a line feed
 }
 
+interface StoreState {
+  working: Working
+  since: Date | null // null = it works
+  openCount: number // nodes whose circuit breaker is open in any worker
+}
+
 export class Health {
   private readonly components = new Map<HealthComponent, boolean>()
   private readonly onChange: (state: HealthState) => void
-  private readonly stores = new Map<string, { working: Working; since: Date | null }>() // null = it works
+  private readonly stores = new Map<string, StoreState>()
   private rulesSince: Date | null = null // null = none are in force
   private failedAt: Date | null = null // null = the last load succeeded, or there was none
   private server: string | null = null // state of the management server; null = rules come from files
@@ -64,20 +70,22 @@ export class Health {
   /** The store's state, as merged from all workers, at `at`. */
   setStore(instances: readonly InstanceHealth[], at: Date): void {
     let hasChanged = false
-    for (const { name, working } of instances) {
+    for (const { name, working, openBreakers = [] } of instances) {
       const previous = this.stores.get(name)
-      if (previous?.working === working) continue
-      this.stores.set(name, { working, since: working === 'ok' ? null : (previous?.since ?? at) })
+      const openCount = openBreakers.length
+      if (previous?.working === working && previous.openCount === openCount) continue
+      this.stores.set(name, { working, openCount, since: working === 'ok' ? null : (previous?.since ?? at) })
       hasChanged = true
     }
     if (hasChanged) this.onChange(this.state)
   }
 
-  private storeLine(name: string, { working, since }: { working: Working; since: Date | null }): string {
-    if (since === null) return `${name}: ok`
+  private storeLine(name: string, { working, since, openCount }: StoreState): string {
+    const open = openCount === 0 ? '' : `; circuit breakers open: ${openCount}`
+    if (since === null) return `${name}: ok${open}`
     const state = working === 'partly' ? 'partly failing' : 'failing'
     const note = this.components.get('redis') === false ? '' : '; does not affect the status'
-    return `${name}: ${state} since ${utc(since)}; see the log for the cause${note}`
+    return `${name}: ${state} since ${utc(since)}; see the log for the cause${note}${open}`
   }
 
   /** A load ended at `at`, with `domainsCount` domains. Null: it failed, and the rules in force stay. */

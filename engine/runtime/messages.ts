@@ -25,7 +25,7 @@ export interface ServeTask {
   index: number // 0 to WORKERS-1; a replacement keeps the index of its predecessor
   settings: Settings // ports are resolved, never 0
   port: MessagePort
-  memoryTable: SharedArrayBuffer | null // the counters, with BACKEND_TYPE=memory
+  memoryTable: SharedArrayBuffer | null // the counters with BACKEND_TYPE=memory, else those of the policy local
   rules: RulesImage | null
   health: HealthState
   tls: PortTls | null // null = the gRPC port speaks plain text

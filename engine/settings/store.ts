@@ -21,7 +21,7 @@ export function impliedStore(written: WrittenNames): 'redis' | 'memory' | null {
   return findStoreSetting(written) === undefined ? 'memory' : 'redis'
 }
 
-/** At most one line, for the log of a process that counts hits, from main only. */
+/** For the log of a process that counts hits, from main only. */
 export function storeWarnings({
   settings,
   written,
@@ -48,9 +48,18 @@ export function storeWarnings({
 }
 
 /** Without servers the service starts and each hit fails (spec 9.6). */
-function memcacheWarnings({ MEMCACHE_HOST_PORT, MEMCACHE_SRV }: Settings): string[] {
-  if (MEMCACHE_HOST_PORT.length > 0 || MEMCACHE_SRV !== '') return []
+function memcacheWarnings(settings: Settings): string[] {
+  const { MEMCACHE_HOST_PORT, MEMCACHE_SRV, MEMCACHE_ERRORS_AS_ZERO, STORE_ERROR_POLICY } = settings
+  const warnings: string[] = []
+  if (MEMCACHE_ERRORS_AS_ZERO && STORE_ERROR_POLICY !== 'error') {
+    warnings.push(
+      `MEMCACHE_ERRORS_AS_ZERO=true leaves nothing for STORE_ERROR_POLICY=${STORE_ERROR_POLICY} to decide: counts that cannot be read are 0. ` +
+        'Set only one of them.',
+    )
+  }
+  if (MEMCACHE_HOST_PORT.length > 0 || MEMCACHE_SRV !== '') return warnings
   return [
+    ...warnings,
     'BACKEND_TYPE=memcache, but neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set: no hit can be counted. ' +
       'Set MEMCACHE_HOST_PORT to the host:port of every node, or MEMCACHE_SRV to the DNS SRV record that lists them. ' +
       '[MEMCACHE_SERVERS_MISSING]',

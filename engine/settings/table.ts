@@ -12,6 +12,7 @@
  *     later   not implemented yet; a value other than the default is a warning
  *     refuse  not implemented yet, and ignoring it would weaken security or send data elsewhere: the start fails
  */
+import { STORE_ERROR_POLICIES } from '../config/rules.ts'
 import type { Kind } from './values.ts'
 import {
   BadValue,
@@ -42,6 +43,7 @@ const urlPath = matching(/^\/[^\s?#]*$/, 'a path that starts with a slash')
 const port = int(0, 65_535)
 const natural = int(0, 2 ** 31 - 1)
 const count = int(0, 65_535)
+const successes = int(1, 1_000)
 const workers = intOrCores(1, 256)
 const bodyBytes = int(1, 256 * MIB) // a body becomes one string; V8 limits those to 512 MiB
 const cacheBytes = int(0, TIB)
@@ -72,6 +74,7 @@ const parallelism = describingErrors(count, (text, allowed) => {
   return text.startsWith('-') ? 'redis cluster pipeline parallelism must be >= 0' : allowed
 })
 const onEmpty = oneOfOrLast('CREATE', 'ERROR', 'WAIT')
+const policy = exactWord(...STORE_ERROR_POLICIES)
 const otlp = describingErrors(exactWord('http', 'grpc'), (text, allowed) => {
   return `Invalid otlptrace client protocol: ${text}; it is ${allowed}`
 })
@@ -146,6 +149,9 @@ const table = {
     [string,      built,  'LIMIT_REMAINING_HEADER', 'RateLimit-Remaining', 'name of the header that holds the remaining hits'],
     [string,      built,  'LIMIT_RESET_HEADER', 'RateLimit-Reset', 'name of the header that holds the seconds until the window ends'],
     [bool,        built,  'RESPONSE_DYNAMIC_METADATA', 'false', 'add the metadata of the matched rules to responses'],
+    [policy,      built,  'STORE_ERROR_POLICY', 'error', 'what a rule without on_store_error answers when its hits cannot be counted: a failed call, OK, OVER_LIMIT, or a count of this process'],
+    [span,        built,  'DECISION_TIMEOUT', '0', "time after which a call is answered without the counts that have not arrived, by the rules' policies; 0 = none but the caller's own deadline"],
+    [bool,        built,  'DEGRADED_HEADER', 'false', 'add the header x-ratelimit-degraded to such responses even without LIMIT_RESPONSE_HEADERS_ENABLED'],
   ],
   Counters: [
     [backend,     built,  'BACKEND_TYPE', 'redis', 'where counters are stored; without any REDIS_* or MEMCACHE_* setting the default is memory'],
@@ -153,6 +159,12 @@ const table = {
     [string,      built,  'CACHE_KEY_PREFIX', '', 'prefix of every counter key'],
     [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'up to this many seconds, chosen at random, are added to the expiry of a counter; 0 = none'],
     [cacheBytes,  built,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'size in bytes of the cache of keys that are over their limit; 0 = off'],
+    [count,       built,  'STORE_BREAKER_FAILURES', '5', 'trips to a Redis or memcached node that must fail in a row until its circuit breaker opens and callers no longer wait for it; 0 = never'],
+    [ratio,       built,  'STORE_BREAKER_SHARE', '0.5', 'it also opens when this share of at least 10 trips of the window failed or was slow, 0 to 1'],
+    [wait,        built,  'STORE_BREAKER_WINDOW', '2s', 'that window'],
+    [span,        built,  'STORE_BREAKER_LATENCY', '0', 'a trip that takes longer is slow; 0 = no trip is'],
+    [wait,        built,  'STORE_BREAKER_PROBE_INTERVAL', '200ms', 'while it is open, time between two probes of the node, 20 % more or less at random'],
+    [successes,   built,  'STORE_BREAKER_SUCCESSES', '2', 'probes that must succeed in a row to close it'],
     [bool,        built,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'when one limit of a request is exceeded, do not count the request against its other limits'],
   ],
   Redis: [

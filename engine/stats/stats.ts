@@ -10,6 +10,7 @@
  * domains, metric flags), so their number, length and total size are bounded; beyond, all share one `other`.
  */
 
+import { STORE_ERROR_POLICIES } from '../config/rules.ts'
 import { Timer, type TimerDeltas } from './timer.ts'
 
 /** The six counters of a rule in their order (spec 7.1); `rule()` returns the index of the first. */
@@ -27,6 +28,9 @@ export const NEAR_LIMIT = 2
 export const OVER_LIMIT_WITH_LOCAL_CACHE = 3
 export const WITHIN_LIMIT = 4
 export const SHADOW_MODE = 5
+
+/** Counters of the rules that a policy had to answer for, without a count of the store; created when that first happens. */
+export const DEGRADED_STATS = STORE_ERROR_POLICIES.map((policy) => `degraded_${policy}` as const)
 
 /** Keys of rules and domains in one thread; enough for 100,000 rules that are all in use. */
 const KEYS_MAX = 120_000
@@ -49,6 +53,7 @@ export interface Deltas {
 
 export class Stats {
   private readonly firstOfRule = new Map<string, number>() // by stats key
+  private readonly firstOfDegraded = new Map<number, number>() // by the first counter of the rule; no larger than firstOfRule
   private readonly pathOfKey = new Map<string, string>() // path of the rule, for stats keys with values of clients
   private readonly firstOfDomain = new Map<string, number>() // domain_not_found
   private readonly firstOfName = new Map<string, number>()
@@ -75,6 +80,13 @@ export class Stats {
     // Also for a known one: an override may have come first, or another rule that is not in force any more.
     if (statsKey !== path && this.firstOfRule.has(statsKey)) this.pathOfKey.set(statsKey, path)
     return first
+  }
+
+  /** Adds to one of a rule's DEGRADED_STATS. `ruleFirst` is what `rule` returned. */
+  addDegraded(ruleFirst: number, stat: number, amount: number): void {
+    const known = this.firstOfDegraded.get(ruleFirst)
+    const first = known ?? this.grow(this.firstOfDegraded, ruleFirst, DEGRADED_STATS.length)
+    this.add(first + stat, amount)
   }
 
   /** Index of a domain's `domain_not_found` counter. */
@@ -123,6 +135,11 @@ export class Stats {
       name ||= ruleName(key)
       this.take(`${name}.${RULE_STATS[i]}`, first + i, deltas)
     }
+    const degraded = this.firstOfDegraded.size === 0 ? undefined : this.firstOfDegraded.get(first)
+    if (degraded === undefined) return
+    name ||= ruleName(key)
+    for (let i = 0; i < DEGRADED_STATS.length; i++)
+      if (this.hasGrown(degraded + i)) this.take(`${name}.${DEGRADED_STATS[i]}`, degraded + i, deltas)
   }
 
   private hasGrown(index: number): boolean {
@@ -148,7 +165,7 @@ export class Stats {
     return keys.get(OTHER) ?? this.grow(keys, OTHER, width)
   }
 
-  private grow(keys: Map<string, number>, key: string, width: number): number {
+  private grow<K>(keys: Map<K, number>, key: K, width: number): number {
     const first = this.count
     keys.set(key, first)
     this.count += width

@@ -33,6 +33,8 @@ export const BATCH_MEMBERS_MAX = 65_536
  */
 const SLOT_HITS_MAX = 2 ** 32
 
+const PENDING = -(2 ** 30) // a small integer, and no count: see isPending
+
 let generationsCount = 0 // of this thread; each use of a batch has a number of its own
 
 export class Batch {
@@ -40,6 +42,8 @@ export class Batch {
   slotsCount = 0
   membersCount = 0
   hasErrors = false // in any slot
+  /** With stopIncrementWhenOverLimit, for a slot with an error: whether the rest of its request is counted nevertheless. */
+  isTolerated: ((slot: number) => boolean) | null = null // null = never
 
   /** Per slot. `hits` is the sum over its members; above 2^53-1 it is rounded and `hitsText` has the exact number. */
   readonly counters: Counter[] = []
@@ -159,7 +163,7 @@ export class Batch {
     this.limits[slot] = limit
     this.windowEndSec[slot] = windowEndSec
     this.expirySec[slot] = expirySec
-    this.previousCounts[slot] = 0
+    this.previousCounts[slot] = PENDING
     this.errors[slot] = null
     return slot
   }
@@ -205,6 +209,12 @@ export class Batch {
   /** The count before this member's hits, as if it had been added alone. */
   getPreviousCount(member: number): number {
     return this.previousCounts[this.slots[member]] + this.earlierHits[member]
+  }
+
+  /** Whether the store has not set a count or an error for the member yet. */
+  isPending(member: number): boolean {
+    const slot = this.slots[member]
+    return this.previousCounts[slot] === PENDING && this.errors[slot] === null
   }
 
   getSlotError(slot: number): Error | null {

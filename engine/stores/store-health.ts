@@ -8,6 +8,8 @@
  * harmless one every second, so a thread without traffic reports the recovery, too.
  */
 
+import type { OpenBreaker } from './breakers.ts'
+
 /** `partly`: on some nodes only, or for some workers only. */
 export type Working = 'ok' | 'partly' | 'failing'
 
@@ -16,6 +18,7 @@ export interface InstanceHealth {
   name: string // in reports
   isConnected: boolean // to every node it needs
   working: Working
+  openBreakers?: readonly OpenBreaker[] // absent = none is open
 }
 
 export type OnHealth = (instances: readonly InstanceHealth[]) => void
@@ -78,12 +81,22 @@ export class StoreHealth {
   get instances(): InstanceHealth[] {
     return this.names.map((name, index) => {
       const reports = [...this.workers.values()].map((instances) => instances[index])
+      const open = mergeBreakers(reports)
       const isAll = (working: Working) => reports.every((report) => report.working === working)
       return {
         name,
         isConnected: reports.some(({ isConnected }) => isConnected),
         working: reports.length === 0 || isAll('failing') ? 'failing' : isAll('ok') ? 'ok' : 'partly',
+        ...(open.length > 0 && { openBreakers: open }),
       }
     })
   }
+}
+
+/** Those that are open in any worker, each node once. */
+function mergeBreakers(reports: readonly InstanceHealth[]): OpenBreaker[] {
+  const byNode = new Map(
+    reports.flatMap(({ openBreakers = [] }) => openBreakers.map((breaker) => [breaker.node, breaker])),
+  )
+  return [...byNode.values()]
 }

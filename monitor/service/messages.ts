@@ -13,7 +13,7 @@ import type { Gauges } from './metrics.ts'
 export interface MonitorTask {
   settings: Settings
   version: string // of Sluice
-  memoryTable: SharedArrayBuffer | null // the service's counters with BACKEND_TYPE=memory; quotas use separate buckets
+  memoryTable: SharedArrayBuffer | null // the service's counters of this process (openEngine); quotas use separate buckets
   rules: RulesImage | null
 }
 

@@ -23,17 +23,19 @@ import { monitorRows } from '../../monitor/settings.ts'
 import type { Io } from './io.ts'
 import { note, print } from './output.ts'
 
-const USAGE = `Usage: sluice check-config [-config_dir <directory>] [-merge_domain_configs] [-strict] [<file or directory> ...]
+const USAGE = `Usage: sluice check-config [-config_dir <directory>] [-merge_domain_configs] [-strict] [-portable] [<file or directory> ...]
 
   -config_dir <directory>    check every file in this directory and below
   -merge_domain_configs      several files may feed one domain, as with MERGE_DOMAIN_CONFIG=true
   -strict                    a warning ends with exit code 1 as well
+  -portable                  warn of keys that envoyproxy/ratelimit refuses: on_store_error, local_share
 `
 
 interface Options {
   paths: string[]
   isMerging: boolean
   isStrict: boolean
+  isPortable: boolean
   isHelp: boolean
 }
 
@@ -55,7 +57,8 @@ export async function checkConfig(args: string[], io: Io): Promise<number> {
   const skipped: string[] = []
   const files = readAll(options.paths, { io, skipped, isDotIgnored: ignoresDots(io.env) })
   if (!files) return 1
-  const { result, lint } = await load({ from: 'files', files, isMerging: options.isMerging })
+  const { isMerging, isPortable } = options
+  const { result, lint } = await load({ from: 'files', files, isMerging, isPortable })
   const warnings = [...skipped, ...result.warnings, ...(await lint())]
   for (const warning of warnings) note(io, `warning: ${warning}`)
   const problem = findProblem(result, io.env)
@@ -94,7 +97,7 @@ class UsageError extends Error {}
 
 /** Flags with one dash or two, values after `=` or in the next argument, like Go's `flag` package. */
 function parseFlags(args: string[]): Options {
-  const options: Options = { paths: [], isMerging: false, isStrict: false, isHelp: false }
+  const options: Options = { paths: [], isMerging: false, isStrict: false, isPortable: false, isHelp: false }
   for (let i = 0; i < args.length; i++) {
     const flag = /^--?([a-z_]+)(?:=(.*))?$/s.exec(args[i])
     if (!flag) {
@@ -109,6 +112,7 @@ function parseFlags(args: string[]): Options {
       options.paths.push(directory)
     } else if (name === 'merge_domain_configs') options.isMerging = isTrue(name, value ?? 'true')
     else if (name === 'strict') options.isStrict = isTrue(name, value ?? 'true')
+    else if (name === 'portable') options.isPortable = isTrue(name, value ?? 'true')
     else if (name === 'help' || name === 'h') options.isHelp = true
     else throw new UsageError(`unknown flag: -${name}`)
   }

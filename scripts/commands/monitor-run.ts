@@ -68,8 +68,7 @@ export async function runMonitor(io: Io): Promise<number> {
   checkMonitorSettings(settings, env)
   const ended = new Promise<'ended'>((resolve) => onShutdownSignal(io, log, () => resolve('ended')))
   const totals = new Totals()
-  const memoryTable =
-    settings.BACKEND_TYPE === 'memory' ? createMemoryTable(settings.MEMORY_STORE_BYTES) : null
+  const memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES)
   const monitor = createMonitor(
     { settings, memoryTable, rules: null },
     {

@@ -16,7 +16,8 @@ type Random = () => number
 // biome-ignore format: what YAML and the reference treat specially
 const TOKENS = [
   'domain', 'key', 'value', 'descriptors', 'rate_limit', 'unit', 'requests_per_unit', 'unlimited', 'shadow_mode',
-  'quota_mode', 'name', 'replaces', 'detailed_metric', 'value_to_metric', 'share_threshold', 'metadata',
+  'quota_mode', 'name', 'replaces', 'detailed_metric', 'value_to_metric', 'share_threshold', 'metadata', 'on_store_error',
+  'local_share', 'local', '50',
   ': ', ':', '- ', '? ', '\n', '\n  ', '\n    ', ' ', '\t', '{', '}', '[', ']', ',', '&a ', '*a', '<<: *a', '<<', '!!int ',
   '!!str ', '!!binary ', '!!binary /w==', '!!map ', '!!float 1', '!x ', '!!null ', '| ', '>-\n', "'", '"', "''", '\\', '\\u',
   '"\\ud800"', '%YAML 1.2\n', '%', '#', '---\n', '...\n', '@', '`', '*', '**', 'a*b', '_', '', '~', 'null', 'yes', 'on',

@@ -2,7 +2,7 @@
  * A gRPC client on a connection of its own: proto/codec.ts over @grpc/grpc-js.
  */
 import { readFileSync } from 'node:fs'
-import { type ChannelCredentials, Client, credentials, type ServiceError } from '@grpc/grpc-js'
+import { type ChannelCredentials, Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { decodeResponse, encodeRequest } from '../../proto/codec.ts'
 import type { Entry, RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
 import { SHOULD_RATE_LIMIT } from '../../transports/grpc/services.ts'
@@ -20,12 +20,17 @@ export class GrpcClient {
     })
   }
 
-  /** Rejects with grpc-js's ServiceError (`code`, `details`). */
-  ask(request: RateLimitRequest): Promise<RateLimitResponse> {
+  /** Rejects with grpc-js's ServiceError (`code`, `details`). `timeoutMs` becomes the call's grpc-timeout. */
+  ask(request: RateLimitRequest, timeoutMs?: number): Promise<RateLimitResponse> {
     return new Promise((resolve, reject) => {
       const done = (error: ServiceError | null, response?: RateLimitResponse) =>
         error ? reject(error) : resolve(response!)
-      this.client.makeUnaryRequest(SHOULD_RATE_LIMIT, toBuffer, decodeResponse, request, done)
+      const options = timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs }
+      const metadata = new Metadata()
+      this.client.makeUnaryRequest(
+        ...([SHOULD_RATE_LIMIT, toBuffer, decodeResponse, request, metadata, options] as const),
+        done,
+      )
     })
   }
 

@@ -31,6 +31,9 @@ descriptors:
     rate_limit: { unit: hour, requests_per_unit: 5 }
   - key: burst
     rate_limit: { unit: second, requests_per_unit: 100 }
+  - key: denied
+    on_store_error: deny
+    rate_limit: { unit: minute, requests_per_unit: 5 }
 `
 const SERVER = SHOULD_RATE_LIMIT.slice(1)
 const DECISION = 'ShouldRateLimit Execution'
@@ -181,6 +184,13 @@ describe('with Redis', () => {
     expect(failed.attributes['rpc.grpc.status_code']).toBe(2)
     expect(failed.status.code).toBe(ERROR)
     expect((await collector.spans(DECISION, 3))[2].parentSpanId).toBe(failed.spanId)
+    expect((await collector.spans(DECISION, 3))[2].attributes).not.toHaveProperty('degraded')
+
+    const [denied] = question('shop', { denied: 'x' }).descriptors
+    await call(service, { ...ALICE, descriptors: [denied] })
+    expect((await collector.spans(DECISION, 4))[3].attributes.degraded).toBe('deny')
+    await postJson(service, { domain: 'shop', descriptors: [{ entries: [{ key: 'denied', value: 'x' }] }] })
+    expect((await collector.spans(DECISION, 5))[4].attributes.degraded).toBe('deny')
   })
 })
 

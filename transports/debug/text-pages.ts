@@ -12,6 +12,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g // in a key they wou
 /**
  * shop.user: unit=MINUTE requests_per_unit=5, shadow_mode: false, quota_mode: false
  * shop.user_admin: unlimited, shadow_mode: false, quota_mode: false
+ * shop.login: unit=HOUR requests_per_unit=9, shadow_mode: false, quota_mode: false, on_store_error: local, local_share: 50
  *
  * `failure` is the error of the last load if it failed; the rules are those from before it.
  */
@@ -21,10 +22,12 @@ export function* rulesLines(image: RulesImage | null, failure: string | null): I
   for (const rule of new Trie(image).rules()) yield ruleLine(rule)
 }
 
-function ruleLine({ path, limit, isUnlimited, isShadow, isQuota }: Rule): string {
+function ruleLine({ path, limit, isUnlimited, isShadow, isQuota, onStoreError, localShare }: Rule): string {
   const { unit, requestsPerUnit } = limit
   const bound = isUnlimited ? 'unlimited' : `unit=${UNIT_NAMES[unit]} requests_per_unit=${requestsPerUnit}`
-  return `${path.replaceAll(CONTROL, '_')}: ${bound}, shadow_mode: ${isShadow}, quota_mode: ${isQuota}\n`
+  const policy = onStoreError ? `, on_store_error: ${onStoreError}` : ''
+  const share = localShare ? `, local_share: ${localShare}` : ''
+  return `${path.replaceAll(CONTROL, '_')}: ${bound}, shadow_mode: ${isShadow}, quota_mode: ${isQuota}${policy}${share}\n`
 }
 
 /** { "load_failure": null, "rules": [ … ] } with a line per rule and all fields of its file. */
@@ -41,7 +44,7 @@ export function* rulesJson(image: RulesImage | null, failure: string | null): It
 
 function ruleFields(trie: Trie, rule: Rule): object {
   const [domain, ...nodes] = trie.getRuleNodes(rule)
-  const { path, limit, isUnlimited, isShadow, isQuota, replaces, metadata } = rule
+  const { path, limit, isUnlimited, isShadow, isQuota, onStoreError, localShare, replaces, metadata } = rule
   const bound = isUnlimited
     ? { unlimited: true }
     : { unit: UNIT_NAMES[limit.unit], requests_per_unit: limit.requestsPerUnit }
@@ -56,6 +59,8 @@ function ruleFields(trie: Trie, rule: Rule): object {
     },
     shadow_mode: isShadow,
     quota_mode: isQuota,
+    ...(onStoreError && { on_store_error: onStoreError }),
+    ...(localShare && { local_share: localShare }),
     ...(metadata && { metadata }),
     ...trie.getPlace(nodes[nodes.length - 1]),
   }

@@ -67,6 +67,10 @@ class GrpcDecisionCallback implements DecisionCallback {
     return this.call.isCancelled
   }
 
+  get deadlineMs(): number {
+    return this.call.deadlineMs
+  }
+
   onDecision(response: RateLimitResponse): void {
     if (this.isDone) return
     this.isDone = true

@@ -164,7 +164,7 @@ export class HttpServer {
     this.requestsCount++
     const path = req.getUrl()
     const isHead = req.getMethod() === 'head'
-    if (path === '/json') JsonCall.start(this, res, isHead, Number(req.getHeader('content-length')))
+    if (path === '/json') JsonCall.start(this, res, isHead, req)
     else if (path === '/healthcheck') this.send(res, isHead, this.getHealthReply(req.getQuery()))
     else {
       const cleaned = posix.normalize(path)
@@ -193,22 +193,25 @@ class JsonCall implements DecisionCallback {
   private readonly server: HttpServer
   private readonly res: HttpResponse
   private readonly isHead: boolean
+  readonly deadlineMs: number // epoch milliseconds; Infinity = none
   private body: Body | null = null // only for a body of several chunks
   private isDone = false // responded or aborted: `res` must not be used any more
 
-  /** Reads the body, then decides and responds. `length` is Content-Length: 0 or NaN without one. */
-  static start(server: HttpServer, res: HttpResponse, isHead: boolean, length: number): void {
-    const call = new JsonCall(server, res, isHead)
+  /** Reads the body, then decides and responds. */
+  static start(server: HttpServer, res: HttpResponse, isHead: boolean, req: HttpRequest): void {
+    const length = Number(req.getHeader('content-length')) // 0 or NaN without one
+    const call = new JsonCall(server, res, isHead, readDeadline(req.getHeader('request-timeout')))
     server.begin()
     res.onAborted(() => call.finish())
     if (length > 2 * server.bodyBytesMax) call.refuseTooLong(true)
     else res.onData((chunk, isLast) => call.read(chunk, isLast))
   }
 
-  private constructor(server: HttpServer, res: HttpResponse, isHead: boolean) {
+  private constructor(server: HttpServer, res: HttpResponse, isHead: boolean, deadlineMs: number) {
     this.server = server
     this.res = res
     this.isHead = isHead
+    this.deadlineMs = deadlineMs
   }
 
   get isCancelled(): boolean {
@@ -283,6 +286,11 @@ class JsonCall implements DecisionCallback {
     this.server.end()
     return true
   }
+}
+
+/** `Request-Timeout: 20`, in milliseconds as a grpc-timeout of 20m. Other texts are ignored: the header belongs to no standard. */
+function readDeadline(text: string): number {
+  return /^[1-9]\d{0,7}$/.test(text) ? Date.now() + Number(text) : Number.POSITIVE_INFINITY
 }
 
 function statusLine(overallCode: Code): string {

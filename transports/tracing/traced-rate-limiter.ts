@@ -8,6 +8,7 @@
  * Unsampled requests are passed on unchanged. A sampled gRPC request is decoded twice, since the span has its text.
  */
 import { type Context, ROOT_CONTEXT, type Span, type Tracer } from '@opentelemetry/api'
+import type { StoreErrorPolicy } from '../../engine/config/rules.ts'
 import type { DecisionCallback, RateLimiter } from '../../engine/decision/rate-limiter.ts'
 import { decodeRequest } from '../../proto/codec.ts'
 import type { RateLimitRequest, RateLimitResponse } from '../../proto/ratelimit.ts'
@@ -99,9 +100,18 @@ class TracedCallback implements DecisionCallback {
     return this.callback.isCancelled
   }
 
+  get deadlineMs(): number | undefined {
+    return this.callback.deadlineMs
+  }
+
   /** Matching has ended: unless there is a response, the request waits for the store from now on. */
   onMatched(): void {
     if (!this.isDone) this.storeSpan = this.startStoreSpan()
+  }
+
+  onDegraded(policy: StoreErrorPolicy): void {
+    this.decision.setAttribute('degraded', policy)
+    this.callback.onDegraded?.(policy)
   }
 
   onDecision(response: RateLimitResponse): void {
@@ -153,6 +163,14 @@ class TracedJsonCallback implements DecisionCallback {
 
   get isCancelled(): boolean {
     return this.callback.isCancelled
+  }
+
+  get deadlineMs(): number | undefined {
+    return this.callback.deadlineMs
+  }
+
+  onDegraded(policy: StoreErrorPolicy): void {
+    this.callback.onDegraded?.(policy)
   }
 
   onDecision(response: RateLimitResponse): void {

@@ -224,8 +224,14 @@ export class MemcacheStore implements CounterStore {
   }
 
   private instancesHealth(): InstanceHealth[] {
-    const { working } = this.nodes
-    return [{ name: 'memcached', isConnected: working === 'ok', working }]
+    const { working, breakers } = this.nodes
+    const { open } = breakers
+    return [
+      {
+        ...{ name: 'memcached', isConnected: working === 'ok', working },
+        ...(open.length > 0 && { openBreakers: open }),
+      },
+    ]
   }
 
   private checkIdle(): void {

@@ -7,7 +7,8 @@
  *
  * Every command ends within the timeout, counted from `send`: when the oldest has waited that long, or the connection breaks,
  * all pending commands fail, and whether they ran is unknown. The next command opens a new connection, after a pause if the last
- * attempt failed, too; during the pause commands fail immediately. Nothing is sent twice.
+ * attempt failed, too; during the pause commands fail immediately, as they do while the node's circuit breaker is open. Each
+ * command is a trip of that. Nothing is sent twice.
  *
  * Why not a client library: none supports unix sockets and a deadline per command. memcache 1.10, the maintained one, has no
  * such deadline, cuts idle connections, and takes half a reply of a lost connection as the start of the next one (a wrong count
@@ -17,6 +18,8 @@
 import { connect, type Socket } from 'node:net'
 import { connect as tlsConnect } from 'node:tls'
 import { backoffMs } from '../../runtime/backoff.ts'
+import type { Breakers } from '../breakers.ts'
+import type { CircuitBreaker } from '../circuit-breaker.ts'
 import { errorText, goDuration } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
 
@@ -35,6 +38,7 @@ export interface NodeOptions {
   address: MemcacheAddress
   tls: TlsTo | null
   timeoutMs: number
+  breakers: Breakers
   onLost: (reason: string) => void
   onState: () => void // isFailing or isConnected may have changed
 }
@@ -46,7 +50,7 @@ const COMMANDS_MAX = 65_536
 const VALUE_BYTES_MAX = 1_048_576
 const LINE_BYTES_MAX = 2_048
 
-const RECONNECT = { initialMs: 50, maxMs: 1_000 }
+const RECONNECT = { initialMs: 50, maxMs: 500 }
 const KEEPALIVE_MS = 10_000
 
 /** Error replies to a well-formed command. After any other error, replies may no longer match commands. */
@@ -64,6 +68,7 @@ export class MemcacheNode {
   isConnected = false
   isFailing = false // the last command got no reply or a SERVER_ERROR, or the last attempt to connect failed
   private readonly options: NodeOptions
+  private readonly breaker: CircuitBreaker
   private socket: Socket | null = null
   private openedMs = 0
   private failures = 0 // attempts to connect since the last reply
@@ -77,17 +82,26 @@ export class MemcacheNode {
   private isFlushScheduled = false
   private sweepTimer: NodeJS.Timeout | undefined
   private isRetired = false
-  private isProbing = false // a probe waits for its reply
+  private isProbing = false // the probe of the caller waits for its reply
+  private probesCount = 0 // commands that wait for a reply and are probes
 
   constructor(options: NodeOptions) {
     this.options = options
     this.address = options.address
+    this.breaker = options.breakers.create(options.address.text, (done) => this.probeForBreaker(done))
   }
 
   /** Sends one command; `text` has one character per byte. Calls `onEnd` once, immediately or within the timeout. */
   send(text: string, onEnd: OnEnd, onValue: OnValue | null = null): void {
+    if (this.breaker.isOpen) onEnd(new Error(`the circuit breaker is open (${this.breaker.reason})`), '')
+    else this.sendAlways(text, onEnd, onValue)
+  }
+
+  /** The same, whatever the breaker says. */
+  private sendAlways(text: string, onEnd: OnEnd, onValue: OnValue | null = null): void {
     const refusal = this.refusal()
     if (refusal !== '') {
+      this.breaker.onFailure(refusal)
       onEnd(new Error(refusal), '')
       return
     }
@@ -133,9 +147,24 @@ export class MemcacheNode {
   probe(): void {
     if (this.isProbing) return
     this.isProbing = true
-    this.send('version\r\n', () => {
+    this.sendProbe('version\r\n', null, () => {
       this.isProbing = false
     })
+  }
+
+  /** Reads as hits do. */
+  private probeForBreaker(done: (isOk: boolean) => void): void {
+    const ignore = () => {} // such an item may exist
+    this.sendProbe('gets sluice\r\n', ignore, (error) => done(error === null))
+  }
+
+  private sendProbe(text: string, onValue: OnValue | null, onEnd: (error: Error | null) => void): void {
+    this.probesCount++
+    const onProbeEnd: OnEnd = (error) => {
+      this.probesCount--
+      onEnd(error)
+    }
+    this.sendAlways(text, onProbeEnd, onValue)
   }
 
   /** Only commands that follow from replies will still be sent: closes when none is pending. */
@@ -146,6 +175,7 @@ export class MemcacheNode {
 
   /** Closes the connection. Pending commands fail; callers wait for them first. */
   close(): void {
+    this.options.breakers.remove(this.breaker)
     this.drop('closing')
   }
 
@@ -216,6 +246,8 @@ export class MemcacheNode {
     if (this.first === null) this.last = null
     this.commandsCount--
     this.setFailing(isError && line.startsWith('SERVER_ERROR'))
+    if (isError && line.startsWith('SERVER_ERROR')) this.breaker.onFailure(line)
+    else this.breaker.onSuccess(this.breaker.isTiming ? performance.now() - command.sentMs : 0)
     if (isError) command.onEnd(new Error(line), '')
     else command.onEnd(null, line)
     if (this.isRetired && this.first === null) this.close()
@@ -244,7 +276,7 @@ export class MemcacheNode {
     const pauseMs = this.failures === 0 ? 0 : backoffMs(this.failures, RECONNECT, Math.random)
     this.pausedUntilMs = performance.now() + pauseMs
     this.failures++
-    if (!this.isProbing || this.commandsCount > 1) this.options.onLost(reason)
+    if (this.probesCount === 0 || this.commandsCount > this.probesCount) this.options.onLost(reason)
     const isFailure = !this.isConnected || this.commandsCount > 0
     this.drop(reason)
     if (isFailure) this.setFailing(true)
@@ -272,6 +304,9 @@ export class MemcacheNode {
     socket?.on('error', () => {}) // later errors are irrelevant
     socket?.destroy()
     const error = new Error(reason)
-    for (; command !== null; command = command.next) command.onEnd(error, '')
+    for (; command !== null; command = command.next) {
+      this.breaker.onFailure(reason)
+      command.onEnd(error, '')
+    }
   }
 }

@@ -5,6 +5,7 @@
  *                                                b keeps its connection, a completes its commands and closes, c is opened
  */
 
+import { Breakers, NO_BREAKER } from '../breakers.ts'
 import type { Working } from '../store-health.ts'
 import { type MemcacheAddress, MemcacheNode } from './node.ts'
 import type { MemcacheOptions } from './options.ts'
@@ -25,12 +26,14 @@ export class MemcacheNodes {
   private timer: NodeJS.Timeout | undefined
   private probeTimer: NodeJS.Timeout | undefined
   private readonly onState: () => void
+  readonly breakers: Breakers
 
   /** `onState`: `working` may have changed. */
   constructor(options: MemcacheOptions, report: MemcacheReport, onState: () => void = () => {}) {
     this.options = options
     this.report = report
     this.onState = onState
+    this.breakers = new Breakers(options.breaker ?? NO_BREAKER, report.stats, onState)
   }
 
   get working(): Working {
@@ -115,7 +118,10 @@ export class MemcacheNodes {
     const { tls, timeoutMs } = this.options
     const onLost = (reason: string) =>
       this.report.logError(address.text, () => `memcached at ${address.text} is not connected: ${reason}`)
-    const node = new MemcacheNode({ address, tls, timeoutMs, onLost, onState: () => this.onNodeState() })
+    const node = new MemcacheNode({
+      ...{ address, tls, timeoutMs, onLost, breakers: this.breakers },
+      onState: () => this.onNodeState(),
+    })
     node.open()
     return node
   }

@@ -2,6 +2,8 @@
  * The MEMCACHE_* settings as options of the store. Main checks them before any port opens.
  */
 import type { Settings } from '../../settings/parse.ts'
+import { breakerOptions } from '../breakers.ts'
+import type { BreakerOptions } from '../circuit-breaker.ts'
 import { type TlsFiles, type TlsTo, tlsTo } from '../tls.ts'
 import { findServers, type ServersOptions } from './server-list.ts'
 
@@ -10,6 +12,7 @@ export interface MemcacheOptions extends ServersOptions {
   tls: TlsTo | null
   isErrorZero: boolean // MEMCACHE_ERRORS_AS_ZERO
   timeoutMs: number // for each command
+  breaker?: BreakerOptions // default NO_BREAKER
 }
 
 const TIMEOUT_MS = 500 // as envoyproxy/ratelimit, which has no setting for it either
@@ -23,6 +26,7 @@ export function memcacheOptions(settings: Settings): MemcacheOptions {
     tls: settings.MEMCACHE_TLS ? tlsTo(tlsFiles(settings)) : null,
     isErrorZero: settings.MEMCACHE_ERRORS_AS_ZERO,
     timeoutMs: TIMEOUT_MS,
+    breaker: breakerOptions(settings),
   }
 }
 

@@ -23,7 +23,7 @@ const KINDS_MAX = 1_000 // nodes and others; beyond, further ones share one limi
 
 export class MemcacheReport {
   private readonly log: Log
-  private readonly stats: Stats
+  readonly stats: Stats
   private readonly indices: Record<MemcacheCounter, number>
   private readonly errors: RateLimitedLogByKind
 

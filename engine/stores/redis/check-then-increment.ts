@@ -12,7 +12,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { StoreError } from '../../runtime/errors.ts'
 import type { Batch } from '../batch.ts'
-import { isWrongServer } from './node.ts'
+import { isKeyError, isWrongServer } from './node.ts'
 import type { PipelinedBatch } from './pipelined-batch.ts'
 import { ErrorReply, type Reply } from './resp.ts'
 import type { RedisTopology } from './topology.ts'
@@ -35,17 +35,18 @@ function runScript(pipelined: PipelinedBatch, topology: RedisTopology): void {
   }
   if (script.text === '') script = loadScript()
   const args = toScriptArgs(batch)
+  const sample = { key: batch.counters[0].key, expirySec: batch.expirySec[0] }
   pipelined.expect(batch.slotsCount)
   const onReply = (error: StoreError | null, [reply]: Reply[]) => {
     if (error !== null) batch.failAll(error)
     else if (reply instanceof ErrorReply && reply.text.startsWith('NOSCRIPT')) {
       // nothing was run, so sending it again counts once; EVAL also caches the script
-      node.request([['EVAL', script.text, ...args]], pipelined.startMs, onReply)
+      node.request([['EVAL', script.text, ...args]], pipelined.startMs, onReply, sample)
       return
     } else readScriptReply(pipelined, topology, reply)
     pipelined.finish(batch.slotsCount)
   }
-  node.request([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply)
+  node.request([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply, sample)
 }
 
 function loadScript() {
@@ -77,6 +78,7 @@ function readScriptReply(pipelined: PipelinedBatch, topology: RedisTopology, rep
     if (typeof before === 'number') batch.setPreviousCount(slot, before)
     else pipelined.failWithReply(slot, String(before))
     if (typeof before === 'string' && isWrongServer(before)) wrongServerText = before
+    if (typeof before === 'string' && !isKeyError(before)) topology.findNode('')!.onServerError(before)
   }
   if (wrongServerText !== '') topology.findNode('')!.drop(wrongServerText)
 }
@@ -131,11 +133,12 @@ function incrementAllowed(pipelined: PipelinedBatch, counts: number[]): void {
   const slots: number[] = []
   let first = 0
   for (const end of batch.requestEnds) {
-    const error = findError(batch, first, end)
+    const error = findFatalError(batch, first, end)
     if (error === null) decideRequest(pipelined, first, end, counts, addedHits, isSkipped)
     for (let slot = first; slot < end; slot++) {
-      if (error === null) slots.push(slot)
-      else batch.setError(slot, error) // a request that cannot be read adds nothing
+      if (error !== null)
+        batch.setError(slot, error) // a request that cannot be read adds nothing
+      else if (batch.getSlotError(slot) === null) slots.push(slot)
     }
     first = end
   }
@@ -151,13 +154,16 @@ function decideRequest(
   addedHits: Map<string, number>,
   isSkipped: boolean[],
 ): void {
-  const { hits, limits } = pipelined.batch
+  const { batch } = pipelined
+  const { hits, limits } = batch
   let isOverLimit = false
   for (let slot = first; slot < end; slot++) {
+    if (batch.getSlotError(slot) !== null) continue
     counts[slot] += (addedHits.get(getCounterId(pipelined, slot)) ?? 0) + hits[slot] // now the count after these hits
     if (counts[slot] > limits[slot]) isOverLimit = true
   }
   for (let slot = first; slot < end; slot++) {
+    if (batch.getSlotError(slot) !== null) continue
     const counterId = getCounterId(pipelined, slot)
     isSkipped[slot] = isOverLimit && counts[slot] <= limits[slot] && end - first > 1
     if (!isSkipped[slot]) addedHits.set(counterId, (addedHits.get(counterId) ?? 0) + hits[slot])
@@ -169,10 +175,11 @@ function getCounterId(pipelined: PipelinedBatch, slot: number): string {
   return `${pipelined.getTopology(slot).name} ${pipelined.batch.counters[slot].key}`
 }
 
-function findError(batch: Batch, first: number, end: number): Error | null {
+/** Of a counter without which its request cannot be decided. */
+function findFatalError(batch: Batch, first: number, end: number): Error | null {
   for (let slot = first; slot < end; slot++) {
-    const error = batch.getError(slot)
-    if (error !== null) return error
+    const error = batch.getSlotError(slot)
+    if (error !== null && batch.isTolerated?.(slot) !== true) return error
   }
   return null
 }

@@ -29,8 +29,8 @@ export interface ConnectionOptions {
   onFailed: (reason: string) => void // an attempt in the background failed
 }
 
-const RECONNECT = { initialMs: 125, maxMs: 4_000 } // as envoyproxy/ratelimit (spec 9.3)
-const STABLE_MS = RECONNECT.maxMs // a connection that lasted this long resets the back-off
+const RECONNECT = { initialMs: 125, maxMs: 500 } // envoyproxy/ratelimit waits up to 4 s, in which Redis may be back unnoticed
+const STABLE_MS = 4_000 // a connection that lasted this long resets the back-off
 
 let generationsCount = 0 // of this thread
 

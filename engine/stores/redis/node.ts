@@ -7,9 +7,13 @@
  *
  * A call stays queued until its last reply or the end of the connection. While one is overdue nothing more is sent: Redis
  * replies in order, so it would be late too. After OVERDUE_TIMEOUTS_MAX timeouts the connection is replaced.
+ *
+ * Each call is a trip of the node's circuit breaker; while that is open, calls fail without being sent.
  */
 import { StoreError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/messages.ts'
+import type { Breakers } from '../breakers.ts'
+import type { CircuitBreaker } from '../circuit-breaker.ts'
 import { goDuration } from '../connect-retry.ts'
 import type { ConnectionMetrics } from '../connection-metrics.ts'
 import type { TlsTo } from '../tls.ts'
@@ -22,10 +26,18 @@ export interface NodeCall {
   readonly sentMs: number // when the callers began to wait
   leftCount: number // replies still to come; counted down by the node
   isGivenUp: boolean // it has failed; late replies are dropped
+  /** A hit of the call that may be repeated with an increment of 0, to probe the server; null = none is known. */
+  readonly sample: Sample | null
   integer(value: number): void
   reply(value: Reply): void
   /** No further callback follows. The call may not have been sent. */
   fail(error: StoreError): void
+}
+
+/** A counter and how long it is kept, in seconds. */
+export interface Sample {
+  key: string
+  expirySec: number
 }
 
 /** A call that receives all its replies together. */
@@ -33,13 +45,20 @@ export class ListCall implements NodeCall {
   readonly sentMs: number
   leftCount: number
   isGivenUp = false
+  readonly sample: Sample | null
   private readonly replies: Reply[] = []
   private readonly done: (error: StoreError | null, replies: Reply[]) => void
 
-  constructor(sentMs: number, leftCount: number, done: (error: StoreError | null, replies: Reply[]) => void) {
+  constructor(
+    sentMs: number,
+    leftCount: number,
+    done: (error: StoreError | null, replies: Reply[]) => void,
+    sample: Sample | null = null,
+  ) {
     this.sentMs = sentMs
     this.leftCount = leftCount
     this.done = done
+    this.sample = sample
   }
 
   integer(value: number): void {
@@ -65,6 +84,7 @@ export interface NodeOptions {
   operationTimeoutMs: number // from when the caller began to wait
   log: Log
   pool: ConnectionMetrics | null
+  breakers: Breakers
   onChange: () => void // of isConnected
 }
 
@@ -73,6 +93,10 @@ const OVERDUE_TIMEOUTS_MAX = 4
 
 /** Distinct connection errors logged while disconnected; further ones are not logged. */
 const LOGGED_REASONS_MAX = 8
+
+/** Errors about one key or the address of a key: the server itself works. */
+const KEY_ERROR =
+  /^-?(MOVED|ASK|TRYAGAIN|NOSCRIPT|NOPERM|WRONGTYPE|ERR (value is not an integer|increment or decrement would overflow))\b/
 
 /** The server cannot take writes, now or ever: a retry on the same connection would fail the same way. */
 const WRONG_SERVER = /^-?(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN)\b/
@@ -85,6 +109,10 @@ export class RedisNode implements ReplySink {
   private readonly options: NodeOptions
   private readonly connection: RedisConnection
   private readonly calls: NodeCall[] = [] // oldest first
+  private readonly breaker: CircuitBreaker
+  private callError = '' // an error of the server in the replies of the oldest call so far
+  private replyingCall: NodeCall | null = null // that of the last reply other than a count
+  private sample: Sample | null = null // of the last call that failed
   private overdueCount = 0
   private wrongServerError = '' // the connection is closed once the call that got this error has all its replies
   private sweepTimer: NodeJS.Timeout | undefined
@@ -96,6 +124,7 @@ export class RedisNode implements ReplySink {
   constructor(options: NodeOptions) {
     this.options = options
     this.name = options.name
+    this.breaker = options.breakers.create(options.name, (done) => this.probe(done))
     this.connection = new RedisConnection({
       ...options,
       sink: this,
@@ -122,6 +151,7 @@ export class RedisNode implements ReplySink {
   /** Why a call would fail immediately, without being sent; or null. */
   get refusal(): string | null {
     if (!this.isConnected) return `no connection (${this.lostReason})`
+    if (this.breaker.isOpen) return `the circuit breaker is open (${this.breaker.reason})`
     if (this.overdueCount > 0) return `no reply to earlier hits for ${this.timeoutText()}`
     return null
   }
@@ -149,6 +179,7 @@ export class RedisNode implements ReplySink {
   /** Pending calls fail. */
   async close(): Promise<void> {
     this.isClosing = true
+    this.options.breakers.remove(this.breaker)
     clearTimeout(this.sweepTimer)
     await this.connection.close()
     this.failAll('closed')
@@ -169,11 +200,57 @@ export class RedisNode implements ReplySink {
     commands: readonly (readonly (string | number)[])[],
     sentMs: number,
     done: (error: StoreError | null, replies: Reply[]) => void,
+    sample: Sample | null = null,
   ): void {
     const { refusal } = this
     if (refusal === null)
-      this.send(commands.map(commandText).join(''), new ListCall(sentMs, commands.length, done))
-    else done(this.error(refusal), [])
+      this.send(commands.map(commandText).join(''), new ListCall(sentMs, commands.length, done, sample))
+    else done(this.refuse(refusal, sample), [])
+  }
+
+  /** The error of hits that are not sent because of `refusal`. */
+  refuse(refusal: string, sample: Sample | null): StoreError {
+    if (!this.breaker.isOpen) this.onTripFailed(refusal, sample)
+    return this.error(refusal)
+  }
+
+  /** A reply to the call that is being completed says that the server could not do its work. */
+  onServerError(text: string): void {
+    this.callError = text
+    this.sample = this.replyingCall?.sample ?? this.sample // now, because a completed call's batch is reused
+  }
+
+  /** Repeats a hit with an increment of 0, because PING succeeds while writes are refused. */
+  private probe(done: (isOk: boolean) => void): void {
+    if (!this.isConnected || this.overdueCount > 0) {
+      done(false)
+      return
+    }
+    const { sample } = this
+    const commands =
+      sample === null
+        ? [['PING']]
+        : [
+            ['INCRBY', sample.key, 0],
+            ['EXPIRE', sample.key, sample.expirySec],
+          ]
+    const onReplies = (error: StoreError | null, replies: Reply[]) =>
+      done(error === null && !replies.some(isServerError))
+    this.send(commands.map(commandText).join(''), new ListCall(performance.now(), commands.length, onReplies))
+  }
+
+  private onTripFailed(reason: string, sample: Sample | null): void {
+    this.sample = sample ?? this.sample
+    this.breaker.onFailure(reason)
+  }
+
+  /** All replies of a call have arrived in time. */
+  private onTripEnded(call: NodeCall): void {
+    const { breaker, callError } = this
+    if (callError !== '') {
+      this.callError = ''
+      this.onTripFailed(callError, null)
+    } else breaker.onSuccess(breaker.isTiming ? performance.now() - call.sentMs : 0)
   }
 
   /** Sends the writes of this turn in one packet. */
@@ -186,7 +263,10 @@ export class RedisNode implements ReplySink {
   integer(value: number): void {
     const call = this.nextCall()
     if (call === null) return
-    if (!call.isGivenUp) call.integer(value)
+    if (!call.isGivenUp) {
+      call.integer(value)
+      if (call.leftCount === 0) this.onTripEnded(call)
+    } else if (call.leftCount === 0) this.callError = ''
     if (this.wrongServerError !== '' && call.leftCount === 0) this.drop(this.wrongServerError)
   }
 
@@ -195,7 +275,12 @@ export class RedisNode implements ReplySink {
     if (call === null) return
     if (value instanceof ErrorReply && this.wrongServerError === '' && isWrongServer(value.text))
       this.wrongServerError = value.text
-    if (!call.isGivenUp) call.reply(value)
+    this.replyingCall = call
+    if (isServerError(value)) this.onServerError(value.text)
+    if (!call.isGivenUp) {
+      call.reply(value)
+      if (call.leftCount === 0) this.onTripEnded(call)
+    } else if (call.leftCount === 0) this.callError = ''
     if (this.wrongServerError !== '' && call.leftCount === 0) this.drop(this.wrongServerError)
   }
 
@@ -245,7 +330,8 @@ export class RedisNode implements ReplySink {
     if (call.isGivenUp) return
     this.overdueCount++
     call.isGivenUp = true
-    call.fail(this.error(`no reply within ${this.timeoutText()}; the hits may have been counted`))
+    this.onTripFailed(`no reply within ${this.timeoutText()}`, call.sample)
+    call.fail(this.error(`no reply within ${this.timeoutText()}; the hits may have been counted`, true))
   }
 
   private onConnected(): void {
@@ -259,6 +345,7 @@ export class RedisNode implements ReplySink {
     }
     this.wasConnected = true
     this.loggedReasons.clear()
+    this.breaker.probeSoon()
     this.options.onChange()
   }
 
@@ -284,10 +371,12 @@ export class RedisNode implements ReplySink {
     const calls = this.calls.splice(0)
     this.overdueCount = 0
     this.wrongServerError = ''
-    const error = this.error(`${reason}; the hits may have been counted`)
+    this.callError = ''
+    const error = this.error(`${reason}; the hits may have been counted`, true)
     for (const call of calls) {
       if (call.isGivenUp) continue
       call.isGivenUp = true
+      this.onTripFailed(reason, call.sample)
       call.fail(error)
     }
   }
@@ -297,9 +386,18 @@ export class RedisNode implements ReplySink {
   }
 
   /** An error that names this server. */
-  error(message: string): StoreError {
-    return new StoreError(`redis ${this.name}: ${message}`)
+  error(message: string, isUnknown = false): StoreError {
+    return new StoreError(`redis ${this.name}: ${message}`, isUnknown)
   }
+}
+
+function isServerError(reply: Reply): reply is ErrorReply {
+  return reply instanceof ErrorReply && !isKeyError(reply.text)
+}
+
+/** Whether an error reply says that the server works, and only this key could not be counted here. */
+export function isKeyError(text: string): boolean {
+  return KEY_ERROR.test(text)
 }
 
 /** Whether an error reply is about the server rather than about a key. */

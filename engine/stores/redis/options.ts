@@ -1,5 +1,7 @@
 /** Options of one Redis instance, made from the settings. Plain data, so they can be posted to a worker. */
 import type { Settings } from '../../settings/parse.ts'
+import { breakerOptions } from '../breakers.ts'
+import type { BreakerOptions } from '../circuit-breaker.ts'
 import type { Startup } from '../connect-retry.ts'
 import type { TlsFiles } from '../tls.ts'
 
@@ -20,6 +22,7 @@ export interface RedisOptions {
   startup: Startup
   busyPollMs?: number // REDIS_BUSY_POLL (reply-poller.ts); default 0
   coalesceDelayMs?: number // REDIS_REPLY_COALESCE_DELAY (reply-poller.ts); default 0
+  breaker?: BreakerOptions // default NO_BREAKER
   perSecond?: RedisOptions | null // the instance for limits per second; default this one
 }
 
@@ -61,6 +64,7 @@ function readOptions(settings: Settings, prefix: Prefix): RedisOptions {
     operationTimeoutMs: Math.min(settings[`${prefix}_OPERATION_TIMEOUT`], TIMER_MS_MAX),
     busyPollMs: settings.REDIS_BUSY_POLL,
     coalesceDelayMs: settings.REDIS_REPLY_COALESCE_DELAY,
+    breaker: breakerOptions(settings),
     ...(isError && { emptyWaitMs: settings[`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`] }),
     startup: {
       initialMs: settings.REDIS_STARTUP_INITIAL_INTERVAL,

@@ -26,7 +26,7 @@
  */
 import { StoreError } from '../../runtime/errors.ts'
 import { BATCH_SLOTS_MAX, type Batch } from '../batch.ts'
-import { isWrongServer, type NodeCall, type RedisNode } from './node.ts'
+import { isWrongServer, type NodeCall, type RedisNode, type Sample } from './node.ts'
 import { ErrorReply, HitWriter, type Reply } from './resp.ts'
 import type { KeyCommand, RedisTopology } from './topology.ts'
 
@@ -101,7 +101,7 @@ export class PipelinedBatch {
     if (refusal === null) pipeline.send()
     else if (topology.isWaitingFor(node))
       for (let i = 0; i < slotsCount; i++) topology.send(this.createKeyCommand(slots[i]), node)
-    else pipeline.fail(node.error(refusal))
+    else pipeline.fail(node.refuse(refusal, pipeline.sample))
   }
 
   /** The instance that counts the slot (spec 3.2). */
@@ -264,6 +264,11 @@ class NodePipeline implements NodeCall {
     this.node = node
     this.slots = slots
     this.slotsCount = slotsCount
+  }
+
+  get sample(): Sample {
+    const { counters, expirySec } = this.parent.batch
+    return { key: counters[this.slots[0]].key, expirySec: expirySec[this.slots[0]] }
   }
 
   /** Only while the node has no `refusal`. */

@@ -13,6 +13,7 @@ import type { Diagnostic } from '../../runtime/inspection/messages.ts'
 import type { Log } from '../../runtime/messages.ts'
 import type { Stats } from '../../stats/stats.ts'
 import type { Batch } from '../batch.ts'
+import { Breakers, NO_BREAKER } from '../breakers.ts'
 import { goDuration, openWithRetries } from '../connect-retry.ts'
 import { ConnectionMetrics } from '../connection-metrics.ts'
 import type { CounterStore } from '../counter-store.ts'
@@ -52,6 +53,7 @@ export class RedisStore implements CounterStore {
 
   private readonly options: RedisOptions
   private readonly hooks: RedisHooks
+  private readonly breakers: readonly Breakers[] // by instance
   private readonly topologies: readonly RedisTopology[] // main, and the one for limits per second if there is one
   private readonly poller: ReplyPoller
   private inFlightCount = 0
@@ -72,14 +74,18 @@ export class RedisStore implements CounterStore {
       coalesceDelayMs: options.coalesceDelayMs ?? 0,
     })
     const { log, stats } = hooks
-    const createTopology = (topologyOptions: RedisOptions, metricName: string) => {
+    const { perSecond } = options
+    this.breakers = [options, ...(perSecond ? [perSecond] : [])].map(({ breaker = NO_BREAKER }) => {
+      return new Breakers(breaker, stats ?? null, () => this.onConnectionChange())
+    })
+    const createTopology = (topologyOptions: RedisOptions, index: number, metricName: string) => {
       const Topology = topologyOptions.type === 'cluster' ? RedisCluster : RedisSingleNode
       const pool = stats ? new ConnectionMetrics(metricName, stats) : null
-      return new Topology(topologyOptions, { log, pool, onChange: () => this.onConnectionChange() })
+      const breakers = this.breakers[index]
+      return new Topology(topologyOptions, { log, pool, breakers, onChange: () => this.onConnectionChange() })
     }
-    const main = createTopology(options, 'redis_pool')
-    const { perSecond } = options
-    this.topologies = perSecond ? [main, createTopology(perSecond, 'redis_per_second_pool')] : [main]
+    const main = createTopology(options, 0, 'redis_pool')
+    this.topologies = perSecond ? [main, createTopology(perSecond, 1, 'redis_per_second_pool')] : [main]
     this.wasConnected = this.topologies.map(() => false)
     this.healthCheck = new HealthCheck(this.topologies.length, (batch, done) => this.sendCheck(batch, done))
   }
@@ -224,7 +230,13 @@ export class RedisStore implements CounterStore {
     return this.topologies.map(({ isConnected, refusal }, index) => {
       let working: Working = refusal === null ? 'partly' : 'failing'
       if (isConnected) working = this.healthCheck.isFailing(index) ? 'failing' : 'ok'
-      return { name: INSTANCE_NAMES[index], isConnected, working }
+      const { open } = this.breakers[index]
+      return {
+        name: INSTANCE_NAMES[index],
+        isConnected,
+        working,
+        ...(open.length > 0 && { openBreakers: open }),
+      }
     })
   }
 }

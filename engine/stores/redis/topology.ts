@@ -6,6 +6,7 @@
  */
 import type { StoreError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/messages.ts'
+import type { Breakers } from '../breakers.ts'
 import type { ConnectionMetrics } from '../connection-metrics.ts'
 import { tlsTo } from '../tls.ts'
 import { maskRedisUrl, parseRedisAddress } from './address.ts'
@@ -46,6 +47,7 @@ export interface RedisTopology {
 export interface TopologyHooks {
   log: Log
   pool: ConnectionMetrics | null // null = no statistics
+  breakers: Breakers
   onChange: () => void // of isConnected
 }
 

@@ -56,6 +56,8 @@ describe('8.6 the fields', () => {
       nodes: [],
       isShadow: false,
       isQuota: false,
+      onStoreError: '',
+      localShare: null,
       hasDetailedMetric: false,
       hasValueToMetric: false,
       hasShareThreshold: false,

@@ -16,6 +16,8 @@ export function ruleNode(given: Partial<RuleNode> & { key: string }): RuleNode {
     children: [],
     isShadow: false,
     isQuota: false,
+    onStoreError: null,
+    localShare: null,
     hasDetailedMetric: false,
     hasValueToMetric: false,
     hasShareThreshold: false,

@@ -211,8 +211,12 @@ test('the image keeps every field of a rule; rule objects are created once', () 
     unit: Unit.Week,
     replaces: ['a', 'b c'],
   })
-  const trie = compileTrie(limited({ key: 'k', limit, isShadow: true, isQuota: true }))
-  const [rule] = trie.rules()
+  const trie = compileTrie(
+    limited({ key: 'k', limit, isShadow: true, isQuota: true, onStoreError: 'local', localShare: 100 }),
+    limited({ key: 'l', onStoreError: 'error' }),
+    limited({ key: 'm', localShare: 1 }),
+  )
+  const [rule, ...others] = trie.rules()
   expect(rule).toEqual({
     id: 0,
     path: 'd.k',
@@ -220,10 +224,16 @@ test('the image keeps every field of a rule; rule objects are created once', () 
     isUnlimited: false,
     isShadow: true,
     isQuota: true,
+    onStoreError: 'local',
+    localShare: 100,
     replaces: ['a', 'b c'],
     metadata: null,
   })
   expect(trie.rule(0)).toBe(rule)
+  expect(others).toMatchObject([
+    { isShadow: false, isQuota: false, onStoreError: 'error', localShare: null },
+    { isShadow: false, isQuota: false, onStoreError: null, localShare: 1 },
+  ])
 })
 
 test('a domain without descriptors is known and limits nothing', () => {

@@ -213,6 +213,26 @@ descriptors:
     expect(await run('-strict', dir)).toMatchObject({ code: 0, err: [] })
   })
 
+  test('-portable: keys that envoyproxy/ratelimit refuses are warnings, wherever they stand', async () => {
+    const limit = 'rate_limit: { unit: day, requests_per_unit: 3'
+    const file = put(
+      'a.yaml',
+      `domain: a\ndescriptors:\n  - key: k\n    on_store_error: local\n    local_share: 50\n    ${limit} }\n  - key: l\n    on_store_error:\n    metadata: { local_share: 1 }\n    ${limit} }\n`,
+    )
+    expect(await run(file)).toMatchObject({ code: 0, err: [] })
+    const refused = (key: string) => `${key} is a key of Sluice: envoyproxy/ratelimit refuses the file`
+    expect(await run('-portable', '-strict', file)).toMatchObject({
+      code: 1,
+      err: [
+        `warning: ${file}: line 4: ${refused('on_store_error')}`,
+        `warning: ${file}: line 5: ${refused('local_share')}`,
+        `warning: ${file}: line 8: ${refused('on_store_error')}`,
+      ],
+    })
+    const portable = put('b.yaml', `domain: b\ndescriptors:\n  - key: k\n    ${limit} }\n`)
+    expect(await run('-portable', portable)).toMatchObject({ code: 0, err: [] })
+  })
+
   test('-strict: a skipped file is a warning too', async () => {
     put('README.md', 'hello')
     expect((await run('-strict', dir)).code).toBe(1)

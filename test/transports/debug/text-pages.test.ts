@@ -43,6 +43,25 @@ test('6.5#4: /rlconfig is a line per node with a limit or unlimited, parents fir
   )
 })
 
+test('the policy for store errors is shown where a file sets it', () => {
+  const limit = 'rate_limit: { unit: day, requests_per_unit: 1 }'
+  const image = compile(
+    loadDomains([
+      `domain: d\ndescriptors:\n  - { key: a, ${limit}, on_store_error: local, local_share: 50 }\n  - { key: b, ${limit}, on_store_error: error }\n  - { key: c, ${limit} }\n`,
+    ]),
+  )
+  const line = 'unit=DAY requests_per_unit=1, shadow_mode: false, quota_mode: false'
+  expect([...rulesLines(image, null)]).toEqual([
+    `d.a: ${line}, on_store_error: local, local_share: 50\n`,
+    `d.b: ${line}, on_store_error: error\n`,
+    `d.c: ${line}\n`,
+  ])
+  const { rules } = JSON.parse([...rulesJson(image, null)].join(''))
+  expect(rules[0]).toMatchObject({ on_store_error: 'local', local_share: 50 })
+  expect(rules[1]).toMatchObject({ on_store_error: 'error' })
+  expect(rules[2]).not.toHaveProperty('on_store_error')
+})
+
 test('6.5#4: a key with a line feed adds no line', () => {
   const key = 'a\\nd.user: unit=MINUTE requests_per_unit=999'
   const image = compile(

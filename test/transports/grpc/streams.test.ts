@@ -147,7 +147,7 @@ for (const [name, make] of Object.entries(FRONTENDS)) {
 
     test('a deadline closes it', async () => {
       const { client } = await start()
-      const stream = new Stream(client, ECHO, { deadline: Date.now() + 100 }).send(bytes('one'))
+      const stream = new Stream(client, ECHO, { deadline: Date.now() + 1_500 }).send(bytes('one')) // connects in it
       expect((await stream.ending())[0]).toBe(status.DEADLINE_EXCEEDED)
       await echo.receives('closed')
     })

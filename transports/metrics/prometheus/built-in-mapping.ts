@@ -2,9 +2,12 @@
  * The mapping without a mapper file (spec 7.6), in the format of such a file.
  *
  * The expressions of envoyproxy/ratelimit are not anchored, so `over_limit_with_local_cache` of rules with several keys was
- * also added to `over_limit` (Q3). This one is anchored: each statistic is counted once, and that one is not mapped.
+ * also added to `over_limit` (Q3). This one is anchored: each statistic is counted once, and that one is not mapped. Hits without
+ * a count (`degraded_allow` and others) are mapped in addition to those of envoyproxy/ratelimit.
  */
-const STATS = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode']
+import { DEGRADED_STATS } from '../../../engine/stats/stats.ts'
+
+const STATS = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode', ...DEGRADED_STATS]
 
 const RULES = STATS.map(
   (stat) => `

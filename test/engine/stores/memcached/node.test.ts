@@ -4,6 +4,7 @@
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
+import { Breakers, NO_BREAKER } from '../../../../engine/stores/breakers.ts'
 import { MemcacheNode } from '../../../../engine/stores/memcached/node.ts'
 import { eventually } from '../../../helpers/eventually.ts'
 import { freePort } from '../../../helpers/ports.ts'
@@ -36,6 +37,7 @@ async function startNode(onRequest: (socket: Socket, text: string) => void): Pro
   node = new MemcacheNode({
     address: { text: `127.0.0.1:${port}`, path: '', host: '127.0.0.1', port },
     tls: null,
+    breakers: new Breakers(NO_BREAKER, null, () => {}),
     timeoutMs: TIMEOUT_MS,
     onLost: (reason) => lost.push(reason),
     onState: () => {},

@@ -27,8 +27,22 @@ test('each instance gets its own settings', () => {
     REDIS_TLS_CLIENT_KEY: 'key',
     REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: 'true',
     REDIS_STARTUP_MAX_INTERVAL: '5s',
+    STORE_BREAKER_FAILURES: '7',
+    STORE_BREAKER_SHARE: '0.25',
+    STORE_BREAKER_WINDOW: '3s',
+    STORE_BREAKER_LATENCY: '50ms',
+    STORE_BREAKER_PROBE_INTERVAL: '100ms',
+    STORE_BREAKER_SUCCESSES: '3',
   }
   const startup = { initialMs: 1_000, maxMs: 5_000, maxElapsedMs: 0 }
+  const breaker = {
+    failuresInRow: 7,
+    share: 0.25,
+    windowMs: 3_000,
+    latencyMs: 50,
+    probeIntervalMs: 100,
+    successes: 3,
+  }
   const { perSecond, ...main } = parseRedisOptions(env)
   expect(main).toEqual({
     variable: 'REDIS_URL',
@@ -42,6 +56,7 @@ test('each instance gets its own settings', () => {
     operationTimeoutMs: 1,
     busyPollMs: 0.04,
     coalesceDelayMs: 0,
+    breaker,
     emptyWaitMs: 10,
     startup,
   })
@@ -57,6 +72,7 @@ test('each instance gets its own settings', () => {
     operationTimeoutMs: 2,
     busyPollMs: 0.04,
     coalesceDelayMs: 0,
+    breaker,
     startup,
   })
 })

@@ -30,7 +30,9 @@ async function scraped(now: Partial<Snapshot>, options: Partial<PrometheusOption
   return (await open(options, now)).samples()
 }
 
-for (const stat of ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode']) {
+const DEGRADED = ['degraded_error', 'degraded_allow', 'degraded_deny', 'degraded_local']
+
+for (const stat of ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode', ...DEGRADED]) {
   test(`7.6#1 7.6#2: ${stat} of a rule, labelled with its first two keys; deeper ones are summed`, async () => {
     const counters = ['a', 'a.b', 'a.b.c', 'a.b.d.e'].map(
       (rule, i) => [`${RULES}.d.${rule}.${stat}`, 10 ** i] as const,

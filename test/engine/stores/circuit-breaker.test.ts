@@ -1,0 +1,308 @@
+/** The circuit breaker under an injected clock: when it opens, how it probes, when it closes. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type BreakerOptions, CircuitBreaker } from '../../../engine/stores/circuit-breaker.ts'
+import { seed, size } from '../../helpers/size.ts'
+
+const OPTIONS: BreakerOptions = {
+  failuresInRow: 5,
+  share: 0.5,
+  windowMs: 2_000,
+  latencyMs: 10,
+  probeIntervalMs: 200,
+  successes: 2,
+}
+
+/** A breaker whose clock moves by `pass`, with its changes and the times of its probes. */
+class Tested {
+  nowMs = 1_000_000
+  readonly changes: string[] = []
+  readonly probesMs: number[] = []
+  /** Called with each probe; null = the probe waits. */
+  answer: ((nowMs: number) => boolean) | null = () => false
+  waiting: ((isOk: boolean) => void)[] = []
+  random = 0.5
+  readonly breaker: CircuitBreaker
+  private timers: { atMs: number; run: () => void }[] = []
+
+  constructor(options: Partial<BreakerOptions> = {}) {
+    this.breaker = new CircuitBreaker(
+      { ...OPTIONS, ...options },
+      {
+        probe: (done) => {
+          this.probesMs.push(this.nowMs)
+          if (this.answer === null) this.waiting.push(done)
+          else done(this.answer(this.nowMs))
+        },
+        onChange: () => this.changes.push(this.breaker.isOpen ? this.breaker.reason : 'closed'),
+        nowMs: () => this.nowMs,
+        random: () => this.random,
+        schedule: (ms, run) => {
+          const timer = { atMs: this.nowMs + ms, run }
+          this.timers.push(timer)
+          return () => {
+            this.timers = this.timers.filter((each) => each !== timer)
+          }
+        },
+      },
+    )
+  }
+
+  get timersCount(): number {
+    return this.timers.length
+  }
+
+  fail(count: number, reason = 'no reply'): void {
+    for (let i = 0; i < count; i++) this.breaker.onFailure(reason)
+  }
+
+  succeed(count: number, tookMs = 1): void {
+    for (let i = 0; i < count; i++) this.breaker.onSuccess(tookMs)
+  }
+
+  pass(ms: number): void {
+    const endMs = this.nowMs + ms
+    for (;;) {
+      const next = this.timers.filter(({ atMs }) => atMs <= endMs).sort((a, b) => a.atMs - b.atMs)[0]
+      if (next === undefined) break
+      this.timers = this.timers.filter((timer) => timer !== next)
+      this.nowMs = Math.max(this.nowMs, next.atMs)
+      next.run()
+    }
+    this.nowMs = endMs
+  }
+}
+
+describe('opens', () => {
+  test('when so many trips in a row failed, and names the last failure', () => {
+    const tested = new Tested()
+    tested.succeed(1_000)
+    tested.fail(4)
+    tested.succeed(1)
+    tested.fail(4, 'x')
+    expect(tested.breaker.isOpen).toBe(false)
+    tested.fail(1, 'connection lost (ECONNRESET)')
+    expect(tested.changes).toEqual(['5 trips in a row failed, the last with: connection lost (ECONNRESET)'])
+  })
+
+  test('also when the failures of a quiet service are far apart', () => {
+    const tested = new Tested()
+    for (let i = 0; i < 5; i++) {
+      tested.fail(1)
+      tested.pass(60_000)
+    }
+    expect(tested.breaker.isOpen).toBe(true)
+  })
+
+  test('when at least the share of ten trips or more of the window failed', () => {
+    const tested = new Tested({ failuresInRow: 100 })
+    for (let i = 0; i < 4; i++) {
+      tested.fail(1)
+      tested.succeed(1)
+    }
+    expect(tested.breaker.isOpen, '8 trips').toBe(false)
+    tested.fail(1)
+    tested.succeed(1)
+    expect(tested.breaker.isOpen, 'it is judged at a bad trip').toBe(false)
+    tested.fail(1, 'OOM')
+    expect(tested.changes).toEqual([
+      '6 of 11 trips within 2000 ms failed or took more than 10 ms, the last with: OOM',
+    ])
+  })
+
+  test('when the share of slow trips is reached', () => {
+    const tested = new Tested()
+    tested.succeed(10, 10)
+    tested.succeed(9, 10.5)
+    expect(tested.breaker.isOpen).toBe(false)
+    tested.succeed(1, 11)
+    expect(tested.changes).toEqual(['10 of 20 trips within 2000 ms failed or took more than 10 ms'])
+  })
+
+  test('not for slowness without a latency, and not at all with 0 failures', () => {
+    const patient = new Tested({ latencyMs: 0 })
+    expect(patient.breaker.isTiming).toBe(false)
+    patient.succeed(1_000, 60_000)
+    const off = new Tested({ failuresInRow: 0 })
+    off.fail(1_000)
+    off.succeed(1_000, 60_000)
+    expect([...patient.changes, ...off.changes]).toEqual([])
+  })
+
+  test('not for a share below the threshold, however long', () => {
+    const tested = new Tested()
+    for (let i = 0; i < 1_000; i++) {
+      tested.succeed(6)
+      tested.fail(4)
+      tested.pass(37)
+    }
+    expect(tested.changes).toEqual([])
+  })
+
+  test('an hour of success does not hide a fault', () => {
+    const tested = new Tested({ failuresInRow: 1_000 })
+    tested.succeed(10_000_000)
+    tested.pass(3_600_000)
+    tested.succeed(5)
+    tested.fail(9)
+    expect(tested.breaker.isOpen).toBe(false)
+    tested.fail(1)
+    expect(tested.breaker.isOpen).toBe(true)
+  })
+
+  test('bad trips leave the window after its length', () => {
+    const tested = new Tested()
+    tested.succeed(11)
+    tested.succeed(9, 11)
+    tested.pass(2_000)
+    tested.succeed(9, 11)
+    expect(tested.changes).toEqual([])
+  })
+})
+
+describe('while open', () => {
+  test('one probe per interval, with jitter, until so many in a row succeed', () => {
+    const tested = new Tested()
+    tested.fail(5)
+    const openMs = tested.nowMs
+    tested.pass(199)
+    expect(tested.probesMs).toEqual([])
+    tested.pass(401)
+    expect(tested.probesMs).toEqual([openMs + 200, openMs + 400, openMs + 600])
+    tested.random = 0
+    tested.pass(1_000)
+    expect(tested.probesMs.slice(3, 6).map((ms) => ms - openMs)).toEqual([800, 960, 1_120])
+    const answers = [true, false, true, true]
+    tested.answer = () => answers.shift()!
+    tested.pass(2_000)
+    expect(answers).toEqual([])
+    expect(tested.changes.slice(1)).toEqual(['closed'])
+    expect(tested.timersCount, 'no probes when it is closed').toBe(0)
+  })
+
+  test('a probe that waits is the only one', () => {
+    const tested = new Tested({ latencyMs: 0 })
+    tested.fail(5)
+    tested.answer = null
+    tested.pass(60_000)
+    expect(tested.probesMs).toHaveLength(1)
+    tested.breaker.probeSoon()
+    tested.pass(60_000)
+    expect(tested.probesMs).toHaveLength(1)
+    tested.waiting[0](true)
+    tested.pass(200)
+    tested.waiting[1](true)
+    expect(tested.breaker.isOpen).toBe(false)
+  })
+
+  test('a slow probe does not count as a success', () => {
+    const tested = new Tested({ successes: 1 })
+    tested.fail(5)
+    tested.answer = null
+    tested.pass(200)
+    tested.pass(11)
+    tested.waiting[0](true)
+    expect(tested.breaker.isOpen).toBe(true)
+    tested.pass(200)
+    tested.pass(10)
+    tested.waiting[1](true)
+    expect(tested.breaker.isOpen).toBe(false)
+  })
+
+  test('the results of trips change nothing; probeSoon probes at once', () => {
+    const tested = new Tested()
+    tested.fail(5)
+    tested.fail(100)
+    tested.succeed(100)
+    expect(tested.changes).toHaveLength(1)
+    tested.answer = () => true
+    tested.breaker.probeSoon()
+    tested.pass(0)
+    expect(tested.probesMs).toHaveLength(1)
+    tested.pass(200)
+    expect(tested.changes.slice(1)).toEqual(['closed'])
+    tested.breaker.probeSoon()
+    expect(tested.timersCount).toBe(0)
+  })
+
+  test('closed again it starts from nothing', () => {
+    const tested = new Tested()
+    tested.fail(50)
+    tested.answer = () => true
+    tested.pass(1_000)
+    expect(tested.breaker.isOpen).toBe(false)
+    tested.fail(4)
+    expect(tested.breaker.isOpen).toBe(false)
+  })
+
+  test('a breaker of a node that is not used any more probes nothing and does not change', () => {
+    const tested = new Tested()
+    tested.fail(5)
+    tested.breaker.close()
+    tested.pass(10_000)
+    expect(tested.probesMs).toEqual([])
+    const unopened = new Tested()
+    unopened.breaker.close()
+    unopened.fail(50)
+    expect(unopened.changes).toEqual([])
+  })
+})
+
+type Event = { kind: 'ok' | 'slow' | 'fail' } | { kind: 'pass'; ms: number }
+
+test('any history: open only for a stated reason, at most one probe per interval, closed only after enough probes', () => {
+  const event: fc.Arbitrary<Event> = fc.oneof(
+    fc.constantFrom<Event>({ kind: 'ok' }, { kind: 'slow' }, { kind: 'fail' }),
+    fc.integer({ min: 1, max: 1_500 }).map((ms): Event => ({ kind: 'pass', ms })),
+  )
+  fc.assert(
+    fc.property(fc.array(event, { maxLength: 400 }), fc.infiniteStream(fc.boolean()), (events, answers) => {
+      const tested = new Tested()
+      const { breaker } = tested
+      const trips: { atMs: number; isBad: boolean; isFailed: boolean }[] = [] // since it was closed
+      let probesOk = 0 // in a row
+      tested.answer = () => {
+        const isOk: boolean = answers.next().value
+        probesOk = isOk ? probesOk + 1 : 0
+        return isOk
+      }
+      for (const each of events) {
+        const wasOpen = breaker.isOpen
+        if (each.kind === 'pass') {
+          tested.pass(each.ms)
+          if (wasOpen && !breaker.isOpen) {
+            expect(probesOk).toBeGreaterThanOrEqual(OPTIONS.successes)
+            trips.length = 0
+          }
+          continue
+        }
+        if (each.kind === 'fail') tested.fail(1)
+        else tested.succeed(1, each.kind === 'slow' ? 11 : 1)
+        if (!wasOpen)
+          trips.push({ atMs: tested.nowMs, isBad: each.kind !== 'ok', isFailed: each.kind === 'fail' })
+        if (wasOpen || !breaker.isOpen) {
+          expect(
+            wasOpen ||
+              trips.slice(-OPTIONS.failuresInRow).some(({ isFailed }) => !isFailed) ||
+              trips.length < OPTIONS.failuresInRow,
+          ).toBe(true)
+          continue
+        }
+        const inRow = trips.slice(-OPTIONS.failuresInRow)
+        const isRow = inRow.length === OPTIONS.failuresInRow && inRow.every(({ isFailed }) => isFailed)
+        // some suffix of the trips, within the window, has the share
+        const isShare = trips.some((_, i) => {
+          const suffix = trips.slice(i)
+          const bad = suffix.filter(({ isBad }) => isBad).length
+          return suffix.length >= 10 && bad >= OPTIONS.share * suffix.length
+        })
+        expect(isRow || isShare, breaker.reason).toBe(true)
+        probesOk = 0
+      }
+      for (const [i, atMs] of tested.probesMs.entries())
+        if (i > 0) expect(atMs - tested.probesMs[i - 1]).toBeGreaterThanOrEqual(OPTIONS.probeIntervalMs)
+      expect(tested.timersCount).toBe(breaker.isOpen ? 1 : 0)
+    }),
+    { seed: seed(), numRuns: size({ small: 200, full: 20_000 }) },
+  )
+})
