@@ -67,7 +67,12 @@ export class WebSite {
     const isMedia = isRead && request.path.startsWith(MEDIA)
     const asset = isRead ? this.findAsset(request.path) : undefined
     const [route, argument] = asset || isMedia ? [null, ''] : this.routes.find(request)
-    const reply = new ApiResponse(res, request, false, isMedia ? [] : this.getHeaders(request, asset ?? route))
+    const reply = new ApiResponse(
+      res,
+      request,
+      false,
+      isMedia ? [] : this.getHeaders(request, asset ?? route),
+    )
     const length = Number(request.headers['content-length'] || Number.NaN)
     const requestBody =
       route?.method === 'POST' ? new RequestBody(res, length, undefined, FORM_BYTES_MAX) : null

@@ -1,7 +1,7 @@
 /** `/`: which relay can be used now, and from where. A form filters; the query holds the filters. */
 
 import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
-import { isModelVerified, modelList } from '../../api/model-list.ts'
+import { isModelVerified, modelName, offeredModels } from '../../api/model-list.ts'
 import type { Query } from '../../api/query.ts'
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import { siteIndex } from '../../api/site-index.ts'
@@ -16,7 +16,7 @@ import { milliseconds, notice, regionLabel, statusLabel, tierBadge, timeTag } fr
 import { toDate, toTime } from '../format.ts'
 import { type FrameOptions, frame, type SiteContext } from '../frame.ts'
 import { glyph } from '../glyphs.ts'
-import { type Content, type Html, html } from '../html.ts'
+import { type Content, type Html, html, isolate } from '../html.ts'
 import { href, type Page, type Parameters } from '../page.ts'
 
 export const MODELS_OFFERED_MAX = 50 // in the field's suggestions: those that most sites claim or list
@@ -72,7 +72,7 @@ function filterForm(page: Page, snapshot: Snapshot, filters: Filters): Html {
   const { m } = page
   const software = siteIndex(snapshot).software()
   const { tier, region, status, sort } = filters
-  const models = modelList(snapshot, { limit: MODELS_OFFERED_MAX, offset: 0 }).models
+  const models = offeredModels(snapshot, MODELS_OFFERED_MAX)
   return html`<details class="filters"${isFiltered(filters) && html` open`}><summary>${m.list.filters}</summary>
 <form class="filter-grid" method="get" action="/" role="search" aria-label="${m.list.filterSites}">
 ${page.isExplicit && html`<input type="hidden" name="lang" value="${page.language}">`}
@@ -109,7 +109,7 @@ ${select(
   software.map((each) => [each, each]),
   filters.software,
 )}
-<div class="field"><label for="model">${m.list.model}</label><input id="model" name="model" type="text" placeholder="gpt-5.4" maxlength="128" autocomplete="off" spellcheck="false" list="models" value="${filters.model ?? ''}"><datalist id="models">${models.map(({ id }) => html`<option value="${id}">`)}</datalist></div>
+<div class="field"><label for="model">${m.list.model}</label><input id="model" name="model" type="text" placeholder="gpt-5.4" maxlength="128" autocomplete="off" spellcheck="false" list="models" value="${filters.model ?? ''}"><datalist id="models">${models.map((id) => html`<option value="${id}">`)}</datalist></div>
 <div class="field"><label for="sort">${m.list.sort}</label><select id="sort" name="sort">${(Object.keys(m.list.sorts) as (keyof typeof m.list.sorts)[]).map((each) => option(each, m.list.sorts[each], sort))}</select></div>
 <div class="field-actions"><button class="button" type="submit">${m.list.apply}</button></div></form></details>`
 }
@@ -261,11 +261,12 @@ function groupByTier(sites: readonly SiteState[], { sort }: Filters): SiteState[
   return groups
 }
 
-/** With a filter by model: whether the site lists it itself, or only claims it. */
+/** With a filter by model, in the index's spelling: text before its last `/` would be shown as a finding. Whether the site lists it itself, or only claims it. */
 function modelMark({ m }: Page, snapshot: Snapshot, site: SiteState, model: string): Html {
+  const name = modelName(snapshot, model) ?? ''
   return isModelVerified(snapshot, model, site)
-    ? html`<span class="sub"><span class="status status-up">${glyph('reachable')}<span>${m.list.modelListed(model)}</span></span></span>`
-    : html`<span class="sub"><span class="status status-degraded">${glyph('warning')}<span>${m.list.modelClaimed(model)}</span></span></span>`
+    ? html`<span class="sub"><span class="status status-up">${glyph('reachable')}<span>${isolate(m.list.modelListed, name)}</span></span></span>`
+    : html`<span class="sub"><span class="status status-degraded">${glyph('warning')}<span>${isolate(m.list.modelClaimed, name)}</span></span></span>`
 }
 
 function row(page: Page, site: SiteState, snapshot: Snapshot, model: string | undefined): Html {

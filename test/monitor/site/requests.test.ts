@@ -1,6 +1,8 @@
 /** Requests of clients that are careless or hostile: odd queries, methods and slashes, and many of them. */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { Body } from '../../../monitor/api/bodies.ts'
+import type { Details } from '../../../monitor/api/site-detail.ts'
+import { en } from '../../../monitor/site/messages/en.ts'
 import { startSite } from './setup.ts'
 
 let site: Awaited<ReturnType<typeof startSite>>
@@ -81,4 +83,24 @@ test('pages for clients beyond their quota and for other methods are made once, 
   expect(render).not.toHaveBeenCalled()
   render.mockRestore()
   other.close()
+})
+
+test('text before the last slash of a model, which is not compared, is not shown as a finding', async () => {
+  const { text } = await site.get(`/?model=${encodeURIComponent('Verified by the police/gpt-5.4')}`)
+  const row = text.match(/href="\/sites\/alpha".*?<\/th>/)![0]
+  expect(row).toContain(en.list.modelListed('<bdi>gpt-5.4</bdi>'))
+  expect(row).not.toContain('police')
+})
+
+test('of a listing of thousands of models, 300 of each group are on the page; the API has the rest', async () => {
+  const catalogue = Array.from({ length: 5_000 }, (_, i) => `${'&'.repeat(100)}${i}`)
+  const read = (async (method: string, ...args: [number]) =>
+    method === 'modelSources'
+      ? { catalogue, answered: null }
+      : site.store.read(method as 'models', ...args)) as Details['read']
+  const other = await startSite({ details: { ...site.store, read } as never })
+  const { text } = await other.get('/sites/alpha')
+  other.close()
+  expect(text.match(/(?:&amp;)+\d+<\/bdi>/g)!.length).toBe(300)
+  expect(text).toContain('/api/v1/sites/alpha/models')
 })

@@ -101,10 +101,10 @@ test('M11#1: filters are in the address, and the form keeps them', async () => {
 test('M11#1: with a model, each site says whether it lists it itself or only claims it', async () => {
   const listed = (await site.get('/?model=GPT-5.4')).text
   const readRow = (slug: string) => listed.match(new RegExp(`href="/sites/${slug}".*?</th>`))?.[0]
-  expect(readRow('alpha')).toContain(en.list.modelListed('GPT-5.4'))
-  expect(readRow('cn-only')).toContain(en.list.modelClaimed('GPT-5.4'))
+  expect(readRow('alpha')).toContain(en.list.modelListed('<bdi>gpt-5.4</bdi>'))
+  expect(readRow('cn-only')).toContain(en.list.modelClaimed('<bdi>gpt-5.4</bdi>'))
   const claimed = (await site.get('/?model=claude-sonnet-4-6&lang=zh-CN')).text
-  expect(claimed).toContain(zh.list.modelClaimed('claude-sonnet-4-6'))
+  expect(claimed).toContain(zh.list.modelClaimed('<bdi>claude-sonnet-4-6</bdi>'))
   const all = (await site.get('/')).text
   expect(all).toContain('<datalist id="models"><option value="gpt-5.4">')
   expect(all).not.toContain(en.list.modelListed('gpt-5.4'))
