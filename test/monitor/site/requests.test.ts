@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { Body } from '../../../monitor/api/bodies.ts'
 import type { Details } from '../../../monitor/api/site-detail.ts'
 import { en } from '../../../monitor/site/messages/en.ts'
+import { createSnapshot } from '../api/fake-store.ts'
 import { startSite } from './setup.ts'
 
 let site: Awaited<ReturnType<typeof startSite>>
@@ -103,4 +104,17 @@ test('of a listing of thousands of models, 300 of each group are on the page; th
   other.close()
   expect(text.match(/(?:&amp;)+\d+<\/bdi>/g)!.length).toBe(300)
   expect(text).toContain('/api/v1/sites/alpha/models')
+})
+
+test('a filter that was not asked before does not visit every model of every site again', async () => {
+  const snapshot = createSnapshot()
+  const other = await startSite({ snapshot: () => snapshot })
+  const visit = vi.spyOn(snapshot.models, 'each')
+  const { text } = await other.get('/?q=first')
+  expect(text).toContain('<datalist id="models"><option value="gpt-5.4">')
+  expect(visit).toHaveBeenCalledTimes(snapshot.sites.length)
+  await other.get('/?q=second')
+  expect(visit).toHaveBeenCalledTimes(snapshot.sites.length)
+  visit.mockRestore()
+  other.close()
 })
