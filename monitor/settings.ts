@@ -36,7 +36,7 @@ const table = {
     [string,      built,  'MONITOR_ADDR', '0.0.0.0:8090', 'host:port the monitor listens on'],
     [path,        built,  'MONITOR_DATA_DIR', './data', "folder of the monitor's database"],
     [path,        built,  'CATALOGUE_PATH', './catalogue.yaml', 'catalogue of the sites to monitor: a file, or a folder of *.yaml files'],
-    [string,      built,  'PUBLIC_BASE_URL', '', 'public URL of the monitor, used in links; empty = relative links'],
+    [string,      built,  'PUBLIC_BASE_URL', '', 'public URL of the monitor, used in links, without path, query or user; empty = relative links'],
     [string,      built,  'SUPPORT_EMAIL', '', 'contact address shown to API users; empty = none'],
     [bool,        built,  'API_SHARED_CACHE', 'false', 'let a CDN cache API responses; it must remove the X-RateLimit-* headers'],
     [bool,        built,  'RATELIMIT_DRAFT_FIELDS', 'true', 'send RateLimit and RateLimit-Policy headers beside X-RateLimit-*'],

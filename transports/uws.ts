@@ -15,6 +15,17 @@ export type { HttpRequest, HttpResponse, TemplatedApp } from 'uWebSockets.js'
 const require = createRequire(resolveRoot('runtime/'))
 const uws: typeof import('uWebSockets.js') = require('uWebSockets.js')
 
+const EXCLUSIVE_PORT = 1 // LIBUS_LISTEN_EXCLUSIVE_PORT, which the binary does not export
+
+/** Options after host and port are read by the binary, but missing in its types. */
+type ListenWithOptions = (
+  this: ReturnType<typeof uws.App>,
+  host: string,
+  port: number,
+  options: number,
+  done: (socket: Parameters<typeof uws.us_listen_socket_close>[0] | false) => void,
+) => unknown
+
 export interface UwsPort {
   readonly port: number
   /** No new connections; those there are, and their requests, stay. */
@@ -26,17 +37,19 @@ export interface UwsPort {
 /**
  * Listens on a port that several threads may share (SO_REUSEPORT is the library's default). 0 = any free one,
  * which then is not shared: the library sets the option on given ports only. Null when listening is
- * impossible; it does not say why.
+ * impossible; it does not say why. `isExclusive`: the port is not shared, and null if anyone has it.
  */
 export function openUws(
   host: string,
   port: number,
   addRoutes: (app: ReturnType<typeof uws.App>) => void,
+  isExclusive = false,
 ): UwsPort | null {
   const app = uws.App()
   addRoutes(app)
   let listenSocket: Parameters<typeof uws.us_listen_socket_close>[0] | null = null
-  app.listen(host, port, (socket) => {
+  const listen = app.listen as unknown as ListenWithOptions
+  listen.call(app, host, port, isExclusive ? EXCLUSIVE_PORT : 0, (socket) => {
     if (socket !== false) listenSocket = socket // called before `listen` returns
   })
   if (listenSocket === null) {

@@ -5,6 +5,8 @@
  *     the client does not read, so some is left ──► the rest when there is room
  *                                                   another request meanwhile ──► the library closes the connection
  *
+ * What is left after 60 s is not sent: the connection is closed, so that slow readers do not hold all of them.
+ *
  * With `end` the library would buffer all responses for a client that pipelines requests and reads nothing. Responses
  * without a body cannot be held back in this way, so they close the connection. Used by transports/ and monitor/.
  */
@@ -26,8 +28,13 @@ export function endResponse(res: Ending, body: string | Uint8Array, mustClose: b
   const [, isDone] = res.tryEnd(body, Buffer.byteLength(body))
   if (isDone) return
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
-  res.onAborted(ignore)
-  res.onWritable((offset) => res.tryEnd(bytes.subarray(offset), bytes.length)[0])
+  const deadline = setTimeout(() => res.close(), SLOW_READER_MS).unref()
+  res.onAborted(() => clearTimeout(deadline))
+  res.onWritable((offset) => {
+    const [hasRoom, isWritten] = res.tryEnd(bytes.subarray(offset), bytes.length)
+    if (isWritten) clearTimeout(deadline) // before the object is another request's
+    return hasRoom
+  })
 }
 
 /**
@@ -46,5 +53,4 @@ export function endHeadResponse(res: Ending, bodyBytes: number): void {
 }
 
 const LINGER_MS = 1_000
-
-function ignore(): void {}
+const SLOW_READER_MS = 60_000 // 64 MiB at 1 MiB/s; pages are below 1 MiB

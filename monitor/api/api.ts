@@ -9,6 +9,8 @@
  *     const api = new Api({ limiter, snapshot: () => store.snapshot, details: store, detections, … })
  *     openUws(host, port, (app) => app.any('/*', (res, req) => api.handle(res, req)))
  */
+
+import { isJson } from '../detections/submission.ts'
 import { getClientAddress, truncatedClient } from './client-address.ts'
 import { ClientKeys, type KeyFinding } from './client-key.ts'
 import { ApiError, type Headers, retryAfter, TEXT_CHARS_MAX } from './errors.ts'
@@ -114,7 +116,9 @@ export class Api {
       : this.keys.find(request, ip, this.options.snapshot(), nowSec)
     const client: QuotaClient = { ip, key: finding.kind === 'valid' ? finding.grant : null }
     const isWrong = finding.kind === 'wrong' || finding.kind === 'blocked'
-    const kind: QuotaKind = arrival.requestBody !== null && !isWrong ? 'submit' : 'read'
+    // A page of another site can send a body, but not as JSON without asking first: its 415 must not cost a submission.
+    const isSubmission = arrival.requestBody !== null && isJson(request.headers['content-type'])
+    const kind: QuotaKind = isSubmission && !isWrong ? 'submit' : 'read'
     const isFree = isOptions || (way.endpoint?.id === 'getLimits' && !isWrong)
     const decided = (quota: Quota) => {
       reply.quota = quota

@@ -4,7 +4,7 @@
  *     gpt-5.4   12 sites claim or list it   verified_sites: alpha, best, …     most sites first, then by name
  *
  * Models are identified by their key (spec 7.1), so `openai/GPT-5.4` and `gpt-5.4` are one model. Counting visits every entry:
- * about 10 ms for 5,000 sites with 200 models each, once per snapshot, and again for each page that is not cached.
+ * about 10 ms for 5,000 sites with 200 models each, once per snapshot, and again for each page of `/models` that is not cached.
  */
 import { modelKey } from '../scoring/models.ts'
 import { VERIFIED } from '../storage/model-index.ts'
@@ -29,6 +29,14 @@ export function modelList(snapshot: Snapshot, query: Query) {
   return { total: found.length, models }
 }
 
+/** Names of the models that most sites have, without visiting every entry again. */
+export function offeredModels(snapshot: Snapshot, countMax: number): string[] {
+  const { names } = snapshot.models
+  return getRanking(snapshot)
+    .order.slice(0, countMax)
+    .map((place) => names[place])
+}
+
 /** Whether a site claims or lists this model, in any spelling. */
 export function havingModel(
   { models, generatedAtSec }: Snapshot,
@@ -36,6 +44,11 @@ export function havingModel(
 ): (site: SiteState) => boolean {
   const place = models.findModel(modelKey(model))
   return ({ id }) => models.has(id, place, generatedAtSec)
+}
+
+/** The spelling of the index, of a model that a site has: what is shown for text from an address. */
+export function modelName({ models }: Snapshot, model: string): string | undefined {
+  return models.names[models.findModel(modelKey(model))]
 }
 
 /** Whether the site's listing returns this model now; false also if the site only claims it. */

@@ -21,13 +21,12 @@ export function readQuery(
   for (const part of raw.split('&')) {
     if (part === '') continue
     const equals = part.indexOf('=')
-    const name = decode(equals < 0 ? part : part.slice(0, equals))
+    const rawName = equals < 0 ? part : part.slice(0, equals)
+    if (unknown === 'ignored' && !parameters.some((known) => known.name === decodeOrNull(rawName))) continue
+    const name = decode(rawName)
     const value = decode(equals < 0 ? '' : part.slice(equals + 1))
     const parameter = parameters.find((known) => known.name === name)
-    if (!parameter) {
-      if (unknown === 'ignored') continue
-      throw wrong(describeUnknown(name, parameters))
-    }
+    if (!parameter) throw wrong(describeUnknown(name, parameters))
     if (query[name] !== undefined) throw wrong(`${name} must not be given twice`)
     if (value === '') throw wrong(`${name} must not be empty`)
     query[name] = readValue(parameter, value)
@@ -46,12 +45,18 @@ function describeUnknown(name: string, parameters: readonly Parameter[]): string
   return `unknown query parameter \`${shown}\`; this endpoint takes ${takes}`
 }
 
-/** application/x-www-form-urlencoded: `+` is a space. */
 function decode(text: string): string {
+  const decoded = decodeOrNull(text)
+  if (decoded === null) throw wrong('the query string has a percent-encoding that is not UTF-8')
+  return decoded
+}
+
+/** application/x-www-form-urlencoded: `+` is a space. */
+function decodeOrNull(text: string): string | null {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {
-    throw wrong('the query string has a percent-encoding that is not UTF-8')
+    return null
   }
 }
 

@@ -4,8 +4,8 @@ import type { HttpRequest, HttpResponse } from './sockets.ts'
 
 // biome-ignore format: one per line would hide that this is all
 const HEADERS = [
-  'accept-encoding', 'accept-language', 'authorization', 'content-length', 'content-type', 'if-none-match', 'origin',
-  'sec-fetch-site', 'x-api-key',
+  'accept-encoding', 'accept-language', 'authorization', 'content-length', 'content-type', 'host', 'if-none-match',
+  'origin', 'sec-fetch-site', 'x-api-key',
 ] as const
 type Known = (typeof HEADERS)[number]
 

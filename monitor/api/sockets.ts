@@ -44,7 +44,7 @@ export interface ServedRequest extends HttpRequest {
   setYield(isForNext: boolean): unknown // true: the next matching route handles the request
 }
 
-/** Opens a port; transports/uws.ts implements it. Returns null when the port is in use. */
+/** Opens a port; transports/uws.ts implements it. Returns null when the port is in use, also if it could be shared. */
 export type OpenPort = (host: string, port: number, addRoutes: (app: ServedApp) => void) => OpenedPort | null
 
 export interface OpenedPort {

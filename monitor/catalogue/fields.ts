@@ -17,6 +17,8 @@ const ALIASES_MAX = 20
 const REGIONS: Region[] = ['cn', 'overseas']
 const FLAGS: SiteFlag[] = ['scam', 'closed', 'phishing']
 const CONTROL = /\p{Cc}|\p{Zl}|\p{Zp}/u
+/** A name that nobody can read or that reorders what follows it would be another site's. */
+const INVISIBLE = /\p{Cf}|\p{Default_Ignorable_Code_Point}|\u2800|\p{M}{5}/u
 const KEY_LIKE = /^((sk|rk|rm|pk|key|api)[-_][^/.]*|[A-Za-z0-9_-]{32,})$/ // a secret in place of the path of its file
 
 /** The form of a value in CSV: a list is `a;b`, a flag is true or false. */
@@ -132,6 +134,12 @@ function slug(value: RawValue): { value: unknown } | Problem {
 function text(charsMax: number) {
   return (value: RawValue): { value: unknown } | Problem => {
     const isText = typeof value === 'string' && value.trim() === value && value !== '' && !CONTROL.test(value)
+    if (isText && INVISIBLE.test(value)) {
+      return {
+        what: 'has invisible characters, or more than four marks on one letter.',
+        fix: 'Take them out; characters that set the direction of text, join or fill are not allowed.',
+      }
+    }
     if (isText && [...value].length <= charsMax) return { value }
     const quotes = typeof value === 'number' || typeof value === 'boolean' ? ', in quotes' : ''
     return {

@@ -18,13 +18,17 @@ const MEDIA_TYPE_CHARS_MAX = 256 // a longer one is refused unparsed
 const CHARSETS = new Set(['charset=utf-8', 'charset="utf-8"'])
 const COMPONENTS = components(true)
 
+/** Whether a Content-Type is JSON in UTF-8. */
+export function isJson(contentType: string): boolean {
+  if (contentType.length > MEDIA_TYPE_CHARS_MAX) return false
+  const [type, ...parameters] = contentType.split(';').map((part) => part.trim().toLowerCase())
+  if (parameters.at(-1) === '') parameters.pop() // one semicolon at the end is tolerated
+  const isUtf8 = parameters.length === 0 || (parameters.length === 1 && CHARSETS.has(parameters[0]))
+  return type === 'application/json' && isUtf8
+}
+
 export function checkMediaType(contentType: string): void {
-  if (contentType.length <= MEDIA_TYPE_CHARS_MAX) {
-    const [type, ...parameters] = contentType.split(';').map((part) => part.trim().toLowerCase())
-    if (parameters.at(-1) === '') parameters.pop() // one semicolon at the end is tolerated
-    const isUtf8Json = parameters.length === 0 || (parameters.length === 1 && CHARSETS.has(parameters[0]))
-    if (type === 'application/json' && isUtf8Json) return
-  }
+  if (isJson(contentType)) return
   throw new ApiError('unsupported_media_type', 'the body must be application/json')
 }
 

@@ -12,6 +12,7 @@ import { connect } from 'node:net'
 import type { PeerCertificate, TLSSocket } from 'node:tls'
 import { checkServerIdentity, connect as tlsConnect } from 'node:tls'
 import type { Certificate } from '../facts.ts'
+import { shown } from '../shown.ts'
 import { isSameAddress } from './address.ts'
 import { Failure, toFailure } from './failure.ts'
 import { LIMITS } from './limits.ts'
@@ -140,7 +141,7 @@ function isNamed(host: string, peer: PeerCertificate): boolean {
 
 function issuerText({ issuer }: PeerCertificate): string {
   const text = [issuer?.CN, issuer?.O].flat().find((part) => part)
-  return (text ?? '').slice(0, TEXT_CHARS)
+  return shown(text ?? '', TEXT_CHARS)
 }
 
 function listNames({ subjectaltname }: PeerCertificate): string[] {

@@ -94,12 +94,19 @@ function port(text: string): number {
 function baseUrl(text: string | undefined): URL | null {
   if (!text) return null
   const url = URL.canParse(text) ? new URL(text) : null
-  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  throw settingError(
-    'PUBLIC_BASE_URL',
-    'is not the URL of a site.',
-    'Write it like https://monitor.example.org.',
-  )
+  const fix = 'Write it like https://monitor.example.org.'
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw settingError('PUBLIC_BASE_URL', 'is not the URL of a site.', fix)
+  }
+  const extras = [
+    [url.username !== '' || url.password !== '', 'a user name or password'],
+    [url.pathname !== '/', 'a path'],
+    [text.includes('?'), 'a query'],
+    [text.includes('#'), 'a fragment'],
+  ] as const
+  const extra = extras.find(([isThere]) => isThere)
+  if (extra) throw settingError('PUBLIC_BASE_URL', `"${url.origin}…" has ${extra[1]}.`, fix)
+  return url
 }
 
 /** The text contains a password, so no message repeats it. */

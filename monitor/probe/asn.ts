@@ -16,7 +16,7 @@ import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { parseAddress } from '../egress/address.ts'
 import type { NetworkFacts } from '../facts.ts'
-import { shown } from './probe-response.ts'
+import { shown } from '../shown.ts'
 
 export const ASN_DB = 'data/ip2asn-combined.tsv.gz' // default of the setting
 const ROWS_MAX = 2_000_000 // per family; beyond: the file is refused

@@ -8,10 +8,11 @@
  */
 import type { Visit } from '../egress/egress.ts'
 import type { ErrorCode, ListingAuth } from '../facts.ts'
+import { shown } from '../shown.ts'
 import { isChallenge, isParkedPage } from './challenge-pages.ts'
 import { AVAILABLE_PATH, LISTING_PATH, PRICING_PATH } from './fingerprints.ts'
 import type { ProbeResponse } from './probe-response.ts'
-import { getMember, isRecord, shown, toProbeResponse } from './probe-response.ts'
+import { getMember, isRecord, toProbeResponse } from './probe-response.ts'
 
 export const MODELS_MAX = 5_000 // the rest is ignored
 const ID_CHARS_MAX = 128 // longer ids are ignored

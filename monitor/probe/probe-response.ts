@@ -47,20 +47,6 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Invisible characters and those that reorder text: controls, zero-width characters, directions. */
-const INVISIBLE = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu
-
-/** Untrusted text made safe to show: one line, no invisible characters, at most `charsMax`. */
-export function shown(text: string, charsMax: number): string {
-  return text
-    .slice(0, 4 * charsMax)
-    .replace(INVISIBLE, '')
-    .toWellFormed()
-    .trim()
-    .slice(0, charsMax)
-    .toWellFormed()
-}
-
 function parseJsonOrNull(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -6,10 +6,11 @@
  * A fork shows the marks of its ancestors too; once a fork has 0.5 itself, its ancestors are ignored.
  */
 import type { SiteNotices } from '../facts.ts'
+import { shown } from '../shown.ts'
 import type { Mark, Software, SoftwareFacts, Where } from './fingerprints.ts'
 import { LANDING_PATH, MARKS, PARENTS, STATUS_PATH, VERSIONS } from './fingerprints.ts'
 import type { ProbeResponse } from './probe-response.ts'
-import { getMember, shown } from './probe-response.ts'
+import { getMember } from './probe-response.ts'
 
 const STRENGTHS: Record<Mark['strength'], number> = { strong: 0.9, weak: 0.4, hint: 0 }
 const CONFIDENCE_MAX = 0.99

@@ -29,7 +29,7 @@ const STOP_MS = 15_000 // for the whole shutdown, with the writer's queue; beyon
 const STOP_STARTING_MS = 1_000 // of a thread that is not ready yet
 
 export interface MonitorHooks {
-  /** Rejects when a port of the monitor is in use: the thread would share it silently (SO_REUSEPORT). */
+  /** Rejects when a port of the monitor is in use, with an error that names the setting; the thread knows only that it is. */
   claim: () => Promise<unknown>
   log: Log
   stats: (deltas: Deltas, gauges: Gauges) => void // each second

@@ -20,6 +20,7 @@ export interface MonitorOptions {
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 const HOST = /^(?:rediss?:\/\/)?(?:[^@/]*@)?(\[[^\]]+\]|[^:/?@]+)/ // does not match a socket path
 const HOSTS_MAX = 64
+const EMAIL = /^[^\s\p{Cc}@<>,;:?&#%"]{1,64}@[^\s\p{Cc}@<>,;:?&#%"]{1,253}$/u // as it stands in mailto: links
 const COUNTRY = /^([A-Z]{2})?$/
 
 /** Throws ConfigurationError. */
@@ -33,6 +34,8 @@ export function monitorOptions(
     throw settingError('VANTAGE_NAME', name, 'Use lower-case letters, digits and hyphens.')
   if (!COUNTRY.test(country))
     throw settingError('VANTAGE_COUNTRY', country, 'Use two capital letters, or none.')
+  if (settings.SUPPORT_EMAIL !== '' && !EMAIL.test(settings.SUPPORT_EMAIL))
+    throw settingError('SUPPORT_EMAIL', settings.SUPPORT_EMAIL, 'Write one address, like help@example.org.')
   for (const url of settings.CONNECTIVITY_CHECK_URLS) {
     if (!/^https?:/.test(url) || !URL.canParse(url))
       throw settingError('CONNECTIVITY_CHECK_URLS', url, 'Use addresses like https://example.com/.')
@@ -81,7 +84,7 @@ function settingError(where: string, value: string, fix: string): ConfigurationE
   return new ConfigurationError({
     code: 'MONITOR_SETTING',
     where,
-    what: `"${value.slice(0, 64)}" is not allowed.`,
+    what: `${JSON.stringify(value.slice(0, 64))} is not allowed.`,
     fix,
     exitCode: 2,
   })

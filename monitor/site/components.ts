@@ -29,7 +29,7 @@ export function regionLabel({ m }: Page, state: RegionState['state']): Html {
   return withGlyph(kind, name, m.codes.region[state])
 }
 
-export function withGlyph(kind: Status | 'unknown', name: GlyphName, word: string): Html {
+export function withGlyph(kind: Status | 'unknown', name: GlyphName, word: Content): Html {
   return html`<span class="status status-${kind}">${glyph(name)}<span class="word">${word}</span></span>`
 }
 

@@ -1,6 +1,9 @@
 /** Headers of HTML pages and assets (spec 11). */
 import type { Headers } from '../api/errors.ts'
 
+/** The page with the form, and what its form answers with. */
+export const FORM_PATH = '/submit'
+
 /** Nothing inline, nothing from elsewhere, no DOM sink that takes text for markup. */
 const POLICY = [
   "default-src 'none'",
@@ -15,15 +18,32 @@ const POLICY = [
 
 const ALL: Headers = [
   ['Content-Security-Policy', POLICY],
-  ['Referrer-Policy', 'no-referrer'],
   ['X-Content-Type-Options', 'nosniff'],
   ['Cross-Origin-Opener-Policy', 'same-origin'],
   ['Permissions-Policy', 'camera=(), geolocation=(), microphone=()'],
 ]
 const HSTS = ['Strict-Transport-Security', 'max-age=31536000'] as const
 
-/** `publicBaseUrl`: HSTS only where the site is known to be served over https. */
-export function siteHeaders(publicBaseUrl: string): Headers {
-  const vary = ['Vary', 'Accept-Encoding, Accept-Language'] as const
-  return publicBaseUrl.startsWith('https:') ? [...ALL, vary, HSTS] : [...ALL, vary]
+export interface SiteHeaders {
+  pages: Headers
+  form: Headers // of FORM_PATH
+  files: Headers // the same in every language
+}
+
+/**
+ * `publicBaseUrl`: HSTS only where the site is known to be served over https. The page with the form keeps its referrer for
+ * this site: with `no-referrer`, browsers send `Origin: null` for the site's own form, which cannot be told from a foreign one.
+ */
+export function siteHeaders(publicBaseUrl: string): SiteHeaders {
+  const all = publicBaseUrl.startsWith('https:') ? [...ALL, HSTS] : ALL
+  const create = (referrer: string, vary: string): Headers => [
+    ...all,
+    ['Referrer-Policy', referrer],
+    ['Vary', vary],
+  ]
+  return {
+    pages: create('no-referrer', 'Accept-Encoding, Accept-Language'),
+    form: create('same-origin', 'Accept-Encoding, Accept-Language'),
+    files: create('no-referrer', 'Accept-Encoding'),
+  }
 }

@@ -18,3 +18,11 @@ export function join(parts: readonly Content[], separator: Content): Content[] {
   const present = parts.filter((part) => part !== null && part !== undefined && part !== false && part !== '')
   return present.flatMap((part, i) => (i === 0 ? [part] : [separator, part]))
 }
+
+const PART = '\u0000'
+
+/** A sentence of the messages with one part from outside in `<bdi>`, so that its direction stays its own. */
+export function isolate(write: (part: string) => string, part: string): Html {
+  const [before, after = ''] = write(PART).split(PART)
+  return html`${before}<bdi>${part}</bdi>${after}`
+}

@@ -12,8 +12,9 @@ import { siteIndex } from '../api/site-index.ts'
 import { canonicalQuery } from '../api/site-list.ts'
 import { type Detection, detectionView, isFinished } from '../detections/detection.ts'
 import { parseSubmission } from '../detections/submission.ts'
-import type { Snapshot } from '../storage/snapshot.ts'
+import type { SiteState, Snapshot } from '../storage/snapshot.ts'
 import type { SiteContext } from './frame.ts'
+import { FORM_PATH } from './headers.ts'
 import { type Content, type Html, html } from './html.ts'
 import type { WebSiteOptions } from './options.ts'
 import { href, type Page } from './page.ts'
@@ -23,7 +24,7 @@ import { type DetectionBody, detectionPage } from './pages/detection.ts'
 import { noticePage } from './pages/errors.ts'
 import { listPage, PAGE_SIZE } from './pages/list.ts'
 import { aboutProbePage, METHODOLOGY_PATH, methodologyPage, PROBE_PATH } from './pages/method.ts'
-import { referencePage, toApiPath } from './pages/reference.ts'
+import { checkFields, referencePage, toApiPath } from './pages/reference.ts'
 import { sitePage } from './pages/site.ts'
 import { readSiteData } from './pages/site-data.ts'
 import { type SubmitState, submitPage } from './pages/submit.ts'
@@ -34,7 +35,9 @@ const PAGE_MAX_AGE_SEC = 15
 const TEXT_MAX_AGE_SEC = 3_600
 const BADGE_MAX_AGE_SEC = 300
 const CACHE_BYTES_MAX = 32 * 1024 * 1024
-const FORM_CHARS_MAX = 4_096
+const URL_CHARS_MAX = 2_048 // of the form's field
+/** A URL of that length in which every character is sent as three, and the other fields. */
+export const FORM_BYTES_MAX = 3 * URL_CHARS_MAX + 1_024
 
 export interface PageCall {
   request: ApiRequest
@@ -49,6 +52,7 @@ export interface PageCall {
 export interface Route {
   method: 'GET' | 'POST'
   pattern: string // with at most one parameter: /sites/{slug}
+  isFile?: boolean // the same for every client and language: without the headers of one client's quota
   render: (call: PageCall) => ResponseContent | Promise<ResponseContent>
 }
 
@@ -66,12 +70,16 @@ export class Routes {
     this.quotas = quotas
     this.changelog = options.changelog ?? readChangelog()
     const get = (pattern: string, render: Route['render']): Route => ({ method: 'GET', pattern, render })
+    const file = (pattern: string, render: Route['render']): Route => ({
+      ...{ method: 'GET', isFile: true },
+      ...{ pattern, render },
+    })
     this.all = [
       get('/', (call) => this.list(call)),
       get('/sites/{slug}', (call) => this.site(call)),
       get('/leaderboard', (call) => this.data(call, () => boardsPage(call.page, context, call.snapshot))),
-      get('/submit', (call) => this.form(call)),
-      { method: 'POST', pattern: '/submit', render: (call) => this.submit(call) },
+      get(FORM_PATH, (call) => this.form(call)),
+      { method: 'POST', pattern: FORM_PATH, render: (call) => this.submit(call) },
       get('/detections/{id}', (call) => this.detection(call)),
       get(METHODOLOGY_PATH, (call) => this.lasting(call, () => methodologyPage(call.page, context))),
       get(PROBE_PATH, (call) => this.lasting(call, () => aboutProbePage(call.page, context, this.probe))),
@@ -83,17 +91,17 @@ export class Routes {
         return this.lasting(call, () => referencePage(call.page, context, slug), `${slug}`)
       }),
       get('/docs/try/{id}', ({ request, argument }) => openInApi(argument, request.query)),
-      get('/changelog.atom', () =>
+      file('/changelog.atom', () =>
         this.file(
           'application/atom+xml; charset=utf-8',
           String(changelogFeed(options.publicBaseUrl, this.changelog)),
         ),
       ),
-      get('/robots.txt', () => this.file('text/plain; charset=utf-8', robots(options.publicBaseUrl))),
-      get('/manifest.webmanifest', () => this.file('application/manifest+json', manifest())),
-      get('/sitemap.xml', (call) => this.sitemap(call)),
-      get('/.well-known/security.txt', () => this.security()),
-      get('/badge/{slug}.svg', (call) => this.badge(call)),
+      file('/robots.txt', () => this.file('text/plain; charset=utf-8', robots(options.publicBaseUrl))),
+      file('/manifest.webmanifest', () => this.file('application/manifest+json', manifest())),
+      file('/sitemap.xml', (call) => this.sitemap(call)),
+      file('/.well-known/security.txt', () => this.security()),
+      file('/badge/{slug}.svg', (call) => this.badge(call)),
     ]
   }
 
@@ -131,9 +139,8 @@ export class Routes {
 
   private async site(call: PageCall): Promise<ResponseContent> {
     const { page, snapshot, argument } = call
-    const slug = Object.hasOwn(snapshot.aliases, argument) ? snapshot.aliases[argument] : argument
-    const site = siteIndex(snapshot).bySlug(slug)
-    if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
+    const site = findSite(snapshot, argument)
+    const { slug } = site
     if (slug !== argument) {
       const to = href(page, `/sites/${slug}`)
       return redirect(to, 308)
@@ -169,7 +176,7 @@ export class Routes {
     }
     const body = await new Promise<Buffer | ApiError>((resolve) => requestBody!.whenDone(resolve))
     if (body instanceof ApiError) throw body
-    const url = new URLSearchParams(body.toString('utf8', 0, FORM_CHARS_MAX)).get('url')?.trim() ?? ''
+    const url = new URLSearchParams(body.toString('utf8')).get('url')?.trim() ?? ''
     try {
       if (!this.options.hasDetections)
         throw new ApiError('detections_disabled', 'detections are switched off')
@@ -181,7 +188,7 @@ export class Routes {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       const text = this.describeRefusal(page, url, error)
-      return this.form(call, { url: url.slice(0, FORM_CHARS_MAX), error: text }, error)
+      return this.form(call, { url: url.slice(0, URL_CHARS_MAX), error: text }, error)
     }
   }
 
@@ -199,15 +206,19 @@ export class Routes {
   }
 
   /**
-   * Whether a form was sent from this site. Sec-Fetch-Site decides; the Origin is read only from browsers that do not send it,
-   * because with `Referrer-Policy: no-referrer` it is `null`.
+   * Whether a form was sent from this site. Sec-Fetch-Site decides, which browsers send over https and to this machine; over
+   * plain http the Origin does. Without PUBLIC_BASE_URL it must name the host that was asked. `null` is nobody's; a client
+   * without an Origin is no browser.
    */
-  private isFromHere({ headers }: ApiRequest): boolean {
-    const site = headers['sec-fetch-site']
+  isFromHere({ headers }: ApiRequest): boolean {
+    const { 'sec-fetch-site': site, origin, host } = headers
     if (site !== '') return site === 'same-origin' || site === 'none'
+    if (origin === '') return true
+    if (!URL.canParse(origin)) return false
+    const sender = new URL(origin)
     const { publicBaseUrl } = this.options
-    if (headers.origin === '' || publicBaseUrl === '') return true
-    return headers.origin === new URL(publicBaseUrl).origin
+    if (publicBaseUrl === '') return sender.host !== '' && sender.host === host.toLowerCase()
+    return sender.origin === new URL(publicBaseUrl).origin
   }
 
   private async detection({ page, snapshot, argument }: PageCall): Promise<ResponseContent> {
@@ -235,8 +246,7 @@ export class Routes {
   }
 
   private badge({ snapshot, argument }: PageCall): ResponseContent {
-    const site = siteIndex(snapshot).bySlug(argument)
-    if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
+    const site = findSite(snapshot, argument)
     const body = this.bodies.getText(`badge ${site.tier}`, () => String(badge(site.tier)))
     return toContent(body, { type: 'image/svg+xml', ...cacheFor(BADGE_MAX_AGE_SEC) })
   }
@@ -276,18 +286,32 @@ const LIST_PARAMETERS = ENDPOINTS.find(({ id }) => id === 'listSites')!.paramete
 
 /** A page that is rendered for this request alone. */
 export function sendPage(page: Html, more: Partial<ResponseContent> = {}): ResponseContent {
-  return toContent(new Body(String(page)), { type: HTML, ...more })
+  return sendBody(new Body(String(page)), more)
 }
 
-/** With a short body: a response without one would need its own way to state its length. */
-function redirect(to: string, status: 303 | 308): ResponseContent {
-  const page = html`<!doctype html><title>${to}</title><a href="${to}">${to}</a>`
+export function sendBody(body: Body, more: Partial<ResponseContent> = {}): ResponseContent {
+  return toContent(body, { type: HTML, ...more })
+}
+
+/** The site of a slug or alias. Throws ApiError. */
+function findSite(snapshot: Snapshot, argument: string): SiteState {
+  const slug = Object.hasOwn(snapshot.aliases, argument) ? snapshot.aliases[argument] : argument
+  const site = siteIndex(snapshot).bySlug(slug)
+  if (!site) throw new ApiError('site_not_found', 'there is no site with this slug')
+  return site
+}
+
+/** With a short body, without the address, which may be text of the request: one without would have to state its length. */
+export function redirect(to: string, status: 301 | 303 | 308): ResponseContent {
+  const page = html`<!doctype html><title>Moved</title>`
   return sendPage(page, { status, headers: [['Location', to]] })
 }
 
 /** The forms of the reference, for browsers without scripts: only to paths of the API on this origin. */
 function openInApi(operationId: string, query: string): ResponseContent {
-  const path = toApiPath(operationId, new URLSearchParams(query))
+  const fields = new URLSearchParams(query)
+  checkFields(operationId, fields)
+  const path = toApiPath(operationId, fields)
   if (path === null) throw new ApiError('not_found', 'there is no such operation')
   return redirect(path, 303)
 }

@@ -6,25 +6,29 @@
  *          └─► page ─► quota `page` ─► kept body, or render ─► response           429, 404, 500: pages, too
  *          └─► POST /submit ─► quota `submit` ─► 303 to the detection, or the form with its error
  */
+
+import { Bodies, type Body } from '../api/bodies.ts'
 import { getClientAddress, truncatedClient } from '../api/client-address.ts'
-import { ApiError, retryAfter } from '../api/errors.ts'
+import { ApiError, type Headers, retryAfter } from '../api/errors.ts'
 import { type Quota, type QuotaKind, Quotas } from '../api/quota.ts'
 import { type ApiRequest, readRequest } from '../api/request.ts'
-import { RequestBody } from '../api/request-body.ts'
+import { BODY_BYTES_MAX, RequestBody } from '../api/request-body.ts'
 import { ApiResponse, type ResponseContent, toContent } from '../api/response.ts'
 import type { HttpRequest, HttpResponse } from '../api/sockets.ts'
 import { type Asset, Assets } from './assets.ts'
-import { siteHeaders } from './headers.ts'
+import { FORM_PATH, siteHeaders } from './headers.ts'
 import { type Html, html } from './html.ts'
 import { isMediaPath, MEDIA, MEDIA_PATTERN, mediaContent } from './media.ts'
 import type { WebSiteOptions } from './options.ts'
-import { chooseLanguage, href, type Page } from './page.ts'
-import { notFoundPage, noticePage } from './pages/errors.ts'
-import { type PageCall, type Route, Routes, sendPage } from './routes.ts'
+import { chooseLanguage, createPage, href, type Page } from './page.ts'
+import { notFoundPage, noticePage, toWord } from './pages/errors.ts'
+import { FORM_BYTES_MAX, type PageCall, type Route, Routes, redirect, sendBody, sendPage } from './routes.ts'
 
 const ASSET_MAX_AGE_SEC = 31_536_000
 const ICON_MAX_AGE_SEC = 86_400
 const NOT_READY_SEC = 5
+const ICON_PATH = '/favicon.ico' // asked by clients that read no page
+const NOTICES_BYTES_MAX = 4 * 1_024 * 1_024 // about 500 notices with their compressed forms; more are rendered again
 
 interface Arrival {
   request: ApiRequest
@@ -42,6 +46,7 @@ export class WebSite {
   private readonly assets = new Assets()
   private readonly routes: Routes
   private readonly headers
+  private readonly notices = new Bodies(NOTICES_BYTES_MAX)
 
   constructor(options: WebSiteOptions) {
     this.options = options
@@ -56,13 +61,22 @@ export class WebSite {
   handle(res: HttpResponse, req: HttpRequest): void {
     const startMs = performance.now()
     const request = readRequest(req, res, this.options.address)
+    request.path = trimSlash(request.path)
     const ip = getClientAddress(request, this.options.address)
-    const isMedia = request.path.startsWith(MEDIA) && (request.method === 'GET' || request.method === 'HEAD')
-    const reply = new ApiResponse(res, request, false, isMedia ? [] : this.headers)
-    const asset = this.findAsset(request.path)
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    const isMedia = isRead && request.path.startsWith(MEDIA)
+    const asset = isRead ? this.findAsset(request.path) : undefined
     const [route, argument] = asset || isMedia ? [null, ''] : this.routes.find(request)
+    const reply = new ApiResponse(
+      res,
+      request,
+      false,
+      isMedia ? [] : this.getHeaders(request, asset ?? route),
+    )
     const length = Number(request.headers['content-length'] || Number.NaN)
-    const requestBody = route?.method === 'POST' ? new RequestBody(res, length) : null
+    const requestBody =
+      route?.method === 'POST' ? new RequestBody(res, length, undefined, FORM_BYTES_MAX) : null
+    if (requestBody === null && length > BODY_BYTES_MAX) reply.mustClose = true // the body is not read
     reply.onEnd = () => {
       requestBody?.cancel()
       const ms = Math.round(performance.now() - startMs)
@@ -71,11 +85,14 @@ export class WebSite {
       const { requestId, status } = reply
       this.options.onRequest?.({ requestId, client, route: pattern, method: toMethod(request), status, ms })
     }
-    const page = chooseLanguage(readLanguage(request.query), request.headers['accept-language'])
+    const page = asset
+      ? createPage('en', false) // not read
+      : chooseLanguage(readLanguage(request.query), request.headers['accept-language'])
     const arrival = { request, reply, page, route, argument, ip, requestBody }
     try {
       if (asset) reply.send(assetAnswer(asset, request.path.startsWith('/assets/')))
       else if (isMedia) this.sendMedia(arrival)
+      else if (isRead && request.path === ICON_PATH) reply.send(redirect('/favicon.svg', 301))
       else this.admit(arrival)
     } catch (error) {
       this.fail(arrival, error)
@@ -87,16 +104,36 @@ export class WebSite {
     const { request, reply, page } = arrival
     const { snapshot, images } = this.options
     const sendNotice = (content: ResponseContent) =>
-      reply.send({ ...content, headers: [...this.headers, ...content.headers] })
+      reply.send({ ...content, headers: [...this.headers.pages, ...content.headers] })
     mediaContent(request.path, snapshot(), images)
       .then((content) => {
         if (content) reply.send(content)
-        else sendNotice(sendPage(notFoundPage(page, this.routes.context, snapshot(), null), { status: 404 }))
+        else sendNotice(this.notFound(page, null))
       })
       .catch((error) => {
         if (!(error instanceof ApiError)) this.logDefect(reply, error)
         sendNotice(error instanceof ApiError ? this.notReady(page) : this.internalError(arrival))
       })
+  }
+
+  /** Kept per language and text: clients beyond their quota are answered for the price of a lookup. */
+  private notice({ language, isExplicit }: Page, text: string, render: () => Html): Body {
+    return this.notices.getText(`${language} ${isExplicit} ${text}`, () => String(render()))
+  }
+
+  /** `slug`: of a site that is not listed; null for other addresses. */
+  private notFound(page: Page, slug: string | null): ResponseContent {
+    const snapshot = this.options.snapshot()
+    const word = slug === null ? null : toWord(slug)
+    const key = word === null ? '404' : `404 ${snapshot?.version} ${word}`
+    const body = this.notice(page, key, () => notFoundPage(page, this.routes.context, snapshot, word))
+    return sendBody(body, { status: 404 })
+  }
+
+  /** The value of Allow for a path that exists, else null. */
+  private listMethods(path: string): string | null {
+    const isRead = path === ICON_PATH || isMediaPath(path) || this.findAsset(path) !== undefined
+    return isRead ? 'GET, HEAD' : this.routes.listMethods(path)
   }
 
   private notReady(page: Page): ResponseContent {
@@ -117,11 +154,13 @@ export class WebSite {
   }
 
   private admit(arrival: Arrival): void {
-    const { reply, route, ip } = arrival
-    const kind: QuotaKind = route?.method === 'POST' ? 'submit' : 'page'
+    const { request, reply, route, ip } = arrival
+    // A form that will be refused costs a page: another site must not use up a visitor's submissions.
+    const isSubmission = route?.method === 'POST' && this.routes.isFromHere(request)
+    const kind: QuotaKind = isSubmission ? 'submit' : 'page'
     this.quotas.take(kind, { ip, key: null }, (quota) => {
       if (reply.isDone) return
-      reply.quota = quota
+      if (!route?.isFile || quota.isOver) reply.quota = quota
       try {
         const content = this.respond(arrival, quota)
         if (content instanceof Promise) {
@@ -141,15 +180,19 @@ export class WebSite {
       this.options.onLimited?.(quota.class)
       const describe = quota.class === 'submit' ? m.errors.tooManyDetections : m.errors.tooManyText
       const text = describe(f, quota.limit, quota.afterSec)
-      const notice = noticePage(page, context, { title: m.errors.tooMany, text, refreshSec: quota.afterSec })
-      return sendPage(notice, { status: 429, headers: retryAfter(quota.afterSec) })
+      const body = this.notice(page, `${quota.afterSec} ${text}`, () =>
+        noticePage(page, context, { title: m.errors.tooMany, text, refreshSec: quota.afterSec }),
+      )
+      return sendBody(body, { status: 429, headers: retryAfter(quota.afterSec) })
     }
     const snapshot = this.options.snapshot()
     if (route === null) {
-      const allowed = isMediaPath(request.path) ? 'GET, HEAD' : this.routes.listMethods(request.path)
-      if (allowed === null) return sendPage(notFoundPage(page, context, snapshot, null), { status: 404 })
-      const notice = noticePage(page, context, { title: m.errors.method, text: m.errors.methodText(allowed) })
-      return sendPage(notice, { status: 405, headers: [['Allow', allowed]] })
+      const allowed = this.listMethods(request.path)
+      if (allowed === null) return this.notFound(page, null)
+      const body = this.notice(page, allowed, () =>
+        noticePage(page, context, { title: m.errors.method, text: m.errors.methodText(allowed) }),
+      )
+      return sendBody(body, { status: 405, headers: [['Allow', allowed]] })
     }
     if (snapshot === null) {
       return this.notReady(page)
@@ -162,16 +205,18 @@ export class WebSite {
   private fail(arrival: Arrival, error: unknown): void {
     const { reply, page } = arrival
     if (reply.isDone) return
+    if (error instanceof ApiError && error.mustClose) reply.mustClose = true
     const { m } = page
     const { context } = this.routes
     if (error instanceof ApiError && error.status < 500) {
-      const page404 = this.describeMissing(arrival, error)
+      const missing = this.describeMissing(arrival, error)
       const isFilter = error.code === 'invalid_parameter'
       const title = isFilter ? m.errors.badFilter : m.errors.badRequest
       const detail = html`${m.errors.detail} <span lang="en">${error.message}</span>`
       const text = isFilter ? html`${m.errors.badFilterText} <span class="sub">${detail}</span>` : detail
-      const content = page404 ?? noticePage(page, context, { title, text })
-      reply.send(sendPage(content, { status: error.status, headers: error.headers }))
+      const { status, headers } = error
+      const content = missing ?? sendPage(noticePage(page, context, { title, text }), { status })
+      reply.send({ ...content, headers })
       return
     }
     this.logDefect(reply, error)
@@ -179,16 +224,22 @@ export class WebSite {
   }
 
   /** The page of a 404 or 410; null for other errors. */
-  private describeMissing({ page, route, argument }: Arrival, { status }: ApiError): Html | null {
+  private describeMissing({ page, route, argument }: Arrival, { status }: ApiError): ResponseContent | null {
     if (status !== 404 && status !== 410) return null
-    const { context } = this.routes
     if (route?.pattern === '/detections/{id}') {
       const { noDetection: title, noDetectionText: text } = page.m.errors
       const link = html`<a href="${href(page, '/submit')}">${page.m.errors.detectAgain}</a>`
-      return noticePage(page, context, { title, text, link })
+      const body = this.notice(page, 'detection', () =>
+        noticePage(page, this.routes.context, { title, text, link }),
+      )
+      return sendBody(body, { status })
     }
-    const slug = route?.pattern === '/sites/{slug}' ? argument : null
-    return notFoundPage(page, context, this.options.snapshot(), slug)
+    return this.notFound(page, route?.pattern === '/sites/{slug}' ? argument : null)
+  }
+
+  private getHeaders({ path }: ApiRequest, found: Asset | Route | null): Headers {
+    const isFile = found !== null && (!('pattern' in found) || found.isFile === true)
+    return isFile ? this.headers.files : path === FORM_PATH ? this.headers.form : this.headers.pages
   }
 
   private findAsset(path: string): Asset | undefined {
@@ -201,6 +252,11 @@ function assetAnswer({ body, type }: Asset, isHashed: boolean): ResponseContent 
     ? `public, max-age=${ASSET_MAX_AGE_SEC}, immutable`
     : `public, max-age=${ICON_MAX_AGE_SEC}`
   return toContent(body, { type, cacheControl, hasEtag: true })
+}
+
+/** One slash at the end is as none (spec 1). */
+function trimSlash(path: string): string {
+  return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
 }
 
 function readLanguage(query: string): string | undefined {

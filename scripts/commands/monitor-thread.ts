@@ -4,4 +4,4 @@ import { runMonitorThread } from '../../monitor/service/thread.ts'
 import { openUws } from '../../transports/uws.ts'
 
 handleInspections('monitor')
-await runMonitorThread(openUws)
+await runMonitorThread((host, port, addRoutes) => openUws(host, port, addRoutes, true)) // one listener: nobody shares it

@@ -45,6 +45,7 @@ export async function makeCertificates(names: string, authority = 'Test CA'): Pr
   await run(
     'req',
     '-x509',
+    '-utf8',
     ...KEY,
     '-keyout',
     ca.key,

@@ -171,6 +171,7 @@ export const sitePage = {
   notAdvertised: 'The site lists them without advertising them.',
   none: 'None.',
   more: (f: Format, n: number) => `Show all ${f.number(n)}`,
+  notShown: (f: Format, n: number) => `${f.number(n)} more in the API`,
   findModel: 'Find a model',
   modelsFound: '{n} found',
   noModels:

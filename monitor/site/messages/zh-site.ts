@@ -151,6 +151,7 @@ export const sitePage: Messages['sitePage'] = {
   notAdvertised: '站点列出但未宣传。',
   none: '无。',
   more: (f, n) => `显示全部 ${f.number(n)} 个`,
+  notShown: (f, n) => `其余 ${f.number(n)} 个见 API`,
   findModel: '查找模型',
   modelsFound: '找到 {n} 个',
   noModels: '未声称模型，也未返回列表，因此模型不计入得分。',

@@ -120,6 +120,7 @@ function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html
   const latency = probe?.latency_ms
   const total = latency?.total == null ? null : `${f.number(latency.total)} ms`
   const software = network.software.name === 'unknown' ? m.sitePage.figures.unknown : network.software.name
+  const { version } = network.software
   const listed = result.listing_auth === 'open' ? m.detection.modelsSeen(f, result.models_total) : ''
   const status = probe?.http_status == null ? '' : m.detection.httpStatus(probe.http_status)
   const region = (state: typeof network.china) =>
@@ -147,7 +148,7 @@ function figures(page: Page, result: NonNullable<DetectionBody['result']>): Html
     keyFigure(
       m.sitePage.figures.software,
       software,
-      join([network.software.version, confidence], m.charts.separator),
+      join([version && html`<bdi>${version}</bdi>`, confidence], m.charts.separator),
     ),
     keyFigure(
       m.codes.from.overseas,

@@ -8,39 +8,46 @@ import { type Content, type Html, html } from '../html.ts'
 import { href, type Page } from '../page.ts'
 
 const NEAREST_MAX = 3
-const WORD_CHARS_MAX = 12 // each shorter start is searched for among all sites
+const START_CHARS_MIN = 3
+const WORD_CHARS_MAX = 12
 
-/** `slug`: of a site that is not listed; null for other addresses. */
+/** The start of a slug that is searched for: all that the page of an unknown site depends on. */
+export function toWord(slug: string): string {
+  return /^[a-z0-9]{2,}/.exec(slug.slice(0, WORD_CHARS_MAX))?.[0] ?? ''
+}
+
+/** `word`: of the slug of a site that is not listed; null for other addresses. */
 export function notFoundPage(
   page: Page,
   site: SiteContext,
   snapshot: Snapshot | null,
-  slug: string | null,
+  word: string | null,
 ): Html {
   const { m } = page
-  const title = slug === null ? m.errors.notFound : m.errors.siteNotFound
-  const word = slug === null ? '' : (/^[a-z0-9]{2,}/.exec(slug.slice(0, WORD_CHARS_MAX))?.[0] ?? '')
-  const nearest = snapshot === null || word === '' ? [] : findNearest(snapshot, word)
+  const title = word === null ? m.errors.notFound : m.errors.siteNotFound
+  const nearest = snapshot === null || word === null ? [] : findNearest(snapshot, word)
   return frame(
     page,
     site,
     { title, path: '', isIndexed: false, generatedAtSec: null },
-    html`<div class="narrow stack"><div class="page-head"><h1>${title}</h1><p class="lead">${slug === null ? m.errors.noPage : m.errors.noSite}</p></div>
-<form method="get" action="/" role="search" class="url-row"><div class="field"><label for="q">${m.errors.find}</label><input id="q" name="q" type="search" maxlength="64" value="${word}"></div><button class="button" type="submit">${m.errors.findButton}</button></form>
+    html`<div class="narrow stack"><div class="page-head"><h1>${title}</h1><p class="lead">${word === null ? m.errors.noPage : m.errors.noSite}</p></div>
+<form method="get" action="/" role="search" class="url-row"><div class="field"><label for="q">${m.errors.find}</label><input id="q" name="q" type="search" maxlength="64" value="${word ?? ''}"></div><button class="button" type="submit">${m.errors.findButton}</button></form>
 ${nearest.length > 0 && html`<section aria-labelledby="near"><div class="section-head"><h2 id="near">${m.errors.near}</h2></div><table class="table"><tbody>${nearest.map((each) => nearRow(page, each))}</tbody></table></section>`}
 <p><a href="${href(page, '/')}">${m.errors.allSites}</a> · <a href="${href(page, '/leaderboard')}">${m.frame.boards}</a> · <a href="${href(page, '/submit')}">${m.errors.detectOther}</a></p></div>`,
   )
 }
 
+/** One pass over all sites; a longer start is searched for only among those that have the shorter one. */
 function findNearest(snapshot: Snapshot, word: string): SiteState[] {
+  if (word.length < START_CHARS_MIN) return []
   const index = siteIndex(snapshot)
-  for (let length = word.length; length >= 3; length--) {
-    const found = index
-      .ordered('rank', undefined)
-      .filter((site) => index.hasText(site, word.slice(0, length)))
-    if (found.length > 0) return found.slice(0, NEAREST_MAX)
+  let found = index.ordered('rank', undefined)
+  for (let length = START_CHARS_MIN; length <= word.length; length++) {
+    const closer = found.filter((site) => index.hasText(site, word.slice(0, length)))
+    if (closer.length === 0) break
+    found = closer
   }
-  return []
+  return found === index.ordered('rank', undefined) ? [] : found.slice(0, NEAREST_MAX)
 }
 
 function nearRow(page: Page, site: SiteState): Html {

@@ -1,7 +1,7 @@
 /** `/`: which relay can be used now, and from where. A form filters; the query holds the filters. */
 
 import { findUnmeasured, measuredRegions } from '../../api/measured-regions.ts'
-import { isModelVerified, modelList } from '../../api/model-list.ts'
+import { isModelVerified, modelName, offeredModels } from '../../api/model-list.ts'
 import type { Query } from '../../api/query.ts'
 import { getSiteFacts, isCapped } from '../../api/site-facts.ts'
 import { siteIndex } from '../../api/site-index.ts'
@@ -26,7 +26,7 @@ import {
 } from '../components.ts'
 import { toDate, toTime } from '../format.ts'
 import { type FrameOptions, frame, type SiteContext } from '../frame.ts'
-import { type Content, type Html, html, join } from '../html.ts'
+import { type Content, type Html, html, isolate, join } from '../html.ts'
 import { href, type Page, type Parameters } from '../page.ts'
 import { BOARD_MAX } from './boards.ts'
 
@@ -84,7 +84,7 @@ function filterForm(page: Page, snapshot: Snapshot, filters: Filters): Html {
   const { m } = page
   const software = siteIndex(snapshot).software()
   const { tier, region, status, sort } = filters
-  const models = modelList(snapshot, { limit: MODELS_OFFERED_MAX, offset: 0 }).models
+  const models = offeredModels(snapshot, MODELS_OFFERED_MAX)
   return html`<details class="filters"${isFiltered(filters) && html` open`}><summary>${m.list.filters}</summary>
 <form class="filter-grid" method="get" action="/#count" role="search" aria-label="${m.list.filterSites}">
 ${page.isExplicit && html`<input type="hidden" name="lang" value="${page.language}">`}
@@ -121,7 +121,7 @@ ${select(
   software.map((each) => [each, each]),
   filters.software,
 )}
-<div class="field"><label for="model">${m.list.model}</label><input id="model" name="model" type="text" placeholder="gpt-5.4" maxlength="128" autocomplete="off" spellcheck="false" list="models" value="${filters.model ?? ''}"><datalist id="models">${models.map(({ id }) => html`<option value="${id}">`)}</datalist></div>
+<div class="field"><label for="model">${m.list.model}</label><input id="model" name="model" type="text" placeholder="gpt-5.4" maxlength="128" autocomplete="off" spellcheck="false" list="models" value="${filters.model ?? ''}"><datalist id="models">${models.map((id) => html`<option value="${id}">`)}</datalist></div>
 <div class="field"><label for="sort">${m.list.sort}</label><select id="sort" name="sort">${(Object.keys(m.list.sorts) as (keyof typeof m.list.sorts)[]).map((each) => option(each, m.list.sorts[each], sort))}</select></div>
 <div class="field-actions"><button class="button" type="submit">${m.list.apply}</button></div></form></details>`
 }
@@ -279,7 +279,10 @@ function groupByTier(sites: readonly SiteState[], { sort }: Filters): SiteState[
   return groups
 }
 
-/** With a filter by model: whether the site lists it itself, only claims it, or its list is not known. */
+/**
+ * With a filter by model: whether the site lists it itself, only claims it, or its list is not known. In the index's spelling:
+ * text before the last `/` of the filter would be shown as a finding.
+ */
 function modelMark({ m }: Page, snapshot: Snapshot, site: SiteState, model: string): Html {
   const isListed = isModelVerified(snapshot, model, site)
   const { modelListed, modelClaimed, modelUnread } = m.list
@@ -288,7 +291,8 @@ function modelMark({ m }: Page, snapshot: Snapshot, site: SiteState, model: stri
     : isListUnread(site)
       ? (['unknown', 'unknown', modelUnread] as const)
       : (['degraded', 'warning', modelClaimed] as const)
-  return html`<span class="sub">${withGlyph(kind, name, text(model))}</span>`
+  const shown = isolate(text, modelName(snapshot, model) ?? '')
+  return html`<span class="sub">${withGlyph(kind, name, shown)}</span>`
 }
 
 function row(

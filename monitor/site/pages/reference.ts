@@ -2,7 +2,9 @@
  * `/docs`: the API reference, rendered from the OpenAPI document. Forms lead to `/docs/try/{operationId}` (toApiPath), which
  * drops empty fields and redirects to the API; with scripts the answer is shown in place (assets/reference.js).
  */
+
 import { CODE_KINDS, CODES, type CodeKind } from '../../api/codes.ts'
+import { ApiError } from '../../api/errors.ts'
 import { ENDPOINTS, type Endpoint, PATH_PARAMETERS, TAGS, type Tag } from '../../api/schema/endpoints.ts'
 import type { Schema } from '../../api/schema/json-schema.ts'
 import { HEADERS_OF_ALL, OTHER_HEADERS, openApi } from '../../api/schema/openapi.ts'
@@ -15,6 +17,7 @@ import { href, type Page, type Parameters } from '../page.ts'
 import { breakable, describeValues, fieldList, inline, schemaLink } from './reference-parts.ts'
 
 const BASE = '/api/v1'
+const FIELD_CHARS_MAX = 64 // of numbers and choices, whose schema states no length
 const SCHEMAS = components(false)
 
 interface DocumentedResponse {
@@ -48,11 +51,22 @@ ${section('schemas', m.schemas, html`<p>${m.schemasLead}</p>${Object.entries(SCH
   )
 }
 
+/** Throws ApiError for a value that no form sends, since its field has a maximum: it would become a Location of any length. */
+export function checkFields(operationId: string, fields: URLSearchParams): void {
+  const endpoint = ENDPOINTS.find(({ id }) => id === operationId)
+  if (!endpoint) return
+  for (const { name, schema } of listParameters(endpoint, {})) {
+    const charsMax = schema.maxLength ?? FIELD_CHARS_MAX
+    if ([...(fields.get(name) ?? '')].length <= charsMax) continue
+    throw new ApiError('invalid_request', `${name} must have at most ${charsMax} characters`)
+  }
+}
+
 /** The address of the API that a form asks for; null for an unknown operation. Empty fields are left out. */
 export function toApiPath(operationId: string, fields: URLSearchParams): string | null {
   const endpoint = ENDPOINTS.find(({ id, method }) => id === operationId && method === 'GET')
   if (!endpoint) return null
-  const path = endpoint.path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(fields.get(name) || '-'))
+  const path = endpoint.path.replace(/\{(\w+)\}/g, (_, name) => toSegment(fields.get(name)))
   const query = new URLSearchParams()
   for (const { name } of endpoint.parameters) {
     const value = fields.get(name)
@@ -65,6 +79,11 @@ export function toApiPath(operationId: string, fields: URLSearchParams): string 
 /** `path`: as in ENDPOINTS, below the version. */
 function toUrl(path: string): string {
   return BASE + (path === '/' ? '' : path)
+}
+
+/** Dot segments would be resolved by the browser, to another path. */
+function toSegment(value: string | null): string {
+  return value === null || /^\.{0,2}$/.test(value) ? '-' : encodeURIComponent(value)
 }
 
 function tags(): Tag[] {

@@ -9,7 +9,8 @@ import type { Page } from '../page.ts'
 import type { SiteData } from './site-data.ts'
 
 const SEARCH_MIN = 8 // fewer are seen at a glance
-const SHOWN_MAX = 30 // of each group; the rest is behind a disclosure
+const SHOWN_MAX = 30 // of each group; more are behind a disclosure
+const ON_PAGE_MAX = 300 // of each group; more are in the API: a hostile listing of 10,000 names would make a page of 6 MB
 
 export function modelsSection(
   page: Page,
@@ -28,7 +29,7 @@ export function modelsSection(
   const listedOnly = now.filter(({ claimed, verified }) => !claimed && verified)
   const unread = isListUnread(site)
   const group = (kind: string, mark: Html, heading: string, text: string, ids: readonly { id: string }[]) =>
-    html`<div${kind !== '' && html` class="${kind}"`}><h3>${mark}${heading} <span class="group-count">${f.number(ids.length)}</span></h3><p>${ids.length === 0 ? texts.none : text}</p>${modelList(page, ids)}</div>`
+    html`<div${kind !== '' && html` class="${kind}"`}><h3>${mark}${heading} <span class="group-count">${f.number(ids.length)}</span></h3><p>${ids.length === 0 ? texts.none : text}</p>${modelList(page, site, ids)}</div>`
   const mark = (kind: string, name: Parameters<typeof glyph>[0]) =>
     html`<span class="status status-${kind}">${glyph(name)}</span>`
   const chart = modelsChart(
@@ -61,10 +62,12 @@ function search({ m }: Page, count: number): Content {
   return html`<div class="field find-model" hidden><label for="find-model">${m.sitePage.findModel}</label><input id="find-model" type="search" maxlength="128" autocomplete="off" spellcheck="false"><span class="small muted" id="models-found" aria-live="polite" data-text="${m.sitePage.modelsFound}"></span></div>`
 }
 
-function modelList({ m, f }: Page, models: readonly { id: string }[]): Content {
+function modelList({ m, f }: Page, { slug }: SiteState, models: readonly { id: string }[]): Content {
   if (models.length === 0) return null
   const list = (ids: readonly { id: string }[]) =>
     html`<ul>${ids.map(({ id }) => html`<li><bdi>${id}</bdi></li>`)}</ul>`
   if (models.length <= SHOWN_MAX) return list(models)
-  return html`${list(models.slice(0, SHOWN_MAX))}<details class="more"><summary>${m.sitePage.more(f, models.length)}</summary>${list(models.slice(SHOWN_MAX))}</details>`
+  const count = Math.min(models.length, ON_PAGE_MAX)
+  const rest = models.length - count
+  return html`${list(models.slice(0, SHOWN_MAX))}<details class="more"><summary>${m.sitePage.more(f, count)}</summary>${list(models.slice(SHOWN_MAX, count))}</details>${rest > 0 && html`<p><a href="/api/v1/sites/${slug}/models">${m.sitePage.notShown(f, rest)}</a></p>`}`
 }

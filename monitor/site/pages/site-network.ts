@@ -4,7 +4,7 @@ import { CERTIFICATE_DAYS_MIN } from '../../scoring/score.ts'
 import type { SiteState } from '../../storage/snapshot.ts'
 import { dateTimeTag, section } from '../components.ts'
 import { glyph } from '../glyphs.ts'
-import { type Content, type Html, html, join } from '../html.ts'
+import { type Content, type Html, html, isolate, join } from '../html.ts'
 import type { Page } from '../page.ts'
 
 type Network = ReturnType<typeof networkView> & { observed_at: string }
@@ -13,7 +13,10 @@ export function networkSection(page: Page, site: SiteState, network: Network): H
   const { m } = page
   const { cdn, asn, ips, ipv6, tls } = network
   const texts = m.sitePage
-  const name = join([asn.number !== null && `AS${asn.number}`, asn.name, asn.country], ' ')
+  const name = join(
+    [asn.number !== null && `AS${asn.number}`, asn.name && html`<bdi>${asn.name}</bdi>`, asn.country],
+    ' ',
+  )
   const cdnText = cdn.provider ?? (cdn.detected ? texts.cdnUnknown : texts.cdnNone)
   return section(
     'network',
@@ -30,7 +33,7 @@ function certificate({ m, f }: Page, { url }: SiteState, tls: Network['tls']): C
   if (!tls) return url.startsWith('http:') ? noCertificateHttp : noCertificate
   const isLow = tls.valid && tls.days_left < CERTIFICATE_DAYS_MIN
   const until = html`${daysLeft(f, Math.max(0, tls.days_left))} ${dateTimeTag(Date.parse(tls.not_after) / 1_000)}`
-  return html`${tls.valid ? validFrom(tls.issuer) : html`<span class="status status-down">${glyph('down')}${invalidFrom(tls.issuer)}</span>`}<br>${
+  return html`${tls.valid ? isolate(validFrom, tls.issuer) : html`<span class="status status-down">${glyph('down')}${isolate(invalidFrom, tls.issuer)}</span>`}<br>${
     isLow ? html`<span class="status status-degraded">${glyph('warning')}${until}</span>` : until
   }`
 }

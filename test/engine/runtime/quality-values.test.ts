@@ -17,3 +17,10 @@ const cases: [header: string, weights: Record<string, number>][] = [
 test.each(cases)('%s', (header, weights) => {
   expect(Object.fromEntries(parseQualityValues(header))).toEqual(weights)
 })
+
+test('at most 32 elements of 512 characters are read, none of them in part', () => {
+  expect(parseQualityValues(Array.from({ length: 99 }, (_, i) => `a${i}`).join(',')).size).toBe(32)
+  const [first, long] = ['x'.repeat(500), 'y'.repeat(20)]
+  expect([...parseQualityValues(`${first},${long};q=0.5`).keys()]).toEqual([first])
+  expect(parseQualityValues('z'.repeat(15_000)).size).toBe(0)
+})

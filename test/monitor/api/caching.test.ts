@@ -1,6 +1,6 @@
 /** HEAD, conditional requests, codings, CORS (spec 1.1, 1.4, 1.5, 13.5). */
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { Bodies, preferredCoding } from '../../../monitor/api/bodies.ts'
 import { type ReceivedResponse, startApi } from './setup.ts'
 
@@ -156,6 +156,14 @@ describe('1: codings', () => {
     }
     const small = await api.get('/api/v1/limits', { headers: { 'accept-encoding': 'br' } })
     expect(small.headers['content-encoding']).toBeUndefined()
+  })
+
+  test('M1.4#2: small bodies count with what an entry costs, about 1,000 bytes', () => {
+    const bodies = new Bodies(100_000)
+    for (let i = 0; i < 200; i++) bodies.getText(`k${i}`, () => 'x')
+    const build = vi.fn(() => 'x')
+    for (let i = 0; i < 200; i++) bodies.getText(`k${199 - i}`, build)
+    expect(build).toHaveBeenCalledTimes(103) // 97 entries of 1,024 bytes, a key and a byte are kept
   })
 
   test('M1.4#2: the cache stays within its bound', async () => {

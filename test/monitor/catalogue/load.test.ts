@@ -78,6 +78,8 @@ const mistakes: [name: string, text: string, diagnostic: string][] = [
     'catalogue.yaml:6, site "one": there is no key "modles_claimed". Use one of slug, name,'],
   ['missing name', toCatalogue('slug: one\nurl: https://one.example.com'),
     'catalogue.yaml:3, site "one": name is missing. Write name: and its value. [KEY_MISSING]'],
+  ['invisible name', toCatalogue('slug: one\nname: "a\\u202eb"\nurl: https://one.example.com'),
+    'catalogue.yaml:4, site "one": name has invisible characters'],
   ['slug', toCatalogue('slug: One\nname: x\nurl: https://one.example.com'),
     'catalogue.yaml:3, site "One": slug is not a slug. Write 1 to 63 of a-z,'],
   ['number as name', toCatalogue('slug: one\nname: 7\nurl: https://one.example.com'),

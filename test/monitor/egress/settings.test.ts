@@ -58,6 +58,10 @@ const wrong = [
   ['NAT64_PREFIX',      '64:ff9b::/64',         'NAT64_PREFIX: is not an IPv6 prefix of 96 bits. Write it like 64:ff9b::/96. [EGRESS_SETTING]'],
   ['NAT64_PREFIX',      '10.0.0.0/8',           'NAT64_PREFIX: is not an IPv6 prefix of 96 bits. Write it like 64:ff9b::/96. [EGRESS_SETTING]'],
   ['PUBLIC_BASE_URL',   'monitor.example.org',  'PUBLIC_BASE_URL: is not the URL of a site. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
+  ['PUBLIC_BASE_URL',   'https://me:secret@a.example', 'PUBLIC_BASE_URL: "https://a.example…" has a user name or password. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
+  ['PUBLIC_BASE_URL',   'https://a.example/monitor',   'PUBLIC_BASE_URL: "https://a.example…" has a path. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
+  ['PUBLIC_BASE_URL',   'https://a.example/?',         'PUBLIC_BASE_URL: "https://a.example…" has a query. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
+  ['PUBLIC_BASE_URL',   'https://a.example/#top',      'PUBLIC_BASE_URL: "https://a.example…" has a fragment. Write it like https://monitor.example.org. [EGRESS_SETTING]'],
   ['EGRESS_TEST_HOSTS', 'a.example.com',        'EGRESS_TEST_HOSTS: "a.example.com" is not a host. Write it like name=127.0.0.1:4000. [EGRESS_SETTING]'],
 ] as const
 for (const [name, value, message] of wrong) {

@@ -111,6 +111,15 @@ for (const [name, error, isChainValid, isNameValid] of invalid) {
   })
 }
 
+test('the issuer is text of a stranger: one line, nothing that is not seen or turns text around', async () => {
+  const hostile = await makeCertificates(NAMES, 'A\u202eB\u200bC\u3164D')
+  const server = await startRaw('127.0.0.2', 0, read(hostile))
+  const client = world.egress({}, { PROBE_PORTS: String(server.port) })
+  const found = await client.visit({ url: `https://${RELAY}:${server.port}/`, purpose: 'catalogue' })
+  await Promise.all([server.close(), hostile.remove()])
+  expect(found.certificate?.issuer).toBe('ABCD')
+})
+
 test('M6.2#5: the extra handshake offers h2', async () => {
   const url = `https://${RELAY}:${relays.good.port}/`
   const found = await egress.handshake({ url, purpose: 'catalogue' })

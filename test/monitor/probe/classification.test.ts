@@ -4,7 +4,7 @@ import type { Visit } from '../../../monitor/egress/egress.ts'
 import { checkHygiene } from '../../../monitor/probe/hygiene.ts'
 import { MODELS_MAX, modelIds, modelsIn } from '../../../monitor/probe/listing.ts'
 import type { ProbeResponse } from '../../../monitor/probe/probe-response.ts'
-import { getMember, shown, toProbeResponse } from '../../../monitor/probe/probe-response.ts'
+import { getMember, toProbeResponse } from '../../../monitor/probe/probe-response.ts'
 import { detectSoftware } from '../../../monitor/probe/software.ts'
 
 const timings = { dnsMs: 1, connectMs: 1, tlsMs: 1, ttfbMs: 1, totalMs: 1 }
@@ -63,12 +63,6 @@ test('M6.2#4: bounds of ids', () => {
   expect(modelIds([`models/${'x'.repeat(128)}`])).toEqual(['x'.repeat(128)])
   expect(modelIds(['models/', ' ', '\u0000'])).toEqual([])
   expect(modelIds(Array.from({ length: MODELS_MAX + 1 }, (_, i) => `${i}`))).toHaveLength(MODELS_MAX)
-})
-
-test('5.11: text of strangers is cut, on one line, without what cannot be seen', () => {
-  expect(shown('  a\r\nb\u0000c\u202ed\ufeff ', 80)).toBe('abcd')
-  expect(shown('x'.repeat(1_000), 80)).toHaveLength(80)
-  expect(shown(`${'x'.repeat(79)}\u{1f600}`, 80)).toBe(`${'x'.repeat(79)}\ufffd`)
 })
 
 test('5: only own members of a response count', () => {

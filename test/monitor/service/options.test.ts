@@ -20,6 +20,9 @@ test.each<Record<string, string>>([
   { MONITOR_ADDR: 'nowhere' },
   { TRUSTED_PROXIES: '10.0.0.0/8,many' },
   { PUBLIC_BASE_URL: 'monitor' },
+  { SUPPORT_EMAIL: 'help@example.org\nContact: mailto:evil@example.net' },
+  { SUPPORT_EMAIL: 'help@example.org?bcc=evil@example.net' },
+  { SUPPORT_EMAIL: 'nobody' },
   { VANTAGE_NAME: 'Main Street' },
 ])('12: %j is refused by its name', (env) => {
   const { settings } = parseSettings(env, monitorRows)

@@ -5,6 +5,7 @@
 import axe from 'axe-core'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { en } from '../../../monitor/site/messages/en.ts'
 import { openUws } from '../../../transports/uws.ts'
 import { chromiumPath } from '../../helpers/chromium.ts'
 import { startApi } from '../api/setup.ts'
@@ -46,13 +47,17 @@ beforeAll(async () => {
     app.any('/*', (res, req) => (req.getUrl().startsWith('/api/') ? api.api : web.site).handle(res, req)),
   )!
   origin = `http://127.0.0.1:${opened.port}`
+  browser = await launch()
+}, START_MS_MAX)
+
+function launch(more: string[] = []): Promise<Browser> {
   const isRoot = process.getuid?.() === 0
-  browser = await chromium.launch({
+  return chromium.launch({
     executablePath: chromiumPath(),
-    args: ['--disable-gpu', '--disable-dev-shm-usage', ...(isRoot ? ['--no-sandbox'] : [])],
+    args: ['--disable-gpu', '--disable-dev-shm-usage', ...(isRoot ? ['--no-sandbox'] : []), ...more],
     timeout: START_MS_MAX,
   })
-}, START_MS_MAX)
+}
 
 afterAll(async () => {
   await browser?.close()
@@ -282,6 +287,40 @@ test(
     await page.clock.runFor(3_000)
     await page.locator('h1', { hasText: 'Recommended, and warned of' }).waitFor()
     await close()
+  },
+  START_MS_MAX,
+)
+
+test(
+  'over plain http to a name, the form of the site is accepted and the form of another site is refused',
+  async () => {
+    const other = await startSite({ publicBaseUrl: 'http://monitor.example' })
+    const { port } = new URL(other.origin)
+    const evil = openUws('127.0.0.1', 0, (app) =>
+      app.any('/*', (res) => {
+        res.writeHeader('Content-Type', 'text/html')
+        res.end(
+          '<form method="post" action="http://monitor.example/submit"><input name="url" value="https://b.example.com"><button>',
+        )
+      }),
+    )!
+    const rules = [`MAP monitor.example:80 127.0.0.1:${port}`, `MAP evil.example:80 127.0.0.1:${evil.port}`]
+    const visitor = await launch([`--host-resolver-rules=${rules.join(',')}`])
+    try {
+      const page = await visitor.newPage()
+      await page.goto('http://evil.example/')
+      await page.click('button')
+      await page.waitForURL('http://monitor.example/submit')
+      expect(await page.textContent('main')).toContain(en.submit.crossSite)
+      await page.goto('http://monitor.example/submit')
+      await page.fill('#url', 'https://a.example.com')
+      await page.click('form button[type=submit]')
+      await page.waitForURL(/\/detections\//)
+    } finally {
+      await visitor.close()
+      evil.close()
+      other.close()
+    }
   },
   START_MS_MAX,
 )

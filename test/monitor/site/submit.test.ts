@@ -120,6 +120,55 @@ test('a form of this site is accepted whatever its Origin: with no-referrer, bro
   expect(unknown.status).toBe(403)
 })
 
+test.each([
+  ['the form of the site itself', (host: string) => `http://${host}`, 303],
+  ['a page of another host', () => 'http://evil.example.net', 403],
+  ['a page of another port', (host: string) => `http://${host.split(':')[0]}:1`, 403],
+  ['a page without an origin', () => 'null', 403],
+])('over plain http without PUBLIC_BASE_URL, %s', async (_, toOrigin, status) => {
+  const other = await startSite()
+  const origin = toOrigin(other.origin.replace('http://', ''))
+  const sent = await other.post('/submit', { url: 'https://relay.example.com' }, { origin })
+  other.close()
+  expect(sent.status).toBe(status)
+})
+
+test('the form and its errors keep the referrer for this site, so that browsers send its Origin', async () => {
+  const refused = await site.post('/submit', { url: '' })
+  const crossSite = await site.post('/submit', { url: '' }, { origin: 'null' })
+  for (const { headers } of [await site.get('/submit'), await site.get('/submit/'), refused, crossSite])
+    expect(headers.get('referrer-policy')).toBe('same-origin')
+  expect((await site.get('/')).headers.get('referrer-policy')).toBe('no-referrer')
+})
+
+test('a form of another site costs a page, not a submission', async () => {
+  const other = await startSite()
+  const left = async () => /<b>(\d+ of 20)<\/b>/.exec((await other.get('/submit')).text)![1]
+  for (let i = 0; i < 3; i++) {
+    const { status, headers } = await other.post('/submit', { url: '' }, { 'sec-fetch-site': 'cross-site' })
+    expect([status, headers.get('x-ratelimit-limit')]).toEqual([403, '240'])
+  }
+  expect(await left()).toBe('20 of 20')
+  other.close()
+})
+
+test('a URL as long as the field allows is read whole, in any characters', async () => {
+  const url = `https://relay.example.com/${'&'.repeat(2_022)}`
+  const other = await startSite()
+  const { status, text } = await other.post('/submit', { url })
+  other.close()
+  expect([url.length, status, text]).toEqual([2_048, 303, '<!doctype html><title>Moved</title>'])
+})
+
+test.each([
+  ['a form that is too long', { method: 'POST', body: 'x'.repeat(7_169) }, '/submit', 413],
+  ['a body that nothing reads', { method: 'POST', body: 'x'.repeat(4_097) }, '/leaderboard', 405],
+  ['a body for an asset', { method: 'POST', body: 'x'.repeat(4_097) }, '/favicon.svg', 405],
+])('%s closes the connection', async (_, request, path, status) => {
+  const response = await fetch(site.origin + path, request)
+  expect([response.status, response.headers.get('connection')]).toEqual([status, 'close'])
+})
+
 test('beyond the quota the page names detections, the hour and when to try again', async () => {
   const other = await startSite()
   for (let i = 0; i < 20; i++) await other.post('/submit', { url: `https://relay-${i}.example.com` })

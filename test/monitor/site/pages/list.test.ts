@@ -16,14 +16,14 @@ test('M11#1: with a model, each site says whether it lists it, only claims it, o
   site.state.snapshot = createSnapshot([...SITES.slice(0, 2), withModels(SITES[2], 0.5)], { version: 20 })
   const listed = (await site.get('/?model=GPT-5.4')).text
   const readRow = (slug: string) => listed.match(new RegExp(`href="/sites/${slug}".*?</th>`))?.[0]
-  expect(readRow('alpha')).toContain(en.list.modelListed('GPT-5.4'))
-  expect(readRow('cn-only')).toContain(en.list.modelClaimed('GPT-5.4'))
+  expect(readRow('alpha')).toContain(en.list.modelListed('<bdi>gpt-5.4</bdi>'))
+  expect(readRow('cn-only')).toContain(en.list.modelClaimed('<bdi>gpt-5.4</bdi>'))
   const unread = (await site.get('/?model=claude-sonnet-4-6&lang=zh-CN')).text
-  expect(unread).toContain(zh.list.modelUnread('claude-sonnet-4-6'))
-  expect(unread).not.toContain(zh.list.modelClaimed('claude-sonnet-4-6'))
+  expect(unread).toContain(zh.list.modelUnread('<bdi>claude-sonnet-4-6</bdi>'))
+  expect(unread).not.toContain(zh.list.modelClaimed('<bdi>claude-sonnet-4-6</bdi>'))
   const all = (await site.get('/')).text
   expect(all).toContain('<datalist id="models"><option value="gpt-5.4">')
-  expect(all).not.toContain(en.list.modelListed('gpt-5.4'))
+  expect(all).not.toContain(en.list.modelListed('<bdi>gpt-5.4</bdi>'))
   site.state.snapshot = createSnapshot()
 })
 
