@@ -40,6 +40,6 @@ test('an unknown name prints the names there are', async () => {
   const failing = promisify(execFile)(process.execPath, [`${BENCH}run.ts`, 'nothing'])
   await expect(failing).rejects.toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('names: batch, decide, '),
+    stderr: expect.stringContaining('names: batch, breaker, decide, '),
   })
 })

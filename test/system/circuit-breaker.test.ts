@@ -78,7 +78,13 @@ test('Redis goes away and comes back, with two workers', async () => {
   await service.logged(`the circuit breaker is closed again for redis, node ${redis.address} after `)
   await eventually(async () => expect(await gauge()).toBe(0))
   await eventually(async () => expect(await verbose(service)).toMatch(/^redis: ok$/m))
-  expect(countLines(service, 'the circuit breaker')).toBe(2)
+  // One line per change, not one per worker: they alternate. A Redis that is slow to start may have opened it once more.
+  const changes = [...service.log.matchAll(/the circuit breaker is (open|closed again) for/g)].map(
+    ([, state]) => state,
+  )
+  expect(changes.length).toBeLessThanOrEqual(4)
+  expect(changes).toEqual(changes.map((_, i) => (i % 2 === 0 ? 'open' : 'closed again')))
+  expect(changes.at(-1)).toBe('closed again')
 })
 
 test('Redis is stopped: after the calls in flight nobody waits', async () => {
