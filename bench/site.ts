@@ -35,6 +35,8 @@ const ROUNDS = size({ small: 1, full: 3 })
 const KEPT_REQUESTS = size({ small: 40, full: 10_000 })
 const COLD_REQUESTS = size({ small: 8, full: 200 })
 const CONNECTIONS = 8
+const KINDS = size({ small: ['br', 'cold'], full: ['304', 'plain', 'br', 'gzip', 'cold'] })
+const NAMES = size({ small: ['list'], full: ['list', 'site', 'boards'] }) // each window starts a process
 const AUTOCANNON = fileURLToPath(new URL('../node_modules/autocannon/autocannon.js', import.meta.url))
 const SLUG = `relay-${SITES >> 1}`
 
@@ -52,8 +54,9 @@ let snapshot = createSnapshot(Array.from({ length: SITES }, (_, i) => createSite
 const opened = openServer()
 const origin = `http://127.0.0.1:${opened.port}`
 try {
-  for (const [name, { api, page }] of Object.entries(PATHS)) {
-    for (const kind of ['304', 'plain', 'br', 'gzip', 'cold']) {
+  for (const name of NAMES) {
+    const { api, page } = PATHS[name]
+    for (const kind of KINDS) {
       await request(api, kind, CONNECTIONS) // code is compiled, bodies are kept
       await request(page, kind, CONNECTIONS)
       const rounds = []
