@@ -8,9 +8,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { en } from '../../../monitor/site/messages/en.ts'
 import { openUws } from '../../../transports/uws.ts'
 import { chromiumPath } from '../../helpers/chromium.ts'
+import { size } from '../../helpers/size.ts'
 import { startApi } from '../api/setup.ts'
 import { startSite } from './setup.ts'
 
+const TABS_MAX = 80
 const START_MS_MAX = 120_000 // of the browser, beside a load
 const PAGES = [
   '/',
@@ -29,6 +31,12 @@ const VIEWS = [
   { width: 1280, colorScheme: 'light', lang: 'en' },
   { width: 320, colorScheme: 'dark', lang: 'zh-CN' },
 ] as const
+/** Every width with every theme and language. */
+const ALL_VIEWS = [1280, 320].flatMap((width) =>
+  (['light', 'dark'] as const).flatMap((colorScheme) =>
+    ['en', 'zh-CN'].map((lang) => ({ width, colorScheme, lang })),
+  ),
+)
 
 let api: Awaited<ReturnType<typeof startApi>>
 let web: Awaited<ReturnType<typeof startSite>>
@@ -97,7 +105,7 @@ async function openVisitor({ width, colorScheme, lang, javaScriptEnabled = true 
 const overflow = (page: Page) =>
   page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
-test.each(VIEWS)(
+test.each<View>(size({ small: [...VIEWS], full: ALL_VIEWS }))(
   'M13#12: every page, $width px, $colorScheme, $lang',
   async (view) => {
     const { page, problems, visit, close } = await openVisitor(view)
@@ -321,6 +329,40 @@ test(
       evil.close()
       other.close()
     }
+  },
+  START_MS_MAX,
+)
+
+test(
+  'M13#12: filter, sort, theme and submission by keyboard alone',
+  async () => {
+    const { page, problems, visit, close } = await openVisitor(VIEWS[0])
+    await visit('/')
+    const tabTo = async (selector: string) => {
+      for (let i = 0; i < TABS_MAX; i++) {
+        await page.keyboard.press('Tab')
+        if (await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)) return
+      }
+      throw new Error(`${selector} is not reached by ${TABS_MAX} tabs`)
+    }
+    await tabTo('#tier')
+    await page.keyboard.press('S')
+    await page.locator('#count', { hasText: '1 of 6 sites match.' }).waitFor()
+    await tabTo('.sites thead .col-availability a')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/sort=availability/)
+    expect(page.url()).toContain('tier=S')
+    await tabTo('[data-set-theme="dark"]')
+    await page.keyboard.press('Space')
+    expect(await page.getAttribute('html', 'data-theme')).toBe('dark')
+    await visit('/submit')
+    await tabTo('#url')
+    await page.keyboard.type('https://by-keyboard.example.com')
+    await tabTo('button[type=submit]')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/detections\//)
+    expect(problems).toEqual([])
+    await close()
   },
   START_MS_MAX,
 )
