@@ -49,27 +49,30 @@ export async function takePicture(egress: Egress, request: PictureRequest): Prom
   const giveUp = () => deadline.abort(request.signal.reason)
   request.signal.addEventListener('abort', giveUp)
   if (request.signal.aborted) giveUp()
-  const { folder, profile } = await createRunFolder(owner).catch((cause) => {
-    if (cause instanceof ScreenshotFailure) throw cause
-    throw new ScreenshotFailure('browser', `no temporary folder: ${cause.code}`, { cause })
-  })
   const extra = request.extraPort
     ? { host: new URL(request.url).hostname, port: request.extraPort }
     : undefined
-  const proxy = await FilteringProxy.listen({
-    ...{ egress, extra },
-    limits: { bytesMax: limits.bytesMax, ms: limits.ms, requests: PROXY_REQUESTS * limits.requests },
-  })
-  const launching = launch(request, { proxy, folder, profile, startedAtMs })
+  let run: { folder: string; profile: string } | undefined
+  let proxy: FilteringProxy | undefined
+  let launching: Promise<BrowserSession> | undefined
   try {
+    run = await createRunFolder(owner).catch((cause) => {
+      if (cause instanceof ScreenshotFailure) throw cause
+      throw new ScreenshotFailure('browser', `no temporary folder: ${cause.code}`, { cause })
+    })
+    proxy = await FilteringProxy.listen({
+      ...{ egress, extra },
+      limits: { bytesMax: limits.bytesMax, ms: limits.ms, requests: PROXY_REQUESTS * limits.requests },
+    })
+    launching = launch(request, { proxy, ...run, startedAtMs })
     const session = await race(launching, deadline.signal)
     return await race(session.takePicture(request.url).catch(asFailure), deadline.signal, session.failed)
   } finally {
     clearTimeout(timer)
     request.signal.removeEventListener('abort', giveUp)
-    await end(launching, folder, deadline.signal.aborted)
-    await proxy.close()
-    await removeRunFolder(folder)
+    if (run && launching) await end(launching, run.folder, deadline.signal.aborted)
+    await proxy?.close()
+    if (run) await removeRunFolder(run.folder)
   }
 }
 

@@ -1,4 +1,4 @@
-/** Why there is no picture, as a closed set of words: for the metric, the log and the `error` column. */
+/** Failure reasons, a closed enumeration used by the metric, the log and the `error` column. */
 
 /** The first group is about the site and uses up one of its tries; the second is about this host and does not. */
 export const SITE_REASONS = [

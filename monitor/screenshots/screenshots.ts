@@ -143,7 +143,7 @@ export class Screenshots {
     const { folder, owner, version, ownHosts } = this.options
     const { port1, port2 } = new MessageChannel()
     this.ports.add(port1)
-    const { executable, hasSandbox } = browser as { executable: string; hasSandbox: boolean }
+    const { executable, hasSandbox } = browser
     const { url, extraPort } = site
     const task: ScreenshotTask = {
       ...{ url, extraPort, optOut: this.optOut, ownHosts, version, executable, hasSandbox, owner, folder },

@@ -32,7 +32,7 @@ export interface SiteHeaders {
 
 /**
  * `publicBaseUrl`: HSTS only where the site is known to be served over https. The page with the form keeps its referrer for
- * this site: with `no-referrer`, browsers send `Origin: null` for the site's own form, which cannot be told from a foreign one.
+ * this site: with `no-referrer`, browsers send `Origin: null` both for the site's own form and for a foreign one.
  */
 export function siteHeaders(publicBaseUrl: string): SiteHeaders {
   const all = publicBaseUrl.startsWith('https:') ? [...ALL, HSTS] : ALL

@@ -25,7 +25,7 @@ export function isMediaPath(path: string): boolean {
   return path.length <= PATH_CHARS_MAX && PATH.test(path)
 }
 
-/** Null if there is no such picture. Throws ApiError while nothing is loaded, or too many pictures are being read. */
+/** Returns null if the picture does not exist. Throws ApiError `not_ready` before data is loaded and when too many reads are pending. */
 export async function mediaContent(
   path: string,
   snapshot: Snapshot | null,

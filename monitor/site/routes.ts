@@ -207,8 +207,8 @@ export class Routes {
 
   /**
    * Whether a form was sent from this site. Sec-Fetch-Site decides, which browsers send over https and to this machine; over
-   * plain http the Origin does. Without PUBLIC_BASE_URL it must name the host that was asked. `null` is nobody's; a client
-   * without an Origin is no browser.
+   * plain http the Origin does. Without PUBLIC_BASE_URL it must name the host that was asked. `null` is refused. Clients
+   * that send no Origin are not browsers and are accepted.
    */
   isFromHere({ headers }: ApiRequest): boolean {
     const { 'sec-fetch-site': site, origin, host } = headers

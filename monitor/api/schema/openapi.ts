@@ -60,7 +60,7 @@ export const HEADERS_OF_ALL: Record<string, HeaderObject> = {
   'RateLimit-Policy': text('The quota in the form of the IETF draft: class, requests `q`, window `w` in seconds. An operator can switch it off.', '"read";q=120;w=60'),
   RateLimit: text('What is left of it in the form of the IETF draft: requests `r`, seconds `t` to the end of the window.', '"read";r=118;t=42'),
   Deprecation: text('Since when there is a newer version (RFC 9745), in unix seconds; absent while there is none.', '@1795194360', '^@[0-9]+$'),
-  Sunset: text('From when this version is no longer served (RFC 8594); absent while there is no newer one.', 'Sat, 20 Nov 2027 17:06:00 GMT'),
+  Sunset: text('Date on which this version ends (RFC 8594); absent while it is the newest.', 'Sat, 20 Nov 2027 17:06:00 GMT'),
   Link: text('Related addresses (RFC 8288): pages of a list, help, or the newer version.', '</api/v1/changelog>; rel="help"'),
 }
 // biome-ignore format: a header each

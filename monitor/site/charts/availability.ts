@@ -74,7 +74,7 @@ function hourLabels(): Html {
   return html`<svg class="plot-hours" aria-hidden="true">${[0, 6, 12, 18].map(label)}</svg>`
 }
 
-/** A cell per hour. The height of the lost part has three steps, so that hours can be told apart without colour. */
+/** A cell per hour. The height of the lost part has three steps, so that hours differ without colour. */
 const LOST_HEIGHTS = { some: 2, many: 3.5, down: ROW }
 
 function hourPaths({ hours }: DayGrid): (Html | false)[] {
