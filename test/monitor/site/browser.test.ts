@@ -4,7 +4,7 @@
  */
 import axe from 'axe-core'
 import { type Browser, chromium, type Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { en } from '../../../monitor/site/messages/en.ts'
 import { openUws } from '../../../transports/uws.ts'
 import { chromiumPath } from '../../helpers/chromium.ts'
@@ -66,6 +66,12 @@ function launch(more: string[] = []): Promise<Browser> {
     timeout: START_MS_MAX,
   })
 }
+
+/** A client may have two unfinished detections, and all visitors here are one client. */
+afterEach(() => {
+  for (let next = api.queue.take(); next !== null; next = api.queue.take())
+    api.queue.finish(next.id, { failure: 'internal_error' })
+})
 
 afterAll(async () => {
   await browser?.close()
