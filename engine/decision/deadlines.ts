@@ -24,7 +24,7 @@ export class Deadlines {
   private readonly onDue: (requests: RequestBatch, request: number) => void
   private readonly batches = new Set<RequestBatch>() // with a deadline that has not passed
   private timer: NodeJS.Timeout | undefined
-  private timerMs = Number.POSITIVE_INFINITY // epoch milliseconds
+  private timerMs = Number.POSITIVE_INFINITY // of performance.now(), as all times here: setting the clock moves no deadline
 
   /** `timeoutMs`: DECISION_TIMEOUT, 0 = none. `onDue` answers a request; it must set its callback to null. */
   constructor(timeoutMs: number, onDue: (requests: RequestBatch, request: number) => void) {
@@ -38,7 +38,7 @@ export class Deadlines {
       requests.deadlinesMs[request] = Number.POSITIVE_INFINITY
       return
     }
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     let dueMs = this.timeoutMs === 0 ? Number.POSITIVE_INFINITY : nowMs + this.timeoutMs
     if (callerMs !== undefined) {
       const margin = Math.min((callerMs - nowMs) * MARGIN_SHARE, MARGIN_MS_MAX)
@@ -65,12 +65,12 @@ export class Deadlines {
   private start(dueMs: number, nowMs: number): void {
     clearTimeout(this.timer)
     this.timerMs = dueMs
-    const ms = Math.min(Math.max(dueMs - nowMs, 1), TIMER_MS_MAX)
+    const ms = Math.min(Math.max(Math.ceil(dueMs - nowMs), 1), TIMER_MS_MAX) // timers drop fractions
     this.timer = setTimeout(() => setImmediate(this.answer), ms).unref()
   }
 
   private readonly answer = () => {
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     let nextMs = Number.POSITIVE_INFINITY
     this.timer = undefined
     this.timerMs = Number.POSITIVE_INFINITY

@@ -17,7 +17,10 @@ const EPOCH_MS = NOON * 1_000
 const IMMEDIATE_MS = 1 // of a fake setImmediate, after the timer
 
 beforeEach(() => {
-  vi.useFakeTimers({ now: EPOCH_MS, toFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'Date'] })
+  vi.useFakeTimers({
+    now: EPOCH_MS,
+    toFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'Date', 'performance'],
+  })
   onTestFinished(() => void vi.useRealTimers())
 })
 
@@ -62,7 +65,7 @@ function lateEngine(nodes: RuleNode[], options: Partial<EngineOptions> = {}) {
       { domain: 'd', descriptors, hitsAddend: 0 },
       {
         isCancelled: false,
-        deadlineMs: Date.now() + timeoutMs,
+        deadlineMs: performance.now() + timeoutMs,
         onDecision: (response) => add(response),
         onError: (error) => {
           expect(error).toBeInstanceOf(StoreError)
@@ -100,6 +103,17 @@ describe('at the deadline', () => {
       'sluice.store.unknown_hits': 1,
       [`ratelimit.service.rate_limit.d.a.degraded_${policy}`]: 1,
     })
+  })
+
+  test.each([3_600_000, -3_600_000])('a clock that is set by %d ms moves no deadline', (stepMs) => {
+    const { ask } = lateEngine([ruleWith('a', 'allow')])
+    const answers = ask(['a'], 20)
+    vi.setSystemTime(Date.now() + stepMs)
+    pass(14)
+    expect(answers).toEqual([])
+    pass(2)
+    expect(answers).toHaveLength(1)
+    vi.setSystemTime(EPOCH_MS)
   })
 
   test('error: the call fails', () => {
