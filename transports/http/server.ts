@@ -193,7 +193,7 @@ class JsonCall implements DecisionCallback {
   private readonly server: HttpServer
   private readonly res: HttpResponse
   private readonly isHead: boolean
-  readonly deadlineMs: number // epoch milliseconds; Infinity = none
+  readonly deadlineMs: number // by performance.now(); Infinity = none
   private body: Body | null = null // only for a body of several chunks
   private isDone = false // responded or aborted: `res` must not be used any more
 
@@ -290,7 +290,7 @@ class JsonCall implements DecisionCallback {
 
 /** `Request-Timeout: 20`, in milliseconds as a grpc-timeout of 20m. Other texts are ignored: the header belongs to no standard. */
 function readDeadline(text: string): number {
-  return /^[1-9]\d{0,7}$/.test(text) ? Date.now() + Number(text) : Number.POSITIVE_INFINITY
+  return /^[1-9]\d{0,7}$/.test(text) ? performance.now() + Number(text) : Number.POSITIVE_INFINITY
 }
 
 function statusLine(overallCode: Code): string {

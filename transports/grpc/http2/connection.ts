@@ -66,7 +66,7 @@ export class Connection implements ReceiverConnection, TimedConnection {
   readonly output: Output
   readonly quota: ConnectionQuota
   readonly blockedStreams = new Set<ConnectionStream>() // have a window of their own, wait for the connection's
-  nowMs = Date.now() // of the last read
+  nowMs = performance.now() // of the last read
   sendWindow = WINDOW_DEFAULT
   initialStreamWindow = WINDOW_DEFAULT // of new streams
   private readonly socket: Socket
@@ -118,7 +118,7 @@ export class Connection implements ReceiverConnection, TimedConnection {
   }
 
   private process(chunk: Buffer): void {
-    this.nowMs = Date.now()
+    this.nowMs = performance.now()
     this.isReading = true
     try {
       this.reader.read(chunk)

@@ -7,13 +7,13 @@
  *            └─ call
  *
  * One timer advances the wheel while it has entries. A deadline of a later round stays in its slot. Deadlines fire up to
- * two ticks late, never early; a clock that is set forward fires those it passes.
+ * two ticks late, never early; the system clock may be set meanwhile.
  */
 const TICK_MS = 10
 const SLOTS = 512 // a power of two; 5 s, longer than nearly every deadline
 
 export class Deadline {
-  deadlineMs = Number.POSITIVE_INFINITY // epoch milliseconds
+  deadlineMs = Number.POSITIVE_INFINITY // by performance.now()
   previous: Deadline | null = null
   next: Deadline | null = null
 
@@ -78,7 +78,7 @@ export class Deadlines {
     this.advancedMs = nowMs
     this.timer = setTimeout(() => {
       this.timer = null
-      const now = Date.now()
+      const now = performance.now()
       this.advance(now)
       if (this.count > 0 && this.timer === null) this.start(now)
     }, TICK_MS).unref()

@@ -140,7 +140,7 @@ export class Http2Server implements ConnectionHost {
   }
 
   private sweep(): void {
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     for (const connection of this.connections) connection.sweep(nowMs)
   }
 }
