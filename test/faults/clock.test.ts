@@ -67,9 +67,9 @@ class Model {
     const hadEnded = this.latestSec >= startSec + lengthSec + GRACE_SEC
     const before = this.mayRestart && hadEnded ? [...new Set([...known, 0])] : known
     const after = before.map((count) => count + hits)
-    const isOf = (count: number) =>
+    const isPossible = (count: number) =>
       status.limitRemaining === Math.max(0, LIMIT - count) && (status.code === Code.Ok) === count <= LIMIT
-    const possible = after.filter(isOf)
+    const possible = after.filter(isPossible)
     this.counts.set(window, possible)
     if (possible.length > 0) return ''
     return `${window}: code ${status.code} with ${status.limitRemaining} remaining, expected a count of ${after.join(' or ')}`
