@@ -13,7 +13,7 @@ import type { RulesImage } from '../engine/config/rules.ts'
 import type { RulesSource } from '../engine/config/rules-loader.ts'
 import { Health } from '../engine/runtime/health.ts'
 import { workerThread } from '../engine/runtime/inspection/messages.ts'
-import type { FromWorker, Log } from '../engine/runtime/messages.ts'
+import type { FromWorker, Log, ToWorker } from '../engine/runtime/messages.ts'
 import { resolveModule } from '../engine/runtime/module-url.ts'
 import { collectLater, collectWhenIdle } from '../engine/runtime/release-memory.ts'
 import { ServePool } from '../engine/runtime/serve-pool.ts'
@@ -175,9 +175,9 @@ export class Service {
     for (const [name, value] of gauges) this.totals.set(name, value)
   }
 
-  /** For tests of worker replacement; workers crash only under NODE_ENV=test. */
-  crashWorker(index: number): void {
-    this.pool?.send(index, { kind: 'crash' })
+  /** For tests of faults; workers crash and stall only under NODE_ENV=test. */
+  provoke(index: number, message: Extract<ToWorker, { kind: 'crash' | 'stall' }>): void {
+    this.pool?.send(index, message)
   }
 
   /** The gRPC port is 0 for a unix socket. A debug port that cannot be claimed is NO_PORT and does not end the start. */

@@ -11,6 +11,7 @@ import type { MessagePort } from 'node:worker_threads'
 import type { RulesImage } from '../engine/config/rules.ts'
 import type { Engine } from '../engine/decision/engine.ts'
 import { openEngine } from '../engine/open-engine.ts'
+import { block } from '../engine/runtime/block.ts'
 import type { HealthState } from '../engine/runtime/health.ts'
 import { handleInspections } from '../engine/runtime/inspection/inspected-thread.ts'
 import { type Diagnostic, workerThread } from '../engine/runtime/inspection/messages.ts'
@@ -79,7 +80,7 @@ async function run(task: ServeTask): Promise<void> {
       else if (message.kind === 'stats') sendStats()
       else if (message.kind === 'ending') ports.beginShutdown()
       else if (message.kind === 'drain') resolve(message.timeoutMs)
-      else if (process.env.NODE_ENV === 'test') throw new Error('crash requested')
+      else if (process.env.NODE_ENV === 'test') provoke(message)
     })
   })
   // Ports close before the thread ends: node:http2 aborts the process if a thread ends while its sockets read.
@@ -100,6 +101,12 @@ async function run(task: ServeTask): Promise<void> {
   await tracing?.close()
   process.off('exit', sendStats)
   sendStats()
+}
+
+/** What tests of faults ask a worker for. */
+function provoke(message: Extract<ToWorker, { kind: 'crash' | 'stall' }>): void {
+  if (message.kind === 'crash') throw new Error('crash requested')
+  block(message.ms)
 }
 
 /** Messages from main that arrive while the store is opened. The last of each kind is kept; `drain` aborts the opening. */

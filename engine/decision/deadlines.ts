@@ -6,6 +6,7 @@
  *
  * The deadline is the earlier of DECISION_TIMEOUT and the caller's own less a margin. One timer for all of them; replies that wait in
  * a socket when it fires are read first. A reply that comes later is dropped: the hits may have been counted, nothing is sent again.
+ * Times are those of performance.now(), so a system clock that is set neither delays nor hastens an answer.
  */
 import type { DecisionCallback } from './rate-limiter.ts'
 import type { RequestBatch } from './request-batch.ts'
@@ -24,7 +25,7 @@ export class Deadlines {
   private readonly onDue: (requests: RequestBatch, request: number) => void
   private readonly batches = new Set<RequestBatch>() // with a deadline that has not passed
   private timer: NodeJS.Timeout | undefined
-  private timerMs = Number.POSITIVE_INFINITY // of performance.now(), as all times here: setting the clock moves no deadline
+  private timerMs = Number.POSITIVE_INFINITY
 
   /** `timeoutMs`: DECISION_TIMEOUT, 0 = none. `onDue` answers a request; it must set its callback to null. */
   constructor(timeoutMs: number, onDue: (requests: RequestBatch, request: number) => void) {

@@ -15,7 +15,7 @@ import type { StoreErrorPolicy } from '../config/rules.ts'
 export interface DecisionCallback {
   /** The call was cancelled or is past its deadline. One of the methods is called nevertheless. */
   readonly isCancelled: boolean
-  /** When the caller gives up, in milliseconds of performance.now(); absent or Infinity = never. */
+  /** When the caller gives up, by performance.now(); absent or Infinity = never. */
   readonly deadlineMs?: number
   onDecision(response: RateLimitResponse): void
   /** Called before onDecision if a policy answered for hits that the store could not count (store-errors.ts). */

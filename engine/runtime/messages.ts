@@ -47,6 +47,7 @@ export type ToWorker =
   | { kind: 'ending' } // ports stay open for DRAIN_DELAY; clients are asked to disconnect
   | { kind: 'drain'; timeoutMs: number }
   | { kind: 'crash' } // with NODE_ENV=test only: throws, to test the restart
+  | { kind: 'stall'; ms: number } // with NODE_ENV=test only: blocks the thread
 
 export type FromWorker =
   | { kind: 'ready' }

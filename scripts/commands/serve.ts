@@ -8,6 +8,7 @@
 import { setMaxListeners } from 'node:events'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { block } from '../../engine/runtime/block.ts'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
 import type { Log } from '../../engine/runtime/messages.ts'
 import { resolveRoot } from '../../engine/runtime/module-url.ts'
@@ -111,10 +112,20 @@ function logNodeWarnings(log: Log): void {
   })
 }
 
-/** Under NODE_ENV=test the parent process can crash a worker, and this process ends with it. */
+interface TestMessage {
+  crashWorker?: number // its index
+  stallWorker?: number // for stallMs; absent = the main thread
+  stallMs?: number
+}
+
+/** Under NODE_ENV=test the parent process can crash a worker and block threads, and this process ends with it. */
 function installTestHooks(service: Service): void {
   if (process.env.NODE_ENV !== 'test' || !process.send) return
-  process.on('message', (message: { crashWorker: number }) => service.crashWorker(message.crashWorker))
+  process.on('message', ({ crashWorker, stallWorker, stallMs = 0 }: TestMessage) => {
+    if (crashWorker !== undefined) service.provoke(crashWorker, { kind: 'crash' })
+    else if (stallWorker !== undefined) service.provoke(stallWorker, { kind: 'stall', ms: stallMs })
+    else block(stallMs)
+  })
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 }
 

@@ -1,5 +1,5 @@
 /**
- * A Redis Cluster of three masters on private ports, each with a third of the hash slots.
+ * A Redis Cluster of three masters on private ports, each with a third of the hash slots, and on request a replica of each.
  *
  *     const cluster = await startCluster()
  *     cluster.url                        127.0.0.1:1,127.0.0.1:2,127.0.0.1:3
@@ -13,9 +13,12 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts'
 
 export interface Cluster {
   url: string
-  nodes: RedisServer[]
+  nodes: RedisServer[] // the masters at the start
+  replicas: RedisServer[] // replicas[i] of nodes[i], with `hasReplicas`
   proxies: TcpProxy[] // of the nodes, with `isProxied`
   findOwner(slot: number): Promise<RedisServer>
+  /** Resolves when the replica of the node has replaced it and every other node knows. The node must be down. */
+  replaced(node: RedisServer): Promise<void>
   /** Begins to move a hash slot: from now on each of its keys is on one node or the other. */
   beginMove(slot: number, to: RedisServer): Promise<void>
   /** Moves keys of a slot whose move has begun; all of them without a count. */
@@ -39,10 +42,11 @@ export interface ClusterOptions {
   password?: string
   tls?: Certificates
   isProxied?: boolean // each node announces the port of a TCP proxy
+  hasReplicas?: boolean // which replace a master that is down for 2 s
 }
 
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
-  const { password } = options
+  const { password, hasReplicas = false } = options
   const started = await Promise.all(Array.from({ length: NODES }, () => startNode(options)))
   const nodes = started.map(({ node }) => node)
   const proxies = started.flatMap(({ proxy }) => (proxy ? [proxy] : []))
@@ -56,7 +60,17 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   )
   for (const node of nodes.slice(1))
     await nodes[0].run('CLUSTER', 'MEET', '127.0.0.1', node.port, await busPort(node))
-  await Promise.all(nodes.map(isReady))
+  const replicas: RedisServer[] = []
+  if (hasReplicas) {
+    const more = await Promise.all(nodes.map(() => startNode({ ...options, isProxied: false })))
+    replicas.push(...more.map(({ node }) => node))
+    for (const node of replicas)
+      await nodes[0].run('CLUSTER', 'MEET', '127.0.0.1', node.port, await busPort(node))
+  }
+  const all = [...nodes, ...replicas]
+  await Promise.all(all.map((node) => isReady(node, all.length)))
+  await Promise.all(replicas.map((node, i) => node.run('CLUSTER', 'REPLICATE', ids[i])))
+  await Promise.all(replicas.map(hasCopy))
 
   const findOwner = async (slot: number) => {
     const ranges = (await nodes[0].run('CLUSTER', 'SLOTS')) as [number, number, [string, number, string]][]
@@ -67,8 +81,21 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   const cluster: Cluster = {
     url: (proxies.length > 0 ? proxies : nodes).map(({ port }) => `127.0.0.1:${port}`).join(','),
     nodes,
+    replicas,
     proxies,
     findOwner: findOwner,
+    async replaced(node) {
+      const replica = replicas[nodes.indexOf(node)]
+      const others = all.filter((each) => each !== node)
+      await until(async () => {
+        const views = await Promise.all(others.map((each) => each.run('CLUSTER', 'SLOTS')))
+        return (views as [number, number, [string, number]][][]).every(
+          (ranges) =>
+            ranges.some(([, , [, port]]) => port === replica.port) &&
+            ranges.every(([, , [, port]]) => port !== node.port),
+        )
+      }, `the replica of ${node.address} did not replace it`)
+    },
     async beginMove(slot, to) {
       const from = await findOwner(slot)
       await to.run('CLUSTER', 'SETSLOT', slot, 'IMPORTING', getId(from))
@@ -101,7 +128,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     },
     run: (command, ...more) => Promise.all(nodes.map((node) => node.run(command, ...more))),
     async stop() {
-      await Promise.all([...proxies, ...nodes].map((one) => one.stop()))
+      await Promise.all([...proxies, ...all].map((one) => one.stop()))
     },
   }
   return cluster
@@ -111,7 +138,7 @@ async function startNode({ args = [], password, tls, isProxied }: ClusterOptions
   const [port, busPort] = [await freePort(), await freePort()]
   const proxy = isProxied ? await startTcpProxy(port) : null
   // biome-ignore format: pairs of name and value
-  const own = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--cluster-node-timeout', '2000',
+  const own = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--cluster-node-timeout', '2000', '--repl-diskless-sync-delay', '0',
     ...(proxy ? ['--cluster-announce-port', String(proxy.port), '--cluster-announce-bus-port', String(busPort)] : []),
     ...(tls ? ['--tls-cluster', 'yes'] : [])]
   return { node: await startRedis({ port, password, tls, args: [...own, ...args] }), proxy }
@@ -147,12 +174,23 @@ async function busPort(node: RedisServer): Promise<number> {
   return Number(port)
 }
 
-async function isReady(node: RedisServer): Promise<void> {
-  const endMs = Date.now() + WAIT_MS_MAX
-  for (;;) {
+async function isReady(node: RedisServer, nodesCount: number): Promise<void> {
+  await until(async () => {
     const info = String(await node.run('CLUSTER', 'INFO'))
-    if (info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${NODES}`)) return
-    if (Date.now() > endMs) throw new Error(`the cluster did not come up:\n${info}`)
+    return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${nodesCount}`)
+  }, `the cluster did not come up at ${node.address}`)
+}
+
+/** A replica without the data of its master is not promoted. */
+async function hasCopy(replica: RedisServer): Promise<void> {
+  const isUp = async () => String(await replica.run('INFO', 'replication')).includes('master_link_status:up')
+  await until(isUp, `${replica.address} did not copy its master`)
+}
+
+async function until(isSo: () => Promise<boolean>, failure: string): Promise<void> {
+  const endMs = Date.now() + WAIT_MS_MAX
+  while (!(await isSo())) {
+    if (Date.now() > endMs) throw new Error(failure)
     await sleep(20)
   }
 }

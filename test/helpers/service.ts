@@ -28,6 +28,7 @@ export interface ServiceOptions {
   rules?: Record<string, string> // file name → YAML, put into the rules directory; none = no directory
   env?: Record<string, string>
   args?: string[]
+  wrapper?: readonly string[] // a program and its arguments that runs the service as its last ones, by exec
   frontend?: 'http2' | 'grpc-js'
 }
 
@@ -105,7 +106,7 @@ export class RunningService {
 
 /** Does not wait for its ports: for starts that are expected to fail or to wait. The caller stops the service. */
 export function spawnService(options: ServiceOptions): RunningService {
-  const { rules, env = {}, args = ['serve'], frontend = process.env.SLUICE_FRONTEND } = options
+  const { rules, env = {}, args = ['serve'], wrapper = [], frontend = process.env.SLUICE_FRONTEND } = options
   const root = mkdtempSync(join(tmpdir(), 'sluice-test-'))
   for (const [name, text] of Object.entries(rules ?? {})) {
     const path = join(root, 'config', name)
@@ -115,7 +116,8 @@ export function spawnService(options: ServiceOptions): RunningService {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR)$/.test(name)),
   )
-  const child = spawn(process.execPath, [SLUICE, ...args], {
+  const [program, ...programArgs] = [...wrapper, process.execPath, SLUICE, ...args]
+  const child = spawn(program, programArgs, {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: {
       ...inherited,

@@ -68,7 +68,7 @@ export interface UnaryMethod {
  * nothing is sent: until then it counts against its connection, so that cancelled calls cannot fill the engine.
  */
 export interface UnaryCall {
-  readonly deadlineMs: number // of performance.now(); Infinity = none
+  readonly deadlineMs: number // by performance.now(); Infinity = none
   readonly isCancelled: boolean
   /** Created on demand. */
   origin(): CallOrigin

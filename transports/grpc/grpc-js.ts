@@ -117,7 +117,7 @@ class GrpcJsCall implements UnaryCall {
   }
 
   get deadlineMs(): number {
-    return Number(this.call.getDeadline()) - Date.now() + performance.now() // the library's is in epoch milliseconds
+    return performance.now() + Number(this.call.getDeadline()) - Date.now() // the library's is in epoch milliseconds
   }
 
   get isCancelled(): boolean {

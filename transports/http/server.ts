@@ -193,7 +193,7 @@ class JsonCall implements DecisionCallback {
   private readonly server: HttpServer
   private readonly res: HttpResponse
   private readonly isHead: boolean
-  readonly deadlineMs: number // of performance.now(); Infinity = none
+  readonly deadlineMs: number // by performance.now(); Infinity = none
   private body: Body | null = null // only for a body of several chunks
   private isDone = false // responded or aborted: `res` must not be used any more
 

@@ -59,7 +59,12 @@ export class PrometheusSink implements Sink {
   constructor(options: PrometheusOptions) {
     const { tags, hasNative } = options
     this.options = options
-    this.updater = new SeriesUpdater({ mapper: loadMapper(options), tags, hasNative, nowMs: Date.now })
+    this.updater = new SeriesUpdater({
+      mapper: loadMapper(options),
+      tags,
+      hasNative,
+      nowMs: () => performance.now(),
+    })
   }
 
   get dropped(): number {
@@ -133,7 +138,7 @@ export class PrometheusSink implements Sink {
     const chunks: Buffer[] = []
     let text = ''
     const families = [...this.updater.table.families.values(), ...processFamilies]
-    for (const lines of expose(families, Date.now())) {
+    for (const lines of expose(families, performance.now())) {
       text += lines
       if (text.length < PORTION_CHARS) continue
       chunks.push(Buffer.from(text))

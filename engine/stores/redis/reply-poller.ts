@@ -9,6 +9,8 @@
  * A poll is one turn of the event loop (1.3 us), so everything else is served meanwhile. While the event loop is blocked,
  * nothing is; Linux adds about 60 us to the delay. Both measure their effect and disable themselves when they do not help.
  */
+import { block } from '../../runtime/block.ts'
+
 const MEAN_SAMPLES = 64 // a moving mean weighs about this many batches or polls
 const GAP_MS_MAX = 1 // a longer pause between two batches counts as this one
 const REQUESTS_MAX = 2 // mean requests per batch; above, batching shares the cost of waking
@@ -24,12 +26,10 @@ export interface ReplyPollerClock {
   block: (ms: number) => void // the whole thread
 }
 
-const blockedCell = new Int32Array(new SharedArrayBuffer(4)) // never written, so a wait on it ends by its timeout
-
 const CLOCK: ReplyPollerClock = {
   nowMs: () => performance.now(),
   defer: setImmediate,
-  block: (ms) => Atomics.wait(blockedCell, 0, 0, ms),
+  block,
 }
 
 export class ReplyPoller {

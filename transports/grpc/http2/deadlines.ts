@@ -7,13 +7,13 @@
  *            └─ call
  *
  * One timer advances the wheel while it has entries. A deadline of a later round stays in its slot. Deadlines fire up to
- * two ticks late, never early.
+ * two ticks late, never early; the system clock may be set meanwhile.
  */
 const TICK_MS = 10
 const SLOTS = 512 // a power of two; 5 s, longer than nearly every deadline
 
 export class Deadline {
-  deadlineMs = Number.POSITIVE_INFINITY // of performance.now(), so that a clock that is set does not move it
+  deadlineMs = Number.POSITIVE_INFINITY // by performance.now()
   previous: Deadline | null = null
   next: Deadline | null = null
 

@@ -83,7 +83,7 @@ export class Http2Server implements ConnectionHost {
       return
     }
     this.connections.add(new Connection(this, socket))
-    this.sweeper ??= setInterval(() => this.sweep(), this.options.sweepMs).unref()
+    this.sweeper ??= setInterval(() => setImmediate(this.sweep), this.options.sweepMs).unref()
   }
 
   async drain(timeoutMs: number): Promise<void> {
@@ -139,7 +139,8 @@ export class Http2Server implements ConnectionHost {
     if (this.throttledConnections.length > 0) setImmediate(this.nextTurn)
   }
 
-  private sweep(): void {
+  /** After a pause of this thread, what has arrived meanwhile is read first: setImmediate runs after sockets, timers before. */
+  private readonly sweep = () => {
     const nowMs = performance.now()
     for (const connection of this.connections) connection.sweep(nowMs)
   }

@@ -22,7 +22,7 @@ export interface StreamConnection {
   readonly quota: ConnectionQuota
   readonly server: { readonly inflater: Inflater }
   readonly blockedStreams: Set<ConnectionStream> // with a window of their own, which wait for the connection's
-  readonly nowMs: number // performance.now() at the last read
+  readonly nowMs: number // performance.now() of the last read
   readonly initialStreamWindow: number
   sendWindow: number
   origin(headerValues: readonly string[] | null): CallOrigin

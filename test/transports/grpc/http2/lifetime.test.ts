@@ -7,6 +7,7 @@ import { Flag, FrameType, Setting, STREAM_ID_MAX } from '../../../../transports/
 import { escapeMessage } from '../../../../transports/grpc/http2/output.ts'
 import { parseTimeoutMs } from '../../../../transports/grpc/http2/request-head.ts'
 import { eventually } from '../../../helpers/eventually.ts'
+import { standStill } from '../../../helpers/stand-still.ts'
 import { ask, openHttp2 } from './port.ts'
 import {
   block,
@@ -44,6 +45,19 @@ describe('5.6: keepalive', () => {
       expect(asked).not.toBeNull()
       peer.frames.length = 0
       peer.send(pong(asked!))
+    }
+    expect(await peer.settle()).toBe(true)
+  })
+
+  test('a peer whose response waits in the socket while this thread pauses stays connected', async () => {
+    const { port } = await openHttp2({ pingIdleMs: 50, pingTimeoutMs: 100, sweepMs: 10 })
+    const peer = await RawPeer.hello(port)
+    for (let i = 0; i < 5; i++) {
+      const asked = await peer.until(isPing)
+      expect(asked).not.toBeNull()
+      peer.frames.length = 0
+      peer.send(pong(asked!))
+      standStill(200)
     }
     expect(await peer.settle()).toBe(true)
   })
