@@ -5,7 +5,8 @@
  *     sentinel B ──► master 10.0.0.2:6379, epoch 4 ┴─► more than half have replied: the newest epoch wins
  *     sentinel C ──► (no reply yet)                    10.0.0.2:6379
  *
- * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. All are queried before each attempt to connect, and
+ * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. Of one epoch, the master that most name wins; while equally
+ * many name two of them, the other sentinels are waited for. Sentinels are trusted: one with the newest epoch is followed alone. All are queried before each attempt to connect, and
  * every POLL_MS while connected: an old master that still replies would otherwise continue to count until its sentinels cut the
  * connection, some ten seconds after the fail-over.
  */
@@ -79,13 +80,13 @@ export class Sentinels {
   private fetchNewest(): Promise<MasterReport> {
     const { clients } = this
     return new Promise((resolve, reject) => {
-      let newest: MasterReport | null = null
-      let reportsCount = 0
+      const reports: MasterReport[] = []
       let pendingCount = clients.length
       let reason = ''
       const decide = () => {
-        if (pendingCount > 0 && reportsCount <= clients.length / 2) return
-        if (newest !== null) resolve(newest)
+        const { best, isTied } = chooseReport(reports)
+        if (pendingCount > 0 && (reports.length <= clients.length / 2 || isTied)) return
+        if (best !== null) resolve(best)
         else reject(new Error(`no sentinel knows the master "${this.master}": ${reason}`))
       }
       for (const client of clients) {
@@ -93,8 +94,7 @@ export class Sentinels {
           .fetchMaster(this.master)
           .then(
             (report) => {
-              reportsCount++
-              if (newest === null || report.epoch > newest.epoch) newest = report
+              reports.push(report)
             },
             (error) => {
               reason = errorText(error)
@@ -107,6 +107,18 @@ export class Sentinels {
       }
     })
   }
+}
+
+/** The master that most sentinels of the newest epoch name. `isTied`: another one has as many; then the choice is arbitrary but lasting. */
+function chooseReport(reports: readonly MasterReport[]): { best: MasterReport | null; isTied: boolean } {
+  const epoch = Math.max(...reports.map((report) => report.epoch))
+  const byAddress = new Map<string, MasterReport[]>()
+  for (const report of reports) {
+    const address = `${report.host} ${report.port}`
+    if (report.epoch === epoch) byAddress.set(address, [...(byAddress.get(address) ?? []), report])
+  }
+  const [first, second] = [...byAddress].sort(([a, x], [b, y]) => y.length - x.length || (a < b ? -1 : 1))
+  return { best: first?.[1][0] ?? null, isTied: second !== undefined && first[1].length === second[1].length }
 }
 
 /** A connection to one sentinel, kept by ioredis; its retries are harmless here. */

@@ -99,6 +99,23 @@ test('9.1: of sentinels that disagree, the newest epoch wins', async () => {
   expect([await older.run('GET', 'a'), await newer.run('GET', 'a')]).toEqual([null, '2'])
 })
 
+test('9.1: of sentinels of one epoch, the master that most name wins, whichever replies first', async () => {
+  const [named, other] = await Promise.all([startServer(), startServer()])
+  const sentinels = await Promise.all([other, named, named].map((server) => startSentinelFor(server)))
+  const proxies = await Promise.all(sentinels.map(({ port }) => startTcpProxy(port)))
+  onTestFinished(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))))
+  const url = [MASTER_NAME, ...proxies.map(({ port }) => `127.0.0.1:${port}`)].join(',')
+  for (const [i, proxy] of proxies.entries()) {
+    proxy.delay(100) // so the two others reply first
+    const { add, store } = await connect(url)
+    expect(await add([`a${i}`, 1])).toEqual([1])
+    await store.close()
+    proxy.delay(0)
+  }
+  expect(Object.keys(await named.contents())).toEqual(['a0', 'a1', 'a2'])
+  expect(await other.contents()).toEqual({})
+})
+
 test('hits whose reply is lost count once', async () => {
   const master = await startServer()
   const proxy = await startTcpProxy(master.port)

@@ -1,0 +1,72 @@
+/**
+ * The answer to a call, and what it says about each of its descriptors. The header of a degraded answer names one policy for all of them, so
+ * for some descriptors the answer does not tell; with RESPONSE_DYNAMIC_METADATA it does.
+ */
+import type { StoreErrorPolicy } from '../../engine/config/rules.ts'
+import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
+import type { FaultRule, HistoryItem } from './model.ts'
+
+export type Answer =
+  | {
+      kind: 'answered'
+      overallCode: Code
+      statuses: readonly DescriptorStatus[]
+      degraded: string // the header; '' = all hits were counted
+      policies: readonly (string | null)[] | null // per descriptor, from the metadata; null = not known
+    }
+  | { kind: 'failed'; reason: string } // an error of the service
+  | { kind: 'unanswered'; reason: string } // the connection was lost, or the run ended
+
+const DEADLINE_EXCEEDED = '4 ' // begins the reason of a failed call
+
+/** `header`: that of a degraded answer names the policy that admits least. */
+const BY_STRICTNESS: readonly string[] = ['allow', 'local', 'deny']
+
+/** How the store and the service count, as far as it changes what answers mean. */
+export interface StoreTraits {
+  stopsIncrement?: boolean // STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT
+  isTwoStep?: boolean // with it, and with several nodes: counts are read before hits are added
+  hasOverLimitCache?: boolean // LOCAL_CACHE_SIZE_IN_BYTES
+  isExact?: boolean // default true; false: the store reads before it adds, as memcached does
+  mayEvict?: boolean // the store may lose any counter at any time
+}
+
+/** `skipped`: its hits were not added, because another limit of the call was exceeded. `unknown`: the answer does not tell. */
+export type ItemKind = 'counted' | 'skipped' | 'unknown' | StoreErrorPolicy
+
+/** How each descriptor was answered. The answer must have a status for each. */
+export function classifyItems(
+  items: readonly HistoryItem[],
+  { statuses, degraded, policies }: Answer & { kind: 'answered' },
+  { stopsIncrement = false, isTwoStep = false, hasOverLimitCache = false }: StoreTraits,
+): ItemKind[] {
+  const isOver = statuses.some(({ code }) => code === Code.OverLimit)
+  return items.map(({ rule }, i): ItemKind => {
+    const { code, limitRemaining, currentLimit } = statuses[i]
+    const policy = policies === null ? readHeader(degraded, rule, items.length) : (policies[i] ?? null)
+    const mayBeAllowed = code === Code.Ok && limitRemaining === currentLimit?.requestsPerUnit
+    if (policy === 'unknown') {
+      if (rule.policy === 'allow' && mayBeAllowed) return 'allow' // a count would leave less
+      if (rule.policy === 'local' || (rule.policy === 'deny' && code === Code.OverLimit)) return 'unknown'
+    } else if (policy !== null) return policy as StoreErrorPolicy
+    if (code === Code.OverLimit || !isOver || !stopsIncrement) return 'counted'
+    return isTwoStep || hasOverLimitCache || degraded !== '' ? 'unknown' : 'skipped'
+  })
+}
+
+/** The policy of one descriptor, null if it was counted, 'unknown' if the header does not tell. */
+function readHeader(
+  header: string,
+  { policy }: FaultRule,
+  itemsCount: number,
+): StoreErrorPolicy | 'unknown' | null {
+  if (header === '') return null
+  if (itemsCount === 1) return header === policy ? policy : 'unknown'
+  const mayBeDegraded = policy !== 'error' && BY_STRICTNESS.indexOf(policy) <= BY_STRICTNESS.indexOf(header)
+  return mayBeDegraded ? 'unknown' : null
+}
+
+/** The service gave up at the call's deadline: it came too late even to apply the policies. */
+export function isGivenUp(answer: Answer): boolean {
+  return answer.kind === 'failed' && answer.reason.startsWith(DEADLINE_EXCEEDED)
+}

@@ -1,0 +1,367 @@
+/**
+ * Checks each answer of a service against a model of one integer per key and window (model.ts), while the load runs.
+ *
+ *     const call = history.begin(round, items, deadlineMs, now)      the call is sent
+ *     history.end(call, answer, now)                                 its answer has arrived, or never will
+ *     history.beginFault(now), endFault(now)                         between them, and for a while after, calls may be degraded
+ *     history.beginLoss(), endLoss()                                 in between, the store loses all counts
+ *     await history.closeRound(round, read, now)                     compares the store's counters; the keys of the round are forgotten
+ *     history.violations                                             what was broken, each with its first examples
+ *
+ * Memory is bounded by the calls in flight and the keys of the rounds that are open; time is O(1) per descriptor. What is checked:
+ *
+ *     admitted    hits let through in a window never exceed the limit (with `local`: the share of the process)
+ *     room        no call is over its limit while the hits that may have been counted leave room, unless its policy says deny
+ *     remaining   it is 0 to the limit, and a count that calls in flight can explain
+ *     once        no two calls get the same count; the store has all sure hits, and not more than the possible ones
+ *     flagged     hits counted beyond the sure ones are at most those the service calls unknown (closeRound)
+ *     version     all limits of an answer are of one version of the rules
+ *     policy      a degraded answer is what the rules' policies say
+ *     deadline    each call is answered by its deadline, plus what the generator itself was late
+ *     normal      outside faults, and from `backMs` after one, all calls are counted
+ *     format      the answer has one status per descriptor, with limit and reset; the overall code follows from them
+ */
+
+import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
+import { type Answer, classifyItems, type ItemKind, isGivenUp, type StoreTraits } from './answer.ts'
+import { checkCount, checkStatus, checkVersion, type Report } from './checks.ts'
+import { type CallItem, describeItem, type HistoryItem, Key, type Window } from './model.ts'
+import { type Invariant, type Violation, Violations } from './violations.ts'
+
+export interface Now {
+  ms: number // performance.now()
+  wallMs: number // Date.now(): the windows' clock
+}
+
+export interface HistoryOptions extends StoreTraits {
+  mayLeaveNormal?: boolean // calls outside faults may be degraded
+  backMs?: number // from the end of a fault until all calls must be counted; Infinity = not checked
+  deadlineMs?: number // of calls without one; Infinity = not checked
+  givenUpShareMax?: number // of all calls; default 0.01, 1 = not checked
+  slackMs?: number // stated allowance for late answers
+  lagMs?: (fromMs: number, toMs: number) => number // how late the generator itself was in that time
+  namePrefix?: string // of counter keys: `<domain>_`
+}
+
+export interface Call {
+  readonly round: number
+  readonly items: readonly CallItem[]
+  readonly startMs: number
+  readonly startWallMs: number
+  readonly deadlineMs: number // from its start
+  readonly lossCount: number
+  readonly beganInLoss: boolean
+}
+
+export interface Counts {
+  calls: number // that have ended
+  decisions: number // descriptors that got a status
+  counted: number // calls
+  degraded: Record<string, number> // calls by header
+  failed: number
+  givenUp: number // of these: with DEADLINE_EXCEEDED, because the service came too late to apply the policies
+  unanswered: number
+  over: number // descriptors over their limit
+  compared: number // counters compared with the store
+  slowestMs: number
+  slowestBackMs: number // from the end of a fault to the last call that was not counted
+}
+
+const SLACK_MS = 250 // for waking this process, the service and the store on a machine whose cores are taken, beside the measured lag
+const LAG_FACTOR = 3 // the service has as many threads waiting for a core as the generator has
+
+const GIVEN_UP_SHARE_MAX = 0.01
+const GIVEN_UP_MIN = 20 // fewer are one pause of a thread
+
+export class History {
+  readonly counts: Counts = {
+    calls: 0,
+    decisions: 0,
+    counted: 0,
+    degraded: {},
+    failed: 0,
+    givenUp: 0,
+    unanswered: 0,
+    over: 0,
+    compared: 0,
+    slowestMs: 0,
+    slowestBackMs: 0,
+  }
+  inFlight = 0
+  private readonly broken = new Violations()
+  private readonly options: HistoryOptions
+  private readonly rounds = new Map<number, Map<string, Key>>()
+  private lossCount = 0
+  private isLosing = false
+  private isFaulty = false
+  private faultEndMs = Number.NEGATIVE_INFINITY
+  private givenUpHits = 0 // their outcome is unknown by their answer
+  private unflaggedHits = 0 // counted beyond the sure ones, in closed rounds
+
+  constructor(options: HistoryOptions = {}) {
+    this.options = options
+  }
+
+  /** `deadlineMs`: of the call, from now; undefined = that of the options. */
+  begin(round: number, items: readonly HistoryItem[], deadlineMs: number | undefined, now: Now): Call {
+    this.inFlight++
+    return {
+      round,
+      items: items.map((item) => this.beginItem(round, item, now.wallMs)),
+      startMs: now.ms,
+      startWallMs: now.wallMs,
+      deadlineMs: deadlineMs ?? this.options.deadlineMs ?? Number.POSITIVE_INFINITY,
+      lossCount: this.lossCount,
+      beganInLoss: this.isLosing,
+    }
+  }
+
+  private beginItem(round: number, { rule, value, hits }: HistoryItem, wallMs: number): CallItem {
+    const keys = this.rounds.get(round) ?? new Map<string, Key>()
+    const name = `${rule.key}_${value}`
+    const entry = keys.get(name) ?? new Key(rule, value)
+    this.rounds.set(round, keys)
+    keys.set(name, entry)
+    const window = entry.getWindow(wallMs, this.lossCount)
+    this.correct(window)
+    for (const side of [window.store, window.local]) {
+      side.possible += hits
+      side.inFlight += hits
+    }
+    return { rule, value, hits, entry, window, sure: window.store.sure, localSure: window.local.sure }
+  }
+
+  /** After a loss, what was counted before it does not count any more. */
+  private correct(window: Window): void {
+    if (window.lossCount === this.lossCount) return
+    window.lossCount = this.lossCount
+    window.store.lose()
+  }
+
+  end(call: Call, answer: Answer, now: Now): void {
+    const { counts } = this
+    this.inFlight--
+    counts.calls++
+    const tookMs = now.ms - call.startMs
+    if (answer.kind !== 'unanswered') {
+      counts.slowestMs = Math.max(counts.slowestMs, tookMs)
+      this.checkDeadline(call, tookMs, now.ms)
+    }
+    if (answer.kind === 'answered') this.endAnswered(call, answer, now)
+    else {
+      counts[answer.kind]++
+      for (const item of call.items) this.endItem(call, item, null, 'unknown', now)
+      if (isGivenUp(answer)) {
+        counts.givenUp++
+        for (const { hits } of call.items) this.givenUpHits += hits
+        return
+      }
+      if (answer.kind === 'failed' && !call.items.some(({ rule }) => rule.policy === 'error'))
+        this.report('policy', call, `a call failed although no rule says error: ${answer.reason}`)
+    }
+    const isNormal = answer.kind === 'answered' && answer.degraded === ''
+    if (!isNormal) this.onDegraded(call, answer, now.ms)
+  }
+
+  private endAnswered(call: Call, answer: Answer & { kind: 'answered' }, now: Now): void {
+    const { items } = call
+    const { statuses, degraded, overallCode } = answer
+    this.counts.decisions += statuses.length
+    if (degraded === '') this.counts.counted++
+    else this.counts.degraded[degraded] = (this.counts.degraded[degraded] ?? 0) + 1
+    const isWhole = statuses.length === items.length
+    if (!isWhole) this.report('format', call, `${statuses.length} statuses for ${items.length} descriptors`)
+    const isOver = statuses.some(({ code }) => code === Code.OverLimit)
+    if ((overallCode === Code.OverLimit) !== isOver)
+      this.report('format', call, `the overall code is ${overallCode}`)
+    if (degraded !== '' && !items.some(({ rule }) => rule.policy === degraded))
+      this.report('policy', call, `an answer is degraded by ${degraded}, which no rule says`)
+    if (isWhole) checkVersion(items, statuses, (invariant, text) => this.report(invariant, call, text))
+    const kinds = isWhole ? classifyItems(items, answer, this.options) : []
+    for (let i = 0; i < items.length; i++)
+      this.endItem(call, items[i], isWhole ? statuses[i] : null, kinds[i] ?? 'unknown', now)
+  }
+
+  /** The call has ended for one of its descriptors: what may have been counted changes, and its status is checked. */
+  private endItem(
+    call: Call,
+    item: CallItem,
+    status: DescriptorStatus | null,
+    kind: ItemKind,
+    now: Now,
+  ): void {
+    const { window, hits } = item
+    const { store, local } = window
+    this.correct(window)
+    const isStraddling = this.spread(call, item, kind, now.wallMs)
+    const hasLost = this.isLosing || call.beganInLoss || call.lossCount !== this.lossCount
+    if (status !== null) {
+      const report: Report = (invariant, text) => this.report(invariant, call, text)
+      checkStatus(item, status, kind, report)
+      if (!isStraddling) checkCount(item, status, kind, hasLost, this.options, report)
+    }
+    store.inFlight -= hits
+    local.inFlight -= hits
+    const isOver = status?.code === Code.OverLimit
+    if (isOver) this.counts.over++
+    const isSure = !isStraddling && !hasLost && !(isOver && this.options.hasOverLimitCache === true)
+    if (kind === 'skipped') store.possible -= hits
+    else if (kind === 'counted' && isSure) store.sure += hits
+    if (kind === 'local' && !isStraddling && !this.isSkippedLocally(status)) local.sure += hits
+    else if (kind !== 'local' && kind !== 'unknown') local.possible -= hits
+  }
+
+  /** A call that saw the end of a window may have been counted in each that it saw. */
+  private spread(call: Call, { entry, window, hits }: CallItem, kind: ItemKind, wallMs: number): boolean {
+    const { unitSec } = entry.rule
+    const first = Math.floor(call.startWallMs / 1_000 / unitSec)
+    const last = Math.floor(wallMs / 1_000 / unitSec)
+    if (last === first) return false
+    if (kind === 'counted') window.store.straddling += hits
+    for (let i = first + 1; i <= last; i++) {
+      const later = entry.getWindow(i * unitSec * 1_000, this.lossCount)
+      this.correct(later)
+      later.store.possible += hits
+      later.local.possible += hits
+      if (kind === 'counted') later.store.straddling += hits
+    }
+    return true
+  }
+
+  private isSkippedLocally(status: DescriptorStatus | null): boolean {
+    return this.options.stopsIncrement === true && status?.code === Code.Ok
+  }
+
+  private checkDeadline(call: Call, tookMs: number, nowMs: number): void {
+    const { slackMs = SLACK_MS, lagMs } = this.options
+    if (tookMs <= call.deadlineMs + slackMs) return
+    const lag = lagMs?.(call.startMs, nowMs) ?? 0
+    if (tookMs <= call.deadlineMs + slackMs + LAG_FACTOR * lag) return
+    const [took, deadline] = [Math.round(tookMs), Math.round(call.deadlineMs)]
+    this.report(
+      'deadline',
+      call,
+      `answered after ${took} ms, due after ${deadline}; own lag ${Math.round(lag)} ms`,
+    )
+  }
+
+  /** A call was not counted: only during a fault and for a while after it. */
+  private onDegraded(call: Call, answer: Answer, nowMs: number): void {
+    const { backMs = 2_000, mayLeaveNormal = false, lagMs } = this.options
+    if (this.isFaulty) return
+    const lateMs = call.startMs - this.faultEndMs
+    if (lateMs <= 0) return // it began in the fault
+    if (this.faultEndMs !== Number.NEGATIVE_INFINITY)
+      this.counts.slowestBackMs = Math.max(this.counts.slowestBackMs, lateMs)
+    if (mayLeaveNormal || lateMs <= backMs) return
+    const lag = lagMs?.(Math.max(this.faultEndMs, call.startMs - backMs), nowMs) ?? 0
+    if (lateMs <= backMs + LAG_FACTOR * lag) return
+    const what =
+      answer.kind === 'answered' ? `degraded by ${answer.degraded}` : `${answer.kind}: ${answer.reason}`
+    const when = Number.isFinite(lateMs) ? `${Math.round(lateMs)} ms after the fault` : 'before any fault'
+    this.report('normal', call, `${what}, ${when}`)
+  }
+
+  beginFault(): void {
+    this.isFaulty = true
+  }
+
+  endFault({ ms }: Now): void {
+    this.isFaulty = false
+    this.faultEndMs = ms
+  }
+
+  /** From here on the store may lose its counts. */
+  beginLoss(): void {
+    this.lossCount++
+    this.isLosing = true
+  }
+
+  endLoss(): void {
+    this.isLosing = false
+  }
+
+  /**
+   * Compares the counters of a round with the store's and forgets them. No call of the round may be in flight. `read` gets counter keys
+   * and whether their limit is per second, and returns their values, null where there is none.
+   */
+  async closeRound(
+    round: number,
+    read: (keys: readonly string[], isPerSecond: boolean) => Promise<readonly (number | null)[]>,
+    getWallMs: () => number,
+  ): Promise<void> {
+    const keys = this.rounds.get(round)
+    this.rounds.delete(round)
+    if (keys === undefined) return
+    for (const isPerSecond of [false, true]) {
+      const windows = [...keys.values()]
+        .filter(({ rule }) => (rule.unitSec === 1) === isPerSecond)
+        .flatMap((entry) => entry.windows.map((window) => ({ entry, window })))
+      if (windows.length === 0) continue
+      const prefix = this.options.namePrefix ?? ''
+      const names = windows.map(
+        ({ entry, window }) => `${prefix}${entry.rule.key}_${entry.value}_${window.startSec}`,
+      )
+      const values = await read(names, isPerSecond)
+      const wallMs = getWallMs()
+      for (const [i, { entry, window }] of windows.entries())
+        this.compare(names[i], entry, window, values[i], wallMs)
+    }
+  }
+
+  private compare(
+    counter: string,
+    { rule }: Key,
+    window: Window,
+    value: number | null,
+    wallMs: number,
+  ): void {
+    const isOver = wallMs >= (window.startSec + rule.unitSec) * 1_000
+    if (value === null && isOver) return // it may have expired, or expired and been created again by a late hit
+    this.correct(window)
+    this.counts.compared++
+    const { sure, possible, inFlight, straddling } = window.store
+    const count = value ?? 0
+    if (inFlight > 0) this.report('once', null, `${counter}: ${inFlight} hits are still in flight`)
+    const { mayEvict = false, isExact = true } = this.options
+    if (isExact && !mayEvict && !isOver && count < sure)
+      this.report('once', null, `${counter}: the store has ${count} hits, ${sure} were answered as counted`)
+    if (count > possible)
+      this.report('once', null, `${counter}: the store has ${count} hits, at most ${possible} were sent`)
+    this.unflaggedHits += Math.max(0, count - sure - straddling)
+  }
+
+  /** At the end: calls that the service gave up are excused by a busy machine only up to a share. */
+  checkGivenUp(): void {
+    const { givenUp, calls } = this.counts
+    const { givenUpShareMax = GIVEN_UP_SHARE_MAX } = this.options
+    if (givenUp > GIVEN_UP_MIN && givenUp > givenUpShareMax * calls)
+      this.report(
+        'deadline',
+        null,
+        `${givenUp} of ${calls} calls were given up at their deadline without their policy`,
+      )
+  }
+
+  /**
+   * `unknownHits`: what the service says may have been counted without an answer, over all its life. Only sensible if no counter was lost
+   * and no hits are skipped.
+   */
+  checkFlagged(unknownHits: number): void {
+    if (this.unflaggedHits > unknownHits + this.givenUpHits)
+      this.report(
+        'flagged',
+        null,
+        `the store has ${this.unflaggedHits} hits more than were answered as counted; ${unknownHits} were flagged, ${this.givenUpHits} given up`,
+      )
+  }
+
+  report(invariant: Invariant, call: Call | null, text: string): void {
+    const of = call === null ? '' : ` (round ${call.round}, ${call.items.map(describeItem).join(' ')})`
+    this.broken.report(invariant, text + of)
+  }
+
+  get violations(): readonly Violation[] {
+    return this.broken.list
+  }
+}

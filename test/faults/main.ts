@@ -1,0 +1,123 @@
+/**
+ * The fault lab: runs scenarios of `scenarios/`, prints a line per round and a table, and exits with 1 if an invariant was broken.
+ *
+ *     $ npm run test:faults                                      one round of each: some minutes
+ *     $ npm run test:faults -- --list
+ *     $ npm run test:faults -- --only redis-killed --seed 7      one scenario, or each whose name begins so
+ *     $ npm run test:faults -- --decisions 10000000              so many over all scenarios, in equal parts
+ *     $ npm run test:faults -- --seconds 5 --rate 500            length of each fault; calls per second
+ *
+ * The interface of a scenario is in scenario.ts, the invariants are in history.ts.
+ */
+import { readdirSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import type { LabOptions, Outcome, Scenario } from './scenario.ts'
+
+const FOLDER = new URL('./scenarios/', import.meta.url)
+const DECISIONS_COLUMNS = [
+  'scenario',
+  'rounds',
+  'calls',
+  'decisions',
+  'degraded',
+  'failed',
+  'unanswered',
+] as const
+const OTHER_COLUMNS = [
+  'compared',
+  'slowest',
+  'back',
+  'RSS',
+  'descriptors',
+  'lag',
+  'unknown hits',
+  'broken',
+] as const
+
+/** All scenarios, in the order of their files. */
+export async function loadScenarios(): Promise<readonly Scenario[]> {
+  const files = readdirSync(FOLDER)
+    .filter((name) => name.endsWith('.ts'))
+    .sort()
+  const modules = await Promise.all(files.map((name) => import(new URL(name, FOLDER).href)))
+  const scenarios = modules.flatMap(({ scenarios: own }) => own as Scenario[])
+  const names = scenarios.map(({ name }) => name)
+  const twice = names.find((name, i) => names.indexOf(name) !== i)
+  if (twice !== undefined) throw new Error(`two scenarios are called ${twice}`)
+  return scenarios
+}
+
+function formatRow(name: string, { counts, rounds, violations, figures }: Outcome): string {
+  const degraded = Object.values(counts.degraded).reduce((sum, each) => sum + each, 0)
+  const broken = violations.map(({ invariant, count }) => `${invariant} ${count}`).join(', ')
+  const cells = [
+    ...[name, rounds, counts.calls, counts.decisions, degraded, counts.failed, counts.unanswered],
+    ...[counts.compared, `${Math.round(counts.slowestMs)} ms`, `${Math.round(counts.slowestBackMs)} ms`],
+    ...[figures.rss, figures.descriptors, figures.lag, figures.unknown, broken === '' ? '-' : broken],
+  ]
+  return `| ${cells.map((cell) => cell ?? '').join(' | ')} |`
+}
+
+async function main(): Promise<number> {
+  const { values: flags } = parseArgs({
+    options: {
+      list: { type: 'boolean', default: false },
+      only: { type: 'string' },
+      seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
+      decisions: { type: 'string', default: '0' },
+      seconds: { type: 'string', default: '1' },
+      rate: { type: 'string', default: '2000' },
+    },
+  })
+  const all = await loadScenarios()
+  const { only } = flags
+  const exact = all.filter(({ name }) => name === only)
+  const chosen = exact.length > 0 ? exact : all.filter(({ name }) => name.startsWith(only ?? ''))
+  if (flags.list || chosen.length === 0) {
+    for (const { name, fault, promise } of all) console.log(`${name}\n    ${fault}\n    ${promise}`)
+    return flags.list ? 0 : 1
+  }
+  const seed = Number(flags.seed)
+  const rows: string[] = []
+  const failures: string[] = []
+  let decisions = 0
+  let calls = 0
+  const startMs = performance.now()
+  for (const [i, scenario] of chosen.entries()) {
+    const { name } = scenario
+    console.log(`${name} (${i + 1} of ${chosen.length}), seed ${seed}: ${scenario.fault}`)
+    const options: LabOptions = {
+      decisions: Math.ceil(Number(flags.decisions) / chosen.length),
+      seed,
+      faultMs: 1_000 * Number(flags.seconds),
+      ratePerSec: Number(flags.rate),
+      isTimed: true,
+      log: (text) => console.log(`    ${text}`),
+    }
+    const outcome = await scenario.run(options)
+    calls += outcome.counts.calls
+    decisions += outcome.counts.decisions
+    rows.push(formatRow(name, outcome))
+    for (const { invariant, count, examples } of outcome.violations) {
+      failures.push(
+        `${name}: ${invariant} was broken ${count} times, for example:\n    ${examples.join('\n    ')}`,
+      )
+      console.log(failures.at(-1))
+    }
+    const again = `npm run test:faults -- --only ${name} --seed ${seed} --seconds ${flags.seconds} --rate ${flags.rate}`
+    if (outcome.violations.length > 0) {
+      failures.push(`    again: ${again}`)
+      console.log(failures.at(-1))
+    }
+  }
+  const columns = [...DECISIONS_COLUMNS, ...OTHER_COLUMNS]
+  console.log(`\n| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|\n${rows.join('\n')}`)
+  const minutes = ((performance.now() - startMs) / 60_000).toFixed(1)
+  console.log(
+    `\n${calls} calls, ${decisions} decisions in ${chosen.length} scenarios, seed ${seed}, ${minutes} min`,
+  )
+  for (const failure of failures) console.log(failure)
+  return failures.length === 0 ? 0 : 1
+}
+
+if (import.meta.main ?? process.argv[1]?.endsWith('faults/main.ts')) process.exitCode = await main()

@@ -1,0 +1,239 @@
+/**
+ * A scenario of the fault lab: what is started, which fault comes and goes, what is promised. To add some, put a file into `scenarios/`
+ * that exports them:
+ *
+ *     export const scenarios: readonly Scenario[] = [
+ *       underLoad({
+ *         name: 'redis-killed',                            for --only; unique
+ *         fault: 'Redis is killed and started again',      for the table
+ *         promise: 'no count is lost beyond …',            for the table
+ *         history: { isExact: false },                     what the checker must know: HistoryOptions of history.ts
+ *         async start() {                                  a real store, and the settings of a service that uses it
+ *           const redis = await startRedis()
+ *           return { env: { REDIS_URL: redis.address }, begin, end, read, stop }
+ *         },
+ *       }),
+ *       { name, fault, promise, run: async (options) => outcome },     one that needs no load of rate limit calls
+ *     ]
+ *
+ * `underLoad` runs the load of load.ts throughout, in rounds, until `decisions` are made. Each round has keys of its own:
+ *
+ *     BEFORE_MS        faultMs               AFTER_MS
+ *     ─────────┬───────────────────┬──────────────────────┬── counters of the round are compared with the store's, next round
+ *              begin()             end()                  the load has keys of the next round
+ *
+ * Before the first round is a warm-up, which counts as a fault: the service compiles its code while the first calls come.
+ * A broken invariant is in `violations`; nothing throws but a part that cannot be started. Wait for events in begin() and end().
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { seeded } from '../../bench/size.ts'
+import { type RunningService, spawnService } from '../helpers/service.ts'
+import { type Counts, History, type HistoryOptions } from './history.ts'
+import { LagMeter } from './lag.ts'
+import { createRules, DOMAIN, formatRules, Load, now } from './load.ts'
+import { ResourceMeter } from './resources.ts'
+import type { Violation } from './violations.ts'
+
+export interface LabOptions {
+  decisions: number // to be made at least, in whole rounds
+  seed: number
+  faultMs: number // length of the fault in each round
+  ratePerSec: number // of calls
+  isTimed: boolean // false: nothing depends on how busy the machine is; deadlines and recovery are not checked
+  afterMs?: number // from the end of a fault to the end of its round; default AFTER_MS
+  log: (text: string) => void
+}
+
+export interface Outcome {
+  counts: Counts
+  violations: readonly Violation[]
+  rounds: number
+  /** Anything else worth a column: name → value with its unit. */
+  figures: Record<string, string>
+}
+
+export interface Scenario {
+  name: string
+  fault: string
+  promise: string
+  run(options: LabOptions): Promise<Outcome>
+}
+
+/** What `begin` and `end` may use. */
+export interface Stage {
+  service: RunningService
+  history: History
+  random: () => number // of the seed
+  round: number
+}
+
+/** A started store. */
+export interface Parts {
+  env: Record<string, string> // of the service
+  begin(stage: Stage): Promise<void> | void
+  end(stage: Stage): Promise<void> | void
+  /** Values of counters by their whole keys, null where there is none. */
+  read(keys: readonly string[], isPerSecond: boolean): Promise<readonly (number | null)[]>
+  stop(): Promise<void>
+  /** Hits that the store counted although it replied with an error. */
+  hiddenHits?(): number
+  /** At the end, with the service still running: further checks, which call `history.report`. */
+  check?(stage: Stage): Promise<void> | void
+}
+
+export interface LoadScenario {
+  name: string
+  fault: string
+  promise: string
+  /** What the checker must know. `backMs` is how long after a fault calls may still be degraded (default 2,000). */
+  history?: HistoryOptions
+  losesCounts?: boolean // the store loses all counts in each fault
+  versionsCount?: number // of the rules (default 1); `formatRules(createRules(n), version)` writes one
+  env?: Record<string, string> // further settings
+  timeoutsMs?: readonly (number | undefined)[] // grpc-timeouts of the calls
+  rssGrowthMax?: number // bytes
+  start(random: () => number): Promise<Parts>
+}
+
+const WARM_UP_MS = 1_000
+export const BEFORE_MS = 500
+export const AFTER_MS = 2_500 // longer than the 2 s within which service must be normal again
+
+const OPERATION_TIMEOUT_MS = 400
+const TIMEOUTS_MS = [undefined, undefined, 100, 250, 1_000]
+const RSS_GROWTH_MAX = 200 * 2 ** 20 // V8's heaps of two workers grow by some 90 MiB each before they are collected
+const DESCRIPTORS_GROWTH_MAX = 64 // connections that are being replaced
+
+const SETTINGS = {
+  WORKERS: '2',
+  DEGRADED_HEADER: 'true',
+  REDIS_OPERATION_TIMEOUT: `${OPERATION_TIMEOUT_MS}ms`,
+  RUNTIME_WATCH_ROOT: 'false',
+}
+
+export function underLoad(scenario: LoadScenario): Scenario {
+  const { name, fault, promise } = scenario
+  return { name, fault, promise, run: (options) => runUnderLoad(scenario, options) }
+}
+
+async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promise<Outcome> {
+  const random = seeded(options.seed + 1) // the load has the seed itself
+  const parts = await scenario.start(random)
+  const lag = new LagMeter()
+  const rules = createRules(scenario.versionsCount ?? 1)
+  const service = spawnService({
+    rules: { 'faults.yaml': formatRules(rules) },
+    env: { ...SETTINGS, ...parts.env, ...scenario.env },
+  })
+  const history = new History({
+    deadlineMs: OPERATION_TIMEOUT_MS,
+    lagMs: (fromMs, toMs) => lag.maxBetween(fromMs, toMs),
+    namePrefix: `${DOMAIN}_`,
+    ...scenario.history,
+    ...(!options.isTimed && { deadlineMs: Number.POSITIVE_INFINITY, backMs: Number.POSITIVE_INFINITY }),
+  })
+  let load: Load | null = null
+  let resources: ResourceMeter | null = null
+  try {
+    await service.logged("Listening for HTTP on '")
+    load = new Load({
+      address: service.address('gRPC'),
+      ratePerSec: options.ratePerSec,
+      seed: options.seed,
+      rules,
+      timeoutsMs: options.isTimed ? (scenario.timeoutsMs ?? TIMEOUTS_MS) : [undefined],
+      history,
+    })
+    resources = new ResourceMeter(service.child.pid!)
+    history.beginFault()
+    await load.start()
+    await sleep(WARM_UP_MS)
+    history.endFault(now())
+    const stage: Stage = { service, history, random, round: 0 }
+    do {
+      await runRound(scenario, options, parts, stage, load)
+      stage.round++
+      options.log(describeProgress(history, stage.round))
+    } while (history.counts.decisions < options.decisions)
+    await load.stop()
+    await parts.check?.(stage)
+    const stats = await service.stats()
+    const { history: model = {}, losesCounts = false } = scenario
+    const isComparable = !losesCounts && model.isExact !== false && !model.mayEvict
+    const unknownHits = stats['sluice.store.unknown_hits'] ?? 0
+    history.checkGivenUp()
+    if (isComparable) history.checkFlagged(unknownHits + (parts.hiddenHits?.() ?? 0))
+    if (load.lostConnections > 0)
+      history.report('connection', null, `${load.lostConnections} connections of callers were lost`)
+    checkResources(history, resources, scenario.rssGrowthMax ?? RSS_GROWTH_MAX)
+    return {
+      counts: history.counts,
+      violations: history.violations,
+      rounds: stage.round,
+      figures: describeResources(resources, lag, unknownHits),
+    }
+  } finally {
+    await load?.stop()
+    resources?.stop()
+    lag.stop()
+    await service.stop('SIGKILL')
+    await parts.stop()
+  }
+}
+
+async function runRound(
+  scenario: LoadScenario,
+  options: LabOptions,
+  parts: Parts,
+  stage: Stage,
+  load: Load,
+): Promise<void> {
+  const { history } = stage
+  const { round } = load
+  await sleep(BEFORE_MS)
+  if (scenario.losesCounts) history.beginLoss()
+  history.beginFault()
+  await parts.begin(stage)
+  await sleep(options.faultMs)
+  await parts.end(stage)
+  if (scenario.losesCounts) history.endLoss()
+  history.endFault(now())
+  await sleep(options.afterMs ?? AFTER_MS)
+  await load.nextRound()
+  await history.closeRound(round, (keys, isPerSecond) => parts.read(keys, isPerSecond), Date.now)
+}
+
+function checkResources(history: History, { first, most }: ResourceMeter, rssGrowthMax: number): void {
+  const grown = most.rssBytes - first.rssBytes
+  if (grown > rssGrowthMax)
+    history.report(
+      'resources',
+      null,
+      `the service grew by ${toMib(grown)} MiB, at most ${toMib(rssGrowthMax)}`,
+    )
+  const opened = most.descriptors - first.descriptors
+  if (opened > DESCRIPTORS_GROWTH_MAX)
+    history.report('resources', null, `the service opened ${opened} more file descriptors`)
+}
+
+function describeResources({ first, most }: ResourceMeter, lag: LagMeter, unknownHits: number) {
+  return {
+    rss: `${toMib(first.rssBytes)} to ${toMib(most.rssBytes)} MiB`,
+    descriptors: `${first.descriptors} to ${most.descriptors}`,
+    lag: `${Math.round(lag.maxMs)} ms`,
+    unknown: String(unknownHits),
+  }
+}
+
+function describeProgress({ counts, violations }: History, rounds: number): string {
+  const degraded = Object.values(counts.degraded).reduce((sum, each) => sum + each, 0)
+  const broken = violations.reduce((sum, { count }) => sum + count, 0)
+  return (
+    `round ${rounds}: ${counts.calls} calls, ${counts.decisions} decisions, ${degraded} degraded, ` +
+    `${counts.failed} failed, ${counts.compared} counters compared, ${broken} violations`
+  )
+}
+
+function toMib(bytes: number): number {
+  return Math.round(bytes / 2 ** 20)
+}
