@@ -96,7 +96,9 @@ async function mutate({ scope, files, tests }: Run): Promise<FileResult[]> {
   return files.map((file) => {
     const ofFile = mutants.filter(({ fileName }) => relative(ROOT, fileName) === file)
     const source = readFileSync(ROOT + file, 'utf8')
-    const judged = ofFile.map((mutant) => ({ change: toChange(source, mutant), status: toStatus(mutant) }))
+    const judged = ofFile
+      .map((mutant) => ({ change: toChange(source, mutant), status: toStatus(mutant) }))
+      .sort((a, b) => a.change.lineNumber - b.change.lineNumber)
     return {
       scope,
       file,

@@ -51,6 +51,7 @@ export const SCOPES: Scope[] = [
     name: 'engine/stores',
     files: ['engine/stores/{batch,breakers,connection-metrics}.ts'],
     tests: [
+      `${STORES}/breakers.test.ts`,
       `${STORES}/batch.test.ts`,
       `${STORES}/memory/memory-store.test.ts`,
       'test/engine/decision',
