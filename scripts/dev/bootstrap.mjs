@@ -11,7 +11,7 @@
  * chooses by the Node that runs npm, so the install must already run under Node 22.
  *
  * Plain JavaScript for Node 18 and later, without dependencies: it runs before they are installed. `--test` also provides the
- * programs that only tests need (test-tools.mjs).
+ * programs that only tests need, `--mutation` what `npm run mutation` needs (test-tools.mjs).
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -42,6 +42,13 @@ try {
     const { allThere, provide, reportSkips } = await import('./test-tools.mjs')
     await runOnce(allThere, provide)
     reportSkips()
+  }
+  if (process.argv.includes('--mutation')) {
+    const { allThere, provide, mutationTools } = await import('./test-tools.mjs')
+    await runOnce(
+      () => allThere(mutationTools),
+      () => provide(mutationTools),
+    )
   }
 } catch (error) {
   if (!(error instanceof Remedy)) throw error

