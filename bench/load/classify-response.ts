@@ -1,8 +1,10 @@
 /**
  * Classifies a response: its code if it is a RateLimitResponse with as many statuses as there were descriptors, each OK or
- * OVER_LIMIT, with the bit LIMITED if a status names its limit; WRONG otherwise. Runs for every call, and allocates nothing.
+ * OVER_LIMIT, with the bit LIMITED if a status names its limit and DEGRADED if a policy answered; WRONG otherwise. Runs for every
+ * call, and allocates nothing.
  *
  *     08 01   12 0d  08 01 ...   12 0d  08 01 ...        08 = overall code, 12 = a status; in it 08 = its code, 12 = its limit
+ *     1a 1d  0a 14 x-ratelimit-degraded ...              1a = a response header; in it 0a = its name
  */
 import { Code } from '../../proto/ratelimit.ts'
 
@@ -10,20 +12,28 @@ import { Code } from '../../proto/ratelimit.ts'
 export const WRONG = -1
 /** Added to a code: a rule with a limit applied. */
 export const LIMITED = 4
+/** Added to a code: the store could not count, and the header says so (DEGRADED_HEADER). */
+export const DEGRADED = 8
+/** What remains is the Code. */
+export const CODE_MASK = 3
 
 const OVERALL_CODE = 0x08
 const STATUS = 0x12
 const STATUS_CODE = 0x08
 const STATUS_LIMIT = 0x12
+const HEADER = 0x1a
+const DEGRADED_NAME = Buffer.from('\x0a\x14x-ratelimit-degraded', 'latin1') // with its tag and length
 
 let at = 0 // offset of the next byte; global, because reading is synchronous
 let limited = 0 // LIMITED once a status has named its limit
+let degraded = 0 // DEGRADED once the header has been seen
 
 export function classifyResponse(bytes: Uint8Array, from: number, to: number, descriptors: number): number {
   let overall = 0
   let statuses = 0
   at = from
   limited = 0
+  degraded = 0
   while (at < to) {
     const tag = readVarint(bytes, to)
     if (tag === OVERALL_CODE) overall = readVarint(bytes, to)
@@ -32,9 +42,21 @@ export function classifyResponse(bytes: Uint8Array, from: number, to: number, de
       if (end > to || !isCode(readStatusCode(bytes, end))) return WRONG
       at = end
       statuses++
-    } else if (!skip(bytes, tag, to)) return WRONG
+    } else {
+      const from = at
+      if (!skip(bytes, tag, to)) return WRONG
+      if (tag === HEADER && isDegradedHeader(bytes, from)) degraded = DEGRADED
+    }
   }
-  return at === to && statuses === descriptors && isCode(overall) ? overall | limited : WRONG
+  if (at !== to || statuses !== descriptors || !isCode(overall)) return WRONG
+  return overall | limited | degraded
+}
+
+/** Whether the header from `from` (its length, one byte because it is short) to `at` is the one of DEGRADED. */
+function isDegradedHeader(bytes: Uint8Array, from: number): boolean {
+  if (at - from <= DEGRADED_NAME.length) return false
+  for (let i = 0; i < DEGRADED_NAME.length; i++) if (bytes[from + 1 + i] !== DEGRADED_NAME[i]) return false
+  return true
 }
 
 function readStatusCode(bytes: Uint8Array, end: number): number {

@@ -19,7 +19,7 @@ export interface Connection {
 }
 
 export interface Listener {
-  /** `code` is a Code of the protocol, perhaps with LIMITED. */
+  /** `code` is a Code of the protocol, perhaps with LIMITED and DEGRADED. */
   onResponse(dueMs: number, nowMs: number, code: number): void
   /** The response was not a decision, was invalid, or will not come. */
   onFailure(dueMs: number, reason: string): void

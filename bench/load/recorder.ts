@@ -11,7 +11,7 @@
  * call was due. Errors count from the first call on.
  */
 import { Code } from '../../proto/ratelimit.ts'
-import { LIMITED } from './classify-response.ts'
+import { CODE_MASK, LIMITED } from './classify-response.ts'
 import { normalizeReason, readable } from './errors.ts'
 import { Histogram } from './histogram.ts'
 
@@ -94,7 +94,7 @@ export class Recorder {
   addResponse(dueMs: number, nowMs: number, code: number): void {
     if (!this.isCounted(dueMs, nowMs)) return
     if (code & LIMITED) this.limited++
-    if ((code & ~LIMITED) === Code.Ok) this.ok++
+    if ((code & CODE_MASK) === Code.Ok) this.ok++
     else this.overLimit++
     this.interval.latency.add(nowMs - dueMs)
   }

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { classifyResponse, LIMITED, WRONG } from '../../bench/load/classify-response.ts'
+import { CODE_MASK, classifyResponse, DEGRADED, LIMITED, WRONG } from '../../bench/load/classify-response.ts'
 import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
 import { createHeadBlocks, PACKED_PATH } from '../../bench/load/grpc-request-head.ts'
 import { ResponseHeadReader } from '../../bench/load/grpc-response-head.ts'
@@ -123,6 +123,19 @@ const responses: [string, number, number][] = [
   ['',                                               1, WRONG],
 ]
 
+const degradedHeader = (name: string) =>
+  Buffer.from(`\x1a\x1b\x0a\x14${name}\x12\x03abc`, 'latin1').toString('hex')
+
+test('a response with the header of a degraded answer is DEGRADED', () => {
+  const classify = (hex: string) => classifyResponse(Buffer.from(hex, 'hex'), 0, hex.length / 2, 1)
+  expect(classify(`080112020801${degradedHeader('x-ratelimit-degraded')}`)).toBe(1 | DEGRADED)
+  expect(classify(`${degradedHeader('x-ratelimit-degraded')}08021206080212020805`)).toBe(
+    2 | LIMITED | DEGRADED,
+  )
+  expect(classify(`080112020801${degradedHeader('x-ratelimit-degradeD')}`)).toBe(1)
+  expect(classify(`080112020801${degradedHeader('x-ratelimit-degraded').slice(0, -2)}`)).toBe(WRONG) // cut short
+})
+
 for (const [hex, descriptors, expected] of responses) {
   test(`the response <${hex}> to ${descriptors} descriptors is ${expected}`, () => {
     const bytes = Buffer.from(`ffff${hex.replaceAll(' ', '')}ff`, 'hex')
@@ -133,7 +146,11 @@ for (const [hex, descriptors, expected] of responses) {
 test('any bytes are classified', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
-      expect([WRONG, 1, 2, 1 | LIMITED, 2 | LIMITED]).toContain(classifyResponse(bytes, 0, bytes.length, 1))
+      const code = classifyResponse(bytes, 0, bytes.length, 1)
+      if (code !== WRONG) {
+        expect([1, 2]).toContain(code & CODE_MASK)
+        expect(code & ~(CODE_MASK | LIMITED | DEGRADED)).toBe(0)
+      }
     }),
   )
 })

@@ -1,0 +1,203 @@
+/**
+ * The calls of the soak test, and what their answers were. One loop of bench/load per policy, so that the kind of a degraded answer
+ * is known, each with its own domain:
+ *
+ *     domain        policy    limits       keys of the full size
+ *     soak_local    local     per minute   Zipf: the most frequent users are over their limit
+ *     soak_error    error     per minute   the same
+ *     soak_allow    allow     per second   new ones all the time; counted by the Redis for limits per second
+ *     soak_deny     deny      per second   the same
+ */
+import { CODE_MASK, DEGRADED } from '../../../bench/load/classify-response.ts'
+import { Histogram } from '../../../bench/load/histogram.ts'
+import { Loop } from '../../../bench/load/loop.ts'
+import { parseOptions } from '../../../bench/load/options.ts'
+import { Recorder } from '../../../bench/load/recorder.ts'
+import { Code } from '../../../proto/ratelimit.ts'
+
+const LIMIT_PER_MINUTE = 100
+const LIMIT_PER_SECOND = 1_000
+
+interface Flow {
+  policy: 'local' | 'error' | 'allow' | 'deny'
+  unit: 'minute' | 'second'
+}
+
+const FLOWS: readonly Flow[] = [
+  { policy: 'local', unit: 'minute' },
+  { policy: 'error', unit: 'minute' },
+  { policy: 'allow', unit: 'second' },
+  { policy: 'deny', unit: 'second' },
+]
+
+/** What an answer was: counted by the store and within or over the limit, given by a policy, or an error. */
+export const KINDS = ['within limit', 'over limit', 'local', 'allow', 'deny', 'failed'] as const
+export type Kind = (typeof KINDS)[number]
+export type Counts = Record<Kind, number>
+
+/** Rules of the calls, by file name. */
+export function createRules(): Record<string, string> {
+  const files = FLOWS.map(({ policy, unit }) => {
+    const limit = unit === 'second' ? LIMIT_PER_SECOND : LIMIT_PER_MINUTE
+    const rule = `{ key: user, on_store_error: ${policy}, rate_limit: { unit: ${unit}, requests_per_unit: ${limit} } }`
+    return [`${policy}.yaml`, `domain: soak_${policy}\ndescriptors:\n  - ${rule}\n`]
+  })
+  return Object.fromEntries(files)
+}
+
+const NO_RESPONSE = 'no response within' // Loop.stop
+
+/** Counts answers by kind as they arrive. */
+class KindRecorder extends Recorder {
+  counts = createCounts()
+  latencies = new Histogram()
+  countedInRow = 0 // answers by the store since the last other one
+  others = 0 // answers by a policy and errors
+  unanswered = 0
+  lastOtherMs = Number.NEGATIVE_INFINITY // when that one arrived, by performance.now()
+  private readonly degradedKind: Kind
+
+  constructor({ policy }: Flow) {
+    super(true)
+    this.degradedKind = policy === 'error' ? 'failed' : policy
+  }
+
+  override addResponse(dueMs: number, nowMs: number, code: number): void {
+    super.addResponse(dueMs, nowMs, code)
+    this.latencies.add(nowMs - dueMs)
+    if (code & DEGRADED) {
+      this.addOther(this.degradedKind)
+      return
+    }
+    this.counts[(code & CODE_MASK) === Code.Ok ? 'within limit' : 'over limit']++
+    this.countedInRow++
+  }
+
+  override addFailure(reason: string): void {
+    super.addFailure(reason)
+    if (reason.startsWith(NO_RESPONSE)) this.unanswered++
+    this.addOther('failed')
+  }
+
+  private addOther(kind: Kind): void {
+    this.counts[kind]++
+    this.others++
+    this.countedInRow = 0
+    this.lastOtherMs = performance.now()
+  }
+}
+
+export interface Interval {
+  counts: Counts
+  p99Ms: number | null // null = no answers
+}
+
+export interface LoadOptions {
+  grpcAddress: string // host:port
+  ratePerSec: number // of all calls together; 0 = closed loop
+  connections: number // of each domain
+  streams: number // calls in flight per connection at most; in a closed loop always
+  minuteKeys: string // as --keys of bench/load
+  secondKeys: string
+}
+
+/** With grpc-timeout, as a proxy in front of users has it: no call waits longer for a store that does not reply. */
+const DEADLINE = '200ms'
+
+export class Load {
+  private readonly flows: { recorder: KindRecorder; loop: Loop }[]
+
+  constructor({ grpcAddress, ratePerSec, connections, streams, minuteKeys, secondKeys }: LoadOptions) {
+    this.flows = FLOWS.map((flow, i) => {
+      const { keys, seed, ...options } = parseOptions([
+        `grpc://${grpcAddress}`,
+        ...['--rate', String(Math.round(ratePerSec / FLOWS.length))],
+        ...['--connections', String(connections), '--streams', String(streams), '--deadline', DEADLINE],
+        ...['--keys', flow.unit === 'minute' ? minuteKeys : secondKeys, '--seed', String(i)],
+        ...['--descriptors', '1', '--entries', '1', '--domain', `soak_${flow.policy}`],
+      ])
+      const recorder = new KindRecorder(flow)
+      const shape = { ...options, keys }
+      return { recorder, loop: new Loop({ ...options, shape, nextKey: keys.start(seed) }, recorder) }
+    })
+  }
+
+  async start(): Promise<void> {
+    for (const { loop } of this.flows) await loop.start()
+  }
+
+  /** Resolves when no calls are in flight; those without an answer have failed then. */
+  async stop(): Promise<void> {
+    const nowMs = performance.now()
+    for (const { recorder } of this.flows) recorder.toMs = nowMs
+    await Promise.all(this.flows.map(({ loop }) => loop.stop()))
+  }
+
+  /** The answers since the last call of this method. */
+  takeInterval(): Interval {
+    const counts = createCounts()
+    const latencies = new Histogram()
+    for (const { recorder } of this.flows) {
+      for (const kind of KINDS) counts[kind] += recorder.counts[kind]
+      latencies.merge(recorder.latencies)
+      recorder.counts = createCounts()
+      recorder.latencies.clear()
+      recorder.tick(performance.now())
+    }
+    return { counts, p99Ms: latencies.count === 0 ? null : latencies.quantileMs(0.99) }
+  }
+
+  /** Each domain has had as many answers by the store in a row. */
+  isCounted(answers: number): boolean {
+    return this.flows.every(({ recorder }) => recorder.countedInRow >= answers)
+  }
+
+  /** From now on answers by the store are counted anew. */
+  restartCounting(): void {
+    for (const { recorder } of this.flows) recorder.countedInRow = 0
+  }
+
+  /** When an answer last was an error or that of a policy; -Infinity if none was. */
+  get lastOtherMs(): number {
+    return Math.max(...this.flows.map(({ recorder }) => recorder.lastOtherMs))
+  }
+
+  /** Answers by a policy and errors. */
+  get others(): number {
+    return this.flows.reduce((sum, { recorder }) => sum + recorder.others, 0)
+  }
+
+  get decisions(): number {
+    return this.flows.reduce((sum, { recorder }) => sum + recorder.decisions, 0)
+  }
+
+  /** Calls without an answer when the load had ended. */
+  get unanswered(): number {
+    return this.flows.reduce((sum, { recorder }) => sum + recorder.unanswered, 0)
+  }
+
+  /** Calls that were due and not made, because too many waited. */
+  get dropped(): number {
+    return this.flows.reduce((sum, { recorder }) => sum + recorder.dropped, 0)
+  }
+
+  /** How late the generator itself made calls, p99. */
+  get lagMs(): number {
+    const lag = new Histogram()
+    for (const { recorder } of this.flows) lag.merge(recorder.lag)
+    return lag.quantileMs(0.99)
+  }
+
+  /** Failed calls by cause. */
+  get errors(): Record<string, number> {
+    const all: Record<string, number> = {}
+    for (const { recorder } of this.flows) {
+      for (const [cause, count] of Object.entries(recorder.errors)) all[cause] = (all[cause] ?? 0) + count
+    }
+    return all
+  }
+}
+
+function createCounts(): Counts {
+  return { 'within limit': 0, 'over limit': 0, local: 0, allow: 0, deny: 0, failed: 0 }
+}
