@@ -105,7 +105,7 @@ test('open loop beyond the capacity of the server: latency includes the wait, an
   const result = await measure(json, ...overload, ...BY_TIME, '300ms')
   expect(result.code).toBe(0)
   expect(result.openLoop!.dropped).toBeGreaterThan(1_000)
-  expect(result.openLoop!.held).toBeGreaterThan(100)
+  expect(result.openLoop!.held).toBeGreaterThan(0)
   expect(result.latencyMs.p50).toBeGreaterThan(2) // 500 calls at 200,000/s
 })
 
@@ -255,7 +255,7 @@ describe.concurrent('windows that take their time', () => {
 
   test('open loop when the server ends: calls not made are reported separately, and errors in the progress', async () => {
     await withService({}, async (other) => {
-      const flags = ['--rate', '200', '--warmup', '0s', '--duration', '3s', '--backlog', '50']
+      const flags = ['--rate', '200', '--warmup', '0s', '--duration', '3s', '--backlog', '600'] // more than are due
       const running = load(`grpc://${other.address('gRPC')}`, ...flags)
       await eventually(async () =>
         expect(
