@@ -26,7 +26,13 @@ export const SCOPES: Scope[] = [
   {
     name: 'engine/decision',
     files: ['engine/decision/*.ts'],
-    tests: ['test/engine/decision', 'test/engine/match/trie.test.ts'],
+    tests: [
+      'test/engine/decision/window.test.ts',
+      'test/engine/decision/engine-modes.test.ts',
+      'test/engine/decision/engine.test.ts',
+      'test/engine/decision/store-errors.test.ts',
+      'test/engine/decision',
+    ],
   },
   {
     name: 'engine/match',
