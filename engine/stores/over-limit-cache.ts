@@ -17,7 +17,7 @@ const CACHE_BYTES_MIN = 512 * 1024
 const KEY_BYTES_MAX = 65_535
 const KEY_SHARE_MAX = 1 / 1024
 
-const LOGGED_LENGTH_MAX = 200 // characters of a key that is too large
+const LOGGED_LENGTH_MAX = 200 // characters of a key that is too large, which has more than that
 
 export class OverLimitCache {
   private readonly counts: LRUCache<string, number>
@@ -78,7 +78,7 @@ export class OverLimitCache {
   private logTooLarge(key: string): void {
     const count = ++this.tooLargeCount
     if (!Number.isInteger(Math.log2(count))) return
-    const shown = key.length > LOGGED_LENGTH_MAX ? `${key.slice(0, LOGGED_LENGTH_MAX)}…` : key
+    const shown = `${key.slice(0, LOGGED_LENGTH_MAX)}…`
     this.onTooLarge(count === 1 ? shown : `${shown} (${count} by now)`)
   }
 }

@@ -4,6 +4,7 @@
  *     npm run mutation                                       everything in scopes.ts: hours
  *     npm run mutation -- engine/match                       a folder
  *     npm run mutation -- engine/stores/batch.ts --sample 40 --seed 7
+ *     npm run mutation -- engine/match/trie.ts:120-140       some lines, after a test for them was written
  *
  *     scopes.ts ──► per run: Stryker ─► sandbox ─► tests without mutants, for coverage ─► a test run per mutant ──► table
  *                                                                                            survivors.yaml ──► what is new
@@ -24,7 +25,7 @@ import { compareSurvivors, parseSurvivors } from './survivors.ts'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const PACKAGES = `${ROOT}test/.tools/stryker/node_modules/@stryker-mutator`
 
-const USAGE = `usage: npm run mutation -- [folder or file ...] [--sample N] [--seed S]
+const USAGE = `usage: npm run mutation -- [folder, file or file:first-last ...] [--sample N] [--seed S]
 
   --sample   at most so many mutants of each file, chosen at random; default: all
   --seed     of the choice, 0 to 2^31-1; default 1
@@ -72,14 +73,14 @@ function parseOptions(): { paths: string[]; sample: number; seed: number } {
   }
 }
 
-async function mutate({ scope, files, tests }: Run): Promise<FileResult[]> {
+async function mutate({ scope, files, mutate: mutated, tests }: Run): Promise<FileResult[]> {
   process.env.SLUICE_MUTATION_TESTS = JSON.stringify(tests)
   const { Stryker } = await import(`${PACKAGES}/core/dist/src/index.js`)
   const mutants: Mutant[] = await new Stryker({
     testRunner: 'vitest',
     plugins: [`${PACKAGES}/vitest-runner/dist/src/index.js`, `${ROOT}test/mutation/sample.ts`],
     checkers: ['sample'],
-    mutate: files,
+    mutate: mutated,
     vitest: { configFile: 'test/mutation/vitest.config.ts', related: false },
     coverageAnalysis: 'perTest',
     concurrency: 1, // some tests use fixed shares of the machine
@@ -99,12 +100,9 @@ async function mutate({ scope, files, tests }: Run): Promise<FileResult[]> {
     const judged = ofFile
       .map((mutant) => ({ change: toChange(source, mutant), status: toStatus(mutant) }))
       .sort((a, b) => a.change.lineNumber - b.change.lineNumber)
-    return {
-      scope,
-      file,
-      score: countScore(judged.map(({ status }) => status)),
-      ...compareSurvivors(judged, listed.get(file) ?? []),
-    }
+    const { unlisted, stale } = compareSurvivors(judged, listed.get(file) ?? [])
+    const score = countScore(judged.map(({ status }) => status))
+    return { scope, file, score, unlisted, stale: mutated.includes(file) ? stale : [] }
   })
 }
 

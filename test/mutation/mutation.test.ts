@@ -122,6 +122,12 @@ describe('scopes', () => {
     expect(selectRuns(ROOT, ['engine/stores/']).map(({ scope }) => scope)).toContain('engine/stores/redis')
   })
 
+  test('lines of a file', () => {
+    const [run] = selectRuns(ROOT, ['engine/stores/tls.ts:1-20', './engine/stores/tls.ts:30-40'])
+    expect(run.files).toEqual(['engine/stores/tls.ts'])
+    expect(run.mutate).toEqual(['engine/stores/tls.ts:1-20', 'engine/stores/tls.ts:30-40'])
+  })
+
   test('a path that selects nothing', () => {
     expect(() => selectRuns(ROOT, ['engine/decision', 'engine/stats'])).toThrow('engine/stats is not mutated')
   })

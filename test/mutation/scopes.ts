@@ -17,6 +17,7 @@ export interface Scope {
 export interface Run {
   scope: string
   files: string[]
+  mutate: string[] // the same for Stryker, where a part of a file ends in its lines
   tests: string[]
 }
 
@@ -26,7 +27,13 @@ export const SCOPES: Scope[] = [
   {
     name: 'engine/decision',
     files: ['engine/decision/*.ts'],
-    tests: ['test/engine/decision', 'test/engine/match/trie.test.ts'],
+    tests: [
+      'test/engine/decision/window.test.ts',
+      'test/engine/decision/engine-modes.test.ts',
+      'test/engine/decision/engine.test.ts',
+      'test/engine/decision/store-errors.test.ts',
+      'test/engine/decision',
+    ],
   },
   {
     name: 'engine/match',
@@ -103,23 +110,31 @@ export const SCOPES: Scope[] = [
   },
 ]
 
+/** A part of a file: `engine/match/trie.ts:120-140`. */
+const LINES = /^(.+\.ts)(:\d{1,6}-\d{1,6})$/
+
 /** The runs for the files at or below `paths`; all if there are none. A path that selects nothing is an error. */
 export function selectRuns(root: string, paths: readonly string[], scopes = SCOPES): Run[] {
-  const wanted = paths.map((path) => path.replace(/^\.\//, '').replace(/\/$/, ''))
-  const found = new Set<string>()
-  const runs = scopes.flatMap(({ name, files, tests }) => {
-    const selected = globSync(files, { cwd: root })
-      .filter((file) => {
-        const by = wanted.filter((path) => file === path || file.startsWith(`${path}/`))
-        for (const path of by) found.add(path)
-        return wanted.length === 0 || by.length > 0
-      })
-      .sort()
-    return selected.length === 0 ? [] : [{ scope: name, files: selected, tests: expandTests(root, tests) }]
+  const wanted = paths.map((path) => {
+    const [, file = path, lines = ''] = LINES.exec(path) ?? []
+    return { path, prefix: file.replace(/^\.\//, '').replace(/\/$/, ''), lines }
   })
-  const missing = wanted.find((path) => !found.has(path))
+  const found = new Set<string>()
+  const runs = scopes.flatMap(({ name, files: globs, tests }) => {
+    const files: string[] = []
+    const mutate: string[] = []
+    for (const file of globSync(globs, { cwd: root }).sort()) {
+      const by = wanted.filter(({ prefix }) => file === prefix || file.startsWith(`${prefix}/`))
+      if (wanted.length > 0 && by.length === 0) continue
+      for (const { path } of by) found.add(path)
+      files.push(file)
+      mutate.push(...new Set(wanted.length === 0 ? [file] : by.map(({ lines }) => file + lines)))
+    }
+    return files.length === 0 ? [] : [{ scope: name, files, mutate, tests: expandTests(root, tests) }]
+  })
+  const missing = wanted.find(({ path }) => !found.has(path))
   if (missing !== undefined)
-    throw new Error(`${missing} is not mutated. Use a folder or file of ${names(scopes)}.`)
+    throw new Error(`${missing.path} is not mutated. Use a folder or file of ${names(scopes)}.`)
   return runs
 }
 

@@ -23,6 +23,42 @@ test('7.1: gauges: entries, hits and misses, evictions', () => {
   expect(entries + evictions).toBe(10_002)
 })
 
+test('gauges that are always 0', () => {
+  const cache = new OverLimitCache(0, () => {})
+  const stats = new Stats()
+  cache.count(stats)
+  cache.add('a', 1)
+  const gauges = new Map(stats.takeDeltas().gauges)
+  for (const name of ['expiredCount', 'averageAccessTime'])
+    expect(gauges.get(`ratelimit.localcache.${name}`)).toBe(0)
+})
+
+// biome-ignore format: a table
+test.each([
+  // bytes, length of the longest key it holds: a 1,024th of the cache less what an entry needs besides
+  [           0,    392],
+  [  512 * 1024,    392],
+  [ 1024 * 1024,    904],
+  [     2 ** 27, 65_535], // at most
+])('a cache of %i bytes', (bytes, length) => {
+  const logged: string[] = []
+  const cache = new OverLimitCache(bytes, (key) => logged.push(key))
+  const longest = 'k'.repeat(length)
+  cache.add(longest, 2)
+  expect([cache.isOver(longest, 1), logged]).toEqual([true, []])
+  cache.add(`${longest}k`, 2)
+  expect([cache.isOver(`${longest}k`, 1), logged]).toEqual([false, [`${'k'.repeat(200)}…`]])
+})
+
+test('an entry takes 120 bytes and its key', () => {
+  const cache = new OverLimitCache(512 * 1024, () => {})
+  const stats = new Stats()
+  cache.count(stats)
+  for (let i = 10_000; i < 20_000; i++) cache.add(`k${i}`, 1)
+  const gauges = new Map(stats.takeDeltas().gauges)
+  expect(gauges.get('ratelimit.localcache.entryCount')).toBe(Math.floor((512 * 1024) / 126))
+})
+
 test('4.5, 11.1: keys that are too large are logged ever more rarely, and shortened', () => {
   const logged: string[] = []
   const cache = new OverLimitCache(0, (key) => logged.push(key))

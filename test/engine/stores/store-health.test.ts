@@ -34,6 +34,34 @@ describe('all workers combined', () => {
   })
 })
 
+describe('open circuit breakers', () => {
+  const breaker = (node: string, reason = 'slow') => ({ node, reason })
+  const withOpen = (...openBreakers: { node: string; reason: string }[]): InstanceHealth[] => [
+    { name: 'redis', isConnected: true, working: 'ok', openBreakers },
+  ]
+
+  test('each node once, whichever workers have it open', () => {
+    const all = new StoreHealth()
+    all.set(0, redis('ok'))
+    expect(all.instances[0]).not.toHaveProperty('openBreakers')
+    all.set(1, withOpen(breaker('a'), breaker('b')))
+    all.set(2, withOpen(breaker('b')))
+    expect(all.instances[0].openBreakers).toEqual([breaker('a'), breaker('b')])
+    all.set(1, redis('ok'))
+    expect(all.instances[0].openBreakers).toEqual([breaker('b')])
+    all.forget(2)
+    expect(all.instances[0]).not.toHaveProperty('openBreakers')
+  })
+})
+
+test('two instances are combined each by itself', () => {
+  const all = new StoreHealth()
+  const [working, failing] = [redis('ok')[0], { ...redis('failing')[0], name: 'redis per second' }]
+  all.set(0, [working, failing])
+  all.set(1, [working, { ...failing, working: 'ok', isConnected: true }])
+  expect(all.instances).toEqual([working, { name: 'redis per second', isConnected: true, working: 'partly' }])
+})
+
 describe('reports of one thread', () => {
   let state: InstanceHealth[]
   let reports: string[]
@@ -66,6 +94,19 @@ describe('reports of one thread', () => {
     expect(reports).toEqual(['failing', 'ok'])
     vi.advanceTimersByTime(10_000)
     expect(reports).toEqual(['failing', 'ok'])
+  })
+
+  test('a closed reporter reports nothing more, and its timer does not keep the process alive', () => {
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    reporter.scheduleReport()
+    expect((timers.mock.results[0].value as NodeJS.Timeout).hasRef()).toBe(false)
+    timers.mockRestore()
+    state = redis('failing')
+    reporter.close()
+    vi.advanceTimersByTime(10_000)
+    expect(reports).toEqual(['ok'])
+    reporter.scheduleReport()
+    expect(reports, 'it can be used again').toEqual(['ok', 'failing'])
   })
 
   test('a connection change is reported immediately, also within the interval', () => {
