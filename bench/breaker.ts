@@ -16,6 +16,7 @@ const OPTIONS: BreakerOptions = {
   share: 0.5,
   windowMs: 2_000,
   latencyMs: 0,
+  silenceMs: 50,
   probeIntervalMs: 200,
   successes: 2,
 }
@@ -24,7 +25,13 @@ function createBreaker(latencyMs: number): CircuitBreaker {
   const never = () => {
     throw new Error('the breaker must stay closed')
   }
-  const hooks = { nowMs: () => performance.now(), random: Math.random, probe: never, onChange: never }
+  const hooks = {
+    nowMs: () => performance.now(),
+    waitingSinceMs: never,
+    random: Math.random,
+    probe: never,
+    onChange: never,
+  }
   return new CircuitBreaker({ ...OPTIONS, latencyMs }, { ...hooks, schedule: never })
 }
 

@@ -23,14 +23,23 @@ const TIMER_MS_MAX = 2 ** 31 - 1 // the longest timer of Node
 export class Deadlines {
   private readonly timeoutMs: number
   private readonly onDue: (requests: RequestBatch, request: number) => void
+  private readonly onLate: () => void
   private readonly batches = new Set<RequestBatch>() // with a deadline that has not passed
   private timer: NodeJS.Timeout | undefined
   private timerMs = Number.POSITIVE_INFINITY
 
-  /** `timeoutMs`: DECISION_TIMEOUT, 0 = none. `onDue` answers a request; it must set its callback to null. */
-  constructor(timeoutMs: number, onDue: (requests: RequestBatch, request: number) => void) {
+  /**
+   * `timeoutMs`: DECISION_TIMEOUT, 0 = none. `onDue` answers a request; it must set its callback to null. `onLate` is called after
+   * those that were due together.
+   */
+  constructor(
+    timeoutMs: number,
+    onDue: (requests: RequestBatch, request: number) => void,
+    onLate: () => void,
+  ) {
     this.timeoutMs = timeoutMs
     this.onDue = onDue
+    this.onLate = onLate
   }
 
   /** Sets the deadline of a request whose hits will be sent. */
@@ -73,24 +82,31 @@ export class Deadlines {
   private readonly answer = () => {
     const nowMs = performance.now()
     let nextMs = Number.POSITIVE_INFINITY
+    let hasLate = false
     this.timer = undefined
     this.timerMs = Number.POSITIVE_INFINITY
     for (const requests of this.batches) {
-      if (requests.nextDeadlineMs <= nowMs) this.answerDue(requests, nowMs)
+      if (requests.nextDeadlineMs <= nowMs && this.answerDue(requests, nowMs)) hasLate = true
       if (requests.nextDeadlineMs === Number.POSITIVE_INFINITY) this.batches.delete(requests)
       nextMs = Math.min(nextMs, requests.nextDeadlineMs)
     }
     if (nextMs < this.timerMs) this.start(nextMs, nowMs)
+    if (hasLate) this.onLate()
   }
 
-  private answerDue(requests: RequestBatch, nowMs: number): void {
+  /** Whether any was. */
+  private answerDue(requests: RequestBatch, nowMs: number): boolean {
+    let hasLate = false
     let nextMs = Number.POSITIVE_INFINITY
     for (let request = 0; request < requests.requestsCount; request++) {
       if (requests.callbacks[request] === null) continue
       const dueMs = requests.deadlinesMs[request]
-      if (dueMs <= nowMs) this.onDue(requests, request)
-      else nextMs = Math.min(nextMs, dueMs)
+      if (dueMs <= nowMs) {
+        this.onDue(requests, request)
+        hasLate = true
+      } else nextMs = Math.min(nextMs, dueMs)
     }
     requests.nextDeadlineMs = nextMs
+    return hasLate
   }
 }

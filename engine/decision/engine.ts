@@ -87,7 +87,11 @@ export class Engine implements RateLimiter {
     this.stats = options.stats
     this.resolver = new DescriptorResolver(options)
     this.storeErrors = new StoreErrors({ ...options, policy: options.storeErrorPolicy })
-    this.deadlines = new Deadlines(options.decisionTimeoutMs, (requests, i) => this.answerLate(requests, i))
+    this.deadlines = new Deadlines(
+      options.decisionTimeoutMs,
+      (requests, i) => this.answerLate(requests, i),
+      () => this.store.onLate?.(),
+    )
     this.openBatch = this.createRequestBatch()
     this.decisions = this.stats.counter(options.decisionsStat)
     this.serviceErrors = this.stats.counter('ratelimit.service.call.should_rate_limit.service_error')

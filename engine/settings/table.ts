@@ -163,6 +163,7 @@ const table = {
     [ratio,       built,  'STORE_BREAKER_SHARE', '0.5', 'it also opens when this share of at least 10 trips of the window failed or was slow, 0 to 1'],
     [wait,        built,  'STORE_BREAKER_WINDOW', '2s', 'that window'],
     [span,        built,  'STORE_BREAKER_LATENCY', '0', 'a trip that takes longer is slow; 0 = no trip is'],
+    [span,        built,  'STORE_BREAKER_SILENCE', '50ms', 'it also opens when calls reach their deadlines and the node has not replied to anything for this long; 0 = it does not'],
     [wait,        built,  'STORE_BREAKER_PROBE_INTERVAL', '200ms', 'while it is open, time between two probes of the node, 20 % more or less at random'],
     [successes,   built,  'STORE_BREAKER_SUCCESSES', '2', 'probes that must succeed in a row to close it'],
     [bool,        built,  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', 'false', 'when one limit of a request is exceeded, do not count the request against its other limits'],

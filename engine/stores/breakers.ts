@@ -23,6 +23,7 @@ export function breakerOptions(settings: Settings): BreakerOptions {
     share: settings.STORE_BREAKER_SHARE,
     windowMs: settings.STORE_BREAKER_WINDOW,
     latencyMs: settings.STORE_BREAKER_LATENCY,
+    silenceMs: settings.STORE_BREAKER_SILENCE,
     probeIntervalMs: settings.STORE_BREAKER_PROBE_INTERVAL,
     successes: settings.STORE_BREAKER_SUCCESSES,
   }
@@ -34,6 +35,7 @@ export const NO_BREAKER: BreakerOptions = {
   share: 1,
   windowMs: 1_000,
   latencyMs: 0,
+  silenceMs: 0,
   probeIntervalMs: 1_000,
   successes: 1,
 }
@@ -57,11 +59,20 @@ export class Breakers {
     return [...this.breakers].flatMap(([{ isOpen, reason }, node]) => (isOpen ? [{ node, reason }] : []))
   }
 
-  create(node: string, probe: BreakerHooks['probe']): CircuitBreaker {
+  /** Calls have reached their deadlines. */
+  onLate(): void {
+    for (const breaker of this.breakers.keys()) breaker.onLate()
+  }
+
+  create(
+    node: string,
+    { probe, waitingSinceMs }: Pick<BreakerHooks, 'probe' | 'waitingSinceMs'>,
+  ): CircuitBreaker {
     const name = this.addName(node)
     const opened = this.stats?.counter(`sluice.store.breaker_opened.__node=${name}`) ?? -1
     const breaker: CircuitBreaker = new CircuitBreaker(this.options, {
       probe,
+      waitingSinceMs,
       onChange: () => {
         this.openByName.set(name, this.openByName.get(name)! + (breaker.isOpen ? 1 : -1))
         if (breaker.isOpen) this.stats?.add(opened, 1)

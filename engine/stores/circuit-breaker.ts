@@ -2,13 +2,17 @@
  * A circuit breaker of one node: while the node fails or is slow, hits are not sent to it and so nobody waits for it.
  *
  *     closed ── failuresInRow trips failed one after the other, or ────────────────────────► open
- *        ▲      at least `share` of the trips of the window (TRIPS_MIN or more) bad            │
+ *        ▲      at least `share` of the trips of the window (TRIPS_MIN or more) bad, or        │
+ *        │      calls reach their deadlines and for `silenceMs` no trip has ended              │
  *        └───── `successes` probes in a row succeeded ◄── one probe per interval, with jitter ─┘
  *
  * A trip is one write and its replies. It is bad if it failed or took more than `latencyMs`. The window is two halves, of which the older
  * one is dropped, so it covers `windowMs` / 2 to `windowMs`. Time is read only for bad trips, and halves change only then: a good trip
  * costs two additions (bench/breaker.ts). A half that began longer ago than the window is dropped with the good trips in it, so
  * a fault after an hour of success is judged by itself.
+ *
+ * Silence is judged only when calls have reached their deadlines: callers that can wait are not refused because of a pause, and nothing
+ * is timed while replies come.
  *
  * Why not a library: opossum 10 and cockatiel 4 wrap a function that returns a promise, here 0.4 and 0.15 us per trip without one; they
  * probe with a caller's request, which then waits; and neither counts slow trips.
@@ -20,6 +24,7 @@ export interface BreakerOptions {
   share: number // STORE_BREAKER_SHARE, 0 to 1
   windowMs: number // STORE_BREAKER_WINDOW
   latencyMs: number // STORE_BREAKER_LATENCY; 0 = no trip is slow
+  silenceMs: number // STORE_BREAKER_SILENCE; 0 = silence does not open it
   probeIntervalMs: number // STORE_BREAKER_PROBE_INTERVAL
   successes: number // STORE_BREAKER_SUCCESSES
 }
@@ -27,6 +32,8 @@ export interface BreakerOptions {
 export interface BreakerHooks {
   /** Sends a harmless command to the node, whatever the breaker says, and calls `done` once. */
   probe(done: (isOk: boolean) => void): void
+  /** When the oldest trip without a reply began, in milliseconds of `nowMs`; null = there is none. */
+  waitingSinceMs(): number | null
   onChange(): void // of isOpen
   nowMs(): number
   random(): number // 0 to below 1
@@ -52,6 +59,8 @@ export class CircuitBreaker {
   private halfStartMs: number
   private formerTrips = 0 // of the half before it
   private formerBadTrips = 0
+  private silentTrips = -1 // `trips` at the last look for silence; -1 = a trip has failed since
+  private silentSinceMs = 0 // of that look, or of an earlier one that saw the same
   private succeededProbes = 0 // in a row
   private isProbing = false
   private cancelProbe: (() => void) | null = null
@@ -78,6 +87,22 @@ export class CircuitBreaker {
     this.onBad(reason)
   }
 
+  /** Calls have reached their deadlines. */
+  onLate(): void {
+    const { silenceMs, failuresInRow } = this.options
+    if (this.isOpen || this.isClosed || silenceMs === 0 || failuresInRow === 0) return
+    const waitingSinceMs = this.hooks.waitingSinceMs()
+    if (waitingSinceMs === null) return
+    const nowMs = this.hooks.nowMs()
+    if (this.silentTrips !== this.trips) {
+      this.silentTrips = this.trips
+      this.silentSinceMs = nowMs
+    }
+    const silentMs = nowMs - Math.max(this.silentSinceMs, waitingSinceMs)
+    if (silentMs >= silenceMs)
+      this.open(`no reply for ${Math.round(silentMs)} ms, and calls reached their deadlines`)
+  }
+
   /** The node may work again: the next probe is sent now. */
   probeSoon(): void {
     if (this.isOpen && !this.isProbing) this.scheduleProbe(0)
@@ -92,6 +117,7 @@ export class CircuitBreaker {
   private onBad(failure: string): void {
     const { failuresInRow, share, latencyMs, windowMs } = this.options
     this.badTrips++
+    this.silentTrips = -1
     if (this.isOpen || failuresInRow === 0 || this.isClosed) return
     this.turnHalves(this.hooks.nowMs())
     const trips = this.trips + this.formerTrips
@@ -154,6 +180,7 @@ export class CircuitBreaker {
     this.badTrips = 0
     this.formerTrips = 0
     this.formerBadTrips = 0
+    this.silentTrips = -1
     this.halfStartMs = this.hooks.nowMs()
     this.hooks.onChange()
   }

@@ -27,6 +27,9 @@ export interface CounterStore {
    */
   add(batch: Batch, nowSec: number, done: (batch: Batch) => void): void
 
+  /** Calls have reached their deadlines without all of their counts. */
+  onLate?(): void
+
   /** Resolves when the store can take hits. Rejects only when it never will. */
   connect(): Promise<void>
 

@@ -114,6 +114,10 @@ export class MemcacheStore implements CounterStore {
     for (const share of shares) this.read(share)
   }
 
+  onLate(): void {
+    this.nodes.breakers.onLate()
+  }
+
   /** Why nothing can be read now, or null. */
   private refusal(): StoreError | null {
     if (this.isClosing) return new StoreError('memcache: closing')

@@ -88,7 +88,10 @@ export class MemcacheNode {
   constructor(options: NodeOptions) {
     this.options = options
     this.address = options.address
-    this.breaker = options.breakers.create(options.address.text, (done) => this.probeForBreaker(done))
+    this.breaker = options.breakers.create(options.address.text, {
+      probe: (done) => this.probeForBreaker(done),
+      waitingSinceMs: () => this.first?.sentMs ?? null,
+    })
   }
 
   /** Sends one command; `text` has one character per byte. Calls `onEnd` once, immediately or within the timeout. */

@@ -124,7 +124,10 @@ export class RedisNode implements ReplySink {
   constructor(options: NodeOptions) {
     this.options = options
     this.name = options.name
-    this.breaker = options.breakers.create(options.name, (done) => this.probe(done))
+    this.breaker = options.breakers.create(options.name, {
+      probe: (done) => this.probe(done),
+      waitingSinceMs: () => this.calls[0]?.sentMs ?? null,
+    })
     this.connection = new RedisConnection({
       ...options,
       sink: this,

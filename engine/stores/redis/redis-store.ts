@@ -156,6 +156,10 @@ export class RedisStore implements CounterStore {
     else this.refuse(batch, 'too many batches in flight', done)
   }
 
+  onLate(): void {
+    for (const breakers of this.breakers) breakers.onLate()
+  }
+
   /** Sends a PING to each instance on the connection of the hits; in a cluster, to one node. */
   async diagnostics(): Promise<Diagnostic[]> {
     const { recentRequests } = this.poller

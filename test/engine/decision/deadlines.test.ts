@@ -32,10 +32,15 @@ beforeEach(() => {
 class ManualStore implements CounterStore {
   readonly isSynchronous = false
   hasCapacity = true
+  lateMs: number[] = [] // when calls were late, since the start of the test
   readonly sent: { batch: Batch; done: (batch: Batch) => void }[] = []
 
   add(batch: Batch, _nowSec: number, done: (batch: Batch) => void): void {
     this.sent.push({ batch, done })
+  }
+
+  onLate(): void {
+    this.lateMs.push(Date.now() - EPOCH_MS - IMMEDIATE_MS)
   }
 
   /** Every slot of the oldest batch has this count before its hits. */
@@ -134,6 +139,19 @@ describe('at the deadline', () => {
     ])
     expect(degradedBy(answers[0].response!)).toBe('local')
   })
+})
+
+test('the store learns that calls were late, once for those that were due together, and only then', () => {
+  const { store, ask } = lateEngine([ruleWith('a', 'deny')])
+  ask(['a'], 20)
+  ask(['a'], 20)
+  pass(1)
+  ask(['a'], 40)
+  ask(['a'])
+  pass(1)
+  expect(store.lateMs).toEqual([])
+  pass(1_000)
+  expect(store.lateMs).toEqual([15, 31])
 })
 
 test('a reply in time is the answer, and leaves no timer', () => {

@@ -9,6 +9,7 @@ const OPTIONS: BreakerOptions = {
   share: 0.5,
   windowMs: 2_000,
   latencyMs: 10,
+  silenceMs: 50,
   probeIntervalMs: 200,
   successes: 2,
 }
@@ -22,6 +23,7 @@ class Tested {
   answer: ((nowMs: number) => boolean) | null = () => false
   waiting: ((isOk: boolean) => void)[] = []
   random = 0.5
+  waitingSinceMs: number | null = null
   readonly breaker: CircuitBreaker
   private timers: { atMs: number; run: () => void }[] = []
 
@@ -34,6 +36,7 @@ class Tested {
           if (this.answer === null) this.waiting.push(done)
           else done(this.answer(this.nowMs))
         },
+        waitingSinceMs: () => this.waitingSinceMs,
         onChange: () => this.changes.push(this.breaker.isOpen ? this.breaker.reason : 'closed'),
         nowMs: () => this.nowMs,
         random: () => this.random,
@@ -117,6 +120,70 @@ describe('opens', () => {
     expect(tested.breaker.isOpen).toBe(false)
     tested.succeed(1, 11)
     expect(tested.changes).toEqual(['10 of 20 trips within 2000 ms failed or took more than 10 ms'])
+  })
+
+  test('when calls reach their deadlines and no trip has ended for so long', () => {
+    const tested = new Tested()
+    tested.succeed(1_000)
+    tested.waitingSinceMs = tested.nowMs
+    tested.pass(15)
+    tested.breaker.onLate() // silence counts from here
+    tested.pass(49)
+    tested.breaker.onLate()
+    expect(tested.breaker.isOpen).toBe(false)
+    tested.pass(1)
+    tested.breaker.onLate()
+    expect(tested.changes).toEqual(['no reply for 50 ms, and calls reached their deadlines'])
+  })
+
+  test('not for silence while trips end, while none is waiting, between calls that were late, or when it is off', () => {
+    const tested = new Tested()
+    tested.waitingSinceMs = tested.nowMs
+    for (let i = 0; i < 20; i++) {
+      tested.breaker.onLate()
+      tested.succeed(1)
+      tested.pass(40)
+    }
+    tested.breaker.onLate()
+    tested.waitingSinceMs = null // the last reply was for a call that was not late
+    tested.pass(60_000)
+    tested.breaker.onLate()
+    tested.waitingSinceMs = tested.nowMs // the first trip after a quiet minute
+    tested.pass(20)
+    tested.breaker.onLate()
+    expect(tested.breaker.isOpen, 'waits for 20 ms').toBe(false)
+    tested.pass(30)
+    tested.breaker.onLate()
+    expect(tested.breaker.isOpen, 'and for 50 ms').toBe(true)
+    for (const options of [{ silenceMs: 0 }, { failuresInRow: 0 }]) {
+      const off = new Tested(options)
+      off.waitingSinceMs = off.nowMs
+      off.breaker.onLate()
+      off.pass(60_000)
+      off.breaker.onLate()
+      expect(off.breaker.isOpen, JSON.stringify(options)).toBe(false)
+    }
+  })
+
+  test('a failed trip ends the silence, and closing forgets it', () => {
+    const tested = new Tested()
+    const { breaker } = tested
+    tested.waitingSinceMs = tested.nowMs
+    breaker.onLate()
+    tested.pass(49)
+    tested.fail(1)
+    breaker.onLate()
+    tested.pass(49)
+    breaker.onLate()
+    expect(breaker.isOpen).toBe(false)
+    tested.pass(1)
+    breaker.onLate()
+    expect(breaker.isOpen).toBe(true)
+    tested.answer = () => true
+    tested.pass(1_000)
+    expect(breaker.isOpen).toBe(false)
+    breaker.onLate()
+    expect(breaker.isOpen).toBe(false)
   })
 
   test('not for slowness without a latency, and not at all with 0 failures', () => {

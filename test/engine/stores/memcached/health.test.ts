@@ -1,5 +1,6 @@
 /** Health of memcached as a worker reports it, also without traffic. */
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { NO_BREAKER } from '../../../../engine/stores/breakers.ts'
 import { eventually } from '../../../helpers/eventually.ts'
 import { startMemcached } from '../../../helpers/memcached.ts'
 import { freePort } from '../../../helpers/ports.ts'
@@ -42,6 +43,30 @@ test('a node that is unreachable from the start is reported before the first cal
   const one = await openStore([`127.0.0.1:${await freePort()}`])
   await eventually(() => expect(one.health.at(-1)).toBe('failing'))
   expect(one.log).toHaveLength(1)
+})
+
+test('silence while calls reach their deadlines opens the circuit breaker; it closes when the node replies', async () => {
+  const server = await startServer()
+  const proxy = await startTcpProxy(server.port)
+  onTestFinished(() => proxy.stop())
+  const breaker = { ...NO_BREAKER, failuresInRow: 1_000, silenceMs: 1, probeIntervalMs: 20 }
+  const one = await openStore([`127.0.0.1:${proxy.port}`], { breaker, timeoutMs: 60_000 })
+  expect((await one.add([['a', 1]])).flat()).toEqual([0])
+  await eventually(() => expect(one.stats()['add.__code=success']).toBe(1))
+  one.store.onLate()
+  proxy.stall()
+  const pending = one.add([['a', 1]])
+  await eventually(async () => {
+    one.store.onLate()
+    const answer = await Promise.race([
+      one.add([['b', 1]]),
+      new Promise((resolve) => setImmediate(resolve, '')),
+    ])
+    expect(String(answer)).toContain('the circuit breaker is open (no reply for ')
+  })
+  proxy.resume()
+  expect((await pending).flat()).toEqual([1])
+  await eventually(async () => expect((await one.add([['c', 1]])).flat()).toEqual([expect.any(Number)]))
 })
 
 test('a node that accepts connections and never replies is reported with the first call', async () => {

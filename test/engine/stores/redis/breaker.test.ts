@@ -94,6 +94,25 @@ test('a stalled Redis: later hits do not wait, and it is used again when it repl
   await on.waitUntilCounted(on.hit)
 })
 
+test('silence while calls reach their deadlines opens it; earlier hits still wait for their replies', async () => {
+  const on = await connect({ silenceMs: 1, failuresInRow: 1_000 })
+  await on.hit('a')
+  on.store.onLate()
+  expect(on.openNodes()).toEqual([])
+  shared.proxy.stall()
+  const pending = on.hit('a')
+  await eventually(() => {
+    on.store.onLate()
+    expect(on.openNodes()).toEqual([shared.address])
+  })
+  expect(await on.hit('b')).toMatch(
+    /circuit breaker is open \(no reply for \d+ ms, and calls reached their deadlines\)$/,
+  )
+  shared.proxy.resume()
+  expect(await pending).toBe(2)
+  await on.waitUntilCounted(on.hit)
+})
+
 test('slow trips open it, and fast probes close it', async () => {
   const on = await connect({ latencyMs: 30, failuresInRow: 1_000 })
   shared.proxy.delay(100)

@@ -31,6 +31,7 @@ test('each instance gets its own settings', () => {
     STORE_BREAKER_SHARE: '0.25',
     STORE_BREAKER_WINDOW: '3s',
     STORE_BREAKER_LATENCY: '50ms',
+    STORE_BREAKER_SILENCE: '40ms',
     STORE_BREAKER_PROBE_INTERVAL: '100ms',
     STORE_BREAKER_SUCCESSES: '3',
   }
@@ -40,6 +41,7 @@ test('each instance gets its own settings', () => {
     share: 0.25,
     windowMs: 3_000,
     latencyMs: 50,
+    silenceMs: 40,
     probeIntervalMs: 100,
     successes: 3,
   }
