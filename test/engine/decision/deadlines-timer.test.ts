@@ -15,14 +15,17 @@ beforeEach(() => {
 const pass = (ms: number) => vi.advanceTimersByTime(ms)
 
 const answered: [RequestBatch, number][] = []
+let lateRounds = 0 // calls of onLate
 const NEVER = Number.POSITIVE_INFINITY
 
 function open(timeoutMs = 0) {
   answered.length = 0
-  const deadlines = new Deadlines(timeoutMs, (requests, request) => {
+  lateRounds = 0
+  const onDue = (requests: RequestBatch, request: number) => {
     answered.push([requests, request])
     requests.callbacks[request] = null
-  })
+  }
+  const deadlines = new Deadlines(timeoutMs, onDue, () => lateRounds++)
   const batch = () => new RequestBatch(false, () => {})
   /** Adds a request to a batch. `timeoutMs`: the caller's; undefined = no deadline is known. */
   const add = (requests: RequestBatch, callerTimeoutMs: number | undefined) => {
@@ -91,9 +94,11 @@ test('one timer, of the earliest deadline; the others follow', () => {
   pass(15)
   pass(IMMEDIATE_MS)
   expect(answered.map(([, request]) => request)).toEqual([1, 2])
+  expect(lateRounds).toBe(1)
   expect(vi.getTimerCount()).toBe(1)
   pass(1_000)
   expect(answered.map(([, request]) => request)).toEqual([1, 2, 3, 0])
+  expect(lateRounds).toBe(3)
   expect(vi.getTimerCount()).toBe(0)
 })
 

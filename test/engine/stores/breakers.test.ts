@@ -33,6 +33,11 @@ function openBreakers(hasStats = true) {
   }
 }
 
+/** Of a node that replies to everything. */
+function hooks(probe: (done: (isOk: boolean) => void) => void = () => {}) {
+  return { probe, waitingSinceMs: () => null }
+}
+
 function fail(breaker: CircuitBreaker, reason = 'no reply'): void {
   for (let i = 0; i < OPTIONS.failuresInRow; i++) breaker.onFailure(reason)
 }
@@ -43,6 +48,7 @@ test('settings', () => {
     STORE_BREAKER_SHARE: '0.25',
     STORE_BREAKER_WINDOW: '3s',
     STORE_BREAKER_LATENCY: '15ms',
+    STORE_BREAKER_SILENCE: '70ms',
     STORE_BREAKER_PROBE_INTERVAL: '400ms',
     STORE_BREAKER_SUCCESSES: '3',
   }
@@ -51,13 +57,14 @@ test('settings', () => {
     share: 0.25,
     windowMs: 3_000,
     latencyMs: 15,
+    silenceMs: 70,
     probeIntervalMs: 400,
     successes: 3,
   })
 })
 
 test('without settings a breaker never opens', () => {
-  const breaker = new Breakers(NO_BREAKER, null, () => {}).create('a', () => {})
+  const breaker = new Breakers(NO_BREAKER, null, () => {}).create('a', hooks())
   for (let i = 0; i < 1_000; i++) breaker.onFailure('no reply')
   expect(breaker.isOpen).toBe(false)
 })
@@ -66,8 +73,11 @@ describe('an open breaker', () => {
   test('is listed with its reason, until its probes succeed', () => {
     const { breakers, changes, stats } = openBreakers()
     const probes: ((isOk: boolean) => void)[] = []
-    const first = breakers.create('10.0.0.5:6379', (done) => probes.push(done))
-    breakers.create('10.0.0.6:6379', () => {})
+    const first = breakers.create(
+      '10.0.0.5:6379',
+      hooks((done) => probes.push(done)),
+    )
+    breakers.create('10.0.0.6:6379', hooks())
     expect(breakers.open).toEqual([])
     fail(first)
     const reason = '2 trips in a row failed, the last with: no reply'
@@ -85,7 +95,7 @@ describe('an open breaker', () => {
   test('sends no probe after its node is removed, and is not listed any more', () => {
     const { breakers, changes, stats } = openBreakers()
     const probe = vi.fn()
-    const [open, closed] = [breakers.create('a', probe), breakers.create('b', probe)]
+    const [open, closed] = [breakers.create('a', hooks(probe)), breakers.create('b', hooks(probe))]
     fail(open)
     breakers.remove(closed)
     expect(changes(), 'a closed one is in no list').toBe(1)
@@ -101,7 +111,7 @@ describe('an open breaker', () => {
 
   test('also without statistics', () => {
     const { breakers } = openBreakers(false)
-    const breaker = breakers.create('a', () => {})
+    const breaker = breakers.create('a', hooks())
     fail(breaker)
     expect(breakers.open).toHaveLength(1)
     breakers.remove(breaker)
@@ -111,7 +121,7 @@ describe('an open breaker', () => {
   test('its timer does not keep the process alive', () => {
     vi.useRealTimers()
     const { breakers } = openBreakers()
-    const breaker = breakers.create('a', () => {})
+    const breaker = breakers.create('a', hooks())
     const setTimeoutSpy = vi.spyOn(globalThis, 'setTimeout')
     fail(breaker)
     const timer = setTimeoutSpy.mock.results[0].value as NodeJS.Timeout
@@ -125,18 +135,18 @@ describe('names in statistics', () => {
   test('characters that a name may not have; nodes of one name are counted together', () => {
     const { breakers, stats } = openBreakers()
     for (const node of ['[::1]:6379', '/run/redis.sock', 'user@host-1:1'])
-      fail(breakers.create(node, () => {}))
+      fail(breakers.create(node, hooks()))
     expect(stats('breaker_open')).toEqual({ ___1__6379: 1, '/run/redis_sock': 1, 'user@host-1_1': 1 })
-    fail(breakers.create('/run/redis:sock', () => {}))
+    fail(breakers.create('/run/redis:sock', hooks()))
     expect(stats('breaker_open')).toMatchObject({ '/run/redis_sock': 2 })
   })
 
   test('after 1,000 nodes further ones are `other`; the known ones keep their names', () => {
     const { breakers, stats } = openBreakers()
-    for (let i = 0; i < 1_000; i++) breakers.create(`node ${i}`, () => {})
-    const further = [breakers.create('further 1', () => {}), breakers.create('further 2', () => {})]
+    for (let i = 0; i < 1_000; i++) breakers.create(`node ${i}`, hooks())
+    const further = [breakers.create('further 1', hooks()), breakers.create('further 2', hooks())]
     for (const breaker of further) fail(breaker)
-    fail(breakers.create('node 7', () => {}))
+    fail(breakers.create('node 7', hooks()))
     expect(Object.keys(stats('breaker_open'))).toHaveLength(1_001)
     expect(stats('breaker_open')).toMatchObject({ other: 2, node_7: 1 })
     breakers.remove(further[0])

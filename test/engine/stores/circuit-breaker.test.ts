@@ -1,84 +1,12 @@
 /** The circuit breaker under an injected clock: when it opens, how it probes, when it closes. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type BreakerOptions, CircuitBreaker } from '../../../engine/stores/circuit-breaker.ts'
 import { seed, size } from '../../helpers/size.ts'
-
-const OPTIONS: BreakerOptions = {
-  failuresInRow: 5,
-  share: 0.5,
-  windowMs: 2_000,
-  latencyMs: 10,
-  silenceMs: 50,
-  probeIntervalMs: 200,
-  successes: 2,
-}
-
-/** A breaker whose clock moves by `pass`, with its changes and the times of its probes. */
-class Tested {
-  nowMs = 1_000_000
-  readonly changes: string[] = []
-  readonly probesMs: number[] = []
-  /** Called with each probe; null = the probe waits. */
-  answer: ((nowMs: number) => boolean) | null = () => false
-  waiting: ((isOk: boolean) => void)[] = []
-  random = 0.5
-  waitingSinceMs: number | null = null
-  readonly breaker: CircuitBreaker
-  private timers: { atMs: number; run: () => void }[] = []
-
-  constructor(options: Partial<BreakerOptions> = {}) {
-    this.breaker = new CircuitBreaker(
-      { ...OPTIONS, ...options },
-      {
-        probe: (done) => {
-          this.probesMs.push(this.nowMs)
-          if (this.answer === null) this.waiting.push(done)
-          else done(this.answer(this.nowMs))
-        },
-        waitingSinceMs: () => this.waitingSinceMs,
-        onChange: () => this.changes.push(this.breaker.isOpen ? this.breaker.reason : 'closed'),
-        nowMs: () => this.nowMs,
-        random: () => this.random,
-        schedule: (ms, run) => {
-          const timer = { atMs: this.nowMs + ms, run }
-          this.timers.push(timer)
-          return () => {
-            this.timers = this.timers.filter((each) => each !== timer)
-          }
-        },
-      },
-    )
-  }
-
-  get timersCount(): number {
-    return this.timers.length
-  }
-
-  fail(count: number, reason = 'no reply'): void {
-    for (let i = 0; i < count; i++) this.breaker.onFailure(reason)
-  }
-
-  succeed(count: number, tookMs = 1): void {
-    for (let i = 0; i < count; i++) this.breaker.onSuccess(tookMs)
-  }
-
-  pass(ms: number): void {
-    const endMs = this.nowMs + ms
-    for (;;) {
-      const next = this.timers.filter(({ atMs }) => atMs <= endMs).sort((a, b) => a.atMs - b.atMs)[0]
-      if (next === undefined) break
-      this.timers = this.timers.filter((timer) => timer !== next)
-      this.nowMs = Math.max(this.nowMs, next.atMs)
-      next.run()
-    }
-    this.nowMs = endMs
-  }
-}
+import { ClockedBreaker, OPTIONS } from './clocked-breaker.ts'
 
 describe('opens', () => {
   test('when so many trips in a row failed, and names the last failure', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.succeed(1_000)
     tested.fail(4)
     tested.succeed(1)
@@ -89,7 +17,7 @@ describe('opens', () => {
   })
 
   test('also when the failures of a quiet service are far apart', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     for (let i = 0; i < 5; i++) {
       tested.fail(1)
       tested.pass(60_000)
@@ -98,7 +26,7 @@ describe('opens', () => {
   })
 
   test('when at least the share of ten trips or more of the window failed', () => {
-    const tested = new Tested({ failuresInRow: 100 })
+    const tested = new ClockedBreaker({ failuresInRow: 100 })
     for (let i = 0; i < 4; i++) {
       tested.fail(1)
       tested.succeed(1)
@@ -114,7 +42,7 @@ describe('opens', () => {
   })
 
   test('when the share of slow trips is reached', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.succeed(10, 10)
     tested.succeed(9, 10.5)
     expect(tested.breaker.isOpen).toBe(false)
@@ -123,7 +51,7 @@ describe('opens', () => {
   })
 
   test('when calls reach their deadlines and no trip has ended for so long', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.succeed(1_000)
     tested.waitingSinceMs = tested.nowMs
     tested.pass(15)
@@ -137,7 +65,7 @@ describe('opens', () => {
   })
 
   test('not for silence while trips end, while none is waiting, between calls that were late, or when it is off', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.waitingSinceMs = tested.nowMs
     for (let i = 0; i < 20; i++) {
       tested.breaker.onLate()
@@ -156,7 +84,7 @@ describe('opens', () => {
     tested.breaker.onLate()
     expect(tested.breaker.isOpen, 'and for 50 ms').toBe(true)
     for (const options of [{ silenceMs: 0 }, { failuresInRow: 0 }]) {
-      const off = new Tested(options)
+      const off = new ClockedBreaker(options)
       off.waitingSinceMs = off.nowMs
       off.breaker.onLate()
       off.pass(60_000)
@@ -166,7 +94,7 @@ describe('opens', () => {
   })
 
   test('a failed trip ends the silence, and closing forgets it', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     const { breaker } = tested
     tested.waitingSinceMs = tested.nowMs
     breaker.onLate()
@@ -187,17 +115,17 @@ describe('opens', () => {
   })
 
   test('not for slowness without a latency, and not at all with 0 failures', () => {
-    const patient = new Tested({ latencyMs: 0 })
+    const patient = new ClockedBreaker({ latencyMs: 0 })
     expect(patient.breaker.isTiming).toBe(false)
     patient.succeed(1_000, 60_000)
-    const off = new Tested({ failuresInRow: 0 })
+    const off = new ClockedBreaker({ failuresInRow: 0 })
     off.fail(1_000)
     off.succeed(1_000, 60_000)
     expect([...patient.changes, ...off.changes]).toEqual([])
   })
 
   test('not for a share below the threshold, however long', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     for (let i = 0; i < 1_000; i++) {
       tested.succeed(6)
       tested.fail(4)
@@ -207,7 +135,7 @@ describe('opens', () => {
   })
 
   test('an hour of success does not hide a fault', () => {
-    const tested = new Tested({ failuresInRow: 1_000 })
+    const tested = new ClockedBreaker({ failuresInRow: 1_000 })
     tested.succeed(10_000_000)
     tested.pass(3_600_000)
     tested.succeed(5)
@@ -218,7 +146,7 @@ describe('opens', () => {
   })
 
   test('the trips of both halves of the window count', () => {
-    const tested = new Tested({ failuresInRow: 100 })
+    const tested = new ClockedBreaker({ failuresInRow: 100 })
     tested.fail(4)
     tested.succeed(5)
     tested.pass(OPTIONS.windowMs / 2)
@@ -229,7 +157,7 @@ describe('opens', () => {
   })
 
   test('a half begins with the first bad trip half a window after the last began', () => {
-    const tested = new Tested({ failuresInRow: 100, latencyMs: 0 })
+    const tested = new ClockedBreaker({ failuresInRow: 100, latencyMs: 0 })
     tested.fail(4)
     tested.succeed(10)
     tested.pass(OPTIONS.windowMs / 2)
@@ -244,7 +172,7 @@ describe('opens', () => {
   })
 
   test('bad trips leave the window after its length', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.succeed(11)
     tested.succeed(9, 11)
     tested.pass(2_000)
@@ -255,7 +183,7 @@ describe('opens', () => {
 
 describe('while open', () => {
   test('one probe per interval, with jitter, until so many in a row succeed', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.fail(5)
     const openMs = tested.nowMs
     tested.pass(199)
@@ -274,7 +202,7 @@ describe('while open', () => {
   })
 
   test('a probe that waits is the only one', () => {
-    const tested = new Tested({ latencyMs: 0 })
+    const tested = new ClockedBreaker({ latencyMs: 0 })
     tested.fail(5)
     tested.answer = null
     tested.pass(60_000)
@@ -289,7 +217,7 @@ describe('while open', () => {
   })
 
   test('a slow probe does not count as a success', () => {
-    const tested = new Tested({ successes: 1 })
+    const tested = new ClockedBreaker({ successes: 1 })
     tested.fail(5)
     tested.answer = null
     tested.pass(200)
@@ -303,7 +231,7 @@ describe('while open', () => {
   })
 
   test('the results of trips change nothing; probeSoon probes at once', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.fail(5)
     tested.fail(100)
     tested.succeed(100)
@@ -319,7 +247,7 @@ describe('while open', () => {
   })
 
   test('probeSoon probes at once after a probe that failed, too', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.fail(5)
     tested.pass(200)
     tested.pass(1)
@@ -329,7 +257,7 @@ describe('while open', () => {
   })
 
   test('closed again it starts from nothing', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.fail(50)
     tested.answer = () => true
     tested.pass(1_000)
@@ -339,19 +267,19 @@ describe('while open', () => {
   })
 
   test('a breaker of a node that is not used any more probes nothing and does not change', () => {
-    const tested = new Tested()
+    const tested = new ClockedBreaker()
     tested.fail(5)
     tested.breaker.close()
     tested.pass(10_000)
     expect(tested.probesMs).toEqual([])
-    const probing = new Tested({ successes: 1 })
+    const probing = new ClockedBreaker({ successes: 1 })
     probing.fail(5)
     probing.answer = null
     probing.pass(200)
     probing.breaker.close()
     probing.waiting[0](true)
     expect([probing.changes.length, probing.timersCount], 'a late reply to a probe').toEqual([1, 0])
-    const unopened = new Tested()
+    const unopened = new ClockedBreaker()
     unopened.breaker.close()
     unopened.fail(50)
     expect(unopened.changes).toEqual([])
@@ -367,7 +295,7 @@ test('any history: open only for a stated reason, at most one probe per interval
   )
   fc.assert(
     fc.property(fc.array(event, { maxLength: 400 }), fc.infiniteStream(fc.boolean()), (events, answers) => {
-      const tested = new Tested()
+      const tested = new ClockedBreaker()
       const { breaker } = tested
       const trips: { atMs: number; isBad: boolean; isFailed: boolean }[] = [] // since it was closed
       let probesOk = 0 // in a row
