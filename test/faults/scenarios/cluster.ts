@@ -5,7 +5,7 @@ import { pauseRedis } from '../../helpers/pause.ts'
 import type { RedisServer } from '../../helpers/redis.ts'
 import { type Cluster, startCluster } from '../../helpers/redis-cluster.ts'
 import { DOMAIN, now } from '../load.ts'
-import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+import { type LoadScenario, PATIENT, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
 import { readRedis } from './redis.ts'
 
 const PARTIAL = ['--cluster-require-full-coverage', 'no'] // the other nodes serve while one is down
@@ -138,6 +138,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'cluster-resharding',
     fault: 'hash slots move between nodes while they are in use (MOVED, ASK, TRYAGAIN)',
     promise: 'no call is degraded, every counter is exact',
+    ...PATIENT,
     start: startResharding,
   },
 ]

@@ -1,4 +1,5 @@
 /** Faults of the service itself: a worker that crashes, threads whose event loops stall, a process that is stopped. */
+import { eventually } from '../../helpers/eventually.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { now } from '../load.ts'
 import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
@@ -17,13 +18,14 @@ async function startWith(begin: Parts['begin'], end: Parts['end'] = () => {}): P
   }
 }
 
+/** Resolves when the worker has ended. */
 async function crashWorker({ service, round }: Stage): Promise<void> {
-  const countStarts = () => service.log.split('is ready again').length
-  const before = countStarts()
-  const ends = service.log.split(' ended: Error: crash requested').length
+  const countEnds = () => service.log.split('ended: Error: crash requested').length
+  const ends = countEnds()
   service.child.send({ crashWorker: round % 2 })
-  while (service.log.split(' ended: Error: crash requested').length === ends && countStarts() === before)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+  await eventually(() => {
+    if (countEnds() === ends) throw new Error('the worker has not ended')
+  })
 }
 
 const SCENARIOS: LoadScenario[] = [

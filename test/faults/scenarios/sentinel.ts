@@ -3,7 +3,7 @@ import { pauseRedis } from '../../helpers/pause.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { type SentinelSet, startSentinel } from '../../helpers/redis-sentinel.ts'
 import { now } from '../load.ts'
-import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+import { type LoadScenario, PATIENT, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
 import { readRedis } from './redis.ts'
 
 const toEnv = (url: string) => ({ REDIS_TYPE: 'SENTINEL', REDIS_URL: url })
@@ -116,6 +116,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'sentinel-silent',
     fault: 'no Sentinel replies, the master does',
     promise: 'no call is degraded, every counter is exact',
+    ...PATIENT,
     start: startSilent,
   },
   {
@@ -128,6 +129,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'sentinel-stray',
     fault: 'one of four Sentinels names another master, at the same epoch',
     promise: 'no call is degraded, and no hit is counted there',
+    ...PATIENT,
     start: startStray,
   },
 ]
