@@ -96,6 +96,7 @@ export function collectGauges({
     'store_dropped.up': store.droppedUps,
     'store_dropped.other': store.droppedOthers,
     store_refused: store.refused,
+    store_failing: Number(store.isFailing),
     screenshots_enabled: Number(hasScreenshots),
     ...(prober && {
       probe_lag_seconds: prober.lagSec,

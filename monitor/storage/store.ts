@@ -47,6 +47,7 @@ export interface StoreMetrics {
   droppedUps: number
   droppedOthers: number
   refused: number
+  isFailing: boolean // the database cannot be written; writes wait
 }
 
 export interface StoreOptions {
@@ -88,6 +89,7 @@ export async function openStore({
       droppedUps: writer.queue.droppedUps,
       droppedOthers: writer.queue.droppedOthers,
       refused: writer.refusedCount,
+      isFailing: writer.isFailing,
     }),
     close: async () => {
       await details.close()

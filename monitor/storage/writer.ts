@@ -30,6 +30,7 @@ export interface WriterHooks {
 }
 
 export class Writer {
+  isFailing = false // the last batch could not be written; it is sent again
   refusedCount = 0 // writes with a wrong value, an unknown site or an impossible time
   readonly queue: WriteQueue
   private readonly data: WriterData
@@ -42,7 +43,6 @@ export class Writer {
   private isSent = false // the batch has been sent, without a response so far
   private isDue = false // something has waited for BATCH_MS
   private timer: NodeJS.Timeout | null = null
-  private isFailing = false
   private addedCount = 0
   private waiters: { count: number; resolve: () => void }[] = []
   private tickDone: { promise: Promise<void>; resolve: () => void } | null = null
@@ -161,7 +161,7 @@ export class Writer {
       setTimeout(() => this.send(), RETRY_MS)
       return
     }
-    if (this.isFailing) this.hooks.log('info', `the monitor can write ${this.data.path} again`)
+    if (this.isFailing) this.hooks.log('warning', `the monitor can write ${this.data.path} again`)
     this.isFailing = false
     this.batch = []
     this.refusedCount += refused

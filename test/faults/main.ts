@@ -86,6 +86,11 @@ async function main(): Promise<number> {
   for (const [i, scenario] of chosen.entries()) {
     const { name } = scenario
     console.log(`${name} (${i + 1} of ${chosen.length}), seed ${seed}: ${scenario.fault}`)
+    const skipReason = scenario.skipReason?.() ?? null
+    if (skipReason !== null) {
+      console.log(`    skipped: ${skipReason}`)
+      continue
+    }
     const options: LabOptions = {
       decisions: Math.ceil(Number(flags.decisions) / chosen.length),
       seed,

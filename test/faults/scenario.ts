@@ -31,6 +31,7 @@ import { type RunningService, spawnService } from '../helpers/service.ts'
 import { type Counts, History, type HistoryOptions } from './history.ts'
 import { LagMeter } from './lag.ts'
 import { createRules, DOMAIN, formatRules, Load, now } from './load.ts'
+import type { FaultRule } from './model.ts'
 import { ResourceMeter } from './resources.ts'
 import type { Violation } from './violations.ts'
 
@@ -56,6 +57,8 @@ export interface Scenario {
   name: string
   fault: string
   promise: string
+  /** Why it cannot run on this machine; null = it can. */
+  skipReason?(): string | null
   run(options: LabOptions): Promise<Outcome>
 }
 
@@ -70,6 +73,7 @@ export interface Stage {
 /** A started store. */
 export interface Parts {
   env: Record<string, string> // of the service
+  wrapper?: readonly string[] // runs the service (ServiceOptions)
   begin(stage: Stage): Promise<void> | void
   end(stage: Stage): Promise<void> | void
   /** Values of counters by their whole keys, null where there is none. */
@@ -90,8 +94,12 @@ export interface LoadScenario {
   losesCounts?: boolean // the store loses all counts in each fault
   versionsCount?: number // of the rules (default 1); `formatRules(createRules(n), version)` writes one
   env?: Record<string, string> // further settings
+  units?: readonly FaultRule['unit'][] // of the rules; default all
   timeoutsMs?: readonly (number | undefined)[] // grpc-timeouts of the calls
   rssGrowthMax?: number // bytes
+  skipReason?: () => string | null // Scenario.skipReason
+  failsPartly?: boolean // one node fails alone: hits of a call that failed may have been counted, and are not flagged
+  losesConnections?: boolean // callers lose connections; hits of their calls may have been counted and are not flagged
   start(random: () => number): Promise<Parts>
 }
 
@@ -111,19 +119,29 @@ const SETTINGS = {
   RUNTIME_WATCH_ROOT: 'false',
 }
 
+/** For faults that must not degrade any call: no deadline passes, however busy the machine is. */
+export const PATIENT: Pick<LoadScenario, 'env' | 'history' | 'timeoutsMs'> = {
+  env: { REDIS_OPERATION_TIMEOUT: '30s' },
+  history: { deadlineMs: Number.POSITIVE_INFINITY },
+  timeoutsMs: [undefined],
+}
+
 export function underLoad(scenario: LoadScenario): Scenario {
-  const { name, fault, promise } = scenario
-  return { name, fault, promise, run: (options) => runUnderLoad(scenario, options) }
+  const { name, fault, promise, skipReason } = scenario
+  return { name, fault, promise, skipReason, run: (options) => runUnderLoad(scenario, options) }
 }
 
 async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promise<Outcome> {
   const random = seeded(options.seed + 1) // the load has the seed itself
   const parts = await scenario.start(random)
   const lag = new LagMeter()
-  const rules = createRules(scenario.versionsCount ?? 1)
+  const rules = createRules(scenario.versionsCount ?? 1).filter(
+    ({ unit }) => scenario.units?.includes(unit) ?? true,
+  )
   const service = spawnService({
     rules: { 'faults.yaml': formatRules(rules) },
     env: { ...SETTINGS, ...parts.env, ...scenario.env },
+    wrapper: parts.wrapper,
   })
   const history = new History({
     deadlineMs: OPERATION_TIMEOUT_MS,
@@ -158,12 +176,18 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     await load.stop()
     await parts.check?.(stage)
     const stats = await service.stats()
-    const { history: model = {}, losesCounts = false } = scenario
-    const isComparable = !losesCounts && model.isExact !== false && !model.mayEvict
+    const {
+      history: model = {},
+      losesCounts = false,
+      losesConnections = false,
+      failsPartly = false,
+    } = scenario
+    const isComparable =
+      !losesCounts && !losesConnections && !failsPartly && model.isExact !== false && !model.mayEvict
     const unknownHits = stats['sluice.store.unknown_hits'] ?? 0
     history.checkGivenUp()
     if (isComparable) history.checkFlagged(unknownHits + (parts.hiddenHits?.() ?? 0))
-    if (load.lostConnections > 0)
+    if (load.lostConnections > 0 && !losesConnections)
       history.report('connection', null, `${load.lostConnections} connections of callers were lost`)
     checkResources(history, resources, scenario.rssGrowthMax ?? RSS_GROWTH_MAX)
     return {

@@ -20,23 +20,26 @@ export interface MonitorSetup {
 }
 
 export function spawnMonitor({ folder, rules, hosts = {}, env = {} }: MonitorSetup): RunningService {
-  const named = Object.entries(hosts).map(([name, port]) => `${name}=127.0.0.2:${port}`)
   return spawnService({
     rules: { 'monitor.yaml': rules },
-    env: {
-      MONITOR_ENABLED: 'true',
-      MONITOR_ADDR: '127.0.0.1:0',
-      MONITOR_DATA_DIR: folder,
-      CATALOGUE_PATH: join(folder, 'catalogue.yaml'),
-      CONNECTIVITY_CHECK_URLS: '',
-      SCREENSHOTS_ENABLED: 'false',
-      PROBE_INTERVAL_S: '60',
-      EGRESS_TEST_ALLOW: '127.0.0.2',
-      EGRESS_TEST_HOSTS: named.join(','),
-      BACKEND_TYPE: 'memory',
-      ...env,
-    },
+    env: { ...monitorEnv(folder, hosts), BACKEND_TYPE: 'memory', ...env },
   })
+}
+
+/** The settings of a monitor in `folder`; `hosts` as in MonitorSetup. */
+export function monitorEnv(folder: string, hosts: Record<string, number>): Record<string, string> {
+  const named = Object.entries(hosts).map(([name, port]) => `${name}=127.0.0.2:${port}`)
+  return {
+    MONITOR_ENABLED: 'true',
+    MONITOR_ADDR: '127.0.0.1:0',
+    MONITOR_DATA_DIR: folder,
+    CATALOGUE_PATH: join(folder, 'catalogue.yaml'),
+    CONNECTIVITY_CHECK_URLS: '',
+    SCREENSHOTS_ENABLED: 'false',
+    PROBE_INTERVAL_S: '60',
+    EGRESS_TEST_ALLOW: '127.0.0.2',
+    EGRESS_TEST_HOSTS: named.join(','),
+  }
 }
 
 /** After it listens. */

@@ -5,6 +5,9 @@
  *     cluster.url                        127.0.0.1:1,127.0.0.1:2,127.0.0.1:3
  *     await cluster.move(slot, node)     with its keys, while it is in use
  */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Certificates } from './certificates.ts'
 import { freePort } from './ports.ts'
@@ -15,6 +18,8 @@ export interface Cluster {
   url: string
   nodes: RedisServer[] // the masters at the start
   replicas: RedisServer[] // replicas[i] of nodes[i], with `hasReplicas`
+  /** Starts a node that was stopped, as a replica if another has replaced it, else with its slots and without its keys. */
+  revive(node: RedisServer): Promise<void>
   proxies: TcpProxy[] // of the nodes, with `isProxied`
   findOwner(slot: number): Promise<RedisServer>
   /** Resolves when the replica of the node has replaced it and every other node knows. The node must be down. */
@@ -47,7 +52,8 @@ export interface ClusterOptions {
 
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const { password, hasReplicas = false } = options
-  const started = await Promise.all(Array.from({ length: NODES }, () => startNode(options)))
+  const homes = new Map<number, Home>() // by port
+  const started = await Promise.all(Array.from({ length: NODES }, () => startNode(options, homes)))
   const nodes = started.map(({ node }) => node)
   const proxies = started.flatMap(({ proxy }) => (proxy ? [proxy] : []))
   const ids = await Promise.all(nodes.map(async (node) => String(await node.run('CLUSTER', 'MYID'))))
@@ -62,13 +68,13 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     await nodes[0].run('CLUSTER', 'MEET', '127.0.0.1', node.port, await busPort(node))
   const replicas: RedisServer[] = []
   if (hasReplicas) {
-    const more = await Promise.all(nodes.map(() => startNode({ ...options, isProxied: false })))
+    const more = await Promise.all(nodes.map(() => startNode({ ...options, isProxied: false }, homes)))
     replicas.push(...more.map(({ node }) => node))
     for (const node of replicas)
       await nodes[0].run('CLUSTER', 'MEET', '127.0.0.1', node.port, await busPort(node))
   }
-  const all = [...nodes, ...replicas]
-  await Promise.all(all.map((node) => isReady(node, all.length)))
+  const getAll = () => [...nodes, ...replicas]
+  await Promise.all(getAll().map((node) => isReady(node, getAll().length)))
   await Promise.all(replicas.map((node, i) => node.run('CLUSTER', 'REPLICATE', ids[i])))
   await Promise.all(replicas.map(hasCopy))
 
@@ -86,7 +92,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     findOwner: findOwner,
     async replaced(node) {
       const replica = replicas[nodes.indexOf(node)]
-      const others = all.filter((each) => each !== node)
+      const others = getAll().filter((each) => each !== node)
       await until(async () => {
         const views = await Promise.all(others.map((each) => each.run('CLUSTER', 'SLOTS')))
         return (views as [number, number, [string, number]][][]).every(
@@ -95,6 +101,20 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
             ranges.every(([, , [, port]]) => port !== node.port),
         )
       }, `the replica of ${node.address} did not replace it`)
+    },
+    async revive(node) {
+      const i = nodes.indexOf(node)
+      const { node: revived } = await startNode(options, homes, homes.get(node.port))
+      nodes[i] = revived
+      await isReady(revived, getAll().length)
+      if (!hasReplicas) return
+      await until(async () => {
+        const copies = (await revived.run('ROLE')) as string[]
+        return copies[0] === 'slave'
+      }, `${node.address} did not become a replica`)
+      ;[nodes[i], replicas[i]] = [replicas[i], revived]
+      ids[i] = String(await nodes[i].run('CLUSTER', 'MYID'))
+      await hasCopy(revived)
     },
     async beginMove(slot, to) {
       const from = await findOwner(slot)
@@ -128,20 +148,35 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     },
     run: (command, ...more) => Promise.all(nodes.map((node) => node.run(command, ...more))),
     async stop() {
-      await Promise.all([...proxies, ...all].map((one) => one.stop()))
+      await Promise.all([...proxies, ...getAll()].map((one) => one.stop()))
+      for (const { folder } of homes.values()) await rm(folder, { recursive: true, force: true })
     },
   }
   return cluster
 }
 
-async function startNode({ args = [], password, tls, isProxied }: ClusterOptions) {
-  const [port, busPort] = [await freePort(), await freePort()]
+/** What a node keeps when it is stopped: its ports, and the folder with what it knows of the cluster. */
+interface Home {
+  port: number
+  busPort: number
+  folder: string
+}
+
+async function startNode(
+  { args = [], password, tls, isProxied }: ClusterOptions,
+  homes: Map<number, Home>,
+  home?: Home,
+) {
+  const port = home?.port ?? (await freePort())
+  const busPort = home?.busPort ?? (await freePort())
+  const folder = home?.folder ?? (await mkdtemp(join(tmpdir(), 'sluice-redis-')))
+  homes.set(port, { port, busPort, folder })
   const proxy = isProxied ? await startTcpProxy(port) : null
   // biome-ignore format: pairs of name and value
   const own = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort), '--cluster-node-timeout', '2000', '--repl-diskless-sync-delay', '0',
     ...(proxy ? ['--cluster-announce-port', String(proxy.port), '--cluster-announce-bus-port', String(busPort)] : []),
     ...(tls ? ['--tls-cluster', 'yes'] : [])]
-  return { node: await startRedis({ port, password, tls, args: [...own, ...args] }), proxy }
+  return { node: await startRedis({ port, folder, password, tls, args: [...own, ...args] }), proxy }
 }
 
 /** Waits until every node knows the same epoch of each. */

@@ -17,6 +17,10 @@ export interface SentinelSet {
   master(): Promise<RedisServer>
   /** Resolves when a quorum of sentinels names another master. */
   switchedFrom(old: RedisServer): Promise<void>
+  /** Starts a server that was stopped, empty, as a replica of the current master. Resolves when it has the master's data. */
+  revive(server: RedisServer): Promise<void>
+  /** Resolves when each server but the master is its replica with its data, and the sentinels see that. */
+  settled(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -60,6 +64,21 @@ export async function startSentinel(options: SentinelOptions = {}): Promise<Sent
       until(async () => {
         const ports = await Promise.all(sentinels.map(masterPort))
         return ports.filter((port) => port !== old.port).length >= QUORUM
+      }),
+    async revive(server) {
+      const { port } = await set.master()
+      const args = ['--repl-diskless-sync-delay', '0', '--replicaof', '127.0.0.1', `${port}`, ...secret]
+      servers[servers.indexOf(server)] = await startRedis({ port: server.port, password, tls, args })
+      await set.settled()
+    },
+    settled: () =>
+      until(async () => {
+        const { port } = await set.master()
+        const copies = servers.filter((server) => server.port !== port)
+        const reports = await Promise.all(copies.map((copy) => copy.run('INFO', 'replication')))
+        const isCopy = (report: string) =>
+          report.includes(`master_port:${port}\r`) && report.includes('master_link_status:up')
+        return reports.every((report) => isCopy(String(report))) && knowAll(sentinels, replicas)
       }),
     async stop() {
       await Promise.all([...sentinels, ...servers].map((server) => server.stop()))

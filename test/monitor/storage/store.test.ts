@@ -57,7 +57,13 @@ test('8.2: a probe is on disk, in its hour and in the next snapshot', async () =
   expect(store.snapshot.sites).toMatchObject([
     { slug: 'one', tier: 'A', score: 81.5, facts: { caps: [] }, state: 'up', lastProbedSec: NOW_SEC },
   ])
-  expect(store.metrics()).toEqual({ queuedRows: 0, droppedUps: 0, droppedOthers: 0, refused: 0 })
+  expect(store.metrics()).toEqual({
+    queuedRows: 0,
+    droppedUps: 0,
+    droppedOthers: 0,
+    refused: 0,
+    isFailing: false,
+  })
 })
 
 test('8.2: a snapshot is frozen, comes every 5 s if anything changed, and its version grows over restarts', async () => {
@@ -159,7 +165,12 @@ test('M6.4#4 8.2: while the disk refuses, writes wait, the snapshot is served, u
     const outcome = i % 2 ? 'up' : 'down'
     store.write({ kind: 'probe', siteId, vantageId, probe: probe(NOW_SEC + i, { outcome }) })
   }
-  expect(store.metrics()).toMatchObject({ queuedRows: 100, droppedUps: 50, droppedOthers: 0 })
+  expect(store.metrics()).toMatchObject({
+    queuedRows: 100,
+    droppedUps: 50,
+    droppedOthers: 0,
+    isFailing: true,
+  })
   expect(store.snapshot).toBe(snapshot)
   await eventually(() => expect(store.log.join()).toContain('cannot write'))
   other.raw.exec('ALTER TABLE hidden RENAME TO probe_raw')

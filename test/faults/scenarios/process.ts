@@ -1,0 +1,72 @@
+/** Faults of the service itself: a worker that crashes, threads whose event loops stall, a process that is stopped. */
+import { eventually } from '../../helpers/eventually.ts'
+import { startRedis } from '../../helpers/redis.ts'
+import { now } from '../load.ts'
+import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+import { readRedis } from './redis.ts'
+
+const STALL_MS = 1_500
+
+async function startWith(begin: Parts['begin'], end: Parts['end'] = () => {}): Promise<Parts> {
+  const redis = await startRedis()
+  return {
+    env: { REDIS_URL: redis.address },
+    begin,
+    end,
+    read: (keys) => readRedis(redis, keys),
+    stop: () => redis.stop(),
+  }
+}
+
+/** Resolves when the worker has ended. */
+async function crashWorker({ service, round }: Stage): Promise<void> {
+  const countEnds = () => service.log.split('ended: Error: crash requested').length
+  const ends = countEnds()
+  service.child.send({ crashWorker: round % 2 })
+  await eventually(() => {
+    if (countEnds() === ends) throw new Error('the worker has not ended')
+  })
+}
+
+const SCENARIOS: LoadScenario[] = [
+  {
+    name: 'worker-crashed',
+    fault: 'one of two workers crashes (an uncaught error)',
+    promise:
+      'its calls in flight have no answer, and their hits are counted at most once; the other worker and new connections are served',
+    losesConnections: true,
+    start: () => startWith(crashWorker),
+  },
+  {
+    name: 'worker-stalled',
+    fault: `the event loop of one of two workers is blocked for ${STALL_MS / 1_000} s`,
+    promise: 'its calls are answered after that, none is counted twice, no connection is lost',
+    history: { deadlineMs: Number.POSITIVE_INFINITY, givenUpShareMax: 1 },
+    timeoutsMs: [undefined],
+    start: () => startWith(({ service }) => void service.child.send({ stallWorker: 0, stallMs: STALL_MS })),
+  },
+  {
+    name: 'main-stalled',
+    fault: `the event loop of the main thread is blocked for ${STALL_MS / 1_000} s`,
+    promise: 'no call is degraded or late, every counter is exact',
+    start: () =>
+      startWith(({ service, history }) => {
+        history.endFault(now()) // so degraded answers are reported
+        service.child.send({ stallMs: STALL_MS })
+      }),
+  },
+  {
+    name: 'service-stopped',
+    fault: 'the whole service is stopped (SIGSTOP) and continued',
+    promise: 'calls are answered after that, none is counted twice, no connection is lost',
+    history: { deadlineMs: Number.POSITIVE_INFINITY, givenUpShareMax: 1 },
+    timeoutsMs: [undefined],
+    start: () =>
+      startWith(
+        ({ service }) => void service.child.kill('SIGSTOP'),
+        ({ service }) => void service.child.kill('SIGCONT'),
+      ),
+  },
+]
+
+export const scenarios: readonly Scenario[] = SCENARIOS.map(underLoad)
