@@ -12,8 +12,8 @@ import type { RunningService } from '../../helpers/service.ts'
 import { soonProbed } from '../../helpers/slugs.ts'
 import { smallDiskSkipReason, startSmallDisk } from '../../helpers/small-disk.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const ROUNDS_MAX = 50 // each submits another address
 const SETTLE_MS = 300 // in which a write that was under way ends

@@ -4,8 +4,8 @@ import { createPrivateHosts } from '../../helpers/private-hosts.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
 import { smallDiskSkipReason } from '../../helpers/small-disk.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const NAME = 'redis.test'
 const [FIRST, SECOND] = ['127.0.0.2', '127.0.0.3']

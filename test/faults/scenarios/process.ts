@@ -2,8 +2,8 @@
 import { eventually } from '../../helpers/eventually.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const STALL_MS = 1_500
 
