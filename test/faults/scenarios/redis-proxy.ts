@@ -89,6 +89,7 @@ const NETWORK: LoadScenario[] = [
     name: 'redis-proxy-split',
     fault: 'each reply arrives in two pieces, cut at every byte position in turn',
     promise: 'every call is counted',
+    isHarmless: true,
     start: () =>
       startProxied((proxy) => {
         proxy.isSplitting = true
