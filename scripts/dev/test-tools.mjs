@@ -11,7 +11,17 @@
  * returns a reason, the reason is printed and the tests that need the tool are skipped.
  */
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isExecutable, Remedy, run, say, tail } from './child.mjs'
@@ -127,6 +137,12 @@ export const tools = [
   toTool(SCHEMATHESIS),
   toTool(PYTHON_CLIENTS),
   toTool(TYPESCRIPT_CLIENTS),
+  {
+    name: 'faketime', // sets the clock of one process; scenarios of test/faults
+    isThere: () => findFaketime() !== null,
+    deb: 'faketime',
+    skipReason: () => (isRootOnDebian() ? null : faketimeSkipReason()),
+  },
   { name: 'h2spec', isThere: () => findH2spec() !== null, get: buildH2spec, skipReason: h2specSkipReason },
 ]
 
@@ -135,6 +151,24 @@ export const mutationTools = [
   ...tools.filter(({ name }) => ['redis-server', 'openssl', 'memcached'].includes(name)),
   toTool(STRYKER),
 ]
+
+/** The path of libfaketime; null if it is not installed. */
+export function findFaketime() {
+  for (const folder of ['/usr/lib', '/usr/lib64', '/usr/local/lib']) {
+    const names = existsSync(folder) ? readdirSync(folder) : []
+    for (const name of ['', ...names]) {
+      const path = join(folder, name, 'faketime/libfaketimeMT.so.1')
+      if (existsSync(path)) return path
+    }
+  }
+  return null
+}
+
+/** Why no process can have a clock of its own. Null if one can. */
+export function faketimeSkipReason() {
+  if (findFaketime() !== null) return null
+  return 'scenarios with another clock are skipped: install libfaketime (apt-get install faketime, dnf install libfaketime).'
+}
 
 /** Whether everything is installed that can be. */
 export function allThere(table = tools) {

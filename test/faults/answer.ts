@@ -41,6 +41,9 @@ export function classifyItems(
   { stopsIncrement = false, isTwoStep = false, hasOverLimitCache = false }: StoreTraits,
 ): ItemKind[] {
   const isOver = statuses.some(({ code }) => code === Code.OverLimit)
+  // the second use of a key may be over only because of the first: the service looks at the counts before the call
+  const isRepeated =
+    stopsIncrement && new Set(items.map(({ rule, value }) => rule.key + value)).size < items.length
   return items.map(({ rule }, i): ItemKind => {
     const { code, limitRemaining, currentLimit } = statuses[i]
     const policy = policies === null ? readHeader(degraded, rule, items.length) : (policies[i] ?? null)
@@ -49,7 +52,9 @@ export function classifyItems(
       if (rule.policy === 'allow' && mayBeAllowed) return 'allow' // a count would leave less
       if (rule.policy === 'local' || (rule.policy === 'deny' && code === Code.OverLimit)) return 'unknown'
     } else if (policy !== null) return policy as StoreErrorPolicy
-    if (code === Code.OverLimit || !isOver || !stopsIncrement) return 'counted'
+    if (!isOver || !stopsIncrement) return 'counted'
+    if (isRepeated) return 'unknown'
+    if (code === Code.OverLimit) return 'counted'
     return isTwoStep || hasOverLimitCache || degraded !== '' ? 'unknown' : 'skipped'
   })
 }

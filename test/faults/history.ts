@@ -3,7 +3,7 @@
  *
  *     const call = history.begin(round, items, deadlineMs, now)      the call is sent
  *     history.end(call, answer, now)                                 its answer has arrived, or never will
- *     history.beginFault(now), endFault(now)                         between them, and for a while after, calls may be degraded
+ *     history.beginFault(), endFault(now)                            between them, and for a while after, calls may be degraded
  *     history.beginLoss(), endLoss()                                 in between, the store loses all counts
  *     await history.closeRound(round, read, now)                     compares the store's counters; the keys of the round are forgotten
  *     history.violations                                             what was broken, each with its first examples
@@ -17,15 +17,19 @@
  *     flagged     hits counted beyond the sure ones are at most those the service calls unknown (closeRound)
  *     version     all limits of an answer are of one version of the rules
  *     policy      a degraded answer is what the rules' policies say
- *     deadline    each call is answered by its deadline, plus what the generator itself was late
- *     normal      outside faults, and from `backMs` after one, all calls are counted
+ *     deadline    each call is answered by its deadline
+ *     normal      outside faults, and from `backMs` after one, calls are counted
  *     format      the answer has one status per descriptor, with limit and reset; the overall code follows from them
+ *
+ * Allowances for a busy machine, measured by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR
+ * times that; where it was BUSY_LAG_MS or more, answers may be late by up to LATE_MS_MAX, and NOT_COUNTED_SHARE_BUSY of the calls of a round
+ * need not be counted; where it was IDLE_LAG_MS the round says nothing about the time. Elsewhere the shares are 1 and 2 %.
  */
 
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
 import { type Answer, classifyItems, type ItemKind, isGivenUp, type StoreTraits } from './answer.ts'
 import { checkCount, checkStatus, checkVersion, type Report } from './checks.ts'
-import { type CallItem, describeItem, type HistoryItem, Key, type Window } from './model.ts'
+import { type CallItem, describeItem, type FaultRule, type HistoryItem, Key, type Window } from './model.ts'
 import { type Invariant, type Violation, Violations } from './violations.ts'
 
 export interface Now {
@@ -34,12 +38,11 @@ export interface Now {
 }
 
 export interface HistoryOptions extends StoreTraits {
-  mayLeaveNormal?: boolean // calls outside faults may be degraded
   backMs?: number // from the end of a fault until all calls must be counted; Infinity = not checked
   deadlineMs?: number // of calls without one; Infinity = not checked
-  givenUpShareMax?: number // of all calls; default 0.01, 1 = not checked
   slackMs?: number // stated allowance for late answers
   lagMs?: (fromMs: number, toMs: number) => number // how late the generator itself was in that time
+  isLost?: (rule: FaultRule) => boolean // whether a loss concerns counters of the rule; default all
   namePrefix?: string // of counter keys: `<domain>_`
 }
 
@@ -51,6 +54,7 @@ export interface Call {
   readonly deadlineMs: number // from its start
   readonly lossCount: number
   readonly beganInLoss: boolean
+  readonly isWarm: boolean // it did not begin in the warm-up
 }
 
 export interface Counts {
@@ -60,6 +64,7 @@ export interface Counts {
   degraded: Record<string, number> // calls by header
   failed: number
   givenUp: number // of these: with DEADLINE_EXCEEDED, because the service came too late to apply the policies
+  late: number // answered after their deadline and the allowance, or given up
   unanswered: number
   over: number // descriptors over their limit
   compared: number // counters compared with the store
@@ -68,10 +73,16 @@ export interface Counts {
 }
 
 const SLACK_MS = 250 // for waking this process, the service and the store on a machine whose cores are taken, beside the measured lag
+const LAG_BEFORE_MS = 200 // a machine that was busy then may still be catching up
 const LAG_FACTOR = 3 // the service has as many threads waiting for a core as the generator has
 
-const GIVEN_UP_SHARE_MAX = 0.01
-const GIVEN_UP_MIN = 20 // fewer are one pause of a thread
+const BUSY_LAG_MS = 20 // the machine has more to do than cores
+const IDLE_LAG_MS = 250 // this process did not even run
+const LATE_MS_MAX = 2_000 // beyond the deadline: later than this is never excused
+const LATE_SHARE_MAX = 0.01 // of all calls, without those excused by a lag
+const NOT_COUNTED_SHARE_MAX = 0.02 // of the calls of a round's normal time
+const NOT_COUNTED_SHARE_BUSY = 0.2
+const FEW = 20 // calls that say nothing: one pause of a thread
 
 export class History {
   readonly counts: Counts = {
@@ -81,6 +92,7 @@ export class History {
     degraded: {},
     failed: 0,
     givenUp: 0,
+    late: 0,
     unanswered: 0,
     over: 0,
     compared: 0,
@@ -93,8 +105,11 @@ export class History {
   private readonly rounds = new Map<number, Map<string, Key>>()
   private lossCount = 0
   private isLosing = false
+  private isWarmingUp = false
   private isFaulty = false
   private faultEndMs = Number.NEGATIVE_INFINITY
+  private unexcusedLate = 0
+  private readonly normal = { calls: 0, notCounted: 0, sinceMs: 0, first: '' } // of this round
   private givenUpHits = 0 // their outcome is unknown by their answer
   private unflaggedHits = 0 // counted beyond the sure ones, in closed rounds
 
@@ -113,6 +128,7 @@ export class History {
       deadlineMs: deadlineMs ?? this.options.deadlineMs ?? Number.POSITIVE_INFINITY,
       lossCount: this.lossCount,
       beganInLoss: this.isLosing,
+      isWarm: !this.isWarmingUp,
     }
   }
 
@@ -123,7 +139,7 @@ export class History {
     this.rounds.set(round, keys)
     keys.set(name, entry)
     const window = entry.getWindow(wallMs, this.lossCount)
-    this.correct(window)
+    this.correct(rule, window)
     for (const side of [window.store, window.local]) {
       side.possible += hits
       side.inFlight += hits
@@ -132,35 +148,30 @@ export class History {
   }
 
   /** After a loss, what was counted before it does not count any more. */
-  private correct(window: Window): void {
+  private correct(rule: FaultRule, window: Window): void {
     if (window.lossCount === this.lossCount) return
     window.lossCount = this.lossCount
-    window.store.lose()
+    if (this.options.isLost?.(rule) ?? true) window.store.lose()
   }
 
   end(call: Call, answer: Answer, now: Now): void {
     const { counts } = this
     this.inFlight--
     counts.calls++
-    const tookMs = now.ms - call.startMs
-    if (answer.kind !== 'unanswered') {
-      counts.slowestMs = Math.max(counts.slowestMs, tookMs)
-      this.checkDeadline(call, tookMs, now.ms)
+    const isCounted = answer.kind === 'answered' && answer.degraded === ''
+    if (answer.kind !== 'unanswered') this.checkDeadline(call, isGivenUp(answer), now.ms)
+    this.countNormal(call, answer, isCounted)
+    if (answer.kind === 'answered') {
+      this.endAnswered(call, answer, now)
+      return
     }
-    if (answer.kind === 'answered') this.endAnswered(call, answer, now)
-    else {
-      counts[answer.kind]++
-      for (const item of call.items) this.endItem(call, item, null, 'unknown', now)
-      if (isGivenUp(answer)) {
-        counts.givenUp++
-        for (const { hits } of call.items) this.givenUpHits += hits
-        return
-      }
-      if (answer.kind === 'failed' && !call.items.some(({ rule }) => rule.policy === 'error'))
-        this.report('policy', call, `a call failed although no rule says error: ${answer.reason}`)
-    }
-    const isNormal = answer.kind === 'answered' && answer.degraded === ''
-    if (!isNormal) this.onDegraded(call, answer, now.ms)
+    counts[answer.kind]++
+    for (const item of call.items) this.endItem(call, item, null, 'unknown', now)
+    if (isGivenUp(answer)) {
+      counts.givenUp++
+      for (const { hits } of call.items) this.givenUpHits += hits
+    } else if (answer.kind === 'failed' && !call.items.some(({ rule }) => rule.policy === 'error'))
+      this.report('policy', call, `a call failed although no rule says error: ${answer.reason}`)
   }
 
   private endAnswered(call: Call, answer: Answer & { kind: 'answered' }, now: Now): void {
@@ -192,9 +203,10 @@ export class History {
   ): void {
     const { window, hits } = item
     const { store, local } = window
-    this.correct(window)
-    const isStraddling = this.spread(call, item, kind, now.wallMs)
-    const hasLost = this.isLosing || call.beganInLoss || call.lossCount !== this.lossCount
+    this.correct(item.rule, window)
+    const isStraddling = this.spread(call, item, now.wallMs)
+    const sawLoss = this.isLosing || call.beganInLoss || call.lossCount !== this.lossCount
+    const hasLost = sawLoss && (this.options.isLost?.(item.rule) ?? true)
     if (status !== null) {
       const report: Report = (invariant, text) => this.report(invariant, call, text)
       checkStatus(item, status, kind, report)
@@ -207,23 +219,23 @@ export class History {
     const isSure = !isStraddling && !hasLost && !(isOver && this.options.hasOverLimitCache === true)
     if (kind === 'skipped') store.possible -= hits
     else if (kind === 'counted' && isSure) store.sure += hits
+    else if (kind === 'counted' || call.items.length > 1) store.unflagged += hits
     if (kind === 'local' && !isStraddling && !this.isSkippedLocally(status)) local.sure += hits
     else if (kind !== 'local' && kind !== 'unknown') local.possible -= hits
   }
 
   /** A call that saw the end of a window may have been counted in each that it saw. */
-  private spread(call: Call, { entry, window, hits }: CallItem, kind: ItemKind, wallMs: number): boolean {
+  private spread(call: Call, { entry, hits }: CallItem, wallMs: number): boolean {
     const { unitSec } = entry.rule
     const first = Math.floor(call.startWallMs / 1_000 / unitSec)
     const last = Math.floor(wallMs / 1_000 / unitSec)
     if (last === first) return false
-    if (kind === 'counted') window.store.straddling += hits
     for (let i = first + 1; i <= last; i++) {
       const later = entry.getWindow(i * unitSec * 1_000, this.lossCount)
-      this.correct(later)
+      this.correct(entry.rule, later)
       later.store.possible += hits
       later.local.possible += hits
-      if (kind === 'counted') later.store.straddling += hits
+      later.store.unflagged += hits
     }
     return true
   }
@@ -232,11 +244,18 @@ export class History {
     return this.options.stopsIncrement === true && status?.code === Code.Ok
   }
 
-  private checkDeadline(call: Call, tookMs: number, nowMs: number): void {
+  private checkDeadline(call: Call, isGivenUp: boolean, nowMs: number): void {
+    if (!call.isWarm) return
     const { slackMs = SLACK_MS, lagMs } = this.options
-    if (tookMs <= call.deadlineMs + slackMs) return
-    const lag = lagMs?.(call.startMs, nowMs) ?? 0
-    if (tookMs <= call.deadlineMs + slackMs + LAG_FACTOR * lag) return
+    const tookMs = nowMs - call.startMs
+    const overMs = tookMs - call.deadlineMs
+    this.counts.slowestMs = Math.max(this.counts.slowestMs, tookMs)
+    if (!isGivenUp && overMs <= slackMs) return
+    const lag = lagMs?.(call.startMs - LAG_BEFORE_MS, nowMs) ?? 0
+    if (!isGivenUp && overMs <= slackMs + LAG_FACTOR * lag) return
+    this.counts.late++
+    if (lag < BUSY_LAG_MS) this.unexcusedLate++
+    if (overMs <= LATE_MS_MAX + LAG_FACTOR * lag) return
     const [took, deadline] = [Math.round(tookMs), Math.round(call.deadlineMs)]
     this.report(
       'deadline',
@@ -245,21 +264,44 @@ export class History {
     )
   }
 
-  /** A call was not counted: only during a fault and for a while after it. */
-  private onDegraded(call: Call, answer: Answer, nowMs: number): void {
-    const { backMs = 2_000, mayLeaveNormal = false, lagMs } = this.options
-    if (this.isFaulty) return
+  /** Counts the calls that must be counted, because no fault is near. */
+  private countNormal(call: Call, answer: Answer, isCounted: boolean): void {
+    const { backMs = 2_000 } = this.options
+    const { normal, counts } = this
     const lateMs = call.startMs - this.faultEndMs
-    if (lateMs <= 0) return // it began in the fault
-    if (this.faultEndMs !== Number.NEGATIVE_INFINITY)
-      this.counts.slowestBackMs = Math.max(this.counts.slowestBackMs, lateMs)
-    if (mayLeaveNormal || lateMs <= backMs) return
-    const lag = lagMs?.(Math.max(this.faultEndMs, call.startMs - backMs), nowMs) ?? 0
-    if (lateMs <= backMs + LAG_FACTOR * lag) return
+    if (this.isFaulty || lateMs <= 0) return // it began in the fault
+    if (!isCounted && this.faultEndMs !== Number.NEGATIVE_INFINITY)
+      counts.slowestBackMs = Math.max(counts.slowestBackMs, lateMs)
+    if (lateMs <= backMs) return
+    if (normal.calls++ === 0) normal.sinceMs = call.startMs
+    if (isCounted) return
+    normal.notCounted++
     const what =
       answer.kind === 'answered' ? `degraded by ${answer.degraded}` : `${answer.kind}: ${answer.reason}`
-    const when = Number.isFinite(lateMs) ? `${Math.round(lateMs)} ms after the fault` : 'before any fault'
-    this.report('normal', call, `${what}, ${when}`)
+    if (normal.first === '') normal.first = `${what} ${Math.round(lateMs)} ms after the fault`
+  }
+
+  /** At the end of a round: whether the calls of its normal time were counted. */
+  private checkNormal(nowMs: number): void {
+    const { calls, notCounted, sinceMs, first } = this.normal
+    Object.assign(this.normal, { calls: 0, notCounted: 0, first: '' })
+    const lag = this.options.lagMs?.(sinceMs - LAG_BEFORE_MS, nowMs) ?? 0
+    const share = lag < BUSY_LAG_MS ? NOT_COUNTED_SHARE_MAX : lag < IDLE_LAG_MS ? NOT_COUNTED_SHARE_BUSY : 1
+    if (notCounted > FEW && notCounted > share * calls) {
+      const text = `${notCounted} of ${calls} calls were not counted, own lag ${Math.round(lag)} ms; the first: ${first}`
+      this.report('normal', null, text)
+    }
+  }
+
+  /** In the warm-up the service compiles its code: no call is late. It counts as a fault. */
+  beginWarmUp(): void {
+    this.isWarmingUp = true
+    this.beginFault()
+  }
+
+  endWarmUp(now: Now): void {
+    this.isWarmingUp = false
+    this.endFault(now)
   }
 
   beginFault(): void {
@@ -288,10 +330,11 @@ export class History {
   async closeRound(
     round: number,
     read: (keys: readonly string[], isPerSecond: boolean) => Promise<readonly (number | null)[]>,
-    getWallMs: () => number,
+    getNow: () => Now,
   ): Promise<void> {
     const keys = this.rounds.get(round)
     this.rounds.delete(round)
+    this.checkNormal(getNow().ms)
     if (keys === undefined) return
     for (const isPerSecond of [false, true]) {
       const windows = [...keys.values()]
@@ -303,7 +346,7 @@ export class History {
         ({ entry, window }) => `${prefix}${entry.rule.key}_${entry.value}_${window.startSec}`,
       )
       const values = await read(names, isPerSecond)
-      const wallMs = getWallMs()
+      const { wallMs } = getNow()
       for (const [i, { entry, window }] of windows.entries())
         this.compare(names[i], entry, window, values[i], wallMs)
     }
@@ -318,9 +361,9 @@ export class History {
   ): void {
     const isOver = wallMs >= (window.startSec + rule.unitSec) * 1_000
     if (value === null && isOver) return // it may have expired, or expired and been created again by a late hit
-    this.correct(window)
+    this.correct(rule, window)
     this.counts.compared++
-    const { sure, possible, inFlight, straddling } = window.store
+    const { sure, possible, inFlight, unflagged } = window.store
     const count = value ?? 0
     if (inFlight > 0) this.report('once', null, `${counter}: ${inFlight} hits are still in flight`)
     const { mayEvict = false, isExact = true } = this.options
@@ -328,18 +371,17 @@ export class History {
       this.report('once', null, `${counter}: the store has ${count} hits, ${sure} were answered as counted`)
     if (count > possible)
       this.report('once', null, `${counter}: the store has ${count} hits, at most ${possible} were sent`)
-    this.unflaggedHits += Math.max(0, count - sure - straddling)
+    this.unflaggedHits += Math.max(0, count - sure - unflagged)
   }
 
-  /** At the end: calls that the service gave up are excused by a busy machine only up to a share. */
-  checkGivenUp(): void {
-    const { givenUp, calls } = this.counts
-    const { givenUpShareMax = GIVEN_UP_SHARE_MAX } = this.options
-    if (givenUp > GIVEN_UP_MIN && givenUp > givenUpShareMax * calls)
+  /** At the end: late answers that no lag excuses. */
+  checkLate(): void {
+    const { unexcusedLate, counts } = this
+    if (unexcusedLate > FEW && unexcusedLate > LATE_SHARE_MAX * counts.calls)
       this.report(
         'deadline',
         null,
-        `${givenUp} of ${calls} calls were given up at their deadline without their policy`,
+        `${unexcusedLate} of ${counts.calls} calls were late or given up, on a machine that was not busy`,
       )
   }
 

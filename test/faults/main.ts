@@ -51,7 +51,16 @@ function formatRow(name: string, { counts, rounds, violations, figures }: Outcom
   const degraded = Object.values(counts.degraded).reduce((sum, each) => sum + each, 0)
   const broken = violations.map(({ invariant, count }) => `${invariant} ${count}`).join(', ')
   const cells = [
-    ...[name, rounds, counts.calls, counts.decisions, degraded, counts.failed, counts.unanswered],
+    ...[
+      name,
+      rounds,
+      counts.calls,
+      counts.decisions,
+      degraded,
+      counts.failed,
+      counts.late,
+      counts.unanswered,
+    ],
     ...[counts.compared, `${Math.round(counts.slowestMs)} ms`, `${Math.round(counts.slowestBackMs)} ms`],
     ...[figures.rss, figures.descriptors, figures.lag, figures.unknown, broken === '' ? '-' : broken],
   ]

@@ -26,7 +26,7 @@ export class Hits {
   sure = 0 // of calls that were counted and have ended
   inFlight = 0 // of calls that have not ended
   admitted = 0 // of calls that were counted and let through
-  straddling = 0 // of calls that were counted, in this window or a neighbour
+  unflagged = 0 // that may be counted here beyond `sure`, without the service owing a mark: see History.checkFlagged
   private taken: Uint8Array | null = null // by count: 1 = an admitted call got this count
 
   /** All that was counted is lost; hits in flight may still be counted. */
@@ -34,7 +34,7 @@ export class Hits {
     this.possible = this.inFlight
     this.sure = 0
     this.admitted = 0
-    this.straddling = 0
+    this.unflagged = 0
     this.taken = null
   }
 

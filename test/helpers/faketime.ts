@@ -6,9 +6,10 @@
  *     clock.set(-3_600)      // an hour behind, from now on
  *     clock.remove()
  */
-import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findFaketime } from '../../scripts/dev/test-tools.mjs'
 
 export interface FakeClock {
   env: Record<string, string>
@@ -16,9 +17,6 @@ export interface FakeClock {
   set(aheadSec: number): void
   remove(): void
 }
-
-const FOLDERS = ['/usr/lib', '/usr/local/lib', '/usr/lib64']
-const LIBRARY = 'faketime/libfaketimeMT.so.1'
 
 export function createFakeClock(): FakeClock {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
@@ -30,7 +28,7 @@ export function createFakeClock(): FakeClock {
   set(0)
   return {
     env: {
-      LD_PRELOAD: findLibrary()!,
+      LD_PRELOAD: findFaketime()!,
       FAKETIME_TIMESTAMP_FILE: file,
       FAKETIME_NO_CACHE: '1', // read with each call
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
@@ -38,18 +36,4 @@ export function createFakeClock(): FakeClock {
     set,
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
-}
-
-/** Why there is none on this machine; null = there is. */
-export function fakeClockSkipReason(): string | null {
-  return findLibrary() === null ? 'install libfaketime (apt-get install faketime)' : null
-}
-
-function findLibrary(): string | null {
-  for (const folder of FOLDERS) {
-    const names = existsSync(folder) ? readdirSync(folder) : []
-    for (const path of ['', ...names].map((name) => join(folder, name, LIBRARY)))
-      if (existsSync(path)) return path
-  }
-  return null
 }

@@ -60,10 +60,3 @@ export function startSmallDisk(): SmallDisk {
   process.once('exit', disk.stop)
   return disk
 }
-
-/** Why there is none on this machine; null = there is. */
-export function smallDiskSkipReason(): string | null {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'a small disk needs root on Linux'
-  const { status } = spawnSync('unshare', ['-m', 'sh', '-c', 'mount -t tmpfs tmpfs /mnt'])
-  return status === 0 ? null : 'this machine does not let root mount a small disk'
-}

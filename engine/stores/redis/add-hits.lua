@@ -2,7 +2,8 @@
 -- KEYS[i]   counter key               ARGV[2i-1]   hits to add, 0 to 2^63-1, decimal
 -- returns   per key, KEYS order:      ARGV[2i]     expiry in seconds, 1 to 31,536,000 plus jitter
 --           the count before, or the  ARGV[2n+i]   limit
---           text of the key's error   ARGV[3n+r]   last key of request r, counted from 1
+--           text of the key's error,  ARGV[3n+r]   last key of request r, counted from 1
+--           after "EXPIRE: " if its hits were added
 --
 -- Requests are taken in order. Where a request would take counters over their limit, only those get its hits. The others get
 -- 0, and their "count before" is their count minus the hits, possibly negative; otherwise it is 0 to 2^53-1, which also
@@ -29,7 +30,7 @@ local function add(i, text)
   if hits > EXACT then before = tonumber(old or '0') end
   if before == 0 and (hits > 0 or redis.pcall('TTL', key) == -1) then
     local expiry = redis.pcall('EXPIRE', key, ARGV[2 * i])
-    if type(expiry) == 'table' then return expiry.err end -- such as a user without the right to EXPIRE
+    if type(expiry) == 'table' then return 'EXPIRE: ' .. expiry.err end -- such as a user without the right to it
   end
   if before < 0 then return negative(before) end
   return math.min(before, COUNT_MAX)

@@ -12,10 +12,12 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { StoreError } from '../../runtime/errors.ts'
 import type { Batch } from '../batch.ts'
-import { isKeyError, isWrongServer } from './node.ts'
+import { isKeyError, isWrongServer } from './error-replies.ts'
 import type { PipelinedBatch } from './pipelined-batch.ts'
 import { ErrorReply, type Reply } from './resp.ts'
 import type { RedisTopology } from './topology.ts'
+
+const ADDED = 'EXPIRE: ' // add-hits.lua: before the error of a key whose hits were added
 
 let script = { text: '', sha: '' } // loaded on first use
 
@@ -68,17 +70,24 @@ function toScriptArgs(batch: Batch): (string | number)[] {
 function readScriptReply(pipelined: PipelinedBatch, topology: RedisTopology, reply: Reply): void {
   const { batch } = pipelined
   if (!Array.isArray(reply) || reply.length !== batch.slotsCount) {
-    const reason = reply instanceof ErrorReply ? reply.text : 'the reply is not one count per key'
-    batch.failAll(new StoreError(`redis ${topology.name}: ${reason}`))
+    const isError = reply instanceof ErrorReply
+    const reason = isError ? reply.text : 'the reply is not one count per key'
+    batch.failAll(new StoreError(`redis ${topology.name}: ${reason}`, !isError))
+    if (!isError) topology.findNode('')!.onUnexpectedReply()
     return
   }
   let wrongServerText = ''
   for (let slot = 0; slot < reply.length; slot++) {
     const before = reply[slot]
-    if (typeof before === 'number') batch.setPreviousCount(slot, before)
-    else pipelined.failWithReply(slot, String(before))
-    if (typeof before === 'string' && isWrongServer(before)) wrongServerText = before
-    if (typeof before === 'string' && !isKeyError(before)) topology.findNode('')!.onServerError(before)
+    if (typeof before === 'number') {
+      batch.setPreviousCount(slot, before)
+      continue
+    }
+    const isAdded = String(before).startsWith(ADDED)
+    const text = isAdded ? String(before).slice(ADDED.length) : String(before)
+    pipelined.failWithReply(slot, text, isAdded)
+    if (isWrongServer(text)) wrongServerText = text
+    if (!isKeyError(text)) topology.findNode('')!.onServerError(text)
   }
   if (wrongServerText !== '') topology.findNode('')!.drop(wrongServerText)
 }

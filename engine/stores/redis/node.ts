@@ -19,6 +19,7 @@ import type { ConnectionMetrics } from '../connection-metrics.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
 import { RedisConnection } from './connection.ts'
+import { isServerError, isWrongServer } from './error-replies.ts'
 import { commandText, ErrorReply, type Reply, type ReplySink } from './resp.ts'
 
 /** Some commands in one write, and the receiver of their replies. */
@@ -94,12 +95,7 @@ const OVERDUE_TIMEOUTS_MAX = 4
 /** Distinct connection errors logged while disconnected; further ones are not logged. */
 const LOGGED_REASONS_MAX = 8
 
-/** Errors about one key or the address of a key: the server itself works. */
-const KEY_ERROR =
-  /^-?(MOVED|ASK|TRYAGAIN|NOSCRIPT|NOPERM|WRONGTYPE|ERR (value is not an integer|increment or decrement would overflow))\b/
-
-/** The server cannot take writes, now or ever: a retry on the same connection would fail the same way. */
-const WRONG_SERVER = /^-?(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN)\b/
+const OUT_OF_STEP = 'a reply of a type that its command does not get'
 
 export class RedisNode implements ReplySink {
   readonly name: string
@@ -114,7 +110,8 @@ export class RedisNode implements ReplySink {
   private replyingCall: NodeCall | null = null // that of the last reply other than a count
   private sample: Sample | null = null // of the last call that failed
   private overdueCount = 0
-  private wrongServerError = '' // the connection is closed once the call that got this error has all its replies
+  private closeReason = '' // the connection is closed once the call whose reply caused this has all its replies
+  private isOutOfStep = false // it is closed now: a reply was not that of its command, so later ones may not be either
   private sweepTimer: NodeJS.Timeout | undefined
   private lostMs = 0
   private lostReason = 'not connected yet'
@@ -223,6 +220,16 @@ export class RedisNode implements ReplySink {
     this.sample = this.replyingCall?.sample ?? this.sample // now, because a completed call's batch is reused
   }
 
+  /**
+   * The reply that is being handled has a type that its command never gets. Replies are matched to commands by their order alone, so a
+   * later one could be taken for the count of another key: the connection is closed.
+   */
+  onUnexpectedReply(): void {
+    this.isOutOfStep = true
+    this.closeReason = OUT_OF_STEP
+    this.callError = OUT_OF_STEP
+  }
+
   /** Repeats a hit with an increment of 0, because PING succeeds while writes are refused. */
   private probe(done: (isOk: boolean) => void): void {
     if (!this.isConnected || this.overdueCount > 0) {
@@ -270,21 +277,21 @@ export class RedisNode implements ReplySink {
       call.integer(value)
       if (call.leftCount === 0) this.onTripEnded(call)
     } else if (call.leftCount === 0) this.callError = ''
-    if (this.wrongServerError !== '' && call.leftCount === 0) this.drop(this.wrongServerError)
+    if (this.closeReason !== '' && (call.leftCount === 0 || this.isOutOfStep)) this.drop(this.closeReason)
   }
 
   reply(value: Reply): void {
     const call = this.nextCall()
     if (call === null) return
-    if (value instanceof ErrorReply && this.wrongServerError === '' && isWrongServer(value.text))
-      this.wrongServerError = value.text
+    if (value instanceof ErrorReply && this.closeReason === '' && isWrongServer(value.text))
+      this.closeReason = value.text
     this.replyingCall = call
     if (isServerError(value)) this.onServerError(value.text)
     if (!call.isGivenUp) {
       call.reply(value)
       if (call.leftCount === 0) this.onTripEnded(call)
     } else if (call.leftCount === 0) this.callError = ''
-    if (this.wrongServerError !== '' && call.leftCount === 0) this.drop(this.wrongServerError)
+    if (this.closeReason !== '' && (call.leftCount === 0 || this.isOutOfStep)) this.drop(this.closeReason)
   }
 
   /** The call that the next reply belongs to. */
@@ -373,7 +380,8 @@ export class RedisNode implements ReplySink {
   private failAll(reason: string): void {
     const calls = this.calls.splice(0)
     this.overdueCount = 0
-    this.wrongServerError = ''
+    this.closeReason = ''
+    this.isOutOfStep = false
     this.callError = ''
     const error = this.error(`${reason}; the hits may have been counted`, true)
     for (const call of calls) {
@@ -392,18 +400,4 @@ export class RedisNode implements ReplySink {
   error(message: string, isUnknown = false): StoreError {
     return new StoreError(`redis ${this.name}: ${message}`, isUnknown)
   }
-}
-
-function isServerError(reply: Reply): reply is ErrorReply {
-  return reply instanceof ErrorReply && !isKeyError(reply.text)
-}
-
-/** Whether an error reply says that the server works, and only this key could not be counted here. */
-export function isKeyError(text: string): boolean {
-  return KEY_ERROR.test(text)
-}
-
-/** Whether an error reply is about the server rather than about a key. */
-export function isWrongServer(text: string): boolean {
-  return WRONG_SERVER.test(text)
 }

@@ -26,7 +26,8 @@
  */
 import { StoreError } from '../../runtime/errors.ts'
 import { BATCH_SLOTS_MAX, type Batch } from '../batch.ts'
-import { isWrongServer, type NodeCall, type RedisNode, type Sample } from './node.ts'
+import { isWrongServer } from './error-replies.ts'
+import type { NodeCall, RedisNode, Sample } from './node.ts'
 import { ErrorReply, HitWriter, type Reply } from './resp.ts'
 import type { KeyCommand, RedisTopology } from './topology.ts'
 
@@ -144,7 +145,7 @@ export class PipelinedBatch {
 
   private setExactCount(slot: number, count: bigint, hasExpiry: boolean): void {
     const before = count - BigInt(this.hitsText(slot))
-    if (before < 0n) this.failWithReply(slot, `its count is negative: ${before}`)
+    if (before < 0n) this.failWithReply(slot, `its count is negative: ${before}`, true)
     else {
       const hits = this.isSkipped?.[slot] ? this.batch.hits[slot] : 0
       this.batch.setPreviousCount(slot, Number(before < COUNT_MAX ? before : COUNT_MAX) - hits)
@@ -166,7 +167,8 @@ export class PipelinedBatch {
     if (typeof reply === 'number') this.setCount(slot, reply, hasExpiry)
     else if (typeof reply === 'bigint') this.setExactCount(slot, reply, hasExpiry)
     else {
-      this.failWithReply(slot, reply instanceof ErrorReply ? reply.text : 'the reply is not a count')
+      if (reply instanceof ErrorReply) this.failWithReply(slot, reply.text)
+      else this.failWithReply(slot, 'the reply is not a count', true)
       return false
     }
     return true
@@ -177,17 +179,18 @@ export class PipelinedBatch {
     const text = reply instanceof ErrorReply ? reply.text : 'the reply to EXPIRE is not a number'
     if (/^(MOVED|ASK|TRYAGAIN) /.test(text))
       this.expire(slot) // the key was moved after its INCRBY
-    else this.failWithReply(slot, text)
+    else this.failWithReply(slot, text, true)
   }
 
-  /** Fails the slot with an error reply about its counter or about the server. */
-  failWithReply(slot: number, text: string): void {
+  /** Fails the slot with an error reply about its counter or about the server. `isUnknown`: its hits may have been added. */
+  failWithReply(slot: number, text: string, isUnknown = false): void {
     const { name } = this.getTopology(slot)
     const { key } = this.batch.counters[slot]
     const message = isWrongServer(text)
       ? `redis ${name}: ${text}`
       : `redis ${name}: counter "${key}": ${text}`
-    if (this.lastError?.message !== message) this.lastError = new StoreError(message)
+    if (this.lastError?.message !== message || this.lastError.isUnknown !== isUnknown)
+      this.lastError = new StoreError(message, isUnknown)
     this.fail(slot, this.lastError)
   }
 
@@ -317,6 +320,7 @@ class NodePipeline implements NodeCall {
 
   reply(value: Reply): void {
     const slot = this.slots[this.index]
+    if (typeof value !== 'bigint' && !(value instanceof ErrorReply)) this.node.onUnexpectedReply()
     if (this.isExpireNext) {
       if (this.incrbyResult === COUNTED) this.parent.onExpireReply(slot, value)
       this.advance()

@@ -1,10 +1,11 @@
 /** The system clock of the service is set (clock.test.ts has every combination of steps and windows, in process). */
-import { createFakeClock, fakeClockSkipReason } from '../../helpers/faketime.ts'
+import { faketimeSkipReason } from '../../../scripts/dev/test-tools.mjs'
+import { createFakeClock } from '../../helpers/faketime.ts'
 import { pauseRedis } from '../../helpers/pause.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const STEP_SEC = 7_200
 const NOON_HOUR = 12
@@ -41,7 +42,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'clock-stepped',
     fault: 'the system clock is set by two hours, and back',
     promise: 'no call is degraded, no connection is lost, counters whose window is the same go on',
-    skipReason: fakeClockSkipReason,
+    skipReason: faketimeSkipReason,
     ...PATIENT,
     units: ['day'],
     start: () => startStepped(false),
@@ -50,7 +51,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'clock-stepped-redis-stopped',
     fault: 'the system clock is set by two hours while Redis does not reply',
     promise: 'calls are answered by their deadlines all the same',
-    skipReason: fakeClockSkipReason,
+    skipReason: faketimeSkipReason,
     units: ['day'],
     start: () => startStepped(true),
   },

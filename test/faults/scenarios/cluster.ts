@@ -5,8 +5,8 @@ import { pauseRedis } from '../../helpers/pause.ts'
 import type { RedisServer } from '../../helpers/redis.ts'
 import { type Cluster, startCluster } from '../../helpers/redis-cluster.ts'
 import { DOMAIN, now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const PARTIAL = ['--cluster-require-full-coverage', 'no'] // the other nodes serve while one is down
 const DAY_SEC = 86_400

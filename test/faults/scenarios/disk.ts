@@ -7,13 +7,14 @@ import { databasePath } from '../../../monitor/storage/path.ts'
 import { eventually } from '../../helpers/eventually.ts'
 import { MODELS, startFakeRelay } from '../../helpers/fake-relays.ts'
 import { MONITOR_LISTENS, monitorEnv } from '../../helpers/monitor.ts'
+import { mountSkipReason } from '../../helpers/mounts.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import type { RunningService } from '../../helpers/service.ts'
 import { soonProbed } from '../../helpers/slugs.ts'
-import { smallDiskSkipReason, startSmallDisk } from '../../helpers/small-disk.ts'
+import { startSmallDisk } from '../../helpers/small-disk.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const ROUNDS_MAX = 50 // each submits another address
 const SETTLE_MS = 300 // in which a write that was under way ends
@@ -138,7 +139,7 @@ const SCENARIOS: LoadScenario[] = [
     promise: `${PROMISE}; results wait and are written then, the database is whole`,
     ...PATIENT,
     rssGrowthMax: 400 * 2 ** 20, // threads of the monitor
-    skipReason: smallDiskSkipReason,
+    skipReason: mountSkipReason,
     start: startFull,
   },
   {
@@ -147,7 +148,7 @@ const SCENARIOS: LoadScenario[] = [
     promise: `no decision is affected; it is logged once; the monitor starts when it can write, without a restart`,
     ...PATIENT,
     rssGrowthMax: 400 * 2 ** 20,
-    skipReason: smallDiskSkipReason,
+    skipReason: mountSkipReason,
     start: startReadOnly,
   },
 ]

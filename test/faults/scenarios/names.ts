@@ -1,14 +1,17 @@
 /** The name of Redis cannot be resolved, or names another address; its certificate has expired. */
 import { makeCertificates } from '../../helpers/certificates.ts'
+import { eventually } from '../../helpers/eventually.ts'
+import { mountSkipReason } from '../../helpers/mounts.ts'
 import { createPrivateHosts } from '../../helpers/private-hosts.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
-import { smallDiskSkipReason } from '../../helpers/small-disk.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const NAME = 'redis.test'
 const [FIRST, SECOND] = ['127.0.0.2', '127.0.0.3']
+const SILENT = '192.0.2.53' // of the addresses for documentation (RFC 5737): nobody replies
+const WORKERS = 2
 
 const loseConnections = (redis: RedisServer) => redis.run('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
 
@@ -28,6 +31,33 @@ async function startNameless(isCut: boolean): Promise<Parts> {
       else history.endFault(now())
     },
     end: () => hosts.set({ [NAME]: FIRST }),
+    read: (keys) => readRedis(redis, keys),
+    stop: async () => {
+      await redis.stop()
+      hosts.remove()
+    },
+  }
+}
+
+/** Its name server does not reply either, so a lookup takes as long as the system's resolver allows. */
+async function startSilent(): Promise<Parts> {
+  const redis = await startRedis({ args: bindTo(FIRST) })
+  const hosts = createPrivateHosts(SILENT)
+  hosts.set({ [NAME]: FIRST })
+  return {
+    env: { REDIS_URL: `${NAME}:${redis.port}` },
+    wrapper: hosts.wrapper,
+    begin: async () => {
+      hosts.set({})
+      await loseConnections(redis)
+    },
+    end: async ({ service, round }) => {
+      hosts.set({ [NAME]: FIRST })
+      await eventually(() => {
+        const connected = service.log.split('is connected again').length - 1
+        if (connected < WORKERS * (round + 1)) throw new Error('Redis is not connected again')
+      })
+    },
     read: (keys) => readRedis(redis, keys),
     stop: async () => {
       await redis.stop()
@@ -88,7 +118,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'dns-gone',
     fault: 'the name of Redis cannot be resolved, its connections stay',
     promise: 'no call is degraded, every counter is exact',
-    skipReason: smallDiskSkipReason,
+    skipReason: mountSkipReason,
     ...PATIENT,
     start: () => startNameless(false),
   },
@@ -96,15 +126,22 @@ const SCENARIOS: LoadScenario[] = [
     name: 'dns-gone-connection-lost',
     fault: 'the name of Redis cannot be resolved and the connections are lost',
     promise: 'the policies answer until it can be resolved; late hits are counted at most once and flagged',
-    skipReason: smallDiskSkipReason,
+    skipReason: mountSkipReason,
     start: () => startNameless(true),
+  },
+  {
+    name: 'dns-silent',
+    fault: 'the name server of Redis does not reply, and the connections are lost',
+    promise: "the policies answer until the name can be resolved and the resolver's own timeout has passed",
+    skipReason: mountSkipReason,
+    start: startSilent,
   },
   {
     name: 'dns-address-changed',
     fault: 'Redis is replaced by another at another address of its name',
     promise: 'the new address is used without a restart',
     losesCounts: true,
-    skipReason: smallDiskSkipReason,
+    skipReason: mountSkipReason,
     start: startMoving,
   },
   {

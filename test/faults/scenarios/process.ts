@@ -2,8 +2,8 @@
 import { eventually } from '../../helpers/eventually.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const STALL_MS = 1_500
 
@@ -41,7 +41,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'worker-stalled',
     fault: `the event loop of one of two workers is blocked for ${STALL_MS / 1_000} s`,
     promise: 'its calls are answered after that, none is counted twice, no connection is lost',
-    history: { deadlineMs: Number.POSITIVE_INFINITY, givenUpShareMax: 1 },
+    history: { deadlineMs: Number.POSITIVE_INFINITY },
     timeoutsMs: [undefined],
     start: () => startWith(({ service }) => void service.child.send({ stallWorker: 0, stallMs: STALL_MS })),
   },
@@ -59,7 +59,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'service-stopped',
     fault: 'the whole service is stopped (SIGSTOP) and continued',
     promise: 'calls are answered after that, none is counted twice, no connection is lost',
-    history: { deadlineMs: Number.POSITIVE_INFINITY, givenUpShareMax: 1 },
+    history: { deadlineMs: Number.POSITIVE_INFINITY },
     timeoutsMs: [undefined],
     start: () =>
       startWith(

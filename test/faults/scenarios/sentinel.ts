@@ -3,8 +3,8 @@ import { pauseRedis } from '../../helpers/pause.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { type SentinelSet, startSentinel } from '../../helpers/redis-sentinel.ts'
 import { now } from '../load.ts'
+import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
-import { readRedis } from './redis.ts'
 
 const toEnv = (url: string) => ({ REDIS_TYPE: 'SENTINEL', REDIS_URL: url })
 
