@@ -9,6 +9,9 @@
  *     warm-up    before      fault                    after
  *     ───────────┬───────────┬────────────────────────┬──────────
  *     dropped    counted     waits? failed? degraded?  counted again
+ *
+ * Store, service and Envoy run in sessions of their own, since Linux shares cores between sessions where autogroups are on: together
+ * they would get one share, and wait for the load generator.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -96,11 +99,11 @@ type Admin = (path: string) => Promise<string>
 export async function runOutage(plan: Plan): Promise<Outcome> {
   const stops: (() => unknown)[] = []
   try {
-    const store = await startFaultyStore(plan.store, plan.fault)
+    const store = await startFaultyStore(plan.store, plan.fault, true)
     stops.push(() => store.stop())
     const decider = await startDecider(plan, store)
     stops.push(() => decider.stop())
-    const envoy = await spawnEnvoy(createEnvoyConfig(decider.grpcPort, TIMEOUT_MS))
+    const envoy = await spawnEnvoy(createEnvoyConfig(decider.grpcPort, TIMEOUT_MS), true)
     stops.push(() => envoy.stop())
     return await measure(plan, store, decider, envoy)
   } finally {
@@ -159,6 +162,7 @@ async function startDecider({ service, program, limit, env }: Plan, store: Fault
     const sluice = spawnService({
       rules: { 'envoy.yaml': rules },
       env: { DEGRADED_HEADER: 'true', ...store.env, ...env },
+      hasOwnSession: true,
     })
     await sluice.logged("Listening for HTTP on '")
     return {
@@ -172,7 +176,7 @@ async function startDecider({ service, program, limit, env }: Plan, store: Fault
   mkdirSync(join(root, 'rl', 'config'), { recursive: true })
   writeFileSync(join(root, 'rl', 'config', 'envoy.yaml'), rules)
   const folders = { RUNTIME_ROOT: root, RUNTIME_SUBDIRECTORY: 'rl', RUNTIME_WATCH_ROOT: 'false' }
-  const reference = await startReference(program, { ...folders, ...store.env })
+  const reference = await startReference(program, { ...folders, ...store.env }, true)
   const stop = async () => {
     await reference.stop()
     rmSync(root, { recursive: true, force: true })

@@ -75,6 +75,7 @@ const { values: flags } = parseArgs({
     from: { type: 'string' }, // such a file
   },
 })
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1)) // ends what it started, too
 const program = process.env.SLUICE_REFERENCE ?? ''
 const services = [...POLICIES, ...(program === '' ? [] : [REFERENCE])] as Row['service'][]
 

@@ -38,8 +38,8 @@ export async function startEnvoy(config: string): Promise<Envoy> {
   return envoy
 }
 
-/** The same without a test that stops it. */
-export async function spawnEnvoy(config: string): Promise<Envoy> {
+/** The same without a test that stops it. `hasOwnSession`: as in test/helpers/redis.ts. */
+export async function spawnEnvoy(config: string, hasOwnSession = false): Promise<Envoy> {
   const [ingress, upstream, admin] = [await freePort(), await freePort(), await freePort()]
   const directory = mkdtempSync(join(tmpdir(), 'sluice-envoy-'))
   const file = join(directory, 'envoy.yaml')
@@ -49,7 +49,7 @@ export async function spawnEnvoy(config: string): Promise<Envoy> {
   const address = `{ socket_address: { address: 127.0.0.1, port_value: ${admin} } }`
   writeFileSync(file, `${text}\nadmin: { address: ${address} }\n`)
   const args = ['-c', file, '--concurrency', '1', '--use-dynamic-base-id', '-l', 'warn']
-  const child = spawn(ENVOY, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(ENVOY, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: hasOwnSession })
   let log = ''
   child.stderr.setEncoding('utf8').on('data', (text) => {
     log += text

@@ -23,12 +23,15 @@ export interface FaultyStore {
   stop(): Promise<void>
 }
 
-export function startFaultyStore(store: Store, fault: Fault): Promise<FaultyStore> {
-  return store === 'redis' ? startFaultyRedis(fault) : startFaultyMemcached(fault)
+/** `hasOwnSession`: as in test/helpers/redis.ts. */
+export function startFaultyStore(store: Store, fault: Fault, hasOwnSession = false): Promise<FaultyStore> {
+  return store === 'redis'
+    ? startFaultyRedis(fault, hasOwnSession)
+    : startFaultyMemcached(fault, hasOwnSession)
 }
 
-async function startFaultyRedis(fault: Fault): Promise<FaultyStore> {
-  let redis = await startRedis()
+async function startFaultyRedis(fault: Fault, hasOwnSession: boolean): Promise<FaultyStore> {
+  let redis = await startRedis({ hasOwnSession })
   let resume = () => {}
   return {
     env: { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: redis.address },
@@ -37,15 +40,15 @@ async function startFaultyRedis(fault: Fault): Promise<FaultyStore> {
       else resume = (await pauseRedis(redis)).resume
     },
     async end() {
-      if (fault === 'kill') redis = await startRedis({ port: redis.port })
+      if (fault === 'kill') redis = await startRedis({ port: redis.port, hasOwnSession })
       else resume()
     },
     stop: () => redis.stop(),
   }
 }
 
-async function startFaultyMemcached(fault: Fault): Promise<FaultyStore> {
-  let memcached = await startMemcached()
+async function startFaultyMemcached(fault: Fault, hasOwnSession: boolean): Promise<FaultyStore> {
+  let memcached = await startMemcached({ hasOwnSession })
   let resume = () => {}
   return {
     env: { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: memcached.address },
@@ -54,7 +57,7 @@ async function startFaultyMemcached(fault: Fault): Promise<FaultyStore> {
       else resume = (await pauseMemcached(memcached)).resume
     },
     async end() {
-      if (fault === 'kill') memcached = await startMemcached({ port: memcached.port })
+      if (fault === 'kill') memcached = await startMemcached({ port: memcached.port, hasOwnSession })
       else resume()
     },
     stop: () => memcached.stop(),

@@ -29,6 +29,7 @@ export interface ServiceOptions {
   env?: Record<string, string>
   args?: string[]
   frontend?: 'http2' | 'grpc-js'
+  hasOwnSession?: boolean // as in test/helpers/redis.ts
 }
 
 export interface Exit {
@@ -117,6 +118,7 @@ export function spawnService(options: ServiceOptions): RunningService {
   )
   const child = spawn(process.execPath, [SLUICE, ...args], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    detached: options.hasOwnSession,
     env: {
       ...inherited,
       NODE_ENV: 'test',
