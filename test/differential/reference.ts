@@ -30,11 +30,17 @@ const script = `exec 3<&0; "$0" </dev/null & server=$!
 (read -r _ <&3; kill -9 "$server") 2>/dev/null & watch=$!
 wait "$server"; kill "$watch" 2>/dev/null`
 
-export async function startReference(program: string, env: Record<string, string>): Promise<Side> {
+/** `hasOwnSession`: as in test/helpers/redis.ts. */
+export async function startReference(
+  program: string,
+  env: Record<string, string>,
+  hasOwnSession = false,
+): Promise<Side> {
   const statsd = await startStatsd()
   const [http, grpc, debug] = [await freePort(), await freePort(), await freePort()]
   const child = spawn('sh', ['-c', script, program], {
     stdio: ['pipe', 'ignore', 'pipe'],
+    detached: hasOwnSession,
     env: {
       PATH: process.env.PATH,
       HOST: '127.0.0.1',

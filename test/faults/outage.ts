@@ -20,14 +20,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { FAULTS, type Fault, STORES, type Store, startFaultyStore } from '../helpers/faulty-store.ts'
 import { GrpcClient, question } from '../helpers/grpc.ts'
-import { startMemcached } from '../helpers/memcached.ts'
-import { pauseMemcached, pauseRedis } from '../helpers/pause.ts'
-import { startRedis } from '../helpers/redis.ts'
 import { spawnService } from '../helpers/service.ts'
 
-const STORES = ['redis', 'memcached'] as const
-const FAULTS = ['kill', 'stop'] as const
 const POLICIES = ['error', 'allow', 'deny', 'local'] as const
 const LIMIT = 4_000_000_000
 const KEYS = 1_000
@@ -39,8 +35,6 @@ const LAG_MS_MAX = 100
 const REPEATS_MAX = 20 // of all runs of a row; beyond, there are fewer runs
 const ANSWER_MS_MAX = 30_000 // calls that have no answer then are reported as unanswered
 
-type Store = (typeof STORES)[number]
-type Fault = (typeof FAULTS)[number]
 type Policy = (typeof POLICIES)[number]
 
 interface Call {
@@ -60,48 +54,6 @@ interface Figures {
   lagMs: number // longest time from when a call was due to when it was made
 }
 
-/** A store that can be taken away and given back, on the same port. */
-interface Faulty {
-  env: Record<string, string>
-  begin(): Promise<void>
-  end(): Promise<void>
-  stop(): Promise<void>
-}
-
-async function startRedisStore(fault: Fault): Promise<Faulty> {
-  let redis = await startRedis()
-  let resume = () => {}
-  return {
-    env: { REDIS_URL: redis.address },
-    async begin() {
-      if (fault === 'kill') await redis.stop()
-      else resume = (await pauseRedis(redis)).resume
-    },
-    async end() {
-      if (fault === 'kill') redis = await startRedis({ port: redis.port })
-      else resume()
-    },
-    stop: () => redis.stop(),
-  }
-}
-
-async function startMemcachedStore(fault: Fault): Promise<Faulty> {
-  let memcached = await startMemcached()
-  let resume = () => {}
-  return {
-    env: { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: memcached.address },
-    async begin() {
-      if (fault === 'kill') await memcached.stop()
-      else resume = (await pauseMemcached(memcached)).resume
-    },
-    async end() {
-      if (fault === 'kill') memcached = await startMemcached({ port: memcached.port })
-      else resume()
-    },
-    stop: () => memcached.stop(),
-  }
-}
-
 interface Plan {
   store: Store
   fault: Fault
@@ -113,7 +65,7 @@ interface Plan {
 }
 
 async function run({ store, fault, policy, ratePerSec, timeoutMs, faultMs, env }: Plan): Promise<Figures> {
-  const faulty = await (store === 'redis' ? startRedisStore : startMemcachedStore)(fault)
+  const faulty = await startFaultyStore(store, fault)
   const rule = `{ key: user, on_store_error: ${policy}, rate_limit: { unit: day, requests_per_unit: ${LIMIT} } }`
   const service = spawnService({
     rules: { 'shop.yaml': `domain: shop\ndescriptors:\n  - ${rule}\n` },

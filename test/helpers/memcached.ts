@@ -30,6 +30,7 @@ export interface MemcachedOptions {
   port?: number
   path?: string
   args?: string[]
+  hasOwnSession?: boolean // as in test/helpers/redis.ts
 }
 
 const START_MS_MAX = 60_000
@@ -46,7 +47,7 @@ export async function startMemcached(options: MemcachedOptions = {}): Promise<Me
   const listen = options.path ? ['-s', options.path] : ['-p', String(port), '-l', '127.0.0.1']
   const user = process.getuid?.() === 0 ? ['-u', 'root'] : [] // as root it starts only with this
   const args = ['-c', script, 'sh', ...listen, ...user, '-m', '32', '-t', '1', ...(options.args ?? [])]
-  const server = spawn('sh', args, { stdio: 'pipe' })
+  const server = spawn('sh', args, { stdio: 'pipe', detached: options.hasOwnSession })
   let output = ''
   for (const stream of [server.stdout, server.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {

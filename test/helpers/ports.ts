@@ -1,7 +1,7 @@
 /**
  * Free TCP ports of 127.0.0.1 that no other test takes before they are used.
  *
- *     10,000             each worker of vitest has its own part              31,999   32,768      ephemeral ports
+ *     10,081             each worker of vitest has its own part              32,080   32,768      ephemeral ports
  *        ├── worker 1 ──┼── worker 2 ──┼── … ──┼── worker 16 ───────────────────┤        ├── port 0, outgoing …
  *
  * A port that the kernel chooses (port 0) may be given to an outgoing connection or to another process as soon as its
@@ -10,7 +10,7 @@
  */
 import { createServer } from 'node:net'
 
-const FIRST = 10_000
+const FIRST = 10_081 // fetch refuses 10080, and test/helpers/envoy.ts replaces 10000 and 10001 in examples/envoy
 const PARTS = 16 // vitest workers beyond this share a part with another one
 const PART_PORTS = 1_375
 

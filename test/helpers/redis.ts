@@ -33,6 +33,7 @@ export interface RedisServerOptions {
   args?: string[]
   password?: string
   tls?: Certificates // the port uses TLS; client certificates are required only with `args`
+  hasOwnSession?: boolean // Linux shares cores between sessions, as between the services of an init system
   sentinel?: string // starts a sentinel with this configuration
   folder?: string // of its files, which then outlive it; default: one of its own
 }
@@ -61,7 +62,10 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     await writeFile(join(folder, 'sentinel.conf'), sentinel) // the sentinel rewrites this file
     args.unshift(join(folder, 'sentinel.conf'), '--sentinel')
   }
-  const server = spawn('sh', ['-c', script, 'sh', ...args], { stdio: 'pipe' })
+  const server = spawn('sh', ['-c', script, 'sh', ...args], {
+    stdio: 'pipe',
+    detached: options.hasOwnSession,
+  })
   let output = ''
   for (const stream of [server.stdout, server.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {

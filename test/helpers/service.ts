@@ -30,6 +30,7 @@ export interface ServiceOptions {
   args?: string[]
   wrapper?: readonly string[] // a program and its arguments that runs the service as its last ones, by exec
   frontend?: 'http2' | 'grpc-js'
+  hasOwnSession?: boolean // as in test/helpers/redis.ts
 }
 
 export interface Exit {
@@ -119,6 +120,7 @@ export function spawnService(options: ServiceOptions): RunningService {
   const [program, ...programArgs] = [...wrapper, process.execPath, SLUICE, ...args]
   const child = spawn(program, programArgs, {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    detached: options.hasOwnSession,
     env: {
       ...inherited,
       NODE_ENV: 'test',
