@@ -2,9 +2,7 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { RuleNode, StoreErrorPolicy } from '../../../engine/config/rules.ts'
-import { Deadlines } from '../../../engine/decision/deadlines.ts'
 import type { EngineOptions } from '../../../engine/decision/engine.ts'
-import { RequestBatch } from '../../../engine/decision/request-batch.ts'
 import { StoreError } from '../../../engine/runtime/errors.ts'
 import type { Batch } from '../../../engine/stores/batch.ts'
 import type { CounterStore } from '../../../engine/stores/counter-store.ts'
@@ -212,117 +210,6 @@ test('a batch that waited for capacity keeps the deadlines of its calls, without
   expect(store.sent[0].batch.membersCount).toBe(2)
   pass(1_000)
   expect(waiting.map(({ atMs, response }) => [atMs, degradedBy(response!)])).toEqual([[150, 'deny']])
-})
-
-describe('Deadlines', () => {
-  const answered: [RequestBatch, number][] = []
-  const NEVER = Number.POSITIVE_INFINITY
-
-  function open(timeoutMs = 0) {
-    answered.length = 0
-    const deadlines = new Deadlines(timeoutMs, (requests, request) => {
-      answered.push([requests, request])
-      requests.callbacks[request] = null
-    })
-    const batch = () => new RequestBatch(false, () => {})
-    /** Adds a request to a batch. `timeoutMs`: the caller's; undefined = no deadline is known. */
-    const add = (requests: RequestBatch, callerTimeoutMs: number | undefined) => {
-      const deadlineMs = callerTimeoutMs === undefined ? undefined : Date.now() + callerTimeoutMs
-      const callback = { isCancelled: false, onDecision() {}, onError() {}, deadlineMs }
-      requests.close(callback, null, false)
-      deadlines.add(requests, requests.requestsCount - 1, callback)
-      return requests
-    }
-    return { deadlines, batch, add }
-  }
-
-  test.each([undefined, NEVER])('a call without deadline (%s) reads no clock', (callerTimeoutMs) => {
-    const { batch, deadlines } = open()
-    const clock = vi.spyOn(Date, 'now')
-    onTestFinished(() => clock.mockRestore())
-    const requests = batch()
-    const callback = { isCancelled: false, onDecision() {}, onError() {}, deadlineMs: callerTimeoutMs }
-    requests.close(callback, null, false)
-    deadlines.add(requests, 0, callback)
-    expect(requests.deadlinesMs).toEqual([NEVER])
-    expect(clock).not.toHaveBeenCalled()
-    expect(vi.getTimerCount()).toBe(0)
-  })
-
-  test('DECISION_TIMEOUT alone, when the caller names none', () => {
-    const { batch, add } = open(50)
-    const requests = add(batch(), undefined)
-    expect([requests.deadlinesMs, requests.nextDeadlineMs]).toEqual([[EPOCH_MS + 50], EPOCH_MS + 50])
-    pass(52)
-    expect(answered).toEqual([[requests, 0]])
-  })
-
-  test('a removed batch is not asked again, one that replaces another is', () => {
-    const { batch, add, deadlines } = open()
-    const [counted, waited, resent] = [add(batch(), 20), add(batch(), 40), batch()]
-    add(batch(), undefined)
-    deadlines.remove(counted)
-    resent.copy(waited, 0)
-    deadlines.replace(waited, resent)
-    pass(100)
-    expect(answered).toEqual([[resent, 0]])
-    deadlines.replace(resent, batch())
-    add(batch(), 40)
-    pass(100)
-    expect(answered).toHaveLength(2)
-  })
-
-  test('what replaces a batch has no deadline when its requests have none', () => {
-    const { batch, add, deadlines } = open()
-    const [former, resent] = [add(batch(), 20), batch()]
-    deadlines.replace(former, resent)
-    resent.nextDeadlineMs = EPOCH_MS // as if a later use of the same object
-    add(batch(), 40)
-    pass(100)
-    expect(answered.map(([requests]) => requests === resent)).toEqual([false])
-  })
-
-  test('one timer, of the earliest deadline; the others follow', () => {
-    const { batch, add } = open()
-    const requests = batch()
-    for (const ms of [400, 20, 20, 80]) {
-      add(requests, ms)
-      expect(vi.getTimerCount()).toBe(1)
-    }
-    pass(15)
-    pass(IMMEDIATE_MS)
-    expect(answered.map(([, request]) => request)).toEqual([1, 2])
-    expect(vi.getTimerCount()).toBe(1)
-    pass(1_000)
-    expect(answered.map(([, request]) => request)).toEqual([1, 2, 3, 0])
-    expect(vi.getTimerCount()).toBe(0)
-  })
-
-  test('a deadline that has passed is due after 1 ms; one beyond the longest timer of Node is waited for', () => {
-    const { batch, add } = open()
-    const setTimeoutSpy = vi.spyOn(globalThis, 'setTimeout')
-    onTestFinished(() => setTimeoutSpy.mockRestore())
-    const past = add(batch(), -100)
-    expect(setTimeoutSpy.mock.lastCall![1]).toBe(1)
-    pass(2)
-    expect(answered).toEqual([[past, 0]])
-    add(batch(), 2 ** 32)
-    expect(setTimeoutSpy.mock.lastCall![1]).toBe(2 ** 31 - 1)
-  })
-
-  test('a request is due at its deadline, not before', () => {
-    const { batch, add } = open()
-    const requests = add(add(batch(), 4), 8)
-    pass(3)
-    vi.setSystemTime(EPOCH_MS + 2) // the fake setImmediate takes a millisecond
-    pass(IMMEDIATE_MS)
-    expect(answered).toEqual([[requests, 0]])
-    pass(10)
-    expect(answered).toEqual([
-      [requests, 0],
-      [requests, 1],
-    ])
-  })
 })
 
 type Event =
