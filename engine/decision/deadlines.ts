@@ -56,7 +56,6 @@ export class Deadlines {
     }
     requests.deadlinesMs[request] = dueMs
     if (dueMs < requests.nextDeadlineMs) requests.nextDeadlineMs = dueMs
-    if (dueMs === Number.POSITIVE_INFINITY) return
     this.batches.add(requests)
     if (dueMs < this.timerMs) this.start(dueMs, nowMs)
   }

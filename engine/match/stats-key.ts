@@ -55,7 +55,7 @@ export class StatsKeys {
         isExact = false
         if (matchKind !== MatchKind.Default && (flags & HAS_SHARE_THRESHOLD) !== 0) {
           shared = this.stripKey(trie, this.node[i], entries[i].key)
-          isShared ||= shared !== ''
+          isShared = true
         }
         if (matchKind === MatchKind.WildKey || ((flags & HAS_VALUE_TO_METRIC) !== 0 && shared === ''))
           isConfigured = false

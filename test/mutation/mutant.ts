@@ -37,7 +37,8 @@ export function toChange(source: string, { location: { start, end }, replacement
   }
 }
 
-function shorten(text: string): string {
+/** As in survivors.yaml. */
+export function shorten(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim()
   const comment = line.indexOf(' // ')
   return (comment < 0 ? line : line.slice(0, comment)).slice(0, CHANGE_LENGTH_MAX)

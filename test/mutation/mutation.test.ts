@@ -1,7 +1,8 @@
 /** The parts of `npm run mutation` that judge what Stryker reports. */
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { type Mutant, toChange } from './mutant.ts'
+import { type Mutant, shorten, toChange } from './mutant.ts'
 import { chooseSample } from './sample.ts'
 import { SCOPES, selectRuns } from './scopes.ts'
 import { confidenceInterval, countScore, killedShare } from './score.ts'
@@ -98,6 +99,17 @@ describe('survivors.yaml', () => {
       expect(() => parseSurvivors(text)).toThrow('survivors.yaml, a.ts: an entry needs line and why')
     },
   )
+
+  test('every entry is about a line of its source', () => {
+    const text = readFileSync(new URL('survivors.yaml', import.meta.url), 'utf8')
+    const gone = [...parseSurvivors(text)].flatMap(([file, entries]) => {
+      const lines = readFileSync(ROOT + file, 'utf8')
+        .split('\n')
+        .map(shorten)
+      return entries.filter(({ line }) => !lines.includes(line)).map(({ line }) => `${file}: ${line}`)
+    })
+    expect(gone).toEqual([])
+  })
 
   test('by file', () => {
     expect(parseSurvivors('a.ts: [{line: x, why: y}]').get('a.ts')).toEqual([{ line: 'x', why: 'y' }])

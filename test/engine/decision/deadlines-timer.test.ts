@@ -1,4 +1,4 @@
-/** When deadlines are due, and the one timer of them all. */
+/** Deadlines: one timer for all batches in flight, and which of them it looks through. */
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { Deadlines } from '../../../engine/decision/deadlines.ts'
 import { RequestBatch } from '../../../engine/decision/request-batch.ts'
@@ -74,14 +74,23 @@ test('a removed batch is not asked again, one that replaces another is', () => {
   expect(answered).toHaveLength(2)
 })
 
-test('what replaces a batch has no deadline when its requests have none', () => {
+test('a batch without deadlines left is not looked through', () => {
   const { batch, add, deadlines } = open()
-  const [former, resent] = [add(batch(), 20), batch()]
+  const [former, resent, done] = [add(batch(), 20), batch(), add(batch(), 30)]
   deadlines.replace(former, resent)
-  resent.nextDeadlineMs = START_MS // as if a later use of the same object
-  add(batch(), 40)
+  pass(30)
+  expect(answered).toEqual([[done, 0]])
+  for (const requests of [resent, done]) {
+    requests.close({ isCancelled: false, onDecision() {}, onError() {} }, null, false)
+    const request = requests.requestsCount - 1
+    requests.deadlinesMs[request] = requests.nextDeadlineMs = START_MS // seen only by who looks
+  }
+  const next = add(batch(), 40)
   pass(100)
-  expect(answered.map(([requests]) => requests === resent)).toEqual([false])
+  expect(answered).toEqual([
+    [done, 0],
+    [next, 0],
+  ])
 })
 
 test('one timer, of the earliest deadline; the others follow', () => {

@@ -2,7 +2,7 @@
  * Creates rules for tests: `limited({ key: 'user', value: '7' })` is 1 per second for user_7.
  */
 import type { RuleDomain, RuleLimit, RuleNode } from '../../../engine/config/rules.ts'
-import { Unit } from '../../../proto/ratelimit.ts'
+import { type Entry, Unit } from '../../../proto/ratelimit.ts'
 
 export function ruleLimit(given: Partial<RuleLimit> = {}): RuleLimit {
   return { name: '', requestsPerUnit: 1, unit: Unit.Second, isUnlimited: false, replaces: [], ...given }
@@ -35,4 +35,12 @@ export function limited(given: Partial<RuleNode> & { key: string }): RuleNode {
 
 export function ruleDomain(name: string, ...nodes: RuleNode[]): RuleDomain {
   return { name, nodes }
+}
+
+/** `a=1 b=2` as entries; `a=` has an empty value. */
+export function parseEntries(text: string): Entry[] {
+  return text.split(' ').map((pair) => {
+    const at = pair.indexOf('=')
+    return { key: pair.slice(0, at), value: pair.slice(at + 1) }
+  })
 }

@@ -3,20 +3,14 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Match, RuleDomain, RuleNode } from '../../../engine/config/rules.ts'
 import { compile } from '../../../engine/match/compile.ts'
+import { HASH_START, hashByte } from '../../../engine/match/image.ts'
 import { Trie } from '../../../engine/match/trie.ts'
 import type { Entry } from '../../../proto/ratelimit.ts'
 import { Unit } from '../../../proto/ratelimit.ts'
 import { size } from '../../helpers/size.ts'
+import { matchPlain } from './match-plain.ts'
 import { naiveMatch, toCompositeKey } from './naive.ts'
-import { limited, ruleDomain, ruleLimit, ruleNode } from './rules.ts'
-
-/** `a=1 b=2` as entries; `a=` has an empty value. */
-function parseEntries(text: string): Entry[] {
-  return text.split(' ').map((pair) => {
-    const at = pair.indexOf('=')
-    return { key: pair.slice(0, at), value: pair.slice(at + 1) }
-  })
-}
+import { limited, parseEntries, ruleDomain, ruleLimit, ruleNode } from './rules.ts'
 
 function lookUp(trie: Trie, domain: string, entries: Entry[]) {
   const out: Match = { rule: null, statsKey: '', sharedValues: ['left', 'over'] }
@@ -236,6 +230,55 @@ test('the image keeps every field of a rule; rule objects are created once', () 
   ])
 })
 
+test('a node knows its place, key, value, and the way to it', () => {
+  const places = { file: 'limits/shop.yaml', line: 7 }
+  const child = limited({ key: 'path', value: '/a_b', file: 'limits/überall.yaml', line: 12 })
+  const trie = new Trie(
+    compile([
+      ruleDomain('other', limited({ key: 'x' })),
+      ruleDomain('shop', ruleNode({ key: 'user_id', value: '7', ...places, children: [child] })),
+    ]),
+  )
+  const [, rule] = trie.rules()
+  const [domain, user, path] = trie.getRuleNodes(rule)
+  expect(trie.getRuleNodes(rule)).toHaveLength(3)
+  expect([domain, user, path].map((node) => trie.getText(node))).toEqual(['shop', 'user_id_7', 'path_/a_b'])
+  expect([domain, user, path].map((node) => trie.getDepth(node))).toEqual([0, 1, 2])
+  expect([user, path].map((node) => trie.getPlace(node))).toEqual([
+    places,
+    { file: 'limits/überall.yaml', line: 12 },
+  ])
+  expect([user, path].map((node) => trie.getKeyAndValue(node))).toEqual([
+    { key: 'user_id', value: '7' },
+    { key: 'path', value: '/a_b' },
+  ])
+  expect(trie.getKeyAndValue(trie.getRuleNodes(trie.rule(0))[1])).toEqual({ key: 'x', value: '' })
+  expect([trie.domainOfRule(rule), trie.getDomainName(user)]).toEqual(['shop', 'shop'])
+  expect([trie.getRule(user), trie.getRule(path)]).toEqual([null, rule])
+})
+
+test('texts of equal hash are distinct', () => {
+  const [one, other] = ['user_0wl8', 'user_xqd6'] // found by search; other texts for another hash
+  const hash = (text: string) => [...Buffer.from(text)].reduce(hashByte, HASH_START)
+  expect(hash(one)).toBe(hash(other))
+  const trie = compileTrie(limited({ key: one }))
+  expect(lookUp(trie, 'd', [{ key: one, value: '1' }])?.path).toBe(`d.${one}`)
+  expect(lookUp(trie, 'd', [{ key: other, value: '1' }])).toBeNull()
+  const both = compileTrie(limited({ key: one }), limited({ key: other }))
+  for (const key of [one, other]) expect(lookUp(both, 'd', [{ key, value: '1' }])?.path).toBe(`d.${key}`)
+})
+
+test('texts at the end of the reused buffer of 64 KiB', () => {
+  const name = '€'.repeat(30_000)
+  const trie = new Trie(compile([ruleDomain(name, limited({ key: 'k', value: '€*€' }))]))
+  for (const length of [21_840, 21_843, 21_844, 21_845, 21_846, 21_847])
+    expect(lookUp(trie, name, [{ key: 'k', value: '€'.repeat(length) }])?.path).toBe(`${name}.k_€*€`)
+  for (const length of [21_843, 21_844, 21_845, 21_846]) {
+    const wide = compileTrie(limited({ key: '€', value: '€'.repeat(length) }))
+    expect(lookUp(wide, 'd', [{ key: '€', value: '€'.repeat(length) }])?.path).toHaveLength(length + 4)
+  }
+})
+
 test('a domain without descriptors is known and limits nothing', () => {
   const image = compile([ruleDomain('empty')])
   expect(image).toMatchObject({ rulesCount: 0, domainsCount: 1 })
@@ -264,7 +307,11 @@ test('a trie as text', () => {
           children: [limited({ key: 'method', limit: ruleLimit({ name: 'writes', replaces: ['reads'] }) })],
         }),
       ),
-      ruleDomain('mail', limited({ key: 'to', isQuota: true, hasDetailedMetric: true, metadata: { a: 1 } })),
+      ruleDomain(
+        'mail',
+        limited({ key: 'to', isQuota: true, hasDetailedMetric: true, metadata: { a: 1 } }),
+        limited({ key: 'from', hasValueToMetric: true, onStoreError: 'local', localShare: 25 }),
+      ),
     ]),
   )
   expect(`\n${trie}\n`).toBe(`
@@ -275,6 +322,7 @@ shop
     method              1/SECOND "writes" replaces "reads"
 mail
   to                    1/SECOND quota metadata {"a":1} detailed_metric
+  from                  1/SECOND on_store_error local local_share 25 value_to_metric
 `)
 })
 
@@ -318,6 +366,11 @@ test('property, section 2: the trie agrees with the specification', () => {
           const expected = naiveMatch(domains.map(wellFormed), domain, wellFormed(request))
           const found = wellFormed(lookUp(trie, domain, request))
           if (!isDeepStrictEqual(found, expected)) expect(found).toEqual(expected) // toEqual is slow
+          if (domain !== 'd') continue
+          const plain = matchPlain(trie, domain, request)
+          const isPlain =
+            found !== null && found.statsKey === found.path && found.sharedValues.join('') === ''
+          if (plain !== 'renamed') expect(plain.toWellFormed()).toBe(isPlain ? found.path : 'none')
         }
       }
     }),

@@ -86,6 +86,29 @@ test('property, 1.6: parts long and repetitive enough for the table are found at
   )
 })
 
+test('a part that is found by its table ends before what the suffix needs', () => {
+  const part = `${'a'.repeat(100)}b`
+  const text = 'a'.repeat(300) // so much work that the table is made
+  expect(fits(`*${part}*b`, `${text}bb`)).toBe(true)
+  expect(fits(`*${part}*b`, `${text}b`)).toBe(false)
+  expect(fits(`*${part}*ab`, `${text}bab`)).toBe(true)
+  expect(fits(`*${part}*`, text)).toBe(false)
+})
+
+test('property, 1.6: parts with several borders are found by their table', () => {
+  // 100 letters and 100 of the same keep plain search busy, so the rest is searched by table
+  const border = fc.constantFrom('ab', 'aab', 'aabaab', 'aabaaab')
+  fc.assert(
+    fc.property(border, fc.array(border, { maxLength: 8 }), fc.nat({ max: 5 }), (end, borders, cut) => {
+      const part = 'aab'.repeat(40) + end
+      const text = `${'aab'.repeat(60)}${borders.join('').slice(cut)}${'aab'.repeat(45)}${borders.join('')}`
+      expect(fits(`*${part}*`, text)).toBe(text.includes(part))
+      expect(fits(`*${part}*b`, `${text}b`)).toBe(text.includes(part))
+    }),
+    { numRuns: size({ small: 2_000, full: 200_000 }) },
+  )
+})
+
 test('1.6: a hostile text costs its length, not its length times that of the pattern', () => {
   const part = `${'a'.repeat(1_000)}b`
   const text = 'a'.repeat(20_000)
