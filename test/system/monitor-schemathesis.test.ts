@@ -16,7 +16,7 @@ import { makeTemporaryFolder } from '../helpers/temporary-folder.ts'
 const TOOL = fileURLToPath(new URL('../.tools/schemathesis', import.meta.url)) // put there by the bootstrap of the tests
 const SLUG = soonProbed('relay', 60)
 const CASES_MIN = size({ small: 300, full: 10_000 })
-const EXAMPLES = size({ small: 4, full: 1_000 }) // per endpoint and phase
+const EXAMPLES = size({ small: 8, full: 1_000 }) // per endpoint and phase
 const SEED = Number(process.env.SLUICE_SEED ?? 51)
 const SEEDS = size({ small: [SEED], full: [SEED, SEED + 1, SEED + 2] })
 const INTENDED =

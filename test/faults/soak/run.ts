@@ -57,7 +57,7 @@ export interface SoakResult {
   samples: Sample[]
   threads: (ThreadsSample & { sec: number })[] // each about a second after the one before
   faults: FaultRun[]
-  othersBefore: number // answers not counted by the store before the first fault
+  othersBefore: number // answers not counted by the store, from its first counts to the first fault
   decisions: number
   dropped: number
   unanswered: number
@@ -184,6 +184,7 @@ class Run {
   private startMs = 0
   private lastSampleMs = 0
   private endSec = 0
+  private othersAtStart = 0
   private othersBefore = 0
   private last: { fault: Fault; run: FaultRun } | null = null
 
@@ -202,6 +203,7 @@ class Run {
     })
     this.timer = setInterval(() => this.sample(), this.options.sampleMs)
     await this.becomesCounted()
+    this.othersAtStart = this.load.others // of connections and code that were new
   }
 
   async followTime(
@@ -210,9 +212,11 @@ class Run {
   ): Promise<void> {
     const { totalMs, everyMs, faultMs } = pace
     const count = Math.floor(totalMs / everyMs) - 1 // the last minute is quiet
+    const later = faults.filter(({ isRestart }) => !isRestart)
     for (let i = 0; i < count; i++) {
+      const fault = faults[i] ?? later[(i - faults.length) % later.length]
       await sleep(Math.max(0, this.startMs + (i + 1) * everyMs - performance.now()))
-      await this.inject(faults[i % faults.length], () => sleep(faultMs))
+      await this.inject(fault, () => sleep(faultMs))
     }
     await sleep(Math.max(0, this.startMs + totalMs - performance.now()))
   }
@@ -253,7 +257,7 @@ class Run {
 
   private async inject(fault: Fault, wait: () => Promise<unknown>): Promise<void> {
     await this.completeLast()
-    if (this.faults.length === 0) this.othersBefore = this.load.others
+    if (this.faults.length === 0) this.othersBefore = this.load.others - this.othersAtStart
     this.options.report(`${this.nowSec().toFixed(1)} s: ${fault.name}`)
     const run: FaultRun = {
       name: fault.name,
