@@ -10,11 +10,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { ConfigurationError } from '../../engine/runtime/errors.ts'
-import { listenAddress } from '../../monitor/service/options.ts'
 import { claimPorts } from '../../transports/ports.ts'
 import { doneDetection, newDetection, toWrite } from './demo/detections.ts'
+import { type DemoOptions, parseDemoOptions, USAGE } from './demo/options.ts'
 import { createProbeContext, observe, prepareDatabase, storeWrites } from './demo/prepare.ts'
 import { DemoProcesses } from './demo/processes.ts'
 import { Progress } from './demo/progress.ts'
@@ -23,36 +22,9 @@ import { agentEnv, monitorEnv } from './demo/settings.ts'
 import { DEMO_SITES, SLOW_SUBMISSION, siteUrl } from './demo/sites.ts'
 import { startWorld, type World } from './demo/world.ts'
 
-const USAGE = `usage: npm run demo -- [--addr 127.0.0.1:8090] [--days 30] [--keep]
-
-Runs the monitor on invented relays of this machine, with their history: good, slow, blocked in China, with false claims,
-parked, down. A second process acts as a vantage in China. Nothing leaves this machine. Ctrl-C ends the demo and removes its
-files.
-
-  --addr   where the monitor listens: a loopback address and a port, 0 for any free one; default 127.0.0.1:8090
-  --days   of history before today, 1 to 31; default 30. With fewer than 7, no site qualifies for the red board
-  --keep   leaves the files in their folder, and prints its name
-  --help   prints this
-`
-const DAYS_MAX = 31 // hours are kept for 32 days
 const AGENT_HOST = '127.0.0.1'
-const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 const CLOSED_OUTPUT = ['EPIPE', 'EIO'] // of a pipe without a reader, and of a terminal that was closed
-const OPTIONS = {
-  addr: { type: 'string', default: '127.0.0.1:8090' },
-  days: { type: 'string', default: '30' },
-  keep: { type: 'boolean', default: false },
-  help: { type: 'boolean', short: 'h' },
-} as const
-
-interface Options {
-  host: string
-  port: number
-  days: number
-  keepsFiles: boolean
-}
-
 type Ending = NodeJS.Signals | 'closed output'
 
 /** The demo was ended before it was up. */
@@ -60,7 +32,7 @@ class Stopped extends Error {}
 
 class Demo {
   private readonly startedMs = performance.now()
-  private readonly options: Options
+  private readonly options: DemoOptions
   private readonly folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
   private readonly progress = new Progress(process.stdout)
   private readonly processes = new DemoProcesses()
@@ -68,7 +40,7 @@ class Demo {
   private ending: Ending | null = null // why it ends; null = it does not, or the monitor has ended by itself
   private isUp = false
 
-  constructor(options: Options) {
+  constructor(options: DemoOptions) {
     this.options = options
     process.env.TMPDIR = this.folder // also for the relays' certificates
     process.once('exit', () => this.removeFiles())
@@ -192,38 +164,20 @@ Ctrl-C ends the demo and ${files}.
   }
 }
 
-function parseOptions(): Options {
+/** Null for --help. */
+function readOptions(): DemoOptions | null {
   try {
-    const { values } = parseArgs({ options: OPTIONS })
-    if (values.help) {
-      process.stdout.write(USAGE)
-      process.exit(0)
-    }
-    const days = Number(values.days)
-    if (!/^\d{1,2}$/.test(values.days) || days < 1 || days > DAYS_MAX)
-      throw optionError(
-        `--days ${values.days}`,
-        `is not a whole number from 1 to ${DAYS_MAX}.`,
-        'Use for example 30.',
-      )
-    const { host, port } = listenAddress('--addr', values.addr)
-    if (!LOOPBACK.test(host)) {
-      const fix = 'Use a loopback address, like 127.0.0.1:8090.'
-      throw optionError(`--addr ${values.addr}`, 'would show invented data to other machines.', fix)
-    }
-    return { host, port, days, keepsFiles: values.keep }
+    return parseDemoOptions(process.argv.slice(2))
   } catch (error) {
     process.stderr.write(`demo: ${(error as Error).message}\n\n${USAGE}`)
     process.exit(2)
   }
 }
 
-function optionError(where: string, what: string, fix: string): ConfigurationError {
-  return new ConfigurationError({ code: 'DEMO_OPTION', where, what, fix, exitCode: 2 })
-}
-
 try {
-  process.exitCode = await new Demo(parseOptions()).run()
+  const options = readOptions()
+  if (options === null) process.stdout.write(USAGE)
+  else process.exitCode = await new Demo(options).run()
 } catch (error) {
   if (!(error instanceof ConfigurationError)) throw error
   process.stderr.write(`demo: ${error.message}\n`)

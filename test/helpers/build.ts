@@ -16,7 +16,8 @@ export default function setup(): () => void {
   const built = spawnSync(process.execPath, ['scripts/dev/pack.ts', folder], { cwd: ROOT, encoding: 'utf8' })
   if (built.status !== 0) throw new Error(`the sources do not compile:\n${built.stderr}`)
   process.env.SLUICE_TEST_SCRIPT = `${ROOT}${folder}/scripts/sluice.js`
-  return () => rmSync(ROOT + folder, { recursive: true, force: true })
+  process.env.SLUICE_TEST_COMPILE_CACHE = `${ROOT}${folder}/compile-cache` // 0.30 s per start instead of 0.35 s
+  return () => rmSync(ROOT + folder, { recursive: true, force: true, maxRetries: 10 }) // a service that ends may write to the cache
 }
 
 /** Folders of runs that were killed. */

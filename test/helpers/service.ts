@@ -21,6 +21,7 @@ import { onTestFinished } from 'vitest'
 /** Compiled by build.ts; the benchmarks run without it. */
 const SLUICE =
   process.env.SLUICE_TEST_SCRIPT ?? fileURLToPath(new URL('../../scripts/sluice.ts', import.meta.url))
+const { SLUICE_TEST_COMPILE_CACHE: COMPILE_CACHE } = process.env
 const LOG_WAIT_MS_MAX = 90_000 // generous: a busy machine must not fail a test
 const STOP_MAX_MS = 40_000 // above DRAIN_TIMEOUT's default
 
@@ -123,6 +124,7 @@ export function spawnService(options: ServiceOptions): RunningService {
     detached: options.hasOwnSession,
     env: {
       ...inherited,
+      ...(COMPILE_CACHE && { NODE_COMPILE_CACHE: COMPILE_CACHE }),
       NODE_ENV: 'test',
       HOST: '127.0.0.1',
       GRPC_HOST: '127.0.0.1',

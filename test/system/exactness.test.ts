@@ -11,9 +11,9 @@ import { type RunningService, startService } from '../helpers/service.ts'
 import { startSharedRedis } from '../helpers/shared.ts'
 import { size } from '../helpers/size.ts'
 
-const REQUESTS = size({ small: 2_000, full: 20_000 })
+const REQUESTS = size({ small: 600, full: 20_000 })
 const CLIENTS = 64
-const LIMIT = size({ small: 500, full: 1_000 })
+const LIMIT = size({ small: 150, full: 1_000 })
 
 // a year is the longest window, so none ends while the test runs
 const RULES = `

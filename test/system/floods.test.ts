@@ -24,8 +24,8 @@ descriptors:
     rate_limit: { unit: day, requests_per_unit: 4000000000 }
 `
 const MIB = 1024 * 1024
-const FLOOD_MS = size({ small: 150, full: 10_000 })
-const RESPONSES_MIN = 30 // during each flood
+const FLOOD_MS = size({ small: 50, full: 10_000 })
+const RESPONSES_MIN = size({ small: 10, full: 30 }) // during each flood
 const CONNECTIONS = 50
 const MANY_CONNECTIONS = size({ small: 500, full: 9_900 })
 const P99_MS_MAX = size({ small: null, full: 100 })

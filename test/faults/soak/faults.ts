@@ -14,6 +14,8 @@ import type { Store } from './stores.ts'
 
 export interface Fault {
   name: string
+  /** It frees what the service has kept, which would hide a leak: it comes in the first rotation only, which is the warm-up. */
+  isRestart?: boolean
   begin(): Promise<unknown>
   /** Its effect has been observed since it began. */
   isSeen(): Promise<boolean>
@@ -257,6 +259,7 @@ function workerCrashes({ service, workers }: FaultContext): Fault {
   const countEnds = () => service.log.split(/worker \d+ ended/).length - 1
   return {
     name: 'worker crash',
+    isRestart: true,
     async begin() {
       before = countEnds()
       service.child.send({ crashWorker: crashes++ % workers })

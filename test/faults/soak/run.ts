@@ -20,7 +20,7 @@ export interface SoakOptions {
   workers: number
   ratePerSec: number // 0 = what `share` of the measured rate is
   share: number // of the rate that the service reaches, 0 to 1
-  measureMs: number
+  measureMs: number // of each rate that is tried
   sampleMs: number
   rules: number // in the file that is reloaded
   connections: number // of each of the four domains
@@ -57,7 +57,7 @@ export interface SoakResult {
   samples: Sample[]
   threads: (ThreadsSample & { sec: number })[] // each about a second after the one before
   faults: FaultRun[]
-  othersBefore: number // answers not counted by the store before the first fault
+  othersBefore: number // answers not counted by the store, from its first counts to the first fault
   decisions: number
   dropped: number
   unanswered: number
@@ -68,6 +68,9 @@ export interface SoakResult {
 
 const STREAMS = 100
 const MEASURE_STREAMS = 16
+const RATE_SHARES = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1] // of the rate of a closed loop
+const P99_MS_MAX = 20 // the default timeout of Envoy's rate limit filter
+const SUSTAINED_SHARE = 0.98 // of the calls that are due
 const COUNTED_MIN = 20 // answers in a row of each domain that show that the store counts again
 
 export async function runSoak(options: SoakOptions): Promise<SoakResult> {
@@ -127,17 +130,40 @@ function toLoadOptions(
   return { grpcAddress: service.address('gRPC'), connections, minuteKeys, secondKeys }
 }
 
-/** The rate of the same calls in a closed loop, after a warm-up of a quarter. */
+/**
+ * The highest rate at which the same calls, made when they are due, are all counted by the store and answered in time. Found from above:
+ * a closed loop, whose calls come in large batches, reaches more.
+ */
 async function measureRate(service: RunningService, options: SoakOptions): Promise<number> {
-  options.report(`measuring for ${options.measureMs / 1_000} s`)
-  const load = new Load({ ...toLoadOptions(service, options), ratePerSec: 0, streams: MEASURE_STREAMS })
+  const closed = await tryRate(service, options, 0)
+  for (const share of RATE_SHARES) {
+    const ratePerSec = Math.round(share * closed.perSec)
+    const { perSec, isSustained } = await tryRate(service, options, ratePerSec)
+    options.report(
+      `${Math.round(perSec)} of ${ratePerSec} calls per second${isSustained ? '' : ': not sustained'}`,
+    )
+    if (isSustained) return perSec
+  }
+  throw new Error(
+    `no share of ${Math.round(closed.perSec)} calls per second is sustained: the machine is too busy`,
+  )
+}
+
+/** `ratePerSec` 0 = closed loop. */
+async function tryRate(service: RunningService, options: SoakOptions, ratePerSec: number) {
+  const streams = ratePerSec === 0 ? MEASURE_STREAMS : STREAMS
+  const load = new Load({ ...toLoadOptions(service, options), ratePerSec, streams })
   await load.start()
   await sleep(options.measureMs / 4)
-  const [before, fromMs] = [load.decisions, performance.now()]
+  load.takeInterval()
+  const [before, othersBefore, fromMs] = [load.decisions, load.others, performance.now()]
   await sleep(options.measureMs)
-  const rate = ((load.decisions - before) * 1_000) / (performance.now() - fromMs)
+  const perSec = ((load.decisions - before) * 1_000) / (performance.now() - fromMs)
+  const { p99Ms } = load.takeInterval()
+  const isSustained =
+    load.others === othersBefore && (p99Ms ?? 0) <= P99_MS_MAX && perSec >= SUSTAINED_SHARE * ratePerSec
   await load.stop()
-  return rate
+  return { perSec, isSustained }
 }
 
 function findFault(faults: readonly Fault[], name: string): Fault {
@@ -158,6 +184,7 @@ class Run {
   private startMs = 0
   private lastSampleMs = 0
   private endSec = 0
+  private othersAtStart = 0
   private othersBefore = 0
   private last: { fault: Fault; run: FaultRun } | null = null
 
@@ -176,6 +203,7 @@ class Run {
     })
     this.timer = setInterval(() => this.sample(), this.options.sampleMs)
     await this.becomesCounted()
+    this.othersAtStart = this.load.others // of connections and code that were new
   }
 
   async followTime(
@@ -184,9 +212,11 @@ class Run {
   ): Promise<void> {
     const { totalMs, everyMs, faultMs } = pace
     const count = Math.floor(totalMs / everyMs) - 1 // the last minute is quiet
+    const later = faults.filter(({ isRestart }) => !isRestart)
     for (let i = 0; i < count; i++) {
+      const fault = faults[i] ?? later[(i - faults.length) % later.length]
       await sleep(Math.max(0, this.startMs + (i + 1) * everyMs - performance.now()))
-      await this.inject(faults[i % faults.length], () => sleep(faultMs))
+      await this.inject(fault, () => sleep(faultMs))
     }
     await sleep(Math.max(0, this.startMs + totalMs - performance.now()))
   }
@@ -227,7 +257,7 @@ class Run {
 
   private async inject(fault: Fault, wait: () => Promise<unknown>): Promise<void> {
     await this.completeLast()
-    if (this.faults.length === 0) this.othersBefore = this.load.others
+    if (this.faults.length === 0) this.othersBefore = this.load.others - this.othersAtStart
     this.options.report(`${this.nowSec().toFixed(1)} s: ${fault.name}`)
     const run: FaultRun = {
       name: fault.name,

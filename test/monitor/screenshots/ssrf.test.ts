@@ -204,13 +204,19 @@ const isInShortForm = (way: string, end: string) =>
   (way === 'a script' && end === 'http://loopback.example.org:PORT/') ||
   (way === 'a redirect' && end.startsWith('file:'))
 
+/** Ways that lead away while the page still loads; a refresh waits until it has loaded. */
+const LEADS_WHILE_LOADING = ['a script', 'a form', 'a link']
+
 for (const [way, head, body] of LEADS) {
   for (const [end, isLeftAlone] of ENDS) {
     if (!isInShortForm(way, end) && size({ small: true, full: false })) continue
     test(`M8.3#3: the page leads to ${end} by ${way}`, async () => {
       const url = withPort(end)
       const fill = (text: string) => text.replaceAll('URL', url)
-      const html = fill(body)
+      // A page that has not loaded when it leads away needs no time to settle, however busy the machine is.
+      const isHeld = !isLeftAlone && LEADS_WHILE_LOADING.includes(way)
+      if (isHeld) holdPath(world, '/late')
+      const html = `${isHeld ? '<img src=/late>' : ''}${fill(body)}`
       const length = Buffer.byteLength(html)
       const response = `HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: ${length}\r\n${fill(head)}\r\n${html}`
       world.relay.on('/leads', way === 'a redirect' ? redirect(url) : reply(response))
