@@ -5,7 +5,7 @@
  *     engine/stores/redis/*.lua ─► dist/engine/stores/redis/*.lua     files other than TypeScript are copied
  *
  * Types are not checked here, `npm run check` does that. scripts/sluice.mjs and examples/ are shipped where they are.
- * `node scripts/dev/pack.ts <folder>` writes to another folder of the root; the tests start services from one.
+ * `node scripts/dev/pack.ts <folder> [tsconfig]` writes to another folder of the root; the tests start services and the demo from one.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, rmSync } from 'node:fs'
@@ -16,11 +16,12 @@ const FOLDERS = ['engine', 'transports', 'monitor', 'proto'].filter((folder) => 
 const NOT_SHIPPED = /\.(ts|md)$/
 
 const OUT = process.argv[2] ?? 'dist'
+const CONFIG = process.argv[3] ?? 'tsconfig.dist.json'
 
 rmSync(ROOT + OUT, { recursive: true, force: true }) // a deleted source must not stay in the package
 const tsc = spawnSync(
   process.execPath,
-  [`${ROOT}node_modules/typescript/bin/tsc`, '-p', 'tsconfig.dist.json', '--outDir', OUT],
+  [`${ROOT}node_modules/typescript/bin/tsc`, '-p', CONFIG, '--outDir', OUT],
   {
     cwd: ROOT,
     stdio: ['ignore', process.stderr, process.stderr], // stdout belongs to `npm pack --json`

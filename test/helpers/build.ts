@@ -8,12 +8,16 @@ import { readdirSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const CONFIG = 'test/helpers/tsconfig.build.json' // with the demo, which a package does not have
 const PREFIX = '.build.' // a folder of the root: the compiled files find package.json and examples/ from there
 
 export default function setup(): () => void {
   removeStale()
   const folder = `${PREFIX}${process.pid}`
-  const built = spawnSync(process.execPath, ['scripts/dev/pack.ts', folder], { cwd: ROOT, encoding: 'utf8' })
+  const built = spawnSync(process.execPath, ['scripts/dev/pack.ts', folder, CONFIG], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
   if (built.status !== 0) throw new Error(`the sources do not compile:\n${built.stderr}`)
   process.env.SLUICE_TEST_SCRIPT = `${ROOT}${folder}/scripts/sluice.js`
   process.env.SLUICE_TEST_COMPILE_CACHE = `${ROOT}${folder}/compile-cache` // 0.30 s per start instead of 0.35 s

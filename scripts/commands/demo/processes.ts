@@ -5,9 +5,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { resolveModule } from '../../../engine/runtime/module-url.ts'
 
 export const END_MS_MAX = 15_000 // beyond, they are killed: a drain of 5 s and a flush of 5 s come before
-const CHILD = fileURLToPath(new URL('child.ts', import.meta.url))
+const CHILD = fileURLToPath(resolveModule('./child.ts', import.meta.url))
 
 export class DemoProcesses {
   private readonly children: ChildProcess[] = []

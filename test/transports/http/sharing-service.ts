@@ -1,7 +1,7 @@
 /**
- * A process as the tests need it: two worker threads that serve gRPC and HTTP on the same two ports, nothing
- * else. Driven over IPC: `crash` ends one worker with an uncaught error, `drain` lets both finish. Never
- * calls process.exit: that the process ends by itself after a drain is what is tested.
+ * A process as the tests need it: two worker threads that serve gRPC and HTTP on the same two ports, nothing else. Driven over IPC:
+ * `{ slow: true }` reports a request in flight, `crash` ends one worker with an uncaught error, `drain` lets both finish. Never calls
+ * process.exit: that the process ends by itself after a drain is what is tested.
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
@@ -20,10 +20,9 @@ interface Ports {
   http: number
 }
 
-/**
- * Answers with the name of its thread; asked for `slow`, it takes a moment, so that a drain finds it in
- * flight.
- */
+const held: (() => void)[] = [] // answers that wait for the drain
+
+/** Answers with the name of its thread. Requests for `slow` are reported, and answered once the drain has begun. */
 const limiter: RateLimiter = {
   decide({ domain }, caller) {
     const answer = () =>
@@ -33,8 +32,12 @@ const limiter: RateLimiter = {
         responseHeadersToAdd: [{ key: 'thread', value: String(threadId) }],
         dynamicMetadata: null,
       })
-    if (domain === 'slow') setTimeout(answer, 500)
-    else answer()
+    if (domain !== 'slow') {
+      answer()
+      return
+    }
+    held.push(answer)
+    parentPort!.postMessage('slow')
   },
   decideBytes(bytes, caller) {
     this.decide(decodeRequest(bytes), caller)
@@ -54,7 +57,9 @@ async function serve(ports: Ports): Promise<void> {
   parentPort!.on('message', async (message) => {
     if (message === 'crash') throw new Error('crashed on demand')
     listener.stop()
-    await Promise.all([frontend.drain(10_000), http.drain(10_000)])
+    const drained = Promise.all([frontend.drain(10_000), http.drain(10_000)])
+    for (const answer of held.splice(0)) answer()
+    await drained
     parentPort!.close()
   })
   parentPort!.postMessage('listening')
@@ -64,7 +69,12 @@ async function serve(ports: Ports): Promise<void> {
 function startWorker(ports: Ports): Promise<Worker> {
   const worker = new Worker(new URL(import.meta.url), { workerData: ports })
   worker.on('error', (error) => process.send!({ crashed: error.message }))
-  return new Promise((resolve) => worker.once('message', () => resolve(worker)))
+  return new Promise((resolve) => {
+    worker.on('message', (message) => {
+      if (message === 'slow') process.send!({ slow: true })
+      else resolve(worker)
+    })
+  })
 }
 
 async function freePort(): Promise<number> {

@@ -53,8 +53,12 @@ test.runIf(canSharePort)(
   async () => {
     expect((await threads(askHttp)).size).toBe(2)
     expect((await threads(askGrpc)).size).toBe(2)
-    const slow = [askHttp('slow'), askGrpc('slow')]
-    await new Promise((resolve) => setTimeout(resolve, 250)) // both are in flight now
+    const slow: Promise<string>[] = []
+    for (const ask of [askHttp, askGrpc]) {
+      const inFlight = once(child, 'message')
+      slow.push(ask('slow'))
+      expect((await inFlight)[0]).toEqual({ slow: true })
+    }
     const exited = once(child, 'exit')
     child.send('drain')
     await Promise.all(slow) // answered, not cut
