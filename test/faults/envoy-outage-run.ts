@@ -64,7 +64,8 @@ export interface Outcome {
   faultMs: number // how long the fault lasted
   openMs: number // from its start to the log line of the circuit breaker; infinite = there was none
   lagMs: number // of the generator
-  envoy: EnvoyFigures // of the whole run
+  envoy: EnvoyFigures // without the warm-up
+  envoyInAll: EnvoyFigures // with it
   envoyWhileOpen: EnvoyFigures | null // from soon after the circuit breaker opened to the end of the fault
 }
 
@@ -134,13 +135,15 @@ async function measure(plan: Plan, store: FaultyStore, decider: Decider, envoy: 
   const requests = await load.stop()
   const { openedMs, figures } = await opening
   await sleep(2 * ENVOY_FLUSH_MS)
+  const envoyInAll = await readEnvoy(envoy.admin)
   return {
     answers: requests.map((request, index) => toAnswer(request, index, startMs, plan)),
     firstMs: firstMs - startMs,
     faultMs: endMs - startMs,
     openMs: openedMs - startMs,
     lagMs: requests.reduce((most, { dueMs, lagMs }) => (dueMs >= firstMs ? Math.max(most, lagMs) : most), 0),
-    envoy: subtract(await readEnvoy(envoy.admin), before),
+    envoy: subtract(envoyInAll, before),
+    envoyInAll,
     envoyWhileOpen: figures && subtract(during, figures),
   }
 }

@@ -18,6 +18,7 @@ export interface Figures {
   lost: number // connections of Envoy to the service
   backMs: number
   wrong: number // answers that the limit does not allow
+  differing: number // answers that Envoy's statistics do not confirm
   lagMs: number // of the generator
   failedBefore: number // requests due before the fault; not 0 = the machine was too busy to say anything
 }
@@ -69,10 +70,19 @@ export function summarize(outcome: Outcome, plan: Pick<Plan, 'service' | 'fault'
     lost: envoy.connectionsLost + envoy.connectFailures,
     backMs: Math.max(0, (answers.findLast((answer) => !isByStore(answer))?.atMs ?? 0) - faultMs),
     wrong: findWrongAnswers(outcome, plan).length,
+    differing: countDiffering(outcome),
     lagMs,
     failedBefore: answers.filter(({ kind, atMs }) => kind === 'failed' && atMs < -TIMEOUT_MS).length,
   }
   return { figures, steps: toSteps(answers, firstMs), faultMs }
+}
+
+/** Of all answers, warm-up included, since a call may be on its way when the warm-up ends. */
+function countDiffering({ answers, envoyInAll: { error, overLimit, failureModeAllowed } }: Outcome): number {
+  const count = (...kinds: Kind[]) => answers.filter(({ kind }) => kinds.includes(kind)).length
+  return (
+    Math.abs(count('failed') - error) + Math.abs(count('denied', 'refused') - overLimit) + failureModeAllowed
+  )
 }
 
 function toSteps(answers: readonly Answer[], firstMs: number): Step[] {

@@ -81,7 +81,7 @@ describe('the check of answers against a limit of 2', () => {
   })
 })
 
-const FIGURES = { ok: 0, error: 0, overLimit: 0, failureModeAllowed: 0, connections: 1 }
+const FIGURES = { ok: 0, error: 0, overLimit: 1, failureModeAllowed: 2, connections: 1 }
 const LOST = {
   timeouts: 3,
   connectionsLost: 2,
@@ -95,7 +95,16 @@ const LOST = {
 function createRow(service: Plan['service'], kinds: Kind[]): Row {
   const answers = kinds.map((kind, i) => ({ atMs: i * 50 - 200, latencyMs: i, kind, user: i }))
   const envoy = { ...FIGURES, ...LOST }
-  const outcome = { answers, firstMs: -150, faultMs: 200, openMs: 70, lagMs: 2, envoy, envoyWhileOpen: envoy }
+  const outcome = {
+    answers,
+    firstMs: -150,
+    faultMs: 200,
+    openMs: 70,
+    lagMs: 2,
+    envoy,
+    envoyInAll: envoy,
+    envoyWhileOpen: envoy,
+  }
   const plan: Pick<Plan, 'service' | 'fault' | 'limit'> = { service, fault: 'stop', limit: LIMIT }
   return { store: 'redis', fault: 'stop', service, ratePerSec: 20, runs: [summarize(outcome, plan)] }
 }
@@ -127,7 +136,16 @@ test('the figures of a run: without the warm-up, back is from the end of the fau
       lateWhileOpen: 3,
       openMs: 70,
     },
-    ...{ serviceP99WhileOpenMs: 7, slowestMs: 7, lost: 3, backMs: 50, wrong: 2, lagMs: 2, failedBefore: 1 },
+    ...{
+      serviceP99WhileOpenMs: 7,
+      slowestMs: 7,
+      lost: 3,
+      backMs: 50,
+      wrong: 2,
+      differing: 6,
+      lagMs: 2,
+      failedBefore: 1,
+    },
   })
   expect(steps.map(({ atMs, counts, p99Ms }) => [atMs, counts.counted, counts.failed, p99Ms])).toEqual([
     [-150, 1, 1, 2],

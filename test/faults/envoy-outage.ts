@@ -12,12 +12,17 @@
  *
  * envoyproxy/ratelimit takes part if SLUICE_REFERENCE names its program, or alone with `--policy envoyproxy/ratelimit`. Columns:
  *     200, degraded, 429   requests that passed by a count, that passed by a policy, that were refused (by a count or a policy)
- *     failed               5xx: users see it                  Envoy's ratelimit.error must be the same number
- *     gave up              of those: calls that Envoy ended after its 20 ms
- *     waits                until the circuit breaker was open, from the start of the fault
+ *     failed               5xx: users see it
+ *     gave up              of those: calls that Envoy ended after its 20 ms; `open`: of those, while the circuit breaker was open
+ *     opens                the circuit breaker, so long after the start of the fault
  *     p99 open             p99 of the service's time to answer while it was open, as Envoy saw it; whole ms, rounded down
+ *     slowest              latency of a request that was due in the fault
  *     lost                 connections of Envoy to the service that were closed or could not be made
  *     back                 from the end of the fault to the last request that was not answered by a count
+ *     wrong                answers that the limit does not allow (envoy-outage-limits.ts)
+ *     differs              answers that Envoy's own statistics of the filter (error, over_limit, failure_mode_allowed) do not confirm
+ *
+ * A run on a machine that is too busy is repeated: the generator fell behind, or checks failed before the fault. `--busy` keeps it.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -26,7 +31,7 @@ import { drawOutage } from './envoy-outage-picture.ts'
 import { POLICIES, REFERENCE, runOutage } from './envoy-outage-run.ts'
 import { type Figures, type Row, type Run, summarize } from './envoy-outage-series.ts'
 
-const LAG_MS_MAX = 100 // a run in which the generator fell behind by more is repeated, as is one with failures before the fault
+const LAG_MS_MAX = 100 // of the generator in a run that counts
 const REPEATS_MAX = 10 // of all runs of a row; beyond, there are fewer runs
 const LIMIT_NEVER_REACHED = 4_000_000_000
 const BEFORE_MS = 1_500
@@ -40,13 +45,14 @@ const COLUMNS: [title: string, format: (runs: readonly Figures[]) => string][] =
   ['429', (runs) => formatRuns(runs, 'refused')],
   ['failed', (runs) => formatRuns(runs, 'failed')],
   ['gave up', (runs) => formatRuns(runs, 'timeouts')],
-  ['after opening', (runs) => formatRuns(runs, 'lateWhileOpen')],
-  ['waits', (runs) => formatRuns(runs, 'openMs')],
+  ['open', (runs) => formatRuns(runs, 'lateWhileOpen')],
+  ['opens', (runs) => formatRuns(runs, 'openMs')],
   ['p99 open', (runs) => formatRuns(runs, 'serviceP99WhileOpenMs')],
   ['slowest', (runs) => formatRuns(runs, 'slowestMs')],
   ['lost', (runs) => formatRuns(runs, 'lost')],
   ['back', (runs) => formatRuns(runs, 'backMs')],
   ['wrong', (runs) => formatRuns(runs, 'wrong')],
+  ['differs', (runs) => formatRuns(runs, 'differing')],
 ]
 
 /** `median (worst)`. */
