@@ -6,6 +6,8 @@
  *
  * The deadline is the earlier of DECISION_TIMEOUT and the caller's own less a margin. One timer for all of them; replies that wait in
  * a socket when it fires are read first. A reply that comes later is dropped: the hits may have been counted, nothing is sent again.
+ *
+ * Times are those of `performance.now`: a wall clock that is set back must not delay an answer.
  */
 import type { DecisionCallback } from './rate-limiter.ts'
 import type { RequestBatch } from './request-batch.ts'
@@ -24,7 +26,7 @@ export class Deadlines {
   private readonly onDue: (requests: RequestBatch, request: number) => void
   private readonly batches = new Set<RequestBatch>() // with a deadline that has not passed
   private timer: NodeJS.Timeout | undefined
-  private timerMs = Number.POSITIVE_INFINITY // epoch milliseconds
+  private timerMs = Number.POSITIVE_INFINITY // when it fires
 
   /** `timeoutMs`: DECISION_TIMEOUT, 0 = none. `onDue` answers a request; it must set its callback to null. */
   constructor(timeoutMs: number, onDue: (requests: RequestBatch, request: number) => void) {
@@ -38,11 +40,11 @@ export class Deadlines {
       requests.deadlinesMs[request] = Number.POSITIVE_INFINITY
       return
     }
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     let dueMs = this.timeoutMs === 0 ? Number.POSITIVE_INFINITY : nowMs + this.timeoutMs
     if (callerMs !== undefined) {
-      const margin = Math.min((callerMs - nowMs) * MARGIN_SHARE, MARGIN_MS_MAX)
-      dueMs = Math.min(dueMs, callerMs - margin)
+      const leftMs = callerMs - Date.now()
+      dueMs = Math.min(dueMs, nowMs + leftMs - Math.min(leftMs * MARGIN_SHARE, MARGIN_MS_MAX))
     }
     requests.deadlinesMs[request] = dueMs
     if (dueMs < requests.nextDeadlineMs) requests.nextDeadlineMs = dueMs
@@ -70,7 +72,7 @@ export class Deadlines {
   }
 
   private readonly answer = () => {
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     let nextMs = Number.POSITIVE_INFINITY
     this.timer = undefined
     this.timerMs = Number.POSITIVE_INFINITY

@@ -36,7 +36,7 @@ export class RequestBatch {
   readonly ends: number[] = [] // the item after its last one
   readonly isReadOnly: boolean[] = [] // a counter is over by the local cache, so the others get no hits (spec 4.2)
 
-  readonly deadlinesMs: number[] = [] // epoch milliseconds; Infinity = none. Not set for synchronous stores
+  readonly deadlinesMs: number[] = [] // of performance.now; Infinity = none. Not set for synchronous stores
   nextDeadlineMs = Number.POSITIVE_INFINITY // the earliest of those that are not answered
 
   /** Per item. */

@@ -29,7 +29,9 @@ local function add(i, text)
   if hits > EXACT then before = tonumber(old or '0') end
   if before == 0 and (hits > 0 or redis.pcall('TTL', key) == -1) then
     local expiry = redis.pcall('EXPIRE', key, ARGV[2 * i])
-    if type(expiry) == 'table' then return expiry.err end -- such as a user without the right to EXPIRE
+    if type(expiry) == 'table' then -- such as a user without the right to EXPIRE
+      return expiry.err .. '; the hits were counted, their expiry was not set'
+    end
   end
   if before < 0 then return negative(before) end
   return math.min(before, COUNT_MAX)

@@ -35,6 +35,9 @@ const COUNT_MAX = BigInt(Number.MAX_SAFE_INTEGER)
 
 const writer = new HitWriter() // of this thread
 
+/** Ends the text of an error after which the hits are counted nevertheless; add-hits.lua writes it, too. */
+const EXPIRY_NOT_SET = '; the hits were counted, their expiry was not set'
+
 /** Results of an INCRBY. */
 const COUNTED = 0
 const FAILED = 1
@@ -177,7 +180,7 @@ export class PipelinedBatch {
     const text = reply instanceof ErrorReply ? reply.text : 'the reply to EXPIRE is not a number'
     if (/^(MOVED|ASK|TRYAGAIN) /.test(text))
       this.expire(slot) // the key was moved after its INCRBY
-    else this.failWithReply(slot, text)
+    else this.failWithReply(slot, `${text}${EXPIRY_NOT_SET}`)
   }
 
   /** Fails the slot with an error reply about its counter or about the server. */
@@ -187,7 +190,8 @@ export class PipelinedBatch {
     const message = isWrongServer(text)
       ? `redis ${name}: ${text}`
       : `redis ${name}: counter "${key}": ${text}`
-    if (this.lastError?.message !== message) this.lastError = new StoreError(message)
+    if (this.lastError?.message !== message)
+      this.lastError = new StoreError(message, text.endsWith(EXPIRY_NOT_SET))
     this.fail(slot, this.lastError)
   }
 

@@ -17,7 +17,10 @@ const EPOCH_MS = NOON * 1_000
 const IMMEDIATE_MS = 1 // of a fake setImmediate, after the timer
 
 beforeEach(() => {
-  vi.useFakeTimers({ now: EPOCH_MS, toFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'Date'] })
+  vi.useFakeTimers({
+    now: EPOCH_MS,
+    toFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'Date', 'performance'],
+  })
   onTestFinished(() => void vi.useRealTimers())
 })
 
@@ -139,6 +142,17 @@ test('a reply in time is the answer, and leaves no timer', () => {
   expect(degradedBy(answers[0].response!)).toBeUndefined()
   expect(stats()['sluice.store.unknown_hits']).toBeUndefined()
   expect(vi.getTimerCount()).toBe(0)
+})
+
+test.each([-61_000, 61_000])('a wall clock that is set by %i ms moves no deadline', (stepMs) => {
+  const { ask } = lateEngine([ruleWith('a', 'allow')])
+  const answers = ask(['a'], 200)
+  pass(100)
+  vi.setSystemTime(Date.now() + stepMs)
+  pass(40)
+  expect(answers).toEqual([])
+  pass(12)
+  expect(answers).toHaveLength(1)
 })
 
 test('no deadline, no timer: the call waits for the store', () => {
