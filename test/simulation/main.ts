@@ -63,7 +63,9 @@ async function runMany(
     progress.degraded += outcome.degradedCount
     progress.virtualMs += outcome.virtualMs
     if (outcome.violation !== null) {
-      progress.failures.push(await describeFailure(seed, outcome.violation))
+      const failure = await describeFailure(seed, outcome.violation)
+      progress.failures.push(failure)
+      console.error(`\n${failure}`)
       if (!flags['keep-going'] || progress.failures.length >= FAILURES_SHOWN_MAX) break
     }
     if (progress.schedules % PROGRESS_SCHEDULES === 0) onProgress(progress)
@@ -162,7 +164,6 @@ async function main(): Promise<void> {
   console.log(
     `${degraded} answers degraded or failed, ${(virtualMs / 3_600_000).toFixed(1)} hours of virtual time in ${seconds} s`,
   )
-  for (const failure of failures) console.error(`\n${failure}`)
   if (schedules < count || failures.length > 0) process.exitCode = 1
 }
 

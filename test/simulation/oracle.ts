@@ -195,8 +195,10 @@ export class Oracle {
     }
     if (policy === 'error') return 'counted'
     if (policy === 'deny' && status.code === Code.Ok) return 'counted'
-    if (policy === 'allow' && status.code === Code.Ok)
-      return status.limitRemaining === this.getRule(asked, i).limit ? 'degraded' : 'counted'
+    if (policy === 'allow' && status.code === Code.Ok) {
+      if (status.limitRemaining !== this.getRule(asked, i).limit) return 'counted'
+      if (!this.plan.settings.stopIncrementWhenOverLimit) return 'degraded' // else its hits may have been skipped
+    }
     return 'either'
   }
 

@@ -137,7 +137,7 @@ export class RedisModel implements Protocol {
       : Math.ceil((item.expiresMs - this.nowMs()) / 1_000)
   }
 
-  /** add-hits.lua: KEYS, then hits and expiry per key, then limits, then the last key of each request. */
+  /** add-hits.lua: KEYS, then hits and expiry per key, limits, which are tolerated, and the last key of each request. */
   private runScript(name: string, [script, keysCount, ...rest]: readonly string[]): Result {
     if (name === 'EVAL' && script !== SCRIPT_TEXT) return new RedisError('ERR another script')
     if (name === 'EVALSHA' && (script !== SCRIPT_SHA || !this.hasScript))
@@ -148,7 +148,7 @@ export class RedisModel implements Protocol {
     const argv = rest.slice(n)
     const befores: Result[] = []
     let first = 0
-    for (const last of argv.slice(3 * n).map(Number)) {
+    for (const last of argv.slice(3 * n + 1).map(Number)) {
       this.addRequest(keys, argv, first, last, befores)
       first = last
     }
@@ -163,13 +163,13 @@ export class RedisModel implements Protocol {
     for (let i = first; i < end; i++) {
       const count = this.call('GET', [keys[i]])
       if (count instanceof RedisError) {
-        isUnreadable = true
+        isUnreadable ||= argv[3 * keys.length][i] === '0'
         befores[i] = count.text
       } else counts[i] = Number(count ?? 0)
     }
     const isOver = !isUnreadable && counts.some((count, i) => count !== undefined && isAbove(i))
     for (let i = first; i < end; i++) {
-      if (isUnreadable) befores[i] ??= counts[i] - hits(i)
+      if (isUnreadable || befores[i] !== undefined) befores[i] ??= counts[i] - hits(i)
       else if (isOver && !isAbove(i)) {
         const before = this.addTo(keys[i], 0, argv[2 * i + 1])
         befores[i] = typeof before === 'number' ? before - hits(i) : before
