@@ -47,6 +47,8 @@ function emptyProgress(): Progress {
   return { schedules: 0, calls: 0, decisions: 0, degraded: 0, virtualMs: 0, failures: [] }
 }
 
+let seedNow = Number(flags.one) // of the schedule that runs
+
 async function runMany(
   firstSeed: number,
   stride: number,
@@ -56,6 +58,7 @@ async function runMany(
   const progress = emptyProgress()
   for (let i = 0; i < count; i++) {
     const seed = (firstSeed + i * stride) % SEEDS_MAX
+    seedNow = seed
     const outcome = await runSchedule(drawPlan(seed))
     progress.schedules++
     progress.calls += outcome.callsCount
@@ -139,6 +142,10 @@ async function runJobs(firstSeed: number, jobs: number, count: number, startMs: 
 }
 
 async function main(): Promise<void> {
+  process.on('unhandledRejection', (error) => {
+    console.error(`\nseed ${seedNow}: a promise was rejected that nobody awaits:`, error)
+    process.exit(1)
+  })
   if (flags.one !== undefined) {
     process.exitCode = (await runOne(Number(flags.one))) ? 0 : 1
     return
