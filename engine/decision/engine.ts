@@ -240,13 +240,13 @@ export class Engine implements RateLimiter {
   }
 
   private addToBatch(requests: RequestBatch, request: number, now: number): void {
-    const { random, jitterMaxSec } = this.options
+    const { random, jitterMaxSec, stopIncrementWhenOverLimit } = this.options
     const isReadOnly = requests.isReadOnly[request]
     const end = requests.ends[request]
     for (let item = requests.getFirstItem(request); item < end; item++) {
       if (requests.members[item] !== TO_COUNT) continue
       const { lengthSec, expirySec, rule } = requests.descriptors[item]
-      requests.members[item] = requests.batch.add(
+      const member = requests.batch.add(
         requests.counters[item]!,
         isReadOnly ? 0 : requests.hits[item],
         rule!.limit.requestsPerUnit,
@@ -254,6 +254,8 @@ export class Engine implements RateLimiter {
         jitterMaxSec === 0 ? expirySec : expirySec + Math.floor(random() * jitterMaxSec),
         lengthSec === 1,
       )
+      if (stopIncrementWhenOverLimit) requests.batch.isTolerated[member] = this.storeErrors.isTolerated(rule!)
+      requests.members[item] = member
     }
     requests.batch.endRequest()
   }
@@ -309,10 +311,7 @@ export class Engine implements RateLimiter {
 
   private createRequestBatch(): RequestBatch {
     const { stopIncrementWhenOverLimit } = this.options
-    const requests = new RequestBatch(stopIncrementWhenOverLimit, (counted) => this.onCounted(counted))
-    if (stopIncrementWhenOverLimit)
-      requests.batch.isTolerated = (member) => this.storeErrors.isTolerated(requests, member)
-    return requests
+    return new RequestBatch(stopIncrementWhenOverLimit, (counted) => this.onCounted(counted))
   }
 
   private onCounted(requests: RequestBatch): void {

@@ -92,9 +92,9 @@ export class StoreErrors {
     return { error: null, policies, statuses }
   }
 
-  /** Whether the other counters of the request count nevertheless if the member's counter cannot be read. */
-  isTolerated({ members, descriptors }: RequestBatch, member: number): boolean {
-    return this.getPolicy(descriptors[members.indexOf(member)].rule!) !== 'error'
+  /** Whether the other counters of a request count nevertheless if that of the rule cannot be read. */
+  isTolerated(rule: Rule): boolean {
+    return this.getPolicy(rule) !== 'error'
   }
 
   private getPolicy({ onStoreError }: Rule): StoreErrorPolicy {

@@ -42,8 +42,6 @@ export class Batch {
   slotsCount = 0
   membersCount = 0
   hasErrors = false // in any slot
-  /** With stopIncrementWhenOverLimit, for a slot with an error: whether the rest of its request is counted nevertheless. */
-  isTolerated: ((slot: number) => boolean) | null = null // null = never
 
   /** Per slot. `hits` is the sum over its members; above 2^53-1 it is rounded and `hitsText` has the exact number. */
   readonly counters: Counter[] = []
@@ -52,6 +50,7 @@ export class Batch {
   readonly isPerSecond: boolean[] = [] // counted by the instance for limits per second, if there is one (spec 3.2)
   readonly windowEndSec: number[] = [] // epoch second; the count is void from then on
   readonly expirySec: number[] = [] // how long the store keeps it from now on: window length plus jitter
+  readonly isTolerated: boolean[] = [] // if it cannot be read, the rest of its request counts nevertheless. Read if stopIncrementWhenOverLimit
   private readonly previousCounts: number[] = []
   private readonly errors: (Error | null)[] = []
 

@@ -2,12 +2,13 @@
 -- KEYS[i]   counter key               ARGV[2i-1]   hits to add, 0 to 2^63-1, decimal
 -- returns   per key, KEYS order:      ARGV[2i]     expiry in seconds, 1 to 31,536,000 plus jitter
 --           the count before, or the  ARGV[2n+i]   limit
---           text of the key's error,  ARGV[3n+r]   last key of request r, counted from 1
---           after "EXPIRE: " if its hits were added
+--           text of the key's error,  ARGV[3n+1]   a digit per key: 1 = tolerated
+--           after "EXPIRE: " if its   ARGV[3n+1+r] last key of request r, counted from 1
+--           hits were added
 --
 -- Requests are taken in order. Where a request would take counters over their limit, only those get its hits. The others get
 -- 0, and their "count before" is their count minus the hits, possibly negative; otherwise it is 0 to 2^53-1, which also
--- stands for more. A request with a key that cannot be read adds nothing.
+-- stands for more. A request with a key that cannot be read adds nothing, unless the key is tolerated: then the others count.
 --
 -- Only a counter's first hit sets the expiry. Adding 0 hits creates a counter, too (as in envoyproxy/ratelimit), and returns 0
 -- each time, so there TTL decides whether the expiry is missing. Lua numbers are doubles, so for many hits GET returns the
@@ -37,15 +38,16 @@ local function add(i, text)
 end
 
 local befores, n = {}, #KEYS
+local tolerated = ARGV[3 * n + 1]
 local first = 1
-for r = 3 * n + 1, #ARGV do
+for r = 3 * n + 2, #ARGV do
   local last = tonumber(ARGV[r])
   local counts, isOverLimit, isUnreadable = {}, false, false
   for i = first, last do
     local text = redis.pcall('GET', KEYS[i]) or '0'
     local count = type(text) == 'string' and tonumber(text)
     if not count or count < 0 then
-      isUnreadable = true
+      isUnreadable = isUnreadable or string.sub(tolerated, i, i) == '0'
       befores[i] = text.err or count and negative(count) or 'ERR value is not an integer or out of range'
     elseif count + tonumber(ARGV[2 * i - 1]) > tonumber(ARGV[2 * n + i]) then
       isOverLimit = true
@@ -55,7 +57,7 @@ for r = 3 * n + 1, #ARGV do
   for i = first, last do
     local text = ARGV[2 * i - 1]
     local hits = tonumber(text)
-    if isUnreadable then
+    if isUnreadable or befores[i] then
       befores[i] = befores[i] or counts[i] - hits
     elseif isOverLimit and counts[i] + hits <= tonumber(ARGV[2 * n + i]) then
       local count = add(i, '0')

@@ -57,11 +57,14 @@ function loadScript() {
 }
 
 function toScriptArgs(batch: Batch): (string | number)[] {
-  const { slotsCount, counters, expirySec, limits, requestEnds } = batch
+  const { slotsCount, counters, expirySec, limits, isTolerated, requestEnds } = batch
   const args: (string | number)[] = [slotsCount]
   for (let slot = 0; slot < slotsCount; slot++) args.push(counters[slot].key)
   for (let slot = 0; slot < slotsCount; slot++) args.push(batch.hitsText(slot), expirySec[slot])
   for (let slot = 0; slot < slotsCount; slot++) args.push(limits[slot])
+  let tolerated = ''
+  for (let slot = 0; slot < slotsCount; slot++) tolerated += isTolerated[slot] ? '1' : '0'
+  args.push(tolerated)
   for (const end of requestEnds) args.push(end)
   return args
 }
@@ -188,7 +191,7 @@ function getCounterId(pipelined: PipelinedBatch, slot: number): string {
 function findFatalError(batch: Batch, first: number, end: number): Error | null {
   for (let slot = first; slot < end; slot++) {
     const error = batch.getSlotError(slot)
-    if (error !== null && batch.isTolerated?.(slot) !== true) return error
+    if (error !== null && !batch.isTolerated[slot]) return error
   }
   return null
 }

@@ -323,7 +323,7 @@ describe('STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT', () => {
     const add = store.add.bind(store)
     store.add = (batch, nowSec, done) => {
       for (let slot = 0; slot < batch.slotsCount; slot++)
-        tolerated.push([batch.counters[slot].key.slice(2, 3), batch.isTolerated!(slot)])
+        tolerated.push([batch.counters[slot].key.slice(2, 3), batch.isTolerated[slot]])
       add(batch, nowSec, done)
     }
     decide([{ unknown: '1' }, { b: '1' }, { a: '1' }, { unknown: '1' }, { d: '1' }, { c: '1' }])

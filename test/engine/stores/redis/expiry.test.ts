@@ -123,6 +123,35 @@ test('a user without the right to EXPIRE: every hit is an error', async () => {
   }
 })
 
+test.each([
+  ['as they come', false],
+  ['by the script that stops over the limit', true],
+])('hits that were counted although EXPIRE failed are reported as unknown: %s', async (_, isStopping) => {
+  await proxied.redis.run(
+    'ACL',
+    'SETUSER',
+    'dave',
+    'on',
+    '>pw',
+    '~*',
+    '+incrby',
+    '+ping',
+    '+evalsha',
+    '+eval',
+    '+get',
+  )
+  const { store } = await connectRedisStore(proxied.redis.address, { auth: 'dave:pw' })
+  const batch = new Batch(isStopping)
+  batch.add(new Counter('a'), 1, 9, NOW_SEC + 60, EXPIRY_SEC, false)
+  batch.endRequest()
+  await addBatch(store, batch, NOW_SEC)
+  expect(batch.getError(0)).toMatchObject({
+    isUnknown: true,
+    message: expect.stringMatching(/NOPERM|can't run/),
+  })
+  expect(await proxied.redis.run('GET', 'a')).toBe('1')
+})
+
 test('the rights of docs/differences.md are enough: incrby, expire; stopping: evalsha, eval, get, ttl as well', async () => {
   await proxied.redis.run('ACL', 'SETUSER', 'carol', 'on', '>pw', '~*', '+ping', '+incrby', '+expire')
   const { store } = await connectRedisStore(proxied.redis.address, { auth: 'carol:pw' })

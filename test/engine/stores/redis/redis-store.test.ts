@@ -6,6 +6,8 @@ import { type AddressInfo, createServer, Socket } from 'node:net'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Stats } from '../../../../engine/stats/stats.ts'
 import { Totals } from '../../../../engine/stats/totals.ts'
+import { Batch } from '../../../../engine/stores/batch.ts'
+import { Counter } from '../../../../engine/stores/counter.ts'
 import { RedisStore } from '../../../../engine/stores/redis/redis-store.ts'
 import { eventually } from '../../../helpers/eventually.ts'
 import { freePort } from '../../../helpers/ports.ts'
@@ -13,10 +15,12 @@ import { startRedis } from '../../../helpers/redis.ts'
 import { advanceClock, stopClock } from '../../../helpers/stopped-clock.ts'
 import {
   addAll,
+  addBatch,
   addStopping,
   awaitConnected,
   connectRedisStore,
   createRedisOptions,
+  EXPIRY_SEC,
   EXPIRY_TTL_SEC,
   getConnectionChanges,
   type Hits,
@@ -106,6 +110,28 @@ test('4.2: the script is loaded if it is missing, and the hits count once', asyn
     b: { value: '4' },
   })
 })
+
+test.each([
+  // the unreadable counter is tolerated → counts before of the two others; the second is over its limit
+  { isTolerated: true, befores: [-1, 5], counts: ['0', '6'] },
+  { isTolerated: false, befores: [-1, 4], counts: [null, '5'] }, // the request adds nothing
+])(
+  '4.2: a counter that cannot be read, tolerated: $isTolerated',
+  async ({ isTolerated, befores, counts }) => {
+    const { redis, store } = proxied
+    await redis.run('RPUSH', 'list', 'x')
+    await redis.run('SET', 'full', '5')
+    const batch = new Batch(true)
+    for (const key of ['list', 'room', 'full']) {
+      const member = batch.add(new Counter(key), 1, 5, NOW_SEC + 60, EXPIRY_SEC, false)
+      batch.isTolerated[member] = isTolerated
+    }
+    batch.endRequest()
+    const found = await addBatch(store, batch, NOW_SEC)
+    expect(found).toEqual([expect.stringContaining('WRONGTYPE'), ...befores])
+    expect(await Promise.all([redis.run('GET', 'room'), redis.run('GET', 'full')])).toEqual(counts)
+  },
+)
 
 test('hits whose reply is lost fail, count once and are never sent again', async () => {
   const { redis, proxy, store, address } = proxied
