@@ -113,6 +113,7 @@ export class RedisNode implements ReplySink {
   private closeReason = '' // the connection is closed once the call whose reply caused this has all its replies
   private isOutOfStep = false // it is closed now: a reply was not that of its command, so later ones may not be either
   private sweepTimer: NodeJS.Timeout | undefined
+  private sweepAtMs = 0 // when it fires; later than a timeout of new calls while it waits for an overdue one
   private lostMs = 0
   private lostReason = 'not connected yet'
   private readonly loggedReasons = new Set<string>() // since the connection was lost
@@ -190,8 +191,8 @@ export class RedisNode implements ReplySink {
     const { sentMs } = call
     this.lastUsedMs = sentMs
     this.calls.push(call)
-    if (this.sweepTimer === undefined)
-      this.scheduleSweep(sentMs + this.options.operationTimeoutMs - performance.now())
+    const dueMs = sentMs + this.options.operationTimeoutMs
+    if (this.sweepTimer === undefined || dueMs < this.sweepAtMs) this.scheduleSweep(dueMs - performance.now())
     return this.connection.write(commands)
   }
 
@@ -314,6 +315,8 @@ export class RedisNode implements ReplySink {
    * this thread, setImmediate lets waiting replies be read first.
    */
   private scheduleSweep(ms: number): void {
+    clearTimeout(this.sweepTimer)
+    this.sweepAtMs = performance.now() + ms
     this.sweepTimer = setTimeout(() => setImmediate(() => this.sweep()), Math.max(1, Math.ceil(ms)))
   }
 

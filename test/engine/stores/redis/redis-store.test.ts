@@ -133,6 +133,20 @@ test.each([
   },
 )
 
+test('a reply that came too late does not make later hits wait longer', async () => {
+  const { proxy, address } = proxied
+  stopClock()
+  const { store } = await connectRedisStore(address, { operationTimeoutMs: 100 })
+  for (let i = 0; i < 2; i++) {
+    proxy.stall()
+    const pending = addAll(store, [['a', 1]], NOW_SEC)
+    await advanceClock(100)
+    expect(await pending).toEqual([expect.stringContaining('no reply')])
+    proxy.resume()
+    await eventually(async () => expect(await addAll(store, [['b', 1]], NOW_SEC)).toEqual([i + 1]))
+  }
+})
+
 test('hits whose reply is lost fail, count once and are never sent again', async () => {
   const { redis, proxy, store, address } = proxied
   await add(['a', 1])
