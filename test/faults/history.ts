@@ -23,7 +23,7 @@
  *
  * Allowances for a busy machine, measured by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR
  * times that; where it was BUSY_LAG_MS or more, answers may be late by up to LATE_MS_MAX, and NOT_COUNTED_SHARE_BUSY of the calls of a round
- * need not be counted; where it was IDLE_LAG_MS the round says nothing about the time. Elsewhere the shares are 1 and 2 %.
+ * need not be counted; where it was STUCK_LAG_MS the round says nothing about the time. Elsewhere the shares are 1 and 2 %.
  */
 
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
@@ -69,6 +69,7 @@ export interface Counts {
   over: number // descriptors over their limit
   compared: number // counters compared with the store
   slowestMs: number
+  untimedRounds: number // of which the machine was too busy to say whether service was normal
   slowestBackMs: number // from the end of a fault to the last call that was not counted
 }
 
@@ -77,7 +78,7 @@ const LAG_BEFORE_MS = 200 // a machine that was busy then may still be catching 
 const LAG_FACTOR = 3 // the service has as many threads waiting for a core as the generator has
 
 const BUSY_LAG_MS = 20 // the machine has more to do than cores
-const IDLE_LAG_MS = 250 // this process did not even run
+const STUCK_LAG_MS = 100 // this process itself hardly ran
 const LATE_MS_MAX = 2_000 // beyond the deadline: later than this is never excused
 const LATE_SHARE_MAX = 0.01 // of all calls, without those excused by a lag
 const NOT_COUNTED_SHARE_MAX = 0.02 // of the calls of a round's normal time
@@ -97,6 +98,7 @@ export class History {
     over: 0,
     compared: 0,
     slowestMs: 0,
+    untimedRounds: 0,
     slowestBackMs: 0,
   }
   inFlight = 0
@@ -286,7 +288,8 @@ export class History {
     const { calls, notCounted, sinceMs, first } = this.normal
     Object.assign(this.normal, { calls: 0, notCounted: 0, first: '' })
     const lag = this.options.lagMs?.(sinceMs - LAG_BEFORE_MS, nowMs) ?? 0
-    const share = lag < BUSY_LAG_MS ? NOT_COUNTED_SHARE_MAX : lag < IDLE_LAG_MS ? NOT_COUNTED_SHARE_BUSY : 1
+    if (lag >= STUCK_LAG_MS) this.counts.untimedRounds++
+    const share = lag < BUSY_LAG_MS ? NOT_COUNTED_SHARE_MAX : lag < STUCK_LAG_MS ? NOT_COUNTED_SHARE_BUSY : 1
     if (notCounted > FEW && notCounted > share * calls) {
       const text = `${notCounted} of ${calls} calls were not counted, own lag ${Math.round(lag)} ms; the first: ${first}`
       this.report('normal', null, text)
