@@ -21,9 +21,10 @@
  *     normal      outside faults, and from `backMs` after one, calls are counted
  *     format      the answer has one status per descriptor, with limit and reset; the overall code follows from them
  *
- * Allowances for a busy machine, measured by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR
- * times that; where it was BUSY_LAG_MS or more, answers may be late by up to LATE_MS_MAX, and NOT_COUNTED_SHARE_BUSY of the calls of a round
- * need not be counted; where it was STUCK_LAG_MS the round says nothing about the time. Elsewhere the shares are 1 and 2 %.
+ * Allowances for a busy machine, by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR times
+ * the lag. Where that was BUSY_LAG_MS or more, an answer may be late by LATE_MS_MAX and LATE_LAG_FACTOR times the lag, and
+ * NOT_COUNTED_SHARE_BUSY of the calls of a round need not be counted; where it was STUCK_LAG_MS, the round says nothing about the time.
+ * On a machine that is not busy, 1 % of the answers may be late, and 2 % of the calls of a round need not be counted.
  */
 
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
@@ -79,7 +80,8 @@ const LAG_FACTOR = 3 // the service has as many threads waiting for a core as th
 
 const BUSY_LAG_MS = 20 // the machine has more to do than cores
 const STUCK_LAG_MS = 100 // this process itself hardly ran
-const LATE_MS_MAX = 2_000 // beyond the deadline: later than this is never excused
+const LATE_MS_MAX = 2_000 // beyond the deadline; a later answer is excused only by a lag of this process, times
+const LATE_LAG_FACTOR = 10 // which the service, waiting for a core in each of its steps, cannot exceed
 const LATE_SHARE_MAX = 0.01 // of all calls, without those excused by a lag
 const NOT_COUNTED_SHARE_MAX = 0.02 // of the calls of a round's normal time
 const NOT_COUNTED_SHARE_BUSY = 0.2
@@ -257,7 +259,7 @@ export class History {
     if (!isGivenUp && overMs <= slackMs + LAG_FACTOR * lag) return
     this.counts.late++
     if (lag < BUSY_LAG_MS) this.unexcusedLate++
-    if (overMs <= LATE_MS_MAX + LAG_FACTOR * lag) return
+    if (overMs <= LATE_MS_MAX + LATE_LAG_FACTOR * lag) return
     const [took, deadline] = [Math.round(tookMs), Math.round(call.deadlineMs)]
     this.report(
       'deadline',
