@@ -52,10 +52,12 @@ export function classifyItems(
       if (rule.policy === 'allow' && mayBeAllowed) return 'allow' // a count would leave less
       if (rule.policy === 'local' || (rule.policy === 'deny' && code === Code.OverLimit)) return 'unknown'
     } else if (policy !== null) return policy as StoreErrorPolicy
-    if (!isOver || !stopsIncrement) return 'counted'
+    if (!stopsIncrement) return 'counted'
+    if (degraded !== '' && items.length > 1) return 'unknown' // the limit that was exceeded may not show
+    if (!isOver) return 'counted'
     if (isRepeated) return 'unknown'
     if (code === Code.OverLimit) return 'counted'
-    return isTwoStep || hasOverLimitCache || degraded !== '' ? 'unknown' : 'skipped'
+    return isTwoStep || hasOverLimitCache ? 'unknown' : 'skipped'
   })
 }
 

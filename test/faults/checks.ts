@@ -88,8 +88,7 @@ function checkAfter(
     )
   }
   if (!isUnique || after < hits || after > limit) return
-  if (!side.take(after, hits, limit))
-    report('once', `${describeItem(item)}: two calls got the count ${after}`)
+  if (!side.take(after, hits)) report('once', `${describeItem(item)}: two calls got the count ${after}`)
   side.admitted += hits
   if (side.admitted > limit)
     report('admitted', `${describeItem(item)}: ${side.admitted} hits let through, the limit is ${limit}`)

@@ -21,9 +21,10 @@
  *     normal      outside faults, and from `backMs` after one, calls are counted
  *     format      the answer has one status per descriptor, with limit and reset; the overall code follows from them
  *
- * Allowances for a busy machine, measured by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR
- * times that; where it was BUSY_LAG_MS or more, answers may be late by up to LATE_MS_MAX, and NOT_COUNTED_SHARE_BUSY of the calls of a round
- * need not be counted; where it was IDLE_LAG_MS the round says nothing about the time. Elsewhere the shares are 1 and 2 %.
+ * Allowances for a busy machine, by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR times
+ * the lag. Where that was BUSY_LAG_MS or more, an answer may be late by LATE_MS_MAX and LATE_LAG_FACTOR times the lag, and
+ * NOT_COUNTED_SHARE_BUSY of the calls of a round need not be counted; where it was STUCK_LAG_MS, the round says nothing about the time.
+ * On a machine that is not busy, 1 % of the answers may be late, and 2 % of the calls of a round need not be counted.
  */
 
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
@@ -69,6 +70,7 @@ export interface Counts {
   over: number // descriptors over their limit
   compared: number // counters compared with the store
   slowestMs: number
+  untimedRounds: number // of which the machine was too busy to say whether service was normal
   slowestBackMs: number // from the end of a fault to the last call that was not counted
 }
 
@@ -77,8 +79,9 @@ const LAG_BEFORE_MS = 200 // a machine that was busy then may still be catching 
 const LAG_FACTOR = 3 // the service has as many threads waiting for a core as the generator has
 
 const BUSY_LAG_MS = 20 // the machine has more to do than cores
-const IDLE_LAG_MS = 250 // this process did not even run
-const LATE_MS_MAX = 2_000 // beyond the deadline: later than this is never excused
+const STUCK_LAG_MS = 100 // this process itself hardly ran
+const LATE_MS_MAX = 2_000 // beyond the deadline; a later answer is excused only by a lag of this process, times
+const LATE_LAG_FACTOR = 10 // which the service, waiting for a core in each of its steps, cannot exceed
 const LATE_SHARE_MAX = 0.01 // of all calls, without those excused by a lag
 const NOT_COUNTED_SHARE_MAX = 0.02 // of the calls of a round's normal time
 const NOT_COUNTED_SHARE_BUSY = 0.2
@@ -97,6 +100,7 @@ export class History {
     over: 0,
     compared: 0,
     slowestMs: 0,
+    untimedRounds: 0,
     slowestBackMs: 0,
   }
   inFlight = 0
@@ -255,7 +259,7 @@ export class History {
     if (!isGivenUp && overMs <= slackMs + LAG_FACTOR * lag) return
     this.counts.late++
     if (lag < BUSY_LAG_MS) this.unexcusedLate++
-    if (overMs <= LATE_MS_MAX + LAG_FACTOR * lag) return
+    if (overMs <= LATE_MS_MAX + LATE_LAG_FACTOR * lag) return
     const [took, deadline] = [Math.round(tookMs), Math.round(call.deadlineMs)]
     this.report(
       'deadline',
@@ -286,7 +290,8 @@ export class History {
     const { calls, notCounted, sinceMs, first } = this.normal
     Object.assign(this.normal, { calls: 0, notCounted: 0, first: '' })
     const lag = this.options.lagMs?.(sinceMs - LAG_BEFORE_MS, nowMs) ?? 0
-    const share = lag < BUSY_LAG_MS ? NOT_COUNTED_SHARE_MAX : lag < IDLE_LAG_MS ? NOT_COUNTED_SHARE_BUSY : 1
+    if (lag >= STUCK_LAG_MS) this.counts.untimedRounds++
+    const share = lag < BUSY_LAG_MS ? NOT_COUNTED_SHARE_MAX : lag < STUCK_LAG_MS ? NOT_COUNTED_SHARE_BUSY : 1
     if (notCounted > FEW && notCounted > share * calls) {
       const text = `${notCounted} of ${calls} calls were not counted, own lag ${Math.round(lag)} ms; the first: ${first}`
       this.report('normal', null, text)

@@ -22,7 +22,7 @@ export class LagMeter {
   maxBetween(fromMs: number, toMs: number): number {
     let max = Math.max(0, performance.now() - this.lastMs - INTERVAL_MS)
     const last = Math.floor(toMs / BUCKET_MS)
-    const first = Math.max(Math.floor(fromMs / BUCKET_MS), last - BUCKETS + 1)
+    const first = Math.max(0, Math.floor(fromMs / BUCKET_MS), last - BUCKETS + 1)
     for (let bucket = first; bucket <= last; bucket++)
       if (bucket <= this.current) max = Math.max(max, this.buckets[bucket % BUCKETS])
     return max

@@ -10,6 +10,7 @@
  * The interface of a scenario is in scenario.ts, the invariants are in history.ts.
  */
 import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { LabOptions, Outcome, Scenario } from './scenario.ts'
 
@@ -67,8 +68,16 @@ function formatRow(name: string, { counts, rounds, violations, figures }: Outcom
   return `| ${cells.map((cell) => cell ?? '').join(' | ')} |`
 }
 
-async function main(): Promise<number> {
+const indent = (text: string) => `    ${text}`
+
+/** Returns the exit code. `args`: the flags, as above. */
+export async function runLab(
+  args: string[],
+  all: readonly Scenario[],
+  print: (text: string) => void,
+): Promise<number> {
   const { values: flags } = parseArgs({
+    args,
     options: {
       list: { type: 'boolean', default: false },
       only: { type: 'string' },
@@ -78,12 +87,11 @@ async function main(): Promise<number> {
       rate: { type: 'string', default: '2000' },
     },
   })
-  const all = await loadScenarios()
   const { only } = flags
   const exact = all.filter(({ name }) => name === only)
   const chosen = exact.length > 0 ? exact : all.filter(({ name }) => name.startsWith(only ?? ''))
   if (flags.list || chosen.length === 0) {
-    for (const { name, fault, promise } of all) console.log(`${name}\n    ${fault}\n    ${promise}`)
+    for (const { name, fault, promise } of all) print(`${name}\n    ${fault}\n    ${promise}`)
     return flags.list ? 0 : 1
   }
   const seed = Number(flags.seed)
@@ -94,10 +102,10 @@ async function main(): Promise<number> {
   const startMs = performance.now()
   for (const [i, scenario] of chosen.entries()) {
     const { name } = scenario
-    console.log(`${name} (${i + 1} of ${chosen.length}), seed ${seed}: ${scenario.fault}`)
+    print(`${name} (${i + 1} of ${chosen.length}), seed ${seed}: ${scenario.fault}`)
     const skipReason = scenario.skipReason?.() ?? null
     if (skipReason !== null) {
-      console.log(`    skipped: ${skipReason}`)
+      print(`    skipped: ${skipReason}`)
       continue
     }
     const options: LabOptions = {
@@ -106,32 +114,34 @@ async function main(): Promise<number> {
       faultMs: 1_000 * Number(flags.seconds),
       ratePerSec: Number(flags.rate),
       isTimed: true,
-      log: (text) => console.log(`    ${text}`),
+      log: (text) => print(`    ${text}`),
     }
-    const outcome = await scenario.run(options)
-    calls += outcome.counts.calls
-    decisions += outcome.counts.decisions
-    rows.push(formatRow(name, outcome))
-    for (const { invariant, count, examples } of outcome.violations) {
-      failures.push(
-        `${name}: ${invariant} was broken ${count} times, for example:\n    ${examples.join('\n    ')}`,
-      )
-      console.log(failures.at(-1))
+    const found: string[] = []
+    try {
+      const outcome = await scenario.run(options)
+      calls += outcome.counts.calls
+      decisions += outcome.counts.decisions
+      rows.push(formatRow(name, outcome))
+      for (const { invariant, count, examples } of outcome.violations)
+        found.push(`${name}: ${invariant} was broken ${count} times, for example:`, ...examples.map(indent))
+    } catch (error) {
+      found.push(`${name} could not be run:`, indent((error as Error).stack ?? String(error)))
     }
-    const again = `npm run test:faults -- --only ${name} --seed ${seed} --seconds ${flags.seconds} --rate ${flags.rate}`
-    if (outcome.violations.length > 0) {
-      failures.push(`    again: ${again}`)
-      console.log(failures.at(-1))
-    }
+    if (found.length === 0) continue
+    const same = `--only ${name} --seed ${seed} --seconds ${flags.seconds} --rate ${flags.rate}`
+    found.push(indent(`again: npm run test:faults -- ${same}`))
+    for (const line of found) print(line)
+    failures.push(...found)
   }
   const columns = [...DECISIONS_COLUMNS, ...OTHER_COLUMNS]
-  console.log(`\n| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|\n${rows.join('\n')}`)
+  print(`\n| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|\n${rows.join('\n')}`)
   const minutes = ((performance.now() - startMs) / 60_000).toFixed(1)
-  console.log(
+  print(
     `\n${calls} calls, ${decisions} decisions in ${chosen.length} scenarios, seed ${seed}, ${minutes} min`,
   )
-  for (const failure of failures) console.log(failure)
+  for (const failure of failures) print(failure)
   return failures.length === 0 ? 0 : 1
 }
 
-if (import.meta.main ?? process.argv[1]?.endsWith('faults/main.ts')) process.exitCode = await main()
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  process.exitCode = await runLab(process.argv.slice(2), await loadScenarios(), console.log)

@@ -20,6 +20,8 @@ export interface FaultRule {
   localShare: number // percent
 }
 
+const TAKEN_MIN = 64 // counts remembered per counter at first, a byte each
+
 /** Hits of one counter: that of the store, or that of the process for the policy `local`. */
 export class Hits {
   possible = 0 // of every call that began, without those known not to be counted
@@ -38,10 +40,11 @@ export class Hits {
     this.taken = null
   }
 
-  /** Takes the counts from `after` - `hits` + 1 to `after`, at most `limit`. Returns false if another call has got one of them. */
-  take(after: number, hits: number, limit: number): boolean {
-    if (this.taken === null || this.taken.length <= limit) {
-      const larger = new Uint8Array(limit + 1)
+  /** Takes the counts from `after` - `hits` + 1 to `after`. Returns false if another call has got one of them. */
+  take(after: number, hits: number): boolean {
+    const length = this.taken?.length ?? 0
+    if (this.taken === null || length <= after) {
+      const larger = new Uint8Array(Math.max(TAKEN_MIN, 2 * length, after + 1))
       if (this.taken !== null) larger.set(this.taken)
       this.taken = larger
     }

@@ -3,7 +3,7 @@
  *
  *     service ──commands──► proxy ──► Redis        decide(command) says what happens to each command and its reply
  *             ◄──replies───   │
- *                             split      writes each reply in two pieces, cut at every byte position in turn
+ *                             split      writes the replies that are ready in two pieces, cut at every byte position in turn
  *                             delayMs    holds replies back for this time
  *                             stall()    no bytes pass to the service until resume(); Redis executes what it has received
  *                             cut()      ends all connections, reset() with RST
@@ -185,51 +185,57 @@ class Link {
 
   /** Passes on the replies that may go now, in order. */
   pass(): void {
-    while (!this.isEnded && !this.isStalled && !this.isWriting) {
+    if (this.isEnded || this.isStalled || this.isWriting) return
+    const ready: Buffer[] = []
+    let cut: Fault | null = null
+    while (cut === null) {
       const [next] = this.pending
-      if (next === undefined || next.reply === null) return
-      const restMs = next.dueMs - performance.now()
-      if (restMs > 0) {
-        this.timer ??= setTimeout(() => {
-          this.timer = undefined
-          this.pass()
-        }, restMs)
-        return
-      }
+      if (next === undefined || next.reply === null || this.isEarly(next)) break
       this.pending.shift()
-      this.passOne(next.args, next.reply, next.fault)
+      const { args, fault, reply } = next
+      if (fault !== null && 'replaced' in fault) {
+        this.proxy.hiddenHits += countHits(args)
+        ready.push(Buffer.from(fault.replaced))
+      } else if (fault !== null && 'cutAfter' in fault) {
+        ready.push(reply.subarray(0, fault.cutAfter))
+        cut = fault
+      } else ready.push(reply)
     }
+    const bytes = Buffer.concat(ready)
+    if (cut !== null && 'cutAfter' in cut) {
+      const { isReset = false } = cut
+      this.isWriting = true // nothing follows
+      this.client.write(bytes, () => this.end(isReset))
+    } else if (bytes.length > 0) this.write(bytes)
   }
 
-  private passOne(args: readonly string[], reply: Buffer, fault: Fault | null): void {
-    this.hide(args, fault)
-    if (fault !== null && 'cutAfter' in fault) {
-      this.client.write(reply.subarray(0, fault.cutAfter), () => this.end(fault.isReset ?? false))
-      this.isStalled = true // nothing follows
-    } else this.write(fault !== null && 'replaced' in fault ? Buffer.from(fault.replaced) : reply)
+  /** The reply has to wait longer; then the next attempt is scheduled. */
+  private isEarly({ dueMs }: Pending): boolean {
+    const restMs = dueMs - performance.now()
+    if (restMs <= 0) return false
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined
+      this.pass()
+    }, restMs)
+    return true
   }
 
   /** With `isSplitting` in two pieces, of which the second is written when the first has left. */
-  private write(reply: Buffer): void {
-    if (!this.proxy.isSplitting || reply.length < 2) {
-      this.client.write(reply)
+  private write(bytes: Buffer): void {
+    if (!this.proxy.isSplitting || bytes.length < 2) {
+      this.client.write(bytes)
       return
     }
-    const at = 1 + (this.splitAt++ % (reply.length - 1))
+    const at = 1 + (this.splitAt++ % (bytes.length - 1))
     this.isWriting = true
-    this.client.write(reply.subarray(0, at), () => {
-      setImmediate(() => {
+    this.client.write(bytes.subarray(0, at), () => {
+      setTimeout(() => {
         this.isWriting = false
         if (this.isEnded) return
-        this.client.write(reply.subarray(at))
+        this.client.write(bytes.subarray(at))
         this.pass()
-      })
+      }, SPLIT_MS)
     })
-  }
-
-  /** Counts the hits of a command that Redis executes while the service gets something else that says the opposite. */
-  private hide(args: readonly string[], fault: Fault | null): void {
-    if (fault !== null && 'replaced' in fault) this.proxy.hiddenHits += countHits(args)
   }
 }
 
@@ -243,6 +249,7 @@ function countHits([name, ...args]: readonly string[]): number {
   return hits
 }
 
+const SPLIT_MS = 1 // between two pieces: else the kernel joins them
 const CRLF = '\r\n'
 const [STRING, ARRAY] = [0x24, 0x2a] // $ and *
 

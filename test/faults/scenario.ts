@@ -32,7 +32,7 @@ import { type Counts, History, type HistoryOptions } from './history.ts'
 import { LagMeter } from './lag.ts'
 import { createRules, DOMAIN, formatRules, Load, now } from './load.ts'
 import type { FaultRule } from './model.ts'
-import { ResourceMeter } from './resources.ts'
+import { checkResources, ResourceMeter } from './resources.ts'
 import type { Violation } from './violations.ts'
 
 export interface LabOptions {
@@ -111,7 +111,6 @@ export const AFTER_MS = 2_500 // longer than the 2 s within which service must b
 const OPERATION_TIMEOUT_MS = 400
 const TIMEOUTS_MS = [undefined, undefined, 100, 250, 1_000]
 const RSS_GROWTH_MAX = 200 * 2 ** 20 // V8's heaps of two workers grow by some 90 MiB each before they are collected
-const DESCRIPTORS_GROWTH_MAX = 64 // connections that are being replaced
 
 const SETTINGS = {
   WORKERS: '2',
@@ -186,7 +185,9 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     if (isComparable) history.checkFlagged(unknownHits + (parts.hiddenHits?.() ?? 0))
     if (load.lostConnections > 0 && !losesConnections)
       history.report('connection', null, `${load.lostConnections} connections of callers were lost`)
-    checkResources(history, resources, scenario.rssGrowthMax ?? RSS_GROWTH_MAX)
+    checkResources(resources, scenario.rssGrowthMax ?? RSS_GROWTH_MAX, (invariant, text) =>
+      history.report(invariant, null, text),
+    )
     return {
       counts: history.counts,
       violations: history.violations,
@@ -222,19 +223,6 @@ async function runRound(
   await sleep(options.afterMs ?? AFTER_MS)
   await load.nextRound()
   await history.closeRound(round, (keys, isPerSecond) => parts.read(keys, isPerSecond), now)
-}
-
-function checkResources(history: History, { first, most }: ResourceMeter, rssGrowthMax: number): void {
-  const grown = most.rssBytes - first.rssBytes
-  if (grown > rssGrowthMax)
-    history.report(
-      'resources',
-      null,
-      `the service grew by ${toMib(grown)} MiB, at most ${toMib(rssGrowthMax)}`,
-    )
-  const opened = most.descriptors - first.descriptors
-  if (opened > DESCRIPTORS_GROWTH_MAX)
-    history.report('resources', null, `the service opened ${opened} more file descriptors`)
 }
 
 function describeResources({ first, most }: ResourceMeter, lag: LagMeter, unknownHits: number) {

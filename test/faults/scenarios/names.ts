@@ -4,6 +4,7 @@ import { eventually } from '../../helpers/eventually.ts'
 import { mountSkipReason } from '../../helpers/mounts.ts'
 import { createPrivateHosts } from '../../helpers/private-hosts.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
+import type { RunningService } from '../../helpers/service.ts'
 import { now } from '../load.ts'
 import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, PATIENT, type Parts, type Scenario, underLoad } from '../scenario.ts'
@@ -44,18 +45,20 @@ async function startSilent(): Promise<Parts> {
   const redis = await startRedis({ args: bindTo(FIRST) })
   const hosts = createPrivateHosts(SILENT)
   hosts.set({ [NAME]: FIRST })
+  const countConnected = ({ log }: RunningService) => log.split('is connected again').length - 1
+  let before = 0
   return {
     env: { REDIS_URL: `${NAME}:${redis.port}` },
     wrapper: hosts.wrapper,
-    begin: async () => {
+    begin: async ({ service }) => {
+      before = countConnected(service)
       hosts.set({})
       await loseConnections(redis)
     },
-    end: async ({ service, round }) => {
+    end: async ({ service }) => {
       hosts.set({ [NAME]: FIRST })
       await eventually(() => {
-        const connected = service.log.split('is connected again').length - 1
-        if (connected < WORKERS * (round + 1)) throw new Error('Redis is not connected again')
+        if (countConnected(service) < before + WORKERS) throw new Error('Redis is not connected again')
       })
     },
     read: (keys) => readRedis(redis, keys),

@@ -6,6 +6,7 @@ import { readRedis } from '../redis-faults.ts'
 import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
 
 const STALL_MS = 1_500
+const CRASH_GAP_MS = 15_000 // between crashes; a service whose workers crash 5 times in a minute ends
 
 async function startWith(begin: Parts['begin'], end: Parts['end'] = () => {}): Promise<Parts> {
   const redis = await startRedis()
@@ -18,7 +19,16 @@ async function startWith(begin: Parts['begin'], end: Parts['end'] = () => {}): P
   }
 }
 
-/** Resolves when the worker has ended. */
+/** Crashes a worker, unless the last crash was just before. Resolves when it has ended. */
+function createCrash(): (stage: Stage) => Promise<void> {
+  let lastMs = Number.NEGATIVE_INFINITY
+  return async (stage) => {
+    if (performance.now() - lastMs < CRASH_GAP_MS) return
+    await crashWorker(stage)
+    lastMs = performance.now()
+  }
+}
+
 async function crashWorker({ service, round }: Stage): Promise<void> {
   const countEnds = () => service.log.split('ended: Error: crash requested').length
   const ends = countEnds()
@@ -35,7 +45,7 @@ const SCENARIOS: LoadScenario[] = [
     promise:
       'its calls in flight have no answer, and their hits are counted at most once; the other worker and new connections are served',
     losesConnections: true,
-    start: () => startWith(crashWorker),
+    start: () => startWith(createCrash()),
   },
   {
     name: 'worker-stalled',

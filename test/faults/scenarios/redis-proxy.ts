@@ -71,12 +71,12 @@ const NETWORK: LoadScenario[] = [
   },
   {
     name: 'redis-proxy-slow-breaker',
-    fault: 'replies take 30 ms, with STORE_BREAKER_LATENCY=10ms',
+    fault: 'replies take 300 ms, with STORE_BREAKER_LATENCY=150ms',
     promise: 'the circuit breaker opens: the policies answer at once',
-    env: { STORE_BREAKER_LATENCY: '10ms' },
+    env: { STORE_BREAKER_LATENCY: '150ms' },
     start: () =>
       startProxied((proxy) => {
-        proxy.delayMs = 30
+        proxy.delayMs = 300
       }),
   },
   {
@@ -87,7 +87,7 @@ const NETWORK: LoadScenario[] = [
   },
   {
     name: 'redis-proxy-split',
-    fault: 'each reply arrives in two pieces, cut at every byte position in turn',
+    fault: 'replies arrive in two pieces, cut at every byte position in turn',
     promise: 'every call is counted',
     isHarmless: true,
     start: () =>
