@@ -5,7 +5,8 @@
 import { expect, test } from 'vitest'
 import { seed } from '../helpers/size.ts'
 import { loadScenarios } from './main.ts'
-import type { LabOptions } from './scenario.ts'
+import { startDecided } from './redis-faults.ts'
+import { type LabOptions, underLoad } from './scenario.ts'
 
 const SHORT: LabOptions = {
   decisions: 0, // one round
@@ -28,6 +29,18 @@ test.concurrent.each(['redis-killed-durable', 'redis-stopped-metadata', 'redis-p
     expect(counts.unanswered).toBe(0)
   },
 )
+
+test('a store that tells wrong counts is noticed', async () => {
+  const lying = underLoad({
+    name: 'lying',
+    fault: 'each counter is said to be 3',
+    promise: 'none',
+    start: () => startDecided(({ args: [name] }) => (name === 'INCRBY' ? { replaced: ':3\r\n' } : null)),
+  })
+  const { violations } = await lying.run(SHORT)
+  const found = violations.map(({ invariant }) => invariant)
+  expect(found).toEqual(expect.arrayContaining(['remaining', 'once']))
+})
 
 test('each scenario has a name of its own and says what it promises', async () => {
   const scenarios = await loadScenarios()

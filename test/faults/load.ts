@@ -29,7 +29,7 @@ const MIXED = 8
 const HITS_MAX = 4
 const KEYS = 48 // per rule and round
 const TICK_MS = 1
-const DRAIN_MS_MAX = 15_000 // calls that have no answer then are unanswered, which is reported
+const DRAIN_MS_MAX = 60_000 // calls that have no answer then are unanswered, which is reported
 
 /** Rules of each policy, per second and per day, whose limit grows by 1 with each version. */
 export function createRules(versionsCount: number): FaultRule[] {
