@@ -38,7 +38,7 @@ export const SCOPES: Scope[] = [
   {
     name: 'engine/match',
     files: ['engine/match/*.ts'],
-    tests: ['test/engine/match', 'test/engine/decision'],
+    tests: ['test/engine/match'],
   },
   {
     name: 'engine/stores',
