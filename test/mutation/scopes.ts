@@ -38,13 +38,11 @@ export const SCOPES: Scope[] = [
   {
     name: 'engine/match',
     files: ['engine/match/*.ts'],
-    tests: ['test/engine/match', 'test/engine/decision'],
+    tests: ['test/engine/match'],
   },
   {
     name: 'engine/stores',
-    files: [
-      'engine/stores/{breaker-log,circuit-breaker,connect-retry,counter,over-limit-cache,store-health}.ts',
-    ],
+    files: ['engine/stores/{breaker-log,circuit-breaker,connect-retry,over-limit-cache,store-health}.ts'],
     tests: [
       `${STORES}/circuit-breaker.test.ts`,
       `${STORES}/breaker-log.test.ts`,
@@ -56,13 +54,14 @@ export const SCOPES: Scope[] = [
   },
   {
     name: 'engine/stores',
-    files: ['engine/stores/{batch,breakers,connection-metrics}.ts'],
+    files: ['engine/stores/{batch,breakers,connection-metrics,counter}.ts'],
     tests: [
       `${STORES}/breakers.test.ts`,
+      `${STORES}/counter.test.ts`,
       `${STORES}/batch.test.ts`,
       `${STORES}/memory/memory-store.test.ts`,
-      'test/engine/decision',
-      `${STORES}/stores.test.ts`,
+      'test/engine/decision/engine.test.ts',
+      'test/engine/decision/store-errors.test.ts',
     ],
   },
   {
@@ -73,7 +72,7 @@ export const SCOPES: Scope[] = [
   {
     name: 'engine/stores/memory',
     files: ['engine/stores/memory/*.ts'],
-    tests: [`${STORES}/memory`, `${STORES}/stores.test.ts`],
+    tests: [`${STORES}/memory`, `${STORES}/batch.test.ts`, 'test/engine/decision/engine.test.ts'],
   },
   {
     name: 'engine/stores/redis',

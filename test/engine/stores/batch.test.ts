@@ -84,6 +84,92 @@ test('a cleared batch equals a new one', () => {
   expect(batch.getError(0)).toBeNull()
 })
 
+test('keys are found by other counters of the same key, in batches of few slots and of many', () => {
+  for (const count of [1, 3, 4, 5, 6, 40]) {
+    const batch = new Batch()
+    const addAll = () => {
+      for (let i = 0; i < count; i++) batch.add(new Counter(`key ${i}`), i + 1, 9, 60, 70, false)
+    }
+    for (let use = 0; use < 3; use++) {
+      addAll()
+      addAll()
+      expect([batch.slotsCount, batch.membersCount]).toEqual([count, 2 * count])
+      expect(batch.hits.slice(0, count)).toEqual(Array.from({ length: count }, (_, i) => 2 * (i + 1)))
+      batch.clear()
+    }
+  }
+})
+
+test('limits per second and others of one key have slots of their own', () => {
+  const batch = new Batch()
+  for (const isPerSecond of [true, false, false]) batch.add(new Counter('a'), 1, 9, 60, 70, isPerSecond)
+  expect([batch.hits.slice(0, 2), batch.isPerSecond.slice(0, 2)]).toEqual([
+    [1, 2],
+    [true, false],
+  ])
+})
+
+test('the text of hits is exact up to 2^63-1', () => {
+  const batch = new Batch()
+  for (const hits of [1, 2]) batch.add(new Counter('a'), hits, 9, 60, 70, false)
+  batch.add(new Counter('b'), 2n ** 63n - 1n, 9, 60, 70, false)
+  batch.add(new Counter('c'), COUNT_MAX, 9, 60, 70, false)
+  const texts = () => Array.from({ length: batch.slotsCount }, (_, slot) => batch.hitsText(slot))
+  expect(texts()).toEqual(['3', '9223372036854775807', '9007199254740991'])
+  batch.clear()
+  for (const key of ['a', 'b']) batch.add(new Counter(key), 4, 9, 60, 70, false)
+  expect(texts()).toEqual(['4', '4'])
+})
+
+test('the ends of requests; a reused batch has only its own', () => {
+  const batch = new Batch()
+  const addRequest = (...keys: string[]) => {
+    for (const key of keys) batch.add(new Counter(key), 1, 9, 60, 70, false)
+    batch.endRequest()
+  }
+  addRequest('a', 'b')
+  addRequest()
+  addRequest('a')
+  expect(batch.requestEnds).toEqual([2, 2, 3])
+  batch.clear()
+  addRequest('a')
+  expect(batch.requestEnds).toEqual([1])
+})
+
+test('4.3: with countRequestsAtOnce equal keys of one request get the same count, later requests more', () => {
+  const batch = new Batch()
+  const members = [
+    ['a', 'b', 'a'],
+    ['a', 'a'],
+    ['b', 'c', 'c'],
+  ].map((keys) => {
+    const ofRequest = keys.map((key) => batch.add(new Counter(key), 1, 9, 60, 70, false))
+    batch.endRequest()
+    return ofRequest
+  })
+  batch.countRequestsAtOnce()
+  for (const slot of [0, 1, 2]) batch.setPreviousCount(slot, 10)
+  const counts = members.map((ofRequest) => ofRequest.map((member) => batch.getPreviousCount(member)))
+  expect(counts).toEqual([
+    [10, 10, 10],
+    [12, 12],
+    [11, 10, 10],
+  ])
+})
+
+test('a count is pending until it or an error is there', () => {
+  const batch = new Batch()
+  for (const key of ['a', 'b', 'c']) batch.add(new Counter(key), 1, 9, 60, 70, false)
+  const pending = () => [0, 1, 2].map((member) => batch.isPending(member))
+  expect(pending()).toEqual([true, true, true])
+  batch.setPreviousCount(0, -5) // of hits that were skipped
+  batch.setError(1, new Error('no'))
+  expect(pending()).toEqual([false, false, true])
+  batch.clear()
+  batch.add(new Counter('a'), 1, 9, 60, 70, false)
+  expect(batch.isPending(0)).toBe(true)
+})
+
 test('it is full by slots or by members', () => {
   const slots = new Batch()
   for (let i = 0; i < BATCH_SLOTS_MAX - 3; i++) slots.add(new Counter(`${i}`), 1, 9, 60, 70, false)
@@ -148,8 +234,8 @@ test('SlotIndex: old entries do not reappear when generation numbers wrap', () =
   const index = new SlotIndex(SLOTS_MAX)
   const counters = [new Counter('a')]
   index.set(counters[0], 0, counters)
-  for (let generation = 0; generation < GENERATIONS; generation++) index.clear()
-  expect(index.find(counters[0], counters)).toBe(-1)
+  for (let generation = 2; generation <= GENERATIONS; generation++) index.clear()
+  expect(index.find(counters[0], counters), 'the generation has its first number again').toBe(-1)
   index.set(counters[0], 0, counters)
   expect(index.find(new Counter('a'), counters)).toBe(0)
 })

@@ -131,6 +131,22 @@ describe('an open breaker', () => {
   })
 })
 
+test('a probe slower than the latency does not close it', () => {
+  const breakers = new Breakers({ ...OPTIONS, latencyMs: 10 }, null, () => {})
+  const probes: ((isOk: boolean) => void)[] = []
+  const breaker = breakers.create('a', (done) => probes.push(done))
+  fail(breaker)
+  for (const [tookMs, isOpen] of [
+    [11, true],
+    [10, false],
+  ] as const) {
+    vi.advanceTimersToNextTimer() // the interval has passed
+    vi.advanceTimersByTime(tookMs)
+    probes.shift()!(true)
+    expect(breaker.isOpen, `${tookMs} ms`).toBe(isOpen)
+  }
+})
+
 describe('names in statistics', () => {
   test('characters that a name may not have; nodes of one name are counted together', () => {
     const { breakers, stats } = openBreakers()

@@ -96,11 +96,18 @@ describe('reports of one thread', () => {
     expect(reports).toEqual(['failing', 'ok'])
   })
 
-  test('a closed reporter reports nothing more, and its timer does not keep the process alive', () => {
+  test('its timer does not keep the process alive', () => {
+    vi.useRealTimers() // a spy on a fake setTimeout would stay
     const timers = vi.spyOn(globalThis, 'setTimeout')
     reporter.scheduleReport()
-    expect((timers.mock.results[0].value as NodeJS.Timeout).hasRef()).toBe(false)
+    const [{ value: timer }] = timers.mock.results
     timers.mockRestore()
+    reporter.close()
+    expect((timer as NodeJS.Timeout).hasRef()).toBe(false)
+  })
+
+  test('a closed reporter reports nothing more', () => {
+    reporter.scheduleReport()
     state = redis('failing')
     reporter.close()
     vi.advanceTimersByTime(10_000)
