@@ -134,7 +134,10 @@ describe('an open breaker', () => {
 test('a probe slower than the latency does not close it', () => {
   const breakers = new Breakers({ ...OPTIONS, latencyMs: 10 }, null, () => {})
   const probes: ((isOk: boolean) => void)[] = []
-  const breaker = breakers.create('a', (done) => probes.push(done))
+  const breaker = breakers.create(
+    'a',
+    hooks((done) => probes.push(done)),
+  )
   fail(breaker)
   for (const [tookMs, isOpen] of [
     [11, true],
