@@ -35,6 +35,8 @@ test('a broken invariant: exit code 1, an example, and the command that repeats 
   expect(text).toContain('bad: admitted was broken 2 times, for example:\n    11 of 10')
   expect(text).toContain('npm run test:faults -- --only bad --seed 7 --seconds 1 --rate 50')
   expect(text).toMatch(/\| bad \|.*\| admitted 2 \|/)
+  const cells = (line: RegExp) => line.exec(text)![0].split('|').length
+  expect(cells(/^\| bad .*$/m)).toBe(cells(/^\| scenario .*$/m))
   expect(text).toContain('14 calls, 42 decisions in 2 scenarios, seed 7')
 })
 

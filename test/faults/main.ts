@@ -18,10 +18,12 @@ const FOLDER = new URL('./scenarios/', import.meta.url)
 const DECISIONS_COLUMNS = [
   'scenario',
   'rounds',
+  'untimed', // rounds
   'calls',
   'decisions',
   'degraded',
   'failed',
+  'late',
   'unanswered',
 ] as const
 const OTHER_COLUMNS = [
@@ -55,6 +57,7 @@ function formatRow(name: string, { counts, rounds, violations, figures }: Outcom
     ...[
       name,
       rounds,
+      counts.untimedRounds,
       counts.calls,
       counts.decisions,
       degraded,
