@@ -88,7 +88,7 @@ async function mutate({ scope, files, mutate: mutated, tests }: Run): Promise<Fi
     disableTypeChecks: false, // types are stripped, not checked
     tsconfigFile: 'none', // Stryker would rewrite it with TypeScript's former API
     ignorePatterns: ['test/.tools', '.build.*', 'dist', 'data', 'bench/results'],
-    tempDirName: 'test/.tools/mutation-sandbox',
+    tempDirName: `.build.${process.pid}`, // not below test/, whose tests Vitest collects; a stale one is removed by helpers/build.ts
     cleanTempDir: 'always',
     reporters: process.stdout.isTTY ? ['progress'] : ['progress-append-only'],
     logLevel: 'error',
