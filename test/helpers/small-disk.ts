@@ -7,10 +7,14 @@
  *     disk.free()
  *     disk.setReadOnly()      // no file may be open for writing
  *     disk.setWritable()
- *     disk.stop()
+ *     await disk.stop()
+ *
+ * A shell unmounts it when this process ends, for any reason: its stdin is then closed.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -20,7 +24,7 @@ export interface SmallDisk {
   free(): void
   setReadOnly(): void
   setWritable(): void
-  stop(): void
+  stop(): Promise<void>
 }
 
 const BYTES = 16 * 1_024 * 1_024
@@ -34,7 +38,13 @@ export function startSmallDisk(): SmallDisk {
     if (status !== 0) throw new Error(`cannot mount a small disk: ${stderr}`)
   }
   mount('-t', 'tmpfs', '-o', `size=${BYTES}`, 'tmpfs')
-  const disk: SmallDisk = {
+  const shell = spawn('sh', ['-c', 'read -r _; umount -l "$1"; rmdir "$1"', 'sh', folder], {
+    stdio: 'pipe',
+    detached: true, // a Ctrl-C must not end it
+  })
+  shell.unref()
+  for (const stream of [shell.stdin, shell.stdout, shell.stderr]) (stream as unknown as Socket).unref() // they keep no process alive
+  return {
     folder,
     fill() {
       const file = openSync(ballast, 'a')
@@ -51,12 +61,11 @@ export function startSmallDisk(): SmallDisk {
     free: () => rmSync(ballast, { force: true }),
     setReadOnly: () => mount('-o', 'remount,ro'),
     setWritable: () => mount('-o', 'remount,rw'),
-    stop() {
-      process.off('exit', disk.stop)
-      spawnSync('umount', ['-l', folder])
-      rmSync(folder, { recursive: true, force: true })
+    async stop() {
+      const ended = once(shell, 'exit')
+      shell.ref()
+      shell.stdin.end()
+      await ended
     },
   }
-  process.once('exit', disk.stop)
-  return disk
 }

@@ -35,7 +35,7 @@ async function startMonitor() {
     read: (keys: readonly string[]) => readRedis(redis, keys),
     stop: async () => {
       await Promise.all([redis.stop(), relay.close()])
-      disk.stop()
+      await disk.stop()
     },
   }
   return { parts, disk, slug }
