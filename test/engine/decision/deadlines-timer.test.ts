@@ -99,7 +99,7 @@ test('one timer, of the earliest deadline; the others follow', () => {
     add(requests, ms)
     expect(vi.getTimerCount()).toBe(1)
   }
-  pass(15)
+  pass(10)
   pass(IMMEDIATE_MS)
   expect(answered.map(([, request]) => request)).toEqual([1, 2])
   expect(lateRounds).toBe(1)
@@ -127,7 +127,7 @@ test('a deadline that has passed is due after 1 ms; one beyond the longest timer
 
 test('a request is due at its deadline, not before', () => {
   const { batch, add } = open(4)
-  const requests = add(add(batch(), 4), undefined) // due after 3 and 4 ms
+  const requests = add(add(batch(), 6), undefined) // due after 3 and 4 ms
   pass(1)
   add(requests, undefined) // after 5
   pass(2 + IMMEDIATE_MS)
