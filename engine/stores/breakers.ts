@@ -66,13 +66,13 @@ export class Breakers {
 
   create(
     node: string,
-    { probe, waitingSinceMs }: Pick<BreakerHooks, 'probe' | 'waitingSinceMs'>,
+    { probe, waitingSinceMs, onSilent }: Pick<BreakerHooks, 'probe' | 'waitingSinceMs' | 'onSilent'>,
   ): CircuitBreaker {
     const name = this.addName(node)
     const opened = this.stats?.counter(`sluice.store.breaker_opened.__node=${name}`) ?? -1
     const breaker: CircuitBreaker = new CircuitBreaker(this.options, {
       probe,
-      waitingSinceMs,
+      ...{ waitingSinceMs, onSilent },
       onChange: () => {
         this.openByName.set(name, this.openByName.get(name)! + (breaker.isOpen ? 1 : -1))
         if (breaker.isOpen) this.stats?.add(opened, 1)

@@ -35,6 +35,8 @@ export interface BreakerHooks {
   /** When the oldest trip without a reply began, in milliseconds of `nowMs`; null = there is none. */
   waitingSinceMs(): number | null
   onChange(): void // of isOpen
+  /** It has opened because the node is silent: whoever waits for a reply need not wait any longer. */
+  onSilent?(): void
   nowMs(): number
   random(): number // 0 to below 1
   /** Calls `run` after `ms`; returns what cancels that. */
@@ -99,8 +101,9 @@ export class CircuitBreaker {
       this.silentSinceMs = nowMs
     }
     const silentMs = nowMs - Math.max(this.silentSinceMs, waitingSinceMs)
-    if (silentMs >= silenceMs)
-      this.open(`no reply for ${Math.round(silentMs)} ms, and calls reached their deadlines`)
+    if (silentMs < silenceMs) return
+    this.open(`no reply for ${Math.round(silentMs)} ms, and calls reached their deadlines`)
+    this.hooks.onSilent?.()
   }
 
   /** The node may work again: the next probe is sent now. */

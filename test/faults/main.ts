@@ -6,12 +6,14 @@
  *     $ npm run test:faults -- --only redis-killed --seed 7      one scenario, or each whose name begins so
  *     $ npm run test:faults -- --decisions 10000000              so many over all scenarios, in equal parts
  *     $ npm run test:faults -- --seconds 5 --rate 500            length of each fault; calls per second
+ *     $ npm run test:faults -- --runs 5 --write docs/reliability.md     five of each, with seeds one apart; writes their rows of the table
  *
  * The interface of a scenario is in scenario.ts, the invariants are in history.ts.
  */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { RUNS_MIN, updateTable } from './lab-table.ts'
 import type { LabOptions, Outcome, Scenario } from './scenario.ts'
 
 const FOLDER = new URL('./scenarios/', import.meta.url)
@@ -37,12 +39,15 @@ const OTHER_COLUMNS = [
   'broken',
 ] as const
 
-/** All scenarios, in the order of their files. */
+/** Files of scenarios that come first: what most readers ask about. The others follow by name. */
+const FIRST = ['redis.ts', 'redis-proxy.ts', 'sentinel.ts', 'cluster.ts', 'memcached.ts']
+
+/** All scenarios. */
 export async function loadScenarios(): Promise<readonly Scenario[]> {
   const files = readdirSync(FOLDER)
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => name.endsWith('.ts') && !FIRST.includes(name))
     .sort()
-  const modules = await Promise.all(files.map((name) => import(new URL(name, FOLDER).href)))
+  const modules = await Promise.all([...FIRST, ...files].map((name) => import(new URL(name, FOLDER).href)))
   const scenarios = modules.flatMap(({ scenarios: own }) => own as Scenario[])
   const names = scenarios.map(({ name }) => name)
   const twice = names.find((name, i) => names.indexOf(name) !== i)
@@ -73,6 +78,25 @@ function formatRow(name: string, { counts, rounds, violations, figures }: Outcom
 
 const indent = (text: string) => `    ${text}`
 
+/** `found`: what was broken, in lines. */
+async function runOnce(
+  scenario: Scenario,
+  options: LabOptions,
+): Promise<{ outcome: Outcome | null; found: string[] }> {
+  const { name } = scenario
+  try {
+    const outcome = await scenario.run(options)
+    const found = outcome.violations.flatMap(({ invariant, count, examples }) => [
+      `${name}: ${invariant} was broken ${count} times, for example:`,
+      ...examples.map(indent),
+    ])
+    return { outcome, found }
+  } catch (error) {
+    const found = [`${name} could not be run:`, indent((error as Error).stack ?? String(error))]
+    return { outcome: null, found }
+  }
+}
+
 /** Returns the exit code. `args`: the flags, as above. */
 export async function runLab(
   args: string[],
@@ -88,8 +112,15 @@ export async function runLab(
       decisions: { type: 'string', default: '0' },
       seconds: { type: 'string', default: '1' },
       rate: { type: 'string', default: '2000' },
+      runs: { type: 'string', default: '1' }, // of each scenario
+      write: { type: 'string' }, // a document with the table of lab-table.ts
     },
   })
+  const runsCount = Number(flags.runs)
+  if (flags.write !== undefined && runsCount < RUNS_MIN) {
+    print(`--write: a row needs ${RUNS_MIN} runs or more; add --runs ${RUNS_MIN}`)
+    return 1
+  }
   const { only } = flags
   const exact = all.filter(({ name }) => name === only)
   const chosen = exact.length > 0 ? exact : all.filter(({ name }) => name.startsWith(only ?? ''))
@@ -100,6 +131,7 @@ export async function runLab(
   const seed = Number(flags.seed)
   const rows: string[] = []
   const failures: string[] = []
+  const measured = new Map<string, Outcome[]>()
   let decisions = 0
   let calls = 0
   const startMs = performance.now()
@@ -111,30 +143,32 @@ export async function runLab(
       print(`    skipped: ${skipReason}`)
       continue
     }
-    const options: LabOptions = {
-      decisions: Math.ceil(Number(flags.decisions) / chosen.length),
-      seed,
-      faultMs: 1_000 * Number(flags.seconds),
-      ratePerSec: Number(flags.rate),
-      isTimed: true,
-      log: (text) => print(`    ${text}`),
+    const outcomes: Outcome[] = []
+    for (let run = 0; run < runsCount; run++) {
+      const options: LabOptions = {
+        decisions: Math.ceil(Number(flags.decisions) / chosen.length / runsCount),
+        seed: seed + run,
+        faultMs: 1_000 * Number(flags.seconds),
+        ratePerSec: Number(flags.rate),
+        isTimed: true,
+        log: (text) => print(`    ${text}`),
+      }
+      const { outcome, found } = await runOnce(scenario, options)
+      if (outcome !== null) {
+        calls += outcome.counts.calls
+        decisions += outcome.counts.decisions
+        outcomes.push(outcome)
+        rows.push(formatRow(name, outcome))
+      }
+      if (found.length === 0) continue
+      const same = `--only ${name} --seed ${options.seed} --seconds ${flags.seconds} --rate ${flags.rate}`
+      found.push(indent(`again: npm run test:faults -- ${same}`))
+      for (const line of found) print(line)
+      failures.push(...found)
     }
-    const found: string[] = []
-    try {
-      const outcome = await scenario.run(options)
-      calls += outcome.counts.calls
-      decisions += outcome.counts.decisions
-      rows.push(formatRow(name, outcome))
-      for (const { invariant, count, examples } of outcome.violations)
-        found.push(`${name}: ${invariant} was broken ${count} times, for example:`, ...examples.map(indent))
-    } catch (error) {
-      found.push(`${name} could not be run:`, indent((error as Error).stack ?? String(error)))
-    }
-    if (found.length === 0) continue
-    const same = `--only ${name} --seed ${seed} --seconds ${flags.seconds} --rate ${flags.rate}`
-    found.push(indent(`again: npm run test:faults -- ${same}`))
-    for (const line of found) print(line)
-    failures.push(...found)
+    if (outcomes.length < RUNS_MIN || flags.write === undefined) continue
+    measured.set(name, outcomes) // written at once: a later scenario may be interrupted
+    writeFileSync(flags.write, updateTable(readFileSync(flags.write, 'utf8'), all, measured))
   }
   const columns = [...DECISIONS_COLUMNS, ...OTHER_COLUMNS]
   print(`\n| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|\n${rows.join('\n')}`)

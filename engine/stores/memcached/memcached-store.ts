@@ -33,7 +33,10 @@ export interface MemcacheHooks {
 }
 
 /** Batches that wait for their counts. Beyond, hits collect in the next batch; when that is full, calls fail. */
-const IN_FLIGHT_BATCHES_MAX = 16
+const IN_FLIGHT_BATCHES_MAX = 64
+
+/** While a node has nothing to do: one that does not reply must not keep hits from the others. */
+const IN_FLIGHT_BATCHES_IDLE_MAX = 1_024
 
 const RELATIVE_EXPIRY_MAX_SEC = 2_592_000 // memcached takes more as a date (Q4)
 const COUNT_MAX = Number.MAX_SAFE_INTEGER // over any limit; counts end here, as memcached wraps to 0 at 2^64
@@ -78,7 +81,9 @@ export class MemcacheStore implements CounterStore {
   }
 
   get hasCapacity(): boolean {
-    return this.inFlightCount < IN_FLIGHT_BATCHES_MAX
+    if (this.inFlightCount < IN_FLIGHT_BATCHES_MAX) return true
+    if (this.inFlightCount >= IN_FLIGHT_BATCHES_IDLE_MAX) return false
+    return this.nodes.isAnyIdle || this.nodes.areAllBreakersOpen // with all open, hits fail immediately
   }
 
   /** Resolves when the nodes are known; they need not be reachable. */

@@ -91,6 +91,7 @@ export class MemcacheNode {
     this.breaker = options.breakers.create(options.address.text, {
       probe: (done) => this.probeForBreaker(done),
       waitingSinceMs: () => this.first?.sentMs ?? null,
+      onSilent: () => this.failReads(),
     })
   }
 
@@ -144,6 +145,29 @@ export class MemcacheNode {
       if (this.socket === socket) this.onLost('closed by the other side')
     })
     if (this.sweepTimer === undefined) this.scheduleSweep(this.options.timeoutMs)
+  }
+
+  get isIdle(): boolean {
+    return this.first === null
+  }
+
+  get isBreakerOpen(): boolean {
+    return this.breaker.isOpen
+  }
+
+  /**
+   * Reads fail now; their replies are dropped when they come. Batches that wait for this node only would take the place of those for
+   * others. Increments go on: no caller waits for them.
+   */
+  private failReads(): void {
+    const error = new Error(`the circuit breaker is open (${this.breaker.reason})`)
+    for (let command = this.first; command !== null; command = command.next) {
+      if (command.onValue === null) continue
+      const { onEnd } = command
+      command.onEnd = () => {}
+      command.onValue = () => {}
+      onEnd(error, '')
+    }
   }
 
   /** Sends a harmless command to update the node's state. Failures are not logged. */

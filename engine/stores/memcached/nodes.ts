@@ -46,6 +46,14 @@ export class MemcacheNodes {
     return this.nodes.length
   }
 
+  get isAnyIdle(): boolean {
+    return this.nodes.some(({ isIdle }) => isIdle)
+  }
+
+  get areAllBreakersOpen(): boolean {
+    return this.nodes.every(({ isBreakerOpen }) => isBreakerOpen)
+  }
+
   /** Index of the node that has the key. There must be nodes. */
   getNodeIndex(key: string): number {
     return selectServer(key, this.nodes.length)

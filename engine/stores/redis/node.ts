@@ -125,6 +125,7 @@ export class RedisNode implements ReplySink {
     this.breaker = options.breakers.create(options.name, {
       probe: (done) => this.probe(done),
       waitingSinceMs: () => this.calls[0]?.sentMs ?? null,
+      onSilent: () => this.failWaiting(),
     })
     this.connection = new RedisConnection({
       ...options,
@@ -329,7 +330,7 @@ export class RedisNode implements ReplySink {
     for (const call of [...this.calls]) {
       const waitedMs = nowMs - call.sentMs
       if (call.isGivenUp || waitedMs >= operationTimeoutMs) {
-        this.failOverdue(call)
+        this.giveUp(call, `no reply within ${this.timeoutText()}`)
         nextMs = Math.min(nextMs, operationTimeoutMs * OVERDUE_TIMEOUTS_MAX - waitedMs)
       } else {
         nextMs = Math.min(nextMs, operationTimeoutMs - waitedMs)
@@ -339,12 +340,18 @@ export class RedisNode implements ReplySink {
     else if (nextMs !== Number.POSITIVE_INFINITY && this.sweepTimer === undefined) this.scheduleSweep(nextMs)
   }
 
-  private failOverdue(call: NodeCall): void {
+  private giveUp(call: NodeCall, reason: string): void {
     if (call.isGivenUp) return
     this.overdueCount++
     call.isGivenUp = true
-    this.onTripFailed(`no reply within ${this.timeoutText()}`, call.sample)
-    call.fail(this.error(`no reply within ${this.timeoutText()}; the hits may have been counted`, true))
+    this.onTripFailed(reason, call.sample)
+    call.fail(this.error(`${reason}; the hits may have been counted`, true))
+  }
+
+  /** Batches in flight that wait for this node only would take the place of those for others. */
+  private failWaiting(): void {
+    for (const call of [...this.calls])
+      this.giveUp(call, `the circuit breaker is open (${this.breaker.reason})`)
   }
 
   private onConnected(): void {

@@ -64,9 +64,10 @@ test('silence while calls reach their deadlines opens the circuit breaker; it cl
     ])
     expect(String(answer)).toContain('the circuit breaker is open (no reply for ')
   })
+  expect(String(await pending), 'it does not wait any longer').toContain('the circuit breaker is open')
   proxy.resume()
-  expect((await pending).flat()).toEqual([1])
   await eventually(async () => expect((await one.add([['c', 1]])).flat()).toEqual([expect.any(Number)]))
+  expect((await one.add([['a', 1]])).flat(), 'its hits were not added').toEqual([1])
 })
 
 test('a node that accepts connections and never replies is reported with the first call', async () => {
