@@ -66,6 +66,11 @@ export class RedisCluster implements RedisTopology {
     return 'no connection to any node'
   }
 
+  get isAnyIdle(): boolean {
+    for (const node of this.masters) if (node.isIdle) return true
+    return false
+  }
+
   findNode(key: string): RedisNode | null {
     return this.owners[hashSlot(key)]
   }

@@ -140,6 +140,10 @@ export class RedisNode implements ReplySink {
     return this.connection.isConnected
   }
 
+  get isIdle(): boolean {
+    return this.calls.length === 0 && this.refusal === null
+  }
+
   /** Number of the connection, unique in this thread over all servers. */
   get generation(): number {
     return this.connection.generation

@@ -5,8 +5,8 @@
  *                                   └──► instance for limits per second ──► another of these, if configured
  *                    done(batch) when every slot has its count or an error
  *
- * `done` is called within one operation timeout, whatever Redis does. At most IN_FLIGHT_BATCHES_MAX batches are in flight, and
- * one more waits as long as REDIS_POOL_ON_EMPTY_BEHAVIOR allows.
+ * `done` is called within one operation timeout, whatever Redis does. At most IN_FLIGHT_BATCHES_MAX batches are in flight, or
+ * IN_FLIGHT_BATCHES_IDLE_MAX while one node keeps others from working, and one more waits as long as REDIS_POOL_ON_EMPTY_BEHAVIOR allows.
  */
 import { StoreError } from '../../runtime/errors.ts'
 import type { Diagnostic } from '../../runtime/inspection/messages.ts'
@@ -39,6 +39,9 @@ export interface RedisHooks {
 
 /** Beyond, one batch waits and hits collect in the next; when that is full, calls fail. */
 const IN_FLIGHT_BATCHES_MAX = 64
+
+/** While a node has nothing to do. */
+const IN_FLIGHT_BATCHES_IDLE_MAX = 1_024
 
 /** By index into `topologies`, for reports. */
 const INSTANCE_NAMES = ['redis', 'redis per second']
@@ -94,8 +97,15 @@ export class RedisStore implements CounterStore {
     return this.topologies.every((topology) => topology.isConnected)
   }
 
+  /** Whether a batch is sent at once. A node that does not reply must not keep hits from others that have nothing to do. */
+  private get hasRoom(): boolean {
+    if (this.inFlightCount < IN_FLIGHT_BATCHES_MAX) return true
+    if (this.inFlightCount >= IN_FLIGHT_BATCHES_IDLE_MAX) return false
+    return this.topologies.some((topology) => topology.isAnyIdle)
+  }
+
   get hasCapacity(): boolean {
-    if (this.inFlightCount < IN_FLIGHT_BATCHES_MAX || this.waiting === null || this.isClosing) return true
+    if (this.hasRoom || this.waiting === null || this.isClosing) return true
     return this.topologies.every((topology) => topology.refusal !== null) // hits fail immediately
   }
 
@@ -151,7 +161,7 @@ export class RedisStore implements CounterStore {
     if (this.isClosing) this.refuse(batch, 'closing', done)
     else if (nowMs - startMs >= this.options.operationTimeoutMs)
       this.refuse(batch, overCapacity(nowMs - startMs), done)
-    else if (this.inFlightCount < IN_FLIGHT_BATCHES_MAX) this.start(pipelined)
+    else if (this.hasRoom) this.start(pipelined)
     else if (this.waiting === null) this.wait(pipelined, done)
     else this.refuse(batch, 'too many batches in flight', done)
   }

@@ -32,6 +32,7 @@ export interface RedisTopology {
   readonly isSingleNode: boolean // there is always exactly one node
   readonly isConnected: boolean
   readonly refusal: string | null // why any call would fail immediately; or null
+  readonly isAnyIdle: boolean // a node takes calls and has none that waits for replies
   /** The node of the key; null = no known node owns it. */
   findNode(key: string): RedisNode | null
   /** Follows a redirection if `text`, an error of the node, is one: then the command was not run there. */
@@ -89,6 +90,10 @@ export class RedisSingleNode implements RedisTopology {
 
   get refusal(): string | null {
     return this.node.refusal
+  }
+
+  get isAnyIdle(): boolean {
+    return this.node.isIdle
   }
 
   findNode(): RedisNode {

@@ -20,6 +20,7 @@ import {
 } from '../store-harness.ts'
 
 const TIMEOUT_MS = 200
+const BATCHES_IDLE_MAX = 1_024 // in flight while an instance has nothing to do
 const PERIOD_MS = 1_000 // between health checks, and between reports
 const SHORT_PERIOD_MS = 20
 
@@ -163,6 +164,20 @@ test('12#37: an error of one instance fails only its slots; the other stays incr
   expect(await add(['m', 1])).toEqual([2])
   expect(await values(main)).toEqual({ m: '2' })
   expect(store.hasCapacity).toBe(true)
+})
+
+test('an instance that does not reply keeps no hits from the other one, up to a bound', async () => {
+  proxies[0].stall()
+  const waiting = Array.from({ length: BATCHES_IDLE_MAX - 1 }, () => add(['m', 1]))
+  expect(await add(['s', 1])).toEqual([1])
+  waiting.push(add(['m', 1]))
+  const parked = add(['s', 1])
+  expect(store.hasCapacity, 'beyond the bound').toBe(false)
+  proxies[0].resume()
+  expect((await Promise.all(waiting)).flat()).toEqual(
+    Array.from({ length: BATCHES_IDLE_MAX }, (_, i) => i + 1),
+  )
+  expect(await parked).toEqual([2])
 })
 
 test('Q37: a slow instance delays no call beyond its timeout, and the other works meanwhile', async () => {
