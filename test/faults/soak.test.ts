@@ -1,4 +1,4 @@
-/** The short form of `node test/faults/soak.ts`: each fault has an effect and passes. It waits for events alone. */
+/** The short form of `npm run soak`: each fault has an effect and passes. It waits for events alone. */
 import { expect, test } from 'vitest'
 import { KINDS } from './soak/load.ts'
 import { drawSoak } from './soak/picture.ts'
