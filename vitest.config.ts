@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig } from 'vitest/config'
 
-const isFull = process.env.SLUICE_SIZE === 'full' // npm run soak
+const isFull = process.env.SLUICE_SIZE === 'full' // npm run test:full
 
 /** Tests of the whole service. Each file has its own processes, ports (test/helpers/ports.ts) and folders. */
 const WHOLE = ['test/{bench,differential,fuzz,system}/**/*.test.ts']

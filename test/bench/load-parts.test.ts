@@ -4,7 +4,15 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { CODE_MASK, classifyResponse, DEGRADED, LIMITED, WRONG } from '../../bench/load/classify-response.ts'
+import {
+  CODE_MASK,
+  classifyResponse,
+  DEGRADED,
+  DEGRADED_POLICIES,
+  LIMITED,
+  POLICY_SHIFT,
+  WRONG,
+} from '../../bench/load/classify-response.ts'
 import { CpuMeter, cpuMs } from '../../bench/load/cpu.ts'
 import { createHeadBlocks, PACKED_PATH } from '../../bench/load/grpc-request-head.ts'
 import { ResponseHeadReader } from '../../bench/load/grpc-response-head.ts'
@@ -136,6 +144,17 @@ test('a response with the header of a degraded answer is DEGRADED', () => {
   expect(classify(`080112020801${degradedHeader('x-ratelimit-degraded').slice(0, -2)}`)).toBe(WRONG) // cut short
 })
 
+test.each(['allow', 'deny', 'local', 'error', 'allo', 'allows'])(
+  'a degraded answer names its policy: %s',
+  (name) => {
+    const value = `\x0a\x14x-ratelimit-degraded\x12${String.fromCharCode(name.length)}${name}`
+    const header = Buffer.from(`\x1a${String.fromCharCode(value.length)}${value}`, 'latin1')
+    const bytes = Buffer.concat([Buffer.from('080112020801', 'hex'), header])
+    const policy = Math.max(0, (DEGRADED_POLICIES as readonly string[]).indexOf(name))
+    expect(classifyResponse(bytes, 0, bytes.length, 1)).toBe(1 | DEGRADED | (policy << POLICY_SHIFT))
+  },
+)
+
 for (const [hex, descriptors, expected] of responses) {
   test(`the response <${hex}> to ${descriptors} descriptors is ${expected}`, () => {
     const bytes = Buffer.from(`ffff${hex.replaceAll(' ', '')}ff`, 'hex')
@@ -149,7 +168,7 @@ test('any bytes are classified', () => {
       const code = classifyResponse(bytes, 0, bytes.length, 1)
       if (code !== WRONG) {
         expect([1, 2]).toContain(code & CODE_MASK)
-        expect(code & ~(CODE_MASK | LIMITED | DEGRADED)).toBe(0)
+        expect(code & ~(CODE_MASK | LIMITED | DEGRADED | (3 << POLICY_SHIFT))).toBe(0)
       }
     }),
   )

@@ -1,4 +1,6 @@
 /** An outage behind a real Envoy in a short form; and what the long one checks and draws, with answers that are wrong. */
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startEnvoy } from '../helpers/envoy.ts'
 import { eventually } from '../helpers/eventually.ts'
@@ -6,8 +8,9 @@ import { startFaultyStore } from '../helpers/faulty-store.ts'
 import { startService } from '../helpers/service.ts'
 import { findWrongAnswers } from './envoy-outage-limits.ts'
 import { drawPicture } from './envoy-outage-picture.ts'
+import { findBrokenPromises } from './envoy-outage-promises.ts'
 import { type Answer, createEnvoyConfig, type Kind, type Plan, REFERENCE } from './envoy-outage-run.ts'
-import { type Row, summarize } from './envoy-outage-series.ts'
+import { type Figures, type Row, summarize } from './envoy-outage-series.ts'
 
 const LIMIT = 2
 
@@ -154,6 +157,47 @@ test('the figures of a run: without the warm-up, back is from the end of the fau
     [150, 1, 0, 8],
     [250, 1, 0, 10],
   ])
+})
+
+describe('promises of a row at 2,000 requests per second', () => {
+  const GOOD = { wrong: 0, differing: 0, lost: 0, failed: 0 }
+  const row = (service: Plan['service'], ...all: Partial<Figures>[]): Row => {
+    const [run] = createRow(service, KINDS_OF_RUN).runs
+    const runs = all.map((own) => ({ ...run, figures: { ...run.figures, ...GOOD, ...own } }))
+    return { store: 'redis', fault: 'stop', service, ratePerSec: 2_000, runs }
+  }
+
+  // biome-ignore format: a table
+  test.each<[Plan['service'], Partial<Figures>, string[]]>([
+    ['local',   {},                              []],
+    ['allow',   { failed: 10 },                  []],
+    ['allow',   { failed: 11 },                  ['11 failed requests in one run, at most 10']],
+    ['error',   { failed: 9_000 },               []],
+    ['error',   { wrong: 1, lost: 2 },           ['1 answers that the limit does not allow in one run, at most 0', '2 connections of Envoy lost in one run, at most 0']],
+    ['deny',    { differing: 3 },                ["3 answers that Envoy's statistics do not confirm in one run, at most 0"]],
+    [REFERENCE, { failed: 9, wrong: 1, lost: 1 }, []],
+    [REFERENCE, { differing: 1 },                ["1 answers that Envoy's statistics do not confirm in one run, at most 0"]],
+  ])('%s %j', (service, figures, broken) => {
+    const expected = broken.map((text) => `redis stop ${service}: ${text}`)
+    expect(findBrokenPromises(row(service, {}, figures, {}))).toEqual(expected)
+  })
+
+  test('a row without a valid run says nothing', () => {
+    expect(findBrokenPromises(row('local'))).toEqual(['redis stop local: no run is valid'])
+  })
+})
+
+// biome-ignore format: a table
+test.each([
+  ['envoy-outage.ts', ['--store', 'redis', '--fault', 'stop', '--policy', 'deny', '--runs', '0'], /^FAILED: redis stop deny: no run is valid$/m],
+  ['envoy-outage.ts', ['--store', 'etcd'],                                                        /^FAILED: no row has this store, fault and policy$/m],
+  ['outage.ts',       ['--store', 'redis', '--fault', 'stop', '--policy', 'deny', '--runs', '0'], /^FAILED: redis stop deny: no run is valid$/m],
+  ['outage.ts',       ['--store', 'etcd'],                                                        /^FAILED: no row has this store, fault and policy$/m],
+])('%s %j ends with 1', (program, args, text) => {
+  const path = fileURLToPath(new URL(program, import.meta.url))
+  const { status, stdout } = spawnSync(process.execPath, [path, ...args], { encoding: 'utf8' })
+  expect(stdout).toMatch(text)
+  expect(status).toBe(1)
 })
 
 test('the picture has a panel per service, in its order, and says in words what it shows', () => {

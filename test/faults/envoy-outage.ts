@@ -23,11 +23,13 @@
  *     differs              answers that Envoy's own statistics of the filter (error, over_limit, failure_mode_allowed) do not confirm
  *
  * A run on a machine that is too busy is repeated: the generator fell behind, or checks failed before the fault. `--busy` keeps it.
+ * Exit code 1: a promise of a row is broken (envoy-outage-promises.ts), a row has no valid run, or no row was asked for.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { FAULTS, type Fault, STORES, type Store } from '../helpers/faulty-store.ts'
 import { drawOutage } from './envoy-outage-picture.ts'
+import { findBrokenPromises } from './envoy-outage-promises.ts'
 import { POLICIES, REFERENCE, runOutage } from './envoy-outage-run.ts'
 import { type Figures, type Row, type Run, summarize } from './envoy-outage-series.ts'
 
@@ -113,17 +115,22 @@ async function measureAll(): Promise<Row[]> {
         const row = await measureRow(store, fault, service)
         rows.push(row)
         const figures = row.runs.map((run) => run.figures)
-        if (figures.length === 0)
-          console.log(`${store} ${fault} ${service}: the generator fell behind in every run`)
-        else
+        if (figures.length > 0)
           console.log(
             `| ${[store, fault, service, ...COLUMNS.map(([, format]) => format(figures))].join(' | ')} |`,
           )
+        for (const problem of findBrokenPromises(row)) fail(problem)
         if (flags.json) writeFileSync(flags.json, JSON.stringify(rows))
       }
     }
   }
+  if (rows.length === 0) fail('no row has this store, fault and policy')
   return rows
+}
+
+function fail(problem: string): void {
+  console.log(`FAILED: ${problem}`)
+  process.exitCode = 1
 }
 
 const rows: Row[] = flags.from ? JSON.parse(readFileSync(flags.from, 'utf8')) : await measureAll()

@@ -12,7 +12,8 @@
  *     counted     slow? failed? degraded?  counted again
  *
  * Latency counts from when a call was due, so a client that falls behind is not taken for a fast service; a run in which it fell behind by
- * more than LAG_MS_MAX says nothing and is repeated. Rules never reach their limits. Columns:
+ * more than LAG_MS_MAX says nothing and is repeated; a row without a valid run, or no row at all, ends with exit code 1. Rules never
+ * reach their limits. Columns:
  *     calls      of the whole run; each is answered, or the row says how many are not
  *     failed     calls that got an error            degraded   calls that a policy answered
  *     slow       calls due in the fault that waited more than SLOW_MS; a loaded machine adds some
@@ -167,6 +168,11 @@ const { values: flags } = parseArgs({
     env: { type: 'string', multiple: true, default: [] },
   },
 })
+let rowsCount = 0
+function fail(problem: string): void {
+  console.log(`FAILED: ${problem}`)
+  process.exitCode = 1
+}
 const env = Object.fromEntries(flags.env.map((pair) => pair.split('=', 2)))
 
 console.log(
@@ -190,7 +196,11 @@ for (const store of STORES.filter((each) => (flags.store ?? each) === each)) {
         if (figures.lagMs <= LAG_MS_MAX) runs.push(figures)
         else repeats++
       }
-      if (runs.length === 0) continue
+      rowsCount++
+      if (runs.length === 0) {
+        fail(`${store} ${fault} ${policy}: no run is valid`)
+        continue
+      }
       const cells = (['calls', 'failed', 'degraded', 'slow', 'slowestMs', 'backMs'] as const).map((name) =>
         formatRuns(runs, name),
       )
@@ -201,3 +211,4 @@ for (const store of STORES.filter((each) => (flags.store ?? each) === each)) {
     }
   }
 }
+if (rowsCount === 0) fail('no row has this store, fault and policy')

@@ -2,9 +2,9 @@
  * Soak test: the service under steady load with one fault after the other. Are memory, descriptors, threads and event loop delay flat,
  * and is the store used again within 2 s after each fault? Prints the verdict, draws a picture; exit code 1 if it did not pass.
  *
- *     $ node test/faults/soak.ts --minutes 30                 a fault of 10 s each minute, at 70 % of the rate measured just before
- *     $ node test/faults/soak.ts --minutes 5 --every 15       a fault of 2.5 s each 15 s
- *     $ node test/faults/soak.ts --rate 5000 --store memcached --env REDIS_OPERATION_TIMEOUT=50ms
+ *     $ npm run soak                                          a fault of 10 s each minute, at 70 % of the rate measured just before
+ *     $ npm run soak -- --minutes 5 --every 15       a fault of 2.5 s each 15 s
+ *     $ npm run soak -- --rate 5000 --store memcached --env REDIS_OPERATION_TIMEOUT=50ms
  *
  *     flag        default                     meaning
  *     --minutes   30                          of load, the measurement of the rate not included

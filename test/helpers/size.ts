@@ -1,9 +1,9 @@
 /**
  * How much a test does, and from which random numbers.
  *
- *     npm test                      small sizes, always the same seed: red means that something changed
- *     npm run soak                  full sizes, a new seed each time, printed
- *     SLUICE_SEED=17 npm run soak   that seed again
+ *     npm test                           small sizes, always the same seed: red means that something changed
+ *     npm run test:full                  full sizes, a new seed each time, printed
+ *     SLUICE_SEED=17 npm run test:full   that seed again
  */
 export { seeded, size } from '../../bench/size.ts'
 

@@ -6,7 +6,7 @@
  *     $ npm run simulate -- --one 23 --trace                     one schedule, with all its events
  *     $ npm run simulate -- --one 23 --faults 2 --calls 17       a part of it: these faults of its plan, the first calls
  *
- * Ends with 1 after the first schedule that breaks an invariant; --keep-going counts them all.
+ * Ends with 1 after the first schedule that breaks an invariant; --keep-going counts them all. Ends with 2 if a flag is wrong.
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -33,6 +33,14 @@ const { values: flags } = parseArgs({
   },
 })
 
+/** Reads a whole number of a flag; anything else ends the process with 2. */
+function readWhole(name: 'schedules' | 'seed' | 'jobs' | 'one' | 'calls', text: string, min = 0): number {
+  const value = Number(text)
+  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= min) return value
+  console.error(`--${name} ${text}: write a whole number of at least ${min}`)
+  process.exit(2)
+}
+
 /** What one process has done. */
 interface Progress {
   schedules: number
@@ -47,7 +55,7 @@ function emptyProgress(): Progress {
   return { schedules: 0, calls: 0, decisions: 0, degraded: 0, virtualMs: 0, failures: [] }
 }
 
-let seedNow = Number(flags.one) // of the schedule that runs
+let seedNow = -1 // of the schedule that runs
 
 async function runMany(
   firstSeed: number,
@@ -80,7 +88,7 @@ function toPart(seed: number): Part {
   const whole = wholePart(drawPlan(seed))
   return {
     faults: flags.faults === undefined ? whole.faults : flags.faults.split(',').filter(Boolean).map(Number),
-    callsCount: Number(flags.calls ?? whole.callsCount),
+    callsCount: flags.calls === undefined ? whole.callsCount : readWhole('calls', flags.calls, 1),
   }
 }
 
@@ -147,13 +155,16 @@ async function main(): Promise<void> {
     process.exit(1)
   })
   if (flags.one !== undefined) {
-    process.exitCode = (await runOne(Number(flags.one))) ? 0 : 1
+    seedNow = readWhole('one', flags.one)
+    process.exitCode = (await runOne(seedNow)) ? 0 : 1
     return
   }
   const startMs = Date.now()
-  const firstSeed = Number(flags.seed ?? Math.floor(Math.random() * SEEDS_MAX))
-  const jobs = Number(flags.jobs)
-  const count = Number(flags.schedules)
+  const firstSeed =
+    flags.seed === undefined ? Math.floor(Math.random() * SEEDS_MAX) : readWhole('seed', flags.seed)
+  const isChild = process.send !== undefined // a job of `runJobs`
+  const jobs = readWhole('jobs', flags.jobs, isChild ? Number.MIN_SAFE_INTEGER : 1)
+  const count = readWhole('schedules', flags.schedules, isChild ? 0 : 1)
   if (jobs < 0) {
     const send = (progress: Progress) => process.send!(progress)
     const progress = await runMany(firstSeed, -jobs, count, send)

@@ -2,7 +2,7 @@
  * Judges the answers of a schedule: the model is one integer per key and window, and what servers have really counted (executions.ts).
  *
  *     counted      OK, remaining 3 of 5 ─► this hit was the second: the server counted "1 to 2" between the call and its answer,
- *                                          and nobody else was told so
+ *                                          and no other answer claims the same count
  *                  OVER_LIMIT           ─► the count has been above the limit
  *     not counted  by the rule's policy; `local` agrees with an integer of this process
  *     unknown      an interval: the hit may have been counted once, or not
@@ -31,7 +31,7 @@ export interface AskedCall {
   readonly version: number // of the rules, when it was asked
   readonly askedMs: number
   readonly dueMs: number // it must be answered before; Infinity = only by the store's own timeout
-  readonly isRefused: boolean // every circuit breaker is open, so nobody waits
+  readonly isRefused: boolean // every circuit breaker is open, so the call must not wait
   readonly keys: readonly string[] // of the counters, by descriptor
   readonly lengthsSec: readonly number[] // of their windows
   readonly windowEndsMs: readonly number[] // of VirtualTime.nowMs
@@ -123,7 +123,7 @@ export class Oracle {
     if (atMs <= limitMs) return
     const text = `call ${asked.number}, asked at ${asked.askedMs.toFixed(2)}, answered at ${atMs.toFixed(2)}, latest ${limitMs.toFixed(2)}`
     const promise = asked.isRefused
-      ? 'nobody waits for an open breaker'
+      ? 'no call waits for an open breaker'
       : 'each call is answered by its deadline'
     throw new Violation(promise, text)
   }

@@ -38,7 +38,7 @@ const LATE_ANSWERS_MS = 2_500 // after the last call: longer than any timeout
 export interface Outcome {
   violation: Violation | null
   callsCount: number
-  decisionsCount: number // descriptors answered
+  decisionsCount: number // descriptors answered, those of failed and cancelled calls left out
   degradedCount: number // answers without a count, and failed calls
   virtualMs: number // of the whole schedule
 }
@@ -230,7 +230,7 @@ class Schedule {
     oracle.onAsked(asked)
     let degradedBy: Answer['degradedBy'] = null
     const answer = (response: RateLimitResponse | null, error: Error | null) => {
-      this.decisionsCount += asked.keys.length
+      if (response !== null && !asked.isCancelled) this.decisionsCount += asked.keys.length
       if (error !== null || degradedBy !== null) this.degradedCount++
       trace?.(`call ${number} ${showAnswer(response, error)}${degradedBy === null ? '' : ` (${degradedBy})`}`)
       oracle.onAnswered(asked, { atMs: time.nowMs, response, error, degradedBy })
@@ -298,7 +298,7 @@ class Schedule {
     await this.close()
   }
 
-  /** Stores close although nobody asks any more. */
+  /** Stores close when no more calls arrive. */
   private async close(): Promise<void> {
     let closedCount = 0
     for (const { store } of this.workers) void store.close().then(() => closedCount++)

@@ -1,4 +1,6 @@
 /** A small number of schedules, from a new base seed each time: every seed must hold, and a failure prints the command that repeats it. */
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { size } from '../helpers/size.ts'
 import { Violation } from './oracle.ts'
@@ -32,6 +34,19 @@ test.each([1, 2, 3, 7, 11])('seed %i takes the same course each time', async (se
   }
   expect(traces[0].length).toBeGreaterThan(10)
   expect(traces[1]).toEqual(traces[0])
+})
+
+test.each([
+  ['--schedules', 'abc'],
+  ['--schedules', '0'],
+  ['--jobs', '1.5'],
+  ['--seed', ''],
+  ['--one', 'x'],
+])('%s "%s" is an error, not a run of nothing', (flag, value) => {
+  const program = fileURLToPath(new URL('main.ts', import.meta.url))
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, flag, value], { encoding: 'utf8' })
+  expect(stderr).toContain(`${flag} ${value}: write a whole number of at least `)
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
 })
 
 test('a failing plan is made smaller while it fails in the same way', async () => {

@@ -5,7 +5,7 @@
  *     sentinel B ──► master 10.0.0.2:6379, epoch 4 ┴─► more than half have replied: the newest epoch wins
  *     sentinel C ──► (no reply yet)                    10.0.0.2:6379
  *
- * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. Of one epoch, the master that most name wins; while equally
+ * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. Of one epoch, the master named by most wins; while equally
  * many name two of them, the other sentinels are waited for. Sentinels are trusted: one with the newest epoch is followed alone. All are queried before each attempt to connect, and
  * every POLL_MS while connected: an old master that still replies would otherwise continue to count until its sentinels cut the
  * connection, some ten seconds after the fail-over.

@@ -82,7 +82,7 @@ test('a batch without deadlines left is not looked through', () => {
   for (const requests of [resent, done]) {
     requests.close({ isCancelled: false, onDecision() {}, onError() {} }, null, false)
     const request = requests.requestsCount - 1
-    requests.deadlinesMs[request] = requests.nextDeadlineMs = START_MS // seen only by who looks
+    requests.deadlinesMs[request] = requests.nextDeadlineMs = START_MS // noticed only when the batch is examined
   }
   const next = add(batch(), 40)
   pass(100)

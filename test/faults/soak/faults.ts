@@ -17,7 +17,7 @@ export interface Fault {
   /** It frees what the service has kept, which would hide a leak: it comes in the first rotation only, which is the warm-up. */
   isRestart?: boolean
   begin(): Promise<unknown>
-  /** Its effect has been observed since it began. */
+  /** Its effect has been observed since it began. May be asked after its end, too. */
   isSeen(): Promise<boolean>
   end(): Promise<unknown>
   /** After its end: whatever it changed is as before. Whether calls are counted again is checked for all faults. */
@@ -135,6 +135,7 @@ function rulesReloaded({ service, rules }: FaultContext): Fault {
 function rulesBroken({ service, rules }: FaultContext): Fault {
   const writer = new RulesWriter(service, rules)
   let before = 0
+  let loadedBefore = 0
   return {
     name: 'rules broken',
     async begin() {
@@ -143,10 +144,10 @@ function rulesBroken({ service, rules }: FaultContext): Fault {
     },
     isSeen: async () => (await writer.count(NOT_LOADED)) > before,
     async end() {
-      before = await writer.count(LOADED)
+      loadedBefore = await writer.count(LOADED)
       writer.write()
     },
-    isOver: async () => (await writer.count(LOADED)) > before,
+    isOver: async () => (await writer.count(LOADED)) > loadedBefore,
   }
 }
 

@@ -1,14 +1,20 @@
 /**
- * The calls of the soak test, and what their answers were. One loop of bench/load per policy, so that the kind of a degraded answer
- * is known, each with its own domain:
+ * The calls of the soak test, and what their answers were. One loop of bench/load per domain, so that the policy that may answer is
+ * known; what another policy answers, or fails in a domain whose policy does not fail, is broken:
  *
  *     domain        policy    limits       keys of the full size
  *     soak_local    local     per minute   Zipf: the most frequent users are over their limit
  *     soak_error    error     per minute   the same
  *     soak_allow    allow     per second   new ones all the time; counted by the Redis for limits per second
  *     soak_deny     deny      per second   the same
+ *     soak_limit    error     per minute   one, so what passes can be compared with the limit
  */
-import { CODE_MASK, DEGRADED } from '../../../bench/load/classify-response.ts'
+import {
+  CODE_MASK,
+  DEGRADED,
+  DEGRADED_POLICIES,
+  POLICY_SHIFT,
+} from '../../../bench/load/classify-response.ts'
 import { Histogram } from '../../../bench/load/histogram.ts'
 import { Loop } from '../../../bench/load/loop.ts'
 import { parseOptions } from '../../../bench/load/options.ts'
@@ -16,18 +22,21 @@ import { Recorder } from '../../../bench/load/recorder.ts'
 import { Code } from '../../../proto/ratelimit.ts'
 
 const LIMIT_PER_MINUTE = 100
+const MINUTE_MS = 60_000
 const LIMIT_PER_SECOND = 1_000
 
 interface Flow {
+  name: string // domain, without "soak_"
   policy: 'local' | 'error' | 'allow' | 'deny'
-  unit: 'minute' | 'second'
+  keys: 'minute' | 'second' | 'one' // one = a single counter per minute
 }
 
 const FLOWS: readonly Flow[] = [
-  { policy: 'local', unit: 'minute' },
-  { policy: 'error', unit: 'minute' },
-  { policy: 'allow', unit: 'second' },
-  { policy: 'deny', unit: 'second' },
+  { name: 'local', policy: 'local', keys: 'minute' },
+  { name: 'error', policy: 'error', keys: 'minute' },
+  { name: 'allow', policy: 'allow', keys: 'second' },
+  { name: 'deny', policy: 'deny', keys: 'second' },
+  { name: 'limit', policy: 'error', keys: 'one' },
 ]
 
 /** What an answer was: counted by the store and within or over the limit, given by a policy, or an error. */
@@ -37,46 +46,61 @@ export type Counts = Record<Kind, number>
 
 /** Rules of the calls, by file name. */
 export function createRules(): Record<string, string> {
-  const files = FLOWS.map(({ policy, unit }) => {
+  const files = FLOWS.map(({ name, policy, keys }) => {
+    const unit = keys === 'second' ? 'second' : 'minute'
     const limit = unit === 'second' ? LIMIT_PER_SECOND : LIMIT_PER_MINUTE
     const rule = `{ key: user, on_store_error: ${policy}, rate_limit: { unit: ${unit}, requests_per_unit: ${limit} } }`
-    return [`${policy}.yaml`, `domain: soak_${policy}\ndescriptors:\n  - ${rule}\n`]
+    return [`${name}.yaml`, `domain: soak_${name}\ndescriptors:\n  - ${rule}\n`]
   })
   return Object.fromEntries(files)
 }
 
 const NO_RESPONSE = 'no response within' // Loop.stop
+const NO_CONNECTION = 'cannot connect again' // Loop.reconnect; not a call, and a worker that ended may take seconds to come back
 
-/** Counts answers by kind as they arrive. */
-class KindRecorder extends Recorder {
+/** Counts answers of one domain by kind as they arrive. */
+export class KindRecorder extends Recorder {
   counts = createCounts()
   latencies = new Histogram()
   countedInRow = 0 // answers by the store since the last other one
   others = 0 // answers by a policy and errors
   unanswered = 0
+  passed = 0 // within the limit, by the store
   lastOtherMs = Number.NEGATIVE_INFINITY // when that one arrived, by performance.now()
-  private readonly degradedKind: Kind
+  broken = 0 // of `others`: failed although the policy answers, or answered by another policy
+  brokenExample = ''
+  readonly policy: Flow['policy']
 
-  constructor({ policy }: Flow) {
+  constructor({ policy }: Pick<Flow, 'policy'>) {
     super(true)
-    this.degradedKind = policy === 'error' ? 'failed' : policy
+    this.policy = policy
   }
 
   override addResponse(dueMs: number, nowMs: number, code: number): void {
     super.addResponse(dueMs, nowMs, code)
     this.latencies.add(nowMs - dueMs)
     if (code & DEGRADED) {
-      this.addOther(this.degradedKind)
+      const policy = DEGRADED_POLICIES[code >> POLICY_SHIFT]
+      if (policy !== this.policy) this.addBroken(`answered by ${policy || 'another policy'}`)
+      this.addOther(policy || 'failed')
       return
     }
-    this.counts[(code & CODE_MASK) === Code.Ok ? 'within limit' : 'over limit']++
+    const isWithin = (code & CODE_MASK) === Code.Ok
+    if (isWithin) this.passed++
+    this.counts[isWithin ? 'within limit' : 'over limit']++
     this.countedInRow++
   }
 
   override addFailure(reason: string): void {
     super.addFailure(reason)
     if (reason.startsWith(NO_RESPONSE)) this.unanswered++
+    if (this.policy !== 'error' && !reason.startsWith(NO_CONNECTION)) this.addBroken(reason)
     this.addOther('failed')
+  }
+
+  private addBroken(how: string): void {
+    this.broken++
+    this.brokenExample ||= `policy ${this.policy}: ${how}`
   }
 
   private addOther(kind: Kind): void {
@@ -90,6 +114,15 @@ class KindRecorder extends Recorder {
 export interface Interval {
   counts: Counts
   p99Ms: number | null // null = no answers
+  broken: number // answers that break the promise of their policy
+  brokenExample: string // '' = none
+}
+
+/** What passed the one counter of `soak_limit`. */
+export interface Passed {
+  passed: number // calls within the limit, by the store
+  least: number // that must have passed: in each whole minute as many as the limit, calls without a count left out
+  most: number // that may have: as many in each minute; a store that lost its counts allows as many again
 }
 
 export interface LoadOptions {
@@ -105,16 +138,19 @@ export interface LoadOptions {
 const DEADLINE = '200ms'
 
 export class Load {
+  private startedAtMs = 0
+  private endedAtMs = 0
   private readonly flows: { recorder: KindRecorder; loop: Loop }[]
 
   constructor({ grpcAddress, ratePerSec, connections, streams, minuteKeys, secondKeys }: LoadOptions) {
     this.flows = FLOWS.map((flow, i) => {
+      const keyKind = { minute: minuteKeys, second: secondKeys, one: 'hot' }[flow.keys]
       const { keys, seed, ...options } = parseOptions([
         `grpc://${grpcAddress}`,
         ...['--rate', String(Math.round(ratePerSec / FLOWS.length))],
         ...['--connections', String(connections), '--streams', String(streams), '--deadline', DEADLINE],
-        ...['--keys', flow.unit === 'minute' ? minuteKeys : secondKeys, '--seed', String(i)],
-        ...['--descriptors', '1', '--entries', '1', '--domain', `soak_${flow.policy}`],
+        ...['--keys', keyKind, '--seed', String(i)],
+        ...['--descriptors', '1', '--entries', '1', '--domain', `soak_${flow.name}`],
       ])
       const recorder = new KindRecorder(flow)
       const shape = { ...options, keys }
@@ -123,6 +159,7 @@ export class Load {
   }
 
   async start(): Promise<void> {
+    this.startedAtMs = Date.now()
     for (const { loop } of this.flows) await loop.start()
   }
 
@@ -131,20 +168,40 @@ export class Load {
     const nowMs = performance.now()
     for (const { recorder } of this.flows) recorder.toMs = nowMs
     await Promise.all(this.flows.map(({ loop }) => loop.stop()))
+    this.endedAtMs = Date.now()
   }
 
   /** The answers since the last call of this method. */
   takeInterval(): Interval {
     const counts = createCounts()
     const latencies = new Histogram()
+    let broken = 0
+    let brokenExample = ''
     for (const { recorder } of this.flows) {
+      broken += recorder.broken
+      brokenExample ||= recorder.brokenExample
+      recorder.broken = 0
+      recorder.brokenExample = ''
       for (const kind of KINDS) counts[kind] += recorder.counts[kind]
       latencies.merge(recorder.latencies)
       recorder.counts = createCounts()
       recorder.latencies.clear()
       recorder.tick(performance.now())
     }
-    return { counts, p99Ms: latencies.count === 0 ? null : latencies.quantileMs(0.99) }
+    return { counts, broken, brokenExample, p99Ms: latencies.count === 0 ? null : latencies.quantileMs(0.99) }
+  }
+
+  /** What passed `soak_limit`, after `stop`. `losses`: how often the store has lost its counts. */
+  judgeLimit(losses: number): Passed {
+    const { recorder } = this.flows[FLOWS.findIndex(({ keys }) => keys === 'one')]
+    const [fromMinute, toMinute] = [this.startedAtMs / MINUTE_MS, this.endedAtMs / MINUTE_MS]
+    const wholeMinutes = Math.max(0, Math.floor(toMinute) - Math.ceil(fromMinute))
+    const minutes = Math.floor(toMinute) - Math.floor(fromMinute) + 1
+    return {
+      passed: recorder.passed,
+      least: Math.max(0, LIMIT_PER_MINUTE * wholeMinutes - recorder.others),
+      most: LIMIT_PER_MINUTE * (minutes + losses),
+    }
   }
 
   /** Each domain has had as many answers by the store in a row. */

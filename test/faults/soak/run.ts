@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { eventually } from '../../helpers/eventually.ts'
 import { type RunningService, spawnService } from '../../helpers/service.ts'
 import { createFaults, type Fault } from './faults.ts'
-import { createRules, type Interval, Load, type LoadOptions } from './load.ts'
+import { createRules, type Interval, Load, type LoadOptions, type Passed } from './load.ts'
 import { type ProcessSample, readProcess, ThreadsPoller, type ThreadsSample } from './samples.ts'
 import { type Store, startMemcachedStore, startRedisStore } from './stores.ts'
 
@@ -23,7 +23,7 @@ export interface SoakOptions {
   measureMs: number // of each rate that is tried
   sampleMs: number
   rules: number // in the file that is reloaded
-  connections: number // of each of the four domains
+  connections: number // of each of the five domains
   minuteKeys: string
   secondKeys: string
   pace:
@@ -43,7 +43,10 @@ export interface FaultRun {
   name: string
   fromSec: number
   toSec: number
+  /** Its effect was observed before the next fault began: on a busy machine a reload may end after the fault that caused it. */
   isSeen: boolean
+  /** It ends a thread, and the calls that this thread had. */
+  isRestart: boolean
   /** From its end to the last answer that the store did not count, before the next fault; 0 if there was none. */
   backMs: number
   /** When the next fault began, whatever this one changed was as before. */
@@ -58,6 +61,7 @@ export interface SoakResult {
   threads: (ThreadsSample & { sec: number })[] // each about a second after the one before
   faults: FaultRun[]
   othersBefore: number // answers not counted by the store, from its first counts to the first fault
+  limit: Passed | null // null = memcached, which counts after the answer
   decisions: number
   dropped: number
   unanswered: number
@@ -97,7 +101,10 @@ export async function runSoak(options: SoakOptions): Promise<SoakResult> {
       await run.stop()
     }
     const { code } = await service.stop()
-    return { ...run.result(), measuredPerSec, ratePerSec, exitCode: code }
+    const result = run.result()
+    const losses = result.faults.filter(({ name }) => name === `${store.name} killed`).length
+    const limit = kind === 'redis' ? load.judgeLimit(losses) : null
+    return { ...result, limit, measuredPerSec, ratePerSec, exitCode: code }
   } finally {
     await service.stop('SIGKILL')
     await store.stop()
@@ -264,6 +271,7 @@ class Run {
       fromSec: this.nowSec(),
       toSec: 0,
       isSeen: false,
+      isRestart: fault.isRestart === true,
       backMs: 0,
       isOver: false,
     }
@@ -282,6 +290,7 @@ class Run {
     const { fault, run } = this.last
     this.last = null
     run.backMs = Math.max(0, this.load.lastOtherMs - this.startMs - run.toSec * 1_000)
+    run.isSeen ||= await fault.isSeen()
     run.isOver = fault.isOver === undefined || (await fault.isOver())
   }
 

@@ -2,12 +2,14 @@
 import { expect, test } from 'vitest'
 import { KINDS } from './load.ts'
 import { drawSoak } from './picture.ts'
-import type { FaultRun, SoakResult } from './run.ts'
+import type { FaultRun, Sample, SoakResult } from './run.ts'
 import { formatVerdict, judge } from './verdict.ts'
 
 const NAMES = ['Redis killed', 'Redis stopped']
 const SECONDS = 1_800
-const counts = Object.fromEntries(KINDS.map((kind) => [kind, 10])) as SoakResult['samples'][number]['counts']
+const NONE = Object.fromEntries(KINDS.map((kind) => [kind, 0])) as Sample['counts']
+const COUNTED = { ...NONE, 'within limit': 50, 'over limit': 20 }
+const LIMIT = { passed: 3_000, least: 2_900, most: 3_100 }
 
 function createRun(change: Partial<SoakResult> = {}): SoakResult {
   return {
@@ -15,14 +17,23 @@ function createRun(change: Partial<SoakResult> = {}): SoakResult {
     ratePerSec: 70,
     seconds: SECONDS,
     samples: Array.from({ length: SECONDS }, (_, sec) => ({
-      ...{ sec, seconds: 1, counts, p99Ms: 3 },
+      ...{ sec, seconds: 1, counts: COUNTED, p99Ms: 3, broken: 0, brokenExample: 'policy deny: late' },
       process: { rssBytes: 2e8, descriptors: 60, threads: 9 },
     })),
     threads: Array.from({ length: SECONDS }, (_, sec) => ({
       ...{ sec, heapBytes: 5e7, externalBytes: 3e7, mainDelayMs: 1, workerDelayMs: 2 },
     })),
     faults: Array.from({ length: 29 }, (_, i) => createFault(i)),
-    ...{ othersBefore: 0, decisions: 126_000, dropped: 0, unanswered: 0, lagMs: 1, errors: {}, exitCode: 0 },
+    ...{
+      othersBefore: 0,
+      limit: LIMIT,
+      decisions: 126_000,
+      dropped: 0,
+      unanswered: 0,
+      lagMs: 1,
+      errors: {},
+      exitCode: 0,
+    },
     ...change,
   }
 }
@@ -34,6 +45,7 @@ function createFault(i: number, change: Partial<FaultRun> = {}): FaultRun {
     fromSec,
     toSec: fromSec + 10,
     isSeen: true,
+    isRestart: false,
     isOver: true,
     backMs: 400,
     ...change,
@@ -46,6 +58,10 @@ const samplesWith = (
   change: (sec: number) => Partial<{ rssBytes: number; descriptors: number; threads: number }>,
 ) =>
   createRun().samples.map((sample) => ({ ...sample, process: { ...sample.process!, ...change(sample.sec) } }))
+const isFault = (sec: number) =>
+  createRun().faults.some(({ fromSec, toSec }) => sec > fromSec && sec <= toSec)
+const answersWith = (change: (sec: number) => Partial<Sample>) =>
+  createRun().samples.map((sample) => ({ ...sample, ...change(sample.sec) }))
 const threadsWith = (change: (sec: number) => Partial<SoakResult['threads'][number]>) =>
   createRun().threads.map((sample) => ({ ...sample, ...change(sample.sec) }))
 
@@ -69,6 +85,18 @@ test.each<[string, Partial<SoakResult>, RegExp]>([
   ['too much load', { dropped: 3 }, /^3 calls were not made, because too many waited$/],
   ['no answer', { unanswered: 2 }, /^2 calls were not answered$/],
   ['a busy machine', { lagMs: 21 }, /^calls were made 21.0 ms late \(p99\): the machine is too busy to judge$/],
+  ['memory in faults', { samples: samplesWith((sec) => (isFault(sec) ? { rssBytes: 8e9 } : {})) }, /^resident memory, highest above the first span: 7438.7; 512.0 are permitted$/],
+  ['descriptors in faults', { samples: samplesWith((sec) => (isFault(sec) ? { descriptors: 50_000 } : {})) }, /^descriptors, highest above the first span: 49940.0; 500.0 are permitted$/],
+  ['delay of workers, always', { threads: threadsWith(() => ({ workerDelayMs: 900 })) }, /^event loop delay, slowest worker, median in quiet spans: 900.0 ms; 50.0 are permitted$/],
+  ['delay of main, always', { threads: threadsWith(() => ({ mainDelayMs: 51 })) }, /^event loop delay, main, median in quiet spans: 51.0 ms; 50.0 are permitted$/],
+  ['slow, always', { samples: answersWith(() => ({ p99Ms: 9_000 })) }, /^p99 of the time to an answer, median in quiet spans: 9000.0 ms; 50.0 are permitted$/],
+  ['slow after the first span', { samples: answersWith((sec) => ({ p99Ms: sec < 60 ? 8 : 25 })) }, /^p99 of the time to an answer, median in quiet spans: 25.0 ms; 24.0 are permitted$/],
+  ['no answers', { samples: answersWith(() => ({ p99Ms: null })) }, /^p99 of the time to an answer, median in quiet spans: Infinity ms; 50.0 are permitted$/],
+  ['every answer failed', { samples: answersWith(() => ({ counts: { ...NONE, failed: 70 } })) }, /^answers in quiet spans not by the store: 1000.0 of 1,000; 1.0 are permitted$/],
+  ['a policy still answers some', { samples: answersWith(() => ({ counts: { ...COUNTED, local: 1 } })) }, /^answers in quiet spans not by the store: 14.1 of 1,000; 1.0 are permitted$/],
+  ['a policy fails', { samples: answersWith((sec) => ({ broken: sec === 65 ? 2 : 0 })) }, /^2 calls failed although their policy answers, or were answered by another policy, first at 65 s \(policy deny: late\)$/],
+  ['a limit is exceeded', { limit: { ...LIMIT, passed: 3_101 } }, /^3101 calls of one counter passed; its limits allow 3100$/],
+  ['refused while there is room', { limit: { ...LIMIT, passed: 2_899 } }, /^2899 calls of one counter passed; its limits had room for 2900$/],
   ['a crash', { exitCode: null }, /^the service ended with exit code null$/],
 ])('%s', (_, change, problem) => {
   expect(judge(createRun(change)).problems).toEqual([expect.stringMatching(problem)])
@@ -80,6 +108,23 @@ test('a service that is gone, and a run that is too short', () => {
   const { problems } = judge(createRun({ faults: [createFault(0), createFault(1)] }))
   expect(problems).toHaveLength(7)
   for (const problem of problems) expect(problem).toMatch(/fewer than 6 quiet spans to compare; run longer$/)
+})
+
+test('what policies answer in faults, the calls of a thread that ended, and a store that counts late are no problem', () => {
+  const samples = answersWith((sec) => ({
+    counts: isFault(sec) ? { ...NONE, local: 70 } : COUNTED,
+    broken: sec === 485 ? 2 : 0,
+  }))
+  expect(
+    judge(createRun({ samples, faults: faultsWith({ isRestart: true }), limit: null })).problems,
+  ).toEqual([])
+})
+
+test('a run without a quiet span before its first fault has nothing to compare with', () => {
+  const faults = [createFault(0, { fromSec: 0.5, toSec: 70 }), ...createRun().faults.slice(1)]
+  expect(judge(createRun({ faults })).problems).toEqual([
+    'there is no sample before the first fault to compare with',
+  ])
 })
 
 test('the report has a row per series and kind of fault, and the reasons', () => {

@@ -1,12 +1,36 @@
-/** The verdict on a soak run: which series are flat, and whether each fault had an effect and passed. */
-import type { FaultRun, SoakResult } from './run.ts'
+/**
+ * The verdict on a soak run: which series are flat, which are too high, and whether each fault had an effect and passed.
+ *
+ *     first span ─── fault ── settle ── quiet span ─── fault ── settle ── quiet span …
+ *     reference      peaks              medians, shares
+ *
+ * A flat series may be flat at any height, so each has a bound as well: in quiet spans for time and answers, at every moment for memory
+ * and descriptors, above what the first span had.
+ */
+import type { FaultRun, Sample, SoakResult } from './run.ts'
 import type { ProcessSample } from './samples.ts'
-import { computeTrend, findQuietWindows, isGrowing, median, type Trend, WINDOWS_MIN } from './trend.ts'
+import {
+  computeTrend,
+  findQuietWindows,
+  isGrowing,
+  median,
+  type Trend,
+  WINDOWS_MIN,
+  type Window,
+} from './trend.ts'
 
 export const BACK_MS_MAX = 2_000
 const LAG_MS_MAX = 20 // p99; a generator that is later waits for a core, as does the service
 const SETTLE_SEC_MAX = 5 // after a fault; at most a third of the time to the next one
 const MIB = 2 ** 20
+const RSS_PEAK_MIB_MAX = 512 // above the first span; calls that wait in a fault and V8's garbage included
+const DESCRIPTORS_PEAK_MAX = 500 // above the first span; clients that vanish have 20 at a time
+const DELAY_MS_MAX = 50 // median in quiet spans
+const P99_FACTOR_MAX = 3 // median in quiet spans, of that of the first span
+const P99_MS_FREE = 20 // which may always be reached
+const P99_MS_MAX = 50 // and never exceeded
+const OTHERS_SHARE_MAX = 0.001 // of the answers in quiet spans; 0 on a quiet machine
+const RESTART_SEC = BACK_MS_MAX / 1_000 // after the end of a thread its calls may still be reported
 
 interface Watched {
   name: string
@@ -57,22 +81,105 @@ export function judge(result: SoakResult): Verdict {
   })
   return {
     series,
-    problems: [...series.flatMap(judgeSeries), ...judgeCalls(result), ...result.faults.flatMap(judgeFault)],
+    problems: [
+      ...series.flatMap(judgeSeries),
+      ...judgeHeights(result),
+      ...judgeCalls(result),
+      ...judgePromises(result),
+      ...result.faults.flatMap(judgeFault),
+    ],
   }
 }
 
-/** The quiet spans of the run; the first rotation of the faults is the warm-up. */
-function findWindows({ faults, seconds }: SoakResult) {
-  const pauses = faults.map(({ toSec }, i) => (faults[i + 1]?.fromSec ?? seconds) - toSec)
-  const settleSec = pauses.length === 0 ? 0 : Math.min(SETTLE_SEC_MAX, median(pauses) / 3)
+/** The quiet spans of the run that a trend is of; the first rotation of the faults is the warm-up. */
+function findWindows(result: SoakResult): Window[] {
+  const { faults, seconds } = result
   const rotation = new Set(faults.map(({ name }) => name)).size
-  return findQuietWindows(faults, seconds, settleSec, rotation)
+  return findQuietWindows(faults, seconds, getSettleSec(result), rotation)
+}
+
+function getSettleSec({ faults, seconds }: SoakResult): number {
+  const pauses = faults.map(({ toSec }, i) => (faults[i + 1]?.fromSec ?? seconds) - toSec)
+  return pauses.length === 0 ? 0 : Math.min(SETTLE_SEC_MAX, median(pauses) / 3)
 }
 
 function judgeSeries({ name, boundPerHour, trend, unit }: JudgedSeries): string[] {
   if (trend === null) return [`${name}: fewer than ${WINDOWS_MIN} quiet spans to compare; run longer`]
   if (!isGrowing(trend, boundPerHour)) return []
   return [`${name} grows by ${trend.slopePerHour.toFixed(1)} ${unit} per hour; ${boundPerHour} are permitted`]
+}
+
+/** Bounds on the heights of series, which a trend does not see. */
+function judgeHeights(result: SoakResult): string[] {
+  const { samples, threads, faults, seconds } = result
+  const settleSec = getSettleSec(result)
+  const first = { fromSec: settleSec, toSec: faults[0]?.fromSec ?? seconds }
+  const quiet = [first, ...findQuietWindows(faults, seconds, settleSec, 0)]
+  const firstSamples = samples.filter((sample) => isWithin(sample, first))
+  if (firstSamples.length === 0) return ['there is no sample before the first fault to compare with']
+  const quietSamples = samples.filter((sample) => quiet.some((window) => isWithin(sample, window)))
+  const problems: string[] = []
+  const limit = (what: string, value: number, max: number, unit: string) => {
+    if (value > max) problems.push(`${what}: ${value.toFixed(1)}${unit}; ${max.toFixed(1)} are permitted`)
+  }
+  for (const [{ name, values }, max] of [
+    [WATCHED.rss, RSS_PEAK_MIB_MAX],
+    [WATCHED.descriptors, DESCRIPTORS_PEAK_MAX],
+  ] as const) {
+    const all = values(result).flatMap(([, value]) => value ?? [])
+    const atFirst = values({ ...result, samples: firstSamples }).flatMap(([, value]) => value ?? [])
+    if (atFirst.length > 0)
+      limit(`${name}, highest above the first span`, all.reduce(larger, 0) - median(atFirst), max, '')
+  }
+  for (const { name, values } of [WATCHED.workerDelay, WATCHED.mainDelay]) {
+    const own = values({ ...result, threads: threads.filter(({ sec }) => quiet.some(contains(sec))) })
+    if (own.length > 0)
+      limit(`${name}, median in quiet spans`, median(own.map(([, value]) => value!)), DELAY_MS_MAX, ' ms')
+  }
+  const computeP99 = (all: readonly Sample[]) =>
+    median(all.map(({ p99Ms }) => p99Ms ?? Number.POSITIVE_INFINITY))
+  const p99MsMax = Math.min(P99_MS_MAX, Math.max(P99_MS_FREE, P99_FACTOR_MAX * computeP99(firstSamples)))
+  limit('p99 of the time to an answer, median in quiet spans', computeP99(quietSamples), p99MsMax, ' ms')
+  const sum = (read: (counts: Sample['counts']) => number) =>
+    quietSamples.reduce((total, { counts }) => total + read(counts), 0)
+  const others = sum((counts) => counts.local + counts.allow + counts.deny + counts.failed)
+  const counted = sum((counts) => counts['within limit'] + counts['over limit'])
+  const share = others / Math.max(1, others + counted)
+  limit('answers in quiet spans not by the store', 1e3 * share, 1e3 * OTHERS_SHARE_MAX, ' of 1,000')
+  return problems
+}
+
+const larger = (a: number, b: number) => Math.max(a, b)
+
+const contains =
+  (sec: number) =>
+  ({ fromSec, toSec }: Window) =>
+    sec >= fromSec && sec < toSec
+
+/** The sample is of nothing but the window. */
+function isWithin({ sec, seconds }: Sample, { fromSec, toSec }: Window): boolean {
+  return sec - seconds >= fromSec && sec <= toSec
+}
+
+/** What a policy promises while its store is away, and what a limit promises. */
+function judgePromises({ samples, faults, limit }: SoakResult): string[] {
+  const problems: string[] = []
+  const restarts = faults.filter(({ isRestart }) => isRestart)
+  const isExcused = ({ sec, seconds }: Sample) =>
+    restarts.some(({ fromSec, toSec }) => sec >= fromSec && sec - seconds <= toSec + RESTART_SEC)
+  const bad = samples.filter((sample) => sample.broken > 0 && !isExcused(sample))
+  if (bad.length > 0) {
+    const calls = bad.reduce((sum, { broken }) => sum + broken, 0)
+    const [{ sec, brokenExample }] = bad
+    problems.push(
+      `${calls} calls failed although their policy answers, or were answered by another policy, first at ${Math.round(sec)} s (${brokenExample})`,
+    )
+  }
+  if (limit !== null && limit.passed > limit.most)
+    problems.push(`${limit.passed} calls of one counter passed; its limits allow ${limit.most}`)
+  if (limit !== null && limit.passed < limit.least)
+    problems.push(`${limit.passed} calls of one counter passed; its limits had room for ${limit.least}`)
+  return problems
 }
 
 function judgeCalls({ samples, othersBefore, dropped, unanswered, lagMs, exitCode }: SoakResult): string[] {

@@ -13,7 +13,7 @@ import { NOW_SEC } from './stores.ts'
 
 const kills = size({ small: 3, full: 50 })
 const isFull = process.env.SLUICE_SIZE === 'full'
-const LOST_MAX_MS = 250 // a matter of processor time, so it is asserted by npm run soak only
+const LOST_MAX_MS = 250 // a matter of processor time, so it is asserted by npm run test:full only
 
 test(`M13#11: killed ${kills} times in the middle of writes, at most 250 ms of probes are lost`, async () => {
   const path = join(makeMemoryFolder(), 'monitor.db')

@@ -99,7 +99,7 @@ test('9.1: of sentinels that disagree, the newest epoch wins', async () => {
   expect([await older.run('GET', 'a'), await newer.run('GET', 'a')]).toEqual([null, '2'])
 })
 
-test('9.1: of sentinels of one epoch, the master that most name wins, whichever replies first', async () => {
+test('9.1: of sentinels of one epoch, the master named by most wins, whichever replies first', async () => {
   const [named, other] = await Promise.all([startServer(), startServer()])
   const sentinels = await Promise.all([other, named, named].map((server) => startSentinelFor(server)))
   const proxies = await Promise.all(sentinels.map(({ port }) => startTcpProxy(port)))
