@@ -110,6 +110,18 @@ export const DEFECTS: readonly Defect[] = [
     to: '      else if (isOk) this.scheduleProbe(this.nextProbeMs())\n',
   },
   {
+    name: 'the circuit breaker does not open after failed trips in a row',
+    file: 'engine/stores/circuit-breaker.ts',
+    from: 'if (this.failedInRow >= failuresInRow) this.open(',
+    to: 'if (this.failedInRow >= 1_000 * failuresInRow) this.open(',
+  },
+  {
+    name: 'the circuit breaker never opens',
+    file: 'engine/stores/circuit-breaker.ts',
+    from: '  private open(reason: string): void {\n    this.isOpen = true',
+    to: '  private open(reason: string): void {\n    if (reason !== "") return\n    this.isOpen = true',
+  },
+  {
     name: 'replies to calls that were given up are not counted off',
     file: 'engine/stores/redis/node.ts',
     from: '      if (call.isGivenUp) this.overdueCount--\n',

@@ -34,6 +34,19 @@ export interface Surroundings {
   time: VirtualTime
   random: Random
   trace: Trace
+  /** Error replies to trips with hits, one after the other, after which no hits may be sent; 0 = any number. */
+  failuresInRow: number
+  /** Hits were sent after so many. */
+  onSentAgain: (text: string) => void
+}
+
+const PROMPT_MS_MAX = 20 // below any operation timeout: slower trips have failed before their replies, in another order
+const HITS = /INCRBY\r\n\$\d+\r\n[^\r]+\r\n\$\d+\r\n[1-9]/ // not a probe, which adds 0
+
+/** Whether all replies are errors that end a trip; a missing script is sent and the trip goes on. */
+function areErrors(replies: Buffer): boolean {
+  const lines = replies.toString('latin1').trimEnd().split('\r\n')
+  return lines.every((line) => line.startsWith('-') && !line.startsWith('-NOSCRIPT'))
 }
 
 /** A server and the network to it. */
@@ -97,9 +110,10 @@ export class Link {
   private readonly socket: SimulatedSocket
   private readonly inbox: Inbox = { partial: Buffer.alloc(0) }
   private readonly toClient: number // channel
-  private readonly onTheirWay: Buffer[] = [] // to the client, oldest first
+  private readonly onTheirWay: { bytes: Buffer; onRead: () => void }[] = [] // to the client, oldest first
   private toServerMs = 0 // arrival of the last bytes
   private toClientMs = 0
+  private failedTrips = 0 // in a row, by error replies, that the client has read
   private isServerOpen = true
   private isClientOpen = true
 
@@ -117,36 +131,50 @@ export class Link {
   /** Sends bytes of the client. */
   send(bytes: Buffer): void {
     const { time } = this.server.around
+    const sentMs = time.nowMs
     this.toServerMs = Math.max(this.toServerMs, time.nowMs + this.server.latencyMs())
-    time.happen(this.toServerMs, () => this.onServerBytes(bytes))
+    time.happen(this.toServerMs, () => this.onServerBytes(bytes, sentMs))
   }
 
-  private onServerBytes(bytes: Buffer): void {
+  /** The client writes, perhaps before the kernel takes the bytes. */
+  checkWrite(text: string): void {
+    const { failuresInRow, onSentAgain } = this.server.around
+    if (failuresInRow > 0 && this.failedTrips >= failuresInRow && HITS.test(text))
+      onSentAgain(`${this.name}, after ${this.failedTrips} failed trips in a row`)
+  }
+
+  private onServerBytes(bytes: Buffer, sentMs: number): void {
     const { server } = this
     if (this.isLost || !this.isServerOpen) return
     if (server.isPaused || server.isPartitioned) {
-      server.hold(() => this.onServerBytes(bytes))
+      server.hold(() => this.onServerBytes(bytes, sentMs))
       return
     }
     const replies = server.protocol.read(this.inbox, bytes)
-    if (replies.length > 0) this.reply(replies)
+    if (replies.length > 0) this.reply(replies, HITS.test(bytes.toString('latin1')) ? sentMs : null)
   }
 
   /** Sends bytes of the server, sometimes in several pieces. */
-  private reply(bytes: Buffer): void {
+  private reply(bytes: Buffer, sentMs: number | null): void {
     const { random } = this.server.around
     const pieces = random.chance(SPLIT_SHARE) ? random.int(2, PIECES_MAX) : 1
+    const hasFailed = areErrors(bytes)
+    const { time } = this.server.around
+    const onRead = (isLast: boolean) => {
+      if (!hasFailed) this.failedTrips = 0
+      else if (isLast && sentMs !== null && time.nowMs - sentMs <= PROMPT_MS_MAX) this.failedTrips++
+    }
     let at = 0
     for (let piece = 1; piece <= pieces && at < bytes.length; piece++) {
       const end = piece === pieces ? bytes.length : random.int(at + 1, bytes.length)
       const part = bytes.subarray(at, end)
-      this.sendToClient(part)
+      this.sendToClient(part, () => onRead(end === bytes.length))
       at = end
     }
   }
 
-  private sendToClient(bytes: Buffer): void {
-    this.onTheirWay.push(bytes)
+  private sendToClient(bytes: Buffer, onRead: () => void): void {
+    this.onTheirWay.push({ bytes, onRead })
     this.scheduleDelivery()
   }
 
@@ -164,7 +192,8 @@ export class Link {
       this.server.hold(() => this.scheduleDelivery())
       return
     }
-    const bytes = this.onTheirWay.shift()!
+    const { bytes, onRead } = this.onTheirWay.shift()!
+    onRead()
     this.server.around.trace?.(`${this.name} < ${shown(bytes)}`)
     this.socket.receive(bytes)
   }
@@ -246,6 +275,7 @@ export class SimulatedSocket extends EventEmitter {
   write(data: string | Buffer, encoding: BufferEncoding = 'utf8'): boolean {
     const { time, random } = this.server.around
     if (this.destroyed) return false
+    this.link.checkWrite(typeof data === 'string' ? data : data.toString('latin1'))
     this.unsent.push(typeof data === 'string' ? Buffer.from(data, encoding) : data)
     this.writableLength += data.length
     if (this.writableCorked > 0 || this.unsent.length > 1) return false

@@ -87,7 +87,11 @@ class Schedule {
       const Model = plan.store === 'redis' ? RedisModel : MemcachedModel
       const model = new Model(this.executions, () => time.nowMs, random.next)
       this.models.push(model)
-      this.servers.push(new Server(`${plan.store}-${i}`, model, { time, random, trace: this.trace }))
+      const { failuresInRow } = plan.settings.breaker
+      const onSentAgain = (text: string) =>
+        onError(new Violation('the breaker opens after failed trips in a row', text))
+      const around = { time, random, trace: this.trace, failuresInRow, onSentAgain }
+      this.servers.push(new Server(`${plan.store}-${i}`, model, around))
     }
     this.oracle = new Oracle(plan, this.executions, time.stalls)
     this.images = plan.versions.map((rules, version) => {
