@@ -28,7 +28,12 @@ export interface StoreTraits {
   isTwoStep?: boolean // with it, and with several nodes: counts are read before hits are added
   hasOverLimitCache?: boolean // LOCAL_CACHE_SIZE_IN_BYTES
   isExact?: boolean // default true; false: the store reads before it adds, as memcached does
-  mayEvict?: boolean // the store may lose any counter at any time
+  countsRepeatsAlike?: boolean // descriptors of a call with the same counter all get the count before the call, as memcached's do
+  mayEvict?: boolean | ((rule: FaultRule) => boolean) // the store may lose any counter, or that of such a rule, at any time
+}
+
+export function mayBeEvicted({ mayEvict = false }: StoreTraits, rule: FaultRule): boolean {
+  return typeof mayEvict === 'function' ? mayEvict(rule) : mayEvict
 }
 
 /** `skipped`: its hits were not added, because another limit of the call was exceeded. `unknown`: the answer does not tell. */

@@ -1,6 +1,6 @@
 /** What an answer must fulfil, given what may have been counted: the invariants of history.ts about one descriptor. */
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
-import type { ItemKind, StoreTraits } from './answer.ts'
+import { type ItemKind, mayBeEvicted, type StoreTraits } from './answer.ts'
 import { type CallItem, describeItem, type Hits, toLocalLimit } from './model.ts'
 import type { Invariant } from './violations.ts'
 
@@ -29,11 +29,14 @@ export function checkCount(
   item: CallItem,
   { code, currentLimit, limitRemaining }: DescriptorStatus,
   kind: ItemKind,
+  isRepeated: boolean, // another descriptor of the call has the same counter
   hasLost: boolean, // the store lost its counts while the call was in flight
-  { stopsIncrement = false, isExact = true, mayEvict = false }: StoreTraits,
+  traits: StoreTraits,
   report: Report,
 ): void {
   const { entry, window, hits, rule } = item
+  const { stopsIncrement = false, isExact = true, countsRepeatsAlike = false } = traits
+  const mayEvict = mayBeEvicted(traits, rule)
   const limit = currentLimit?.requestsPerUnit ?? 0
   if (kind === 'counted' && !hasLost) {
     const possible = entry.getPossible(window, 'store')
@@ -45,7 +48,8 @@ export function checkCount(
         )
     } else if (isExact) {
       const least = mayEvict ? hits : item.sure + hits
-      const range = { least, possible, isUnique: !mayEvict }
+      const isUnique = !mayEvict && !(countsRepeatsAlike && isRepeated)
+      const range = { least, possible, isUnique }
       checkAfter(item, window.store, limit, limitRemaining, range, report)
     }
   } else if (kind === 'skipped' && !hasLost) {

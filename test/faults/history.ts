@@ -4,7 +4,7 @@
  *     const call = history.begin(round, items, deadlineMs, now)      the call is sent
  *     history.end(call, answer, now)                                 its answer has arrived, or never will
  *     history.beginFault(), endFault(now)                            between them, and for a while after, calls may be degraded
- *     history.beginLoss(), endLoss()                                 in between, the store loses all counts
+ *     history.beginLoss(), endLoss()                                 in between, the store loses all counts (or some: `losesSome`)
  *     await history.closeRound(round, read, now)                     compares the store's counters; the keys of the round are forgotten
  *     history.violations                                             what was broken, each with its first examples
  *
@@ -18,17 +18,26 @@
  *     version     all limits of an answer are of one version of the rules
  *     policy      a degraded answer is what the rules' policies say
  *     deadline    each call is answered by its deadline
- *     normal      outside faults, and from `backMs` after one, calls are counted
+ *     normal      outside faults, and from `backMs` after one, calls are counted; always those that `isSpared` names
+ *     effect      a fault does something
  *     format      the answer has one status per descriptor, with limit and reset; the overall code follows from them
  *
  * Allowances for a busy machine, by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR times
  * the lag. Where that was BUSY_LAG_MS or more, an answer may be late by LATE_MS_MAX and LATE_LAG_FACTOR times the lag, and
  * NOT_COUNTED_SHARE_BUSY of the calls of a round need not be counted; where it was STUCK_LAG_MS, the round says nothing about the time.
- * On a machine that is not busy, 1 % of the answers may be late, and 2 % of the calls of a round need not be counted.
+ * On a machine that is not busy, 1 % of the answers may be late, and 2 % of the calls of a round need not be counted; with `isNeverDegraded`
+ * none, on any machine.
  */
 
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
-import { type Answer, classifyItems, type ItemKind, isGivenUp, type StoreTraits } from './answer.ts'
+import {
+  type Answer,
+  classifyItems,
+  type ItemKind,
+  isGivenUp,
+  mayBeEvicted,
+  type StoreTraits,
+} from './answer.ts'
 import { checkCount, checkStatus, checkVersion, type Report } from './checks.ts'
 import { type CallItem, describeItem, type FaultRule, type HistoryItem, Key, type Window } from './model.ts'
 import { type Invariant, type Violation, Violations } from './violations.ts'
@@ -40,9 +49,12 @@ export interface Now {
 
 export interface HistoryOptions extends StoreTraits {
   backMs?: number // from the end of a fault until all calls must be counted; Infinity = not checked
+  isNeverDegraded?: boolean // each call that begins outside a fault must be counted, however busy the machine is
   deadlineMs?: number // of calls without one; Infinity = not checked
   slackMs?: number // stated allowance for late answers
   lagMs?: (fromMs: number, toMs: number) => number // how late the generator itself was in that time
+  losesSome?: boolean // in a loss, any part of the counts may be lost, instead of all
+  isSpared?: (rule: FaultRule) => boolean // calls of such rules alone are counted during a fault, too; default none
   isLost?: (rule: FaultRule) => boolean // whether a loss concerns counters of the rule; default all
   namePrefix?: string // of counter keys: `<domain>_`
 }
@@ -65,6 +77,7 @@ export interface Counts {
   degraded: Record<string, number> // calls by header
   failed: number
   givenUp: number // of these: with DEADLINE_EXCEEDED, because the service came too late to apply the policies
+  notCountedInFaults: number // calls, without the warm-up
   late: number // answered after their deadline and the allowance, or given up
   unanswered: number
   over: number // descriptors over their limit
@@ -95,6 +108,7 @@ export class History {
     degraded: {},
     failed: 0,
     givenUp: 0,
+    notCountedInFaults: 0,
     late: 0,
     unanswered: 0,
     over: 0,
@@ -155,7 +169,9 @@ export class History {
   private correct(rule: FaultRule, window: Window): void {
     if (window.lossCount === this.lossCount) return
     window.lossCount = this.lossCount
-    if (this.options.isLost?.(rule) ?? true) window.store.lose()
+    if (!(this.options.isLost?.(rule) ?? true)) return
+    if (this.options.losesSome === true) window.store.loseSome()
+    else window.store.lose()
   }
 
   end(call: Call, answer: Answer, now: Now): void {
@@ -214,7 +230,8 @@ export class History {
     if (status !== null) {
       const report: Report = (invariant, text) => this.report(invariant, call, text)
       checkStatus(item, status, kind, report)
-      if (!isStraddling) checkCount(item, status, kind, hasLost, this.options, report)
+      const isRepeated = call.items.some((other) => other !== item && other.entry === item.entry)
+      if (!isStraddling) checkCount(item, status, kind, isRepeated, hasLost, this.options, report)
     }
     store.inFlight -= hits
     local.inFlight -= hits
@@ -223,7 +240,7 @@ export class History {
     const isSure = !isStraddling && !hasLost && !(isOver && this.options.hasOverLimitCache === true)
     if (kind === 'skipped') store.possible -= hits
     else if (kind === 'counted' && isSure) store.sure += hits
-    else if (kind === 'counted' || call.items.length > 1) store.unflagged += hits
+    else if (kind === 'counted' || (kind === 'unknown' && call.items.length > 1)) store.unflagged += hits
     if (kind === 'local' && !isStraddling && !this.isSkippedLocally(status)) local.sure += hits
     else if (kind !== 'local' && kind !== 'unknown') local.possible -= hits
   }
@@ -273,10 +290,12 @@ export class History {
     const { backMs = 2_000 } = this.options
     const { normal, counts } = this
     const lateMs = call.startMs - this.faultEndMs
-    if (this.isFaulty || lateMs <= 0) return // it began in the fault
-    if (!isCounted && this.faultEndMs !== Number.NEGATIVE_INFINITY)
+    if (!isCounted && call.isWarm && (this.isFaulty || lateMs <= 0)) counts.notCountedInFaults++
+    const isSpared = call.isWarm && call.items.every(({ rule }) => this.options.isSpared?.(rule))
+    if (!isSpared && (this.isFaulty || lateMs <= 0)) return // it began in the fault
+    if (!isCounted && !isSpared && this.faultEndMs !== Number.NEGATIVE_INFINITY)
       counts.slowestBackMs = Math.max(counts.slowestBackMs, lateMs)
-    if (lateMs <= backMs) return
+    if (lateMs <= backMs && !(isSpared && backMs < Number.POSITIVE_INFINITY)) return
     if (normal.calls++ === 0) normal.sinceMs = call.startMs
     if (isCounted) return
     normal.notCounted++
@@ -292,7 +311,9 @@ export class History {
     const lag = this.options.lagMs?.(sinceMs - LAG_BEFORE_MS, nowMs) ?? 0
     if (lag >= STUCK_LAG_MS) this.counts.untimedRounds++
     const share = lag < BUSY_LAG_MS ? NOT_COUNTED_SHARE_MAX : lag < STUCK_LAG_MS ? NOT_COUNTED_SHARE_BUSY : 1
-    if (notCounted > FEW && notCounted > share * calls) {
+    const isExcused =
+      this.options.isNeverDegraded !== true && (notCounted <= FEW || notCounted <= share * calls)
+    if (notCounted > 0 && !isExcused) {
       const text = `${notCounted} of ${calls} calls were not counted, own lag ${Math.round(lag)} ms; the first: ${first}`
       this.report('normal', null, text)
     }
@@ -371,8 +392,8 @@ export class History {
     const { sure, possible, inFlight, unflagged } = window.store
     const count = value ?? 0
     if (inFlight > 0) this.report('once', null, `${counter}: ${inFlight} hits are still in flight`)
-    const { mayEvict = false, isExact = true } = this.options
-    if (isExact && !mayEvict && !isOver && count < sure)
+    const isKept = this.options.isExact !== false && !mayBeEvicted(this.options, rule)
+    if (isKept && !isOver && count < sure)
       this.report('once', null, `${counter}: the store has ${count} hits, ${sure} were answered as counted`)
     if (count > possible)
       this.report('once', null, `${counter}: the store has ${count} hits, at most ${possible} were sent`)

@@ -33,7 +33,7 @@ test('a broken invariant: exit code 1, an example, and the command that repeats 
   )
   expect(code).toBe(1)
   expect(text).toContain('bad: admitted was broken 2 times, for example:\n    11 of 10')
-  expect(text).toContain('npm run test:faults -- --only bad --seed 7 --seconds 1 --rate 50')
+  expect(text).toContain('npm run test:faults -- --only bad --seed 7 --decisions 0 --seconds 1 --rate 50')
   expect(text).toMatch(/\| bad \|.*\| admitted 2 \|/)
   const cells = (line: RegExp) => line.exec(text)![0].split('|').length
   expect(cells(/^\| bad .*$/m)).toBe(cells(/^\| scenario .*$/m))
@@ -58,6 +58,41 @@ test('all held: exit code 0; --only takes a name or the beginning of some; decis
   expect(asked.slice(1)).toEqual(
     Array(2).fill(expect.objectContaining({ decisions: 501, faultMs: 2_000, seed: 1 })),
   )
+})
+
+test('a scenario that is skipped has no share of the decisions, and none of the run', async () => {
+  const asked: LabOptions[] = []
+  const skipped = { ...scenario('skipped', [], asked), skipReason: () => 'needs root' }
+  const args = ['--decisions', '1000', '--seed', '3']
+  const { code, text } = await runWith(
+    args,
+    scenario('one', [], asked),
+    skipped,
+    scenario('bad', BROKEN, asked),
+  )
+  expect(code).toBe(1)
+  expect(asked.map(({ decisions }) => decisions)).toEqual([500, 500])
+  expect(text).toContain('skipped: needs root')
+  expect(text).toContain('14 calls, 42 decisions in 2 scenarios, seed 3')
+  expect(text).toContain('--only bad --seed 3 --decisions 500 --seconds')
+})
+
+test.each([
+  ['--rate', '1k'],
+  ['--rate', '0'],
+  ['--seed', 'x'],
+  ['--seed', ''],
+  ['--seconds', '1s'],
+  ['--decisions', '1e6'],
+  ['--decisions', '99999999999999999999'],
+  ['--runs', '0'],
+  ['--speed', '1'],
+])('%s %s: the exit code 2, and the name of the flag', async (flag, value) => {
+  const asked: LabOptions[] = []
+  const { code, text } = await runWith([flag, value], scenario('one', [], asked))
+  expect(code).toBe(2)
+  expect(text).toContain(flag)
+  expect(asked).toEqual([])
 })
 
 test('--list names all; an unknown name is an error', async () => {

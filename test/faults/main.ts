@@ -8,7 +8,7 @@
  *     $ npm run test:faults -- --seconds 5 --rate 500            length of each fault; calls per second
  *     $ npm run test:faults -- --runs 5 --write docs/reliability.md     five of each, with seeds one apart; writes their rows of the table
  *
- * The interface of a scenario is in scenario.ts, the invariants are in history.ts.
+ * A bad flag ends it with 2. The interface of a scenario is in scenario.ts, the invariants are in history.ts.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -97,29 +97,59 @@ async function runOnce(
   }
 }
 
+class FlagError extends Error {}
+
+const FLAGS = {
+  list: { type: 'boolean', default: false },
+  only: { type: 'string' },
+  seed: { type: 'string' },
+  decisions: { type: 'string', default: '0' },
+  seconds: { type: 'string', default: '1' },
+  rate: { type: 'string', default: '2000' },
+  runs: { type: 'string', default: '1' }, // of each scenario
+  write: { type: 'string' }, // a document with the table of lab-table.ts
+} as const
+
+/** Throws FlagError, also for a flag that does not exist. */
+function readFlags(args: string[]) {
+  let flags: ReturnType<typeof parseArgs<{ args: string[]; options: typeof FLAGS }>>['values']
+  try {
+    flags = parseArgs({ args, options: FLAGS }).values
+  } catch (error) {
+    throw new FlagError((error as Error).message)
+  }
+  const { seed = String(Math.floor(Math.random() * 2 ** 31)), decisions, seconds, rate, runs } = flags
+  return {
+    ...flags,
+    seed: readNumber('seed', seed, /^\d+$/),
+    decisions: readNumber('decisions', decisions, /^\d+$/),
+    seconds: readNumber('seconds', seconds, /^\d+(\.\d+)?$/),
+    rate: readNumber('rate', rate, /^[1-9]\d*$/),
+    runs: readNumber('runs', runs, /^[1-9]\d*$/),
+  }
+}
+
+function readNumber(flag: string, text: string, form: RegExp): number {
+  if (!form.test(text) || !Number.isSafeInteger(Math.ceil(Number(text))))
+    throw new FlagError(`--${flag}: ${JSON.stringify(text)} is not a number that it can have`)
+  return Number(text)
+}
+
 /** Returns the exit code. `args`: the flags, as above. */
 export async function runLab(
   args: string[],
   all: readonly Scenario[],
   print: (text: string) => void,
 ): Promise<number> {
-  const { values: flags } = parseArgs({
-    args,
-    options: {
-      list: { type: 'boolean', default: false },
-      only: { type: 'string' },
-      seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
-      decisions: { type: 'string', default: '0' },
-      seconds: { type: 'string', default: '1' },
-      rate: { type: 'string', default: '2000' },
-      runs: { type: 'string', default: '1' }, // of each scenario
-      write: { type: 'string' }, // a document with the table of lab-table.ts
-    },
-  })
-  const runsCount = Number(flags.runs)
-  if (flags.write !== undefined && runsCount < RUNS_MIN) {
-    print(`--write: a row needs ${RUNS_MIN} runs or more; add --runs ${RUNS_MIN}`)
-    return 1
+  let flags: ReturnType<typeof readFlags>
+  try {
+    flags = readFlags(args)
+    if (flags.write !== undefined && flags.runs < RUNS_MIN)
+      throw new FlagError(`--write: a row needs ${RUNS_MIN} runs or more; add --runs ${RUNS_MIN}`)
+  } catch (error) {
+    if (!(error instanceof FlagError)) throw error
+    print(error.message)
+    return 2
   }
   const { only } = flags
   const exact = all.filter(({ name }) => name === only)
@@ -128,7 +158,9 @@ export async function runLab(
     for (const { name, fault, promise } of all) print(`${name}\n    ${fault}\n    ${promise}`)
     return flags.list ? 0 : 1
   }
-  const seed = Number(flags.seed)
+  const { seed, runs: runsCount } = flags
+  const runnable = chosen.filter(({ skipReason }) => (skipReason?.() ?? null) === null)
+  const decisionsEach = Math.ceil(flags.decisions / Math.max(runnable.length, 1) / runsCount)
   const rows: string[] = []
   const failures: string[] = []
   const measured = new Map<string, Outcome[]>()
@@ -146,10 +178,10 @@ export async function runLab(
     const outcomes: Outcome[] = []
     for (let run = 0; run < runsCount; run++) {
       const options: LabOptions = {
-        decisions: Math.ceil(Number(flags.decisions) / chosen.length / runsCount),
+        decisions: decisionsEach,
         seed: seed + run,
-        faultMs: 1_000 * Number(flags.seconds),
-        ratePerSec: Number(flags.rate),
+        faultMs: 1_000 * flags.seconds,
+        ratePerSec: flags.rate,
         isTimed: true,
         log: (text) => print(`    ${text}`),
       }
@@ -161,7 +193,7 @@ export async function runLab(
         rows.push(formatRow(name, outcome))
       }
       if (found.length === 0) continue
-      const same = `--only ${name} --seed ${options.seed} --seconds ${flags.seconds} --rate ${flags.rate}`
+      const same = `--only ${name} --seed ${options.seed} --decisions ${decisionsEach} --seconds ${flags.seconds} --rate ${flags.rate}`
       found.push(indent(`again: npm run test:faults -- ${same}`))
       for (const line of found) print(line)
       failures.push(...found)
@@ -174,7 +206,7 @@ export async function runLab(
   print(`\n| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|\n${rows.join('\n')}`)
   const minutes = ((performance.now() - startMs) / 60_000).toFixed(1)
   print(
-    `\n${calls} calls, ${decisions} decisions in ${chosen.length} scenarios, seed ${seed}, ${minutes} min`,
+    `\n${calls} calls, ${decisions} decisions in ${runnable.length} scenarios, seed ${seed}, ${minutes} min`,
   )
   for (const failure of failures) print(failure)
   return failures.length === 0 ? 0 : 1

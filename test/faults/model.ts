@@ -40,6 +40,14 @@ export class Hits {
     this.taken = null
   }
 
+  /** Some of what was counted may be lost, and it may not be known what. */
+  loseSome(): void {
+    this.sure = 0
+    this.admitted = 0
+    this.unflagged = this.possible
+    this.taken = null
+  }
+
   /** Takes the counts from `after` - `hits` + 1 to `after`. Returns false if another call has got one of them. */
   take(after: number, hits: number): boolean {
     const length = this.taken?.length ?? 0

@@ -74,10 +74,11 @@ export async function startConfigured(
   begin: readonly string[] | ((usedBytes: number) => string[]),
   end: readonly string[],
   args: string[] = [],
-): Promise<Parts> {
+): Promise<Parts & Pick<RedisServer, 'run'>> {
   const redis = await startRedis({ args })
   const run = ([command, ...rest]: readonly string[]) => redis.run(command, ...rest)
   return {
+    run: redis.run,
     env: { REDIS_URL: redis.address },
     begin: async () => {
       const used = Number(/used_memory:(\d+)/.exec(String(await redis.run('INFO', 'memory')))?.[1])

@@ -28,6 +28,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { seeded } from '../../bench/size.ts'
 import { type RunningService, spawnService } from '../helpers/service.ts'
+import { checkEffect, checkNoneFlagged } from './effects.ts'
 import { type Counts, History, type HistoryOptions } from './history.ts'
 import { LagMeter } from './lag.ts'
 import { createRules, DOMAIN, formatRules, Load, now } from './load.ts'
@@ -91,14 +92,18 @@ export interface LoadScenario {
   promise: string
   /** What the checker must know. `backMs` is how long after a fault calls may still be degraded (default 2,000). */
   history?: HistoryOptions
-  isHarmless?: boolean // calls are counted during the fault, too
-  losesCounts?: boolean // the store loses all counts in each fault
+  isHarmless?: boolean // calls are counted during the fault, too, without exception; of HARMLESS
+  losesCounts?: boolean // the store loses all counts in each fault; with `history.losesSome` any part of them
+  lossAfterMs?: number // so long after a fault counts may be lost, too; default 0
   versionsCount?: number // of the rules (default 1); `formatRules(createRules(n), version)` writes one
   env?: Record<string, string> // further settings
   units?: readonly FaultRule['unit'][] // of the rules; default all
   timeoutsMs?: readonly (number | undefined)[] // grpc-timeouts of the calls
   rssGrowthMax?: number // bytes
   skipReason?: () => string | null // Scenario.skipReason
+  slowsMs?: number // the fault degrades no call for certain, but lets one wait so long
+  hasOwnEffect?: boolean // it need do neither; the scenario itself checks that it did something
+  knowsOutcomes?: boolean // no hit may be flagged: the service knows the outcome of each; of KNOWN
   failsPartly?: boolean // one node fails alone: hits of a call that failed may have been counted, and are not flagged
   losesConnections?: boolean // callers lose connections; hits of their calls may have been counted and are not flagged
   start(random: () => number): Promise<Parts>
@@ -119,12 +124,20 @@ const SETTINGS = {
   RUNTIME_WATCH_ROOT: 'false',
 }
 
-/** For faults that must not degrade any call: no deadline passes, however busy the machine is. */
-export const PATIENT: Pick<LoadScenario, 'env' | 'history' | 'timeoutsMs'> = {
+/** For faults that must not degrade any call: no deadline passes, however busy the machine is, so not one call may be degraded. */
+export const HARMLESS = {
+  isHarmless: true,
   env: { REDIS_OPERATION_TIMEOUT: '30s' },
   history: { deadlineMs: Number.POSITIVE_INFINITY },
   timeoutsMs: [undefined],
-}
+} satisfies Partial<LoadScenario>
+
+/** For faults in which the outcome of no hit is unknown: nor does a deadline, however busy the machine is, make it so. */
+export const KNOWN = {
+  knowsOutcomes: true,
+  env: { REDIS_OPERATION_TIMEOUT: '30s' },
+  timeoutsMs: [undefined],
+} satisfies Partial<LoadScenario>
 
 export function underLoad(scenario: LoadScenario): Scenario {
   const { name, fault, promise, skipReason } = scenario
@@ -133,6 +146,7 @@ export function underLoad(scenario: LoadScenario): Scenario {
 
 async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promise<Outcome> {
   const random = seeded(options.seed + 1) // the load has the seed itself
+  const hasMetadata = options.seed % 2 === 1 // odd seeds: answers tell what was counted per descriptor, not only per call
   const parts = await scenario.start(random)
   const lag = new LagMeter()
   const rules = createRules(scenario.versionsCount ?? 1).filter(
@@ -140,14 +154,19 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
   )
   const service = spawnService({
     rules: { 'faults.yaml': formatRules(rules) },
-    env: { ...SETTINGS, ...parts.env, ...scenario.env },
+    env: {
+      ...SETTINGS,
+      ...(hasMetadata && { RESPONSE_DYNAMIC_METADATA: 'true' }),
+      ...parts.env,
+      ...scenario.env,
+    },
     wrapper: parts.wrapper,
   })
   const history = new History({
     deadlineMs: OPERATION_TIMEOUT_MS,
     lagMs: (fromMs, toMs) => lag.maxBetween(fromMs, toMs),
     namePrefix: `${DOMAIN}_`,
-    ...(scenario.isHarmless && { backMs: 0 }),
+    ...(scenario.isHarmless && { backMs: 0, isNeverDegraded: true }),
     ...scenario.history,
     ...(!options.isTimed && { deadlineMs: Number.POSITIVE_INFINITY, backMs: Number.POSITIVE_INFINITY }),
   })
@@ -182,6 +201,8 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     const isComparable = !losesCounts && !losesConnections && !failsPartly && isExact && !mayEvict
     const unknownHits = stats['sluice.store.unknown_hits'] ?? 0
     history.checkLate()
+    if (!scenario.isHarmless && !scenario.hasOwnEffect) checkEffect(history, scenario.slowsMs ?? null)
+    if (scenario.knowsOutcomes) checkNoneFlagged(history, unknownHits)
     if (isComparable) history.checkFlagged(unknownHits + (parts.hiddenHits?.() ?? 0))
     if (load.lostConnections > 0 && !losesConnections)
       history.report('connection', null, `${load.lostConnections} connections of callers were lost`)
@@ -218,9 +239,12 @@ async function runRound(
   await parts.begin(stage)
   await sleep(options.faultMs)
   await parts.end(stage)
-  if (scenario.losesCounts) history.endLoss()
   if (!scenario.isHarmless) history.endFault(now())
-  await sleep(options.afterMs ?? AFTER_MS)
+  const { afterMs = AFTER_MS } = options
+  const lossAfterMs = Math.min(scenario.lossAfterMs ?? 0, afterMs)
+  if (lossAfterMs > 0) await sleep(lossAfterMs)
+  if (scenario.losesCounts) history.endLoss()
+  await sleep(afterMs - lossAfterMs)
   await load.nextRound()
   await history.closeRound(round, (keys, isPerSecond) => parts.read(keys, isPerSecond), now)
 }

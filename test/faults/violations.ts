@@ -9,6 +9,7 @@ export type Invariant =
   | 'policy'
   | 'deadline'
   | 'normal'
+  | 'effect'
   | 'format'
   | 'resources'
   | 'connection'

@@ -12,9 +12,8 @@ import { startRedis } from '../../helpers/redis.ts'
 import type { RunningService } from '../../helpers/service.ts'
 import { soonProbed } from '../../helpers/slugs.ts'
 import { startSmallDisk } from '../../helpers/small-disk.ts'
-import { now } from '../load.ts'
 import { readRedis } from '../redis-faults.ts'
-import { type LoadScenario, PATIENT, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+import { HARMLESS, type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
 
 const ROUNDS_MAX = 50 // each submits another address
 const SETTLE_MS = 300 // in which a write that was under way ends
@@ -69,8 +68,7 @@ async function expectSoon({ history }: Stage, check: () => Promise<void>): Promi
 async function startFull(): Promise<Parts> {
   const { parts, disk, slug } = await startMonitor()
   const begin = async (stage: Stage) => {
-    const { service, history, round } = stage
-    history.endFault(now()) // decisions are not affected
+    const { service, round } = stage
     await service.logged(MONITOR_LISTENS)
     await expectSoon(stage, () => expectListed(service, slug))
     disk.fill()
@@ -112,8 +110,7 @@ async function startReadOnly(): Promise<Parts> {
   const { parts, disk, slug } = await startMonitor()
   disk.setReadOnly()
   const begin = async (stage: Stage) => {
-    const { service, history, round } = stage
-    history.endFault(now())
+    const { service, round } = stage
     if (round > 0) return
     await service.logged('the monitor is down')
     await expectSoon(stage, () => expectGauge(service, 'up', 0))
@@ -137,7 +134,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'disk-full',
     fault: "the monitor's disk is full, then has room again",
     promise: `${PROMISE}; results wait and are written then, the database is whole`,
-    ...PATIENT,
+    ...HARMLESS,
     rssGrowthMax: 400 * 2 ** 20, // threads of the monitor
     skipReason: mountSkipReason,
     start: startFull,
@@ -146,7 +143,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'disk-read-only',
     fault: "the monitor's disk is read-only at its start, then writable",
     promise: `no decision is affected; it is logged once; the monitor starts when it can write, without a restart`,
-    ...PATIENT,
+    ...HARMLESS,
     rssGrowthMax: 400 * 2 ** 20,
     skipReason: mountSkipReason,
     start: startReadOnly,

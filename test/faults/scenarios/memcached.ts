@@ -93,42 +93,51 @@ async function startOneOfThree(): Promise<Parts> {
   }
 }
 
-const HISTORY = { mayEvict: true, deadlineMs: 1_000 } // increments may be lost; a read and its connection take 500 ms at most
+const COMMON: Pick<LoadScenario, 'losesCounts' | 'lossAfterMs' | 'history'> = {
+  losesCounts: true, // increments follow the answers
+  lossAfterMs: 1_000, // until connections are open and circuit breakers closed again
+  history: {
+    losesSome: true,
+    countsRepeatsAlike: true,
+    mayEvict: ({ unit }) => unit === 'second', // memcached's clock ticks once a second: an expiry of 1 s may come at once
+    deadlineMs: 1_000, // a read and its connection take 500 ms at most
+  },
+}
 
 const SCENARIOS: LoadScenario[] = [
   {
     name: 'memcached-killed',
     fault: 'memcached is killed and started again',
     promise: 'the policies answer meanwhile; its counts are lost',
-    history: HISTORY,
+    ...COMMON,
     start: startKilled,
   },
   {
     name: 'memcached-stopped',
     fault: 'memcached is stopped (SIGSTOP) and continued',
     promise: 'calls are answered by their deadlines; hits answered just before may be lost',
-    history: HISTORY,
+    ...COMMON,
     start: startStopped,
   },
   {
     name: 'memcached-slow',
     fault: `replies of memcached take ${SLOW_MS} ms`,
     promise: 'calls wait for them, or for their deadlines',
-    history: HISTORY,
+    ...COMMON,
     start: () => startSlow(null),
   },
   {
     name: 'memcached-slow-breaker',
     fault: `replies of memcached take ${SLOW_MS} ms, with STORE_BREAKER_LATENCY=50ms`,
     promise: 'the circuit breaker opens, and the policies answer without waiting',
-    history: HISTORY,
+    ...COMMON,
     start: () => startSlow('50ms'),
   },
   {
     name: 'memcached-one-killed',
     fault: 'one of three memcached servers is killed and started again',
     promise: 'counters of the others are not degraded',
-    history: HISTORY,
+    ...COMMON,
     failsPartly: true,
     start: startOneOfThree,
   },

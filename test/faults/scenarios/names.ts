@@ -5,9 +5,8 @@ import { mountSkipReason } from '../../helpers/mounts.ts'
 import { createPrivateHosts } from '../../helpers/private-hosts.ts'
 import { type RedisServer, startRedis } from '../../helpers/redis.ts'
 import type { RunningService } from '../../helpers/service.ts'
-import { now } from '../load.ts'
 import { readRedis } from '../redis-faults.ts'
-import { type LoadScenario, PATIENT, type Parts, type Scenario, underLoad } from '../scenario.ts'
+import { HARMLESS, type LoadScenario, type Parts, type Scenario, underLoad } from '../scenario.ts'
 
 const NAME = 'redis.test'
 const [FIRST, SECOND] = ['127.0.0.2', '127.0.0.3']
@@ -26,10 +25,9 @@ async function startNameless(isCut: boolean): Promise<Parts> {
   return {
     env: { REDIS_URL: `${NAME}:${redis.port}` },
     wrapper: hosts.wrapper,
-    begin: async ({ history }) => {
+    begin: async () => {
       hosts.set({})
       if (isCut) await loseConnections(redis)
-      else history.endFault(now())
     },
     end: () => hosts.set({ [NAME]: FIRST }),
     read: (keys) => readRedis(redis, keys),
@@ -122,7 +120,7 @@ const SCENARIOS: LoadScenario[] = [
     fault: 'the name of Redis cannot be resolved, its connections stay',
     promise: 'no call is degraded, every counter is exact',
     skipReason: mountSkipReason,
-    ...PATIENT,
+    ...HARMLESS,
     start: () => startNameless(false),
   },
   {

@@ -1,9 +1,8 @@
 /** Faults of the service itself: a worker that crashes, threads whose event loops stall, a process that is stopped. */
 import { eventually } from '../../helpers/eventually.ts'
 import { startRedis } from '../../helpers/redis.ts'
-import { now } from '../load.ts'
 import { readRedis } from '../redis-faults.ts'
-import { type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+import { HARMLESS, type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
 
 const STALL_MS = 1_500
 const CRASH_GAP_MS = 15_000 // between crashes; a service whose workers crash 5 times in a minute ends
@@ -51,6 +50,7 @@ const SCENARIOS: LoadScenario[] = [
     name: 'worker-stalled',
     fault: `the event loop of one of two workers is blocked for ${STALL_MS / 1_000} s`,
     promise: 'its calls are answered after that, none is counted twice, no connection is lost',
+    slowsMs: STALL_MS / 2,
     history: { deadlineMs: Number.POSITIVE_INFINITY },
     timeoutsMs: [undefined],
     start: () => startWith(({ service }) => void service.child.send({ stallWorker: 0, stallMs: STALL_MS })),
@@ -59,16 +59,15 @@ const SCENARIOS: LoadScenario[] = [
     name: 'main-stalled',
     fault: `the event loop of the main thread is blocked for ${STALL_MS / 1_000} s`,
     promise: 'no call is degraded or late, every counter is exact',
-    start: () =>
-      startWith(({ service, history }) => {
-        history.endFault(now()) // so degraded answers are reported
-        service.child.send({ stallMs: STALL_MS })
-      }),
+    ...HARMLESS,
+    history: {}, // with the deadline of every scenario
+    start: () => startWith(({ service }) => void service.child.send({ stallMs: STALL_MS })),
   },
   {
     name: 'service-stopped',
     fault: 'the whole service is stopped (SIGSTOP) and continued',
     promise: 'calls are answered after that, none is counted twice, no connection is lost',
+    slowsMs: 100, // half of the shortest fault
     history: { deadlineMs: Number.POSITIVE_INFINITY },
     timeoutsMs: [undefined],
     start: () =>

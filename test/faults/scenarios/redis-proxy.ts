@@ -1,7 +1,7 @@
 /** A proxy between the service and a real Redis delays, stalls, cuts and splits replies, or answers something else. */
 import { type Decide, startDecided, startProxied } from '../redis-faults.ts'
 import type { Fault } from '../resp-proxy.ts'
-import { type LoadScenario, type Scenario, underLoad } from '../scenario.ts'
+import { HARMLESS, type LoadScenario, type Scenario, underLoad } from '../scenario.ts'
 
 const AT_MOST_ONCE = 'the policies answer what has no count; each hit is counted at most once'
 const FAULT_SHARE = 0.02 // of the commands: several in a batch of a busy moment, and many batches without one
@@ -64,6 +64,7 @@ const NETWORK: LoadScenario[] = [
     name: 'redis-proxy-slow',
     fault: 'replies take 30 ms',
     promise: 'calls wait and are counted, or are answered by their deadlines',
+    slowsMs: 30,
     start: () =>
       startProxied((proxy) => {
         proxy.delayMs = 30
@@ -89,7 +90,7 @@ const NETWORK: LoadScenario[] = [
     name: 'redis-proxy-split',
     fault: 'replies arrive in two pieces, cut at every byte position in turn',
     promise: 'every call is counted',
-    isHarmless: true,
+    ...HARMLESS,
     start: () =>
       startProxied((proxy) => {
         proxy.isSplitting = true

@@ -2,14 +2,30 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createRules, formatRules } from '../load.ts'
+import type { FaultRule } from '../model.ts'
 import { startConfigured, startDurable, startKilled, startStopped, withPerSecond } from '../redis-faults.ts'
-import { type LoadScenario, type Parts, type Scenario, underLoad } from '../scenario.ts'
+import { HARMLESS, KNOWN, type LoadScenario, type Parts, type Scenario, underLoad } from '../scenario.ts'
 
 const KILLED = 'Redis is killed and started again without its data'
 const STOPPED = 'Redis is stopped (SIGSTOP) and continued, its connections stay open'
 const POLICIES_ANSWER = 'the policies answer meanwhile; limits hold before and after'
 const EVICT_ROOM_BYTES = 32_768 // above what is used when the fault begins
 const STOPS_INCREMENT = { STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' }
+
+const isPerSecond = ({ unit }: FaultRule) => unit === 'second'
+const isPerDay = ({ unit }: FaultRule) => unit === 'day'
+
+/** Reports if no counter was evicted. */
+async function startEvicting(...options: Parameters<typeof startConfigured>): Promise<Parts> {
+  const parts = await startConfigured(...options)
+  return {
+    ...parts,
+    check: async ({ history }) => {
+      const [, evicted] = /evicted_keys:(\d+)/.exec(String(await parts.run('INFO', 'stats')))!
+      if (evicted === '0') history.report('effect', null, 'Redis evicted no counter')
+    },
+  }
+}
 
 /** The rules change between two versions all the time. */
 async function startReloading(): Promise<Parts> {
@@ -26,6 +42,11 @@ async function startReloading(): Promise<Parts> {
       }, 150)
       return parts.begin(stage)
     },
+    check: async ({ service, history, round: rounds }) => {
+      const loads = (await service.stats())['ratelimit.service.config_load_success']
+      if (!(loads > 1 + rounds))
+        history.report('effect', null, `the rules were loaded ${loads} times in ${rounds} rounds`)
+    },
     stop: () => {
       clearInterval(timer)
       return parts.stop()
@@ -38,7 +59,7 @@ const BASIC: LoadScenario[] = [
     name: 'redis-none',
     fault: 'none: the load and the checker alone',
     promise: 'every call is counted, every counter is exact',
-    isHarmless: true,
+    ...HARMLESS,
     start: async () => ({ ...(await startStopped()), begin: () => {} }),
   },
   {
@@ -64,6 +85,7 @@ const BASIC: LoadScenario[] = [
     name: 'redis-full',
     fault: 'Redis is full and refuses writes (OOM)',
     promise: 'the policies answer meanwhile; no count is lost, none is added twice',
+    ...KNOWN,
     start: () => startConfigured(['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0']),
   },
   ...['allkeys-lru', 'allkeys-random'].map(
@@ -72,8 +94,9 @@ const BASIC: LoadScenario[] = [
       fault: `Redis evicts counters (${policy})`,
       promise: 'no call is denied while there is room; an evicted counter begins at 0',
       history: { mayEvict: true },
+      hasOwnEffect: true,
       start: () =>
-        startConfigured(
+        startEvicting(
           (usedBytes) => ['CONFIG', 'SET', 'maxmemory', String(usedBytes + EVICT_ROOM_BYTES)],
           ['CONFIG', 'SET', 'maxmemory', '0'],
           ['--maxmemory-policy', policy],
@@ -112,6 +135,7 @@ const DENIED = ACL.map(
     name: `redis-acl-${command}${isScript ? '-script' : ''}`,
     fault: `the ACL of Redis forbids ${command.toUpperCase()}${isScript ? ', with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT' : ''}`,
     promise: 'the policies answer meanwhile; hits that were counted nevertheless are flagged',
+    ...(command === 'incrby' && !isScript && KNOWN),
     ...(isScript && { history: { stopsIncrement: true }, env: STOPS_INCREMENT }),
     start: () =>
       startConfigured(
@@ -143,9 +167,9 @@ const SCRIPT: LoadScenario[] = [
     name: 'redis-script-flushed',
     fault: 'Redis forgets its scripts (SCRIPT FLUSH), with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
     promise: 'no call is degraded; the script is loaded again',
-    history: { stopsIncrement: true },
-    env: STOPS_INCREMENT,
-    isHarmless: true,
+    ...HARMLESS,
+    history: { ...HARMLESS.history, stopsIncrement: true },
+    env: { ...HARMLESS.env, ...STOPS_INCREMENT },
     start: () => startConfigured(['SCRIPT', 'FLUSH'], ['SCRIPT', 'FLUSH']),
   },
 ]
@@ -156,19 +180,21 @@ const PER_SECOND: LoadScenario[] = [
     fault: 'the Redis for limits per second is killed and started again without its data',
     promise: 'only limits per second are degraded',
     losesCounts: true,
-    history: { isLost: ({ unit }) => unit === 'second' },
+    history: { isLost: isPerSecond, isSpared: isPerDay },
     start: async () => withPerSecond(await startKilled(), false),
   },
   {
     name: 'redis-persecond-stopped',
     fault: 'the Redis for limits per second is stopped and continued',
     promise: 'only limits per second are degraded; calls are answered by their deadlines',
+    history: { isSpared: isPerDay },
     start: async () => withPerSecond(await startStopped(), false),
   },
   {
     name: 'redis-persecond-main-stopped',
     fault: 'the other Redis is stopped and continued, while limits per second have one of their own',
     promise: 'limits per second are counted meanwhile',
+    history: { isSpared: isPerSecond },
     start: async () => withPerSecond(await startStopped(), true),
   },
   {
