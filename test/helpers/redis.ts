@@ -11,6 +11,7 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Certificates } from './certificates.ts'
 import { freePort } from './ports.ts'
@@ -44,6 +45,19 @@ const START_MS_MAX = 60_000
 const script = `exec 3<&0; redis-server "$@" </dev/null & server=$!
 (read -r _ <&3; kill -9 "$server") 2>/dev/null & watch=$!
 wait "$server"; kill "$watch" 2>/dev/null`
+
+/** A server that is started with its data replies LOADING to everything at first. */
+async function pingUntilLoaded(client: Redis): Promise<void> {
+  for (;;) {
+    try {
+      await client.ping()
+      return
+    } catch (error) {
+      if (!(error as Error).message.startsWith('LOADING')) throw error
+      await sleep(5)
+    }
+  }
+}
 
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const port = options.port ?? (await freePort())
@@ -93,7 +107,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   })
   client.on('error', () => {}) // until it listens
   const isUp = await Promise.race([
-    client.ping().then(() => true),
+    pingUntilLoaded(client).then(() => true),
     exited.then(() => false),
     new Promise<boolean>((resolve) => setTimeout(resolve, START_MS_MAX, false).unref()),
   ])
