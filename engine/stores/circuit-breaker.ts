@@ -1,5 +1,5 @@
 /**
- * A circuit breaker of one node: while the node fails or is slow, hits are not sent to it and so nobody waits for it.
+ * A circuit breaker of one node: while the node fails or is slow, hits are not sent to it and so no caller waits for it.
  *
  *     closed ── failuresInRow trips failed one after the other, or ────────────────────────► open
  *        ▲      at least `share` of the trips of the window (TRIPS_MIN or more) bad, or        │
@@ -35,7 +35,7 @@ export interface BreakerHooks {
   /** When the oldest trip without a reply began, in milliseconds of `nowMs`; null = there is none. */
   waitingSinceMs(): number | null
   onChange(): void // of isOpen
-  /** It has opened because the node is silent: whoever waits for a reply need not wait any longer. */
+  /** It has opened because the node is silent: calls that wait for a reply are to fail now. */
   onSilent?(): void
   nowMs(): number
   random(): number // 0 to below 1

@@ -22,7 +22,7 @@ interface Counts {
 
 const START: Counts = { byStore: 0, requests: 0, byLocal: 0, failed: 0 }
 
-/** One line per wrong answer; none if the limits held and nobody was refused who was within them. */
+/** One line per wrong answer; none if the limits held and no user within them was refused. */
 export function findWrongAnswers(
   { answers, faultMs }: Pick<Outcome, 'answers' | 'faultMs'>,
   { service, fault, limit }: Pick<Plan, 'service' | 'fault' | 'limit'>,

@@ -117,7 +117,7 @@ test('calls that a fault spares are counted while it lasts', async () => {
 test('a fault without an effect, and hits flagged although all is known', () => {
   const none = new Script()
   none.history.beginWarmUp()
-  none.ask(10, ALLOW, 1, 'allow') // is no effect of a fault
+  none.ask(10, ALLOW, 1, 'allow') // does not count as an effect of a fault
   none.history.endWarmUp(at(0))
   none.history.beginFault()
   none.ask(8, ALLOW)

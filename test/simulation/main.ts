@@ -151,7 +151,7 @@ async function runJobs(firstSeed: number, jobs: number, count: number, startMs: 
 
 async function main(): Promise<void> {
   process.on('unhandledRejection', (error) => {
-    console.error(`\nseed ${seedNow}: a promise was rejected that nobody awaits:`, error)
+    console.error(`\nseed ${seedNow}: a promise was rejected and not awaited:`, error)
     process.exit(1)
   })
   if (flags.one !== undefined) {

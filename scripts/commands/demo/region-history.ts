@@ -1,6 +1,6 @@
 /**
  * What the demo's history keeps of one site in one region: the newest results and the buckets of the last hours. Both are
- * bounded by time, since whoever fills the history stores and forgets them as it goes.
+ * bounded by time, since the caller stores them and drops them as the history is filled.
  */
 import type { Probe, RegionState } from '../../../monitor/facts.ts'
 import { addProbe, type Bucket, bucketStartSec, DAY_SEC, HOUR_SEC } from '../../../monitor/scoring/bucket.ts'

@@ -25,7 +25,7 @@ test('an error without a message is shown by its code', () => {
   expect(errorText('text')).toBe('text')
 })
 
-test('an error with neither is shown by its name; what is no error, as text', () => {
+test('an error with neither is shown by its name; a value that is not an Error, as text', () => {
   expect(errorText(new RangeError(''))).toBe('RangeError')
   expect(errorText(Object.assign(new Error('text'), { code: 'E' }))).toBe('text')
   expect(errorText(undefined)).toBe('undefined')

@@ -10,7 +10,7 @@ import { HARMLESS, type LoadScenario, type Parts, type Scenario, underLoad } fro
 
 const NAME = 'redis.test'
 const [FIRST, SECOND] = ['127.0.0.2', '127.0.0.3']
-const SILENT = '192.0.2.53' // of the addresses for documentation (RFC 5737): nobody replies
+const SILENT = '192.0.2.53' // of the addresses for documentation (RFC 5737): nothing replies
 const WORKERS = 2
 
 const loseConnections = (redis: RedisServer) => redis.run('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')

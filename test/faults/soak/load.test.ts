@@ -1,4 +1,4 @@
-/** An answer that breaks the promise of its policy is told from one that keeps it. */
+/** Which answers break the promise of their policy, and which keep it. */
 import { expect, test } from 'vitest'
 import { DEGRADED, DEGRADED_POLICIES, POLICY_SHIFT } from '../../../bench/load/classify-response.ts'
 import { Code } from '../../../proto/ratelimit.ts'

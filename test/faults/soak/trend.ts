@@ -48,7 +48,7 @@ export function computeTrend(
     }
   }
   slopes.sort((a, b) => a - b)
-  // Half the width in ranks: the variance of Kendall's score if there is no trend.
+  // Half the width of the interval, in ranks, from the variance of Kendall's score without a trend.
   const halfRanks = (Z_95 * Math.sqrt((count * (count - 1) * (2 * count + 5)) / 18)) / 2
   const middle = (slopes.length - 1) / 2
   const at = (rank: number) => slopes[Math.max(0, Math.min(slopes.length - 1, Math.round(rank)))]
