@@ -13,6 +13,9 @@ export const RULES_COUNT = 4
 export const RECOVERY_MS = 2_000 // normal service is promised this long after the last fault
 const FIRST_CALL_MS = 60 // the stores are connected by then
 const HITS_MAX = 3
+const CROWD_FILLING_MIN = 70 // more than the batches that a store has in flight
+const CROWD_WAITING_MAX = 40
+const CROWD_DELAY_MS_MIN = 15 // of the slow server, in each direction: shorter than this, the store is not filled
 const NOON_SEC = 1_763_640_000 // a multiple of a day
 
 export type StoreKind = 'redis' | 'memcached'
@@ -92,11 +95,12 @@ export function drawPlan(seed: number): Plan {
   const versionsCount = 1 + faults.filter(({ kind }) => kind === 'reload').length
   const isShared = store === 'redis' && !settings.stopIncrementWhenOverLimit // a descriptor may come twice in a request
   const drawCallAt = (atMs: number) => drawCall(random, atMs, workersCount, isShared)
+  const calls = drawTimes(random, mainMs, quietMs).map(drawCallAt)
   return {
     ...{ seed, store, serversCount, workersCount, settings, units, faults },
     epochMs: 1_000 * NOON_SEC + random.int(0, 3_600_000),
     versions: Array.from({ length: versionsCount }, () => drawRules(random)),
-    calls: drawTimes(random, mainMs, quietMs).map(drawCallAt),
+    calls: [...calls, ...drawCrowds(seed, faults, isShared)].sort((a, b) => a.atMs - b.atMs),
     endMs: quietMs + 700,
   }
 }
@@ -144,6 +148,26 @@ function drawTimes(random: Random, mainMs: number, quietMs: number): number[] {
   for (let i = random.int(4, 14); i > 0; i--) times.push(random.between(mainMs, quietMs))
   for (let i = random.int(5, 10); i > 0; i--) times.push(quietMs + random.between(1, 400))
   return times.sort((a, b) => a - b)
+}
+
+/**
+ * While a server is slow, as many batches as may be in flight (64 and, with Redis, one that waits), then calls until their replies come:
+ * these wait for capacity, and some reach their deadlines or are cancelled meanwhile.
+ *
+ *     slow ── FILLING calls, a batch each ── more calls wait ──── first replies: the batch that waited is sent ──── its replies
+ */
+function drawCrowds(seed: number, faults: readonly PlannedFault[], isShared: boolean): PlannedCall[] {
+  const random = new Random(seed, 'crowds') // of its own, so that crowds change nothing else of a plan
+  return faults.flatMap(({ kind, amount, atMs, endMs }) => {
+    if (kind !== 'slow' || amount < CROWD_DELAY_MS_MIN || endMs - atMs < 2 * amount) return []
+    const fillingCount = random.int(CROWD_FILLING_MIN, 2 * CROWD_FILLING_MIN)
+    const waitingCount = random.int(1, CROWD_WAITING_MAX)
+    const times = [
+      ...Array.from({ length: fillingCount }, (_, i) => atMs + 0.2 * i),
+      ...Array.from({ length: waitingCount }, () => atMs + random.between(0, 2 * amount)),
+    ]
+    return times.map((each) => drawCall(random, each, 1, isShared))
+  })
 }
 
 function drawCall(random: Random, atMs: number, workersCount: number, isShared: boolean): PlannedCall {

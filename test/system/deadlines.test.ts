@@ -51,17 +51,22 @@ async function start(env: Record<string, string> = {}, frontend?: 'http2' | 'grp
 
 test('DECISION_TIMEOUT: policies answer, the late hit is counted once', async () => {
   const { redis, proxy, ask, unknownHits } = await start({ DECISION_TIMEOUT: '300ms' })
-  expect(await ask('user')).toBe('counted')
+  let asked = 0
+  await eventually(async () => {
+    asked++
+    expect(await ask('user'), 'on a busy machine not the first').toBe('counted')
+  })
+  const unknownBefore = (await unknownHits()) ?? 0
   proxy.stall()
   expect(await Promise.all([ask('path'), ask('user')])).toEqual([
     'deny',
     'no count before the deadline; the hits may have been counted',
   ])
-  expect(await unknownHits()).toBe(2)
+  expect(await unknownHits()).toBe(unknownBefore + 2)
   proxy.resume()
   await eventually(async () => expect(await ask('path')).toBe('counted'))
   const counts = Object.entries(await redis.contents()).map(([key, { value }]) => [key.split('_')[1], value])
-  expect(counts).toContainEqual(['user', '2'])
+  expect(counts).toContainEqual(['user', String(asked + 1)])
 })
 
 for (const frontend of ['http2', 'grpc-js'] as const) {

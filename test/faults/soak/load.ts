@@ -20,6 +20,7 @@ import { Loop } from '../../../bench/load/loop.ts'
 import { parseOptions } from '../../../bench/load/options.ts'
 import { Recorder } from '../../../bench/load/recorder.ts'
 import { Code } from '../../../proto/ratelimit.ts'
+import { LagMeter } from '../lag.ts'
 
 const LIMIT_PER_MINUTE = 100
 const MINUTE_MS = 60_000
@@ -56,9 +57,24 @@ export function createRules(): Record<string, string> {
 }
 
 const NO_RESPONSE = 'no response within' // Loop.stop
+const GIVEN_UP = 'gRPC status 4' // by the service, at the call's deadline: no answer was ready
 const NO_CONNECTION = 'cannot connect again' // Loop.reconnect; not a call, and a worker that ended may take seconds to come back
 
-/** Counts answers of one domain by kind as they arrive. */
+/** With grpc-timeout, as a proxy in front of users has it: no call waits longer for a store that does not reply. */
+const DEADLINE_MS = 200
+
+/** A pause of this process from which a service on the same machine has one that it cannot answer in. */
+export const PAUSE_MS = 25 // half of what the service leaves for an answer: Redis and a worker wait for a core as well
+/** So long after a pause, as after any fault, calls may be answered by a policy. */
+const BACK_MS = 2_000
+
+/** What is known of the machine. Times are those of performance.now(). */
+export type Pauses = Pick<LagMeter, 'maxBetween'>
+
+/**
+ * Counts answers of one domain by kind as they arrive. A machine that gives this process no core for PAUSE_MS gives the service none
+ * either: calls that were open then may be given up, and calls until BACK_MS later may be answered by their policy. Nothing else is excused.
+ */
 export class KindRecorder extends Recorder {
   counts = createCounts()
   latencies = new Histogram()
@@ -66,14 +82,18 @@ export class KindRecorder extends Recorder {
   others = 0 // answers by a policy and errors
   unanswered = 0
   passed = 0 // within the limit, by the store
-  lastOtherMs = Number.NEGATIVE_INFINITY // when that one arrived, by performance.now()
+  othersExcused = 0 // of `others`: soon after a pause of the machine
+  givenUpExcused = 0 // of those: given up although the policy answers
+  lastOtherMs = Number.NEGATIVE_INFINITY // when the last one that is not excused arrived, by performance.now()
   broken = 0 // of `others`: failed although the policy answers, or answered by another policy
   brokenExample = ''
   readonly policy: Flow['policy']
+  private readonly pauses: Pauses
 
-  constructor({ policy }: Pick<Flow, 'policy'>) {
+  constructor({ policy }: Pick<Flow, 'policy'>, pauses: Pauses) {
     super(true)
     this.policy = policy
+    this.pauses = pauses
   }
 
   override addResponse(dueMs: number, nowMs: number, code: number): void {
@@ -94,8 +114,17 @@ export class KindRecorder extends Recorder {
   override addFailure(reason: string): void {
     super.addFailure(reason)
     if (reason.startsWith(NO_RESPONSE)) this.unanswered++
-    if (this.policy !== 'error' && !reason.startsWith(NO_CONNECTION)) this.addBroken(reason)
+    if (this.policy !== 'error' && !reason.startsWith(NO_CONNECTION)) {
+      if (reason.startsWith(GIVEN_UP) && this.hasPaused(1.5 * DEADLINE_MS)) this.givenUpExcused++
+      else this.addBroken(reason)
+    }
     this.addOther('failed')
+  }
+
+  /** Within the last `ms`. */
+  private hasPaused(ms: number): boolean {
+    const nowMs = performance.now()
+    return this.pauses.maxBetween(nowMs - ms, nowMs) >= PAUSE_MS
   }
 
   private addBroken(how: string): void {
@@ -107,7 +136,8 @@ export class KindRecorder extends Recorder {
     this.counts[kind]++
     this.others++
     this.countedInRow = 0
-    this.lastOtherMs = performance.now()
+    if (this.hasPaused(BACK_MS + DEADLINE_MS)) this.othersExcused++
+    else this.lastOtherMs = performance.now()
   }
 }
 
@@ -116,6 +146,8 @@ export interface Interval {
   p99Ms: number | null // null = no answers
   broken: number // answers that break the promise of their policy
   brokenExample: string // '' = none
+  lagMs: number | null // how late the generator itself made calls, p99; null = none were due
+  pauseMs: number // the longest time for which this process had no core
 }
 
 /** What passed the one counter of `soak_limit`. */
@@ -134,12 +166,11 @@ export interface LoadOptions {
   secondKeys: string
 }
 
-/** With grpc-timeout, as a proxy in front of users has it: no call waits longer for a store that does not reply. */
-const DEADLINE = '200ms'
-
 export class Load {
   private startedAtMs = 0
   private endedAtMs = 0
+  private intervalMs = performance.now() // when the last interval ended
+  private readonly pauses = new LagMeter()
   private readonly flows: { recorder: KindRecorder; loop: Loop }[]
 
   constructor({ grpcAddress, ratePerSec, connections, streams, minuteKeys, secondKeys }: LoadOptions) {
@@ -148,11 +179,18 @@ export class Load {
       const { keys, seed, ...options } = parseOptions([
         `grpc://${grpcAddress}`,
         ...['--rate', String(Math.round(ratePerSec / FLOWS.length))],
-        ...['--connections', String(connections), '--streams', String(streams), '--deadline', DEADLINE],
+        ...[
+          '--connections',
+          String(connections),
+          '--streams',
+          String(streams),
+          '--deadline',
+          `${DEADLINE_MS}ms`,
+        ],
         ...['--keys', keyKind, '--seed', String(i)],
         ...['--descriptors', '1', '--entries', '1', '--domain', `soak_${flow.name}`],
       ])
-      const recorder = new KindRecorder(flow)
+      const recorder = new KindRecorder(flow, this.pauses)
       const shape = { ...options, keys }
       return { recorder, loop: new Loop({ ...options, shape, nextKey: keys.start(seed) }, recorder) }
     })
@@ -168,6 +206,7 @@ export class Load {
     const nowMs = performance.now()
     for (const { recorder } of this.flows) recorder.toMs = nowMs
     await Promise.all(this.flows.map(({ loop }) => loop.stop()))
+    this.pauses.stop()
     this.endedAtMs = Date.now()
   }
 
@@ -175,6 +214,10 @@ export class Load {
   takeInterval(): Interval {
     const counts = createCounts()
     const latencies = new Histogram()
+    const lag = new Histogram()
+    const nowMs = performance.now()
+    const pauseMs = this.pauses.maxBetween(this.intervalMs, nowMs)
+    this.intervalMs = nowMs
     let broken = 0
     let brokenExample = ''
     for (const { recorder } of this.flows) {
@@ -184,11 +227,14 @@ export class Load {
       recorder.brokenExample = ''
       for (const kind of KINDS) counts[kind] += recorder.counts[kind]
       latencies.merge(recorder.latencies)
+      lag.merge(recorder.lag)
       recorder.counts = createCounts()
       recorder.latencies.clear()
-      recorder.tick(performance.now())
+      recorder.lag.clear()
+      recorder.tick(nowMs)
     }
-    return { counts, broken, brokenExample, p99Ms: latencies.count === 0 ? null : latencies.quantileMs(0.99) }
+    const p99 = (histogram: Histogram) => (histogram.count === 0 ? null : histogram.quantileMs(0.99))
+    return { counts, broken, brokenExample, pauseMs, p99Ms: p99(latencies), lagMs: p99(lag) }
   }
 
   /** What passed `soak_limit`, after `stop`. `losses`: how often the store has lost its counts. */
@@ -214,7 +260,7 @@ export class Load {
     for (const { recorder } of this.flows) recorder.countedInRow = 0
   }
 
-  /** When an answer last was an error or that of a policy; -Infinity if none was. */
+  /** When an answer last was an error or that of a policy, without a pause of the machine before; -Infinity if none was. */
   get lastOtherMs(): number {
     return Math.max(...this.flows.map(({ recorder }) => recorder.lastOtherMs))
   }
@@ -238,11 +284,14 @@ export class Load {
     return this.flows.reduce((sum, { recorder }) => sum + recorder.dropped, 0)
   }
 
-  /** How late the generator itself made calls, p99. */
-  get lagMs(): number {
-    const lag = new Histogram()
-    for (const { recorder } of this.flows) lag.merge(recorder.lag)
-    return lag.quantileMs(0.99)
+  /** Of `others`: soon after a pause of the machine. */
+  get othersExcused(): number {
+    return this.flows.reduce((sum, { recorder }) => sum + recorder.othersExcused, 0)
+  }
+
+  /** Calls given up although their policy answers, because the machine paused. */
+  get givenUpExcused(): number {
+    return this.flows.reduce((sum, { recorder }) => sum + recorder.givenUpExcused, 0)
   }
 
   /** Failed calls by cause. */

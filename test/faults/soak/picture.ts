@@ -13,7 +13,8 @@ const KIND_TONES: Record<Kind, Tone> = {
   failed: 'red',
 }
 
-export function drawSoak(result: SoakResult, { problems }: Verdict): string {
+export function drawSoak(result: SoakResult, { problems, unjudged }: Verdict): string {
+  const reasons = [...problems, ...unjudged]
   const { samples, faults, seconds, ratePerSec } = result
   const kinds = KINDS.map((kind): Series => {
     const values = samples.map((sample) => [sample.sec, sample.counts[kind] / sample.seconds] as const)
@@ -52,9 +53,9 @@ export function drawSoak(result: SoakResult, { problems }: Verdict): string {
     description:
       `Five panels over time: answers per second by kind, time to an answer, event loop delay, memory, descriptors and threads. ` +
       `Faults are marked by letters. After each fault all answers came from the store again, at the latest after ${worstMs} ms. ` +
-      (problems.length === 0
+      (reasons.length === 0
         ? 'Memory, descriptors, threads and event loop delay stayed flat.'
-        : problems.join('; ')),
+        : reasons.join('; ')),
     seconds,
     spans: faults,
     panels,

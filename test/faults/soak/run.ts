@@ -47,7 +47,7 @@ export interface FaultRun {
   isSeen: boolean
   /** It ends a thread, and the calls that this thread had. */
   isRestart: boolean
-  /** From its end to the last answer that the store did not count, before the next fault; 0 if there was none. */
+  /** From its end to the last answer that the store did not count, before the next fault, pauses of the machine left out; 0 = none. */
   backMs: number
   /** When the next fault began, whatever this one changed was as before. */
   isOver: boolean
@@ -60,12 +60,13 @@ export interface SoakResult {
   samples: Sample[]
   threads: (ThreadsSample & { sec: number })[] // each about a second after the one before
   faults: FaultRun[]
-  othersBefore: number // answers not counted by the store, from its first counts to the first fault
+  othersBefore: number // answers not counted by the store without a pause of the machine before, from its first counts to the first fault
   limit: Passed | null // null = memcached, which counts after the answer
   decisions: number
   dropped: number
   unanswered: number
-  lagMs: number
+  warmSec: number // when calls of each domain were first counted: connections and code were new before
+  givenUpExcused: number // calls given up although their policy answers, because the machine paused
   errors: Record<string, number>
   exitCode: number | null // of the service
 }
@@ -76,6 +77,9 @@ const RATE_SHARES = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1] // of the r
 const P99_MS_MAX = 20 // the default timeout of Envoy's rate limit filter
 const SUSTAINED_SHARE = 0.98 // of the calls that are due
 const COUNTED_MIN = 20 // answers in a row of each domain that show that the store counts again
+
+/** The machine says nothing about the service. */
+export class BusyMachineError extends Error {}
 
 export async function runSoak(options: SoakOptions): Promise<SoakResult> {
   const { store: kind, workers } = options
@@ -151,7 +155,7 @@ async function measureRate(service: RunningService, options: SoakOptions): Promi
     )
     if (isSustained) return perSec
   }
-  throw new Error(
+  throw new BusyMachineError(
     `no share of ${Math.round(closed.perSec)} calls per second is sustained: the machine is too busy`,
   )
 }
@@ -191,6 +195,7 @@ class Run {
   private startMs = 0
   private lastSampleMs = 0
   private endSec = 0
+  private warmSec = 0
   private othersAtStart = 0
   private othersBefore = 0
   private last: { fault: Fault; run: FaultRun } | null = null
@@ -210,7 +215,8 @@ class Run {
     })
     this.timer = setInterval(() => this.sample(), this.options.sampleMs)
     await this.becomesCounted()
-    this.othersAtStart = this.load.others // of connections and code that were new
+    this.warmSec = this.nowSec()
+    this.othersAtStart = this.countUnexcused()
   }
 
   async followTime(
@@ -254,17 +260,18 @@ class Run {
       threads: this.threads,
       faults: this.faults,
       othersBefore: this.othersBefore,
+      warmSec: this.warmSec,
       decisions: load.decisions,
       dropped: load.dropped,
       unanswered: load.unanswered,
-      lagMs: load.lagMs,
+      givenUpExcused: load.givenUpExcused,
       errors: load.errors,
     }
   }
 
   private async inject(fault: Fault, wait: () => Promise<unknown>): Promise<void> {
     await this.completeLast()
-    if (this.faults.length === 0) this.othersBefore = this.load.others - this.othersAtStart
+    if (this.faults.length === 0) this.othersBefore = this.countUnexcused() - this.othersAtStart
     this.options.report(`${this.nowSec().toFixed(1)} s: ${fault.name}`)
     const run: FaultRun = {
       name: fault.name,
@@ -292,6 +299,10 @@ class Run {
     run.backMs = Math.max(0, this.load.lastOtherMs - this.startMs - run.toSec * 1_000)
     run.isSeen ||= await fault.isSeen()
     run.isOver = fault.isOver === undefined || (await fault.isOver())
+  }
+
+  private countUnexcused(): number {
+    return this.load.others - this.load.othersExcused
   }
 
   private becomesCounted(): Promise<void> {

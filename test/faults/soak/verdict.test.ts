@@ -17,7 +17,16 @@ function createRun(change: Partial<SoakResult> = {}): SoakResult {
     ratePerSec: 70,
     seconds: SECONDS,
     samples: Array.from({ length: SECONDS }, (_, sec) => ({
-      ...{ sec, seconds: 1, counts: COUNTED, p99Ms: 3, broken: 0, brokenExample: 'policy deny: late' },
+      ...{
+        sec,
+        seconds: 1,
+        counts: COUNTED,
+        p99Ms: 3,
+        broken: 0,
+        brokenExample: 'policy deny: late',
+        lagMs: 1,
+        pauseMs: 4,
+      },
       process: { rssBytes: 2e8, descriptors: 60, threads: 9 },
     })),
     threads: Array.from({ length: SECONDS }, (_, sec) => ({
@@ -30,7 +39,8 @@ function createRun(change: Partial<SoakResult> = {}): SoakResult {
       decisions: 126_000,
       dropped: 0,
       unanswered: 0,
-      lagMs: 1,
+      warmSec: 0.3,
+      givenUpExcused: 0,
       errors: {},
       exitCode: 0,
     },
@@ -58,8 +68,8 @@ const samplesWith = (
   change: (sec: number) => Partial<{ rssBytes: number; descriptors: number; threads: number }>,
 ) =>
   createRun().samples.map((sample) => ({ ...sample, process: { ...sample.process!, ...change(sample.sec) } }))
-const isFault = (sec: number) =>
-  createRun().faults.some(({ fromSec, toSec }) => sec > fromSec && sec <= toSec)
+const FAULTS = Array.from({ length: 29 }, (_, i) => createFault(i))
+const isFault = (sec: number) => FAULTS.some(({ fromSec, toSec }) => sec > fromSec && sec <= toSec)
 const answersWith = (change: (sec: number) => Partial<Sample>) =>
   createRun().samples.map((sample) => ({ ...sample, ...change(sample.sec) }))
 const threadsWith = (change: (sec: number) => Partial<SoakResult['threads'][number]>) =>
@@ -84,7 +94,6 @@ test.each<[string, Partial<SoakResult>, RegExp]>([
   ['errors without a fault', { othersBefore: 1 }, /^1 answers before the first fault did not come from the store$/],
   ['too much load', { dropped: 3 }, /^3 calls were not made, because too many waited$/],
   ['no answer', { unanswered: 2 }, /^2 calls were not answered$/],
-  ['a busy machine', { lagMs: 21 }, /^calls were made 21.0 ms late \(p99\): the machine is too busy to judge$/],
   ['memory in faults', { samples: samplesWith((sec) => (isFault(sec) ? { rssBytes: 8e9 } : {})) }, /^resident memory, highest above the first span: 7438.7; 512.0 are permitted$/],
   ['descriptors in faults', { samples: samplesWith((sec) => (isFault(sec) ? { descriptors: 50_000 } : {})) }, /^descriptors, highest above the first span: 49940.0; 500.0 are permitted$/],
   ['delay of workers, always', { threads: threadsWith(() => ({ workerDelayMs: 900 })) }, /^event loop delay, slowest worker, median in quiet spans: 900.0 ms; 50.0 are permitted$/],
@@ -100,6 +109,39 @@ test.each<[string, Partial<SoakResult>, RegExp]>([
   ['a crash', { exitCode: null }, /^the service ended with exit code null$/],
 ])('%s', (_, change, problem) => {
   expect(judge(createRun(change)).problems).toEqual([expect.stringMatching(problem)])
+})
+
+// biome-ignore format: a table
+test.each<[string, (sec: number) => Partial<Sample>, string[]]>([
+  ['calls are late', () => ({ lagMs: 21 }), ['calls were made 21.0 ms late (p99)']],
+  ['pauses', (sec) => ({ pauseMs: sec % 10 === 0 ? 25 : 4 }), ['no core was free for 25 ms in 150 of 1359 quiet samples']],
+  ['late in faults', (sec) => (isFault(sec) ? { lagMs: 900, pauseMs: 900 } : {}), []],
+  ['a few pauses', (sec) => (sec % 60 === 30 ? { lagMs: 900, pauseMs: 900 } : {}), []],
+])('a busy machine: %s', (_, change, unjudged) => {
+  const slow = {
+    faults: faultsWith({ backMs: 9_000 }),
+    threads: threadsWith((sec) => ({ workerDelayMs: 60 + sec / 100 })),
+  }
+  const samples = answersWith((sec) => ({ ...change(sec), p99Ms: 900 }))
+  const verdict = judge(createRun({ samples, ...slow }))
+  expect(verdict.unjudged).toEqual(unjudged)
+  expect(verdict.problems).toHaveLength(unjudged.length === 0 ? 4 : 0)
+  const worse = judge(createRun({ samples, ...slow, unanswered: 2, limit: { ...LIMIT, passed: 9_000 } }))
+  expect(worse.problems.slice(-2), 'what does not depend on time is judged').toEqual(
+    unjudged.length === 0 ? [expect.any(String), expect.any(String)] : [
+      '2 calls were not answered',
+      '9000 calls of one counter passed; its limits allow 3100',
+    ],
+  )
+  expect(formatVerdict(createRun({ samples, ...slow }), verdict)).not.toContain('passed\n')
+})
+
+test('calls may fail until the service is warm, not later', () => {
+  const samples = answersWith((sec) => ({ broken: sec <= 2 ? 1 : 0 }))
+  expect(judge(createRun({ samples })).problems).toEqual([])
+  expect(
+    judge(createRun({ samples: answersWith((sec) => ({ broken: sec === 4 ? 1 : 0 })) })).problems,
+  ).toEqual([expect.stringContaining('first at 4 s')])
 })
 
 test('a service that is gone, and a run that is too short', () => {

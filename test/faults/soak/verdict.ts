@@ -6,7 +6,11 @@
  *
  * A flat series may be flat at any height, so each has a bound as well: in quiet spans for time and answers, at every moment for memory
  * and descriptors, above what the first span had.
+ *
+ * The generator, the stores and the service share the machine. What the generator's own pauses explain is excused (load.ts); where even
+ * quiet spans are full of them, nothing that depends on time is judged, and the run has not passed.
  */
+import { PAUSE_MS } from './load.ts'
 import type { FaultRun, Sample, SoakResult } from './run.ts'
 import type { ProcessSample } from './samples.ts'
 import {
@@ -20,7 +24,8 @@ import {
 } from './trend.ts'
 
 export const BACK_MS_MAX = 2_000
-const LAG_MS_MAX = 20 // p99; a generator that is later waits for a core, as does the service
+const LAG_MS_MAX = 20 // p99 of a second, median of quiet spans; a generator that is later waits for a core, as does the service
+const PAUSED_SHARE_MAX = 0.05 // of the seconds in quiet spans; with more pauses too much would be excused
 const SETTLE_SEC_MAX = 5 // after a fault; at most a third of the time to the next one
 const MIB = 2 ** 20
 const RSS_PEAK_MIB_MAX = 512 // above the first span; calls that wait in a fault and V8's garbage included
@@ -30,7 +35,7 @@ const P99_FACTOR_MAX = 3 // median in quiet spans, of that of the first span
 const P99_MS_FREE = 20 // which may always be reached
 const P99_MS_MAX = 50 // and never exceeded
 const OTHERS_SHARE_MAX = 0.001 // of the answers in quiet spans; 0 on a quiet machine
-const RESTART_SEC = BACK_MS_MAX / 1_000 // after the end of a thread its calls may still be reported
+const RESTART_SEC = BACK_MS_MAX / 1_000 // after the start or the end of a thread calls may fail
 
 interface Watched {
   name: string
@@ -71,7 +76,9 @@ export interface JudgedSeries {
 
 export interface Verdict {
   series: JudgedSeries[]
-  problems: string[] // empty = passed
+  problems: string[] // of the service
+  unjudged: string[] // why the bounds on time were not judged
+  // both empty = passed
 }
 
 export function judge(result: SoakResult): Verdict {
@@ -79,16 +86,33 @@ export function judge(result: SoakResult): Verdict {
   const series = Object.values(WATCHED).map(({ name, unit, boundPerHour, values }) => {
     return { name, unit, boundPerHour, trend: computeTrend(values(result), windows) }
   })
+  const unjudged = judgeMachine(result)
+  const isTimed = unjudged.length === 0
+  const isDelay = ({ unit }: JudgedSeries) => unit === 'ms'
   return {
     series,
+    unjudged,
     problems: [
-      ...series.flatMap(judgeSeries),
-      ...judgeHeights(result),
+      ...series.filter((each) => isTimed || !isDelay(each)).flatMap(judgeSeries),
+      ...judgeHeights(result, isTimed),
       ...judgeCalls(result),
       ...judgePromises(result),
-      ...result.faults.flatMap(judgeFault),
+      ...result.faults.flatMap((fault) => judgeFault(fault, isTimed)),
     ],
   }
+}
+
+/** Whether the machine had cores for the service when no fault was there. */
+function judgeMachine(result: SoakResult): string[] {
+  const { quietSamples } = findQuietSamples(result)
+  const lags = quietSamples.flatMap(({ lagMs }) => lagMs ?? [])
+  const lagMs = lags.length === 0 ? 0 : median(lags)
+  const paused = quietSamples.filter(({ pauseMs }) => pauseMs >= PAUSE_MS).length
+  const unjudged: string[] = []
+  if (lagMs > LAG_MS_MAX) unjudged.push(`calls were made ${lagMs.toFixed(1)} ms late (p99)`)
+  if (paused > PAUSED_SHARE_MAX * quietSamples.length)
+    unjudged.push(`no core was free for ${PAUSE_MS} ms in ${paused} of ${quietSamples.length} quiet samples`)
+  return unjudged
 }
 
 /** The quiet spans of the run that a trend is of; the first rotation of the faults is the warm-up. */
@@ -109,15 +133,22 @@ function judgeSeries({ name, boundPerHour, trend, unit }: JudgedSeries): string[
   return [`${name} grows by ${trend.slopePerHour.toFixed(1)} ${unit} per hour; ${boundPerHour} are permitted`]
 }
 
-/** Bounds on the heights of series, which a trend does not see. */
-function judgeHeights(result: SoakResult): string[] {
-  const { samples, threads, faults, seconds } = result
+/** Samples of nothing but quiet spans, and of these those before the first fault. */
+function findQuietSamples(result: SoakResult) {
+  const { samples, faults, seconds } = result
   const settleSec = getSettleSec(result)
   const first = { fromSec: settleSec, toSec: faults[0]?.fromSec ?? seconds }
   const quiet = [first, ...findQuietWindows(faults, seconds, settleSec, 0)]
   const firstSamples = samples.filter((sample) => isWithin(sample, first))
-  if (firstSamples.length === 0) return ['there is no sample before the first fault to compare with']
   const quietSamples = samples.filter((sample) => quiet.some((window) => isWithin(sample, window)))
+  return { quiet, firstSamples, quietSamples }
+}
+
+/** Bounds on the heights of series, which a trend does not see. */
+function judgeHeights(result: SoakResult, isTimed: boolean): string[] {
+  const { threads } = result
+  const { quiet, firstSamples, quietSamples } = findQuietSamples(result)
+  if (firstSamples.length === 0) return ['there is no sample before the first fault to compare with']
   const problems: string[] = []
   const limit = (what: string, value: number, max: number, unit: string) => {
     if (value > max) problems.push(`${what}: ${value.toFixed(1)}${unit}; ${max.toFixed(1)} are permitted`)
@@ -131,6 +162,7 @@ function judgeHeights(result: SoakResult): string[] {
     if (atFirst.length > 0)
       limit(`${name}, highest above the first span`, all.reduce(larger, 0) - median(atFirst), max, '')
   }
+  if (!isTimed) return problems
   for (const { name, values } of [WATCHED.workerDelay, WATCHED.mainDelay]) {
     const own = values({ ...result, threads: threads.filter(({ sec }) => quiet.some(contains(sec))) })
     if (own.length > 0)
@@ -162,10 +194,11 @@ function isWithin({ sec, seconds }: Sample, { fromSec, toSec }: Window): boolean
 }
 
 /** What a policy promises while its store is away, and what a limit promises. */
-function judgePromises({ samples, faults, limit }: SoakResult): string[] {
+function judgePromises({ samples, faults, warmSec, limit }: SoakResult): string[] {
   const problems: string[] = []
   const restarts = faults.filter(({ isRestart }) => isRestart)
   const isExcused = ({ sec, seconds }: Sample) =>
+    sec - seconds <= warmSec + RESTART_SEC ||
     restarts.some(({ fromSec, toSec }) => sec >= fromSec && sec - seconds <= toSec + RESTART_SEC)
   const bad = samples.filter((sample) => sample.broken > 0 && !isExcused(sample))
   if (bad.length > 0) {
@@ -182,10 +215,8 @@ function judgePromises({ samples, faults, limit }: SoakResult): string[] {
   return problems
 }
 
-function judgeCalls({ samples, othersBefore, dropped, unanswered, lagMs, exitCode }: SoakResult): string[] {
+function judgeCalls({ samples, othersBefore, dropped, unanswered, exitCode }: SoakResult): string[] {
   const problems: string[] = []
-  if (lagMs > LAG_MS_MAX)
-    problems.push(`calls were made ${lagMs.toFixed(1)} ms late (p99): the machine is too busy to judge`)
   if (samples.some(({ process }) => process === null)) problems.push('the service ended')
   if (othersBefore > 0)
     problems.push(`${othersBefore} answers before the first fault did not come from the store`)
@@ -195,23 +226,23 @@ function judgeCalls({ samples, othersBefore, dropped, unanswered, lagMs, exitCod
   return problems
 }
 
-function judgeFault({ name, fromSec, isSeen, isOver, backMs }: FaultRun): string[] {
+function judgeFault({ name, fromSec, isSeen, isOver, backMs }: FaultRun, isTimed: boolean): string[] {
   const problems: string[] = []
   if (!isSeen) problems.push('had no effect')
   if (!isOver) problems.push('had not passed when the next fault began')
-  if (backMs > BACK_MS_MAX)
+  if (isTimed && backMs > BACK_MS_MAX)
     problems.push(`was followed by answers that the store did not count for ${Math.round(backMs)} ms`)
   return problems.map((problem) => `${name} at ${Math.round(fromSec)} s ${problem}`)
 }
 
 /** Tables of a run, for the terminal and for documents. */
-export function formatVerdict(result: SoakResult, { series, problems }: Verdict): string {
-  const { faults, decisions, seconds, ratePerSec, measuredPerSec, lagMs } = result
+export function formatVerdict(result: SoakResult, { series, problems, unjudged }: Verdict): string {
+  const { faults, decisions, seconds, ratePerSec, measuredPerSec, givenUpExcused } = result
   const share =
     measuredPerSec > 0
       ? ` (${Math.round((100 * ratePerSec) / measuredPerSec)} % of ${Math.round(measuredPerSec)})`
       : ''
-  const head = `${(seconds / 60).toFixed(1)} min, ${decisions} answers, ${ratePerSec} calls per second${share}; the generator's lag was ${lagMs.toFixed(1)} ms (p99)`
+  const head = `${(seconds / 60).toFixed(1)} min, ${decisions} answers, ${ratePerSec} calls per second${share}; ${givenUpExcused} calls were given up in pauses of the machine`
   const number = (value: number) => value.toFixed(1)
   const rows = series.map(({ name, unit, boundPerHour, trend }) => {
     if (trend === null) return `| ${name} | | | ${boundPerHour} |`
@@ -233,6 +264,8 @@ export function formatVerdict(result: SoakResult, { series, problems }: Verdict)
     '| fault | times | back, median (worst) |\n|---|---|---|',
     ...passed,
     '',
-    ...(problems.length === 0 ? ['passed'] : problems.map((problem) => `FAILED: ${problem}`)),
+    ...problems.map((problem) => `FAILED: ${problem}`),
+    ...unjudged.map((reason) => `NOT JUDGED, bounds on time: ${reason}; the machine is too busy`),
+    ...(problems.length + unjudged.length === 0 ? ['passed'] : []),
   ].join('\n')}\n`
 }
