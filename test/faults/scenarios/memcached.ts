@@ -131,6 +131,7 @@ const SCENARIOS: LoadScenario[] = [
     fault: `replies of memcached take ${SLOW_MS} ms, with STORE_BREAKER_LATENCY=50ms`,
     promise: 'the circuit breaker opens, and the policies answer without waiting',
     ...COMMON,
+    opensBreaker: true,
     start: () => startSlow('50ms'),
   },
   {

@@ -18,16 +18,6 @@ async function startWith(begin: Parts['begin'], end: Parts['end'] = () => {}): P
   }
 }
 
-/** Crashes a worker, unless the last crash was just before. Resolves when it has ended. */
-function createCrash(): (stage: Stage) => Promise<void> {
-  let lastMs = Number.NEGATIVE_INFINITY
-  return async (stage) => {
-    if (performance.now() - lastMs < CRASH_GAP_MS) return
-    await crashWorker(stage)
-    lastMs = performance.now()
-  }
-}
-
 async function crashWorker({ service, round }: Stage): Promise<void> {
   const countEnds = () => service.log.split('ended: Error: crash requested').length
   const ends = countEnds()
@@ -44,7 +34,8 @@ const SCENARIOS: LoadScenario[] = [
     promise:
       'its calls in flight have no answer, and their hits are counted at most once; the other worker and new connections are served',
     losesConnections: true,
-    start: () => startWith(createCrash()),
+    gapMs: CRASH_GAP_MS,
+    start: () => startWith(crashWorker),
   },
   {
     name: 'worker-stalled',
