@@ -58,6 +58,18 @@ test('some counts are lost: any count up to what was possible before is sound, a
   expect(run([6, 6]), 'the same count twice').toContain('once')
 })
 
+test('a moment in which counts may be lost is like a loss that begins and ends', () => {
+  const run = (isLost: boolean) => {
+    const s = new Script({ backMs: Number.POSITIVE_INFINITY, losesSome: true })
+    for (const left of [9, 8, 7]) s.ask(left)
+    if (isLost) s.history.loseNow()
+    s.ask(9)
+    return s.broken
+  }
+  expect(run(true)).toEqual([])
+  expect(run(false)).toEqual(['remaining', 'once'])
+})
+
 const OTHER = rule('deny', { key: 'other' })
 
 test('hits of a degraded call with several descriptors are flagged where its answer tells which were counted', async () => {

@@ -283,6 +283,11 @@ export class History {
     this.isLosing = false
   }
 
+  /** At this moment the store may have lost counts. */
+  loseNow(): void {
+    this.lossCount++
+  }
+
   /**
    * Compares the counters of a round with the store's and forgets them. No call of the round may be in flight. `read` gets counter keys
    * and whether their limit is per second, and returns their values, null where there is none.

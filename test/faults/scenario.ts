@@ -98,6 +98,7 @@ export interface LoadScenario {
   history?: HistoryOptions
   isHarmless?: boolean // calls are counted during the fault, too, without exception; of HARMLESS
   losesCounts?: boolean // the store loses all counts in each fault; with `history.losesSome` any part of them
+  losesWhenBusy?: boolean // hits may be lost, too, where the service or the store has no core for as long as it waits for replies
   lossAfterMs?: number // so long after a fault counts may be lost, too; default 0
   versionsCount?: number // of the rules (default 1); `formatRules(createRules(n), version)` writes one
   env?: Record<string, string> // further settings
@@ -124,6 +125,10 @@ export const AFTER_MS = 2_500 // longer than the 2 s within which service must b
 const OPERATION_TIMEOUT_MS = 400
 const TIMEOUTS_MS = [undefined, undefined, 100, 250, 1_000]
 const RSS_GROWTH_MAX = 200 * 2 ** 20 // V8's heaps of two workers grow by some 90 MiB each before they are collected
+
+const LOSS_LOOK_MS = 100
+const LOSS_LOOK_BACK_MS = 1_000 // twice the timeout of memcached
+const LOSS_WAIT_MS = 250 // for a core, within that time
 
 const SETTINGS = {
   WORKERS: '2',
@@ -182,6 +187,12 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     ...scenario.history,
     ...(!options.isTimed && { deadlineMs: Number.POSITIVE_INFINITY, backMs: Number.POSITIVE_INFINITY }),
   })
+  const isBusy = (nowMs: number) =>
+    waitedMs(nowMs - LOSS_LOOK_BACK_MS, nowMs) + lag.maxBetween(nowMs - LOSS_LOOK_BACK_MS, nowMs) >
+    LOSS_WAIT_MS
+  const losing = scenario.losesWhenBusy
+    ? setInterval(() => isBusy(performance.now()) && history.loseNow(), LOSS_LOOK_MS)
+    : undefined
   let load: Load | null = null
   let resources: ResourceMeter | null = null
   try {
@@ -241,6 +252,7 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     await load?.stop()
     resources?.stop()
     lag.stop()
+    clearInterval(losing)
     waiting.stop()
     await service.stop('SIGKILL')
     await parts.stop()
