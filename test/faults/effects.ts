@@ -21,11 +21,12 @@ export function checkEffect(history: History, effect: Effect, slowMs: number | n
   return false
 }
 
-/** How often circuit breakers have opened, over all nodes and workers. */
-export async function countOpened(service: RunningService): Promise<number> {
+/** How many circuit breakers are open, and how often they have opened, over all nodes and workers. */
+export async function countBreakers(service: RunningService): Promise<{ open: number; opened: number }> {
   const stats = Object.entries(await service.stats())
-  const counters = stats.filter(([name]) => name.startsWith('sluice.store.breaker_opened.'))
-  return counters.reduce((sum, [, value]) => sum + value, 0)
+  const sum = (prefix: string) =>
+    stats.reduce((total, [name, value]) => (name.startsWith(prefix) ? total + value : total), 0)
+  return { open: sum('sluice.store.breaker_open.'), opened: sum('sluice.store.breaker_opened.') }
 }
 
 /** Of a fault in which the service knows of each hit whether it was counted. `unknownHits`: what it flagged. */
