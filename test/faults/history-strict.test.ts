@@ -196,8 +196,8 @@ test('a round in which calls were not counted: an alarm, unless the service had 
     return { broken: s.broken, untimed: s.history.counts.untimedRounds }
   }
   expect(await broken(0.1)).toEqual({ broken: ['normal'], untimed: 0 })
-  expect(await broken(0.3)).toEqual({ broken: ['normal'], untimed: 0 })
-  expect(await broken(0.5)).toEqual({ broken: [], untimed: 1 })
+  expect(await broken(0.4)).toEqual({ broken: ['normal'], untimed: 0 })
+  expect(await broken(0.7)).toEqual({ broken: [], untimed: 1 })
 })
 
 test('one call much too late: an alarm, unless the service had no core so long', () => {

@@ -21,8 +21,8 @@ const LAG_FACTOR = 3 // the service has as many threads waiting for a core as th
 
 const BUSY_LAG_MS = 20 // the machine has more to do than cores
 const STUCK_LAG_MS = 100 // this process itself hardly ran
-const BUSY_SHARE = 0.15
-const STUCK_SHARE = 0.4
+const BUSY_SHARE = 0.3 // of the thread that waited most in each 100 ms: 0.15 to 0.3 on two free cores
+const STUCK_SHARE = 0.6
 const LATE_MS_MAX = 500 // beyond the deadline, without any delay of the machine
 const LATE_LAG_FACTOR = 3
 const LATE_SHARE_MAX = 0.01 // of all calls, without those excused by a lag
