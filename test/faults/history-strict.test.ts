@@ -1,5 +1,6 @@
 /** Where the checker excuses nothing, although it does elsewhere: the same calls, with and without. */
 import { expect, test } from 'vitest'
+import { Unit } from '../../proto/ratelimit.ts'
 import type { Answer } from './answer.ts'
 import { checkEffect, checkNoneFlagged } from './effects.ts'
 import type { HistoryOptions } from './history.ts'
@@ -55,6 +56,18 @@ test('some counts are lost: any count up to what was possible before is sound, a
   expect(run([4, 3])).toEqual([])
   expect(run([3]), 'more than were sent').toEqual(['remaining'])
   expect(run([6, 6]), 'the same count twice').toContain('once')
+})
+
+test('a moment in which counts may be lost is like a loss that begins and ends', () => {
+  const run = (isLost: boolean) => {
+    const s = new Script({ backMs: Number.POSITIVE_INFINITY, losesSome: true })
+    for (const left of [9, 8, 7]) s.ask(left)
+    if (isLost) s.history.loseNow()
+    s.ask(9)
+    return s.broken
+  }
+  expect(run(true)).toEqual([])
+  expect(run(false)).toEqual(['remaining', 'once'])
 })
 
 const OTHER = rule('deny', { key: 'other' })
@@ -121,13 +134,13 @@ test('a fault without an effect, and hits flagged although all is known', () => 
   none.history.endWarmUp(at(0))
   none.history.beginFault()
   none.ask(8, ALLOW)
-  checkEffect(none.history, null)
+  checkEffect(none.history, none.history.takeEffect(), null)
   checkNoneFlagged(none.history, 0)
   expect(none.broken).toEqual(['effect'])
   const some = new Script()
   some.history.beginFault()
   some.ask(10, ALLOW, 1, 'allow')
-  checkEffect(some.history, null)
+  checkEffect(some.history, some.history.takeEffect(), null)
   expect(some.broken).toEqual([])
   checkNoneFlagged(some.history, 1)
   expect(some.broken).toEqual(['flagged'])
@@ -135,9 +148,10 @@ test('a fault without an effect, and hits flagged although all is known', () => 
   const call = slow.begin()
   slow.nowMs = 30
   slow.end(call, 9)
-  checkEffect(slow.history, 30)
+  const effect = slow.history.takeEffect()
+  checkEffect(slow.history, effect, 30)
   expect(slow.broken).toEqual([])
-  checkEffect(slow.history, 31)
+  checkEffect(slow.history, effect, 31)
   expect(slow.broken).toEqual(['effect'])
 })
 
@@ -155,4 +169,47 @@ test('a counter that a call names twice: the same count for both only where the 
   expect(run(true, [ERROR, ERROR])).toEqual([])
   expect(run(false, [ERROR, ERROR])).toEqual(['once'])
   expect(run(true, [ERROR]), 'two calls').toEqual(['once'])
+})
+
+test('an answer by the former, lower limit that arrives last is sound; more than the higher limit is not', () => {
+  const versions = rule('error', { limits: [LIMIT, LIMIT + 1] })
+  const newer = { currentLimit: { name: '', requestsPerUnit: LIMIT + 1, unit: Unit.Day } }
+  const s = new Script({ backMs: Number.POSITIVE_INFINITY })
+  s.ask(1, versions, LIMIT - 1)
+  const [older, last] = [s.begin(versions), s.begin(versions)]
+  s.history.end(last, answer([status(0, newer)]), at(0))
+  s.end(older, 0)
+  expect(s.history.violations).toEqual([])
+  s.ask(0, versions)
+  expect(s.broken).toContain('admitted')
+})
+
+test('a round in which calls were not counted: an alarm, unless the service had no core', async () => {
+  const broken = async (waitedShare: number) => {
+    const s = new Script({ backMs: 0, waitedMs: (fromMs, toMs) => waitedShare * (toMs - fromMs) })
+    s.history.beginFault()
+    s.history.endFault(at(0))
+    s.nowMs = 1
+    for (let i = 0; i < 70; i++) s.ask(-1, ERROR, LIMIT + 1)
+    for (let i = 0; i < 30; i++) s.ask(10, ALLOW, 1, 'allow')
+    await s.history.closeRound(0, READ_NONE, () => at(DAY_SEC * 1_000))
+    return { broken: s.broken, untimed: s.history.counts.untimedRounds }
+  }
+  expect(await broken(0.1)).toEqual({ broken: ['normal'], untimed: 0 })
+  expect(await broken(0.4)).toEqual({ broken: ['normal'], untimed: 0 })
+  expect(await broken(0.7)).toEqual({ broken: [], untimed: 1 })
+})
+
+test('one call much too late: an alarm, unless the service had no core so long', () => {
+  const broken = (overMs: number, waited: number) => {
+    const s = new Script({ backMs: Number.POSITIVE_INFINITY, waitedMs: () => waited })
+    const call = s.begin(ERROR, 1, 100)
+    s.nowMs = 100 + overMs
+    s.end(call, 9)
+    return s.broken
+  }
+  expect(broken(490, 0)).toEqual([])
+  expect(broken(510, 0)).toEqual(['deadline'])
+  expect(broken(1_500, 990)).toEqual(['deadline'])
+  expect(broken(1_500, 1_010)).toEqual([])
 })

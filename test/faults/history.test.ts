@@ -379,7 +379,7 @@ test('normal: calls from 2 s after a fault must be counted; a few may not', asyn
   await s.history.closeRound(0, read, () => at(s.nowMs))
   expect(s.broken).toEqual(['normal'])
   expect(s.history.violations[0].examples).toEqual([
-    '21 of 21 calls were not counted, own lag 0 ms; the first: degraded by allow 2100 ms after the fault',
+    '21 of 21 calls were not counted; own lag 0 ms, the service waited 0 % of the time for a core; the first: degraded by allow 2100 ms after the fault',
   ])
 })
 

@@ -22,11 +22,7 @@
  *     effect      a fault does something
  *     format      the answer has one status per descriptor, with limit and reset; the overall code follows from them
  *
- * Allowances for a busy machine, by how late a timer of this process was (lag.ts): an answer may be late by SLACK_MS and LAG_FACTOR times
- * the lag. Where that was BUSY_LAG_MS or more, an answer may be late by LATE_MS_MAX and LATE_LAG_FACTOR times the lag, and
- * NOT_COUNTED_SHARE_BUSY of the calls of a round need not be counted; where it was STUCK_LAG_MS, the round says nothing about the time.
- * On a machine that is not busy, 1 % of the answers may be late, and 2 % of the calls of a round need not be counted; with `isNeverDegraded`
- * none, on any machine.
+ * Allowances for a busy machine are in timing.ts.
  */
 
 import { Code, type DescriptorStatus } from '../../proto/ratelimit.ts'
@@ -40,6 +36,7 @@ import {
 } from './answer.ts'
 import { checkCount, checkStatus, checkVersion, type Report } from './checks.ts'
 import { type CallItem, describeItem, type FaultRule, type HistoryItem, Key, type Window } from './model.ts'
+import { type Effect, Timing } from './timing.ts'
 import { type Invariant, type Violation, Violations } from './violations.ts'
 
 export interface Now {
@@ -53,6 +50,7 @@ export interface HistoryOptions extends StoreTraits {
   deadlineMs?: number // of calls without one; Infinity = not checked
   slackMs?: number // stated allowance for late answers
   lagMs?: (fromMs: number, toMs: number) => number // how late the generator itself was in that time
+  waitedMs?: (fromMs: number, toMs: number) => number // how long the service waited for a core in that time
   losesSome?: boolean // in a loss, any part of the counts may be lost, instead of all
   isSpared?: (rule: FaultRule) => boolean // calls of such rules alone are counted during a fault, too; default none
   isLost?: (rule: FaultRule) => boolean // whether a loss concerns counters of the rule; default all
@@ -77,28 +75,15 @@ export interface Counts {
   degraded: Record<string, number> // calls by header
   failed: number
   givenUp: number // of these: with DEADLINE_EXCEEDED, because the service came too late to apply the policies
-  notCountedInFaults: number // calls, without the warm-up
   late: number // answered after their deadline and the allowance, or given up
   unanswered: number
   over: number // descriptors over their limit
   compared: number // counters compared with the store
   slowestMs: number
+  latestMs: number // after its deadline, without what the lag of the machine explains; 0 = none was late
   untimedRounds: number // of which the machine was too busy to say whether service was normal
   slowestBackMs: number // from the end of a fault to the last call that was not counted
 }
-
-const SLACK_MS = 250 // for waking this process, the service and the store on a machine whose cores are taken, beside the measured lag
-const LAG_BEFORE_MS = 200 // a machine that was busy then may still be catching up
-const LAG_FACTOR = 3 // the service has as many threads waiting for a core as the generator has
-
-const BUSY_LAG_MS = 20 // the machine has more to do than cores
-const STUCK_LAG_MS = 100 // this process itself hardly ran
-const LATE_MS_MAX = 2_000 // beyond the deadline; a later answer is excused only by a lag of this process, times
-const LATE_LAG_FACTOR = 10 // which the service, waiting for a core in each of its steps, cannot exceed
-const LATE_SHARE_MAX = 0.01 // of all calls, without those excused by a lag
-const NOT_COUNTED_SHARE_MAX = 0.02 // of the calls of a round's normal time
-const NOT_COUNTED_SHARE_BUSY = 0.2
-const FEW = 20 // calls that say nothing: one pause of a thread
 
 export class History {
   readonly counts: Counts = {
@@ -108,12 +93,12 @@ export class History {
     degraded: {},
     failed: 0,
     givenUp: 0,
-    notCountedInFaults: 0,
     late: 0,
     unanswered: 0,
     over: 0,
     compared: 0,
     slowestMs: 0,
+    latestMs: 0,
     untimedRounds: 0,
     slowestBackMs: 0,
   }
@@ -124,15 +109,15 @@ export class History {
   private lossCount = 0
   private isLosing = false
   private isWarmingUp = false
-  private isFaulty = false
-  private faultEndMs = Number.NEGATIVE_INFINITY
-  private unexcusedLate = 0
-  private readonly normal = { calls: 0, notCounted: 0, sinceMs: 0, first: '' } // of this round
+  private readonly timing: Timing
   private givenUpHits = 0 // their outcome is unknown by their answer
   private unflaggedHits = 0 // counted beyond the sure ones, in closed rounds
 
   constructor(options: HistoryOptions = {}) {
     this.options = options
+    this.timing = new Timing(options, this.counts, (invariant, call, text) =>
+      this.report(invariant, call, text),
+    )
   }
 
   /** `deadlineMs`: of the call, from now; undefined = that of the options. */
@@ -179,8 +164,7 @@ export class History {
     this.inFlight--
     counts.calls++
     const isCounted = answer.kind === 'answered' && answer.degraded === ''
-    if (answer.kind !== 'unanswered') this.checkDeadline(call, isGivenUp(answer), now.ms)
-    this.countNormal(call, answer, isCounted)
+    this.timing.onEnd(call, answer, isCounted, now.ms)
     if (answer.kind === 'answered') {
       this.endAnswered(call, answer, now)
       return
@@ -265,60 +249,6 @@ export class History {
     return this.options.stopsIncrement === true && status?.code === Code.Ok
   }
 
-  private checkDeadline(call: Call, isGivenUp: boolean, nowMs: number): void {
-    if (!call.isWarm) return
-    const { slackMs = SLACK_MS, lagMs } = this.options
-    const tookMs = nowMs - call.startMs
-    const overMs = tookMs - call.deadlineMs
-    this.counts.slowestMs = Math.max(this.counts.slowestMs, tookMs)
-    if (!isGivenUp && overMs <= slackMs) return
-    const lag = lagMs?.(call.startMs - LAG_BEFORE_MS, nowMs) ?? 0
-    if (!isGivenUp && overMs <= slackMs + LAG_FACTOR * lag) return
-    this.counts.late++
-    if (lag < BUSY_LAG_MS) this.unexcusedLate++
-    if (overMs <= LATE_MS_MAX + LATE_LAG_FACTOR * lag) return
-    const [took, deadline] = [Math.round(tookMs), Math.round(call.deadlineMs)]
-    this.report(
-      'deadline',
-      call,
-      `answered after ${took} ms, due after ${deadline}; own lag ${Math.round(lag)} ms`,
-    )
-  }
-
-  /** Counts the calls that must be counted, because no fault is near. */
-  private countNormal(call: Call, answer: Answer, isCounted: boolean): void {
-    const { backMs = 2_000 } = this.options
-    const { normal, counts } = this
-    const lateMs = call.startMs - this.faultEndMs
-    if (!isCounted && call.isWarm && (this.isFaulty || lateMs <= 0)) counts.notCountedInFaults++
-    const isSpared = call.isWarm && call.items.every(({ rule }) => this.options.isSpared?.(rule))
-    if (!isSpared && (this.isFaulty || lateMs <= 0)) return // it began in the fault
-    if (!isCounted && !isSpared && this.faultEndMs !== Number.NEGATIVE_INFINITY)
-      counts.slowestBackMs = Math.max(counts.slowestBackMs, lateMs)
-    if (lateMs <= backMs && !(isSpared && backMs < Number.POSITIVE_INFINITY)) return
-    if (normal.calls++ === 0) normal.sinceMs = call.startMs
-    if (isCounted) return
-    normal.notCounted++
-    const what =
-      answer.kind === 'answered' ? `degraded by ${answer.degraded}` : `${answer.kind}: ${answer.reason}`
-    if (normal.first === '') normal.first = `${what} ${Math.round(lateMs)} ms after the fault`
-  }
-
-  /** At the end of a round: whether the calls of its normal time were counted. */
-  private checkNormal(nowMs: number): void {
-    const { calls, notCounted, sinceMs, first } = this.normal
-    Object.assign(this.normal, { calls: 0, notCounted: 0, first: '' })
-    const lag = this.options.lagMs?.(sinceMs - LAG_BEFORE_MS, nowMs) ?? 0
-    if (lag >= STUCK_LAG_MS) this.counts.untimedRounds++
-    const share = lag < BUSY_LAG_MS ? NOT_COUNTED_SHARE_MAX : lag < STUCK_LAG_MS ? NOT_COUNTED_SHARE_BUSY : 1
-    const isExcused =
-      this.options.isNeverDegraded !== true && (notCounted <= FEW || notCounted <= share * calls)
-    if (notCounted > 0 && !isExcused) {
-      const text = `${notCounted} of ${calls} calls were not counted, own lag ${Math.round(lag)} ms; the first: ${first}`
-      this.report('normal', null, text)
-    }
-  }
-
   /** In the warm-up the service compiles its code: no call is late. It counts as a fault. */
   beginWarmUp(): void {
     this.isWarmingUp = true
@@ -331,12 +261,16 @@ export class History {
   }
 
   beginFault(): void {
-    this.isFaulty = true
+    this.timing.beginFault()
   }
 
   endFault({ ms }: Now): void {
-    this.isFaulty = false
-    this.faultEndMs = ms
+    this.timing.endFault(ms)
+  }
+
+  /** What faults did to calls since the last call of it. */
+  takeEffect(): Effect {
+    return this.timing.takeEffect()
   }
 
   /** From here on the store may lose its counts. */
@@ -347,6 +281,11 @@ export class History {
 
   endLoss(): void {
     this.isLosing = false
+  }
+
+  /** At this moment the store may have lost counts. */
+  loseNow(): void {
+    this.lossCount++
   }
 
   /**
@@ -360,7 +299,7 @@ export class History {
   ): Promise<void> {
     const keys = this.rounds.get(round)
     this.rounds.delete(round)
-    this.checkNormal(getNow().ms)
+    this.timing.closeRound(getNow().ms)
     if (keys === undefined) return
     for (const isPerSecond of [false, true]) {
       const windows = [...keys.values()]
@@ -402,13 +341,7 @@ export class History {
 
   /** At the end: late answers that no lag excuses. */
   checkLate(): void {
-    const { unexcusedLate, counts } = this
-    if (unexcusedLate > FEW && unexcusedLate > LATE_SHARE_MAX * counts.calls)
-      this.report(
-        'deadline',
-        null,
-        `${unexcusedLate} of ${counts.calls} calls were late or given up, on a machine that was not busy`,
-      )
+    this.timing.checkLate()
   }
 
   /**

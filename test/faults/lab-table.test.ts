@@ -27,7 +27,7 @@ function outcomes(...slowestMs: number[]): Outcome[] {
       slowestMs: ms,
       slowestBackMs: 2.6,
     },
-    ...{ violations: [], rounds: 1, figures: {} },
+    ...{ violations: [], rounds: 1, faults: 1, figures: {} },
   }))
 }
 

@@ -12,7 +12,7 @@ function scenario(name: string, violations: Violation[], asked: LabOptions[] = [
   const counts = { ...new History().counts, calls: 7, decisions: 21 }
   const run = async (options: LabOptions) => {
     asked.push(options)
-    return { counts, violations, rounds: 1, figures: { lag: '3 ms' } }
+    return { counts, violations, rounds: 1, faults: 1, figures: { lag: '3 ms' } }
   }
   return { name, fault: 'a fault', promise: 'a promise', run }
 }

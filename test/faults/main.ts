@@ -7,13 +7,28 @@
  *     $ npm run test:faults -- --decisions 10000000              so many over all scenarios, in equal parts
  *     $ npm run test:faults -- --seconds 5 --rate 500            length of each fault; calls per second
  *     $ npm run test:faults -- --runs 5 --write docs/reliability.md     five of each, with seeds one apart; writes their rows of the table
+ *     $ npm run test:faults -- --runs 5 --json all.json          writes all that was found after each run, too
+ *     $ npm run test:faults -- --join all.json part.json --write docs/reliability.md    runs nothing: joins results, later files win
  *
+ * All flags but --list and --join may be combined. A row of the table is written if all runs of its scenario were sound.
  * A bad flag ends it with 2. The interface of a scenario is in scenario.ts, the invariants are in history.ts.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { RUNS_MIN, updateTable } from './lab-table.ts'
+import {
+  describeFailure,
+  describeTotals,
+  getSoundOutcomes,
+  isSound,
+  joinResults,
+  type Results,
+  ResultsError,
+  type Run,
+  readResults,
+  writeResults,
+} from './results.ts'
 import type { LabOptions, Outcome, Scenario } from './scenario.ts'
 
 const FOLDER = new URL('./scenarios/', import.meta.url)
@@ -35,6 +50,8 @@ const OTHER_COLUMNS = [
   'RSS',
   'descriptors',
   'lag',
+  'waited', // share of the time in which a thread of the service had no core
+  'late by', // beyond the deadline and what the machine's delays explain
   'unknown hits',
   'broken',
 ] as const
@@ -71,29 +88,25 @@ function formatRow(name: string, { counts, rounds, violations, figures }: Outcom
       counts.unanswered,
     ],
     ...[counts.compared, `${Math.round(counts.slowestMs)} ms`, `${Math.round(counts.slowestBackMs)} ms`],
-    ...[figures.rss, figures.descriptors, figures.lag, figures.unknown, broken === '' ? '-' : broken],
+    ...[
+      figures.rss,
+      figures.descriptors,
+      figures.lag,
+      figures.waited,
+      `${Math.round(counts.latestMs)} ms`,
+      figures.unknown,
+      broken === '' ? '-' : broken,
+    ],
   ]
   return `| ${cells.map((cell) => cell ?? '').join(' | ')} |`
 }
 
-const indent = (text: string) => `    ${text}`
-
-/** `found`: what was broken, in lines. */
-async function runOnce(
-  scenario: Scenario,
-  options: LabOptions,
-): Promise<{ outcome: Outcome | null; found: string[] }> {
-  const { name } = scenario
+async function runOnce(scenario: Scenario, options: LabOptions): Promise<Run> {
+  const run = { scenario: scenario.name, seed: options.seed }
   try {
-    const outcome = await scenario.run(options)
-    const found = outcome.violations.flatMap(({ invariant, count, examples }) => [
-      `${name}: ${invariant} was broken ${count} times, for example:`,
-      ...examples.map(indent),
-    ])
-    return { outcome, found }
+    return { ...run, outcome: await scenario.run(options), error: null }
   } catch (error) {
-    const found = [`${name} could not be run:`, indent((error as Error).stack ?? String(error))]
-    return { outcome: null, found }
+    return { ...run, outcome: null, error: (error as Error).stack ?? String(error) }
   }
 }
 
@@ -108,19 +121,27 @@ const FLAGS = {
   rate: { type: 'string', default: '2000' },
   runs: { type: 'string', default: '1' }, // of each scenario
   write: { type: 'string' }, // a document with the table of lab-table.ts
+  json: { type: 'string' }, // a file for the results
+  join: { type: 'string', multiple: true }, // files of --json
 } as const
 
 /** Throws FlagError, also for a flag that does not exist. */
 function readFlags(args: string[]) {
   let flags: ReturnType<typeof parseArgs<{ args: string[]; options: typeof FLAGS }>>['values']
+  let files: string[]
   try {
-    flags = parseArgs({ args, options: FLAGS }).values
+    const parsed = parseArgs({ args, options: FLAGS, allowPositionals: true })
+    flags = parsed.values
+    files = parsed.positionals
   } catch (error) {
     throw new FlagError((error as Error).message)
   }
+  if (files.length > 0 && flags.join === undefined)
+    throw new FlagError(`${JSON.stringify(files[0])} is no flag; files are joined by --join`)
   const { seed = String(Math.floor(Math.random() * 2 ** 31)), decisions, seconds, rate, runs } = flags
   return {
     ...flags,
+    files, // further ones to be joined
     seed: readNumber('seed', seed, /^\d+$/),
     decisions: readNumber('decisions', decisions, /^\d+$/),
     seconds: readNumber('seconds', seconds, /^\d+(\.\d+)?$/),
@@ -128,6 +149,8 @@ function readFlags(args: string[]) {
     runs: readNumber('runs', runs, /^[1-9]\d*$/),
   }
 }
+
+type Flags = ReturnType<typeof readFlags>
 
 function readNumber(flag: string, text: string, form: RegExp): number {
   if (!form.test(text) || !Number.isSafeInteger(Math.ceil(Number(text))))
@@ -141,32 +164,40 @@ export async function runLab(
   all: readonly Scenario[],
   print: (text: string) => void,
 ): Promise<number> {
-  let flags: ReturnType<typeof readFlags>
   try {
-    flags = readFlags(args)
-    if (flags.write !== undefined && flags.runs < RUNS_MIN)
+    const flags = readFlags(args)
+    if (flags.write !== undefined && flags.runs < RUNS_MIN && flags.join === undefined)
       throw new FlagError(`--write: a row needs ${RUNS_MIN} runs or more; add --runs ${RUNS_MIN}`)
+    if (flags.join !== undefined) return joinFiles(flags, all, print)
+    const { only } = flags
+    const exact = all.filter(({ name }) => name === only)
+    const chosen = exact.length > 0 ? exact : all.filter(({ name }) => name.startsWith(only ?? ''))
+    if (flags.list || chosen.length === 0) {
+      for (const { name, fault, promise } of all) print(`${name}\n    ${fault}\n    ${promise}`)
+      return flags.list ? 0 : 1
+    }
+    const startMs = performance.now()
+    const results = await runAll(chosen, flags, all, print)
+    const minutes = ((performance.now() - startMs) / 60_000).toFixed(1)
+    return finish(results, `, seed ${flags.seed}, ${minutes} min`, print)
   } catch (error) {
-    if (!(error instanceof FlagError)) throw error
+    if (!(error instanceof FlagError || error instanceof ResultsError)) throw error
     print(error.message)
     return 2
   }
-  const { only } = flags
-  const exact = all.filter(({ name }) => name === only)
-  const chosen = exact.length > 0 ? exact : all.filter(({ name }) => name.startsWith(only ?? ''))
-  if (flags.list || chosen.length === 0) {
-    for (const { name, fault, promise } of all) print(`${name}\n    ${fault}\n    ${promise}`)
-    return flags.list ? 0 : 1
-  }
-  const { seed, runs: runsCount } = flags
+}
+
+/** Runs each of the scenarios, whatever is broken. What is to be written is written after each run, as a later one may be interrupted. */
+async function runAll(
+  chosen: readonly Scenario[],
+  flags: Flags,
+  all: readonly Scenario[],
+  print: (text: string) => void,
+): Promise<Results> {
+  const { seed, runs: runsCount, rate, seconds } = flags
+  const results: Results = { format: 1, seconds, ratePerSec: rate, runs: [] }
   const runnable = chosen.filter(({ skipReason }) => (skipReason?.() ?? null) === null)
   const decisionsEach = Math.ceil(flags.decisions / Math.max(runnable.length, 1) / runsCount)
-  const rows: string[] = []
-  const failures: string[] = []
-  const measured = new Map<string, Outcome[]>()
-  let decisions = 0
-  let calls = 0
-  const startMs = performance.now()
   for (const [i, scenario] of chosen.entries()) {
     const { name } = scenario
     print(`${name} (${i + 1} of ${chosen.length}), seed ${seed}: ${scenario.fault}`)
@@ -175,41 +206,61 @@ export async function runLab(
       print(`    skipped: ${skipReason}`)
       continue
     }
-    const outcomes: Outcome[] = []
-    for (let run = 0; run < runsCount; run++) {
+    for (let k = 0; k < runsCount; k++) {
       const options: LabOptions = {
         decisions: decisionsEach,
-        seed: seed + run,
-        faultMs: 1_000 * flags.seconds,
-        ratePerSec: flags.rate,
+        seed: seed + k,
+        faultMs: 1_000 * seconds,
+        ratePerSec: rate,
         isTimed: true,
         log: (text) => print(`    ${text}`),
       }
-      const { outcome, found } = await runOnce(scenario, options)
-      if (outcome !== null) {
-        calls += outcome.counts.calls
-        decisions += outcome.counts.decisions
-        outcomes.push(outcome)
-        rows.push(formatRow(name, outcome))
-      }
-      if (found.length === 0) continue
-      const same = `--only ${name} --seed ${options.seed} --decisions ${decisionsEach} --seconds ${flags.seconds} --rate ${flags.rate}`
-      found.push(indent(`again: npm run test:faults -- ${same}`))
-      for (const line of found) print(line)
-      failures.push(...found)
+      const run = await runOnce(scenario, options)
+      results.runs.push(run)
+      if (flags.json !== undefined) writeResults(flags.json, results)
+      if (isSound(run)) continue
+      for (const line of describeFailure(run)) print(line)
+      print(formatAgain(run, results, decisionsEach))
     }
-    if (outcomes.length < RUNS_MIN || flags.write === undefined) continue
-    measured.set(name, outcomes) // written at once: a later scenario may be interrupted
-    writeFileSync(flags.write, updateTable(readFileSync(flags.write, 'utf8'), all, measured))
+    if (flags.write !== undefined) writeRows(flags.write, results, all)
   }
+  return results
+}
+
+function formatAgain({ scenario, seed }: Run, { seconds, ratePerSec }: Results, decisions: number): string {
+  const flags = `--only ${scenario} --seed ${seed} --decisions ${decisions} --seconds ${seconds} --rate ${ratePerSec}`
+  return `    again: npm run test:faults -- ${flags}`
+}
+
+function writeRows(path: string, { runs }: Results, all: readonly Scenario[]): void {
+  const measured = [...getSoundOutcomes(runs)].filter(([, outcomes]) => outcomes.length >= RUNS_MIN)
+  if (measured.length > 0)
+    writeFileSync(path, updateTable(readFileSync(path, 'utf8'), all, new Map(measured)))
+}
+
+/** Prints and writes what the files have together. Throws ResultsError. */
+function joinFiles(flags: Flags, all: readonly Scenario[], print: (text: string) => void): number {
+  const paths = [...flags.join!, ...flags.files]
+  const results = joinResults(paths.map(readResults), (former) => {
+    print(`${former.scenario}, seed ${former.seed}: a later file has it, too, and replaces it`)
+    for (const line of describeFailure(former)) print(`    it said: ${line}`)
+  })
+  if (flags.json !== undefined) writeResults(flags.json, results)
+  if (flags.write !== undefined) writeRows(flags.write, results, all)
+  return finish(results, '', print)
+}
+
+/** Prints the table, the totals and what was broken. Returns the exit code. */
+function finish(results: Results, ending: string, print: (text: string) => void): number {
+  const { runs } = results
   const columns = [...DECISIONS_COLUMNS, ...OTHER_COLUMNS]
+  const rows = runs.flatMap(({ scenario, outcome }) => (outcome === null ? [] : formatRow(scenario, outcome)))
   print(`\n| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|\n${rows.join('\n')}`)
-  const minutes = ((performance.now() - startMs) / 60_000).toFixed(1)
-  print(
-    `\n${calls} calls, ${decisions} decisions in ${runnable.length} scenarios, seed ${seed}, ${minutes} min`,
-  )
-  for (const failure of failures) print(failure)
-  return failures.length === 0 ? 0 : 1
+  const [done, broken] = describeTotals(runs).split('\n')
+  print(`\n${done}${ending}\n${broken}`)
+  const unsound = runs.filter((run) => !isSound(run))
+  for (const run of unsound) for (const line of describeFailure(run)) print(line)
+  return unsound.length === 0 ? 0 : 1
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))

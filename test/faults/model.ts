@@ -28,6 +28,7 @@ export class Hits {
   sure = 0 // of calls that were counted and have ended
   inFlight = 0 // of calls that have not ended
   admitted = 0 // of calls that were counted and let through
+  limitMax = 0 // of the answers to these
   unflagged = 0 // that may be counted here beyond `sure`, without the service owing a mark: see History.checkFlagged
   private taken: Uint8Array | null = null // by count: 1 = an admitted call got this count
 
@@ -36,6 +37,7 @@ export class Hits {
     this.possible = this.inFlight
     this.sure = 0
     this.admitted = 0
+    this.limitMax = 0
     this.unflagged = 0
     this.taken = null
   }
@@ -44,6 +46,7 @@ export class Hits {
   loseSome(): void {
     this.sure = 0
     this.admitted = 0
+    this.limitMax = 0
     this.unflagged = this.possible
     this.taken = null
   }

@@ -28,12 +28,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { seeded } from '../../bench/size.ts'
 import { type RunningService, spawnService } from '../helpers/service.ts'
-import { checkEffect, checkNoneFlagged } from './effects.ts'
+import { checkEffect, checkNoneFlagged, countBreakers } from './effects.ts'
 import { type Counts, History, type HistoryOptions } from './history.ts'
 import { LagMeter } from './lag.ts'
 import { createRules, DOMAIN, formatRules, Load, now } from './load.ts'
 import type { FaultRule } from './model.ts'
 import { checkResources, ResourceMeter } from './resources.ts'
+import { RunDelayMeter } from './run-delay.ts'
 import type { Violation } from './violations.ts'
 
 export interface LabOptions {
@@ -50,6 +51,7 @@ export interface Outcome {
   counts: Counts
   violations: readonly Violation[]
   rounds: number
+  faults: number // that began and ended, one per round; 0 = the scenario has none
   /** Anything else worth a column: name → value with its unit. */
   figures: Record<string, string>
 }
@@ -69,6 +71,9 @@ export interface Stage {
   history: History
   random: () => number // of the seed
   round: number
+  isTimed: boolean // LabOptions
+  lagMs(fromMs: number, toMs: number): number // how late this process was
+  waitedMs(fromMs: number, toMs: number): number // how long the service waited for a core
 }
 
 /** A started store. */
@@ -94,6 +99,7 @@ export interface LoadScenario {
   history?: HistoryOptions
   isHarmless?: boolean // calls are counted during the fault, too, without exception; of HARMLESS
   losesCounts?: boolean // the store loses all counts in each fault; with `history.losesSome` any part of them
+  losesWhenBusy?: boolean // hits may be lost, too, where the service or the store has no core for as long as it waits for replies
   lossAfterMs?: number // so long after a fault counts may be lost, too; default 0
   versionsCount?: number // of the rules (default 1); `formatRules(createRules(n), version)` writes one
   env?: Record<string, string> // further settings
@@ -103,6 +109,10 @@ export interface LoadScenario {
   skipReason?: () => string | null // Scenario.skipReason
   slowsMs?: number // the fault degrades no call for certain, but lets one wait so long
   hasOwnEffect?: boolean // it need do neither; the scenario itself checks that it did something
+  hasNoFault?: boolean // the load alone
+  opensBreaker?: boolean // a circuit breaker opens in each fault
+  happensOnce?: boolean // one round, whose fault lasts until the decisions are made
+  gapMs?: number // between the beginnings of faults, at least; default none
   knowsOutcomes?: boolean // no hit may be flagged: the service knows the outcome of each; of KNOWN
   failsPartly?: boolean // one node fails alone: hits of a call that failed may have been counted, and are not flagged
   losesConnections?: boolean // callers lose connections; hits of their calls may have been counted and are not flagged
@@ -116,6 +126,10 @@ export const AFTER_MS = 2_500 // longer than the 2 s within which service must b
 const OPERATION_TIMEOUT_MS = 400
 const TIMEOUTS_MS = [undefined, undefined, 100, 250, 1_000]
 const RSS_GROWTH_MAX = 200 * 2 ** 20 // V8's heaps of two workers grow by some 90 MiB each before they are collected
+
+const LOSS_LOOK_MS = 100
+const LOSS_LOOK_BACK_MS = 1_000 // twice the timeout of memcached
+const LOSS_WAIT_MS = 250 // for a core, within that time
 
 const SETTINGS = {
   WORKERS: '2',
@@ -162,14 +176,24 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     },
     wrapper: parts.wrapper,
   })
+  const waiting = new RunDelayMeter(service.child.pid!)
+  const lagMs = (fromMs: number, toMs: number) => lag.maxBetween(fromMs, toMs)
+  const waitedMs = (fromMs: number, toMs: number) => waiting.sumBetween(fromMs, toMs)
   const history = new History({
     deadlineMs: OPERATION_TIMEOUT_MS,
-    lagMs: (fromMs, toMs) => lag.maxBetween(fromMs, toMs),
+    lagMs,
+    waitedMs,
     namePrefix: `${DOMAIN}_`,
     ...(scenario.isHarmless && { backMs: 0, isNeverDegraded: true }),
     ...scenario.history,
     ...(!options.isTimed && { deadlineMs: Number.POSITIVE_INFINITY, backMs: Number.POSITIVE_INFINITY }),
   })
+  const isBusy = (nowMs: number) =>
+    waitedMs(nowMs - LOSS_LOOK_BACK_MS, nowMs) + lag.maxBetween(nowMs - LOSS_LOOK_BACK_MS, nowMs) >
+    LOSS_WAIT_MS
+  const losing = scenario.losesWhenBusy
+    ? setInterval(() => isBusy(performance.now()) && history.loseNow(), LOSS_LOOK_MS)
+    : undefined
   let load: Load | null = null
   let resources: ResourceMeter | null = null
   try {
@@ -187,9 +211,16 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     await load.start()
     await sleep(WARM_UP_MS)
     history.endWarmUp(now())
-    const stage: Stage = { service, history, random, round: 0 }
+    const startMs = performance.now()
+    const { isTimed } = options
+    const stage: Stage = { service, history, random, round: 0, isTimed, lagMs, waitedMs }
+    let faults = 0
+    let lastFaultMs = Number.NEGATIVE_INFINITY
     do {
-      await runRound(scenario, options, parts, stage, load)
+      const restMs = lastFaultMs + (scenario.gapMs ?? 0) - performance.now()
+      await sleep(Math.max(BEFORE_MS, restMs))
+      lastFaultMs = performance.now()
+      if (await runRound(scenario, options, parts, stage, load)) faults++
       stage.round++
       options.log(describeProgress(history, stage.round))
     } while (history.counts.decisions < options.decisions)
@@ -201,7 +232,6 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
     const isComparable = !losesCounts && !losesConnections && !failsPartly && isExact && !mayEvict
     const unknownHits = stats['sluice.store.unknown_hits'] ?? 0
     history.checkLate()
-    if (!scenario.isHarmless && !scenario.hasOwnEffect) checkEffect(history, scenario.slowsMs ?? null)
     if (scenario.knowsOutcomes) checkNoneFlagged(history, unknownHits)
     if (isComparable) history.checkFlagged(unknownHits + (parts.hiddenHits?.() ?? 0))
     if (load.lostConnections > 0 && !losesConnections)
@@ -213,33 +243,43 @@ async function runUnderLoad(scenario: LoadScenario, options: LabOptions): Promis
       counts: history.counts,
       violations: history.violations,
       rounds: stage.round,
-      figures: describeResources(resources, lag, unknownHits),
+      faults,
+      figures: {
+        ...describeResources(resources, lag, unknownHits),
+        waited: `${Math.round((100 * waitedMs(startMs, performance.now())) / (performance.now() - startMs))} %`,
+      },
     }
   } finally {
     await load?.stop()
     resources?.stop()
     lag.stop()
+    clearInterval(losing)
+    waiting.stop()
     await service.stop('SIGKILL')
     await parts.stop()
   }
 }
 
+/** Returns whether the fault happened. */
 async function runRound(
   scenario: LoadScenario,
   options: LabOptions,
   parts: Parts,
   stage: Stage,
   load: Load,
-): Promise<void> {
-  const { history } = stage
+): Promise<boolean> {
+  const { history, service } = stage
   const { round } = load
-  await sleep(BEFORE_MS)
+  const { isHarmless = false, hasOwnEffect = false, hasNoFault = false, opensBreaker = false } = scenario
+  history.takeEffect()
+  const before = opensBreaker ? await countBreakers(service) : null
   if (scenario.losesCounts) history.beginLoss()
-  if (!scenario.isHarmless) history.beginFault()
+  if (!isHarmless) history.beginFault()
   await parts.begin(stage)
   await sleep(options.faultMs)
+  while (scenario.happensOnce && history.counts.decisions < options.decisions) await sleep(options.faultMs)
   await parts.end(stage)
-  if (!scenario.isHarmless) history.endFault(now())
+  if (!isHarmless) history.endFault(now())
   const { afterMs = AFTER_MS } = options
   const lossAfterMs = Math.min(scenario.lossAfterMs ?? 0, afterMs)
   if (lossAfterMs > 0) await sleep(lossAfterMs)
@@ -247,6 +287,13 @@ async function runRound(
   await sleep(afterMs - lossAfterMs)
   await load.nextRound()
   await history.closeRound(round, (keys, isPerSecond) => parts.read(keys, isPerSecond), now)
+  if (before !== null && before.open > 0) return false // on a busy machine
+  if (before !== null && (await countBreakers(service)).opened === before.opened) {
+    history.report('effect', null, 'no circuit breaker opened in the fault of a round')
+    return false
+  }
+  if (hasNoFault) return false
+  return isHarmless || hasOwnEffect || checkEffect(history, history.takeEffect(), scenario.slowsMs ?? null)
 }
 
 function describeResources({ first, most }: ResourceMeter, lag: LagMeter, unknownHits: number) {

@@ -36,8 +36,12 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
   const listener = createServer((client) => {
     proxy.connectionsCount++
     const server = connect(serverPort, '127.0.0.1')
+    const waiting: { bytes: Buffer; dueMs: number }[] = [] // replies, oldest first
+    let timer: NodeJS.Timeout | undefined
     pairs.set(client, server)
     const end = () => {
+      clearTimeout(timer)
+      waiting.length = 0
       pairs.delete(client)
       client.destroy()
       server.destroy()
@@ -48,12 +52,20 @@ export async function startTcpProxy(serverPort: number): Promise<TcpProxy> {
       if (losesNext) {
         losesNext = false
         end()
-      } else if (delayMs > 0) {
-        setTimeout(() => client.write(bytes), delayMs)
       } else {
-        client.write(bytes)
+        waiting.push({ bytes, dueMs: performance.now() + delayMs })
+        pass()
       }
     })
+    /** In order, also when the delay has become shorter: replies that overtake others would answer other requests. */
+    const pass = () => {
+      while (waiting.length > 0 && waiting[0].dueMs <= performance.now()) client.write(waiting.shift()!.bytes)
+      if (waiting.length === 0) return
+      timer ??= setTimeout(() => {
+        timer = undefined
+        pass()
+      }, waiting[0].dueMs - performance.now())
+    }
     if (isStalled) server.pause()
   })
 

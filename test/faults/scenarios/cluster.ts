@@ -1,22 +1,27 @@
 /** A Redis Cluster: masters that fail with and without a replica, and slots that move under load. */
 import { hashSlot } from '../../../engine/stores/redis/hash-slots.ts'
-import { GrpcClient, question } from '../../helpers/grpc.ts'
 import { pauseRedis } from '../../helpers/pause.ts'
 import type { RedisServer } from '../../helpers/redis.ts'
 import { type Cluster, startCluster } from '../../helpers/redis-cluster.ts'
 import { DOMAIN } from '../load.ts'
 import { readRedis } from '../redis-faults.ts'
 import { HARMLESS, type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+import { checkOthers } from '../spared.ts'
 
 const PARTIAL = ['--cluster-require-full-coverage', 'no'] // the other nodes serve while one is down
 const DAY_SEC = 86_400
-const PROBES = 100 // calls whose counters other nodes have
 const MOVED_SLOTS = 12 // in each round
 
 /** The values of counters, by the owners of their slots. */
 async function readCluster(cluster: Cluster, keys: readonly string[]): Promise<(number | null)[]> {
+  return readOwned(keys, await getOwners(cluster))
+}
+
+async function readOwned(
+  keys: readonly string[],
+  owners: (slot: number) => RedisServer,
+): Promise<(number | null)[]> {
   const values = new Map<string, number | null>()
-  const owners = await getOwners(cluster)
   const keysByNode = Map.groupBy(keys, (key) => owners(hashSlot(key)))
   for (const [node, own] of keysByNode) {
     // one slot per MGET, so each key by itself
@@ -44,27 +49,6 @@ function createParts(cluster: Cluster, begin: Parts['begin'], end: Parts['end'])
   }
 }
 
-/** While `dead` is down: a call whose counter another node has must be counted. */
-async function checkOthers(
-  { service, history, round }: Stage,
-  owners: (slot: number) => RedisServer,
-  dead: RedisServer,
-) {
-  const client = new GrpcClient(service.address('gRPC'))
-  const windowStartSec = Math.floor(Date.now() / 1_000 / DAY_SEC) * DAY_SEC
-  const values = Array.from({ length: 2 * PROBES }, (_, i) => `other-${round}-${i}`)
-    .filter((value) => owners(hashSlot(`${DOMAIN}_error-day_${value}_${windowStartSec}`)) !== dead)
-    .slice(0, PROBES)
-  for (const value of values) {
-    const answer = await client.ask(question(DOMAIN, { 'error-day': value })).catch((error: Error) => error)
-    if (answer instanceof Error)
-      history.report('normal', null, `a counter of another node failed: ${answer.message}`)
-    else if (answer.responseHeadersToAdd.length > 0)
-      history.report('normal', null, 'a counter of another node was answered by its policy')
-  }
-  client.close()
-}
-
 async function startKilled(hasReplicas: boolean): Promise<Parts> {
   const cluster = await startCluster({ args: PARTIAL, hasReplicas })
   let dead = cluster.nodes[1]
@@ -72,7 +56,11 @@ async function startKilled(hasReplicas: boolean): Promise<Parts> {
     const owners = await getOwners(cluster)
     dead = cluster.nodes[1]
     await dead.stop()
-    await checkOthers(stage, owners, dead)
+    await checkOthers(
+      stage,
+      (key) => owners(hashSlot(key)) !== dead,
+      (keys) => readOwned(keys, owners),
+    )
     if (hasReplicas) await cluster.replaced(dead)
   }
   return createParts(cluster, begin, () => cluster.revive(dead))
@@ -85,7 +73,11 @@ async function startStopped(): Promise<Parts> {
     const [, node] = cluster.nodes
     const owners = await getOwners(cluster)
     resume = (await pauseRedis(node)).resume
-    await checkOthers(stage, owners, node)
+    await checkOthers(
+      stage,
+      (key) => owners(hashSlot(key)) !== node,
+      (keys) => readOwned(keys, owners),
+    )
   }
   return createParts(cluster, begin, () => resume())
 }

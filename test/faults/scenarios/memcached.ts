@@ -7,6 +7,7 @@ import { type MemcachedServer, startMemcached } from '../../helpers/memcached.ts
 import { pauseMemcached } from '../../helpers/pause.ts'
 import { startTcpProxy } from '../../helpers/tcp-proxy.ts'
 import { type LoadScenario, type Parts, type Scenario, underLoad } from '../scenario.ts'
+import { checkOthers } from '../spared.ts'
 
 const READ_KEYS_MAX = 100 // of one get
 const SLOW_MS = 100
@@ -74,27 +75,39 @@ async function startSlow(latency: string | null): Promise<Parts> {
   }
 }
 
-async function startOneOfThree(): Promise<Parts> {
+/** `isKilled`: the second of three is killed and started again; else it is stopped and continued. */
+async function startOneOfThree(isKilled: boolean): Promise<Parts> {
   const servers = await Promise.all(Array.from({ length: 3 }, () => startMemcached()))
+  let resume = () => {}
+  const read = async (keys: readonly string[]) => {
+    const values = new Map<string, number | null>()
+    const keysByServer = Map.groupBy(keys, (key) => servers[selectServer(key, servers.length)])
+    for (const [server, own] of keysByServer)
+      for (const [i, value] of (await readMemcached(server, own)).entries()) values.set(own[i], value)
+    return keys.map((key) => values.get(key) ?? null)
+  }
   return {
     env: toEnv(servers.map(({ address }) => address).join(','), { RESPONSE_DYNAMIC_METADATA: 'true' }),
-    begin: () => servers[1].stop(),
+    begin: async (stage) => {
+      if (isKilled) await servers[1].stop()
+      else resume = (await pauseMemcached(servers[1])).resume
+      await checkOthers(stage, (key) => selectServer(key, servers.length) !== 1, read)
+    },
     end: async () => {
-      servers[1] = await startMemcached({ port: servers[1].port })
+      if (isKilled) servers[1] = await startMemcached({ port: servers[1].port })
+      else resume()
     },
-    read: async (keys) => {
-      const values = new Map<string, number | null>()
-      const keysByServer = Map.groupBy(keys, (key) => servers[selectServer(key, servers.length)])
-      for (const [server, own] of keysByServer)
-        for (const [i, value] of (await readMemcached(server, own)).entries()) values.set(own[i], value)
-      return keys.map((key) => values.get(key) ?? null)
+    read,
+    stop: async () => {
+      resume()
+      await Promise.all(servers.map((server) => server.stop()))
     },
-    stop: async () => void (await Promise.all(servers.map((server) => server.stop()))),
   }
 }
 
-const COMMON: Pick<LoadScenario, 'losesCounts' | 'lossAfterMs' | 'history'> = {
+const COMMON: Pick<LoadScenario, 'losesCounts' | 'losesWhenBusy' | 'lossAfterMs' | 'history'> = {
   losesCounts: true, // increments follow the answers
+  losesWhenBusy: true, // no reply within 500 ms
   lossAfterMs: 1_000, // until connections are open and circuit breakers closed again
   history: {
     losesSome: true,
@@ -131,15 +144,24 @@ const SCENARIOS: LoadScenario[] = [
     fault: `replies of memcached take ${SLOW_MS} ms, with STORE_BREAKER_LATENCY=50ms`,
     promise: 'the circuit breaker opens, and the policies answer without waiting',
     ...COMMON,
+    opensBreaker: true,
     start: () => startSlow('50ms'),
   },
   {
     name: 'memcached-one-killed',
     fault: 'one of three memcached servers is killed and started again',
-    promise: 'counters of the others are not degraded',
+    promise: 'counters of the others are not degraded, and exact',
     ...COMMON,
     failsPartly: true,
-    start: startOneOfThree,
+    start: () => startOneOfThree(true),
+  },
+  {
+    name: 'memcached-one-stopped',
+    fault: 'one of three memcached servers is stopped (SIGSTOP) and continued',
+    promise: 'counters of the others are not degraded, and exact',
+    ...COMMON,
+    failsPartly: true,
+    start: () => startOneOfThree(false),
   },
 ]
 

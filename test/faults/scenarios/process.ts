@@ -3,6 +3,7 @@ import { eventually } from '../../helpers/eventually.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { readRedis } from '../redis-faults.ts'
 import { HARMLESS, type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+import { checkOtherWorker } from '../spared.ts'
 
 const STALL_MS = 1_500
 const CRASH_GAP_MS = 15_000 // between crashes; a service whose workers crash 5 times in a minute ends
@@ -15,16 +16,6 @@ async function startWith(begin: Parts['begin'], end: Parts['end'] = () => {}): P
     end,
     read: (keys) => readRedis(redis, keys),
     stop: () => redis.stop(),
-  }
-}
-
-/** Crashes a worker, unless the last crash was just before. Resolves when it has ended. */
-function createCrash(): (stage: Stage) => Promise<void> {
-  let lastMs = Number.NEGATIVE_INFINITY
-  return async (stage) => {
-    if (performance.now() - lastMs < CRASH_GAP_MS) return
-    await crashWorker(stage)
-    lastMs = performance.now()
   }
 }
 
@@ -44,16 +35,22 @@ const SCENARIOS: LoadScenario[] = [
     promise:
       'its calls in flight have no answer, and their hits are counted at most once; the other worker and new connections are served',
     losesConnections: true,
-    start: () => startWith(createCrash()),
+    gapMs: CRASH_GAP_MS,
+    start: () => startWith(crashWorker),
   },
   {
     name: 'worker-stalled',
     fault: `the event loop of one of two workers is blocked for ${STALL_MS / 1_000} s`,
-    promise: 'its calls are answered after that, none is counted twice, no connection is lost',
+    promise:
+      'its calls are answered after that, those of the other worker on time; none is counted twice, no connection is lost',
     slowsMs: STALL_MS / 2,
     history: { deadlineMs: Number.POSITIVE_INFINITY },
     timeoutsMs: [undefined],
-    start: () => startWith(({ service }) => void service.child.send({ stallWorker: 0, stallMs: STALL_MS })),
+    start: () =>
+      startWith(async (stage) => {
+        stage.service.child.send({ stallWorker: 0, stallMs: STALL_MS })
+        await checkOtherWorker(stage, STALL_MS)
+      }),
   },
   {
     name: 'main-stalled',

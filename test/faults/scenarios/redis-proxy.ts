@@ -75,6 +75,7 @@ const NETWORK: LoadScenario[] = [
     fault: 'replies take 300 ms, with STORE_BREAKER_LATENCY=150ms',
     promise: 'the circuit breaker opens: the policies answer at once',
     env: { STORE_BREAKER_LATENCY: '150ms' },
+    opensBreaker: true,
     start: () =>
       startProxied((proxy) => {
         proxy.delayMs = 300

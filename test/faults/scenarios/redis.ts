@@ -60,6 +60,7 @@ const BASIC: LoadScenario[] = [
     fault: 'none: the load and the checker alone',
     promise: 'every call is counted, every counter is exact',
     ...HARMLESS,
+    hasNoFault: true,
     start: async () => ({ ...(await startStopped()), begin: () => {} }),
   },
   {

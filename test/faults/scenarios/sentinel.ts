@@ -1,9 +1,13 @@
 /** Redis behind Sentinels: a master that fails, Sentinels that fail, and one that names another master. */
+import { eventually } from '../../helpers/eventually.ts'
 import { pauseRedis } from '../../helpers/pause.ts'
 import { startRedis } from '../../helpers/redis.ts'
 import { type SentinelSet, startSentinel } from '../../helpers/redis-sentinel.ts'
+import { countConnectionsTo } from '../connections.ts'
 import { readRedis } from '../redis-faults.ts'
-import { HARMLESS, type LoadScenario, type Parts, type Scenario, underLoad } from '../scenario.ts'
+import { HARMLESS, type LoadScenario, type Parts, type Scenario, type Stage, underLoad } from '../scenario.ts'
+
+const LOOK_MS = 20 // between two looks at the connections of the service
 
 const toEnv = (url: string) => ({ REDIS_TYPE: 'SENTINEL', REDIS_URL: url })
 
@@ -37,21 +41,45 @@ async function startKilled(): Promise<Parts> {
   return createParts(set, begin, () => set.revive(dead))
 }
 
-/** The old master continues as a master for a moment, until the Sentinels make it a replica. */
+/**
+ * The old master continues as a master for a moment, until the Sentinels make it a replica. Nothing is sent to it after the switch, since
+ * the service then has no connection to it: from a while after the switch until the end of the round.
+ */
 async function startStopped(): Promise<Parts> {
   const set = await startSentinel()
   let resume = () => {}
-  const begin = async () => {
+  let timer: NodeJS.Timeout | undefined
+  const begin = async ({ service, history }: Stage) => {
+    clearInterval(timer)
     const old = await set.master()
     const switched = set.switchedFrom(old)
+    const pid = service.child.pid!
+    if (countConnectionsTo(pid, old.port) === 0)
+      history.report('effect', null, 'the service had no connection to the master')
     resume = (await pauseRedis(old)).resume
     await switched
+    await eventually(() => {
+      if (countConnectionsTo(pid, old.port) > 0) throw new Error('it is connected to the old master')
+    }).catch((error: Error) => history.report('normal', null, `after the switch, ${error.message}`))
+    timer = setInterval(() => {
+      if (countConnectionsTo(pid, old.port) === 0) return
+      history.report('normal', null, 'the service has connected to the old master again')
+    }, LOOK_MS)
   }
   const end = async () => {
     resume()
     await set.settled()
   }
-  return createParts(set, begin, end)
+  const parts = createParts(set, begin, end)
+  return {
+    ...parts,
+    check: () => clearInterval(timer),
+    stop: async () => {
+      clearInterval(timer)
+      resume()
+      await parts.stop()
+    },
+  }
 }
 
 async function startSilent(): Promise<Parts> {
