@@ -35,6 +35,9 @@ const P99_MS_MAX = 30 // of the scale; more is drawn at its top
 
 const ORDER = [...POLICIES.slice(0, 3), 'error', REFERENCE] as const
 
+/** What envoyproxy/ratelimit does without memcached (docs/spec/decision-service.md, section 4.3): its answers are no counts. */
+const WITHOUT_MEMCACHED = 'at its defaults: count 0, all pass while it is away'
+
 const SUBTITLES: Record<Row['service'], string> = {
   local: 'on_store_error: local',
   allow: 'on_store_error: allow',
@@ -131,6 +134,7 @@ function drawPanel(row: Row, index: number, bandName: string): string {
   const run = pickRun(row)
   const { steps, faultMs, figures } = run
   const isFirst = index % COLUMNS === 0
+  const passesAll = row.store === 'memcached' && row.service === REFERENCE
   const endMs = steps.at(-1)!.atMs + STEP_MS
   const x = scaleLinear([steps[0].atMs, endMs], [left, left + PANEL])
   const bottom = top + PANEL_HEAD + ANSWERS + BETWEEN + LATENCY
@@ -143,7 +147,7 @@ function drawPanel(row: Row, index: number, bandName: string): string {
   })
   return `  <g aria-hidden="true">
     <text class="h2 ink" x="${fixed(left)}" y="${top + 15}">${row.service}</text>${failed}
-    <text class="small dim" x="${fixed(left)}" y="${top + 31}">${SUBTITLES[row.service]}</text>
+    <text class="small dim" x="${fixed(left)}" y="${top + 31}">${passesAll ? WITHOUT_MEMCACHED : SUBTITLES[row.service]}</text>
     ${band}${drawAnswers(steps, row.ratePerSec, { x, top: top + PANEL_HEAD }, isFirst)}
     ${drawLatency(steps, { x, top: bottom - LATENCY }, isFirst)}
     ${ticks.join('')}<text class="small dim middle" x="${fixed((from + to) / 2)}" y="${bottom + 16}">${bandName}</text>
