@@ -5,22 +5,26 @@
  *                           Redis there  ┴─► ports claimed ─► workers listen ─► debug port
  *     stop    health first ─► DRAIN_DELAY ─► workers finish and close ─► debug port ─► rules ─► last statistics
  *
- * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1).
+ * Until Redis answers and the first load has ended, no port accepts connections (spec 8.1); with STORE_START_WAIT, Redis is waited for
+ * no longer than that.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RulesImage } from '../engine/config/rules.ts'
 import type { RulesSource } from '../engine/config/rules-loader.ts'
+import { ConfigurationError } from '../engine/runtime/errors.ts'
 import { Health } from '../engine/runtime/health.ts'
 import { workerThread } from '../engine/runtime/inspection/messages.ts'
 import type { FromWorker, Log, ToWorker } from '../engine/runtime/messages.ts'
 import { resolveModule } from '../engine/runtime/module-url.ts'
 import { collectLater, collectWhenIdle } from '../engine/runtime/release-memory.ts'
+import { RepeatedLines } from '../engine/runtime/repeated-lines.ts'
 import { ServePool } from '../engine/runtime/serve-pool.ts'
 import type { Settings } from '../engine/settings/parse.ts'
 import type { Deltas } from '../engine/stats/stats.ts'
 import { Totals } from '../engine/stats/totals.ts'
 import { BreakerLog } from '../engine/stores/breaker-log.ts'
+import { goDuration } from '../engine/stores/connect-retry.ts'
 import {
   createMemoryTable,
   getLiveEvictions,
@@ -35,6 +39,9 @@ import { type Address, claimPorts, claimSocket } from './ports.ts'
 import { rulesSource } from './rules.ts'
 import { Statistics } from './statistics.ts'
 
+/** Gauge: 1 until Redis has responded for the first time. */
+const STORE_WAITING = 'sluice.store.waiting'
+
 const EVICTION_LOG_MS = 60_000 // between two warnings that the memory store is full
 
 export class Service {
@@ -45,6 +52,7 @@ export class Service {
   private readonly health: Health
   private readonly storeHealth = new StoreHealth()
   private readonly breakerLog = new BreakerLog()
+  private readonly repeatedLines = new RepeatedLines()
   private readonly onFatal: (error: Error) => void
   private pool: ServePool | null = null
   private debug: DebugServer | null = null
@@ -54,6 +62,7 @@ export class Service {
   private loadFailure: string | null = null // error of the last load, if it failed
   private tlsFiles: TlsFiles | null = null
   private memoryTable: SharedArrayBuffer | null = null
+  private isStoreUnreached = false // STORE_START_WAIT has passed without Redis, and it has not been connected since
   private reportedEvictions = 0
   private reportedPublicEvictions = 0
   onRules: (rules: RulesImage) => void = () => {} // called when rules come into force
@@ -124,7 +133,10 @@ export class Service {
     const publicBytes = this.hasPublicCounters ? PUBLIC_BYTES : 0
     this.memoryTable = createMemoryTable(settings.MEMORY_STORE_BYTES, publicBytes)
     const options = {
-      settings: { ...settings, ...traced, PORT: httpPort, GRPC_PORT: grpcPort },
+      settings: {
+        ...{ ...settings, ...traced, PORT: httpPort, GRPC_PORT: grpcPort },
+        ...(this.isStoreUnreached && { STORE_START_WAIT: 0 }), // main has waited
+      },
       memoryTable: this.memoryTable,
       rules: this.rules,
       health: this.health.state,
@@ -157,6 +169,7 @@ export class Service {
     this.pool?.beginShutdown()
     await sleep(this.pool ? settings.DRAIN_DELAY : 0)
     await this.pool?.drain(settings.DRAIN_TIMEOUT)
+    this.repeatedLines.close()
     clearInterval(this.evictionTimer)
     this.debug?.close()
     this.tlsFiles?.close()
@@ -234,16 +247,35 @@ export class Service {
   private async waitForRedis(signal: AbortSignal): Promise<void> {
     const { RedisStore, redisOptions, redisWarnings } = await import('../engine/stores/redis/redis-store.ts')
     for (const warning of redisWarnings(this.settings)) this.log('warning', warning)
-    const store = new RedisStore(redisOptions(this.settings), { log: this.log, signal })
-    await store.connect()
-    await store.close()
-    this.health.set('redis', true)
+    const { STORE_START_WAIT: waitMs, REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: needsConnection } = this.settings
+    const limit =
+      waitMs === null ? null : waitMs === 0 ? AbortSignal.abort() : AbortSignal.timeout(Math.ceil(waitMs))
+    const options = { ...redisOptions(this.settings), startWaitMs: null }
+    const hooks = { log: this.log, signal: limit === null ? signal : AbortSignal.any([signal, limit]) }
+    this.totals.set(STORE_WAITING, 1)
+    const store = new RedisStore(options, hooks)
+    try {
+      await store.connect()
+      await store.close()
+      this.totals.set(STORE_WAITING, 0)
+    } catch (error) {
+      if (signal.aborted || !limit?.aborted) throw error
+      this.isStoreUnreached = true
+      this.log('warning', storeUnreached(waitMs!))
+    }
+    if (!this.isStoreUnreached || !needsConnection) this.health.set('redis', true)
   }
 
   /** Checks settings and DNS only: the nodes may be down, so they are not part of health (Q5). */
   private async checkMemcache(): Promise<void> {
     const { checkMemcache } = await import('../engine/stores/memcached/options.ts')
-    await checkMemcache(this.settings)
+    try {
+      await checkMemcache(this.settings)
+    } catch (error) {
+      const isDnsFailure = error instanceof ConfigurationError && error.cause !== undefined
+      if (this.settings.STORE_START_WAIT === null || !isDnsFailure) throw error
+      this.log('warning', `${error.message}; no hit can be counted until the DNS replies`)
+    }
   }
 
   private install(rules: RulesImage): void {
@@ -257,8 +289,12 @@ export class Service {
 
   private receive(index: number, message: FromWorker): void {
     if (message.kind === 'stats') this.totals.merge(message.deltas, `worker ${index}`)
-    else if (message.kind === 'log') this.log(message.level, message.message)
-    else if (message.kind === 'store') {
+    else if (message.kind === 'log') {
+      const { level } = message
+      const write = (line: string) => this.log(level, line)
+      if (level === 'warning' || level === 'error') this.repeatedLines.log(message.message, write)
+      else write(message.message)
+    } else if (message.kind === 'store') {
       this.storeHealth.set(index, message.instances)
       this.onStoreChanged()
     }
@@ -272,6 +308,10 @@ export class Service {
         'redis',
         instances.every(({ isConnected }) => isConnected),
       )
+    if (this.isStoreUnreached && instances.every(({ isConnected }) => isConnected)) {
+      this.isStoreUnreached = false
+      this.totals.set(STORE_WAITING, 0)
+    }
     this.health.setStore(instances, new Date())
     for (const line of this.breakerLog.takeLines(instances, performance.now())) this.log('warning', line)
   }
@@ -331,6 +371,12 @@ export class Service {
       stats: () => this.readStats(),
     })
   }
+}
+
+function storeUnreached(waitMs: number): string {
+  const waited =
+    waitMs === 0 ? 'Redis is not waited for' : `Redis did not respond within ${goDuration(waitMs)}`
+  return `${waited} (STORE_START_WAIT): the ports open, and until it responds each rule answers by its on_store_error`
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -243,6 +243,7 @@ export class FileRulesSource implements RulesSource {
       isSettling: true,
       tree: toRuleTree(settings),
       isMerging: settings.MERGE_DOMAIN_CONFIG,
+      defaultPolicy: settings.STORE_ERROR_POLICY,
     }
     const result = await this.loader.run(source)
     if (this.hasDirectory && !existsSync(this.directory)) return // moved away meanwhile; no files does not mean no rules

@@ -22,6 +22,8 @@ const KNOWN_KEYS = new Set([
 ])
 /** Of Sluice: envoyproxy/ratelimit refuses files with these. */
 const OWN_KEYS = new Set(['on_store_error', 'local_share'])
+/** Their values are not checked here: of the second, read.ts reports the range. */
+const UNCHECKED_KEYS = new Set(['metadata', 'local_share'])
 
 /** Receives each key of OWN_KEYS. */
 export type OnOwnKey = (key: string, line: number) => void
@@ -35,7 +37,7 @@ export function checkKeys(file: YamlFile, node: AnyNode, onOwnKey: OnOwnKey): vo
   for (const pair of pairs) last.set(keyText(file, pair.key), pair.value)
   for (const pair of pairs) {
     const word = checkKey(file, pair.key, onOwnKey)
-    if (word !== 'metadata' && last.get(word) === pair.value) checkValue(file, pair.value, onOwnKey)
+    if (!UNCHECKED_KEYS.has(word) && last.get(word) === pair.value) checkValue(file, pair.value, onOwnKey)
   }
 }
 

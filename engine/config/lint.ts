@@ -7,18 +7,23 @@
 import { LINT_STEPS_MAX } from './bounds.ts'
 import type { LintWarnings } from './lint-warnings.ts'
 import { toCompositeKey } from './patterns.ts'
-import type { RuleDomain, RuleNode } from './rules.ts'
+import type { RuleDomain, RuleNode, StoreErrorPolicy } from './rules.ts'
 import { findSelfCollisions } from './self-collisions.ts'
 import { findSharedCounters, type Shared } from './shared-counters.ts'
 import type { UnreachableNode } from './unreachable-rules.ts'
 import { findUnreachableNodes } from './unreachable-rules.ts'
 
-export function lint(domains: readonly RuleDomain[], warnings: LintWarnings): void {
+/** `defaultPolicy`: STORE_ERROR_POLICY; null = unknown. */
+export function lint(
+  domains: readonly RuleDomain[],
+  warnings: LintWarnings,
+  defaultPolicy: StoreErrorPolicy | null = null,
+): void {
   const steps = { left: LINT_STEPS_MAX }
   for (const { name, nodes } of domains) {
     lintUnreachable(nodes, name, { warnings, steps })
     lintReplaces(name, nodes, warnings)
-    lintStoreErrors(nodes, warnings)
+    lintStoreErrors(nodes, warnings, defaultPolicy)
   }
   lintCounters(domains, steps, warnings)
   for (const { rule, path, requests } of findSelfCollisions(domains, steps)) {
@@ -104,7 +109,11 @@ function lintReplaces(domain: string, nodes: readonly RuleNode[], warnings: Lint
   }
 }
 
-function lintStoreErrors(nodes: readonly RuleNode[], warnings: LintWarnings): void {
+function lintStoreErrors(
+  nodes: readonly RuleNode[],
+  warnings: LintWarnings,
+  defaultPolicy: StoreErrorPolicy | null,
+): void {
   for (const node of nodes) {
     const { limit, onStoreError, localShare } = node
     const words = [onStoreError && 'on_store_error', localShare && 'local_share']
@@ -114,7 +123,17 @@ function lintStoreErrors(nodes: readonly RuleNode[], warnings: LintWarnings): vo
       warnings.add(node, `${words} on a descriptor without a limit: nothing is counted there`)
     else if (localShare && onStoreError && onStoreError !== 'local')
       warnings.add(node, `local_share has no effect with on_store_error: ${onStoreError}; it needs local`)
-    lintStoreErrors(node.children, warnings)
+    else if (localShare && !onStoreError && defaultPolicy !== 'local') {
+      const policy =
+        defaultPolicy === null
+          ? 'unless STORE_ERROR_POLICY is local'
+          : `while STORE_ERROR_POLICY is ${defaultPolicy}`
+      warnings.add(
+        node,
+        `local_share without on_store_error has no effect ${policy}; write on_store_error: local`,
+      )
+    }
+    lintStoreErrors(node.children, warnings, defaultPolicy)
   }
 }
 

@@ -15,7 +15,7 @@ import { ConfigError } from './error.ts'
 import type { FilesRead, RuleFile, RuleTree } from './files.ts'
 import { isRuleName, readRuleFiles } from './files.ts'
 import { LintWarnings } from './lint-warnings.ts'
-import type { RulesImage } from './rules.ts'
+import type { RulesImage, StoreErrorPolicy } from './rules.ts'
 import { readStableFiles } from './stable-read.ts'
 import { validate } from './validate.ts'
 
@@ -28,6 +28,7 @@ export type RuleSource = (
   | { from: 'drafts'; drafts: RuleDraft[] } // xDS resources in the order of the response
 ) & {
   isMerging: boolean // MERGE_DOMAIN_CONFIG
+  defaultPolicy?: StoreErrorPolicy // STORE_ERROR_POLICY, for lint warnings; default: unknown
   isPortable?: boolean // lint warnings about keys that envoyproxy/ratelimit refuses; default false
 }
 
@@ -65,7 +66,7 @@ export async function load(source: RuleSource): Promise<Load> {
     const result: LoadResult = { ...notes, ok: true, image: compile(domains), filesCount: drafts.length }
     const lintDomains = async () => {
       const { lint } = await import('./lint.ts')
-      lint(domains, lintWarnings)
+      lint(domains, lintWarnings, source.defaultPolicy)
       return lintWarnings.texts()
     }
     return { result, lint: lintDomains, contentHash: source.from === 'drafts' ? '' : hash.digest('base64') }

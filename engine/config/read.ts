@@ -15,6 +15,7 @@ import { emptyNode, type LimitDraft, type NodeDraft, type RuleDraft } from './dr
 import { checkKeys } from './keys.ts'
 import type { LintWarnings } from './lint-warnings.ts'
 import { binaryText, parseBoolean, parseFloatText, parseInteger, scalarKind, scalarText } from './scalar.ts'
+import { invalidShare } from './validate.ts'
 import type { AnyNode } from './yaml.ts'
 import { YamlFile } from './yaml.ts'
 
@@ -92,8 +93,8 @@ class Reader {
       case 'descriptors': draft.nodes = this.nodes(value); break
       case 'shadow_mode': draft.isShadow = this.flag(value); break
       case 'quota_mode': draft.isQuota = this.flag(value); break
-      case 'on_store_error': draft.onStoreError = this.text(value); break
-      case 'local_share': draft.localShare = this.optionalUint32(value); break
+      case 'on_store_error': draft.onStoreError = this.policy(value, key); break
+      case 'local_share': draft.localShare = this.share(value); break
       case 'detailed_metric': draft.hasDetailedMetric = this.flag(value); break
       case 'value_to_metric': draft.hasValueToMetric = this.flag(value); break
       case 'share_threshold': draft.hasShareThreshold = this.flag(value); break
@@ -168,10 +169,23 @@ class Reader {
     return 0
   }
 
-  /** Null stands for an absent value. */
-  private optionalUint32(node: AnyNode): number | null {
+  private policy(node: AnyNode, key: AnyNode): string {
+    const text = this.text(node)
+    if (text === '') this.warn(key, 'on_store_error is empty: STORE_ERROR_POLICY decides')
+    return text
+  }
+
+  /** Null stands for an absent value. validate.ts checks the range. */
+  private share(node: AnyNode): number | null {
     const scalar = this.file.follow(node)
-    return scalar === null || (isScalar(scalar) && scalarKind(scalar) === 'null') ? null : this.uint32(node)
+    const kind = isScalar(scalar) ? scalarKind(scalar) : null
+    if (scalar === null || kind === 'null') return null
+    const share = kind === 'int' ? Number(parseInteger(scalarText(scalar as never))) : -1
+    if (share >= 0) return share
+    const text = isScalar(scalar) ? cut(scalarText(scalar)) : tagAndText(scalar)
+    const shown = kind === 'str' ? `'${text}'` : text
+    this.addError(node, invalidShare(shown))
+    return null
   }
 
   /** Any JSON value; null when absent or empty (spec 1.4). */
@@ -250,9 +264,11 @@ class Reader {
   }
 
   private refuse(node: AnyNode, type: string): void {
-    if (this.errors.length >= ERRORS_MAX) return
-    const line = this.file.getLine(node)
-    this.errors.push(`line ${line}: cannot unmarshal ${tagAndText(node)} into ${type}`)
+    this.addError(node, `cannot unmarshal ${tagAndText(node)} into ${type}`)
+  }
+
+  private addError(node: AnyNode, text: string): void {
+    if (this.errors.length < ERRORS_MAX) this.errors.push(`line ${this.file.getLine(node)}: ${text}`)
   }
 
   private throwErrors(): void {
@@ -275,6 +291,9 @@ function tagAndText(node: AnyNode): string {
   if (!isScalar(node)) return '!!seq'
   const kind = scalarKind(node)
   const text = scalarText(node)
-  const shown = text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX - 3)}...` : text
-  return `!!${kind === 'uint' ? 'int' : kind} \`${shown}\``
+  return `!!${kind === 'uint' ? 'int' : kind} \`${cut(text)}\``
+}
+
+function cut(text: string): string {
+  return text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX - 3)}...` : text
 }

@@ -10,11 +10,13 @@ import type { RuleDraft } from './draft.ts'
 import { type Load, type LoadResult, load } from './load.ts'
 import { type LintResult, type LoadJob, lintLoad } from './load-job.ts'
 import { type Count, readResource } from './resource.ts'
+import type { StoreErrorPolicy } from './rules.ts'
 
 /** Plain data, so it can be posted. */
 export interface ResponseTask {
   response: Uint8Array
   isMerging: boolean // MERGE_DOMAIN_CONFIG
+  defaultPolicy?: StoreErrorPolicy // STORE_ERROR_POLICY, for lint warnings; default: unknown
 }
 
 export type ResponseResult = LoadResult & { isDecoded: boolean }
@@ -28,7 +30,11 @@ export default async function responseJob({ task, port }: LoadJob<ResponseTask>)
 type LoadedResponse = { result: ResponseResult } | (Load & { result: ResponseResult })
 
 /** The content hash covers the resources only: version and nonce differ between responses with the same rules. */
-export async function loadResponse({ response, isMerging }: ResponseTask): Promise<LoadedResponse> {
+export async function loadResponse({
+  response,
+  isMerging,
+  defaultPolicy,
+}: ResponseTask): Promise<LoadedResponse> {
   const drafts: RuleDraft[] = []
   const count: Count = { descriptors: 0 }
   const hash = createHash('sha256')
@@ -41,7 +47,7 @@ export async function loadResponse({ response, isMerging }: ResponseTask): Promi
     const error = `resource ${drafts.length + 1} cannot be decoded: ${(cause as Error).message}`
     return { result: { ok: false, error, isDecoded: false, warnings: [], seenCount: 0, failuresCount: 0 } }
   }
-  const loaded = await load({ from: 'drafts', drafts, isMerging })
+  const loaded = await load({ from: 'drafts', drafts, isMerging, defaultPolicy })
   const contentHash = loaded.result.ok ? hash.digest('base64') : ''
   return { ...loaded, contentHash, result: { ...loaded.result, isDecoded: true } }
 }

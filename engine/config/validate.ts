@@ -80,8 +80,7 @@ function toRuleNode(draft: NodeDraft, level: Level): RuleNode {
   }
   const onStoreError = toStoreErrorPolicy(draft.onStoreError, fail)
   const { localShare } = draft
-  if (localShare !== null && (localShare < 1 || localShare > LOCAL_SHARE_MAX))
-    fail(`invalid local_share ${localShare}: it is a percentage, a whole number from 1 to ${LOCAL_SHARE_MAX}`)
+  if (localShare !== null && (localShare < 1 || localShare > LOCAL_SHARE_MAX)) fail(invalidShare(localShare))
   const problem = findStructProblem(draft.metadata)
   if (problem) fail(`error parsing metadata: ${problem}`)
   const below = { ...level, path, depth: level.depth + 1, composites: new Set<string>() }
@@ -101,6 +100,10 @@ function toRuleNode(draft: NodeDraft, level: Level): RuleNode {
     hasShareThreshold: draft.hasShareThreshold,
     metadata: draft.metadata as JsonObject | null, // checked by findStructProblem
   }
+}
+
+export function invalidShare(shown: string | number): string {
+  return `invalid local_share ${shown}: it is a percentage, a whole number from 1 to ${LOCAL_SHARE_MAX} without quotes or a percent sign`
 }
 
 function toStoreErrorPolicy(text: string, fail: (text: string) => void): StoreErrorPolicy | null {

@@ -10,7 +10,7 @@ import { decodeDescriptor, decodeText } from '../../proto/codec.ts'
 import { writePlainDescriptor } from '../../proto/plain-descriptor.ts'
 import type { Descriptor, Unit } from '../../proto/ratelimit.ts'
 import type { RequestParts } from '../../proto/request-parts.ts'
-import type { Match, Rule, RulesImage } from '../config/rules.ts'
+import type { Match, Rule, RulesImage, StoreErrorPolicy } from '../config/rules.ts'
 import { NO_RULE, NOT_PLAIN, Trie } from '../match/trie.ts'
 import { ServiceError } from '../runtime/errors.ts'
 import type { Stats } from '../stats/stats.ts'
@@ -30,6 +30,7 @@ export interface DescriptorResolverOptions {
   stats: Stats
   nearLimitRatio: number // 0 to 1, taken as a 32-bit float (spec 4.4)
   keyPrefix: string // CACHE_KEY_PREFIX
+  policyOnError?: StoreErrorPolicy | null // of rules without one of their own; default null = the store cannot fail
 }
 
 export class DescriptorResolver {
@@ -141,10 +142,16 @@ export class DescriptorResolver {
     })
   }
 
+  private getPolicy({ onStoreError }: Rule): StoreErrorPolicy | null {
+    const { policyOnError = null } = this.options
+    return policyOnError === null ? null : (onStoreError ?? policyOnError)
+  }
+
   /** For a rule that is counted under its path. */
-  private getStatsBase({ id, path }: Rule): number {
+  private getStatsBase(rule: Rule): number {
     const { statsBases } = this
-    if (statsBases[id] < 0) statsBases[id] = this.options.stats.rule(path)
+    const { id, path } = rule
+    if (statsBases[id] < 0) statsBases[id] = this.options.stats.rule(path, path, this.getPolicy(rule))
     return statsBases[id]
   }
 
@@ -172,7 +179,7 @@ export class DescriptorResolver {
     return new ResolvedDescriptor({
       rule,
       near: nearLimit(rule.limit.requestsPerUnit, nearLimitRatio),
-      statsBase: stats.rule(this.found.statsKey, rule.path),
+      statsBase: stats.rule(this.found.statsKey, rule.path, this.getPolicy(rule)),
       missStat: -1,
       hits,
       expirySec,

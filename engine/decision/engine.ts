@@ -85,7 +85,8 @@ export class Engine implements RateLimiter {
     this.options = options
     this.store = options.store
     this.stats = options.stats
-    this.resolver = new DescriptorResolver(options)
+    const policyOnError = options.store.isSynchronous ? null : options.storeErrorPolicy
+    this.resolver = new DescriptorResolver({ ...options, policyOnError })
     this.storeErrors = new StoreErrors({ ...options, policy: options.storeErrorPolicy })
     this.deadlines = new Deadlines(
       options.decisionTimeoutMs,

@@ -22,6 +22,7 @@ export interface HealthState {
 interface StoreState {
   working: Working
   since: Date | null // null = it works
+  isUnreached: boolean // not connected since the start
   openCount: number // nodes whose circuit breaker is open in any worker
 }
 
@@ -70,22 +71,25 @@ export class Health {
   /** The store's state, as merged from all workers, at `at`. */
   setStore(instances: readonly InstanceHealth[], at: Date): void {
     let hasChanged = false
-    for (const { name, working, openBreakers = [] } of instances) {
+    for (const { name, working, isUnreached = false, openBreakers = [] } of instances) {
       const previous = this.stores.get(name)
       const openCount = openBreakers.length
-      if (previous?.working === working && previous.openCount === openCount) continue
-      this.stores.set(name, { working, openCount, since: working === 'ok' ? null : (previous?.since ?? at) })
+      const isSame = previous?.working === working && previous.isUnreached === isUnreached
+      if (isSame && previous.openCount === openCount) continue
+      const since = working === 'ok' ? null : (previous?.since ?? at)
+      this.stores.set(name, { working, isUnreached, openCount, since })
       hasChanged = true
     }
     if (hasChanged) this.onChange(this.state)
   }
 
-  private storeLine(name: string, { working, since, openCount }: StoreState): string {
-    const open = openCount === 0 ? '' : `; circuit breakers open: ${openCount}`
+  private storeLine(name: string, { working, isUnreached, since, openCount }: StoreState): string {
+    const open = openCount === 0 ? '' : `; nodes whose circuit breaker is open in any worker: ${openCount}`
     if (since === null) return `${name}: ok${open}`
     const state = working === 'partly' ? 'partly failing' : 'failing'
     const note = this.components.get('redis') === false ? '' : '; does not affect the status'
-    return `${name}: ${state} since ${utc(since)}; see the log for the cause${note}${open}`
+    const reached = isUnreached ? ', not reached since the start' : ''
+    return `${name}: ${state} since ${utc(since)}${reached}; see the log for the cause${note}${open}`
   }
 
   /** A load ended at `at`, with `domainsCount` domains. Null: it failed, and the rules in force stay. */

@@ -9,6 +9,17 @@
 const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
 
+const LEFT_OUT = ' more were left out)'
+
+/** Undoes what a limited log added to a line. */
+export function splitLeftOut(line: string): { text: string; leftOutCount: number } {
+  const start = line.endsWith(LEFT_OUT) ? line.lastIndexOf(' (') : -1
+  const count = start < 0 ? Number.NaN : Number(line.slice(start + 2, -LEFT_OUT.length))
+  return Number.isSafeInteger(count)
+    ? { text: line.slice(0, start), leftOutCount: count }
+    : { text: line, leftOutCount: 0 }
+}
+
 /** A function is called only if its line is written. */
 export type LogLine = string | (() => string)
 
@@ -34,7 +45,7 @@ export function rateLimitedLog(
     }
     writtenCount++
     const text = typeof line === 'string' ? line : line()
-    write(leftOutCount === 0 ? text : `${text} (${leftOutCount} more were left out)`)
+    write(leftOutCount === 0 ? text : `${text} (${leftOutCount}${LEFT_OUT}`)
     leftOutCount = 0
   }
 }

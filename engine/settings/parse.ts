@@ -17,6 +17,9 @@ import { nearest } from './typos.ts'
 
 export type { Settings } from './table.ts'
 
+/** The key of rule files, in the environment. It is too far from the setting's name for `nearest`. */
+const STORE_ERROR_KEY = 'ON_STORE_ERROR'
+
 type Environment = Record<string, string | undefined>
 
 export interface ParsedSettings<S = Settings> {
@@ -126,7 +129,7 @@ function unknownVariables(env: Environment, allRows: readonly Row[]): string[] {
   for (const name of Object.keys(env)) {
     if (env[name] === undefined || known.has(name)) continue
     if (families.some(({ matches }) => matches.test(name))) continue
-    const suggestion = nearest(name, known)
+    const suggestion = name === STORE_ERROR_KEY ? 'STORE_ERROR_POLICY' : nearest(name, known)
     if (suggestion) warnings.push(`${name} is not a setting; did you mean ${suggestion}?`)
   }
   return warnings

@@ -27,6 +27,7 @@ import {
   matching,
   oneOfAnyCase,
   oneOfOrLast,
+  orEmpty,
   path,
   string,
 } from './values.ts'
@@ -49,9 +50,11 @@ const bodyBytes = int(1, 256 * MIB) // a body becomes one string; V8 limits thos
 const cacheBytes = int(0, TIB)
 const memoryBytes = int(MIB, 2048 * MIB) // of one table
 const ratio = float(0, 1)
+const share = float(0.01, 1) // 0 would open the circuit breaker without a failure
 const factor = float(0)
 const span = duration()
 const instant = duration(0, 1) // more would keep a core busy or the thread from serving
+const startWait = orEmpty(duration(0, 24 * 3_600_000))
 const wait = duration(1) // 0 would be no time at all
 const level = describingErrors(
   oneOfAnyCase('panic', 'fatal', 'error', 'warn', 'warning', 'info', 'debug', 'trace'),
@@ -159,8 +162,9 @@ const table = {
     [string,      built,  'CACHE_KEY_PREFIX', '', 'prefix of every counter key'],
     [natural,     built,  'EXPIRATION_JITTER_MAX_SECONDS', '300', 'up to this many seconds, chosen at random, are added to the expiry of a counter; 0 = none'],
     [cacheBytes,  built,  'LOCAL_CACHE_SIZE_IN_BYTES', '0', 'size in bytes of the cache of keys that are over their limit; 0 = off'],
+    [startWait,   built,  'STORE_START_WAIT', '', 'at startup, time after which the ports open although Redis does not respond, and rules answer by their on_store_error; 0 = at once; empty = wait for Redis without end'],
     [count,       built,  'STORE_BREAKER_FAILURES', '5', 'trips to a Redis or memcached node that must fail in a row until its circuit breaker opens and callers no longer wait for it; 0 = never'],
-    [ratio,       built,  'STORE_BREAKER_SHARE', '0.5', 'it also opens when this share of at least 10 trips of the window failed or was slow, 0 to 1'],
+    [share,       built,  'STORE_BREAKER_SHARE', '0.5', 'it also opens when this share of at least 10 trips of the window failed or was slow, 0.01 to 1; 0.01 = one in a hundred'],
     [wait,        built,  'STORE_BREAKER_WINDOW', '2s', 'that window'],
     [span,        built,  'STORE_BREAKER_LATENCY', '0', 'a trip that takes longer is slow; 0 = no trip is'],
     [span,        built,  'STORE_BREAKER_SILENCE', '50ms', 'it also opens when calls reach their deadlines and the node has not replied to anything for this long; 0 = it does not'],

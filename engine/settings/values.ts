@@ -120,6 +120,11 @@ export const bool: Kind<boolean> = {
   },
 }
 
+/** The same, or an empty text for null. */
+export function orEmpty<T>({ name, allowed, parse }: Kind<T>): Kind<T | null> {
+  return { name, allowed, hasEmpty: true, parse: (text) => (text === '' ? null : parse(text)) }
+}
+
 const UNIT_NS: Record<string, number> = {
   ns: 1,
   us: 1e3,

@@ -10,7 +10,7 @@
  * domains, metric flags), so their number, length and total size are bounded; beyond, all share one `other`.
  */
 
-import { STORE_ERROR_POLICIES } from '../config/rules.ts'
+import { STORE_ERROR_POLICIES, type StoreErrorPolicy } from '../config/rules.ts'
 import { Timer, type TimerDeltas } from './timer.ts'
 
 /** The six counters of a rule in their order (spec 7.1); `rule()` returns the index of the first. */
@@ -29,7 +29,7 @@ export const OVER_LIMIT_WITH_LOCAL_CACHE = 3
 export const WITHIN_LIMIT = 4
 export const SHADOW_MODE = 5
 
-/** Counters of the rules that a policy had to answer for, without a count of the store; created when that first happens. */
+/** Counters of the rules that a policy had to answer for, without a count of the store. */
 export const DEGRADED_STATS = STORE_ERROR_POLICIES.map((policy) => `degraded_${policy}` as const)
 
 /** Keys of rules and domains in one thread; enough for 100,000 rules that are all in use. */
@@ -40,7 +40,7 @@ const OTHER = 'other'
 
 /**
  * Increases since the last call: `names[i]` by `values[i]`. Counters worth an alert are also reported once at 0, plain ones
- * when they are created and a rule's over_limit with its first hits, because `increase()` does not see the first step of a
+ * when they are created, a rule's over_limit and its policy's degraded counter with its first hits, because `increase()` does not see the first step of a
  * series that starts at 1. Keys with values of clients are not, because that would add a series for each.
  */
 export interface Deltas {
@@ -64,6 +64,7 @@ export class Stats {
   private keysChars = 0
   private values = new Float64Array(256)
   private handedOver = new Float64Array(256)
+  private policies = new Uint8Array(256) // by the first counter of a rule: index in DEGRADED_STATS plus 1; 0 = none
 
   /** Index of a counter with this full name, created on first use. Not for names that contain text of clients. */
   counter(name: string): number {
@@ -73,10 +74,14 @@ export class Stats {
     return this.grow(this.firstOfName, name, 1)
   }
 
-  /** Index of the first of a rule's six counters. `statsKey` is spec 2.3's, it starts with the domain, as the rule's path. */
-  rule(statsKey: string, path = statsKey): number {
+  /**
+   * Index of the first of a rule's six counters. `statsKey` is spec 2.3's, it starts with the domain, as the rule's path. `policy` answers
+   * for the rule if the store does not; null = the store cannot fail.
+   */
+  rule(statsKey: string, path = statsKey, policy: StoreErrorPolicy | null = null): number {
     const known = this.firstOfRule.get(statsKey)
     const first = known ?? this.admit(this.firstOfRule, statsKey, RULE_STATS.length)
+    this.policies[first] = policy === null ? 0 : STORE_ERROR_POLICIES.indexOf(policy) + 1 // of the rules in force
     // Also for a known one: an override may have come first, or another rule that is not in force any more.
     if (statsKey !== path && this.firstOfRule.has(statsKey)) this.pathOfKey.set(statsKey, path)
     return first
@@ -135,7 +140,12 @@ export class Stats {
       name ||= ruleName(key)
       this.take(`${name}.${RULE_STATS[i]}`, first + i, deltas)
     }
+    const policy = isNew ? this.policies[first] - 1 : -1
     const degraded = this.firstOfDegraded.size === 0 ? undefined : this.firstOfDegraded.get(first)
+    if (policy >= 0 && (degraded === undefined || !this.hasGrown(degraded + policy))) {
+      deltas.names.push(`${name}.${DEGRADED_STATS[policy]}`)
+      deltas.values.push(0)
+    }
     if (degraded === undefined) return
     name ||= ruleName(key)
     for (let i = 0; i < DEGRADED_STATS.length; i++)
@@ -172,6 +182,9 @@ export class Stats {
     if (this.count > this.values.length) {
       this.values = doubled(this.values)
       this.handedOver = doubled(this.handedOver)
+      const policies = new Uint8Array(this.values.length)
+      policies.set(this.policies)
+      this.policies = policies
     }
     return first
   }

@@ -106,6 +106,11 @@ export class CircuitBreaker {
     this.hooks.onSilent?.()
   }
 
+  /** Opens at once, for a fault that needs no second sign. Does nothing if it never opens. */
+  trip(reason: string): void {
+    if (!this.isOpen && !this.isClosed && this.options.failuresInRow > 0) this.open(reason)
+  }
+
   /** The node may work again: the next probe is sent now. */
   probeSoon(): void {
     if (this.isOpen && !this.isProbing) this.scheduleProbe(0)

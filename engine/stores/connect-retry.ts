@@ -43,7 +43,7 @@ export async function openWithRetries(attempts: ConnectAttempts): Promise<void> 
   }
 }
 
-function createCancelled(address: string): ConfigurationError {
+export function createCancelled(address: string): ConfigurationError {
   const what = `context cancelled while waiting for Redis connection to ${address}: context canceled`
   return new ConfigurationError({ code: 'START_CANCELLED', what, exitCode: 2 })
 }

@@ -18,6 +18,7 @@ export interface InstanceHealth {
   name: string // in reports
   isConnected: boolean // to every node it needs
   working: Working
+  isUnreached?: boolean // true: it has not been connected since the start; absent = false
   openBreakers?: readonly OpenBreaker[] // absent = none is open
 }
 
@@ -87,6 +88,7 @@ export class StoreHealth {
         name,
         isConnected: reports.some(({ isConnected }) => isConnected),
         working: reports.length === 0 || isAll('failing') ? 'failing' : isAll('ok') ? 'ok' : 'partly',
+        ...(reports.length > 0 && reports.every(({ isUnreached }) => isUnreached) && { isUnreached: true }),
         ...(open.length > 0 && { openBreakers: open }),
       }
     })

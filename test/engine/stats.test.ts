@@ -40,6 +40,27 @@ test("a rule's over_limit is in one delta at 0 with its first hits, unless its k
   expect(stats.takeDeltas().names).toEqual([`${name}.total_hits`])
 })
 
+test("the degraded counter of a rule's policy is in the first delta with hits at 0, or with its value, and not again", () => {
+  const stats = new Stats()
+  const name = 'ratelimit.service.rate_limit.shop'
+  const quiet = stats.rule('shop.quiet', 'shop.quiet', 'allow')
+  const failing = stats.rule('shop.failing', 'shop.failing', 'deny')
+  const ofCaller = stats.rule('shop.quiet_alice', 'shop.quiet', 'allow')
+  const degraded = () => {
+    const { names, values } = stats.takeDeltas()
+    return names.map((text, i) => [text, values[i]]).filter(([text]) => String(text).includes('degraded'))
+  }
+  expect(degraded()).toEqual([])
+  for (const first of [quiet, failing, ofCaller]) stats.add(first + TOTAL_HITS, 1)
+  stats.addDegraded(failing, 2, 1)
+  expect(degraded()).toEqual([
+    [`${name}.quiet.degraded_allow`, 0],
+    [`${name}.failing.degraded_deny`, 1],
+  ])
+  stats.add(quiet + TOTAL_HITS, 1)
+  expect(degraded()).toEqual([])
+})
+
 test('totals contain counters that arrived with 0', () => {
   const [stats, totals] = [new Stats(), new Totals()]
   stats.counter('error')

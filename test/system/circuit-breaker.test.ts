@@ -68,7 +68,9 @@ test('Redis goes away and comes back, with two workers', async () => {
   const opened = `the circuit breaker is open for redis, node ${redis.address}: 5 trips in a row failed, the last with: `
   await service.logged(opened)
   expect(countLines(service, 'the circuit breaker is open for')).toBe(1)
-  expect(await verbose(service)).toMatch(/^redis: failing since .*; circuit breakers open: 1$/m)
+  expect(await verbose(service)).toMatch(
+    /^redis: failing since .*; nodes whose circuit breaker is open in any worker: 1$/m,
+  )
   const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
   expect(metrics).toContain(`sluice_store_breaker_open{node="${name}"} 2`)
   expect(metrics).toContain(`sluice_store_breaker_opened{node="${name}"} 2`)
@@ -119,7 +121,9 @@ test('memcached is killed, started again, stopped and continued', async () => {
   await service.logged(`the circuit breaker is open for memcached, node ${memcached.address}: `)
   expect((await service.stats())[name]).toBe(1)
   await eventually(async () =>
-    expect(await verbose(service)).toMatch(/^memcached: failing since .*; circuit breakers open: 1$/m),
+    expect(await verbose(service)).toMatch(
+      /^memcached: failing since .*; nodes whose circuit breaker is open in any worker: 1$/m,
+    ),
   )
   memcached = await startMemcached({ port: memcached.port })
   await eventually(async () => expect(await ask(client)).toBe('counted'))

@@ -152,7 +152,8 @@ export class XdsRulesSource implements RulesSource {
 
   /** Resolves with null when the rules are in force, otherwise with the error; then nothing has changed. */
   private async load({ bytes }: Response): Promise<string | null> {
-    const task = { response: bytes, isMerging: this.options.settings.MERGE_DOMAIN_CONFIG }
+    const { MERGE_DOMAIN_CONFIG: isMerging, STORE_ERROR_POLICY: defaultPolicy } = this.options.settings
+    const task = { response: bytes, isMerging, defaultPolicy }
     let isDecoded = true
     let error: string
     try {

@@ -3,7 +3,6 @@
  * A wire key is a string with one character per byte, so lengths are bytes and nothing is encoded twice.
  */
 const KEY_BYTES_MAX = 250
-const KEYS_LOGGED_MAX = 8
 
 /** The key's UTF-8 bytes, one character each; null if memcached would refuse it. */
 export function toWireKey(key: string): string | null {
@@ -17,20 +16,4 @@ export function toWireKey(key: string): string | null {
   if (isAscii) return key
   const bytes = Buffer.from(key)
   return bytes.length > KEY_BYTES_MAX ? null : bytes.toString('latin1')
-}
-
-/** A wire key for logs. */
-export function formatKey(wireKey: string): string {
-  return Buffer.from(wireKey, 'latin1').toString()
-}
-
-/** Wire keys for logs. */
-export function formatKeys(wireKeys: string[]): string {
-  const text = wireKeys.slice(0, KEYS_LOGGED_MAX).map(formatKey).join(' ')
-  return wireKeys.length > KEYS_LOGGED_MAX ? `${text} and ${wireKeys.length - KEYS_LOGGED_MAX} more` : text
-}
-
-/** A key that memcached would refuse, for logs: client text of any length and content. */
-export function formatInvalidKey(key: string): string {
-  return JSON.stringify(key.slice(0, KEY_BYTES_MAX + 1))
 }

@@ -19,7 +19,7 @@ import type { Stats } from '../../stats/stats.ts'
 import type { Batch } from '../batch.ts'
 import type { CounterStore } from '../counter-store.ts'
 import { HealthReporter, type InstanceHealth, type OnHealth } from '../store-health.ts'
-import { formatInvalidKey, formatKey, formatKeys, toWireKey } from './key.ts'
+import { toWireKey } from './key.ts'
 import type { MemcacheNode } from './node.ts'
 import { MemcacheNodes, NO_SERVERS } from './nodes.ts'
 import type { MemcacheOptions } from './options.ts'
@@ -157,9 +157,8 @@ export class MemcacheStore implements CounterStore {
   }
 
   private failInvalidKey(batch: Batch, slot: number): void {
-    const keyText = formatInvalidKey(batch.counters[slot].key)
     this.report.count('multiget.__code=error')
-    this.report.logError('key', () => `Error multi-getting memcache keys (${keyText}): ${MALFORMED.message}`)
+    this.report.logError('key', `Error multi-getting memcache keys: ${MALFORMED.message}`)
     this.fail(batch, slot, MALFORMED)
   }
 
@@ -196,7 +195,7 @@ export class MemcacheStore implements CounterStore {
     const increments: PendingIncrement[] = []
     for (let i = 0; i < slots.length; i++) {
       const key = keys[i]
-      const before = Math.min(this.parseCount(key, values.get(key)) + this.pending.getHits(key), COUNT_MAX)
+      const before = Math.min(this.parseCount(node, values.get(key)) + this.pending.getHits(key), COUNT_MAX)
       batch.setPreviousCount(slots[i], before)
       const hits = Math.min(batch.hits[slots[i]], COUNT_MAX - before)
       const increment = { node, key, hits, expiry: toExpiry(batch.expirySec[slots[i]], nowSec) }
@@ -207,22 +206,25 @@ export class MemcacheStore implements CounterStore {
   }
 
   /** A 64-bit number (Q39); any other value counts as 0 (spec 4.3). */
-  private parseCount(key: string, value = '0'): number {
+  private parseCount(node: MemcacheNode, value = '0'): number {
     if (/^\+?\d{1,20} *$/.test(value)) return Number(value)
     const valueText = JSON.stringify(value.slice(0, VALUE_LOGGED_MAX))
     this.report.logError(
       'value',
-      () => `Unexpected non-numeric value in memcached: ${formatKey(key)} ${valueText}`,
+      () => `Unexpected non-numeric value in memcached at ${node.address.text}: ${valueText}`,
     )
     return 0
   }
 
-  private failShare({ inFlight, node, slots, keys }: NodeShare, error: Error): void {
+  private failShare({ inFlight, node, slots }: NodeShare, error: Error): void {
     this.report.count('multiget.__code=error')
-    this.report.logError(
-      'multi-get',
-      () => `Error multi-getting memcache keys (${formatKeys(keys)}): ${error.message}`,
-    )
+    // while its circuit breaker is open, that is one line of its own
+    if (!node.isBreakerOpen) {
+      this.report.logError(
+        `multi-get ${node.address.text}`,
+        () => `Error multi-getting memcache keys at ${node.address.text}: ${error.message}`,
+      )
+    }
     const failure = new StoreError(`memcache ${node.address.text}: ${error.message}`)
     for (const slot of slots) this.fail(inFlight.batch, slot, failure)
   }

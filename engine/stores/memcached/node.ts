@@ -40,6 +40,7 @@ export interface NodeOptions {
   timeoutMs: number
   breakers: Breakers
   onLost: (reason: string) => void
+  onBack: (afterMs: number) => void // the first reply after `onLost`
   onState: () => void // isFailing or isConnected may have changed
 }
 
@@ -74,6 +75,7 @@ export class MemcacheNode {
   private failures = 0 // attempts to connect since the last reply
   private pausedUntilMs = 0
   private lostReason = ''
+  private lostMs = 0 // when a loss was reported; 0 = none since the last reply
   private first: Command | null = null // the oldest without a reply
   private last: Command | null = null
   private commandsCount = 0
@@ -244,7 +246,7 @@ export class MemcacheNode {
       const [, key, , bytes] = text.slice(at, end).split(' ')
       const valueEnd = end + 2 + Number(bytes)
       if (!(Number(bytes) <= VALUE_BYTES_MAX) || !this.first?.onValue) {
-        this.onLost(`unexpected value: ${JSON.stringify(text.slice(at, end))}`)
+        this.onLost('a value that was not asked for, or is too long') // without the key, which contains values of callers
         return
       }
       if (text.length < valueEnd + 2) break
@@ -260,15 +262,16 @@ export class MemcacheNode {
   private onReply(line: string): void {
     const command = this.first
     if (command === null) {
-      this.onLost(`unexpected reply: ${JSON.stringify(line.slice(0, LINE_BYTES_MAX))}`)
+      this.onLost(`unexpected reply: ${quoteLine(line)}`)
       return
     }
     const isError = /^(ERROR|CLIENT_ERROR|SERVER_ERROR)\b/.test(line)
     if ((isError && !COMMAND_ERROR.test(line)) || (!isError && command.onValue !== null && line !== 'END')) {
-      this.onLost(`protocol error: ${JSON.stringify(line.slice(0, LINE_BYTES_MAX))}`)
+      this.onLost(`protocol error: ${quoteLine(line)}`)
       return
     }
     this.failures = 0
+    this.onReplied()
     this.first = command.next
     if (this.first === null) this.last = null
     this.commandsCount--
@@ -278,6 +281,12 @@ export class MemcacheNode {
     if (isError) command.onEnd(new Error(line), '')
     else command.onEnd(null, line)
     if (this.isRetired && this.first === null) this.close()
+  }
+
+  private onReplied(): void {
+    if (this.lostMs === 0) return
+    this.options.onBack(performance.now() - this.lostMs)
+    this.lostMs = 0
   }
 
   /** setImmediate lets data that has arrived be read first, so a pause of this thread is not taken for one of the node. */
@@ -294,7 +303,13 @@ export class MemcacheNode {
     if (sinceMs === Number.POSITIVE_INFINITY) return
     const leftMs = sinceMs + timeoutMs - performance.now()
     if (leftMs > 0) this.scheduleSweep(leftMs)
-    else this.onLost(`no ${isOpening ? 'connection' : 'reply'} within ${goDuration(timeoutMs)}`)
+    else this.onTimeout(`no ${isOpening ? 'connection' : 'reply'} within ${goDuration(timeoutMs)}`)
+  }
+
+  /** A stopped server accepts the next connection, too: its calls would wait as long again, so one timeout is enough. */
+  private onTimeout(reason: string): void {
+    this.breaker.trip(reason)
+    this.onLost(reason)
   }
 
   /** The connection or the attempt to connect has failed. */
@@ -303,7 +318,10 @@ export class MemcacheNode {
     const pauseMs = this.failures === 0 ? 0 : backoffMs(this.failures, RECONNECT, Math.random)
     this.pausedUntilMs = performance.now() + pauseMs
     this.failures++
-    if (this.probesCount === 0 || this.commandsCount > this.probesCount) this.options.onLost(reason)
+    if (this.probesCount === 0 || this.commandsCount > this.probesCount) {
+      if (this.lostMs === 0) this.lostMs = performance.now()
+      this.options.onLost(reason)
+    }
     const isFailure = !this.isConnected || this.commandsCount > 0
     this.drop(reason)
     if (isFailure) this.setFailing(true)
@@ -336,4 +354,9 @@ export class MemcacheNode {
       command.onEnd(error, '')
     }
   }
+}
+
+/** For the log. Lines that begin with VALUE contain keys, and so values of callers. */
+function quoteLine(line: string): string {
+  return line.startsWith('VALUE') ? 'a VALUE line' : JSON.stringify(line.slice(0, LINE_BYTES_MAX))
 }

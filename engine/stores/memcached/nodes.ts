@@ -6,6 +6,7 @@
  */
 
 import { Breakers, NO_BREAKER } from '../breakers.ts'
+import { goDuration } from '../connect-retry.ts'
 import type { Working } from '../store-health.ts'
 import { type MemcacheAddress, MemcacheNode } from './node.ts'
 import type { MemcacheOptions } from './options.ts'
@@ -126,8 +127,13 @@ export class MemcacheNodes {
     const { tls, timeoutMs } = this.options
     const onLost = (reason: string) =>
       this.report.logError(address.text, () => `memcached at ${address.text} is not connected: ${reason}`)
+    const onBack = (afterMs: number) =>
+      this.report.logSummary(
+        'warning',
+        `memcached at ${address.text} is connected again after ${goDuration(afterMs)}`,
+      )
     const node = new MemcacheNode({
-      ...{ address, tls, timeoutMs, onLost, breakers: this.breakers },
+      ...{ address, tls, timeoutMs, onLost, onBack, breakers: this.breakers },
       onState: () => this.onNodeState(),
     })
     node.open()

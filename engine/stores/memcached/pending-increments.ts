@@ -8,7 +8,6 @@
  * `getHits` returns what memcached has not confirmed yet. A node replies in the order of the commands, so this is exactly what
  * a count read from it lacks. Hits that fail here are lost, counted and logged.
  */
-import { formatKey } from './key.ts'
 import type { MemcacheNode } from './node.ts'
 import type { MemcacheReport } from './report.ts'
 
@@ -61,7 +60,7 @@ export class PendingIncrements {
         const reason = error?.message ?? 'memcache: cache miss'
         this.report.logError(
           'increment',
-          () => `Failed to increment key ${formatKey(key)}${afterAdd}: ${reason}`,
+          () => `Failed to increment a key at ${node.address.text}${afterAdd}: ${reason}`,
         )
       }
       this.settle(increment)
@@ -79,7 +78,7 @@ export class PendingIncrements {
       }
       this.report.count(error === null ? 'add.__code=success' : 'add.__code=error')
       if (error !== null) {
-        this.report.logError('add', () => `Failed to add key ${formatKey(key)}: ${error.message}`)
+        this.report.logError('add', () => `Failed to add a key at ${node.address.text}: ${error.message}`)
       }
       this.settle(increment)
     })

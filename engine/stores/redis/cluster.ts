@@ -43,6 +43,7 @@ export class RedisCluster implements RedisTopology {
   private refreshTimer: NodeJS.Timeout | undefined
   private refreshAtMs = 0
   private isRefreshing = false
+  private loggedReason = '' // why no owner of slots is known
   private isClosing = false
 
   /** Throws a ConfigurationError for an invalid address. */
@@ -89,6 +90,15 @@ export class RedisCluster implements RedisTopology {
       throw error
     }
     this.scheduleRefresh(REFRESH_MS)
+  }
+
+  keep(): void {
+    this.scheduleRefresh(0)
+  }
+
+  /** While no owner of slots is known there is no circuit breaker, and hits fail at once. */
+  onStartTimedOut(): void {
+    for (const node of this.masters) node.onStartTimedOut()
   }
 
   async close(): Promise<void> {
@@ -212,13 +222,21 @@ export class RedisCluster implements RedisTopology {
       this.install(ranges)
       for (const node of this.masters) node.keep()
       this.closeUnusedNodes()
-    } catch {
+    } catch (error) {
       // no node replied: the known owners stay
+      if (this.masters.size === 0) this.logUnknownOwners(errorText(error))
     } finally {
       this.isRefreshing = false
       this.scheduleRefresh(this.isConnected ? REFRESH_MS : REFRESH_SOON_MS * (1 + Math.random()))
     }
     this.hooks.onChange()
+  }
+
+  /** Once per reason in a row. */
+  private logUnknownOwners(reason: string): void {
+    if (this.isClosing || reason === this.loggedReason) return
+    this.loggedReason = reason
+    this.hooks.log('warning', `Cannot discover the Redis Cluster at ${this.name}: ${reason}; retrying`)
   }
 
   private install(ranges: SlotRange[]): void {

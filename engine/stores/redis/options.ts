@@ -20,6 +20,7 @@ export interface RedisOptions {
   operationTimeoutMs: number // from handing a batch to the store to its reply
   emptyWaitMs?: number // the longest a batch waits to be sent; default operationTimeoutMs
   startup: Startup
+  startWaitMs?: number | null // STORE_START_WAIT: `connect` resolves after it at the latest; default null = when connected
   busyPollMs?: number // REDIS_BUSY_POLL (reply-poller.ts); default 0
   coalesceDelayMs?: number // REDIS_REPLY_COALESCE_DELAY (reply-poller.ts); default 0
   breaker?: BreakerOptions // default NO_BREAKER
@@ -66,6 +67,7 @@ function readOptions(settings: Settings, prefix: Prefix): RedisOptions {
     coalesceDelayMs: settings.REDIS_REPLY_COALESCE_DELAY,
     breaker: breakerOptions(settings),
     ...(isError && { emptyWaitMs: settings[`${prefix}_POOL_ON_EMPTY_WAIT_DURATION`] }),
+    startWaitMs: settings.STORE_START_WAIT,
     startup: {
       initialMs: settings.REDIS_STARTUP_INITIAL_INTERVAL,
       maxMs: settings.REDIS_STARTUP_MAX_INTERVAL,

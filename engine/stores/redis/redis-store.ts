@@ -14,7 +14,7 @@ import type { Log } from '../../runtime/messages.ts'
 import type { Stats } from '../../stats/stats.ts'
 import type { Batch } from '../batch.ts'
 import { Breakers, NO_BREAKER } from '../breakers.ts'
-import { goDuration, openWithRetries } from '../connect-retry.ts'
+import { createCancelled, goDuration, openWithRetries } from '../connect-retry.ts'
 import { ConnectionMetrics } from '../connection-metrics.ts'
 import type { CounterStore } from '../counter-store.ts'
 import { HealthReporter, type InstanceHealth, type OnHealth, type Working } from '../store-health.ts'
@@ -63,6 +63,8 @@ export class RedisStore implements CounterStore {
   private waiting: WaitingBatch | null = null
   private fullSinceMs = 0 // since when the next batch has been waiting for capacity; 0 = it is not
   private readonly wasConnected: boolean[] // by instance
+  private readonly isReached: boolean[] // by instance: it has been connected once
+  private onAllConnected: (() => void) | null = null
   private readonly healthCheck: HealthCheck
   private healthReporter: HealthReporter | null = null // set when all instances have been connected once
   private isClosing = false
@@ -90,6 +92,7 @@ export class RedisStore implements CounterStore {
     const main = createTopology(options, 0, 'redis_pool')
     this.topologies = perSecond ? [main, createTopology(perSecond, 1, 'redis_per_second_pool')] : [main]
     this.wasConnected = this.topologies.map(() => false)
+    this.isReached = this.topologies.map(() => false)
     this.healthCheck = new HealthCheck(this.topologies.length, (batch, done) => this.sendCheck(batch, done))
   }
 
@@ -110,14 +113,23 @@ export class RedisStore implements CounterStore {
   }
 
   /**
-   * Resolves when every instance has replied, the one for limits per second first. Rejects with a ConfigurationError
-   * after `startup.maxElapsedMs` or when the signal aborts.
+   * Resolves when every instance has replied, the one for limits per second first, or after `startWaitMs`. Rejects with a
+   * ConfigurationError when the signal aborts or, without `startWaitMs`, after `startup.maxElapsedMs`.
    */
   async connect(): Promise<void> {
-    const { log, signal } = this.hooks
+    const { startWaitMs = null } = this.options
     const needsDiscovery = ({ type = 'single' }: RedisOptions) => type !== 'single'
     if (needsDiscovery(this.options) || (this.options.perSecond && needsDiscovery(this.options.perSecond)))
       await loadClient() // before the timeout of the first attempt starts
+    if (startWaitMs === null) await this.openAll()
+    else await this.keepAll(startWaitMs)
+    const { onHealth } = this.hooks
+    if (onHealth) this.healthReporter = new HealthReporter(() => this.instancesHealth(), onHealth)
+    this.onConnectionChange()
+  }
+
+  private async openAll(): Promise<void> {
+    const { log, signal } = this.hooks
     for (const topology of this.topologies.toReversed()) {
       const open = () => topology.open()
       const stop = () => void topology.close() // cancels the current attempt
@@ -131,9 +143,29 @@ export class RedisStore implements CounterStore {
         signal?.removeEventListener('abort', stop)
       }
     }
-    const { onHealth } = this.hooks
-    if (onHealth) this.healthReporter = new HealthReporter(() => this.instancesHealth(), onHealth)
-    this.onConnectionChange()
+  }
+
+  /** Connects in the background, for as long as it takes; resolves when all are connected, after `waitMs` at the latest. */
+  private async keepAll(waitMs: number): Promise<void> {
+    const { signal } = this.hooks
+    for (const topology of this.topologies) topology.keep()
+    if (waitMs > 0 && !signal?.aborted) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, waitMs)
+        this.onAllConnected = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+        signal?.addEventListener('abort', this.onAllConnected, { once: true })
+      })
+      if (this.onAllConnected !== null) signal?.removeEventListener('abort', this.onAllConnected)
+      this.onAllConnected = null
+    }
+    if (signal?.aborted) {
+      await this.closeAll()
+      throw createCancelled(this.topologies[0].name)
+    }
+    for (const topology of this.topologies) topology.onStartTimedOut()
   }
 
   /** Batches in flight are completed first. */
@@ -236,7 +268,9 @@ export class RedisStore implements CounterStore {
     for (const [index, { isConnected }] of this.topologies.entries()) {
       if (isConnected && !this.wasConnected[index]) this.healthCheck.reset(index)
       this.wasConnected[index] = isConnected
+      if (isConnected) this.isReached[index] = true
     }
+    if (this.isConnected) this.onAllConnected?.()
     if (!this.isClosing) this.healthReporter?.reportNow()
   }
 
@@ -249,6 +283,7 @@ export class RedisStore implements CounterStore {
         name: INSTANCE_NAMES[index],
         isConnected,
         working,
+        ...(!this.isReached[index] && { isUnreached: true }),
         ...(open.length > 0 && { openBreakers: open }),
       }
     })

@@ -42,6 +42,10 @@ export interface RedisTopology {
   isWaitingFor(node: RedisNode): boolean
   /** One attempt. After the first success, lost connections are restored automatically. */
   open(): Promise<void>
+  /** Instead of `open`: connects in the background and retries until `close`. */
+  keep(): void
+  /** STORE_START_WAIT has passed: opens the circuit breakers of nodes that are not connected. */
+  onStartTimedOut(): void
   close(): Promise<void>
 }
 
@@ -116,6 +120,19 @@ export class RedisSingleNode implements RedisTopology {
 
   async open(): Promise<void> {
     await this.node.open()
+    this.watchSentinels()
+  }
+
+  keep(): void {
+    this.node.keep()
+    this.watchSentinels()
+  }
+
+  onStartTimedOut(): void {
+    this.node.onStartTimedOut()
+  }
+
+  private watchSentinels(): void {
     this.sentinels?.watch(({ host, port }) => {
       const { address } = this.node
       if (address?.host === host && address.port === port) return

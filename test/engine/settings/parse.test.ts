@@ -174,6 +174,18 @@ describe('names', () => {
     ])
   })
 
+  test('the key of rule files for STORE_ERROR_POLICY is recognised', () => {
+    expect(parseSettings({ ON_STORE_ERROR: 'local' }).warnings).toEqual([
+      'ON_STORE_ERROR is not a setting; did you mean STORE_ERROR_POLICY?',
+    ])
+  })
+
+  test('a share of 0, with which a circuit breaker would open without a failure, is refused', () => {
+    expect(() => parseSettings({ STORE_BREAKER_SHARE: '0' })).toThrow(
+      'STORE_BREAKER_SHARE="0" is not allowed: a number from 0.01 to 1',
+    )
+  })
+
   test('mogrifier variables are known', () => {
     const env = { DOG_STATSD_MOGRIFIER_FOO_PATTERN: 'x', TAGGED_STATS_MOGRIFIER_BAR_TAGS: 'a:b' }
     expect(parseSettings(env).warnings).toEqual([])

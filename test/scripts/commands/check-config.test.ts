@@ -217,7 +217,7 @@ descriptors:
     const limit = 'rate_limit: { unit: day, requests_per_unit: 3'
     const file = put(
       'a.yaml',
-      `domain: a\ndescriptors:\n  - key: k\n    on_store_error: local\n    local_share: 50\n    ${limit} }\n  - key: l\n    on_store_error:\n    metadata: { local_share: 1 }\n    ${limit} }\n`,
+      `domain: a\ndescriptors:\n  - key: k\n    on_store_error: local\n    local_share: 50\n    ${limit} }\n  - key: l\n    on_store_error: deny\n    metadata: { local_share: 1 }\n    ${limit} }\n`,
     )
     expect(await run(file)).toMatchObject({ code: 0, err: [] })
     const refused = (key: string) => `${key} is a key of Sluice: envoyproxy/ratelimit refuses the file`

@@ -27,7 +27,7 @@ async function startServer(port?: number) {
   return server
 }
 
-test('a node that fails and recovers is reported without traffic, with one log line', async () => {
+test('a node that fails and recovers is reported without traffic, with a log line each', async () => {
   const [first, second] = [await startServer(), await startServer()]
   const two = await openStore([first.address, second.address])
   expect((await two.add([['shop_user_alice_1200', 1]], [['a', 1]])).flat()).toEqual([0, 0])
@@ -36,7 +36,10 @@ test('a node that fails and recovers is reported without traffic, with one log l
   await eventually(() => expect(two.health.at(-1)).toBe('partly'))
   await startServer(second.port)
   await eventually(() => expect(two.health.at(-1)).toBe('ok'))
-  expect(two.log).toEqual([expect.stringMatching(`^error memcached at ${second.address} is not connected: `)])
+  expect(two.log).toEqual([
+    expect.stringMatching(`^error memcached at ${second.address} is not connected: `),
+    expect.stringMatching(`^warning memcached at ${second.address} is connected again after `),
+  ])
 })
 
 test('a node that is unreachable from the start is reported before the first call', async () => {
@@ -89,6 +92,29 @@ test('a node that accepts connections and never replies is reported with the fir
   await eventually(async () => {
     await advanceClock(PERIOD_MS / 20)
     expect(one.health.at(-1)).toBe('ok')
+  })
+})
+
+test('one timeout opens the circuit breaker: a stopped server would accept the next connection, too', async () => {
+  const server = await startServer()
+  const proxy = await startTcpProxy(server.port)
+  onTestFinished(() => proxy.stop())
+  stopClock()
+  const breaker = { ...NO_BREAKER, failuresInRow: 1_000, probeIntervalMs: 20 }
+  const one = await openStore([`127.0.0.1:${proxy.port}`], { breaker, timeoutMs: TIMEOUT_MS })
+  await one.add([['a', 1]])
+  await eventually(() => expect(one.stats()['add.__code=success']).toBe(1))
+  proxy.stall()
+  const pending = one.add([['a', 1]])
+  await advanceClock(TIMEOUT_MS)
+  expect(String(await pending)).toContain('no reply within 500ms')
+  expect(String(await one.add([['a', 1]])), 'it does not wait').toContain(
+    'the circuit breaker is open (no reply within 500ms)',
+  )
+  proxy.resume()
+  await eventually(async () => {
+    await advanceClock(PERIOD_MS / 20)
+    expect(String(await one.add([['b', 1]]))).toMatch(/^\d+$/)
   })
 })
 

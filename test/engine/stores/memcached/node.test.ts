@@ -40,6 +40,7 @@ async function startNode(onRequest: (socket: Socket, text: string) => void): Pro
     breakers: new Breakers(NO_BREAKER, null, () => {}),
     timeoutMs: TIMEOUT_MS,
     onLost: (reason) => lost.push(reason),
+    onBack: () => {},
     onState: () => {},
   })
   return node
@@ -92,9 +93,9 @@ const invalidReplies = [
   ['CLIENT_ERROR line too long\r\n',   'protocol error: "CLIENT_ERROR line too long"'],
   ['HTTP/1.1 400 Bad Request\r\n\r\n', 'protocol error: "HTTP/1.1 400 Bad Request"'],
   ['STORED\r\n',                       'protocol error: "STORED"'],
-  ['VALUE a 0 x\r\n',                  'unexpected value: "VALUE a 0 x"'],
-  ['VALUE a 0 1048577\r\n',            'unexpected value: "VALUE a 0 1048577"'],
-  ['VALUE\r\n',                        'protocol error: "VALUE"'],
+  ['VALUE a 0 x\r\n',                  'a value that was not asked for, or is too long'],
+  ['VALUE a 0 1048577\r\n',            'a value that was not asked for, or is too long'],
+  ['VALUE\r\n',                        'protocol error: a VALUE line'],
   ['x'.repeat(1_100_000),              'it sent a line without an end'],
   ['',                                 'no reply within 10s'],
 ] as const

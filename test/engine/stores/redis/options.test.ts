@@ -56,6 +56,7 @@ test('each instance gets its own settings', () => {
     tls: null,
     timeoutMs: 1_000,
     operationTimeoutMs: 1,
+    startWaitMs: null,
     busyPollMs: 0.04,
     coalesceDelayMs: 0,
     breaker,
@@ -72,6 +73,7 @@ test('each instance gets its own settings', () => {
     tls: { prefix: 'REDIS_TLS', caCert: 'ca', clientCert: 'cert', clientKey: 'key', skipsHostname: true }, // the files are shared
     timeoutMs: 2_000,
     operationTimeoutMs: 2,
+    startWaitMs: null,
     busyPollMs: 0.04,
     coalesceDelayMs: 0,
     breaker,
