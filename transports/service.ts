@@ -65,6 +65,8 @@ export class Service {
   private isStoreUnreached = false // STORE_START_WAIT has passed without Redis, and it has not been connected since
   private reportedEvictions = 0
   private reportedPublicEvictions = 0
+  /** After `stop`: a worker could not be ended. An ordinary exit would terminate its thread, which aborts the process (serve-pool.ts). */
+  hasBlockedWorker = false
   onRules: (rules: RulesImage) => void = () => {} // called when rules come into force
   private evictionTimer: NodeJS.Timeout | undefined
 
@@ -145,6 +147,12 @@ export class Service {
     this.pool = new ServePool(resolveModule('./worker.ts', import.meta.url), settings.WORKERS, options, {
       message: (index, message) => this.receive(index, message),
       died: (index, error, willRestart) => this.onWorkerDied(index, error, willRestart),
+      unresponsive: (index, forSec) =>
+        log(
+          'error',
+          `worker ${index} is unresponsive: its event loop has not turned for ${forSec} s; its calls wait`,
+        ),
+      responsive: (index, afterSec) => log('warning', `worker ${index} responds again after ${afterSec} s`),
     })
     const started = this.pool.start()
     started.catch(() => {}) // it is not awaited after a signal
@@ -168,7 +176,13 @@ export class Service {
     this.health.set('sigterm', false)
     this.pool?.beginShutdown()
     await sleep(this.pool ? settings.DRAIN_DELAY : 0)
-    await this.pool?.drain(settings.DRAIN_TIMEOUT)
+    for (const index of (await this.pool?.drain(settings.DRAIN_TIMEOUT)) ?? []) {
+      this.hasBlockedWorker = true
+      this.log(
+        'error',
+        `worker ${index} is unresponsive and has not ended within DRAIN_TIMEOUT; its calls are cut`,
+      )
+    }
     this.repeatedLines.close()
     clearInterval(this.evictionTimer)
     this.debug?.close()

@@ -78,6 +78,7 @@ async function run(task: ServeTask): Promise<void> {
       else if (message.kind === 'health') ports.setHealth(message.health)
       else if (message.kind === 'tls') ports.renew(message.tls)
       else if (message.kind === 'stats') sendStats()
+      else if (message.kind === 'ping') send({ kind: 'pong' })
       else if (message.kind === 'ending') ports.beginShutdown()
       else if (message.kind === 'drain') resolve(message.timeoutMs)
       else if (process.env.NODE_ENV === 'test') provoke(message)
@@ -109,12 +110,16 @@ function provoke(message: Extract<ToWorker, { kind: 'crash' | 'stall' }>): void 
   block(message.ms)
 }
 
-/** Messages from main that arrive while the store is opened. The last of each kind is kept; `drain` aborts the opening. */
+/** Messages from main that arrive while the store is opened. The last of each kind is kept; `ping` is answered, and `drain` aborts the opening. */
 class EarlyMessages {
   private readonly port: MessagePort
   private readonly draining = new AbortController()
   private readonly kept = new Map<ToWorker['kind'], ToWorker>()
   private readonly keep = (message: ToWorker) => {
+    if (message.kind === 'ping') {
+      this.port.postMessage({ kind: 'pong' } satisfies FromWorker)
+      return
+    }
     this.kept.delete(message.kind) // re-inserted, so that the order is that of the last ones
     this.kept.set(message.kind, message)
     if (message.kind === 'drain') this.draining.abort()

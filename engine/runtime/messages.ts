@@ -8,6 +8,8 @@
  *       stats ───────────────────────►    responds within one turn of its event loop
  *            ◄──────────────── stats      also sent once when the thread ends
  *            ◄─────────── store, log
+ *       ping ────────────────────────►    once a second
+ *            ◄───────────────── pong      within one turn of its event loop
  *       ending ──────────────────────►    tells clients to disconnect
  *       drain ───────────────────────►    stops listening, finishes, closes; then its task resolves
  *
@@ -44,6 +46,7 @@ export type ToWorker =
   | { kind: 'health'; health: HealthState }
   | { kind: 'tls'; tls: PortTls } // for connections from now on
   | { kind: 'stats' }
+  | { kind: 'ping' }
   | { kind: 'ending' } // ports stay open for DRAIN_DELAY; clients are asked to disconnect
   | { kind: 'drain'; timeoutMs: number }
   | { kind: 'crash' } // with NODE_ENV=test only: throws, to test the restart
@@ -51,6 +54,7 @@ export type ToWorker =
 
 export type FromWorker =
   | { kind: 'ready' }
+  | { kind: 'pong' } // its event loop turns
   | { kind: 'stats'; deltas: Deltas }
   | { kind: 'store'; instances: readonly InstanceHealth[] } // whether it works, on every change
   | { kind: 'log'; level: LogLevel; message: string }

@@ -5,6 +5,9 @@
  *                             │
  *                             └── drain ──► finishes its requests, closes ──► ends
  *
+ * Each worker is asked once a second whether its event loop turns. One that does not answer is reported, and is not waited for once
+ * the time for draining has passed: it would keep the process from ending.
+ *
  * Threads end by message, never by force: terminating a thread that holds a uWebSockets.js app aborts the process. The
  * threads are Piscina's, which replaces one that dies; a restart here is a new task. So thread-supervisor.ts does not fit, but
  * pauses and the accounting of restarts are the same (backoff.ts). Runs in main. The file that each thread runs is an argument, so the engine does not depend on transports.
@@ -17,6 +20,12 @@ import type { FromWorker, ServeTask, ToWorker } from './messages.ts'
 
 /** A worker that does not respond within this time is left out of a statistics round; its deltas come with the next. */
 const STATS_WAIT_MS = 200
+
+/** Between two checks that event loops turn. */
+const CHECK_MS = 1_000
+
+/** Checks in a row without any message: the worker is unresponsive. Checks, since none passes while the machine is suspended. */
+const SILENT_CHECKS_MAX = 5
 
 /** Before each restart. After so many within a minute the worker is not restarted: the cause is not transient. */
 const RESTART_PAUSES_MS = [0, 50, 100, 150, 200]
@@ -33,14 +42,24 @@ export interface ServePoolHooks {
   message(index: number, message: FromWorker): void
   /** A worker ended by an error; it is replaced unless `willRestart` is false. */
   died(index: number, error: Error, willRestart: boolean): void
+  /** The event loop of a worker has not turned for `forSec`. */
+  unresponsive(index: number, forSec: number): void
+  /** It turns again, after about `afterSec`. */
+  responsive(index: number, afterSec: number): void
 }
 
 interface Slot {
   port: MessagePort
   isReady: boolean
+  hasEnded: boolean
   ended: Promise<void>
   startedMs: number
   restarts: RestartBackoff // of this index, over its threads
+  isPinged: boolean // the last ping has no answer
+  silentChecks: number // since its last message
+  isReported: boolean // as unresponsive
+  giveUp: () => void // `drain` no longer waits for it
+  givenUp: Promise<void>
 }
 
 export class ServePool {
@@ -51,10 +70,22 @@ export class ServePool {
   private isDraining = false
   private round: Promise<number> | null = null // of statistics, in progress or the last one
   private nextRound: Promise<number> | null = null // requested, not started
+  private readonly checkMs: number
+  private readonly checkTimer: NodeJS.Timeout
+  private drainMsLeft = 0
 
-  constructor(file: URL, workersCount: number, options: WorkerOptions, hooks: ServePoolHooks) {
+  /** `checkMs` is for tests. */
+  constructor(
+    file: URL,
+    workersCount: number,
+    options: WorkerOptions,
+    hooks: ServePoolHooks,
+    checkMs = CHECK_MS,
+  ) {
     this.options = options
     this.hooks = hooks
+    this.checkMs = checkMs
+    this.checkTimer = setInterval(() => this.check(), checkMs).unref()
     this.piscina = new Piscina({
       filename: file.href,
       minThreads: workersCount,
@@ -112,11 +143,49 @@ export class ServePool {
     this.broadcast({ kind: 'ending' })
   }
 
-  /** Makes every worker finish; resolves when all have ended. */
-  async drain(timeoutMs: number): Promise<void> {
+  /**
+   * Makes every worker finish. Resolves when all have ended, with the indices of those that are not waited for: they do not respond,
+   * and `timeoutMs` have passed.
+   */
+  async drain(timeoutMs: number): Promise<number[]> {
     this.isDraining = true
+    this.drainMsLeft = timeoutMs
+    this.checkTimer.ref()
     this.broadcast({ kind: 'drain', timeoutMs })
-    await Promise.allSettled(this.slots.map((slot) => slot.ended))
+    const givenUp: number[] = []
+    await Promise.all(
+      this.slots.map((slot, index) => {
+        const isGivenUp = slot.givenUp.then(() => void givenUp.push(index))
+        return Promise.race([Promise.allSettled([slot.ended]), isGivenUp])
+      }),
+    )
+    clearInterval(this.checkTimer)
+    return givenUp
+  }
+
+  private check(): void {
+    if (this.isDraining) this.drainMsLeft -= this.checkMs
+    this.slots.forEach((slot, index) => {
+      if (slot.hasEnded) return
+      slot.silentChecks++
+      const forSec = (slot.silentChecks * this.checkMs) / 1_000
+      if (slot.silentChecks >= SILENT_CHECKS_MAX && slot.isReady && !slot.isReported) {
+        slot.isReported = true
+        this.hooks.unresponsive(index, forSec)
+      }
+      if (slot.silentChecks >= SILENT_CHECKS_MAX && this.isDraining && this.drainMsLeft <= 0) slot.giveUp()
+      if (slot.isPinged) return // one at a time, so that they do not pile up
+      slot.isPinged = true
+      slot.port.postMessage({ kind: 'ping' } satisfies ToWorker)
+    })
+  }
+
+  private onMessage(index: number, slot: Slot, message: FromWorker): void {
+    if (slot.isReported) this.hooks.responsive(index, (slot.silentChecks * this.checkMs) / 1_000)
+    slot.isReported = false
+    slot.silentChecks = 0
+    if (message.kind === 'pong') slot.isPinged = false
+    else this.hooks.message(index, message)
   }
 
   private broadcast(message: ToWorker): void {
@@ -128,15 +197,23 @@ export class ServePool {
     const { port1: port, port2 } = new MessageChannel()
     const task: ServeTask = { ...this.options, index, port: port2 }
     const ended: Promise<void> = this.piscina.run(task, { transferList: [port2] })
-    const slot: Slot = { port, isReady: false, ended, startedMs: performance.now(), restarts }
+    const { promise: givenUp, resolve: giveUp } = Promise.withResolvers<void>()
+    const slot: Slot = {
+      ...{ port, isReady: false, hasEnded: false, ended, startedMs: performance.now(), restarts },
+      ...{ isPinged: false, silentChecks: 0, isReported: false, giveUp, givenUp },
+    }
     this.slots[index] = slot
+    const onEnd = () => {
+      slot.hasEnded = true
+    }
+    ended.then(onEnd, onEnd)
     const ready = new Promise<void>((resolve, reject) => {
       port.on('message', (message: FromWorker) => {
         if (message.kind === 'ready') {
           slot.isReady = true
           resolve()
         }
-        this.hooks.message(index, message)
+        this.onMessage(index, slot, message)
       })
       port.on('close', () => {
         slot.isReady = false // no more messages

@@ -111,7 +111,7 @@ const table = {
   Process: [
     [workers,     built,  'WORKERS',       'cores', 'threads that serve requests, 1 to 256; cores = one per CPU core'],
     [span,        built,  'DRAIN_DELAY',   '0',     'after SIGTERM, time between failing health checks and closing the ports'],
-    [span,        built,  'DRAIN_TIMEOUT', '30s',   'longest wait for running requests after the ports are closed'],
+    [span,        built,  'DRAIN_TIMEOUT', '30s',   'longest wait for running requests after the ports are closed; a worker that has not responded for 5 s then is given up, and the process is ended by SIGKILL'],
     [level,       built,  'LOG_LEVEL',     'WARN',  'lowest severity that is logged'],
     [format,      built,  'LOG_FORMAT',    'text',  'format of log lines'],
   ],
@@ -220,7 +220,7 @@ const table = {
     [string,      built,  'MEMCACHE_SRV', '', 'DNS SRV record that lists the nodes; replaces MEMCACHE_HOST_PORT'],
     [span,        built,  'MEMCACHE_SRV_REFRESH', '0', 'interval at which the record is resolved again; 0 = never'],
     [count,       inert,  'MEMCACHE_MAX_IDLE_CONNS', '2', 'no effect: each worker uses one connection per node'],
-    [bool,        built,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'take a count that cannot be read as 0, so the request passes; false = an error'],
+    [bool,        built,  'MEMCACHE_ERRORS_AS_ZERO', 'false', 'take a count that cannot be read, or is not a number, as 0, so the request passes; false = an error'],
     [bool,        built,  'MEMCACHE_TLS', 'false', 'connect to the nodes with TLS'],
     [path,        built,  'MEMCACHE_TLS_CACERT', '', 'CA of the nodes, PEM, trusted in addition to those of the system'],
     [path,        built,  'MEMCACHE_TLS_CLIENT_CERT', '', 'client certificate, PEM; empty = none'],

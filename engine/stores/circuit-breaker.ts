@@ -6,7 +6,7 @@
  *        │      calls reach their deadlines and for `silenceMs` no trip has ended              │
  *        └───── `successes` probes in a row succeeded ◄── one probe per interval, with jitter ─┘
  *
- * A trip is one write and its replies. It is bad if it failed or took more than `latencyMs`. The window is two halves, of which the older
+ * A trip is one write and its replies; with memcached, the writes of one hit. It is bad if it failed or took more than `latencyMs`. The window is two halves, of which the older
  * one is dropped, so it covers `windowMs` / 2 to `windowMs`. Time is read only for bad trips, and halves change only then: a good trip
  * costs two additions (bench/breaker.ts). A half that began longer ago than the window is dropped with the good trips in it, so
  * a fault after an hour of success is judged by itself.
@@ -80,6 +80,13 @@ export class CircuitBreaker {
     this.failedInRow = 0
     this.trips++
     if (this.isTiming && tookMs > this.options.latencyMs) this.onBad('')
+  }
+
+  /** A part of a trip that took `tookMs`, or any number if trips are not timed. It says nothing by itself unless it was slow. */
+  onPart(tookMs: number): void {
+    if (!this.isTiming || tookMs <= this.options.latencyMs) return
+    this.trips++
+    this.onBad('')
   }
 
   /** A trip that failed, or that was refused for a reason other than this breaker. `reason` is for the log. */

@@ -100,6 +100,7 @@ async function runService(
   } finally {
     await Promise.all([service.stop(), monitor?.stop(settings.DRAIN_DELAY)])
     endWithFatal()
+    if (service.hasBlockedWorker) process.kill(process.pid, 'SIGKILL')
   }
   return exitCode
 }

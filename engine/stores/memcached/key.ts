@@ -17,3 +17,8 @@ export function toWireKey(key: string): string | null {
   const bytes = Buffer.from(key)
   return bytes.length > KEY_BYTES_MAX ? null : bytes.toString('latin1')
 }
+
+/** A wire key as text, for errors that go to callers; the log never has keys, which contain callers' values. */
+export function formatKey(wireKey: string): string {
+  return Buffer.from(wireKey, 'latin1').toString()
+}

@@ -11,7 +11,10 @@
  * response would close it, but spec 4.3 requires this order.)
  *
  * Errors are reported to callers and not treated as a count of 0, unless MEMCACHE_ERRORS_AS_ZERO is set; then only for the keys
- * concerned: other keys of the request still count. Nothing is sent twice.
+ * concerned: other keys of the request still count. A value that is not a number is such an error. Nothing is sent twice.
+ *
+ * Since hits are added after the response, memcached may refuse hits whose calls have been answered. Those are lost; the next ones
+ * on that counter fail until memcached takes writes again, and the breaker opens (node.ts).
  */
 import { StoreError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/messages.ts'
@@ -19,7 +22,7 @@ import type { Stats } from '../../stats/stats.ts'
 import type { Batch } from '../batch.ts'
 import type { CounterStore } from '../counter-store.ts'
 import { HealthReporter, type InstanceHealth, type OnHealth } from '../store-health.ts'
-import { toWireKey } from './key.ts'
+import { formatKey, toWireKey } from './key.ts'
 import type { MemcacheNode } from './node.ts'
 import { MemcacheNodes, NO_SERVERS } from './nodes.ts'
 import type { MemcacheOptions } from './options.ts'
@@ -40,6 +43,7 @@ const IN_FLIGHT_BATCHES_IDLE_MAX = 1_024
 
 const RELATIVE_EXPIRY_MAX_SEC = 2_592_000 // memcached takes more as a date (Q4)
 const COUNT_MAX = Number.MAX_SAFE_INTEGER // over any limit; counts end here, as memcached wraps to 0 at 2^64
+const COUNT_CHARS_MAX = 24 // longer values are not counters: 20 digits suffice
 const VALUE_LOGGED_MAX = 100 // characters
 
 const MALFORMED = new StoreError('malformed: key is too long or contains invalid characters')
@@ -57,7 +61,7 @@ interface NodeShare {
   node: MemcacheNode
   slots: number[]
   keys: string[] // wire keys, per slot
-  values: Map<string, string>
+  counts: Map<string, number> // by key; NaN = its value is not a number
 }
 
 export class MemcacheStore implements CounterStore {
@@ -146,7 +150,7 @@ export class MemcacheStore implements CounterStore {
       const nodeIndex = this.nodes.getNodeIndex(batch.counters[slot].key)
       let share = sharesByNode[nodeIndex]
       if (share === undefined) {
-        share = { inFlight, node: this.nodes.at(nodeIndex), slots: [], keys: [], values: new Map() }
+        share = { inFlight, node: this.nodes.at(nodeIndex), slots: [], keys: [], counts: new Map() }
         sharesByNode[nodeIndex] = share
         shares.push(share)
       }
@@ -163,12 +167,12 @@ export class MemcacheStore implements CounterStore {
   }
 
   private read(share: NodeShare): void {
-    const { node, keys, values } = share
+    const { node, keys, counts } = share
     this.report.count('keys_requested', keys.length)
-    node.send(
-      `gets ${keys.join(' ')}\r\n`,
+    node.read(
+      keys,
       (error) => this.onRead(share, error),
-      (key, value) => void values.set(key, value),
+      (key, value) => void counts.set(key, this.parseCount(node, value)),
     )
   }
 
@@ -178,7 +182,7 @@ export class MemcacheStore implements CounterStore {
     const increments = error === null || this.isErrorZero ? this.setCounts(share) : []
     if (error === null) {
       this.report.count('multiget.__code=success')
-      this.report.count('keys_found', share.values.size)
+      this.report.count('keys_found', share.counts.size)
     } else {
       this.failShare(share, error)
     }
@@ -190,13 +194,18 @@ export class MemcacheStore implements CounterStore {
     this.checkIdle()
   }
 
-  private setCounts({ inFlight, node, slots, keys, values }: NodeShare): PendingIncrement[] {
+  private setCounts({ inFlight, node, slots, keys, counts }: NodeShare): PendingIncrement[] {
     const { batch, nowSec } = inFlight
     const increments: PendingIncrement[] = []
     for (let i = 0; i < slots.length; i++) {
       const key = keys[i]
-      const before = Math.min(this.parseCount(node, values.get(key)) + this.pending.getHits(key), COUNT_MAX)
-      batch.setPreviousCount(slots[i], before)
+      const count = counts.get(key) ?? 0
+      const isNumber = !Number.isNaN(count)
+      const reason = isNumber ? node.getRefusal(key) : 'its value is not a number'
+      if (reason !== null) this.fail(batch, slots[i], counterError(node, key, reason))
+      if (reason !== null && !this.isErrorZero) continue
+      const before = Math.min((isNumber ? count : 0) + this.pending.getHits(key), COUNT_MAX)
+      if (reason === null) batch.setPreviousCount(slots[i], before)
       const hits = Math.min(batch.hits[slots[i]], COUNT_MAX - before)
       const increment = { node, key, hits, expiry: toExpiry(batch.expirySec[slots[i]], nowSec) }
       this.pending.expect(increment)
@@ -205,15 +214,15 @@ export class MemcacheStore implements CounterStore {
     return increments
   }
 
-  /** A 64-bit number (Q39); any other value counts as 0 (spec 4.3). */
-  private parseCount(node: MemcacheNode, value = '0'): number {
-    if (/^\+?\d{1,20} *$/.test(value)) return Number(value)
+  /** The value as a count, 64 bits (Q39); NaN if memcached would not increment it. */
+  private parseCount(node: MemcacheNode, value: string): number {
+    if (value.length <= COUNT_CHARS_MAX && /^\+?\d{1,20} *$/.test(value)) return Number(value)
     const valueText = JSON.stringify(value.slice(0, VALUE_LOGGED_MAX))
     this.report.logError(
       'value',
       () => `Unexpected non-numeric value in memcached at ${node.address.text}: ${valueText}`,
     )
-    return 0
+    return Number.NaN
   }
 
   private failShare({ inFlight, node, slots }: NodeShare, error: Error): void {
@@ -248,6 +257,10 @@ export class MemcacheStore implements CounterStore {
   private checkIdle(): void {
     if (this.inFlightCount + this.pending.count === 0) this.onIdle?.()
   }
+}
+
+function counterError({ address }: MemcacheNode, key: string, what: string): StoreError {
+  return new StoreError(`memcache ${address.text}: counter "${formatKey(key)}": ${what}`)
 }
 
 function toExpiry(lengthSec: number, nowSec: number): number {

@@ -7,8 +7,13 @@
  *
  * Every command ends within the timeout, counted from `send`: when the oldest has waited that long, or the connection breaks,
  * all pending commands fail, and whether they ran is unknown. The next command opens a new connection, after a pause if the last
- * attempt failed, too; during the pause commands fail immediately, as they do while the node's circuit breaker is open. Each
- * command is a trip of that. Nothing is sent twice.
+ * attempt failed, too; during the pause commands fail immediately, as they do while the node's circuit breaker is open. Nothing
+ * is sent twice.
+ *
+ * A trip of the breaker ends well when hits are counted: with the number that `incr` returns, or when `add` has stored it or found
+ * the counter there. A `gets`, or an `incr` that found no counter, says nothing about that: a memcached without memory for new
+ * items (-M) replies to both and refuses the `add`. So probes read and add, and a node that has refused a write is failing until a
+ * probe has succeeded. Counters whose writes were refused are known until then (`getRefusal`).
  *
  * Why not a client library: none supports unix sockets and a deadline per command. memcache 1.10, the maintained one, has no
  * such deadline, cuts idle connections, and takes half a reply of a lost connection as the start of the next one (a wrong count
@@ -22,6 +27,7 @@ import type { Breakers } from '../breakers.ts'
 import type { CircuitBreaker } from '../circuit-breaker.ts'
 import { errorText, goDuration } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
+import { type CommandKind, isError, isServerError, ReplyReader, RequestedKeys } from './reply-reader.ts'
 
 /** `line` is the reply's last line, '' with an error. */
 export type OnEnd = (error: Error | null, line: string) => void
@@ -47,19 +53,21 @@ export interface NodeOptions {
 /** Commands without a reply; further ones fail immediately. */
 const COMMANDS_MAX = 65_536
 
-/** Longer values and lines are not replies to our commands: the connection is closed. */
-const VALUE_BYTES_MAX = 1_048_576
-const LINE_BYTES_MAX = 2_048
-
 const RECONNECT = { initialMs: 50, maxMs: 500 }
 const KEEPALIVE_MS = 10_000
 
-/** Error replies to a well-formed command. After any other error, replies may no longer match commands. */
-const COMMAND_ERROR = /^(SERVER_ERROR|CLIENT_ERROR (cannot increment|invalid numeric))/
+/** Counters whose writes were refused. Beyond, the oldest is forgotten: its next hit is answered by its count again. */
+const REFUSALS_MAX = 10_000
+
+/** What a probe adds while no write was refused. It expires by itself. */
+const PROBE_KEY = 'sluice_probe'
+const PROBE_EXPIRY_SEC = 1
 
 interface Command {
+  kind: CommandKind
+  keys: RequestedKeys | null // of gets
   onEnd: OnEnd
-  onValue: OnValue | null
+  onValue: OnValue
   sentMs: number
   next: Command | null
 }
@@ -67,7 +75,9 @@ interface Command {
 export class MemcacheNode {
   readonly address: MemcacheAddress
   isConnected = false
-  isFailing = false // the last command got no reply or a SERVER_ERROR, or the last attempt to connect failed
+  private isSilent = false // the last command got no reply or a SERVER_ERROR, or the last attempt to connect failed
+  private readonly refusals = new Map<string, string>() // since the last probe that succeeded: key to reason
+  private lastRefused = { key: PROBE_KEY, expiry: PROBE_EXPIRY_SEC }
   private readonly options: NodeOptions
   private readonly breaker: CircuitBreaker
   private socket: Socket | null = null
@@ -80,7 +90,6 @@ export class MemcacheNode {
   private last: Command | null = null
   private commandsCount = 0
   private unsent = '' // one character per byte
-  private partial = '' // received but incomplete; one character per byte
   private isFlushScheduled = false
   private sweepTimer: NodeJS.Timeout | undefined
   private isRetired = false
@@ -91,27 +100,74 @@ export class MemcacheNode {
     this.options = options
     this.address = options.address
     this.breaker = options.breakers.create(options.address.text, {
-      probe: (done) => this.probeForBreaker(done),
+      probe: (done) => this.sendProbe(done),
       waitingSinceMs: () => this.first?.sentMs ?? null,
       onSilent: () => this.failReads(),
     })
   }
 
-  /** Sends one command; `text` has one character per byte. Calls `onEnd` once, immediately or within the timeout. */
-  send(text: string, onEnd: OnEnd, onValue: OnValue | null = null): void {
-    if (this.breaker.isOpen) onEnd(new Error(`the circuit breaker is open (${this.breaker.reason})`), '')
-    else this.sendAlways(text, onEnd, onValue)
+  // Commands. Each calls `onEnd` once, immediately or within the timeout. Keys are wire keys.
+
+  /** `onValue` is called for each key that has a value, before `onEnd`. */
+  read(keys: readonly string[], onEnd: OnEnd, onValue: OnValue): void {
+    if (this.isOpenFor(onEnd)) this.sendRead(keys, onEnd, onValue)
   }
 
-  /** The same, whatever the breaker says. */
-  private sendAlways(text: string, onEnd: OnEnd, onValue: OnValue | null = null): void {
+  /** `expiry` of the counter, for probes. */
+  incr(key: string, hits: number, expiry: number, onEnd: OnEnd): void {
+    if (this.isOpenFor(onEnd)) this.sendWrite('incr', `incr ${key} ${hits}\r\n`, key, expiry, onEnd)
+  }
+
+  /** `expiry` in seconds, or a Unix time beyond 30 days. */
+  add(key: string, hits: number, expiry: number, onEnd: OnEnd): void {
+    if (this.isOpenFor(onEnd)) this.sendWrite('add', toAdd(key, hits, expiry), key, expiry, onEnd)
+  }
+
+  /** Why the node refused a write of this key; null if it did not, if a probe has succeeded since, or if that is forgotten. */
+  getRefusal(key: string): string | null {
+    return this.refusals.size === 0 ? null : (this.refusals.get(key) ?? null)
+  }
+
+  private isOpenFor(onEnd: OnEnd): boolean {
+    if (!this.breaker.isOpen) return true
+    onEnd(new Error(`the circuit breaker is open (${this.breaker.reason})`), '')
+    return false
+  }
+
+  private sendRead(keys: readonly string[], onEnd: OnEnd, onValue: OnValue): void {
+    this.send('gets', `gets ${keys.join(' ')}\r\n`, onEnd, onValue, new RequestedKeys(keys))
+  }
+
+  private sendWrite(kind: CommandKind, text: string, key: string, expiry: number, onEnd: OnEnd): void {
+    this.send(kind, text, (error, line) => {
+      if (error !== null && isServerError(error.message)) this.onRefused(key, expiry, error.message)
+      onEnd(error, line)
+    })
+  }
+
+  private onRefused(key: string, expiry: number, reason: string): void {
+    const wasFailing = this.isFailing
+    this.lastRefused = { key, expiry }
+    this.refusals.set(key, reason)
+    if (this.refusals.size > REFUSALS_MAX) this.refusals.delete(this.refusals.keys().next().value!)
+    if (!wasFailing) this.options.onState()
+  }
+
+  /** Sends a command whatever the breaker says. `text` has one character per byte. */
+  private send(
+    kind: CommandKind,
+    text: string,
+    onEnd: OnEnd,
+    onValue: OnValue = ignoreValue,
+    keys: RequestedKeys | null = null,
+  ): void {
     const refusal = this.refusal()
     if (refusal !== '') {
       this.breaker.onFailure(refusal)
       onEnd(new Error(refusal), '')
       return
     }
-    const command: Command = { onEnd, onValue, sentMs: performance.now(), next: null }
+    const command: Command = { kind, keys, onEnd, onValue, sentMs: performance.now(), next: null }
     if (this.last === null) this.first = command
     else this.last.next = command
     this.last = command
@@ -137,8 +193,18 @@ export class MemcacheNode {
       this.isConnected = true
       this.flush()
     })
+    const replies = new ReplyReader({
+      getExpected: () => this.first,
+      onValue: (key, value) => this.first!.onValue(key, value),
+      onReply: (line) => {
+        this.onReply(line)
+        if (this.socket !== socket) replies.close()
+      },
+    })
     socket.on('data', (text: string) => {
-      if (this.socket === socket) this.onData(text)
+      if (this.socket !== socket) return
+      const defect = replies.read(text)
+      if (defect !== null && this.socket === socket) this.onLost(defect)
     })
     socket.on('error', (error) => {
       if (this.socket === socket) this.onLost(errorText(error))
@@ -147,6 +213,11 @@ export class MemcacheNode {
       if (this.socket === socket) this.onLost('closed by the other side')
     })
     if (this.sweepTimer === undefined) this.scheduleSweep(this.options.timeoutMs)
+  }
+
+  /** It does not reply, or it refuses to store counters. */
+  get isFailing(): boolean {
+    return this.isSilent || this.refusals.size > 0
   }
 
   get isIdle(): boolean {
@@ -164,36 +235,46 @@ export class MemcacheNode {
   private failReads(): void {
     const error = new Error(`the circuit breaker is open (${this.breaker.reason})`)
     for (let command = this.first; command !== null; command = command.next) {
-      if (command.onValue === null) continue
+      if (command.kind !== 'gets') continue
       const { onEnd } = command
       command.onEnd = () => {}
-      command.onValue = () => {}
+      command.onValue = ignoreValue
       onEnd(error, '')
     }
   }
 
-  /** Sends a harmless command to update the node's state. Failures are not logged. */
+  /** Sends a probe to update the node's state. Failures are not logged. */
   probe(): void {
     if (this.isProbing) return
     this.isProbing = true
-    this.sendProbe('version\r\n', null, () => {
+    this.sendProbe(() => {
       this.isProbing = false
     })
   }
 
-  /** Reads as hits do. */
-  private probeForBreaker(done: (isOk: boolean) => void): void {
-    const ignore = () => {} // such an item may exist
-    this.sendProbe('gets sluice\r\n', ignore, (error) => done(error === null))
+  /** Reads and adds, as a first hit does, the counter whose write was refused last if there is one: memcached has memory by item size. */
+  private sendProbe(done: (isOk: boolean) => void): void {
+    const { key, expiry } = this.lastRefused
+    let isRead = false
+    this.probesCount += 2
+    const onRead: OnEnd = (error) => {
+      this.probesCount--
+      isRead = error === null
+    }
+    const onAdded: OnEnd = (error) => {
+      this.probesCount--
+      if (error === null && key === this.lastRefused.key) this.clearRefusals()
+      done(isRead && error === null)
+    }
+    this.sendRead([key], onRead, ignoreValue)
+    this.send('add', toAdd(key, 0, expiry), onAdded)
   }
 
-  private sendProbe(text: string, onValue: OnValue | null, onEnd: (error: Error | null) => void): void {
-    this.probesCount++
-    const onProbeEnd: OnEnd = (error) => {
-      this.probesCount--
-      onEnd(error)
-    }
-    this.sendAlways(text, onProbeEnd, onValue)
+  private clearRefusals(): void {
+    const wasFailing = this.isFailing
+    this.refusals.clear()
+    this.lastRefused = { key: PROBE_KEY, expiry: PROBE_EXPIRY_SEC }
+    if (this.isFailing !== wasFailing) this.options.onState()
   }
 
   /** Only commands that follow from replies will still be sent: closes when none is pending. */
@@ -230,55 +311,20 @@ export class MemcacheNode {
     this.unsent = ''
   }
 
-  private onData(chunk: string): void {
-    const text = this.partial + chunk
-    const { socket } = this
-    let at = 0
-    this.partial = ''
-    while (this.socket === socket) {
-      const end = text.indexOf('\r\n', at)
-      if (end === -1) break
-      if (!text.startsWith('VALUE ', at)) {
-        this.onReply(text.slice(at, end))
-        at = end + 2
-        continue
-      }
-      const [, key, , bytes] = text.slice(at, end).split(' ')
-      const valueEnd = end + 2 + Number(bytes)
-      if (!(Number(bytes) <= VALUE_BYTES_MAX) || !this.first?.onValue) {
-        this.onLost('a value that was not asked for, or is too long') // without the key, which contains values of callers
-        return
-      }
-      if (text.length < valueEnd + 2) break
-      this.first.onValue(key, text.slice(end + 2, valueEnd))
-      at = valueEnd + 2
-    }
-    if (this.socket !== socket) return // closed or replaced since
-    this.partial = text.slice(at)
-    if (this.partial.length > VALUE_BYTES_MAX + LINE_BYTES_MAX) this.onLost('it sent a line without an end')
-  }
-
-  /** `line` is the last line of the oldest command's reply. */
+  /** The oldest command has its reply. */
   private onReply(line: string): void {
-    const command = this.first
-    if (command === null) {
-      this.onLost(`unexpected reply: ${quoteLine(line)}`)
-      return
-    }
-    const isError = /^(ERROR|CLIENT_ERROR|SERVER_ERROR)\b/.test(line)
-    if ((isError && !COMMAND_ERROR.test(line)) || (!isError && command.onValue !== null && line !== 'END')) {
-      this.onLost(`protocol error: ${quoteLine(line)}`)
-      return
-    }
+    const command = this.first!
     this.failures = 0
     this.onReplied()
     this.first = command.next
     if (this.first === null) this.last = null
     this.commandsCount--
-    this.setFailing(isError && line.startsWith('SERVER_ERROR'))
-    if (isError && line.startsWith('SERVER_ERROR')) this.breaker.onFailure(line)
-    else this.breaker.onSuccess(this.breaker.isTiming ? performance.now() - command.sentMs : 0)
-    if (isError) command.onEnd(new Error(line), '')
+    this.setSilent(isServerError(line))
+    const tookMs = this.breaker.isTiming ? performance.now() - command.sentMs : 0
+    if (isServerError(line)) this.breaker.onFailure(line)
+    else if (isCounted(line, command.kind)) this.breaker.onSuccess(tookMs)
+    else this.breaker.onPart(tookMs)
+    if (isError(line)) command.onEnd(new Error(line), '')
     else command.onEnd(null, line)
     if (this.isRetired && this.first === null) this.close()
   }
@@ -324,14 +370,14 @@ export class MemcacheNode {
     }
     const isFailure = !this.isConnected || this.commandsCount > 0
     this.drop(reason)
-    if (isFailure) this.setFailing(true)
+    if (isFailure) this.setSilent(true)
     else this.options.onState()
   }
 
-  private setFailing(isFailing: boolean): void {
-    if (isFailing === this.isFailing) return
-    this.isFailing = isFailing
-    this.options.onState()
+  private setSilent(isSilent: boolean): void {
+    const wasFailing = this.isFailing
+    this.isSilent = isSilent
+    if (this.isFailing !== wasFailing) this.options.onState()
   }
 
   private drop(reason: string): void {
@@ -345,7 +391,6 @@ export class MemcacheNode {
     this.last = null
     this.commandsCount = 0
     this.unsent = ''
-    this.partial = ''
     socket?.on('error', () => {}) // later errors are irrelevant
     socket?.destroy()
     const error = new Error(reason)
@@ -356,7 +401,14 @@ export class MemcacheNode {
   }
 }
 
-/** For the log. Lines that begin with VALUE contain keys, and so values of callers. */
-function quoteLine(line: string): string {
-  return line.startsWith('VALUE') ? 'a VALUE line' : JSON.stringify(line.slice(0, LINE_BYTES_MAX))
+function ignoreValue(): void {}
+
+function toAdd(key: string, hits: number, expiry: number): string {
+  const value = String(hits)
+  return `add ${key} 0 ${expiry} ${value.length}\r\n${value}\r\n`
+}
+
+/** Whether this reply ends a hit: it is in its counter, or in that of another client that `incr` will find now. */
+function isCounted(line: string, kind: CommandKind): boolean {
+  return kind === 'add' || (kind === 'incr' && line !== 'NOT_FOUND' && !isError(line))
 }

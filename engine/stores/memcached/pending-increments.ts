@@ -6,7 +6,8 @@
  *                                        └─ NOT_STORED ─► incr k n ─► settled        another client was faster
  *
  * `getHits` returns what memcached has not confirmed yet. A node replies in the order of the commands, so this is exactly what
- * a count read from it lacks. Hits that fail here are lost, counted and logged.
+ * a count read from it lacks. Hits that fail here are lost, counted (`sluice.store.lost_hits`) and logged: their calls have been
+ * answered.
  */
 import type { MemcacheNode } from './node.ts'
 import type { MemcacheReport } from './report.ts'
@@ -42,8 +43,8 @@ export class PendingIncrements {
   }
 
   send(increment: PendingIncrement, afterAdd = ''): void {
-    const { node, key, hits } = increment
-    node.send(`incr ${key} ${hits}\r\n`, (error, line) => {
+    const { node, key, hits, expiry } = increment
+    node.incr(key, hits, expiry, (error, line) => {
       const isMiss = line === 'NOT_FOUND'
       this.report.count(
         error !== null
@@ -63,14 +64,13 @@ export class PendingIncrements {
           () => `Failed to increment a key at ${node.address.text}${afterAdd}: ${reason}`,
         )
       }
-      this.settle(increment)
+      this.settle(increment, error === null && !isMiss)
     })
   }
 
   private create(increment: PendingIncrement): void {
     const { node, key, hits, expiry } = increment
-    const value = String(hits)
-    node.send(`add ${key} 0 ${expiry} ${value.length}\r\n${value}\r\n`, (error, line) => {
+    node.add(key, hits, expiry, (error, line) => {
       if (line === 'NOT_STORED') {
         this.report.count('add.__code=not_stored')
         this.send(increment, ' after failing to add')
@@ -80,14 +80,15 @@ export class PendingIncrements {
       if (error !== null) {
         this.report.logError('add', () => `Failed to add a key at ${node.address.text}: ${error.message}`)
       }
-      this.settle(increment)
+      this.settle(increment, error === null)
     })
   }
 
-  private settle({ key, hits }: PendingIncrement): void {
+  private settle({ key, hits }: PendingIncrement, isCounted: boolean): void {
     const left = this.getHits(key) - hits
     if (left > 0) this.hitsByKey.set(key, left)
     else this.hitsByKey.delete(key)
+    if (!isCounted) this.report.addLostHits(hits)
     this.count--
     this.onSettled()
   }

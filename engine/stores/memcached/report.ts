@@ -25,6 +25,7 @@ export class MemcacheReport {
   private readonly log: Log
   readonly stats: Stats
   private readonly indices: Record<MemcacheCounter, number>
+  private readonly lostHits: number
   private readonly errors: RateLimitedLogByKind
 
   constructor(log: Log, stats: Stats) {
@@ -33,6 +34,12 @@ export class MemcacheReport {
     this.errors = new RateLimitedLogByKind((line) => log('error', line), KINDS_MAX, WINDOW_MS)
     const entries = COUNTERS.map((name) => [name, stats.counter(`ratelimit.memcache.${name}`)])
     this.indices = Object.fromEntries(entries)
+    this.lostHits = stats.counter('sluice.store.lost_hits')
+  }
+
+  /** Hits that calls were answered for by their counts, and that memcached has not counted, or may not have. */
+  addLostHits(hits: number): void {
+    this.stats.add(this.lostHits, hits)
   }
 
   count(name: MemcacheCounter, amount = 1): void {

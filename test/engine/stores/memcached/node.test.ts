@@ -5,7 +5,7 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { Breakers, NO_BREAKER } from '../../../../engine/stores/breakers.ts'
-import { MemcacheNode } from '../../../../engine/stores/memcached/node.ts'
+import { MemcacheNode, type OnEnd } from '../../../../engine/stores/memcached/node.ts'
 import { eventually } from '../../../helpers/eventually.ts'
 import { freePort } from '../../../helpers/ports.ts'
 import { advanceClock, stopClock } from '../../../helpers/stopped-clock.ts'
@@ -46,16 +46,15 @@ async function startNode(onRequest: (socket: Socket, text: string) => void): Pro
   return node
 }
 
-/** Values and the last line, or the error. */
+/** `gets <keys>`, `incr <key> <hits>` or `add <key> <hits>`: values and the last line, or the error. */
 function send(command: string): Promise<string> {
   const values: string[] = []
-  const isRead = command.startsWith('gets')
+  const [name, ...args] = command.split(' ')
   return new Promise((resolve) => {
-    node.send(
-      `${command}\r\n`,
-      (error, line) => resolve([...values, error?.message ?? line].join(' ')),
-      isRead ? (key, value) => values.push(`${key}=${value}`) : null,
-    )
+    const onEnd: OnEnd = (error, line) => resolve([...values, error?.message ?? line].join(' '))
+    if (name === 'incr') node.incr(args[0], Number(args[1]), 60, onEnd)
+    else if (name === 'add') node.add(args[0], Number(args[1]), 60, onEnd)
+    else node.read(args, onEnd, (key, value) => values.push(`${key}=${value}`))
   })
 }
 
@@ -68,7 +67,7 @@ test('replies may arrive in any pieces', async () => {
         await new Promise(setImmediate)
       }
     })
-    const replies = await Promise.all([send('gets a b ö'), send('incr a 1'), send('incr b 1')])
+    const replies = await Promise.all([send('gets a b \xc3\xb6'), send('incr a 1'), send('incr b 1')])
     expect(replies).toEqual(['a=12 \xc3\xb6=3\r\nEND\r END', '5', 'NOT_FOUND'])
     node.close()
     await new Promise((resolve) => server!.close(resolve))
@@ -88,28 +87,47 @@ test('the commands of one turn are one write', async () => {
 
 // biome-ignore format: the columns are the specification
 const invalidReplies = [
-  // to `gets a`                    -> error of the command, for which the connection is closed
-  ['ERROR\r\n',                        'protocol error: "ERROR"'],
-  ['CLIENT_ERROR line too long\r\n',   'protocol error: "CLIENT_ERROR line too long"'],
-  ['HTTP/1.1 400 Bad Request\r\n\r\n', 'protocol error: "HTTP/1.1 400 Bad Request"'],
-  ['STORED\r\n',                       'protocol error: "STORED"'],
-  ['VALUE a 0 x\r\n',                  'a value that was not asked for, or is too long'],
-  ['VALUE a 0 1048577\r\n',            'a value that was not asked for, or is too long'],
-  ['VALUE\r\n',                        'protocol error: a VALUE line'],
-  ['x'.repeat(1_100_000),              'it sent a line without an end'],
-  ['',                                 'no reply within 10s'],
+  // to               reply                  -> error of the command, for which the connection is closed
+  ['gets a',  'ERROR\r\n',                        'protocol error: "ERROR"'],
+  ['gets a',  'CLIENT_ERROR line too long\r\n',   'protocol error: "CLIENT_ERROR line too long"'],
+  ['gets a',  'HTTP/1.1 400 Bad Request\r\n\r\n', 'protocol error: "HTTP/1.1 400 Bad Request"'],
+  ['gets a',  'STORED\r\n',                       'protocol error: "STORED"'],
+  ['gets a',  '7\r\n',                            'protocol error: "7"'],
+  ['gets a',  'VALUE\r\n',                        'protocol error: "VALUE"'],
+  ['gets a',  'VALUE a 0 x\r\n',                  'unexpected value: "VALUE … 0 x"'],
+  ['gets a',  'VALUE a 0 \r\n\r\nEND\r\n',        'unexpected value: "VALUE … 0 "'],
+  ['gets a',  'VALUE a 0 0x2\r\n77\r\nEND\r\n',   'unexpected value: "VALUE … 0 0x2"'],
+  ['gets a',  'VALUE a 0 -16\r\nEND\r\n',         'unexpected value: "VALUE … 0 -16"'], // would end where it begins
+  ['gets a',  'VALUE a 0 -17\r\nEND\r\n',         'unexpected value: "VALUE … 0 -17"'],
+  ['gets a',  'VALUE a 0 1e3\r\n',                'unexpected value: "VALUE … 0 1e3"'],
+  ['gets a',  'VALUE a 0 1048577\r\n',            'unexpected value: "VALUE … 0 1048577"'],
+  ['gets a',  'VALUE a 0 1\r\n77\r\nEND\r\n',     'a value of another length: "VALUE … 0 1"'],
+  ['gets a',  'VALUE b 0 1\r\n7\r\nEND\r\n',      'a value that was not asked for: "VALUE … 0 1"'],
+  ['gets a',  'VALUE a 0 1\r\n7\r\n'.repeat(2),   'a value that was not asked for: "VALUE … 0 1"'],
+  ['gets a',  'x'.repeat(2_050),                  'it sent a line of more than 2048 bytes'],
+  ['gets a',  '',                                 'no reply within 10s'],
+  ['incr a 1', 'WHATEVER I LIKE\r\n',             'protocol error: "WHATEVER I LIKE"'],
+  ['incr a 1', 'END\r\n',                         'protocol error: "END"'],
+  ['incr a 1', 'STORED\r\n',                      'protocol error: "STORED"'],
+  ['incr a 1', '-1\r\n',                          'protocol error: "-1"'],
+  ['incr a 1', 'VALUE a 0 1\r\n7\r\n',            'unexpected value: "VALUE … 0 1"'],
+  ['add a 1', 'HELLO\r\n',                        'protocol error: "HELLO"'],
+  ['add a 1', '1\r\n',                            'protocol error: "1"'],
+  ['add a 1', 'NOT_FOUND\r\n',                    'protocol error: "NOT_FOUND"'],
+  ['add a 1', 'CLIENT_ERROR bad data chunk\r\n',  'protocol error: "CLIENT_ERROR bad data chunk"'],
 ] as const
 
-for (const [reply, message] of invalidReplies) {
-  test(`${JSON.stringify(reply.slice(0, 40))} ends the connection and all pending commands`, async () => {
-    if (reply === '') stopClock()
-    await startNode((socket) => socket.write(reply))
-    const pending = Promise.all([send('gets a'), send('incr a 1')])
-    if (reply === '') {
+for (const [command, sent, message] of invalidReplies) {
+  test(`${command}: ${JSON.stringify(sent.slice(0, 40))} ends the connection and all pending commands`, async () => {
+    if (sent === '') stopClock()
+    await startNode((socket) => socket.write(sent))
+    const pending = Promise.all([send(command), send('incr b 1')])
+    if (sent === '') {
       await eventually(() => expect(received).not.toBe(''))
       await advanceClock(TIMEOUT_MS)
     }
-    expect(await pending).toEqual([message, message])
+    const [reply, next] = await pending
+    expect([reply.slice(-message.length), next]).toEqual([message, message])
     expect(lost).toEqual([message])
   })
 }
@@ -135,11 +153,11 @@ test('an unexpected reply ends the connection; the next command opens a new one'
 
 test('half a reply of a lost connection is dropped', async () => {
   await startNode((socket) => {
-    if (received.includes('second')) socket.write('VALUE b 0 1 1\r\n7\r\nEND\r\n')
-    else socket.write('VALUE a 0 5 1\r\n12', () => socket.destroy())
+    if (received.includes('second')) socket.write('VALUE second 0 1 1\r\n7\r\nEND\r\n')
+    else socket.write('VALUE first 0 5 1\r\n12', () => socket.destroy())
   })
   expect(await send('gets first')).toBe('closed by the other side')
-  expect(await send('gets second')).toBe('b=7 END')
+  expect(await send('gets second')).toBe('second=7 END')
 })
 
 test('too many commands without a reply: the next fails immediately', async () => {
@@ -169,7 +187,7 @@ test('a retired node completes pending commands and those that follow, then clos
     socket.write(text.startsWith('add') ? 'STORED\r\n' : 'NOT_FOUND\r\n')
   })
   const chain = new Promise<string>((resolve) => {
-    node.send('incr a 1\r\n', () => node.send('add a 0 60 1\r\n1\r\n', (_, line) => resolve(line)))
+    node.incr('a', 1, 60, () => node.add('a', 1, 60, (_, line) => resolve(line)))
   })
   node.retire()
   expect(await chain).toBe('STORED')
