@@ -20,67 +20,16 @@ import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
 import { RedisConnection } from './connection.ts'
 import { isServerError, isWrongServer } from './error-replies.ts'
+import { ListCall, type NodeCall, type Sample } from './node-call.ts'
 import { commandText, ErrorReply, type Reply, type ReplySink } from './resp.ts'
-
-/** Some commands in one write, and the receiver of their replies. */
-export interface NodeCall {
-  readonly sentMs: number // when the callers began to wait
-  leftCount: number // replies still to come; counted down by the node
-  isGivenUp: boolean // it has failed; late replies are dropped
-  /** A hit of the call that may be repeated with an increment of 0, to probe the server; null = none is known. */
-  readonly sample: Sample | null
-  integer(value: number): void
-  reply(value: Reply): void
-  /** No further callback follows. The call may not have been sent. */
-  fail(error: StoreError): void
-}
-
-/** A counter and how long it is kept, in seconds. */
-export interface Sample {
-  key: string
-  expirySec: number
-}
-
-/** A call that receives all its replies together. */
-export class ListCall implements NodeCall {
-  readonly sentMs: number
-  leftCount: number
-  isGivenUp = false
-  readonly sample: Sample | null
-  private readonly replies: Reply[] = []
-  private readonly done: (error: StoreError | null, replies: Reply[]) => void
-
-  constructor(
-    sentMs: number,
-    leftCount: number,
-    done: (error: StoreError | null, replies: Reply[]) => void,
-    sample: Sample | null = null,
-  ) {
-    this.sentMs = sentMs
-    this.leftCount = leftCount
-    this.done = done
-    this.sample = sample
-  }
-
-  integer(value: number): void {
-    this.reply(value)
-  }
-
-  reply(value: Reply): void {
-    this.replies.push(value)
-    if (this.leftCount === 0) this.done(null, this.replies)
-  }
-
-  fail(error: StoreError): void {
-    this.done(error, [])
-  }
-}
 
 export interface NodeOptions {
   name: string // in logs and errors
   locate: () => Promise<RedisAddress>
   tls: TlsTo | null
   isMasterOnly: boolean
+  isNamedWhenConnected?: boolean // until then its statistics are those of all such nodes together
+  logUnreachable?: (line: string) => void // instead of `log`
   timeoutMs: number
   operationTimeoutMs: number // from when the caller began to wait
   log: Log
@@ -123,6 +72,7 @@ export class RedisNode implements ReplySink {
     this.options = options
     this.name = options.name
     this.breaker = options.breakers.create(options.name, {
+      isNamed: options.isNamedWhenConnected !== true,
       probe: (done) => this.probe(done),
       waitingSinceMs: () => this.calls[0]?.sentMs ?? null,
       onSilent: () => this.failWaiting(),
@@ -368,6 +318,7 @@ export class RedisNode implements ReplySink {
       )
     }
     this.wasConnected = true
+    this.options.breakers.name(this.breaker)
     this.loggedReasons.clear()
     this.breaker.probeSoon()
     this.options.onChange()
@@ -388,7 +339,8 @@ export class RedisNode implements ReplySink {
     this.lostReason = reason
     if (this.loggedReasons.has(reason) || this.loggedReasons.size === LOGGED_REASONS_MAX) return
     this.loggedReasons.add(reason)
-    this.options.log('warning', `Cannot connect to Redis at ${this.name}: ${reason}; retrying`)
+    const { logUnreachable = (line) => this.options.log('warning', line) } = this.options
+    logUnreachable(`Cannot connect to Redis at ${this.name}: ${reason}; retrying`)
   }
 
   private failAll(reason: string): void {

@@ -27,7 +27,8 @@
 import { StoreError } from '../../runtime/errors.ts'
 import { BATCH_SLOTS_MAX, type Batch } from '../batch.ts'
 import { isOverflow, isWrongServer } from './error-replies.ts'
-import type { NodeCall, RedisNode, Sample } from './node.ts'
+import type { RedisNode } from './node.ts'
+import type { NodeCall, Sample } from './node-call.ts'
 import { ErrorReply, HitWriter, type Reply } from './resp.ts'
 import type { KeyCommand, RedisTopology } from './topology.ts'
 
