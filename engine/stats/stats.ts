@@ -38,6 +38,9 @@ const KEY_CHARS_MAX = 1_024 // per key; a longer one counts under `other`
 const KEYS_CHARS_MAX = 6_000_000 // of all
 const OTHER = 'other'
 
+/** What one hit adds at most, though hits go up to 2^63-1: a double above 2^53 ignores further additions of 1. */
+const AMOUNT_MAX = 2 ** 32
+
 /**
  * Increases since the last call: `names[i]` by `values[i]`. Counters worth an alert are also reported once at 0, plain ones
  * when they are created, a rule's over_limit and its policy's degraded counter with its first hits, because `increase()` does not see the first step of a
@@ -111,8 +114,9 @@ export class Stats {
     this.gauges.set(name, read)
   }
 
+  /** Adds `amount`, or 2^32 if it is more. */
   add(index: number, amount: number): void {
-    this.values[index] += amount
+    this.values[index] += Math.min(amount, AMOUNT_MAX)
   }
 
   takeDeltas(): Deltas {

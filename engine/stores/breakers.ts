@@ -16,6 +16,7 @@ export interface OpenBreaker {
 
 /** Nodes with statistics of their own. A cluster may replace its nodes for ever; further ones share `other`. */
 const NAMED_NODES_MAX = 1_000
+const OTHER = 'other'
 
 export function breakerOptions(settings: Settings): BreakerOptions {
   return {
@@ -45,6 +46,7 @@ export class Breakers {
   private readonly stats: Stats | null
   private readonly onChange: () => void
   private readonly breakers = new Map<CircuitBreaker, string>() // and the names of their nodes
+  private readonly names = new Map<CircuitBreaker, string>() // in statistics
   private readonly openByName = new Map<string, number>() // how many are open, by name in statistics
 
   /** `onChange`: `open` is another list. */
@@ -64,18 +66,23 @@ export class Breakers {
     for (const breaker of this.breakers.keys()) breaker.onLate()
   }
 
+  /** `isNamed` false: the node counts as `other` until `name` is called. */
   create(
     node: string,
-    { probe, waitingSinceMs, onSilent }: Pick<BreakerHooks, 'probe' | 'waitingSinceMs' | 'onSilent'>,
+    {
+      probe,
+      waitingSinceMs,
+      onSilent,
+      isNamed = true,
+    }: Pick<BreakerHooks, 'probe' | 'waitingSinceMs' | 'onSilent'> & { isNamed?: boolean },
   ): CircuitBreaker {
-    const name = this.addName(node)
-    const opened = this.stats?.counter(`sluice.store.breaker_opened.__node=${name}`) ?? -1
     const breaker: CircuitBreaker = new CircuitBreaker(this.options, {
       probe,
       ...{ waitingSinceMs, onSilent },
       onChange: () => {
-        this.openByName.set(name, this.openByName.get(name)! + (breaker.isOpen ? 1 : -1))
-        if (breaker.isOpen) this.stats?.add(opened, 1)
+        const name = this.names.get(breaker)!
+        this.addOpen(name, breaker.isOpen ? 1 : -1)
+        if (breaker.isOpen) this.stats?.add(this.stats.counter(openedName(name)), 1)
         this.onChange()
       },
       nowMs: () => performance.now(),
@@ -83,19 +90,36 @@ export class Breakers {
       schedule,
     })
     this.breakers.set(breaker, node)
+    this.names.set(breaker, isNamed ? this.addName(node) : this.addName(OTHER))
     return breaker
+  }
+
+  /** The node exists: it gets statistics of its own. */
+  name(breaker: CircuitBreaker): void {
+    const [from, node] = [this.names.get(breaker), this.breakers.get(breaker)]
+    if (from !== OTHER || node === undefined) return
+    const to = this.addName(node)
+    this.names.set(breaker, to)
+    if (!breaker.isOpen) return
+    this.addOpen(from, -1)
+    this.addOpen(to, 1)
   }
 
   /** The node is not used any more. */
   remove(breaker: CircuitBreaker): void {
     const node = this.breakers.get(breaker)
     if (node === undefined) return
+    const name = this.names.get(breaker)!
     this.breakers.delete(breaker)
+    this.names.delete(breaker)
     breaker.close()
     if (!breaker.isOpen) return
-    const name = this.getName(node)
-    this.openByName.set(name, this.openByName.get(name)! - 1)
+    this.addOpen(name, -1)
     this.onChange()
+  }
+
+  private addOpen(name: string, count: number): void {
+    this.openByName.set(name, this.openByName.get(name)! + count)
   }
 
   private addName(node: string): string {
@@ -103,14 +127,19 @@ export class Breakers {
     if (!this.openByName.has(name)) {
       this.openByName.set(name, 0)
       this.stats?.gauge(`sluice.store.breaker_open.__node=${name}`, () => this.openByName.get(name)!)
+      this.stats?.counter(openedName(name)) // so that it exists at 0
     }
     return name
   }
 
   private getName(node: string): string {
     const name = node.replaceAll(/[^\w/@-]/g, '_')
-    return this.openByName.has(name) || this.openByName.size < NAMED_NODES_MAX ? name : 'other'
+    return this.openByName.has(name) || this.openByName.size < NAMED_NODES_MAX ? name : OTHER
   }
+}
+
+function openedName(name: string): string {
+  return `sluice.store.breaker_opened.__node=${name}`
 }
 
 function schedule(ms: number, run: () => void): () => void {

@@ -3,7 +3,7 @@
  *
  *     batch   key      hits           previous count
  *      slot 0 shop_a_  3       ─►     14
- *      slot 1 shop_b_  1       ─►     error "ERR increment would overflow"
+ *      slot 1 shop_b_  1       ─►     error "WRONGTYPE …"
  *
  * The memory store calls `done` before `add` returns, the others later.
  */

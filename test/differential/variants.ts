@@ -5,7 +5,7 @@ export interface Variant {
   settings: Record<string, string>
   isMerging: boolean
   hasLocalCache: boolean
-  hasGiants: boolean // hits of 2^53 and more; statistics are doubles in Sluice, so they are not compared then
+  hasGiants: boolean // hits of 2^53 and more; Sluice adds at most 2^32 of them to statistics, so they are not compared then
 }
 
 const FIRST: Record<string, string>[] = [

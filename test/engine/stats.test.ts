@@ -241,3 +241,17 @@ test('7.1: gauges are the sums over running threads', () => {
   expect(totals.sorted()[0]).toEqual(['connections', 0])
   expect(totals.counters).toEqual([])
 })
+
+test('a hit of 2^63-1 does not end the counting: later hits are counted one by one, also in the totals', () => {
+  const [stats, totals] = [new Stats(), new Totals()]
+  const index = stats.counter('hits')
+  for (let i = 0; i < 1_000; i++) stats.add(index, 2 ** 63)
+  totals.merge(stats.takeDeltas(), 'a thread')
+  for (let i = 0; i < 3; i++) {
+    stats.add(index, 1)
+    totals.merge(stats.takeDeltas(), 'a thread')
+  }
+  expect(totals.counters).toEqual([['hits', 1_000 * 2 ** 32 + 3]])
+  stats.add(index, 2 ** 32 - 1) // the most that a request's own hits_addend can be
+  expect(stats.takeDeltas().values).toEqual([2 ** 32 - 1])
+})

@@ -288,9 +288,11 @@ class JsonCall implements DecisionCallback {
   }
 }
 
-/** `Request-Timeout: 20`, in milliseconds as a grpc-timeout of 20m. Other texts are ignored: the header belongs to no standard. */
+/** `Request-Timeout: 20`, in milliseconds as a grpc-timeout of 20m. 0 and other texts are ignored: the header belongs to no standard. */
 function readDeadline(text: string): number {
-  return /^[1-9]\d{0,7}$/.test(text) ? performance.now() + Number(text) : Number.POSITIVE_INFINITY
+  return /^\d{1,8}$/.test(text) && Number(text) > 0
+    ? performance.now() + Number(text)
+    : Number.POSITIVE_INFINITY
 }
 
 function statusLine(overallCode: Code): string {

@@ -31,7 +31,7 @@ export interface RedisAddressText {
 }
 
 const PORT_DEFAULT = 6379
-const PORT_MAX = 65_535
+export const PORT_MAX = 65_535
 
 export function parseRedisAddress({
   url,

@@ -14,7 +14,7 @@ import { StoreError } from '../../runtime/errors.ts'
 import type { Batch } from '../batch.ts'
 import { isKeyError, isWrongServer } from './error-replies.ts'
 import type { PipelinedBatch } from './pipelined-batch.ts'
-import { ErrorReply, type Reply } from './resp.ts'
+import { cutText, ErrorReply, type Reply } from './resp.ts'
 import type { RedisTopology } from './topology.ts'
 
 const ADDED = 'EXPIRE: ' // add-hits.lua: before the error of a key whose hits were added
@@ -41,14 +41,20 @@ function runScript(pipelined: PipelinedBatch, topology: RedisTopology): void {
   pipelined.expect(batch.slotsCount)
   const onReply = (error: StoreError | null, [reply]: Reply[]) => {
     if (error !== null) batch.failAll(error)
-    else if (reply instanceof ErrorReply && reply.text.startsWith('NOSCRIPT')) {
-      // nothing was run, so sending it again counts once; EVAL also caches the script
-      node.request([['EVAL', script.text, ...args]], pipelined.startMs, onReply, sample)
-      return
-    } else readScriptReply(pipelined, topology, reply)
+    else readScriptReply(pipelined, topology, reply)
     pipelined.finish(batch.slotsCount)
   }
-  node.request([['EVALSHA', script.sha, ...args]], pipelined.startMs, onReply, sample)
+  const onShaReply = (error: StoreError | null, replies: Reply[]) => {
+    // nothing was run, so sending it again counts once; EVAL also caches the script
+    if (isNoScript(replies[0]))
+      node.request([['EVAL', script.text, ...args]], pipelined.startMs, onReply, sample)
+    else onReply(error, replies)
+  }
+  node.request([['EVALSHA', script.sha, ...args]], pipelined.startMs, onShaReply, sample)
+}
+
+function isNoScript(reply: Reply | undefined): reply is ErrorReply {
+  return reply instanceof ErrorReply && reply.text.startsWith('NOSCRIPT')
 }
 
 function loadScript() {
@@ -69,30 +75,48 @@ function toScriptArgs(batch: Batch): (string | number)[] {
   return args
 }
 
-/** For each key the count before, or the text of its error. */
+/** For each key the count before, or the text of its error. Fails the batch if the reply is neither. */
 function readScriptReply(pipelined: PipelinedBatch, topology: RedisTopology, reply: Reply): void {
   const { batch } = pipelined
-  if (!Array.isArray(reply) || reply.length !== batch.slotsCount) {
+  if (!isScriptReply(reply, batch)) {
     const isError = reply instanceof ErrorReply
     const reason = isError ? reply.text : 'the reply is not one count per key'
     batch.failAll(new StoreError(`redis ${topology.name}: ${reason}`, !isError))
     if (!isError) topology.findNode('')!.onUnexpectedReply()
+    else if (isNoScript(reply)) topology.findNode('')!.onServerError(reply.text) // to EVAL, which needs no cached script
     return
   }
   let wrongServerText = ''
   for (let slot = 0; slot < reply.length; slot++) {
     const before = reply[slot]
-    if (typeof before === 'number') {
-      batch.setPreviousCount(slot, before)
+    if (typeof before !== 'string') {
+      batch.setPreviousCount(slot, Number(before))
       continue
     }
-    const isAdded = String(before).startsWith(ADDED)
-    const text = isAdded ? String(before).slice(ADDED.length) : String(before)
-    pipelined.failWithReply(slot, text, isAdded)
+    const isAdded = before.startsWith(ADDED)
+    const text = cutText(isAdded ? before.slice(ADDED.length) : before)
+    if (isAdded) pipelined.failWithReply(slot, text, true)
+    else pipelined.setErrorReply(slot, text)
     if (isWrongServer(text)) wrongServerText = text
     if (!isKeyError(text)) topology.findNode('')!.onServerError(text)
   }
   if (wrongServerText !== '') topology.findNode('')!.drop(wrongServerText)
+}
+
+/**
+ * Whether there is a count or a text per key. A count is not above 2^53-1, and not below 0 by more than the key's hits: those that were
+ * skipped are subtracted.
+ */
+function isScriptReply(reply: Reply, { slotsCount, hits }: Batch): reply is (number | bigint | string)[] {
+  return (
+    Array.isArray(reply) &&
+    reply.length === slotsCount &&
+    reply.every((before, slot) => {
+      if (typeof before === 'string') return true
+      const count = typeof before === 'bigint' ? Number(before) : before
+      return typeof count === 'number' && count >= -hits[slot] && count <= Number.MAX_SAFE_INTEGER
+    })
+  )
 }
 
 /** Both round trips, for counters on several nodes. */
@@ -130,7 +154,7 @@ function readCount(pipelined: PipelinedBatch, slot: number, counts: number[], on
       else {
         counts[slot] = Number(reply ?? 0)
         if (!(counts[slot] >= 0))
-          pipelined.failWithReply(slot, `its count is not a number from 0: ${String(reply)}`)
+          pipelined.failWithReply(slot, `its count is not a number from 0: ${cutText(String(reply))}`)
       }
       onRead()
     },

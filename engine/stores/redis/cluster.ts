@@ -11,14 +11,22 @@
  * start, every REFRESH_MS, and soon after a MOVED or a lost node. Commands that may have run are never sent again.
  */
 import { StoreError } from '../../runtime/errors.ts'
+import { logOncePerMinute, rateLimitedLog } from '../../runtime/rate-limited-log.ts'
 import { errorText } from '../connect-retry.ts'
 import { type TlsTo, tlsTo } from '../tls.ts'
 import { maskRedisUrl, parseClusterSeeds, type RedisAddress } from './address.ts'
 import { fetchClusterSlots } from './discovery.ts'
-import { HASH_SLOTS, hashSlot, readClusterSlots, readRedirect, type SlotRange } from './hash-slots.ts'
+import {
+  HASH_SLOTS,
+  hashSlot,
+  MalformedSlots,
+  readClusterSlots,
+  readRedirect,
+  type SlotRange,
+} from './hash-slots.ts'
 import { RedisNode } from './node.ts'
 import type { RedisOptions } from './options.ts'
-import { ErrorReply } from './resp.ts'
+import { cutText, ErrorReply } from './resp.ts'
 import type { KeyCommand, RedisTopology, TopologyHooks } from './topology.ts'
 
 const REFRESH_MS = 5_000 // as envoyproxy/ratelimit
@@ -27,6 +35,7 @@ const REDIRECTS_MAX = 16 // of one key command; beyond, it fails
 const RETRY_MS = 10 // after TRYAGAIN, and while a new node is connecting
 const NEW_NODE_MS_MAX = 500 // longest wait of hits for a new node to connect
 const NODES_MAX = 1_000 // beyond, keys of further nodes fail. Redis recommends no larger clusters
+const LOGGED_FAILURES_MAX = 8 // lines a minute about nodes that cannot be connected; the next one has the number of the others
 const UNUSED_MS_MAX = 15_000 // nodes without slots and calls for this long are closed
 
 export class RedisCluster implements RedisTopology {
@@ -45,6 +54,8 @@ export class RedisCluster implements RedisTopology {
   private isRefreshing = false
   private loggedReason = '' // why no owner of slots is known
   private isClosing = false
+  private readonly logUnreachable: (line: string) => void // of all nodes together: redirections can name any number of them
+  private readonly logMalformed: (line: string) => void
 
   /** Throws a ConfigurationError for an invalid address. */
   constructor(options: RedisOptions, hooks: TopologyHooks) {
@@ -53,6 +64,9 @@ export class RedisCluster implements RedisTopology {
     this.name = maskRedisUrl(options.url)
     this.tls = options.tls ? tlsTo(options.tls) : null
     this.seeds = parseClusterSeeds(options.url, options.auth, options.variable)
+    const warn = (line: string) => hooks.log('warning', line)
+    this.logUnreachable = rateLimitedLog(warn, LOGGED_FAILURES_MAX, 60_000)
+    this.logMalformed = logOncePerMinute(warn)
   }
 
   /** Whether every node that owns slots is connected. */
@@ -145,8 +159,12 @@ export class RedisCluster implements RedisTopology {
   /** The command was not run. Sends it to the node that the reply names. */
   private follow(keyCommand: KeyCommand, from: RedisNode, text: string): void {
     const { redirects } = keyCommand
-    const { host, port } = readRedirect(text, from.address!.host)
-    const node = this.getOrCreateNode(host, port)
+    const address = readRedirect(text, from.address!.host)
+    if (address === null) {
+      this.fail(keyCommand, `${from.name} names no address: ${text}`)
+      return
+    }
+    const node = this.getOrCreateNode(address.host, address.port)
     keyCommand.isAsking = text.startsWith('ASK')
     if (node === null) {
       this.fail(keyCommand, `${text}: more than ${NODES_MAX} nodes`)
@@ -185,6 +203,8 @@ export class RedisCluster implements RedisTopology {
       locate: async () => address,
       tls: this.tls,
       isMasterOnly: false, // a replica replies MOVED
+      isNamedWhenConnected: true,
+      logUnreachable: this.logUnreachable,
       timeoutMs: this.options.timeoutMs,
       operationTimeoutMs: this.options.operationTimeoutMs,
       ...this.hooks,
@@ -223,8 +243,10 @@ export class RedisCluster implements RedisTopology {
       for (const node of this.masters) node.keep()
       this.closeUnusedNodes()
     } catch (error) {
-      // no node replied: the known owners stay
-      if (this.masters.size === 0) this.logUnknownOwners(errorText(error))
+      // no node replied, or not with slots: the known owners stay
+      if (error instanceof MalformedSlots)
+        this.logMalformed(`Redis Cluster at ${this.name}: ${error.message}; the known owners of slots stay`)
+      else if (this.masters.size === 0) this.logUnknownOwners(errorText(error))
     } finally {
       this.isRefreshing = false
       this.scheduleRefresh(this.isConnected ? REFRESH_MS : REFRESH_SOON_MS * (1 + Math.random()))
@@ -282,7 +304,7 @@ export class RedisCluster implements RedisTopology {
           seed.host,
         )
       } catch (error) {
-        reason = errorText(error)
+        reason = cutText(errorText(error))
       }
     }
     throw new Error(reason)

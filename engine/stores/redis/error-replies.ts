@@ -5,6 +5,9 @@ import { ErrorReply, type Reply } from './resp.ts'
 const KEY_ERROR =
   /^-?(MOVED|ASK|TRYAGAIN|NOSCRIPT|NOPERM|WRONGTYPE|ERR (value is not an integer|increment or decrement would overflow))\b/
 
+/** INCRBY has not added: the count and the hits together are above 2^63-1. */
+const OVERFLOW = /^-?ERR increment or decrement would overflow\b/
+
 /** The server cannot take writes, now or ever: a retry on the same connection would fail the same way. */
 const WRONG_SERVER = /^-?(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN)\b/
 
@@ -16,6 +19,11 @@ export function isServerError(reply: Reply): reply is ErrorReply {
 /** Whether an error reply says that the server works, and only this key could not be counted here. */
 export function isKeyError(text: string): boolean {
   return KEY_ERROR.test(text)
+}
+
+/** Whether an error reply says that a counter would exceed 2^63-1, which is over any limit. */
+export function isOverflow(text: string): boolean {
+  return OVERFLOW.test(text)
 }
 
 /** Whether an error reply is about the server rather than about a key. */

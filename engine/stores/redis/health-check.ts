@@ -11,7 +11,7 @@ import { Counter } from '../counter.ts'
 const CHECK_INTERVAL_MS = 1_000 // from the end of one check to the next; one check at a time
 
 /** Errors about a single counter. They prove that Redis works. */
-const COUNTER_ERROR = /: -?(WRONGTYPE|ERR (value is not an integer|increment or decrement would overflow))\b/
+const COUNTER_ERROR = /: -?(WRONGTYPE|ERR value is not an integer)\b/
 
 /** Sends a batch and calls `done` when each of its slots has a count or an error. */
 type SendBatch = (batch: Batch, done: () => void) => void

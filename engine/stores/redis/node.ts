@@ -28,6 +28,8 @@ export interface NodeOptions {
   locate: () => Promise<RedisAddress>
   tls: TlsTo | null
   isMasterOnly: boolean
+  isNamedWhenConnected?: boolean // until then its statistics are those of all such nodes together
+  logUnreachable?: (line: string) => void // instead of `log`
   timeoutMs: number
   operationTimeoutMs: number // from when the caller began to wait
   log: Log
@@ -70,6 +72,7 @@ export class RedisNode implements ReplySink {
     this.options = options
     this.name = options.name
     this.breaker = options.breakers.create(options.name, {
+      isNamed: options.isNamedWhenConnected !== true,
       probe: (done) => this.probe(done),
       waitingSinceMs: () => this.calls[0]?.sentMs ?? null,
       onSilent: () => this.failWaiting(),
@@ -320,6 +323,7 @@ export class RedisNode implements ReplySink {
       )
     }
     this.wasConnected = true
+    this.options.breakers.name(this.breaker)
     this.loggedReasons.clear()
     this.breaker.probeSoon()
     this.options.onChange()
@@ -340,7 +344,8 @@ export class RedisNode implements ReplySink {
     this.lostReason = reason
     if (this.loggedReasons.has(reason) || this.loggedReasons.size === LOGGED_REASONS_MAX) return
     this.loggedReasons.add(reason)
-    this.options.log('warning', `Cannot connect to Redis at ${this.name}: ${reason}; retrying`)
+    const { logUnreachable = (line) => this.options.log('warning', line) } = this.options
+    logUnreachable(`Cannot connect to Redis at ${this.name}: ${reason}; retrying`)
   }
 
   private failAll(reason: string): void {

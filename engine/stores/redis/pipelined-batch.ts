@@ -26,7 +26,7 @@
  */
 import { StoreError } from '../../runtime/errors.ts'
 import { BATCH_SLOTS_MAX, type Batch } from '../batch.ts'
-import { isWrongServer } from './error-replies.ts'
+import { isOverflow, isWrongServer } from './error-replies.ts'
 import type { RedisNode } from './node.ts'
 import type { NodeCall, Sample } from './node-call.ts'
 import { ErrorReply, HitWriter, type Reply } from './resp.ts'
@@ -158,7 +158,7 @@ export class PipelinedBatch {
   onIncrbyReply(slot: number, reply: Reply, node: RedisNode, hasExpiry: boolean): IncrbyResult {
     if (reply instanceof ErrorReply) {
       if (this.getTopology(slot).redirected(this.createKeyCommand(slot), node, reply.text)) return REDIRECTED
-      this.failWithReply(slot, reply.text)
+      this.setErrorReply(slot, reply.text)
       return FAILED
     }
     return this.setCountFromReply(slot, reply, hasExpiry) ? COUNTED : FAILED
@@ -168,7 +168,7 @@ export class PipelinedBatch {
     if (typeof reply === 'number') this.setCount(slot, reply, hasExpiry)
     else if (typeof reply === 'bigint') this.setExactCount(slot, reply, hasExpiry)
     else {
-      if (reply instanceof ErrorReply) this.failWithReply(slot, reply.text)
+      if (reply instanceof ErrorReply) this.setErrorReply(slot, reply.text)
       else this.failWithReply(slot, 'the reply is not a count', true)
       return false
     }
@@ -181,6 +181,18 @@ export class PipelinedBatch {
     if (/^(MOVED|ASK|TRYAGAIN) /.test(text))
       this.expire(slot) // the key was moved after its INCRBY
     else this.failWithReply(slot, text, true)
+  }
+
+  /**
+   * INCRBY was not run. An overflow is a count nevertheless: with these hits the counter is above 2^63-1, so over any limit. The slot
+   * gets the lowest count that it can have.
+   */
+  setErrorReply(slot: number, text: string): void {
+    if (isOverflow(text)) {
+      this.batch.counters[slot].expirySetOnConnection = 0 // the reply to EXPIRE is not looked at
+      const before = 2n ** 63n - BigInt(this.batch.hitsText(slot))
+      this.batch.setPreviousCount(slot, Number(before < COUNT_MAX ? before : COUNT_MAX))
+    } else this.failWithReply(slot, text)
   }
 
   /** Fails the slot with an error reply about its counter or about the server. `isUnknown`: its hits may have been added. */

@@ -11,13 +11,21 @@
  */
 import type { Counter } from '../counter.ts'
 
-/** An error reply. Inside an array it is the result of one command or key. */
+/** Characters of a server's text that are kept for logs and errors; the longest redirection (a host name of 253) has 272. */
+export const TEXT_CHARS_MAX = 288
+
+/** An error reply, cut to TEXT_CHARS_MAX. Inside an array it is the result of one command or key. */
 export class ErrorReply {
   readonly text: string
 
   constructor(text: string) {
-    this.text = text
+    this.text = cutText(text)
   }
+}
+
+/** Text of a server, for a log line or an error: TEXT_CHARS_MAX characters at most. */
+export function cutText(text: string): string {
+  return text.length <= TEXT_CHARS_MAX ? text : `${text.slice(0, TEXT_CHARS_MAX - 1)}…`
 }
 
 export type Reply = number | bigint | string | null | ErrorReply | Reply[]

@@ -6,16 +6,21 @@
  *     sentinel C ──► (no reply yet)                    10.0.0.2:6379
  *
  * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. Of one epoch, the master named by most wins; while equally
- * many name two of them, the other sentinels are waited for. Sentinels are trusted: one with the newest epoch is followed alone. All are queried before each attempt to connect, and
+ * many name two of them, the other sentinels are waited for. Sentinels are trusted: one with the newest epoch is followed alone. A reply
+ * without a usable address and epoch is no report. All are queried before each attempt to connect, and
  * every POLL_MS while connected: an old master that still replies would otherwise continue to count until its sentinels cut the
  * connection, some ten seconds after the fail-over.
  */
+import { isIPv6 } from 'node:net'
 import type { Redis } from 'ioredis'
 import { backoffMs } from '../../runtime/backoff.ts'
+import type { Log } from '../../runtime/messages.ts'
+import { logOncePerMinute } from '../../runtime/rate-limited-log.ts'
 import { errorText } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
-import { parseRedisAddress, parseSentinels, type RedisAddress } from './address.ts'
+import { PORT_MAX, parseRedisAddress, parseSentinels, type RedisAddress } from './address.ts'
 import { discoveryClient } from './discovery.ts'
+import { cutText } from './resp.ts'
 
 export interface SentinelsOptions {
   url: string // REDIS_URL
@@ -24,10 +29,12 @@ export interface SentinelsOptions {
   variable: string | undefined
   tls: TlsTo | null // for all of them
   timeoutMs: number // to connect
+  log: Log
 }
 
 const POLL_MS = 500
 const REPLY_MS_MAX = 1_000 // slower sentinels are ignored
+const HOST = /^[\w.:%-]{1,253}$/ // a name or an address, IPv6 with its zone
 const RECONNECT = { initialMs: 125, maxMs: 1_000 }
 
 interface MasterReport {
@@ -43,11 +50,11 @@ export class Sentinels {
   private pollTimer: NodeJS.Timeout | undefined
 
   /** Throws a ConfigurationError when the URL is not a list of sentinels. */
-  constructor({ url, auth, sentinelAuth, variable, tls, timeoutMs }: SentinelsOptions) {
+  constructor({ url, auth, sentinelAuth, variable, tls, timeoutMs, log }: SentinelsOptions) {
     const { master, sentinels } = parseSentinels(url, sentinelAuth, variable)
     this.master = master
     this.masterAuth = auth
-    this.clients = sentinels.map((address) => new SentinelClient(address, tls, timeoutMs))
+    this.clients = sentinels.map((address) => new SentinelClient(address, tls, timeoutMs, log))
   }
 
   /** The master's address. Rejects when no sentinel knows it. */
@@ -126,10 +133,12 @@ class SentinelClient {
   private readonly name: string
   private readonly connect: () => Promise<Redis>
   private redis: Promise<Redis> | null = null // from the first request on
+  private readonly logMalformed: (line: string) => void
   private failure: Error | null = null
   private isClosed = false
 
-  constructor(address: RedisAddress, tls: TlsTo | null, timeoutMs: number) {
+  constructor(address: RedisAddress, tls: TlsTo | null, timeoutMs: number, log: Log) {
+    this.logMalformed = logOncePerMinute((line) => log('warning', line))
     this.name = `${address.host}:${address.port}`
     const waitMs = (failures: number) => backoffMs(failures, RECONNECT, Math.random)
     this.connect = () => discoveryClient(address, tls, { timeoutMs, replyMsMax: REPLY_MS_MAX, waitMs })
@@ -156,9 +165,14 @@ class SentinelClient {
         redis.call('sentinel', 'master', master).catch(() => []),
       ])
       if (!Array.isArray(address)) throw new Error('it does not know this master')
-      return { host: String(address[0]), port: Number(address[1]), epoch: getConfigEpoch(fields) }
+      const report = readMasterReport(address, fields)
+      if (report !== null) return report
+      const reply = cutText(JSON.stringify(address))
+      const reason = `its reply names no usable address and epoch of the master: ${reply}, epoch ${getEpochText(fields)}`
+      this.logMalformed(`Redis Sentinel at ${this.name}: ${reason}; the reply is ignored`)
+      throw new Error(reason)
     } catch (error) {
-      throw new Error(`${this.name}: ${errorText(this.failure ?? error)}`)
+      throw new Error(`${this.name}: ${cutText(errorText(this.failure ?? error))}`)
     }
   }
 
@@ -168,8 +182,16 @@ class SentinelClient {
   }
 }
 
-/** `fields` is the reply to SENTINEL MASTER: alternating names and values. */
-function getConfigEpoch(fields: unknown): number {
-  if (!Array.isArray(fields)) return 0
-  return Number(fields[fields.indexOf('config-epoch') + 1]) || 0
+/** Null if the host cannot be one, the port is not from 1 to 65535, or the epoch is not a number of up to 15 digits. */
+function readMasterReport([host, portText]: unknown[], fields: unknown): MasterReport | null {
+  const [port, epochText] = [Number(portText), getEpochText(fields)]
+  if (typeof host !== 'string' || !HOST.test(host) || (host.includes(':') && !isIPv6(host))) return null
+  if (typeof portText !== 'string' || !/^[1-9]\d{0,4}$/.test(portText) || port > PORT_MAX) return null
+  return /^\d{1,15}$/.test(epochText) ? { host, port, epoch: Number(epochText) } : null
+}
+
+/** `fields` is the reply to SENTINEL MASTER: alternating names and values. '0' if the sentinel did not say. */
+function getEpochText(fields: unknown): string {
+  const index = Array.isArray(fields) ? fields.indexOf('config-epoch') : -1
+  return index < 0 ? '0' : cutText(String((fields as unknown[])[index + 1]))
 }

@@ -11,7 +11,7 @@ import { connect as tlsConnect } from 'node:tls'
 import { errorText } from '../connect-retry.ts'
 import type { TlsTo } from '../tls.ts'
 import type { RedisAddress } from './address.ts'
-import { commandText, ErrorReply, type Reply, type ReplySink, RespReader } from './resp.ts'
+import { commandText, cutText, ErrorReply, type Reply, type ReplySink, RespReader } from './resp.ts'
 
 export interface SocketOptions {
   address: RedisAddress
@@ -64,7 +64,7 @@ export class RedisSocket {
     await new Promise<void>((resolve) => {
       const onReply = (reply: Reply) => {
         replies.push(reply)
-        if (replies.length === commands.length) resolve()
+        if (replies.length >= commands.length) resolve()
       }
       this.reader.sink = { integer: onReply, reply: onReply }
       this.socket.once(tls === null ? 'connect' : 'secureConnect', () => {
@@ -75,7 +75,7 @@ export class RedisSocket {
       void this.ended.then(resolve)
     })
     clearTimeout(timer)
-    const failure = replies.length === commands.length ? findHandshakeError(commands, replies) : ''
+    const failure = replies.length < commands.length ? '' : findHandshakeError(commands, replies)
     if (failure !== '') this.end(failure)
     if (this.socket.destroyed) {
       await this.ended
@@ -155,18 +155,20 @@ function handshake({ address, isMasterOnly }: SocketOptions): (string | number)[
   return commands
 }
 
-/** The first error in the replies, which is the cause of later ones; '' = none. */
+/** The first error in the replies, which is the cause of later ones; '' = none. There is at least one reply per command. */
 function findHandshakeError(commands: (string | number)[][], replies: Reply[]): string {
-  for (let i = 0; i < replies.length; i++) {
+  for (let i = 0; i < commands.length; i++) {
     const [name] = commands[i]
     const reply = replies[i]
     if (name === 'ROLE') {
       // a user without the right to ROLE learns of a replica from the first hit (READONLY)
       if (reply instanceof ErrorReply && reply.text.startsWith('NOPERM')) continue
-      if (Array.isArray(reply) && reply[0] !== 'master') return `it is a ${String(reply[0])}, not a master`
+      if (Array.isArray(reply) && reply[0] !== 'master')
+        return `it is a ${cutText(String(reply[0]))}, not a master`
     }
     if (reply instanceof ErrorReply) return reply.text
-    if (name === 'PING' && reply !== 'PONG') return `unexpected reply to PING: ${JSON.stringify(reply)}`
+    if (name === 'PING' && reply !== 'PONG')
+      return `unexpected reply to PING: ${cutText(JSON.stringify(reply))}`
   }
-  return ''
+  return replies.length > commands.length ? 'more replies than commands' : ''
 }

@@ -70,7 +70,8 @@ export class RedisSingleNode implements RedisTopology {
     this.name = maskRedisUrl(url)
     let locate: () => ReturnType<Sentinels['locate']>
     if (type === 'sentinel') {
-      const sentinels = new Sentinels({ url, auth, sentinelAuth, variable, tls, timeoutMs })
+      const { log } = hooks
+      const sentinels = new Sentinels({ url, auth, sentinelAuth, variable, tls, timeoutMs, log })
       this.sentinels = sentinels
       locate = () => sentinels.locate()
     } else {

@@ -20,7 +20,9 @@ beforeEach(() => shortenTimers(PERIOD_MS, 20))
  * lists: while one of them holds `old`, its `incr` needs a new item, and is refused, too.
  */
 async function startFull(breaker = {}) {
-  const memcached = await startMemcached({ args: ['-M', '-m', '2', '-o', 'no_lru_maintainer,no_lru_crawler'] })
+  const memcached = await startMemcached({
+    args: ['-M', '-m', '2', '-o', 'no_lru_maintainer,no_lru_crawler'],
+  })
   onTestFinished(() => memcached.stop())
   const on = storeOn([memcached.address], { breaker: { ...NO_BREAKER, probeIntervalMs: 20, ...breaker } })
   onTestFinished(() => on.store.close())

@@ -5,6 +5,7 @@ import { type RedisServer, type RedisServerOptions, startRedis } from '../../../
 import { startSentinel } from '../../../helpers/redis-sentinel.ts'
 import { startTcpProxy } from '../../../helpers/tcp-proxy.ts'
 import { addAll, connectRedisStore, type Hits, NOW_SEC } from '../store-harness.ts'
+import { bulks, startLyingServer } from './lying-server.ts'
 
 const MASTER_NAME = 'mymaster'
 
@@ -128,3 +129,39 @@ test('hits whose reply is lost count once', async () => {
   expect(await add(['a', 1])).toEqual([expect.stringContaining('the hits may have been counted')])
   expect(await master.contents()).toMatchObject({ a: { value: '2' } })
 })
+
+// biome-ignore format: a table
+const nonsense = [
+  // get-master-addr-by-name, config-epoch
+  [bulks('127.0.0.1', '99999999'),           '9'],
+  [bulks('127.0.0.1', 'abc'),                '9'],
+  [bulks('127.0.0.1', '0'),                  '9'],
+  [bulks('', ''),                            '9'],
+  [bulks('a\nlevel=fatal', '1'),             '9'],
+  [bulks('redis://u:p@127.0.0.1:1/3', '1'),  '9'],
+  [bulks('a:b', '1'),                        '9'],
+  [bulks('a'),                               '9'],
+  ['*2\r\n*1\r\n:1\r\n*0\r\n',              '9'],
+  [bulks('127.0.0.1', '1'),                  '99999999999999999999999'],
+  [bulks('127.0.0.1', '1'),                  '-1'],
+] as const
+test.each(nonsense)(
+  'a sentinel whose reply is nonsense is not followed: %j, epoch %s',
+  async (address, epoch) => {
+    const master = await startServer()
+    const honest = await startSentinelFor(master)
+    let isLying = false
+    const liar = await startLyingServer(([, command]) => {
+      if (command === 'get-master-addr-by-name')
+        return isLying ? address : bulks('127.0.0.1', String(master.port))
+      return bulks('name', 'm', 'config-epoch', isLying ? epoch : '1')
+    })
+    const { add, log } = await connect(`${MASTER_NAME},${liar.address},${honest.address}`)
+    await add(['a', 1])
+    isLying = true
+    const line = `warning Redis Sentinel at ${liar.address}: its reply names no usable address and epoch of the master`
+    await eventually(() => expect(log.filter((text) => text.startsWith(line))).toHaveLength(1))
+    expect(await add(['a', 1])).toEqual([2])
+    expect(log.join()).not.toContain('disconnected')
+  },
+)
