@@ -21,7 +21,7 @@ export interface ConnectionOptions {
   locate: () => Promise<RedisAddress> // current address of the server; called before each attempt
   tls: TlsTo | null // null = plain
   isMasterOnly: boolean // a replica is refused
-  timeoutMs: number // of one attempt, from the first packet to the last reply of the handshake
+  timeoutMs: number // of one attempt, from the first packet to the last reply of the handshake; shorter for a server known to be faster
   sink: ReplySink
   pool: ConnectionMetrics | null
   onConnected: () => void
@@ -30,6 +30,8 @@ export interface ConnectionOptions {
 }
 
 const RECONNECT = { initialMs: 125, maxMs: 500 } // envoyproxy/ratelimit waits up to 4 s, in which Redis may be back unnoticed
+const ATTEMPT_MS_MIN = 1_000
+const ATTEMPT_FACTOR = 4 // of the last handshake that succeeded
 const STABLE_MS = 4_000 // a connection that lasted this long resets the back-off
 
 let generationsCount = 0 // of this thread
@@ -42,6 +44,7 @@ export class RedisConnection {
   private socket: RedisSocket | null = null
   private failures = 0 // in a row
   private connectedMs = 0
+  private handshakeMs = 0 // of the last attempt that succeeded; 0 = none
   private timer: NodeJS.Timeout | undefined
   private isClosing = false
   private isKept = false // reconnects automatically
@@ -54,16 +57,29 @@ export class RedisConnection {
   async open(): Promise<void> {
     const address = await this.options.locate()
     if (this.isClosing) throw new Error('closing')
+    const startedMs = performance.now()
     const socket: RedisSocket = new RedisSocket({
       ...this.options,
       address,
+      timeoutMs: this.attemptMs,
       onEnded: (reason) => this.onLost(socket, reason),
     })
     this.address = address
     this.socket = socket
     await socket.open()
     if (!socket.isOpen) throw new Error('closed by the other side') // between its event and this line
+    this.handshakeMs = performance.now() - startedMs
     this.onConnected()
+  }
+
+  /**
+   * How long an attempt may take. The system repeats a lost packet of a connection after 1, 3 and 7 s, and a server may fail in the
+   * middle of a handshake: a new attempt finds a server that is back sooner than an old one that waits for `timeoutMs`.
+   */
+  private get attemptMs(): number {
+    const { timeoutMs } = this.options
+    if (this.handshakeMs === 0) return timeoutMs
+    return Math.min(timeoutMs, Math.max(ATTEMPT_MS_MIN, ATTEMPT_FACTOR * this.handshakeMs))
   }
 
   /** Connects in the background and retries until `close`. */

@@ -110,3 +110,18 @@ test.each(longReplies)(
     for (const text of [...texts, ...log]) expect(text.length).toBeLessThan(TEXT_CHARS_MAX + 200)
   },
 )
+
+test('a handshake that stays incomplete is given up long before REDIS_TIMEOUT when the server has been faster', async () => {
+  const handshakes = ['+PONG\r\n', '*3\r\n:1\r\n', '+PONG\r\n'] // the items of the second one never arrive
+  const hits = ['+OK\r\n'] // does not fit, so the connection is closed
+  const server = await startLyingServer(([name]) => {
+    if (name === 'PING') return handshakes.shift() ?? null
+    return (name === 'INCRBY' && hits.shift()) || ':1\r\n'
+  })
+  const { store } = await connectRedisStore(server.address, { timeoutMs: 3_600_000 })
+  const [failure] = await addAll(store, [['a', 1]], NOW_SEC)
+  expect(String(failure)).toContain('type')
+  await awaitConnected(store)
+  expect(await addAll(store, [['a', 1]], NOW_SEC)).toEqual([1])
+  expect(handshakes).toEqual([])
+})
