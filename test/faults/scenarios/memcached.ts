@@ -67,7 +67,10 @@ async function startSlow(latency: string | null): Promise<Parts> {
   const memcached = await startMemcached()
   const proxy = await startTcpProxy(memcached.port)
   return {
-    env: toEnv(`127.0.0.1:${proxy.port}`, latency === null ? {} : { STORE_BREAKER_LATENCY: latency }),
+    env: toEnv(
+      `127.0.0.1:${proxy.port}`,
+      latency === null ? {} : { STORE_BREAKER_LATENCY: latency, STORE_BREAKER_WINDOW: '500ms' },
+    ),
     begin: () => proxy.delay(SLOW_MS),
     end: () => proxy.delay(0),
     read: (keys) => readMemcached(memcached, keys),
@@ -141,7 +144,7 @@ const SCENARIOS: LoadScenario[] = [
   },
   {
     name: 'memcached-slow-breaker',
-    fault: `replies of memcached take ${SLOW_MS} ms, with STORE_BREAKER_LATENCY=50ms`,
+    fault: `replies of memcached take ${SLOW_MS} ms, with STORE_BREAKER_LATENCY=50ms and STORE_BREAKER_WINDOW=500ms`,
     promise: 'the circuit breaker opens, and the policies answer without waiting',
     ...COMMON,
     opensBreaker: true,

@@ -72,9 +72,9 @@ const NETWORK: LoadScenario[] = [
   },
   {
     name: 'redis-proxy-slow-breaker',
-    fault: 'replies take 300 ms, with STORE_BREAKER_LATENCY=150ms',
+    fault: 'replies take 300 ms, with STORE_BREAKER_LATENCY=150ms and STORE_BREAKER_WINDOW=500ms',
     promise: 'the circuit breaker opens: the policies answer at once',
-    env: { STORE_BREAKER_LATENCY: '150ms' },
+    env: { STORE_BREAKER_LATENCY: '150ms', STORE_BREAKER_WINDOW: '500ms' }, // a fault of 1 s is half of a window of 2 s
     opensBreaker: true,
     start: () =>
       startProxied((proxy) => {
