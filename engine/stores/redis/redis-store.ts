@@ -242,7 +242,13 @@ export class RedisStore implements CounterStore {
       this.start(waiting.pipelined)
     }
     done(batch)
+    if (this.fullSinceMs > 0 && this.hasCapacity) setImmediate(() => this.forgetWaiting())
     if (this.inFlightCount === 0) this.onIdle?.()
+  }
+
+  /** Hits that waited for capacity have been added in the meantime, or there were none: those of a later batch have not waited. */
+  private forgetWaiting(): void {
+    if (this.hasCapacity) this.fullSinceMs = 0
   }
 
   private wait(pipelined: PipelinedBatch, done: (batch: Batch) => void): void {

@@ -248,6 +248,20 @@ for (const [emptyWaitMs, error] of waits) {
   })
 }
 
+test('hits that come long after all batches were in flight have not waited since then', async () => {
+  const { proxy } = proxied
+  const { store, add } = await connectWithStoppedClock()
+  await advanceClock(1) // 0 is no time
+  proxy.stall()
+  const pending: Promise<(number | string)[]>[] = []
+  while (store.hasCapacity) pending.push(add(['a', 1]))
+  proxy.resume()
+  await Promise.all(pending)
+  await advanceClock(10 * TIMEOUT_MS)
+  expect(await add(['a', 1])).toEqual([pending.length + 1])
+  await store.close()
+})
+
 test('without Redis hits fail immediately; the connection is restored and each change logged once', async () => {
   const { proxy, store, log, reports, address } = proxied
   const open = vi.spyOn(Socket.prototype, 'connect')
