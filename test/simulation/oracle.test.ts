@@ -95,8 +95,8 @@ class History {
     return this
   }
 
-  finish({ unknownHits = 0, hasLoss = false, resets = 0 } = {}): this {
-    this.oracle.finish(unknownHits, hasLoss, resets)
+  finish({ unknownHits = 0, lostHits = 0, hasLoss = false, resets = 0 } = {}): this {
+    this.oracle.finish({ unknownHits, lostHits }, hasLoss, resets)
     return this
   }
 }
@@ -130,6 +130,14 @@ describe('right histories', () => {
     [
       'an unknown hit that was not counted',
       () => new History().ask().fail(new StoreError('late', true)).finish({ unknownHits: 1 }),
+    ],
+    [
+      'a hit that memcached did not take, flagged',
+      () =>
+        counted(new History({}, { store: 'memcached' }), 4)
+          .ask()
+          .answer(3)
+          .finish({ lostHits: 1 }),
     ],
     ['a hit that was not sent', () => new History().ask().fail(new StoreError('no connection')).finish()],
     [

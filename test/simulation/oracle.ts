@@ -317,12 +317,10 @@ export class Oracle {
 
   // the end
 
-  /**
-   * When everything is quiet. `unknownHits` is what the product has reported as unknown. `hasLoss`: counts may have been lost. `resetsCount`:
-   * how often servers forgot keys.
-   */
-  finish(unknownHits: number, hasLoss: boolean, resetsCount: number): void {
+  /** When everything is quiet. `hasLoss`: counts may have been lost. `resetsCount`: how often servers forgot keys. */
+  finish({ unknownHits, lostHits }: Flagged, hasLoss: boolean, resetsCount: number): void {
     let executed = 0
+    let missing = 0
     let expected = unknownHits + this.unflaggedHits
     for (const [key, tally] of this.tallies) {
       const { issued, counted, possible } = tally
@@ -335,12 +333,14 @@ export class Oracle {
           'a hit is counted once',
           `${key}: ${total} of at most ${Math.min(issued, possible)}`,
         )
-      if (total < counted && !(this.plan.store === 'memcached' && hasLoss))
+      if (this.plan.store === 'memcached' && hasLoss) continue
+      missing += Math.max(0, counted - total)
+      if (missing > lostHits)
         throw new Violation('an accepted hit is counted', `${key}: ${total} of at least ${counted}`)
     }
     if (executed > expected)
       throw new Violation('unknown outcomes are flagged', `${executed} counted, ${expected} known or flagged`)
-    this.checkClaims(hasLoss)
+    this.checkClaims(hasLoss || lostHits > 0)
   }
 
   /** A counter that ends before its window would be filled twice. */
@@ -389,6 +389,12 @@ export class Oracle {
   private getPolicy(asked: AskedCall, i: number): StoreErrorPolicy {
     return this.getRule(asked, i).policy ?? this.plan.settings.defaultPolicy
   }
+}
+
+/** Hits that the product has reported. */
+export interface Flagged {
+  unknownHits: number // may have been counted although their calls were not told so
+  lostHits: number // may not have been counted although their calls were told so; of memcached only
 }
 
 export function getHits({ descriptors, hits }: PlannedCall, i: number): number {

@@ -23,7 +23,7 @@ import { scheduleFault } from './faults.ts'
 import { replaceGlobals } from './globals.ts'
 import { MemcachedModel } from './memcached-model.ts'
 import { createConnect, Server, type Trace } from './network.ts'
-import { type Answer, type AskedCall, Oracle, Violation } from './oracle.ts'
+import { type Answer, type AskedCall, type Flagged, Oracle, Violation } from './oracle.ts'
 import { DISTURBING, type Plan, type PlannedCall, RECOVERY_MS } from './plan.ts'
 import { Random } from './random.ts'
 import { RedisModel } from './redis-model.ts'
@@ -295,9 +295,10 @@ class Schedule {
         'each call is answered once',
         `${unanswered.length} are not, first call ${unanswered[0].number}`,
       )
-    const unknownHits = workers.reduce((sum, { stats }) => sum + takeUnknown(stats), 0)
+    const flagged = { unknownHits: 0, lostHits: 0 }
+    for (const { stats } of workers) addFlagged(flagged, stats)
     const hasLoss = plan.faults.some(({ kind }) => kind !== 'reload' && kind !== 'stall')
-    this.oracle.finish(unknownHits, hasLoss, this.resetsCount)
+    this.oracle.finish(flagged, hasLoss, this.resetsCount)
     checkLeftovers(this)
     await this.close()
   }
@@ -326,10 +327,11 @@ function toRequest({ descriptors, hits }: PlannedCall): RateLimitRequest {
   }
 }
 
-function takeUnknown(stats: Stats): number {
+function addFlagged(flagged: Flagged, stats: Stats): void {
   const { names, values } = stats.takeDeltas()
-  const at = names.indexOf('sluice.store.unknown_hits')
-  return at < 0 ? 0 : values[at]
+  const read = (name: string) => values[names.indexOf(`sluice.store.${name}`)] ?? 0
+  flagged.unknownHits += read('unknown_hits')
+  flagged.lostHits += read('lost_hits')
 }
 
 function showAnswer(response: RateLimitResponse | null, error: Error | null): string {
