@@ -31,7 +31,7 @@ export interface AskedCall {
   readonly version: number // of the rules, when it was asked
   readonly askedMs: number
   readonly dueMs: number // it must be answered before; Infinity = only by the store's own timeout
-  readonly isRefused: boolean // every circuit breaker is open, so the call must not wait
+  isRefused: boolean // every circuit breaker is open at the end of its turn, so the call must not wait
   readonly keys: readonly string[] // of the counters, by descriptor
   readonly lengthsSec: readonly number[] // of their windows
   readonly windowEndsMs: readonly number[] // of VirtualTime.nowMs

@@ -258,6 +258,10 @@ class Schedule {
     const request = toRequest(call)
     if (call.isBytes && !settings.hasMetadata) engine.decideBytes(encodeRequest(request), callback)
     else engine.decide(request, callback)
+    // its hits are sent when the turn ends, in which a probe's reply may have closed the breaker
+    time.setImmediate(() => {
+      asked.isRefused &&= isEveryBreakerOpen(this.workers[call.worker])
+    })
   }
 
   private createAsked(call: PlannedCall, version: number): AskedCall {
