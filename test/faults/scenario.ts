@@ -293,6 +293,7 @@ async function runRound(
     return false
   }
   if (hasNoFault) return false
+  if (!options.isTimed) return true // without deadlines a short fault may be waited out
   return isHarmless || hasOwnEffect || checkEffect(history, history.takeEffect(), scenario.slowsMs ?? null)
 }
 
