@@ -7,6 +7,7 @@
  *     await files.remove()
  */
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -67,7 +68,8 @@ export async function makeCertificates(names: string, authority = 'Test CA'): Pr
       'basicConstraints=CA:FALSE',
     ]
     await writeFile(extensions, lines.join('\n'))
-    const signer = ['-CA', ca.cert, '-CAkey', ca.key, '-CAcreateserial', '-days', String(options.days ?? 2)]
+    const serial = `0x1${randomBytes(15).toString('hex')}` // not from a file, which certificates that are issued at once would share
+    const signer = ['-CA', ca.cert, '-CAkey', ca.key, '-set_serial', serial, '-days', String(options.days ?? 2)]
     await run('x509', '-req', '-in', request, ...signer, '-extfile', extensions, '-out', pair.cert)
     return pair
   }
