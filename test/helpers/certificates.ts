@@ -69,7 +69,16 @@ export async function makeCertificates(names: string, authority = 'Test CA'): Pr
     ]
     await writeFile(extensions, lines.join('\n'))
     const serial = `0x1${randomBytes(15).toString('hex')}` // not from a file, which certificates that are issued at once would share
-    const signer = ['-CA', ca.cert, '-CAkey', ca.key, '-set_serial', serial, '-days', String(options.days ?? 2)]
+    const signer = [
+      '-CA',
+      ca.cert,
+      '-CAkey',
+      ca.key,
+      '-set_serial',
+      serial,
+      '-days',
+      String(options.days ?? 2),
+    ]
     await run('x509', '-req', '-in', request, ...signer, '-extfile', extensions, '-out', pair.cert)
     return pair
   }
