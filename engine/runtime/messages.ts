@@ -8,7 +8,7 @@
  *       stats ───────────────────────►    responds within one turn of its event loop
  *            ◄──────────────── stats      also sent once when the thread ends
  *            ◄─────────── store, log
- *       ping ────────────────────────►    once a second
+ *       ping ────────────────────────►    every 2.5 s
  *            ◄───────────────── pong      within one turn of its event loop
  *       ending ──────────────────────►    tells clients to disconnect
  *       drain ───────────────────────►    stops listening, finishes, closes; then its task resolves

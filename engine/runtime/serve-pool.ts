@@ -5,7 +5,7 @@
  *                             │
  *                             └── drain ──► finishes its requests, closes ──► ends
  *
- * Each worker is asked once a second whether its event loop turns. One that does not answer is reported, and is not waited for once
+ * Each worker is asked every few seconds whether its event loop turns. One that does not answer is reported, and is not waited for once
  * the time for draining has passed: it would keep the process from ending.
  *
  * Threads end by message, never by force: terminating a thread that holds a uWebSockets.js app aborts the process. The
@@ -21,11 +21,11 @@ import type { FromWorker, ServeTask, ToWorker } from './messages.ts'
 /** A worker that does not respond within this time is left out of a statistics round; its deltas come with the next. */
 const STATS_WAIT_MS = 200
 
-/** Between two checks that event loops turn. */
-const CHECK_MS = 1_000
+/** Between two checks that event loops turn. Each wakes every thread, so it is not short. */
+const CHECK_MS = 2_500
 
 /** Checks in a row without any message: the worker is unresponsive. Checks, since none passes while the machine is suspended. */
-const SILENT_CHECKS_MAX = 5
+const SILENT_CHECKS_MAX = 2
 
 /** Before each restart. After so many within a minute the worker is not restarted: the cause is not transient. */
 const RESTART_PAUSES_MS = [0, 50, 100, 150, 200]

@@ -55,7 +55,7 @@ test('drain does not wait for it beyond its time, and names it', async () => {
 test('drain waits for one that responds again', async () => {
   const { pool, events, release } = await startPool()
   pool.send(1, STALL)
-  await eventually(() => expect(events).toContain('1 unresponsive 0.05'))
+  await eventually(() => expect(events).toContain('1 unresponsive 0.02'))
   const drained = pool.drain(3_600_000)
   release()
   expect(await drained).toEqual([])
