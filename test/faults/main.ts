@@ -137,7 +137,7 @@ function readFlags(args: string[]) {
     throw new FlagError((error as Error).message)
   }
   if (files.length > 0 && flags.join === undefined)
-    throw new FlagError(`${JSON.stringify(files[0])} is no flag; files are joined by --join`)
+    throw new FlagError(`${JSON.stringify(files[0])} is not a flag; use --join to combine result files`)
   const { seed = String(Math.floor(Math.random() * 2 ** 31)), decisions, seconds, rate, runs } = flags
   return {
     ...flags,

@@ -92,6 +92,6 @@ test('results of another rate do not join; files that have none are refused', as
   expect((await runWith(['--join', file('none')], scenario('a'))).code).toBe(2)
   expect(await runWith(['part.json'], scenario('a'))).toEqual({
     code: 2,
-    text: '"part.json" is no flag; files are joined by --join',
+    text: '"part.json" is not a flag; use --join to combine result files',
   })
 })

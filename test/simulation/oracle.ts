@@ -393,8 +393,8 @@ export class Oracle {
 
 /** Hits that the product has reported. */
 export interface Flagged {
-  unknownHits: number // may have been counted although their calls were not told so
-  lostHits: number // may not have been counted although their calls were told so; of memcached only
+  unknownHits: number // may have been counted, but their calls were answered without a count
+  lostHits: number // may not have been counted, but their calls were answered as if they had; memcached only
 }
 
 export function getHits({ descriptors, hits }: PlannedCall, i: number): number {

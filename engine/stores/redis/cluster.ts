@@ -110,7 +110,7 @@ export class RedisCluster implements RedisTopology {
     this.scheduleRefresh(0)
   }
 
-  /** While no owner of slots is known there is no circuit breaker, and hits fail at once. */
+  /** As long as no slot owner is known, there are no nodes and no circuit breakers: hits fail immediately. */
   onStartTimedOut(): void {
     for (const node of this.masters) node.onStartTimedOut()
   }

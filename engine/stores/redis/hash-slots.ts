@@ -82,7 +82,7 @@ function shortText(value: unknown): string {
   return JSON.stringify(value)?.slice(0, 64) ?? 'nothing'
 }
 
-/** `MOVED 3999 127.0.0.1:6381`: the host, which may be missing or hold colons, and the port. Null if it is no address. */
+/** `MOVED 3999 127.0.0.1:6381`: the host, which may be missing or hold colons, and the port. Null if the address is invalid. */
 export function readRedirect(message: string, host: string): { host: string; port: number } | null {
   const [, , address = ''] = message.split(' ')
   const colon = address.lastIndexOf(':')

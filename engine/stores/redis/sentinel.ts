@@ -7,7 +7,7 @@
  *
  * Each fail-over raises the epoch, so a sentinel that missed it is outvoted. Of one epoch, the master named by most wins; while equally
  * many name two of them, the other sentinels are waited for. Sentinels are trusted: one with the newest epoch is followed alone. A reply
- * without a usable address and epoch is no report. All are queried before each attempt to connect, and
+ * without a usable address and epoch is ignored. All are queried before each attempt to connect, and
  * every POLL_MS while connected: an old master that still replies would otherwise continue to count until its sentinels cut the
  * connection, some ten seconds after the fail-over.
  */

@@ -165,7 +165,7 @@ test('what policies answer in faults, the calls of a thread that ended, and a st
 test('a run without a quiet span before its first fault has nothing to compare with', () => {
   const faults = [createFault(0, { fromSec: 0.5, toSec: 70 }), ...createRun().faults.slice(1)]
   expect(judge(createRun({ faults })).problems).toEqual([
-    'there is no sample before the first fault to compare with',
+    'no sample was taken before the first fault, so the later ones cannot be compared',
   ])
 })
 

@@ -148,7 +148,8 @@ function findQuietSamples(result: SoakResult) {
 function judgeHeights(result: SoakResult, isTimed: boolean): string[] {
   const { threads } = result
   const { quiet, firstSamples, quietSamples } = findQuietSamples(result)
-  if (firstSamples.length === 0) return ['there is no sample before the first fault to compare with']
+  if (firstSamples.length === 0)
+    return ['no sample was taken before the first fault, so the later ones cannot be compared']
   const problems: string[] = []
   const limit = (what: string, value: number, max: number, unit: string) => {
     if (value > max) problems.push(`${what}: ${value.toFixed(1)}${unit}; ${max.toFixed(1)} are permitted`)

@@ -63,7 +63,7 @@ test('hits that were refused are lost, the next ones on their counter fail until
   expect(await on.add([['a', 1]], [['old', 1]])).toEqual([[refused], [1]])
   await eventually(() => expect(on.health.at(-1)).toBe('failing'))
   expect(await on.add([['old', 1]])).toEqual([[2]])
-  expect(on.health.at(-1), 'a counted hit on another counter is no recovery').toBe('failing')
+  expect(on.health.at(-1), 'still failing after a hit on another counter was counted').toBe('failing')
   await free(memcached)
   await eventually(() => expect(on.health.at(-1)).toBe('ok'))
   await eventually(async () => expect(await on.add([['a', 1]])).toEqual([[0]]))

@@ -247,7 +247,7 @@ for (const [emptyWaitMs, error] of waits) {
 test('hits that come long after all batches were in flight have not waited since then', async () => {
   const { proxy } = proxied
   const { store, add } = await connectWithStoppedClock()
-  await advanceClock(1) // 0 is no time
+  await advanceClock(1) // a time of 0 means unset
   proxy.stall()
   const pending: Promise<(number | string)[]>[] = []
   while (store.hasCapacity) pending.push(add(['a', 1]))
